@@ -1,0 +1,192 @@
+/**
+ * Decides an acquire: granted, queued, or refused.
+ *
+ *  1. The id is known: answer with the present state of what it names. A failed attempt is decided anew.
+ *  2. Settle the overlap, so that nothing that is over stands in the way.
+ *  3. Nothing blocks: grant.
+ *  4. The requester's own session is the blocker: refuse, because waiting would never end.
+ *  5. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
+ */
+import type { Acquire } from './command.ts'
+import { blockersOf, compareTickets, type Blocker } from './conflict.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { grant } from './grant.ts'
+import { isHeld, isWaiting, type Claim, type Entry, type Ticket } from './lease.ts'
+import { TICKETS_PER_REALM_MAX } from './limits.ts'
+import {
+  endedOutcome,
+  type AcquireOutcome,
+  type Held,
+  type Queued,
+  type Refusal,
+} from './outcome.ts'
+import type { Decision, PriorEffect, RealmView } from './realm.ts'
+import { settle } from './settle.ts'
+import { tickAfter, type Now } from './time.ts'
+
+export function decideAcquire(
+  view: RealmView,
+  command: Acquire,
+  now: Now,
+): Decision<AcquireOutcome> {
+  const draft = new Draft(view, now, command)
+  const known = view.entries.get(command.leaseId)
+  if (known !== undefined) {
+    const repeated = answerRepeat(draft, known, command)
+    if (repeated !== null) return repeated
+  } else if (view.prior !== null) {
+    return draft.answer(endedBefore(view.prior, command))
+  }
+  if (view.settings.malformed !== null) {
+    return draft.answer({ kind: 'malformed_setting', problem: view.settings.malformed })
+  }
+  settle(draft)
+  const claim = claimOf(command, view, now)
+  const blockers = blockersOf(claim, draft.entries.values(), now)
+  if (blockers.length === 0) {
+    const before = draft.entries.get(claim.id)?.state ?? null
+    const lease = grant(draft, { claim, fence: draft.nextFence(), before })
+    return draft.answer({ kind: 'granted', lease, repeated: false })
+  }
+  return waitOrRefuse(draft, { command, claim, blockers })
+}
+
+function answerRepeat(
+  draft: Draft,
+  known: Entry,
+  command: Acquire,
+): Decision<AcquireOutcome> | null {
+  if (known.holder !== command.holder || known.resource !== command.resource) {
+    return draft.answer({ kind: 'id_taken', leaseId: known.id, resource: known.resource })
+  }
+  if (isHeld(known, draft.now)) {
+    return draft.answer({ kind: 'granted', lease: known, repeated: true })
+  }
+  if (known.kind === 'lease') return draft.answer(endedOutcome(known))
+  if (!isWaiting(known, draft.now)) return null
+  settle(draft)
+  const waitMs = waitMsOf(command, draft.view)
+  return draft.answer(queuedOutcome(draft, known, waitMs))
+}
+
+/** No history is kept, and the lease of this id has ended: it does not come back. */
+function endedBefore({ leaseId, type }: PriorEffect, command: Acquire): Refusal {
+  const state = (['released', 'expired', 'revoked'] as const).find((end) => type === `lease.${end}`)
+  if (leaseId !== command.leaseId || state === undefined) {
+    return { kind: 'request_reused', leaseId: command.leaseId }
+  }
+  return { kind: 'terminal', leaseId, state }
+}
+
+function claimOf(command: Acquire, view: RealmView, now: Now): Claim {
+  const { settings } = view
+  return {
+    id: command.leaseId,
+    resource: command.resource,
+    mode: command.mode,
+    extent: command.extent,
+    holder: command.holder,
+    session: command.session,
+    ttlMs: command.ttlMs ?? settings.default_ttl_seconds * 1000,
+    maxRenewals: command.maxRenewals ?? settings.max_renewals,
+    maxHoldMs: command.maxHoldMs,
+    reason: command.reason,
+    metadata: command.metadata,
+    createdAtMs: now.wallMs,
+  }
+}
+
+function waitMsOf(command: Acquire, view: RealmView): number {
+  if (command.wait.kind === 'none') return 0
+  if (command.wait.kind === 'up_to') return command.wait.waitMs
+  return view.settings.acquisition_timeout_ms
+}
+
+interface Blocked {
+  readonly command: Acquire
+  readonly claim: Claim
+  readonly blockers: readonly Blocker[]
+}
+
+function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> {
+  const { command, claim, blockers } = blocked
+  const waitMs = waitMsOf(command, draft.view)
+  const own = blockers.filter((blocker) => {
+    return blocker.session === command.session && blocker.kind !== 'lock_delay'
+  })
+  if (own.length > 0) return refuse(draft, { ...blocked, blockers: own }, 'own_session')
+  if (waitMs === 0) return refuse(draft, blocked, 'not_asked')
+  if (!draft.view.settings.blocking_mode_enabled) return refuse(draft, blocked, 'waiting_disabled')
+  if (draft.view.ticketCount >= TICKETS_PER_REALM_MAX) {
+    const limit = TICKETS_PER_REALM_MAX
+    return draft.answer({ kind: 'queue_full', resource: command.resource, limit })
+  }
+  const ticket = ticketOf(draft, claim, command)
+  draft.record({
+    ...eventCommon(ticket, draft.now, {
+      before: draft.entries.get(ticket.id)?.state ?? null,
+      after: 'pending',
+      reason: ticket.reason,
+    }),
+    type: 'lease.queued',
+    ticket,
+  })
+  return draft.answer({ ...queuedOutcome(draft, ticket, waitMs), blockers })
+}
+
+function ticketOf(draft: Draft, claim: Claim, command: Acquire): Ticket {
+  const { now } = draft
+  return {
+    ...claim,
+    kind: 'ticket',
+    state: 'pending',
+    orderUs: now.tick.us,
+    deadline: tickAfter(now.tick, command.claimWindowMs),
+    claimWindowMs: command.claimWindowMs,
+    offer: null,
+    failure: null,
+  }
+}
+
+function refuse(
+  draft: Draft,
+  { command, claim, blockers }: Blocked,
+  notWaiting: Held['notWaiting'],
+): Decision<AcquireOutcome> {
+  const ticket: Ticket = { ...ticketOf(draft, claim, command), state: 'failed', failure: 'denied' }
+  const first = blockers[0]
+  draft.record({
+    ...eventCommon(ticket, draft.now, {
+      before: draft.entries.get(ticket.id)?.state ?? null,
+      after: 'failed',
+      reason: first === undefined ? 'held' : `held by ${first.holder}`,
+    }),
+    type: 'lease.denied',
+    ticket,
+  })
+  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
+  return draft.answer({
+    kind: 'held',
+    resource: command.resource,
+    blockers,
+    retryAfterMs,
+    notWaiting,
+  })
+}
+
+/** Each place further back leaves the ones before it this long to act first when a blocker runs out. */
+const STAGGER_MS = 50
+
+export function queuedOutcome(draft: Draft, ticket: Ticket, waitMs: number): Queued {
+  const { now } = draft
+  const blockers = blockersOf(ticket, draft.entries.values(), now)
+  const position = [...draft.entries.values()].filter(
+    (entry) => isWaiting(entry, now) && entry.id !== ticket.id && compareTickets(entry, ticket) < 0,
+  ).length
+  const keepAliveMs = Math.max(1, Math.floor(ticket.claimWindowMs / 3))
+  const soonest = blockers
+    .filter((blocker) => blocker.kind !== 'ticket')
+    .map((blocker) => blocker.remainingMs + position * STAGGER_MS)
+  const checkAfterMs = Math.max(1, Math.min(keepAliveMs, ...soonest))
+  return { kind: 'queued', leaseId: ticket.id, position, blockers, waitMs, checkAfterMs }
+}

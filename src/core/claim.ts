@@ -1,0 +1,49 @@
+/**
+ * Decides a claim: the waiter says that it is still there. With an offer it becomes the holder; without one its
+ * ticket lives for another window. A repeated claim finds the lease that the first one made.
+ */
+import type { ClaimOffer } from './command.ts'
+import { queuedOutcome } from './acquire.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { grant } from './grant.ts'
+import { isHeld } from './lease.ts'
+import { endedOutcome, type ClaimOutcome } from './outcome.ts'
+import type { Decision, RealmView } from './realm.ts'
+import { settle } from './settle.ts'
+import { tickAfter, type Now } from './time.ts'
+
+export function decideClaim(
+  view: RealmView,
+  command: ClaimOffer,
+  now: Now,
+): Decision<ClaimOutcome> {
+  const draft = new Draft(view, now, command)
+  const { leaseId } = command
+  const known = view.entries.get(leaseId)
+  if (known === undefined) return draft.answer({ kind: 'dropped', leaseId })
+  if (known.session !== command.session) {
+    return draft.answer({ kind: 'not_holder', leaseId, holder: known.holder })
+  }
+  if (isHeld(known, now)) return draft.answer({ kind: 'granted', lease: known, repeated: true })
+  if (known.kind === 'lease') return draft.answer(endedOutcome(known))
+
+  settle(draft)
+  const ticket = draft.entries.get(leaseId)
+  if (ticket?.kind !== 'ticket') return draft.answer({ kind: 'dropped', leaseId })
+  if (ticket.failure === 'aborted' || ticket.failure === 'timed_out') {
+    return draft.answer({ kind: 'terminal', leaseId, state: ticket.state })
+  }
+  if (ticket.state !== 'pending') return draft.answer({ kind: 'dropped', leaseId })
+  if (ticket.offer !== null) {
+    // Nobody passes an exclusive offer, but other shared leases may have been granted beside a shared one since.
+    const fence = ticket.mode === 'shared' ? draft.nextFence() : ticket.offer.fence
+    const lease = grant(draft, { claim: ticket, fence, before: 'pending' })
+    return draft.answer({ kind: 'granted', lease, repeated: false })
+  }
+  draft.record({
+    ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
+    type: 'lease.waiting',
+    deadline: tickAfter(now.tick, ticket.claimWindowMs),
+  })
+  return draft.answer(queuedOutcome(draft, ticket, 0))
+}

@@ -1,0 +1,92 @@
+/**
+ * The commands that the core decides. They are validated before they get here: a command holds facts, not wishes.
+ */
+import type { Extent, Mode, Resource } from './resource.ts'
+import type { LeaseId, Metadata, ReleaseReason } from './lease.ts'
+
+/** How long a request is ready to wait: not at all, as configured, or so many milliseconds. */
+export type Wait = { readonly kind: 'none' } | { readonly kind: 'configured' } | WaitUpTo
+
+interface WaitUpTo {
+  readonly kind: 'up_to'
+  readonly waitMs: number
+}
+
+export interface Acquire {
+  readonly kind: 'acquire'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly mode: Mode
+  readonly extent: Extent
+  readonly holder: string
+  readonly session: string
+  /** Null means the configured default. */
+  readonly ttlMs: number | null
+  readonly maxRenewals: number | null
+  readonly maxHoldMs: number | null
+  readonly reason: string | null
+  readonly metadata: Metadata | null
+  readonly wait: Wait
+  readonly claimWindowMs: number
+}
+
+/** The waiter's word that it is still there; turns its offer, if it has one, into a lease. */
+export interface ClaimOffer {
+  readonly kind: 'claim'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly session: string
+}
+
+/** The waiter gives up. If its claim was granted meanwhile, the lease is released. */
+export interface Withdraw {
+  readonly kind: 'withdraw'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly session: string
+  readonly why: 'timed_out' | 'aborted'
+}
+
+export interface Renew {
+  readonly kind: 'renew'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  /** Null means the TTL that the lease already has. */
+  readonly ttlMs: number | null
+  readonly requestId: string | null
+}
+
+export interface Release {
+  readonly kind: 'release'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly releaseReason: ReleaseReason
+  readonly requestId: string | null
+}
+
+/** An operator ends a lease, whoever holds it, or takes a waiter out of the queue. */
+export interface Revoke {
+  readonly kind: 'revoke'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly by: string
+  readonly reason: string | null
+  readonly requestId: string | null
+}
+
+/** Writes down what has already happened by the clock; changes nothing that `now` did not. */
+export interface Settle {
+  readonly kind: 'settle'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+}
+
+export type Command = Acquire | ClaimOffer | Withdraw | Renew | Release | Revoke | Settle

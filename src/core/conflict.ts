@@ -1,0 +1,96 @@
+/**
+ * What stands in the way of a claim: live leases, offers, lock delays, and tickets that come before it.
+ */
+import { isHeld, isWaiting, type Claim, type Entry, type LeaseId, type Ticket } from './lease.ts'
+import { overlap } from './resource.ts'
+import { hasPassed, remainingMs, type Now } from './time.ts'
+
+/** Who stands in the way, as the blocked one is told. */
+export interface Blocker {
+  readonly kind: 'lease' | 'offer' | 'ticket' | 'lock_delay'
+  readonly leaseId: LeaseId
+  readonly resource: string
+  readonly holder: string
+  readonly session: string
+  readonly mode: Claim['mode']
+  readonly extent: Claim['extent']
+  readonly fence: number | null
+  /** Since when, for a lease: the grant; for a ticket: its arrival. */
+  readonly sinceMs: number
+  readonly expiresAtMs: number | null
+  readonly remainingMs: number
+  readonly reason: string | null
+}
+
+export function conflicts(a: Claim, b: Claim): boolean {
+  if (a.id === b.id || !overlap(a, b)) return false
+  return a.mode === 'exclusive' || b.mode === 'exclusive'
+}
+
+/** Tickets in the order in which they are served. */
+export function compareTickets(a: Ticket, b: Ticket): number {
+  if (a.orderUs !== b.orderUs) return a.orderUs - b.orderUs
+  return a.id < b.id ? -1 : 1
+}
+
+/** All that blocks `claim`; a ticket blocks only those that come after it. */
+export function blockersOf(
+  claim: Claim | Ticket,
+  entries: Iterable<Entry>,
+  now: Now,
+): readonly Blocker[] {
+  const blockers: Blocker[] = []
+  for (const entry of entries) {
+    if (!conflicts(claim, entry)) continue
+    const kind = standing(claim, entry, now)
+    if (kind !== null) blockers.push(describeBlocker(entry, kind, now))
+  }
+  return blockers
+}
+
+/** Whether anything blocks `claim`, without the cost of describing it. */
+export function isBlocked(claim: Claim | Ticket, entries: Iterable<Entry>, now: Now): boolean {
+  for (const entry of entries) {
+    if (conflicts(claim, entry) && standing(claim, entry, now) !== null) return true
+  }
+  return false
+}
+
+/** As what a conflicting entry stands in the way of `claim`, or null if it does not. */
+function standing(claim: Claim | Ticket, entry: Entry, now: Now): Blocker['kind'] | null {
+  if (isHeld(entry, now)) return 'lease'
+  if (entry.kind === 'lease') {
+    const locked = entry.lockedUntil !== null && !hasPassed(entry.lockedUntil, now.tick)
+    return locked ? 'lock_delay' : null
+  }
+  if (!isWaiting(entry, now)) return null
+  if (entry.offer !== null) return 'offer'
+  return comesBefore(entry, claim) ? 'ticket' : null
+}
+
+/** A request that has no ticket yet comes after every ticket there is. */
+function comesBefore(ticket: Ticket, claim: Claim | Ticket): boolean {
+  if (!('orderUs' in claim)) return true
+  return compareTickets(ticket, claim) < 0
+}
+
+function describeBlocker(entry: Entry, kind: Blocker['kind'], now: Now): Blocker {
+  const isLease = entry.kind === 'lease'
+  const until = isLease
+    ? ((kind === 'lock_delay' ? entry.lockedUntil : null) ?? entry.deadline)
+    : (entry.offer?.deadline ?? entry.deadline)
+  return {
+    kind,
+    leaseId: entry.id,
+    resource: entry.resource,
+    holder: entry.holder,
+    session: entry.session,
+    mode: entry.mode,
+    extent: entry.extent,
+    fence: isLease ? entry.fence : (entry.offer?.fence ?? null),
+    sinceMs: isLease ? entry.grantedAtMs : entry.createdAtMs,
+    expiresAtMs: isLease ? entry.expiresAtMs : null,
+    remainingMs: remainingMs(until, now.tick),
+    reason: entry.reason,
+  }
+}

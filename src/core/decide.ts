@@ -1,0 +1,105 @@
+/**
+ * The one function that knows what leases do: a view of the realm, a command and the time go in, an outcome and the
+ * events that make it true come out. Pure; it may be called any number of times for one command.
+ */
+import { decideAcquire } from './acquire.ts'
+import { decideClaim } from './claim.ts'
+import type {
+  Acquire,
+  ClaimOffer,
+  Command,
+  Release,
+  Renew,
+  Revoke,
+  Settle,
+  Withdraw,
+} from './command.ts'
+import { Draft } from './draft.ts'
+import type {
+  AcquireOutcome,
+  ClaimOutcome,
+  Refusal,
+  ReleaseOutcome,
+  RenewOutcome,
+  RevokeOutcome,
+  Settled,
+  Withdrawn,
+} from './outcome.ts'
+import type { Decision, Footprint, RealmView } from './realm.ts'
+import { decideRelease } from './release.ts'
+import { decideRenew } from './renew.ts'
+import { decideRevoke } from './revoke.ts'
+import { settle } from './settle.ts'
+import type { Now } from './time.ts'
+import { decideWithdraw } from './withdraw.ts'
+
+/** What each command can come to. */
+export type OutcomeOf<C extends Command> = C extends Acquire
+  ? AcquireOutcome
+  : C extends ClaimOffer
+    ? ClaimOutcome
+    : C extends Withdraw
+      ? Withdrawn | Refusal
+      : C extends Renew
+        ? RenewOutcome
+        : C extends Release
+          ? ReleaseOutcome
+          : C extends Revoke
+            ? RevokeOutcome
+            : C extends Settle
+              ? Settled
+              : never
+
+export function decide<C extends Command>(
+  view: RealmView,
+  command: C,
+  now: Now,
+): Decision<OutcomeOf<C>> {
+  return decideAny(view, command, now) as Decision<OutcomeOf<C>>
+}
+
+function decideAny(view: RealmView, command: Command, now: Now): Decision<OutcomeOf<Command>> {
+  switch (command.kind) {
+    case 'acquire':
+      return decideAcquire(view, command, now)
+    case 'claim':
+      return decideClaim(view, command, now)
+    case 'withdraw':
+      return decideWithdraw(view, command, now)
+    case 'renew':
+      return decideRenew(view, command, now)
+    case 'release':
+      return decideRelease(view, command, now)
+    case 'revoke':
+      return decideRevoke(view, command, now)
+    case 'settle':
+      return decideSettle(view, command, now)
+  }
+}
+
+function decideSettle(view: RealmView, command: Settle, now: Now): Decision<Settled> {
+  const draft = new Draft(view, now, command)
+  settle(draft)
+  const decision = draft.answer({ kind: 'settled', expired: 0 } as Settled)
+  const expired = decision.events.filter((event) => {
+    return event.type === 'lease.expired' && event.before === 'active'
+  }).length
+  return { ...decision, outcome: { kind: 'settled', expired } }
+}
+
+/** What must be read to decide a command. */
+export function footprintOf(command: Command): Footprint {
+  return {
+    resource: command.resource,
+    extent: command.extent,
+    leaseId: command.leaseId,
+    requestId: requestIdOf(command),
+    depth: command.kind === 'renew' ? 'entry' : 'claims',
+  }
+}
+
+/** An acquire is known by the id of its lease: where no history is kept, that is all that is left of an ended one. */
+function requestIdOf(command: Command): string | null {
+  if (command.kind === 'acquire') return command.leaseId
+  return 'requestId' in command ? command.requestId : null
+}

@@ -1,0 +1,86 @@
+/**
+ * A decision in the making: the view it started from, the entries as its events have left them, and the events.
+ * Local to one call of `decide` and never seen outside it.
+ */
+import type { EventCommon, LeaseEvent } from './event.ts'
+import { evolveEntry } from './evolve.ts'
+import { liveDeadline, type Claim, type Entry, type EntryState, type LeaseId } from './lease.ts'
+import type { Decision, RealmView } from './realm.ts'
+import type { Reach } from './resource.ts'
+import { US_PER_MS, type Now } from './time.ts'
+
+export class Draft {
+  readonly view: RealmView
+  readonly now: Now
+  /** What the view shows; beyond it the draft knows nothing and may promise nothing. */
+  readonly reach: Reach
+  readonly #events: LeaseEvent[] = []
+  #entries: Map<LeaseId, Entry> | null = null
+  #lastFence: number
+
+  constructor(view: RealmView, now: Now, reach: Reach) {
+    this.view = view
+    this.now = now
+    this.reach = reach
+    this.#lastFence = view.lastFence
+  }
+
+  get entries(): ReadonlyMap<LeaseId, Entry> {
+    return this.#entries ?? this.view.entries
+  }
+
+  record(event: LeaseEvent): void {
+    this.#events.push(event)
+    this.#entries ??= new Map(this.view.entries)
+    this.#entries.set(event.leaseId, evolveEntry(this.#entries.get(event.leaseId), event))
+  }
+
+  /**
+   * The next fence: above all before it, and at least the wall time in microseconds, so that a store which lost its
+   * data still gives higher ones.
+   */
+  nextFence(): number {
+    this.#lastFence = Math.max(this.#lastFence + 1, this.now.wallMs * US_PER_MS)
+    return this.#lastFence
+  }
+
+  answer<Outcome>(outcome: Outcome): Decision<Outcome> {
+    const { entries } = this
+    return { outcome, events: this.#events, entries, validUntilUs: this.#validUntilUs() }
+  }
+
+  #validUntilUs(): number | null {
+    const { domain, us } = this.now.tick
+    let earliest: number | null = null
+    for (const entry of this.entries.values()) {
+      const deadline = liveDeadline(entry)
+      if (deadline === null || deadline.domain !== domain || deadline.us <= us) continue
+      if (earliest === null || deadline.us < earliest) earliest = deadline.us
+    }
+    return earliest
+  }
+}
+
+interface EventFacts {
+  readonly before: EntryState | null
+  readonly after: EntryState
+  readonly renewals?: number
+  readonly reason?: string | null
+  readonly requestId?: string | null
+}
+
+/** The fields that every event carries, taken from the claim it is about. */
+export function eventCommon(claim: Claim, now: Now, facts: EventFacts): EventCommon {
+  return {
+    leaseId: claim.id,
+    resource: claim.resource,
+    holder: claim.holder,
+    session: claim.session,
+    atMs: now.wallMs,
+    before: facts.before,
+    after: facts.after,
+    renewals: facts.renewals ?? 0,
+    reason: facts.reason ?? null,
+    requestId: facts.requestId ?? null,
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * The one error class and the one table behind it. A code's message, HTTP status, exit status and whether trying
+ * again may help are facts of the code, not of the place that throws; `docs/errors.md` is tested against this table.
+ */
+
+/** Might the command have happened although an error came back? */
+export type Effect = 'none' | 'unknown'
+
+export type ErrorCode =
+  | 'RESOURCE_HELD'
+  | 'WAIT_TIMEOUT'
+  | 'DEADLOCK'
+  | 'ABORTED'
+  | 'NOT_HOLDER'
+  | 'LEASE_NOT_FOUND'
+  | 'LEASE_TERMINAL'
+  | 'LEASE_EXPIRED'
+  | 'LEASE_LOST'
+  | 'LEASE_EXISTS'
+  | 'RENEWAL_LIMIT'
+  | 'RENEWAL_DOES_NOT_EXTEND'
+  | 'INVALID_INPUT'
+  | 'INVALID_STATE'
+  | 'INVALID_REASON'
+  | 'INVALID_EXPIRATION'
+  | 'LIMIT_EXCEEDED'
+  | 'LEASE_VIOLATION'
+  | 'STALE_EPOCH'
+  | 'FUTURE_EPOCH'
+  | 'DUPLICATE_ACTION'
+  | 'STALE_FENCE'
+  | 'MISSING_SIGNATURE'
+  | 'INVALID_SIGNATURE'
+  | 'DECODE_ERROR'
+  | 'SCOPE_VIOLATION'
+  | 'BUDGET_EXHAUSTED'
+  | 'INVALID_DERIVATION'
+  | 'UNAUTHORIZED'
+  | 'STORE_UNAVAILABLE'
+  | 'STORE_CONFLICT'
+  | 'STORE_OUTCOME_UNKNOWN'
+  | 'STORE_SCHEMA'
+  | 'CLOSED'
+
+export interface ErrorFacts {
+  readonly summary: string
+  readonly httpStatus: number
+  readonly exitCode: number
+  readonly retryable: boolean
+}
+
+const facts = (
+  summary: string,
+  [httpStatus, exitCode]: readonly [number, number],
+  retryable = false,
+): ErrorFacts => ({ summary, httpStatus, exitCode, retryable })
+
+export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorFacts>> = {
+  RESOURCE_HELD: facts('another lease or an earlier waiter stands in the way', [409, 10], true),
+  WAIT_TIMEOUT: facts('the resource did not become free within the wait', [408, 11], true),
+  DEADLOCK: facts(
+    'waiting would close a cycle of sessions waiting for each other',
+    [409, 10],
+    true,
+  ),
+  ABORTED: facts('the caller cancelled the request', [499, 1]),
+  NOT_HOLDER: facts('the lease belongs to another holder', [403, 12]),
+  LEASE_NOT_FOUND: facts('no lease has this id', [404, 13]),
+  LEASE_TERMINAL: facts('the lease has already ended', [410, 13]),
+  LEASE_EXPIRED: facts('the lease ran out before the request', [410, 13]),
+  LEASE_LOST: facts('the holder can no longer prove that it holds the lease', [410, 14]),
+  LEASE_EXISTS: facts('the lease id is in use for something else', [409, 2]),
+  RENEWAL_LIMIT: facts('the lease may not be renewed any further', [409, 10]),
+  RENEWAL_DOES_NOT_EXTEND: facts('the renewal would not move the deadline forward', [409, 10]),
+  INVALID_INPUT: facts('an argument is not acceptable', [400, 2]),
+  INVALID_STATE: facts('the word is not a lease state', [400, 2]),
+  INVALID_REASON: facts('the word is not a release reason', [400, 2]),
+  INVALID_EXPIRATION: facts('the expiration contradicts the lease', [400, 2]),
+  LIMIT_EXCEEDED: facts('a maximum was reached', [429, 2]),
+  LEASE_VIOLATION: facts('the action carries another lease than the current one', [409, 10]),
+  STALE_EPOCH: facts('the action belongs to an epoch that has passed', [409, 14]),
+  FUTURE_EPOCH: facts('the action skips an epoch', [409, 10]),
+  DUPLICATE_ACTION: facts('the action was already carried out', [409, 10]),
+  STALE_FENCE: facts('a later holder has already acted', [409, 14]),
+  MISSING_SIGNATURE: facts('a signature is required', [400, 2]),
+  INVALID_SIGNATURE: facts('the signature does not fit', [400, 2]),
+  DECODE_ERROR: facts('the bytes are not what they claim to be', [400, 2]),
+  SCOPE_VIOLATION: facts('the act is outside the scope of the lease', [403, 10]),
+  BUDGET_EXHAUSTED: facts('the budget of the lease is used up', [403, 10]),
+  INVALID_DERIVATION: facts('the derived lease would exceed its parent', [400, 2]),
+  UNAUTHORIZED: facts('the caller may not do this', [403, 12]),
+  STORE_UNAVAILABLE: facts('the store cannot be used; nothing was changed', [503, 15], true),
+  STORE_CONFLICT: facts(
+    'the store kept moving under the request; nothing was changed',
+    [503, 15],
+    true,
+  ),
+  STORE_OUTCOME_UNKNOWN: facts(
+    'the answer of the store was lost; it may have happened',
+    [503, 15],
+    true,
+  ),
+  STORE_SCHEMA: facts('the store is not one that this version can use', [500, 15]),
+  CLOSED: facts('the client was closed', [409, 1]),
+}
+
+export const ERROR_CODES = Object.keys(ERROR_TABLE) as readonly ErrorCode[]
+
+/** Codes whose effect can be unknown; for every other code nothing happened. */
+const UNKNOWN_EFFECT: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['STORE_OUTCOME_UNKNOWN'])
+
+export interface LeaseErrorOptions {
+  readonly details?: Readonly<Record<string, unknown>>
+  readonly effect?: Effect
+  readonly cause?: unknown
+}
+
+/** What every face of Tenure throws, and nothing else. */
+export class LeaseError extends Error {
+  override readonly name = 'LeaseError'
+  readonly code: ErrorCode
+  readonly retryable: boolean
+  readonly effect: Effect
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(code: ErrorCode, message: string, options: LeaseErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.retryable = ERROR_TABLE[code].retryable
+    this.effect = options.effect ?? (UNKNOWN_EFFECT.has(code) ? 'unknown' : 'none')
+    this.details = options.details ?? {}
+  }
+
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { code, message, retryable, effect, details } = this
+    return { code, message, retryable, effect, details }
+  }
+}
+
+export function isLeaseError(value: unknown): value is LeaseError {
+  return value instanceof LeaseError
+}
+
+/** `INVALID_INPUT` in the one wording that all boundaries use: field, expectation, value. */
+export function invalid(field: string, expectation: string, value: unknown): LeaseError {
+  return new LeaseError('INVALID_INPUT', `${field} ${expectation}, got ${show(value)}`, {
+    details: { field, expectation },
+  })
+}
+
+const SHOWN_LENGTH_MAX = 80
+
+/** A value as one short line of visible characters, whatever it was. */
+export function show(value: unknown): string {
+  const text = typeof value === 'string' ? quote(value) : describe(value)
+  return text.length <= SHOWN_LENGTH_MAX ? text : `${text.slice(0, SHOWN_LENGTH_MAX)}…`
+}
+
+function quote(text: string): string {
+  const escaped = JSON.stringify(text.slice(0, SHOWN_LENGTH_MAX + 1))
+  return escaped.replace(/[\u007f-\u009f\u2028\u2029]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (typeof value === 'bigint') return `${value}n`
+  if (value === null || value === undefined) return String(value)
+  if (Array.isArray(value)) return 'an array'
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}

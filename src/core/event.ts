@@ -1,0 +1,116 @@
+/**
+ * Ledger events: one per change, carrying everything that `evolve` needs, so that folding a ledger gives the realm
+ * again. `before` and `after` are the states of the entry on either side of the event.
+ */
+import type { EntryState, Lease, LeaseId, ReleaseReason, Ticket, TicketFailure } from './lease.ts'
+import type { Resource } from './resource.ts'
+import type { Tick } from './time.ts'
+
+export interface EventCommon {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly holder: string
+  readonly session: string
+  /** Wall time of the store; never goes back within a realm. */
+  readonly atMs: number
+  readonly before: EntryState | null
+  readonly after: EntryState
+  /** Renewals of the lease after the event. */
+  readonly renewals: number
+  /** Why, in words, for whoever reads the history. */
+  readonly reason: string | null
+  /** The request that had this effect; repeating it must not have another. */
+  readonly requestId: string | null
+}
+
+export interface LeaseIssued extends EventCommon {
+  readonly type: 'lease.issued'
+  readonly lease: Lease
+}
+
+export interface LeaseRenewed extends EventCommon {
+  readonly type: 'lease.renewed'
+  readonly ttlMs: number
+  readonly expiresAtMs: number
+  readonly deadline: Tick
+}
+
+export interface LeaseReleased extends EventCommon {
+  readonly type: 'lease.released'
+  readonly releaseReason: ReleaseReason
+}
+
+export interface LeaseExpired extends EventCommon {
+  readonly type: 'lease.expired'
+  readonly terminatedAtMs: number
+  readonly lockedUntil: Tick | null
+}
+
+export interface LeaseRevoked extends EventCommon {
+  readonly type: 'lease.revoked'
+  /** The operator who ended the lease. */
+  readonly by: string
+}
+
+/** A lock delay has passed; the resource can be granted again. */
+export interface LeaseUnlocked extends EventCommon {
+  readonly type: 'lease.unlocked'
+}
+
+export interface LeaseQueued extends EventCommon {
+  readonly type: 'lease.queued'
+  readonly ticket: Ticket
+}
+
+export interface LeaseOffered extends EventCommon {
+  readonly type: 'lease.offered'
+  readonly fence: number
+  readonly deadline: Tick
+}
+
+/** The waiter was heard of. Never recorded: it changes no ownership and no order. */
+export interface LeaseWaiting extends EventCommon {
+  readonly type: 'lease.waiting'
+  readonly deadline: Tick
+}
+
+/** A wait ended without a grant. */
+export interface LeaseFailed extends EventCommon {
+  readonly type: 'lease.failed'
+  readonly failure: TicketFailure
+}
+
+/** A request that would not wait was refused. */
+export interface LeaseDenied extends EventCommon {
+  readonly type: 'lease.denied'
+  readonly ticket: Ticket
+}
+
+export type LeaseEvent =
+  | LeaseIssued
+  | LeaseRenewed
+  | LeaseReleased
+  | LeaseExpired
+  | LeaseRevoked
+  | LeaseUnlocked
+  | LeaseQueued
+  | LeaseOffered
+  | LeaseWaiting
+  | LeaseFailed
+  | LeaseDenied
+
+export type LeaseEventType = LeaseEvent['type']
+
+export const LEASE_EVENT_TYPES: readonly LeaseEventType[] = [
+  'lease.issued',
+  'lease.renewed',
+  'lease.released',
+  'lease.expired',
+  'lease.revoked',
+  'lease.unlocked',
+  'lease.queued',
+  'lease.offered',
+  'lease.waiting',
+  'lease.failed',
+  'lease.denied',
+]

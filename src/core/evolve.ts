@@ -1,0 +1,71 @@
+/**
+ * Applies an event to a set of entries. This is the only place that says what an event means; stores commit its
+ * result and the ledger folds with it, so the two cannot disagree.
+ */
+import type { LeaseEvent } from './event.ts'
+import type { Entry, Lease, LeaseId, Ticket } from './lease.ts'
+
+export type Entries = ReadonlyMap<LeaseId, Entry>
+
+export function evolve(entries: Entries, event: LeaseEvent): Entries {
+  const next = new Map(entries)
+  next.set(event.leaseId, evolveEntry(entries.get(event.leaseId), event))
+  return next
+}
+
+/** The entry that an event leaves behind. Every event concerns exactly one entry. */
+export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry {
+  switch (event.type) {
+    case 'lease.issued':
+      return event.lease
+    case 'lease.queued':
+    case 'lease.denied':
+      return event.ticket
+    case 'lease.renewed':
+      return {
+        ...leaseOf(entry, event),
+        ttlMs: event.ttlMs,
+        renewals: event.renewals,
+        renewedAtMs: event.atMs,
+        expiresAtMs: event.expiresAtMs,
+        deadline: event.deadline,
+      }
+    case 'lease.released':
+      return {
+        ...leaseOf(entry, event),
+        state: 'released',
+        terminatedAtMs: event.atMs,
+        releaseReason: event.releaseReason,
+      }
+    case 'lease.expired':
+      return {
+        ...leaseOf(entry, event),
+        state: 'expired',
+        terminatedAtMs: event.terminatedAtMs,
+        lockedUntil: event.lockedUntil,
+      }
+    case 'lease.revoked':
+      return { ...leaseOf(entry, event), state: 'revoked', terminatedAtMs: event.atMs }
+    case 'lease.unlocked':
+      return { ...leaseOf(entry, event), lockedUntil: null }
+    case 'lease.offered':
+      return {
+        ...ticketOf(entry, event),
+        offer: { fence: event.fence, deadline: event.deadline },
+      }
+    case 'lease.waiting':
+      return { ...ticketOf(entry, event), deadline: event.deadline }
+    case 'lease.failed':
+      return { ...ticketOf(entry, event), state: 'failed', offer: null, failure: event.failure }
+  }
+}
+
+function leaseOf(entry: Entry | undefined, event: LeaseEvent): Lease {
+  if (entry?.kind === 'lease') return entry
+  throw new Error(`${event.type} of ${event.leaseId} does not follow from a lease`)
+}
+
+function ticketOf(entry: Entry | undefined, event: LeaseEvent): Ticket {
+  if (entry?.kind === 'ticket') return entry
+  throw new Error(`${event.type} of ${event.leaseId} does not follow from a ticket`)
+}

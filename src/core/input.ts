@@ -1,0 +1,136 @@
+/**
+ * Reads what callers pass in. Each function takes whatever came and gives back a value that the core may trust, or
+ * throws `INVALID_INPUT` with field, expectation and value. Every face uses these; none has checks of its own.
+ */
+import { invalid, LeaseError, show } from './errors.ts'
+import {
+  ENTRY_STATES,
+  RELEASE_REASONS,
+  type EntryState,
+  type Metadata,
+  type ReleaseReason,
+} from './lease.ts'
+import {
+  HOLDER_BYTES_MAX,
+  MAX_HOLD_MS_MAX,
+  MAX_RENEWALS_MAX,
+  NOTE_BYTES_MAX,
+  SESSION_BYTES_MAX,
+  TTL_MS_MAX,
+  TTL_MS_MIN,
+  WAIT_MS_MAX,
+} from './limits.ts'
+import { requireShortText, requireText, utf8Length } from './text.ts'
+
+const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+export function parseHolder(value: unknown): string {
+  return requireShortText({ field: 'holder', bytesMax: HOLDER_BYTES_MAX }, value)
+}
+
+export function parseSession(value: unknown): string {
+  return requireShortText({ field: 'session', bytesMax: SESSION_BYTES_MAX }, value)
+}
+
+/** A lease or request id: a UUID, in lower case whatever case it came in. */
+export function parseLeaseId(value: unknown, field = 'leaseId'): string {
+  const id = typeof value === 'string' ? value.toLowerCase() : value
+  if (typeof id === 'string' && UUID_PATTERN.test(id)) return id
+  throw invalid(field, 'must be a UUID', value)
+}
+
+interface SpanLimit {
+  readonly field: string
+  readonly min: number
+  readonly max: number
+}
+
+export function parseSpanMs(limit: SpanLimit, value: unknown): number {
+  const { field, min, max } = limit
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) {
+    return value
+  }
+  throw invalid(field, `must be an integer ${min}..${max}`, value)
+}
+
+export function parseTtlMs(value: unknown): number {
+  return parseSpanMs({ field: 'ttlMs', min: TTL_MS_MIN, max: TTL_MS_MAX }, value)
+}
+
+export function parseWaitMs(value: unknown): number {
+  return parseSpanMs({ field: 'waitMs', min: 0, max: WAIT_MS_MAX }, value)
+}
+
+export function parseMaxRenewals(value: unknown): number {
+  return parseSpanMs({ field: 'maxRenewals', min: -1, max: MAX_RENEWALS_MAX }, value)
+}
+
+export function parseMaxHoldMs(value: unknown): number {
+  return parseSpanMs({ field: 'maxHoldMs', min: TTL_MS_MIN, max: MAX_HOLD_MS_MAX }, value)
+}
+
+export function parseReleaseReason(value: unknown): ReleaseReason {
+  const reason = RELEASE_REASONS.find((candidate) => candidate === value)
+  if (reason !== undefined && reason !== 'transferred') return reason
+  throw new LeaseError(
+    'INVALID_REASON',
+    `releaseReason must be completed, aborted or voluntary, got ${show(value)}`,
+    { details: { field: 'releaseReason' } },
+  )
+}
+
+export function parseState(value: unknown): EntryState {
+  const state = ENTRY_STATES.find((candidate) => candidate === value)
+  if (state !== undefined) return state
+  throw new LeaseError(
+    'INVALID_STATE',
+    `state must be one of ${ENTRY_STATES.join(', ')}, got ${show(value)}`,
+    { details: { field: 'state' } },
+  )
+}
+
+/** The holder's own words: a reason, metadata, or both, 1 KiB together. */
+export interface Note {
+  readonly reason: string | null
+  readonly metadata: Metadata | null
+}
+
+export function parseNote(reason: unknown, metadata: unknown): Note {
+  const note: Note = {
+    reason: reason === undefined || reason === null ? null : requireText('reason', reason),
+    metadata: metadata === undefined || metadata === null ? null : parseMetadata(metadata),
+  }
+  const bytes =
+    utf8Length(note.reason ?? '') +
+    (note.metadata === null ? 0 : utf8Length(JSON.stringify(note.metadata)))
+  if (bytes <= NOTE_BYTES_MAX) return note
+  throw new LeaseError(
+    'LIMIT_EXCEEDED',
+    `reason and metadata must be at most ${NOTE_BYTES_MAX} bytes together, got ${bytes} bytes`,
+    { details: { field: note.metadata === null ? 'reason' : 'metadata', limit: NOTE_BYTES_MAX } },
+  )
+}
+
+function parseMetadata(value: unknown): Metadata {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalid('metadata', 'must be an object of text, numbers and booleans', value)
+  }
+  const entries = Object.entries(value).map(([name, item]) => {
+    requireText('metadata', name)
+    if (typeof item === 'string') return [name, requireText(`metadata.${name}`, item)] as const
+    if (typeof item === 'boolean' || Number.isFinite(item)) return [name, item as number] as const
+    throw invalid(`metadata.${name}`, 'must be text, a finite number or a boolean', item)
+  })
+  return Object.fromEntries(entries)
+}
+
+/** Refuses options that nobody knows: a misspelt option must not be silently without effect. */
+export function refuseUnknown(options: unknown, known: readonly string[]): void {
+  if (options === undefined) return
+  if (typeof options !== 'object' || options === null) {
+    throw invalid('options', 'must be an object', options)
+  }
+  for (const name of Object.keys(options)) {
+    if (!known.includes(name)) throw invalid('options', `must be among ${known.join(', ')}`, name)
+  }
+}

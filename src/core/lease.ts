@@ -1,0 +1,209 @@
+/**
+ * The entries that a realm consists of: leases, and tickets of those who wait for one. A ticket and the lease it
+ * becomes share one id, which the requester chose, so that a retry is recognised at every stage.
+ */
+import type { Extent, Mode, Resource } from './resource.ts'
+import { hasPassed, remainingMs, type Now, type Tick } from './time.ts'
+
+export type LeaseId = string
+export type LeaseState = 'active' | 'released' | 'expired' | 'revoked'
+export type TicketState = 'pending' | 'failed'
+export type EntryState = LeaseState | TicketState
+export type ReleaseReason = 'completed' | 'aborted' | 'voluntary' | 'transferred'
+export type Metadata = Readonly<Record<string, string | number | boolean>>
+
+export const RELEASE_REASONS: readonly ReleaseReason[] = [
+  'completed',
+  'aborted',
+  'voluntary',
+  'transferred',
+]
+export const ENTRY_STATES: readonly EntryState[] = [
+  'active',
+  'pending',
+  'released',
+  'expired',
+  'revoked',
+  'failed',
+]
+
+/** What a requester asks for, and what stays the same from ticket to lease to its end. */
+export interface Claim {
+  readonly id: LeaseId
+  readonly resource: Resource
+  readonly mode: Mode
+  readonly extent: Extent
+  readonly holder: string
+  /** Who waits for whom: a process incarnation, or the holder's name for one-shot commands. */
+  readonly session: string
+  readonly ttlMs: number
+  /** -1 means no limit. */
+  readonly maxRenewals: number
+  readonly maxHoldMs: number | null
+  /** The holder's own words, shown to whoever is blocked. */
+  readonly reason: string | null
+  readonly metadata: Metadata | null
+  readonly createdAtMs: number
+}
+
+export interface Lease extends Claim {
+  readonly kind: 'lease'
+  readonly state: LeaseState
+  readonly fence: number
+  readonly grantedAtMs: number
+  readonly renewedAtMs: number | null
+  readonly expiresAtMs: number
+  readonly terminatedAtMs: number | null
+  /** The tick that decides. */
+  readonly deadline: Tick
+  /** No renewal moves the deadline past this tick of the deadline's domain. */
+  readonly holdUntilUs: number | null
+  readonly renewals: number
+  readonly releaseReason: ReleaseReason | null
+  /** After the end: no new grant of the resource before this tick. */
+  readonly lockedUntil: Tick | null
+}
+
+/** A lease held open for the waiter whose turn it is. */
+export interface Offer {
+  readonly fence: number
+  readonly deadline: Tick
+}
+
+export interface Ticket extends Claim {
+  readonly kind: 'ticket'
+  readonly state: TicketState
+  /** Smaller is served first: arrival, less ten seconds per point of priority. */
+  readonly orderUs: number
+  /** The claim window: a waiter that is not heard of before it passes is taken for dead. */
+  readonly deadline: Tick
+  readonly claimWindowMs: number
+  readonly offer: Offer | null
+  readonly failure: TicketFailure | null
+}
+
+export type TicketFailure = 'denied' | 'timed_out' | 'aborted' | 'abandoned' | 'lapsed'
+
+export type Entry = Lease | Ticket
+
+/** When an entry ended, on the wall; null while it is live. A failed ticket counts from its arrival. */
+export function endedAtMs(entry: Entry): number | null {
+  if (isLive(entry)) return null
+  return entry.kind === 'lease' ? entry.terminatedAtMs : entry.createdAtMs
+}
+
+export function isOver(lease: Lease, now: Now): boolean {
+  return hasPassed(lease.deadline, now.tick)
+}
+
+/** An active lease whose deadline has not passed: the only thing that counts as held. */
+export function isHeld(entry: Entry, now: Now): entry is Lease & { state: 'active' } {
+  return entry.kind === 'lease' && entry.state === 'active' && !isOver(entry, now)
+}
+
+/** A ticket whose waiter has been heard of in time; an offer has a window of its own. */
+export function isWaiting(entry: Entry, now: Now): entry is Ticket & { state: 'pending' } {
+  if (entry.kind !== 'ticket' || entry.state !== 'pending') return false
+  return !hasPassed(entry.offer?.deadline ?? entry.deadline, now.tick)
+}
+
+/** Live entries are those that may still stand in somebody's way. */
+export function isLive(entry: Entry): boolean {
+  if (entry.state === 'active' || entry.state === 'pending') return true
+  return entry.kind === 'lease' && entry.lockedUntil !== null
+}
+
+/** The tick at which a live entry stops standing in the way by itself; null for one that is not live. */
+export function liveDeadline(entry: Entry): Tick | null {
+  if (entry.kind === 'lease') return entry.state === 'active' ? entry.deadline : entry.lockedUntil
+  if (entry.state !== 'pending') return null
+  return entry.offer?.deadline ?? entry.deadline
+}
+
+/** A lease or ticket as the world is told about it; field names are the same in every face. */
+export interface LeaseInfo {
+  readonly id: LeaseId
+  readonly resource: Resource
+  readonly mode: Mode
+  readonly extent: Extent
+  readonly holder: string
+  readonly session: string
+  readonly state: EntryState
+  /** Null while waiting; a pending entry that has one is an offer, held open for its waiter. */
+  readonly fence: number | null
+  readonly ttlMs: number
+  readonly createdAtMs: number
+  readonly grantedAtMs: number | null
+  readonly renewedAtMs: number | null
+  readonly expiresAtMs: number | null
+  readonly terminatedAtMs: number | null
+  readonly deadline: Tick | null
+  readonly remainingMs: number
+  readonly renewals: number
+  readonly maxRenewals: number
+  readonly maxHoldMs: number | null
+  readonly releaseReason: ReleaseReason | null
+  readonly reason: string | null
+  readonly metadata: Metadata | null
+}
+
+/**
+ * The entry as it stands at `now`, whether or not anybody has settled it yet: a lease past its deadline is expired
+ * since its own expiry, never since the moment somebody noticed.
+ */
+export function describeEntry(entry: Entry, now: Now): LeaseInfo {
+  return entry.kind === 'lease' ? describeLease(entry, now) : describeTicket(entry, now)
+}
+
+function describeLease(lease: Lease, now: Now): LeaseInfo {
+  const over = lease.state === 'active' && isOver(lease, now)
+  return {
+    id: lease.id,
+    resource: lease.resource,
+    mode: lease.mode,
+    extent: lease.extent,
+    holder: lease.holder,
+    session: lease.session,
+    state: over ? 'expired' : lease.state,
+    fence: lease.fence,
+    ttlMs: lease.ttlMs,
+    createdAtMs: lease.createdAtMs,
+    grantedAtMs: lease.grantedAtMs,
+    renewedAtMs: lease.renewedAtMs,
+    expiresAtMs: lease.expiresAtMs,
+    terminatedAtMs: over ? expiryWallMs(lease, now) : lease.terminatedAtMs,
+    deadline: lease.deadline,
+    remainingMs: lease.state === 'active' ? remainingMs(lease.deadline, now.tick) : 0,
+    renewals: lease.renewals,
+    maxRenewals: lease.maxRenewals,
+    maxHoldMs: lease.maxHoldMs,
+    releaseReason: lease.releaseReason,
+    reason: lease.reason,
+    metadata: lease.metadata,
+  }
+}
+
+function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
+  const { id, resource, mode, extent, holder, session, ttlMs, createdAtMs } = ticket
+  const { maxRenewals, maxHoldMs, reason, metadata } = ticket
+  const waiting = isWaiting(ticket, now)
+  return {
+    ...{ id, resource, mode, extent, holder, session, ttlMs, createdAtMs },
+    ...{ maxRenewals, maxHoldMs, reason, metadata },
+    state: waiting ? 'pending' : 'failed',
+    fence: waiting ? (ticket.offer?.fence ?? null) : null,
+    grantedAtMs: null,
+    renewedAtMs: null,
+    expiresAtMs: null,
+    terminatedAtMs: null,
+    deadline: waiting ? ticket.deadline : null,
+    remainingMs: 0,
+    renewals: 0,
+    releaseReason: null,
+  }
+}
+
+/** When an expired lease ended, on the wall: its own expiry, or now if the wall clock was set back meanwhile. */
+export function expiryWallMs(lease: Lease, now: Now): number {
+  return Math.min(lease.expiresAtMs, now.wallMs)
+}

@@ -1,0 +1,24 @@
+/**
+ * Every maximum that Tenure enforces, in one place. Beyond any of them the answer is an error that names the limit.
+ */
+
+export const TTL_MS_MIN = 1
+export const TTL_MS_MAX = 2_592_000_000
+export const MAX_HOLD_MS_MAX = 31_536_000_000
+export const WAIT_MS_MAX = 86_400_000
+export const HOLDER_BYTES_MAX = 128
+export const SESSION_BYTES_MAX = 128
+export const NAME_BYTES_MAX = 1024
+export const NOTE_BYTES_MAX = 1024
+export const TICKETS_PER_REALM_MAX = 10_000
+export const MAX_RENEWALS_MAX = 2_147_483_647
+export const LIST_LIMIT_MAX = 10_000
+export const LIST_LIMIT_DEFAULT = 1_000
+
+/** A ticket or an offer lives this long unless its waiter is heard of again. */
+export const CLAIM_WINDOW_MS_DEFAULT = 5_000
+export const CLAIM_WINDOW_MS_MIN = 50
+export const CLAIM_WINDOW_MS_MAX = 60_000
+
+/** A request id is remembered with its effect for at least this long, or for the lease's TTL if longer. */
+export const REQUEST_MEMORY_MS_MIN = 86_400_000

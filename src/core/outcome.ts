@@ -1,0 +1,181 @@
+/**
+ * What a command can come to. Being refused is a value; `refusalError` turns it into a `LeaseError` at the surface.
+ */
+import type { Blocker } from './conflict.ts'
+import { LeaseError, show } from './errors.ts'
+import type { EntryState, Lease, LeaseId } from './lease.ts'
+
+export interface Granted {
+  readonly kind: 'granted'
+  readonly lease: Lease
+  /** True when the request was heard before and this is its first effect again. */
+  readonly repeated: boolean
+}
+
+export interface Queued {
+  readonly kind: 'queued'
+  readonly leaseId: LeaseId
+  /** 0 is the head of the queue. */
+  readonly position: number
+  readonly blockers: readonly Blocker[]
+  /** How long this request is ready to wait, once the configuration has had its say. */
+  readonly waitMs: number
+  /** When to claim again, if no wake-up comes before: the waiter's own keep-alive, or the end of what blocks it. */
+  readonly checkAfterMs: number
+}
+
+/** The ticket is gone: its waiter was not heard of in time. Asking again starts at the end of the queue. */
+export interface Dropped {
+  readonly kind: 'dropped'
+  readonly leaseId: LeaseId
+}
+
+export interface Renewed {
+  readonly kind: 'renewed'
+  readonly lease: Lease
+}
+
+export interface Released {
+  readonly kind: 'released'
+  readonly lease: Lease
+}
+
+export interface Revoked {
+  readonly kind: 'revoked'
+  readonly leaseId: LeaseId
+}
+
+export interface Withdrawn {
+  readonly kind: 'withdrawn'
+  /** True when the lease had been granted already and was released. */
+  readonly released: boolean
+}
+
+export interface Settled {
+  readonly kind: 'settled'
+  readonly expired: number
+}
+
+export interface Held {
+  readonly kind: 'held'
+  readonly resource: string
+  readonly blockers: readonly Blocker[]
+  readonly retryAfterMs: number
+  /** Why the request did not wait although it might have wished to. */
+  readonly notWaiting: 'not_asked' | 'own_session' | 'waiting_disabled'
+}
+
+export type Refusal =
+  | Held
+  | { readonly kind: 'not_found'; readonly leaseId: LeaseId }
+  | { readonly kind: 'not_holder'; readonly leaseId: LeaseId; readonly holder: string }
+  | { readonly kind: 'terminal'; readonly leaseId: LeaseId; readonly state: EntryState }
+  | { readonly kind: 'expired'; readonly leaseId: LeaseId; readonly terminatedAtMs: number }
+  | { readonly kind: 'id_taken'; readonly leaseId: LeaseId; readonly resource: string }
+  | { readonly kind: 'request_reused'; readonly leaseId: LeaseId }
+  | { readonly kind: 'renewal_limit'; readonly leaseId: LeaseId; readonly limit: string }
+  | { readonly kind: 'does_not_extend'; readonly leaseId: LeaseId; readonly expiresAtMs: number }
+  | { readonly kind: 'queue_full'; readonly resource: string; readonly limit: number }
+  | { readonly kind: 'malformed_setting'; readonly problem: string }
+
+export type AcquireOutcome = Granted | Queued | Refusal
+export type ClaimOutcome = Granted | Queued | Dropped | Refusal
+export type RenewOutcome = Renewed | Refusal
+export type ReleaseOutcome = Released | Refusal
+export type RevokeOutcome = Revoked | Refusal
+
+/** How a lease that is no longer held is spoken of: expired ones by their expiry, the others by their state. */
+export function endedOutcome(lease: Lease): Refusal {
+  if (lease.state === 'active' || lease.state === 'expired') {
+    const terminatedAtMs = lease.terminatedAtMs ?? lease.expiresAtMs
+    return { kind: 'expired', leaseId: lease.id, terminatedAtMs }
+  }
+  return { kind: 'terminal', leaseId: lease.id, state: lease.state }
+}
+
+export function refusalError(refusal: Refusal): LeaseError {
+  switch (refusal.kind) {
+    case 'held':
+      return heldError(refusal)
+    case 'not_found':
+      return error('LEASE_NOT_FOUND', `no lease has the id ${show(refusal.leaseId)}`, refusal)
+    case 'not_holder': {
+      const { leaseId, holder } = refusal
+      return error('NOT_HOLDER', `lease ${leaseId} is held by ${show(holder)}`, refusal)
+    }
+    case 'terminal':
+      return error(
+        'LEASE_TERMINAL',
+        `lease ${refusal.leaseId} is already ${refusal.state}`,
+        refusal,
+      )
+    case 'expired':
+      return error('LEASE_EXPIRED', `lease ${refusal.leaseId} has expired`, refusal)
+    case 'id_taken':
+      return error(
+        'LEASE_EXISTS',
+        `lease id ${refusal.leaseId} is in use for ${show(refusal.resource)}`,
+        refusal,
+      )
+    case 'request_reused':
+      return error('INVALID_INPUT', 'requestId must be new, got one of another request', {
+        field: 'requestId',
+        leaseId: refusal.leaseId,
+      })
+    case 'renewal_limit':
+      return error(
+        'RENEWAL_LIMIT',
+        `lease ${refusal.leaseId} has reached ${refusal.limit}`,
+        refusal,
+      )
+    case 'does_not_extend':
+      return error(
+        'RENEWAL_DOES_NOT_EXTEND',
+        `renewal of lease ${refusal.leaseId} would not move its deadline forward`,
+        refusal,
+      )
+    case 'queue_full':
+      return error(
+        'LIMIT_EXCEEDED',
+        `at most ${refusal.limit} may wait at once, and so many wait for ${show(refusal.resource)}`,
+        refusal,
+      )
+    case 'malformed_setting':
+      return error('INVALID_INPUT', `configuration: ${refusal.problem}`, { field: 'config' })
+  }
+}
+
+function heldError(held: Held): LeaseError {
+  const first = held.blockers[0]
+  const who = first === undefined ? 'held by another' : describeHolder(first)
+  const why =
+    held.notWaiting === 'own_session'
+      ? ' (the same session: release it first)'
+      : held.notWaiting === 'waiting_disabled'
+        ? ' (waiting is turned off: blocking_mode_enabled=false)'
+        : ''
+  return error('RESOURCE_HELD', `${held.resource} is ${who}${why}`, held)
+}
+
+function describeHolder(blocker: Blocker): string {
+  const name = show(blocker.holder)
+  switch (blocker.kind) {
+    case 'lease':
+      return `held by ${name}`
+    case 'offer':
+      return `offered to ${name}`
+    case 'ticket':
+      return `waited for by ${name}`
+    case 'lock_delay':
+      return `kept free after ${name}`
+  }
+}
+
+function error(
+  code: ConstructorParameters<typeof LeaseError>[0],
+  message: string,
+  facts: object,
+): LeaseError {
+  const details = Object.fromEntries(Object.entries(facts).filter(([name]) => name !== 'kind'))
+  return new LeaseError(code, message, { details })
+}

@@ -1,0 +1,48 @@
+/**
+ * What a decision sees and what it says. A view is the part of a realm that a command's footprint touches: the live
+ * entries that overlap it, and the entry of its own id in whatever state.
+ */
+import type { LeaseEvent, LeaseEventType } from './event.ts'
+import type { Entry, LeaseId } from './lease.ts'
+import type { Reach } from './resource.ts'
+import type { Settings } from './settings.ts'
+
+/** What a store must read for a command. */
+export interface Footprint extends Reach {
+  readonly leaseId: LeaseId
+  /** When given, the store tells whether this request already had its effect. */
+  readonly requestId: string | null
+  /**
+   * `entry`: the command depends on the entry of `leaseId` alone, so strangers cannot make its commit miss.
+   * `claims`: it depends on the set of live entries that overlap `resource`.
+   */
+  readonly depth: 'entry' | 'claims'
+}
+
+/** The effect that a request id had when it was first heard. */
+export interface PriorEffect {
+  readonly leaseId: LeaseId
+  readonly type: LeaseEventType
+}
+
+export interface RealmView {
+  readonly entries: ReadonlyMap<LeaseId, Entry>
+  /** The highest fence ever given in the realm, 0 if none. */
+  readonly lastFence: number
+  /** Live tickets in the whole realm, not only in the footprint. */
+  readonly ticketCount: number
+  readonly prior: PriorEffect | null
+  readonly settings: Settings
+}
+
+export interface Decision<Outcome> {
+  readonly outcome: Outcome
+  readonly events: readonly LeaseEvent[]
+  /** The view's entries as the events leave them. */
+  readonly entries: ReadonlyMap<LeaseId, Entry>
+  /**
+   * The earliest deadline that the decision treated as still running, in ticks; null if none. A store that decides
+   * before it commits must not commit at or after it.
+   */
+  readonly validUntilUs: number | null
+}

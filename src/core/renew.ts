@@ -1,0 +1,61 @@
+/**
+ * Decides a renewal. It looks at its own entry and nothing else, so that no stranger can make it miss, and it settles
+ * nothing: a lease that is over stays over until somebody who needs the resource says so.
+ */
+import type { Renew } from './command.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { isHeld, type Lease } from './lease.ts'
+import { endedOutcome, type RenewOutcome } from './outcome.ts'
+import { ownLease } from './own-lease.ts'
+import type { Decision, RealmView } from './realm.ts'
+import { tickAfter, US_PER_MS, type Now, type Tick } from './time.ts'
+
+export function decideRenew(view: RealmView, command: Renew, now: Now): Decision<RenewOutcome> {
+  const draft = new Draft(view, now, command)
+  const own = ownLease(view, { ...command, effect: 'lease.renewed' })
+  if (own.kind === 'refused') return draft.answer(own.refusal)
+  const { lease } = own
+  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
+  if (own.repeated) return draft.answer({ kind: 'renewed', lease })
+  const ttlMs = command.ttlMs ?? lease.ttlMs
+  const limit = reachedLimit(lease, now)
+  if (limit !== null) return draft.answer({ kind: 'renewal_limit', leaseId: lease.id, limit })
+  const deadline = extendedDeadline(lease, ttlMs, now)
+  if (deadline.us <= lease.deadline.us) {
+    const { id: leaseId, expiresAtMs } = lease
+    return draft.answer({ kind: 'does_not_extend', leaseId, expiresAtMs })
+  }
+  draft.record({
+    ...eventCommon(lease, now, {
+      before: 'active',
+      after: 'active',
+      renewals: lease.renewals + 1,
+      requestId: command.requestId,
+    }),
+    type: 'lease.renewed',
+    ttlMs,
+    deadline,
+    expiresAtMs: now.wallMs + Math.round((deadline.us - now.tick.us) / US_PER_MS),
+  })
+  return draft.answer({ kind: 'renewed', lease: renewedLease(draft, lease) })
+}
+
+function reachedLimit(lease: Lease, now: Now): string | null {
+  if (lease.maxRenewals >= 0 && lease.renewals >= lease.maxRenewals) {
+    return `its ${lease.maxRenewals} renewals`
+  }
+  const atCeiling = lease.holdUntilUs !== null && lease.deadline.us >= lease.holdUntilUs
+  return atCeiling && now.tick.us < lease.deadline.us ? `its maxHoldMs of ${lease.maxHoldMs}` : null
+}
+
+function extendedDeadline(lease: Lease, ttlMs: number, now: Now): Tick {
+  const wished = tickAfter(now.tick, ttlMs)
+  if (lease.holdUntilUs === null || wished.us <= lease.holdUntilUs) return wished
+  return { domain: wished.domain, us: lease.holdUntilUs }
+}
+
+function renewedLease(draft: Draft, lease: Lease): Lease {
+  const entry = draft.entries.get(lease.id)
+  if (entry?.kind === 'lease') return entry
+  throw new Error('a renewal left no lease behind')
+}

@@ -1,0 +1,169 @@
+/**
+ * The configuration keys of the store: their types, limits and defaults, and how an override for a kind or a single
+ * resource beats the global value. Values are kept as text and read here, so that no store interprets them.
+ */
+import { invalid, isLeaseError, show } from './errors.ts'
+import { MAX_RENEWALS_MAX, TTL_MS_MAX, WAIT_MS_MAX } from './limits.ts'
+import { kindOf, type Resource } from './resource.ts'
+
+export type SettingScope = 'global' | 'kind' | 'resource'
+export const SETTING_SCOPES: readonly SettingScope[] = ['global', 'kind', 'resource']
+
+interface IntegerSetting {
+  readonly type: 'int'
+  readonly initial: number
+  readonly min: number
+  readonly max: number
+  readonly description: string
+}
+
+interface BooleanSetting {
+  readonly type: 'bool'
+  readonly initial: boolean
+  readonly description: string
+}
+
+export interface SettingValues {
+  readonly default_ttl_seconds: number
+  readonly max_renewals: number
+  readonly acquisition_timeout_ms: number
+  readonly cleanup_interval_seconds: number
+  readonly auto_expire_enabled: boolean
+  readonly blocking_mode_enabled: boolean
+  readonly keep_history: boolean
+  readonly history_retention_days: number
+  readonly record_renewals: boolean
+}
+
+export type SettingKey = keyof SettingValues
+export type SettingDefinition = IntegerSetting | BooleanSetting
+
+export const SETTING_TABLE: Readonly<Record<SettingKey, SettingDefinition>> = {
+  default_ttl_seconds: {
+    type: 'int',
+    initial: 3600,
+    min: 1,
+    max: TTL_MS_MAX / 1000,
+    description: 'TTL of a lease that names none',
+  },
+  max_renewals: {
+    type: 'int',
+    initial: -1,
+    min: -1,
+    max: MAX_RENEWALS_MAX,
+    description: 'Renewals of a lease that names no limit (-1 = unlimited)',
+  },
+  acquisition_timeout_ms: {
+    type: 'int',
+    initial: 30_000,
+    min: 0,
+    max: WAIT_MS_MAX,
+    description: 'How long a blocking acquire waits when it does not say',
+  },
+  cleanup_interval_seconds: {
+    type: 'int',
+    initial: 300,
+    min: 1,
+    max: 86_400,
+    description: 'Time between two background sweeps',
+  },
+  auto_expire_enabled: {
+    type: 'bool',
+    initial: true,
+    description: 'Whether open processes sweep expired leases in the background',
+  },
+  blocking_mode_enabled: {
+    type: 'bool',
+    initial: true,
+    description: 'Whether an acquire may wait',
+  },
+  keep_history: {
+    type: 'bool',
+    initial: true,
+    description: 'Whether anything is kept beyond live leases',
+  },
+  history_retention_days: {
+    type: 'int',
+    initial: 30,
+    min: 0,
+    max: 36_500,
+    description: 'How long ended leases and their history are kept',
+  },
+  record_renewals: {
+    type: 'bool',
+    initial: true,
+    description: 'Whether each renewal is an event of the ledger',
+  },
+}
+
+export const SETTING_KEYS = Object.keys(SETTING_TABLE) as readonly SettingKey[]
+
+/** One row of configuration, as text, exactly as a store keeps it. */
+export interface SettingRow {
+  readonly key: SettingKey
+  readonly value: string
+  readonly scope: SettingScope
+  /** The kind or the resource that an override is for; null for a global value. */
+  readonly resourceId: string | null
+}
+
+/** What holds for one resource. `malformed` says what is wrong when somebody wrote nonsense into the store. */
+export interface Settings extends SettingValues {
+  readonly malformed: string | null
+}
+
+export const DEFAULT_SETTINGS: Settings = {
+  ...(Object.fromEntries(
+    SETTING_KEYS.map((key) => [key, SETTING_TABLE[key].initial]),
+  ) as unknown as SettingValues),
+  malformed: null,
+}
+
+export function parseSettingKey(text: unknown): SettingKey {
+  const key = SETTING_KEYS.find((candidate) => candidate === text)
+  if (key === undefined) throw invalid('key', `must be one of ${SETTING_KEYS.join(', ')}`, text)
+  return key
+}
+
+/** Reads a value for a key, from text or from a value of the key's own type. */
+export function parseSettingValue(key: SettingKey, value: unknown): number | boolean {
+  const definition = SETTING_TABLE[key]
+  if (definition.type === 'bool') {
+    if (value === true || value === 'true') return true
+    if (value === false || value === 'false') return false
+    throw invalid(key, 'must be true or false', value)
+  }
+  const number = typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? Number(value) : value
+  if (typeof number !== 'number' || !Number.isSafeInteger(number)) {
+    throw invalid(key, `must be an integer ${definition.min}..${definition.max}`, value)
+  }
+  if (number < definition.min || number > definition.max) {
+    throw invalid(key, `must be an integer ${definition.min}..${definition.max}`, value)
+  }
+  return number
+}
+
+const STRENGTH: Record<SettingScope, number> = { global: 0, kind: 1, resource: 2 }
+
+/** The settings for one resource, or the global ones: the narrowest row that applies wins. */
+export function resolveSettings(rows: readonly SettingRow[], resource: Resource | null): Settings {
+  const applicable = rows.filter((row) => applies(row, resource))
+  const weakestFirst = applicable.toSorted((a, b) => STRENGTH[a.scope] - STRENGTH[b.scope])
+  const values: Record<string, number | boolean> = {}
+  let malformed: string | null = null
+  for (const row of weakestFirst) {
+    try {
+      const key = parseSettingKey(row.key)
+      values[key] = parseSettingValue(key, row.value)
+    } catch (error) {
+      malformed = isLeaseError(error) ? error.message : show(error)
+    }
+  }
+  return { ...DEFAULT_SETTINGS, ...(values as Partial<SettingValues>), malformed }
+}
+
+function applies(row: SettingRow, resource: Resource | null): boolean {
+  if (row.scope === 'global') return true
+  if (resource === null) return false
+  return row.resourceId === (row.scope === 'kind' ? kindOf(resource) : resource)
+}

@@ -1,0 +1,138 @@
+/**
+ * Brings a footprint up to `now` before a command is answered: ends what is over, drops waiters that were not heard
+ * of, and offers what is free to whoever is next. After it, no entry of the draft is past its deadline.
+ *
+ * No sweeper is needed for any of this; a background sweep only settles sooner what somebody would settle later.
+ */
+import { compareTickets, isBlocked } from './conflict.ts'
+import { eventCommon, type Draft } from './draft.ts'
+import { expiryWallMs, isOver, type Entry, type Lease, type Ticket } from './lease.ts'
+import { covers, isTree } from './resource.ts'
+import {
+  hasPassed,
+  isEarlierBootOfSameHost,
+  tickAfter,
+  US_PER_MS,
+  type Now,
+  type Tick,
+} from './time.ts'
+
+export function settle(draft: Draft): void {
+  for (const id of [...draft.entries.keys()]) {
+    // Read anew: settling one ticket may have dropped others of its session, and a ticket fails only once.
+    const entry = draft.entries.get(id)
+    if (entry !== undefined) settleEntry(draft, entry)
+  }
+  makeOffers(draft)
+}
+
+function settleEntry(draft: Draft, entry: Entry): void {
+  const { now } = draft
+  if (entry.kind === 'ticket') return settleTicket(draft, entry)
+  if (entry.state === 'active' && isOver(entry, now)) return expire(draft, entry)
+  if (entry.lockedUntil !== null && hasPassed(entry.lockedUntil, now.tick))
+    settleDelay(draft, entry)
+}
+
+function expire(draft: Draft, lease: Lease): void {
+  const { now } = draft
+  const facts = { before: 'active', after: 'expired', reason: 'ttl passed' } as const
+  draft.record({
+    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
+    type: 'lease.expired',
+    terminatedAtMs: expiryWallMs(lease, now),
+    lockedUntil: delayAfterForeignClock(lease, now),
+  })
+}
+
+/**
+ * A lock delay that ran out ends. One that was counted on a clock which is gone cannot have run out: two hosts, or
+ * two time namespaces, that take turns on one store would otherwise end each other's delays at once.
+ */
+function settleDelay(draft: Draft, lease: Lease): void {
+  const { now } = draft
+  const { state, renewals } = lease
+  const measured = lease.lockedUntil?.domain === now.tick.domain
+  const lockedUntil = measured ? null : delayAfterForeignClock(lease, now)
+  if (lockedUntil === null || state !== 'expired') {
+    const common = eventCommon(lease, now, { before: state, after: state, renewals })
+    return draft.record({ ...common, type: 'lease.unlocked' })
+  }
+  const reason = 'clock changed, lock delay starts again'
+  draft.record({
+    ...eventCommon(lease, now, { before: state, after: state, renewals, reason }),
+    type: 'lease.expired',
+    terminatedAtMs: lease.terminatedAtMs ?? expiryWallMs(lease, now),
+    lockedUntil,
+  })
+}
+
+/**
+ * A lease of another clock domain cannot be measured, so it is over. Its holder, unless it died with an earlier boot
+ * of this host, may still count on its full TTL, so nobody else gets the resource until that has passed here.
+ */
+function delayAfterForeignClock(lease: Lease, now: Now): Tick | null {
+  const { domain } = lease.deadline
+  if (domain === now.tick.domain || isEarlierBootOfSameHost(domain, now.tick.domain)) return null
+  const until = { domain: now.tick.domain, us: now.domainSinceUs + lease.ttlMs * US_PER_MS }
+  return hasPassed(until, now.tick) ? null : until
+}
+
+function settleTicket(draft: Draft, ticket: Ticket): void {
+  if (ticket.state !== 'pending') return
+  const { now } = draft
+  if (ticket.offer !== null && hasPassed(ticket.offer.deadline, now.tick)) {
+    fail(draft, ticket, 'lapsed')
+    dropSession(draft, ticket.session)
+  } else if (ticket.offer === null && hasPassed(ticket.deadline, now.tick)) {
+    fail(draft, ticket, 'abandoned')
+  }
+}
+
+/** A session that let an offer lapse is dead or as good as dead; its other tickets must not cost a window each. */
+function dropSession(draft: Draft, session: string): void {
+  for (const entry of draft.entries.values()) {
+    if (entry.kind !== 'ticket' || entry.state !== 'pending') continue
+    if (entry.session === session) fail(draft, entry, 'abandoned')
+  }
+}
+
+export function fail(
+  draft: Draft,
+  ticket: Ticket,
+  failure: 'timed_out' | 'aborted' | 'abandoned' | 'lapsed',
+  cause: { readonly reason?: string; readonly requestId?: string | null } = {},
+): void {
+  const facts = { before: 'pending', after: 'failed', reason: failure, ...cause } as const
+  draft.record({ ...eventCommon(ticket, draft.now, facts), type: 'lease.failed', failure })
+}
+
+/**
+ * Offers go in queue order; a ticket that nothing blocks any more is offered the lease, with its fence. All tickets
+ * of a flat resource overlap, so the first that is blocked there blocks the rest. A ticket that reaches further than
+ * the view is left to its own claim, because what blocks it may lie where nobody has looked.
+ */
+export function makeOffers(draft: Draft): void {
+  const { now } = draft
+  for (const ticket of pendingTickets(draft)) {
+    if (ticket.offer !== null || !covers(draft.reach, ticket)) continue
+    if (isBlocked(ticket, draft.entries.values(), now)) {
+      if (isTree(ticket.resource)) continue
+      return
+    }
+    draft.record({
+      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
+      type: 'lease.offered',
+      fence: draft.nextFence(),
+      deadline: tickAfter(now.tick, ticket.claimWindowMs),
+    })
+  }
+}
+
+function pendingTickets(draft: Draft): readonly Ticket[] {
+  const tickets: Ticket[] = []
+  for (const entry of draft.entries.values()) {
+    if (entry.kind === 'ticket' && entry.state === 'pending') tickets.push(entry)
+  }
+  return tickets.length > 1 ? tickets.sort(compareTickets) : tickets
+}

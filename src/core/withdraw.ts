@@ -1,0 +1,44 @@
+/**
+ * Decides a withdrawal: the waiter gives up. If its claim was answered after it stopped listening, the lease that
+ * came of it is released at once, so that a timeout never leaves a grant behind.
+ */
+import type { Withdraw } from './command.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { isHeld } from './lease.ts'
+import type { Refusal, Withdrawn } from './outcome.ts'
+import type { Decision, RealmView } from './realm.ts'
+import { fail, makeOffers, settle } from './settle.ts'
+import type { Now } from './time.ts'
+
+export function decideWithdraw(
+  view: RealmView,
+  command: Withdraw,
+  now: Now,
+): Decision<Withdrawn | Refusal> {
+  const draft = new Draft(view, now, command)
+  const known = view.entries.get(command.leaseId)
+  if (known !== undefined && known.session !== command.session) {
+    return draft.answer({ kind: 'not_holder', leaseId: known.id, holder: known.holder })
+  }
+  settle(draft)
+  const entry = draft.entries.get(command.leaseId)
+  if (entry?.kind === 'ticket' && entry.state === 'pending') {
+    fail(draft, entry, command.why)
+    makeOffers(draft)
+  }
+  if (entry === undefined || !isHeld(entry, now)) {
+    return draft.answer({ kind: 'withdrawn', released: false })
+  }
+  draft.record({
+    ...eventCommon(entry, now, {
+      before: 'active',
+      after: 'released',
+      renewals: entry.renewals,
+      reason: command.why,
+    }),
+    type: 'lease.released',
+    releaseReason: 'aborted',
+  })
+  makeOffers(draft)
+  return draft.answer({ kind: 'withdrawn', released: true })
+}
