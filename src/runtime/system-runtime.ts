@@ -1,0 +1,35 @@
+/** The runtime of a real process. */
+import os from 'node:os'
+import { canonicalPath } from './canonical-path.ts'
+import type { Runtime, Timer, TimerOptions } from './runtime.ts'
+import { timeOrderedUuid } from './uuid.ts'
+
+/** The longest delay that Node's own timer takes; anything longer would fire at once. */
+const TIMER_MS_MAX = 2_147_483_647
+
+export const systemRuntime: Runtime = {
+  monotonicMs: () => performance.now(),
+  bootMs,
+  wallMs: () => Date.now(),
+  setTimer,
+  uuid: () => timeOrderedUuid(Date.now()),
+  random: () => Math.random(),
+  canonicalPath,
+}
+
+function bootMs(): number | null {
+  const seconds = os.uptime()
+  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : null
+}
+
+function setTimer(delayMs: number, callback: () => void, options: TimerOptions): Timer {
+  let handle: NodeJS.Timeout
+  const arm = (leftMs: number): void => {
+    const stepMs = Math.min(Math.max(leftMs, 0), TIMER_MS_MAX)
+    const onTimeout = leftMs > stepMs ? () => arm(leftMs - stepMs) : callback
+    handle = setTimeout(onTimeout, stepMs)
+    if (!options.keepAlive) handle.unref()
+  }
+  arm(delayMs)
+  return { cancel: () => clearTimeout(handle) }
+}
