@@ -1,0 +1,152 @@
+/**
+ * The port every store implements.
+ *
+ * A store keeps realms: live entries (leases, offers, tickets), ended ones until retention removes them, and the
+ * ledger. It knows nothing about leases: it reads what a footprint touches, lets `decide` choose, and commits what
+ * the ruling says, or nothing at all. One `Store` serves one namespace.
+ *
+ * The port leaves room for stores that decide before they ask. Such a store calls `decide` with a cached or assumed
+ * view and an estimate of its own clock, and commits under the condition that what the footprint names has not moved
+ * (`depth`) and that its clock is still below `validUntilUs`; on a miss it decides again with the fresh view. So
+ * `decide` is pure and may be called more than once, and an uncontended command costs one round trip.
+ */
+import type { Commit } from '../core/commit.ts'
+import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
+import type { Entry, EntryState, LeaseId } from '../core/lease.ts'
+import type { Footprint, RealmView } from '../core/realm.ts'
+import type { Reach, Resource } from '../core/resource.ts'
+import type { SettingKey, SettingRow, SettingScope } from '../core/settings.ts'
+import type { Now } from '../core/time.ts'
+
+/** What `decide` tells the store to make true. */
+export interface Ruling<Outcome> {
+  readonly outcome: Outcome
+  readonly commit: Commit
+  /** Ticks; see `Decision.validUntilUs`. */
+  readonly validUntilUs: number | null
+}
+
+/** One view per footprint, in the same order. Pure. */
+export type Decide<Outcome> = (views: readonly RealmView[], now: Now) => Ruling<Outcome>
+
+export interface EntryQuery {
+  readonly ids?: readonly LeaseId[]
+  readonly resource?: Resource
+  /** Live entries that touch this reach, on whatever resource. */
+  readonly overlapping?: Reach
+  readonly holder?: string
+  readonly session?: string
+  readonly states?: readonly EntryState[]
+  /** `passed`: live entries whose deadline is over on the store's clock but that nobody has settled yet. */
+  readonly deadline?: 'running' | 'passed'
+  /** 1..LIST_LIMIT_MAX. */
+  readonly limit: number
+}
+
+/** Entries in order of creation, as they are kept, and the time at which they were read. */
+export interface Found {
+  readonly now: Now
+  readonly entries: readonly Entry[]
+  /** True when the limit cut the answer short. */
+  readonly more: boolean
+}
+
+/** A place in the ledger. Opaque; positions of one store compare by order of commit. */
+export type Position = string
+
+export interface LedgerEntry {
+  readonly position: Position
+  readonly event: LeaseEvent
+}
+
+export interface HistoryQuery {
+  readonly leaseId?: LeaseId
+  readonly resource?: Resource
+  readonly holder?: string
+  readonly types?: readonly LeaseEventType[]
+  readonly fromMs?: number
+  readonly toMs?: number
+  /** Only what was committed after this position (or before it, when `newestFirst`). */
+  readonly after?: Position
+  readonly newestFirst?: boolean
+  readonly limit: number
+}
+
+export interface SettingChange {
+  readonly key: SettingKey
+  /** Null removes an override; a global value falls back to its default. */
+  readonly value: string | null
+  readonly scope: SettingScope
+  readonly resourceId: string | null
+}
+
+export interface PrunePolicy {
+  /** Ended leases and failed attempts older than this, and than their own TTL, go with their whole history. */
+  readonly endedBeforeMs: number
+  readonly nowMs: number
+  /** At most so many entries in one call, so that nobody waits long behind it. */
+  readonly batch: number
+}
+
+export interface Pruned {
+  readonly leases: number
+  readonly events: number
+  /** True when the batch was full and there may be more. */
+  readonly more: boolean
+}
+
+/** Somebody changed something that concerns a session. No ids: look for yourself. */
+export interface WakeSignal {
+  readonly leaseIds: readonly LeaseId[] | null
+}
+
+export type Unsubscribe = () => void
+
+/** What a store's clock is and what it is worth, for people (`tenure doctor`) and documentation. */
+export interface StoreDescription {
+  readonly url: string
+  readonly clock: string
+  readonly durability: string
+}
+
+export interface Store {
+  readonly description: StoreDescription
+
+  /**
+   * Runs `decide` against the latest state of the footprints and commits atomically. Two calls whose footprints
+   * overlap behave as if one ran after the other, in an order that the ledger shows. `now` grows with every
+   * decision that follows another in that order.
+   *
+   * Throws `STORE_UNAVAILABLE` when nothing was committed, `STORE_CONFLICT` when the realms kept moving, and
+   * `STORE_OUTCOME_UNKNOWN` when the answer was lost and the commit may have happened.
+   */
+  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome>
+
+  /** Reads entries and the store's clock in one consistent look. */
+  find(query: EntryQuery): Promise<Found>
+
+  /** Reads the ledger in order of commit. */
+  history(query: HistoryQuery): Promise<readonly LedgerEntry[]>
+
+  /** The position after the last event; what comes later is new. */
+  end(): Promise<Position>
+
+  settings(): Promise<readonly SettingRow[]>
+
+  /** In force for every process from its next call on. */
+  configure(change: SettingChange): Promise<void>
+
+  prune(policy: PrunePolicy): Promise<Pruned>
+
+  /**
+   * Calls `listener` when a commit, of any process, wakes the session. At least once per wake-up after the promise
+   * has settled; spurious calls are allowed, lost ones are made up for by the waiter's own keep-alive.
+   */
+  subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
+
+  /** Calls `listener` soon after the ledger may have grown, by any process. */
+  follow(listener: () => void): Unsubscribe
+
+  /** Refuses new calls with `CLOSED`, lets those under way end, and frees everything. */
+  close(): Promise<void>
+}
