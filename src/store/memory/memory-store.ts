@@ -1,0 +1,313 @@
+/**
+ * Keeps realms in the memory of one process. Every promise of the port holds while the process lives; nothing
+ * survives it. Decisions run one after the other, so none ever misses.
+ */
+import type { Commit, Wake } from '../../core/commit.ts'
+import { LeaseError } from '../../core/errors.ts'
+import type { LeaseEvent } from '../../core/event.ts'
+import { endedAtMs, isLive, liveDeadline, type Entry, type LeaseId } from '../../core/lease.ts'
+import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
+import {
+  ancestorsOf,
+  isTree,
+  overlap,
+  realmOf,
+  type Reach,
+  type Resource,
+} from '../../core/resource.ts'
+import { resolveSettings, type SettingRow } from '../../core/settings.ts'
+import { hasPassed, type Now } from '../../core/time.ts'
+import type { TickSource } from '../../runtime/tick-source.ts'
+import { parsePosition } from '../../store-port/position.ts'
+import type {
+  Decide,
+  EntryQuery,
+  Found,
+  HistoryQuery,
+  LedgerEntry,
+  Position,
+  Pruned,
+  PrunePolicy,
+  SettingChange,
+  Store,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from '../../store-port/store.ts'
+import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
+
+export interface MemoryStoreOptions {
+  readonly ticks: TickSource
+  readonly url?: string
+}
+
+interface KeptRequest extends PriorEffect {
+  readonly keepUntilMs: number | null
+}
+
+interface KeptEvent {
+  readonly sequence: number
+  readonly event: LeaseEvent
+}
+
+export class MemoryStore implements Store {
+  readonly description: StoreDescription
+  readonly #ticks: TickSource
+  readonly #entries = new Map<LeaseId, Entry>()
+  readonly #live = new Map<Resource, Set<LeaseId>>()
+  readonly #ticketCounts = new Map<string, number>()
+  readonly #requests = new Map<string, KeptRequest>()
+  readonly #settings = new Map<string, SettingRow>()
+  readonly #listeners = new Map<string, Set<(signal: WakeSignal) => void>>()
+  readonly #followers = new Set<() => void>()
+  #ledger: KeptEvent[] = []
+  #sequence = 0
+  #lastFence = 0
+  #clock: ClockState | null = null
+  #closed = false
+
+  constructor({ ticks, url = 'memory:' }: MemoryStoreOptions) {
+    this.#ticks = ticks
+    this.description = {
+      url,
+      clock: 'monotonic clock of this process',
+      durability: 'none: everything is lost when the process ends',
+    }
+  }
+
+  async transact<Outcome>(
+    footprints: readonly Footprint[],
+    decide: Decide<Outcome>,
+  ): Promise<Outcome> {
+    this.#refuseIfClosed()
+    const clock = this.#advanced()
+    const views = footprints.map((footprint) => this.#view(footprint))
+    const ruling = decide(views, nowOf(clock))
+    this.#clock = clock
+    this.#apply(ruling.commit)
+    return ruling.outcome
+  }
+
+  async find(query: EntryQuery): Promise<Found> {
+    this.#refuseIfClosed()
+    const now = nowOf(this.#advanced())
+    const entries: Entry[] = []
+    for (const entry of this.#candidates(query)) {
+      if (!matches(entry, query, now)) continue
+      if (entries.length === query.limit) return { now, entries, more: true }
+      entries.push(entry)
+    }
+    return { now, entries, more: false }
+  }
+
+  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+    this.#refuseIfClosed()
+    const after = query.after === undefined ? null : parsePosition(query.after)
+    const ordered = query.newestFirst === true ? this.#ledger.toReversed() : this.#ledger
+    const found: LedgerEntry[] = []
+    for (const { sequence, event } of ordered) {
+      if (found.length === query.limit) break
+      const passed = query.newestFirst === true ? -sequence : sequence
+      if (after !== null && passed <= (query.newestFirst === true ? -after : after)) continue
+      if (tells(event, query)) found.push({ position: String(sequence), event })
+    }
+    return found
+  }
+
+  async end(): Promise<Position> {
+    this.#refuseIfClosed()
+    return String(this.#sequence)
+  }
+
+  async settings(): Promise<readonly SettingRow[]> {
+    this.#refuseIfClosed()
+    return [...this.#settings.values()]
+  }
+
+  async configure(change: SettingChange): Promise<void> {
+    this.#refuseIfClosed()
+    const { key, value, scope, resourceId } = change
+    const slot = JSON.stringify([key, scope, resourceId])
+    if (value === null) this.#settings.delete(slot)
+    else this.#settings.set(slot, { key, value, scope, resourceId })
+  }
+
+  async prune(policy: PrunePolicy): Promise<Pruned> {
+    this.#refuseIfClosed()
+    const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
+    const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
+    for (const id of gone) this.#entries.delete(id)
+    const superseded = supersededRenewals(this.#ledger, policy.endedBeforeMs)
+    const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
+    const events = this.#ledger.length - kept.length
+    this.#ledger = kept
+    for (const [requestId, request] of this.#requests) {
+      const over = request.keepUntilMs !== null && request.keepUntilMs < policy.nowMs
+      if (over || gone.has(request.leaseId)) this.#requests.delete(requestId)
+    }
+    return { leases: gone.size, events, more: ended.length > gone.size }
+  }
+
+  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    this.#refuseIfClosed()
+    const listeners = this.#listeners.get(session) ?? new Set()
+    listeners.add(listener)
+    this.#listeners.set(session, listeners)
+    return () => {
+      listeners.delete(listener)
+      if (listeners.size === 0 && this.#listeners.get(session) === listeners) {
+        this.#listeners.delete(session)
+      }
+    }
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    this.#followers.add(listener)
+    return () => this.#followers.delete(listener)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#followers.clear()
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+  }
+
+  #advanced(): ClockState {
+    return advance(this.#clock, readTicks(this.#ticks, 'memory/process/0'))
+  }
+
+  #view(footprint: Footprint): RealmView {
+    const { resource, leaseId, requestId } = footprint
+    const entries = new Map<LeaseId, Entry>()
+    if (footprint.depth === 'claims') this.#collect(entries, footprint)
+    const own = this.#entries.get(leaseId)
+    if (own !== undefined) entries.set(leaseId, own)
+    return {
+      entries,
+      lastFence: this.#lastFence,
+      ticketCount: this.#ticketCounts.get(realmOf(resource)) ?? 0,
+      prior: requestId === null ? null : (this.#requests.get(requestId) ?? null),
+      settings: resolveSettings([...this.#settings.values()], resource),
+    }
+  }
+
+  #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
+    for (const near of this.#near(reach)) {
+      for (const id of this.#live.get(near) ?? []) this.#include(entries, id, reach)
+    }
+  }
+
+  /** The resources on which a live entry could overlap the footprint. */
+  #near(footprint: Reach): Iterable<Resource> {
+    if (!isTree(footprint.resource)) return [footprint.resource]
+    if (footprint.extent === 'subtree') return this.#live.keys()
+    return [footprint.resource, ...ancestorsOf(footprint.resource)]
+  }
+
+  #include(entries: Map<LeaseId, Entry>, id: LeaseId, reach: Reach): void {
+    const entry = this.#entries.get(id)
+    if (entry !== undefined && overlap(entry, reach)) entries.set(id, entry)
+  }
+
+  #apply(commit: Commit): void {
+    for (const { id, before, after } of commit.changes) this.#put(id, before, after)
+    for (const event of commit.events) this.#append(event)
+    for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
+    this.#lastFence = Math.max(this.#lastFence, commit.lastFence)
+    if (commit.events.length > 0) for (const follower of this.#followers) queueMicrotask(follower)
+    for (const wake of commit.wakes) this.#wake(wake)
+  }
+
+  #put(id: LeaseId, before: Entry | undefined, after: Entry | null): void {
+    if (before !== undefined && isLive(before)) this.#unlist(before)
+    if (after === null) this.#entries.delete(id)
+    else this.#entries.set(id, after)
+    if (after === null || !isLive(after)) return
+    const ids = this.#live.get(after.resource) ?? new Set()
+    this.#live.set(after.resource, ids.add(id))
+    if (after.state === 'pending') this.#countTicket(after.resource, 1)
+  }
+
+  #unlist(entry: Entry): void {
+    const ids = this.#live.get(entry.resource)
+    ids?.delete(entry.id)
+    if (ids?.size === 0) this.#live.delete(entry.resource)
+    if (entry.state === 'pending') this.#countTicket(entry.resource, -1)
+  }
+
+  #countTicket(resource: Resource, difference: number): void {
+    const realm = realmOf(resource)
+    const count = (this.#ticketCounts.get(realm) ?? 0) + difference
+    if (count === 0) this.#ticketCounts.delete(realm)
+    else this.#ticketCounts.set(realm, count)
+  }
+
+  #append(event: LeaseEvent): void {
+    this.#sequence += 1
+    this.#ledger.push({ sequence: this.#sequence, event })
+    if (event.requestId === null) return
+    const { leaseId, type } = event
+    this.#requests.set(event.requestId, { leaseId, type, keepUntilMs: null })
+  }
+
+  #wake({ session, leaseId }: Wake): void {
+    for (const listener of this.#listeners.get(session) ?? []) {
+      queueMicrotask(() => listener({ leaseIds: [leaseId] }))
+    }
+  }
+
+  #candidates(query: EntryQuery): Iterable<Entry> {
+    if (query.overlapping !== undefined) {
+      const entries = new Map<LeaseId, Entry>()
+      this.#collect(entries, query.overlapping)
+      return entries.values()
+    }
+    if (query.ids === undefined) return this.#entries.values()
+    return query.ids.map((id) => this.#entries.get(id)).filter((entry) => entry !== undefined)
+  }
+}
+
+function matches(entry: Entry, query: EntryQuery, now: Now): boolean {
+  if (query.resource !== undefined && entry.resource !== query.resource) return false
+  if (query.holder !== undefined && entry.holder !== query.holder) return false
+  if (query.session !== undefined && entry.session !== query.session) return false
+  if (query.states !== undefined && !query.states.includes(entry.state)) return false
+  if (query.deadline === undefined) return true
+  const deadline = liveDeadline(entry)
+  if (deadline === null) return false
+  return hasPassed(deadline, now.tick) === (query.deadline === 'passed')
+}
+
+function tells(event: LeaseEvent, query: HistoryQuery): boolean {
+  if (query.leaseId !== undefined && event.leaseId !== query.leaseId) return false
+  if (query.resource !== undefined && event.resource !== query.resource) return false
+  if (query.holder !== undefined && event.holder !== query.holder) return false
+  if (query.types !== undefined && !query.types.includes(event.type)) return false
+  if (query.fromMs !== undefined && event.atMs < query.fromMs) return false
+  return query.toMs === undefined || event.atMs <= query.toMs
+}
+
+function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
+  const ended = endedAtMs(entry)
+  return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
+}
+
+/** Old renewals of a lease say nothing once a later one is kept. */
+function supersededRenewals(
+  ledger: readonly KeptEvent[],
+  beforeMs: number,
+): ReadonlySet<KeptEvent> {
+  const superseded = new Set<KeptEvent>()
+  const latest = new Map<LeaseId, KeptEvent>()
+  for (const row of ledger) {
+    if (row.event.type !== 'lease.renewed') continue
+    const earlier = latest.get(row.event.leaseId)
+    if (earlier !== undefined && earlier.event.atMs < beforeMs) superseded.add(earlier)
+    latest.set(row.event.leaseId, row)
+  }
+  return superseded
+}

@@ -1,0 +1,78 @@
+/**
+ * The part of better-sqlite3 that the store uses, typed by its shape so that the driver is nobody's dependency but
+ * the one who opens a `sqlite:` store, and the loading of it.
+ */
+import { LeaseError } from '../../core/errors.ts'
+
+export type SqliteValue = string | number | null
+export type SqliteRow = readonly SqliteValue[]
+
+export interface SqliteStatement {
+  run(...values: readonly SqliteValue[]): { readonly changes: number }
+  get(...values: readonly SqliteValue[]): unknown
+  all(...values: readonly SqliteValue[]): unknown[]
+  raw(enabled?: boolean): this
+}
+
+export interface SqliteDatabase {
+  readonly inTransaction: boolean
+  prepare(sql: string): SqliteStatement
+  exec(sql: string): unknown
+  pragma(text: string, options?: { readonly simple?: boolean }): unknown
+  close(): unknown
+}
+
+export type SqliteDriver = new (
+  path: string,
+  options?: { readonly timeout?: number },
+) => SqliteDatabase
+
+const WHAT_TO_INSTALL =
+  'sqlite: stores need the package better-sqlite3, which could not be loaded; install it with ' +
+  '"npm install better-sqlite3@12" (where no prebuilt binary exists it is compiled, which takes python3, make and ' +
+  'a C++ compiler: "apt-get install python3 make g++" on Debian, "xcode-select --install" on macOS)'
+
+export async function loadDriver(): Promise<SqliteDriver> {
+  try {
+    const module = (await import('better-sqlite3' as string)) as { readonly default: SqliteDriver }
+    return module.default
+  } catch (cause) {
+    throw new LeaseError('STORE_UNAVAILABLE', WHAT_TO_INSTALL, { cause })
+  }
+}
+
+/** The driver's code of an error (`SQLITE_BUSY`, …), or null if it is not an error of the database. */
+export function sqliteCode(error: unknown): string | null {
+  if (!(error instanceof Error) || !('code' in error)) return null
+  return typeof error.code === 'string' && error.code.startsWith('SQLITE_') ? error.code : null
+}
+
+export function isBusy(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code !== null && (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED'))
+}
+
+const SCHEMA_CODES: ReadonlySet<string> = new Set([
+  'SQLITE_NOTADB',
+  'SQLITE_ERROR',
+  'SQLITE_SCHEMA',
+])
+
+/**
+ * Says what an error of the driver means to a caller. `committing` is true when it came out of COMMIT: an I/O error
+ * there leaves open whether the commit will be found after the next recovery; any other error rolled it back.
+ */
+export function storeError(error: unknown, url: string, committing = false): unknown {
+  if (error instanceof LeaseError) return error
+  const code = sqliteCode(error)
+  if (code === null) return error
+  const message = error instanceof Error ? error.message : code
+  const options = { cause: error, details: { store: url, reason: code } }
+  if (committing && code.startsWith('SQLITE_IOERR')) {
+    return new LeaseError('STORE_OUTCOME_UNKNOWN', `${url}: commit failed: ${message}`, options)
+  }
+  if (SCHEMA_CODES.has(code) || code.startsWith('SQLITE_CORRUPT')) {
+    return new LeaseError('STORE_SCHEMA', `${url} is not a Tenure store: ${message}`, options)
+  }
+  return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${message}`, options)
+}

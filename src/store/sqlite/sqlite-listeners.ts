@@ -1,0 +1,126 @@
+/**
+ * Who wants to hear of commits: waiting sessions and watchers, of this process directly, of others through wake files
+ * and, as a safety net, by a glance at `data_version`, which moves when another connection has committed.
+ */
+import type { Wake } from '../../core/commit.ts'
+import type { Runtime, Timer } from '../../runtime/runtime.ts'
+import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
+import type { SqliteDatabase } from './sqlite-client.ts'
+import { WakeFiles } from './sqlite-wake.ts'
+
+type Listener = (signal: WakeSignal) => void
+
+export interface SqliteListenersOptions {
+  readonly databasePath: string
+  readonly database: SqliteDatabase
+  readonly runtime: Runtime
+}
+
+/** Watchers have no wake file: this is how soon they hear of another process. Waiters hardly ever need the poll. */
+const FOLLOW_POLL_MS = 50
+const WAIT_POLL_MS = 500
+
+export class SqliteListeners {
+  readonly #database: SqliteDatabase
+  readonly #runtime: Runtime
+  readonly #wakeFiles: WakeFiles
+  readonly #sessions = new Map<string, Set<Listener>>()
+  readonly #followers = new Set<() => void>()
+  #poll: Timer | null = null
+  #dataVersion: unknown = null
+
+  constructor({ databasePath, database, runtime }: SqliteListenersOptions) {
+    this.#database = database
+    this.#runtime = runtime
+    this.#wakeFiles = new WakeFiles(databasePath)
+  }
+
+  subscribe(session: string, listener: Listener): Unsubscribe {
+    const listeners = this.#sessions.get(session) ?? new Set()
+    if (listeners.size === 0) {
+      this.#wakeFiles.listen(session, () => this.#tell(session, { leaseIds: null }))
+    }
+    listeners.add(listener)
+    this.#sessions.set(session, listeners)
+    this.#watchDatabase()
+    return () => this.#unsubscribe(session, listener)
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    this.#followers.add(listener)
+    this.#watchDatabase()
+    return () => {
+      this.#followers.delete(listener)
+      this.#restIfIdle()
+    }
+  }
+
+  /** To be called after COMMIT has returned. */
+  announce(wakes: readonly Wake[]): void {
+    for (const { session, leaseId } of wakes) {
+      if (this.#sessions.has(session)) this.#tell(session, { leaseIds: [leaseId] })
+      else this.#wakeFiles.touch(session, this.#runtime.wallMs())
+    }
+    for (const follower of this.#followers) queueMicrotask(follower)
+  }
+
+  removeStale(): void {
+    this.#wakeFiles.removeStale(this.#runtime.wallMs())
+  }
+
+  close(): void {
+    this.#sessions.clear()
+    this.#followers.clear()
+    this.#restIfIdle()
+    this.#wakeFiles.close()
+  }
+
+  #unsubscribe(session: string, listener: Listener): void {
+    const listeners = this.#sessions.get(session)
+    listeners?.delete(listener)
+    if (listeners?.size === 0) {
+      this.#sessions.delete(session)
+      this.#wakeFiles.silence(session)
+    }
+    this.#restIfIdle()
+  }
+
+  #tell(session: string, signal: WakeSignal): void {
+    for (const listener of this.#sessions.get(session) ?? []) {
+      queueMicrotask(() => listener(signal))
+    }
+  }
+
+  #watchDatabase(): void {
+    if (this.#poll !== null) this.#poll.cancel()
+    else this.#dataVersion = this.#readDataVersion()
+    const delayMs = this.#followers.size > 0 ? FOLLOW_POLL_MS : WAIT_POLL_MS
+    this.#poll = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
+  }
+
+  #restIfIdle(): void {
+    if (this.#sessions.size > 0 || this.#followers.size > 0) return
+    this.#poll?.cancel()
+    this.#poll = null
+  }
+
+  #glance(): void {
+    const version = this.#readDataVersion()
+    if (version !== this.#dataVersion) {
+      this.#dataVersion = version
+      for (const follower of this.#followers) queueMicrotask(follower)
+      for (const session of this.#sessions.keys()) this.#tell(session, { leaseIds: null })
+    }
+    this.#poll = null
+    if (this.#sessions.size > 0 || this.#followers.size > 0) this.#rearm()
+  }
+
+  #rearm(): void {
+    const delayMs = this.#followers.size > 0 ? FOLLOW_POLL_MS : WAIT_POLL_MS
+    this.#poll = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
+  }
+
+  #readDataVersion(): unknown {
+    return this.#database.pragma('data_version', { simple: true })
+  }
+}

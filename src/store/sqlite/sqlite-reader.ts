@@ -1,0 +1,226 @@
+/**
+ * Reads views, entries and history. Everything runs inside the caller's transaction, so that what is read together
+ * belongs together. Every question of the hot path is one look into one index.
+ */
+import type { LeaseEventType } from '../../core/event.ts'
+import { LEASE_EVENT_TYPES } from '../../core/event.ts'
+import type { Entry, LeaseId } from '../../core/lease.ts'
+import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
+import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resource.ts'
+import type { Now } from '../../core/time.ts'
+import { parsePosition } from '../../store-port/position.ts'
+import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
+import type { SqliteDatabase, SqliteRow, SqliteStatement, SqliteValue } from './sqlite-client.ts'
+import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
+import { ENTRY_COLUMNS, entryOf, pathOf } from './sqlite-rows.ts'
+import type { SqliteState } from './sqlite-state.ts'
+
+const STATEMENTS_CACHED_MAX = 200
+
+export class SqliteReader {
+  readonly #database: SqliteDatabase
+  readonly #namespace: string
+  readonly #state: SqliteState
+  readonly #statements = new Map<string, SqliteStatement>()
+  readonly #byId: SqliteStatement
+  readonly #liveAt: SqliteStatement
+  readonly #anySubtree: SqliteStatement
+
+  constructor(database: SqliteDatabase, namespace: string, state: SqliteState) {
+    this.#database = database
+    this.#namespace = namespace
+    this.#state = state
+    this.#byId = this.#statement(
+      `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = ?`,
+    )
+    this.#liveAt = this.#statement(
+      `SELECT ${ENTRY_COLUMNS} FROM leases
+       WHERE file_path = ? AND live_until_us IS NOT NULL AND namespace = ?`,
+    )
+    this.#anySubtree = this.#statement(
+      `SELECT 1 FROM leases WHERE live_until_us IS NOT NULL AND extent = 'subtree' LIMIT 1`,
+    )
+  }
+
+  view(footprint: Footprint): RealmView {
+    const { resource, leaseId, requestId } = footprint
+    const entries = new Map<LeaseId, Entry>()
+    if (footprint.depth === 'claims') this.#collect(entries, footprint)
+    if (!entries.has(leaseId)) this.#add(entries, this.#byId.all(leaseId, this.#namespace))
+    return {
+      entries,
+      lastFence: this.#state.lastFence,
+      ticketCount: this.#ticketCount(resource, entries),
+      prior: requestId === null ? null : this.#prior(requestId),
+      settings: this.#state.settingsFor(resource),
+    }
+  }
+
+  #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
+    const path = pathOf(reach.resource)
+    this.#add(entries, this.#liveAt.all(path, this.#namespace))
+    if (!isTree(reach.resource)) return
+    if (reach.extent === 'subtree') this.#add(entries, this.#below(path))
+    if (this.#anySubtree.get() !== undefined) this.#add(entries, this.#above(reach.resource))
+  }
+
+  #add(entries: Map<LeaseId, Entry>, rows: readonly unknown[]): void {
+    for (const row of rows) {
+      const entry = entryOf(row as SqliteRow, this.#state)
+      entries.set(entry.id, entry)
+    }
+  }
+
+  /** Everything live inside a directory: the names between `path/` and `path0`, `0` being next after `/`. */
+  #below(path: string): readonly unknown[] {
+    const stem = path === '/' ? '' : path
+    return this.#statement(
+      `SELECT ${ENTRY_COLUMNS} FROM leases
+       WHERE file_path > ? AND file_path < ? AND live_until_us IS NOT NULL AND namespace = ?`,
+    ).all(`${stem}/`, `${stem}0`, this.#namespace)
+  }
+
+  #above(resource: Resource): readonly unknown[] {
+    const ancestors = JSON.stringify(ancestorsOf(resource).map(pathOf))
+    return this.#statement(
+      `SELECT ${ENTRY_COLUMNS} FROM leases
+       WHERE file_path IN (SELECT value FROM json_each(?)) AND extent = 'subtree'
+         AND live_until_us IS NOT NULL AND namespace = ?`,
+    ).all(ancestors, this.#namespace)
+  }
+
+  /** All tickets of a flat resource are in its view; those of a tree are counted where they are listed. */
+  #ticketCount(resource: Resource, entries: ReadonlyMap<LeaseId, Entry>): number {
+    if (!isTree(resource)) {
+      let count = 0
+      for (const entry of entries.values()) if (entry.state === 'pending') count += 1
+      return count
+    }
+    const row = this.#statement(
+      `SELECT count(*) FROM leases
+       WHERE status = 'pending' AND file_path >= '/' AND file_path < '0' AND namespace = ?`,
+    ).get(this.#namespace) as SqliteRow
+    return row[0] as number
+  }
+
+  #prior(requestId: string): PriorEffect | null {
+    const recorded = this.#statement(
+      `SELECT lease_id, event_type FROM lease_history WHERE id = ? AND namespace = ?
+       UNION ALL SELECT lease_id, event_type FROM requests WHERE id = ?`,
+    ).get(requestId, this.#namespace, requestId) as SqliteRow | undefined
+    if (recorded === undefined) return null
+    const type = LEASE_EVENT_TYPES.find((candidate) => wordOf(candidate) === recorded[1])
+    if (type === undefined) throw new Error(`event ${String(recorded[1])} is not known`)
+    return { leaseId: recorded[0] as string, type: type satisfies LeaseEventType }
+  }
+
+  find(query: EntryQuery, now: Now): readonly Entry[] {
+    if (query.ids !== undefined && query.ids.length === 0) return []
+    if (query.overlapping !== undefined)
+      return this.#overlapping(query.overlapping, query.limit + 1)
+    const where = new Where('namespace = ?', [this.#namespace])
+    if (query.ids !== undefined) {
+      where.and('id IN (SELECT value FROM json_each(?))', JSON.stringify(query.ids))
+    }
+    if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
+    if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
+    if (query.session !== undefined) where.and('session = ?', query.session)
+    if (query.states !== undefined) {
+      const [first, ...others] = query.states.map((state) => `'${state}'`)
+      where.and(
+        others.length === 0 ? `status = ${first}` : `status IN (${[first, ...others].join(', ')})`,
+      )
+    }
+    this.#addDeadline(where, query, now)
+    // The sign keeps the planner from walking the whole table just because it is in the right order.
+    const order = isNarrow(query) ? '+rowid' : 'rowid'
+    const sql = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE ${where.sql} ORDER BY ${order} LIMIT ?`
+    const rows = this.#statement(sql).all(...where.values, query.limit + 1)
+    return rows.map((row) => entryOf(row as SqliteRow, this.#state))
+  }
+
+  #overlapping(reach: Reach, limit: number): readonly Entry[] {
+    const entries = new Map<LeaseId, Entry>()
+    this.#collect(entries, reach)
+    return [...entries.values()].slice(0, limit)
+  }
+
+  /**
+   * Ticks of an earlier clock have always passed. Where no name narrows the question, it starts from the index of
+   * deadlines, because ended leases may outnumber live ones by far; where one does, from the index of that name.
+   */
+  #addDeadline(where: Where, query: EntryQuery, now: Now): void {
+    if (query.deadline === undefined) return
+    const generation = this.#state.generationOf(now.tick.domain)
+    where.and('live_until_us IS NOT NULL')
+    if (query.deadline === 'passed') {
+      where.and(
+        `rowid IN (
+          SELECT rowid FROM leases WHERE live_clock = ? AND live_until_us <= ?
+          UNION ALL
+          SELECT rowid FROM leases WHERE live_clock < ? AND live_until_us IS NOT NULL)`,
+        ...[generation, now.tick.us, generation],
+      )
+    } else if (isNarrow(query)) {
+      where.and('+live_clock = ? AND +live_until_us > ?', generation, now.tick.us)
+    } else {
+      const live = 'SELECT rowid FROM leases WHERE live_clock = ? AND live_until_us > ?'
+      where.and(`rowid IN (${live})`, generation, now.tick.us)
+    }
+  }
+
+  history(query: HistoryQuery): readonly LedgerEntry[] {
+    const where = new Where('namespace = ?', [this.#namespace])
+    const descending = query.newestFirst === true
+    if (query.after !== undefined) {
+      where.and(descending ? 'seq < ?' : 'seq > ?', parsePosition(query.after))
+    }
+    if (query.leaseId !== undefined) where.and('lease_id = ?', query.leaseId)
+    if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
+    if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
+    if (query.fromMs !== undefined) where.and('event_at >= ?', query.fromMs)
+    if (query.toMs !== undefined) where.and('event_at <= ?', query.toMs)
+    if (query.types !== undefined) {
+      where.and(`json_extract(data, '$.type') IN (${query.types.map(() => '?').join(', ')})`)
+      where.values.push(...query.types)
+    }
+    const sql = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE ${where.sql}
+      ORDER BY seq ${descending ? 'DESC' : ''} LIMIT ?`
+    const rows = this.#statement(sql).all(...where.values, query.limit)
+    return rows.map((row) => {
+      const values = row as SqliteRow
+      return { position: String(values[10]), event: eventOf(values, this.#state) }
+    })
+  }
+
+  #statement(sql: string): SqliteStatement {
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    if (this.#statements.size >= STATEMENTS_CACHED_MAX) this.#statements.clear()
+    const statement = this.#database.prepare(sql).raw()
+    this.#statements.set(sql, statement)
+    return statement
+  }
+}
+
+/** Whether a name makes the answer small, however many leases there are. */
+function isNarrow(query: EntryQuery): boolean {
+  const { ids, resource, holder, session } = query
+  return [ids, resource, holder, session].some((name) => name !== undefined)
+}
+
+/** A condition in the making, with its values beside it: names reach SQL as data only. */
+class Where {
+  sql: string
+  readonly values: SqliteValue[]
+
+  constructor(sql: string, values: SqliteValue[]) {
+    this.sql = sql
+    this.values = values
+  }
+
+  and(condition: string, ...values: readonly SqliteValue[]): void {
+    this.sql += ` AND ${condition}`
+    this.values.push(...values)
+  }
+}

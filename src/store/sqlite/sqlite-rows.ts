@@ -1,0 +1,246 @@
+/**
+ * Entries as rows of `leases`, and back. Rows are arrays in the order of the column list here; what has no column of
+ * its own is JSON in `detail`, written only where it differs from the ordinary.
+ *
+ * A resource is kept as a person would write it: a `file:` by its bare path, anything else as `kind:name`.
+ */
+import {
+  endedAtMs,
+  liveDeadline,
+  type Entry,
+  type EntryState,
+  type Lease,
+  type LeaseState,
+  type Metadata,
+  type ReleaseReason,
+  type Ticket,
+  type TicketFailure,
+} from '../../core/lease.ts'
+import type { Extent, Mode, Resource } from '../../core/resource.ts'
+import type { Tick } from '../../core/time.ts'
+import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
+
+/** Clock domains by number: a row holds the number, an entry the name. */
+export interface ClockNames {
+  domainOf(generation: number): string
+  generationOf(domain: string): number
+}
+
+/** A tick as it is kept: the number of its clock, and microseconds. */
+export type TickValues = readonly [generation: number, us: number]
+
+const FILE_PREFIX = 'file:'
+
+export function pathOf(resource: Resource): string {
+  return resource.startsWith(FILE_PREFIX) ? resource.slice(FILE_PREFIX.length) : resource
+}
+
+export function resourceOf(path: string): Resource {
+  return (path.startsWith('/') ? `${FILE_PREFIX}${path}` : path) as Resource
+}
+
+const NAME_COLUMNS = ['id', 'file_path', 'agent_id', 'namespace']
+const GRANT_COLUMNS = [
+  'session',
+  'mode',
+  'extent',
+  'max_renewals',
+  'created_at',
+  'fence',
+  'granted_at',
+  'reason',
+  'metadata',
+]
+const STATE_COLUMNS = [
+  'status',
+  'ttl_ms',
+  'ttl_seconds',
+  'renewal_count',
+  'expires_at',
+  'updated_at',
+  'renewed_at',
+  'terminated_at',
+  'ended_at',
+  'release_reason',
+  'clock',
+  'deadline_us',
+  'live_clock',
+  'live_until_us',
+  'detail',
+]
+const ALL_COLUMNS = [...NAME_COLUMNS, ...GRANT_COLUMNS, ...STATE_COLUMNS]
+
+export const ENTRY_COLUMNS: string = ALL_COLUMNS.join(', ')
+export const INSERT_ENTRY: string = `INSERT INTO leases (${ENTRY_COLUMNS})
+  VALUES (${ALL_COLUMNS.map(() => '?').join(', ')})`
+/** For a ticket that becomes a lease, or an attempt that is made again: anything but the name may differ. */
+export const UPDATE_GRANT: string = updateOf([...GRANT_COLUMNS, ...STATE_COLUMNS])
+/** For everything else that happens to a lease. What it does not name costs no index anything. */
+export const UPDATE_STATE: string = updateOf(STATE_COLUMNS)
+
+function updateOf(columns: readonly string[]): string {
+  return `UPDATE leases SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`
+}
+
+interface LeaseDetail {
+  readonly maxHoldMs?: number
+  readonly holdUntilUs?: number
+  readonly locked?: TickValues
+}
+
+interface TicketDetail {
+  readonly maxHoldMs?: number
+  readonly orderUs: number
+  readonly claimWindowMs: number
+  readonly offer?: readonly [fence: number, clock: number, us: number]
+  readonly failure?: TicketFailure
+}
+
+export function nameValues(entry: Entry, namespace: string): SqliteValue[] {
+  return [entry.id, pathOf(entry.resource), entry.holder, namespace]
+}
+
+export function grantValues(entry: Entry): SqliteValue[] {
+  return [
+    entry.session,
+    entry.mode,
+    entry.extent,
+    entry.maxRenewals,
+    entry.createdAtMs,
+    entry.kind === 'lease' ? entry.fence : null,
+    entry.kind === 'lease' ? entry.grantedAtMs : null,
+    entry.reason,
+    entry.metadata === null ? null : JSON.stringify(entry.metadata),
+  ]
+}
+
+/** Whether two versions of an entry differ in their state alone. */
+export function isSameGrant(before: Entry, after: Entry): boolean {
+  if (before.kind === 'lease' && after.kind === 'lease') {
+    return before.fence === after.fence && before.mode === after.mode
+  }
+  return before.kind === after.kind && before.state === 'pending'
+}
+
+export function stateValues(entry: Entry, wallMs: number, clocks: ClockNames): SqliteValue[] {
+  const live = liveDeadline(entry)
+  const lease = entry.kind === 'lease' ? entry : null
+  return [
+    entry.state,
+    entry.ttlMs,
+    Math.ceil(entry.ttlMs / 1000),
+    lease?.renewals ?? 0,
+    lease?.expiresAtMs ?? entry.createdAtMs,
+    wallMs,
+    lease?.renewedAtMs ?? null,
+    lease?.terminatedAtMs ?? null,
+    endedAtMs(entry),
+    lease?.releaseReason ?? null,
+    clocks.generationOf(entry.deadline.domain),
+    entry.deadline.us,
+    live === null ? null : clocks.generationOf(live.domain),
+    live?.us ?? null,
+    entry.kind === 'lease' ? leaseDetail(entry, clocks) : ticketDetail(entry, clocks),
+  ]
+}
+
+function leaseDetail(lease: Lease, clocks: ClockNames): string | null {
+  const { maxHoldMs, holdUntilUs, lockedUntil } = lease
+  if (maxHoldMs === null && lockedUntil === null) return null
+  const detail: LeaseDetail = {
+    ...(maxHoldMs === null ? {} : { maxHoldMs }),
+    ...(holdUntilUs === null ? {} : { holdUntilUs }),
+    ...(lockedUntil === null ? {} : { locked: tickValues(lockedUntil, clocks) }),
+  }
+  return JSON.stringify(detail)
+}
+
+function ticketDetail(ticket: Ticket, clocks: ClockNames): string {
+  const { maxHoldMs, orderUs, claimWindowMs, offer, failure } = ticket
+  const detail: TicketDetail = {
+    ...(maxHoldMs === null ? {} : { maxHoldMs }),
+    orderUs,
+    claimWindowMs,
+    ...(offer === null ? {} : { offer: [offer.fence, ...tickValues(offer.deadline, clocks)] }),
+    ...(failure === null ? {} : { failure }),
+  }
+  return JSON.stringify(detail)
+}
+
+export function tickValues(tick: Tick, clocks: ClockNames): TickValues {
+  return [clocks.generationOf(tick.domain), tick.us]
+}
+
+export function entryOf(row: SqliteRow, clocks: ClockNames): Entry {
+  const state = row[13] as EntryState
+  return state === 'pending' || state === 'failed'
+    ? ticketOf(row, state, clocks)
+    : leaseOf(row, state, clocks)
+}
+
+function leaseOf(row: SqliteRow, state: LeaseState, clocks: ClockNames): Lease {
+  const detail: LeaseDetail = row[27] === null ? {} : (JSON.parse(row[27] as string) as LeaseDetail)
+  return {
+    id: row[0] as string,
+    resource: resourceOf(row[1] as string),
+    mode: row[5] as Mode,
+    extent: row[6] as Extent,
+    holder: row[2] as string,
+    session: row[4] as string,
+    ttlMs: row[14] as number,
+    maxRenewals: row[7] as number,
+    maxHoldMs: detail.maxHoldMs ?? null,
+    reason: row[11] as string | null,
+    metadata: metadataOf(row),
+    createdAtMs: row[8] as number,
+    kind: 'lease',
+    state,
+    fence: row[9] as number,
+    grantedAtMs: row[10] as number,
+    renewedAtMs: row[19] as number | null,
+    expiresAtMs: row[17] as number,
+    terminatedAtMs: row[20] as number | null,
+    deadline: tickFrom([row[23] as number, row[24] as number], clocks),
+    holdUntilUs: detail.holdUntilUs ?? null,
+    renewals: row[16] as number,
+    releaseReason: row[22] as ReleaseReason | null,
+    lockedUntil: detail.locked === undefined ? null : tickFrom(detail.locked, clocks),
+  }
+}
+
+function ticketOf(row: SqliteRow, state: Ticket['state'], clocks: ClockNames): Ticket {
+  const detail = JSON.parse(row[27] as string) as TicketDetail
+  const { orderUs, claimWindowMs, offer, failure } = detail
+  return {
+    id: row[0] as string,
+    resource: resourceOf(row[1] as string),
+    mode: row[5] as Mode,
+    extent: row[6] as Extent,
+    holder: row[2] as string,
+    session: row[4] as string,
+    ttlMs: row[14] as number,
+    maxRenewals: row[7] as number,
+    maxHoldMs: detail.maxHoldMs ?? null,
+    reason: row[11] as string | null,
+    metadata: metadataOf(row),
+    createdAtMs: row[8] as number,
+    kind: 'ticket',
+    state,
+    orderUs,
+    deadline: tickFrom([row[23] as number, row[24] as number], clocks),
+    claimWindowMs,
+    offer:
+      offer === undefined
+        ? null
+        : { fence: offer[0], deadline: tickFrom([offer[1], offer[2]], clocks) },
+    failure: failure ?? null,
+  }
+}
+
+function metadataOf(row: SqliteRow): Metadata | null {
+  return row[12] === null ? null : (JSON.parse(row[12] as string) as Metadata)
+}
+
+export function tickFrom([generation, us]: TickValues, clocks: ClockNames): Tick {
+  return { domain: clocks.domainOf(generation), us }
+}

@@ -1,0 +1,245 @@
+/**
+ * The tables, as a person with `sqlite3` sees them, and the migrations that make them. Each migration is one
+ * transaction; one that fails is rolled back and recorded with its error, and tried again by the next opener.
+ *
+ * Times are integers in milliseconds, ticks in microseconds. A tick means nothing without its clock, which is the
+ * `generation` of a row in `clock_domains`.
+ */
+import { LeaseError } from '../../core/errors.ts'
+import { SETTING_KEYS, SETTING_TABLE } from '../../core/settings.ts'
+import { sqliteCode, type SqliteDatabase } from './sqlite-client.ts'
+
+export interface Migration {
+  readonly version: number
+  readonly name: string
+  readonly description: string
+  readonly sql: string
+}
+
+const MIGRATION_TABLE = `
+CREATE TABLE IF NOT EXISTS migrations (
+  version INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  description TEXT,
+  applied_at INTEGER NOT NULL,
+  status TEXT DEFAULT 'success',
+  error_message TEXT
+)`
+
+const LEASES = `
+CREATE TABLE leases (
+  id TEXT PRIMARY KEY,
+  file_path TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  ttl_seconds INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  renewal_count INTEGER DEFAULT 0,
+  max_renewals INTEGER DEFAULT -1,
+  updated_at INTEGER NOT NULL,
+  namespace TEXT NOT NULL,
+  session TEXT NOT NULL,
+  mode TEXT NOT NULL,
+  extent TEXT NOT NULL,
+  fence INTEGER,
+  ttl_ms INTEGER NOT NULL,
+  granted_at INTEGER,
+  renewed_at INTEGER,
+  terminated_at INTEGER,
+  ended_at INTEGER,
+  release_reason TEXT,
+  reason TEXT,
+  metadata TEXT,
+  clock INTEGER NOT NULL,
+  deadline_us INTEGER NOT NULL,
+  live_clock INTEGER,
+  live_until_us INTEGER,
+  detail TEXT
+);
+CREATE INDEX idx_leases_file_path ON leases(file_path);
+CREATE INDEX idx_leases_agent_id ON leases(agent_id);
+CREATE INDEX idx_leases_expires_at ON leases(live_clock, live_until_us)
+  WHERE live_until_us IS NOT NULL;
+CREATE INDEX idx_leases_file_status ON leases(file_path, status) WHERE live_until_us IS NOT NULL;
+CREATE INDEX idx_leases_agent_status ON leases(agent_id, status) WHERE live_until_us IS NOT NULL;
+CREATE INDEX idx_leases_session ON leases(session) WHERE status = 'pending';
+CREATE INDEX idx_leases_pending ON leases(file_path) WHERE status = 'pending';
+CREATE INDEX idx_leases_subtree ON leases(file_path)
+  WHERE live_until_us IS NOT NULL AND extent = 'subtree';
+CREATE INDEX idx_leases_ended_at ON leases(ended_at) WHERE ended_at IS NOT NULL;`
+
+const HISTORY = `
+CREATE TABLE lease_history (
+  id TEXT PRIMARY KEY,
+  lease_id TEXT NOT NULL REFERENCES leases(id) ON DELETE CASCADE,
+  agent_id TEXT NOT NULL,
+  file_path TEXT NOT NULL,
+  event_type TEXT NOT NULL,
+  status_before TEXT,
+  status_after TEXT,
+  renewal_count INTEGER,
+  event_at INTEGER NOT NULL,
+  reason TEXT,
+  seq INTEGER NOT NULL,
+  namespace TEXT NOT NULL,
+  session TEXT NOT NULL,
+  data TEXT
+);
+CREATE UNIQUE INDEX idx_lease_history_seq ON lease_history(namespace, seq);
+CREATE INDEX idx_lease_history_lease_id ON lease_history(lease_id, seq);
+CREATE TABLE requests (
+  id TEXT PRIMARY KEY,
+  lease_id TEXT NOT NULL,
+  event_type TEXT NOT NULL,
+  keep_until INTEGER NOT NULL
+) WITHOUT ROWID;`
+
+const CONFIGS = `
+CREATE TABLE store_state (
+  namespace TEXT PRIMARY KEY,
+  last_fence INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  clock INTEGER NOT NULL,
+  last_us INTEGER NOT NULL,
+  last_wall_ms INTEGER NOT NULL,
+  config_revision INTEGER NOT NULL
+);
+CREATE TABLE clock_domains (
+  namespace TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  base TEXT NOT NULL,
+  since_us INTEGER NOT NULL,
+  since_ms INTEGER NOT NULL,
+  PRIMARY KEY (namespace, generation)
+) WITHOUT ROWID;
+CREATE TABLE lease_configs (
+  id TEXT PRIMARY KEY,
+  config_key TEXT NOT NULL,
+  config_value TEXT NOT NULL,
+  value_type TEXT NOT NULL,
+  description TEXT,
+  scope TEXT DEFAULT 'global',
+  resource_id TEXT,
+  requires_restart INTEGER DEFAULT 0,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  namespace TEXT NOT NULL DEFAULT 'default'
+);
+CREATE UNIQUE INDEX idx_lease_configs_key
+  ON lease_configs(namespace, config_key, scope, ifnull(resource_id, ''));
+CREATE TRIGGER lease_configs_inserted AFTER INSERT ON lease_configs BEGIN
+  UPDATE store_state SET config_revision = config_revision + 1; END;
+CREATE TRIGGER lease_configs_updated AFTER UPDATE ON lease_configs BEGIN
+  UPDATE store_state SET config_revision = config_revision + 1; END;
+CREATE TRIGGER lease_configs_deleted AFTER DELETE ON lease_configs BEGIN
+  UPDATE store_state SET config_revision = config_revision + 1; END;`
+
+export const MIGRATIONS: readonly Migration[] = [
+  {
+    version: 1,
+    name: 'create_leases_table',
+    description: 'leases and tickets, live and ended',
+    sql: LEASES,
+  },
+  {
+    version: 2,
+    name: 'create_lease_history_table',
+    description: 'the ledger, and requests that it does not carry',
+    sql: HISTORY,
+  },
+  {
+    version: 3,
+    name: 'create_lease_config_table',
+    description: 'configuration, clocks and counters of the store',
+    sql: CONFIGS,
+  },
+  {
+    version: 4,
+    name: 'create_migration_tracking_table',
+    description: 'this table; made first, because it tracks its own making',
+    sql: MIGRATION_TABLE,
+  },
+]
+
+export const SCHEMA_VERSION: number = MIGRATIONS.length
+
+/** Brings the database up to date. The caller holds the write lock of no transaction. */
+export function migrate(database: SqliteDatabase, wallMs: number): void {
+  if (versionOf(database) === SCHEMA_VERSION) return
+  database.exec(MIGRATION_TABLE)
+  for (const migration of MIGRATIONS) applyOnce(database, migration, wallMs)
+}
+
+/** The version up to which all migrations have succeeded; throws `STORE_SCHEMA` for one from the future. */
+export function versionOf(database: SqliteDatabase): number {
+  const table = database.prepare(
+    `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'`,
+  )
+  if (table.get() === undefined) return 0
+  const rows = database
+    .prepare(`SELECT version FROM migrations WHERE status = 'success' ORDER BY version`)
+    .raw()
+    .all() as (readonly [number])[]
+  const newest = rows.at(-1)?.[0] ?? 0
+  if (newest > SCHEMA_VERSION) {
+    throw new LeaseError(
+      'STORE_SCHEMA',
+      `schema version must be at most ${SCHEMA_VERSION} for this version of Tenure, got ${newest}`,
+      { details: { supported: SCHEMA_VERSION, found: newest } },
+    )
+  }
+  return rows.findIndex(([version], index) => version !== index + 1) === -1 ? rows.length : 0
+}
+
+function applyOnce(database: SqliteDatabase, migration: Migration, wallMs: number): void {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    const done = database
+      .prepare(`SELECT 1 FROM migrations WHERE version = ? AND status = 'success'`)
+      .get(migration.version)
+    if (done === undefined) {
+      database.exec(migration.sql)
+      record(database, migration, { wallMs, error: null })
+    }
+    database.exec('COMMIT')
+  } catch (cause) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    if (sqliteCode(cause) !== 'SQLITE_ERROR') throw cause
+    const error = cause instanceof Error ? cause.message : String(cause)
+    record(database, migration, { wallMs, error })
+    throw new LeaseError(
+      'STORE_SCHEMA',
+      `migration ${migration.version} (${migration.name}) failed: ${error}`,
+      { cause, details: { version: migration.version } },
+    )
+  }
+}
+
+function record(
+  database: SqliteDatabase,
+  migration: Migration,
+  result: { readonly wallMs: number; readonly error: string | null },
+): void {
+  const { version, name, description } = migration
+  const status = result.error === null ? 'success' : 'failed'
+  database
+    .prepare(`INSERT OR REPLACE INTO migrations VALUES (?, ?, ?, ?, ?, ?)`)
+    .run(version, name, description, result.wallMs, status, result.error)
+}
+
+/** Makes the row of counters and the default configuration of a namespace, once. */
+export function createNamespace(database: SqliteDatabase, namespace: string, wallMs: number): void {
+  const { changes } = database
+    .prepare(`INSERT OR IGNORE INTO store_state VALUES (?, 0, 0, 0, 0, 0, 0)`)
+    .run(namespace)
+  if (changes === 0) return
+  const insert = database.prepare(
+    `INSERT OR IGNORE INTO lease_configs VALUES (?, ?, ?, ?, ?, 'global', NULL, 0, ?, ?, ?)`,
+  )
+  for (const key of SETTING_KEYS) {
+    const { initial, type, description } = SETTING_TABLE[key]
+    const id = `${namespace}/${key}`
+    insert.run(id, key, String(initial), type, description, wallMs, wallMs, namespace)
+  }
+}

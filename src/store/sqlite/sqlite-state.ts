@@ -1,0 +1,172 @@
+/**
+ * The counters and clocks of one namespace, read at the start of a transaction and written at its end, and the
+ * configuration, read again only when its revision moved.
+ */
+import { kindOf, type Resource } from '../../core/resource.ts'
+import {
+  resolveSettings,
+  SETTING_KEYS,
+  SETTING_SCOPES,
+  SETTING_TABLE,
+  type SettingRow,
+  type Settings,
+} from '../../core/settings.ts'
+import { advance, type ClockReading, type ClockState } from '../embedded-clock.ts'
+import type { SqliteDatabase, SqliteRow, SqliteStatement } from './sqlite-client.ts'
+import type { ClockNames } from './sqlite-rows.ts'
+
+interface Domain {
+  readonly name: string
+  readonly base: string
+  readonly sinceUs: number
+}
+
+export class SqliteState implements ClockNames {
+  readonly #namespace: string
+  readonly #readState: SqliteStatement
+  readonly #writeState: SqliteStatement
+  readonly #readDomain: SqliteStatement
+  readonly #addDomain: SqliteStatement
+  readonly #readSettings: SqliteStatement
+  readonly #domains = new Map<number, Domain>()
+  readonly #settingsOf = new Map<string, Settings>()
+  #rows: readonly SettingRow[] = []
+  #configRevision = -1
+  #lastDomain = ''
+  #lastGeneration = 0
+
+  lastFence = 0
+  lastSequence = 0
+  clock: ClockState | null = null
+
+  constructor(database: SqliteDatabase, namespace: string) {
+    this.#namespace = namespace
+    this.#readState = database
+      .prepare(
+        `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision
+         FROM store_state WHERE namespace = ?`,
+      )
+      .raw()
+    this.#writeState = database.prepare(
+      `UPDATE store_state SET last_fence = ?, last_seq = ?, clock = ?, last_us = ?, last_wall_ms = ?
+       WHERE namespace = ?`,
+    )
+    this.#readDomain = database
+      .prepare('SELECT base, since_us FROM clock_domains WHERE namespace = ? AND generation = ?')
+      .raw()
+    this.#addDomain = database.prepare('INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)')
+    this.#readSettings = database
+      .prepare(
+        `SELECT config_key, config_value, scope, resource_id FROM lease_configs
+         WHERE namespace = ? ORDER BY rowid`,
+      )
+      .raw()
+  }
+
+  /** Reads everything anew; to be called inside the transaction that will use it. */
+  load(): void {
+    const row = this.#readState.get(this.#namespace) as readonly number[] | undefined
+    if (row === undefined) throw new Error(`namespace ${this.#namespace} has no counters`)
+    const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
+    this.lastFence = lastFence
+    this.lastSequence = lastSequence
+    this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })
+    if (row[5] !== this.#configRevision) this.#loadSettings(row[5] ?? 0)
+  }
+
+  save(): void {
+    const { clock } = this
+    if (clock === null) throw new Error('a commit needs a clock')
+    const { generation, lastUs, lastWallMs } = clock
+    const counters = [this.lastFence, this.lastSequence, generation, lastUs, lastWallMs]
+    this.#writeState.run(...counters, this.#namespace)
+  }
+
+  /** Forgets what a transaction that was rolled back may have brought in. */
+  reset(): void {
+    this.#domains.clear()
+    this.#configRevision = -1
+  }
+
+  /** Moves the clock to the next decision; a domain met for the first time is written down with it. */
+  tick(reading: ClockReading): ClockState {
+    const known = this.clock
+    const next = advance(known, reading)
+    if (next.generation !== known?.generation) this.#meetDomain(next)
+    this.clock = next
+    return next
+  }
+
+  /** The clock as it would be at this moment, for a look that changes nothing. */
+  peek(reading: ClockReading): ClockState {
+    return advance(this.clock, reading)
+  }
+
+  domainOf(generation: number): string {
+    return this.#domain(generation).name
+  }
+
+  generationOf(domain: string): number {
+    if (domain !== this.#lastDomain) {
+      this.#lastDomain = domain
+      this.#lastGeneration = Number(domain.slice(domain.lastIndexOf('#') + 1))
+    }
+    return this.#lastGeneration
+  }
+
+  get settingRows(): readonly SettingRow[] {
+    return this.#rows
+  }
+
+  settingsFor(resource: Resource): Settings {
+    const particular = this.#rows.some((row) => row.scope === 'resource')
+    const slot = particular ? resource : kindOf(resource)
+    const known = this.#settingsOf.get(slot)
+    if (known !== undefined) return known
+    const settings = resolveSettings(this.#rows, resource)
+    if (this.#settingsOf.size >= SETTINGS_CACHED_MAX) this.#settingsOf.clear()
+    this.#settingsOf.set(slot, settings)
+    return settings
+  }
+
+  #clockOf(kept: { generation: number; lastUs: number; lastWallMs: number }): ClockState {
+    const { base, sinceUs } = this.#domain(kept.generation)
+    return { base, sinceUs, ...kept }
+  }
+
+  #domain(generation: number): Domain {
+    const known = this.#domains.get(generation)
+    if (known !== undefined) return known
+    const row = this.#readDomain.get(this.#namespace, generation) as SqliteRow | undefined
+    if (row === undefined) throw new Error(`clock ${generation} was never written down`)
+    const base = row[0] as string
+    const domain = { name: `${base}#${generation}`, base, sinceUs: row[1] as number }
+    this.#domains.set(generation, domain)
+    return domain
+  }
+
+  #meetDomain(clock: ClockState): void {
+    const { generation, base, sinceUs, lastWallMs } = clock
+    this.#addDomain.run(this.#namespace, generation, base, sinceUs, lastWallMs)
+    this.#domains.set(generation, { name: `${base}#${generation}`, base, sinceUs })
+  }
+
+  #loadSettings(revision: number): void {
+    this.#rows = (this.#readSettings.all(this.#namespace) as SqliteRow[]).flatMap(settingOf)
+    this.#settingsOf.clear()
+    this.#configRevision = revision
+  }
+}
+
+const SETTINGS_CACHED_MAX = 1_000
+
+/** Rows that only state a default, and rows of keys that this version does not know, say nothing. */
+function settingOf(row: SqliteRow): readonly SettingRow[] {
+  const [name, value, scopeText, resourceId] = row as readonly (string | null)[]
+  const key = SETTING_KEYS.find((candidate) => candidate === name)
+  const scope = SETTING_SCOPES.find((candidate) => candidate === scopeText)
+  if (key === undefined || scope === undefined) return []
+  const text = value ?? ''
+  if (scope === 'global' && text === String(SETTING_TABLE[key].initial)) return []
+  return [{ key, value: text, scope, resourceId: resourceId ?? null }]
+}

@@ -1,0 +1,83 @@
+/**
+ * Wakes waiters of other processes: each waiting session has a file beside the database, which whoever commits
+ * something that concerns the session touches after COMMIT has returned. (Watching the WAL instead does not work: its
+ * last write comes before the commit is visible.)
+ *
+ * A wake-up that is lost costs time, not safety: the waiter's keep-alive and the poll of `data_version` make up for it.
+ */
+import { createHash } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
+
+/** A file nobody has touched for this long belongs to a process that is gone: nobody waits longer than a day. */
+const STALE_MS = 2 * 86_400_000
+
+const PLAIN_NAME_PATTERN = /^[A-Za-z0-9-]{1,64}$/
+
+export class WakeFiles {
+  readonly #directory: string
+  readonly #watchers = new Map<string, fs.FSWatcher>()
+
+  constructor(databasePath: string) {
+    this.#directory = `${databasePath}-wake`
+  }
+
+  /** Starts to listen for touches of the session's file; creating it tells others that somebody listens. */
+  listen(session: string, onTouch: () => void): void {
+    const file = this.#fileOf(session)
+    fs.mkdirSync(this.#directory, { recursive: true })
+    fs.closeSync(fs.openSync(file, 'a'))
+    const watcher = fs.watch(file, { persistent: false }, onTouch)
+    watcher.on('error', () => this.#drop(session))
+    this.#watchers.set(session, watcher)
+  }
+
+  silence(session: string): void {
+    if (this.#drop(session)) fs.rmSync(this.#fileOf(session), { force: true })
+  }
+
+  touch(session: string, wallMs: number): void {
+    try {
+      fs.utimesSync(this.#fileOf(session), wallMs / 1000, wallMs / 1000)
+    } catch {
+      // Nobody listens under this name, or not yet: the waiter's own keep-alive finds the change.
+    }
+  }
+
+  removeStale(wallMs: number): void {
+    for (const name of listDirectory(this.#directory)) {
+      const file = path.join(this.#directory, name)
+      const modifiedMs = fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs
+      if (modifiedMs !== undefined && modifiedMs < wallMs - STALE_MS)
+        fs.rmSync(file, { force: true })
+    }
+  }
+
+  close(): void {
+    for (const session of [...this.#watchers.keys()]) this.silence(session)
+    try {
+      fs.rmdirSync(this.#directory)
+    } catch {
+      // Others still listen there, or it never existed.
+    }
+  }
+
+  #drop(session: string): boolean {
+    this.#watchers.get(session)?.close()
+    return this.#watchers.delete(session)
+  }
+
+  #fileOf(session: string): string {
+    const plain = PLAIN_NAME_PATTERN.test(session)
+    const name = plain ? session : `h-${createHash('sha256').update(session).digest('hex')}`
+    return path.join(this.#directory, name)
+  }
+}
+
+function listDirectory(directory: string): readonly string[] {
+  try {
+    return fs.readdirSync(directory)
+  } catch {
+    return []
+  }
+}

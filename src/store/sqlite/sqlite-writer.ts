@@ -1,0 +1,156 @@
+/**
+ * Writes commits and prunes, inside the caller's transaction.
+ */
+import type { Commit, EntryChange } from '../../core/commit.ts'
+import { SETTING_TABLE } from '../../core/settings.ts'
+import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
+import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
+import { eventValues, INSERT_EVENT, wordOf } from './sqlite-events.ts'
+import {
+  grantValues,
+  INSERT_ENTRY,
+  isSameGrant,
+  nameValues,
+  stateValues,
+  UPDATE_GRANT,
+  UPDATE_STATE,
+} from './sqlite-rows.ts'
+import type { SqliteState } from './sqlite-state.ts'
+
+export class SqliteWriter {
+  readonly #database: SqliteDatabase
+  readonly #namespace: string
+  readonly #state: SqliteState
+  readonly #insertEntry: SqliteStatement
+  readonly #updateGrant: SqliteStatement
+  readonly #updateState: SqliteStatement
+  readonly #deleteEntry: SqliteStatement
+  readonly #insertEvent: SqliteStatement
+  readonly #insertRequest: SqliteStatement
+
+  constructor(database: SqliteDatabase, namespace: string, state: SqliteState) {
+    this.#database = database
+    this.#namespace = namespace
+    this.#state = state
+    this.#insertEntry = database.prepare(INSERT_ENTRY)
+    this.#updateGrant = database.prepare(UPDATE_GRANT)
+    this.#updateState = database.prepare(UPDATE_STATE)
+    this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
+    this.#insertEvent = database.prepare(INSERT_EVENT)
+    this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
+  }
+
+  apply(commit: Commit, wallMs: number): void {
+    for (const change of commit.changes) this.#put(change, wallMs)
+    for (const event of commit.events) {
+      this.#state.lastSequence += 1
+      const place = { sequence: this.#state.lastSequence, namespace: this.#namespace }
+      this.#insertEvent.run(...eventValues(event, place, this.#state))
+    }
+    for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
+      this.#insertRequest.run(requestId, leaseId, wordOf(type), keepUntilMs)
+    }
+    this.#state.lastFence = Math.max(this.#state.lastFence, commit.lastFence)
+  }
+
+  #put({ id, before, after }: EntryChange, wallMs: number): void {
+    if (after === null) {
+      if (before !== undefined) this.#deleteEntry.run(id)
+      return
+    }
+    const state = stateValues(after, wallMs, this.#state)
+    if (before === undefined) {
+      this.#insertEntry.run(...nameValues(after, this.#namespace), ...grantValues(after), ...state)
+    } else if (isSameGrant(before, after)) this.#updateState.run(...state, id)
+    else this.#updateGrant.run(...grantValues(after), ...state, id)
+  }
+
+  configure(change: SettingChange, wallMs: number): void {
+    const { key, scope, resourceId } = change
+    const definition = SETTING_TABLE[key]
+    const slot = [this.#namespace, key, scope, resourceId ?? ''] as const
+    const where = `namespace = ? AND config_key = ? AND scope = ? AND ifnull(resource_id, '') = ?`
+    if (change.value === null && scope !== 'global') {
+      this.#database.prepare(`DELETE FROM lease_configs WHERE ${where}`).run(...slot)
+      return
+    }
+    const value = change.value ?? String(definition.initial)
+    const { changes } = this.#database
+      .prepare(`UPDATE lease_configs SET config_value = ?, updated_at = ? WHERE ${where}`)
+      .run(value, wallMs, ...slot)
+    if (changes > 0) return
+    const id = [this.#namespace, key, resourceId].filter((part) => part !== null).join('/')
+    this.#database
+      .prepare(`INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`)
+      .run(
+        id,
+        key,
+        value,
+        definition.type,
+        definition.description,
+        scope,
+        resourceId,
+        wallMs,
+        wallMs,
+        this.#namespace,
+      )
+  }
+
+  /** History goes with its lease, so that what is left always folds. */
+  prune(policy: PrunePolicy): Pruned {
+    const { endedBeforeMs, nowMs, batch } = policy
+    const rows = this.#database
+      .prepare(
+        `SELECT id FROM leases
+         WHERE ended_at < ? AND ended_at + ttl_ms < ? AND namespace = ? LIMIT ?`,
+      )
+      .raw()
+      .all(endedBeforeMs, nowMs, this.#namespace, batch) as (readonly [string])[]
+    const ids = JSON.stringify(rows.map(([id]) => id))
+    const gone = this.#delete('lease_history WHERE lease_id', ids)
+    const leases = this.#delete('leases WHERE id', ids)
+    this.#database.prepare('DELETE FROM requests WHERE keep_until < ?').run(nowMs)
+    const renewals = this.#pruneRenewals(endedBeforeMs, batch)
+    const more = leases === batch || renewals === batch
+    return { leases, events: gone + renewals, more }
+  }
+
+  #delete(place: string, ids: string): number {
+    const sql = `DELETE FROM ${place} IN (SELECT value FROM json_each(?))`
+    return this.#database.prepare(sql).run(ids).changes
+  }
+
+  /** Old renewals of a lease say nothing once a later one is kept. */
+  #pruneRenewals(beforeMs: number, batch: number): number {
+    return this.#database
+      .prepare(
+        `DELETE FROM lease_history WHERE rowid IN (
+           SELECT old.rowid FROM lease_history AS old
+           WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'renewed'
+             AND EXISTS (SELECT 1 FROM lease_history AS later
+               WHERE later.lease_id = old.lease_id AND later.seq > old.seq
+                 AND later.event_type = 'renewed')
+           LIMIT ?)`,
+      )
+      .run(this.#namespace, this.#firstSequenceAt(beforeMs), batch).changes
+  }
+
+  /** The first event at or after a wall time. Wall times never go back along the ledger, so halving finds it. */
+  #firstSequenceAt(wallMs: number): number {
+    const next = this.#database
+      .prepare(
+        `SELECT seq, event_at FROM lease_history WHERE namespace = ? AND seq >= ?
+         ORDER BY seq LIMIT 1`,
+      )
+      .raw()
+    let low = 0
+    let high = this.#state.lastSequence + 1
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2)
+      const row = next.get(this.#namespace, middle) as readonly [number, number] | undefined
+      if (row === undefined || row[1] >= wallMs) high = middle
+      else low = row[0] + 1
+    }
+    return low
+  }
+}
