@@ -1,0 +1,40 @@
+/**
+ * Writes down what the clock has already decided, and removes what retention no longer keeps. Nothing depends on it
+ * being run: expired means free at the moment of the check.
+ */
+import { REQUEST_MEMORY_MS_MIN } from '../core/limits.ts'
+import { resolveSettings } from '../core/settings.ts'
+import type { Store } from '../store-port/store.ts'
+import type { CleanupResult } from './lease-api.ts'
+
+const DAY_MS = 86_400_000
+const PRUNE_BATCH = 1_000
+
+export type SettleBatch = () => Promise<{ readonly expired: number; readonly more: boolean }>
+
+export async function cleanUp(store: Store, settleBatch: SettleBatch): Promise<CleanupResult> {
+  let expired = 0
+  for (;;) {
+    const batch = await settleBatch()
+    expired += batch.expired
+    if (!batch.more) break
+  }
+  const { prunedLeases, prunedEvents } = await pruneAll(store)
+  return { expired, prunedLeases, prunedEvents }
+}
+
+async function pruneAll(store: Store): Promise<Omit<CleanupResult, 'expired'>> {
+  const settings = resolveSettings(await store.settings(), null)
+  const { now } = await store.find({ ids: [], limit: 1 })
+  // The history is also the memory of requests, which must last a day whatever the retention.
+  const keepMs = Math.max(settings.history_retention_days * DAY_MS, REQUEST_MEMORY_MS_MIN)
+  const policy = { endedBeforeMs: now.wallMs - keepMs, nowMs: now.wallMs, batch: PRUNE_BATCH }
+  let prunedLeases = 0
+  let prunedEvents = 0
+  for (;;) {
+    const pruned = await store.prune(policy)
+    prunedLeases += pruned.leases
+    prunedEvents += pruned.events
+    if (!pruned.more) return { prunedLeases, prunedEvents }
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * What every face speaks: the client, the CLI, and later the servers. One interface over one store, one namespace.
+ *
+ * Being refused is a value here (`kind`); only a store that fails, or input that cannot be read, throws a
+ * `LeaseError`. Nothing here waits for a resource: `acquire` files a ticket and answers `queued`, and `claim` asks
+ * again. Waiting itself is the client's business.
+ */
+import type { Blocker } from '../core/conflict.ts'
+import type { LeaseEventType } from '../core/event.ts'
+import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
+import type { Dropped, Queued, Refusal, Withdrawn } from '../core/outcome.ts'
+import type { Extent, Mode, Resource } from '../core/resource.ts'
+import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
+import type {
+  LedgerEntry,
+  Position,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from '../store-port/store.ts'
+
+export type { LedgerEntry, Position, StoreDescription, Unsubscribe, WakeSignal }
+
+export interface AcquireRequest {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly mode?: Mode
+  readonly extent?: Extent
+  readonly holder: string
+  readonly session: string
+  readonly ttlMs?: number
+  readonly maxRenewals?: number
+  readonly maxHoldMs?: number
+  readonly reason?: string
+  readonly metadata?: Metadata
+  /** 0: do not wait. `configured`: as long as `acquisition_timeout_ms` says. */
+  readonly waitMs: number | 'configured'
+  readonly claimWindowMs?: number
+}
+
+export interface TicketRef {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent?: Extent
+  readonly session: string
+}
+
+/**
+ * Names a lease. The resource saves a look-up for those who know it; a holder's handle always does, a person with an
+ * id on a command line does not.
+ */
+export interface LeaseRef {
+  readonly leaseId: LeaseId
+  readonly resource?: Resource
+  /** Of the lease, when the resource is given; default `exact`. */
+  readonly extent?: Extent
+}
+
+export interface RenewRequest extends LeaseRef {
+  readonly holder: string
+  readonly ttlMs?: number
+  /** Repeating a request with the same id has the first effect and no other. */
+  readonly requestId?: string
+}
+
+export interface ReleaseRequest extends LeaseRef {
+  readonly holder: string
+  readonly releaseReason?: ReleaseReason
+  readonly requestId?: string
+}
+
+export interface RevokeRequest extends LeaseRef {
+  /** The operator. */
+  readonly by: string
+  readonly reason?: string
+  readonly requestId?: string
+}
+
+export type AcquireAnswer =
+  | { readonly kind: 'granted'; readonly lease: LeaseInfo; readonly repeated: boolean }
+  | Queued
+  | Refusal
+export type ClaimAnswer = AcquireAnswer | Dropped
+export type RenewAnswer = { readonly kind: 'renewed'; readonly lease: LeaseInfo } | Refusal
+export type ReleaseAnswer = { readonly kind: 'released'; readonly lease: LeaseInfo } | Refusal
+export type RevokeAnswer = { readonly kind: 'revoked'; readonly leaseId: LeaseId } | Refusal
+export type WithdrawAnswer = Withdrawn | Refusal
+
+export interface ListFilter {
+  readonly resource?: Resource
+  readonly holder?: string
+  readonly session?: string
+  /** As it stands at the moment of reading. Without it: what is live, active and pending. */
+  readonly state?: EntryState
+  readonly limit?: number
+}
+
+export interface LeaseList {
+  readonly leases: readonly LeaseInfo[]
+  readonly more: boolean
+}
+
+/** All there is to know about one resource at this moment. */
+export interface Inspection {
+  readonly resource: Resource
+  readonly leases: readonly LeaseInfo[]
+  /** Who waits, in the order in which they will be served. */
+  readonly queue: readonly LeaseInfo[]
+  /** What would stand in the way of a new exclusive lease. */
+  readonly blockers: readonly Blocker[]
+}
+
+export interface HistoryFilter {
+  readonly leaseId?: LeaseId
+  readonly resource?: Resource
+  readonly holder?: string
+  readonly types?: readonly LeaseEventType[]
+  readonly fromMs?: number
+  readonly toMs?: number
+  readonly after?: Position
+  readonly newestFirst?: boolean
+  readonly limit?: number
+}
+
+export interface WatchFilter {
+  readonly resource?: Resource
+  readonly holder?: string
+  readonly types?: readonly LeaseEventType[]
+  /** Only what was committed after this position; without it, only what is committed from now on. */
+  readonly after?: Position
+  readonly signal?: AbortSignal
+}
+
+export interface CleanupResult {
+  readonly expired: number
+  readonly prunedLeases: number
+  readonly prunedEvents: number
+}
+
+export interface SettingTarget {
+  readonly scope: SettingScope
+  readonly resourceId: string | null
+}
+
+export interface LeaseApi {
+  readonly store: StoreDescription
+
+  acquire(request: AcquireRequest): Promise<AcquireAnswer>
+  claim(ticket: TicketRef): Promise<ClaimAnswer>
+  withdraw(ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' }): Promise<WithdrawAnswer>
+  renew(request: RenewRequest): Promise<RenewAnswer>
+  release(request: ReleaseRequest): Promise<ReleaseAnswer>
+  revoke(request: RevokeRequest): Promise<RevokeAnswer>
+  /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */
+  revokeAll(holder: string, by: string, reason?: string): Promise<number>
+
+  get(leaseId: LeaseId): Promise<LeaseInfo | null>
+  list(filter: ListFilter): Promise<LeaseList>
+  inspect(resource: Resource): Promise<Inspection>
+  history(filter: HistoryFilter): Promise<readonly LedgerEntry[]>
+  /** Yields events in order of commit until the signal aborts or the store closes. */
+  watch(filter: WatchFilter): AsyncIterable<LedgerEntry>
+
+  /** Settles everything that is over and prunes what retention no longer keeps. */
+  cleanup(): Promise<CleanupResult>
+
+  settingRows(): Promise<readonly SettingRow[]>
+  settings(resource: Resource | null): Promise<Settings>
+  /** A null value removes the override, or gives the global default back. */
+  configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void>
+
+  onWake(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
+  close(): Promise<void>
+}

@@ -1,0 +1,295 @@
+/**
+ * The core on a store: turns requests into commands, lets the store decide them, and answers questions about what is
+ * kept. It has no rules of its own; whatever a lease may do is decided in the core.
+ */
+import { blockersOf, compareTickets } from '../core/conflict.ts'
+import type { Command } from '../core/command.ts'
+import { commitOf } from '../core/commit.ts'
+import { decide, footprintOf, type OutcomeOf } from '../core/decide.ts'
+import { parseHolder, parseLeaseId, parseSpanMs } from '../core/input.ts'
+import {
+  describeEntry,
+  isHeld,
+  isWaiting,
+  type Entry,
+  type EntryState,
+  type LeaseId,
+  type LeaseInfo,
+} from '../core/lease.ts'
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Granted } from '../core/outcome.ts'
+import type { Resource } from '../core/resource.ts'
+import { parseSettingValue, resolveSettings } from '../core/settings.ts'
+import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
+import type { Now } from '../core/time.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { EntryQuery, Store } from '../store-port/store.ts'
+import { cleanUp } from './cleanup.ts'
+import * as commands from './commands.ts'
+import type {
+  AcquireAnswer,
+  AcquireRequest,
+  ClaimAnswer,
+  CleanupResult,
+  HistoryFilter,
+  Inspection,
+  LeaseApi,
+  LeaseList,
+  LeaseRef,
+  LedgerEntry,
+  ListFilter,
+  ReleaseAnswer,
+  ReleaseRequest,
+  RenewAnswer,
+  RenewRequest,
+  RevokeAnswer,
+  RevokeRequest,
+  SettingTarget,
+  StoreDescription,
+  TicketRef,
+  Unsubscribe,
+  WakeSignal,
+  WatchFilter,
+  WithdrawAnswer,
+} from './lease-api.ts'
+import { Sweeper } from './sweeper.ts'
+import { watchLedger } from './watch.ts'
+
+export interface LeaseServiceOptions {
+  readonly store: Store
+  readonly runtime: Runtime
+  /** Whether this process takes part in the background sweep. */
+  readonly sweep?: boolean
+}
+
+interface Decided<Outcome> {
+  readonly outcome: Outcome
+  readonly now: Now
+}
+
+export class LeaseService implements LeaseApi {
+  readonly #store: Store
+  readonly #runtime: Runtime
+  readonly #sweeper: Sweeper | null
+
+  constructor({ store, runtime, sweep = false }: LeaseServiceOptions) {
+    this.#store = store
+    this.#runtime = runtime
+    this.#sweeper = sweep ? new Sweeper(this, runtime) : null
+  }
+
+  get store(): StoreDescription {
+    return this.#store.description
+  }
+
+  async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
+    const { outcome, now } = await this.#run(commands.acquireCommand(request))
+    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+  }
+
+  async claim(ticket: TicketRef): Promise<ClaimAnswer> {
+    const { outcome, now } = await this.#run(commands.claimCommand(ticket))
+    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+  }
+
+  async withdraw(
+    ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' },
+  ): Promise<WithdrawAnswer> {
+    const { outcome } = await this.#run(commands.withdrawCommand(ticket))
+    return outcome
+  }
+
+  async renew(request: RenewRequest): Promise<RenewAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#run(commands.renewCommand(request, place))
+    if (outcome.kind !== 'renewed') return outcome
+    return { kind: 'renewed', lease: describeEntry(outcome.lease, now) }
+  }
+
+  async release(request: ReleaseRequest): Promise<ReleaseAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#run(commands.releaseCommand(request, place))
+    if (outcome.kind !== 'released') return outcome
+    return { kind: 'released', lease: describeEntry(outcome.lease, now) }
+  }
+
+  async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome } = await this.#run(commands.revokeCommand(request, place))
+    return outcome
+  }
+
+  async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
+    const states: readonly EntryState[] = ['active', 'pending']
+    const query = { holder: parseHolder(holder), states, limit: LIST_LIMIT_MAX }
+    const tried = new Set<LeaseId>()
+    let ended = 0
+    for (;;) {
+      const { entries } = await this.#store.find({ ...query, deadline: 'running' })
+      const fresh = entries.filter((entry) => !tried.has(entry.id))
+      if (fresh.length === 0) return ended
+      for (const entry of fresh) tried.add(entry.id)
+      ended += await this.#revokeEntries(fresh, by, reason)
+    }
+  }
+
+  async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
+    const found = await this.#store.find({ ids: [parseLeaseId(leaseId)], limit: 1 })
+    const entry = found.entries[0]
+    return entry === undefined ? null : describeEntry(entry, found.now)
+  }
+
+  async list(filter: ListFilter): Promise<LeaseList> {
+    const { state, limit: asked, ...where } = filter
+    const limit = parseListLimit(asked)
+    const queries = queriesFor(state).map((query) => ({ ...where, ...query, limit }))
+    const found = await Promise.all(queries.map((query) => this.#store.find(query)))
+    const leases = found.flatMap(({ entries, now }) => entries.map((e) => describeEntry(e, now)))
+    const more = found.some((part) => part.more) || leases.length > limit
+    return { leases: leases.slice(0, limit), more }
+  }
+
+  async inspect(resource: Resource): Promise<Inspection> {
+    const query = { overlapping: { resource, extent: 'exact' }, limit: LIST_LIMIT_MAX } as const
+    const { entries, now } = await this.#store.find(query)
+    return inspectionOf(resource, entries, now)
+  }
+
+  async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
+    return this.#store.history({ ...filter, limit: parseListLimit(filter.limit) })
+  }
+
+  watch(filter: WatchFilter): AsyncIterable<LedgerEntry> {
+    return watchLedger(
+      { store: this.#store, runtime: this.#runtime, settle: () => this.#settle() },
+      filter,
+    )
+  }
+
+  async cleanup(): Promise<CleanupResult> {
+    return cleanUp(this.#store, () => this.#settle())
+  }
+
+  async settingRows(): Promise<readonly SettingRow[]> {
+    return this.#store.settings()
+  }
+
+  async settings(resource: Resource | null): Promise<Settings> {
+    return resolveSettings(await this.#store.settings(), resource)
+  }
+
+  async configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void> {
+    const text = value === null ? null : String(parseSettingValue(key, value))
+    await this.#store.configure({ key, value: text, ...target })
+  }
+
+  async onWake(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    return this.#store.subscribe(session, listener)
+  }
+
+  async close(): Promise<void> {
+    await this.#sweeper?.stop()
+    await this.#store.close()
+  }
+
+  async #run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
+    return this.#store.transact([footprintOf(command)], (views, now) => {
+      const view = views[0]
+      if (view === undefined) throw new Error('the store gave no view for the footprint')
+      const decision = decide(view, command, now)
+      const { outcome, validUntilUs } = decision
+      return { outcome: { outcome, now }, commit: commitOf(view, decision), validUntilUs }
+    })
+  }
+
+  /** Where a lease is: from whoever knows it, else from the store. */
+  async #locate(ref: LeaseRef): Promise<commands.Place | null> {
+    const leaseId = parseLeaseId(ref.leaseId)
+    if (ref.resource !== undefined) {
+      return { leaseId, resource: ref.resource, extent: ref.extent ?? 'exact' }
+    }
+    const found = await this.#store.find({ ids: [leaseId], limit: 1 })
+    const entry = found.entries[0]
+    return entry === undefined ? null : { leaseId, resource: entry.resource, extent: entry.extent }
+  }
+
+  async #revokeEntries(entries: readonly Entry[], by: string, reason?: string): Promise<number> {
+    const answers = await Promise.all(
+      entries.map(async (entry) => {
+        const { id: leaseId, resource, extent } = entry
+        const request = {
+          leaseId,
+          resource,
+          extent,
+          by,
+          ...(reason === undefined ? {} : { reason }),
+        }
+        const answer = await this.revoke(request)
+        return answer.kind === 'revoked' && entry.kind === 'lease' ? 1 : 0
+      }),
+    )
+    return answers.reduce<number>((sum, one) => sum + one, 0)
+  }
+
+  /** Settles one batch of what is over; tells how many leases expired and whether there may be more. */
+  async #settle(): Promise<{ readonly expired: number; readonly more: boolean }> {
+    const query: EntryQuery = { deadline: 'passed', limit: SETTLE_BATCH }
+    const { entries, more } = await this.#store.find(query)
+    const places = new Map(entries.map((entry) => [entry.resource, entry]))
+    const settled = await Promise.all(
+      [...places.values()].map(async ({ id, resource, extent }) => {
+        const { outcome } = await this.#run({ kind: 'settle', leaseId: id, resource, extent })
+        return outcome.expired
+      }),
+    )
+    return { expired: settled.reduce((sum, one) => sum + one, 0), more }
+  }
+}
+
+const SETTLE_BATCH = 500
+
+function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
+  return { ...granted, lease: describeEntry(granted.lease, now) }
+}
+
+/** The queries that together find what is in `state` at this moment, settled or not. */
+function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'limit'>[] {
+  switch (state) {
+    case undefined:
+      return [{ states: ['active', 'pending'], deadline: 'running' }]
+    case 'active':
+    case 'pending':
+      return [{ states: [state], deadline: 'running' }]
+    case 'expired':
+      return [{ states: ['expired'] }, { states: ['active'], deadline: 'passed' }]
+    case 'failed':
+      return [{ states: ['failed'] }, { states: ['pending'], deadline: 'passed' }]
+    case 'released':
+    case 'revoked':
+      return [{ states: [state] }]
+  }
+}
+
+function inspectionOf(resource: Resource, entries: readonly Entry[], now: Now): Inspection {
+  const leases = entries.filter((entry) => isHeld(entry, now))
+  const queue = entries.filter((entry) => isWaiting(entry, now)).sort(compareTickets)
+  const probe = commands.probeClaim(resource)
+  return {
+    resource,
+    leases: leases.map((lease) => describeEntry(lease, now)),
+    queue: queue.map((ticket) => describeEntry(ticket, now)),
+    blockers: blockersOf(probe, [...leases, ...queue, ...lockDelays(entries)], now),
+  }
+}
+
+function lockDelays(entries: readonly Entry[]): readonly Entry[] {
+  return entries.filter((entry) => entry.kind === 'lease' && entry.lockedUntil !== null)
+}
+
+function parseListLimit(limit: unknown): number {
+  if (limit === undefined) return LIST_LIMIT_DEFAULT
+  return parseSpanMs({ field: 'limit', min: 1, max: LIST_LIMIT_MAX }, limit)
+}
