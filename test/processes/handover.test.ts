@@ -1,0 +1,83 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { openTenure, type Lease, type Tenure } from '../../src/index.ts'
+import { gapsMs, quantile, takeTurns, type Turn } from './handover.ts'
+
+const RESOURCE = 'work:baton'
+let directory: string
+let store: string
+let tenure: Tenure
+
+beforeEach(async () => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-handover-'))
+  store = `sqlite:${path.join(directory, 'leases.db')}`
+  tenure = await openTenure(store, { holder: 'parent' })
+})
+
+afterEach(async () => {
+  await tenure.close()
+  fs.rmSync(directory, { recursive: true, force: true })
+})
+
+async function holdUntilQueued(count: number): Promise<Lease> {
+  const lease = await tenure.acquire(RESOURCE, { ttlMs: 60_000 })
+  void waitForQueue(count).then(() => lease.release())
+  return lease
+}
+
+async function waitForQueue(count: number): Promise<void> {
+  for await (const { event } of tenure.watch({ types: ['lease.queued'] })) {
+    const { queue } = await tenure.inspect(event.resource)
+    if (queue.length >= count) return
+  }
+}
+
+it('a waiter in another process starts within 10 ms (median) of a release', async () => {
+  const rounds = 40
+  const takers = ['left', 'right'].map((holder) =>
+    takeTurns({ store, resource: RESOURCE, holder, rounds, holdMs: 15 }),
+  )
+  const turns = (await Promise.all(takers.map((taker) => taker.turns))).flat()
+  const gaps = gapsMs(turns)
+  const median = quantile(gaps, 0.5)
+  process.stdout.write(
+    `handover: ${gaps.length} between processes, median ${median.toFixed(1)} ms, p90 ${quantile(gaps, 0.9).toFixed(1)} ms\n`,
+  )
+  expect(gaps.length).toBeGreaterThan(rounds)
+  expect(median).toBeLessThan(10)
+}, 60_000)
+
+it('100 waiters from 4 processes are served in the order in which they asked', async () => {
+  const first = await holdUntilQueued(100)
+  const takers = ['a', 'b', 'c', 'd'].map((holder) =>
+    takeTurns({ store, resource: RESOURCE, holder, sessions: 25 }),
+  )
+  const turns = (await Promise.all(takers.map((taker) => taker.turns))).flat()
+  expect(turns).toHaveLength(100)
+  const served = turns.toSorted((a, b) => a.startUs - b.startUs).map((turn: Turn) => turn.holder)
+  const asked = await tenure.history({ types: ['lease.queued'], resource: RESOURCE })
+  expect(served).toEqual(asked.map(({ event }) => event.holder))
+  expect(first.state).toBe('released')
+}, 60_000)
+
+it('a killed waiter costs the next one at most its claim window', async () => {
+  const lease = await tenure.acquire(RESOURCE, { ttlMs: 60_000 })
+  const queuedOne = waitForQueue(1)
+  const doomed = takeTurns({ store, resource: RESOURCE, holder: 'doomed' })
+  await queuedOne
+  const queuedTwo = waitForQueue(2)
+  const next = takeTurns({ store, resource: RESOURCE, holder: 'next' })
+  await queuedTwo
+  doomed.process.kill('SIGKILL')
+  await doomed.turns
+  const releasedMs = performance.now()
+  await lease.release()
+  const turns = await next.turns
+  const costMs = performance.now() - releasedMs
+  process.stdout.write(`handover: a killed waiter cost ${Math.round(costMs)} ms\n`)
+  expect(turns).toHaveLength(1)
+  // The default claim window of 5 s, and a second for the next process to take its turn and end.
+  expect(costMs).toBeLessThan(6_000)
+}, 60_000)

@@ -1,0 +1,227 @@
+import { execFile } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { isLeaseError, type LeaseError } from '../../src/core/errors.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { SCHEMA_VERSION } from '../../src/store/sqlite/sqlite-schema.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+
+let directory: string
+let file: string
+
+beforeEach(() => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-schema-'))
+  file = path.join(directory, 'leases.db')
+})
+
+afterEach(() => {
+  fs.rmSync(directory, { recursive: true, force: true })
+})
+
+async function rawDatabase(): Promise<SqliteDatabase> {
+  const Driver = await loadDriver()
+  return new Driver(file)
+}
+
+async function createStore(): Promise<void> {
+  const store = await SqliteStore.open({ path: file })
+  await store.close()
+}
+
+async function refusal(opening: Promise<unknown>): Promise<LeaseError> {
+  const error: unknown = await opening.then(
+    () => null,
+    (reason: unknown) => reason,
+  )
+  if (!isLeaseError(error)) throw new Error(`expected a LeaseError, got ${String(error)}`)
+  return error
+}
+
+function columnsOf(database: SqliteDatabase, table: string): readonly string[] {
+  const rows = database.pragma(`table_info(${table})`) as { readonly name: string }[]
+  return rows.map((row) => row.name)
+}
+
+describe('the tables', () => {
+  it('carry the columns of the seed', async () => {
+    await createStore()
+    const database = await rawDatabase()
+    expect(columnsOf(database, 'leases').slice(0, 10).join(' ')).toBe(
+      'id file_path agent_id created_at expires_at ttl_seconds status renewal_count max_renewals updated_at',
+    )
+    expect(columnsOf(database, 'lease_history').slice(0, 10).join(' ')).toBe(
+      'id lease_id agent_id file_path event_type status_before status_after renewal_count event_at reason',
+    )
+    expect(columnsOf(database, 'lease_configs').slice(0, 10).join(' ')).toBe(
+      'id config_key config_value value_type description scope resource_id requires_restart created_at updated_at',
+    )
+    expect(columnsOf(database, 'migrations').join(' ')).toBe(
+      'version name description applied_at status error_message',
+    )
+    database.close()
+  })
+
+  it('have the indexes of the seed, by name', async () => {
+    await createStore()
+    const database = await rawDatabase()
+    const rows = database
+      .prepare(`SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'leases'`)
+      .all() as { readonly name: string }[]
+    expect(rows.map((row) => row.name)).toEqual(
+      expect.arrayContaining([
+        'idx_leases_file_path',
+        'idx_leases_agent_id',
+        'idx_leases_expires_at',
+        'idx_leases_file_status',
+        'idx_leases_agent_status',
+      ]),
+    )
+    database.close()
+  })
+
+  it('hold what a person would expect to read', async () => {
+    const store = await SqliteStore.open({ path: file })
+    const service = new LeaseService({ store, runtime: systemRuntime })
+    const leaseId = systemRuntime.uuid()
+    const resource = parseResource('file:/repo/src/app.ts')
+    const holder = 'agent-7'
+    await service.acquire({ leaseId, resource, holder, session: 's', ttlMs: 1_500, waitMs: 0 })
+    await service.release({ leaseId, resource, holder, releaseReason: 'completed' })
+    await service.close()
+    const database = await rawDatabase()
+    expect(database.prepare('SELECT * FROM leases').get()).toMatchObject({
+      id: leaseId,
+      file_path: '/repo/src/app.ts',
+      agent_id: 'agent-7',
+      ttl_seconds: 2,
+      ttl_ms: 1_500,
+      status: 'released',
+      renewal_count: 0,
+      max_renewals: -1,
+    })
+    const events = database
+      .prepare(
+        'SELECT event_type, status_before, status_after, reason FROM lease_history ORDER BY seq',
+      )
+      .all()
+    expect(events).toEqual([
+      { event_type: 'acquired', status_before: null, status_after: 'active', reason: null },
+      {
+        event_type: 'released',
+        status_before: 'active',
+        status_after: 'released',
+        reason: 'completed',
+      },
+    ])
+    database.close()
+  })
+
+  it('give history no lease that does not exist', async () => {
+    await createStore()
+    const database = await rawDatabase()
+    database.pragma('foreign_keys = ON')
+    const insert = database.prepare(
+      `INSERT INTO lease_history VALUES ('x', 'nobody', 'a', '/f', 'acquired', NULL, NULL, 0, 0, NULL, 1, 'default', 's', '{}')`,
+    )
+    expect(() => insert.run()).toThrow(/FOREIGN KEY/)
+    database.close()
+  })
+})
+
+describe('migrations', () => {
+  it('are recorded with time and status', async () => {
+    await createStore()
+    const database = await rawDatabase()
+    const rows = database.prepare('SELECT version, status FROM migrations ORDER BY version').all()
+    expect(rows).toEqual(
+      Array.from({ length: SCHEMA_VERSION }, (_, index) => ({
+        version: index + 1,
+        status: 'success',
+      })),
+    )
+    database.close()
+  })
+
+  it('that fail are rolled back, recorded with their error, and tried again', async () => {
+    const database = await rawDatabase()
+    database.exec('CREATE TABLE lease_history (something_else TEXT)')
+    const error = await refusal(SqliteStore.open({ path: file }))
+    expect(error.code).toBe('STORE_SCHEMA')
+    const failed = database.prepare(`SELECT * FROM migrations WHERE status = 'failed'`).get()
+    expect(failed).toMatchObject({
+      version: 2,
+      error_message: expect.stringContaining('already exists'),
+    })
+    database.exec('DROP TABLE lease_history')
+    database.close()
+    await createStore()
+    const again = await rawDatabase()
+    expect(
+      again.prepare(`SELECT count(*) AS n FROM migrations WHERE status = 'failed'`).get(),
+    ).toEqual({
+      n: 0,
+    })
+    again.close()
+  })
+
+  it('from the future are refused with both versions named', async () => {
+    await createStore()
+    const database = await rawDatabase()
+    database.exec(`INSERT INTO migrations VALUES (99, 'future', '', 0, 'success', NULL)`)
+    database.close()
+    const error = await refusal(SqliteStore.open({ path: file }))
+    expect(error.code).toBe('STORE_SCHEMA')
+    expect(error.message).toContain(`at most ${SCHEMA_VERSION}`)
+    expect(error.message).toContain('got 99')
+  })
+
+  it('are made once when ten processes open a new file together', async () => {
+    const program = path.resolve(import.meta.dirname, '../../dist/store/sqlite/sqlite-store.js')
+    const script = `const { SqliteStore } = await import(${JSON.stringify(program)})
+      const store = await SqliteStore.open({ path: ${JSON.stringify(file)} })
+      await store.close()`
+    const open = (): Promise<unknown> =>
+      promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
+    await Promise.all(Array.from({ length: 10 }, open))
+    const database = await rawDatabase()
+    expect(database.prepare('SELECT count(*) AS n FROM migrations').get()).toEqual({
+      n: SCHEMA_VERSION,
+    })
+    database.close()
+  }, 30_000)
+})
+
+describe('a path that cannot be a store', () => {
+  it('in a missing directory is created', async () => {
+    file = path.join(directory, 'not', 'yet', 'leases.db')
+    await createStore()
+    expect(fs.existsSync(file)).toBe(true)
+  })
+
+  it('below a file is unavailable', async () => {
+    fs.writeFileSync(path.join(directory, 'plain'), 'text')
+    file = path.join(directory, 'plain', 'leases.db')
+    const error = await refusal(SqliteStore.open({ path: file }))
+    expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+  })
+
+  it('that is a directory is unavailable', async () => {
+    const error = await refusal(SqliteStore.open({ path: directory }))
+    expect(error.code).toBe('STORE_UNAVAILABLE')
+  })
+
+  it('that is no database is not overwritten', async () => {
+    const text =
+      'this is a letter, not a database, and it is longer than a header of SQLite\n'.repeat(20)
+    fs.writeFileSync(file, text)
+    const error = await refusal(SqliteStore.open({ path: file }))
+    expect(error.code).toBe('STORE_SCHEMA')
+    expect(fs.readFileSync(file, 'utf8')).toBe(text)
+  })
+})
