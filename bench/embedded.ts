@@ -1,0 +1,188 @@
+/**
+ * How fast durable acquire + release pairs are on the embedded store, against the limit: a bare better-sqlite3 loop
+ * that writes the same rows into the same tables, in transactions of as many operations as Tenure has in flight.
+ * Rounds are interleaved and the ratio is taken per round, because absolute times on a shared machine say little.
+ *
+ *   npm run bench:embedded -- --rounds 5 --pairs 20000
+ */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { parseArgs } from 'node:util'
+import { parseResource } from '../src/core/resource.ts'
+import { systemRuntime } from '../src/runtime/system-runtime.ts'
+import type { LeaseApi } from '../src/service/lease-api.ts'
+import { LeaseService } from '../src/service/lease-service.ts'
+import { configureConnection, SqliteStore } from '../src/store/sqlite/sqlite-store.ts'
+import {
+  loadDriver,
+  type SqliteDatabase,
+  type SqliteStatement,
+} from '../src/store/sqlite/sqlite-client.ts'
+
+const IN_FLIGHT = 100
+const RESOURCES = 1_000
+const TTL_MS = 30_000
+
+export interface Round {
+  readonly barePairsPerSecond: number
+  readonly tenurePairsPerSecond: number
+  readonly ratio: number
+}
+
+/** One round of each, one after the other, on fresh files. */
+export async function measureRound(pairs: number): Promise<Round> {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-bench-'))
+  try {
+    const barePairsPerSecond = await measureBare(path.join(directory, 'bare.db'), pairs)
+    const tenurePairsPerSecond = await measureTenure(path.join(directory, 'tenure.db'), pairs)
+    const ratio = tenurePairsPerSecond / barePairsPerSecond
+    return { barePairsPerSecond, tenurePairsPerSecond, ratio }
+  } finally {
+    fs.rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+async function measureTenure(file: string, pairs: number): Promise<number> {
+  const store = await SqliteStore.open({ path: file })
+  const api = new LeaseService({ store, runtime: systemRuntime })
+  const startMs = performance.now()
+  let left = pairs
+  const worker = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1
+      await onePair(api, left)
+    }
+  }
+  await Promise.all(Array.from({ length: IN_FLIGHT }, worker))
+  const seconds = (performance.now() - startMs) / 1000
+  await api.close()
+  return pairs / seconds
+}
+
+async function onePair(api: LeaseApi, index: number): Promise<void> {
+  const leaseId = systemRuntime.uuid()
+  const resource = parseResource(`work:item-${index % RESOURCES}`)
+  const holder = 'bench'
+  const request = { leaseId, resource, holder, session: 'bench', ttlMs: TTL_MS, waitMs: 0 }
+  const acquired = await api.acquire(request)
+  if (acquired.kind !== 'granted') throw new Error(`acquire came to ${acquired.kind}`)
+  const released = await api.release({ leaseId, resource, holder, requestId: systemRuntime.uuid() })
+  if (released.kind !== 'released') throw new Error(`release came to ${released.kind}`)
+}
+
+/** The same tables, indexes and columns; the values are of the same size, and every id is new. */
+async function measureBare(file: string, pairs: number): Promise<number> {
+  const made = await SqliteStore.open({ path: file })
+  await new LeaseService({ store: made, runtime: systemRuntime }).acquire({
+    leaseId: systemRuntime.uuid(),
+    resource: parseResource('work:template'),
+    holder: 'bench',
+    session: 'bench',
+    ttlMs: TTL_MS,
+    waitMs: 0,
+  })
+  await made.close()
+  const Driver = await loadDriver()
+  const database = new Driver(file)
+  configureConnection(database, 'full')
+  const startMs = performance.now()
+  bareLoop(database, pairs)
+  const seconds = (performance.now() - startMs) / 1000
+  database.close()
+  return pairs / seconds
+}
+
+function bareLoop(database: SqliteDatabase, pairs: number): void {
+  const copy = new RowCopier(database)
+  for (let done = 0; done < pairs; done += IN_FLIGHT) {
+    const ids = Array.from({ length: IN_FLIGHT }, () => systemRuntime.uuid())
+    database.exec('BEGIN IMMEDIATE')
+    ids.forEach((id, offset) => copy.acquire(id, done + offset))
+    database.exec('COMMIT')
+    database.exec('BEGIN IMMEDIATE')
+    ids.forEach((id) => copy.release(id))
+    database.exec('COMMIT')
+  }
+}
+
+type Row = Record<string, string | number | null>
+
+/** Writes rows like the one that Tenure wrote first, with a new id, resource and time each. */
+class RowCopier {
+  readonly #lease: Row
+  readonly #event: Row
+  readonly #insertLease: SqliteStatement
+  readonly #insertEvent: SqliteStatement
+  readonly #endLease: SqliteStatement
+  #sequence = 10
+
+  constructor(database: SqliteDatabase) {
+    this.#lease = database.prepare('SELECT * FROM leases').get() as Row
+    this.#event = database.prepare('SELECT * FROM lease_history').get() as Row
+    const insert = (table: string, row: object): string =>
+      `INSERT INTO ${table} (${Object.keys(row).join(', ')}) VALUES (${Object.keys(row)
+        .map(() => '?')
+        .join(', ')})`
+    this.#insertLease = database.prepare(insert('leases', this.#lease))
+    this.#insertEvent = database.prepare(insert('lease_history', this.#event))
+    this.#endLease = database.prepare(
+      `UPDATE leases SET status = ?, updated_at = ?, terminated_at = ?, ended_at = ?,
+       release_reason = ?, live_clock = NULL, live_until_us = NULL WHERE id = ?`,
+    )
+  }
+
+  acquire(id: string, index: number): void {
+    const place = { file_path: `work:item-${index % RESOURCES}` }
+    this.#insertLease.run(...Object.values({ ...this.#lease, ...place, id }))
+    this.#append(id, { ...place, id: systemRuntime.uuid(), event_type: 'acquired' })
+  }
+
+  release(id: string): void {
+    const nowMs = Date.now()
+    this.#endLease.run('released', nowMs, nowMs, nowMs, 'voluntary', id)
+    this.#append(id, {
+      id: systemRuntime.uuid(),
+      event_type: 'released',
+      data: '{"type":"lease.released"}',
+    })
+  }
+
+  #append(leaseId: string, changes: Record<string, string | number>): void {
+    this.#sequence += 1
+    const row = { ...this.#event, ...changes, lease_id: leaseId, seq: this.#sequence }
+    this.#insertEvent.run(...Object.values(row))
+  }
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string', default: '5' },
+      pairs: { type: 'string', default: '20000' },
+    },
+  })
+  const ratios: number[] = []
+  process.stdout.write('round  bare pairs/s  tenure pairs/s  ratio\n')
+  for (let round = 1; round <= Number(values.rounds); round += 1) {
+    const { barePairsPerSecond, tenurePairsPerSecond, ratio } = await measureRound(
+      Number(values.pairs),
+    )
+    ratios.push(ratio)
+    const cells = [round, Math.round(barePairsPerSecond), Math.round(tenurePairsPerSecond)]
+    process.stdout.write(`${cells.join('  ')}  ${ratio.toFixed(2)}\n`)
+  }
+  const spread = `${Math.min(...ratios).toFixed(2)}..${Math.max(...ratios).toFixed(2)}`
+  process.stdout.write(
+    `median ratio ${median(ratios).toFixed(2)} (${spread}), ${IN_FLIGHT} in flight\n`,
+  )
+}
+
+if (process.argv[1] !== undefined && import.meta.filename === fs.realpathSync(process.argv[1])) {
+  await main()
+}
