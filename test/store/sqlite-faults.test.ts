@@ -98,6 +98,22 @@ describe('a database that another process keeps busy', () => {
   })
 })
 
+describe('a database file that was removed while open', () => {
+  it('grants nothing any more, because a new file may grant the same', async () => {
+    service = await open()
+    expect((await acquire('a')).kind).toBe('granted')
+    for (const suffix of ['', '-wal', '-shm']) fs.rmSync(`${file}${suffix}`)
+    expect(await codeOf(acquire('b'))).toBe('STORE_UNAVAILABLE/none')
+    const newcomer = await open()
+    const old = service
+    service = newcomer
+    expect((await acquire('b')).kind).toBe('granted')
+    service = old
+    expect(await codeOf(acquire('b'))).toBe('STORE_UNAVAILABLE/none')
+    await newcomer.close()
+  })
+})
+
 describe('a disk that is full', () => {
   it('refuses with no effect, keeps what there was, and goes on when there is room again', async () => {
     service = await open()

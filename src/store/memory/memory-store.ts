@@ -224,12 +224,25 @@ export class MemoryStore implements Store {
 
   #put(id: LeaseId, before: Entry | undefined, after: Entry | null): void {
     if (before !== undefined && isLive(before)) this.#unlist(before)
-    if (after === null) this.#entries.delete(id)
-    else this.#entries.set(id, after)
-    if (after === null || !isLive(after)) return
+    if (after === null) return this.#forget(id, before)
+    this.#entries.set(id, after)
+    if (!isLive(after)) return
     const ids = this.#live.get(after.resource) ?? new Set()
     this.#live.set(after.resource, ids.add(id))
     if (after.state === 'pending') this.#countTicket(after.resource, 1)
+  }
+
+  /** What the ledger told of an entry goes with it, so that what is left always folds. */
+  #forget(id: LeaseId, before: Entry | undefined): void {
+    this.#entries.delete(id)
+    if (before === undefined) return
+    this.#ledger = this.#ledger.filter(({ event }) => event.leaseId !== id)
+  }
+
+  /** In order of creation, each once. */
+  #inOrder(entries: readonly Entry[]): readonly Entry[] {
+    const wanted = new Set(entries)
+    return [...this.#entries.values()].filter((entry) => wanted.has(entry))
   }
 
   #unlist(entry: Entry): void {
@@ -267,7 +280,10 @@ export class MemoryStore implements Store {
       return entries.values()
     }
     if (query.ids === undefined) return this.#entries.values()
-    return query.ids.map((id) => this.#entries.get(id)).filter((entry) => entry !== undefined)
+    const found = query.ids
+      .map((id) => this.#entries.get(id))
+      .filter((entry) => entry !== undefined)
+    return found.length > 1 ? this.#inOrder(found) : found
   }
 }
 

@@ -114,12 +114,11 @@ export function grantValues(entry: Entry): SqliteValue[] {
   ]
 }
 
-/** Whether two versions of an entry differ in their state alone. */
+/** Whether two versions of an entry differ in their state alone. An id that failed may come back as something new. */
 export function isSameGrant(before: Entry, after: Entry): boolean {
-  if (before.kind === 'lease' && after.kind === 'lease') {
-    return before.fence === after.fence && before.mode === after.mode
-  }
-  return before.kind === after.kind && before.state === 'pending'
+  if (before.kind !== after.kind) return false
+  const values = grantValues(after)
+  return grantValues(before).every((value, index) => value === values[index])
 }
 
 export function stateValues(entry: Entry, wallMs: number, clocks: ClockNames): SqliteValue[] {

@@ -31,6 +31,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { nowOf, readTicks, type ClockReading } from '../embedded-clock.ts'
+import { FileIdentity } from './file-identity.ts'
 import { firstOpenerDomain } from './first-opener.ts'
 import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
@@ -69,6 +70,7 @@ export class SqliteStore implements Store {
   readonly #ticks: TickSource
   readonly #fallbackBase: string
   readonly #busyMs: number
+  readonly #identity: FileIdentity
   readonly #state: SqliteState
   readonly #reader: SqliteReader
   readonly #writer: SqliteWriter
@@ -116,6 +118,7 @@ export class SqliteStore implements Store {
     this.#runtime = runtime
     this.#ticks = options.ticks ?? systemTickSource()
     this.#busyMs = options.busyMs ?? BUSY_MS_DEFAULT
+    this.#identity = new FileIdentity(options.path)
     this.#state = new SqliteState(database, namespace)
     this.#reader = new SqliteReader(database, namespace, this.#state)
     this.#writer = new SqliteWriter(database, namespace, this.#state)
@@ -286,6 +289,7 @@ export class SqliteStore implements Store {
     const group = this.#queue.slice(0, GROUP_MAX)
     if (group.length === 0) return
     try {
+      this.#identity.check(this.description.url)
       this.#database.exec('BEGIN IMMEDIATE')
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()

@@ -1,0 +1,224 @@
+/**
+ * One seeded script of service calls, built so that everything a call can come to does come up: wrong holders, used
+ * ids, repeated requests, late claims, nonsense in the configuration, a clock that jumps.
+ */
+import { parseResource } from '../../src/core/resource.ts'
+import type { AcquireRequest } from '../../src/service/lease-api.ts'
+import type { LeaseService } from '../../src/service/lease-service.ts'
+import type { Store } from '../../src/store-port/store.ts'
+import type { ManualTicks } from '../../src/testing/manual-ticks.ts'
+
+/** One of the two stores that are compared. */
+export interface Side {
+  readonly store: Store
+  readonly api: LeaseService
+  readonly ticks: ManualTicks
+}
+
+export interface ScriptStep {
+  readonly name: string
+  run(side: Side): Promise<unknown>
+}
+
+interface Known {
+  readonly leaseId: string
+  readonly resource: ReturnType<typeof parseResource>
+  readonly holder: string
+  readonly session: string
+}
+
+const RESOURCES = ['work:W-1', 'file:/src/a.ts', 'file:/src', "x:%_*'"].map(parseResource)
+const HOLDERS = ['ada', 'bob', 'cyd', "d'Arc"]
+const TTLS_MS = [500, 2_000, 10_000]
+const GLOBAL = { scope: 'global', resourceId: null } as const
+
+export class DifferentialScript {
+  readonly #random: () => number
+  readonly #known: Known[] = []
+  readonly #requestIds: string[] = []
+  #ids = 0
+
+  constructor(random: () => number) {
+    this.#random = random
+  }
+
+  next(): ScriptStep {
+    const makers: readonly (readonly [number, () => ScriptStep])[] = [
+      [24, () => this.#acquire()],
+      [28, () => this.#claim()],
+      [6, () => this.#withdraw()],
+      [14, () => this.#renew()],
+      [16, () => this.#release()],
+      [5, () => this.#revoke()],
+      [1, () => this.#revokeAll()],
+      [6, () => this.#pass()],
+      [1, () => this.#clock()],
+      [12, () => this.#read()],
+      [5, () => this.#configure()],
+      [1, () => ({ name: 'cleanup', run: ({ api }) => api.cleanup() })],
+    ]
+    let rest = this.#random() * makers.reduce((sum, [weight]) => sum + weight, 0)
+    const chosen = makers.find(([weight]) => (rest -= weight) < 0)
+    return (chosen?.[1] ?? (() => this.#pass()))()
+  }
+
+  #acquire(): ScriptStep {
+    const one = this.#chance(0.15) ? this.#someone() : this.#newcomer()
+    const request = {
+      ...one,
+      ...(this.#chance(0.03) ? { resource: this.#pick(RESOURCES) } : {}),
+      waitMs: this.#pick([0, 1_000, 60_000, 'configured'] as const),
+      ...(this.#chance(0.95) ? { ttlMs: this.#pick(TTLS_MS) } : {}),
+      ...(this.#chance(0.3) ? { maxRenewals: this.#pick([0, 1, 2]) } : {}),
+      ...(this.#chance(0.2) ? { maxHoldMs: 3_000 } : {}),
+      ...(this.#chance(0.2) ? { reason: 'edit "ü"', metadata: { pr: 7, ok: true } } : {}),
+      claimWindowMs: 1_000,
+    }
+    return { name: 'acquire', run: ({ api }) => api.acquire(request) }
+  }
+
+  #claim(): ScriptStep {
+    const { leaseId, resource, session } = this.#someone()
+    return { name: 'claim', run: ({ api }) => api.claim({ leaseId, resource, session }) }
+  }
+
+  #withdraw(): ScriptStep {
+    const { leaseId, resource, session } = this.#someone()
+    const why = this.#pick(['timed_out', 'aborted'] as const)
+    return { name: 'withdraw', run: ({ api }) => api.withdraw({ leaseId, resource, session, why }) }
+  }
+
+  #renew(): ScriptStep {
+    const { leaseId, holder } = this.#someone()
+    const ttl = this.#chance(0.3) ? { ttlMs: this.#pick([1, ...TTLS_MS]) } : {}
+    const request = { leaseId, holder, ...ttl, ...this.#requestId() }
+    return { name: 'renew', run: ({ api }) => api.renew(request) }
+  }
+
+  #release(): ScriptStep {
+    const { leaseId, holder } = this.#someone()
+    const releaseReason = this.#pick(['completed', 'aborted', 'voluntary'] as const)
+    const request = { leaseId, holder, releaseReason, ...this.#requestId() }
+    return { name: 'release', run: ({ api }) => api.release(request) }
+  }
+
+  #revoke(): ScriptStep {
+    const request = { leaseId: this.#someone().leaseId, by: 'operator', ...this.#requestId() }
+    return { name: 'revoke', run: ({ api }) => api.revoke(request) }
+  }
+
+  #revokeAll(): ScriptStep {
+    const holder = this.#pick(HOLDERS)
+    return { name: 'revokeAll', run: ({ api }) => api.revokeAll(holder, 'operator', 'enough') }
+  }
+
+  #pass(): ScriptStep {
+    const spanMs = this.#pick([1, 100, 400, 1_000, 5_000])
+    return { name: 'pass', run: async ({ ticks }) => ticks.pass(spanMs) }
+  }
+
+  #clock(): ScriptStep {
+    const domain = this.#pick(['h1/boot-1/0', 'h1/boot-2/0', 'h2/boot-1/0'])
+    const wallMs = this.#pick([-60_000, 60_000, 40 * 86_400_000])
+    const move = this.#chance(0.5)
+      ? (ticks: ManualTicks) => ticks.enterDomain(domain)
+      : (ticks: ManualTicks) => ticks.stepWall(wallMs)
+    const [before, after] = [this.#stamp(), this.#stamp()]
+    return {
+      name: 'clock',
+      run: async ({ ticks, api }) => {
+        const first = await api.acquire(before)
+        move(ticks)
+        return { kind: 'moved', first, second: await api.acquire(after) }
+      },
+    }
+  }
+
+  /** A store need not remember a clock under which nothing was committed, so something is. */
+  #stamp(): AcquireRequest {
+    return { ...this.#newcomer(), resource: parseResource(`clock:${this.#id()}`), waitMs: 0 }
+  }
+
+  #read(): ScriptStep {
+    const { leaseId, resource, holder } = this.#someone()
+    const state = this.#pick(['active', 'pending', 'released', 'expired', 'revoked'] as const)
+    const reads: readonly ScriptStep[] = [
+      { name: 'get', run: ({ api }) => api.get(leaseId) },
+      { name: 'list live', run: ({ api }) => api.list({}) },
+      { name: 'list by state', run: ({ api }) => api.list({ state, holder, limit: 5 }) },
+      { name: 'list by resource', run: ({ api }) => api.list({ resource, state }) },
+      { name: 'inspect', run: ({ api }) => api.inspect(resource) },
+      { name: 'history of a lease', run: ({ api }) => history(api, { leaseId }) },
+      {
+        name: 'history of a holder',
+        run: ({ api }) => history(api, { holder, newestFirst: true }),
+      },
+      { name: 'settings', run: ({ api }) => api.settings(resource) },
+    ]
+    return this.#pick(reads)
+  }
+
+  #configure(): ScriptStep {
+    const [key, values] = this.#pick([
+      ['default_ttl_seconds', ['5', '7']],
+      ['max_renewals', ['0', '-1', null]],
+      ['acquisition_timeout_ms', ['0', '2000', null]],
+      ['blocking_mode_enabled', ['false', 'true', 'true', null]],
+      ['record_renewals', ['false', 'true', 'true', null]],
+      ['keep_history', ['false', 'true', 'true', 'true', null]],
+    ] as const)
+    const value = this.#pick<string | null>(values)
+    if (!this.#chance(0.2)) {
+      return { name: 'configure', run: ({ api }) => api.configure(key, value, GLOBAL) }
+    }
+    const target = { scope: 'kind', resourceId: 'work' } as const
+    const nonsense = this.#chance(0.4) ? 'nonsense' : null
+    return {
+      name: 'configure a kind',
+      run: ({ store }) => store.configure({ key, value: nonsense, ...target }),
+    }
+  }
+
+  /** Mostly somebody who was heard of lately; sometimes a stranger with the right id, or a right one without. */
+  #someone(): Known {
+    const known = this.#known.slice(-10)
+    if (known.length === 0 || this.#chance(0.03)) return this.#newcomer()
+    const one = this.#pick(known)
+    if (!this.#chance(0.06)) return one
+    return { ...one, holder: this.#pick(HOLDERS), session: `s-${this.#pick(HOLDERS)}` }
+  }
+
+  #newcomer(): Known {
+    const holder = this.#pick(HOLDERS)
+    const session = this.#chance(0.8) ? `s-${holder}` : `s-${holder}-2`
+    const one = { leaseId: this.#id(), resource: this.#pick(RESOURCES), holder, session }
+    this.#known.push(one)
+    return one
+  }
+
+  #requestId(): { readonly requestId?: string } {
+    if (this.#chance(0.4)) return {}
+    if (this.#requestIds.length === 0 || this.#chance(0.6)) this.#requestIds.push(this.#id())
+    return { requestId: this.#pick(this.#requestIds.slice(-6)) }
+  }
+
+  #id(): string {
+    this.#ids += 1
+    return `00000000-0000-4000-8000-${String(this.#ids).padStart(12, '0')}`
+  }
+
+  #chance(share: number): boolean {
+    return this.#random() < share
+  }
+
+  #pick<Item>(items: readonly Item[]): Item {
+    const item = items[Math.floor(this.#random() * items.length)]
+    if (item === undefined) throw new Error('nothing to pick from')
+    return item
+  }
+}
+
+/** Positions are opaque and may differ; what happened may not. */
+async function history(api: LeaseService, filter: object): Promise<unknown> {
+  return (await api.history(filter)).map((entry) => entry.event)
+}

@@ -1,0 +1,73 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { EntryQuery, Found, Store } from '../../src/store-port/store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { FaultyStore } from '../../src/testing/faulty-store.ts'
+import { runDifferential, type OpenStore } from './differential.ts'
+
+const memory: OpenStore = (ticks) => Promise.resolve(new MemoryStore({ ticks }))
+
+describe('a differential run', () => {
+  it('of a store against itself finds no difference, and everything comes up', async () => {
+    const { steps, outcomes } = await runDifferential(1, memory, memory)
+    expect(steps).toBeGreaterThanOrEqual(800)
+    expect(outcomes.get('acquire granted')).toBeGreaterThan(50)
+  })
+
+  it('finds a store that forgets a single commit', async () => {
+    const forgetful: OpenStore = async (ticks) => {
+      const store = await memory(ticks)
+      let found = 0
+      return new Proxy(store, {
+        get: (target, name) => {
+          if (name !== 'find') return bound(target, name)
+          return async (query: EntryQuery): Promise<Found> => {
+            const answer = await target.find(query)
+            found += 1
+            return found === 40 ? { ...answer, entries: answer.entries.slice(1) } : answer
+          }
+        },
+      })
+    }
+    await expect(runDifferential(1, memory, forgetful)).rejects.toThrow(/^seed 1, .* differs/)
+  })
+
+  it('finds a store whose answer is lost once', async () => {
+    const lossy: OpenStore = async (ticks) => {
+      const store = await memory(ticks)
+      const weather = ({ number }: { number: number }) => {
+        return number === 200 ? ({ fault: 'lost_answer' } as const) : undefined
+      }
+      return new FaultyStore({ store, weather })
+    }
+    await expect(runDifferential(1, memory, lossy)).rejects.toThrow(/differs/)
+  })
+})
+
+describe('memory and SQLite', () => {
+  let directory: string
+
+  beforeEach(() => {
+    directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-differential-'))
+  })
+
+  afterEach(() => {
+    fs.rmSync(directory, { recursive: true })
+  })
+
+  it.each([1, 2, 3, 4])('answer alike at every step (seed %i)', async (seed) => {
+    const sqlite: OpenStore = (ticks) => {
+      const file = path.join(directory, 'leases.db')
+      return SqliteStore.open({ path: file, ticks, synchronous: 'normal' })
+    }
+    await runDifferential(seed, memory, sqlite)
+  })
+})
+
+function bound(store: Store, name: string | symbol): unknown {
+  const member: unknown = Reflect.get(store, name)
+  return typeof member === 'function' ? member.bind(store) : member
+}

@@ -1,0 +1,117 @@
+/**
+ * Runs one seeded script against two stores, in step, and demands the same answer from both at every step and the same
+ * entries and events at the end. It does not stop before everything that a call can come to has come up.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { isLeaseError } from '../../src/core/errors.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import type { Store } from '../../src/store-port/store.ts'
+import { randomFrom } from '../../src/testing/conformance/script.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
+import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { DifferentialScript, type ScriptStep, type Side } from './differential-script.ts'
+
+/** Opens an empty store on the given clock. */
+export type OpenStore = (ticks: ManualTicks) => Promise<Store>
+
+export interface DifferentialResult {
+  readonly steps: number
+  /** How often each call came to what. */
+  readonly outcomes: ReadonlyMap<string, number>
+}
+
+/** Everything but a full queue, for which ten thousand would have to wait. */
+const REQUIRED: readonly string[] = [
+  ...['acquire granted', 'acquire granted again', 'acquire queued', 'acquire terminal'],
+  ...['acquire expired', 'acquire id_taken', 'acquire malformed_setting', 'acquire held not_asked'],
+  ...['acquire held own_session', 'acquire held waiting_disabled'],
+  ...['claim granted', 'claim granted again', 'claim queued', 'claim dropped', 'claim not_holder'],
+  ...['claim terminal', 'claim expired', 'withdraw withdrawn', 'withdraw withdrawn and released'],
+  ...['withdraw not_holder', 'renew renewed', 'renew not_found', 'renew not_holder'],
+  ...['renew terminal', 'renew expired', 'renew request_reused', 'renew renewal_limit'],
+  ...['renew does_not_extend', 'release released', 'release not_found', 'release not_holder'],
+  ...['release terminal', 'release expired', 'release request_reused', 'revoke revoked'],
+  ...['revoke not_found', 'revoke terminal', 'revoke expired', 'revoke request_reused'],
+]
+
+const STEPS_MIN = 800
+const STEPS_MAX = 20_000
+
+export async function runDifferential(
+  seed: number,
+  openA: OpenStore,
+  openB: OpenStore,
+): Promise<DifferentialResult> {
+  const sides = [await openSide(openA), await openSide(openB)] as const
+  const script = new DifferentialScript(randomFrom(seed))
+  const outcomes = new Map<string, number>()
+  const missing = new Set(REQUIRED)
+  let steps = 0
+  while (steps < STEPS_MIN || missing.size > 0) {
+    if (steps === STEPS_MAX) {
+      throw new Error(`seed ${seed}: never came to ${[...missing].join(', ')}`)
+    }
+    steps += 1
+    // A millisecond per step, so that a store which counts decisions without effect agrees with one that does not.
+    for (const side of sides) side.ticks.pass(1)
+    const label = await compareStep(sides, script.next(), `seed ${seed}, step ${steps}`)
+    outcomes.set(label, (outcomes.get(label) ?? 0) + 1)
+    missing.delete(label)
+  }
+  await compareAll(sides, `seed ${seed}, after ${steps} steps`)
+  for (const side of sides) await side.api.close()
+  return { steps, outcomes }
+}
+
+async function openSide(open: OpenStore): Promise<Side> {
+  const ticks = new ManualTicks()
+  const store = await open(ticks)
+  return { store, ticks, api: new LeaseService({ store, runtime: new FakeRuntime() }) }
+}
+
+async function compareStep(
+  [a, b]: readonly [Side, Side],
+  step: ScriptStep,
+  where: string,
+): Promise<string> {
+  const [first, second] = [await answerOf(step, a), await answerOf(step, b)]
+  if (!isDeepStrictEqual(first, second)) {
+    const [left, right] = [JSON.stringify(first), JSON.stringify(second)]
+    throw new Error(`${where}: ${step.name} differs\n  ${left}\n  ${right}`)
+  }
+  return labelOf(step.name, first)
+}
+
+/** An error is an answer too, but for its stack. */
+async function answerOf(step: ScriptStep, side: Side): Promise<unknown> {
+  try {
+    return await step.run(side)
+  } catch (error) {
+    if (!isLeaseError(error)) throw error
+    return { kind: error.code, message: error.message }
+  }
+}
+
+function labelOf(name: string, answer: unknown): string {
+  if (typeof answer !== 'object' || answer === null || !('kind' in answer)) return name
+  const { kind } = answer
+  if ('notWaiting' in answer) return `${name} held ${String(answer.notWaiting)}`
+  if ('repeated' in answer && answer.repeated === true) return `${name} granted again`
+  if ('released' in answer && answer.released === true) return `${name} withdrawn and released`
+  return `${name} ${String(kind)}`
+}
+
+async function compareAll([a, b]: readonly [Side, Side], where: string): Promise<void> {
+  const [left, right] = [await everything(a.store), await everything(b.store)]
+  for (let at = 0; at < Math.max(left.length, right.length); at += 1) {
+    if (isDeepStrictEqual(left[at], right[at])) continue
+    const [one, other] = [JSON.stringify(left[at]), JSON.stringify(right[at])]
+    throw new Error(`${where}: what is kept differs\n  ${one}\n  ${other}`)
+  }
+}
+
+async function everything(store: Store): Promise<readonly unknown[]> {
+  const { entries } = await store.find({ limit: 10_000 })
+  const ledger = await store.history({ limit: 10_000 })
+  return [...entries, ...ledger.map((entry) => entry.event)]
+}
