@@ -33,19 +33,42 @@ export function compareTickets(a: Ticket, b: Ticket): number {
   return a.id < b.id ? -1 : 1
 }
 
-/** All that blocks `claim`; a ticket blocks only those that come after it. */
+/**
+ * All that blocks `claim`, whoever must go first before those that wait; a ticket blocks only those that come after
+ * it. The order does not depend on the order in which a store keeps its entries.
+ */
 export function blockersOf(
   claim: Claim | Ticket,
   entries: Iterable<Entry>,
   now: Now,
 ): readonly Blocker[] {
-  const blockers: Blocker[] = []
+  const standings: Standing[] = []
   for (const entry of entries) {
     if (!conflicts(claim, entry)) continue
     const kind = standing(claim, entry, now)
-    if (kind !== null) blockers.push(describeBlocker(entry, kind, now))
+    if (kind !== null) standings.push({ entry, kind })
   }
-  return blockers
+  if (standings.length > 1) standings.sort(compareStandings)
+  return standings.map(({ entry, kind }) => describeBlocker(entry, kind, now))
+}
+
+interface Standing {
+  readonly entry: Entry
+  readonly kind: Blocker['kind']
+}
+
+const RANK: Readonly<Record<Blocker['kind'], number>> = {
+  lease: 0,
+  lock_delay: 1,
+  offer: 2,
+  ticket: 3,
+}
+
+function compareStandings(a: Standing, b: Standing): number {
+  if (a.kind !== b.kind) return RANK[a.kind] - RANK[b.kind]
+  if (a.entry.kind === 'ticket' && b.entry.kind === 'ticket')
+    return compareTickets(a.entry, b.entry)
+  return a.entry.id < b.entry.id ? -1 : 1
 }
 
 /** Whether anything blocks `claim`, without the cost of describing it. */

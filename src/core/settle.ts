@@ -6,7 +6,7 @@
  */
 import { compareTickets, isBlocked } from './conflict.ts'
 import { eventCommon, type Draft } from './draft.ts'
-import { expiryWallMs, isOver, type Entry, type Lease, type Ticket } from './lease.ts'
+import { expiryWallMs, isOver, liveDeadline, type Entry, type Lease, type Ticket } from './lease.ts'
 import { covers, isTree } from './resource.ts'
 import {
   hasPassed,
@@ -18,20 +18,36 @@ import {
 } from './time.ts'
 
 export function settle(draft: Draft): void {
-  for (const id of [...draft.entries.keys()]) {
+  for (const { id } of dueEntries(draft)) {
     // Read anew: settling one ticket may have dropped others of its session, and a ticket fails only once.
     const entry = draft.entries.get(id)
-    if (entry !== undefined) settleEntry(draft, entry)
+    if (entry?.kind === 'lease') settleLease(draft, entry)
+    if (entry?.kind === 'ticket') settleTicket(draft, entry)
   }
   makeOffers(draft)
 }
 
-function settleEntry(draft: Draft, entry: Entry): void {
+/** What is over, in an order of its own: the ledger must not depend on how a store happens to keep its entries. */
+function dueEntries(draft: Draft): readonly Entry[] {
+  const due: Entry[] = []
+  for (const entry of draft.entries.values()) {
+    const deadline = liveDeadline(entry)
+    if (deadline !== null && hasPassed(deadline, draft.now.tick)) due.push(entry)
+  }
+  return due.length > 1 ? due.sort(compareDue) : due
+}
+
+function compareDue(a: Entry, b: Entry): number {
+  if (a.kind === 'ticket' && b.kind === 'ticket') return compareTickets(a, b)
+  if (a.kind !== b.kind) return a.kind === 'lease' ? -1 : 1
+  return a.id < b.id ? -1 : 1
+}
+
+function settleLease(draft: Draft, lease: Lease): void {
   const { now } = draft
-  if (entry.kind === 'ticket') return settleTicket(draft, entry)
-  if (entry.state === 'active' && isOver(entry, now)) return expire(draft, entry)
-  if (entry.lockedUntil !== null && hasPassed(entry.lockedUntil, now.tick))
-    settleDelay(draft, entry)
+  if (lease.state === 'active' && isOver(lease, now)) return expire(draft, lease)
+  if (lease.lockedUntil !== null && hasPassed(lease.lockedUntil, now.tick))
+    settleDelay(draft, lease)
 }
 
 function expire(draft: Draft, lease: Lease): void {
@@ -91,9 +107,8 @@ function settleTicket(draft: Draft, ticket: Ticket): void {
 
 /** A session that let an offer lapse is dead or as good as dead; its other tickets must not cost a window each. */
 function dropSession(draft: Draft, session: string): void {
-  for (const entry of draft.entries.values()) {
-    if (entry.kind !== 'ticket' || entry.state !== 'pending') continue
-    if (entry.session === session) fail(draft, entry, 'abandoned')
+  for (const ticket of pendingTickets(draft)) {
+    if (ticket.session === session) fail(draft, ticket, 'abandoned')
   }
 }
 

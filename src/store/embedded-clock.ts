@@ -38,7 +38,8 @@ export function advance(state: ClockState | null, reading: ClockReading): ClockS
     const generation = state.generation + 1
     return { base, generation, sinceUs: tickUs, lastUs: tickUs, lastWallMs }
   }
-  return { ...state, lastUs: Math.max(state.lastUs + 1, tickUs), lastWallMs }
+  const { generation, sinceUs } = state
+  return { base, generation, sinceUs, lastUs: Math.max(state.lastUs + 1, tickUs), lastWallMs }
 }
 
 export function nowOf(state: ClockState): Now {

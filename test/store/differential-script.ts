@@ -17,10 +17,12 @@ export interface Side {
 
 export interface ScriptStep {
   readonly name: string
+  /** Whom the step is about, for a script that listens to what becomes of it. */
+  readonly about?: Known
   run(side: Side): Promise<unknown>
 }
 
-interface Known {
+export interface Known {
   readonly leaseId: string
   readonly resource: ReturnType<typeof parseResource>
   readonly holder: string
@@ -35,6 +37,8 @@ const GLOBAL = { scope: 'global', resourceId: null } as const
 export class DifferentialScript {
   readonly #random: () => number
   readonly #known: Known[] = []
+  readonly #held: Known[] = []
+  readonly #waiting: Known[] = []
   readonly #requestIds: string[] = []
   #ids = 0
 
@@ -44,16 +48,16 @@ export class DifferentialScript {
 
   next(): ScriptStep {
     const makers: readonly (readonly [number, () => ScriptStep])[] = [
-      [24, () => this.#acquire()],
+      [20, () => this.#acquire()],
       [28, () => this.#claim()],
-      [6, () => this.#withdraw()],
+      [8, () => this.#withdraw()],
       [14, () => this.#renew()],
       [16, () => this.#release()],
-      [5, () => this.#revoke()],
+      [7, () => this.#revoke()],
       [1, () => this.#revokeAll()],
-      [6, () => this.#pass()],
+      [3, () => this.#pass()],
       [1, () => this.#clock()],
-      [12, () => this.#read()],
+      [10, () => this.#read()],
       [5, () => this.#configure()],
       [1, () => ({ name: 'cleanup', run: ({ api }) => api.cleanup() })],
     ]
@@ -62,8 +66,15 @@ export class DifferentialScript {
     return (chosen?.[1] ?? (() => this.#pass()))()
   }
 
+  /** What a step came to; so that most claims are of somebody who waits, and most releases of somebody who holds. */
+  hear({ about }: ScriptStep, outcome: string): void {
+    if (about === undefined) return
+    if (outcome.includes('granted')) this.#held.push(about)
+    if (outcome.includes('queued')) this.#waiting.push(about)
+  }
+
   #acquire(): ScriptStep {
-    const one = this.#chance(0.15) ? this.#someone() : this.#newcomer()
+    const one = this.#chance(0.25) ? this.#someone(this.#held) : this.#newcomer()
     const request = {
       ...one,
       ...(this.#chance(0.03) ? { resource: this.#pick(RESOURCES) } : {}),
@@ -74,29 +85,31 @@ export class DifferentialScript {
       ...(this.#chance(0.2) ? { reason: 'edit "ü"', metadata: { pr: 7, ok: true } } : {}),
       claimWindowMs: 1_000,
     }
-    return { name: 'acquire', run: ({ api }) => api.acquire(request) }
+    return { name: 'acquire', about: one, run: ({ api }) => api.acquire(request) }
   }
 
   #claim(): ScriptStep {
-    const { leaseId, resource, session } = this.#someone()
-    return { name: 'claim', run: ({ api }) => api.claim({ leaseId, resource, session }) }
+    const one = this.#someone(this.#waiting)
+    const { leaseId, resource, session } = one
+    const ticket = { leaseId, resource, session }
+    return { name: 'claim', about: one, run: ({ api }) => api.claim(ticket) }
   }
 
   #withdraw(): ScriptStep {
-    const { leaseId, resource, session } = this.#someone()
+    const { leaseId, resource, session } = this.#someone(this.#waiting)
     const why = this.#pick(['timed_out', 'aborted'] as const)
     return { name: 'withdraw', run: ({ api }) => api.withdraw({ leaseId, resource, session, why }) }
   }
 
   #renew(): ScriptStep {
-    const { leaseId, holder } = this.#someone()
+    const { leaseId, holder } = this.#someone(this.#held)
     const ttl = this.#chance(0.3) ? { ttlMs: this.#pick([1, ...TTLS_MS]) } : {}
     const request = { leaseId, holder, ...ttl, ...this.#requestId() }
     return { name: 'renew', run: ({ api }) => api.renew(request) }
   }
 
   #release(): ScriptStep {
-    const { leaseId, holder } = this.#someone()
+    const { leaseId, holder } = this.#someone(this.#held)
     const releaseReason = this.#pick(['completed', 'aborted', 'voluntary'] as const)
     const request = { leaseId, holder, releaseReason, ...this.#requestId() }
     return { name: 'release', run: ({ api }) => api.release(request) }
@@ -180,8 +193,8 @@ export class DifferentialScript {
   }
 
   /** Mostly somebody who was heard of lately; sometimes a stranger with the right id, or a right one without. */
-  #someone(): Known {
-    const known = this.#known.slice(-10)
+  #someone(among: readonly Known[] = this.#known): Known {
+    const known = this.#chance(0.3) ? this.#known.slice(-10) : among.slice(-5)
     if (known.length === 0 || this.#chance(0.03)) return this.#newcomer()
     const one = this.#pick(known)
     if (!this.#chance(0.06)) return one

@@ -54,7 +54,9 @@ export async function runDifferential(
     steps += 1
     // A millisecond per step, so that a store which counts decisions without effect agrees with one that does not.
     for (const side of sides) side.ticks.pass(1)
-    const label = await compareStep(sides, script.next(), `seed ${seed}, step ${steps}`)
+    const step = script.next()
+    const label = await compareStep(sides, step, `seed ${seed}, step ${steps}`)
+    script.hear(step, label)
     outcomes.set(label, (outcomes.get(label) ?? 0) + 1)
     missing.delete(label)
   }

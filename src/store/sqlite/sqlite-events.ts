@@ -23,17 +23,22 @@ import type { Extent, Mode } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
 import {
+  idOf,
+  keyOf,
   pathOf,
   resourceOf,
   tickFrom,
   tickValues,
-  type ClockNames,
+  type RowNames,
   type TickValues,
 } from './sqlite-rows.ts'
 
 export const EVENT_COLUMNS: string = `id, lease_id, agent_id, file_path, event_type, status_before, status_after, renewal_count,
   event_at, reason, seq, namespace, session, data`
 export const INSERT_EVENT: string = `INSERT INTO lease_history (${EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+/** An event that no request asked for by id is named after its place in the ledger. */
+const ANONYMOUS_PATTERN = /^e\d+$/
 
 /** The seed's words; the rest are named after the event. A refused request is a failed one to whoever reads. */
 const WORDS: Readonly<Record<LeaseEventType, string>> = {
@@ -56,42 +61,33 @@ export function wordOf(type: LeaseEventType): string {
 
 /** What is in `data`; every field but the type only where it differs from the ordinary. */
 interface EventData {
-  readonly type: LeaseEventType
-  readonly fence?: number
-  readonly ttlMs?: number
-  readonly deadline?: TickValues
-  readonly createdAtMs?: number
-  readonly expiresAtMs?: number
-  readonly mode?: Mode
-  readonly extent?: Extent
-  readonly maxRenewals?: number
-  readonly maxHoldMs?: number
-  readonly holdUntilUs?: number
-  readonly metadata?: Metadata
+  type: LeaseEventType
+  fence?: number
+  ttlMs?: number
+  deadline?: TickValues
+  createdAtMs?: number
+  expiresAtMs?: number
+  mode?: Mode
+  extent?: Extent
+  maxRenewals?: number
+  maxHoldMs?: number
+  holdUntilUs?: number
+  metadata?: Metadata
   /** The claim's own reason, where the event has another. */
-  readonly claimReason?: string | null
-  readonly releaseReason?: ReleaseReason
-  readonly terminatedAtMs?: number
-  readonly locked?: TickValues
-  readonly by?: string
-  readonly failure?: TicketFailure
-  readonly orderUs?: number
-  readonly claimWindowMs?: number
+  claimReason?: string | null
+  releaseReason?: ReleaseReason
+  terminatedAtMs?: number
+  locked?: TickValues
+  by?: string
+  failure?: TicketFailure
+  orderUs?: number
+  claimWindowMs?: number
 }
 
-export interface EventPlace {
-  readonly sequence: number
-  readonly namespace: string
-}
-
-export function eventValues(
-  event: LeaseEvent,
-  { sequence, namespace }: EventPlace,
-  clocks: ClockNames,
-): SqliteValue[] {
+export function eventValues(event: LeaseEvent, sequence: number, names: RowNames): SqliteValue[] {
   return [
-    event.requestId ?? `e${sequence}.${namespace}`,
-    event.leaseId,
+    keyOf(event.requestId ?? `e${sequence}`, names),
+    keyOf(event.leaseId, names),
     event.holder,
     pathOf(event.resource),
     WORDS[event.type],
@@ -101,37 +97,37 @@ export function eventValues(
     event.atMs,
     event.reason,
     sequence,
-    namespace,
+    names.namespace,
     event.session,
-    JSON.stringify(dataOf(event, clocks)),
+    JSON.stringify(dataOf(event, names)),
   ]
 }
 
-function dataOf(event: LeaseEvent, clocks: ClockNames): EventData {
+function dataOf(event: LeaseEvent, names: RowNames): EventData {
   const { type } = event
   switch (type) {
     case 'lease.issued':
-      return issuedData(event, clocks)
+      return issuedData(event, names)
     case 'lease.queued':
     case 'lease.denied':
-      return ticketData(event, clocks)
+      return ticketData(event, names)
     case 'lease.renewed': {
       const { ttlMs, expiresAtMs } = event
-      return { type, ttlMs, expiresAtMs, deadline: tickValues(event.deadline, clocks) }
+      return { type, ttlMs, expiresAtMs, deadline: tickValues(event.deadline, names) }
     }
     case 'lease.released':
       return { type, releaseReason: event.releaseReason }
     case 'lease.expired': {
       const { terminatedAtMs, lockedUntil } = event
       if (lockedUntil === null) return { type, terminatedAtMs }
-      return { type, terminatedAtMs, locked: tickValues(lockedUntil, clocks) }
+      return { type, terminatedAtMs, locked: tickValues(lockedUntil, names) }
     }
     case 'lease.revoked':
       return { type, by: event.by }
     case 'lease.offered':
-      return { type, fence: event.fence, deadline: tickValues(event.deadline, clocks) }
+      return { type, fence: event.fence, deadline: tickValues(event.deadline, names) }
     case 'lease.waiting':
-      return { type, deadline: tickValues(event.deadline, clocks) }
+      return { type, deadline: tickValues(event.deadline, names) }
     case 'lease.failed':
       return { type, failure: event.failure }
     case 'lease.unlocked':
@@ -139,49 +135,43 @@ function dataOf(event: LeaseEvent, clocks: ClockNames): EventData {
   }
 }
 
-function issuedData(event: LeaseIssued, clocks: ClockNames): EventData {
+function issuedData(event: LeaseIssued, names: RowNames): EventData {
   const { lease, type, atMs } = event
-  const { holdUntilUs } = lease
-  return {
-    type,
-    fence: lease.fence,
-    ...claimData(lease, event),
-    deadline: tickValues(lease.deadline, clocks),
-    ...(lease.expiresAtMs === atMs + lease.ttlMs ? {} : { expiresAtMs: lease.expiresAtMs }),
-    ...(holdUntilUs === null ? {} : { holdUntilUs }),
-  }
+  const data = claimData(type, lease, event)
+  data.fence = lease.fence
+  data.deadline = tickValues(lease.deadline, names)
+  if (lease.expiresAtMs !== atMs + lease.ttlMs) data.expiresAtMs = lease.expiresAtMs
+  if (lease.holdUntilUs !== null) data.holdUntilUs = lease.holdUntilUs
+  return data
 }
 
-function ticketData(event: LeaseQueued | LeaseDenied, clocks: ClockNames): EventData {
-  const { orderUs, claimWindowMs, failure, deadline } = event.ticket
-  return {
-    type: event.type,
-    ...claimData(event.ticket, event),
-    deadline: tickValues(deadline, clocks),
-    orderUs,
-    claimWindowMs,
-    ...(failure === null ? {} : { failure }),
-  }
+function ticketData(event: LeaseQueued | LeaseDenied, names: RowNames): EventData {
+  const { ticket, type } = event
+  const data = claimData(type, ticket, event)
+  data.deadline = tickValues(ticket.deadline, names)
+  data.orderUs = ticket.orderUs
+  data.claimWindowMs = ticket.claimWindowMs
+  if (ticket.failure !== null) data.failure = ticket.failure
+  return data
 }
 
-function claimData(claim: Claim, event: EventCommon): Partial<EventData> {
-  const { ttlMs, createdAtMs, mode, extent, maxRenewals, maxHoldMs, metadata } = claim
-  return {
-    ttlMs,
-    ...(createdAtMs === event.atMs ? {} : { createdAtMs }),
-    ...(mode === 'exclusive' ? {} : { mode }),
-    ...(extent === 'exact' ? {} : { extent }),
-    ...(maxRenewals === -1 ? {} : { maxRenewals }),
-    ...(maxHoldMs === null ? {} : { maxHoldMs }),
-    ...(metadata === null ? {} : { metadata }),
-    ...(claim.reason === event.reason ? {} : { claimReason: claim.reason }),
-  }
+function claimData(type: LeaseEventType, claim: Claim, event: EventCommon): EventData {
+  const { ttlMs, createdAtMs, mode, extent, maxRenewals, maxHoldMs, metadata, reason } = claim
+  const data: EventData = { type, ttlMs }
+  if (createdAtMs !== event.atMs) data.createdAtMs = createdAtMs
+  if (mode !== 'exclusive') data.mode = mode
+  if (extent !== 'exact') data.extent = extent
+  if (maxRenewals !== -1) data.maxRenewals = maxRenewals
+  if (maxHoldMs !== null) data.maxHoldMs = maxHoldMs
+  if (metadata !== null) data.metadata = metadata
+  if (reason !== event.reason) data.claimReason = reason
+  return data
 }
 
-export function eventOf(row: SqliteRow, clocks: ClockNames): LeaseEvent {
-  const id = row[0] as string
+export function eventOf(row: SqliteRow, names: RowNames): LeaseEvent {
+  const id = idOf(row[0] as string)
   const common: EventCommon = {
-    leaseId: row[1] as string,
+    leaseId: idOf(row[1] as string),
     resource: resourceOf(row[3] as string),
     holder: row[2] as string,
     session: row[12] as string,
@@ -190,35 +180,35 @@ export function eventOf(row: SqliteRow, clocks: ClockNames): LeaseEvent {
     after: row[6] as EntryState,
     renewals: row[7] as number,
     reason: row[9] as string | null,
-    requestId: id.includes('.') ? null : id,
+    requestId: ANONYMOUS_PATTERN.test(id) ? null : id,
   }
-  return eventFrom(common, JSON.parse(row[13] as string) as EventData, clocks)
+  return eventFrom(common, JSON.parse(row[13] as string) as EventData, names)
 }
 
-function eventFrom(common: EventCommon, data: EventData, clocks: ClockNames): LeaseEvent {
+function eventFrom(common: EventCommon, data: EventData, names: RowNames): LeaseEvent {
   const { type } = data
   switch (type) {
     case 'lease.issued':
-      return { ...common, type, lease: issuedLease(common, data, clocks) }
+      return { ...common, type, lease: issuedLease(common, data, names) }
     case 'lease.queued':
     case 'lease.denied':
-      return { ...common, type, ticket: ticketFrom(common, data, clocks) }
+      return { ...common, type, ticket: ticketFrom(common, data, names) }
     case 'lease.renewed': {
       const { ttlMs = 0, expiresAtMs = 0 } = data
-      return { ...common, type, ttlMs, expiresAtMs, deadline: deadlineOf(data, clocks) }
+      return { ...common, type, ttlMs, expiresAtMs, deadline: deadlineOf(data, names) }
     }
     case 'lease.released':
       return { ...common, type, releaseReason: data.releaseReason ?? 'voluntary' }
     case 'lease.expired': {
-      const lockedUntil = data.locked === undefined ? null : tickFrom(data.locked, clocks)
+      const lockedUntil = data.locked === undefined ? null : tickFrom(data.locked, names)
       return { ...common, type, terminatedAtMs: data.terminatedAtMs ?? 0, lockedUntil }
     }
     case 'lease.revoked':
       return { ...common, type, by: data.by ?? '' }
     case 'lease.offered':
-      return { ...common, type, fence: data.fence ?? 0, deadline: deadlineOf(data, clocks) }
+      return { ...common, type, fence: data.fence ?? 0, deadline: deadlineOf(data, names) }
     case 'lease.waiting':
-      return { ...common, type, deadline: deadlineOf(data, clocks) }
+      return { ...common, type, deadline: deadlineOf(data, names) }
     case 'lease.failed':
       return { ...common, type, failure: data.failure ?? 'abandoned' }
     case 'lease.unlocked':
@@ -226,12 +216,12 @@ function eventFrom(common: EventCommon, data: EventData, clocks: ClockNames): Le
   }
 }
 
-function deadlineOf(data: EventData, clocks: ClockNames): Tick {
+function deadlineOf(data: EventData, names: RowNames): Tick {
   if (data.deadline === undefined) throw new Error(`an event ${data.type} without deadline`)
-  return tickFrom(data.deadline, clocks)
+  return tickFrom(data.deadline, names)
 }
 
-function issuedLease(common: EventCommon, data: EventData, clocks: ClockNames): Lease {
+function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lease {
   const { ttlMs = 0, fence = 0 } = data
   return {
     ...claimFrom(common, data),
@@ -242,7 +232,7 @@ function issuedLease(common: EventCommon, data: EventData, clocks: ClockNames): 
     renewedAtMs: null,
     expiresAtMs: data.expiresAtMs ?? common.atMs + ttlMs,
     terminatedAtMs: null,
-    deadline: deadlineOf(data, clocks),
+    deadline: deadlineOf(data, names),
     holdUntilUs: data.holdUntilUs ?? null,
     renewals: 0,
     releaseReason: null,
@@ -250,14 +240,14 @@ function issuedLease(common: EventCommon, data: EventData, clocks: ClockNames): 
   }
 }
 
-function ticketFrom(common: EventCommon, data: EventData, clocks: ClockNames): Ticket {
+function ticketFrom(common: EventCommon, data: EventData, names: RowNames): Ticket {
   const { orderUs = 0, claimWindowMs = 0, failure = null } = data
   return {
     ...claimFrom(common, data),
     kind: 'ticket',
     state: data.type === 'lease.denied' ? 'failed' : 'pending',
     orderUs,
-    deadline: deadlineOf(data, clocks),
+    deadline: deadlineOf(data, names),
     claimWindowMs,
     offer: null,
     failure,

@@ -27,6 +27,7 @@ export class SqliteListeners {
   readonly #sessions = new Map<string, Set<Listener>>()
   readonly #followers = new Set<() => void>()
   #poll: Timer | null = null
+  #pollMs = 0
   #dataVersion: unknown = null
 
   constructor({ databasePath, database, runtime }: SqliteListenersOptions) {
@@ -92,10 +93,11 @@ export class SqliteListeners {
   }
 
   #watchDatabase(): void {
-    if (this.#poll !== null) this.#poll.cancel()
-    else this.#dataVersion = this.#readDataVersion()
     const delayMs = this.#followers.size > 0 ? FOLLOW_POLL_MS : WAIT_POLL_MS
-    this.#poll = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
+    if (this.#poll !== null && this.#pollMs <= delayMs) return
+    if (this.#poll === null) this.#dataVersion = this.#readDataVersion()
+    this.#poll?.cancel()
+    this.#arm(delayMs)
   }
 
   #restIfIdle(): void {
@@ -112,11 +114,12 @@ export class SqliteListeners {
       for (const session of this.#sessions.keys()) this.#tell(session, { leaseIds: null })
     }
     this.#poll = null
-    if (this.#sessions.size > 0 || this.#followers.size > 0) this.#rearm()
+    if (this.#sessions.size === 0 && this.#followers.size === 0) return
+    this.#arm(this.#followers.size > 0 ? FOLLOW_POLL_MS : WAIT_POLL_MS)
   }
 
-  #rearm(): void {
-    const delayMs = this.#followers.size > 0 ? FOLLOW_POLL_MS : WAIT_POLL_MS
+  #arm(delayMs: number): void {
+    this.#pollMs = delayMs
     this.#poll = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
   }
 

@@ -12,7 +12,7 @@ import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement, SqliteValue } from './sqlite-client.ts'
 import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
-import { ENTRY_COLUMNS, entryOf, pathOf } from './sqlite-rows.ts'
+import { ENTRY_COLUMNS, entryOf, idOf, keyOf, pathOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const STATEMENTS_CACHED_MAX = 200
@@ -46,7 +46,8 @@ export class SqliteReader {
     const { resource, leaseId, requestId } = footprint
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
-    if (!entries.has(leaseId)) this.#add(entries, this.#byId.all(leaseId, this.#namespace))
+    if (!entries.has(leaseId))
+      this.#add(entries, this.#byId.all(keyOf(leaseId, this.#state), this.#namespace))
     return {
       entries,
       lastFence: this.#state.lastFence,
@@ -104,14 +105,15 @@ export class SqliteReader {
   }
 
   #prior(requestId: string): PriorEffect | null {
+    const key = keyOf(requestId, this.#state)
     const recorded = this.#statement(
-      `SELECT lease_id, event_type FROM lease_history WHERE id = ? AND namespace = ?
+      `SELECT lease_id, event_type FROM lease_history WHERE id = ?
        UNION ALL SELECT lease_id, event_type FROM requests WHERE id = ?`,
-    ).get(requestId, this.#namespace, requestId) as SqliteRow | undefined
+    ).get(key, key) as SqliteRow | undefined
     if (recorded === undefined) return null
     const type = LEASE_EVENT_TYPES.find((candidate) => wordOf(candidate) === recorded[1])
     if (type === undefined) throw new Error(`event ${String(recorded[1])} is not known`)
-    return { leaseId: recorded[0] as string, type: type satisfies LeaseEventType }
+    return { leaseId: idOf(recorded[0] as string), type: type satisfies LeaseEventType }
   }
 
   find(query: EntryQuery, now: Now): readonly Entry[] {
@@ -120,7 +122,8 @@ export class SqliteReader {
       return this.#overlapping(query.overlapping, query.limit + 1)
     const where = new Where('namespace = ?', [this.#namespace])
     if (query.ids !== undefined) {
-      where.and('id IN (SELECT value FROM json_each(?))', JSON.stringify(query.ids))
+      const keys = query.ids.map((id) => keyOf(id, this.#state))
+      where.and('id IN (SELECT value FROM json_each(?))', JSON.stringify(keys))
     }
     if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
     if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
@@ -175,7 +178,7 @@ export class SqliteReader {
     if (query.after !== undefined) {
       where.and(descending ? 'seq < ?' : 'seq > ?', parsePosition(query.after))
     }
-    if (query.leaseId !== undefined) where.and('lease_id = ?', query.leaseId)
+    if (query.leaseId !== undefined) where.and('lease_id = ?', keyOf(query.leaseId, this.#state))
     if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
     if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
     if (query.fromMs !== undefined) where.and('event_at >= ?', query.fromMs)

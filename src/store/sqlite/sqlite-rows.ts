@@ -20,10 +20,23 @@ import type { Extent, Mode, Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
 
-/** Clock domains by number: a row holds the number, an entry the name. */
-export interface ClockNames {
+/** How what a row holds is named outside of it. */
+export interface RowNames {
+  readonly namespace: string
+  /** Clock domains by number: a row holds the number, an entry the name. */
   domainOf(generation: number): string
   generationOf(domain: string): number
+}
+
+const DEFAULT_NAMESPACE = 'default'
+
+/** Ids as they are kept: bare in the default namespace, so that a person can use them, marked in any other. */
+export function keyOf(id: string, { namespace }: RowNames): string {
+  return namespace === DEFAULT_NAMESPACE ? id : `${namespace}/${id}`
+}
+
+export function idOf(key: string): string {
+  return key.slice(key.indexOf('/') + 1)
 }
 
 /** A tick as it is kept: the number of its clock, and microseconds. */
@@ -96,8 +109,8 @@ interface TicketDetail {
   readonly failure?: TicketFailure
 }
 
-export function nameValues(entry: Entry, namespace: string): SqliteValue[] {
-  return [entry.id, pathOf(entry.resource), entry.holder, namespace]
+export function nameValues(entry: Entry, names: RowNames): SqliteValue[] {
+  return [keyOf(entry.id, names), pathOf(entry.resource), entry.holder, names.namespace]
 }
 
 export function grantValues(entry: Entry): SqliteValue[] {
@@ -121,7 +134,7 @@ export function isSameGrant(before: Entry, after: Entry): boolean {
   return grantValues(before).every((value, index) => value === values[index])
 }
 
-export function stateValues(entry: Entry, wallMs: number, clocks: ClockNames): SqliteValue[] {
+export function stateValues(entry: Entry, wallMs: number, names: RowNames): SqliteValue[] {
   const live = liveDeadline(entry)
   const lease = entry.kind === 'lease' ? entry : null
   return [
@@ -135,52 +148,52 @@ export function stateValues(entry: Entry, wallMs: number, clocks: ClockNames): S
     lease?.terminatedAtMs ?? null,
     endedAtMs(entry),
     lease?.releaseReason ?? null,
-    clocks.generationOf(entry.deadline.domain),
+    names.generationOf(entry.deadline.domain),
     entry.deadline.us,
-    live === null ? null : clocks.generationOf(live.domain),
+    live === null ? null : names.generationOf(live.domain),
     live?.us ?? null,
-    entry.kind === 'lease' ? leaseDetail(entry, clocks) : ticketDetail(entry, clocks),
+    entry.kind === 'lease' ? leaseDetail(entry, names) : ticketDetail(entry, names),
   ]
 }
 
-function leaseDetail(lease: Lease, clocks: ClockNames): string | null {
+function leaseDetail(lease: Lease, names: RowNames): string | null {
   const { maxHoldMs, holdUntilUs, lockedUntil } = lease
   if (maxHoldMs === null && lockedUntil === null) return null
   const detail: LeaseDetail = {
     ...(maxHoldMs === null ? {} : { maxHoldMs }),
     ...(holdUntilUs === null ? {} : { holdUntilUs }),
-    ...(lockedUntil === null ? {} : { locked: tickValues(lockedUntil, clocks) }),
+    ...(lockedUntil === null ? {} : { locked: tickValues(lockedUntil, names) }),
   }
   return JSON.stringify(detail)
 }
 
-function ticketDetail(ticket: Ticket, clocks: ClockNames): string {
+function ticketDetail(ticket: Ticket, names: RowNames): string {
   const { maxHoldMs, orderUs, claimWindowMs, offer, failure } = ticket
   const detail: TicketDetail = {
     ...(maxHoldMs === null ? {} : { maxHoldMs }),
     orderUs,
     claimWindowMs,
-    ...(offer === null ? {} : { offer: [offer.fence, ...tickValues(offer.deadline, clocks)] }),
+    ...(offer === null ? {} : { offer: [offer.fence, ...tickValues(offer.deadline, names)] }),
     ...(failure === null ? {} : { failure }),
   }
   return JSON.stringify(detail)
 }
 
-export function tickValues(tick: Tick, clocks: ClockNames): TickValues {
-  return [clocks.generationOf(tick.domain), tick.us]
+export function tickValues(tick: Tick, names: RowNames): TickValues {
+  return [names.generationOf(tick.domain), tick.us]
 }
 
-export function entryOf(row: SqliteRow, clocks: ClockNames): Entry {
+export function entryOf(row: SqliteRow, names: RowNames): Entry {
   const state = row[13] as EntryState
   return state === 'pending' || state === 'failed'
-    ? ticketOf(row, state, clocks)
-    : leaseOf(row, state, clocks)
+    ? ticketOf(row, state, names)
+    : leaseOf(row, state, names)
 }
 
-function leaseOf(row: SqliteRow, state: LeaseState, clocks: ClockNames): Lease {
+function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
   const detail: LeaseDetail = row[27] === null ? {} : (JSON.parse(row[27] as string) as LeaseDetail)
   return {
-    id: row[0] as string,
+    id: idOf(row[0] as string),
     resource: resourceOf(row[1] as string),
     mode: row[5] as Mode,
     extent: row[6] as Extent,
@@ -199,19 +212,19 @@ function leaseOf(row: SqliteRow, state: LeaseState, clocks: ClockNames): Lease {
     renewedAtMs: row[19] as number | null,
     expiresAtMs: row[17] as number,
     terminatedAtMs: row[20] as number | null,
-    deadline: tickFrom([row[23] as number, row[24] as number], clocks),
+    deadline: tickFrom([row[23] as number, row[24] as number], names),
     holdUntilUs: detail.holdUntilUs ?? null,
     renewals: row[16] as number,
     releaseReason: row[22] as ReleaseReason | null,
-    lockedUntil: detail.locked === undefined ? null : tickFrom(detail.locked, clocks),
+    lockedUntil: detail.locked === undefined ? null : tickFrom(detail.locked, names),
   }
 }
 
-function ticketOf(row: SqliteRow, state: Ticket['state'], clocks: ClockNames): Ticket {
+function ticketOf(row: SqliteRow, state: Ticket['state'], names: RowNames): Ticket {
   const detail = JSON.parse(row[27] as string) as TicketDetail
   const { orderUs, claimWindowMs, offer, failure } = detail
   return {
-    id: row[0] as string,
+    id: idOf(row[0] as string),
     resource: resourceOf(row[1] as string),
     mode: row[5] as Mode,
     extent: row[6] as Extent,
@@ -226,12 +239,12 @@ function ticketOf(row: SqliteRow, state: Ticket['state'], clocks: ClockNames): T
     kind: 'ticket',
     state,
     orderUs,
-    deadline: tickFrom([row[23] as number, row[24] as number], clocks),
+    deadline: tickFrom([row[23] as number, row[24] as number], names),
     claimWindowMs,
     offer:
       offer === undefined
         ? null
-        : { fence: offer[0], deadline: tickFrom([offer[1], offer[2]], clocks) },
+        : { fence: offer[0], deadline: tickFrom([offer[1], offer[2]], names) },
     failure: failure ?? null,
   }
 }
@@ -240,6 +253,6 @@ function metadataOf(row: SqliteRow): Metadata | null {
   return row[12] === null ? null : (JSON.parse(row[12] as string) as Metadata)
 }
 
-export function tickFrom([generation, us]: TickValues, clocks: ClockNames): Tick {
-  return { domain: clocks.domainOf(generation), us }
+export function tickFrom([generation, us]: TickValues, names: RowNames): Tick {
+  return { domain: names.domainOf(generation), us }
 }

@@ -13,7 +13,7 @@ import {
 } from '../../core/settings.ts'
 import { advance, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from './sqlite-client.ts'
-import type { ClockNames } from './sqlite-rows.ts'
+import type { RowNames } from './sqlite-rows.ts'
 
 interface Domain {
   readonly name: string
@@ -21,8 +21,8 @@ interface Domain {
   readonly sinceUs: number
 }
 
-export class SqliteState implements ClockNames {
-  readonly #namespace: string
+export class SqliteState implements RowNames {
+  readonly namespace: string
   readonly #readState: SqliteStatement
   readonly #writeState: SqliteStatement
   readonly #readDomain: SqliteStatement
@@ -40,7 +40,7 @@ export class SqliteState implements ClockNames {
   clock: ClockState | null = null
 
   constructor(database: SqliteDatabase, namespace: string) {
-    this.#namespace = namespace
+    this.namespace = namespace
     this.#readState = database
       .prepare(
         `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision
@@ -65,8 +65,8 @@ export class SqliteState implements ClockNames {
 
   /** Reads everything anew; to be called inside the transaction that will use it. */
   load(): void {
-    const row = this.#readState.get(this.#namespace) as readonly number[] | undefined
-    if (row === undefined) throw new Error(`namespace ${this.#namespace} has no counters`)
+    const row = this.#readState.get(this.namespace) as readonly number[] | undefined
+    if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
     this.lastFence = lastFence
     this.lastSequence = lastSequence
@@ -80,7 +80,7 @@ export class SqliteState implements ClockNames {
     if (clock === null) return
     const { generation, lastUs, lastWallMs } = clock
     const counters = [this.lastFence, this.lastSequence, generation, lastUs, lastWallMs]
-    this.#writeState.run(...counters, this.#namespace)
+    this.#writeState.run(...counters, this.namespace)
   }
 
   /** Forgets what a transaction that was rolled back may have brought in. */
@@ -138,7 +138,7 @@ export class SqliteState implements ClockNames {
   #domain(generation: number): Domain {
     const known = this.#domains.get(generation)
     if (known !== undefined) return known
-    const row = this.#readDomain.get(this.#namespace, generation) as SqliteRow | undefined
+    const row = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
     if (row === undefined) throw new Error(`clock ${generation} was never written down`)
     const base = row[0] as string
     const domain = { name: `${base}#${generation}`, base, sinceUs: row[1] as number }
@@ -148,12 +148,12 @@ export class SqliteState implements ClockNames {
 
   #meetDomain(clock: ClockState): void {
     const { generation, base, sinceUs, lastWallMs } = clock
-    this.#addDomain.run(this.#namespace, generation, base, sinceUs, lastWallMs)
+    this.#addDomain.run(this.namespace, generation, base, sinceUs, lastWallMs)
     this.#domains.set(generation, { name: `${base}#${generation}`, base, sinceUs })
   }
 
   #loadSettings(revision: number): void {
-    this.#rows = (this.#readSettings.all(this.#namespace) as SqliteRow[]).flatMap(settingOf)
+    this.#rows = (this.#readSettings.all(this.namespace) as SqliteRow[]).flatMap(settingOf)
     this.#settingsOf.clear()
     this.#configRevision = revision
   }

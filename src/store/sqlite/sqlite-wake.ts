@@ -12,6 +12,7 @@ import path from 'node:path'
 /** A file nobody has touched for this long belongs to a process that is gone: nobody waits longer than a day. */
 const STALE_MS = 2 * 86_400_000
 
+const UNIQUE_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const PLAIN_NAME_PATTERN = /^[A-Za-z0-9-]{1,64}$/
 
 export class WakeFiles {
@@ -32,8 +33,11 @@ export class WakeFiles {
     this.#watchers.set(session, watcher)
   }
 
+  /** Only a session that no other process can have takes its file along; others may be listening to the same. */
   silence(session: string): void {
-    if (this.#drop(session)) fs.rmSync(this.#fileOf(session), { force: true })
+    if (this.#drop(session) && UNIQUE_PATTERN.test(session)) {
+      fs.rmSync(this.#fileOf(session), { force: true })
+    }
   }
 
   touch(session: string, wallMs: number): void {

@@ -10,6 +10,7 @@ import {
   grantValues,
   INSERT_ENTRY,
   isSameGrant,
+  keyOf,
   nameValues,
   stateValues,
   UPDATE_GRANT,
@@ -44,25 +45,26 @@ export class SqliteWriter {
     for (const change of commit.changes) this.#put(change, wallMs)
     for (const event of commit.events) {
       this.#state.lastSequence += 1
-      const place = { sequence: this.#state.lastSequence, namespace: this.#namespace }
-      this.#insertEvent.run(...eventValues(event, place, this.#state))
+      this.#insertEvent.run(...eventValues(event, this.#state.lastSequence, this.#state))
     }
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
-      this.#insertRequest.run(requestId, leaseId, wordOf(type), keepUntilMs)
+      const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
+      this.#insertRequest.run(...keys, wordOf(type), keepUntilMs)
     }
     this.#state.lastFence = Math.max(this.#state.lastFence, commit.lastFence)
   }
 
   #put({ id, before, after }: EntryChange, wallMs: number): void {
+    const key = keyOf(id, this.#state)
     if (after === null) {
-      if (before !== undefined) this.#deleteEntry.run(id)
+      if (before !== undefined) this.#deleteEntry.run(key)
       return
     }
     const state = stateValues(after, wallMs, this.#state)
     if (before === undefined) {
-      this.#insertEntry.run(...nameValues(after, this.#namespace), ...grantValues(after), ...state)
-    } else if (isSameGrant(before, after)) this.#updateState.run(...state, id)
-    else this.#updateGrant.run(...grantValues(after), ...state, id)
+      this.#insertEntry.run(...nameValues(after, this.#state), ...grantValues(after), ...state)
+    } else if (isSameGrant(before, after)) this.#updateState.run(...state, key)
+    else this.#updateGrant.run(...grantValues(after), ...state, key)
   }
 
   configure(change: SettingChange, wallMs: number): void {
