@@ -1,0 +1,71 @@
+/**
+ * Elapsed time as a holder must count it: never less than what passed on the store's clock.
+ *
+ * The monotonic clock is precise but stands still while the host sleeps; the boot clock counts sleep but is coarse. So
+ * the larger of the two counts, and the boot clock is believed only where it is ahead by more than its own coarseness
+ * explains; then one step is added, because two readings may differ by a step less than what passed. Where there is no boot clock, wall time takes its place: setting it forward then costs leases early, and
+ * setting it back changes nothing. One percent of every term is given away, because two clocks may run at different
+ * rates. What this does not cover: a host whose monotonic clock runs slow by more than that.
+ */
+import type { Runtime } from '../runtime/runtime.ts'
+
+/** One reading of all clocks. */
+export interface Moment {
+  readonly monotonicMs: number
+  readonly bootMs: number | null
+  readonly wallMs: number
+}
+
+/** A span that runs from a moment: what a store granted, counted from before it was asked. */
+export interface Term {
+  readonly from: Moment
+  readonly spanMs: number
+}
+
+/** The boot clock shows hundredths of a second on most platforms, and whole seconds on some. */
+const FINE_STEP_MS = 10
+const COARSE_STEP_MS = 1_000
+const WALL_STEP_MS = 1
+/** Ahead by no more than this and a step, a clock proves nothing. */
+const SLACK_MS = 10
+const RATE_ALLOWANCE = 0.01
+
+export class HolderClock {
+  readonly #runtime: Runtime
+  /** Taken for coarse until it shows a fraction. */
+  #bootStepMs = COARSE_STEP_MS
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
+  }
+
+  now(): Moment {
+    const bootMs = this.#runtime.bootMs()
+    const isWholeSecond = bootMs === null || bootMs % COARSE_STEP_MS === 0
+    if (!isWholeSecond) this.#bootStepMs = FINE_STEP_MS
+    return { monotonicMs: this.#runtime.monotonicMs(), bootMs, wallMs: this.#runtime.wallMs() }
+  }
+
+  /** The larger of monotonic and boot time between two moments. */
+  elapsedMs(since: Moment, now: Moment): number {
+    const monotonicMs = now.monotonicMs - since.monotonicMs
+    if (since.bootMs === null || now.bootMs === null) {
+      return larger(monotonicMs, now.wallMs - since.wallMs, WALL_STEP_MS)
+    }
+    return larger(monotonicMs, now.bootMs - since.bootMs, this.#bootStepMs)
+  }
+
+  /** What is left of a term, negative once it is over. */
+  remainingMs(term: Term, now: Moment): number {
+    return term.spanMs - term.spanMs * RATE_ALLOWANCE - this.elapsedMs(term.from, now)
+  }
+
+  /** Whether the host slept between two moments, so that timers due by the monotonic clock are late. */
+  sleptBetween(since: Moment, now: Moment): boolean {
+    return this.elapsedMs(since, now) > now.monotonicMs - since.monotonicMs
+  }
+}
+
+function larger(preciseMs: number, coarseMs: number, stepMs: number): number {
+  return coarseMs > preciseMs + stepMs + SLACK_MS ? coarseMs + stepMs : preciseMs
+}

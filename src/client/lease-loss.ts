@@ -1,0 +1,59 @@
+/** Why a holder lost its lease, and the one error that says so. */
+import { LeaseError } from '../core/errors.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import type { Refusal } from '../core/outcome.ts'
+
+export type LossReason =
+  'deadline_passed' | 'expired' | 'revoked' | 'released' | 'not_found' | 'not_holder'
+
+const WORDS: Readonly<Record<LossReason, string>> = {
+  deadline_passed: 'its deadline passed without a confirmed renewal',
+  expired: 'the store says that it expired',
+  revoked: 'it was revoked',
+  released: 'it was released by somebody else',
+  not_found: 'the store does not know it',
+  not_holder: 'it has another holder',
+}
+
+export function lossError(lease: LeaseInfo, reason: LossReason, cause: unknown = null): LeaseError {
+  const { id: leaseId, resource, holder, fence } = lease
+  const message = `lease ${leaseId} of ${resource} was lost: ${WORDS[reason]}`
+  const details = { leaseId, resource, holder, fence, reason }
+  return new LeaseError('LEASE_LOST', message, cause === null ? { details } : { details, cause })
+}
+
+/** What a refusal says about the lease itself; null when the lease may well live on. */
+export function lossOf(refusal: Refusal): LossReason | null {
+  switch (refusal.kind) {
+    case 'expired':
+    case 'not_found':
+    case 'not_holder':
+      return refusal.kind
+    case 'terminal':
+      return refusal.state === 'revoked' ? 'revoked' : 'released'
+    case 'held':
+    case 'id_taken':
+    case 'request_reused':
+    case 'renewal_limit':
+    case 'does_not_extend':
+    case 'queue_full':
+    case 'malformed_setting':
+      return null
+  }
+}
+
+/** What the store's own word about a lease means for its holder; null when it is still held. */
+export function lossSeen(lease: LeaseInfo | null): LossReason | null {
+  if (lease === null) return 'not_found'
+  switch (lease.state) {
+    case 'active':
+      return null
+    case 'expired':
+    case 'revoked':
+      return lease.state
+    case 'released':
+    case 'pending':
+    case 'failed':
+      return 'released'
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Sends the renewals of one lease, planned ones and those its holder asks for, and reports what becomes of them. What
+ * an answer means for the lease is the handle's business, and it knows before anybody who waits for the renewal.
+ */
+import type { LeaseError } from '../core/errors.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { Refusal } from '../core/outcome.ts'
+import type { Resource } from '../core/resource.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { LeaseApi, RenewAnswer, RenewRequest } from '../service/lease-api.ts'
+import type { Moment } from './holder-clock.ts'
+import { asLeaseError, insist } from './insist.ts'
+import { RenewalPlan } from './renewal-plan.ts'
+
+export interface RenewerParts {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  readonly target: {
+    readonly leaseId: LeaseId
+    readonly resource: Resource
+    readonly holder: string
+  }
+  /** `from`: before the request was first sent. */
+  readonly onRenewed: (lease: LeaseInfo, from: Moment) => void
+  readonly onRefused: (refusal: Refusal) => void
+  readonly onFailed: (error: LeaseError) => void
+}
+
+export interface ManualRenewal {
+  readonly ttlMs: number | null
+  readonly sent: Moment
+  readonly doubtInMs: number
+  /** It is tried for no longer than this. */
+  readonly withinMs: number
+}
+
+export class LeaseRenewer {
+  readonly plan: RenewalPlan = new RenewalPlan()
+  readonly #parts: RenewerParts
+  #underWay: Promise<RenewAnswer> | null = null
+
+  constructor(parts: RenewerParts) {
+    this.#parts = parts
+  }
+
+  /** A renewal under way that asks for no other TTL, so that it can answer for a second one. */
+  get underWay(): Promise<RenewAnswer> | null {
+    return this.#underWay
+  }
+
+  /** Never rejects into the void. `isCounted`: the store counts renewals, so each must have an id of its own. */
+  renewAsPlanned(
+    now: Moment,
+    { isCounted, doubtInMs }: { readonly isCounted: boolean; readonly doubtInMs: number },
+  ): void {
+    const { api, runtime } = this.#parts
+    const id = (): string | null => (isCounted ? runtime.uuid() : null)
+    const { requestId, firstSent } = this.plan.sending(now, { id, doubtInMs })
+    const request = this.#request(null, requestId)
+    const call = (async () => api.renew(request))()
+    this.#keep(this.#report(call, firstSent))
+  }
+
+  renewNow({ ttlMs, sent, doubtInMs, withinMs }: ManualRenewal): Promise<RenewAnswer> {
+    const { api, runtime } = this.#parts
+    const request = this.#request(ttlMs, runtime.uuid())
+    this.plan.sending(sent, { id: () => null, doubtInMs })
+    const call = insist({ runtime, withinMs }, async () => api.renew(request))
+    const reported = this.#report(call, sent)
+    if (ttlMs === null) this.#keep(reported)
+    return reported
+  }
+
+  #keep(reported: Promise<RenewAnswer>): void {
+    const ended = (): void => {
+      if (this.#underWay === reported) this.#underWay = null
+    }
+    this.#underWay = reported
+    void reported.then(ended, ended)
+  }
+
+  #report(call: Promise<RenewAnswer>, firstSent: Moment): Promise<RenewAnswer> {
+    const { onRenewed, onRefused, onFailed } = this.#parts
+    return call.then(
+      (answer) => {
+        if (answer.kind === 'renewed') onRenewed(answer.lease, firstSent)
+        else onRefused(answer)
+        return answer
+      },
+      (error: unknown) => {
+        onFailed(asLeaseError(error))
+        throw asLeaseError(error)
+      },
+    )
+  }
+
+  #request(ttlMs: number | null, requestId: string | null): RenewRequest {
+    const ttl = ttlMs === null ? {} : { ttlMs }
+    return { ...this.#parts.target, ...ttl, ...(requestId === null ? {} : { requestId }) }
+  }
+}

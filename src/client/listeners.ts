@@ -1,0 +1,26 @@
+/**
+ * Listeners of a lease's events. A listener that throws harms neither the lease nor the other listeners: its error is
+ * dropped here, because background work has no caller to give it to and must not end the process.
+ */
+
+export class Listeners<Events> {
+  readonly #listeners = new Map<keyof Events, Set<(event: never) => void>>()
+
+  /** Returns a function that takes the listener off again. */
+  add<Name extends keyof Events>(name: Name, listener: (event: Events[Name]) => void): () => void {
+    const listeners = this.#listeners.get(name) ?? new Set()
+    const entry = (event: Events[Name]): void => listener(event)
+    this.#listeners.set(name, listeners.add(entry))
+    return () => void listeners.delete(entry)
+  }
+
+  emit<Name extends keyof Events>(name: Name, event: Events[Name]): void {
+    for (const listener of [...(this.#listeners.get(name) ?? [])]) {
+      try {
+        listener(event as never)
+      } catch {
+        continue
+      }
+    }
+  }
+}

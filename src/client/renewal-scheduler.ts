@@ -1,0 +1,128 @@
+/**
+ * One timer for everything a client must do at a time: renewals, deadlines and doubts of all its leases, or the
+ * keep-alive of all its tickets. Nothing here waits for a call to return, so a slow one delays nobody else.
+ *
+ * An item says by when it must be attended to and from when on it may be. When the first item is due, all that may be
+ * are attended to in the same macrotask, so that the store sees their requests together and commits them as one.
+ * A tick costs O(log n) per item that is attended to, however many there are.
+ *
+ * While it holds anything, a watchdog looks at the clocks once a second: a host that slept has timers that are late
+ * by as long as it slept, and then every item is attended to at once.
+ */
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { HolderClock, Moment } from './holder-clock.ts'
+import { KeyedHeap } from './keyed-heap.ts'
+
+/** When to come back, on the monotonic clock. */
+export interface Attention {
+  /** No earlier than this, even if others are attended to. */
+  readonly earliestMs: number
+  /** No later than this. */
+  readonly dueMs: number
+}
+
+export interface Attended {
+  /** Does what is due and says when to come back; null: never. Must not throw. */
+  attend(now: Moment): Attention | null
+}
+
+export interface SchedulerOptions {
+  readonly runtime: Runtime
+  readonly clock: HolderClock
+  /** Holding a lease does not keep a process alive; waiting for one does. */
+  readonly keepAlive: boolean
+}
+
+const WATCHDOG_MS = 1_000
+
+export class RenewalScheduler {
+  readonly #runtime: Runtime
+  readonly #clock: HolderClock
+  readonly #keepAlive: boolean
+  readonly #byDue = new KeyedHeap<Attended>()
+  readonly #byEarliest = new KeyedHeap<Attended>()
+  #timer: { readonly timer: Timer; readonly firesAtMs: number } | null = null
+  #looked: Moment | null = null
+  #closed = false
+
+  constructor({ runtime, clock, keepAlive }: SchedulerOptions) {
+    this.#runtime = runtime
+    this.#clock = clock
+    this.#keepAlive = keepAlive
+  }
+
+  get size(): number {
+    return this.#byDue.size
+  }
+
+  schedule(item: Attended, attention: Attention): void {
+    if (this.#closed) return
+    if (this.#byDue.size === 0) this.#looked = this.#clock.now()
+    this.#byDue.set(item, attention.dueMs)
+    this.#byEarliest.set(item, attention.earliestMs)
+    this.#arm()
+  }
+
+  forget(item: Attended): void {
+    this.#byDue.delete(item)
+    this.#byEarliest.delete(item)
+    if (this.#byDue.size === 0) this.#disarm()
+  }
+
+  /** Forgets everything, and everything that is scheduled later. */
+  close(): void {
+    this.#closed = true
+    this.#byDue.clear()
+    this.#byEarliest.clear()
+    this.#disarm()
+  }
+
+  #tick(): void {
+    this.#timer = null
+    const now = this.#clock.now()
+    const slept = this.#looked !== null && this.#clock.sleptBetween(this.#looked, now)
+    this.#looked = now
+    const items = slept ? [...this.#byDue.items()] : this.#takeDue(now)
+    for (const item of items) {
+      const attention = item.attend(now)
+      if (attention === null) this.forget(item)
+      else {
+        this.#byDue.set(item, attention.dueMs)
+        this.#byEarliest.set(item, attention.earliestMs)
+      }
+    }
+    this.#arm()
+  }
+
+  /** All that may be attended to now, provided that at least one of them must. */
+  #takeDue({ monotonicMs }: Moment): readonly Attended[] {
+    const first = this.#byDue.first
+    if (first === undefined || first.key > monotonicMs) return []
+    const due: Attended[] = []
+    for (;;) {
+      const next = this.#byEarliest.first
+      if (next === undefined || next.key > monotonicMs) return due
+      this.#byEarliest.delete(next.item)
+      due.push(next.item)
+    }
+  }
+
+  /** Sees to it that the timer fires in time for whatever comes first, and never later than the watchdog wants. */
+  #arm(): void {
+    const first = this.#byDue.first
+    if (first === undefined) return this.#disarm()
+    const nowMs = this.#runtime.monotonicMs()
+    const firesAtMs = Math.min(first.key, nowMs + WATCHDOG_MS)
+    if (this.#timer !== null && this.#timer.firesAtMs <= firesAtMs) return
+    this.#disarm()
+    const delayMs = Math.max(1, Math.ceil(firesAtMs - nowMs))
+    const options = { keepAlive: this.#keepAlive }
+    const timer = this.#runtime.setTimer(delayMs, () => this.#tick(), options)
+    this.#timer = { timer, firesAtMs }
+  }
+
+  #disarm(): void {
+    this.#timer?.timer.cancel()
+    this.#timer = null
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * The client that applications hold. It reads what callers pass, asks the store through one `LeaseApi`, and turns
+ * refusals into errors; what it waits for and holds is kept in `acquisitions.ts`.
+ */
+import {
+  parseHolder,
+  parseLeaseId,
+  parseNote,
+  parseSession,
+  parseSpanMs,
+  refuseUnknown,
+} from '../core/input.ts'
+import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
+import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN } from '../core/limits.ts'
+import { refusalError } from '../core/outcome.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { CleanupResult, Inspection, LeaseApi, LedgerEntry } from '../service/lease-api.ts'
+import { Acquisitions, closedError } from './acquisitions.ts'
+import type {
+  AcquireOptions,
+  Attempt,
+  HistoryOptions,
+  Lease,
+  ListOptions,
+  ReasonOptions,
+  Tenure,
+  TenureConfig,
+  TryAcquireOptions,
+  WatchOptions,
+} from './contract.ts'
+import { insist, mayRepeat } from './insist.ts'
+import {
+  readAcquire,
+  readHistory,
+  readList,
+  readResource,
+  readTryAcquire,
+  readWatch,
+} from './read-options.ts'
+import { ClientConfig } from './tenure-config.ts'
+
+export interface TenureClientOptions {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  /** 1..128 bytes. */
+  readonly holder: string
+  /** Who waits for whom. Default: a new one, so that every client excludes every other. */
+  readonly session?: string
+  /** How long a waiter that is not heard of keeps its place; 50..60000. */
+  readonly claimWindowMs?: number
+}
+
+const REVOKE_WITHIN_MS = 10_000
+
+export class TenureClient implements Tenure {
+  readonly holder: string
+  readonly session: string
+  readonly config: TenureConfig
+  readonly #api: LeaseApi
+  readonly #runtime: Runtime
+  readonly #acquisitions: Acquisitions
+  readonly #closing = new AbortController()
+  #closed: Promise<void> | null = null
+
+  constructor({ api, runtime, holder, session, claimWindowMs }: TenureClientOptions) {
+    this.holder = parseHolder(holder)
+    this.session = session === undefined ? runtime.uuid() : parseSession(session)
+    this.#api = api
+    this.#runtime = runtime
+    const requireOpen = (): void => this.#requireOpen()
+    this.config = new ClientConfig({ api, runtime, requireOpen })
+    this.#acquisitions = new Acquisitions({
+      ...{ api, runtime, holder: this.holder, session: this.session },
+      claimWindowMs: readClaimWindow(claimWindowMs),
+    })
+  }
+
+  async acquire(resource: string, options?: AcquireOptions): Promise<Lease> {
+    this.#requireOpen()
+    const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
+    if (outcome.kind === 'granted') return outcome.lease
+    throw refusalError(outcome)
+  }
+
+  async tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Attempt> {
+    this.#requireOpen()
+    const wish = readTryAcquire(this.#runtime, resource, options)
+    const outcome = await this.#acquisitions.obtain(wish)
+    if (outcome.kind === 'granted') return outcome
+    const { blockers, retryAfterMs } = outcome
+    return { kind: 'held', blockers, retryAfterMs }
+  }
+
+  async withLease<Result>(
+    resource: string,
+    options: AcquireOptions,
+    work: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result> {
+    this.#requireOpen()
+    const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
+    if (outcome.kind === 'held') throw refusalError(outcome)
+    const { lease } = outcome
+    const end = async (reason: ReleaseReason): Promise<void> => {
+      if (!lease.isAbandoned) await lease.release({ reason })
+    }
+    let result: Result
+    try {
+      result = await work(lease)
+    } catch (error) {
+      await end('aborted').catch(() => undefined)
+      throw error
+    }
+    await end('completed').catch(throwUnlessStoreIsAway)
+    return result
+  }
+
+  async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
+    this.#requireOpen()
+    return this.#api.get(parseLeaseId(leaseId))
+  }
+
+  async inspect(resource: string): Promise<Inspection> {
+    this.#requireOpen()
+    return this.#api.inspect(readResource(this.#runtime, resource))
+  }
+
+  async list(options?: ListOptions): Promise<readonly LeaseInfo[]> {
+    this.#requireOpen()
+    const { leases } = await this.#api.list(readList(this.#runtime, options))
+    return leases
+  }
+
+  async isHeld(resource: string): Promise<boolean> {
+    const { leases } = await this.inspect(resource)
+    return leases.length > 0
+  }
+
+  async holds(holder: string, resource: string): Promise<boolean> {
+    const name = parseHolder(holder)
+    const { leases } = await this.inspect(resource)
+    return leases.some((lease) => lease.holder === name)
+  }
+
+  async history(options?: HistoryOptions): Promise<readonly LedgerEntry[]> {
+    this.#requireOpen()
+    return this.#api.history(readHistory(this.#runtime, options))
+  }
+
+  watch(options?: WatchOptions): AsyncIterable<LedgerEntry> {
+    this.#requireOpen()
+    const filter = readWatch(this.#runtime, options)
+    const ends = [this.#closing.signal, ...(filter.signal === undefined ? [] : [filter.signal])]
+    return this.#api.watch({ ...filter, signal: AbortSignal.any(ends) })
+  }
+
+  async revoke(leaseId: LeaseId, options?: ReasonOptions): Promise<void> {
+    this.#requireOpen()
+    const request = {
+      leaseId: parseLeaseId(leaseId),
+      by: this.holder,
+      requestId: this.#runtime.uuid(),
+      ...readReason(options),
+    }
+    const limits = { runtime: this.#runtime, withinMs: REVOKE_WITHIN_MS }
+    const answer = await insist(limits, async () => this.#api.revoke(request))
+    if (answer.kind !== 'revoked') throw refusalError(answer)
+  }
+
+  async releaseAll(holder: string, options?: ReasonOptions): Promise<number> {
+    this.#requireOpen()
+    const { reason } = readReason(options)
+    return this.#api.revokeAll(parseHolder(holder), this.holder, reason)
+  }
+
+  async cleanup(): Promise<CleanupResult> {
+    this.#requireOpen()
+    return this.#api.cleanup()
+  }
+
+  async close(): Promise<void> {
+    this.#closed ??= this.#closeOnce()
+    return this.#closed
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #closeOnce(): Promise<void> {
+    this.#closing.abort()
+    await this.#acquisitions.close()
+    await this.#api.close()
+  }
+
+  #requireOpen(): void {
+    if (this.#closed !== null) throw closedError()
+  }
+}
+
+/** The work was done under the lease, and the lease ends by itself: the result is worth more than the error. */
+function throwUnlessStoreIsAway(error: unknown): void {
+  if (!mayRepeat(error)) throw error
+}
+
+function readReason(options: ReasonOptions | undefined): { readonly reason?: string } {
+  refuseUnknown(options, ['reason'])
+  const { reason } = parseNote(options?.reason, undefined)
+  return reason === null ? {} : { reason }
+}
+
+export function readClaimWindow(claimWindowMs: number | undefined): number | null {
+  if (claimWindowMs === undefined) return null
+  const limit = { field: 'claimWindowMs', min: CLAIM_WINDOW_MS_MIN, max: CLAIM_WINDOW_MS_MAX }
+  return parseSpanMs(limit, claimWindowMs)
+}

@@ -1,0 +1,98 @@
+/** The store's configuration as applications see it: keys by name, values by their own type. */
+import { invalid, LeaseError } from '../core/errors.ts'
+import { refuseUnknown } from '../core/input.ts'
+import { kindOf, parseResource, type Resource } from '../core/resource.ts'
+import {
+  parseSettingKey,
+  parseSettingValue,
+  resolveSettings,
+  type SettingKey,
+  type SettingRow,
+  type Settings,
+} from '../core/settings.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { LeaseApi, SettingTarget } from '../service/lease-api.ts'
+import type { SettingOptions, TenureConfig } from './contract.ts'
+import { readResource } from './read-options.ts'
+
+export interface ConfigParts {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  /** Throws `CLOSED` when the client was closed. */
+  readonly requireOpen: () => void
+}
+
+/** Whose value is meant, and a resource for which it holds. */
+interface Subject {
+  readonly target: SettingTarget
+  readonly resource: Resource | null
+}
+
+export class ClientConfig implements TenureConfig {
+  readonly #parts: ConfigParts
+
+  constructor(parts: ConfigParts) {
+    this.#parts = parts
+  }
+
+  async get(key: SettingKey, options?: SettingOptions): Promise<number | boolean> {
+    this.#parts.requireOpen()
+    const known = parseSettingKey(key)
+    const { target, resource } = this.#subject(options)
+    const rows = await this.#parts.api.settingRows()
+    const relevant = rows.filter((row) => row.key === known && isWithin(row, target))
+    const settings = resolveSettings(relevant, resource)
+    if (settings.malformed === null) return settings[known]
+    const details = { field: known }
+    throw new LeaseError('INVALID_INPUT', `configuration: ${settings.malformed}`, { details })
+  }
+
+  async set(
+    key: SettingKey,
+    value: number | boolean | string,
+    options?: SettingOptions,
+  ): Promise<void> {
+    this.#parts.requireOpen()
+    const known = parseSettingKey(key)
+    const text = String(parseSettingValue(known, value))
+    await this.#parts.api.configure(known, text, this.#subject(options).target)
+  }
+
+  async unset(key: SettingKey, options?: SettingOptions): Promise<void> {
+    this.#parts.requireOpen()
+    await this.#parts.api.configure(parseSettingKey(key), null, this.#subject(options).target)
+  }
+
+  async all(resource?: string): Promise<Settings> {
+    const { api, runtime, requireOpen } = this.#parts
+    requireOpen()
+    return api.settings(resource === undefined ? null : readResource(runtime, resource))
+  }
+
+  async overrides(): Promise<readonly SettingRow[]> {
+    this.#parts.requireOpen()
+    return this.#parts.api.settingRows()
+  }
+
+  #subject(options: SettingOptions | undefined): Subject {
+    refuseUnknown(options, ['for'])
+    const subject: unknown = options?.for
+    if (subject === undefined) {
+      return { target: { scope: 'global', resourceId: null }, resource: null }
+    }
+    if (typeof subject !== 'string') throw invalid('for', 'must be a kind or a resource', subject)
+    if (!subject.includes(':')) return kindSubject(subject)
+    const resource = readResource(this.#parts.runtime, subject)
+    return { target: { scope: 'resource', resourceId: resource }, resource }
+  }
+}
+
+/** Any resource of the kind will do: overrides for single resources are left out before they are resolved. */
+function kindSubject(kind: string): Subject {
+  const resource = parseResource(`${kind}:/`)
+  return { target: { scope: 'kind', resourceId: kindOf(resource) }, resource }
+}
+
+function isWithin(row: SettingRow, target: SettingTarget): boolean {
+  return row.scope !== 'resource' || target.scope === 'resource'
+}

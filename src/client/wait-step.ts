@@ -1,0 +1,86 @@
+/**
+ * Decides how a wait goes on; `waiting.ts` does the waiting. Pure.
+ *
+ *  1. Granted, or refused for good: the wait is over.
+ *  2. Queued: claim again when the answer says so, or when woken.
+ *  3. Dropped: the ticket is gone but the wait is not over, so file it again under the same id.
+ *  4. The answer was lost: ask the same again, because the id makes that safe. A request that never had an answer at
+ *     all is given up after a few tries.
+ *  5. The store is away: whoever already stands in the queue keeps trying; whoever does not is told at once.
+ */
+import type { LeaseError } from '../core/errors.ts'
+import type { Held, Queued, Refusal } from '../core/outcome.ts'
+import type { AcquireAnswer, ClaimAnswer } from '../service/lease-api.ts'
+import { isStoreAway } from './insist.ts'
+
+export type Question = 'acquire' | 'claim'
+export type GrantedAnswer = Extract<AcquireAnswer, { kind: 'granted' }>
+
+/** What became of a question. */
+export type Report =
+  | { readonly kind: 'answered'; readonly answer: ClaimAnswer }
+  | { readonly kind: 'failed'; readonly error: LeaseError }
+
+export interface Progress {
+  /** The question that the report is about. */
+  readonly question: Question
+  /** Whether a ticket was ever filed. */
+  readonly hasQueued: boolean
+  /** Failures in a row. */
+  readonly failures: number
+}
+
+export type Step =
+  | { readonly kind: 'granted'; readonly granted: GrantedAnswer }
+  | { readonly kind: 'queued'; readonly queued: Queued }
+  | { readonly kind: 'ask'; readonly question: Question; readonly afterMs: number }
+  | { readonly kind: 'held'; readonly held: Held }
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** `leftBehind`: the store may have done something that must be undone. */
+  | { readonly kind: 'failed'; readonly error: LeaseError; readonly leftBehind: boolean }
+
+const TRIES_MAX = 3
+const PAUSE_MS_MIN = 50
+const PAUSE_MS_MAX = 1_000
+
+export function nextStep(progress: Progress, report: Report): Step {
+  return report.kind === 'failed'
+    ? afterFailure(progress, report.error)
+    : afterAnswer(report.answer)
+}
+
+function afterAnswer(answer: ClaimAnswer): Step {
+  switch (answer.kind) {
+    case 'granted':
+      return { kind: 'granted', granted: answer }
+    case 'queued':
+      return { kind: 'queued', queued: answer }
+    case 'dropped':
+      return { kind: 'ask', question: 'acquire', afterMs: 0 }
+    case 'held':
+      return { kind: 'held', held: answer }
+    case 'not_found':
+    case 'not_holder':
+    case 'terminal':
+    case 'expired':
+    case 'id_taken':
+    case 'request_reused':
+    case 'renewal_limit':
+    case 'does_not_extend':
+    case 'queue_full':
+    case 'malformed_setting':
+      return { kind: 'refused', refusal: answer }
+  }
+}
+
+function afterFailure({ question, hasQueued, failures }: Progress, error: LeaseError): Step {
+  const isUnknown = error.code === 'STORE_OUTCOME_UNKNOWN'
+  const again: Step = { kind: 'ask', question, afterMs: pauseMs(failures) }
+  if (hasQueued && (isUnknown || isStoreAway(error))) return again
+  if (isUnknown && failures < TRIES_MAX) return again
+  return { kind: 'failed', error, leftBehind: isUnknown || hasQueued }
+}
+
+function pauseMs(failures: number): number {
+  return Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** Math.min(failures - 1, 10))
+}

@@ -1,0 +1,358 @@
+/**
+ * One acquire from its first send to a grant, a refusal, or the end of its patience. `wait-step.ts` decides what comes
+ * next; this file sends, sleeps, and stops.
+ *
+ *  - It sleeps until it is woken, until the store said to ask again, or until the wait is over; it never polls. A
+ *    signal that may mean anything makes it look first, because a look is a read and a claim is a commit.
+ *  - The wait ends exactly on time and at once when cancelled, whatever call is under way. What may be left behind in
+ *    the store is withdrawn in the background: now, and once more after a call that was still under way has ended.
+ *  - The term of a grant runs from before the first send of the request that brought it about: the acquire, or for one
+ *    that waited, the claim. A definite answer in between starts the count anew; a lost one does not.
+ *  - A grant that is already over when its answer arrives is never handed out.
+ */
+import type { Blocker } from '../core/conflict.ts'
+import { LeaseError, show } from '../core/errors.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import { refusalError, type Held } from '../core/outcome.ts'
+import { DEFAULT_SETTINGS } from '../core/settings.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { AcquireRequest, ClaimAnswer, LeaseApi, TicketRef } from '../service/lease-api.ts'
+import type { HolderClock, Moment, Term } from './holder-clock.ts'
+import { asLeaseError, inDoubt, insist } from './insist.ts'
+import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
+import { nextStep, type GrantedAnswer, type Question, type Report, type Step } from './wait-step.ts'
+
+export interface WaitParts {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  readonly clock: HolderClock
+  readonly scheduler: RenewalScheduler
+  /** Takes over work that no caller waits for. */
+  readonly background: (work: Promise<unknown>) => void
+  /** A ticket was filed: from now on wake-ups are wanted. */
+  readonly onQueued: () => void
+}
+
+export interface Obtained {
+  readonly kind: 'granted'
+  readonly lease: LeaseInfo
+  readonly repeated: boolean
+  readonly term: Term
+  /** When the grant arrived. */
+  readonly now: Moment
+}
+
+/** However short the wait for the resource, the store itself has this long to answer the first question. */
+const FIRST_ANSWER_MS_MIN = 1_000
+const WITHDRAW_WITHIN_MS = 5_000
+/** A question may go this much of its delay sooner, along with those of other tickets. */
+const EARLY_SHARE = 0.1
+
+type Why = 'timed_out' | 'aborted'
+/** What was heard since the last question: nothing, something unspecific, or the ticket's own name. */
+type Signal = 'none' | 'hint' | 'wake'
+
+export class Wait implements Attended {
+  readonly #parts: WaitParts
+  readonly #request: AcquireRequest
+  readonly #startMs: number
+  /** How long to wait, once it is known; the configuration may have to be asked. */
+  #waitMs: number | null
+  #timer: Timer | null = null
+  #firstSent: Moment | null = null
+  #underWay: Promise<ClaimAnswer> | null = null
+  #hasQueued = false
+  /** In a row. */
+  #failures = 0
+  #blockers: readonly Blocker[] = []
+  #lastFailure: LeaseError | null = null
+  /** A question whose answer was lost, and that no answer since has settled. */
+  #doubt: LeaseError | null = null
+  #signal: Signal = 'none'
+  #wakeSleeper: (() => void) | null = null
+  #concluded = false
+  #interruption: LeaseError | null = null
+  #interrupt: ((error: LeaseError) => void) | null = null
+
+  constructor(parts: WaitParts, request: AcquireRequest) {
+    this.#parts = parts
+    this.#request = request
+    this.#startMs = parts.runtime.monotonicMs()
+    this.#waitMs = request.waitMs === 'configured' ? null : request.waitMs
+    this.#armFirstAnswer()
+  }
+
+  /** Runs once. Throws for every refusal but `held`. */
+  async run(signal?: AbortSignal): Promise<Obtained | Held> {
+    const onAbort = (): void => this.cancel(this.#abortedError(signal?.reason))
+    if (signal?.aborted === true) onAbort()
+    signal?.addEventListener('abort', onAbort, { once: true })
+    try {
+      return await this.#converse()
+    } finally {
+      signal?.removeEventListener('abort', onAbort)
+      this.#timer?.cancel()
+      this.#parts.scheduler.forget(this)
+    }
+  }
+
+  /** Ends the wait at once with this error; without effect once it has come to something. */
+  cancel(error: LeaseError): void {
+    this.#stop(error, 'aborted')
+  }
+
+  /** The ticket has an offer, or was ended by somebody else. */
+  wake(): void {
+    this.#signal = 'wake'
+    this.#wakeSleeper?.()
+  }
+
+  /** Something changed that may or may not concern the ticket. */
+  hint(): void {
+    if (this.#signal === 'none') this.#signal = 'hint'
+    this.#wakeSleeper?.()
+  }
+
+  attend(): Attention | null {
+    this.#wakeSleeper?.()
+    return null
+  }
+
+  async #converse(): Promise<Obtained | Held> {
+    let question: Question = 'acquire'
+    let afterMs = 0
+    for (;;) {
+      if (afterMs > 0) await this.#untilTurn(afterMs)
+      const sent = this.#parts.clock.now()
+      const report = await this.#ask(question, sent)
+      const progress = { question, hasQueued: this.#hasQueued, failures: this.#failures }
+      const step = nextStep(progress, report)
+      if (step.kind === 'queued' || step.kind === 'ask') {
+        question = step.kind === 'queued' ? 'claim' : step.question
+        afterMs = step.kind === 'queued' ? this.#queue(step.queued) : step.afterMs
+      } else return this.#conclude(step, sent)
+    }
+  }
+
+  async #ask(question: Question, sent: Moment): Promise<Report> {
+    this.#throwIfInterrupted()
+    this.#firstSent ??= sent
+    this.#signal = 'none'
+    const call = this.#send(question)
+    this.#underWay = call
+    try {
+      const answer = await this.#unlessInterrupted(call)
+      this.#throwIfInterrupted()
+      this.#failures = 0
+      this.#doubt = null
+      if (answer.kind !== 'granted') this.#firstSent = null
+      return { kind: 'answered', answer }
+    } catch (thrown) {
+      if (thrown === this.#interruption) throw thrown
+      const error = inDoubt(this.#doubt, asLeaseError(thrown))
+      this.#failures += 1
+      this.#lastFailure = error
+      if (error.effect === 'none') this.#firstSent = null
+      else this.#doubt = error
+      return { kind: 'failed', error }
+    } finally {
+      this.#underWay = null
+    }
+  }
+
+  async #send(question: Question): Promise<ClaimAnswer> {
+    const { api } = this.#parts
+    if (question === 'claim') return api.claim(this.#ticket)
+    const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#request.waitMs
+    return api.acquire({ ...this.#request, waitMs })
+  }
+
+  /** Notes a place in the queue; tells after how long to claim if nobody wakes the ticket. */
+  #queue(queued: Extract<Step, { kind: 'queued' }>['queued']): number {
+    this.#blockers = queued.blockers
+    if (this.#hasQueued) return queued.checkAfterMs
+    this.#hasQueued = true
+    this.#waitMs ??= queued.waitMs
+    this.#arm(this.#leftMs)
+    this.#parts.onQueued()
+    return queued.checkAfterMs
+  }
+
+  #conclude(step: Exclude<Step, { kind: 'queued' | 'ask' }>, sent: Moment): Obtained | Held {
+    this.#concluded = true
+    switch (step.kind) {
+      case 'granted':
+        return this.#accept(step.granted, sent)
+      case 'held':
+        return step.held
+      case 'refused':
+        throw refusalError(step.refusal)
+      case 'failed':
+        if (step.leftBehind) this.#withdrawLater('aborted')
+        throw step.error
+    }
+  }
+
+  #accept(granted: GrantedAnswer, sent: Moment): Obtained {
+    const { clock } = this.#parts
+    const { lease, repeated } = granted
+    const now = clock.now()
+    const term = termOf(granted, { first: this.#firstSent ?? sent, last: sent, clock, now })
+    if (clock.remainingMs(term, now) > 0) return { kind: 'granted', lease, repeated, term, now }
+    this.#withdrawLater('aborted')
+    const { id: leaseId, resource, ttlMs } = lease
+    const message = `lease ${leaseId} of ${resource} was over before its grant arrived`
+    throw new LeaseError('LEASE_EXPIRED', message, { details: { leaseId, resource, ttlMs } })
+  }
+
+  get #ticket(): TicketRef {
+    const { leaseId, resource, session } = this.#request
+    return { leaseId, resource, session }
+  }
+
+  get #leftMs(): number {
+    return (this.#waitMs ?? 0) - (this.#parts.runtime.monotonicMs() - this.#startMs)
+  }
+
+  #armFirstAnswer(): void {
+    if (this.#waitMs === 0) return
+    const waitMs = this.#waitMs ?? DEFAULT_SETTINGS.acquisition_timeout_ms
+    this.#arm(Math.max(waitMs, FIRST_ANSWER_MS_MIN))
+  }
+
+  #arm(leftMs: number): void {
+    this.#timer?.cancel()
+    const end = (): void => this.#stop(this.#timeoutError(), 'timed_out')
+    this.#timer = this.#parts.runtime.setTimer(Math.max(0, leftMs), end, { keepAlive: true })
+  }
+
+  /** Returns when it is time to ask: after `afterMs`, or sooner when a signal gives reason to. */
+  async #untilTurn(afterMs: number): Promise<void> {
+    const { runtime } = this.#parts
+    const dueMs = runtime.monotonicMs() + afterMs
+    for (;;) {
+      const leftMs = dueMs - runtime.monotonicMs()
+      if (leftMs <= 0) return
+      await this.#unlessInterrupted(this.#sleep(leftMs))
+      if (this.#signal !== 'hint') return
+      this.#signal = 'none'
+      if (await this.#unlessInterrupted(this.#mayBeMyTurn())) return
+    }
+  }
+
+  /** Whether nobody stands before the ticket any more, or the ticket is gone. In doubt, yes: then the claim tells. */
+  async #mayBeMyTurn(): Promise<boolean> {
+    const { leaseId, resource } = this.#request
+    try {
+      const { leases, queue } = await this.#parts.api.inspect(resource)
+      const isWaiting = queue.some((ticket) => ticket.id === leaseId)
+      return !isWaiting || (leases.length === 0 && queue[0]?.id === leaseId)
+    } catch {
+      return true
+    }
+  }
+
+  #sleep(afterMs: number): Promise<void> {
+    const { runtime, scheduler } = this.#parts
+    if (this.#signal !== 'none') return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#wakeSleeper = () => {
+        this.#wakeSleeper = null
+        scheduler.forget(this)
+        resolve()
+      }
+      const dueMs = runtime.monotonicMs() + afterMs
+      scheduler.schedule(this, { dueMs, earliestMs: dueMs - afterMs * EARLY_SHARE })
+    })
+  }
+
+  #unlessInterrupted<Result>(work: Promise<Result>): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#interrupt = reject
+      if (this.#interruption !== null) reject(this.#interruption)
+      work.then(resolve, reject)
+    })
+  }
+
+  #throwIfInterrupted(): void {
+    if (this.#interruption !== null) throw this.#interruption
+  }
+
+  #stop(error: LeaseError, why: Why): void {
+    if (this.#interruption !== null || this.#concluded) return
+    this.#interruption = error
+    if (this.#hasQueued || this.#underWay !== null || this.#firstSent !== null) {
+      this.#withdrawLater(why)
+    }
+    this.#interrupt?.(error)
+  }
+
+  #withdrawLater(why: Why): void {
+    this.#parts.background(this.#withdraw(why, this.#underWay))
+  }
+
+  /**
+   * 1. Withdraw now, so that nobody waits behind this ticket and a grant that came meanwhile is released.
+   * 2. A call that is still under way may reach the store after that; when it has ended, withdraw what it left.
+   */
+  async #withdraw(why: Why, underWay: Promise<ClaimAnswer> | null): Promise<void> {
+    const { api, runtime } = this.#parts
+    const send = async (): Promise<unknown> => api.withdraw({ ...this.#ticket, why })
+    const limits = { runtime, withinMs: WITHDRAW_WITHIN_MS }
+    await insist(limits, send).catch(() => undefined)
+    if (underWay !== null && (await mayHaveLeft(underWay))) await insist(limits, send)
+  }
+
+  get #waitedMs(): number {
+    return Math.round(this.#parts.runtime.monotonicMs() - this.#startMs)
+  }
+
+  #timeoutError(): LeaseError {
+    const { resource } = this.#request
+    const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
+    const first = this.#blockers[0]
+    const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
+    const message = `${resource} did not become free within ${this.#waitedMs} ms${who}`
+    const cause = this.#lastFailure
+    return new LeaseError(
+      'WAIT_TIMEOUT',
+      message,
+      cause === null ? { details } : { details, cause },
+    )
+  }
+
+  #abortedError(cause: unknown): LeaseError {
+    const { resource } = this.#request
+    const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
+    return new LeaseError('ABORTED', `the wait for ${resource} was cancelled`, { details, cause })
+  }
+}
+
+async function mayHaveLeft(call: Promise<ClaimAnswer>): Promise<boolean> {
+  try {
+    const answer = await call
+    return answer.kind === 'granted' || answer.kind === 'queued'
+  } catch (error) {
+    return asLeaseError(error).effect === 'unknown'
+  }
+}
+
+interface Sent {
+  readonly first: Moment
+  readonly last: Moment
+  readonly clock: HolderClock
+  readonly now: Moment
+}
+
+/**
+ * The term of a grant. A repeated grant may be older than this request, when the caller chose its id: then what the
+ * store says is left, from before the last send, is an upper bound as well, and the sooner end counts. The store
+ * rounds up what is left, hence the millisecond.
+ */
+function termOf({ lease, repeated }: GrantedAnswer, { first, last, clock, now }: Sent): Term {
+  const { ttlMs, maxHoldMs, remainingMs } = lease
+  if (!repeated) return { from: first, spanMs: Math.min(ttlMs, remainingMs) }
+  const whole: Term = { from: first, spanMs: Math.min(ttlMs, maxHoldMs ?? ttlMs) }
+  const rest: Term = { from: last, spanMs: Math.min(ttlMs, remainingMs - 1) }
+  return clock.remainingMs(whole, now) < clock.remainingMs(rest, now) ? whole : rest
+}

@@ -1,0 +1,145 @@
+/**
+ * Brings wake-ups of the client's session to whom they concern: a ticket that may have an offer, or a lease that
+ * somebody else may have ended.
+ *
+ * The subscription is made in the background when the first ticket is filed, or when a lease has been held for a
+ * moment, so that nobody pays for it who is served at once and done at once. Whatever happened before it stood is made
+ * up for by one look at everything. If it fails, waiters still look on their own, holders still renew, and the next
+ * one tries again.
+ *
+ * A signal without ids may be no more than "something was committed somewhere", and come often. So it only makes
+ * tickets and leases look, which costs reads, and looking at leases never takes more than a small part of the time.
+ */
+import type { LeaseId } from '../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { LeaseApi, Unsubscribe } from '../service/lease-api.ts'
+import type { LeaseHandle } from './lease-handle.ts'
+import type { Wait } from './waiting.ts'
+
+/** Up to so many leases are looked up one by one; beyond, one list is cheaper. */
+const LOOKUPS_MAX = 100
+/** A lease held for less than this is not worth a subscription. */
+const HOLD_BEFORE_LISTENING_MS = 50
+/** After a look at all leases, this many times its duration pass before the next. */
+const REST_FACTOR = 20
+
+export interface RouterParts {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  readonly holder: string
+  readonly session: string
+  /** Takes over work that no caller waits for. */
+  readonly background: (work: Promise<unknown>) => void
+}
+
+export class WakeRouter {
+  readonly waits: Map<LeaseId, Wait> = new Map()
+  readonly handles: Map<LeaseId, LeaseHandle> = new Map()
+  readonly #parts: RouterParts
+  #subscription: 'none' | 'pending' | Unsubscribe = 'none'
+  #closed = false
+  #listenTimer: Timer | null = null
+  #restTimer: Timer | null = null
+  #looking = false
+  #lookAgain = false
+
+  constructor(parts: RouterParts) {
+    this.#parts = parts
+  }
+
+  /** Sees to it that wake-ups arrive; returns at once. */
+  listen(): void {
+    this.#listenTimer?.cancel()
+    this.#listenTimer = null
+    if (this.#subscription !== 'none' || this.#closed) return
+    this.#subscription = 'pending'
+    this.#parts.background(this.#subscribe())
+  }
+
+  /** As `listen`, if anything is still held in a moment. */
+  listenSoon(): void {
+    if (this.#subscription !== 'none' || this.#closed || this.#listenTimer !== null) return
+    const onTimer = (): void => {
+      this.#listenTimer = null
+      if (this.handles.size > 0) this.listen()
+    }
+    const options = { keepAlive: false }
+    this.#listenTimer = this.#parts.runtime.setTimer(HOLD_BEFORE_LISTENING_MS, onTimer, options)
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#listenTimer?.cancel()
+    this.#restTimer?.cancel()
+    if (typeof this.#subscription === 'function') this.#subscription()
+    this.#subscription = 'none'
+  }
+
+  async #subscribe(): Promise<void> {
+    const { api, session } = this.#parts
+    try {
+      const unsubscribe = await api.onWake(session, ({ leaseIds }) => this.#route(leaseIds))
+      if (this.#closed) return unsubscribe()
+      this.#subscription = unsubscribe
+      this.#route(null)
+    } catch {
+      this.#subscription = 'none'
+    }
+  }
+
+  #route(leaseIds: readonly LeaseId[] | null): void {
+    if (this.#closed) return
+    if (leaseIds === null) {
+      for (const wait of this.waits.values()) wait.hint()
+      this.#lookAtAll()
+      return
+    }
+    for (const leaseId of leaseIds) {
+      this.waits.get(leaseId)?.wake()
+      const handle = this.handles.get(leaseId)
+      if (handle !== undefined) this.#parts.background(this.#lookAt(handle))
+    }
+  }
+
+  /** One look at a time, and one more later if a signal came meanwhile. */
+  #lookAtAll(): void {
+    if (this.handles.size === 0 || this.#closed) return
+    this.#lookAgain = this.#looking
+    if (this.#looking) return
+    this.#looking = true
+    const { runtime, background } = this.#parts
+    const startMs = runtime.monotonicMs()
+    const rest = (): void => {
+      if (this.#closed) return
+      const restMs = (runtime.monotonicMs() - startMs) * REST_FACTOR
+      this.#restTimer = runtime.setTimer(restMs, () => this.#rested(), { keepAlive: false })
+    }
+    background(this.#findEnded().finally(rest))
+  }
+
+  #rested(): void {
+    this.#restTimer = null
+    this.#looking = false
+    if (this.#lookAgain) this.#lookAtAll()
+  }
+
+  async #findEnded(): Promise<void> {
+    const held = [...this.handles.values()]
+    const suspects = held.length <= LOOKUPS_MAX ? held : await this.#notListed(held)
+    await Promise.all(suspects.map((handle) => this.#lookAt(handle)))
+  }
+
+  /** A list may be cut short, so what it does not show is not yet known to have ended. */
+  async #notListed(held: readonly LeaseHandle[]): Promise<readonly LeaseHandle[]> {
+    const { api, holder, session } = this.#parts
+    const mine = { holder, session, state: 'active', limit: LIST_LIMIT_MAX } as const
+    const { leases } = await api.list(mine)
+    const active = new Set(leases.map((lease) => lease.id))
+    return held.filter((handle) => !active.has(handle.id))
+  }
+
+  async #lookAt(handle: LeaseHandle): Promise<void> {
+    if (!handle.isOver) handle.tell(await this.#parts.api.get(handle.id))
+  }
+}

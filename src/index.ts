@@ -1,0 +1,35 @@
+/** The public face of the library: what is not named here is not promised. */
+export { ERROR_CODES, isLeaseError, LeaseError } from './core/errors.ts'
+export { openApi, openTenure } from './open.ts'
+
+export type {
+  AcquireOptions,
+  Attempt,
+  HandleState,
+  HistoryOptions,
+  Lease,
+  LeaseEvents,
+  ListOptions,
+  ReasonOptions,
+  ReleaseOptions,
+  RenewOptions,
+  SettingOptions,
+  Tenure,
+  TenureConfig,
+  TryAcquireOptions,
+  WatchOptions,
+} from './client/contract.ts'
+export type { Blocker } from './core/conflict.ts'
+export type { Effect, ErrorCode } from './core/errors.ts'
+export type { LeaseEvent, LeaseEventType } from './core/event.ts'
+export type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from './core/lease.ts'
+export type { Extent, Mode, Resource } from './core/resource.ts'
+export type { SettingKey, SettingRow, SettingScope, Settings } from './core/settings.ts'
+export type { OpenOptions, StoreOptions } from './open.ts'
+export type {
+  CleanupResult,
+  Inspection,
+  LeaseApi,
+  LedgerEntry,
+  Position,
+} from './service/lease-api.ts'

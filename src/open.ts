@@ -1,0 +1,269 @@
+/**
+ * From a URL to a client: which store, shared with whom, and the service and client on top of it.
+ *
+ * Within one process everybody who opens the same file, namespace and options shares one store, so that what they do
+ * at the same moment shares one commit; it is closed when the last of them closes. The background sweep runs once
+ * per store, however many share it.
+ */
+import path from 'node:path'
+import type { Tenure } from './client/contract.ts'
+import { readClaimWindow, TenureClient } from './client/tenure-client.ts'
+import { invalid, LeaseError } from './core/errors.ts'
+import { parseHolder, parseSession, refuseUnknown } from './core/input.ts'
+import { parseNamespace } from './core/resource.ts'
+import { requireShortText, requireText } from './core/text.ts'
+import { systemRuntime } from './runtime/system-runtime.ts'
+import { systemTickSource } from './runtime/tick-source.ts'
+import type { LeaseApi } from './service/lease-api.ts'
+import { LeaseService } from './service/lease-service.ts'
+import { MemoryStore } from './store/memory/memory-store.ts'
+import type {
+  Decide,
+  EntryQuery,
+  Found,
+  HistoryQuery,
+  LedgerEntry,
+  Position,
+  Pruned,
+  PrunePolicy,
+  SettingChange,
+  Store,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from './store-port/store.ts'
+import type { Footprint } from './core/realm.ts'
+import type { SettingRow } from './core/settings.ts'
+
+export interface StoreOptions {
+  /** `[a-z0-9._-]{1,64}`; nothing crosses namespaces. Default `default`. */
+  readonly namespace?: string
+  /** SQLite only. `full` (the default): a granted lease survives power loss. `normal`: the last ones may not. */
+  readonly synchronous?: 'full' | 'normal'
+}
+
+export interface OpenOptions extends StoreOptions {
+  /** Who holds what this client acquires: 1..128 bytes. */
+  readonly holder: string
+  /** Who waits for whom. Default: a new one for each client. */
+  readonly session?: string
+  /** How long a waiter that is not heard of keeps its place: 50..60000, default 5000. */
+  readonly claimWindowMs?: number
+}
+
+const STORE_OPTIONS = ['namespace', 'synchronous'] as const
+const OPEN_OPTIONS = [...STORE_OPTIONS, 'holder', 'session', 'claimWindowMs'] as const
+const EXPECTED_URL = 'must be memory:, memory:NAME or sqlite:PATH'
+
+/** Opens a client on `memory:`, `memory:NAME` (shared within the process) or `sqlite:PATH`. */
+export async function openTenure(url: string, options: OpenOptions): Promise<Tenure> {
+  refuseUnknown(options, OPEN_OPTIONS)
+  const { session, claimWindowMs } = options
+  const holder = parseHolder(options.holder)
+  if (session !== undefined) parseSession(session)
+  readClaimWindow(claimWindowMs)
+  const api = await openApi(url, options)
+  return new TenureClient({
+    ...{ api, runtime: systemRuntime, holder },
+    ...(session === undefined ? {} : { session }),
+    ...(claimWindowMs === undefined ? {} : { claimWindowMs }),
+  })
+}
+
+/** Opens what the client stands on, for those who ask and end but neither wait nor hold. */
+export async function openApi(
+  url: string,
+  options: StoreOptions & Partial<OpenOptions> = {},
+): Promise<LeaseApi> {
+  refuseUnknown(options, OPEN_OPTIONS)
+  const address = readAddress(url, options)
+  if (address.key !== null) {
+    const store = await share(address.key, () => openStore(address))
+    return new LeaseService({ store, runtime: systemRuntime })
+  }
+  const store = await openStore(address)
+  return new LeaseService({ store, runtime: systemRuntime, sweep: true })
+}
+
+interface Address {
+  readonly scheme: 'memory' | 'sqlite'
+  /** A name in memory, or an absolute path. */
+  readonly place: string
+  readonly namespace: string
+  readonly synchronous: 'full' | 'normal'
+  /** Whoever has the same key shares the store; null: nobody does. */
+  readonly key: string | null
+}
+
+function readAddress(url: unknown, options: StoreOptions): Address {
+  const text = requireText('store', url)
+  const [, scheme, rest, query] = /^([a-z][a-z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
+  if ((scheme !== 'memory' && scheme !== 'sqlite') || rest === undefined) {
+    throw invalid('store', EXPECTED_URL, text)
+  }
+  const known = scheme === 'sqlite' ? STORE_OPTIONS : (['namespace'] as const)
+  const { namespace, synchronous } = merge(readParameters(query, known), options)
+  const place = scheme === 'sqlite' ? readPath(rest, text) : readName(rest)
+  const settled = {
+    scheme,
+    place,
+    namespace: parseNamespace(namespace ?? 'default'),
+    synchronous: readSynchronous(synchronous ?? 'full'),
+  } as const
+  const isPrivate = scheme === 'memory' && place === ''
+  return { ...settled, key: isPrivate ? null : JSON.stringify(Object.values(settled)) }
+}
+
+type Parameters = Readonly<Record<string, string>>
+
+function readParameters(query: string | undefined, known: readonly string[]): Parameters {
+  const parameters: Record<string, string> = {}
+  for (const [name, value] of new URLSearchParams(query ?? '')) {
+    if (!known.includes(name)) {
+      throw invalid('store', `parameters must be among ${known.join(', ')}`, name)
+    }
+    parameters[name] = value
+  }
+  return parameters
+}
+
+/** What the URL says and what the options say, which must not be two different things. */
+function merge(
+  parameters: Parameters,
+  options: StoreOptions,
+): { readonly namespace: unknown; readonly synchronous: unknown } {
+  const pick = (name: keyof StoreOptions): unknown => {
+    const [inUrl, inOptions] = [parameters[name], options[name]]
+    if (inUrl === undefined || inOptions === undefined || inUrl === inOptions) {
+      return inOptions ?? inUrl
+    }
+    throw invalid(name, `must not differ from ${inUrl} in the URL`, inOptions)
+  }
+  return { namespace: pick('namespace'), synchronous: pick('synchronous') }
+}
+
+function readName(name: string): string {
+  return name === '' ? '' : requireShortText({ field: 'store', bytesMax: 128 }, name)
+}
+
+/** `sqlite:a/b.db` is relative; `sqlite:/a/b.db` and `sqlite:///a/b.db` are absolute; a host makes no sense. */
+function readPath(text: string, url: string): string {
+  if (text === '' || /^\/\/[^/]/.test(text)) throw invalid('store', EXPECTED_URL, url)
+  if (text === ':memory:') throw invalid('store', `${EXPECTED_URL} (a file)`, url)
+  return systemRuntime.canonicalPath(path.resolve(text))
+}
+
+function readSynchronous(value: unknown): 'full' | 'normal' {
+  if (value === 'full' || value === 'normal') return value
+  throw invalid('synchronous', 'must be full or normal', value)
+}
+
+async function openStore({ scheme, place, namespace, synchronous }: Address): Promise<Store> {
+  if (scheme === 'memory') {
+    return new MemoryStore({ ticks: systemTickSource(), url: `memory:${place}` })
+  }
+  const { SqliteStore } = await import('./store/sqlite/sqlite-store.ts')
+  return SqliteStore.open({ path: place, namespace, synchronous })
+}
+
+interface SharedStore {
+  readonly opened: Promise<Store>
+  /** Runs the background sweep and, closed last, closes the store. */
+  keeper: LeaseService | null
+  users: number
+}
+
+const sharedStores = new Map<string, SharedStore>()
+
+async function share(key: string, open: () => Promise<Store>): Promise<Store> {
+  const shared = sharedStores.get(key) ?? { opened: open(), keeper: null, users: 0 }
+  sharedStores.set(key, shared)
+  shared.users += 1
+  const leave = async (): Promise<void> => {
+    shared.users -= 1
+    if (shared.users > 0) return
+    if (sharedStores.get(key) === shared) sharedStores.delete(key)
+    await shared.keeper?.close()
+  }
+  try {
+    const store = await shared.opened
+    shared.keeper ??= new LeaseService({ store, runtime: systemRuntime, sweep: true })
+    return new StoreShare(store, leave)
+  } catch (error) {
+    await leave()
+    throw error
+  }
+}
+
+/** One user's part of a store that others use as well. Closing it ends only what this user started. */
+class StoreShare implements Store {
+  readonly description: StoreDescription
+  readonly #shared: Store
+  readonly #leave: () => Promise<void>
+  readonly #subscriptions = new Set<Unsubscribe>()
+  #closing: Promise<void> | null = null
+
+  constructor(shared: Store, leave: () => Promise<void>) {
+    this.description = shared.description
+    this.#shared = shared
+    this.#leave = leave
+  }
+
+  get #store(): Store {
+    if (this.#closing === null) return this.#shared
+    throw new LeaseError('CLOSED', 'the store was closed')
+  }
+
+  async transact<Outcome>(
+    footprints: readonly Footprint[],
+    decide: Decide<Outcome>,
+  ): Promise<Outcome> {
+    return this.#store.transact(footprints, decide)
+  }
+
+  async find(query: EntryQuery): Promise<Found> {
+    return this.#store.find(query)
+  }
+
+  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+    return this.#store.history(query)
+  }
+
+  async end(): Promise<Position> {
+    return this.#store.end()
+  }
+
+  async settings(): Promise<readonly SettingRow[]> {
+    return this.#store.settings()
+  }
+
+  async configure(change: SettingChange): Promise<void> {
+    return this.#store.configure(change)
+  }
+
+  async prune(policy: PrunePolicy): Promise<Pruned> {
+    return this.#store.prune(policy)
+  }
+
+  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    return this.#track(await this.#store.subscribe(session, listener))
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    return this.#track(this.#store.follow(listener))
+  }
+
+  async close(): Promise<void> {
+    this.#closing ??= this.#leave()
+    for (const unsubscribe of [...this.#subscriptions]) unsubscribe()
+    return this.#closing
+  }
+
+  #track(unsubscribe: Unsubscribe): Unsubscribe {
+    const once = (): void => {
+      if (this.#subscriptions.delete(once)) unsubscribe()
+    }
+    this.#subscriptions.add(once)
+    return once
+  }
+}

@@ -1,0 +1,177 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Tenure } from '../../src/client/contract.ts'
+import * as index from '../../src/index.ts'
+import { openApi, openTenure, type OpenOptions } from '../../src/open.ts'
+
+let directory: string
+const opened: Tenure[] = []
+
+beforeEach(() => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-open-'))
+})
+
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((tenure) => tenure.close()))
+  fs.rmSync(directory, { recursive: true, force: true })
+})
+
+async function open(url: string, options: Partial<OpenOptions> = {}): Promise<Tenure> {
+  const tenure = await openTenure(url, { holder: 'alice', ...options })
+  opened.push(tenure)
+  return tenure
+}
+
+describe('memory:', () => {
+  it('is a store of its own for everyone who opens it', async () => {
+    const [one, two] = [await open('memory:'), await open('memory:')]
+    await one.acquire('work:W-1')
+    expect(await two.isHeld('work:W-1')).toBe(false)
+  })
+
+  it('with a name is shared within the process until the last one closes it', async () => {
+    const [one, two] = [await open('memory:shared'), await open('memory:shared')]
+    await one.acquire('work:W-1', { autoRenew: false }).then((lease) => lease.abandon())
+    expect(await two.isHeld('work:W-1')).toBe(true)
+    await one.close()
+    expect(await two.isHeld('work:W-1')).toBe(true)
+    await two.close()
+    expect(await (await open('memory:shared')).isHeld('work:W-1')).toBe(false)
+  })
+
+  it('does not cross namespaces', async () => {
+    const one = await open('memory:shared', { namespace: 'one' })
+    const two = await open('memory:shared?namespace=two')
+    await one.acquire('work:W-1')
+    expect(await two.isHeld('work:W-1')).toBe(false)
+    expect(await (await open('memory:shared?namespace=one')).isHeld('work:W-1')).toBe(true)
+  })
+})
+
+describe('sqlite:', () => {
+  it('keeps leases in a file, for clients that share a store and for those that open it later', async () => {
+    const url = `sqlite:${path.join(directory, 'deep', 'leases.db')}`
+    const [one, two] = [await open(url), await open(url, { holder: 'bob' })]
+    const lease = await one.acquire('work:W-1')
+    expect(await two.holds('alice', 'work:W-1')).toBe(true)
+    const waiting = two.acquire('work:W-1', { waitMs: 5_000 })
+    await lease.release()
+    expect((await waiting).fence).toBeGreaterThan(lease.fence)
+    await one.close()
+    expect(await two.isHeld('work:W-1')).toBe(true)
+    await two.close()
+    const later = await open(url)
+    expect(await later.history({ types: ['lease.issued'] })).toHaveLength(2)
+  })
+
+  it('is one store under two spellings of its path', async () => {
+    const file = path.join(directory, 'leases.db')
+    fs.writeFileSync(file, '')
+    const link = path.join(directory, 'link.db')
+    fs.symlinkSync(file, link)
+    const one = await openApi(`sqlite:${file}`)
+    const two = await openApi(`sqlite:${link}`)
+    try {
+      expect(two.store.url).toBe(one.store.url)
+    } finally {
+      await Promise.all([one.close(), two.close()])
+    }
+  })
+
+  it('does not cross namespaces', async () => {
+    const url = `sqlite:${path.join(directory, 'leases.db')}`
+    const one = await open(url, { namespace: 'one' })
+    const two = await open(url, { namespace: 'two' })
+    await one.acquire('work:W-1')
+    expect(await two.isHeld('work:W-1')).toBe(false)
+  })
+
+  it('says that a file is no database, and can be opened once it is gone', async () => {
+    const file = path.join(directory, 'leases.db')
+    fs.writeFileSync(file, 'this is not a database, however long one looks at it\n'.repeat(100))
+    const url = `sqlite:${file}`
+    await expect(openTenure(url, { holder: 'alice' })).rejects.toMatchObject({
+      code: 'STORE_SCHEMA',
+    })
+    fs.rmSync(file)
+    await (await open(url)).acquire('work:W-1')
+  })
+
+  it('closes for one user what that user started, and nothing else', async () => {
+    const url = `sqlite:${path.join(directory, 'leases.db')}`
+    const [one, two] = [await openApi(url), await openApi(url)]
+    await one.close()
+    await one.close()
+    await expect(one.list({})).rejects.toMatchObject({ code: 'CLOSED' })
+    expect(await two.list({})).toMatchObject({ leases: [] })
+    await two.close()
+    await expect(two.list({})).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+})
+
+describe('opening', () => {
+  it.each([
+    '',
+    'leases.db',
+    'redis://localhost',
+    'sqlite:',
+    'sqlite://host/leases.db',
+    'sqlite::memory:',
+    'memory:?sync=full',
+    'memory:x?synchronous=full',
+    'sqlite:leases.db?mode=ro',
+    'sqlite:leases.db?synchronous=off',
+    'sqlite:leases.db?namespace=A',
+    7 as unknown as string,
+  ])('refuses %j and says what is known', async (url) => {
+    await expect(openTenure(url, { holder: 'alice' })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringMatching(/must/) as string,
+    })
+  })
+
+  it('names the known stores and parameters', async () => {
+    await expect(openTenure('redis://x', { holder: 'a' })).rejects.toThrow(
+      'store must be memory:, memory:NAME or sqlite:PATH, got "redis://x"',
+    )
+    await expect(openTenure('sqlite:x.db?mode=ro', { holder: 'a' })).rejects.toThrow(
+      'store parameters must be among namespace, synchronous, got "mode"',
+    )
+  })
+
+  it('refuses options that contradict the URL, and unknown ones', async () => {
+    const contradiction = openTenure('memory:?namespace=a', { holder: 'alice', namespace: 'b' })
+    await expect(contradiction).rejects.toMatchObject({ details: { field: 'namespace' } })
+    const unknown = openTenure('memory:', { holder: 'alice', ttlMs: 5 } as OpenOptions)
+    await expect(unknown).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+  })
+
+  it('creates nothing when the holder, the session or the claim window is refused', async () => {
+    const file = path.join(directory, 'leases.db')
+    const alice = { holder: 'alice' }
+    for (const options of [
+      { holder: '' },
+      { ...alice, session: '' },
+      { ...alice, claimWindowMs: 1 },
+    ]) {
+      await expect(openTenure(`sqlite:${file}`, options)).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+      })
+    }
+    expect(fs.existsSync(file)).toBe(false)
+  })
+})
+
+describe('the public face', () => {
+  it('exports these names and no others', () => {
+    expect(Object.keys(index).toSorted()).toEqual([
+      'ERROR_CODES',
+      'LeaseError',
+      'isLeaseError',
+      'openApi',
+      'openTenure',
+    ])
+  })
+})

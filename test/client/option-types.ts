@@ -1,0 +1,53 @@
+/**
+ * Wrong options do not compile. Nothing here runs: the type check fails when a line marked as an error is none, and
+ * when one that is not marked is.
+ */
+import { openTenure, type Lease, type Tenure } from '../../src/index.ts'
+
+export async function wrongOptions(tenure: Tenure, lease: Lease): Promise<void> {
+  await tenure.acquire('work:W-1', { ttlMs: 5_000, waitMs: 0, autoRenew: false })
+  // @ts-expect-error -- misspelt: ttlMs
+  await tenure.acquire('work:W-1', { ttl: 5_000 })
+  // @ts-expect-error -- a span is a number
+  await tenure.acquire('work:W-1', { ttlMs: '30s' })
+  // @ts-expect-error -- an absent option and an undefined one are different things
+  await tenure.acquire('work:W-1', { ttlMs: undefined })
+  // @ts-expect-error -- it never waits
+  await tenure.tryAcquire('work:W-1', { waitMs: 5_000 })
+  // @ts-expect-error -- nothing to cancel either
+  await tenure.tryAcquire('work:W-1', { signal: AbortSignal.abort() })
+  // @ts-expect-error -- options come before the work
+  await tenure.withLease('work:W-1', async () => undefined)
+  // @ts-expect-error -- not a release reason
+  await lease.release({ reason: 'bored' })
+  // @ts-expect-error -- a holder does not choose its fence
+  lease.fence = 1
+  // @ts-expect-error -- no such event
+  lease.on('expired', () => undefined)
+  lease.on('lost', ({ error }) => error.code satisfies string)
+  // @ts-expect-error -- not a state
+  await tenure.list({ state: 'open' })
+  // @ts-expect-error -- not an event type
+  await tenure.history({ types: ['lease.born'] })
+  // @ts-expect-error -- not a key
+  await tenure.config.get('ttl')
+}
+
+export async function wrongOpening(): Promise<void> {
+  await openTenure('memory:', { holder: 'agent-7' })
+  // @ts-expect-error -- somebody must be the holder
+  await openTenure('memory:')
+  // @ts-expect-error -- nobody is the holder
+  await openTenure('memory:', {})
+  // @ts-expect-error -- full or normal
+  await openTenure('sqlite:leases.db', { holder: 'agent-7', synchronous: 'off' })
+  // @ts-expect-error -- unknown
+  await openTenure('memory:', { holder: 'agent-7', ttlMs: 5 })
+}
+
+export async function attemptsAreTold(tenure: Tenure): Promise<number> {
+  const attempt = await tenure.tryAcquire('work:W-1')
+  // @ts-expect-error -- not known to be granted yet
+  void attempt.lease
+  return attempt.kind === 'granted' ? attempt.lease.fence : attempt.retryAfterMs
+}
