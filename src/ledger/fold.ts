@@ -1,0 +1,80 @@
+/**
+ * Folds a ledger into the entries that it tells of, and compares them with those that a store keeps. Both come from
+ * the core's `evolve`, so a difference means that an event was lost, repeated, reordered or changed.
+ *
+ * What the ledger does not tell is not compared: when a waiter was last heard of, and, for leases whose renewals are
+ * not recorded, what a renewal changes. Leases that retention has removed are in neither.
+ */
+import type { LeaseEvent } from '../core/event.ts'
+import { evolveEntry } from '../core/evolve.ts'
+import type { Entry, Lease, LeaseId, Ticket } from '../core/lease.ts'
+import type { Resource } from '../core/resource.ts'
+
+/** Throws when an event does not follow from the ones before it. */
+export function foldLedger(events: Iterable<LeaseEvent>): ReadonlyMap<LeaseId, Entry> {
+  const entries = new Map<LeaseId, Entry>()
+  for (const event of events) {
+    entries.set(event.leaseId, evolveEntry(entries.get(event.leaseId), event))
+  }
+  return entries
+}
+
+/** An entry on which ledger and store do not agree, as canonical JSON; null where there is none. */
+export interface Difference {
+  readonly leaseId: LeaseId
+  readonly folded: string | null
+  readonly kept: string | null
+}
+
+export interface DifferenceOptions {
+  /** Whether the renewals of a resource are in the ledger; by default all are. */
+  readonly recordsRenewals?: (resource: Resource) => boolean
+}
+
+/** All entries on which the two do not agree, in order of id; none when the ledger tells the whole state. */
+export function differences(
+  folded: ReadonlyMap<LeaseId, Entry>,
+  kept: ReadonlyMap<LeaseId, Entry>,
+  { recordsRenewals = () => true }: DifferenceOptions = {},
+): readonly Difference[] {
+  const told = (entry: Entry | undefined): string | null => {
+    return entry === undefined ? null : canonicalJson(toldPart(entry, recordsRenewals))
+  }
+  const ids = [...new Set([...folded.keys(), ...kept.keys()])].toSorted()
+  return ids
+    .map((leaseId) => ({
+      leaseId,
+      folded: told(folded.get(leaseId)),
+      kept: told(kept.get(leaseId)),
+    }))
+    .filter((difference) => difference.folded !== difference.kept)
+}
+
+type ByRenewal = 'deadline' | 'expiresAtMs' | 'renewedAtMs' | 'renewals' | 'ttlMs'
+
+function toldPart(
+  entry: Entry,
+  recordsRenewals: (resource: Resource) => boolean,
+): Omit<Ticket, 'deadline'> | Lease | Omit<Lease, ByRenewal> {
+  if (entry.kind === 'ticket') {
+    const { deadline: _deadline, ...told } = entry
+    return told
+  }
+  if (recordsRenewals(entry.resource)) return entry
+  const {
+    deadline: _deadline,
+    expiresAtMs: _expiresAtMs,
+    renewedAtMs: _renewedAtMs,
+    ...rest
+  } = entry
+  const { renewals: _renewals, ttlMs: _ttlMs, ...told } = rest
+  return told
+}
+
+/** JSON with sorted keys: equal values have equal text, in whatever order they were put together. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_name, part: unknown) => {
+    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
+    return Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  })
+}
