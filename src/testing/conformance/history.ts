@@ -1,0 +1,174 @@
+/** Reading the ledger: in order of commit, from any position, by every field there is. */
+import assert from 'node:assert/strict'
+import { parseResource } from '../../core/resource.ts'
+import type { HistoryQuery } from '../../store-port/store.ts'
+import type { Behaviour } from './harness.ts'
+import { refusesWith, WORK, type Stage } from './stage.ts'
+
+const OTHER = parseResource('work:W-2')
+
+export const historyBehaviours: readonly Behaviour[] = [
+  {
+    name: 'events are told in order of commit, oldest first, or newest first if asked',
+    async run(stage) {
+      await handover(stage)
+      const order = ['issued', 'queued', 'renewed', 'released', 'offered', 'issued']
+      assert.deepEqual(await told(stage, {}), order)
+      assert.deepEqual(await told(stage, { newestFirst: true }), order.toReversed())
+    },
+  },
+  {
+    name: 'an event comes back exactly as it was written',
+    async run(stage) {
+      const seen = await stage.see(stage.acquire({ reason: 'wörds', metadata: { 'k"': 1 } }))
+      assert(seen.outcome.kind === 'granted')
+      const { lease } = seen.outcome
+      assert.deepEqual(await stage.events(), [
+        {
+          ...{ type: 'lease.issued', leaseId: lease.id, resource: WORK, holder: 'ada' },
+          ...{ session: 'session-of-ada', atMs: seen.now.wallMs, before: null, after: 'active' },
+          ...{ renewals: 0, reason: 'wörds', requestId: null, lease },
+        },
+      ])
+    },
+  },
+  {
+    name: 'every type of event survives being written and read',
+    async run(stage) {
+      await everyType(stage)
+      const events = await stage.events()
+      const types = new Set<string>(events.map((event) => event.type))
+      assert.deepEqual([...types].toSorted(), EVERY_RECORDED_TYPE)
+      for (const event of events) {
+        assert.equal(typeof event.session, 'string')
+        assert(event.after !== null && Number.isSafeInteger(event.atMs))
+      }
+    },
+  },
+  {
+    name: 'by lease',
+    async run(stage) {
+      const lease = await stage.grant()
+      await stage.grant({ resource: OTHER })
+      await stage.release(lease)
+      assert.deepEqual(await told(stage, { leaseId: lease.id }), ['issued', 'released'])
+    },
+  },
+  {
+    name: 'by resource',
+    async run(stage) {
+      await stage.grant()
+      await stage.grant({ resource: OTHER })
+      assert.deepEqual(await told(stage, { resource: OTHER }), ['issued'])
+    },
+  },
+  {
+    name: 'by holder',
+    async run(stage) {
+      await stage.grant({ holder: 'ada' })
+      await stage.run(stage.acquire({ holder: 'bob' }))
+      assert.deepEqual(await told(stage, { holder: 'bob' }), ['denied'])
+    },
+  },
+  {
+    name: 'by type, also where two types share a word',
+    async run(stage) {
+      await stage.grant()
+      await stage.run(stage.acquire({ holder: 'bob' }))
+      await stage.revoke(await stage.queue({ holder: 'cyd' }))
+      assert.deepEqual(await told(stage, { types: ['lease.denied'] }), ['denied'])
+      assert.deepEqual(await told(stage, { types: ['lease.failed'] }), ['failed'])
+      const both = ['lease.failed', 'lease.issued'] as const
+      assert.deepEqual(await told(stage, { types: both }), ['issued', 'failed'])
+      assert.deepEqual(await told(stage, { types: [] }), [])
+    },
+  },
+  {
+    name: 'by time, both ends included',
+    async run(stage) {
+      const lease = await stage.grant()
+      const start = (await stage.now()).wallMs
+      stage.clock.pass(100)
+      await stage.renew(lease)
+      stage.clock.pass(100)
+      await stage.release(lease)
+      assert.deepEqual(await told(stage, { fromMs: start + 100 }), ['renewed', 'released'])
+      assert.deepEqual(await told(stage, { toMs: start + 100 }), ['issued', 'renewed'])
+      assert.deepEqual(await told(stage, { fromMs: start + 1, toMs: start + 199 }), ['renewed'])
+    },
+  },
+  {
+    name: 'in pages: each after the position of the last, nothing lost and nothing twice',
+    async run(stage) {
+      await handover(stage)
+      for (const newestFirst of [false, true]) {
+        const whole = await stage.store.history({ newestFirst, limit: 100 })
+        const pages = await inPages(stage, newestFirst)
+        assert.deepEqual(pages, whole)
+      }
+    },
+  },
+  {
+    name: 'the end is the position after the last event',
+    async run(stage) {
+      const empty = await stage.store.end()
+      const lease = await stage.grant()
+      const end = await stage.store.end()
+      assert.deepEqual(await told(stage, { after: empty }), ['issued'])
+      assert.deepEqual(await told(stage, { after: end }), [])
+      await stage.release(lease)
+      assert.deepEqual(await told(stage, { after: end }), ['released'])
+    },
+  },
+  {
+    name: 'a position that nobody gave is refused',
+    async run(stage) {
+      await refusesWith('INVALID_INPUT', () => {
+        return stage.store.history({ after: 'not a position', limit: 1 })
+      })
+    },
+  },
+]
+
+const EVERY_RECORDED_TYPE: readonly string[] = [
+  ...['lease.denied', 'lease.expired', 'lease.failed', 'lease.issued', 'lease.offered'],
+  ...['lease.queued', 'lease.released', 'lease.renewed', 'lease.revoked', 'lease.unlocked'],
+]
+
+/** Ada holds and renews, Bob waits, Ada releases, Bob claims. */
+async function handover(stage: Stage): Promise<void> {
+  const lease = await stage.grant()
+  const { leaseId, resource, extent, session } = await stage.queue({ holder: 'bob' })
+  await stage.renew(lease)
+  await stage.release(lease)
+  const outcome = await stage.run({ kind: 'claim', leaseId, resource, extent, session })
+  assert.equal(outcome.kind, 'granted')
+}
+
+async function everyType(stage: Stage): Promise<void> {
+  await handover(stage)
+  await stage.run(stage.acquire({ holder: 'refused' }))
+  await stage.revoke(await stage.queue({ holder: 'cyd' }))
+  await stage.revoke(await stage.grant({ resource: OTHER }))
+  stage.clock.enterDomain('host-z/boot-1/0')
+  await stage.run(stage.acquire({ holder: 'delayed' }))
+  stage.clock.pass(60_000)
+  await stage.grant({ holder: 'last' })
+}
+
+async function inPages(stage: Stage, newestFirst: boolean): Promise<readonly unknown[]> {
+  const all: unknown[] = []
+  let query: HistoryQuery = { newestFirst, limit: 2 }
+  for (;;) {
+    const page = await stage.store.history(query)
+    const last = page.at(-1)
+    if (last === undefined) return all
+    all.push(...page)
+    query = { ...query, after: last.position }
+  }
+}
+
+async function told(stage: Stage, query: Omit<HistoryQuery, 'limit'>): Promise<readonly string[]> {
+  const ledger = await stage.store.history({ ...query, limit: 100 })
+  return ledger.map(({ event }) => event.type.replace('lease.', ''))
+}

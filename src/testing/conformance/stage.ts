@@ -1,0 +1,200 @@
+/**
+ * A store with a clock to move, and commands short enough to write down in a line. Commands go through the core's own
+ * `decide`, exactly as the service sends them, so what is checked here is the store and nothing else.
+ */
+import assert from 'node:assert/strict'
+import type { Acquire, Command } from '../../core/command.ts'
+import { commitOf, type Commit } from '../../core/commit.ts'
+import { decide, footprintOf, type OutcomeOf } from '../../core/decide.ts'
+import type { LeaseEvent } from '../../core/event.ts'
+import type { Entry, Lease, LeaseId } from '../../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../../core/limits.ts'
+import type { Footprint, RealmView } from '../../core/realm.ts'
+import { parseResource, type Resource } from '../../core/resource.ts'
+import type { SettingKey } from '../../core/settings.ts'
+import type { Now } from '../../core/time.ts'
+import type { Decide, Store } from '../../store-port/store.ts'
+import { ManualTicks, type TestClock } from '../manual-ticks.ts'
+import type { OpenedStore, StoreHarness } from './harness.ts'
+
+export const TTL_MS = 10_000
+export const WINDOW_MS = 5_000
+export const WORK: Resource = parseResource('work:W-1')
+
+/** What a decision saw and came to. */
+export interface Seen<Outcome> {
+  readonly outcome: Outcome
+  readonly view: RealmView
+  readonly now: Now
+}
+
+export class Stage {
+  readonly clock: TestClock
+  readonly #opened: OpenedStore
+  #store: Store
+  #ids = 0
+
+  static async open(harness: StoreHarness): Promise<Stage> {
+    return new Stage(await harness.open(new ManualTicks()))
+  }
+
+  private constructor(opened: OpenedStore) {
+    this.#opened = opened
+    this.#store = opened.store
+    this.clock = opened.clock
+  }
+
+  get store(): Store {
+    return this.#store
+  }
+
+  close(): Promise<void> {
+    return this.#opened.close()
+  }
+
+  async reopen(): Promise<void> {
+    const reopened = await this.#opened.reopen?.()
+    assert(reopened !== undefined, 'the harness cannot reopen and does not say why')
+    this.#store = reopened
+  }
+
+  async another(): Promise<Store> {
+    const another = await this.#opened.openAnother?.()
+    assert(another !== undefined, 'the harness cannot open another and does not say why')
+    return another
+  }
+
+  /** A new lease or request id. */
+  id(): string {
+    this.#ids += 1
+    return `00000000-0000-4000-8000-${String(this.#ids).padStart(12, '0')}`
+  }
+
+  async run<C extends Command>(command: C, store: Store = this.#store): Promise<OutcomeOf<C>> {
+    return (await this.see(command, store)).outcome
+  }
+
+  see<C extends Command>(command: C, store: Store = this.#store): Promise<Seen<OutcomeOf<C>>> {
+    return store.transact([footprintOf(command)], ruling(command))
+  }
+
+  /** Looks at a footprint and changes nothing. */
+  async look(footprint: Partial<Footprint> & { readonly resource: Resource }): Promise<RealmView> {
+    const whole = { ...DEFAULT_FOOTPRINT, ...footprint }
+    return this.#store.transact([whole], ([view]) => {
+      assert(view !== undefined)
+      return { outcome: view, commit: NOTHING, validUntilUs: null }
+    })
+  }
+
+  async now(): Promise<Now> {
+    return this.#store.transact([{ ...DEFAULT_FOOTPRINT, resource: WORK }], (_views, now) => {
+      return { outcome: now, commit: NOTHING, validUntilUs: null }
+    })
+  }
+
+  /** A request of `ada`, who does not wait. */
+  acquire(change: Partial<Acquire> = {}): Acquire {
+    const holder = change.holder ?? 'ada'
+    return {
+      kind: 'acquire',
+      leaseId: this.id(),
+      resource: WORK,
+      mode: 'exclusive',
+      extent: 'exact',
+      holder,
+      session: `session-of-${holder}`,
+      ttlMs: TTL_MS,
+      maxRenewals: null,
+      maxHoldMs: null,
+      reason: null,
+      metadata: null,
+      wait: { kind: 'none' },
+      claimWindowMs: WINDOW_MS,
+      ...change,
+    }
+  }
+
+  async grant(change: Partial<Acquire> = {}): Promise<Lease> {
+    const outcome = await this.run(this.acquire(change))
+    assert.equal(outcome.kind, 'granted', JSON.stringify(outcome))
+    assert(outcome.kind === 'granted')
+    return outcome.lease
+  }
+
+  /** Files a ticket behind whoever is in the way. */
+  async queue(change: Partial<Acquire> = {}): Promise<Acquire> {
+    const command = this.acquire({ wait: { kind: 'up_to', waitMs: 60_000 }, ...change })
+    const outcome = await this.run(command)
+    assert.equal(outcome.kind, 'queued', JSON.stringify(outcome))
+    return command
+  }
+
+  async release(lease: Lease, requestId: string | null = null): Promise<void> {
+    const outcome = await this.run({
+      ...{ kind: 'release', leaseId: lease.id, resource: lease.resource, extent: lease.extent },
+      ...{ holder: lease.holder, releaseReason: 'voluntary', requestId },
+    })
+    assert.equal(outcome.kind, 'released', JSON.stringify(outcome))
+  }
+
+  async renew(lease: Lease, requestId: string | null = null): Promise<void> {
+    const outcome = await this.run({
+      ...{ kind: 'renew', leaseId: lease.id, resource: lease.resource, extent: lease.extent },
+      ...{ holder: lease.holder, ttlMs: null, requestId },
+    })
+    assert.equal(outcome.kind, 'renewed', JSON.stringify(outcome))
+  }
+
+  async revoke(entry: Lease | Acquire, requestId: string | null = null): Promise<void> {
+    const leaseId = 'id' in entry ? entry.id : entry.leaseId
+    const { resource, extent } = entry
+    const operator = { by: 'operator', reason: null, requestId }
+    const outcome = await this.run({ kind: 'revoke', leaseId, resource, extent, ...operator })
+    assert.equal(outcome.kind, 'revoked', JSON.stringify(outcome))
+  }
+
+  async configure(key: SettingKey, value: string | null): Promise<void> {
+    await this.#store.configure({ key, value, scope: 'global', resourceId: null })
+  }
+
+  async entries(): Promise<readonly Entry[]> {
+    return (await this.#store.find({ limit: LIST_LIMIT_MAX })).entries
+  }
+
+  async kept(id: LeaseId): Promise<Entry | undefined> {
+    return (await this.#store.find({ ids: [id], limit: 1 })).entries[0]
+  }
+
+  async events(): Promise<readonly LeaseEvent[]> {
+    const ledger = await this.#store.history({ limit: LIST_LIMIT_MAX })
+    return ledger.map((entry) => entry.event)
+  }
+}
+
+const NOTHING: Commit = { changes: [], events: [], requests: [], wakes: [], lastFence: 0 }
+
+const DEFAULT_FOOTPRINT = {
+  extent: 'exact',
+  leaseId: '00000000-0000-4000-8000-ffffffffffff',
+  requestId: null,
+  depth: 'claims',
+} as const
+
+/** The ruling of the core, as the service asks for it. */
+export function ruling<C extends Command>(command: C): Decide<Seen<OutcomeOf<C>>> {
+  return ([view], now) => {
+    assert(view !== undefined, 'the store gave no view for the footprint')
+    const decision = decide(view, command, now)
+    const { outcome, validUntilUs } = decision
+    return { outcome: { outcome, view, now }, commit: commitOf(view, decision), validUntilUs }
+  }
+}
+
+export async function refusesWith(code: string, call: () => Promise<unknown>): Promise<void> {
+  await assert.rejects(call, (error: unknown) => {
+    assert(error instanceof Error)
+    assert.equal((error as Error & { code?: unknown }).code, code, error.message)
+    return true
+  })
+}

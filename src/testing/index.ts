@@ -1,0 +1,13 @@
+/** `tenure/testing`: what somebody who writes a store, or code that holds leases, tests it with. */
+export { storeConformance } from './store-conformance.ts'
+export type { Capability, OpenedStore, StoreHarness, TestTools } from './conformance/harness.ts'
+export { ManualTicks, type TestClock } from './manual-ticks.ts'
+export { FakeRuntime, type FakeRuntimeOptions } from './fake-runtime.ts'
+export {
+  FaultyStore,
+  type CallWeather,
+  type Fault,
+  type FaultyMethod,
+  type FaultyStoreOptions,
+  type StoreCall,
+} from './faulty-store.ts'

@@ -1,0 +1,59 @@
+/**
+ * The conformance suite that every store must pass, Tenure's own and anybody else's. A store's own test is a dozen
+ * lines: a harness that opens an empty store on a clock that the suite moves, and the functions of a test runner.
+ *
+ *     storeConformance({ describe, it, skip: it.skip }, { name: 'my store', open: async (ticks) => … })
+ *
+ * It shows that decisions are serial, commits whole, and reading true to what was committed. It does not show what a
+ * crash, a lost connection or a failover does: those are the store's own to test.
+ */
+import { findBehaviours } from './conformance/find.ts'
+import type { Behaviour, StoreHarness, TestTools } from './conformance/harness.ts'
+import { historyBehaviours } from './conformance/history.ts'
+import { lifeBehaviours } from './conformance/life.ts'
+import { pruneBehaviours } from './conformance/prune.ts'
+import { requestBehaviours } from './conformance/requests.ts'
+import { settingBehaviours } from './conformance/settings.ts'
+import { Stage } from './conformance/stage.ts'
+import { timeBehaviours } from './conformance/time.ts'
+import { transactBehaviours } from './conformance/transact.ts'
+import { viewBehaviours } from './conformance/view.ts'
+import { wakeBehaviours } from './conformance/wake.ts'
+
+const CHAPTERS: Readonly<Record<string, readonly Behaviour[]>> = {
+  'decides and commits': transactBehaviours,
+  'shows a decision what it touches': viewBehaviours,
+  'keeps time': timeBehaviours,
+  'remembers requests': requestBehaviours,
+  'finds entries': findBehaviours,
+  'tells the history': historyBehaviours,
+  'keeps settings': settingBehaviours,
+  'prunes what has ended': pruneBehaviours,
+  'wakes who waits': wakeBehaviours,
+  'opens and closes': lifeBehaviours,
+}
+
+export function storeConformance(tools: TestTools, harness: StoreHarness): void {
+  for (const [chapter, behaviours] of Object.entries(CHAPTERS)) {
+    tools.describe(`${harness.name} ${chapter}`, () => {
+      for (const behaviour of behaviours) enrol(tools, harness, behaviour)
+    })
+  }
+}
+
+function enrol(tools: TestTools, harness: StoreHarness, behaviour: Behaviour): void {
+  const { name, needs } = behaviour
+  const reason = needs === undefined ? undefined : harness.without?.[needs]
+  if (reason !== undefined) {
+    tools.skip(`${name} (not run: ${reason})`)
+    return
+  }
+  tools.it(name, async () => {
+    const stage = await Stage.open(harness)
+    try {
+      await behaviour.run(stage)
+    } finally {
+      await stage.close()
+    }
+  })
+}

@@ -1,0 +1,217 @@
+/**
+ * Builders for core tests. Time is counted from zero: `nowAt(1_000)` is one second in, on the tick and on the wall.
+ */
+import type {
+  Acquire,
+  ClaimOffer,
+  Release,
+  Renew,
+  Revoke,
+  Settle,
+  Withdraw,
+} from '../../src/core/command.ts'
+import type { LeaseEventType } from '../../src/core/event.ts'
+import type { Entry, Lease, Ticket } from '../../src/core/lease.ts'
+import type { Decision, RealmView } from '../../src/core/realm.ts'
+import { parseResource, type Resource } from '../../src/core/resource.ts'
+import { DEFAULT_SETTINGS } from '../../src/core/settings.ts'
+import type { Now, Tick } from '../../src/core/time.ts'
+
+export const DOMAIN = 'host-a/boot-1/0#1'
+export const WALL_MS = 1_700_000_000_000
+export const TTL_MS = 10_000
+export const WINDOW_MS = 5_000
+export const WORK: Resource = parseResource('work:W-1')
+
+export interface Moment {
+  readonly domain?: string
+  /** Added to the wall, to set it forward or back. */
+  readonly wallShiftMs?: number
+  readonly domainSinceMs?: number
+  /** Ticks more than the milliseconds say. */
+  readonly us?: number
+}
+
+export function nowAt(ms: number, moment: Moment = {}): Now {
+  return {
+    tick: tickAt(ms, moment),
+    wallMs: WALL_MS + ms + (moment.wallShiftMs ?? 0),
+    domainSinceUs: (moment.domainSinceMs ?? 0) * 1000,
+  }
+}
+
+export function tickAt(ms: number, { domain = DOMAIN, us = 0 }: Moment = {}): Tick {
+  return { domain, us: ms * 1000 + us }
+}
+
+/** A readable id: `id(7)` ends in 7. */
+export function id(number: number): string {
+  return `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`
+}
+
+export function file(path: string): Resource {
+  return parseResource(`file:${path}`)
+}
+
+/** A lease of `ada`, granted at zero. */
+export function lease(change: Partial<Lease> = {}): Lease {
+  return {
+    kind: 'lease',
+    id: id(1),
+    resource: WORK,
+    mode: 'exclusive',
+    extent: 'exact',
+    holder: 'ada',
+    session: `session-of-${change.holder ?? 'ada'}`,
+    ttlMs: TTL_MS,
+    maxRenewals: -1,
+    maxHoldMs: null,
+    reason: null,
+    metadata: null,
+    createdAtMs: WALL_MS,
+    state: 'active',
+    fence: 1000,
+    grantedAtMs: WALL_MS,
+    renewedAtMs: null,
+    expiresAtMs: WALL_MS + TTL_MS,
+    terminatedAtMs: null,
+    deadline: tickAt(TTL_MS),
+    holdUntilUs: null,
+    renewals: 0,
+    releaseReason: null,
+    lockedUntil: null,
+    ...change,
+  }
+}
+
+/** A ticket of `bob`, filed at zero. */
+export function ticket(change: Partial<Ticket> = {}): Ticket {
+  return {
+    kind: 'ticket',
+    id: id(2),
+    resource: WORK,
+    mode: 'exclusive',
+    extent: 'exact',
+    holder: 'bob',
+    session: `session-of-${change.holder ?? 'bob'}`,
+    ttlMs: TTL_MS,
+    maxRenewals: -1,
+    maxHoldMs: null,
+    reason: null,
+    metadata: null,
+    createdAtMs: WALL_MS,
+    state: 'pending',
+    orderUs: 0,
+    deadline: tickAt(WINDOW_MS),
+    claimWindowMs: WINDOW_MS,
+    offer: null,
+    failure: null,
+    ...change,
+  }
+}
+
+export function view(entries: readonly Entry[] = [], change: Partial<RealmView> = {}): RealmView {
+  const fences = entries.map((entry) => {
+    return entry.kind === 'lease' ? entry.fence : (entry.offer?.fence ?? 0)
+  })
+  return {
+    entries: new Map(entries.map((entry) => [entry.id, entry])),
+    lastFence: Math.max(0, ...fences),
+    ticketCount: entries.filter((entry) => entry.state === 'pending').length,
+    prior: null,
+    settings: DEFAULT_SETTINGS,
+    ...change,
+  }
+}
+
+/** A request of `cyd`, who does not wait. */
+export function acquire(change: Partial<Acquire> = {}): Acquire {
+  return {
+    kind: 'acquire',
+    leaseId: id(3),
+    resource: WORK,
+    mode: 'exclusive',
+    extent: 'exact',
+    holder: 'cyd',
+    session: `session-of-${change.holder ?? 'cyd'}`,
+    ttlMs: TTL_MS,
+    maxRenewals: null,
+    maxHoldMs: null,
+    reason: null,
+    metadata: null,
+    wait: { kind: 'none' },
+    claimWindowMs: WINDOW_MS,
+    ...change,
+  }
+}
+
+export const WAITING = { wait: { kind: 'up_to', waitMs: 60_000 } } as const
+
+export function claim(change: Partial<ClaimOffer> = {}): ClaimOffer {
+  const session = 'session-of-bob'
+  return { kind: 'claim', leaseId: id(2), resource: WORK, extent: 'exact', session, ...change }
+}
+
+export function withdraw(change: Partial<Withdraw> = {}): Withdraw {
+  return {
+    kind: 'withdraw',
+    leaseId: id(2),
+    resource: WORK,
+    extent: 'exact',
+    session: 'session-of-bob',
+    why: 'timed_out',
+    ...change,
+  }
+}
+
+export function renew(change: Partial<Renew> = {}): Renew {
+  return {
+    kind: 'renew',
+    leaseId: id(1),
+    resource: WORK,
+    extent: 'exact',
+    holder: 'ada',
+    ttlMs: null,
+    requestId: null,
+    ...change,
+  }
+}
+
+export function release(change: Partial<Release> = {}): Release {
+  return {
+    kind: 'release',
+    leaseId: id(1),
+    resource: WORK,
+    extent: 'exact',
+    holder: 'ada',
+    releaseReason: 'voluntary',
+    requestId: null,
+    ...change,
+  }
+}
+
+export function revoke(change: Partial<Revoke> = {}): Revoke {
+  return {
+    kind: 'revoke',
+    leaseId: id(1),
+    resource: WORK,
+    extent: 'exact',
+    by: 'operator',
+    reason: null,
+    requestId: null,
+    ...change,
+  }
+}
+
+export function settle(change: Partial<Settle> = {}): Settle {
+  return { kind: 'settle', leaseId: id(1), resource: WORK, extent: 'exact', ...change }
+}
+
+/** The events of a decision as `type of id`, in order. */
+export function told(decision: Decision<unknown>): readonly string[] {
+  return decision.events.map((event) => `${event.type} ${Number(event.leaseId.slice(-12))}`)
+}
+
+export function typesOf(decision: Decision<unknown>): readonly LeaseEventType[] {
+  return decision.events.map((event) => event.type)
+}

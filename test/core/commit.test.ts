@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest'
+import { commitOf } from '../../src/core/commit.ts'
+import type { Command } from '../../src/core/command.ts'
+import { decide } from '../../src/core/decide.ts'
+import type { Entry } from '../../src/core/lease.ts'
+import { DEFAULT_SETTINGS, type Settings } from '../../src/core/settings.ts'
+import {
+  acquire,
+  claim,
+  id,
+  lease,
+  nowAt,
+  release,
+  renew,
+  tickAt,
+  ticket,
+  view,
+  WAITING,
+  WALL_MS,
+  withdraw,
+} from './builders.ts'
+
+const DAY_MS = 86_400_000
+const UNRECORDED: Settings = { ...DEFAULT_SETTINGS, record_renewals: false }
+const NO_HISTORY: Settings = { ...DEFAULT_SETTINGS, keep_history: false }
+
+function committed(entries: readonly Entry[], command: Command, settings = DEFAULT_SETTINGS) {
+  const before = view(entries, { settings })
+  return commitOf(before, decide(before, command, nowAt(1)))
+}
+
+describe('a commit', () => {
+  it('of nothing is empty', () => {
+    expect(
+      commitOf(view(), { outcome: null, events: [], entries: new Map(), validUntilUs: null }),
+    ).toEqual({
+      ...{ changes: [], events: [], requests: [], wakes: [], lastFence: 0 },
+    })
+  })
+
+  it('has one change per entry, from what was read to what the last event left', () => {
+    const offered = ticket({ offer: { fence: 2_000, deadline: tickAt(9_000) } })
+    const { changes, events, lastFence } = committed([offered], claim())
+    expect(events.map((event) => event.type)).toEqual(['lease.issued'])
+    expect(changes).toMatchObject([
+      { id: id(2), before: offered, after: { kind: 'lease', state: 'active', fence: 2_000 } },
+    ])
+    expect(lastFence).toBe(2_000)
+  })
+
+  it('says undefined for an entry that is new', () => {
+    expect(committed([], acquire()).changes).toMatchObject([{ id: id(3), before: undefined }])
+  })
+
+  it('raises the last fence for an offer already', () => {
+    expect(committed([lease(), ticket()], release()).lastFence).toBe((WALL_MS + 1) * 1000)
+  })
+
+  it('wakes the waiter whose turn it is and nobody else', () => {
+    const third = ticket({ id: id(4), holder: 'eve', orderUs: 9 })
+    const { wakes } = committed([lease(), ticket(), third], release())
+    expect(wakes).toEqual([{ session: 'session-of-bob', leaseId: id(2) }])
+  })
+
+  it('wakes nobody for a refusal, a ticket or a renewal', () => {
+    expect(committed([lease()], acquire()).wakes).toEqual([])
+    expect(committed([lease()], acquire(WAITING)).wakes).toEqual([])
+    expect(committed([lease()], renew()).wakes).toEqual([])
+  })
+})
+
+describe('what the ledger keeps', () => {
+  it('is never that a waiter was heard of', () => {
+    const { events, changes } = committed([lease(), ticket()], claim())
+    expect(events).toEqual([])
+    expect(changes).toMatchObject([{ id: id(2), after: { deadline: tickAt(5_001) } }])
+  })
+
+  it('is a renewal with its request id, which then needs no mark', () => {
+    const { events, requests } = committed([lease()], renew({ requestId: 'r1' }))
+    expect(events).toMatchObject([{ type: 'lease.renewed', requestId: 'r1' }])
+    expect(requests).toEqual([])
+  })
+
+  it('is no renewal where renewals are not recorded; its request id is then marked', () => {
+    const { events, requests, changes } = committed(
+      [lease()],
+      renew({ requestId: 'r1' }),
+      UNRECORDED,
+    )
+    expect(events).toEqual([])
+    expect(changes).toMatchObject([{ after: { renewals: 1 } }])
+    expect(requests).toEqual([
+      {
+        ...{ requestId: 'r1', leaseId: id(1), type: 'lease.renewed' },
+        keepUntilMs: WALL_MS + 1 + DAY_MS,
+      },
+    ])
+  })
+
+  it('remembers a request for the ttl when that is longer than a day', () => {
+    const long = renew({ requestId: 'r1', ttlMs: 2 * DAY_MS })
+    expect(committed([lease()], long, UNRECORDED).requests).toMatchObject([
+      { keepUntilMs: WALL_MS + 1 + 2 * DAY_MS },
+    ])
+  })
+
+  it('needs no mark for a renewal without a request id', () => {
+    expect(committed([lease()], renew(), UNRECORDED).requests).toEqual([])
+  })
+})
+
+describe('where no history is kept', () => {
+  it('live entries are kept and nothing else', () => {
+    const granted = committed([], acquire(), NO_HISTORY)
+    expect(granted.events).toEqual([])
+    expect(granted.changes).toMatchObject([{ id: id(3), after: { state: 'active' } }])
+    expect(granted.lastFence).toBe((WALL_MS + 1) * 1000)
+  })
+
+  it.each<[string, readonly Entry[], Command]>([
+    ['a released lease', [lease()], release()],
+    ['a failed ticket', [lease({ id: id(7) }), ticket()], withdraw()],
+    ['a refused request', [lease()], acquire()],
+  ])('%s leaves nothing behind', (_, entries, command) => {
+    const { changes, events } = committed(entries, command, NO_HISTORY)
+    expect(changes.map((change) => change.after)).toEqual([null])
+    expect(events).toEqual([])
+  })
+
+  it('a request id outlives its lease, and so does the id of the lease', () => {
+    const { requests } = committed([lease()], release({ requestId: 'r1' }), NO_HISTORY)
+    const keepUntilMs = WALL_MS + 1 + DAY_MS
+    expect(requests).toEqual([
+      { requestId: 'r1', type: 'lease.released', leaseId: id(1), keepUntilMs },
+      { requestId: id(1), type: 'lease.released', leaseId: id(1), keepUntilMs },
+    ])
+  })
+
+  it('a refused request leaves no mark: it is decided anew', () => {
+    expect(committed([lease()], acquire(), NO_HISTORY).requests).toEqual([])
+  })
+})

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import { blockersOf, compareTickets, isBlocked } from '../../src/core/conflict.ts'
+import type { Entry } from '../../src/core/lease.ts'
+import { id, lease, nowAt, tickAt, ticket, TTL_MS, WALL_MS } from './builders.ts'
+
+const mine = ticket({ id: id(9), holder: 'me', orderUs: 50 })
+
+describe('what stands in the way of a ticket', () => {
+  it.each<[string, Entry, string | null]>([
+    ['a running lease', lease(), 'lease'],
+    ['a lease that is over', lease({ deadline: tickAt(1) }), null],
+    ['a released lease', lease({ state: 'released' }), null],
+    ['a lock delay', lease({ state: 'expired', lockedUntil: tickAt(9) }), 'lock_delay'],
+    ['a lock delay that has passed', lease({ state: 'expired', lockedUntil: tickAt(1) }), null],
+    ['an earlier ticket', ticket({ orderUs: 49 }), 'ticket'],
+    ['a ticket of the same tick with a smaller id', ticket({ id: id(8), orderUs: 50 }), 'ticket'],
+    ['a later ticket', ticket({ orderUs: 51 }), null],
+    ['an offer to a later ticket', offer(51), 'offer'],
+    ['an offer that has lapsed', { ...offer(49), offer: { fence: 7, deadline: tickAt(1) } }, null],
+    ['a waiter that is dead', ticket({ orderUs: 49, deadline: tickAt(1) }), null],
+    ['itself', mine, null],
+  ])('%s: %s', (_, entry, kind) => {
+    const blockers = blockersOf(mine, [entry], nowAt(1))
+    expect(blockers.map((blocker) => blocker.kind)).toEqual(kind === null ? [] : [kind])
+    expect(isBlocked(mine, [entry], nowAt(1))).toBe(kind !== null)
+  })
+
+  it('is told with who, since when, until when and why', () => {
+    expect(blockersOf(mine, [lease({ reason: 'editing' })], nowAt(400))).toEqual([
+      {
+        ...{ kind: 'lease', leaseId: id(1), resource: 'work:W-1', holder: 'ada' },
+        ...{ session: 'session-of-ada', mode: 'exclusive', extent: 'exact', fence: 1000 },
+        ...{ sinceMs: WALL_MS, expiresAtMs: WALL_MS + TTL_MS, remainingMs: TTL_MS - 400 },
+        reason: 'editing',
+      },
+    ])
+  })
+
+  it('of an offer says its fence, and of a ticket that it has none', () => {
+    expect(blockersOf(mine, [offer(1)], nowAt(1))).toMatchObject([
+      { fence: 7, remainingMs: 7_999, expiresAtMs: null },
+    ])
+    expect(blockersOf(mine, [ticket()], nowAt(1))).toMatchObject([
+      { fence: null, remainingMs: 4_999 },
+    ])
+  })
+})
+
+describe('the queue', () => {
+  it('is a total order: by filing, then by id', () => {
+    const [a, b, c] = [
+      ticket({ id: id(3), orderUs: 1 }),
+      ticket({ id: id(4) }),
+      ticket({ id: id(5) }),
+    ]
+    expect([a, c, b].toSorted(compareTickets).map((one) => one.id)).toEqual([id(4), id(5), id(3)])
+  })
+})
+
+function offer(orderUs: number) {
+  return ticket({ orderUs, offer: { fence: 7, deadline: tickAt(8_000) } })
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest'
+import {
+  describeEntry,
+  endedAtMs,
+  isHeld,
+  isLive,
+  isWaiting,
+  liveDeadline,
+  type Entry,
+} from '../../src/core/lease.ts'
+import { id, lease, nowAt, tickAt, ticket, TTL_MS, WALL_MS, WINDOW_MS } from './builders.ts'
+
+const offered = ticket({ offer: { fence: 5, deadline: tickAt(8_000) } })
+const delayed = lease({ state: 'expired', lockedUntil: tickAt(20_000), terminatedAtMs: WALL_MS })
+
+describe('an entry is', () => {
+  it.each<[string, Entry, number, { held: boolean; waiting: boolean }]>([
+    ['a lease before its deadline', lease(), TTL_MS - 1, { held: true, waiting: false }],
+    ['a lease at its deadline', lease(), TTL_MS, { held: false, waiting: false }],
+    ['a released lease', lease({ state: 'released' }), 1, { held: false, waiting: false }],
+    ['a ticket within its window', ticket(), WINDOW_MS - 1, { held: false, waiting: true }],
+    ['a ticket at the end of its window', ticket(), WINDOW_MS, { held: false, waiting: false }],
+    ['an offer within its own window', offered, 7_999, { held: false, waiting: true }],
+    ['an offer at the end of its window', offered, 8_000, { held: false, waiting: false }],
+    ['a failed ticket', ticket({ state: 'failed' }), 1, { held: false, waiting: false }],
+  ])('%s', (_, entry, at, { held, waiting }) => {
+    expect(isHeld(entry, nowAt(at))).toBe(held)
+    expect(isWaiting(entry, nowAt(at))).toBe(waiting)
+  })
+
+  it.each<[string, Entry, boolean, ReturnType<typeof liveDeadline>, number | null]>([
+    ['an active lease', lease(), true, tickAt(TTL_MS), null],
+    ['a pending ticket', ticket(), true, tickAt(WINDOW_MS), null],
+    ['an offer', offered, true, tickAt(8_000), null],
+    ['a lock delay', delayed, true, tickAt(20_000), null],
+    ['an expired lease', { ...delayed, lockedUntil: null }, false, null, WALL_MS],
+    ['a failed ticket', ticket({ state: 'failed' }), false, null, WALL_MS],
+  ])('%s: live %s', (_, entry, live, deadline, ended) => {
+    expect(isLive(entry)).toBe(live)
+    expect(liveDeadline(entry)).toEqual(deadline)
+    expect(endedAtMs(entry)).toBe(ended)
+  })
+})
+
+describe('a lease as the world is told about it', () => {
+  it('has the fields of the contract and none of the bookkeeping', () => {
+    const info = describeEntry(lease(), nowAt(1))
+    expect(Object.keys(info).toSorted()).toEqual([
+      ...['createdAtMs', 'deadline', 'expiresAtMs', 'extent', 'fence', 'grantedAtMs', 'holder'],
+      ...['id', 'maxHoldMs', 'maxRenewals', 'metadata', 'mode', 'reason', 'releaseReason'],
+      ...['remainingMs', 'renewals', 'renewedAtMs', 'resource', 'session', 'state'],
+      ...['terminatedAtMs', 'ttlMs'],
+    ])
+    expect(Object.keys(describeEntry(ticket(), nowAt(1))).toSorted()).toEqual(
+      Object.keys(info).toSorted(),
+    )
+  })
+
+  it.each([
+    [TTL_MS - 1, 'active', 1, null],
+    [TTL_MS, 'expired', 0, WALL_MS + TTL_MS],
+    [TTL_MS + 50_000, 'expired', 0, WALL_MS + TTL_MS],
+  ])('at %i ms is %s, settled or not', (at, state, remainingMs, terminatedAtMs) => {
+    const info = describeEntry(lease(), nowAt(at))
+    expect(info).toMatchObject({ id: id(1), state, remainingMs, terminatedAtMs })
+  })
+
+  it('did not end in the future when the wall was set back', () => {
+    const info = describeEntry(lease(), nowAt(TTL_MS, { wallShiftMs: -4_000 }))
+    expect(info.terminatedAtMs).toBe(WALL_MS + TTL_MS - 4_000)
+  })
+
+  it('has no time left after its end', () => {
+    expect(describeEntry(lease({ state: 'released' }), nowAt(1)).remainingMs).toBe(0)
+  })
+
+  it('is pending while it waits and failed once its window has passed', () => {
+    expect(describeEntry(ticket(), nowAt(WINDOW_MS - 1))).toMatchObject({
+      ...{ state: 'pending', fence: null, expiresAtMs: null, grantedAtMs: null },
+      deadline: tickAt(WINDOW_MS),
+    })
+    expect(describeEntry(ticket(), nowAt(WINDOW_MS))).toMatchObject({ state: 'failed' })
+  })
+})

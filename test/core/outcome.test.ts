@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest'
+import type { Held, Refusal } from '../../src/core/outcome.ts'
+import { refusalError } from '../../src/core/outcome.ts'
+import { id } from './builders.ts'
+
+const held: Held = {
+  kind: 'held',
+  resource: 'work:W-1',
+  retryAfterMs: 5,
+  notWaiting: 'not_asked',
+  blockers: [
+    {
+      ...{ kind: 'lease', leaseId: id(1), resource: 'work:W-1', holder: 'ada', session: 's' },
+      ...{ mode: 'exclusive', extent: 'exact', fence: 7, sinceMs: 1, expiresAtMs: 2 },
+      ...{ remainingMs: 1, reason: null },
+    },
+  ],
+}
+const leaseId = id(1)
+
+describe('a refusal at the surface', () => {
+  it.each<[Refusal, string, string]>([
+    [held, 'RESOURCE_HELD', 'work:W-1 is held by "ada"'],
+    [{ ...held, blockers: [] }, 'RESOURCE_HELD', 'work:W-1 is held by another'],
+    [{ ...held, notWaiting: 'own_session' }, 'RESOURCE_HELD', 'the same session: release it first'],
+    [{ ...held, notWaiting: 'waiting_disabled' }, 'RESOURCE_HELD', 'blocking_mode_enabled=false'],
+    [{ kind: 'not_found', leaseId }, 'LEASE_NOT_FOUND', `no lease has the id "${leaseId}"`],
+    [{ kind: 'not_holder', leaseId, holder: 'ada' }, 'NOT_HOLDER', 'is held by "ada"'],
+    [{ kind: 'terminal', leaseId, state: 'released' }, 'LEASE_TERMINAL', 'is already released'],
+    [{ kind: 'expired', leaseId, terminatedAtMs: 5 }, 'LEASE_EXPIRED', 'has expired'],
+    [{ kind: 'id_taken', leaseId, resource: 'work:x' }, 'LEASE_EXISTS', 'in use for "work:x"'],
+    [{ kind: 'request_reused', leaseId }, 'INVALID_INPUT', 'requestId must be new'],
+    [
+      { kind: 'renewal_limit', leaseId, limit: 'its 3 renewals' },
+      'RENEWAL_LIMIT',
+      'its 3 renewals',
+    ],
+    [{ kind: 'does_not_extend', leaseId, expiresAtMs: 5 }, 'RENEWAL_DOES_NOT_EXTEND', 'deadline'],
+    [{ kind: 'queue_full', resource: 'work:x', limit: 9 }, 'LIMIT_EXCEEDED', 'at most 9 may wait'],
+    [{ kind: 'malformed_setting', problem: 'x must be y' }, 'INVALID_INPUT', 'x must be y'],
+  ])('%o', (refusal, code, message) => {
+    const error = refusalError(refusal)
+    expect(error).toMatchObject({ name: 'LeaseError', code, effect: 'none' })
+    expect(error.message).toContain(message)
+    expect(error.message).not.toContain('\n')
+    expect(error.details).not.toHaveProperty('kind')
+  })
+
+  it('carries who stands in the way', () => {
+    expect(refusalError(held).details).toMatchObject({
+      ...{ resource: 'work:W-1', retryAfterMs: 5, blockers: [{ holder: 'ada', fence: 7 }] },
+    })
+  })
+})

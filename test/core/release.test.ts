@@ -1,0 +1,118 @@
+import { describe, expect, it } from 'vitest'
+import { decide } from '../../src/core/decide.ts'
+import {
+  id,
+  lease,
+  nowAt,
+  release,
+  tickAt,
+  ticket,
+  told,
+  TTL_MS,
+  view,
+  WALL_MS,
+  WINDOW_MS,
+} from './builders.ts'
+
+describe('a release', () => {
+  it('ends the lease now, with its reason', () => {
+    const command = release({ releaseReason: 'completed' })
+    const decision = decide(view([lease({ renewals: 2 })]), command, nowAt(700))
+    expect(decision.outcome).toMatchObject({
+      kind: 'released',
+      lease: {
+        ...{ state: 'released', releaseReason: 'completed', lockedUntil: null },
+        terminatedAtMs: WALL_MS + 700,
+      },
+    })
+    expect(decision.events).toMatchObject([
+      { type: 'lease.released', before: 'active', after: 'released', renewals: 2 },
+    ])
+  })
+
+  it('offers the resource to the next in the same commit, with a higher fence', () => {
+    const queue = [7, 3].map((orderUs) =>
+      ticket({ id: id(orderUs), orderUs, holder: `h${orderUs}` }),
+    )
+    const decision = decide(view([lease(), ...queue]), release(), nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 3'])
+    expect(decision.events[1]).toMatchObject({
+      ...{ before: 'pending', after: 'pending', deadline: tickAt(1 + WINDOW_MS) },
+      fence: (WALL_MS + 1) * 1000,
+    })
+  })
+
+  it('passes over a waiter that was not heard of', () => {
+    const dead = ticket({ deadline: tickAt(10) })
+    const next = ticket({ id: id(4), holder: 'eve', orderUs: 5 })
+    const decision = decide(view([lease(), dead, next]), release(), nowAt(10))
+    expect(told(decision)).toEqual(['lease.failed 2', 'lease.released 1', 'lease.offered 4'])
+  })
+
+  it('offers a shared resource to all readers at the head of the queue, and to none behind a writer', () => {
+    const queue = [
+      ticket({ id: id(2), orderUs: 2, mode: 'shared', holder: 'r1' }),
+      ticket({ id: id(3), orderUs: 3, mode: 'shared', holder: 'r2' }),
+      ticket({ id: id(4), orderUs: 4, holder: 'w' }),
+      ticket({ id: id(5), orderUs: 5, mode: 'shared', holder: 'r3' }),
+    ]
+    const decision = decide(view([lease(), ...queue]), release(), nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 2', 'lease.offered 3'])
+  })
+})
+
+describe('a release comes', () => {
+  it.each([
+    ['one tick before the deadline', -1, 'released', ['lease.released 1']],
+    ['at the deadline', 0, 'expired', ['lease.expired 1']],
+    ['one tick after the deadline', 1, 'expired', ['lease.expired 1']],
+  ] as const)('%s: %s', (_, us, kind, events) => {
+    const decision = decide(view([lease()]), release(), nowAt(TTL_MS, { us }))
+    expect(decision.outcome.kind).toBe(kind)
+    expect(told(decision)).toEqual(events)
+  })
+
+  it('after a reboot: the lease is expired', () => {
+    const moment = { domain: 'host-a/boot-2/0#2' }
+    expect(decide(view([lease()]), release(), nowAt(1, moment)).outcome.kind).toBe('expired')
+  })
+})
+
+describe('a release is refused', () => {
+  it.each([
+    ['a stranger asks', [lease()], { holder: 'eve' }, 'not_holder'],
+    ['nothing has this id', [], {}, 'not_found'],
+    ['the lease is released', [lease({ state: 'released' })], {}, 'terminal'],
+    ['the lease is revoked', [lease({ state: 'revoked' })], {}, 'terminal'],
+    ['the lease is expired', [lease({ state: 'expired' })], {}, 'expired'],
+    ['the id is a ticket', [ticket({ id: id(1), holder: 'ada' })], {}, 'not_found'],
+  ] as const)('when %s', (_, entries, change, kind) => {
+    const decision = decide(view(entries), release(change), nowAt(1))
+    expect(decision.outcome.kind).toBe(kind)
+    expect(decision.events).toEqual([])
+  })
+})
+
+describe('a repeated release', () => {
+  const prior = { leaseId: id(1), type: 'lease.released' } as const
+  const command = release({ requestId: 'r1' })
+
+  it('answers that the lease is released and ends nothing else', () => {
+    const ended = lease({ state: 'released', releaseReason: 'voluntary' })
+    const next = lease({ id: id(5), holder: 'bob' })
+    const decision = decide(view([ended, next], { prior }), command, nowAt(1))
+    expect(decision.outcome).toEqual({ kind: 'released', lease: ended })
+    expect(decision.events).toEqual([])
+  })
+
+  it('hears that the lease is released even where no history is kept', () => {
+    const decision = decide(view([], { prior }), command, nowAt(1))
+    expect(decision.outcome).toEqual({ kind: 'terminal', leaseId: id(1), state: 'released' })
+  })
+
+  it('is refused when the id was used for another lease', () => {
+    const other = { ...prior, leaseId: id(9) }
+    const { outcome } = decide(view([lease()], { prior: other }), command, nowAt(1))
+    expect(outcome.kind).toBe('request_reused')
+  })
+})

@@ -1,0 +1,216 @@
+import { describe, expect, it } from 'vitest'
+import { decide } from '../../src/core/decide.ts'
+import type { Entry } from '../../src/core/lease.ts'
+import {
+  acquire,
+  claim,
+  file,
+  id,
+  lease,
+  nowAt,
+  release,
+  settle,
+  tickAt,
+  ticket,
+  told,
+  TTL_MS,
+  view,
+  WALL_MS,
+  WINDOW_MS,
+  type Moment,
+} from './builders.ts'
+
+function settled(entries: readonly Entry[], at: number, moment: Moment = {}) {
+  return decide(view(entries), settle(), nowAt(at, moment))
+}
+
+describe('settling', () => {
+  it('changes nothing that the clock did not', () => {
+    const decision = settled([lease(), ticket()], WINDOW_MS - 1)
+    expect(decision).toMatchObject({ outcome: { kind: 'settled', expired: 0 }, events: [] })
+    expect(decision.validUntilUs).toBe(WINDOW_MS * 1000)
+  })
+
+  it('ends a lease with its own expiry, never with the moment somebody noticed', () => {
+    const decision = settled([lease({ renewals: 4 })], 99_000)
+    expect(decision.outcome).toEqual({ kind: 'settled', expired: 1 })
+    expect(decision.events).toMatchObject([
+      {
+        ...{ type: 'lease.expired', terminatedAtMs: WALL_MS + TTL_MS, atMs: WALL_MS + 99_000 },
+        ...{ before: 'active', after: 'expired', renewals: 4, lockedUntil: null },
+      },
+    ])
+  })
+
+  it('ends a lease no later than the event when the wall was set back', () => {
+    const decision = settled([lease()], TTL_MS, { wallShiftMs: -3_000 })
+    expect(decision.events).toMatchObject([{ terminatedAtMs: WALL_MS + TTL_MS - 3_000 }])
+  })
+
+  it.each([-1, 0, 1])('judges by the tick alone, %i ticks from the deadline', (us) => {
+    const decision = settled([lease()], TTL_MS, { us })
+    expect(told(decision)).toEqual(us < 0 ? [] : ['lease.expired 1'])
+  })
+
+  it('drops a waiter that was not heard of and offers to the next', () => {
+    const late = ticket({ id: id(4), holder: 'eve', orderUs: 1, deadline: tickAt(99_000) })
+    const decision = settled([lease(), ticket(), late], TTL_MS)
+    expect(told(decision)).toEqual(['lease.expired 1', 'lease.failed 2', 'lease.offered 4'])
+    expect(decision.events[1]).toMatchObject({ failure: 'abandoned' })
+  })
+
+  it('lets an offer lapse without a lock delay', () => {
+    const offer = { fence: 2000, deadline: tickAt(WINDOW_MS) }
+    const next = ticket({ id: id(4), holder: 'eve', orderUs: 1, deadline: tickAt(99_000) })
+    const decision = settled([ticket({ offer }), next], WINDOW_MS)
+    expect(told(decision)).toEqual(['lease.failed 2', 'lease.offered 4'])
+    expect(decision.events[0]).toMatchObject({ failure: 'lapsed' })
+  })
+
+  it('offers in order of filing, and by id when two were filed at one tick', () => {
+    const [first, second] = [ticket({ id: id(4) }), ticket({ id: id(5), holder: 'eve' })]
+    expect(told(settled([second, first], 1))).toEqual(['lease.offered 4'])
+  })
+})
+
+describe('a session that let an offer lapse', () => {
+  const offer = { fence: 2000, deadline: tickAt(WINDOW_MS) }
+  const reach = { resource: file('/src'), extent: 'subtree' } as const
+  const lapsed = ticket({ resource: file('/src/a'), offer })
+  const other = ticket({ id: id(4), resource: file('/src/b'), deadline: tickAt(99_000) })
+  const blocker = lease({ resource: file('/src/b'), deadline: tickAt(99_000) })
+
+  it('loses its other tickets at once', () => {
+    const decision = decide(view([lapsed, other, blocker]), settle(reach), nowAt(WINDOW_MS))
+    expect(told(decision)).toEqual(['lease.failed 2', 'lease.failed 4'])
+    expect(decision.events).toMatchObject([{ failure: 'lapsed' }, { failure: 'abandoned' }])
+  })
+
+  it.each([
+    ['whose window ended at the same tick', { ...other, deadline: tickAt(WINDOW_MS) }],
+    ['whose offer ended at the same tick', { ...other, offer }],
+  ])('loses a ticket %s once, not twice', (_, twin) => {
+    const decision = decide(view([lapsed, twin]), settle(reach), nowAt(WINDOW_MS))
+    expect(told(decision)).toEqual(['lease.failed 2', 'lease.failed 4'])
+  })
+
+  it('takes nobody of another session with it', () => {
+    const stranger = { ...other, session: 'session-of-eve' }
+    const decision = decide(view([lapsed, stranger, blocker]), settle(reach), nowAt(WINDOW_MS))
+    expect(told(decision)).toEqual(['lease.failed 2'])
+  })
+})
+
+const REBOOTED = 'host-a/boot-2/0#2'
+const ANOTHER_HOST = 'host-b/boot-9/0#2'
+const ANOTHER_NAMESPACE = 'host-a/boot-1/77.0#2'
+
+describe('in a new clock domain', () => {
+  it('a lease of an earlier boot of this host is over and its resource free at once', () => {
+    const moment = { domain: REBOOTED, domainSinceMs: 3 }
+    const decision = decide(view([lease()]), acquire(), nowAt(3, moment))
+    expect(told(decision)).toEqual(['lease.expired 1', 'lease.issued 3'])
+  })
+
+  it.each([
+    ['another host', ANOTHER_HOST],
+    ['another time namespace', ANOTHER_NAMESPACE],
+    ['its own domain that came back', 'host-a/boot-1/0#3'],
+    ['a domain without a boot', 'host-c#2'],
+    ['a domain with an empty host', '/boot-2/0#2'],
+  ])('%s: over, and nobody gets the resource for a whole ttl', (_, domain) => {
+    const moment = { domain, domainSinceMs: 3 }
+    const decision = decide(view([lease()]), acquire(), nowAt(8, moment))
+    expect(told(decision)).toEqual(['lease.expired 1', 'lease.denied 3'])
+    expect(decision.events[0]).toMatchObject({
+      lockedUntil: { domain, us: (3 + TTL_MS) * 1000 },
+    })
+    expect(decision.outcome).toMatchObject({
+      kind: 'held',
+      blockers: [{ kind: 'lock_delay', holder: 'ada', remainingMs: TTL_MS - 5 }],
+    })
+  })
+
+  it.each([
+    [-1, ['lease.expired 1', 'lease.denied 3']],
+    [0, ['lease.expired 1', 'lease.issued 3']],
+  ])('the delay counts from when the store met the domain, at its end %i ticks', (us, events) => {
+    const moment = { domain: ANOTHER_HOST, domainSinceMs: 3, us }
+    const decision = decide(view([lease()]), acquire(), nowAt(3 + TTL_MS, moment))
+    expect(told(decision)).toEqual(events)
+  })
+
+  it('all tickets and offers are dropped', () => {
+    const offered = ticket({ id: id(5), offer: { fence: 9, deadline: tickAt(99_000) } })
+    const moment = { domain: REBOOTED }
+    const decision = settled([ticket({ holder: 'eve' }), offered], 0, moment)
+    expect(told(decision)).toEqual(['lease.failed 2', 'lease.failed 5'])
+  })
+
+  it('a lock delay of the domain before starts again, because it cannot have run out', () => {
+    const delayed = lease({
+      ...{ state: 'expired', terminatedAtMs: WALL_MS },
+      lockedUntil: tickAt(9_000, { domain: ANOTHER_NAMESPACE }),
+    })
+    const moment = { domain: 'host-a/boot-1/0#3', domainSinceMs: 5 }
+    const decision = decide(view([delayed]), acquire(), nowAt(9, moment))
+    expect(told(decision)).toEqual(['lease.expired 1', 'lease.denied 3'])
+    expect(decision.events[0]).toMatchObject({
+      ...{ before: 'expired', after: 'expired', terminatedAtMs: WALL_MS },
+      lockedUntil: { domain: moment.domain, us: (5 + TTL_MS) * 1000 },
+    })
+  })
+
+  it('a lock delay ends when the holder turns out to be of an earlier boot', () => {
+    const delayed = lease({
+      state: 'expired',
+      lockedUntil: tickAt(9_000, { domain: ANOTHER_HOST }),
+    })
+    const decision = settled([delayed], 1, { domain: 'host-a/boot-2/0#3' })
+    expect(told(decision)).toEqual(['lease.unlocked 1'])
+  })
+
+  it('a delay that starts again is not counted as another expiry', () => {
+    const delayed = lease({
+      state: 'expired',
+      lockedUntil: tickAt(9_000, { domain: ANOTHER_HOST }),
+    })
+    const decision = settled([delayed], 1, { domain: 'host-d/boot-9/0#3' })
+    expect(decision.outcome).toEqual({ kind: 'settled', expired: 0 })
+  })
+})
+
+describe('a decision that sees part of a tree', () => {
+  const subtree = { resource: file('/src'), extent: 'subtree' } as const
+  const held = lease({ resource: file('/src/a') })
+
+  it('offers no subtree, because something below it may be held out of sight', () => {
+    const waiting = ticket(subtree)
+    const command = release({ resource: file('/src/a') })
+    const decision = decide(view([held, waiting]), command, nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1'])
+  })
+
+  it('offers a file below the subtree that it looks at', () => {
+    const waiting = ticket({ resource: file('/src/a') })
+    const decision = decide(view([lease(subtree), waiting]), release(subtree), nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 2'])
+  })
+
+  it('keeps later tickets behind the subtree that it cannot offer', () => {
+    const waiting = ticket({ ...subtree, orderUs: 1 })
+    const later = ticket({ id: id(5), resource: file('/src/a'), orderUs: 2, holder: 'eve' })
+    const command = claim({ leaseId: id(5), resource: file('/src/a'), session: 'session-of-eve' })
+    const decision = decide(view([waiting, later]), command, nowAt(1))
+    expect(decision.outcome).toMatchObject({ kind: 'queued', blockers: [{ kind: 'ticket' }] })
+  })
+
+  it('offers what is free beside a ticket that is blocked', () => {
+    const blocked = ticket({ resource: file('/src/b'), orderUs: 1 })
+    const blocker = lease({ id: id(8), resource: file('/src/b') })
+    const free = ticket({ id: id(5), resource: file('/src/a'), orderUs: 2, holder: 'eve' })
+    const entries = [lease(subtree), blocked, blocker, free]
+    const decision = decide(view(entries), release(subtree), nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 5'])
+  })
+})
