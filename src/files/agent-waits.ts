@@ -1,0 +1,110 @@
+/**
+ * Acquires in the name of many agents over one `LeaseApi`. The waiting itself is the client's (`client/waiting.ts`);
+ * here is only what a client with one holder has once and this has for each agent: its session, under which wake-ups
+ * arrive. An agent is listened for while it waits and no longer.
+ */
+import { HolderClock } from '../client/holder-clock.ts'
+import { RenewalScheduler } from '../client/renewal-scheduler.ts'
+import { Wait, type Obtained } from '../client/waiting.ts'
+import { WakeRouter } from '../client/wake-router.ts'
+import { LeaseError } from '../core/errors.ts'
+import type { Held } from '../core/outcome.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { AcquireRequest, LeaseApi } from '../service/lease-api.ts'
+
+/** A store that does not answer must not keep `close` from ending. */
+const CLOSE_WITHIN_MS = 10_000
+
+export class AgentWaits {
+  readonly #api: LeaseApi
+  readonly #runtime: Runtime
+  readonly #clock: HolderClock
+  readonly #scheduler: RenewalScheduler
+  readonly #routers = new Map<string, WakeRouter>()
+  readonly #underWay = new Set<Promise<void>>()
+  #closed = false
+
+  constructor(api: LeaseApi, runtime: Runtime) {
+    this.#api = api
+    this.#runtime = runtime
+    this.#clock = new HolderClock(runtime)
+    this.#scheduler = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
+  }
+
+  /** Throws for every refusal but `held`. */
+  async acquire(request: AcquireRequest, signal?: AbortSignal): Promise<Obtained | Held> {
+    if (this.#closed) throw closedError()
+    const router = this.#routerOf(request)
+    const wait = this.#waitFor(request, router)
+    router.waits.set(request.leaseId, wait)
+    try {
+      const work = wait.run(signal)
+      this.#keep(work)
+      return await work
+    } finally {
+      router.waits.delete(request.leaseId)
+      if (router.waits.size === 0) this.#silence(request.session, router)
+    }
+  }
+
+  /** Ends every wait with `CLOSED` and takes it out of the queue. */
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const router of this.#routers.values()) {
+      for (const wait of router.waits.values()) wait.cancel(closedError())
+    }
+    await this.#nothingIsUnderWay()
+    this.#scheduler.close()
+  }
+
+  #waitFor(request: AcquireRequest, router: WakeRouter): Wait {
+    const parts = {
+      api: this.#api,
+      runtime: this.#runtime,
+      clock: this.#clock,
+      scheduler: this.#scheduler,
+      background: this.#keep,
+      onQueued: () => router.listen(),
+    }
+    return new Wait(parts, request)
+  }
+
+  #routerOf({ holder, session }: AcquireRequest): WakeRouter {
+    const known = this.#routers.get(session)
+    if (known !== undefined) return known
+    const parts = { api: this.#api, runtime: this.#runtime, background: this.#keep }
+    const router = new WakeRouter({ ...parts, holder, session })
+    this.#routers.set(session, router)
+    return router
+  }
+
+  #silence(session: string, router: WakeRouter): void {
+    router.close()
+    if (this.#routers.get(session) === router) this.#routers.delete(session)
+  }
+
+  /** Work that nobody awaits must neither be forgotten by `close` nor end the process when it fails. */
+  readonly #keep = (work: Promise<unknown>): void => {
+    const ended = work.then(
+      () => void this.#underWay.delete(ended),
+      () => void this.#underWay.delete(ended),
+    )
+    this.#underWay.add(ended)
+  }
+
+  #nothingIsUnderWay(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.#runtime.setTimer(CLOSE_WITHIN_MS, resolve, { keepAlive: true })
+      const check = async (): Promise<void> => {
+        while (this.#underWay.size > 0) await Promise.all(this.#underWay)
+        timer.cancel()
+        resolve()
+      }
+      void check()
+    })
+  }
+}
+
+function closedError(): LeaseError {
+  return new LeaseError('CLOSED', 'the file leases were closed')
+}

@@ -1,0 +1,201 @@
+/**
+ * File leases as coding agents know them: who edits which file, by agent and path. Thin over `LeaseApi`: every rule is
+ * in the core, and this only translates.
+ *
+ * Each request names its agent, so one `FileLeases` serves any number of them. Leases that are acquired here do not
+ * renew themselves; an agent renews by `renewLease` or lets them run out. The same agent asking again for a file that
+ * it has is refused with its own lease, in whatever process it asks.
+ */
+import type { Blocker } from '../core/conflict.ts'
+import { isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
+import { parseState, refuseUnknown } from '../core/input.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { refusalError, type Refusal } from '../core/outcome.ts'
+import { kindOf, type Resource } from '../core/resource.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+import type { LeaseApi, ListFilter } from '../service/lease-api.ts'
+import { AgentWaits } from './agent-waits.ts'
+import { fileLeaseOf, holderAmong, holderOf, type FileLease } from './file-lease.ts'
+import { parseAgentId, parseSeconds, readAcquisition, readFilePath } from './request-input.ts'
+import type {
+  ForceReleaseOptions,
+  LeaseAcquisitionRequest,
+  LeaseAcquisitionResponse,
+  LeaseReleaseRequest,
+  LeaseReleaseResponse,
+  LeaseRenewalRequest,
+  LeaseRenewalResponse,
+  LookUpOptions,
+  Refused,
+} from './requests.ts'
+
+export interface FileLeasesOptions {
+  readonly runtime?: Runtime
+}
+
+export class FileLeases implements AsyncDisposable {
+  readonly #api: LeaseApi
+  readonly #runtime: Runtime
+  readonly #waits: AgentWaits
+
+  /** The caller keeps the api and closes it after this. */
+  constructor(api: LeaseApi, options: FileLeasesOptions = {}) {
+    this.#api = api
+    this.#runtime = options.runtime ?? systemRuntime
+    this.#waits = new AgentWaits(api, this.#runtime)
+  }
+
+  async acquireLease(request: LeaseAcquisitionRequest): Promise<LeaseAcquisitionResponse> {
+    const startMs = this.#runtime.monotonicMs()
+    const waitedMs = (): number => Math.round(this.#runtime.monotonicMs() - startMs)
+    try {
+      const wanted = readAcquisition(request, this.#runtime)
+      const answer = await this.#waits.acquire(wanted, request.signal)
+      if (answer.kind === 'held') return { ...refused(refusalError(answer)), waitedMs: waitedMs() }
+      return { success: true, lease: fileLeaseOf(answer.lease), waitedMs: waitedMs() }
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      return { ...refused(error), waitedMs: waitedMs() }
+    }
+  }
+
+  async renewLease(request: LeaseRenewalRequest): Promise<LeaseRenewalResponse> {
+    refuseUnknown(request, ['leaseId', 'agentId', 'newTtlSeconds'])
+    const { leaseId, newTtlSeconds } = request
+    const answer = await this.#api.renew({
+      leaseId,
+      holder: parseAgentId(request.agentId),
+      ...(newTtlSeconds === undefined
+        ? {}
+        : { ttlMs: parseSeconds('newTtlSeconds', newTtlSeconds) }),
+    })
+    if (answer.kind === 'renewed') return { success: true, lease: fileLeaseOf(answer.lease) }
+    return this.#refusedFor(answer)
+  }
+
+  async releaseLease(request: LeaseReleaseRequest): Promise<LeaseReleaseResponse> {
+    refuseUnknown(request, ['leaseId', 'agentId'])
+    const { leaseId, agentId } = request
+    const answer = await this.#api.release({ leaseId, holder: parseAgentId(agentId) })
+    if (answer.kind === 'released') return { success: true, lease: fileLeaseOf(answer.lease) }
+    return this.#refusedFor(answer)
+  }
+
+  /** In whatever state, as long as it is kept; null if there is no such lease, or none of a file. */
+  async getLease(leaseId: LeaseId): Promise<FileLease | null> {
+    const info = await this.#api.get(leaseId)
+    return info === null || !isFile(info) ? null : fileLeaseOf(info)
+  }
+
+  async getFileLeases(
+    filePath: string,
+    options: LookUpOptions = {},
+  ): Promise<readonly FileLease[]> {
+    return this.#list({ resource: this.#resourceOf(filePath) }, options)
+  }
+
+  async getAgentLeases(
+    agentId: string,
+    options: LookUpOptions = {},
+  ): Promise<readonly FileLease[]> {
+    return this.#list({ holder: parseAgentId(agentId) }, options)
+  }
+
+  async getAllLeases(options: LookUpOptions = {}): Promise<readonly FileLease[]> {
+    return this.#list({}, options)
+  }
+
+  /** Whether anything stands in the way of a new lease: another one, or somebody whose turn it is. */
+  async isFileLocked(filePath: string): Promise<boolean> {
+    const { blockers } = await this.#api.inspect(this.#resourceOf(filePath))
+    return blockers.length > 0
+  }
+
+  async hasAgentLease(agentId: string, filePath: string): Promise<boolean> {
+    const resource = this.#resourceOf(filePath)
+    const filter = { resource, holder: parseAgentId(agentId), state: 'active', limit: 1 } as const
+    return (await this.#api.list(filter)).leases.length > 0
+  }
+
+  /**
+   * Writes down which leases have expired and prunes old history; tells how many expired. Files and whatever else the
+   * store keeps. Nothing depends on it: an expired lease is free without it.
+   */
+  async cleanupExpiredLeases(): Promise<number> {
+    return (await this.#api.cleanup()).expired
+  }
+
+  /**
+   * Ends everything that an agent has or waits for, files or not, as `revoked`; tells how many leases. For agents that
+   * no longer respond: one that still works keeps on until it hears of it, and only the fence stops it.
+   */
+  async forceReleaseAgentLeases(
+    agentId: string,
+    options: ForceReleaseOptions = {},
+  ): Promise<number> {
+    refuseUnknown(options, ['by', 'reason'])
+    const { by = 'operator', reason } = options
+    return this.#api.revokeAll(parseAgentId(agentId), by, reason)
+  }
+
+  /** Ends the waits that are under way with `CLOSED`. Leases stay, and so does the api. */
+  async close(): Promise<void> {
+    await this.#waits.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #resourceOf(filePath: string): Resource {
+    return readFilePath(filePath, this.#runtime)
+  }
+
+  async #list(filter: ListFilter, options: LookUpOptions): Promise<readonly FileLease[]> {
+    refuseUnknown(options, ['status'])
+    const state = options.status === undefined ? {} : { state: parseState(options.status) }
+    const { leases, more } = await this.#api.list({ ...filter, ...state, limit: LIST_LIMIT_MAX })
+    if (more) throw tooManyError()
+    return leases.filter(isFile).map(fileLeaseOf)
+  }
+
+  /** A refusal names the holder; what else is known about it is looked up for whoever is refused. */
+  async #refusedFor(refusal: Refusal): Promise<Refused> {
+    const response = refused(refusalError(refusal))
+    if (refusal.kind !== 'not_holder') return response
+    const info = await this.#api.get(refusal.leaseId)
+    return { ...response, holder: info === null ? null : holderOf(info) }
+  }
+}
+
+function isFile(info: LeaseInfo): boolean {
+  return kindOf(info.resource) === 'file'
+}
+
+/** No answer to the request: the store failed, or this object was closed. */
+const FAILURES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'STORE_UNAVAILABLE',
+  'STORE_CONFLICT',
+  'STORE_OUTCOME_UNKNOWN',
+  'STORE_SCHEMA',
+  'CLOSED',
+])
+
+/** Input that cannot be read names its field; that is a mistake of the caller and thrown. */
+function isRefusal(error: unknown): error is LeaseError {
+  return isLeaseError(error) && !FAILURES.has(error.code) && !('field' in error.details)
+}
+
+function refused(error: LeaseError): Refused {
+  const blockers = error.details['blockers']
+  const holder = Array.isArray(blockers) ? holderAmong(blockers as readonly Blocker[]) : null
+  return { success: false, error, holder }
+}
+
+function tooManyError(): LeaseError {
+  return new LeaseError('LIMIT_EXCEEDED', `a look-up gives at most ${LIST_LIMIT_MAX} leases`, {
+    details: { limit: LIST_LIMIT_MAX },
+  })
+}

@@ -1,0 +1,62 @@
+/**
+ * What agents ask and what they are told: the requests and responses of the file-leasing system. Being refused is a
+ * response with `success: false`; only a store that fails and input that cannot be read throw.
+ */
+import type { LeaseError } from '../core/errors.ts'
+import type { LeaseId } from '../core/lease.ts'
+import type { FileLease, FileLeaseStatus, LeaseHolder } from './file-lease.ts'
+
+export interface LeaseAcquisitionRequest {
+  /** Absolute. Links are resolved as far as they exist, so that two names of one file are one file. */
+  readonly filePath: string
+  readonly agentId: string
+  /** Default: the configured `default_ttl_seconds`. */
+  readonly ttlSeconds?: number
+  /** -1: no limit. Default: the configured `max_renewals`. */
+  readonly maxRenewals?: number
+  /** How long a blocking acquisition waits. Default: the configured `acquisition_timeout_ms`. */
+  readonly timeoutMs?: number
+  /** Whether to wait while another agent has the file. Default false. */
+  readonly blocking?: boolean
+  /** Shown to whoever is blocked. */
+  readonly reason?: string
+  /** Cancels the wait (`ABORTED`); has no effect once the lease is granted. */
+  readonly signal?: AbortSignal
+}
+
+export interface LeaseRenewalRequest {
+  readonly leaseId: LeaseId
+  readonly agentId: string
+  /** Default: the TTL that the lease has. */
+  readonly newTtlSeconds?: number
+}
+
+export interface LeaseReleaseRequest {
+  readonly leaseId: LeaseId
+  readonly agentId: string
+}
+
+export interface Refused {
+  readonly success: false
+  /** `RESOURCE_HELD`, `WAIT_TIMEOUT`, `LEASE_NOT_FOUND`, `NOT_HOLDER`, `RENEWAL_LIMIT`, … (docs/errors.md). */
+  readonly error: LeaseError
+  /** Who has the file or the lease, if that is why. */
+  readonly holder: LeaseHolder | null
+}
+
+export type LeaseAcquisitionResponse =
+  | { readonly success: true; readonly lease: FileLease; readonly waitedMs: number }
+  | (Refused & { readonly waitedMs: number })
+export type LeaseRenewalResponse = { readonly success: true; readonly lease: FileLease } | Refused
+export type LeaseReleaseResponse = { readonly success: true; readonly lease: FileLease } | Refused
+
+export interface LookUpOptions {
+  /** Default: what is live, `active` and `pending`. */
+  readonly status?: FileLeaseStatus
+}
+
+export interface ForceReleaseOptions {
+  /** Who ends the leases, for the history. Default `operator`. */
+  readonly by?: string
+  readonly reason?: string
+}
