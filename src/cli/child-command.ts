@@ -1,0 +1,76 @@
+/**
+ * The command that `tenure run` starts. Away from a terminal it leads a process group of its own, so that a loss ends
+ * everything it started. At a terminal it stays in the terminal's foreground group, or it could neither read from the
+ * terminal nor be stopped by Ctrl-Z; then only the command itself is told to end.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { signalExitCode } from './signals.ts'
+import { isTerminal } from './terminal.ts'
+
+export type ChildEnd =
+  | { readonly kind: 'exited'; readonly exitCode: number }
+  | { readonly kind: 'not_started'; readonly exitCode: number; readonly problem: string }
+
+/** At a terminal, these have already reached the whole foreground group when they reach us. */
+const FROM_TERMINAL: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT']
+
+/** What shells answer for a command that is not there, and for one that cannot be run. */
+const NOT_FOUND_EXIT_CODE = 127
+const NOT_EXECUTABLE_EXIT_CODE = 126
+
+export class ChildCommand {
+  readonly ended: Promise<ChildEnd>
+  readonly #process: ChildProcess
+  readonly #ownGroup: boolean
+  #running = true
+
+  constructor(command: readonly string[], env: NodeJS.ProcessEnv) {
+    const [file = '', ...args] = command
+    this.#ownGroup = !isTerminal(0)
+    this.#process = spawn(file, args, { stdio: 'inherit', env, detached: this.#ownGroup })
+    this.ended = new Promise((resolve) => {
+      const end = (result: ChildEnd): void => {
+        this.#running = false
+        resolve(result)
+      }
+      this.#process.once('error', (error) => end(notStarted(file, error)))
+      this.#process.once('exit', (code, signal) => {
+        end({ kind: 'exited', exitCode: signal === null ? (code ?? 1) : signalExitCode(signal) })
+      })
+    })
+  }
+
+  /** Passes on a signal that came to us. */
+  forward(signal: NodeJS.Signals): void {
+    if (!this.#ownGroup && FROM_TERMINAL.includes(signal)) return
+    if (this.#running) this.#send(signal)
+  }
+
+  /** Asks it to end, and after the grace ends it; returns when nothing of its group is left to act. */
+  async terminate(graceMs: number): Promise<void> {
+    if (this.#running) this.#send('SIGTERM')
+    const killing = setTimeout(() => this.#send('SIGKILL'), graceMs)
+    await this.ended
+    clearTimeout(killing)
+    if (this.#ownGroup) this.#send('SIGKILL')
+  }
+
+  #send(signal: NodeJS.Signals): void {
+    const { pid } = this.#process
+    if (pid === undefined) return
+    try {
+      process.kill(this.#ownGroup ? -pid : pid, signal)
+    } catch {
+      // It ended meanwhile: there is nothing left to signal.
+    }
+  }
+}
+
+function notStarted(file: string, error: NodeJS.ErrnoException): ChildEnd {
+  const missing = error.code === 'ENOENT'
+  return {
+    kind: 'not_started',
+    exitCode: missing ? NOT_FOUND_EXIT_CODE : NOT_EXECUTABLE_EXIT_CODE,
+    problem: missing ? `${file}: command not found` : `${file}: ${error.code ?? error.message}`,
+  }
+}

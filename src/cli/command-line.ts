@@ -1,0 +1,69 @@
+/** From the words on the command line to a command's exit status. */
+import { ERROR_TABLE, LeaseError, show } from '../core/errors.ts'
+import { asksFor, nearest } from './arguments.ts'
+import { COMMANDS, type CommandEntry } from './command-list.ts'
+import { COMMON_OPTIONS } from './command.ts'
+import { STDERR, STDOUT, write } from './terminal.ts'
+
+/** Resolves to the exit status; what cannot be done is thrown as a `LeaseError`. */
+export async function runCommandLine(words: readonly string[]): Promise<number> {
+  const [name, ...argv] = commandFirst(words)
+  if (asksFor(words, '--version')) return printVersion(words)
+  if (name === undefined) return withoutCommand(words)
+  if (name === 'help') return printHelp(argv.find((word) => !word.startsWith('-')))
+  if (asksFor(argv, '--help', '-h')) return printHelp(name)
+  return (await find(name).load()).run(argv)
+}
+
+/** `tenure --store URL ls` means `tenure ls --store URL`. */
+function commandFirst(words: readonly string[]): readonly string[] {
+  let index = 0
+  while (words[index]?.startsWith('-') === true && words[index] !== '--') {
+    index += takesValue(words[index] ?? '') ? 2 : 1
+  }
+  const name = words[index]
+  if (name === undefined || name === '--') return []
+  return [name, ...words.slice(0, index), ...words.slice(index + 1)]
+}
+
+function takesValue(word: string): boolean {
+  const option = Object.entries(COMMON_OPTIONS).find(([name]) => word === `--${name}`)?.[1]
+  return option !== undefined && option.placeholder !== null
+}
+
+/** Nobody said what to do: somebody who typed `tenure` alone gets the overview, and a script that did, a failure. */
+async function withoutCommand(words: readonly string[]): Promise<number> {
+  if (asksFor(words, '--help', '-h')) return printHelp(undefined)
+  if (words.length > 0) throw usageError('command must be given, got nothing (see tenure --help)')
+  const { overview } = await import('./help.ts')
+  write(STDERR, `${overview()}\n`)
+  return ERROR_TABLE.INVALID_INPUT.exitCode
+}
+
+async function printHelp(name: string | undefined): Promise<number> {
+  const { commandPage, overview } = await import('./help.ts')
+  if (name === undefined) return print(overview())
+  return print(commandPage(name, await find(name).load()))
+}
+
+async function printVersion(words: readonly string[]): Promise<number> {
+  const { version } = await import('./version.ts')
+  return print(asksFor(words, '--json') ? JSON.stringify({ version: version() }) : version())
+}
+
+function print(text: string): number {
+  write(STDOUT, `${text}\n`)
+  return 0
+}
+
+function find(name: string): CommandEntry {
+  const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (entry !== undefined) return entry
+  const near = nearest(name, Object.keys(COMMANDS))
+  const hint = near === null ? '' : ` (did you mean ${near}?)`
+  throw usageError(`command must be one that tenure --help lists, got ${show(name)}${hint}`)
+}
+
+function usageError(message: string): LeaseError {
+  return new LeaseError('INVALID_INPUT', message, { details: { field: 'command' } })
+}

@@ -1,0 +1,70 @@
+/** All commands, in the order of help. Each is loaded when it is called: `tenure ls` must not pay for the others. */
+import type { Command } from './command.ts'
+
+export interface CommandEntry {
+  readonly summary: string
+  readonly load: () => Promise<Command>
+}
+
+export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
+  run: {
+    summary: 'Run a command while holding a lease',
+    load: async () => (await import('./commands/run.ts')).run,
+  },
+  acquire: {
+    summary: 'Take a lease and leave it with its holder',
+    load: async () => (await import('./commands/acquire.ts')).acquire,
+  },
+  renew: {
+    summary: 'Give a lease a new deadline',
+    load: async () => (await import('./commands/renew.ts')).renew,
+  },
+  release: {
+    summary: 'Give a lease back',
+    load: async () => (await import('./commands/release.ts')).release,
+  },
+  revoke: {
+    summary: 'End a lease, whoever holds it',
+    load: async () => (await import('./commands/revoke.ts')).revoke,
+  },
+  'release-all': {
+    summary: 'End every lease of a holder',
+    load: async () => (await import('./commands/release-all.ts')).releaseAll,
+  },
+  ls: {
+    summary: 'List leases and those who wait',
+    load: async () => (await import('./commands/ls.ts')).ls,
+  },
+  show: {
+    summary: 'Show all there is to know about one lease',
+    load: async () => (await import('./commands/show.ts')).show,
+  },
+  why: {
+    summary: 'Say who holds a resource, why, and who waits for it',
+    load: async () => (await import('./commands/why.ts')).why,
+  },
+  history: {
+    summary: 'Show what happened, from the ledger',
+    load: async () => (await import('./commands/history.ts')).history,
+  },
+  watch: {
+    summary: 'Follow the ledger as it grows',
+    load: async () => (await import('./commands/watch.ts')).watch,
+  },
+  cleanup: {
+    summary: 'Write down what has expired and prune what need not be kept',
+    load: async () => (await import('./commands/cleanup.ts')).cleanup,
+  },
+  config: {
+    summary: 'Read and change the configuration of the store',
+    load: async () => (await import('./commands/config.ts')).config,
+  },
+  doctor: {
+    summary: 'Check that everything needed is there and works',
+    load: async () => (await import('./commands/doctor.ts')).doctor,
+  },
+  demo: {
+    summary: 'Watch five agents share a handful of files for 15 seconds',
+    load: async () => (await import('./commands/demo.ts')).demo,
+  },
+}

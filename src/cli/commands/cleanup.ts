@@ -1,0 +1,22 @@
+/** `tenure cleanup`: what the background sweep would do, now. */
+import { defineCommand, type Command } from '../command.ts'
+import { plural } from '../output.ts'
+import { withApi } from '../store-access.ts'
+
+export const cleanup: Command = defineCommand({
+  positionals: [],
+  options: {},
+  notes: [
+    'Expired leases stand in nobody’s way whether or not this runs; it only writes their end down and prunes what history_retention_days no longer keeps.',
+  ],
+  examples: ['tenure cleanup'],
+  run: async ({ identity, printer }) => {
+    const result = await withApi(identity, async (api) => api.cleanup())
+    printer.answer(result, () => {
+      const { expired, prunedLeases, prunedEvents } = result
+      const pruned = `${plural(prunedLeases, 'ended lease')} and ${plural(prunedEvents, 'event')}`
+      return `${plural(expired, 'lease')} found expired, ${pruned} pruned`
+    })
+    return 0
+  },
+})

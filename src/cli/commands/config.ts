@@ -1,0 +1,99 @@
+/** `tenure config`: what all processes of the store obey from their next call on. */
+import type { Tenure } from '../../client/contract.ts'
+import { invalid } from '../../core/errors.ts'
+import {
+  parseSettingKey,
+  SETTING_KEYS,
+  SETTING_TABLE,
+  type SettingKey,
+} from '../../core/settings.ts'
+import { textOption, type Option } from '../arguments.ts'
+import { defineCommand, type Call, type Command } from '../command.ts'
+import { formatTable, visible } from '../output.ts'
+import { readResource } from '../resource-argument.ts'
+import { withTenure } from '../store-access.ts'
+
+const ACTIONS = ['get', 'set', 'unset', 'ls'] as const
+type Action = (typeof ACTIONS)[number]
+type ConfigTable = { readonly for: Option<string> }
+
+export const config: Command = defineCommand({
+  positionals: [
+    { name: 'ACTION', help: 'get KEY, set KEY VALUE, unset KEY, or ls' },
+    { name: 'KEY', help: SETTING_KEYS.join(', '), optional: true },
+    { name: 'VALUE', help: 'a number, or true or false', optional: true },
+  ],
+  options: {
+    for: textOption('KIND|RESOURCE', 'the value for a kind (work) or a resource (work:W-17)'),
+  },
+  notes: ['A value for a resource beats one for its kind, which beats the global one.'],
+  examples: [
+    'tenure config ls',
+    'tenure config set default_ttl_seconds 600',
+    'tenure config set max_renewals 5 --for work',
+    'tenure config unset max_renewals --for work',
+  ],
+  run,
+})
+
+async function run(call: Call<ConfigTable>): Promise<number> {
+  const [word, key, value, ...extra] = call.positionals
+  const action = ACTIONS.find((candidate) => candidate === word)
+  if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
+  checkCount(action, [key, value, ...extra])
+  const target =
+    call.options.for === undefined ? {} : { for: readTarget(call.options.for, call.cwd) }
+  return withTenure(call.identity, async (tenure) => {
+    if (action === 'ls') return list(call, tenure, target.for)
+    const setting = parseSettingKey(key)
+    if (action === 'set') await tenure.config.set(setting, value ?? '', target)
+    if (action === 'unset') await tenure.config.unset(setting, target)
+    const now = await tenure.config.get(setting, target)
+    call.printer.answer({ key: setting, value: now }, () => {
+      return action === 'get' ? String(now) : `${setting} is ${String(now)}`
+    })
+    return 0
+  })
+}
+
+function checkCount(action: Action, given: readonly (string | undefined)[]): void {
+  const names = action === 'ls' ? [] : action === 'set' ? ['KEY', 'VALUE'] : ['KEY']
+  const words = given.filter((word) => word !== undefined)
+  if (words.length === names.length) return
+  const expected = names.length === 0 ? 'nothing' : names.join(' and ')
+  throw invalid(`config ${action}`, `must be followed by ${expected}`, words.join(' '))
+}
+
+/** A kind is a word; a path or `kind:name` is a resource. */
+function readTarget(text: string, cwd: string): string {
+  return /^[a-z][a-z0-9-]*$/.test(text) ? text : readResource(text, cwd)
+}
+
+async function list(
+  { printer }: Call<ConfigTable>,
+  tenure: Tenure,
+  target: string | undefined,
+): Promise<number> {
+  const overrides = await tenure.config.overrides()
+  const entries = await Promise.all(
+    SETTING_KEYS.map(async (key): Promise<readonly [SettingKey, number | boolean]> => {
+      return [key, await tenure.config.get(key, target === undefined ? {} : { for: target })]
+    }),
+  )
+  printer.answer({ settings: Object.fromEntries(entries), overrides }, () => {
+    const rows = entries.map(([key, value]) => [
+      { text: key, colour: 'bold' } as const,
+      { text: String(value) },
+      { text: String(SETTING_TABLE[key].initial) },
+      { text: SETTING_TABLE[key].description },
+    ])
+    const columns = ['KEY', 'VALUE', 'DEFAULT', 'MEANING'].map((title) => ({ title }))
+    const table = formatTable(columns, rows, printer.paint)
+    const narrower = overrides.filter(({ scope }) => scope !== 'global')
+    const lines = narrower.map(({ key, value, resourceId }) => {
+      return visible(`  ${key} is ${value} for ${resourceId ?? ''}`)
+    })
+    return lines.length === 0 ? table : [table, '', 'Overrides:', ...lines].join('\n')
+  })
+  return 0
+}

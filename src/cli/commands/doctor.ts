@@ -1,0 +1,77 @@
+/** `tenure doctor`: checks what Tenure needs, from Node to the store, and says what is wrong. */
+import { randomUUID } from 'node:crypto'
+import path from 'node:path'
+import { openApi } from '../../open.ts'
+import {
+  attempt,
+  checkDatabase,
+  checkDirectory,
+  checkDriver,
+  checkNode,
+  checkWake,
+  type Check,
+} from '../checkup.ts'
+import { defineCommand, type Command } from '../command.ts'
+import type { Identity } from '../identity.ts'
+import { visible, type Paint } from '../output.ts'
+import { optionsOf } from '../store-access.ts'
+
+export const doctor: Command = defineCommand({
+  positionals: [],
+  options: {},
+  notes: ['The exit status is 0 if all is well and 1 if not.'],
+  examples: ['tenure doctor', 'tenure doctor --store sqlite:/srv/leases.db --json'],
+  run: async ({ identity, printer }) => {
+    const checks = await examine(identity)
+    const ok = checks.every((check) => check.ok)
+    printer.answer({ ok, checks }, () => describe(checks, printer.paint))
+    return ok ? 0 : 1
+  },
+})
+
+async function examine(identity: Identity): Promise<readonly Check[]> {
+  const [, named] = /^sqlite:([^?]+)/.exec(identity.url) ?? []
+  const file = named === undefined ? undefined : path.resolve(named)
+  const checks: Check[] = [checkNode(process.versions.node)]
+  if (file !== undefined) checks.push(await checkDriver(), await checkDirectory(file))
+  if (!checks.every((check) => check.ok)) return checks
+  checks.push(...(await examineStore(identity)))
+  if (file !== undefined && checks.every((check) => check.ok)) {
+    checks.push(...(await checkDatabase(file)))
+  }
+  return checks
+}
+
+async function examineStore(identity: Identity): Promise<readonly Check[]> {
+  const further: Check[] = []
+  const opened = await attempt('store', async () => {
+    const api = await openApi(identity.url, optionsOf(identity))
+    try {
+      const { clock, durability } = api.store
+      further.push({ name: 'clock', ok: true, detail: clock })
+      further.push({ name: 'durability', ok: true, detail: durability })
+      further.push(await checkWake(api, `doctor-${randomUUID()}`))
+      const { malformed } = await api.settings(null)
+      const detail = malformed ?? 'every value can be read'
+      further.push({ name: 'config', ok: malformed === null, detail })
+      return `${api.store.url} opens`
+    } finally {
+      await api.close()
+    }
+  })
+  return [opened, ...further]
+}
+
+function describe(checks: readonly Check[], paint: Paint): string {
+  const width = Math.max(...checks.map(({ name }) => name.length))
+  const lines = checks.map(({ name, ok, detail }) => {
+    const mark = ok ? paint('ok   ', 'green') : paint('wrong', 'red')
+    return `${mark}  ${name.padEnd(width)}  ${visible(detail)}`
+  })
+  const wrong = checks.filter(({ ok }) => !ok).length
+  return [
+    ...lines,
+    '',
+    wrong === 0 ? 'All is well.' : `${wrong} of ${checks.length} checks failed.`,
+  ].join('\n')
+}

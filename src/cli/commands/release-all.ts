@@ -1,0 +1,23 @@
+/** `tenure release-all`: ends every lease of a holder that does not answer any more. */
+import { parseHolder } from '../../core/input.ts'
+import { textOption } from '../arguments.ts'
+import { defineCommand, type Command } from '../command.ts'
+import { plural, visible } from '../output.ts'
+import { withApi } from '../store-access.ts'
+
+export const releaseAll: Command = defineCommand({
+  positionals: [{ name: 'HOLDER', help: 'whose leases and places in queues end' }],
+  options: { reason: textOption('TEXT', 'why; kept in the history') },
+  notes: ['They end as revoked, in the name of --holder.'],
+  examples: ['tenure release-all agent-7 --holder operator --reason "its machine is gone"'],
+  run: async ({ identity, positionals, options, printer }) => {
+    const holder = parseHolder(positionals[0])
+    return withApi(identity, async (api) => {
+      const revoked = await api.revokeAll(holder, identity.holder, options.reason)
+      printer.answer({ holder, revoked }, () =>
+        visible(`revoked ${plural(revoked, 'lease')} of ${holder}`),
+      )
+      return 0
+    })
+  },
+})

@@ -1,0 +1,126 @@
+/**
+ * One agent of the demo, a process of its own: goes round the files, waits for its turn at each, works a while, writes
+ * a line and hands the file on. It reports what it does and ends when it is told to, or when the demo is gone.
+ */
+import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Lease, Tenure } from '../../client/contract.ts'
+import { openTenure } from '../../open.ts'
+import { FencedFile } from './fenced-file.ts'
+import { monotonicUs, type Assignment, type Report, type ReportKind, type Role } from './report.ts'
+
+const WORK_MS_MIN = 300
+const WORK_MS_SPREAD = 400
+const REST_MS = 40
+const WAIT_MS = 60_000
+/** The one that is to be killed clings to its lease for so long, and renews it all the while. */
+const CLING_MS = 20_000
+/** The one that is to be stopped stands still for so long, well within its TTL, in case nobody stops it. */
+const STILL_MS = 1_000
+
+const startedMs = performance.now()
+let finishing = false
+let finished = false
+let played = false
+
+process.on('SIGINT', () => undefined)
+process.once('disconnect', () => process.exit(finished ? 0 : 1))
+process.once('message', (assignment: Assignment) => {
+  process.once('message', () => {
+    finishing = true
+  })
+  void work(assignment).then(end, fail)
+})
+
+function end(): void {
+  finished = true
+  process.disconnect()
+}
+
+function fail(error: unknown): void {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exit(1)
+}
+
+async function work(assignment: Assignment): Promise<void> {
+  const { name, files, firstFile, storeUrl } = assignment
+  const tenure = await openTenure(storeUrl, { holder: name })
+  const fenced = await Promise.all(files.map(async (file) => FencedFile.open(file)))
+  try {
+    for (let turn = firstFile; !finishing; turn += 1) {
+      const index = turn % files.length
+      const file = files[index]
+      const target = fenced[index]
+      if (file === undefined || target === undefined) return
+      await takeTurn({ assignment, tenure, file, target })
+      await pause(REST_MS)
+    }
+  } finally {
+    for (const target of fenced) target.close()
+    await tenure.close()
+  }
+}
+
+interface Turn {
+  readonly assignment: Assignment
+  readonly tenure: Tenure
+  readonly file: string
+  readonly target: FencedFile
+}
+
+async function takeTurn(turn: Turn): Promise<void> {
+  const { assignment, tenure, file } = turn
+  const tell = (kind: ReportKind, fence: number, value = 0): void => {
+    const report = { kind, agent: assignment.name, file: path.basename(file) }
+    process.send?.({ ...report, fence, value, atUs: monotonicUs() } satisfies Report)
+  }
+  tell('asks', 0)
+  const { ttlMs } = assignment
+  const reason = `editing ${path.basename(file)}`
+  const lease = await tenure.acquire(`file:${file}`, { ttlMs, waitMs: WAIT_MS, reason })
+  tell('holds', lease.fence, ownDeadlineUs(lease))
+  lease.on('renewed', () => tell('renewed', lease.fence, ownDeadlineUs(lease)))
+  await edit(assignment)
+  if (lease.state === 'lost') return tell('lost', lease.fence)
+
+  // Nothing looks at the lease between here and the write. However short, a process can be paused in this gap for
+  // longer than its TTL, and no lease can help it: only the fence, checked where the write happens, can.
+  const isPlaying = isCue(assignment, 'stopped')
+  if (isPlaying) {
+    tell('about_to_write', lease.fence)
+    standStill()
+  }
+  const result = turn.target.append(`${lease.fence} ${assignment.name}`, lease.fence)
+  tell(result.kind, lease.fence, result.kind === 'refused' ? result.highestFence : 0)
+  if (isPlaying && result.kind === 'wrote') played = false
+  await handOn(lease, tell)
+}
+
+async function handOn(
+  lease: Lease,
+  tell: (kind: ReportKind, fence: number) => void,
+): Promise<void> {
+  if (lease.state === 'lost') return tell('lost', lease.fence)
+  tell('released', lease.fence)
+  await lease[Symbol.asyncDispose]()
+}
+
+function ownDeadlineUs(lease: Lease): number {
+  return monotonicUs() + lease.remainingMs * 1000
+}
+
+async function edit(assignment: Assignment): Promise<void> {
+  await pause(isCue(assignment, 'killed') ? CLING_MS : WORK_MS_MIN + Math.random() * WORK_MS_SPREAD)
+}
+
+/** Whether it is time for the agent to play its part; it does so until it succeeds. */
+function isCue({ role, cueMs }: Assignment, part: Role): boolean {
+  if (played || role !== part || performance.now() - startedMs < cueMs) return false
+  played = true
+  return true
+}
+
+/** Blocks the whole process, timers and renewals included: it is in the middle of a system call, so to speak. */
+function standStill(): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, STILL_MS)
+}

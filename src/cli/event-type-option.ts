@@ -1,0 +1,17 @@
+/** `--type`: which events, by the words of the history table or the names of the ledger. */
+import { invalid } from '../core/errors.ts'
+import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
+import type { Option } from './arguments.ts'
+import { EVENT_WORDS } from './lease-text.ts'
+
+export const eventTypesOption: Option<readonly LeaseEventType[]> = {
+  placeholder: 'WORDS',
+  help: `only these, separated by commas: ${Object.values(EVENT_WORDS).join(', ')}`,
+  read: (text) => text.split(',').map(readType),
+}
+
+function readType(word: string): LeaseEventType {
+  const type = LEASE_EVENT_TYPES.find((each) => each === word || EVENT_WORDS[each] === word)
+  if (type !== undefined) return type
+  throw invalid('type', `must be among ${Object.values(EVENT_WORDS).join(', ')}`, word)
+}

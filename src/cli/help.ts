@@ -1,0 +1,99 @@
+/** The help pages, made from the same tables that parse the command line. */
+import { COMMANDS } from './command-list.ts'
+import { COMMON_OPTIONS, type Command } from './command.ts'
+import type { OptionTable, Positional } from './arguments.ts'
+
+const LINE_LENGTH_MAX = 100
+
+export function overview(): string {
+  const names = Object.keys(COMMANDS)
+  const width = Math.max(...names.map((name) => name.length))
+  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => {
+    return `  ${name.padEnd(width)}  ${summary}`
+  })
+  return [
+    'tenure: who owns this right now, and can they prove it?',
+    '',
+    'Usage: tenure COMMAND [ARGUMENTS] [OPTIONS]',
+    '',
+    ...lines,
+    '',
+    'A RESOURCE is kind:name (work:W-17) or a path, which means the file.',
+    'A DURATION reads 500ms, 30s, 5m, 1h or 2d.',
+    '',
+    'Exit status: 0 done, 1 unexpected, 2 bad usage or input, 10 held by another, 11 wait timed out,',
+    '12 not the holder, 13 not found or ended, 14 lost while running, 15 store unavailable.',
+    '',
+    'Example:',
+    '  tenure run notes.md --ttl 30s --wait 10s -- ./edit.sh notes.md',
+    '',
+    'tenure COMMAND --help says more about each.',
+  ].join('\n')
+}
+
+export function commandPage(name: string, command: Command): string {
+  const { positionals, rest, options } = command.shape
+  const own = Object.entries(options).filter(([option, value]) => !isCommon(option, value))
+  const shared = Object.entries(options).filter(([option, value]) => isCommon(option, value))
+  const words = [...positionals, ...(rest === undefined ? [] : [rest])]
+  return [
+    `tenure ${name}: ${COMMANDS[name]?.summary ?? ''}`,
+    '',
+    `Usage: ${usage(name, command)}`,
+    '',
+    ...section(words.map((word) => [word.name, word.help])),
+    ...command.notes.flatMap((note) => [...wrap(note, 0), '']),
+    ...(own.length === 0 ? [] : ['Options:', ...section(optionRows(Object.fromEntries(own)))]),
+    'Everywhere:',
+    ...section(optionRows(Object.fromEntries(shared))),
+    command.examples.length === 1 ? 'Example:' : 'Examples:',
+    ...command.examples.map((example) => `  ${example}`),
+  ].join('\n')
+}
+
+function isCommon(name: string, option: unknown): boolean {
+  return Object.entries(COMMON_OPTIONS).some(
+    ([common, value]) => common === name && value === option,
+  )
+}
+
+function usage(name: string, { shape }: Command): string {
+  const words = shape.positionals.map(bracketed)
+  const rest = shape.rest === undefined ? [] : ['--', shape.rest.name]
+  return ['tenure', name, ...words, '[OPTIONS]', ...rest].join(' ')
+}
+
+function bracketed({ name, optional }: Positional): string {
+  return optional === true ? `[${name}]` : name
+}
+
+type HelpRow = readonly [label: string, text: string]
+
+function optionRows(options: OptionTable): readonly HelpRow[] {
+  return Object.entries(options).map(([name, { placeholder, help }]) => {
+    return [placeholder === null ? `--${name}` : `--${name} ${placeholder}`, help]
+  })
+}
+
+function section(rows: readonly HelpRow[]): readonly string[] {
+  if (rows.length === 0) return []
+  const width = Math.max(...rows.map(([label]) => label.length))
+  const lines = rows.flatMap(([label, text]) => {
+    const [first = '', ...more] = wrap(text, width + 4)
+    return [`  ${label.padEnd(width)}  ${first.trimStart()}`, ...more]
+  })
+  return [...lines, '']
+}
+
+/** Breaks text at spaces into lines that start with `indent` spaces. */
+function wrap(text: string, indent: number): readonly string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line !== '' && indent + line.length + 1 + word.length > LINE_LENGTH_MAX) {
+      lines.push(line)
+      line = word
+    } else line = line === '' ? word : `${line} ${word}`
+  }
+  return [...lines, line].map((each) => `${' '.repeat(indent)}${each}`)
+}

@@ -1,0 +1,63 @@
+/** On which store, in which namespace and in whose name a command acts: options first, then environment, then defaults. */
+import os from 'node:os'
+import path from 'node:path'
+import { invalid } from '../core/errors.ts'
+import { parseHolder, parseSession } from '../core/input.ts'
+import { parseNamespace } from '../core/resource.ts'
+import { defaultStoreUrl, type Env } from './default-store.ts'
+
+export interface IdentityOptions {
+  readonly store: string | undefined
+  readonly namespace: string | undefined
+  readonly holder: string | undefined
+  readonly session: string | undefined
+}
+
+export interface Identity {
+  readonly url: string
+  /** Null when nobody named one: then the URL may, or it is `default`. */
+  readonly namespace: string | null
+  readonly holder: string
+  /** Null when nobody named one: one-shot commands then use the holder's name, `run` one of its own. */
+  readonly session: string | null
+}
+
+export function identify(options: IdentityOptions, cwd: string, env: Env): Identity {
+  const holder = options.holder ?? fromEnv(env, 'TENURE_HOLDER') ?? defaultHolder(env)
+  const store = options.store ?? fromEnv(env, 'TENURE_STORE') ?? defaultStoreUrl(cwd, env)
+  const namespace = options.namespace ?? fromEnv(env, 'TENURE_NAMESPACE')
+  return {
+    url: absoluteUrl(store, cwd),
+    namespace: namespace === undefined ? null : parseNamespace(namespace),
+    holder: parseHolder(holder),
+    session: options.session === undefined ? null : parseSession(options.session),
+  }
+}
+
+/** An empty variable is one that was not set; one that is no UTF-8 could become somebody else's name. */
+function fromEnv(env: Env, name: string): string | undefined {
+  const value = env[name]
+  if (value === undefined || value === '') return undefined
+  if (value.includes('\ufffd')) throw invalid(name, 'must be valid UTF-8', value)
+  return value
+}
+
+/** Children of `run` get the URL and may work in another directory, so a relative path is settled here. */
+function absoluteUrl(url: string, cwd: string): string {
+  if (url === '') throw invalid('store', 'must be a URL such as sqlite:leases.db', url)
+  const [, file, query = ''] = /^sqlite:(?![/:])([^?]+)(\?.*)?$/.exec(url) ?? []
+  return file === undefined ? url : `sqlite:${path.resolve(cwd, file)}${query}`
+}
+
+function defaultHolder(env: Env): string {
+  return `${userName(env)}@${os.hostname()}`
+}
+
+/** A user id without an entry in the user database, as containers have it, still has a number. */
+function userName(env: Env): string {
+  try {
+    return os.userInfo().username
+  } catch {
+    return env['USER'] || `uid-${process.getuid?.() ?? 'unknown'}`
+  }
+}

@@ -1,0 +1,38 @@
+/** Leases as people name them: by id, or by the resource when only one lease can be meant. */
+import { invalid, LeaseError, show } from '../core/errors.ts'
+import type { LeaseId } from '../core/lease.ts'
+import { refusalError } from '../core/outcome.ts'
+import type { LeaseApi } from '../service/lease-api.ts'
+import { readResource } from './resource-argument.ts'
+
+const UUID_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+/** Rather an id that lost a part on its way than a file of that name; such a file is written `./cafe1234`. */
+const MANGLED_PATTERN = /^[0-9a-f-]{8,}$/i
+
+export interface LeaseQuestion {
+  readonly text: string
+  readonly cwd: string
+  /** Whose lease it must be; null for an operator, who may end anybody's. */
+  readonly holder: string | null
+}
+
+export async function findLeaseId(api: LeaseApi, question: LeaseQuestion): Promise<LeaseId> {
+  const { text, cwd, holder } = question
+  if (UUID_PATTERN.test(text)) return text.toLowerCase()
+  if (MANGLED_PATTERN.test(text)) throw invalid('lease', 'must be a UUID or a resource', text)
+  const resource = readResource(text, cwd)
+  const { leases } = await api.list({ resource, state: 'active' })
+  const own = leases.filter((lease) => holder === null || lease.holder === holder)
+  const [only, another] = own
+  if (only !== undefined && another === undefined) return only.id
+  if (another !== undefined) {
+    throw invalid('lease', `must be given by id, because ${own.length} match`, text)
+  }
+  const foreign = leases[0]
+  if (foreign !== undefined) {
+    throw refusalError({ kind: 'not_holder', leaseId: foreign.id, holder: foreign.holder })
+  }
+  throw new LeaseError('LEASE_NOT_FOUND', `nobody holds a lease of ${show(resource)}`, {
+    details: { resource },
+  })
+}

@@ -1,0 +1,17 @@
+/** Resources as people name them: `kind:name`, or a bare path, which means the file. */
+import { readResource as readNamed } from '../client/read-options.ts'
+import { invalid } from '../core/errors.ts'
+import type { Resource } from '../core/resource.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+
+/**
+ * A colon before the first slash makes it `kind:name`; everything else is a path, taken from the working directory.
+ * A file whose name has a colon is written `./a:b`.
+ */
+export function readResource(text: string, cwd: string): Resource {
+  if (text === '') throw invalid('resource', 'must be kind:name or a path', text)
+  const [first = ''] = text.split('/', 1)
+  const name = first.includes(':') ? text : `file:${text.startsWith('/') ? text : `${cwd}/${text}`}`
+  if (name.includes('\ufffd')) throw invalid('resource', 'must be valid UTF-8', name)
+  return readNamed(systemRuntime, name)
+}

@@ -1,0 +1,41 @@
+/** Signals that end a command in good order: its wait is withdrawn, its lease released, its store closed. */
+import os from 'node:os'
+
+const ENDING: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']
+
+export interface Interruption {
+  /** Aborts at the first signal. */
+  readonly signal: AbortSignal
+  /** The first signal that came, if any. */
+  readonly received: NodeJS.Signals | null
+  /** Called for every signal, the first included. */
+  onSignal(listener: (name: NodeJS.Signals) => void): void
+  stop(): void
+}
+
+export function listenForInterruption(): Interruption {
+  const abort = new AbortController()
+  const listeners: ((name: NodeJS.Signals) => void)[] = []
+  let received: NodeJS.Signals | null = null
+  const onSignal = (name: NodeJS.Signals): void => {
+    received ??= name
+    abort.abort()
+    for (const listener of listeners) listener(name)
+  }
+  for (const name of ENDING) process.on(name, onSignal)
+  return {
+    signal: abort.signal,
+    get received() {
+      return received
+    },
+    onSignal: (listener) => void listeners.push(listener),
+    stop: () => {
+      for (const name of ENDING) process.off(name, onSignal)
+    },
+  }
+}
+
+/** The exit status that a shell shows for a process ended by a signal. */
+export function signalExitCode(name: NodeJS.Signals): number {
+  return 128 + (os.constants.signals[name] ?? 0)
+}

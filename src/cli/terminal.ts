@@ -1,0 +1,42 @@
+/**
+ * Writing to stdout and stderr. Synchronous and without Node's streams: what was written is out when the process
+ * exits, a broken pipe is an error where it happens, and a command that prints a line need not load the network.
+ */
+import fs from 'node:fs'
+
+export const STDOUT = 1
+export const STDERR = 2
+
+const FULL_PIPE_PAUSE_MS = 2
+
+export function write(fd: typeof STDOUT | typeof STDERR, text: string): void {
+  const bytes = Buffer.from(text)
+  for (let offset = 0; offset < bytes.length;) {
+    try {
+      offset += fs.writeSync(fd, bytes, offset)
+    } catch (error) {
+      // Somebody made the pipe non-blocking, and its reader is slow.
+      if (!hasCode(error, 'EAGAIN')) throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_PIPE_PAUSE_MS)
+    }
+  }
+}
+
+/** Whether the reader of a pipe (`tenure ls | head`) had enough. */
+export function isBrokenPipe(error: unknown): boolean {
+  return hasCode(error, 'EPIPE')
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}
+
+/** Asks the operating system about the kind of file first, because loading `node:tty` costs as much as a query. */
+export function isTerminal(fd: number): boolean {
+  try {
+    if (!fs.fstatSync(fd).isCharacterDevice()) return false
+  } catch {
+    return false
+  }
+  return process.getBuiltinModule('node:tty').isatty(fd)
+}

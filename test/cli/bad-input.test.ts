@@ -1,0 +1,313 @@
+/**
+ * What people get wrong. For each: the code and exit status of the one table, exactly one line that names field,
+ * expectation and value, no stack, no hang, and nothing written.
+ */
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ERROR_TABLE, type ErrorCode, type LeaseError } from '../../src/core/errors.ts'
+import type { LeaseInfo } from '../../src/core/lease.ts'
+import { MAIN, startProgram, until, workshop, type Ended, type Workshop } from './tenure-process.ts'
+
+const ID = '0d7c7a54-5c1f-4a44-9d4c-6a1ce6f0a5c2'
+const DURATION = 'such as 500ms, 30s, 5m, 1h or 2d'
+
+function expectOneLine(ended: Ended, code: ErrorCode, parts: readonly string[]): void {
+  expect(ended.stderr.endsWith('\n')).toBe(true)
+  const line = ended.stderr.slice(0, -1)
+  expect(line).not.toContain('\n')
+  for (const part of parts) expect(line).toContain(part)
+  expect(line.endsWith(`(${code})`)).toBe(true)
+  expect([ended.code, ended.stdout]).toEqual([ERROR_TABLE[code].exitCode, ''])
+}
+
+/** What the store holds, or that there is none. */
+async function contents(shop: Workshop): Promise<unknown> {
+  return fs.existsSync(shop.storeFile) ? shop.json(['history']) : 'no store'
+}
+
+const WRONG: readonly (readonly [
+  what: string,
+  args: readonly string[],
+  parts: readonly string[],
+])[] = [
+  ['an empty holder', ['acquire', 'a:b', '--holder', ''], ['holder must be 1..128 bytes, got ""']],
+  [
+    'a holder of 129 bytes',
+    ['acquire', 'a:b', '--holder', 'x'.repeat(129)],
+    ['holder must be 1..128 bytes', '129 bytes'],
+  ],
+  [
+    'a holder with control characters',
+    ['acquire', 'a:b', '--holder', 'a\nb\u001b[2J'],
+    ['holder must not contain control characters', '"a\\nb\\u001b[2J"'],
+  ],
+  ['an empty session', ['acquire', 'a:b', '--session', ''], ['session must be 1..128 bytes']],
+  ['a bad kind', ['acquire', 'Work:1'], ['resource kind must match', '"Work"']],
+  ['a kind that is too long', ['acquire', `${'k'.repeat(33)}:1`], ['resource kind must match']],
+  ['a resource without a name', ['acquire', 'work:'], ['resource name must be 1..1024 bytes']],
+  ['an empty resource', ['acquire', ''], ['resource must be kind:name or a path, got ""']],
+  [
+    'a name of 1025 bytes',
+    ['acquire', `work:${'x'.repeat(1025)}`],
+    ['resource name must be 1..1024 bytes', '1025 bytes'],
+  ],
+  [
+    'a file that climbs above the root',
+    ['acquire', 'file:/a/../../etc/passwd'],
+    ['resource file name must not climb above the root', '"/a/../../etc/passwd"'],
+  ],
+  [
+    'a file: that is relative',
+    ['acquire', 'file:a.ts'],
+    ['resource file name must be an absolute path', '"a.ts"'],
+  ],
+  ['a ttl of 0', ['acquire', 'a:b', '--ttl', '0s'], ['ttl must be', DURATION, '"0s"']],
+  ['a bare 0 as ttl', ['acquire', 'a:b', '--ttl', '0'], ['ttl must be', DURATION, '"0"']],
+  ['a negative ttl', ['acquire', 'a:b', '--ttl', '-5s'], ['ttl must be', DURATION, '"-5s"']],
+  ['a ttl of NaN', ['acquire', 'a:b', '--ttl', 'NaN'], ['ttl must be', DURATION, '"NaN"']],
+  ['a ttl of 1e99', ['acquire', 'a:b', '--ttl', '1e99'], ['ttl must be', DURATION, '"1e99"']],
+  ['a ttl in parsecs', ['acquire', 'a:b', '--ttl', '30 parsecs'], ['ttl must be', '"30 parsecs"']],
+  ['a ttl beyond 30 days', ['acquire', 'a:b', '--ttl', '31d'], ['1ms..30d', '"31d"']],
+  ['a negative wait', ['acquire', 'a:b', '--wait', '-1s'], ['wait must be', DURATION, '"-1s"']],
+  ['a wait beyond a day', ['acquire', 'a:b', '--wait', '2d'], ['wait must be', '0s..1d', '"2d"']],
+  [
+    'two waits',
+    ['acquire', 'a:b', '--wait', '1s', '--timeout', '2s'],
+    ['timeout must not', '"2s"'],
+  ],
+  [
+    'max-renewals of -2',
+    ['acquire', 'a:b', '--max-renewals', '-2'],
+    ['max-renewals must be an integer -1..2147483647', '"-2"'],
+  ],
+  [
+    'a max-hold of 0',
+    ['run', 'a:b', '--max-hold', '0s', '--', 'true'],
+    ['max-hold must be', '"0s"'],
+  ],
+  ['an unknown option', ['acquire', 'a:b', '--tll', '5s'], ['option must be', '"--tll"', '--ttl?']],
+  ['an unknown command', ['aquire', 'a:b'], ['command must be', '"aquire"', 'acquire?']],
+  ['no command', ['--json=1'], ['command must be given']],
+  ['no resource', ['acquire'], ['RESOURCE must be given, got nothing']],
+  ['too many arguments', ['acquire', 'a:b', 'c:d'], ['arguments must be RESOURCE', '"c:d"']],
+  ['nothing to run', ['run', 'a:b'], ['COMMAND… must be given after --, got nothing']],
+  [
+    'an option without its value',
+    ['acquire', 'a:b', '--ttl'],
+    ['ttl must be followed by DURATION'],
+  ],
+  ['a lease id that is none', ['show', 'cafe'], ['id must be a UUID, got "cafe"']],
+  ['half a lease id', ['release', ID.slice(0, 18)], ['lease must be a UUID or a resource']],
+  [
+    'a lease id of one’s own that is none',
+    ['acquire', 'a:b', '--lease-id', 'x'],
+    ['lease-id must be a UUID'],
+  ],
+  [
+    'a bad namespace',
+    ['ls', '--namespace', 'No'],
+    ['namespace must match [a-z0-9._-]{1,64}', '"No"'],
+  ],
+  ['a bad limit', ['ls', '--limit', '0'], ['limit must be an integer 1..10000', '"0"']],
+  ['a store of an unknown kind', ['ls', '--store', 'mysql:x'], ['store must be', '"mysql:x"']],
+  [
+    'a store without a file',
+    ['ls', '--store', 'sqlite::memory:'],
+    ['store must be', 'sqlite:PATH'],
+  ],
+  ['an empty store', ['ls', '--store', ''], ['store must be', '""']],
+  ['an unknown type of event', ['history', '--type', 'stolen'], ['type must be among', '"stolen"']],
+  [
+    'an unknown action',
+    ['config', 'push'],
+    ['ACTION must be one of get, set, unset, ls', '"push"'],
+  ],
+  ['an unknown key', ['config', 'get', 'colour'], ['key must be one of', '"colour"']],
+  [
+    'a malformed value of a number',
+    ['config', 'set', 'default_ttl_seconds', 'soon'],
+    ['default_ttl_seconds must be an integer 1..2592000', '"soon"'],
+  ],
+  [
+    'a value out of range',
+    ['config', 'set', 'default_ttl_seconds', '0'],
+    ['default_ttl_seconds must be an integer 1..2592000', '0'],
+  ],
+  [
+    'a malformed value of a switch',
+    ['config', 'set', 'keep_history', 'yes'],
+    ['keep_history must be true or false', '"yes"'],
+  ],
+  ['no value', ['config', 'set', 'keep_history'], ['must be followed by KEY and VALUE']],
+]
+
+describe('bad input', () => {
+  it.each(WRONG)('%s is refused', async (_what, args, parts) => {
+    const shop = workshop()
+    expectOneLine(await shop.tenure(args), 'INVALID_INPUT', parts)
+    expect(['no store', []]).toContainEqual(await contents(shop))
+  })
+
+  it('an unknown state and an unknown release reason have codes of their own', async () => {
+    const shop = workshop()
+    const state = await shop.tenure(['ls', '--state', 'asleep'])
+    expectOneLine(state, 'INVALID_STATE', ['state must be one of active', '"asleep"'])
+    const reason = await shop.tenure(['release', ID, '--reason', 'bored'])
+    expectOneLine(reason, 'INVALID_REASON', ['releaseReason must be completed', '"bored"'])
+  })
+
+  it('words that are too many for a reason are beyond a limit', async () => {
+    const shop = workshop()
+    const ended = await shop.tenure(['acquire', 'a:b', '--reason', 'x'.repeat(1025)])
+    expectOneLine(ended, 'LIMIT_EXCEEDED', ['reason', '1024 bytes', '1025 bytes'])
+  })
+
+  it.each([
+    ['a resource', ['acquire', '$BAD'], 'argument'],
+    ['a holder', ['acquire', 'a:b', '--holder', '$BAD'], 'argument'],
+    ['a holder in the environment', ['acquire', 'a:b'], 'TENURE_HOLDER'],
+  ] as const)('%s that is not UTF-8 is refused', async (_what, args, field) => {
+    const shop = workshop()
+    const words = args.map((word) => (word === '$BAD' ? '"$BAD"' : word)).join(' ')
+    const holder = field === 'TENURE_HOLDER' ? 'TENURE_HOLDER="$BAD"' : ''
+    const script = `BAD=$(printf 'a\\377b'); ${holder} "${process.execPath}" "${MAIN}" ${words}`
+    const env = { TENURE_STORE: shop.storeUrl }
+    const ended = await startProgram(['sh', '-c', script], { env }).ended
+    expectOneLine(ended, 'INVALID_INPUT', [`${field} must be valid UTF-8, got "a\ufffdb"`])
+  })
+
+  it('is told as JSON on stderr to whoever asked for JSON', async () => {
+    const shop = workshop()
+    const { code, stdout, stderr } = await shop.tenure(['acquire', 'a:b', '--ttl', '5x', '--json'])
+    expect([code, stdout]).toEqual([2, ''])
+    const error = JSON.parse(stderr) as LeaseError
+    expect(error).toMatchObject({
+      code: 'INVALID_INPUT',
+      effect: 'none',
+      details: { field: 'ttl' },
+    })
+  })
+
+  it('does not show a stack, unless somebody asks for it', async () => {
+    const shop = workshop()
+    const { stderr } = await shop.tenure(['ls', '--store', 'mysql:x', '--debug'])
+    expect(stderr).toMatch(/\(INVALID_INPUT\)\nLeaseError: .*\n {4}at /)
+    const quiet = await shop.tenure(['ls', '--store', 'mysql:x'])
+    expect(quiet.stderr).not.toContain('    at ')
+    const viaEnv = await shop.tenure(['ls', '--store', 'mysql:x'], { env: { TENURE_DEBUG: '1' } })
+    expect(viaEnv.stderr).toContain('    at ')
+  })
+})
+
+describe('a lease that is not one’s own, or no longer', () => {
+  it.each(['renew', 'release', 'revoke', 'show'])(
+    '%s of an unknown id is refused',
+    async (command) => {
+      const shop = workshop()
+      const ended = await shop.tenure([command, ID])
+      expectOneLine(ended, 'LEASE_NOT_FOUND', [ID])
+      expect(await contents(shop)).toEqual([])
+    },
+  )
+
+  it.each(['renew', 'release'])('%s by another than the holder is refused', async (command) => {
+    const shop = workshop()
+    const { id }: LeaseInfo = await shop.json(['acquire', 'a:b', '--holder', 'ann'])
+    const before = await contents(shop)
+    for (const name of [id, 'a:b']) {
+      const ended = await shop.tenure([command, name, '--holder', 'ben'])
+      expectOneLine(ended, 'NOT_HOLDER', [id, '"ann"'])
+    }
+    expect(await contents(shop)).toEqual(before)
+  })
+
+  it('a second release is refused', async () => {
+    const shop = workshop()
+    const { id }: LeaseInfo = await shop.json(['acquire', 'a:b', '--holder', 'ann'])
+    await shop.json(['release', id, '--holder', 'ann'])
+    const before = await contents(shop)
+    const ended = await shop.tenure(['release', id, '--holder', 'ann'])
+    expectOneLine(ended, 'LEASE_TERMINAL', [id, 'already released'])
+    expect(await contents(shop)).toEqual(before)
+  })
+
+  it('a renewal after expiry is refused', async () => {
+    const shop = workshop()
+    const { id }: LeaseInfo = await shop.json(['acquire', 'a:b', '--holder', 'ann', '--ttl', '1s'])
+    await until(async () => {
+      const { state }: LeaseInfo = await shop.json(['show', id])
+      return state === 'expired'
+    })
+    for (const command of ['renew', 'release']) {
+      const ended = await shop.tenure([command, id, '--holder', 'ann'])
+      expectOneLine(ended, 'LEASE_EXPIRED', [id, 'expired'])
+    }
+  })
+
+  it('a renewal beyond --max-renewals is refused', async () => {
+    const shop = workshop()
+    const limited = ['acquire', 'a:b', '--holder', 'ann', '--max-renewals', '0']
+    const { id }: LeaseInfo = await shop.json(limited)
+    expectOneLine(await shop.tenure(['renew', id, '--holder', 'ann']), 'RENEWAL_LIMIT', [id])
+  })
+
+  it('an id that is in use for something else is refused', async () => {
+    const shop = workshop()
+    await shop.json(['acquire', 'a:b', '--lease-id', ID])
+    expectOneLine(await shop.tenure(['acquire', 'c:d', '--lease-id', ID]), 'LEASE_EXISTS', [ID])
+  })
+})
+
+describe('a store that cannot be used', () => {
+  it('because a file stands where a directory should is unavailable', async () => {
+    const shop = workshop()
+    const file = path.join(shop.directory, 'file')
+    fs.writeFileSync(file, '')
+    const ended = await shop.tenure(['acquire', 'a:b', '--store', `sqlite:${file}/leases.db`])
+    expectOneLine(ended, 'STORE_UNAVAILABLE', [file])
+  })
+
+  it('because nobody may write there is unavailable', async () => {
+    const shop = workshop()
+    const ended = await shop.tenure(['acquire', 'a:b', '--store', 'sqlite:/proc/leases.db'])
+    expectOneLine(ended, 'STORE_UNAVAILABLE', ['/proc/leases.db'])
+  })
+
+  it('because it is not a database is refused, and left as it is', async () => {
+    const shop = workshop()
+    const text = 'dear diary, '.repeat(1_000)
+    fs.writeFileSync(shop.storeFile, text)
+    expectOneLine(await shop.tenure(['acquire', 'a:b']), 'STORE_SCHEMA', [shop.storeFile])
+    expect(fs.readFileSync(shop.storeFile, 'utf8')).toBe(text)
+  })
+
+  it('because a newer version made it is refused', async () => {
+    const shop = workshop()
+    await shop.json(['ls'])
+    await shop.sql("INSERT INTO migrations (version, name, applied_at) VALUES (999, 'future', 0)")
+    expectOneLine(await shop.tenure(['acquire', 'a:b']), 'STORE_SCHEMA', ['999'])
+  })
+
+  it('because the disk is full says so, and that nothing happened', async () => {
+    const shop = workshop()
+    await shop.json(['ls'])
+    // No file may grow beyond what it has, which is what a full disk looks like from inside a process.
+    const command = `"${process.execPath}" "${MAIN}" acquire a:b --json`
+    const script = `ulimit -f 0; exec ${command} 2>&1 >/dev/null | cat`
+    const { stdout } = await startProgram(['bash', '-c', script], {
+      env: { TENURE_STORE: shop.storeUrl },
+    }).ended
+    expect(JSON.parse(stdout)).toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+    expect(await contents(shop)).toEqual([])
+  })
+
+  it('because its configuration is nonsense says which value', async () => {
+    const shop = workshop()
+    await shop.json(['ls'])
+    const row = "WHERE config_key = 'default_ttl_seconds'"
+    await shop.sql(`UPDATE lease_configs SET config_value = 'soon' ${row}`)
+    const ended = await shop.tenure(['acquire', 'a:b'])
+    expectOneLine(ended, 'INVALID_INPUT', ['default_ttl_seconds must be an integer', '"soon"'])
+  })
+})

@@ -1,0 +1,62 @@
+import fs from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import type { Verdict } from '../../../src/cli/demo/verdict.ts'
+import { start, tenure, until, workshop, type RunOptions } from '../tenure-process.ts'
+
+const PATIENCE_MS = 60_000
+
+/** The demo works in a directory of its own below TMPDIR; whatever it leaves behind is found there. */
+function apart(): { readonly directory: string; readonly options: RunOptions } {
+  const { directory } = workshop()
+  return { directory, options: { env: { TMPDIR: directory }, hangsAfterMs: PATIENCE_MS } }
+}
+
+describe('the demo', () => {
+  it(
+    'keeps every promise with one agent killed and one stopped, and cleans up',
+    async () => {
+      const { directory, options } = apart()
+      const { code, stdout, stderr } = await tenure(['demo', '--duration', '5s', '--json'], options)
+      expect(stderr).toBe('')
+      const verdict = JSON.parse(stdout) as Verdict & { readonly brokenPromises: readonly string[] }
+      expect(verdict.brokenPromises).toEqual([])
+      expect(verdict).toMatchObject({
+        overlapsInLedger: 0,
+        overlapsReported: 0,
+        foldDifferences: 0,
+        crashed: [],
+      })
+      expect(verdict.staleWritersRefused).toBeGreaterThanOrEqual(1)
+      expect(verdict.expiries).toBeGreaterThanOrEqual(2)
+      expect(verdict.handovers).toBeGreaterThan(0)
+      expect(code).toBe(0)
+      expect(fs.readdirSync(directory)).toEqual([])
+    },
+    PATIENCE_MS,
+  )
+
+  it.each(['SIGINT', 'SIGTERM'] as const)('leaves nothing behind after %s', async (signal) => {
+    const { directory, options } = apart()
+    const running = start(['demo'], options)
+    await running.says(' holds ')
+    running.process.kill(signal)
+    expect((await running.ended).code).toBe(signal === 'SIGINT' ? 130 : 143)
+    expect(fs.readdirSync(directory)).toEqual([])
+    await until(async () => !isMentioned(directory))
+  })
+})
+
+/** Whether a process still has a file of the directory open: agents keep the store and the fences open. */
+function isMentioned(directory: string): boolean {
+  if (!fs.existsSync('/proc/self/fd')) return false
+  return fs.readdirSync('/proc').some((pid) => {
+    if (!/^\d+$/.test(pid)) return false
+    try {
+      return fs.readdirSync(`/proc/${pid}/fd`).some((fd) => {
+        return fs.readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith(directory)
+      })
+    } catch {
+      return false
+    }
+  })
+}

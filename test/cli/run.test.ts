@@ -1,0 +1,151 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { LeaseInfo } from '../../src/core/lease.ts'
+import type { Inspection, LeaseList, LedgerEntry } from '../../src/service/lease-api.ts'
+import { until, workshop, type Workshop } from './tenure-process.ts'
+
+async function isHeld(shop: Workshop, resource: string): Promise<boolean> {
+  const { leases }: Inspection = await shop.json(['why', resource])
+  return leases.length > 0
+}
+
+async function endOf(shop: Workshop): Promise<LeaseInfo | undefined> {
+  const { leases }: LeaseList = await shop.json(['ls', '--all'])
+  return leases.at(-1)
+}
+
+describe('a command that runs under a lease', () => {
+  it('finds resource, lease, fence, store and holder in its environment', async () => {
+    const shop = workshop()
+    const script =
+      'echo "$TENURE_RESOURCE $TENURE_LEASE_ID $TENURE_FENCE $TENURE_STORE $TENURE_HOLDER"'
+    const args = ['run', 'a.ts', '--holder', 'ann', '--', 'sh', '-c', script]
+    const { code, stdout, stderr } = await shop.tenure(args)
+    expect([code, stderr]).toEqual([0, ''])
+    const lease = await endOf(shop)
+    const { resource, id, fence } = lease ?? {}
+    expect(stdout).toBe(`${resource} ${id} ${fence} ${shop.storeUrl} ann\n`)
+    expect(lease).toMatchObject({ state: 'released', releaseReason: 'completed' })
+  })
+
+  it('passes its exit status on, and its lease says that it failed', async () => {
+    const shop = workshop()
+    expect((await shop.tenure(['run', 'work:1', '--', 'sh', '-c', 'exit 7'])).code).toBe(7)
+    expect(await endOf(shop)).toMatchObject({ state: 'released', releaseReason: 'aborted' })
+  })
+
+  it('that ended by a signal gives 128 and its number', async () => {
+    const shop = workshop()
+    expect((await shop.tenure(['run', 'work:1', '--', 'sh', '-c', 'kill -9 $$'])).code).toBe(137)
+  })
+
+  it.each([
+    [
+      'is not there',
+      'no-such-command',
+      127,
+      'tenure: cannot run no-such-command: command not found\n',
+    ],
+    ['cannot be run', '/etc/passwd', 126, 'tenure: cannot run /etc/passwd: EACCES\n'],
+  ])('that %s leaves no lease behind', async (_case, command, code, stderr) => {
+    const shop = workshop()
+    expect(await shop.tenure(['run', 'work:1', '--', command])).toEqual({
+      code,
+      stdout: '',
+      stderr,
+    })
+    expect(await isHeld(shop, 'work:1')).toBe(false)
+  })
+
+  it('is not started while another holds the resource', async () => {
+    const shop = workshop()
+    await shop.json(['acquire', 'work:1', '--holder', 'ann'])
+    const refused = await shop.tenure(['run', 'work:1', '--', 'touch', 'started'])
+    expect(refused.code).toBe(10)
+    expect(fs.existsSync(path.join(shop.directory, 'started'))).toBe(false)
+  })
+
+  it('waits for another run of the same user, because each is a session of its own', async () => {
+    const shop = workshop()
+    const wait = ['run', 'work:1', '--wait', '10s', '--']
+    const script = 'echo in >> log; sleep 0.2; echo out >> log'
+    const both = await Promise.all(
+      [1, 2].map(async () => shop.tenure([...wait, 'sh', '-c', script])),
+    )
+    expect(both.map(({ code }) => code)).toEqual([0, 0])
+    const log = fs.readFileSync(path.join(shop.directory, 'log'), 'utf8')
+    expect(log).toBe('in\nout\nin\nout\n')
+  })
+
+  it('keeps its lease by renewing it, beyond its ttl', async () => {
+    const shop = workshop()
+    const args = ['run', 'work:1', '--ttl', '1500ms', '--', 'sleep', '2']
+    expect((await shop.tenure(args)).code).toBe(0)
+    const history: LedgerEntry[] = await shop.json(['history', '--type', 'renewed'])
+    expect(history.length).toBeGreaterThan(1)
+    expect(await endOf(shop)).toMatchObject({ state: 'released', releaseReason: 'completed' })
+  })
+
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'is told of %s and decides itself',
+    async (name) => {
+      const shop = workshop()
+      const script = `trap 'exit 42' ${name.slice(3)}; echo ready; while :; do sleep 0.05; done`
+      const running = shop.start(['run', 'work:1', '--', 'sh', '-c', script])
+      await running.says('ready')
+      running.process.kill(name)
+      expect((await running.ended).code).toBe(42)
+      expect(await isHeld(shop, 'work:1')).toBe(false)
+    },
+  )
+
+  it('is never started when a signal comes while it waits', async () => {
+    const shop = workshop()
+    await shop.json(['acquire', 'work:1', '--holder', 'ann'])
+    const waiting = shop.start(['run', 'work:1', '--wait', '1m', '--', 'touch', 'started'])
+    await until(async () => {
+      const { queue }: Inspection = await shop.json(['why', 'work:1'])
+      return queue.length === 1
+    })
+    waiting.process.kill('SIGTERM')
+    expect(await waiting.ended).toEqual({ code: 143, stdout: '', stderr: '' })
+    expect(fs.existsSync(path.join(shop.directory, 'started'))).toBe(false)
+  })
+})
+
+describe('a command whose lease is lost', () => {
+  it('is ended with all it started, and the exit status says lost', async () => {
+    const shop = workshop()
+    const running = shop.start(['run', 'work:1', '--', 'sh', '-c', 'sleep 60 & echo ready; wait'])
+    await running.says('ready')
+    await shop.json(['revoke', 'work:1', '--holder', 'op'])
+    // The sleep has stdout too: this resolves when the last of them is gone.
+    const { code, stderr } = await running.ended
+    expect(code).toBe(14)
+    expect(stderr).toMatch(/^tenure: lease .* of work:1 was lost: .*revoked.* \(LEASE_LOST\)\n$/)
+  })
+
+  it('is killed after the grace when it does not listen', async () => {
+    const shop = workshop()
+    const script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+    const args = ['run', 'work:1', '--grace', '300ms', '--json', '--', 'sh', '-c', script]
+    const running = shop.start(args)
+    await running.says('ready')
+    await shop.json(['revoke', 'work:1', '--holder', 'op'])
+    const { code, stderr } = await running.ended
+    expect(code).toBe(14)
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: 'LEASE_LOST',
+      details: { resource: 'work:1' },
+    })
+  })
+
+  it('is ended when --max-hold is reached, however well it renews', async () => {
+    const shop = workshop()
+    const limits = ['--ttl', '1s', '--max-hold', '1500ms']
+    const { code } = await shop.tenure(['run', 'work:1', ...limits, '--', 'sleep', '60'])
+    expect(code).toBe(14)
+    expect(await isHeld(shop, 'work:1')).toBe(false)
+  })
+})

@@ -1,0 +1,30 @@
+/** `tenure ls` must start quickly, so that it loads what it needs and nothing else. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, it } from 'vitest'
+import { workshop } from './tenure-process.ts'
+
+interface Coverage {
+  readonly result: readonly { readonly url: string }[]
+}
+
+/** The modules of Tenure that a run executed, as V8 itself saw it. */
+function loadedModules(coverageDirectory: string): readonly string[] {
+  return fs.readdirSync(coverageDirectory).flatMap((name) => {
+    const text = fs.readFileSync(path.join(coverageDirectory, name), 'utf8')
+    const { result } = JSON.parse(text) as Coverage
+    return result.flatMap(({ url }) => /\/dist\/(.+)$/.exec(url)?.[1] ?? [])
+  })
+}
+
+it('tenure ls loads one command, and neither the demo nor help', async () => {
+  const shop = workshop()
+  const coverage = path.join(shop.directory, 'coverage')
+  const { code } = await shop.tenure(['ls'], { env: { NODE_V8_COVERAGE: coverage } })
+  expect(code).toBe(0)
+  const modules = loadedModules(coverage)
+  expect(modules).toContain('cli/main.js')
+  expect(modules.filter((name) => name.startsWith('cli/commands/'))).toEqual(['cli/commands/ls.js'])
+  const needless = /^cli\/(demo\/|help|report-error|version|signals|child-command)/
+  expect(modules.filter((name) => needless.test(name))).toEqual([])
+})
