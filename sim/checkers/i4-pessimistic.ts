@@ -1,0 +1,90 @@
+/**
+ * I4: a holder's own view ends no later than the store's. Whenever a holder looked at its lease and found it held or
+ * uncertain, the lease had not run out for the store, and the deadline it counted on was not later than the store's.
+ * At its own deadline it hears of the loss by its signal, whether or not any call ever returned; one that was stopped
+ * hears of it when it runs again. A revocation may stay unheard of, but not longer than the deadline.
+ */
+import { isHolding, seconds, short, termAt } from '../evidence.ts'
+import type { Checker, Complaint, Evidence, HandleLog, LeaseLife, Look } from '../evidence.ts'
+import { stopsOf, type Stop } from './stops.ts'
+
+/** Rounding of clocks and of the store's ticks. */
+const SLACK_US = 50
+/** A timer is late by a turn of the event loop or two. */
+const TIMER_SLACK_US = 10_000
+/**
+ * After the host slept, timers are late, and the sleep itself is noticed within a second. A wall clock that was set
+ * forward is taken for sleep where there is no boot clock.
+ */
+const SLEPT_SLACK_US = 1_100_000
+
+export const pessimistic: Checker = {
+  promise: 'I4',
+  name: 'holder is pessimistic',
+  check: (evidence) => {
+    const lives = new Map(evidence.lives.map((life) => [life.lease.id, life]))
+    const stops = stopsOf(evidence)
+    return evidence.handles.flatMap((handle) => {
+      const life = lives.get(handle.leaseId)
+      const late = lateSignal(handle, stops.get(handle.looks[0]?.process ?? '') ?? [], evidence)
+      return life === undefined ? late : [...optimism(handle, life), ...late]
+    })
+  },
+}
+
+function optimism(handle: HandleLog, life: LeaseLife): readonly Complaint[] {
+  const complaints: Complaint[] = []
+  for (const look of handle.looks) {
+    if (!isHolding(look)) continue
+    const storeEndUs = endAtUs(life, look)
+    const what = `${look.session} on ${look.resource} (${short(look.leaseId)})`
+    if (look.atUs > storeEndUs + SLACK_US) {
+      complaints.push(
+        `${what} said ${look.state} at ${seconds(look.atUs)}, ended at ${seconds(storeEndUs)}`,
+      )
+    } else if (look.deadlineUs > storeEndUs + SLACK_US) {
+      complaints.push(
+        `${what} counted on ${seconds(look.deadlineUs)}, the store on ${seconds(storeEndUs)}`,
+      )
+    }
+  }
+  return complaints
+}
+
+/** When the store's own view ends, in true time, as far as it had granted anything by the moment of the look. */
+function endAtUs(life: LeaseLife, look: Look): number {
+  const { end, lease, issued } = life
+  if (end?.event.type === 'lease.released' && end.atUs <= look.atUs) return end.atUs
+  const term = termAt(life, look.atUs)
+  const wishedUs = term.atUs + term.ttlMs * 1000
+  if (lease.maxHoldMs === null) return wishedUs
+  return Math.min(wishedUs, issued.atUs + lease.maxHoldMs * 1000)
+}
+
+function lateSignal(
+  handle: HandleLog,
+  stops: readonly Stop[],
+  { log, endUs }: Evidence,
+): readonly Complaint[] {
+  const last = handle.looks.findLast(isHolding)
+  if (last === undefined) return []
+  const heardUs = Math.min(handle.signalUs ?? Infinity, handle.letGoUs ?? Infinity, endUs)
+  if (heardUs <= last.deadlineUs + TIMER_SLACK_US) return []
+  const slept = log.some(
+    (entry) =>
+      entry.kind === 'fault' &&
+      (entry.fault === 'suspension' || entry.fault === 'wall_step') &&
+      entry.process === last.process &&
+      entry.atUs < heardUs,
+  )
+  const slackUs = slept ? SLEPT_SLACK_US : TIMER_SLACK_US
+  let allowedUs = last.deadlineUs + slackUs
+  for (const stop of stops) {
+    if (stop.fromUs <= allowedUs) allowedUs = Math.max(allowedUs, stop.toUs + slackUs)
+  }
+  if (heardUs <= allowedUs) return []
+  return [
+    `${last.session} on ${last.resource} (${short(last.leaseId)}) was to stop at ` +
+      `${seconds(last.deadlineUs)} and had not heard of it by ${seconds(allowedUs)}`,
+  ]
+}

@@ -1,0 +1,163 @@
+/**
+ * I8: a repeated request has its effect once, and answers are true. No request id stands in the ledger twice; what was
+ * answered with yes is in the ledger; what was answered with no has no effect that its process leaves behind; and an
+ * unknown, or a store that is away, is only ever the fault of the network or of a stop.
+ */
+import { seconds, short } from '../evidence.ts'
+import type { Checker, Complaint, Evidence, LeaseLife } from '../evidence.ts'
+import type { CallBegun, CallEnded } from '../log.ts'
+
+export const exactlyOnce: Checker = {
+  promise: 'I8',
+  name: 'exactly once',
+  check: (evidence) => [
+    ...repeatedEffects(evidence),
+    ...yesWithoutEffect(evidence),
+    ...noWithEffect(evidence),
+    ...needlessDoubt(evidence),
+  ],
+}
+
+function repeatedEffects({ ledger }: Evidence): readonly Complaint[] {
+  const seen = new Set<string>()
+  const complaints: Complaint[] = []
+  for (const { event, atUs } of ledger) {
+    if (event.requestId === null) continue
+    if (seen.has(event.requestId)) {
+      const what = `${event.type} of ${short(event.leaseId)}`
+      complaints.push(`${what} at ${seconds(atUs)} is the second effect of one request`)
+    }
+    seen.add(event.requestId)
+  }
+  return complaints
+}
+
+function yesWithoutEffect({ log, ledger }: Evidence): readonly Complaint[] {
+  const effects = new Set<string>()
+  for (const { event } of ledger) {
+    effects.add(`${event.type} ${event.leaseId}`)
+    if (event.requestId !== null) effects.add(`${event.type} ${event.requestId}`)
+  }
+  const complaints: Complaint[] = []
+  for (const entry of log) {
+    if (entry.kind !== 'answered') continue
+    const type = EFFECT_OF_ANSWER[entry.answer]
+    if (type === undefined || effects.has(`${type} ${entry.requestId ?? entry.leaseId}`)) continue
+    complaints.push(
+      `${entry.session} heard ${entry.answer} of ${short(entry.leaseId)} at ` +
+        `${seconds(entry.atUs)}, which never happened`,
+    )
+  }
+  return complaints
+}
+
+const EFFECT_OF_ANSWER: Readonly<Record<string, string>> = {
+  granted: 'lease.issued',
+  renewed: 'lease.renewed',
+  released: 'lease.released',
+}
+
+type Refused = CallEnded & { readonly begun: CallBegun & At; readonly atUs: number }
+type At = { readonly atUs: number }
+
+/** Calls that ended in no: whoever made them was told that nothing happened. */
+function refusedCalls({ log }: Evidence): readonly Refused[] {
+  const begun = new Map<number, CallBegun & At>()
+  const refused: Refused[] = []
+  for (const entry of log) {
+    if (entry.kind === 'call' && entry.leaseId !== null) begun.set(entry.call, entry)
+    if (entry.kind !== 'ended' || entry.effect === 'unknown' || YES.has(entry.outcome)) continue
+    const call = begun.get(entry.call)
+    if (call !== undefined) refused.push({ ...entry, begun: call })
+  }
+  return refused
+}
+
+const YES: ReadonlySet<string> = new Set(['granted', 'done', 'LEASE_LOST', 'LEASE_EXPIRED'])
+const ACQUIRES: ReadonlySet<string> = new Set(['acquire', 'try_acquire', 'with_lease'])
+
+function noWithEffect(evidence: Evidence): readonly Complaint[] {
+  const lives = new Map(evidence.lives.map((life) => [life.lease.id, life]))
+  const effects = new Set(evidence.ledger.map(({ event }) => event.requestId))
+  const complaints: Complaint[] = []
+  for (const refused of refusedCalls(evidence)) {
+    const { begun, outcome, atUs } = refused
+    const told = `${begun.session} ${begun.operation} was told ${outcome} at ${seconds(atUs)}, but`
+    const life = lives.get(begun.leaseId ?? '')
+    if (ACQUIRES.has(begun.operation)) {
+      if (life === undefined || !wasLeftBehind(life, refused, evidence)) continue
+      complaints.push(`${told} ${short(life.lease.id)} on ${life.lease.resource} lived on`)
+    } else if (
+      outcome.startsWith('STORE_') &&
+      sentBy(refused, evidence).some((id) => effects.has(id))
+    ) {
+      complaints.push(`${told} it had happened`)
+    }
+  }
+  return complaints
+}
+
+/**
+ * The requests that a call sent for its lease. Those of a renewal cannot be told from the lease's own, which go on
+ * beside it, so it has none here.
+ */
+function sentBy({ begun, atUs }: Refused, { log }: Evidence): readonly string[] {
+  const ids: string[] = []
+  if (begun.operation === 'renew') return ids
+  for (const entry of log) {
+    if (entry.kind !== 'asked' || entry.leaseId !== begun.leaseId) continue
+    if (entry.session !== begun.session || entry.method !== begun.operation) continue
+    const isDuring = entry.atUs >= begun.atUs && entry.atUs <= atUs
+    if (isDuring && entry.requestId !== null) ids.push(entry.requestId)
+  }
+  return ids
+}
+
+/** Time for the request that gives the lease back to reach the store. */
+const GIVING_BACK_US = 200_000
+
+/** A wait that timed out, was cancelled or was refused must not leave a lease behind that runs until its deadline. */
+function wasLeftBehind(life: LeaseLife, refused: Refused, evidence: Evidence): boolean {
+  const { end, issued, terms } = life
+  const endedAs = end?.event.type
+  if (endedAs === 'lease.released' || endedAs === 'lease.revoked') return false
+  // A request that the network kept and delivered later: its sender had its answer and is no longer listening.
+  if (issued.isEcho && issued.atUs > refused.atUs) return false
+  const last = terms[terms.length - 1] ?? terms[0]
+  const untilUs = Math.min(evidence.trueUs(last.deadline), evidence.endUs)
+  if (untilUs < Math.max(refused.atUs, issued.atUs) + GIVING_BACK_US) return false
+  return !hadExcuse(refused.begun, untilUs, evidence)
+}
+
+/** The process died or was stopped, the clock changed, or its attempts to give the lease back failed or were slow. */
+function hadExcuse(call: CallBegun, untilUs: number, { clockChanges, log }: Evidence): boolean {
+  if (clockChanges.some(({ atUs }) => atUs <= untilUs)) return true
+  return log.some((entry) => {
+    if (entry.kind === 'stopped') return entry.process === call.process && entry.atUs <= untilUs
+    if (entry.kind === 'crashed') return entry.session === call.session && entry.atUs <= untilUs
+    if (entry.kind !== 'answered' || entry.leaseId !== call.leaseId) return false
+    const failed = entry.answer.startsWith('STORE_') || entry.atUs > untilUs
+    return GIVING_BACK.has(entry.method) && entry.sentUs <= untilUs && failed
+  })
+}
+
+const GIVING_BACK: ReadonlySet<string> = new Set(['withdraw', 'release'])
+
+/**
+ * In a process that nothing happened to, every call is answered with yes or no. A renewal is waited for no longer than
+ * the lease lasts, which may be less than an ordinary round trip.
+ */
+function needlessDoubt({ log }: Evidence): readonly Complaint[] {
+  const begun = new Map<number, CallBegun>()
+  const troubled = new Set<string>()
+  const complaints: Complaint[] = []
+  for (const entry of log) {
+    if (entry.kind === 'fault' && entry.process !== null) troubled.add(entry.process)
+    if (entry.kind === 'call') begun.set(entry.call, entry)
+    if (entry.kind !== 'ended' || !entry.outcome.startsWith('STORE_')) continue
+    const call = begun.get(entry.call)
+    if (call === undefined || call.operation === 'renew' || troubled.has(call.process)) continue
+    complaints.push(`${call.session} ${call.operation} ended as ${entry.outcome} for no reason`)
+  }
+  return complaints
+}

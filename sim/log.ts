@@ -1,0 +1,182 @@
+/**
+ * What was seen: by the processes themselves, by the wire, and by whoever injected the faults. Everything carries
+ * true time, which nobody inside the world knows. The checkers read this and the ledger, and nothing else.
+ */
+import type { ErrorCode } from '../src/core/errors.ts'
+import type { HandleState } from '../src/client/contract.ts'
+import type { World } from './world.ts'
+
+export const FAULT_KINDS = [
+  'request_lost',
+  'answer_lost',
+  'outcome_unknown',
+  'late_delivery',
+  'request_repeated',
+  'conflict',
+  'slow_request',
+  'slow_answer',
+  'call_hangs',
+  'wake_lost',
+  'wake_delayed',
+  'wake_repeated',
+  'crash',
+  'restart',
+  'pause',
+  'suspension',
+  'wall_step',
+  'drift',
+  'store_reboot',
+  'store_clock_change',
+  'store_wall_step',
+] as const
+
+export type FaultKind = (typeof FAULT_KINDS)[number]
+
+/** What a call of the client came to: the code of its error, or what it gave. */
+export type CallOutcome =
+  | ErrorCode
+  | 'granted'
+  | 'held'
+  | 'done'
+  /** Not a `LeaseError`: never right. */
+  | 'foreign_error'
+
+export type Operation =
+  | 'acquire'
+  | 'try_acquire'
+  | 'with_lease'
+  | 'renew'
+  | 'release'
+  | 'revoke'
+  | 'release_all'
+  | 'is_held'
+  | 'inspect'
+  | 'cleanup'
+  | 'close'
+
+export type ApiMethod = 'acquire' | 'claim' | 'withdraw' | 'renew' | 'release' | 'revoke'
+
+/** A process incarnation, as far as the log is concerned. */
+export interface Who {
+  readonly process: string
+  readonly session: string
+}
+
+export type Observation =
+  | (Who & { readonly kind: 'started'; readonly holder: string })
+  | (Who & { readonly kind: 'crashed' })
+  | (Who & { readonly kind: 'closed'; readonly timersLeft: number })
+  | { readonly kind: 'stopped'; readonly process: string; readonly how: 'pause' | 'suspension' }
+  | { readonly kind: 'resumed'; readonly process: string }
+  | Fault
+  | CallBegun
+  | CallEnded
+  | Believed
+  | (Who & { readonly kind: 'signal'; readonly leaseId: string; readonly code: ErrorCode | null })
+  | (Who & { readonly kind: 'let_go'; readonly leaseId: string })
+  | Asked
+  | Answered
+  | (Who & WriteFacts & { readonly kind: 'write_sent' })
+  | (WriteFacts & { readonly kind: 'write_arrived'; readonly accepted: boolean })
+  | Looked
+  | { readonly kind: 'unhandled'; readonly message: string }
+
+export interface Fault {
+  readonly kind: 'fault'
+  readonly fault: FaultKind
+  /** Null: it befell the store. */
+  readonly process: string | null
+  /** The lease or ticket that a message was about, where it was a message that was lost or late. */
+  readonly leaseId: string | null
+}
+
+export interface CallBegun extends Who {
+  readonly kind: 'call'
+  readonly call: number
+  readonly operation: Operation
+  readonly resource: string | null
+  readonly leaseId: string | null
+  /** By its own clock, how long the call may take before somebody must have answered. */
+  readonly boundMs: number
+}
+
+export interface CallEnded {
+  readonly kind: 'ended'
+  readonly call: number
+  readonly outcome: CallOutcome
+  readonly effect: 'none' | 'unknown'
+}
+
+/** A holder looked at its own lease: when it was given, when it was renewed, and before each act. */
+export interface Believed extends Who {
+  readonly kind: 'believed'
+  readonly why: 'granted' | 'renewed' | 'uncertain' | 'recovered' | 'look' | 'rate'
+  readonly leaseId: string
+  readonly resource: string
+  readonly holder: string
+  readonly fence: number
+  readonly state: HandleState
+  readonly renewals: number
+  /** Its own deadline, in true time, as far as its own clock can tell. */
+  readonly deadlineUs: number
+}
+
+/** A request that left the client for the service, before any network. */
+export interface Asked extends Who {
+  readonly kind: 'asked'
+  readonly method: ApiMethod
+  readonly leaseId: string
+  readonly requestId: string | null
+  readonly ttlMs: number | null
+}
+
+export interface Answered extends Who {
+  readonly kind: 'answered'
+  readonly method: ApiMethod
+  readonly leaseId: string
+  readonly requestId: string | null
+  /** The kind of the answer, or the code of the error. */
+  readonly answer: string
+  readonly sentUs: number
+  readonly renewals: number | null
+}
+
+export interface WriteFacts {
+  readonly leaseId: string
+  readonly resource: string
+  readonly fence: number
+}
+
+/** Somebody asked whether a resource is held; the answer was true at some moment since `sentUs`. */
+export interface Looked extends Who {
+  readonly kind: 'looked'
+  readonly resource: string
+  readonly held: boolean
+  readonly sentUs: number
+}
+
+export type Logged = Observation & { readonly atUs: number }
+
+export class Log {
+  readonly entries: Logged[] = []
+  readonly faults = new Map<FaultKind, number>()
+  readonly outcomes = new Map<string, number>()
+  readonly #world: World
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  write(observation: Observation): void {
+    this.entries.push({ atUs: this.#world.nowUs, ...observation })
+  }
+
+  fault(fault: FaultKind, process: string | null, leaseId: string | null = null): void {
+    this.faults.set(fault, (this.faults.get(fault) ?? 0) + 1)
+    this.write({ kind: 'fault', fault, process, leaseId })
+  }
+
+  count(outcome: string): void {
+    this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1)
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Runs one seed and judges it: every checker looks at the evidence. The whole trace can be boiled down to a hash, so
+ * that two runs of one seed can be compared.
+ */
+import { createHash } from 'node:crypto'
+import { callsEnd } from './checkers/calls-end.ts'
+import { exclusion } from './checkers/i1-exclusion.ts'
+import { fencing } from './checkers/i2-fencing.ts'
+import { neverEarly } from './checkers/i3-never-early.ts'
+import { pessimistic } from './checkers/i4-pessimistic.ts'
+import { nowMeansNow } from './checkers/i5-now.ts'
+import { noWayBack } from './checkers/i6-no-way-back.ts'
+import { oneEvent } from './checkers/i7-one-event.ts'
+import { exactlyOnce } from './checkers/i8-exactly-once.ts'
+import { fair } from './checkers/i9-fair.ts'
+import type { Checker, Complaint, Evidence } from './evidence.ts'
+import type { FaultKind, Logged } from './log.ts'
+import { Simulation, type Defect } from './simulation.ts'
+
+export const CHECKERS: readonly Checker[] = [
+  exclusion,
+  fencing,
+  neverEarly,
+  pessimistic,
+  nowMeansNow,
+  noWayBack,
+  oneEvent,
+  exactlyOnce,
+  callsEnd,
+  fair,
+]
+
+export interface Verdict {
+  readonly promise: string
+  readonly name: string
+  readonly complaints: readonly Complaint[]
+}
+
+export interface Report {
+  readonly seed: number
+  readonly verdicts: readonly Verdict[]
+  readonly faults: ReadonlyMap<FaultKind, number>
+  /** How often each kind of outcome occurred, by operation. */
+  readonly outcomes: ReadonlyMap<string, number>
+  readonly eventCount: number
+  readonly evidence: Evidence
+}
+
+export async function runSeed(seed: number, defect: Defect = {}): Promise<Report> {
+  const simulation = new Simulation(seed, defect)
+  const { log } = simulation
+  const onUnhandled = (reason: unknown): void => {
+    log.write({ kind: 'unhandled', message: String(reason) })
+  }
+  process.on('unhandledRejection', onUnhandled)
+  try {
+    const evidence = await simulation.run()
+    for (const { event } of evidence.ledger) log.count(event.type)
+    return {
+      seed,
+      verdicts: CHECKERS.map((checker) => ({
+        promise: checker.promise,
+        name: checker.name,
+        complaints: checker.check(evidence),
+      })),
+      faults: log.faults,
+      outcomes: log.outcomes,
+      eventCount: simulation.eventCount,
+      evidence,
+    }
+  } finally {
+    process.off('unhandledRejection', onUnhandled)
+  }
+}
+
+export function brokenPromises(report: Report): readonly Verdict[] {
+  return report.verdicts.filter((verdict) => verdict.complaints.length > 0)
+}
+
+/** The command that shows a seed again, with its whole trace. */
+export function replayCommand(seed: number): string {
+  return `npm run sim -- --seed ${seed}`
+}
+
+/** Two runs of one seed have the same hash, on any machine. */
+export function traceHash({ evidence: { log, ledger } }: Report): string {
+  const hash = createHash('sha256')
+  for (const entry of log) hash.update(lineOf(entry))
+  for (const timed of ledger) hash.update(JSON.stringify(timed))
+  return hash.digest('hex').slice(0, 16)
+}
+
+/** One line of the trace. */
+export function lineOf({ atUs, ...rest }: Logged): string {
+  return `${(atUs / 1_000_000).toFixed(6)} ${JSON.stringify(rest)}\n`
+}

@@ -1,0 +1,198 @@
+/**
+ * A simulated process: its host's clocks, its timers, and everything that can happen to it. A message or timer of a
+ * process that is dead is gone; one that arrives while the process is stopped waits until it runs again.
+ */
+import type { Runtime, Timer } from '../src/runtime/runtime.ts'
+import { HostClock, type HostClockOptions } from './host-clock.ts'
+import type { Log, Who } from './log.ts'
+import type { Random } from './random.ts'
+import type { World } from './world.ts'
+
+export interface SimProcessOptions {
+  readonly name: string
+  readonly holder: string
+  readonly clock: HostClockOptions
+}
+
+export class SimProcess {
+  readonly name: string
+  readonly holder: string
+  readonly clock: HostClock
+  readonly world: World
+  readonly log: Log
+  readonly random: Random
+  #incarnation: Incarnation | null = null
+  #incarnations = 0
+  #stopped: 'pause' | 'suspension' | null = null
+  #held: (() => void)[] = []
+  #onRateChange: (() => void)[] = []
+
+  constructor(
+    surroundings: { world: World; log: Log; random: Random },
+    options: SimProcessOptions,
+  ) {
+    this.world = surroundings.world
+    this.log = surroundings.log
+    this.random = surroundings.random
+    this.name = options.name
+    this.holder = options.holder
+    this.clock = new HostClock(surroundings.world, options.clock)
+  }
+
+  get isStopped(): boolean {
+    return this.#stopped !== null
+  }
+
+  get incarnation(): Incarnation | null {
+    return this.#incarnation
+  }
+
+  start(): Incarnation {
+    this.#incarnations += 1
+    const incarnation = new Incarnation(this, `${this.name}.${this.#incarnations}`)
+    this.#incarnation = incarnation
+    this.log.write({ kind: 'started', ...incarnation.who, holder: this.holder })
+    return incarnation
+  }
+
+  crash(): void {
+    if (this.#incarnation === null) return
+    if (this.#stopped !== null) this.resume()
+    this.log.write({ kind: 'crashed', ...this.#incarnation.who })
+    this.#incarnation.die()
+    this.#incarnation = null
+    this.#held = []
+    this.#onRateChange = []
+  }
+
+  stop(how: 'pause' | 'suspension'): void {
+    if (this.#stopped !== null) return
+    this.#stopped = how
+    if (how === 'suspension') this.clock.sleep()
+    this.log.write({ kind: 'stopped', process: this.name, how })
+  }
+
+  /** The clock runs at another rate from now on; whoever counts on it in true time must look again. */
+  drift(rate: number): void {
+    this.clock.rate = rate
+    if (this.#stopped === null) for (const listener of this.#onRateChange) listener()
+  }
+
+  onRateChange(listener: () => void): void {
+    this.#onRateChange.push(listener)
+  }
+
+  /** What waited is run in the order in which it came, each a moment after the other. */
+  resume(): void {
+    if (this.#stopped === null) return
+    if (this.#stopped === 'suspension') this.clock.wake()
+    this.#stopped = null
+    this.log.write({ kind: 'resumed', process: this.name })
+    const held = this.#held
+    this.#held = []
+    let delayUs = 0
+    for (const action of held) {
+      delayUs += this.random.between(1, 300)
+      this.world.schedule(delayUs, () => this.#runOrHold(action))
+    }
+  }
+
+  /** Runs `action` in this process after `delayUs`, if its incarnation is still alive then. */
+  post(incarnation: Incarnation, delayUs: number, action: () => void): void {
+    this.world.schedule(delayUs, () => {
+      if (!incarnation.alive) return false
+      return this.#runOrHold(() => {
+        if (incarnation.alive) action()
+      })
+    })
+  }
+
+  #runOrHold(action: () => void): boolean {
+    if (this.#stopped === null) {
+      action()
+      return true
+    }
+    this.#held.push(action)
+    return false
+  }
+}
+
+/** One life of a process, from its start to its end: a session of its own. */
+export class Incarnation {
+  readonly process: SimProcess
+  readonly session: string
+  readonly runtime: Runtime
+  alive = true
+  timerCount = 0
+  readonly #onDeath: (() => void)[] = []
+
+  constructor(process: SimProcess, session: string) {
+    this.process = process
+    this.session = session
+    this.runtime = runtimeOf(this)
+  }
+
+  get who(): Who {
+    return { process: this.process.name, session: this.session }
+  }
+
+  die(): void {
+    this.alive = false
+    for (const listener of this.#onDeath) listener()
+  }
+
+  onDeath(listener: () => void): void {
+    this.#onDeath.push(listener)
+  }
+
+  post(delayUs: number, action: () => void): void {
+    this.process.post(this, delayUs, action)
+  }
+
+  sleep(spanMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.post(this.process.clock.trueUs(spanMs), resolve)
+    })
+  }
+}
+
+/** A turn of the event loop that is busy makes timers late, never early. */
+const TIMER_LATE_US_MAX = 1_500
+
+function runtimeOf(incarnation: Incarnation): Runtime {
+  const { process } = incarnation
+  const { clock, random } = process
+  return {
+    monotonicMs: () => clock.monotonicMs,
+    bootMs: () => clock.bootMs,
+    wallMs: () => clock.wallMs,
+    setTimer: (delayMs, callback) => setTimer(incarnation, delayMs, callback),
+    uuid: () => random.uuid(),
+    random: () => random.fraction(),
+    canonicalPath: (path) => path,
+  }
+}
+
+function setTimer(incarnation: Incarnation, delayMs: number, callback: () => void): Timer {
+  const { clock, random } = incarnation.process
+  const dueMs = clock.monotonicMs + Math.max(0, delayMs)
+  let pending = true
+  incarnation.timerCount += 1
+  const end = (): void => {
+    if (pending) incarnation.timerCount -= 1
+    pending = false
+  }
+  const arm = (): void => {
+    const lateUs = random.between(0, TIMER_LATE_US_MAX)
+    const leftUs = clock.trueUs(dueMs - clock.monotonicMs)
+    incarnation.post(leftUs + lateUs, () => {
+      if (!pending) return
+      // The host slept meanwhile, and the clock that the timer runs on stood still.
+      if (clock.monotonicMs < dueMs) return arm()
+      end()
+      callback()
+    })
+  }
+  arm()
+  return { cancel: end }
+}

@@ -1,0 +1,204 @@
+/**
+ * One simulated world from its seed to its end: a store host, a handful of processes with the production service and
+ * client in each, their work, and everything that goes wrong. Then, the faults being over, it lets all of them finish
+ * and hands the evidence over.
+ */
+import { TenureClient } from '../src/client/tenure-client.ts'
+import type { SettingKey } from '../src/core/settings.ts'
+import type { Runtime } from '../src/runtime/runtime.ts'
+import type { LeaseApi } from '../src/service/lease-api.ts'
+import { LeaseService } from '../src/service/lease-service.ts'
+import type { Store } from '../src/store-port/store.ts'
+import { tapped } from './api-tap.ts'
+import { Calls } from './calls.ts'
+import { handleLogs, leaseLives, type Evidence } from './evidence.ts'
+import { FencedResources } from './fenced-resource.ts'
+import { RATE_MAX, RATE_MIN } from './host-clock.ts'
+import { Log } from './log.ts'
+import { NetworkStore } from './network-store.ts'
+import { Random } from './random.ts'
+import { SimProcess, type Incarnation } from './sim-process.ts'
+import { StoreHost, WORLD_WALL_MS } from './store-host.ts'
+import { Troublemaker } from './troublemaker.ts'
+import { calmed, HANG_MS_MAX, weatherOf, type Weather } from './weather.ts'
+import { Worker, type Habits } from './worker.ts'
+import { World } from './world.ts'
+
+/**
+ * Ways to put a defect into a world, for the tests that prove that it would be found. Each takes the real thing and
+ * gives back what the processes get instead.
+ */
+export interface Defect {
+  readonly store?: (store: Store, incarnation: Incarnation) => Store
+  readonly api?: (api: LeaseApi, incarnation: Incarnation) => LeaseApi
+  readonly runtime?: (runtime: Runtime, incarnation: Incarnation) => Runtime
+}
+
+/** Long enough for every call that was begun to come to its end, and then for every lease to run out. */
+const EVENING_US = (4 * HANG_MS_MAX + 30_000) * 1000
+const NIGHT_US = 4_500_000
+const CLOSE_BOUND_MS = 40_000
+const THREADS = 2
+/** A wait that names no time must end within a day, and a sweep must happen now and then. */
+const SETTINGS: readonly (readonly [SettingKey, string])[] = [
+  ['acquisition_timeout_ms', '1500'],
+  ['cleanup_interval_seconds', '1'],
+]
+
+const RESOURCES = ['work:W-1', 'work:W-2', 'file:/repo/src', 'file:/repo/src/app.ts', 'file:/a']
+const PROCESS_NAMES = ['ada', 'bea', 'cyd', 'dot', 'eve']
+
+export class Simulation {
+  readonly log: Log
+  readonly #world = new World()
+  readonly #random: Random
+  readonly #host: StoreHost
+  readonly #defect: Defect
+  readonly #downstream: FencedResources
+  readonly #calls = new Calls()
+  readonly #processes: readonly SimProcess[]
+  readonly #clients = new Map<Incarnation, TenureClient>()
+  readonly #atWork = new Set<Worker>()
+  readonly #closing = new Set<Incarnation>()
+  readonly #habits: Habits
+  readonly #claimWindowMs: number
+  readonly #dayUs: number
+  #weather: Weather
+  #isOver = false
+
+  constructor(seed: number, defect: Defect = {}) {
+    this.#defect = defect
+    this.#random = new Random(`seed ${seed}`)
+    this.log = new Log(this.#world)
+    this.#host = new StoreHost(this.#world)
+    this.#weather = weatherOf(this.#random.fork('weather'))
+    this.#downstream = new FencedResources(this.log, this.#random.fork('downstream'))
+    const choices = this.#random.fork('choices')
+    this.#claimWindowMs = choices.pick([200, 700, 2_000])
+    this.#dayUs = choices.pick([2_000_000, 4_000_000, 7_000_000])
+    this.#processes = this.#makeProcesses(choices)
+    this.#habits = habitsOf(choices, this.#processes)
+  }
+
+  get eventCount(): number {
+    return this.#world.eventCount
+  }
+
+  async run(): Promise<Evidence> {
+    for (const [key, value] of SETTINGS) {
+      await this.#host.store.configure({ key, value, scope: 'global', resourceId: null })
+    }
+    const troublemaker = new Troublemaker({
+      ...{ world: this.#world, log: this.log, host: this.#host, processes: this.#processes },
+      random: this.#random.fork('troubles'),
+      startProcess: (process) => this.#startProcess(process),
+    })
+    for (const process of this.#processes) this.#startProcess(process)
+    troublemaker.plan(this.#dayUs)
+    await this.#world.run(this.#dayUs)
+    this.#isOver = true
+    this.#weather = calmed(this.#weather)
+    troublemaker.relent()
+    await this.#runUntil(() => this.#atWork.size === 0, EVENING_US)
+    await this.#world.run(this.#world.nowUs + NIGHT_US)
+    for (const incarnation of this.#clients.keys()) this.#close(incarnation)
+    await this.#runUntil(() => this.#closing.size === 0, CLOSE_BOUND_MS * 1100)
+    return this.#evidence()
+  }
+
+  /** Lets time pass, a second at a time, until all is done; what does not end within the limit is left as it is. */
+  async #runUntil(isDone: () => boolean, limitUs: number): Promise<void> {
+    const untilUs = this.#world.nowUs + limitUs
+    while (!isDone() && this.#world.nowUs < untilUs)
+      await this.#world.run(this.#world.nowUs + 1_000_000)
+  }
+
+  #makeProcesses(random: Random): readonly SimProcess[] {
+    const names = PROCESS_NAMES.slice(0, random.between(2, PROCESS_NAMES.length))
+    const shareName = random.chance(0.3)
+    return names.map((name) => {
+      const surroundings = { world: this.#world, log: this.log, random: this.#random.fork(name) }
+      return new SimProcess(surroundings, {
+        name,
+        holder: shareName ? 'agent' : `agent-${name}`,
+        clock: {
+          rate: RATE_MIN + random.fraction() * (RATE_MAX - RATE_MIN),
+          hasBootClock: random.chance(0.85),
+          wallMs: WORLD_WALL_MS + random.between(-600_000, 600_000),
+          uptimeMs: random.between(1_000, 10_000_000),
+        },
+      })
+    })
+  }
+
+  #startProcess(process: SimProcess): void {
+    const incarnation = process.start()
+    const { session } = incarnation
+    const random = this.#random.fork(session)
+    const { defect, runtime } = { defect: this.#defect, runtime: incarnation.runtime }
+    const network = new NetworkStore({
+      ...{ host: this.#host, incarnation, random: random.fork('network') },
+      weather: () => this.#weather,
+    })
+    const lied = defect.runtime?.(runtime, incarnation) ?? runtime
+    const store = defect.store?.(network, incarnation) ?? network
+    const sweep = random.fork('sweep').chance(0.3)
+    const service = new LeaseService({ store, runtime: lied, sweep })
+    const api = tapped(defect.api?.(service, incarnation) ?? service, incarnation)
+    const tenure = new TenureClient({
+      ...{ api, runtime: lied, holder: process.holder, session },
+      claimWindowMs: this.#claimWindowMs,
+    })
+    this.#clients.set(incarnation, tenure)
+    for (let thread = 0; thread < THREADS; thread += 1) {
+      const worker = new Worker({
+        ...{ incarnation, tenure, calls: this.#calls, downstream: this.#downstream },
+        habits: this.#habits,
+        random: random.fork(`thread ${thread}`),
+        isOver: () => this.#isOver,
+      })
+      this.#atWork.add(worker)
+      incarnation.onDeath(() => this.#atWork.delete(worker))
+      void worker.run().then(() => this.#atWork.delete(worker))
+    }
+  }
+
+  #close(incarnation: Incarnation): void {
+    const tenure = this.#clients.get(incarnation)
+    if (tenure === undefined || !incarnation.alive) return
+    this.#closing.add(incarnation)
+    incarnation.post(0, () => {
+      const facts = { operation: 'close', boundMs: CLOSE_BOUND_MS } as const
+      void this.#calls
+        .make(incarnation, facts, () => tenure.close())
+        .then(() => {
+          this.#closing.delete(incarnation)
+          this.log.write({ kind: 'closed', ...incarnation.who, timersLeft: incarnation.timerCount })
+        })
+    })
+  }
+
+  async #evidence(): Promise<Evidence> {
+    const ledger = await this.#host.ledger()
+    const log = this.log.entries
+    return {
+      ...{ log, ledger, lives: leaseLives(ledger), handles: handleLogs(log) },
+      entries: await this.#host.entries(),
+      heard: this.#host.heard,
+      clockChanges: this.#host.clockChanges,
+      endUs: this.#world.nowUs,
+      claimWindowMs: this.#claimWindowMs,
+      trueUs: (tick) => this.#host.trueUs(tick),
+    }
+  }
+}
+
+function habitsOf(random: Random, processes: readonly SimProcess[]): Habits {
+  return {
+    resources: RESOURCES.slice(0, random.between(1, RESOURCES.length)),
+    holders: [...new Set(processes.map((process) => process.holder))],
+    ttlMsMin: random.pick([40, 200]),
+    ttlMsMax: random.pick([400, 2_000]),
+    waitMsMax: random.pick([300, 1_000, 3_000]),
+  }
+}

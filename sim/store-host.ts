@@ -1,0 +1,166 @@
+/**
+ * The host that keeps the leases: the production `MemoryStore` on a simulated clock, and beside it a record of when,
+ * in true time, each commit happened. It forgets nothing when it reboots, as a store on disk would not; only its
+ * clock is another one then.
+ */
+import type { Commit } from '../src/core/commit.ts'
+import type { LeaseEvent } from '../src/core/event.ts'
+import { ENTRY_STATES, type Entry, type LeaseId } from '../src/core/lease.ts'
+import { LIST_LIMIT_MAX } from '../src/core/limits.ts'
+import type { Footprint } from '../src/core/realm.ts'
+import type { Now, Tick } from '../src/core/time.ts'
+import type { TickSource } from '../src/runtime/tick-source.ts'
+import { MemoryStore } from '../src/store/memory/memory-store.ts'
+import type { Decide, EntryQuery, Found, Store } from '../src/store-port/store.ts'
+import type { World } from './world.ts'
+
+/** An event of the ledger with the moment of its commit. */
+export interface TimedEvent {
+  readonly event: LeaseEvent
+  readonly atUs: number
+  readonly tick: Tick
+  /** Events of one commit share a number; later commits have greater ones. */
+  readonly commit: number
+  /** The request was delivered again, or after its sender had given it up. */
+  readonly isEcho: boolean
+}
+
+/** Why the deciding clock became another one, and since when. */
+export interface ClockChange {
+  readonly atUs: number
+  readonly why: 'store_reboot' | 'store_clock_change'
+}
+
+/** A waiter was heard of, and its ticket lives until `deadline`. The ledger does not record this. */
+export interface Heard {
+  readonly atUs: number
+  readonly deadline: Tick
+}
+
+interface CommitRecord {
+  readonly atUs: number
+  readonly isEcho: boolean
+  tick: Tick | null
+  /** The length of the ledger after the commit. */
+  end: number
+}
+
+/** The wall time at which all worlds begin. */
+export const WORLD_WALL_MS: number = Date.UTC(2030, 0, 1)
+
+export class StoreHost {
+  readonly store: MemoryStore
+  readonly clockChanges: ClockChange[] = []
+  readonly heard = new Map<LeaseId, Heard[]>()
+  readonly #world: World
+  readonly #commits: CommitRecord[] = []
+  readonly #origins = new Map<string, number>()
+  #boot = 1
+  #clock = 0
+  #originUs = -3_600_000_000
+  #wallOffsetMs = 0
+
+  constructor(world: World) {
+    this.#world = world
+    this.store = new MemoryStore({ ticks: this.#ticks() })
+  }
+
+  /** Another boot of the same host: whoever ran on it is dead. */
+  reboot(): void {
+    this.#boot += 1
+    this.#originUs = this.#world.nowUs - 20_000_000
+    this.#changed('store_reboot')
+  }
+
+  /** The same store under another monotonic clock, while everybody lives on. */
+  changeClock(uptimeMs: number): void {
+    this.#clock += 1
+    this.#originUs = this.#world.nowUs - uptimeMs * 1000
+    this.#changed('store_clock_change')
+  }
+
+  stepWall(byMs: number): void {
+    this.#wallOffsetMs += byMs
+  }
+
+  async transact<Outcome>(
+    footprints: readonly Footprint[],
+    decide: Decide<Outcome>,
+    isEcho: boolean,
+  ): Promise<Outcome> {
+    const record: CommitRecord = { atUs: this.#world.nowUs, isEcho, tick: null, end: 0 }
+    this.#commits.push(record)
+    const outcome = this.store.transact(footprints, (views, now) => {
+      const ruling = decide(views, now)
+      record.tick = now.tick
+      this.#remember(now, ruling.commit)
+      return ruling
+    })
+    // Both calls run before anybody else's does, so this is where the ledger ends after this very commit.
+    const end = this.store.end()
+    const answer = await outcome
+    record.end = Number(await end)
+    return answer
+  }
+
+  find(query: EntryQuery): Promise<Found> {
+    return this.store.find(query)
+  }
+
+  async ledger(): Promise<readonly TimedEvent[]> {
+    const timed: TimedEvent[] = []
+    let commit = 0
+    for (const { position, event } of await readAll(this.store)) {
+      const sequence = Number(position)
+      while ((this.#commits[commit]?.end ?? Infinity) < sequence) commit += 1
+      const record = this.#commits[commit]
+      if (record?.tick == null) throw new Error(`no commit is known for event ${position}`)
+      const { atUs, tick, isEcho } = record
+      timed.push({ event, atUs, tick, commit, isEcho })
+    }
+    return timed
+  }
+
+  async entries(): Promise<readonly Entry[]> {
+    const found = await this.store.find({ states: ENTRY_STATES, limit: LIST_LIMIT_MAX })
+    if (found.more) throw new Error('the world is too large to look at in one piece')
+    return found.entries
+  }
+
+  /** When, in true time, a tick is or was. */
+  trueUs(tick: Tick): number {
+    const originUs = this.#origins.get(tick.domain)
+    if (originUs === undefined) throw new Error(`nobody has met the clock ${tick.domain}`)
+    return tick.us + originUs
+  }
+
+  #changed(why: ClockChange['why']): void {
+    this.clockChanges.push({ atUs: this.#world.nowUs, why })
+  }
+
+  #remember(now: Now, commit: Commit): void {
+    if (!this.#origins.has(now.tick.domain)) this.#origins.set(now.tick.domain, this.#originUs)
+    for (const { id, after } of commit.changes) {
+      if (after?.kind !== 'ticket' || after.state !== 'pending') continue
+      const heard = this.heard.get(id) ?? []
+      heard.push({ atUs: this.#world.nowUs, deadline: after.deadline })
+      this.heard.set(id, heard)
+    }
+  }
+
+  #ticks(): TickSource {
+    const currentDomain = (): string => `host/boot${this.#boot}/clock${this.#clock}`
+    return {
+      host: 'host',
+      get domain() {
+        return currentDomain()
+      },
+      tickUs: () => this.#world.nowUs - this.#originUs,
+      wallMs: () => WORLD_WALL_MS + Math.floor(this.#world.nowUs / 1000) + this.#wallOffsetMs,
+    }
+  }
+}
+
+async function readAll(store: Store): Promise<Awaited<ReturnType<Store['history']>>> {
+  return store.history({ limit: Number.MAX_SAFE_INTEGER })
+}

@@ -1,0 +1,143 @@
+/**
+ * What happens to processes and hosts: crashes, stops, sleep, clocks that are set or run at another rate, and a store
+ * that reboots or finds itself on another clock. All of it is drawn when the world is made.
+ */
+import { RATE_MAX, RATE_MIN } from './host-clock.ts'
+import type { FaultKind, Log } from './log.ts'
+import type { Random } from './random.ts'
+import type { SimProcess } from './sim-process.ts'
+import type { StoreHost } from './store-host.ts'
+import type { World } from './world.ts'
+
+export interface TroublemakerParts {
+  readonly world: World
+  readonly log: Log
+  readonly random: Random
+  readonly host: StoreHost
+  readonly processes: readonly SimProcess[]
+  readonly startProcess: (process: SimProcess) => void
+}
+
+type Trouble = Extract<
+  FaultKind,
+  | 'crash'
+  | 'pause'
+  | 'suspension'
+  | 'wall_step'
+  | 'drift'
+  | 'store_reboot'
+  | 'store_clock_change'
+  | 'store_wall_step'
+>
+
+const STOP_MS_MAX = 4_000
+/** Shorter sleep than a boot clock of this coarseness can show is no sleep that a holder could know of. */
+const SLEEP_MS_MIN = 100
+const RESTART_MS_MAX = 1_500
+const WALL_STEP_MS_MAX = 3_600_000
+
+export class Troublemaker {
+  readonly #parts: TroublemakerParts
+
+  constructor(parts: TroublemakerParts) {
+    this.#parts = parts
+  }
+
+  plan(untilUs: number): void {
+    const { random, world } = this.#parts
+    const count = random.pick([0, 1, 3, 8])
+    const weights: Record<Trouble, number> = {
+      crash: 4,
+      pause: 5,
+      suspension: 3,
+      wall_step: 2,
+      drift: 2,
+      store_reboot: 0.4,
+      store_clock_change: 0.5,
+      store_wall_step: 1,
+    }
+    for (let index = 0; index < count; index += 1) {
+      const trouble = random.weighted(weights)
+      world.schedule(random.between(0, untilUs), () => this.#make(trouble))
+    }
+  }
+
+  /** Nothing new happens from here on. Whoever is dead is started; whoever is stopped runs again in its own time. */
+  relent(): void {
+    for (const process of this.#parts.processes) {
+      if (process.incarnation === null) this.#start(process)
+    }
+  }
+
+  #make(trouble: Trouble): void {
+    const { log, host, random, processes } = this.#parts
+    switch (trouble) {
+      case 'store_reboot':
+        log.fault(trouble, null)
+        host.reboot()
+        for (const process of processes) this.#crash(process)
+        return
+      case 'store_clock_change':
+        log.fault(trouble, null)
+        return host.changeClock(random.between(0, 100_000))
+      case 'store_wall_step':
+        log.fault(trouble, null)
+        return host.stepWall(this.#wallStepMs())
+      case 'crash':
+      case 'pause':
+      case 'suspension':
+      case 'wall_step':
+      case 'drift':
+        return this.#befall(random.pick(processes), trouble)
+    }
+  }
+
+  #befall(process: SimProcess, trouble: Exclude<Trouble, `store_${string}`>): void {
+    const { log, random } = this.#parts
+    if (process.incarnation === null) return
+    log.fault(trouble, process.name)
+    switch (trouble) {
+      case 'crash':
+        return this.#crash(process)
+      case 'pause':
+        return this.#stop(process, 'pause', random.magnitude(5, STOP_MS_MAX))
+      case 'suspension':
+        return this.#stop(process, 'suspension', random.magnitude(SLEEP_MS_MIN, STOP_MS_MAX))
+      case 'drift':
+        return process.drift(RATE_MIN + random.fraction() * (RATE_MAX - RATE_MIN))
+      case 'wall_step': {
+        // Without a boot clock a holder has only the wall clock to notice sleep by; set back, it would notice none.
+        const stepMs = this.#wallStepMs()
+        return process.clock.stepWall(process.clock.hasBootClock ? stepMs : Math.abs(stepMs))
+      }
+    }
+  }
+
+  #crash(process: SimProcess): void {
+    const { random, world } = this.#parts
+    process.crash()
+    world.schedule(random.magnitude(1, RESTART_MS_MAX) * 1000, () => {
+      if (process.incarnation === null) this.#start(process)
+    })
+  }
+
+  #start(process: SimProcess): void {
+    this.#parts.log.fault('restart', process.name)
+    this.#parts.startProcess(process)
+  }
+
+  #stop(process: SimProcess, how: 'pause' | 'suspension', spanMs: number): void {
+    if (process.isStopped) return
+    process.stop(how)
+    const { incarnation } = process
+    this.#parts.world.schedule(spanMs * 1000, () => {
+      if (process.incarnation === incarnation) process.resume()
+    })
+  }
+
+  #wallStepMs(): number {
+    const { random } = this.#parts
+    const sizeMs = random.magnitude(10, WALL_STEP_MS_MAX)
+    return random.chance(0.5) ? sizeMs : -sizeMs
+  }
+}

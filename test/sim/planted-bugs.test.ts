@@ -1,0 +1,42 @@
+/**
+ * The simulator must be able to fail. Each known defect is planted (`defects.ts` says how), and within a bounded
+ * number of seeds the checker of the very promise that it breaks must complain, on a seed that keeps the promise
+ * without the defect.
+ */
+import { describe, expect, it } from 'vitest'
+import { failureLines } from '../../sim/report.ts'
+import { runSeed } from '../../sim/run-seed.ts'
+import type { Defect } from '../../sim/simulation.ts'
+import { KNOWN_DEFECTS, STILL_HELD } from './defects.ts'
+
+const SEEDS_MAX = 60
+
+async function complaintsOf(
+  promise: string,
+  seed: number,
+  defect?: Defect,
+): Promise<readonly string[]> {
+  const { verdicts } = await runSeed(seed, defect)
+  return verdicts.flatMap((verdict) => (verdict.promise === promise ? verdict.complaints : []))
+}
+
+describe('a planted defect is found', () => {
+  for (const { name, promise, says, defect } of KNOWN_DEFECTS) {
+    it(`${name} (${promise})`, async () => {
+      let caught: number | null = null
+      for (let seed = 1; seed <= SEEDS_MAX && caught === null; seed += 1) {
+        const complaints = await complaintsOf(promise, seed, defect)
+        if (complaints.some((complaint) => says.test(complaint))) caught = seed
+      }
+      expect(caught, `not found within ${SEEDS_MAX} seeds`).not.toBeNull()
+      expect(await complaintsOf(promise, caught ?? 0)).toEqual([])
+    })
+  }
+
+  it('and its report says how to see it again', async () => {
+    const { defect, promise } = STILL_HELD
+    const lines = failureLines(await runSeed(1, defect))
+    expect(lines[0]).toMatch(`seed 1 broke ${promise}`)
+    expect(lines.at(-1)).toBe('replay: npm run sim -- --seed 1')
+  })
+})

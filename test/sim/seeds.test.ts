@@ -1,0 +1,61 @@
+/**
+ * A few hundred worlds, always the same ones. No promise may be broken in any of them, and together they must have
+ * seen every fault and every outcome: a simulation in which nothing happens proves nothing.
+ */
+import { afterAll, describe, expect, it } from 'vitest'
+import { FAULT_KINDS } from '../../sim/log.ts'
+import { failureLines, Tally } from '../../sim/report.ts'
+import { runSeed } from '../../sim/run-seed.ts'
+
+const SEEDS = 240
+const SEEDS_PER_TEST = 20
+
+/** What must have occurred: answers of the service, ends of calls, and what holders and resources saw. */
+const OUTCOMES = [
+  ...['acquire: granted', 'acquire: queued', 'acquire: held', 'acquire: repeated'],
+  ...['acquire: expired', 'acquire: terminal'],
+  ...['claim: granted', 'claim: queued', 'claim: dropped', 'claim: terminal', 'claim: repeated'],
+  ...['withdraw: withdrawn', 'renew: renewed', 'renew: renewal_limit', 'renew: does_not_extend'],
+  ...['renew: expired', 'renew: terminal', 'release: released', 'release: expired'],
+  ...['release: terminal', 'revoke: revoked', 'revoke: expired', 'revoke: terminal'],
+  ...['acquire: WAIT_TIMEOUT', 'acquire: ABORTED', 'acquire: RESOURCE_HELD'],
+  ...['acquire: LEASE_TERMINAL', 'acquire: LEASE_EXPIRED', 'acquire: STORE_OUTCOME_UNKNOWN'],
+  ...['acquire: STORE_UNAVAILABLE', 'acquire: STORE_CONFLICT', 'try_acquire: granted'],
+  ...['try_acquire: held', 'with_lease: done', 'with_lease: LEASE_LOST', 'renew: RENEWAL_LIMIT'],
+  ...['renew: RENEWAL_DOES_NOT_EXTEND', 'renew: LEASE_LOST', 'release: LEASE_LOST'],
+  ...['release: LEASE_EXPIRED', 'release: STORE_OUTCOME_UNKNOWN', 'revoke: done'],
+  ...['revoke: LEASE_TERMINAL', 'release_all: done', 'is_held: done', 'cleanup: done'],
+  ...['close: done', 'signal: LEASE_LOST', 'handle: renewed', 'handle: uncertain'],
+  ...['handle: recovered', 'write: accepted', 'write: refused by its fence'],
+  ...['lease.issued', 'lease.renewed', 'lease.released', 'lease.expired', 'lease.revoked'],
+  ...['lease.unlocked', 'lease.queued', 'lease.offered', 'lease.failed', 'lease.denied'],
+]
+
+const tally = new Tally()
+
+describe('every promise is kept', () => {
+  for (let first = 1; first <= SEEDS; first += SEEDS_PER_TEST) {
+    const last = first + SEEDS_PER_TEST - 1
+    it(`in the worlds of seeds ${first} to ${last}`, async () => {
+      const failures: string[] = []
+      for (let seed = first; seed <= last; seed += 1) {
+        const report = await runSeed(seed)
+        tally.add(report)
+        failures.push(...failureLines(report))
+      }
+      expect(failures).toEqual([])
+    })
+  }
+
+  it('although every fault was injected', () => {
+    expect(FAULT_KINDS.filter((kind) => !tally.faults.has(kind))).toEqual([])
+  })
+
+  it('and every outcome occurred', () => {
+    expect(OUTCOMES.filter((outcome) => !tally.outcomes.has(outcome))).toEqual([])
+  })
+})
+
+afterAll(() => {
+  expect(process.listenerCount('unhandledRejection')).toBeLessThanOrEqual(1)
+})
