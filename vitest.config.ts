@@ -1,0 +1,39 @@
+import { defineConfig } from 'vitest/config'
+
+/**
+ * Tests that start processes or measure time: one file after the other, when all the rest is done, so that they
+ * measure this program and not their neighbours.
+ */
+const ALONE = [
+  'test/processes/**/*.test.ts',
+  'test/cli/demo/demo.test.ts',
+  'test/store/many-leases.test.ts',
+  'test/store/sqlite-faults.test.ts',
+]
+
+export default defineConfig({
+  test: {
+    testTimeout: 20_000,
+    hookTimeout: 20_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'together',
+          include: ['test/**/*.test.ts'],
+          exclude: ALONE,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'alone',
+          include: ALONE,
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+})
