@@ -1,0 +1,121 @@
+/** What README and the examples show is what happens: the programs are run as they stand, against what is shipped. */
+import { execFile } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const run = promisify(execFile)
+
+/** The code blocks of README in one language, in order. */
+function codeBlocks(language: string): readonly string[] {
+  const readme = fs.readFileSync(path.join(ROOT, 'README.md'), 'utf8')
+  const blocks = readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)
+  return [...blocks].filter((match) => match[1] === language).map((match) => match[2] ?? '')
+}
+
+function only(blocks: readonly string[]): string {
+  expect(blocks).toHaveLength(1)
+  return blocks[0] ?? ''
+}
+
+/** A directory in which `tenure` is installed. */
+function project(): string {
+  const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-readme-')))
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
+  fs.mkdirSync(path.join(directory, 'node_modules'))
+  fs.symlinkSync(ROOT, path.join(directory, 'node_modules', 'tenure'), 'dir')
+  return directory
+}
+
+describe('the program in README', () => {
+  it('runs in plain JavaScript and prints what README says', async () => {
+    const program = only(codeBlocks('js'))
+    const directory = project()
+    fs.writeFileSync(path.join(directory, 'program.mjs'), program)
+    const { stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: directory })
+    expect(stderr).toBe('')
+    expect(stdout).toBe(only(codeBlocks('text')))
+  })
+
+  it('is short', () => {
+    const lines = only(codeBlocks('js')).split('\n')
+    expect(lines.filter((line) => line !== '').length).toBeLessThanOrEqual(20)
+  })
+
+  it('leaves no lease behind', async () => {
+    const directory = project()
+    fs.writeFileSync(path.join(directory, 'program.mjs'), only(codeBlocks('js')))
+    await run(process.execPath, ['program.mjs'], { cwd: directory })
+    const main = path.join(ROOT, 'dist/cli/main.js')
+    const args = [main, 'ls', '--store', 'sqlite:leases.db', '--json']
+    const { stdout } = await run(process.execPath, args, { cwd: directory })
+    expect(JSON.parse(stdout)).toMatchObject({ leases: [] })
+    expect(fs.readdirSync(directory).toSorted()).toEqual([
+      'leases.db',
+      'node_modules',
+      'program.mjs',
+    ])
+  })
+
+  it('has a TypeScript variant that compiles', async () => {
+    const directory = project()
+    const context = `import type { Tenure } from 'tenure'
+      declare const tenure: Tenure
+      declare function writeFenced(path: string, fence: number): Promise<void>\n`
+    const source = path.join(directory, 'program.mts')
+    fs.writeFileSync(source, context + only(codeBlocks('ts')))
+    const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext']
+    const libraries = ['--lib', 'es2022,esnext.disposable,dom', '--types', '']
+    const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
+    const { stdout } = await run(tsc, [...options, ...libraries, source], { cwd: directory }).catch(
+      (error: { readonly stdout: string }) => error,
+    )
+    expect(stdout).toBe('')
+  })
+})
+
+describe('the examples', () => {
+  const example = async (name: string): Promise<string> => {
+    const file = path.join(ROOT, 'examples', name)
+    const { stdout } = await run(process.execPath, [file], { cwd: project() })
+    return stdout
+  }
+
+  it('show how a fence refuses a writer that was paused', async () => {
+    expect(await example('fenced-writer.mjs')).toBe(
+      [
+        'slow has the lease: held',
+        'slow is stopped, as by a long pause',
+        'quick waited until it was over: written',
+        'slow wakes up, its lease is lost, and writes: refused: a later holder wrote',
+        'the document is by quick',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('show how two agents share a file', async () => {
+    expect(await example('two-agents.mjs')).toBe(
+      [
+        'agent-1 has /repo/src/app.ts for 60 s',
+        'agent-2 is refused: RESOURCE_HELD',
+        '  agent-1 is renaming a function',
+        'agent-1 renewed 1 time',
+        'agent-2 has it now: active',
+        'its fence is greater: true',
+        'agent-2 is forced out of 1 file',
+        'locked: false',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('are all run here', () => {
+    const names = fs.readdirSync(path.join(ROOT, 'examples')).toSorted()
+    expect(names).toEqual(['fenced-writer.mjs', 'two-agents.mjs'])
+  })
+})

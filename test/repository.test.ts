@@ -1,0 +1,180 @@
+/** Rules of the repository that no other tool checks, as an ordinary test. */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../', import.meta.url))
+const SELF = 'test/repository.test.ts'
+const SKIPPED = new Set(['node_modules', 'dist', 'dist-dev', 'coverage', '.git'])
+const LINES_MAX = 500
+
+/** What each folder of src may import, as the design draws it. `cli` and the files beside the folders may all. */
+const ARROWS: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  runtime: [],
+  'store-port': ['core'],
+  store: ['core', 'runtime', 'store-port'],
+  ledger: ['core', 'store-port'],
+  service: ['core', 'ledger', 'runtime', 'store-port'],
+  client: ['core', 'runtime', 'service'],
+  files: ['client', 'core', 'ledger', 'runtime', 'service'],
+  testing: ['core', 'runtime', 'store-port'],
+}
+const ROOTS: readonly string[] = ['cli']
+
+interface SourceFile {
+  /** From the root of the repository, with `/`. */
+  readonly name: string
+  readonly text: string
+}
+
+function filesBelow(directory: string): readonly SourceFile[] {
+  return fs.readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
+    const file = path.join(directory, entry.name)
+    if (entry.isDirectory()) return SKIPPED.has(entry.name) ? [] : filesBelow(file)
+    if (!/\.(ts|mjs|json|md|sql|yml|sh)$/.test(entry.name)) return []
+    const name = path.relative(ROOT, file).replaceAll(path.sep, '/')
+    return [{ name, text: fs.readFileSync(file, 'utf8') }]
+  })
+}
+
+const FILES = filesBelow(ROOT).filter(({ name }) => name !== 'package-lock.json')
+const CODE = FILES.filter(({ name }) => /\.(ts|mjs)$/.test(name))
+const SOURCES = CODE.filter(({ name }) => name.startsWith('src/'))
+
+function namesOf(files: readonly SourceFile[]): readonly string[] {
+  return files.map(({ name }) => name)
+}
+
+/** Without comments, so that a rule about code is not about words. */
+function codeOf({ text }: SourceFile): string {
+  return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$/gm, '')
+}
+
+function filesWith(pattern: RegExp, files: readonly SourceFile[]): readonly string[] {
+  return namesOf(files.filter((file) => file.name !== SELF && pattern.test(codeOf(file))))
+}
+
+describe('every file', () => {
+  it('is found: the rules below are about something', () => {
+    expect(SOURCES.length).toBeGreaterThan(50)
+    expect(namesOf(FILES)).toContain(SELF)
+  })
+
+  it(`has at most ${LINES_MAX} lines of code`, () => {
+    const long = CODE.filter(({ text }) => text.trimEnd().split('\n').length > LINES_MAX)
+    expect(namesOf(long)).toEqual([])
+  })
+
+  it('names no path of the machine it was written on', () => {
+    const home = `${os.homedir()}/`
+    const machine = [ROOT.replace(/\/$/, ''), ...(home.length > 4 ? [home] : [])]
+    const found = FILES.filter(({ text }) => machine.some((place) => text.includes(place)))
+    expect(namesOf(found)).toEqual([])
+  })
+
+  it('has nothing left to do and leaves no test out', () => {
+    const unfinished = /\b(TODO|FIXME|XXX|HACK)\b/
+    const found = CODE.filter(({ name, text }) => name !== SELF && unfinished.test(text))
+    expect(namesOf(found)).toEqual([])
+    expect(filesWith(/\b(it|test|describe)\.(only|skip|todo)\(/, CODE)).toEqual([])
+  })
+
+  it('is named for what it is, in kebab case', () => {
+    const vague = /(^|\/)(utils?|helpers?|types|common|misc|lib)\.[a-z]+$/
+    const kebab = /^[a-z0-9]+(-[a-z0-9]+)*(\.(test|proof|config|d))*\.(ts|mjs)$/
+    const bad = CODE.filter(({ name }) => vague.test(name) || !kebab.test(path.basename(name)))
+    expect(namesOf(bad)).toEqual([])
+  })
+})
+
+describe('the sources', () => {
+  it('of core, stores, client and simulator each begin by saying what they are', () => {
+    const headed = CODE.filter(({ name }) => /^(src\/(core|store|client)|sim)\//.test(name))
+    expect(headed.length).toBeGreaterThan(30)
+    expect(namesOf(headed.filter(({ text }) => !text.startsWith('/**')))).toEqual([])
+  })
+
+  it('speak to environment, terminal and exit in cli only', () => {
+    const others = SOURCES.filter(({ name }) => !name.startsWith('src/cli/'))
+    expect(filesWith(/\bprocess\.(env|exit|argv)\b|\bconsole\./, others)).toEqual([])
+  })
+
+  it('read JSON from outside where it is checked: protocol, row readers and cli', () => {
+    const readers = /^src\/(protocol|cli|store\/[a-z]+)\//
+    const others = SOURCES.filter(({ name }) => !readers.test(name))
+    expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
+  })
+
+  it('have no default exports, and no barrels that export everything', () => {
+    expect(filesWith(/^export (default|\*) /m, SOURCES)).toEqual([])
+  })
+})
+
+const ENTRY_FIELDS = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+  readonly bin: unknown
+  readonly exports: unknown
+}
+
+describe('every source file', () => {
+  it('is imported by something, or is what the package offers', () => {
+    const used = new Set(CODE.flatMap(importsOf))
+    for (const [, file] of JSON.stringify(ENTRY_FIELDS).matchAll(/"(?:\.\/)?dist\/([^"]+)\.js"/g)) {
+      used.add(`src/${file}.ts`)
+    }
+    expect(namesOf(SOURCES).filter((name) => !used.has(name))).toEqual([])
+  })
+
+  it('that the package offers exists', () => {
+    const offered = [...JSON.stringify(ENTRY_FIELDS).matchAll(/dist\/([^"]+)\.js"/g)]
+    expect(offered.length).toBeGreaterThan(2)
+    const missing = offered.filter(([, file]) => !namesOf(SOURCES).includes(`src/${file}.ts`))
+    expect(missing).toEqual([])
+  })
+})
+
+describe('the folders of src', () => {
+  const folders = fs
+    .readdirSync(path.join(ROOT, 'src'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+
+  it('are those that the design draws', () => {
+    expect(folders.filter((folder) => !(folder in ARROWS) && !ROOTS.includes(folder))).toEqual([])
+  })
+
+  it.each(Object.entries(ARROWS))('%s refers to %s, and to nothing else', (folder, arrows) => {
+    expect(referencesOf(folder)).toEqual(arrows)
+  })
+
+  it.each(Object.entries(ARROWS))('%s imports from %s and itself only', (folder, arrows) => {
+    const own = SOURCES.filter(({ name }) => name.startsWith(`src/${folder}/`))
+    const imported = new Set(own.flatMap(importsOf).map((name) => name.split('/')[1]))
+    expect([...imported].filter((name) => name !== folder && !arrows.includes(name ?? ''))).toEqual(
+      [],
+    )
+  })
+})
+
+describe('the lockfile', () => {
+  it('names no registry', () => {
+    const lockfile = fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8')
+    expect(lockfile).not.toMatch(/"resolved":/)
+  })
+})
+
+/** The files of this repository that a file imports, or starts as a process, as names from its root. */
+function importsOf({ name, text }: SourceFile): readonly string[] {
+  const specifiers = text.matchAll(/(?:\bfrom\s+|\bimport\(\s*|^import\s+|URL\()'(\.[^']*)'/gm)
+  return [...specifiers].map(([, specifier = '']) => {
+    return path.posix.join(path.posix.dirname(name), specifier.replace(/\.js$/, '.ts'))
+  })
+}
+
+function referencesOf(folder: string): readonly string[] {
+  const text = fs.readFileSync(path.join(ROOT, 'src', folder, 'tsconfig.json'), 'utf8')
+  const { references } = JSON.parse(text) as { references: readonly { readonly path: string }[] }
+  return references.map((reference) => path.basename(reference.path)).toSorted()
+}
