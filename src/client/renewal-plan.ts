@@ -28,6 +28,8 @@ export class RenewalPlan {
   #failures = 0
   #isRepeat = false
   #request: PlannedRequest | null = null
+  /** An answer to the request was lost, so that it may have happened, whatever was heard since. */
+  #inDoubt = false
 
   get next(): Attention | null {
     return this.#next
@@ -38,12 +40,14 @@ export class RenewalPlan {
     this.#failures = 0
     this.#isRepeat = false
     this.#request = null
+    this.#inDoubt = false
     this.#planIn(nowMs, inMs)
   }
 
   /** The renewal that was sent did not happen, or nothing is known of it: then the next one repeats it. */
   failed(nowMs: number, spanMs: number, effect: Effect): void {
-    if (effect === 'none') this.#request = null
+    if (effect === 'unknown') this.#inDoubt = true
+    if (!this.#inDoubt) this.#request = null
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, spanMs * PAUSE_SHARE)
     this.#failures = Math.min(this.#failures + 1, 30)
     this.#isRepeat = false

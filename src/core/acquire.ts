@@ -93,6 +93,7 @@ function claimOf(command: Acquire, view: RealmView, now: Now): Claim {
     reason: command.reason,
     metadata: command.metadata,
     createdAtMs: now.wallMs,
+    recorded: settings.keep_history,
   }
 }
 

@@ -42,35 +42,38 @@ const NOTHING: Commit = { changes: [], events: [], requests: [], wakes: [], last
 export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   const { events, entries } = decision
   if (events.length === 0) return NOTHING
-  const { keep_history: keepHistory } = view.settings
-  const recorded = keepHistory ? events.filter((event) => isRecorded(view, event)) : []
-  const requests = requestMarks(events, recorded, entries)
+  const recorded = events.filter((event) => isRecorded(view, event, entries.get(event.leaseId)))
+  const changes = changesOf(view, decision)
   return {
-    changes: changesOf(view, decision, keepHistory),
+    changes,
     events: recorded,
-    requests: keepHistory ? requests : [...requests, ...leaseMarks(decision)],
+    requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
     wakes: wakesOf(events),
     lastFence: highestFence(events),
   }
 }
 
+/** Whether anything of an entry is kept beyond its life. */
+function isKept(view: RealmView, entry: Entry): boolean {
+  return view.settings.keep_history && entry.recorded
+}
+
 function changesOf(
   view: RealmView,
   { events, entries }: Decision<unknown>,
-  keepHistory: boolean,
 ): readonly EntryChange[] {
   const changed = new Set(events.map((event) => event.leaseId))
   const changes: EntryChange[] = []
   for (const id of changed) {
     const entry = entries.get(id)
-    const kept = entry !== undefined && (keepHistory || isLive(entry)) ? entry : null
-    changes.push({ id, before: view.entries.get(id), after: kept })
+    const after = entry !== undefined && (isLive(entry) || isKept(view, entry)) ? entry : null
+    changes.push({ id, before: view.entries.get(id), after })
   }
   return changes
 }
 
-function isRecorded(view: RealmView, event: LeaseEvent): boolean {
-  if (event.type === 'lease.waiting') return false
+function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry | undefined): boolean {
+  if (event.type === 'lease.waiting' || entry === undefined || !isKept(view, entry)) return false
   return event.type !== 'lease.renewed' || view.settings.record_renewals
 }
 
@@ -99,16 +102,19 @@ function requestMarks(
  * A lease of which nothing is kept leaves its id behind, so that an acquire which is delivered late, or twice, is not
  * granted again.
  */
-function leaseMarks({ events, entries }: Decision<unknown>): readonly RequestMark[] {
-  const marks = new Map<LeaseId, RequestMark>()
-  for (const { leaseId, atMs } of events) {
+function leaseMarks(
+  { events, entries }: Decision<unknown>,
+  changes: readonly EntryChange[],
+): readonly RequestMark[] {
+  const marks: RequestMark[] = []
+  for (const { id: leaseId, after } of changes) {
     const entry = entries.get(leaseId)
-    if (entry?.kind !== 'lease' || entry.state === 'active' || isLive(entry)) continue
+    if (after !== null || entry?.kind !== 'lease' || entry.state === 'active') continue
+    const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
-    const type = `lease.${entry.state}` as const
-    marks.set(leaseId, { requestId: leaseId, leaseId, type, keepUntilMs })
+    marks.push({ requestId: leaseId, leaseId, type: `lease.${entry.state}`, keepUntilMs })
   }
-  return [...marks.values()]
+  return marks
 }
 
 /** Who must hear of an event: the waiter whose turn it is, and whoever was ended by somebody else. */

@@ -29,6 +29,7 @@ export function grant(draft: Draft, { claim, fence, before }: Grant): Lease {
     reason: claim.reason,
     metadata: claim.metadata,
     createdAtMs: claim.createdAtMs,
+    recorded: claim.recorded,
     kind: 'lease',
     state: 'active',
     fence,

@@ -44,6 +44,8 @@ export interface Claim {
   readonly reason: string | null
   readonly metadata: Metadata | null
   readonly createdAtMs: number
+  /** Whether the ledger tells of it from its beginning. If not, it tells nothing of it, whatever is configured later. */
+  readonly recorded: boolean
 }
 
 export interface Lease extends Claim {

@@ -1,16 +1,29 @@
 /**
  * Makes two spellings of one file one name: the deepest ancestor that exists is resolved through symbolic links, and
- * the rest, which nobody has created yet, is kept as it is.
+ * the rest, which nobody has created yet, is kept as it is. A link whose target does not exist yet is followed all the
+ * same, or the file would change its name the moment somebody creates it.
  */
 import fs from 'node:fs'
 import path from 'node:path'
 
+/** As many as the kernel follows before it speaks of a loop. */
+const LINKS_MAX = 40
+
 export function canonicalPath(absolutePath: string): string {
+  return resolve(absolutePath, LINKS_MAX)
+}
+
+function resolve(absolutePath: string, linksLeft: number): string {
   let existing = absolutePath
   const missing: string[] = []
   for (;;) {
-    const resolved = tryRealPath(existing)
+    const resolved = tryToRead(() => fs.realpathSync.native(existing))
     if (resolved !== null) return path.join(resolved, ...missing)
+    const target = linksLeft === 0 ? null : tryToRead(() => fs.readlinkSync(existing))
+    if (target !== null) {
+      const followed = path.resolve(path.dirname(existing), target)
+      return path.join(resolve(followed, linksLeft - 1), ...missing)
+    }
     const parent = path.dirname(existing)
     if (parent === existing) return absolutePath
     missing.unshift(path.basename(existing))
@@ -18,10 +31,10 @@ export function canonicalPath(absolutePath: string): string {
   }
 }
 
-/** Null when the path cannot be resolved, for whatever reason: the next ancestor is tried instead. */
-function tryRealPath(candidate: string): string | null {
+/** Null when the path cannot be read, for whatever reason: the next ancestor is tried instead. */
+function tryToRead(read: () => string): string | null {
   try {
-    return fs.realpathSync.native(candidate)
+    return read()
   } catch {
     return null
   }

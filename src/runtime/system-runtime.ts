@@ -18,8 +18,13 @@ export const systemRuntime: Runtime = {
 }
 
 function bootMs(): number | null {
-  const seconds = os.uptime()
-  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : null
+  try {
+    const seconds = os.uptime()
+    return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : null
+  } catch {
+    // Some sandboxes forbid the look; a platform without a boot clock is one that callers can handle.
+    return null
+  }
 }
 
 function setTimer(delayMs: number, callback: () => void, options: TimerOptions): Timer {

@@ -146,5 +146,6 @@ export function probeClaim(resource: Resource): Claim {
     reason: null,
     metadata: null,
     createdAtMs: 0,
+    recorded: false,
   }
 }

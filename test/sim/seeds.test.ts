@@ -7,8 +7,8 @@ import { FAULT_KINDS } from '../../sim/log.ts'
 import { failureLines, Tally } from '../../sim/report.ts'
 import { runSeed } from '../../sim/run-seed.ts'
 
-const SEEDS = 240
-const SEEDS_PER_TEST = 20
+const SEEDS = 300
+const SEEDS_PER_TEST = 25
 
 /** What must have occurred: answers of the service, ends of calls, and what holders and resources saw. */
 const OUTCOMES = [

@@ -268,5 +268,6 @@ function claimFrom(common: EventCommon, data: EventData): Claim {
     reason: data.claimReason === undefined ? common.reason : data.claimReason,
     metadata: data.metadata ?? null,
     createdAtMs: data.createdAtMs ?? common.atMs,
+    recorded: true,
   }
 }

@@ -95,13 +95,16 @@ function updateOf(columns: readonly string[]): string {
   return `UPDATE leases SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`
 }
 
+/** Each field only where it differs from the ordinary. */
 interface LeaseDetail {
+  readonly unrecorded?: true
   readonly maxHoldMs?: number
   readonly holdUntilUs?: number
   readonly locked?: TickValues
 }
 
 interface TicketDetail {
+  readonly unrecorded?: true
   readonly maxHoldMs?: number
   readonly orderUs: number
   readonly claimWindowMs: number
@@ -158,8 +161,9 @@ export function stateValues(entry: Entry, wallMs: number, names: RowNames): Sqli
 
 function leaseDetail(lease: Lease, names: RowNames): string | null {
   const { maxHoldMs, holdUntilUs, lockedUntil } = lease
-  if (maxHoldMs === null && lockedUntil === null) return null
+  if (lease.recorded && maxHoldMs === null && lockedUntil === null) return null
   const detail: LeaseDetail = {
+    ...(lease.recorded ? {} : { unrecorded: true }),
     ...(maxHoldMs === null ? {} : { maxHoldMs }),
     ...(holdUntilUs === null ? {} : { holdUntilUs }),
     ...(lockedUntil === null ? {} : { locked: tickValues(lockedUntil, names) }),
@@ -170,6 +174,7 @@ function leaseDetail(lease: Lease, names: RowNames): string | null {
 function ticketDetail(ticket: Ticket, names: RowNames): string {
   const { maxHoldMs, orderUs, claimWindowMs, offer, failure } = ticket
   const detail: TicketDetail = {
+    ...(ticket.recorded ? {} : { unrecorded: true }),
     ...(maxHoldMs === null ? {} : { maxHoldMs }),
     orderUs,
     claimWindowMs,
@@ -205,6 +210,7 @@ function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
     reason: row[11] as string | null,
     metadata: metadataOf(row),
     createdAtMs: row[8] as number,
+    recorded: detail.unrecorded !== true,
     kind: 'lease',
     state,
     fence: row[9] as number,
@@ -236,6 +242,7 @@ function ticketOf(row: SqliteRow, state: Ticket['state'], names: RowNames): Tick
     reason: row[11] as string | null,
     metadata: metadataOf(row),
     createdAtMs: row[8] as number,
+    recorded: detail.unrecorded !== true,
     kind: 'ticket',
     state,
     orderUs,

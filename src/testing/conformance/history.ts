@@ -33,6 +33,20 @@ export const historyBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'a lease made while no history was kept stays out of the ledger when it is kept again',
+    async run(stage) {
+      await stage.configure('keep_history', 'false')
+      const lease = await stage.grant()
+      await stage.configure('keep_history', 'true')
+      await stage.renew(lease, stage.id())
+      await stage.release(lease, stage.id())
+      assert.deepEqual(await told(stage, {}), [])
+      assert.equal(await stage.kept(lease.id), undefined)
+      await stage.grant({ holder: 'bob' })
+      assert.deepEqual(await told(stage, {}), ['issued'])
+    },
+  },
+  {
     name: 'every type of event survives being written and read',
     async run(stage) {
       await everyType(stage)

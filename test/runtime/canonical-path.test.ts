@@ -1,0 +1,44 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { canonicalPath } from '../../src/runtime/canonical-path.ts'
+
+let root: string
+
+beforeEach(() => {
+  root = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-path-')))
+  fs.mkdirSync(path.join(root, 'real'))
+  fs.symlinkSync('real', path.join(root, 'link'))
+})
+
+afterEach(() => {
+  fs.rmSync(root, { recursive: true })
+})
+
+it('two spellings of one file are one name, whether or not the file exists', () => {
+  const name = path.join(root, 'real', 'a.ts')
+  expect(canonicalPath(path.join(root, 'link', 'a.ts'))).toBe(name)
+  fs.writeFileSync(name, '')
+  expect(canonicalPath(path.join(root, 'link', 'a.ts'))).toBe(name)
+})
+
+it('what does not exist keeps its spelling below the deepest directory that does', () => {
+  expect(canonicalPath(path.join(root, 'link', 'new', 'b.ts'))).toBe(
+    path.join(root, 'real', 'new', 'b.ts'),
+  )
+})
+
+it('a link to a file that does not exist yet names that file before and after its making', () => {
+  fs.symlinkSync(path.join('link', 'later.ts'), path.join(root, 'dangling'))
+  const name = path.join(root, 'real', 'later.ts')
+  expect(canonicalPath(path.join(root, 'dangling'))).toBe(name)
+  fs.writeFileSync(name, '')
+  expect(canonicalPath(path.join(root, 'dangling'))).toBe(name)
+})
+
+it('links that lead in a circle end', () => {
+  fs.symlinkSync('b', path.join(root, 'a'))
+  fs.symlinkSync('a', path.join(root, 'b'))
+  expect(canonicalPath(path.join(root, 'a'))).toContain(root)
+})
