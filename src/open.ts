@@ -4,10 +4,11 @@
  * Within one process everybody who opens the same file, namespace and options shares one store, so that what they do
  * at the same moment shares one commit; it is closed when the last of them closes. The background sweep runs once
  * per store, however many share it.
+ *
+ * Stores and the client are loaded when they are asked for: a command that only looks must not pay for either.
  */
 import path from 'node:path'
 import type { Tenure } from './client/contract.ts'
-import { readClaimWindow, TenureClient } from './client/tenure-client.ts'
 import { invalid, LeaseError } from './core/errors.ts'
 import { parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import { parseNamespace } from './core/resource.ts'
@@ -16,7 +17,6 @@ import { systemRuntime } from './runtime/system-runtime.ts'
 import { systemTickSource } from './runtime/tick-source.ts'
 import type { LeaseApi } from './service/lease-api.ts'
 import { LeaseService } from './service/lease-service.ts'
-import { MemoryStore } from './store/memory/memory-store.ts'
 import type {
   Decide,
   EntryQuery,
@@ -61,6 +61,7 @@ export async function openTenure(url: string, options: OpenOptions): Promise<Ten
   const { session, claimWindowMs } = options
   const holder = parseHolder(options.holder)
   if (session !== undefined) parseSession(session)
+  const { readClaimWindow, TenureClient } = await import('./client/tenure-client.ts')
   readClaimWindow(claimWindowMs)
   const api = await openApi(url, options)
   return new TenureClient({
@@ -146,8 +147,12 @@ function readName(name: string): string {
   return name === '' ? '' : requireShortText({ field: 'store', bytesMax: 128 }, name)
 }
 
-/** `sqlite:a/b.db` is relative; `sqlite:/a/b.db` and `sqlite:///a/b.db` are absolute; a host makes no sense. */
-function readPath(text: string, url: string): string {
+/**
+ * `sqlite:a/b.db` is relative; `sqlite:/a/b.db` and `sqlite:///a/b.db` are absolute; a host makes no sense. A question
+ * mark in a path is written `%3F`, and a percent sign that would be read so, `%25`.
+ */
+function readPath(encoded: string, url: string): string {
+  const text = encoded.replaceAll('%3F', '?').replaceAll('%25', '%')
   if (text === '' || /^\/\/[^/]/.test(text)) throw invalid('store', EXPECTED_URL, url)
   if (text === ':memory:') throw invalid('store', `${EXPECTED_URL} (a file)`, url)
   return systemRuntime.canonicalPath(path.resolve(text))
@@ -160,6 +165,7 @@ function readSynchronous(value: unknown): 'full' | 'normal' {
 
 async function openStore({ scheme, place, namespace, synchronous }: Address): Promise<Store> {
   if (scheme === 'memory') {
+    const { MemoryStore } = await import('./store/memory/memory-store.ts')
     return new MemoryStore({ ticks: systemTickSource(), url: `memory:${place}` })
   }
   const { SqliteStore } = await import('./store/sqlite/sqlite-store.ts')

@@ -14,7 +14,7 @@ export function defaultStoreUrl(cwd: string, env: Env): string {
   const git = gitCommonDirectory(cwd, env)
   const file =
     git === null ? path.join(stateDirectory(env), STORE_FILE) : path.join(git, STORE_FILE)
-  return `sqlite:${file}`
+  return `sqlite:${file.replaceAll('%', '%25').replaceAll('?', '%3F')}`
 }
 
 /** What `git rev-parse --git-common-dir` says, made absolute; null outside of a repository. */

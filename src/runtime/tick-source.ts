@@ -3,7 +3,6 @@
  * says which monotonic clock it is. A new boot, another host or another time namespace is another domain.
  */
 import { createHash } from 'node:crypto'
-import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 
@@ -51,8 +50,10 @@ function tryRead(path: string): string | null {
   }
 }
 
+/** Loaded only on the platform that needs it: it costs every other start-up a few milliseconds. */
 function trySysctl(name: string): string | null {
   try {
+    const { execFileSync } = process.getBuiltinModule('node:child_process')
     return execFileSync('sysctl', ['-n', name], { encoding: 'utf8' }).trim() || null
   } catch {
     return null

@@ -25,6 +25,7 @@ it('tenure ls loads one command, and neither the demo nor help', async () => {
   const modules = loadedModules(coverage)
   expect(modules).toContain('cli/main.js')
   expect(modules.filter((name) => name.startsWith('cli/commands/'))).toEqual(['cli/commands/ls.js'])
-  const needless = /^cli\/(demo\/|help|report-error|version|signals|child-command)/
+  const needless =
+    /^(cli\/(demo\/|help|report-error|version|signals|child-command)|client\/|store\/memory\/)/
   expect(modules.filter((name) => needless.test(name))).toEqual([])
 })
