@@ -37,6 +37,10 @@ export function lossOf(refusal: Refusal): LossReason | null {
     case 'renewal_limit':
     case 'does_not_extend':
     case 'queue_full':
+    case 'slots_differ':
+    case 'deadlock':
+    case 'nobody_waiting':
+    case 'already_adopted':
     case 'malformed_setting':
       return null
   }

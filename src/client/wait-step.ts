@@ -68,6 +68,10 @@ function afterAnswer(answer: ClaimAnswer): Step {
     case 'renewal_limit':
     case 'does_not_extend':
     case 'queue_full':
+    case 'slots_differ':
+    case 'deadlock':
+    case 'nobody_waiting':
+    case 'already_adopted':
     case 'malformed_setting':
       return { kind: 'refused', refusal: answer }
   }

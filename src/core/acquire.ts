@@ -8,11 +8,12 @@
  *  5. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
  */
 import type { Acquire } from './command.ts'
-import { blockersOf, compareTickets, type Blocker } from './conflict.ts'
+import { adoptable, adopt } from './adopt.ts'
+import { blockersOf, compareTickets, conflicts, otherSlots, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Claim, type Entry, type Ticket } from './lease.ts'
-import { TICKETS_PER_REALM_MAX } from './limits.ts'
+import { PRIORITY_POINT_MS, TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
   type AcquireOutcome,
@@ -21,8 +22,9 @@ import {
   type Refusal,
 } from './outcome.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
+import { requestEnd } from './revoke.ts'
 import { settle } from './settle.ts'
-import { tickAfter, type Now } from './time.ts'
+import { tickAfter, US_PER_MS, type Now } from './time.ts'
 
 export function decideAcquire(
   view: RealmView,
@@ -41,14 +43,21 @@ export function decideAcquire(
     return draft.answer({ kind: 'malformed_setting', problem: view.settings.malformed })
   }
   settle(draft)
-  const claim = claimOf(command, view, now)
+  const given = adoptable(draft, command)
+  if (given !== null) {
+    const lease = adopt(draft, given, command.session)
+    return draft.answer({ kind: 'granted', lease, repeated: false })
+  }
+  const claim = ticketOf(claimOf(command, view, now), command, now)
+  const odd = otherSlots(claim, draft.entries.values(), now)
+  if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   const blockers = blockersOf(claim, draft.entries.values(), now)
   if (blockers.length === 0) {
     const before = draft.entries.get(claim.id)?.state ?? null
     const lease = grant(draft, { claim, fence: draft.nextFence(), before })
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
-  return waitOrRefuse(draft, { command, claim, blockers })
+  return waitOrRefuse(draft, { command, ticket: claim, blockers })
 }
 
 function answerRepeat(
@@ -90,6 +99,9 @@ function claimOf(command: Acquire, view: RealmView, now: Now): Claim {
     ttlMs: command.ttlMs ?? settings.default_ttl_seconds * 1000,
     maxRenewals: command.maxRenewals ?? settings.max_renewals,
     maxHoldMs: command.maxHoldMs,
+    slots: command.slots,
+    lockDelayMs: command.lockDelayMs,
+    breakable: command.breakable,
     reason: command.reason,
     metadata: command.metadata,
     createdAtMs: now.wallMs,
@@ -105,12 +117,12 @@ function waitMsOf(command: Acquire, view: RealmView): number {
 
 interface Blocked {
   readonly command: Acquire
-  readonly claim: Claim
+  readonly ticket: Ticket
   readonly blockers: readonly Blocker[]
 }
 
 function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> {
-  const { command, claim, blockers } = blocked
+  const { command, ticket, blockers } = blocked
   const waitMs = waitMsOf(command, draft.view)
   const own = blockers.filter((blocker) => {
     return blocker.session === command.session && blocker.kind !== 'lock_delay'
@@ -122,7 +134,6 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
     const limit = TICKETS_PER_REALM_MAX
     return draft.answer({ kind: 'queue_full', resource: command.resource, limit })
   }
-  const ticket = ticketOf(draft, claim, command)
   draft.record({
     ...eventCommon(ticket, draft.now, {
       before: draft.entries.get(ticket.id)?.state ?? null,
@@ -132,16 +143,29 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
     type: 'lease.queued',
     ticket,
   })
+  if (command.breakGraceMs !== null) askToFinish(draft, ticket, command.breakGraceMs)
   return draft.answer({ ...queuedOutcome(draft, ticket, waitMs), blockers })
 }
 
-function ticketOf(draft: Draft, claim: Claim, command: Acquire): Ticket {
-  const { now } = draft
+/** Only holders who allowed it are asked, and each once. */
+function askToFinish(draft: Draft, ticket: Ticket, graceMs: number): void {
+  for (const entry of [...draft.entries.values()]) {
+    if (!isHeld(entry, draft.now) || !entry.breakable || entry.revoking !== null) continue
+    if (!conflicts(ticket, entry)) continue
+    const reason = ticket.reason ?? `${ticket.holder} waits for it`
+    requestEnd(draft, entry, { by: ticket.holder, reason, requestId: null, graceMs })
+  }
+}
+
+/** The place in the queue that the request would have; also what it is measured by before it has one. */
+function ticketOf(claim: Claim, command: Acquire, now: Now): Ticket {
+  const { priority } = command
   return {
     ...claim,
     kind: 'ticket',
     state: 'pending',
-    orderUs: now.tick.us,
+    priority,
+    orderUs: now.tick.us - priority * PRIORITY_POINT_MS * US_PER_MS,
     deadline: tickAfter(now.tick, command.claimWindowMs),
     claimWindowMs: command.claimWindowMs,
     offer: null,
@@ -151,10 +175,10 @@ function ticketOf(draft: Draft, claim: Claim, command: Acquire): Ticket {
 
 function refuse(
   draft: Draft,
-  { command, claim, blockers }: Blocked,
+  { command, ticket: wished, blockers }: Blocked,
   notWaiting: Held['notWaiting'],
 ): Decision<AcquireOutcome> {
-  const ticket: Ticket = { ...ticketOf(draft, claim, command), state: 'failed', failure: 'denied' }
+  const ticket: Ticket = { ...wished, state: 'failed', failure: 'denied' }
   const first = blockers[0]
   draft.record({
     ...eventCommon(ticket, draft.now, {

@@ -24,6 +24,12 @@ export interface Acquire {
   readonly ttlMs: number | null
   readonly maxRenewals: number | null
   readonly maxHoldMs: number | null
+  readonly slots: number | null
+  readonly priority: number
+  readonly lockDelayMs: number
+  readonly breakable: boolean
+  /** When the request has to wait: asks breakable holders to finish within so long. */
+  readonly breakGraceMs: number | null
   readonly reason: string | null
   readonly metadata: Metadata | null
   readonly wait: Wait
@@ -78,7 +84,62 @@ export interface Revoke {
   readonly extent: Extent
   readonly by: string
   readonly reason: string | null
+  /** 0: at once. */
+  readonly graceMs: number
   readonly requestId: string | null
+}
+
+/** From shared to exclusive in place: same id, new fence. Asking again while it waits tells how it stands. */
+export interface Upgrade {
+  readonly kind: 'upgrade'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly mayWait: boolean
+}
+
+/** The holder no longer wishes to be upgraded; without effect once it is. */
+export interface WithdrawUpgrade {
+  readonly kind: 'withdraw_upgrade'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+}
+
+/** From exclusive to shared in place: same id, same fence. */
+export interface Downgrade {
+  readonly kind: 'downgrade'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly requestId: string | null
+}
+
+/** Ends the lease and gives it to another in the same commit. */
+export interface Transfer {
+  readonly kind: 'transfer'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  /** Null: to whoever is next in the queue. */
+  readonly to: string | null
+  /** The id of the lease that a named receiver gets. */
+  readonly newLeaseId: LeaseId
+  readonly requestId: string | null
+}
+
+/** The named receiver of a transfer takes the lease over under its own session; the TTL runs anew. */
+export interface Adopt {
+  readonly kind: 'adopt'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly session: string
 }
 
 /** Writes down what has already happened by the clock; changes nothing that `now` did not. */
@@ -89,4 +150,16 @@ export interface Settle {
   readonly extent: Extent
 }
 
-export type Command = Acquire | ClaimOffer | Withdraw | Renew | Release | Revoke | Settle
+export type Command =
+  | Acquire
+  | ClaimOffer
+  | Withdraw
+  | Renew
+  | Release
+  | Revoke
+  | Upgrade
+  | WithdrawUpgrade
+  | Downgrade
+  | Transfer
+  | Adopt
+  | Settle

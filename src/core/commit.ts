@@ -126,16 +126,26 @@ function wakesOf(events: readonly LeaseEvent[]): readonly Wake[] {
   return wakes
 }
 
+const WAKING_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
+  'lease.offered',
+  'lease.revoked',
+  'lease.revoking',
+  'lease.upgraded',
+])
+
 function concernsAnother(event: LeaseEvent): boolean {
   if (event.type === 'lease.failed') return event.failure === 'aborted'
-  return event.type === 'lease.offered' || event.type === 'lease.revoked'
+  if (event.type === 'lease.issued') return !event.lease.adopted
+  return WAKING_TYPES.has(event.type)
 }
 
 function highestFence(events: readonly LeaseEvent[]): number {
   let highest = 0
   for (const event of events) {
     if (event.type === 'lease.issued') highest = Math.max(highest, event.lease.fence)
-    if (event.type === 'lease.offered') highest = Math.max(highest, event.fence)
+    if (event.type === 'lease.offered' || event.type === 'lease.upgraded') {
+      highest = Math.max(highest, event.fence)
+    }
   }
   return highest
 }

@@ -1,7 +1,15 @@
 /**
  * What stands in the way of a claim: live leases, offers, lock delays, and tickets that come before it.
  */
-import { isHeld, isWaiting, type Claim, type Entry, type LeaseId, type Ticket } from './lease.ts'
+import {
+  isHeld,
+  isWaiting,
+  type Claim,
+  type Entry,
+  type Lease,
+  type LeaseId,
+  type Ticket,
+} from './lease.ts'
 import { overlap } from './resource.ts'
 import { hasPassed, remainingMs, type Now } from './time.ts'
 
@@ -24,7 +32,12 @@ export interface Blocker {
 
 export function conflicts(a: Claim, b: Claim): boolean {
   if (a.id === b.id || !overlap(a, b)) return false
-  return a.mode === 'exclusive' || b.mode === 'exclusive'
+  return wishesToBeAlone(a) || wishesToBeAlone(b)
+}
+
+/** A holder that waits to be upgraded lets nobody else in, or it would wait for ever. */
+function wishesToBeAlone(claim: Claim | Lease): boolean {
+  return claim.mode === 'exclusive' || ('upgrading' in claim && claim.upgrading)
 }
 
 /** Tickets in the order in which they are served. */
@@ -43,13 +56,37 @@ export function blockersOf(
   now: Now,
 ): readonly Blocker[] {
   const standings: Standing[] = []
+  const sharers: Standing[] = []
   for (const entry of entries) {
-    if (!conflicts(claim, entry)) continue
+    if (entry.id === claim.id || !overlap(claim, entry)) continue
     const kind = standing(claim, entry, now)
-    if (kind !== null) standings.push({ entry, kind })
+    if (kind === null) continue
+    if (conflicts(claim, entry)) standings.push({ entry, kind })
+    else if (claim.slots !== null) sharers.push({ entry, kind })
   }
+  if (claim.slots !== null && sharers.length >= claim.slots) standings.push(...sharers)
   if (standings.length > 1) standings.sort(compareStandings)
   return standings.map(({ entry, kind }) => describeBlocker(entry, kind, now))
+}
+
+/** The first live entry whose `slots` are others than the claim's although both would share; null if there is none. */
+export function otherSlots(
+  claim: Claim,
+  entries: Iterable<Entry>,
+  now: Now,
+): {
+  readonly leaseId: LeaseId
+  readonly asked: number | null
+  readonly live: number | null
+} | null {
+  for (const entry of entries) {
+    if (entry.id === claim.id || !overlap(claim, entry) || conflicts(claim, entry)) continue
+    if (!isHeld(entry, now) && !isWaiting(entry, now)) continue
+    if (entry.slots !== claim.slots) {
+      return { leaseId: entry.id, asked: claim.slots, live: entry.slots }
+    }
+  }
+  return null
 }
 
 interface Standing {
@@ -73,10 +110,14 @@ function compareStandings(a: Standing, b: Standing): number {
 
 /** Whether anything blocks `claim`, without the cost of describing it. */
 export function isBlocked(claim: Claim | Ticket, entries: Iterable<Entry>, now: Now): boolean {
+  let sharers = 0
   for (const entry of entries) {
-    if (conflicts(claim, entry) && standing(claim, entry, now) !== null) return true
+    if (entry.id === claim.id || !overlap(claim, entry)) continue
+    if (standing(claim, entry, now) === null) continue
+    if (conflicts(claim, entry)) return true
+    sharers += 1
   }
-  return false
+  return claim.slots !== null && sharers >= claim.slots
 }
 
 /** As what a conflicting entry stands in the way of `claim`, or null if it does not. */

@@ -3,26 +3,35 @@
  * events that make it true come out. Pure; it may be called any number of times for one command.
  */
 import { decideAcquire } from './acquire.ts'
+import { decideAdopt } from './adopt.ts'
 import { decideClaim } from './claim.ts'
 import type {
   Acquire,
+  Adopt,
   ClaimOffer,
   Command,
+  Downgrade,
   Release,
   Renew,
   Revoke,
   Settle,
+  Transfer,
+  Upgrade,
   Withdraw,
+  WithdrawUpgrade,
 } from './command.ts'
 import { Draft } from './draft.ts'
 import type {
   AcquireOutcome,
   ClaimOutcome,
+  DowngradeOutcome,
   Refusal,
   ReleaseOutcome,
   RenewOutcome,
   RevokeOutcome,
   Settled,
+  TransferOutcome,
+  UpgradeOutcome,
   Withdrawn,
 } from './outcome.ts'
 import type { Decision, Footprint, RealmView } from './realm.ts'
@@ -31,6 +40,8 @@ import { decideRenew } from './renew.ts'
 import { decideRevoke } from './revoke.ts'
 import { settle } from './settle.ts'
 import type { Now } from './time.ts'
+import { decideTransfer } from './transfer.ts'
+import { decideDowngrade, decideUpgrade, decideWithdrawUpgrade } from './upgrade.ts'
 import { decideWithdraw } from './withdraw.ts'
 
 /** What each command can come to. */
@@ -46,9 +57,17 @@ export type OutcomeOf<C extends Command> = C extends Acquire
           ? ReleaseOutcome
           : C extends Revoke
             ? RevokeOutcome
-            : C extends Settle
-              ? Settled
-              : never
+            : C extends Upgrade | WithdrawUpgrade
+              ? UpgradeOutcome
+              : C extends Downgrade
+                ? DowngradeOutcome
+                : C extends Transfer
+                  ? TransferOutcome
+                  : C extends Adopt
+                    ? AcquireOutcome
+                    : C extends Settle
+                      ? Settled
+                      : never
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -72,6 +91,16 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideRelease(view, command, now)
     case 'revoke':
       return decideRevoke(view, command, now)
+    case 'upgrade':
+      return decideUpgrade(view, command, now)
+    case 'withdraw_upgrade':
+      return decideWithdrawUpgrade(view, command, now)
+    case 'downgrade':
+      return decideDowngrade(view, command, now)
+    case 'transfer':
+      return decideTransfer(view, command, now)
+    case 'adopt':
+      return decideAdopt(view, command, now)
     case 'settle':
       return decideSettle(view, command, now)
   }

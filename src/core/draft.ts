@@ -4,7 +4,14 @@
  */
 import type { EventCommon, LeaseEvent } from './event.ts'
 import { evolveEntry } from './evolve.ts'
-import { liveDeadline, type Claim, type Entry, type EntryState, type LeaseId } from './lease.ts'
+import {
+  liveDeadline,
+  type Claim,
+  type Entry,
+  type EntryState,
+  type Lease,
+  type LeaseId,
+} from './lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import type { Reach } from './resource.ts'
 import { US_PER_MS, type Now } from './time.ts'
@@ -27,6 +34,13 @@ export class Draft {
 
   get entries(): ReadonlyMap<LeaseId, Entry> {
     return this.#entries ?? this.view.entries
+  }
+
+  /** The lease of this id, which must be there. */
+  lease(id: LeaseId): Lease {
+    const entry = this.entries.get(id)
+    if (entry?.kind === 'lease') return entry
+    throw new Error(`the decision about lease ${id} left no lease behind`)
   }
 
   record(event: LeaseEvent): void {

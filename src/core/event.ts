@@ -48,8 +48,48 @@ export interface LeaseExpired extends EventCommon {
 
 export interface LeaseRevoked extends EventCommon {
   readonly type: 'lease.revoked'
-  /** The operator who ended the lease. */
+  /** Who ended the lease. */
   readonly by: string
+  readonly terminatedAtMs: number
+  readonly lockedUntil: Tick | null
+}
+
+/** The holder was asked to finish; the deadline is the end of the grace. */
+export interface LeaseRevoking extends EventCommon {
+  readonly type: 'lease.revoking'
+  readonly by: string
+  readonly deadline: Tick
+  readonly expiresAtMs: number
+}
+
+/** The holder wishes to be alone, and waits for the others to leave. */
+export interface LeaseUpgrading extends EventCommon {
+  readonly type: 'lease.upgrading'
+  /** False: it no longer does. */
+  readonly wished: boolean
+}
+
+export interface LeaseUpgraded extends EventCommon {
+  readonly type: 'lease.upgraded'
+  readonly fence: number
+}
+
+export interface LeaseDowngraded extends EventCommon {
+  readonly type: 'lease.downgraded'
+}
+
+/** The lease ended because its holder gave it to another. */
+export interface LeaseTransferred extends EventCommon {
+  readonly type: 'lease.transferred'
+  /** The receiver; null: whoever was next in the queue. */
+  readonly to: string | null
+}
+
+/** The receiver of a transfer has taken the lease over. */
+export interface LeaseAdopted extends EventCommon {
+  readonly type: 'lease.adopted'
+  readonly deadline: Tick
+  readonly expiresAtMs: number
 }
 
 /** A lock delay has passed; the resource can be granted again. */
@@ -92,6 +132,12 @@ export type LeaseEvent =
   | LeaseReleased
   | LeaseExpired
   | LeaseRevoked
+  | LeaseRevoking
+  | LeaseUpgrading
+  | LeaseUpgraded
+  | LeaseDowngraded
+  | LeaseTransferred
+  | LeaseAdopted
   | LeaseUnlocked
   | LeaseQueued
   | LeaseOffered
@@ -107,6 +153,12 @@ export const LEASE_EVENT_TYPES: readonly LeaseEventType[] = [
   'lease.released',
   'lease.expired',
   'lease.revoked',
+  'lease.revoking',
+  'lease.upgrading',
+  'lease.upgraded',
+  'lease.downgraded',
+  'lease.transferred',
+  'lease.adopted',
   'lease.unlocked',
   'lease.queued',
   'lease.offered',

@@ -36,6 +36,7 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
         state: 'released',
         terminatedAtMs: event.atMs,
         releaseReason: event.releaseReason,
+        upgrading: false,
       }
     case 'lease.expired':
       return {
@@ -43,9 +44,51 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
         state: 'expired',
         terminatedAtMs: event.terminatedAtMs,
         lockedUntil: event.lockedUntil,
+        upgrading: false,
       }
     case 'lease.revoked':
-      return { ...leaseOf(entry, event), state: 'revoked', terminatedAtMs: event.atMs }
+      return {
+        ...leaseOf(entry, event),
+        state: 'revoked',
+        terminatedAtMs: event.terminatedAtMs,
+        lockedUntil: event.lockedUntil,
+        upgrading: false,
+      }
+    case 'lease.revoking':
+      return {
+        ...leaseOf(entry, event),
+        deadline: event.deadline,
+        expiresAtMs: event.expiresAtMs,
+        revoking: { by: event.by, reason: event.reason },
+      }
+    case 'lease.upgrading':
+      return { ...leaseOf(entry, event), upgrading: event.wished }
+    case 'lease.upgraded':
+      return {
+        ...leaseOf(entry, event),
+        mode: 'exclusive',
+        slots: null,
+        fence: event.fence,
+        upgrading: false,
+      }
+    case 'lease.downgraded':
+      return { ...leaseOf(entry, event), mode: 'shared' }
+    case 'lease.transferred':
+      return {
+        ...leaseOf(entry, event),
+        state: 'released',
+        terminatedAtMs: event.atMs,
+        releaseReason: 'transferred',
+        upgrading: false,
+      }
+    case 'lease.adopted':
+      return {
+        ...leaseOf(entry, event),
+        session: event.session,
+        adopted: true,
+        deadline: event.deadline,
+        expiresAtMs: event.expiresAtMs,
+      }
     case 'lease.unlocked':
       return { ...leaseOf(entry, event), lockedUntil: null }
     case 'lease.offered':

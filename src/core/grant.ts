@@ -4,18 +4,22 @@
  */
 import { eventCommon, type Draft } from './draft.ts'
 import type { Claim, EntryState, Lease } from './lease.ts'
-import { tickAfter, US_PER_MS } from './time.ts'
+import { US_PER_MS, type Now } from './time.ts'
 
 export interface Grant {
   readonly claim: Claim
   readonly fence: number
   readonly before: EntryState | null
+  /** A transfer hands on the ceiling of the lease that it ends. */
+  readonly holdUntilUs?: number | null
+  readonly adopted?: boolean
 }
 
-export function grant(draft: Draft, { claim, fence, before }: Grant): Lease {
+export function grant(draft: Draft, granted: Grant): Lease {
   const { now } = draft
-  const holdUntilUs = claim.maxHoldMs === null ? null : now.tick.us + claim.maxHoldMs * US_PER_MS
-  const spanMs = claim.maxHoldMs === null ? claim.ttlMs : Math.min(claim.ttlMs, claim.maxHoldMs)
+  const { claim, fence, before } = granted
+  const holdUntilUs = granted.holdUntilUs ?? ceilingOf(claim, now)
+  const spanUs = Math.min(claim.ttlMs * US_PER_MS, (holdUntilUs ?? Infinity) - now.tick.us)
   const lease: Lease = {
     id: claim.id,
     resource: claim.resource,
@@ -26,6 +30,9 @@ export function grant(draft: Draft, { claim, fence, before }: Grant): Lease {
     ttlMs: claim.ttlMs,
     maxRenewals: claim.maxRenewals,
     maxHoldMs: claim.maxHoldMs,
+    slots: claim.slots,
+    lockDelayMs: claim.lockDelayMs,
+    breakable: claim.breakable,
     reason: claim.reason,
     metadata: claim.metadata,
     createdAtMs: claim.createdAtMs,
@@ -35,13 +42,16 @@ export function grant(draft: Draft, { claim, fence, before }: Grant): Lease {
     fence,
     grantedAtMs: now.wallMs,
     renewedAtMs: null,
-    expiresAtMs: now.wallMs + spanMs,
+    expiresAtMs: now.wallMs + Math.round(spanUs / US_PER_MS),
     terminatedAtMs: null,
-    deadline: tickAfter(now.tick, spanMs),
+    deadline: { domain: now.tick.domain, us: now.tick.us + spanUs },
     holdUntilUs,
     renewals: 0,
     releaseReason: null,
     lockedUntil: null,
+    revoking: null,
+    upgrading: false,
+    adopted: granted.adopted ?? true,
   }
   draft.record({
     ...eventCommon(lease, now, { before, after: 'active', reason: claim.reason }),
@@ -49,4 +59,8 @@ export function grant(draft: Draft, { claim, fence, before }: Grant): Lease {
     lease,
   })
   return lease
+}
+
+function ceilingOf(claim: Claim, now: Now): number | null {
+  return claim.maxHoldMs === null ? null : now.tick.us + claim.maxHoldMs * US_PER_MS
 }

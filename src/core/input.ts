@@ -15,17 +15,21 @@ import {
   MAX_HOLD_MS_MAX,
   MAX_RENEWALS_MAX,
   NOTE_BYTES_MAX,
+  PRIORITY_MAX,
+  PRIORITY_MIN,
   SESSION_BYTES_MAX,
+  SLOTS_MAX,
   TTL_MS_MAX,
   TTL_MS_MIN,
   WAIT_MS_MAX,
 } from './limits.ts'
+import type { Extent, Mode } from './resource.ts'
 import { requireShortText, requireText, utf8Length } from './text.ts'
 
 const UUID_PATTERN = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-export function parseHolder(value: unknown): string {
-  return requireShortText({ field: 'holder', bytesMax: HOLDER_BYTES_MAX }, value)
+export function parseHolder(value: unknown, field = 'holder'): string {
+  return requireShortText({ field, bytesMax: HOLDER_BYTES_MAX }, value)
 }
 
 export function parseSession(value: unknown): string {
@@ -67,6 +71,33 @@ export function parseMaxRenewals(value: unknown): number {
 
 export function parseMaxHoldMs(value: unknown): number {
   return parseSpanMs({ field: 'maxHoldMs', min: TTL_MS_MIN, max: MAX_HOLD_MS_MAX }, value)
+}
+
+export function parseMode(value: unknown): Mode {
+  if (value === 'exclusive' || value === 'shared') return value
+  throw invalid('mode', 'must be exclusive or shared', value)
+}
+
+export function parseExtent(value: unknown): Extent {
+  if (value === 'exact' || value === 'subtree') return value
+  throw invalid('extent', 'must be exact or subtree', value)
+}
+
+export function parseSlots(value: unknown): number {
+  return parseSpanMs({ field: 'slots', min: 1, max: SLOTS_MAX }, value)
+}
+
+export function parsePriority(value: unknown): number {
+  return parseSpanMs({ field: 'priority', min: PRIORITY_MIN, max: PRIORITY_MAX }, value)
+}
+
+export function parseLockDelayMs(value: unknown): number {
+  return parseSpanMs({ field: 'lockDelayMs', min: 0, max: TTL_MS_MAX }, value)
+}
+
+/** How long a holder that is asked to finish may take; 0 ends the lease at once. */
+export function parseGraceMs(value: unknown): number {
+  return parseSpanMs({ field: 'graceMs', min: 0, max: TTL_MS_MAX }, value)
 }
 
 export function parseReleaseReason(value: unknown): ReleaseReason {

@@ -40,6 +40,12 @@ export interface Claim {
   /** -1 means no limit. */
   readonly maxRenewals: number
   readonly maxHoldMs: number | null
+  /** How many leases the resource takes at once, for one that is counted; null for any other. */
+  readonly slots: number | null
+  /** How long nobody gets the resource after this lease has expired or was revoked. */
+  readonly lockDelayMs: number
+  /** Whether somebody who waits may ask the holder to finish. */
+  readonly breakable: boolean
   /** The holder's own words, shown to whoever is blocked. */
   readonly reason: string | null
   readonly metadata: Metadata | null
@@ -64,6 +70,17 @@ export interface Lease extends Claim {
   readonly releaseReason: ReleaseReason | null
   /** After the end: no new grant of the resource before this tick. */
   readonly lockedUntil: Tick | null
+  /** Somebody asked the holder to finish: the deadline is the end of the grace, and renewal has stopped. */
+  readonly revoking: Revoking | null
+  /** The holder waits for the other sharers to leave; nobody else may come in meanwhile. */
+  readonly upgrading: boolean
+  /** False while a lease that was transferred to a named holder waits for its first renewal. */
+  readonly adopted: boolean
+}
+
+export interface Revoking {
+  readonly by: string
+  readonly reason: string | null
 }
 
 /** A lease held open for the waiter whose turn it is. */
@@ -75,6 +92,8 @@ export interface Offer {
 export interface Ticket extends Claim {
   readonly kind: 'ticket'
   readonly state: TicketState
+  /** -100..100. */
+  readonly priority: number
   /** Smaller is served first: arrival, less ten seconds per point of priority. */
   readonly orderUs: number
   /** The claim window: a waiter that is not heard of before it passes is taken for dead. */
@@ -144,6 +163,13 @@ export interface LeaseInfo {
   readonly renewals: number
   readonly maxRenewals: number
   readonly maxHoldMs: number | null
+  readonly slots: number | null
+  readonly lockDelayMs: number
+  readonly breakable: boolean
+  readonly revoking: Revoking | null
+  readonly upgrading: boolean
+  /** Of a ticket; null for a lease. */
+  readonly priority: number | null
   readonly releaseReason: ReleaseReason | null
   readonly reason: string | null
   readonly metadata: Metadata | null
@@ -179,6 +205,12 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     renewals: lease.renewals,
     maxRenewals: lease.maxRenewals,
     maxHoldMs: lease.maxHoldMs,
+    slots: lease.slots,
+    lockDelayMs: lease.lockDelayMs,
+    breakable: lease.breakable,
+    revoking: lease.revoking,
+    upgrading: lease.upgrading,
+    priority: null,
     releaseReason: lease.releaseReason,
     reason: lease.reason,
     metadata: lease.metadata,
@@ -187,11 +219,13 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
 
 function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
   const { id, resource, mode, extent, holder, session, ttlMs, createdAtMs } = ticket
-  const { maxRenewals, maxHoldMs, reason, metadata } = ticket
+  const { maxRenewals, maxHoldMs, slots, lockDelayMs, breakable, priority, reason, metadata } =
+    ticket
   const waiting = isWaiting(ticket, now)
   return {
     ...{ id, resource, mode, extent, holder, session, ttlMs, createdAtMs },
-    ...{ maxRenewals, maxHoldMs, reason, metadata },
+    ...{ maxRenewals, maxHoldMs, slots, lockDelayMs, breakable, priority, reason, metadata },
+    ...{ revoking: null, upgrading: false },
     state: waiting ? 'pending' : 'failed',
     fence: waiting ? (ticket.offer?.fence ?? null) : null,
     grantedAtMs: null,

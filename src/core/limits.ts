@@ -11,6 +11,11 @@ export const SESSION_BYTES_MAX = 128
 export const NAME_BYTES_MAX = 1024
 export const NOTE_BYTES_MAX = 1024
 export const TICKETS_PER_REALM_MAX = 10_000
+export const PRIORITY_MIN = -100
+export const PRIORITY_MAX = 100
+/** What one point of priority is worth in the queue. A point buys time, so nobody starves. */
+export const PRIORITY_POINT_MS = 10_000
+export const SLOTS_MAX = 10_000
 export const MAX_RENEWALS_MAX = 2_147_483_647
 export const LIST_LIMIT_MAX = 10_000
 export const LIST_LIMIT_DEFAULT = 1_000

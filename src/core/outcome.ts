@@ -45,6 +45,45 @@ export interface Revoked {
   readonly leaseId: LeaseId
 }
 
+export interface Upgraded {
+  readonly kind: 'upgraded'
+  readonly lease: Lease
+  /** False when the lease was exclusive already. */
+  readonly changed: boolean
+}
+
+/** The wish is noted: nobody new comes in, and the upgrade is done when the last of the others has left. */
+export interface Upgrading {
+  readonly kind: 'upgrading'
+  readonly leaseId: LeaseId
+  readonly blockers: readonly Blocker[]
+  readonly checkAfterMs: number
+}
+
+export interface UpgradeWithdrawn {
+  readonly kind: 'upgrade_withdrawn'
+  readonly leaseId: LeaseId
+}
+
+export interface Downgraded {
+  readonly kind: 'downgraded'
+  readonly lease: Lease
+  readonly changed: boolean
+}
+
+export interface Transferred {
+  readonly kind: 'transferred'
+  /** What the named receiver got; null when it went to the queue. */
+  readonly lease: Lease | null
+}
+
+/** One who waits, and for what, in a circle of those who wait for each other. */
+export interface CycleStep {
+  readonly holder: string
+  readonly session: string
+  readonly resource: string
+}
+
 export interface Withdrawn {
   readonly kind: 'withdrawn'
   /** True when the lease had been granted already and was released. */
@@ -75,6 +114,19 @@ export type Refusal =
   | { readonly kind: 'request_reused'; readonly leaseId: LeaseId }
   | { readonly kind: 'renewal_limit'; readonly leaseId: LeaseId; readonly limit: string }
   | { readonly kind: 'does_not_extend'; readonly leaseId: LeaseId; readonly expiresAtMs: number }
+  | {
+      readonly kind: 'slots_differ'
+      readonly leaseId: LeaseId
+      readonly asked: number | null
+      readonly live: number | null
+    }
+  | {
+      readonly kind: 'deadlock'
+      readonly leaseId: LeaseId
+      readonly cycle: readonly CycleStep[]
+    }
+  | { readonly kind: 'nobody_waiting'; readonly leaseId: LeaseId }
+  | { readonly kind: 'already_adopted'; readonly leaseId: LeaseId }
   | { readonly kind: 'queue_full'; readonly resource: string; readonly limit: number }
   | { readonly kind: 'malformed_setting'; readonly problem: string }
 
@@ -83,6 +135,9 @@ export type ClaimOutcome = Granted | Queued | Dropped | Refusal
 export type RenewOutcome = Renewed | Refusal
 export type ReleaseOutcome = Released | Refusal
 export type RevokeOutcome = Revoked | Refusal
+export type UpgradeOutcome = Upgraded | Upgrading | UpgradeWithdrawn | Refusal
+export type DowngradeOutcome = Downgraded | Refusal
+export type TransferOutcome = Transferred | Refusal
 
 /** How a lease that is no longer held is spoken of: expired ones by their expiry, the others by their state. */
 export function endedOutcome(lease: Lease): Refusal {
@@ -134,6 +189,21 @@ export function refusalError(refusal: Refusal): LeaseError {
         `renewal of lease ${refusal.leaseId} would not move its deadline forward`,
         refusal,
       )
+    case 'slots_differ': {
+      const { asked, live } = refusal
+      const message = `slots must be ${live ?? 'none'} as for lease ${refusal.leaseId}, got ${asked ?? 'none'}`
+      return error('INVALID_INPUT', message, { field: 'slots', asked, live })
+    }
+    case 'deadlock': {
+      const circle = refusal.cycle.map(({ holder, resource }) => `${holder} → ${resource}`)
+      const first = refusal.cycle[0]?.holder ?? ''
+      const message = `waiting would never end: ${[...circle, first].join(' → ')}`
+      return error('DEADLOCK', message, refusal)
+    }
+    case 'nobody_waiting':
+      return error('WAIT_TIMEOUT', 'nobody waits for the resource, so it stays as it is', refusal)
+    case 'already_adopted':
+      return error('LEASE_EXISTS', `lease ${refusal.leaseId} was taken over already`, refusal)
     case 'queue_full':
       return error(
         'LIMIT_EXCEEDED',

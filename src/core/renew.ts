@@ -41,6 +41,7 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
 }
 
 function reachedLimit(lease: Lease, now: Now): string | null {
+  if (lease.revoking !== null) return `the end that ${lease.revoking.by} asked for`
   if (lease.maxRenewals >= 0 && lease.renewals >= lease.maxRenewals) {
     return `its ${lease.maxRenewals} renewals`
   }

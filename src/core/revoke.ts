@@ -4,12 +4,12 @@
  */
 import type { Revoke } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
-import type { LeaseId } from './lease.ts'
+import type { Lease, LeaseId } from './lease.ts'
 import { endedOutcome, type RevokeOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
-import { fail, makeOffers, settle } from './settle.ts'
-import type { Now } from './time.ts'
+import { fail, lockDelay, makeOffers, settle } from './settle.ts'
+import { tickAfter, US_PER_MS, type Now } from './time.ts'
 
 export function decideRevoke(view: RealmView, command: Revoke, now: Now): Decision<RevokeOutcome> {
   const draft = new Draft(view, now, command)
@@ -28,25 +28,55 @@ export function decideRevoke(view: RealmView, command: Revoke, now: Now): Decisi
   const lease = draft.entries.get(leaseId) ?? own.lease
   if (lease.kind !== 'lease') return draft.answer({ kind: 'not_found', leaseId })
   if (lease.state !== 'active') return draft.answer(endedOutcome(lease))
-  draft.record({
-    ...eventCommon(lease, now, {
-      before: 'active',
-      after: 'revoked',
+  const facts = { by: command.by, reason, requestId }
+  if (command.graceMs > 0) requestEnd(draft, lease, { ...facts, graceMs: command.graceMs })
+  else {
+    draft.record({
+      ...eventCommon(lease, now, { before: 'active', after: 'revoked', reason, requestId }),
       renewals: lease.renewals,
-      reason,
-      requestId,
-    }),
-    type: 'lease.revoked',
-    by: command.by,
-  })
-  makeOffers(draft)
+      type: 'lease.revoked',
+      by: command.by,
+      terminatedAtMs: now.wallMs,
+      lockedUntil: lockDelay(lease, now.tick, now),
+    })
+    makeOffers(draft)
+  }
   return draft.answer({ kind: 'revoked', leaseId })
 }
+
+export interface EndRequest {
+  readonly by: string
+  readonly reason: string | null
+  readonly requestId: string | null
+  readonly graceMs: number
+}
+
+/** Asks the holder to finish: the deadline comes no later than the end of the grace, and renewal stops. */
+export function requestEnd(draft: Draft, lease: Lease, request: EndRequest): void {
+  const { now } = draft
+  const { by, reason, requestId } = request
+  const end = tickAfter(now.tick, request.graceMs)
+  const deadline = end.us < lease.deadline.us ? end : lease.deadline
+  const facts = { before: 'active', after: 'active', reason, requestId } as const
+  draft.record({
+    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
+    type: 'lease.revoking',
+    by,
+    deadline,
+    expiresAtMs: now.wallMs + Math.round((deadline.us - now.tick.us) / US_PER_MS),
+  })
+}
+
+const REVOKING_TYPES: ReadonlySet<string> = new Set([
+  'lease.revoked',
+  'lease.revoking',
+  'lease.failed',
+])
 
 /** The request was heard before: a lease was revoked, or a waiter taken out of the queue, and not a second time. */
 function repeatOf(prior: PriorEffect, leaseId: LeaseId): RevokeOutcome {
   const same = prior.leaseId === leaseId
-  if (same && (prior.type === 'lease.revoked' || prior.type === 'lease.failed')) {
+  if (same && REVOKING_TYPES.has(prior.type)) {
     return { kind: 'revoked', leaseId }
   }
   return { kind: 'request_reused', leaseId }

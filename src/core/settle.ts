@@ -4,9 +4,19 @@
  *
  * No sweeper is needed for any of this; a background sweep only settles sooner what somebody would settle later.
  */
-import { compareTickets, isBlocked } from './conflict.ts'
+import { blockersOf, compareTickets, isBlocked, type Blocker } from './conflict.ts'
 import { eventCommon, type Draft } from './draft.ts'
-import { expiryWallMs, isOver, liveDeadline, type Entry, type Lease, type Ticket } from './lease.ts'
+import {
+  expiryWallMs,
+  isHeld,
+  isOver,
+  liveDeadline,
+  type Claim,
+  type Entry,
+  type Lease,
+  type Revoking,
+  type Ticket,
+} from './lease.ts'
 import { covers, isTree } from './resource.ts'
 import {
   hasPassed,
@@ -52,13 +62,35 @@ function settleLease(draft: Draft, lease: Lease): void {
 
 function expire(draft: Draft, lease: Lease): void {
   const { now } = draft
+  if (lease.revoking !== null) return endRevoked(draft, lease, lease.revoking)
   const facts = { before: 'active', after: 'expired', reason: 'ttl passed' } as const
   draft.record({
     ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
     type: 'lease.expired',
     terminatedAtMs: expiryWallMs(lease, now),
-    lockedUntil: delayAfterForeignClock(lease, now),
+    lockedUntil: delayAfterForeignClock(lease, now) ?? lockDelay(lease, lease.deadline, now),
   })
+}
+
+/** The grace of a revocation is over: the lease ended at its deadline, by whoever asked for it. */
+function endRevoked(draft: Draft, lease: Lease, { by, reason }: Revoking): void {
+  const { now } = draft
+  const { renewals } = lease
+  draft.record({
+    ...eventCommon(lease, now, { before: 'active', after: 'revoked', renewals, reason }),
+    type: 'lease.revoked',
+    by,
+    terminatedAtMs: expiryWallMs(lease, now),
+    lockedUntil: delayAfterForeignClock(lease, now) ?? lockDelay(lease, lease.deadline, now),
+  })
+}
+
+/** Nobody gets the resource for a while after an end that the holder may not have noticed. */
+export function lockDelay(lease: Lease, since: Tick, now: Now): Tick | null {
+  if (lease.lockDelayMs === 0) return null
+  const from = since.domain === now.tick.domain ? since : now.tick
+  const until = tickAfter(from, lease.lockDelayMs)
+  return hasPassed(until, now.tick) ? null : until
 }
 
 /**
@@ -90,7 +122,8 @@ function settleDelay(draft: Draft, lease: Lease): void {
 function delayAfterForeignClock(lease: Lease, now: Now): Tick | null {
   const { domain } = lease.deadline
   if (domain === now.tick.domain || isEarlierBootOfSameHost(domain, now.tick.domain)) return null
-  const until = { domain: now.tick.domain, us: now.domainSinceUs + lease.ttlMs * US_PER_MS }
+  const spanMs = lease.ttlMs + lease.lockDelayMs
+  const until = { domain: now.tick.domain, us: now.domainSinceUs + spanMs * US_PER_MS }
   return hasPassed(until, now.tick) ? null : until
 }
 
@@ -129,6 +162,7 @@ export function fail(
  */
 export function makeOffers(draft: Draft): void {
   const { now } = draft
+  completeUpgrades(draft)
   for (const ticket of pendingTickets(draft)) {
     if (ticket.offer !== null || !covers(draft.reach, ticket)) continue
     if (isBlocked(ticket, draft.entries.values(), now)) {
@@ -142,6 +176,30 @@ export function makeOffers(draft: Draft): void {
       deadline: tickAfter(now.tick, ticket.claimWindowMs),
     })
   }
+}
+
+/** An upgrade goes before every ticket: it is done as soon as no other lease, offer or delay is in its way. */
+function completeUpgrades(draft: Draft): void {
+  for (const lease of draft.entries.values()) {
+    if (lease.kind !== 'lease' || !lease.upgrading || !isHeld(lease, draft.now)) continue
+    if (covers(draft.reach, lease) && obstaclesOf(lease, draft).length === 0) upgrade(draft, lease)
+  }
+}
+
+/** What keeps a lease from being the only one; tickets do not. */
+export function obstaclesOf(lease: Lease, draft: Draft): readonly Blocker[] {
+  const alone: Claim = { ...lease, mode: 'exclusive', slots: null }
+  const blockers = blockersOf(alone, draft.entries.values(), draft.now)
+  return blockers.filter((blocker) => blocker.kind !== 'ticket')
+}
+
+export function upgrade(draft: Draft, lease: Lease): void {
+  const { renewals } = lease
+  draft.record({
+    ...eventCommon(lease, draft.now, { before: 'active', after: 'active', renewals }),
+    type: 'lease.upgraded',
+    fence: draft.nextFence(),
+  })
 }
 
 function pendingTickets(draft: Draft): readonly Ticket[] {

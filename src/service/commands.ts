@@ -3,22 +3,33 @@
  */
 import type {
   Acquire,
+  Adopt,
   ClaimOffer,
+  Downgrade,
   Release,
   Renew,
   Revoke,
+  Transfer,
+  Upgrade,
   Wait,
   Withdraw,
+  WithdrawUpgrade,
 } from '../core/command.ts'
 import { invalid } from '../core/errors.ts'
 import {
+  parseExtent,
+  parseGraceMs,
   parseHolder,
   parseLeaseId,
+  parseLockDelayMs,
   parseMaxHoldMs,
   parseMaxRenewals,
+  parseMode,
   parseNote,
+  parsePriority,
   parseReleaseReason,
   parseSession,
+  parseSlots,
   parseSpanMs,
   parseTtlMs,
   parseWaitMs,
@@ -29,13 +40,17 @@ import {
   CLAIM_WINDOW_MS_MAX,
   CLAIM_WINDOW_MS_MIN,
 } from '../core/limits.ts'
-import type { Extent, Resource } from '../core/resource.ts'
+import { isTree, type Extent, type Resource } from '../core/resource.ts'
 import type {
   AcquireRequest,
+  AdoptRequest,
+  HolderRequest,
   ReleaseRequest,
   RenewRequest,
   RevokeRequest,
   TicketRef,
+  TransferRequest,
+  UpgradeRequest,
 } from './lease-api.ts'
 
 /** Where a lease is to be found. */
@@ -46,24 +61,39 @@ export interface Place {
 }
 
 export function acquireCommand(request: AcquireRequest): Acquire {
-  const { mode = 'exclusive', extent = 'exact', ttlMs, maxRenewals, maxHoldMs } = request
-  if (mode !== 'exclusive') throw invalid('mode', 'must be exclusive', mode)
-  if (extent !== 'exact') throw invalid('extent', 'must be exact', extent)
+  const { ttlMs, maxRenewals, maxHoldMs, breakGraceMs } = request
   return {
     kind: 'acquire',
     leaseId: parseLeaseId(request.leaseId),
     resource: request.resource,
-    mode,
-    extent,
+    ...sharing(request),
     holder: parseHolder(request.holder),
     session: parseSession(request.session),
     ttlMs: ttlMs === undefined ? null : parseTtlMs(ttlMs),
     maxRenewals: maxRenewals === undefined ? null : parseMaxRenewals(maxRenewals),
     maxHoldMs: maxHoldMs === undefined ? null : parseMaxHoldMs(maxHoldMs),
+    priority: parsePriority(request.priority ?? 0),
+    lockDelayMs: parseLockDelayMs(request.lockDelayMs ?? 0),
+    breakable: request.breakable ?? false,
+    breakGraceMs: breakGraceMs === undefined ? null : parseGraceMs(breakGraceMs),
     ...parseNote(request.reason, request.metadata),
     wait: waitOf(request.waitMs),
     claimWindowMs: parseClaimWindow(request.claimWindowMs),
   }
+}
+
+/** A counted resource is always shared; only trees have subtrees. */
+function sharing(request: AcquireRequest): Pick<Acquire, 'mode' | 'extent' | 'slots'> {
+  const slots = request.slots === undefined ? null : parseSlots(request.slots)
+  const mode = parseMode(request.mode ?? (slots === null ? 'exclusive' : 'shared'))
+  const extent = parseExtent(request.extent ?? 'exact')
+  if (slots !== null && mode === 'exclusive') {
+    throw invalid('slots', 'must not be given for an exclusive lease', slots)
+  }
+  if (extent === 'subtree' && !isTree(request.resource)) {
+    throw invalid('extent', 'must be exact for a kind that is not a tree', extent)
+  }
+  return { mode, extent, slots }
 }
 
 function waitOf(waitMs: number | 'configured'): Wait {
@@ -123,8 +153,42 @@ export function revokeCommand(request: RevokeRequest, place: Place): Revoke {
     ...place,
     by: parseHolder(request.by),
     reason: parseNote(request.reason, undefined).reason,
+    graceMs: parseGraceMs(request.graceMs ?? 0),
     requestId: parseRequestId(request.requestId),
   }
+}
+
+export function upgradeCommand(request: UpgradeRequest, place: Place): Upgrade {
+  const holder = parseHolder(request.holder)
+  return { kind: 'upgrade', ...place, holder, mayWait: request.mayWait }
+}
+
+export function withdrawUpgradeCommand(request: HolderRequest, place: Place): WithdrawUpgrade {
+  return { kind: 'withdraw_upgrade', ...place, holder: parseHolder(request.holder) }
+}
+
+export function downgradeCommand(request: HolderRequest, place: Place): Downgrade {
+  const holder = parseHolder(request.holder)
+  return { kind: 'downgrade', ...place, holder, requestId: parseRequestId(request.requestId) }
+}
+
+export function transferCommand(request: TransferRequest, place: Place): Transfer {
+  const holder = parseHolder(request.holder)
+  const to = request.to === null ? null : parseHolder(request.to, 'to')
+  if (to === holder) throw invalid('to', 'must be another than the holder', to)
+  return {
+    kind: 'transfer',
+    ...place,
+    holder,
+    to,
+    newLeaseId: parseLeaseId(request.newLeaseId, 'newLeaseId'),
+    requestId: parseRequestId(request.requestId),
+  }
+}
+
+export function adoptCommand(request: AdoptRequest, place: Place): Adopt {
+  const holder = parseHolder(request.holder)
+  return { kind: 'adopt', ...place, holder, session: parseSession(request.session) }
 }
 
 function parseRequestId(value: string | undefined): string | null {
@@ -143,6 +207,9 @@ export function probeClaim(resource: Resource): Claim {
     ttlMs: 1,
     maxRenewals: -1,
     maxHoldMs: null,
+    slots: null,
+    lockDelayMs: 0,
+    breakable: false,
     reason: null,
     metadata: null,
     createdAtMs: 0,

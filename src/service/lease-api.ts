@@ -8,7 +8,14 @@
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseEventType } from '../core/event.ts'
 import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
-import type { Dropped, Queued, Refusal, Withdrawn } from '../core/outcome.ts'
+import type {
+  Dropped,
+  Queued,
+  Refusal,
+  UpgradeWithdrawn,
+  Upgrading,
+  Withdrawn,
+} from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
 import type {
@@ -31,6 +38,15 @@ export interface AcquireRequest {
   readonly ttlMs?: number
   readonly maxRenewals?: number
   readonly maxHoldMs?: number
+  /** Makes the resource one that takes so many leases at once. */
+  readonly slots?: number
+  /** -100..100, default 0. */
+  readonly priority?: number
+  readonly lockDelayMs?: number
+  /** Whether somebody who waits may ask this holder to finish. */
+  readonly breakable?: boolean
+  /** When it has to wait: asks holders that allow it to finish within so long. */
+  readonly breakGraceMs?: number
   readonly reason?: string
   readonly metadata?: Metadata
   /** 0: do not wait. `configured`: as long as `acquisition_timeout_ms` says. */
@@ -73,7 +89,30 @@ export interface RevokeRequest extends LeaseRef {
   /** The operator. */
   readonly by: string
   readonly reason?: string
+  /** How long the holder may take to finish; default 0, at once. */
+  readonly graceMs?: number
   readonly requestId?: string
+}
+
+export interface HolderRequest extends LeaseRef {
+  readonly holder: string
+  readonly requestId?: string
+}
+
+export interface UpgradeRequest extends HolderRequest {
+  /** Whether the wish stands until the others have left. */
+  readonly mayWait: boolean
+}
+
+export interface TransferRequest extends HolderRequest {
+  /** The receiver; null: whoever is next in the queue. */
+  readonly to: string | null
+  /** The id of the lease that a named receiver gets. */
+  readonly newLeaseId: LeaseId
+}
+
+export interface AdoptRequest extends HolderRequest {
+  readonly session: string
 }
 
 export type AcquireAnswer =
@@ -85,6 +124,15 @@ export type RenewAnswer = { readonly kind: 'renewed'; readonly lease: LeaseInfo 
 export type ReleaseAnswer = { readonly kind: 'released'; readonly lease: LeaseInfo } | Refusal
 export type RevokeAnswer = { readonly kind: 'revoked'; readonly leaseId: LeaseId } | Refusal
 export type WithdrawAnswer = Withdrawn | Refusal
+export type UpgradeAnswer =
+  | { readonly kind: 'upgraded'; readonly lease: LeaseInfo; readonly changed: boolean }
+  | Upgrading
+  | UpgradeWithdrawn
+  | Refusal
+export type DowngradeAnswer =
+  { readonly kind: 'downgraded'; readonly lease: LeaseInfo; readonly changed: boolean } | Refusal
+export type TransferAnswer =
+  { readonly kind: 'transferred'; readonly lease: LeaseInfo | null } | Refusal
 
 export interface ListFilter {
   readonly resource?: Resource
@@ -151,6 +199,13 @@ export interface LeaseApi {
   renew(request: RenewRequest): Promise<RenewAnswer>
   release(request: ReleaseRequest): Promise<ReleaseAnswer>
   revoke(request: RevokeRequest): Promise<RevokeAnswer>
+  /** From shared to exclusive: done, under way, or refused. Asking again tells how it stands. */
+  upgrade(request: UpgradeRequest): Promise<UpgradeAnswer>
+  withdrawUpgrade(request: HolderRequest): Promise<UpgradeAnswer>
+  downgrade(request: HolderRequest): Promise<DowngradeAnswer>
+  transfer(request: TransferRequest): Promise<TransferAnswer>
+  /** Takes over, under this session, a lease that was transferred to this holder. */
+  adopt(request: AdoptRequest): Promise<AcquireAnswer>
   /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */
   revokeAll(holder: string, by: string, reason?: string): Promise<number>
 

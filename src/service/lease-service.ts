@@ -3,7 +3,7 @@
  * kept. It has no rules of its own; whatever a lease may do is decided in the core.
  */
 import { blockersOf, compareTickets } from '../core/conflict.ts'
-import type { Command } from '../core/command.ts'
+import type { Command, Upgrade, WithdrawUpgrade } from '../core/command.ts'
 import { commitOf } from '../core/commit.ts'
 import { decide, footprintOf, type OutcomeOf } from '../core/decide.ts'
 import { parseHolder, parseLeaseId, parseSpanMs } from '../core/input.ts'
@@ -29,9 +29,12 @@ import * as commands from './commands.ts'
 import type {
   AcquireAnswer,
   AcquireRequest,
+  AdoptRequest,
   ClaimAnswer,
   CleanupResult,
+  DowngradeAnswer,
   HistoryFilter,
+  HolderRequest,
   Inspection,
   LeaseApi,
   LeaseList,
@@ -47,7 +50,11 @@ import type {
   SettingTarget,
   StoreDescription,
   TicketRef,
+  TransferAnswer,
+  TransferRequest,
   Unsubscribe,
+  UpgradeAnswer,
+  UpgradeRequest,
   WakeSignal,
   WatchFilter,
   WithdrawAnswer,
@@ -120,6 +127,48 @@ export class LeaseService implements LeaseApi {
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome } = await this.#run(commands.revokeCommand(request, place))
     return outcome
+  }
+
+  async upgrade(request: UpgradeRequest): Promise<UpgradeAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    return this.#upgradeAnswer(commands.upgradeCommand(request, place))
+  }
+
+  async withdrawUpgrade(request: HolderRequest): Promise<UpgradeAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    return this.#upgradeAnswer(commands.withdrawUpgradeCommand(request, place))
+  }
+
+  async #upgradeAnswer(command: Upgrade | WithdrawUpgrade): Promise<UpgradeAnswer> {
+    const { outcome, now } = await this.#run(command)
+    if (outcome.kind !== 'upgraded') return outcome
+    return { ...outcome, lease: describeEntry(outcome.lease, now) }
+  }
+
+  async downgrade(request: HolderRequest): Promise<DowngradeAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#run(commands.downgradeCommand(request, place))
+    if (outcome.kind !== 'downgraded') return outcome
+    return { ...outcome, lease: describeEntry(outcome.lease, now) }
+  }
+
+  async transfer(request: TransferRequest): Promise<TransferAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#run(commands.transferCommand(request, place))
+    if (outcome.kind !== 'transferred') return outcome
+    const { lease } = outcome
+    return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
+  }
+
+  async adopt(request: AdoptRequest): Promise<AcquireAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#run(commands.adoptCommand(request, place))
+    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
   }
 
   async revokeAll(holder: string, by: string, reason?: string): Promise<number> {

@@ -47,6 +47,12 @@ const WORDS: Readonly<Record<LeaseEventType, string>> = {
   'lease.released': 'released',
   'lease.expired': 'expired',
   'lease.revoked': 'revoked',
+  'lease.revoking': 'revoking',
+  'lease.upgrading': 'upgrading',
+  'lease.upgraded': 'upgraded',
+  'lease.downgraded': 'downgraded',
+  'lease.transferred': 'transferred',
+  'lease.adopted': 'adopted',
   'lease.unlocked': 'unlocked',
   'lease.queued': 'queued',
   'lease.offered': 'offered',
@@ -71,6 +77,13 @@ interface EventData {
   extent?: Extent
   maxRenewals?: number
   maxHoldMs?: number
+  slots?: number
+  lockDelayMs?: number
+  breakable?: true
+  unadopted?: true
+  priority?: number
+  wished?: boolean
+  to?: string | null
   holdUntilUs?: number
   metadata?: Metadata
   /** The claim's own reason, where the event has another. */
@@ -122,14 +135,34 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
       if (lockedUntil === null) return { type, terminatedAtMs }
       return { type, terminatedAtMs, locked: tickValues(lockedUntil, names) }
     }
-    case 'lease.revoked':
-      return { type, by: event.by }
+    case 'lease.revoked': {
+      const { by, terminatedAtMs, lockedUntil } = event
+      if (lockedUntil === null) return { type, by, terminatedAtMs }
+      return { type, by, terminatedAtMs, locked: tickValues(lockedUntil, names) }
+    }
+    case 'lease.revoking': {
+      const { by, expiresAtMs } = event
+      return { type, by, expiresAtMs, deadline: tickValues(event.deadline, names) }
+    }
+    case 'lease.adopted':
+      return {
+        type,
+        expiresAtMs: event.expiresAtMs,
+        deadline: tickValues(event.deadline, names),
+      }
+    case 'lease.upgrading':
+      return { type, wished: event.wished }
+    case 'lease.upgraded':
+      return { type, fence: event.fence }
+    case 'lease.transferred':
+      return { type, to: event.to }
     case 'lease.offered':
       return { type, fence: event.fence, deadline: tickValues(event.deadline, names) }
     case 'lease.waiting':
       return { type, deadline: tickValues(event.deadline, names) }
     case 'lease.failed':
       return { type, failure: event.failure }
+    case 'lease.downgraded':
     case 'lease.unlocked':
       return { type }
   }
@@ -142,6 +175,7 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
   data.deadline = tickValues(lease.deadline, names)
   if (lease.expiresAtMs !== atMs + lease.ttlMs) data.expiresAtMs = lease.expiresAtMs
   if (lease.holdUntilUs !== null) data.holdUntilUs = lease.holdUntilUs
+  if (!lease.adopted) data.unadopted = true
   return data
 }
 
@@ -151,6 +185,7 @@ function ticketData(event: LeaseQueued | LeaseDenied, names: RowNames): EventDat
   data.deadline = tickValues(ticket.deadline, names)
   data.orderUs = ticket.orderUs
   data.claimWindowMs = ticket.claimWindowMs
+  if (ticket.priority !== 0) data.priority = ticket.priority
   if (ticket.failure !== null) data.failure = ticket.failure
   return data
 }
@@ -163,6 +198,9 @@ function claimData(type: LeaseEventType, claim: Claim, event: EventCommon): Even
   if (extent !== 'exact') data.extent = extent
   if (maxRenewals !== -1) data.maxRenewals = maxRenewals
   if (maxHoldMs !== null) data.maxHoldMs = maxHoldMs
+  if (claim.slots !== null) data.slots = claim.slots
+  if (claim.lockDelayMs !== 0) data.lockDelayMs = claim.lockDelayMs
+  if (claim.breakable) data.breakable = true
   if (metadata !== null) data.metadata = metadata
   if (reason !== event.reason) data.claimReason = reason
   return data
@@ -200,20 +238,41 @@ function eventFrom(common: EventCommon, data: EventData, names: RowNames): Lease
     case 'lease.released':
       return { ...common, type, releaseReason: data.releaseReason ?? 'voluntary' }
     case 'lease.expired': {
-      const lockedUntil = data.locked === undefined ? null : tickFrom(data.locked, names)
-      return { ...common, type, terminatedAtMs: data.terminatedAtMs ?? 0, lockedUntil }
+      const { terminatedAtMs = common.atMs } = data
+      return { ...common, type, terminatedAtMs, lockedUntil: lockedOf(data, names) }
     }
-    case 'lease.revoked':
-      return { ...common, type, by: data.by ?? '' }
+    case 'lease.revoked': {
+      const { by = '', terminatedAtMs = common.atMs } = data
+      return { ...common, type, by, terminatedAtMs, lockedUntil: lockedOf(data, names) }
+    }
+    case 'lease.revoking': {
+      const { by = '', expiresAtMs = 0 } = data
+      return { ...common, type, by, expiresAtMs, deadline: deadlineOf(data, names) }
+    }
+    case 'lease.adopted': {
+      const { expiresAtMs = 0 } = data
+      return { ...common, type, expiresAtMs, deadline: deadlineOf(data, names) }
+    }
+    case 'lease.upgrading':
+      return { ...common, type, wished: data.wished ?? true }
+    case 'lease.upgraded':
+      return { ...common, type, fence: data.fence ?? 0 }
+    case 'lease.transferred':
+      return { ...common, type, to: data.to ?? null }
     case 'lease.offered':
       return { ...common, type, fence: data.fence ?? 0, deadline: deadlineOf(data, names) }
     case 'lease.waiting':
       return { ...common, type, deadline: deadlineOf(data, names) }
     case 'lease.failed':
       return { ...common, type, failure: data.failure ?? 'abandoned' }
+    case 'lease.downgraded':
     case 'lease.unlocked':
       return { ...common, type }
   }
+}
+
+function lockedOf(data: EventData, names: RowNames): Tick | null {
+  return data.locked === undefined ? null : tickFrom(data.locked, names)
 }
 
 function deadlineOf(data: EventData, names: RowNames): Tick {
@@ -237,6 +296,9 @@ function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lea
     renewals: 0,
     releaseReason: null,
     lockedUntil: null,
+    revoking: null,
+    upgrading: false,
+    adopted: data.unadopted !== true,
   }
 }
 
@@ -246,6 +308,7 @@ function ticketFrom(common: EventCommon, data: EventData, names: RowNames): Tick
     ...claimFrom(common, data),
     kind: 'ticket',
     state: data.type === 'lease.denied' ? 'failed' : 'pending',
+    priority: data.priority ?? 0,
     orderUs,
     deadline: deadlineOf(data, names),
     claimWindowMs,
@@ -265,6 +328,9 @@ function claimFrom(common: EventCommon, data: EventData): Claim {
     ttlMs: data.ttlMs ?? 0,
     maxRenewals: data.maxRenewals ?? -1,
     maxHoldMs: data.maxHoldMs ?? null,
+    slots: data.slots ?? null,
+    lockDelayMs: data.lockDelayMs ?? 0,
+    breakable: data.breakable === true,
     reason: data.claimReason === undefined ? common.reason : data.claimReason,
     metadata: data.metadata ?? null,
     createdAtMs: data.createdAtMs ?? common.atMs,

@@ -7,12 +7,14 @@
 import {
   endedAtMs,
   liveDeadline,
+  type Claim,
   type Entry,
   type EntryState,
   type Lease,
   type LeaseState,
   type Metadata,
   type ReleaseReason,
+  type Revoking,
   type Ticket,
   type TicketFailure,
 } from '../../core/lease.ts'
@@ -95,21 +97,29 @@ function updateOf(columns: readonly string[]): string {
   return `UPDATE leases SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`
 }
 
-/** Each field only where it differs from the ordinary. */
-interface LeaseDetail {
-  readonly unrecorded?: true
-  readonly maxHoldMs?: number
-  readonly holdUntilUs?: number
-  readonly locked?: TickValues
+/** What has no column of its own; each field only where it differs from the ordinary. */
+interface ClaimDetail {
+  unrecorded?: true
+  maxHoldMs?: number
+  slots?: number
+  lockDelayMs?: number
+  breakable?: true
 }
 
-interface TicketDetail {
-  readonly unrecorded?: true
-  readonly maxHoldMs?: number
-  readonly orderUs: number
-  readonly claimWindowMs: number
-  readonly offer?: readonly [fence: number, clock: number, us: number]
-  readonly failure?: TicketFailure
+interface LeaseDetail extends ClaimDetail {
+  holdUntilUs?: number
+  locked?: TickValues
+  revoking?: Revoking
+  upgrading?: true
+  unadopted?: true
+}
+
+interface TicketDetail extends ClaimDetail {
+  orderUs: number
+  claimWindowMs: number
+  priority?: number
+  offer?: readonly [fence: number, clock: number, us: number]
+  failure?: TicketFailure
 }
 
 export function nameValues(entry: Entry, names: RowNames): SqliteValue[] {
@@ -160,28 +170,33 @@ export function stateValues(entry: Entry, wallMs: number, names: RowNames): Sqli
 }
 
 function leaseDetail(lease: Lease, names: RowNames): string | null {
-  const { maxHoldMs, holdUntilUs, lockedUntil } = lease
-  if (lease.recorded && maxHoldMs === null && lockedUntil === null) return null
-  const detail: LeaseDetail = {
-    ...(lease.recorded ? {} : { unrecorded: true }),
-    ...(maxHoldMs === null ? {} : { maxHoldMs }),
-    ...(holdUntilUs === null ? {} : { holdUntilUs }),
-    ...(lockedUntil === null ? {} : { locked: tickValues(lockedUntil, names) }),
-  }
-  return JSON.stringify(detail)
+  const detail: LeaseDetail = claimDetail(lease)
+  if (lease.holdUntilUs !== null) detail.holdUntilUs = lease.holdUntilUs
+  if (lease.lockedUntil !== null) detail.locked = tickValues(lease.lockedUntil, names)
+  if (lease.revoking !== null) detail.revoking = lease.revoking
+  if (lease.upgrading) detail.upgrading = true
+  if (!lease.adopted) detail.unadopted = true
+  const text = JSON.stringify(detail)
+  return text === '{}' ? null : text
 }
 
 function ticketDetail(ticket: Ticket, names: RowNames): string {
-  const { maxHoldMs, orderUs, claimWindowMs, offer, failure } = ticket
-  const detail: TicketDetail = {
-    ...(ticket.recorded ? {} : { unrecorded: true }),
-    ...(maxHoldMs === null ? {} : { maxHoldMs }),
-    orderUs,
-    claimWindowMs,
-    ...(offer === null ? {} : { offer: [offer.fence, ...tickValues(offer.deadline, names)] }),
-    ...(failure === null ? {} : { failure }),
-  }
+  const { orderUs, claimWindowMs, priority, offer, failure } = ticket
+  const detail: TicketDetail = { ...claimDetail(ticket), orderUs, claimWindowMs }
+  if (priority !== 0) detail.priority = priority
+  if (offer !== null) detail.offer = [offer.fence, ...tickValues(offer.deadline, names)]
+  if (failure !== null) detail.failure = failure
   return JSON.stringify(detail)
+}
+
+function claimDetail(claim: Claim): ClaimDetail {
+  const detail: ClaimDetail = {}
+  if (!claim.recorded) detail.unrecorded = true
+  if (claim.maxHoldMs !== null) detail.maxHoldMs = claim.maxHoldMs
+  if (claim.slots !== null) detail.slots = claim.slots
+  if (claim.lockDelayMs !== 0) detail.lockDelayMs = claim.lockDelayMs
+  if (claim.breakable) detail.breakable = true
+  return detail
 }
 
 export function tickValues(tick: Tick, names: RowNames): TickValues {
@@ -207,6 +222,9 @@ function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
     ttlMs: row[14] as number,
     maxRenewals: row[7] as number,
     maxHoldMs: detail.maxHoldMs ?? null,
+    slots: detail.slots ?? null,
+    lockDelayMs: detail.lockDelayMs ?? 0,
+    breakable: detail.breakable === true,
     reason: row[11] as string | null,
     metadata: metadataOf(row),
     createdAtMs: row[8] as number,
@@ -223,6 +241,9 @@ function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
     renewals: row[16] as number,
     releaseReason: row[22] as ReleaseReason | null,
     lockedUntil: detail.locked === undefined ? null : tickFrom(detail.locked, names),
+    revoking: detail.revoking ?? null,
+    upgrading: detail.upgrading === true,
+    adopted: detail.unadopted !== true,
   }
 }
 
@@ -239,12 +260,16 @@ function ticketOf(row: SqliteRow, state: Ticket['state'], names: RowNames): Tick
     ttlMs: row[14] as number,
     maxRenewals: row[7] as number,
     maxHoldMs: detail.maxHoldMs ?? null,
+    slots: detail.slots ?? null,
+    lockDelayMs: detail.lockDelayMs ?? 0,
+    breakable: detail.breakable === true,
     reason: row[11] as string | null,
     metadata: metadataOf(row),
     createdAtMs: row[8] as number,
     recorded: detail.unrecorded !== true,
     kind: 'ticket',
     state,
+    priority: detail.priority ?? 0,
     orderUs,
     deadline: tickFrom([row[23] as number, row[24] as number], names),
     claimWindowMs,

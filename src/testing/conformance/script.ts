@@ -49,7 +49,7 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
     { kind: 'renew', ...place, holder, ttlMs: null, requestId },
     { kind: 'release', ...place, holder, releaseReason: 'completed', requestId },
     { kind: 'withdraw', ...place, session, why: 'aborted' },
-    { kind: 'revoke', ...place, by: 'operator', reason: null, requestId },
+    { kind: 'revoke', ...place, by: 'operator', reason: null, graceMs: 0, requestId },
     { kind: 'settle', ...place },
   ]
   return pick(random, commands) ?? { kind: 'settle', ...place }

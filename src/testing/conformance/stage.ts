@@ -107,6 +107,11 @@ export class Stage {
       ttlMs: TTL_MS,
       maxRenewals: null,
       maxHoldMs: null,
+      slots: null,
+      priority: 0,
+      lockDelayMs: 0,
+      breakable: false,
+      breakGraceMs: null,
       reason: null,
       metadata: null,
       wait: { kind: 'none' },
@@ -149,7 +154,7 @@ export class Stage {
   async revoke(entry: Lease | Acquire, requestId: string | null = null): Promise<void> {
     const leaseId = 'id' in entry ? entry.id : entry.leaseId
     const { resource, extent } = entry
-    const operator = { by: 'operator', reason: null, requestId }
+    const operator = { by: 'operator', reason: null, graceMs: 0, requestId }
     const outcome = await this.run({ kind: 'revoke', leaseId, resource, extent, ...operator })
     assert.equal(outcome.kind, 'revoked', JSON.stringify(outcome))
   }

@@ -1,0 +1,55 @@
+/**
+ * Decides an adoption. A lease that was transferred to a named holder is that holder's from the moment of the transfer,
+ * so that no instant is unowned, but nobody counts its time yet. The holder takes it over by its id, or by acquiring
+ * the resource; either way it is the same lease with the same fence, and its TTL runs anew from here.
+ */
+import type { Adopt } from './command.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { isHeld, type Lease } from './lease.ts'
+import { endedOutcome, type AcquireOutcome } from './outcome.ts'
+import { ownLease } from './own-lease.ts'
+import type { Decision, RealmView } from './realm.ts'
+import type { Resource } from './resource.ts'
+import { US_PER_MS, type Now } from './time.ts'
+
+export function decideAdopt(view: RealmView, command: Adopt, now: Now): Decision<AcquireOutcome> {
+  const draft = new Draft(view, now, command)
+  const { leaseId, holder, session } = command
+  const own = ownLease(view, { leaseId, holder, effect: 'lease.adopted' })
+  if (own.kind === 'refused') return draft.answer(own.refusal)
+  const { lease } = own
+  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
+  if (!lease.adopted) {
+    return draft.answer({ kind: 'granted', lease: adopt(draft, lease, session), repeated: false })
+  }
+  if (lease.session === session) return draft.answer({ kind: 'granted', lease, repeated: true })
+  return draft.answer({ kind: 'already_adopted', leaseId })
+}
+
+/** The lease of this very resource that waits for this holder, if there is one. */
+export function adoptable(
+  draft: Draft,
+  wanted: { readonly resource: Resource; readonly holder: string },
+): Lease | null {
+  for (const entry of draft.entries.values()) {
+    if (!isHeld(entry, draft.now) || entry.adopted) continue
+    if (entry.resource === wanted.resource && entry.holder === wanted.holder) return entry
+  }
+  return null
+}
+
+export function adopt(draft: Draft, lease: Lease, session: string): Lease {
+  const { now } = draft
+  const { renewals } = lease
+  const wishedUs = now.tick.us + lease.ttlMs * US_PER_MS
+  const us = Math.min(wishedUs, lease.holdUntilUs ?? wishedUs)
+  const common = eventCommon(lease, now, { before: 'active', after: 'active', renewals })
+  draft.record({
+    ...common,
+    session,
+    type: 'lease.adopted',
+    deadline: { domain: now.tick.domain, us },
+    expiresAtMs: now.wallMs + Math.round((us - now.tick.us) / US_PER_MS),
+  })
+  return draft.lease(lease.id)
+}

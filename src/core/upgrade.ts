@@ -1,0 +1,119 @@
+/**
+ * Decides upgrades and downgrades of a lease in place.
+ *
+ * A holder that asks to be alone keeps its shared lease and, until the others have left, lets nobody else in. The last
+ * of them to leave completes the upgrade in the same commit, with a new fence, so there is no moment at which another
+ * writer could slip in. Two holders that both ask would wait for each other: the second is refused.
+ */
+import type { Downgrade, Upgrade, WithdrawUpgrade } from './command.ts'
+import { overlap } from './resource.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { isHeld, type Lease } from './lease.ts'
+import {
+  endedOutcome,
+  type CycleStep,
+  type DowngradeOutcome,
+  type UpgradeOutcome,
+} from './outcome.ts'
+import { ownLease } from './own-lease.ts'
+import type { Decision, RealmView } from './realm.ts'
+import { makeOffers, obstaclesOf, settle, upgrade } from './settle.ts'
+import type { Now } from './time.ts'
+
+export function decideUpgrade(
+  view: RealmView,
+  command: Upgrade,
+  now: Now,
+): Decision<UpgradeOutcome> {
+  const draft = new Draft(view, now, command)
+  const own = ownLease(view, { ...command, effect: 'lease.upgraded' })
+  if (own.kind === 'refused') return draft.answer(own.refusal)
+  settle(draft)
+  const lease = draft.lease(own.lease.id)
+  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
+  if (lease.mode === 'exclusive') {
+    const changed = own.lease.mode !== 'exclusive'
+    return draft.answer({ kind: 'upgraded', lease, changed })
+  }
+  const obstacles = obstaclesOf(lease, draft)
+  if (obstacles.length === 0) {
+    upgrade(draft, lease)
+    return draft.answer({ kind: 'upgraded', lease: draft.lease(lease.id), changed: true })
+  }
+  const rival = rivalOf(lease, draft)
+  if (rival !== null) return draft.answer(deadlock(lease, rival))
+  if (!command.mayWait) {
+    const retryAfterMs = Math.max(1, ...obstacles.map((blocker) => blocker.remainingMs))
+    const { resource } = lease
+    const notWaiting = 'not_asked'
+    return draft.answer({ kind: 'held', resource, blockers: obstacles, retryAfterMs, notWaiting })
+  }
+  if (!lease.upgrading) wish(draft, lease, true)
+  const checkAfterMs = Math.max(1, Math.min(...obstacles.map((blocker) => blocker.remainingMs)))
+  return draft.answer({ kind: 'upgrading', leaseId: lease.id, blockers: obstacles, checkAfterMs })
+}
+
+function rivalOf(lease: Lease, draft: Draft): Lease | null {
+  for (const entry of draft.entries.values()) {
+    if (entry.id === lease.id || !isHeld(entry, draft.now) || !entry.upgrading) continue
+    if (overlap(entry, lease)) return entry
+  }
+  return null
+}
+
+function deadlock(lease: Lease, rival: Lease): UpgradeOutcome {
+  const step = ({ holder, session, resource }: Lease): CycleStep => ({ holder, session, resource })
+  return { kind: 'deadlock', leaseId: lease.id, cycle: [step(lease), step(rival)] }
+}
+
+function wish(draft: Draft, lease: Lease, wished: boolean): void {
+  const { renewals } = lease
+  draft.record({
+    ...eventCommon(lease, draft.now, { before: 'active', after: 'active', renewals }),
+    type: 'lease.upgrading',
+    wished,
+  })
+}
+
+export function decideWithdrawUpgrade(
+  view: RealmView,
+  command: WithdrawUpgrade,
+  now: Now,
+): Decision<UpgradeOutcome> {
+  const draft = new Draft(view, now, command)
+  const own = ownLease(view, { ...command, effect: 'lease.upgraded' })
+  if (own.kind === 'refused') return draft.answer(own.refusal)
+  settle(draft)
+  const lease = draft.lease(own.lease.id)
+  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
+  if (lease.mode === 'exclusive') return draft.answer({ kind: 'upgraded', lease, changed: false })
+  if (lease.upgrading) {
+    wish(draft, lease, false)
+    makeOffers(draft)
+  }
+  return draft.answer({ kind: 'upgrade_withdrawn', leaseId: lease.id })
+}
+
+export function decideDowngrade(
+  view: RealmView,
+  command: Downgrade,
+  now: Now,
+): Decision<DowngradeOutcome> {
+  const draft = new Draft(view, now, command)
+  const own = ownLease(view, { ...command, effect: 'lease.downgraded' })
+  if (own.kind === 'refused') return draft.answer(own.refusal)
+  settle(draft)
+  const lease = draft.lease(own.lease.id)
+  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
+  if (own.repeated || lease.mode === 'shared') {
+    return draft.answer({ kind: 'downgraded', lease, changed: false })
+  }
+  const { renewals } = lease
+  const { requestId } = command
+  draft.record({
+    ...eventCommon(lease, now, { before: 'active', after: 'active', renewals, requestId }),
+    type: 'lease.downgraded',
+  })
+  makeOffers(draft)
+  return draft.answer({ kind: 'downgraded', lease: draft.lease(lease.id), changed: true })
+}
