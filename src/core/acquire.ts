@@ -87,7 +87,7 @@ function endedBefore({ leaseId, type }: PriorEffect, command: Acquire): Refusal 
   return { kind: 'terminal', leaseId, state }
 }
 
-function claimOf(command: Acquire, view: RealmView, now: Now): Claim {
+export function claimOf(command: Acquire, view: RealmView, now: Now): Claim {
   const { settings } = view
   return {
     id: command.leaseId,
@@ -109,7 +109,7 @@ function claimOf(command: Acquire, view: RealmView, now: Now): Claim {
   }
 }
 
-function waitMsOf(command: Acquire, view: RealmView): number {
+export function waitMsOf(command: Acquire, view: RealmView): number {
   if (command.wait.kind === 'none') return 0
   if (command.wait.kind === 'up_to') return command.wait.waitMs
   return view.settings.acquisition_timeout_ms
@@ -158,18 +158,20 @@ function askToFinish(draft: Draft, ticket: Ticket, graceMs: number): void {
 }
 
 /** The place in the queue that the request would have; also what it is measured by before it has one. */
-function ticketOf(claim: Claim, command: Acquire, now: Now): Ticket {
+export function ticketOf(claim: Claim, command: Acquire, now: Now): Ticket {
   const { priority } = command
   return {
     ...claim,
     kind: 'ticket',
     state: 'pending',
+    group: null,
     priority,
     orderUs: now.tick.us - priority * PRIORITY_POINT_MS * US_PER_MS,
     deadline: tickAfter(now.tick, command.claimWindowMs),
     claimWindowMs: command.claimWindowMs,
     offer: null,
     failure: null,
+    cycle: null,
   }
 }
 

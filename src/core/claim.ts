@@ -30,6 +30,9 @@ export function decideClaim(
   settle(draft)
   const ticket = draft.entries.get(leaseId)
   if (ticket?.kind !== 'ticket') return draft.answer({ kind: 'dropped', leaseId })
+  if (ticket.failure === 'deadlock') {
+    return draft.answer({ kind: 'deadlock', leaseId, cycle: ticket.cycle ?? [] })
+  }
   if (ticket.failure === 'aborted' || ticket.failure === 'timed_out') {
     return draft.answer({ kind: 'terminal', leaseId, state: ticket.state })
   }

@@ -2,7 +2,7 @@
  * The commands that the core decides. They are validated before they get here: a command holds facts, not wishes.
  */
 import type { Extent, Mode, Resource } from './resource.ts'
-import type { LeaseId, Metadata, ReleaseReason } from './lease.ts'
+import type { CycleStep, LeaseId, Metadata, ReleaseReason } from './lease.ts'
 
 /** How long a request is ready to wait: not at all, as configured, or so many milliseconds. */
 export type Wait = { readonly kind: 'none' } | { readonly kind: 'configured' } | WaitUpTo
@@ -53,6 +53,15 @@ export interface Withdraw {
   readonly extent: Extent
   readonly session: string
   readonly why: 'timed_out' | 'aborted'
+}
+
+/** Waiting would never end: the ticket, whoever filed it, is refused. */
+export interface RefuseDeadlock {
+  readonly kind: 'refuse_deadlock'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly cycle: readonly CycleStep[]
 }
 
 export interface Renew {
@@ -150,10 +159,26 @@ export interface Settle {
   readonly extent: Extent
 }
 
+/** Several resources at once, or none of them. The members share holder, session, wait and group. */
+export interface AcquireAll {
+  readonly kind: 'acquire_all'
+  readonly group: string
+  readonly members: readonly Acquire[]
+}
+
+/** The waiter for several resources says that it is still there, and takes them all if they are all free. */
+export interface ClaimAll {
+  readonly kind: 'claim_all'
+  readonly members: readonly ClaimOffer[]
+}
+
+export type SeveralCommand = AcquireAll | ClaimAll
+
 export type Command =
   | Acquire
   | ClaimOffer
   | Withdraw
+  | RefuseDeadlock
   | Renew
   | Release
   | Revoke

@@ -5,7 +5,7 @@
 import type { LeaseEvent } from './event.ts'
 import { isLive, type Entry, type LeaseId } from './lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from './limits.ts'
-import type { Decision, RealmView } from './realm.ts'
+import type { Decision, RealmView, Wake } from './realm.ts'
 
 export interface EntryChange {
   readonly id: LeaseId
@@ -21,11 +21,6 @@ export interface RequestMark {
   readonly leaseId: LeaseId
   readonly type: LeaseEvent['type']
   readonly keepUntilMs: number
-}
-
-export interface Wake {
-  readonly session: string
-  readonly leaseId: LeaseId
 }
 
 export interface Commit {
@@ -48,7 +43,7 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     changes,
     events: recorded,
     requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
-    wakes: wakesOf(events),
+    wakes: [...wakesOf(events), ...decision.wakes],
     lastFence: highestFence(events),
   }
 }
@@ -134,7 +129,8 @@ const WAKING_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']
 ])
 
 function concernsAnother(event: LeaseEvent): boolean {
-  if (event.type === 'lease.failed') return event.failure === 'aborted'
+  if (event.type === 'lease.failed')
+    return event.failure === 'aborted' || event.failure === 'deadlock'
   if (event.type === 'lease.issued') return !event.lease.adopted
   return WAKING_TYPES.has(event.type)
 }

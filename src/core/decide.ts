@@ -2,6 +2,7 @@
  * The one function that knows what leases do: a view of the realm, a command and the time go in, an outcome and the
  * events that make it true come out. Pure; it may be called any number of times for one command.
  */
+import { decideAcquireAll, decideClaimAll } from './acquire-all.ts'
 import { decideAcquire } from './acquire.ts'
 import { decideAdopt } from './adopt.ts'
 import { decideClaim } from './claim.ts'
@@ -11,10 +12,12 @@ import type {
   ClaimOffer,
   Command,
   Downgrade,
+  RefuseDeadlock,
   Release,
   Renew,
   Revoke,
   Settle,
+  SeveralCommand,
   Transfer,
   Upgrade,
   Withdraw,
@@ -22,6 +25,7 @@ import type {
 } from './command.ts'
 import { Draft } from './draft.ts'
 import type {
+  AcquireAllOutcome,
   AcquireOutcome,
   ClaimOutcome,
   DowngradeOutcome,
@@ -42,32 +46,34 @@ import { settle } from './settle.ts'
 import type { Now } from './time.ts'
 import { decideTransfer } from './transfer.ts'
 import { decideDowngrade, decideUpgrade, decideWithdrawUpgrade } from './upgrade.ts'
-import { decideWithdraw } from './withdraw.ts'
+import { decideRefuseDeadlock, decideWithdraw } from './withdraw.ts'
 
 /** What each command can come to. */
 export type OutcomeOf<C extends Command> = C extends Acquire
   ? AcquireOutcome
-  : C extends ClaimOffer
-    ? ClaimOutcome
-    : C extends Withdraw
-      ? Withdrawn | Refusal
-      : C extends Renew
-        ? RenewOutcome
-        : C extends Release
-          ? ReleaseOutcome
-          : C extends Revoke
-            ? RevokeOutcome
-            : C extends Upgrade | WithdrawUpgrade
-              ? UpgradeOutcome
-              : C extends Downgrade
-                ? DowngradeOutcome
-                : C extends Transfer
-                  ? TransferOutcome
-                  : C extends Adopt
-                    ? AcquireOutcome
-                    : C extends Settle
-                      ? Settled
-                      : never
+  : C extends RefuseDeadlock
+    ? Withdrawn
+    : C extends ClaimOffer
+      ? ClaimOutcome
+      : C extends Withdraw
+        ? Withdrawn | Refusal
+        : C extends Renew
+          ? RenewOutcome
+          : C extends Release
+            ? ReleaseOutcome
+            : C extends Revoke
+              ? RevokeOutcome
+              : C extends Upgrade | WithdrawUpgrade
+                ? UpgradeOutcome
+                : C extends Downgrade
+                  ? DowngradeOutcome
+                  : C extends Transfer
+                    ? TransferOutcome
+                    : C extends Adopt
+                      ? AcquireOutcome
+                      : C extends Settle
+                        ? Settled
+                        : never
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -85,6 +91,8 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideClaim(view, command, now)
     case 'withdraw':
       return decideWithdraw(view, command, now)
+    case 'refuse_deadlock':
+      return decideRefuseDeadlock(view, command, now)
     case 'renew':
       return decideRenew(view, command, now)
     case 'release':
@@ -114,6 +122,17 @@ function decideSettle(view: RealmView, command: Settle, now: Now): Decision<Sett
     return event.type === 'lease.expired' && event.before === 'active'
   }).length
   return { ...decision, outcome: { kind: 'settled', expired } }
+}
+
+/** Decides a command about several resources; `views` are those of its members, in the same order. */
+export function decideSeveral(
+  views: readonly RealmView[],
+  command: SeveralCommand,
+  now: Now,
+): Decision<AcquireAllOutcome> {
+  return command.kind === 'acquire_all'
+    ? decideAcquireAll(views, command, now)
+    : decideClaimAll(views, command, now)
 }
 
 /** What must be read to decide a command. */

@@ -11,29 +11,40 @@ import {
   type EntryState,
   type Lease,
   type LeaseId,
+  type Ticket,
 } from './lease.ts'
-import type { Decision, RealmView } from './realm.ts'
-import type { Reach } from './resource.ts'
+import type { Decision, RealmView, Wake } from './realm.ts'
+import { covers, type Reach } from './resource.ts'
 import { US_PER_MS, type Now } from './time.ts'
 
 export class Draft {
   readonly view: RealmView
   readonly now: Now
-  /** What the view shows; beyond it the draft knows nothing and may promise nothing. */
-  readonly reach: Reach
+  readonly #reaches: readonly Reach[]
   readonly #events: LeaseEvent[] = []
+  readonly #wakes: Wake[] = []
   #entries: Map<LeaseId, Entry> | null = null
   #lastFence: number
 
-  constructor(view: RealmView, now: Now, reach: Reach) {
+  constructor(view: RealmView, now: Now, ...reaches: readonly Reach[]) {
     this.view = view
     this.now = now
-    this.reach = reach
+    this.#reaches = reaches
     this.#lastFence = view.lastFence
   }
 
   get entries(): ReadonlyMap<LeaseId, Entry> {
     return this.#entries ?? this.view.entries
+  }
+
+  /** Whether the view shows all that can stand in the way of a claim; beyond it the draft may promise nothing. */
+  sees(claim: Reach): boolean {
+    return this.#reaches.some((reach) => covers(reach, claim))
+  }
+
+  /** Tells a waiter to come and look for itself. */
+  wake({ session, id: leaseId }: Ticket): void {
+    this.#wakes.push({ session, leaseId })
   }
 
   /** The lease of this id, which must be there. */
@@ -60,7 +71,8 @@ export class Draft {
 
   answer<Outcome>(outcome: Outcome): Decision<Outcome> {
     const { entries } = this
-    return { outcome, events: this.#events, entries, validUntilUs: this.#validUntilUs() }
+    const wakes = this.#wakes
+    return { outcome, events: this.#events, entries, wakes, validUntilUs: this.#validUntilUs() }
   }
 
   #validUntilUs(): number | null {

@@ -2,7 +2,15 @@
  * Ledger events: one per change, carrying everything that `evolve` needs, so that folding a ledger gives the realm
  * again. `before` and `after` are the states of the entry on either side of the event.
  */
-import type { EntryState, Lease, LeaseId, ReleaseReason, Ticket, TicketFailure } from './lease.ts'
+import type {
+  CycleStep,
+  EntryState,
+  Lease,
+  LeaseId,
+  ReleaseReason,
+  Ticket,
+  TicketFailure,
+} from './lease.ts'
 import type { Resource } from './resource.ts'
 import type { Tick } from './time.ts'
 
@@ -118,6 +126,7 @@ export interface LeaseWaiting extends EventCommon {
 export interface LeaseFailed extends EventCommon {
   readonly type: 'lease.failed'
   readonly failure: TicketFailure
+  readonly cycle: readonly CycleStep[] | null
 }
 
 /** A request that would not wait was refused. */

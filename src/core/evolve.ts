@@ -99,7 +99,13 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
     case 'lease.waiting':
       return { ...ticketOf(entry, event), deadline: event.deadline }
     case 'lease.failed':
-      return { ...ticketOf(entry, event), state: 'failed', offer: null, failure: event.failure }
+      return {
+        ...ticketOf(entry, event),
+        state: 'failed',
+        offer: null,
+        failure: event.failure,
+        cycle: event.cycle,
+      }
   }
 }
 

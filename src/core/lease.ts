@@ -92,6 +92,8 @@ export interface Offer {
 export interface Ticket extends Claim {
   readonly kind: 'ticket'
   readonly state: TicketState
+  /** What several tickets that are served together, or not at all, have in common; null for one that is alone. */
+  readonly group: string | null
   /** -100..100. */
   readonly priority: number
   /** Smaller is served first: arrival, less ten seconds per point of priority. */
@@ -101,9 +103,24 @@ export interface Ticket extends Claim {
   readonly claimWindowMs: number
   readonly offer: Offer | null
   readonly failure: TicketFailure | null
+  /** Of a ticket that was refused because waiting would never end. */
+  readonly cycle: readonly CycleStep[] | null
 }
 
-export type TicketFailure = 'denied' | 'timed_out' | 'aborted' | 'abandoned' | 'lapsed'
+/** One who waits, and for what, in a circle of those who wait for each other. */
+export interface CycleStep {
+  readonly holder: string
+  readonly session: string
+  readonly resource: string
+}
+
+/** `ann → work:A → bob → work:B → ann`. */
+export function circleText(cycle: readonly CycleStep[]): string {
+  const steps = cycle.flatMap(({ holder, resource }) => [holder, resource])
+  return [...steps, cycle[0]?.holder ?? ''].join(' → ')
+}
+
+export type TicketFailure = 'denied' | 'timed_out' | 'aborted' | 'abandoned' | 'lapsed' | 'deadlock'
 
 export type Entry = Lease | Ticket
 

@@ -3,7 +3,7 @@
  */
 import type { Blocker } from './conflict.ts'
 import { LeaseError, show } from './errors.ts'
-import type { EntryState, Lease, LeaseId } from './lease.ts'
+import { circleText, type CycleStep, type EntryState, type Lease, type LeaseId } from './lease.ts'
 
 export interface Granted {
   readonly kind: 'granted'
@@ -21,6 +21,21 @@ export interface Queued {
   /** How long this request is ready to wait, once the configuration has had its say. */
   readonly waitMs: number
   /** When to claim again, if no wake-up comes before: the waiter's own keep-alive, or the end of what blocks it. */
+  readonly checkAfterMs: number
+}
+
+/** All of several resources, in the order in which they were asked for. */
+export interface GrantedAll {
+  readonly kind: 'granted_all'
+  readonly leases: readonly Lease[]
+  readonly repeated: boolean
+}
+
+export interface QueuedAll {
+  readonly kind: 'queued_all'
+  readonly leaseIds: readonly LeaseId[]
+  readonly blockers: readonly Blocker[]
+  readonly waitMs: number
   readonly checkAfterMs: number
 }
 
@@ -77,13 +92,6 @@ export interface Transferred {
   readonly lease: Lease | null
 }
 
-/** One who waits, and for what, in a circle of those who wait for each other. */
-export interface CycleStep {
-  readonly holder: string
-  readonly session: string
-  readonly resource: string
-}
-
 export interface Withdrawn {
   readonly kind: 'withdrawn'
   /** True when the lease had been granted already and was released. */
@@ -131,6 +139,7 @@ export type Refusal =
   | { readonly kind: 'malformed_setting'; readonly problem: string }
 
 export type AcquireOutcome = Granted | Queued | Refusal
+export type AcquireAllOutcome = GrantedAll | QueuedAll | Dropped | Refusal
 export type ClaimOutcome = Granted | Queued | Dropped | Refusal
 export type RenewOutcome = Renewed | Refusal
 export type ReleaseOutcome = Released | Refusal
@@ -195,9 +204,7 @@ export function refusalError(refusal: Refusal): LeaseError {
       return error('INVALID_INPUT', message, { field: 'slots', asked, live })
     }
     case 'deadlock': {
-      const circle = refusal.cycle.map(({ holder, resource }) => `${holder} → ${resource}`)
-      const first = refusal.cycle[0]?.holder ?? ''
-      const message = `waiting would never end: ${[...circle, first].join(' → ')}`
+      const message = `waiting would never end: ${circleText(refusal.cycle)}`
       return error('DEADLOCK', message, refusal)
     }
     case 'nobody_waiting':

@@ -35,11 +35,19 @@ export interface RealmView {
   readonly settings: Settings
 }
 
+/** Somebody must hear of something that concerns this lease or ticket. */
+export interface Wake {
+  readonly session: string
+  readonly leaseId: LeaseId
+}
+
 export interface Decision<Outcome> {
   readonly outcome: Outcome
   readonly events: readonly LeaseEvent[]
   /** The view's entries as the events leave them. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
+  /** Whoever must look for themselves, besides those whom the events concern. */
+  readonly wakes: readonly Wake[]
   /**
    * The earliest deadline that the decision treated as still running, in ticks; null if none. A store that decides
    * before it commits must not commit at or after it.

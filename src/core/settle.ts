@@ -12,12 +12,13 @@ import {
   isOver,
   liveDeadline,
   type Claim,
+  type CycleStep,
   type Entry,
   type Lease,
   type Revoking,
   type Ticket,
 } from './lease.ts'
-import { covers, isTree } from './resource.ts'
+import { isTree } from './resource.ts'
 import {
   hasPassed,
   isEarlierBootOfSameHost,
@@ -148,24 +149,35 @@ function dropSession(draft: Draft, session: string): void {
 export function fail(
   draft: Draft,
   ticket: Ticket,
-  failure: 'timed_out' | 'aborted' | 'abandoned' | 'lapsed',
-  cause: { readonly reason?: string; readonly requestId?: string | null } = {},
+  failure: 'timed_out' | 'aborted' | 'abandoned' | 'lapsed' | 'deadlock',
+  cause: FailureCause = {},
 ): void {
-  const facts = { before: 'pending', after: 'failed', reason: failure, ...cause } as const
-  draft.record({ ...eventCommon(ticket, draft.now, facts), type: 'lease.failed', failure })
+  const { reason = failure, requestId = null, cycle = null } = cause
+  const facts = { before: 'pending', after: 'failed', reason, requestId } as const
+  draft.record({ ...eventCommon(ticket, draft.now, facts), type: 'lease.failed', failure, cycle })
+}
+
+interface FailureCause {
+  readonly reason?: string
+  readonly requestId?: string | null
+  readonly cycle?: readonly CycleStep[]
 }
 
 /**
  * Offers go in queue order; a ticket that nothing blocks any more is offered the lease, with its fence. All tickets
- * of a flat resource overlap, so the first that is blocked there blocks the rest. A ticket that reaches further than
- * the view is left to its own claim, because what blocks it may lie where nobody has looked.
+ * of a flat resource overlap, so the first that is not served there blocks the rest. A ticket that reaches further than
+ * the view, or is one of several that are served together, is woken instead: what blocks it may lie where nobody has
+ * looked, and its own claim looks everywhere.
  */
 export function makeOffers(draft: Draft): void {
   const { now } = draft
   completeUpgrades(draft)
   for (const ticket of pendingTickets(draft)) {
-    if (ticket.offer !== null || !covers(draft.reach, ticket)) continue
-    if (isBlocked(ticket, draft.entries.values(), now)) {
+    if (ticket.offer !== null) continue
+    const blocked = isBlocked(ticket, draft.entries.values(), now)
+    const comesItself = ticket.group !== null || !draft.sees(ticket)
+    if (!blocked && comesItself) draft.wake(ticket)
+    if (blocked || comesItself) {
       if (isTree(ticket.resource)) continue
       return
     }
@@ -182,7 +194,7 @@ export function makeOffers(draft: Draft): void {
 function completeUpgrades(draft: Draft): void {
   for (const lease of draft.entries.values()) {
     if (lease.kind !== 'lease' || !lease.upgrading || !isHeld(lease, draft.now)) continue
-    if (covers(draft.reach, lease) && obstaclesOf(lease, draft).length === 0) upgrade(draft, lease)
+    if (draft.sees(lease) && obstaclesOf(lease, draft).length === 0) upgrade(draft, lease)
   }
 }
 

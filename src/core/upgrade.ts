@@ -8,13 +8,8 @@
 import type { Downgrade, Upgrade, WithdrawUpgrade } from './command.ts'
 import { overlap } from './resource.ts'
 import { Draft, eventCommon } from './draft.ts'
-import { isHeld, type Lease } from './lease.ts'
-import {
-  endedOutcome,
-  type CycleStep,
-  type DowngradeOutcome,
-  type UpgradeOutcome,
-} from './outcome.ts'
+import { isHeld, type CycleStep, type Lease } from './lease.ts'
+import { endedOutcome, type DowngradeOutcome, type UpgradeOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { makeOffers, obstaclesOf, settle, upgrade } from './settle.ts'

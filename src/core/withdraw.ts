@@ -2,9 +2,9 @@
  * Decides a withdrawal: the waiter gives up. If its claim was answered after it stopped listening, the lease that
  * came of it is released at once, so that a timeout never leaves a grant behind.
  */
-import type { Withdraw } from './command.ts'
+import type { RefuseDeadlock, Withdraw } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
-import { isHeld } from './lease.ts'
+import { circleText, isHeld } from './lease.ts'
 import type { Refusal, Withdrawn } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
@@ -41,4 +41,22 @@ export function decideWithdraw(
   })
   makeOffers(draft)
   return draft.answer({ kind: 'withdrawn', released: true })
+}
+
+/** Ends a ticket that can never be served, whoever filed it; a ticket that is no longer there needs no ending. */
+export function decideRefuseDeadlock(
+  view: RealmView,
+  command: RefuseDeadlock,
+  now: Now,
+): Decision<Withdrawn> {
+  const draft = new Draft(view, now, command)
+  settle(draft)
+  const ticket = draft.entries.get(command.leaseId)
+  const isPending = ticket?.kind === 'ticket' && ticket.state === 'pending' && ticket.offer === null
+  if (isPending) {
+    const { cycle } = command
+    fail(draft, ticket, 'deadlock', { reason: circleText(cycle), cycle })
+    makeOffers(draft)
+  }
+  return draft.answer({ kind: 'withdrawn', released: false })
 }

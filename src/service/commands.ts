@@ -3,7 +3,9 @@
  */
 import type {
   Acquire,
+  AcquireAll,
   Adopt,
+  ClaimAll,
   ClaimOffer,
   Downgrade,
   Release,
@@ -36,12 +38,14 @@ import {
 } from '../core/input.ts'
 import type { Claim, LeaseId } from '../core/lease.ts'
 import {
+  ALL_MEMBERS_MAX,
   CLAIM_WINDOW_MS_DEFAULT,
   CLAIM_WINDOW_MS_MAX,
   CLAIM_WINDOW_MS_MIN,
 } from '../core/limits.ts'
-import { isTree, type Extent, type Resource } from '../core/resource.ts'
+import { isTree, overlap, type Extent, type Resource } from '../core/resource.ts'
 import type {
+  AcquireAllRequest,
   AcquireRequest,
   AdoptRequest,
   HolderRequest,
@@ -80,6 +84,26 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     wait: waitOf(request.waitMs),
     claimWindowMs: parseClaimWindow(request.claimWindowMs),
   }
+}
+
+/** All members are asked for alike; no two of them may overlap, or the request would stand in its own way. */
+export function acquireAllCommand(request: AcquireAllRequest): AcquireAll {
+  const { members, group, ...common } = request
+  if (!Array.isArray(members) || members.length === 0 || members.length > ALL_MEMBERS_MAX) {
+    throw invalid('resources', `must be 1..${ALL_MEMBERS_MAX}`, members?.length ?? members)
+  }
+  const commands = members.map((member) => acquireCommand({ ...common, ...member }))
+  for (const [index, member] of commands.entries()) {
+    const other = commands.slice(0, index).find((earlier) => overlap(earlier, member))
+    if (other !== undefined) {
+      throw invalid('resources', `must not overlap ${other.resource}`, member.resource)
+    }
+  }
+  return { kind: 'acquire_all', group: parseLeaseId(group, 'group'), members: commands }
+}
+
+export function claimAllCommand(tickets: readonly TicketRef[]): ClaimAll {
+  return { kind: 'claim_all', members: tickets.map(claimCommand) }
 }
 
 /** A counted resource is always shared; only trees have subtrees. */

@@ -7,10 +7,18 @@
  */
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseEventType } from '../core/event.ts'
-import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
+import type {
+  CycleStep,
+  EntryState,
+  LeaseId,
+  LeaseInfo,
+  Metadata,
+  ReleaseReason,
+} from '../core/lease.ts'
 import type {
   Dropped,
   Queued,
+  QueuedAll,
   Refusal,
   UpgradeWithdrawn,
   Upgrading,
@@ -52,6 +60,24 @@ export interface AcquireRequest {
   /** 0: do not wait. `configured`: as long as `acquisition_timeout_ms` says. */
   readonly waitMs: number | 'configured'
   readonly claimWindowMs?: number
+}
+
+/** What is the same for all of several resources. */
+export interface AcquireAllRequest extends Omit<
+  AcquireRequest,
+  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots'
+> {
+  /** Chosen by the requester, as the lease ids are. */
+  readonly group: string
+  /** 1..64, none of which overlaps another. */
+  readonly members: readonly AllMember[]
+}
+
+export interface AllMember {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly mode?: Mode
+  readonly extent?: Extent
 }
 
 export interface TicketRef {
@@ -120,6 +146,15 @@ export type AcquireAnswer =
   | Queued
   | Refusal
 export type ClaimAnswer = AcquireAnswer | Dropped
+export type AcquireAllAnswer =
+  | {
+      readonly kind: 'granted_all'
+      readonly leases: readonly LeaseInfo[]
+      readonly repeated: boolean
+    }
+  | QueuedAll
+  | Dropped
+  | Refusal
 export type RenewAnswer = { readonly kind: 'renewed'; readonly lease: LeaseInfo } | Refusal
 export type ReleaseAnswer = { readonly kind: 'released'; readonly lease: LeaseInfo } | Refusal
 export type RevokeAnswer = { readonly kind: 'revoked'; readonly leaseId: LeaseId } | Refusal
@@ -156,6 +191,8 @@ export interface Inspection {
   readonly queue: readonly LeaseInfo[]
   /** What would stand in the way of a new exclusive lease. */
   readonly blockers: readonly Blocker[]
+  /** Circles of those who wait for each other, that somebody in the queue is part of. */
+  readonly cycles: readonly (readonly CycleStep[])[]
 }
 
 export interface HistoryFilter {
@@ -195,6 +232,9 @@ export interface LeaseApi {
 
   acquire(request: AcquireRequest): Promise<AcquireAnswer>
   claim(ticket: TicketRef): Promise<ClaimAnswer>
+  /** Several resources at once, or none of them. Each ticket of a wait is withdrawn by itself. */
+  acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer>
+  claimAll(tickets: readonly TicketRef[]): Promise<AcquireAllAnswer>
   withdraw(ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' }): Promise<WithdrawAnswer>
   renew(request: RenewRequest): Promise<RenewAnswer>
   release(request: ReleaseRequest): Promise<ReleaseAnswer>

@@ -3,21 +3,24 @@
  * kept. It has no rules of its own; whatever a lease may do is decided in the core.
  */
 import { blockersOf, compareTickets } from '../core/conflict.ts'
-import type { Command, Upgrade, WithdrawUpgrade } from '../core/command.ts'
+import { mergeViews } from '../core/acquire-all.ts'
+import type { Command, SeveralCommand, Upgrade, WithdrawUpgrade } from '../core/command.ts'
 import { commitOf } from '../core/commit.ts'
-import { decide, footprintOf, type OutcomeOf } from '../core/decide.ts'
+import { decide, decideSeveral, footprintOf, type OutcomeOf } from '../core/decide.ts'
 import { parseHolder, parseLeaseId, parseSpanMs } from '../core/input.ts'
 import {
   describeEntry,
   isHeld,
   isWaiting,
+  type CycleStep,
   type Entry,
   type EntryState,
   type LeaseId,
   type LeaseInfo,
+  type Ticket,
 } from '../core/lease.ts'
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Granted } from '../core/outcome.ts'
+import type { Granted, Refusal } from '../core/outcome.ts'
 import type { Resource } from '../core/resource.ts'
 import { parseSettingValue, resolveSettings } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
@@ -26,7 +29,10 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
+import { findCycle } from './deadlock.ts'
 import type {
+  AcquireAllAnswer,
+  AcquireAllRequest,
   AcquireAnswer,
   AcquireRequest,
   AdoptRequest,
@@ -91,11 +97,55 @@ export class LeaseService implements LeaseApi {
 
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
     const { outcome, now } = await this.#run(commands.acquireCommand(request))
+    if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
     return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+  }
+
+  async acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer> {
+    return this.#runSeveral(commands.acquireAllCommand(request))
+  }
+
+  async claimAll(tickets: readonly TicketRef[]): Promise<AcquireAllAnswer> {
+    return this.#runSeveral(commands.claimAllCommand(tickets))
+  }
+
+  async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
+    const footprints = command.members.map((member) => footprintOf(member))
+    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
+      const decision = decideSeveral(views, command, at)
+      const { validUntilUs } = decision
+      const decided = { outcome: decision.outcome, now: at }
+      return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
+    })
+    if (outcome.kind === 'queued_all') return (await this.#breakCycle(outcome.leaseIds)) ?? outcome
+    if (outcome.kind !== 'granted_all') return outcome
+    return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
+  }
+
+  /**
+   * Refuses the youngest ticket of a circle that one of these tickets is part of; says so if it is one of them. A
+   * search that fails changes nothing: the ticket stands, and its next renewal looks again.
+   */
+  async #breakCycle(leaseIds: readonly LeaseId[]): Promise<Refusal | null> {
+    try {
+      const { entries } = await this.#store.find({ ids: leaseIds, limit: leaseIds.length })
+      for (const entry of entries) {
+        const cycle = entry.kind === 'ticket' ? await findCycle(this.#store, entry) : null
+        if (cycle === null || cycle.youngest === null) continue
+        const { id, resource, extent } = cycle.youngest
+        const place = { leaseId: id, resource, extent }
+        await this.#run({ kind: 'refuse_deadlock', ...place, cycle: cycle.steps })
+        if (leaseIds.includes(id)) return { kind: 'deadlock', leaseId: id, cycle: cycle.steps }
+      }
+    } catch {
+      return null
+    }
+    return null
   }
 
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
     const { outcome, now } = await this.#run(commands.claimCommand(ticket))
+    if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
     return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
   }
 
@@ -204,7 +254,18 @@ export class LeaseService implements LeaseApi {
   async inspect(resource: Resource): Promise<Inspection> {
     const query = { overlapping: { resource, extent: 'exact' }, limit: LIST_LIMIT_MAX } as const
     const { entries, now } = await this.#store.find(query)
-    return inspectionOf(resource, entries, now)
+    const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
+    return { ...inspectionOf(resource, entries, now), cycles }
+  }
+
+  /** Circles in which one of the first in a queue is caught; they last no longer than until somebody breaks them. */
+  async #cyclesOf(queue: readonly Ticket[]): Promise<readonly (readonly CycleStep[])[]> {
+    const found = new Map<string, readonly CycleStep[]>()
+    for (const ticket of queue.slice(0, CYCLES_SHOWN_MAX)) {
+      const cycle = await findCycle(this.#store, ticket)
+      if (cycle !== null) found.set(cycle.ids.toSorted().join(), cycle.steps)
+    }
+    return [...found.values()]
   }
 
   async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
@@ -299,6 +360,7 @@ export class LeaseService implements LeaseApi {
 }
 
 const SETTLE_BATCH = 500
+const CYCLES_SHOWN_MAX = 4
 
 function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
   return { ...granted, lease: describeEntry(granted.lease, now) }
@@ -322,7 +384,11 @@ function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'l
   }
 }
 
-function inspectionOf(resource: Resource, entries: readonly Entry[], now: Now): Inspection {
+function inspectionOf(
+  resource: Resource,
+  entries: readonly Entry[],
+  now: Now,
+): Omit<Inspection, 'cycles'> {
   const leases = entries.filter((entry) => isHeld(entry, now))
   const queue = entries.filter((entry) => isWaiting(entry, now)).sort(compareTickets)
   const probe = commands.probeClaim(resource)

@@ -112,12 +112,14 @@ export function ticket(change: Partial<Ticket> = {}): Ticket {
     createdAtMs: WALL_MS,
     recorded: true,
     state: 'pending',
+    group: null,
     priority: 0,
     orderUs: 0,
     deadline: tickAt(WINDOW_MS),
     claimWindowMs: WINDOW_MS,
     offer: null,
     failure: null,
+    cycle: null,
     ...change,
   }
 }

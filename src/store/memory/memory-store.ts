@@ -2,7 +2,8 @@
  * Keeps realms in the memory of one process. Every promise of the port holds while the process lives; nothing
  * survives it. Decisions run one after the other, so none ever misses.
  */
-import type { Commit, Wake } from '../../core/commit.ts'
+import type { Commit } from '../../core/commit.ts'
+import type { Wake } from '../../core/realm.ts'
 import { LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { endedAtMs, isLive, liveDeadline, type Entry, type LeaseId } from '../../core/lease.ts'

@@ -12,6 +12,7 @@ import type {
 } from '../../core/event.ts'
 import type {
   Claim,
+  CycleStep,
   EntryState,
   Lease,
   Metadata,
@@ -81,6 +82,7 @@ interface EventData {
   lockDelayMs?: number
   breakable?: true
   unadopted?: true
+  group?: string
   priority?: number
   wished?: boolean
   to?: string | null
@@ -93,6 +95,7 @@ interface EventData {
   locked?: TickValues
   by?: string
   failure?: TicketFailure
+  cycle?: readonly CycleStep[]
   orderUs?: number
   claimWindowMs?: number
 }
@@ -160,8 +163,10 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
       return { type, fence: event.fence, deadline: tickValues(event.deadline, names) }
     case 'lease.waiting':
       return { type, deadline: tickValues(event.deadline, names) }
-    case 'lease.failed':
-      return { type, failure: event.failure }
+    case 'lease.failed': {
+      const { failure, cycle } = event
+      return cycle === null ? { type, failure } : { type, failure, cycle }
+    }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { type }
@@ -185,6 +190,7 @@ function ticketData(event: LeaseQueued | LeaseDenied, names: RowNames): EventDat
   data.deadline = tickValues(ticket.deadline, names)
   data.orderUs = ticket.orderUs
   data.claimWindowMs = ticket.claimWindowMs
+  if (ticket.group !== null) data.group = ticket.group
   if (ticket.priority !== 0) data.priority = ticket.priority
   if (ticket.failure !== null) data.failure = ticket.failure
   return data
@@ -264,7 +270,7 @@ function eventFrom(common: EventCommon, data: EventData, names: RowNames): Lease
     case 'lease.waiting':
       return { ...common, type, deadline: deadlineOf(data, names) }
     case 'lease.failed':
-      return { ...common, type, failure: data.failure ?? 'abandoned' }
+      return { ...common, type, failure: data.failure ?? 'abandoned', cycle: data.cycle ?? null }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { ...common, type }
@@ -308,12 +314,14 @@ function ticketFrom(common: EventCommon, data: EventData, names: RowNames): Tick
     ...claimFrom(common, data),
     kind: 'ticket',
     state: data.type === 'lease.denied' ? 'failed' : 'pending',
+    group: data.group ?? null,
     priority: data.priority ?? 0,
     orderUs,
     deadline: deadlineOf(data, names),
     claimWindowMs,
     offer: null,
     failure,
+    cycle: null,
   }
 }
 

@@ -2,7 +2,7 @@
  * Who wants to hear of commits: waiting sessions and watchers, of this process directly, of others through wake files
  * and, as a safety net, by a glance at `data_version`, which moves when another connection has committed.
  */
-import type { Wake } from '../../core/commit.ts'
+import type { Wake } from '../../core/realm.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
 import type { SqliteDatabase } from './sqlite-client.ts'

@@ -8,6 +8,7 @@ import {
   endedAtMs,
   liveDeadline,
   type Claim,
+  type CycleStep,
   type Entry,
   type EntryState,
   type Lease,
@@ -117,9 +118,11 @@ interface LeaseDetail extends ClaimDetail {
 interface TicketDetail extends ClaimDetail {
   orderUs: number
   claimWindowMs: number
+  group?: string
   priority?: number
   offer?: readonly [fence: number, clock: number, us: number]
   failure?: TicketFailure
+  cycle?: readonly CycleStep[]
 }
 
 export function nameValues(entry: Entry, names: RowNames): SqliteValue[] {
@@ -183,9 +186,11 @@ function leaseDetail(lease: Lease, names: RowNames): string | null {
 function ticketDetail(ticket: Ticket, names: RowNames): string {
   const { orderUs, claimWindowMs, priority, offer, failure } = ticket
   const detail: TicketDetail = { ...claimDetail(ticket), orderUs, claimWindowMs }
+  if (ticket.group !== null) detail.group = ticket.group
   if (priority !== 0) detail.priority = priority
   if (offer !== null) detail.offer = [offer.fence, ...tickValues(offer.deadline, names)]
   if (failure !== null) detail.failure = failure
+  if (ticket.cycle !== null) detail.cycle = ticket.cycle
   return JSON.stringify(detail)
 }
 
@@ -269,6 +274,7 @@ function ticketOf(row: SqliteRow, state: Ticket['state'], names: RowNames): Tick
     recorded: detail.unrecorded !== true,
     kind: 'ticket',
     state,
+    group: detail.group ?? null,
     priority: detail.priority ?? 0,
     orderUs,
     deadline: tickFrom([row[23] as number, row[24] as number], names),
@@ -278,6 +284,7 @@ function ticketOf(row: SqliteRow, state: Ticket['state'], names: RowNames): Tick
         ? null
         : { fence: offer[0], deadline: tickFrom([offer[1], offer[2]], names) },
     failure: failure ?? null,
+    cycle: detail.cycle ?? null,
   }
 }
 

@@ -7,7 +7,8 @@
  */
 import fs from 'node:fs'
 import path from 'node:path'
-import type { Commit, Wake } from '../../core/commit.ts'
+import type { Commit } from '../../core/commit.ts'
+import type { Wake } from '../../core/realm.ts'
 import { LeaseError } from '../../core/errors.ts'
 import type { Footprint } from '../../core/realm.ts'
 import { parseNamespace } from '../../core/resource.ts'

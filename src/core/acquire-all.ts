@@ -1,0 +1,222 @@
+/**
+ * Decides requests for several resources at once: all of them or none. The tickets of such a request stand in every
+ * queue, filed in one commit with one order key, and are never offered singly: when one of them is free the waiter is
+ * woken, and its claim takes them all if they are all free. Nobody ever holds a part while waiting for the rest, so
+ * there is no order in which to lock and none to get wrong.
+ */
+import { claimOf, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
+import type { AcquireAll, ClaimAll } from './command.ts'
+import { blockersOf, otherSlots, type Blocker } from './conflict.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { grant } from './grant.ts'
+import { isHeld, type Lease, type Ticket } from './lease.ts'
+import { TICKETS_PER_REALM_MAX } from './limits.ts'
+import {
+  endedOutcome,
+  type AcquireAllOutcome,
+  type GrantedAll,
+  type Held,
+  type QueuedAll,
+} from './outcome.ts'
+import type { Decision, RealmView } from './realm.ts'
+import { settle } from './settle.ts'
+import { tickAfter, type Now } from './time.ts'
+
+/** `views` are those of the members, in the same order. */
+export function decideAcquireAll(
+  views: readonly RealmView[],
+  command: AcquireAll,
+  now: Now,
+): Decision<AcquireAllOutcome> {
+  const draft = new Draft(mergeViews(views), now, ...command.members)
+  const repeated = answerRepeat(draft, command)
+  if (repeated !== null) return repeated
+  const malformed = views.find((view) => view.settings.malformed !== null)?.settings.malformed
+  if (malformed) return draft.answer({ kind: 'malformed_setting', problem: malformed })
+  settle(draft)
+  const tickets = wishedTickets(views, command, now)
+  for (const ticket of tickets) {
+    const odd = otherSlots(ticket, draft.entries.values(), now)
+    if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
+  }
+  const blockers = allBlockers(tickets, draft)
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
+  return waitOrRefuse(draft, command, { tickets, blockers, views })
+}
+
+/** One view of everything that the members touch. History is kept of all of them or of none. */
+export function mergeViews(views: readonly RealmView[]): RealmView {
+  const [first] = views
+  if (first === undefined) throw new Error('several resources need at least one view')
+  const entries = new Map(views.flatMap((view) => [...view.entries]))
+  const keepHistory = views.every((view) => view.settings.keep_history)
+  return {
+    entries,
+    lastFence: Math.max(...views.map((view) => view.lastFence)),
+    ticketCount: Math.max(...views.map((view) => view.ticketCount)),
+    prior: null,
+    settings: { ...first.settings, keep_history: keepHistory },
+  }
+}
+
+function answerRepeat(draft: Draft, { members }: AcquireAll): Decision<AcquireAllOutcome> | null {
+  const leases: Lease[] = []
+  for (const { leaseId, holder, resource } of members) {
+    const known = draft.entries.get(leaseId)
+    if (known === undefined || known.kind === 'ticket') continue
+    if (known.holder !== holder || known.resource !== resource) {
+      return draft.answer({ kind: 'id_taken', leaseId, resource: known.resource })
+    }
+    if (!isHeld(known, draft.now)) return draft.answer(endedOutcome(known))
+    leases.push(known)
+  }
+  if (leases.length !== members.length) return null
+  return draft.answer({ kind: 'granted_all', leases, repeated: true })
+}
+
+function wishedTickets(
+  views: readonly RealmView[],
+  command: AcquireAll,
+  now: Now,
+): readonly Ticket[] {
+  const { group } = command
+  return command.members.flatMap((member, index) => {
+    const view = views[index]
+    return view === undefined
+      ? []
+      : [{ ...ticketOf(claimOf(member, view, now), member, now), group }]
+  })
+}
+
+function allBlockers(tickets: readonly Ticket[], draft: Draft): readonly Blocker[] {
+  const own = new Set(tickets.map((ticket) => ticket.id))
+  const found = tickets.flatMap((ticket) => blockersOf(ticket, draft.entries.values(), draft.now))
+  return found.filter((blocker) => !own.has(blocker.leaseId))
+}
+
+function grantAll(draft: Draft, tickets: readonly Ticket[]): GrantedAll {
+  const leases = tickets.map((ticket) => {
+    const before = draft.entries.get(ticket.id)?.state ?? null
+    return grant(draft, { claim: ticket, fence: draft.nextFence(), before })
+  })
+  return { kind: 'granted_all', leases, repeated: false }
+}
+
+interface BlockedAll {
+  readonly tickets: readonly Ticket[]
+  readonly blockers: readonly Blocker[]
+  readonly views: readonly RealmView[]
+}
+
+function waitOrRefuse(
+  draft: Draft,
+  { members }: AcquireAll,
+  { tickets, blockers, views }: BlockedAll,
+): Decision<AcquireAllOutcome> {
+  const [first] = members
+  const [view] = views
+  if (first === undefined || view === undefined) throw new Error('nothing was asked for')
+  const waitMs = waitMsOf(first, view)
+  const own = blockers.filter((blocker) => {
+    return blocker.session === first.session && blocker.kind !== 'lock_delay'
+  })
+  if (own.length > 0) return refuse(draft, tickets, { blockers: own, notWaiting: 'own_session' })
+  if (waitMs === 0) return refuse(draft, tickets, { blockers, notWaiting: 'not_asked' })
+  if (views.some(({ settings }) => !settings.blocking_mode_enabled)) {
+    return refuse(draft, tickets, { blockers, notWaiting: 'waiting_disabled' })
+  }
+  if (views.some(({ ticketCount }) => ticketCount + tickets.length > TICKETS_PER_REALM_MAX)) {
+    const limit = TICKETS_PER_REALM_MAX
+    return draft.answer({ kind: 'queue_full', resource: first.resource, limit })
+  }
+  for (const ticket of tickets) file(draft, ticket)
+  return draft.answer(queuedAll(draft, tickets, { blockers, waitMs }))
+}
+
+function file(draft: Draft, ticket: Ticket): void {
+  const before = draft.entries.get(ticket.id)?.state ?? null
+  draft.record({
+    ...eventCommon(ticket, draft.now, { before, after: 'pending', reason: ticket.reason }),
+    type: 'lease.queued',
+    ticket,
+  })
+}
+
+function refuse(
+  draft: Draft,
+  tickets: readonly Ticket[],
+  { blockers, notWaiting }: Pick<Held, 'blockers' | 'notWaiting'>,
+): Decision<AcquireAllOutcome> {
+  const resource = tickets.map((ticket) => ticket.resource).join(', ')
+  for (const ticket of tickets) {
+    const before = draft.entries.get(ticket.id)?.state ?? null
+    const reason = `held by ${blockers[0]?.holder ?? 'another'}`
+    draft.record({
+      ...eventCommon(ticket, draft.now, { before, after: 'failed', reason }),
+      type: 'lease.denied',
+      ticket: { ...ticket, state: 'failed', failure: 'denied' },
+    })
+  }
+  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
+  return draft.answer({ kind: 'held', resource, blockers, retryAfterMs, notWaiting })
+}
+
+function queuedAll(
+  draft: Draft,
+  tickets: readonly Ticket[],
+  { blockers, waitMs }: Pick<QueuedAll, 'blockers' | 'waitMs'>,
+): QueuedAll {
+  const checks = tickets.map((ticket) => queuedOutcome(draft, ticket, waitMs).checkAfterMs)
+  const leaseIds = tickets.map((ticket) => ticket.id)
+  return { kind: 'queued_all', leaseIds, blockers, waitMs, checkAfterMs: Math.min(...checks) }
+}
+
+export function decideClaimAll(
+  views: readonly RealmView[],
+  { members }: ClaimAll,
+  now: Now,
+): Decision<AcquireAllOutcome> {
+  const draft = new Draft(mergeViews(views), now, ...members)
+  const known = members.map(({ leaseId }) => draft.entries.get(leaseId))
+  const held = known.filter((entry) => entry !== undefined && isHeld(entry, now))
+  if (held.length === members.length) {
+    const leases = held.filter((entry) => entry?.kind === 'lease')
+    return draft.answer({ kind: 'granted_all', leases, repeated: true })
+  }
+  settle(draft)
+  const tickets = waitingTickets(draft, members)
+  if (!Array.isArray(tickets)) return draft.answer(tickets as AcquireAllOutcome)
+  const blockers = allBlockers(tickets, draft)
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
+  for (const ticket of tickets) {
+    draft.record({
+      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
+      type: 'lease.waiting',
+      deadline: tickAfter(now.tick, ticket.claimWindowMs),
+    })
+  }
+  return draft.answer(queuedAll(draft, tickets, { blockers, waitMs: 0 }))
+}
+
+/** The tickets that still stand, or what to say when one of them does not. */
+function waitingTickets(
+  draft: Draft,
+  members: ClaimAll['members'],
+): readonly Ticket[] | AcquireAllOutcome {
+  const tickets: Ticket[] = []
+  for (const { leaseId, session } of members) {
+    const entry = draft.entries.get(leaseId)
+    if (entry === undefined) return { kind: 'dropped', leaseId }
+    if (entry.session !== session) return { kind: 'not_holder', leaseId, holder: entry.holder }
+    if (entry.kind === 'lease') return endedOutcome(entry)
+    if (entry.failure === 'deadlock') {
+      return { kind: 'deadlock', leaseId, cycle: entry.cycle ?? [] }
+    }
+    if (entry.failure === 'aborted' || entry.failure === 'timed_out') {
+      return { kind: 'terminal', leaseId, state: entry.state }
+    }
+    if (entry.state !== 'pending') return { kind: 'dropped', leaseId }
+    tickets.push(entry)
+  }
+  return tickets
+}
