@@ -8,11 +8,11 @@ export interface CommandEntry {
 
 export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   run: {
-    summary: 'Run a command while holding a lease',
+    summary: 'Run a command while holding a lease, or several',
     load: async () => (await import('./commands/run.ts')).run,
   },
   acquire: {
-    summary: 'Take a lease and leave it with its holder',
+    summary: 'Take a lease, or several, and leave them with their holder',
     load: async () => (await import('./commands/acquire.ts')).acquire,
   },
   renew: {
@@ -23,8 +23,24 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Give a lease back',
     load: async () => (await import('./commands/release.ts')).release,
   },
+  upgrade: {
+    summary: 'Have alone what you share',
+    load: async () => (await import('./commands/upgrade.ts')).upgrade,
+  },
+  downgrade: {
+    summary: 'Share what you have alone',
+    load: async () => (await import('./commands/downgrade.ts')).downgrade,
+  },
+  transfer: {
+    summary: 'Give a lease to another holder, or to the next in the queue',
+    load: async () => (await import('./commands/transfer.ts')).transfer,
+  },
+  adopt: {
+    summary: 'Take over a lease that was transferred to you',
+    load: async () => (await import('./commands/adopt.ts')).adopt,
+  },
   revoke: {
-    summary: 'End a lease, whoever holds it',
+    summary: 'End a lease, whoever holds it, at once or after a grace',
     load: async () => (await import('./commands/revoke.ts')).revoke,
   },
   'release-all': {

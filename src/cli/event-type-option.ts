@@ -2,7 +2,7 @@
 import { invalid } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
 import type { Option } from './arguments.ts'
-import { EVENT_WORDS } from './lease-text.ts'
+import { EVENT_WORDS } from './event-text.ts'
 
 export const eventTypesOption: Option<readonly LeaseEventType[]> = {
   placeholder: 'WORDS',
@@ -11,7 +11,9 @@ export const eventTypesOption: Option<readonly LeaseEventType[]> = {
 }
 
 function readType(word: string): LeaseEventType {
-  const type = LEASE_EVENT_TYPES.find((each) => each === word || EVENT_WORDS[each] === word)
+  const type = LEASE_EVENT_TYPES.find((each) => {
+    return each === word || each === `lease.${word}` || EVENT_WORDS[each] === word
+  })
   if (type !== undefined) return type
   throw invalid('type', `must be among ${Object.values(EVENT_WORDS).join(', ')}`, word)
 }

@@ -1,5 +1,4 @@
-/** Leases, tickets and events in words. */
-import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
+/** Leases and tickets in words. */
 import type { EntryState, LeaseInfo } from '../core/lease.ts'
 import { formatSpan } from './duration.ts'
 import {
@@ -28,6 +27,7 @@ const REASON_WIDTH_MAX = 40
 const LEASE_COLUMNS: readonly Column[] = [
   { title: 'RESOURCE' },
   { title: 'HOLDER' },
+  { title: 'MODE' },
   { title: 'STATE' },
   { title: 'FENCE', align: 'right' },
   { title: 'SINCE' },
@@ -41,7 +41,8 @@ export function leaseTable(leases: readonly LeaseInfo[], nowMs: number, paint: P
   const rows = leases.map((lease): readonly Cell[] => [
     { text: lease.resource, colour: 'bold' },
     { text: lease.holder },
-    { text: lease.state, colour: STATE_COLOURS[lease.state] },
+    { text: sharingWords(lease) },
+    { text: [lease.state, ...underWay(lease)].join(', '), colour: STATE_COLOURS[lease.state] },
     { text: lease.fence === null ? '-' : String(lease.fence) },
     { text: relativeTime(lease.grantedAtMs ?? lease.createdAtMs, nowMs) },
     { text: endOf(lease, nowMs) },
@@ -50,6 +51,20 @@ export function leaseTable(leases: readonly LeaseInfo[], nowMs: number, paint: P
     { text: lease.id, colour: 'dim' },
   ])
   return formatTable(LEASE_COLUMNS, rows, paint)
+}
+
+/** `exclusive`, `shared`, `shared, subtree`, `shared by up to 3`. */
+export function sharingWords({ mode, extent, slots }: Sharing): string {
+  const words = slots === null ? mode : `${mode} by up to ${slots}`
+  return extent === 'subtree' ? `${words}, subtree` : words
+}
+
+export type Sharing = Pick<LeaseInfo, 'mode' | 'extent' | 'slots'>
+
+/** What is about to happen to a live lease. */
+function underWay({ state, revoking, upgrading }: LeaseInfo): readonly string[] {
+  if (state !== 'active') return []
+  return [...(revoking === null ? [] : ['revoking']), ...(upgrading ? ['upgrading'] : [])]
 }
 
 /** Of a running lease what the deciding clock says, not what the wall clock would make of it. */
@@ -64,6 +79,8 @@ export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): strin
     ['id', lease.id],
     ['holder', holderAndSession(lease)],
     ['state', stateWords(lease)],
+    ['mode', sharingWords(lease)],
+    ['priority', lease.priority === null ? null : String(lease.priority)],
     ['fence', lease.fence === null ? null : String(lease.fence)],
     ['ttl', formatSpan(lease.ttlMs)],
     ['granted', moment(lease.grantedAtMs, nowMs)],
@@ -71,6 +88,10 @@ export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): strin
     ['renewals', renewalWords(lease)],
     ['longest', lease.maxHoldMs === null ? null : formatSpan(lease.maxHoldMs)],
     ['expires', lease.state === 'active' ? expiryWords(lease) : null],
+    ['asked', revokingWords(lease)],
+    ['upgrade', lease.upgrading ? 'waits for the other sharers to leave' : null],
+    ['yields', lease.breakable ? 'when somebody who waits asks for it' : null],
+    ['delay', lease.lockDelayMs === 0 ? null : delayWords(lease)],
     ['ended', moment(lease.terminatedAtMs, nowMs)],
     ['reason', lease.reason],
     ['metadata', lease.metadata === null ? null : JSON.stringify(lease.metadata)],
@@ -89,6 +110,16 @@ function stateWords({ state, releaseReason }: LeaseInfo): string {
   return releaseReason === null ? state : `${state} (${releaseReason})`
 }
 
+/** Who asked the holder to finish, and why; null while nobody has, or when it is over. */
+export function revokingWords({ state, revoking }: LeaseInfo): string | null {
+  if (state !== 'active' || revoking === null) return null
+  return `to finish by ${revoking.by}${revoking.reason === null ? '' : `: ${revoking.reason}`}`
+}
+
+function delayWords({ lockDelayMs }: LeaseInfo): string {
+  return `kept free for ${formatSpan(lockDelayMs)} if it expires or is revoked`
+}
+
 function renewalWords({ renewals, maxRenewals, grantedAtMs }: LeaseInfo): string | null {
   if (grantedAtMs === null) return null
   return maxRenewals < 0 ? String(renewals) : `${renewals} of at most ${maxRenewals}`
@@ -101,79 +132,4 @@ export function expiryWords({ remainingMs, expiresAtMs }: LeaseInfo): string {
 
 function moment(atMs: number | null, nowMs: number): string | null {
   return atMs === null ? null : `${relativeTime(atMs, nowMs)} (${clockTime(atMs)})`
-}
-
-/** Events as people speak of them; the ledger's own names are `lease.` and so on. */
-export const EVENT_WORDS: Readonly<Record<LeaseEventType, string>> = {
-  'lease.issued': 'acquired',
-  'lease.renewed': 'renewed',
-  'lease.released': 'released',
-  'lease.expired': 'expired',
-  'lease.revoked': 'revoked',
-  'lease.revoking': 'revoking',
-  'lease.upgrading': 'upgrading',
-  'lease.upgraded': 'upgraded',
-  'lease.downgraded': 'downgraded',
-  'lease.transferred': 'transferred',
-  'lease.adopted': 'adopted',
-  'lease.unlocked': 'unlocked',
-  'lease.queued': 'queued',
-  'lease.offered': 'offered',
-  'lease.waiting': 'waiting',
-  'lease.failed': 'failed',
-  'lease.denied': 'denied',
-}
-
-export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
-  'lease.issued': 'green',
-  'lease.renewed': 'dim',
-  'lease.released': 'cyan',
-  'lease.expired': 'red',
-  'lease.revoked': 'red',
-  'lease.revoking': 'red',
-  'lease.upgrading': 'yellow',
-  'lease.upgraded': 'green',
-  'lease.downgraded': 'cyan',
-  'lease.transferred': 'cyan',
-  'lease.adopted': 'green',
-  'lease.unlocked': 'dim',
-  'lease.queued': 'yellow',
-  'lease.offered': 'yellow',
-  'lease.waiting': 'dim',
-  'lease.failed': 'red',
-  'lease.denied': 'red',
-}
-
-const EVENT_COLUMNS: readonly Column[] = [
-  { title: 'AT' },
-  { title: 'EVENT' },
-  { title: 'RESOURCE' },
-  { title: 'HOLDER' },
-  { title: 'STATE' },
-  { title: 'RENEWALS', align: 'right' },
-  { title: 'REASON' },
-  { title: 'LEASE' },
-]
-
-export function eventTable(events: readonly LeaseEvent[], paint: Paint): string {
-  const rows = events.map((event): readonly Cell[] => [
-    { text: clockTime(event.atMs), colour: 'dim' },
-    { text: EVENT_WORDS[event.type], colour: EVENT_COLOURS[event.type] },
-    { text: event.resource, colour: 'bold' },
-    { text: event.holder },
-    { text: `${event.before ?? '-'} → ${event.after}` },
-    { text: String(event.renewals) },
-    { text: cut(event.reason ?? '-', REASON_WIDTH_MAX) },
-    { text: event.leaseId, colour: 'dim' },
-  ])
-  return formatTable(EVENT_COLUMNS, rows, paint)
-}
-
-/** One event on a line of its own, for a stream whose next line nobody knows yet. */
-export function eventLine(event: LeaseEvent, paint: Paint): string {
-  const word = paint(EVENT_WORDS[event.type].padEnd(8), EVENT_COLOURS[event.type])
-  const fence = event.type === 'lease.issued' ? `  fence ${event.lease.fence}` : ''
-  const reason = event.reason === null ? '' : `  ${visible(event.reason)}`
-  const at = paint(clockTime(event.atMs), 'dim')
-  return `${at}  ${word}  ${visible(event.resource)}  ${visible(event.holder)}${fence}${reason}`
 }

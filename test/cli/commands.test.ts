@@ -160,7 +160,7 @@ describe('the history', () => {
       ['lease.released', 'ann', 'active', 'released'],
     ])
     const table = await shop.tenure(['history', '--holder', 'ben'])
-    expect(table.stdout).toMatch(/denied +work:1 +ben +- → failed +0 +held by ann/)
+    expect(table.stdout).toMatch(/denied +work:1 +ben +- → failed +exclusive +0 +held by ann/)
     const last: LedgerEntry[] = await shop.json(['history', '--limit', '1'])
     expect(last.map(({ event }) => event.type)).toEqual(['lease.released'])
   })

@@ -4,7 +4,7 @@ import { LIST_LIMIT_MAX } from '../../core/limits.ts'
 import { durationOption, integerOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
-import { eventTable } from '../lease-text.ts'
+import { eventTable } from '../event-text.ts'
 import { readResource } from '../resource-argument.ts'
 import { given, withApi } from '../store-access.ts'
 

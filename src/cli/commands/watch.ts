@@ -2,7 +2,7 @@
 import { textOption } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
-import { eventLine } from '../lease-text.ts'
+import { eventLine } from '../event-text.ts'
 import { readResource } from '../resource-argument.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { given, withApi } from '../store-access.ts'

@@ -1,0 +1,141 @@
+/** Events of the ledger in words. */
+import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
+import { sharingWords, type Sharing } from './lease-text.ts'
+import {
+  clockTime,
+  cut,
+  formatTable,
+  visible,
+  type Cell,
+  type Colour,
+  type Column,
+  type Paint,
+} from './output.ts'
+
+const REASON_WIDTH_MAX = 40
+
+/** Events as people speak of them; the ledger's own names are `lease.` and so on. */
+export const EVENT_WORDS: Readonly<Record<LeaseEventType, string>> = {
+  'lease.issued': 'acquired',
+  'lease.renewed': 'renewed',
+  'lease.released': 'released',
+  'lease.expired': 'expired',
+  'lease.revoked': 'revoked',
+  'lease.revoking': 'revoking',
+  'lease.upgrading': 'upgrading',
+  'lease.upgraded': 'upgraded',
+  'lease.downgraded': 'downgraded',
+  'lease.transferred': 'transferred',
+  'lease.adopted': 'adopted',
+  'lease.unlocked': 'unlocked',
+  'lease.queued': 'queued',
+  'lease.offered': 'offered',
+  'lease.waiting': 'waiting',
+  'lease.failed': 'failed',
+  'lease.denied': 'denied',
+}
+
+export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
+  'lease.issued': 'green',
+  'lease.renewed': 'dim',
+  'lease.released': 'cyan',
+  'lease.expired': 'red',
+  'lease.revoked': 'red',
+  'lease.revoking': 'red',
+  'lease.upgrading': 'yellow',
+  'lease.upgraded': 'green',
+  'lease.downgraded': 'cyan',
+  'lease.transferred': 'cyan',
+  'lease.adopted': 'green',
+  'lease.unlocked': 'dim',
+  'lease.queued': 'yellow',
+  'lease.offered': 'yellow',
+  'lease.waiting': 'dim',
+  'lease.failed': 'red',
+  'lease.denied': 'red',
+}
+
+const EVENT_COLUMNS: readonly Column[] = [
+  { title: 'AT' },
+  { title: 'EVENT' },
+  { title: 'RESOURCE' },
+  { title: 'HOLDER' },
+  { title: 'STATE' },
+  { title: 'MODE' },
+  { title: 'RENEWALS', align: 'right' },
+  { title: 'REASON' },
+  { title: 'LEASE' },
+]
+
+export function eventTable(events: readonly LeaseEvent[], paint: Paint): string {
+  const rows = events.map((event): readonly Cell[] => [
+    { text: clockTime(event.atMs), colour: 'dim' },
+    { text: EVENT_WORDS[event.type], colour: EVENT_COLOURS[event.type] },
+    { text: event.resource, colour: 'bold' },
+    { text: event.holder },
+    { text: `${event.before ?? '-'} → ${event.after}` },
+    { text: modeOf(event) },
+    { text: String(event.renewals) },
+    { text: cut(event.reason ?? '-', REASON_WIDTH_MAX) },
+    { text: event.leaseId, colour: 'dim' },
+  ])
+  return formatTable(EVENT_COLUMNS, rows, paint)
+}
+
+/** How the lease stands after the event, where the event tells. */
+function modeOf(event: LeaseEvent): string {
+  if (event.type === 'lease.issued') return sharingWords(event.lease)
+  if (event.type === 'lease.queued' || event.type === 'lease.denied') {
+    return sharingWords(event.ticket)
+  }
+  if (event.type === 'lease.upgraded') return 'exclusive'
+  return event.type === 'lease.downgraded' ? 'shared' : '-'
+}
+
+/** One event on a line of its own, for a stream whose next line nobody knows yet. */
+export function eventLine(event: LeaseEvent, paint: Paint): string {
+  const word = paint(EVENT_WORDS[event.type].padEnd(11), EVENT_COLOURS[event.type])
+  const parts = [visible(event.resource), visible(event.holder), ...factsOf(event)]
+  if (event.reason !== null) parts.push(visible(event.reason))
+  return [paint(clockTime(event.atMs), 'dim'), word, ...parts].join('  ')
+}
+
+/** What is particular to an event of its kind. */
+function factsOf(event: LeaseEvent): readonly string[] {
+  switch (event.type) {
+    case 'lease.issued':
+      return [`fence ${event.lease.fence}`, ...sharingFacts(event.lease)]
+    case 'lease.queued':
+      return [...sharingFacts(event.ticket), ...priorityFacts(event.ticket)]
+    case 'lease.denied':
+      return sharingFacts(event.ticket)
+    case 'lease.offered':
+    case 'lease.upgraded':
+      return [`fence ${event.fence}`]
+    case 'lease.upgrading':
+      return event.wished ? [] : ['no longer']
+    case 'lease.revoking':
+      return [`until ${clockTime(event.expiresAtMs)}`]
+    case 'lease.renewed':
+    case 'lease.released':
+    case 'lease.expired':
+    case 'lease.revoked':
+    case 'lease.downgraded':
+    case 'lease.transferred':
+    case 'lease.adopted':
+    case 'lease.unlocked':
+    case 'lease.waiting':
+    case 'lease.failed':
+      return []
+  }
+}
+
+/** Most leases are exclusive and of one resource; only the others are worth a word. */
+function sharingFacts(entry: Sharing): readonly string[] {
+  const words = sharingWords(entry)
+  return words === 'exclusive' ? [] : [words]
+}
+
+function priorityFacts({ priority }: { readonly priority: number }): readonly string[] {
+  return priority === 0 ? [] : [`priority ${priority}`]
+}

@@ -1,0 +1,71 @@
+/** What stands in the way of a resource, and who waits for it, in words. */
+import type { Blocker } from '../core/conflict.ts'
+import { circleText, type LeaseInfo } from '../core/lease.ts'
+import type { Inspection } from '../service/lease-api.ts'
+import { formatSpan } from './duration.ts'
+import { expiryWords, revokingWords, sharingWords } from './lease-text.ts'
+import { clockTime, relativeTime, visible } from './output.ts'
+
+export function describeInspection(inspection: Inspection, nowMs: number): string {
+  const { resource, leases, queue, blockers, cycles } = inspection
+  const others = blockers.filter(({ kind }) => kind === 'offer' || kind === 'lock_delay')
+  if (leases.length === 0 && queue.length === 0 && others.length === 0) {
+    return visible(`${resource} is free`)
+  }
+  const lines = [
+    ...leases.flatMap((lease) => holderLines(resource, lease, nowMs)),
+    ...others.map((blocker) => otherLine(resource, blocker)),
+    ...queueLines(queue, nowMs),
+    ...cycles.map((cycle) => factLine('cycle', circleText(cycle))),
+  ]
+  return lines.map(visible).join('\n')
+}
+
+function holderLines(resource: string, lease: LeaseInfo, nowMs: number): readonly string[] {
+  const sinceMs = lease.grantedAtMs ?? lease.createdAtMs
+  const through = lease.resource === resource ? '' : ` through ${lease.resource}`
+  const held = lease.mode === 'shared' ? 'shared' : 'held'
+  const asked = revokingWords(lease)
+  return [
+    `${resource} is ${held} by ${lease.holder}${through}`,
+    factLine('since', `${relativeTime(sinceMs, nowMs)} (${clockTime(sinceMs)})`),
+    factLine('until', `${expiryWords(lease)}, ${asked === null ? 'unless renewed' : 'for good'}`),
+    factLine('reason', lease.reason ?? 'none given'),
+    factLine('mode', sharingWords(lease)),
+    ...(asked === null ? [] : [factLine('asked', asked)]),
+    ...(lease.upgrading ? [factLine('upgrade', 'waits for the other sharers to leave')] : []),
+    ...(lease.breakable ? [factLine('yields', 'when somebody who waits asks for it')] : []),
+    factLine('fence', String(lease.fence ?? '-')),
+    factLine('lease', lease.id),
+  ]
+}
+
+function factLine(label: string, text: string): string {
+  return `  ${label.padEnd(8)}  ${text}`
+}
+
+function otherLine(resource: string, blocker: Blocker): string {
+  const left = formatSpan(blocker.remainingMs)
+  if (blocker.kind === 'offer') {
+    return `${resource} is offered to ${blocker.holder}, who has ${left} to claim it`
+  }
+  return `${resource} is kept free for another ${left} after ${blocker.holder}'s lease`
+}
+
+function queueLines(queue: readonly LeaseInfo[], nowMs: number): readonly string[] {
+  if (queue.length === 0) return [factLine('queue', 'nobody waits')]
+  return queue.map((ticket, index) => {
+    return factLine(index === 0 ? 'queue' : '', `${index + 1}. ${waiterWords(ticket, nowMs)}`)
+  })
+}
+
+function waiterWords(ticket: LeaseInfo, nowMs: number): string {
+  const { holder, priority, reason } = ticket
+  const sharing = sharingWords(ticket)
+  return [
+    `${holder}, waiting for ${formatSpan(nowMs - ticket.createdAtMs)}`,
+    sharing === 'exclusive' ? '' : `, ${sharing}`,
+    priority === null || priority === 0 ? '' : `, priority ${priority}`,
+    reason === null ? '' : `: ${reason}`,
+  ].join('')
+}
