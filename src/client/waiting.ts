@@ -236,7 +236,9 @@ export class Wait implements Attended {
       await this.#unlessInterrupted(this.#sleep(leftMs))
       if (this.#signal !== 'hint') return
       this.#signal = 'none'
-      if (await this.#unlessInterrupted(this.#mayBeMyTurn())) return
+      // A look that is slow, or never answered, must not cost the ticket its keep-alive.
+      const due = this.#sleep(dueMs - runtime.monotonicMs()).then(() => this.#signal !== 'hint')
+      if (await this.#unlessInterrupted(Promise.race([this.#mayBeMyTurn(), due]))) return
     }
   }
 

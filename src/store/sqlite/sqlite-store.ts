@@ -222,6 +222,7 @@ export class SqliteStore implements Store {
   #apply(commit: Commit, wallMs: number): void {
     if (commit.changes.length === 0 && commit.events.length === 0) return
     this.#writer.apply(commit, wallMs)
+    this.#reader.note(commit)
     this.#dirty = true
     this.#wakes.push(...commit.wakes)
   }
@@ -328,6 +329,7 @@ export class SqliteStore implements Store {
     let committing = false
     try {
       this.#state.load()
+      this.#reader.begin()
       for (const job of group) job.run()
       if (this.#dirty) this.#state.save()
       committing = true
@@ -346,6 +348,7 @@ export class SqliteStore implements Store {
 
   #rollBack(): void {
     this.#state.reset()
+    this.#reader.forget()
     if (!this.#database.inTransaction) return
     try {
       this.#database.exec('ROLLBACK')

@@ -176,6 +176,7 @@ async function inPages(stage: Stage, newestFirst: boolean): Promise<readonly unk
   for (;;) {
     const page = await stage.store.history(query)
     const last = page.at(-1)
+    assert(page.length <= query.limit)
     if (last === undefined) return all
     all.push(...page)
     query = { ...query, after: last.position }

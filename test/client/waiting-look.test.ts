@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest'
+import { follow, hang, newClient, newWorld } from './harness.ts'
+
+it('a waiter whose look at the queue hangs keeps its place and is served in its turn', async () => {
+  const world = newWorld()
+  const { runtime } = world
+  const holder = newClient(world, 'agent-1')
+  const waiter = newClient(world, 'agent-2', { claimWindowMs: 600 })
+  const lease = await holder.tenure.acquire('work:W-1', { ttlMs: 30_000 })
+  waiter.faults.when('inspect', hang)
+  const waiting = follow(waiter.tenure.acquire('work:W-1', { ttlMs: 30_000, waitMs: 20_000 }))
+  await runtime.advance(5_000)
+  expect(waiter.faults.count('inspect')).toBeGreaterThan(0)
+  expect(waiter.faults.count('claim')).toBeGreaterThan(20)
+  await lease.release()
+  await runtime.advance(10)
+  expect(waiting.value().state).toBe('held')
+  await waiter.tenure.close()
+  await holder.tenure.close()
+})
