@@ -56,7 +56,10 @@ function answerRepeat(
   known: Entry,
   command: Acquire,
 ): Decision<AcquireOutcome> | null {
-  if (known.holder !== command.holder || known.resource !== command.resource) {
+  const isLive = isHeld(known, draft.now) || isWaiting(known, draft.now)
+  const isAnothers = known.holder !== command.holder || known.resource !== command.resource
+  // Two processes may share a name; what one of them holds or waits for is not the other's to repeat.
+  if (isAnothers || (isLive && known.session !== command.session)) {
     return draft.answer({ kind: 'id_taken', leaseId: known.id, resource: known.resource })
   }
   if (isHeld(known, draft.now)) {

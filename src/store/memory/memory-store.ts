@@ -6,6 +6,7 @@ import type { Commit, Wake } from '../../core/commit.ts'
 import { LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { endedAtMs, isLive, liveDeadline, type Entry, type LeaseId } from '../../core/lease.ts'
+import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
 import {
   ancestorsOf,
@@ -137,7 +138,7 @@ export class MemoryStore implements Store {
     const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) this.#entries.delete(id)
-    const superseded = supersededRenewals(this.#ledger, policy.endedBeforeMs)
+    const superseded = supersededRenewals(this.#ledger, policy)
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
@@ -312,18 +313,22 @@ function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
   return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
 }
 
-/** Old renewals of a lease say nothing once a later one is kept. */
+/** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
 function supersededRenewals(
   ledger: readonly KeptEvent[],
-  beforeMs: number,
+  { endedBeforeMs, nowMs }: PrunePolicy,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
   const latest = new Map<LeaseId, KeptEvent>()
   for (const row of ledger) {
     if (row.event.type !== 'lease.renewed') continue
     const earlier = latest.get(row.event.leaseId)
-    if (earlier !== undefined && earlier.event.atMs < beforeMs) superseded.add(earlier)
+    if (earlier !== undefined && isForgettable(earlier.event)) superseded.add(earlier)
     latest.set(row.event.leaseId, row)
   }
   return superseded
+
+  function isForgettable({ atMs, requestId }: LeaseEvent): boolean {
+    return atMs < endedBeforeMs && (requestId === null || atMs < nowMs - TTL_MS_MAX)
+  }
 }

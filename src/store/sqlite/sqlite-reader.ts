@@ -200,14 +200,19 @@ export class SqliteReader {
     if (query.deadline === undefined) return
     const generation = this.#state.generationOf(now.tick.domain)
     where.and('live_until_us IS NOT NULL')
-    if (query.deadline === 'passed') {
+    if (query.deadline === 'passed' && !isNarrow(query) && query.states === undefined) {
+      const most = query.limit + 1
       where.and(
         `rowid IN (
-          SELECT rowid FROM leases WHERE live_clock = ? AND live_until_us <= ?
+          SELECT rowid FROM (SELECT rowid FROM leases
+            WHERE live_clock = ? AND live_until_us <= ? LIMIT ?)
           UNION ALL
-          SELECT rowid FROM leases WHERE live_clock < ? AND live_until_us IS NOT NULL)`,
-        ...[generation, now.tick.us, generation],
+          SELECT rowid FROM (SELECT rowid FROM leases
+            WHERE live_clock < ? AND live_until_us IS NOT NULL LIMIT ?))`,
+        ...[generation, now.tick.us, most, generation, most],
       )
+    } else if (query.deadline === 'passed') {
+      where.and('(+live_clock < ? OR +live_until_us <= ?)', generation, now.tick.us)
     } else if (isNarrow(query)) {
       where.and('+live_clock = ? AND +live_until_us > ?', generation, now.tick.us)
     } else {

@@ -164,7 +164,7 @@ async function everyType(stage: Stage): Promise<void> {
   await stage.run(stage.acquire({ holder: 'refused' }))
   await stage.revoke(await stage.queue({ holder: 'cyd' }))
   await stage.revoke(await stage.grant({ resource: OTHER }))
-  stage.clock.enterDomain('host-z/boot-1/0')
+  stage.clock.enterDomain('host-z/boot-z/0')
   await stage.run(stage.acquire({ holder: 'delayed' }))
   stage.clock.pass(60_000)
   await stage.grant({ holder: 'last' })
