@@ -8,7 +8,7 @@
  *  5. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
  */
 import type { Acquire } from './command.ts'
-import { blockersOf, compareTickets, type Blocker } from './conflict.ts'
+import { blockersOf, compareTickets, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Claim, type Entry, type Ticket } from './lease.ts'
@@ -115,9 +115,7 @@ interface Blocked {
 function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> {
   const { command, claim, blockers } = blocked
   const waitMs = waitMsOf(command, draft.view)
-  const own = blockers.filter((blocker) => {
-    return blocker.session === command.session && blocker.kind !== 'lock_delay'
-  })
+  const own = ownBlockersOf(claim, draft.entries.values(), draft.now)
   if (own.length > 0) return refuse(draft, { ...blocked, blockers: own }, 'own_session')
   if (waitMs === 0) return refuse(draft, blocked, 'not_asked')
   if (!draft.view.settings.blocking_mode_enabled) return refuse(draft, blocked, 'waiting_disabled')

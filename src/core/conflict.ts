@@ -34,23 +34,45 @@ export function compareTickets(a: Ticket, b: Ticket): number {
 }
 
 /**
- * All that blocks `claim`, whoever must go first before those that wait; a ticket blocks only those that come after
- * it. The order does not depend on the order in which a store keeps its entries.
+ * What blocks `claim`, whoever must go first before those that wait; a ticket blocks only those that come after it. The
+ * order does not depend on the order in which a store keeps its entries. Only the first are told.
  */
 export function blockersOf(
   claim: Claim | Ticket,
   entries: Iterable<Entry>,
   now: Now,
 ): readonly Blocker[] {
+  const told = standingsOf(claim, entries, now).slice(0, BLOCKERS_TOLD_MAX)
+  return told.map(({ entry, kind }) => describeBlocker(entry, kind, now))
+}
+
+/** Those among the blockers that belong to the claim's own session, however far back; a lock delay is nobody's. */
+export function ownBlockersOf(
+  claim: Claim | Ticket,
+  entries: Iterable<Entry>,
+  now: Now,
+): readonly Blocker[] {
+  return standingsOf(claim, entries, now)
+    .filter(({ entry, kind }) => entry.session === claim.session && kind !== 'lock_delay')
+    .map(({ entry, kind }) => describeBlocker(entry, kind, now))
+}
+
+function standingsOf(
+  claim: Claim | Ticket,
+  entries: Iterable<Entry>,
+  now: Now,
+): readonly Standing[] {
   const standings: Standing[] = []
   for (const entry of entries) {
     if (!conflicts(claim, entry)) continue
     const kind = standing(claim, entry, now)
     if (kind !== null) standings.push({ entry, kind })
   }
-  if (standings.length > 1) standings.sort(compareStandings)
-  return standings.map(({ entry, kind }) => describeBlocker(entry, kind, now))
+  return standings.length > 1 ? standings.sort(compareStandings) : standings
 }
+
+/** A queue may be thousands long; whoever is blocked wants to know who goes first. */
+const BLOCKERS_TOLD_MAX = 16
 
 interface Standing {
   readonly entry: Entry

@@ -186,14 +186,18 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
 }
 
 function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
-  const { id, resource, mode, extent, holder, session, ttlMs, createdAtMs } = ticket
-  const { maxRenewals, maxHoldMs, reason, metadata } = ticket
   const waiting = isWaiting(ticket, now)
   return {
-    ...{ id, resource, mode, extent, holder, session, ttlMs, createdAtMs },
-    ...{ maxRenewals, maxHoldMs, reason, metadata },
+    id: ticket.id,
+    resource: ticket.resource,
+    mode: ticket.mode,
+    extent: ticket.extent,
+    holder: ticket.holder,
+    session: ticket.session,
     state: waiting ? 'pending' : 'failed',
     fence: waiting ? (ticket.offer?.fence ?? null) : null,
+    ttlMs: ticket.ttlMs,
+    createdAtMs: ticket.createdAtMs,
     grantedAtMs: null,
     renewedAtMs: null,
     expiresAtMs: null,
@@ -201,7 +205,11 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     deadline: waiting ? ticket.deadline : null,
     remainingMs: 0,
     renewals: 0,
+    maxRenewals: ticket.maxRenewals,
+    maxHoldMs: ticket.maxHoldMs,
     releaseReason: null,
+    reason: ticket.reason,
+    metadata: ticket.metadata,
   }
 }
 

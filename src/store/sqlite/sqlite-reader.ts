@@ -69,8 +69,9 @@ export class SqliteReader {
     this.#cache.forget()
   }
 
-  view(footprint: Footprint): RealmView {
+  view(footprint: Footprint, now: Now): RealmView {
     const { resource, leaseId, requestId } = footprint
+    const countTickets = (): number => this.#ticketCount(resource, now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint, this.#liveCached)
     if (!entries.has(leaseId))
@@ -78,7 +79,9 @@ export class SqliteReader {
     return {
       entries,
       lastFence: this.#state.lastFence,
-      ticketCount: this.#ticketCount(resource, entries),
+      get ticketCount() {
+        return countTickets()
+      },
       prior: requestId === null ? null : this.#prior(footprint.leaseId, requestId),
       settings: this.#state.settingsFor(resource),
     }
@@ -134,17 +137,14 @@ export class SqliteReader {
     ).all(ancestors, this.#namespace)
   }
 
-  /** All tickets of a flat resource are in its view; those of a tree are counted where they are listed. */
-  #ticketCount(resource: Resource, entries: ReadonlyMap<LeaseId, Entry>): number {
-    if (!isTree(resource)) {
-      let count = 0
-      for (const entry of entries.values()) if (entry.state === 'pending') count += 1
-      return count
-    }
+  #ticketCount(resource: Resource, now: Now): number {
+    const path = pathOf(resource)
+    const [from, to] = isTree(resource) ? ['/', '0'] : [path, `${path}\u0000`]
+    const generation = this.#state.generationOf(now.tick.domain)
     const row = this.#statement(
-      `SELECT count(*) FROM leases
-       WHERE status = 'pending' AND file_path >= '/' AND file_path < '0' AND namespace = ?`,
-    ).get(this.#namespace) as SqliteRow
+      `SELECT count(*) FROM leases WHERE status = 'pending' AND file_path >= ? AND file_path < ?
+         AND namespace = ? AND live_clock = ? AND live_until_us > ?`,
+    ).get(from, to, this.#namespace, generation, now.tick.us) as SqliteRow
     return row[0] as number
   }
 

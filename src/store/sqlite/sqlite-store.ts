@@ -147,8 +147,9 @@ export class SqliteStore implements Store {
   transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
     return this.#enqueue((answer) => {
       const clock = this.#state.tick(this.#reading())
-      const views = footprints.map((footprint) => this.#reader.view(footprint))
-      const ruling = decide(views, nowOf(clock))
+      const now = nowOf(clock)
+      const views = footprints.map((footprint) => this.#reader.view(footprint, now))
+      const ruling = decide(views, now)
       this.#apply(ruling.commit, clock.lastWallMs)
       answer(ruling.outcome)
     })

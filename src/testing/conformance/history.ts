@@ -47,6 +47,20 @@ export const historyBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'a lease that was recorded from its beginning is so to its end, whatever is configured meanwhile',
+    async run(stage) {
+      const lease = await stage.grant()
+      await stage.configure('keep_history', 'false')
+      stage.clock.pass(1)
+      await stage.renew(lease, stage.id())
+      await stage.configure('keep_history', 'true')
+      assert.deepEqual(await told(stage, {}), ['issued', 'renewed'])
+      await stage.configure('keep_history', 'false')
+      await stage.release(lease, stage.id())
+      assert.deepEqual(await told(stage, {}), [])
+    },
+  },
+  {
     name: 'every type of event survives being written and read',
     async run(stage) {
       await everyType(stage)
