@@ -66,13 +66,16 @@ function refusedCalls({ log }: Evidence): readonly Refused[] {
   const refused: Refused[] = []
   for (const entry of log) {
     if (entry.kind === 'call' && entry.leaseId !== null) begun.set(entry.call, entry)
-    if (entry.kind !== 'ended' || entry.effect === 'unknown' || YES.has(entry.outcome)) continue
+    if (entry.kind !== 'ended' || YES.has(entry.outcome)) continue
+    if (entry.effect === 'unknown' && !GIVEN_BACK.has(entry.outcome)) continue
     const call = begun.get(entry.call)
     if (call !== undefined) refused.push({ ...entry, begun: call })
   }
   return refused
 }
 
+/** Whatever a wait that ended so may have got at the last moment, its client gives back. */
+const GIVEN_BACK: ReadonlySet<string> = new Set(['WAIT_TIMEOUT', 'ABORTED'])
 const YES: ReadonlySet<string> = new Set(['granted', 'done', 'LEASE_LOST', 'LEASE_EXPIRED'])
 const ACQUIRES: ReadonlySet<string> = new Set(['acquire', 'try_acquire', 'with_lease'])
 

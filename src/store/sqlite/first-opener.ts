@@ -13,7 +13,7 @@ import type { SqliteDatabase } from './sqlite-client.ts'
 export interface FirstOpenerOptions {
   readonly database: SqliteDatabase
   readonly ticks: TickSource
-  uuid(): string
+  readonly uuid: () => string
 }
 
 interface Opener {
