@@ -75,7 +75,7 @@ export class Simulation {
     this.#downstream = new FencedResources(this.log, this.#random.fork('downstream'))
     const choices = this.#random.fork('choices')
     this.#claimWindowMs = choices.pick([200, 700, 2_000])
-    this.#dayUs = choices.pick([2_000_000, 4_000_000, 7_000_000])
+    this.#dayUs = choices.pick([1_500_000, 3_000_000, 6_000_000])
     this.#processes = this.#makeProcesses(choices)
     this.#habits = habitsOf(choices, this.#processes)
   }

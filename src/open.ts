@@ -7,6 +7,7 @@
  *
  * Stores and the client are loaded when they are asked for: a command that only looks must not pay for either.
  */
+import fs from 'node:fs'
 import path from 'node:path'
 import type { Tenure } from './client/contract.ts'
 import { invalid, LeaseError } from './core/errors.ts'
@@ -79,7 +80,8 @@ export async function openApi(
   refuseUnknown(options, OPEN_OPTIONS)
   const address = readAddress(url, options)
   if (address.key !== null) {
-    const store = await share(address.key, () => openStore(address))
+    const file = address.scheme === 'sqlite' ? address.place : null
+    const store = await share(address.key, file, () => openStore(address))
     return new LeaseService({ store, runtime: systemRuntime })
   }
   const store = await openStore(address)
@@ -174,6 +176,8 @@ async function openStore({ scheme, place, namespace, synchronous }: Address): Pr
 
 interface SharedStore {
   readonly opened: Promise<Store>
+  /** Which file it is, once it is open; null for a store that is none. */
+  identity: string | null
   /** Runs the background sweep and, closed last, closes the store. */
   keeper: LeaseService | null
   users: number
@@ -181,8 +185,19 @@ interface SharedStore {
 
 const sharedStores = new Map<string, SharedStore>()
 
-async function share(key: string, open: () => Promise<Store>): Promise<Store> {
-  const shared = sharedStores.get(key) ?? { opened: open(), keeper: null, users: 0 }
+function identityOf(file: string | null): string | null {
+  if (file === null) return null
+  const stat = fs.statSync(file, { throwIfNoEntry: false })
+  return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`
+}
+
+async function share(key: string, file: string | null, open: () => Promise<Store>): Promise<Store> {
+  const known = sharedStores.get(key)
+  // A store whose file was removed or replaced serves nobody new: the path now means another file.
+  const shared: SharedStore =
+    known !== undefined && (known.identity === null || known.identity === identityOf(file))
+      ? known
+      : { opened: open(), identity: null, keeper: null, users: 0 }
   sharedStores.set(key, shared)
   shared.users += 1
   const leave = async (): Promise<void> => {
@@ -193,6 +208,7 @@ async function share(key: string, open: () => Promise<Store>): Promise<Store> {
   }
   try {
     const store = await shared.opened
+    shared.identity ??= identityOf(file)
     shared.keeper ??= new LeaseService({ store, runtime: systemRuntime, sweep: true })
     return new StoreShare(store, leave)
   } catch (error) {

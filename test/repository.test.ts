@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const SELF = 'test/repository.test.ts'
-const SKIPPED = new Set(['node_modules', 'dist', 'dist-dev', 'coverage', '.git'])
+const SKIPPED = /^(node_modules|dist(-.*)?|coverage|\.git)$/
 const LINES_MAX = 500
 
 /** What each folder of src may import, as the design draws it. `cli` and the files beside the folders may all. */
@@ -33,7 +33,7 @@ interface SourceFile {
 function filesBelow(directory: string): readonly SourceFile[] {
   return fs.readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const file = path.join(directory, entry.name)
-    if (entry.isDirectory()) return SKIPPED.has(entry.name) ? [] : filesBelow(file)
+    if (entry.isDirectory()) return SKIPPED.test(entry.name) ? [] : filesBelow(file)
     if (!/\.(ts|mjs|json|md|sql|yml|sh)$/.test(entry.name)) return []
     const name = path.relative(ROOT, file).replaceAll(path.sep, '/')
     return [{ name, text: fs.readFileSync(file, 'utf8') }]

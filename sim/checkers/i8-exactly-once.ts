@@ -66,13 +66,16 @@ function refusedCalls({ log }: Evidence): readonly Refused[] {
   const refused: Refused[] = []
   for (const entry of log) {
     if (entry.kind === 'call' && entry.leaseId !== null) begun.set(entry.call, entry)
-    if (entry.kind !== 'ended' || entry.effect === 'unknown' || YES.has(entry.outcome)) continue
+    if (entry.kind !== 'ended' || YES.has(entry.outcome)) continue
+    if (entry.effect === 'unknown' && !GIVEN_BACK.has(entry.outcome)) continue
     const call = begun.get(entry.call)
     if (call !== undefined) refused.push({ ...entry, begun: call })
   }
   return refused
 }
 
+/** Whatever a wait that ended so may have got at the last moment, its client gives back. */
+const GIVEN_BACK: ReadonlySet<string> = new Set(['WAIT_TIMEOUT', 'ABORTED'])
 const YES: ReadonlySet<string> = new Set(['granted', 'done', 'LEASE_LOST', 'LEASE_EXPIRED'])
 const ACQUIRES: ReadonlySet<string> = new Set(['acquire', 'try_acquire', 'with_lease'])
 
@@ -121,24 +124,35 @@ function wasLeftBehind(life: LeaseLife, refused: Refused, evidence: Evidence): b
   const { end, issued, terms } = life
   const endedAs = end?.event.type
   if (endedAs === 'lease.released' || endedAs === 'lease.revoked') return false
-  // A request that the network kept and delivered later: its sender had its answer and is no longer listening.
-  if (issued.isEcho && issued.atUs > refused.atUs) return false
+  // A request that the network kept and delivered after the same request had been answered: a refusal is decided
+  // anew, and its sender is no longer listening.
+  const wasRefused = issued.event.before === 'failed' || issued.atUs > refused.atUs
+  if (issued.isEcho && wasRefused) return false
   const last = terms[terms.length - 1] ?? terms[0]
   const untilUs = Math.min(evidence.trueUs(last.deadline), evidence.endUs)
   if (untilUs < Math.max(refused.atUs, issued.atUs) + GIVING_BACK_US) return false
   return !hadExcuse(refused.begun, untilUs, evidence)
 }
 
-/** The process died or was stopped, the clock changed, or its attempts to give the lease back failed or were slow. */
+/**
+ * The process died or was stopped, the clock changed, its attempts to give the lease back failed, or it had no answer
+ * yet: to what gave it the lease, or to what was to give it back.
+ */
 function hadExcuse(call: CallBegun, untilUs: number, { clockChanges, log }: Evidence): boolean {
   if (clockChanges.some(({ atUs }) => atUs <= untilUs)) return true
-  return log.some((entry) => {
-    if (entry.kind === 'stopped') return entry.process === call.process && entry.atUs <= untilUs
-    if (entry.kind === 'crashed') return entry.session === call.session && entry.atUs <= untilUs
-    if (entry.kind !== 'answered' || entry.leaseId !== call.leaseId) return false
-    const failed = entry.answer.startsWith('STORE_') || entry.atUs > untilUs
-    return GIVING_BACK.has(entry.method) && entry.sentUs <= untilUs && failed
-  })
+  const unanswered = new Set<string>()
+  for (const entry of log) {
+    if (entry.atUs > untilUs) break
+    if (entry.kind === 'stopped' && entry.process === call.process) return true
+    if (entry.kind === 'crashed' && entry.session === call.session) return true
+    if (entry.kind !== 'asked' && entry.kind !== 'answered') continue
+    if (entry.leaseId !== call.leaseId) continue
+    if (entry.kind === 'asked') unanswered.add(`${entry.method} ${entry.atUs}`)
+    else unanswered.delete(`${entry.method} ${entry.sentUs}`)
+    const hasFailed = entry.kind === 'answered' && entry.answer.startsWith('STORE_')
+    if (hasFailed && GIVING_BACK.has(entry.method)) return true
+  }
+  return unanswered.size > 0
 }
 
 const GIVING_BACK: ReadonlySet<string> = new Set(['withdraw', 'release'])

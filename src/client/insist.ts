@@ -13,10 +13,12 @@ export interface Insistence {
   readonly runtime: Runtime
   /** However many tries are left, nothing is waited for longer than this. */
   readonly withinMs: number
+  /** When it says so, nothing more is sent, whatever became of the last try. */
+  readonly stopIf?: () => boolean
 }
 
 export async function insist<Answer>(
-  { runtime, withinMs }: Insistence,
+  { runtime, withinMs, stopIf = () => false }: Insistence,
   send: (attempt: number) => Promise<Answer>,
 ): Promise<Answer> {
   const untilMs = runtime.monotonicMs() + withinMs
@@ -32,6 +34,7 @@ export async function insist<Answer>(
       const isLast = attempt === TRIES_MAX || runtime.monotonicMs() + pauseMs >= untilMs
       if (isLast || !mayRepeat(error)) throw error
       await pause(runtime, pauseMs)
+      if (stopIf()) throw error
     }
   }
 }

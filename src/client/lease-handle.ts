@@ -87,6 +87,7 @@ export class LeaseHandle implements Lease, Attended {
       onRenewed: (renewed, from) => this.#renewed(renewed, from),
       onRefused: (refusal) => this.#renewalRefused(refusal),
       onFailed: (error) => this.#renewalFailed(error),
+      isOver: () => this.isOver,
     })
     this.#renewer.plan.confirmed(now.monotonicMs, this.#untilThirdMs(now))
     parts.scheduler.schedule(this, this.#attention(now))

@@ -24,6 +24,8 @@ export interface RenewerParts {
   readonly onRenewed: (lease: LeaseInfo, from: Moment) => void
   readonly onRefused: (refusal: Refusal) => void
   readonly onFailed: (error: LeaseError) => void
+  /** The holder has given the lease up, or lost it: nothing more is to be sent. */
+  readonly isOver: () => boolean
 }
 
 export interface ManualRenewal {
@@ -62,10 +64,10 @@ export class LeaseRenewer {
   }
 
   renewNow({ ttlMs, sent, doubtInMs, withinMs }: ManualRenewal): Promise<RenewAnswer> {
-    const { api, runtime } = this.#parts
+    const { api, runtime, isOver } = this.#parts
     const request = this.#request(ttlMs, runtime.uuid())
     this.plan.sending(sent, { id: () => null, doubtInMs })
-    const call = insist({ runtime, withinMs }, async () => api.renew(request))
+    const call = insist({ runtime, withinMs, stopIf: isOver }, async () => api.renew(request))
     const reported = this.#report(call, sent)
     if (ttlMs === null) this.#keep(reported)
     return reported

@@ -11,7 +11,7 @@
  *  - A grant that is already over when its answer arrives is never handed out.
  */
 import type { Blocker } from '../core/conflict.ts'
-import { LeaseError, show } from '../core/errors.ts'
+import { LeaseError, show, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
@@ -236,17 +236,19 @@ export class Wait implements Attended {
       await this.#unlessInterrupted(this.#sleep(leftMs))
       if (this.#signal !== 'hint') return
       this.#signal = 'none'
-      if (await this.#unlessInterrupted(this.#mayBeMyTurn())) return
+      // A look that is slow, or never answered, must not cost the ticket its keep-alive.
+      const due = this.#sleep(dueMs - runtime.monotonicMs()).then(() => this.#signal !== 'hint')
+      if (await this.#unlessInterrupted(Promise.race([this.#mayBeMyTurn(), due]))) return
     }
   }
 
-  /** Whether nobody stands before the ticket any more, or the ticket is gone. In doubt, yes: then the claim tells. */
+  /** Whether the ticket has an offer, or is gone. In doubt, yes: then the claim tells. */
   async #mayBeMyTurn(): Promise<boolean> {
-    const { leaseId, resource } = this.#request
     try {
-      const { leases, queue } = await this.#parts.api.inspect(resource)
-      const isWaiting = queue.some((ticket) => ticket.id === leaseId)
-      return !isWaiting || (leases.length === 0 && queue[0]?.id === leaseId)
+      const ticket = await this.#parts.api.get(this.#request.leaseId)
+      // A ticket for a subtree is woken, not offered: only its own claim sees all that may be in its way.
+      if (ticket?.extent === 'subtree') return true
+      return ticket === null || ticket.state !== 'pending' || ticket.fence !== null
     } catch {
       return true
     }
@@ -314,17 +316,21 @@ export class Wait implements Attended {
     const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
     const message = `${resource} did not become free within ${this.#waitedMs} ms${who}`
     const cause = this.#lastFailure
-    return new LeaseError(
-      'WAIT_TIMEOUT',
-      message,
-      cause === null ? { details } : { details, cause },
-    )
+    const effect = this.#effect
+    const options = cause === null ? { details, effect } : { details, effect, cause }
+    return new LeaseError('WAIT_TIMEOUT', message, options)
+  }
+
+  /** A question that is still under way, or whose answer was lost, may have been granted before it is withdrawn. */
+  get #effect(): Effect {
+    return this.#underWay === null && this.#doubt === null ? 'none' : 'unknown'
   }
 
   #abortedError(cause: unknown): LeaseError {
     const { resource } = this.#request
     const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
-    return new LeaseError('ABORTED', `the wait for ${resource} was cancelled`, { details, cause })
+    const options = { details, cause, effect: this.#effect }
+    return new LeaseError('ABORTED', `the wait for ${resource} was cancelled`, options)
   }
 }
 

@@ -6,7 +6,7 @@
  */
 import { claimOf, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
 import type { AcquireAll, ClaimAll } from './command.ts'
-import { blockersOf, otherSlots, type Blocker } from './conflict.ts'
+import { blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, type Lease, type Ticket } from './lease.ts'
@@ -53,7 +53,9 @@ export function mergeViews(views: readonly RealmView[]): RealmView {
   return {
     entries,
     lastFence: Math.max(...views.map((view) => view.lastFence)),
-    ticketCount: Math.max(...views.map((view) => view.ticketCount)),
+    get ticketCount() {
+      return Math.max(...views.map((view) => view.ticketCount))
+    },
     prior: null,
     settings: { ...first.settings, keep_history: keepHistory },
   }
@@ -117,9 +119,8 @@ function waitOrRefuse(
   const [view] = views
   if (first === undefined || view === undefined) throw new Error('nothing was asked for')
   const waitMs = waitMsOf(first, view)
-  const own = blockers.filter((blocker) => {
-    return blocker.session === first.session && blocker.kind !== 'lock_delay'
-  })
+  const entries = draft.entries
+  const own = tickets.flatMap((ticket) => ownBlockersOf(ticket, entries.values(), draft.now))
   if (own.length > 0) return refuse(draft, tickets, { blockers: own, notWaiting: 'own_session' })
   if (waitMs === 0) return refuse(draft, tickets, { blockers, notWaiting: 'not_asked' })
   if (views.some(({ settings }) => !settings.blocking_mode_enabled)) {

@@ -8,8 +8,15 @@
  *  5. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
  */
 import type { Acquire } from './command.ts'
-import { adoptable, adopt } from './adopt.ts'
-import { blockersOf, compareTickets, conflicts, otherSlots, type Blocker } from './conflict.ts'
+import { adopt, adoptable } from './adopt.ts'
+import {
+  blockersOf,
+  compareTickets,
+  conflicts,
+  otherSlots,
+  ownBlockersOf,
+  type Blocker,
+} from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Claim, type Entry, type Ticket } from './lease.ts'
@@ -65,7 +72,10 @@ function answerRepeat(
   known: Entry,
   command: Acquire,
 ): Decision<AcquireOutcome> | null {
-  if (known.holder !== command.holder || known.resource !== command.resource) {
+  const isLive = isHeld(known, draft.now) || isWaiting(known, draft.now)
+  const isAnothers = known.holder !== command.holder || known.resource !== command.resource
+  // Two processes may share a name; what one of them holds or waits for is not the other's to repeat.
+  if (isAnothers || (isLive && known.session !== command.session)) {
     return draft.answer({ kind: 'id_taken', leaseId: known.id, resource: known.resource })
   }
   if (isHeld(known, draft.now)) {
@@ -124,9 +134,7 @@ interface Blocked {
 function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> {
   const { command, ticket, blockers } = blocked
   const waitMs = waitMsOf(command, draft.view)
-  const own = blockers.filter((blocker) => {
-    return blocker.session === command.session && blocker.kind !== 'lock_delay'
-  })
+  const own = ownBlockersOf(ticket, draft.entries.values(), draft.now)
   if (own.length > 0) return refuse(draft, { ...blocked, blockers: own }, 'own_session')
   if (waitMs === 0) return refuse(draft, blocked, 'not_asked')
   if (!draft.view.settings.blocking_mode_enabled) return refuse(draft, blocked, 'waiting_disabled')

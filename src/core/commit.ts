@@ -48,9 +48,12 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   }
 }
 
-/** Whether anything of an entry is kept beyond its life. */
+/**
+ * Whether an entry stays, and its events with it: while it lives, and beyond that if history is kept and has told of it
+ * from the beginning. What is configured meanwhile must not leave gaps in the ledger of a lease.
+ */
 function isKept(view: RealmView, entry: Entry): boolean {
-  return view.settings.keep_history && entry.recorded
+  return isLive(entry) || (view.settings.keep_history && entry.recorded)
 }
 
 function changesOf(
@@ -61,14 +64,15 @@ function changesOf(
   const changes: EntryChange[] = []
   for (const id of changed) {
     const entry = entries.get(id)
-    const after = entry !== undefined && (isLive(entry) || isKept(view, entry)) ? entry : null
+    const after = entry !== undefined && isKept(view, entry) ? entry : null
     changes.push({ id, before: view.entries.get(id), after })
   }
   return changes
 }
 
 function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry | undefined): boolean {
-  if (event.type === 'lease.waiting' || entry === undefined || !isKept(view, entry)) return false
+  if (event.type === 'lease.waiting' || entry?.recorded !== true) return false
+  if (!isKept(view, entry)) return false
   return event.type !== 'lease.renewed' || view.settings.record_renewals
 }
 
@@ -129,8 +133,10 @@ const WAKING_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']
 ])
 
 function concernsAnother(event: LeaseEvent): boolean {
-  if (event.type === 'lease.failed')
+  if (event.type === 'lease.failed') {
     return event.failure === 'aborted' || event.failure === 'deadlock'
+  }
+  if (event.type === 'lease.released') return event.releaseReason === 'aborted'
   if (event.type === 'lease.issued') return !event.lease.adopted
   return WAKING_TYPES.has(event.type)
 }

@@ -47,14 +47,46 @@ export function compareTickets(a: Ticket, b: Ticket): number {
 }
 
 /**
- * All that blocks `claim`, whoever must go first before those that wait; a ticket blocks only those that come after
- * it. The order does not depend on the order in which a store keeps its entries.
+ * What blocks `claim`, whoever must go first before those that wait; a ticket blocks only those that come after it. The
+ * order does not depend on the order in which a store keeps its entries. Only the first are told.
  */
 export function blockersOf(
   claim: Claim | Ticket,
   entries: Iterable<Entry>,
   now: Now,
 ): readonly Blocker[] {
+  const told = standingsOf(claim, entries, now).slice(0, BLOCKERS_TOLD_MAX)
+  return told.map(({ entry, kind }) => describeBlocker(entry, kind, now))
+}
+
+/** The sessions that an entry waits for, each with the name of its holder. A lease that waits does so ahead of tickets. */
+export function blockingSessions(
+  claim: Entry,
+  entries: Iterable<Entry>,
+  now: Now,
+): ReadonlyMap<string, string> {
+  const withTickets = claim.kind === 'ticket'
+  const standings = standingsOf(claim, entries, now)
+  const counted = standings.filter(({ kind }) => withTickets || kind !== 'ticket')
+  return new Map(counted.map(({ entry: { session, holder } }) => [session, holder]))
+}
+
+/** Those among the blockers that belong to the claim's own session, however far back; a lock delay is nobody's. */
+export function ownBlockersOf(
+  claim: Claim | Ticket,
+  entries: Iterable<Entry>,
+  now: Now,
+): readonly Blocker[] {
+  return standingsOf(claim, entries, now)
+    .filter(({ entry, kind }) => entry.session === claim.session && kind !== 'lock_delay')
+    .map(({ entry, kind }) => describeBlocker(entry, kind, now))
+}
+
+function standingsOf(
+  claim: Claim | Ticket,
+  entries: Iterable<Entry>,
+  now: Now,
+): readonly Standing[] {
   const standings: Standing[] = []
   const sharers: Standing[] = []
   for (const entry of entries) {
@@ -65,8 +97,7 @@ export function blockersOf(
     else if (claim.slots !== null) sharers.push({ entry, kind })
   }
   if (claim.slots !== null && sharers.length >= claim.slots) standings.push(...sharers)
-  if (standings.length > 1) standings.sort(compareStandings)
-  return standings.map(({ entry, kind }) => describeBlocker(entry, kind, now))
+  return standings.length > 1 ? standings.sort(compareStandings) : standings
 }
 
 /** The first live entry whose `slots` are others than the claim's although both would share; null if there is none. */
@@ -88,6 +119,9 @@ export function otherSlots(
   }
   return null
 }
+
+/** A queue may be thousands long; whoever is blocked wants to know who goes first. */
+const BLOCKERS_TOLD_MAX = 16
 
 interface Standing {
   readonly entry: Entry

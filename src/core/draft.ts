@@ -2,6 +2,7 @@
  * A decision in the making: the view it started from, the entries as its events have left them, and the events.
  * Local to one call of `decide` and never seen outside it.
  */
+import { LeaseError } from './errors.ts'
 import type { EventCommon, LeaseEvent } from './event.ts'
 import { evolveEntry } from './evolve.ts'
 import {
@@ -65,8 +66,12 @@ export class Draft {
    * data still gives higher ones.
    */
   nextFence(): number {
-    this.#lastFence = Math.max(this.#lastFence + 1, this.now.wallMs * US_PER_MS)
-    return this.#lastFence
+    const fence = Math.max(this.#lastFence + 1, this.now.wallMs * US_PER_MS)
+    if (!Number.isSafeInteger(fence)) {
+      throw new LeaseError('STORE_UNAVAILABLE', `no fence is left at wall time ${this.now.wallMs}`)
+    }
+    this.#lastFence = fence
+    return fence
   }
 
   answer<Outcome>(outcome: Outcome): Decision<Outcome> {
@@ -77,13 +82,15 @@ export class Draft {
 
   #validUntilUs(): number | null {
     const { domain, us } = this.now.tick
-    let earliest: number | null = null
-    for (const entry of this.entries.values()) {
-      const deadline = liveDeadline(entry)
-      if (deadline === null || deadline.domain !== domain || deadline.us <= us) continue
-      if (earliest === null || deadline.us < earliest) earliest = deadline.us
+    let earliest = Infinity
+    for (const entries of [this.view.entries, this.entries]) {
+      for (const entry of entries.values()) {
+        const deadline = liveDeadline(entry)
+        if (deadline === null || deadline.domain !== domain || deadline.us <= us) continue
+        earliest = Math.min(earliest, deadline.us)
+      }
     }
-    return earliest
+    return earliest === Infinity ? null : earliest
   }
 }
 

@@ -235,16 +235,18 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
 }
 
 function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
-  const { id, resource, mode, extent, holder, session, ttlMs, createdAtMs } = ticket
-  const { maxRenewals, maxHoldMs, slots, lockDelayMs, breakable, priority, reason, metadata } =
-    ticket
   const waiting = isWaiting(ticket, now)
   return {
-    ...{ id, resource, mode, extent, holder, session, ttlMs, createdAtMs },
-    ...{ maxRenewals, maxHoldMs, slots, lockDelayMs, breakable, priority, reason, metadata },
-    ...{ revoking: null, upgrading: false },
+    id: ticket.id,
+    resource: ticket.resource,
+    mode: ticket.mode,
+    extent: ticket.extent,
+    holder: ticket.holder,
+    session: ticket.session,
     state: waiting ? 'pending' : 'failed',
     fence: waiting ? (ticket.offer?.fence ?? null) : null,
+    ttlMs: ticket.ttlMs,
+    createdAtMs: ticket.createdAtMs,
     grantedAtMs: null,
     renewedAtMs: null,
     expiresAtMs: null,
@@ -252,7 +254,17 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     deadline: waiting ? ticket.deadline : null,
     remainingMs: 0,
     renewals: 0,
+    maxRenewals: ticket.maxRenewals,
+    maxHoldMs: ticket.maxHoldMs,
+    slots: ticket.slots,
+    lockDelayMs: ticket.lockDelayMs,
+    breakable: ticket.breakable,
+    revoking: null,
+    upgrading: false,
+    priority: ticket.priority,
     releaseReason: null,
+    reason: ticket.reason,
+    metadata: ticket.metadata,
   }
 }
 

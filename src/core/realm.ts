@@ -29,7 +29,7 @@ export interface RealmView {
   readonly entries: ReadonlyMap<LeaseId, Entry>
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
-  /** Live tickets in the whole realm, not only in the footprint. */
+  /** Live tickets in the whole realm, not only in the footprint. A store may count them when it is asked. */
   readonly ticketCount: number
   readonly prior: PriorEffect | null
   readonly settings: Settings

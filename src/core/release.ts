@@ -17,7 +17,8 @@ export function decideRelease(
   now: Now,
 ): Decision<ReleaseOutcome> {
   const draft = new Draft(view, now, command)
-  const own = ownLease(view, { ...command, effect: 'lease.released' })
+  const { leaseId, holder } = command
+  const own = ownLease(view, { leaseId, holder, effect: 'lease.released' })
   if (own.kind === 'refused') return draft.answer(own.refusal)
   if (own.repeated) return draft.answer({ kind: 'released', lease: own.lease })
   settle(draft)

@@ -12,7 +12,8 @@ import { tickAfter, US_PER_MS, type Now, type Tick } from './time.ts'
 
 export function decideRenew(view: RealmView, command: Renew, now: Now): Decision<RenewOutcome> {
   const draft = new Draft(view, now, command)
-  const own = ownLease(view, { ...command, effect: 'lease.renewed' })
+  const { leaseId, holder } = command
+  const own = ownLease(view, { leaseId, holder, effect: 'lease.renewed' })
   if (own.kind === 'refused') return draft.answer(own.refusal)
   const { lease } = own
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
@@ -22,7 +23,7 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
   if (limit !== null) return draft.answer({ kind: 'renewal_limit', leaseId: lease.id, limit })
   const deadline = extendedDeadline(lease, ttlMs, now)
   if (deadline.us <= lease.deadline.us) {
-    const { id: leaseId, expiresAtMs } = lease
+    const { expiresAtMs } = lease
     return draft.answer({ kind: 'does_not_extend', leaseId, expiresAtMs })
   }
   draft.record({

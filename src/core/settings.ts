@@ -143,6 +143,18 @@ export function parseSettingValue(key: SettingKey, value: unknown): number | boo
   return number
 }
 
+/** Keys about the store as a whole; for a kind or a resource of it they would mean nothing. */
+const STORE_WIDE_KEYS: ReadonlySet<SettingKey> = new Set<SettingKey>([
+  'cleanup_interval_seconds',
+  'auto_expire_enabled',
+  'history_retention_days',
+])
+
+export function refuseMeaninglessOverride(key: SettingKey, scope: SettingScope): void {
+  if (scope === 'global' || !STORE_WIDE_KEYS.has(key)) return
+  throw invalid('scope', `must be global for ${key}, which is about the whole store`, scope)
+}
+
 const STRENGTH: Record<SettingScope, number> = { global: 0, kind: 1, resource: 2 }
 
 /** The settings for one resource, or the global ones: the narrowest row that applies wins. */

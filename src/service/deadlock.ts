@@ -6,7 +6,7 @@
  * whoever joins it last. What it reads is not one snapshot, so a circle counts only if a second look finds the same
  * ids. Its youngest ticket is refused: whoever waited longest keeps waiting.
  */
-import { blockersOf } from '../core/conflict.ts'
+import { blockingSessions } from '../core/conflict.ts'
 import { isWaiting, type CycleStep, type Entry, type Lease, type Ticket } from '../core/lease.ts'
 import { isTree } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
@@ -85,10 +85,7 @@ class Search {
   async #blockingSessions(entry: Ticket | Lease): Promise<ReadonlyMap<string, string>> {
     this.#reads += 1
     const { entries, now } = await this.#store.find({ overlapping: entry, limit: PAGE })
-    const blockers = blockersOf(waitingClaim(entry), entries, now)
-    const standing =
-      entry.kind === 'lease' ? blockers.filter(({ kind }) => kind !== 'ticket') : blockers
-    return new Map(standing.map(({ session, holder }) => [session, holder]))
+    return blockingSessions(waitingClaim(entry), entries, now)
   }
 
   async #waitsOf(session: string, holder: string): Promise<readonly (Ticket | Lease)[]> {

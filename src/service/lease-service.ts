@@ -22,7 +22,7 @@ import {
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Granted, Refusal } from '../core/outcome.ts'
 import type { Resource } from '../core/resource.ts'
-import { parseSettingValue, resolveSettings } from '../core/settings.ts'
+import { parseSettingValue, refuseMeaninglessOverride, resolveSettings } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -292,6 +292,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void> {
+    refuseMeaninglessOverride(key, target.scope)
     const text = value === null ? null : String(parseSettingValue(key, value))
     await this.#store.configure({ key, value: text, ...target })
   }

@@ -3,7 +3,8 @@
  * although nobody asks for the resource; safety never depends on that.
  */
 import type { Runtime } from '../runtime/runtime.ts'
-import type { LedgerEntry, Store } from '../store-port/store.ts'
+import { parsePosition } from '../store-port/position.ts'
+import type { LedgerEntry, Position, Store } from '../store-port/store.ts'
 import type { SettleBatch } from './cleanup.ts'
 import type { WatchFilter } from './lease-api.ts'
 
@@ -25,17 +26,26 @@ export async function* watchLedger(
   try {
     let position = after ?? (await sources.store.end())
     while (!bell.stopped) {
+      // Read before the page: what is committed up to here is in the page, or not wanted.
+      const end = await sources.store.end()
       const page = await sources.store.history({ ...where, after: position, limit: PAGE })
       for (const entry of page) {
         position = entry.position
         yield entry
         if (bell.stopped) return
       }
-      if (page.length === 0 && (await bell.rung()) === 'timer') await sources.settle()
+      if (page.length === PAGE) continue
+      position = later(position, end)
+      await bell.rung()
+      if (bell.isTimeToSettle()) await sources.settle().catch(() => undefined)
     }
   } finally {
     bell.dispose()
   }
+}
+
+function later(a: Position, b: Position): Position {
+  return parsePosition(b) > parsePosition(a) ? b : a
 }
 
 /** Rings when the ledger may have grown, when it is time to settle, or when the watch is over. */
@@ -44,32 +54,41 @@ class Bell {
   readonly #sources: WatchSources
   readonly #signal: AbortSignal | undefined
   readonly #unfollow: () => void
-  #waiting: ((why: 'change' | 'timer') => void) | null = null
+  #waiting: (() => void) | null = null
   #changed = false
+  #settleAtMs: number
 
   constructor(sources: WatchSources, signal: AbortSignal | undefined) {
     this.#sources = sources
     this.#signal = signal
     this.stopped = signal?.aborted ?? false
+    this.#settleAtMs = sources.runtime.monotonicMs() + SETTLE_EVERY_MS
     this.#unfollow = sources.store.follow(this.#onChange)
     signal?.addEventListener('abort', this.#onAbort)
   }
 
-  rung(): Promise<'change' | 'timer'> {
+  /** However often the ledger grows, what has run out is settled in time. */
+  isTimeToSettle(): boolean {
+    const nowMs = this.#sources.runtime.monotonicMs()
+    if (nowMs < this.#settleAtMs) return false
+    this.#settleAtMs = nowMs + SETTLE_EVERY_MS
+    return true
+  }
+
+  rung(): Promise<void> {
     if (this.#changed || this.stopped) {
       this.#changed = false
-      return Promise.resolve('change')
+      return Promise.resolve()
     }
     const { runtime } = this.#sources
+    const leftMs = Math.max(1, this.#settleAtMs - runtime.monotonicMs())
     return new Promise((resolve) => {
-      const timer = runtime.setTimer(SETTLE_EVERY_MS, () => this.#ring('timer'), {
-        keepAlive: true,
-      })
-      this.#waiting = (why) => {
+      const timer = runtime.setTimer(leftMs, () => this.#waiting?.(), { keepAlive: true })
+      this.#waiting = () => {
         timer.cancel()
         this.#waiting = null
         this.#changed = false
-        resolve(why)
+        resolve()
       }
     })
   }
@@ -77,20 +96,16 @@ class Bell {
   dispose(): void {
     this.#unfollow()
     this.#signal?.removeEventListener('abort', this.#onAbort)
-    this.#ring('change')
+    this.#waiting?.()
   }
 
   #onChange = (): void => {
     this.#changed = true
-    this.#ring('change')
+    this.#waiting?.()
   }
 
   #onAbort = (): void => {
     this.stopped = true
-    this.#ring('change')
-  }
-
-  #ring(why: 'change' | 'timer'): void {
-    this.#waiting?.(why)
+    this.#waiting?.()
   }
 }

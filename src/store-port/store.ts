@@ -32,7 +32,7 @@ export type Decide<Outcome> = (views: readonly RealmView[], now: Now) => Ruling<
 export interface EntryQuery {
   readonly ids?: readonly LeaseId[]
   readonly resource?: Resource
-  /** Live entries that touch this reach, on whatever resource. */
+  /** Live entries that touch this reach, on whatever resource; not combined with anything but the limit. */
   readonly overlapping?: Reach
   readonly holder?: string
   readonly session?: string

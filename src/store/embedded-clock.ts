@@ -34,12 +34,18 @@ export function advance(state: ClockState | null, reading: ClockReading): ClockS
     return { base, generation: 1, sinceUs: tickUs, lastUs: tickUs, lastWallMs: wallMs }
   }
   const lastWallMs = Math.max(state.lastWallMs, wallMs)
-  if (state.base !== base) {
+  if (!isSameClock(state.base, base)) {
     const generation = state.generation + 1
     return { base, generation, sinceUs: tickUs, lastUs: tickUs, lastWallMs }
   }
   const { generation, sinceUs } = state
-  return { base, generation, sinceUs, lastUs: Math.max(state.lastUs + 1, tickUs), lastWallMs }
+  return {
+    base: state.base,
+    generation,
+    sinceUs,
+    lastUs: Math.max(state.lastUs + 1, tickUs),
+    lastWallMs,
+  }
 }
 
 export function nowOf(state: ClockState): Now {
@@ -48,4 +54,15 @@ export function nowOf(state: ClockState): Now {
     wallMs: state.lastWallMs,
     domainSinceUs: state.sinceUs,
   }
+}
+
+/** Two containers of one boot share its clock, whatever they call their host. */
+function isSameClock(a: string, b: string): boolean {
+  return a === b || (clockOf(a) !== null && clockOf(a) === clockOf(b))
+}
+
+/** The boot and the clock of a domain; null for one that names no boot. */
+function clockOf(base: string): string | null {
+  const [, boot = '', clock = ''] = base.split('/')
+  return boot === '' ? null : `${boot}/${clock}`
 }

@@ -106,8 +106,8 @@ describe('a waiter', () => {
     expect(await statesOf(world, 'bob')).toEqual(['pending'])
     expect(bob.faults.count('claim')).toBe(18)
     const asked = new Set(bob.faults.calls.map(({ method }) => method))
-    expect(asked).toEqual(new Set(['acquire', 'onWake', 'inspect', 'claim']))
-    expect(bob.faults.count('inspect')).toBe(1)
+    expect(asked).toEqual(new Set(['acquire', 'onWake', 'get', 'claim']))
+    expect(bob.faults.count('get')).toBe(1)
   })
 
   it('keeps the process alive while it waits, and leaves no timer behind', async () => {

@@ -372,3 +372,15 @@ describe('leases in a tree', () => {
     expect(decide(view([below]), command, nowAt(1)).outcome.kind).toBe('held')
   })
 })
+
+describe('a lease id that is in use by another session of the same name', () => {
+  it.each([
+    ['a lease', lease({ id: id(3), holder: 'cyd', session: 'another' })],
+    ['a ticket', ticket({ id: id(3), holder: 'cyd', session: 'another' })],
+  ])('for %s is taken', (_name, entry) => {
+    const before = view([entry])
+    const { outcome, events } = decide(before, acquire(), nowAt(1))
+    expect(outcome.kind).toBe('id_taken')
+    expect(events).toEqual([])
+  })
+})

@@ -36,6 +36,22 @@ describe('what stands in the way of a ticket', () => {
     ])
   })
 
+  it('is told in the order in which it must go, however a store keeps it', () => {
+    const entries = [
+      ticket({ id: id(3), orderUs: 20 }),
+      { ...offer(40), id: id(4) },
+      ticket({ id: id(2), orderUs: 10 }),
+      lease({ id: id(5), state: 'expired', lockedUntil: tickAt(9) }),
+      lease({ id: id(6), mode: 'shared' }),
+      lease({ id: id(1), mode: 'shared' }),
+    ]
+    const order = [id(1), id(6), id(5), id(4), id(2), id(3)]
+    for (const kept of [entries, entries.toReversed()]) {
+      const blockers = blockersOf(mine, kept, nowAt(1))
+      expect(blockers.map((blocker) => blocker.leaseId)).toEqual(order)
+    }
+  })
+
   it('of an offer says its fence, and of a ticket that it has none', () => {
     expect(blockersOf(mine, [offer(1)], nowAt(1))).toMatchObject([
       { fence: 7, remainingMs: 7_999, expiresAtMs: null },

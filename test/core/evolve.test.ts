@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { decide } from '../../src/core/decide.ts'
 import { evolve, evolveEntry } from '../../src/core/evolve.ts'
-import { id, lease, nowAt, release, renew, ticket, view } from './builders.ts'
+import { id, lease, nowAt, release, renew, tickAt, ticket, view, withdraw } from './builders.ts'
 
 const [renewed] = decide(view([lease()]), renew(), nowAt(1)).events
 const [, offered] = decide(view([lease(), ticket()]), release(), nowAt(1)).events
@@ -17,6 +17,16 @@ describe('an event', () => {
     expect(after.get(id(1))).toMatchObject({ renewals: 1 })
     expect(after.get(id(9))).toBe(entries.get(id(9)))
     expect(entries.get(id(1))).toEqual(lease())
+  })
+
+  it('that ends a wait takes the offer with it', () => {
+    const offer = { fence: 7, deadline: tickAt(9_000) }
+    const events = decide(view([ticket({ offer })]), withdraw(), nowAt(1)).events
+    const failed = events.find((event) => event.type === 'lease.failed')
+    if (failed === undefined) throw new Error('the withdrawal has no event')
+    expect(evolveEntry(ticket({ offer }), failed)).toEqual(
+      ticket({ state: 'failed', failure: 'timed_out' }),
+    )
   })
 
   it.each([

@@ -40,7 +40,8 @@ export class PromiseWatch {
     for (const promised of this.#promised.values()) observeClock(promised, step.now)
     for (const event of step.decision.events) this.#observe(event, step.now)
     this.#checkExclusion(step.now)
-    this.#checkRefusal(step)
+    this.#checkRefusal(command, step)
+    this.#checkWaiting(step)
     this.#checkNoWayBack()
     if (step.decision.events.length === 0) {
       const after = [...this.#realm.entries.values()]
@@ -146,10 +147,10 @@ export class PromiseWatch {
     }
   }
 
-  /** I5: what stands in the way is there at this very tick. */
-  #checkRefusal({ decision, now }: Step<Command>): void {
+  /** I5: what stands in the way is there at this very tick, and really is in the way. */
+  #checkRefusal(command: Command, { decision, now }: Step<Command>): void {
     const { outcome } = decision
-    if (outcome.kind !== 'held') return
+    if (outcome.kind !== 'held' || command.kind !== 'acquire') return
     must(outcome.blockers.length > 0, 'I5: refused although nothing stands in the way')
     for (const blocker of outcome.blockers) {
       const entry = this.#realm.entries.get(blocker.leaseId)
@@ -157,7 +158,27 @@ export class PromiseWatch {
         entry !== undefined && runs(entry, now),
         `I5: ${blocker.leaseId} is over and still blocks`,
       )
+      const inTheWay = touch(entry, command) && !compatible(entry, command)
+      must(inTheWay, `I5: ${blocker.leaseId} blocks what it does not touch`)
     }
+  }
+
+  /** I9: nobody is told to wait for what is free. */
+  #checkWaiting({ decision, now }: Step<Command>): void {
+    const { outcome } = decision
+    if (outcome.kind !== 'queued') return
+    const place = this.#queue.findIndex((waiting) => waiting.id === outcome.leaseId)
+    const claim = this.#queue[place]
+    if (claim === undefined) throw new Error(`I9: ${outcome.leaseId} waits without a ticket`)
+    if (this.#offered.has(claim.id)) return
+    const earlier = new Set(this.#queue.slice(0, place).map((waiting) => waiting.id))
+    const blocked = [...this.#realm.entries.values()].some((entry) => {
+      if (entry.id === claim.id || !touch(entry, claim) || compatible(entry, claim)) return false
+      if (!runs(entry, now)) return false
+      if (entry.kind === 'lease') return entry.state === 'active' || entry.lockedUntil !== null
+      return entry.state === 'pending' && (entry.offer !== null || earlier.has(entry.id))
+    })
+    must(blocked, `I9: ${claim.id} waits although nothing stands in its way`)
   }
 
   /** I6: an ended lease stays as it ended. */
@@ -194,16 +215,18 @@ function runs(entry: Entry, { tick }: Now): boolean {
   return deadline.domain === tick.domain && deadline.us > tick.us
 }
 
-function touch(a: Claim, b: Claim): boolean {
+type Wish = Pick<Claim, 'resource' | 'extent' | 'mode'>
+
+function touch(a: Wish, b: Wish): boolean {
   if (a.resource === b.resource) return true
-  const below = (outer: Claim, inner: Claim): boolean => {
+  const below = (outer: Wish, inner: Wish): boolean => {
     const tree = outer.resource.startsWith('file:') && outer.extent === 'subtree'
     return tree && inner.resource.startsWith(`${outer.resource}/`)
   }
   return below(a, b) || below(b, a)
 }
 
-function compatible(a: Claim, b: Claim): boolean {
+function compatible(a: Wish, b: Wish): boolean {
   return a.mode === 'shared' && b.mode === 'shared'
 }
 

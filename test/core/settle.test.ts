@@ -67,6 +67,18 @@ describe('settling', () => {
     expect(decision.events[0]).toMatchObject({ failure: 'lapsed' })
   })
 
+  it('writes down what is over in the same order, however a store keeps it', () => {
+    const entries = [
+      ticket({ id: id(3), orderUs: 20 }),
+      ticket({ id: id(4), orderUs: 10, holder: 'eve' }),
+      lease({ id: id(2), mode: 'shared' }),
+      lease({ id: id(1), mode: 'shared' }),
+    ]
+    const order = ['lease.expired 1', 'lease.expired 2', 'lease.failed 4', 'lease.failed 3']
+    expect(told(settled(entries, TTL_MS))).toEqual(order)
+    expect(told(settled(entries.toReversed(), TTL_MS))).toEqual(order)
+  })
+
   it('offers in order of filing, and by id when two were filed at one tick', () => {
     const [first, second] = [ticket({ id: id(4) }), ticket({ id: id(5), holder: 'eve' })]
     expect(told(settled([second, first], 1))).toEqual(['lease.offered 4'])

@@ -2,7 +2,7 @@
  * A few hundred worlds, always the same ones. No promise may be broken in any of them, and together they must have
  * seen every fault and every outcome: a simulation in which nothing happens proves nothing.
  */
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { FAULT_KINDS } from '../../sim/log.ts'
 import { failureLines, Tally } from '../../sim/report.ts'
 import { runSeed } from '../../sim/run-seed.ts'
@@ -54,8 +54,4 @@ describe('every promise is kept', () => {
   it('and every outcome occurred', () => {
     expect(OUTCOMES.filter((outcome) => !tally.outcomes.has(outcome))).toEqual([])
   })
-})
-
-afterAll(() => {
-  expect(process.listenerCount('unhandledRejection')).toBeLessThanOrEqual(1)
 })

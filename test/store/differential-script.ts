@@ -131,7 +131,7 @@ export class DifferentialScript {
   }
 
   #clock(): ScriptStep {
-    const domain = this.#pick(['h1/boot-1/0', 'h1/boot-2/0', 'h2/boot-1/0'])
+    const domain = this.#pick(['h1/boot-1/0', 'h1/boot-2/0', 'h2/boot-3/0'])
     const wallMs = this.#pick([-60_000, 60_000, 40 * 86_400_000])
     const move = this.#chance(0.5)
       ? (ticks: ManualTicks) => ticks.enterDomain(domain)

@@ -138,3 +138,27 @@ describe('a disk that is full', () => {
     expect(report.afterwards).toBe('granted')
   }, 40_000)
 })
+
+describe('waiting for a busy database', () => {
+  it('keeps one retry at a time', async () => {
+    let timers = 0
+    const runtime = {
+      ...systemRuntime,
+      setTimer: (...args: Parameters<typeof systemRuntime.setTimer>) => {
+        timers += 1
+        return systemRuntime.setTimer(...args)
+      },
+    }
+    const store = await SqliteStore.open({ path: file, runtime })
+    service = new LeaseService({ store, runtime: systemRuntime })
+    const other = await rawDatabase()
+    other.exec('BEGIN IMMEDIATE')
+    const answer = acquire('a')
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    other.exec('COMMIT')
+    other.close()
+    expect((await answer).kind).toBe('granted')
+    // Tries are 4 to 8 ms apart once they have backed off: at most 125 in half a second.
+    expect(timers).toBeLessThan(150)
+  })
+})

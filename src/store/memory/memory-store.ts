@@ -6,7 +6,15 @@ import type { Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'
 import { LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import { endedAtMs, isLive, liveDeadline, type Entry, type LeaseId } from '../../core/lease.ts'
+import {
+  endedAtMs,
+  isLive,
+  isWaiting,
+  liveDeadline,
+  type Entry,
+  type LeaseId,
+} from '../../core/lease.ts'
+import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
 import {
   ancestorsOf,
@@ -56,7 +64,7 @@ export class MemoryStore implements Store {
   readonly #ticks: TickSource
   readonly #entries = new Map<LeaseId, Entry>()
   readonly #live = new Map<Resource, Set<LeaseId>>()
-  readonly #ticketCounts = new Map<string, number>()
+  readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
   readonly #settings = new Map<string, SettingRow>()
   readonly #listeners = new Map<string, Set<(signal: WakeSignal) => void>>()
@@ -82,8 +90,9 @@ export class MemoryStore implements Store {
   ): Promise<Outcome> {
     this.#refuseIfClosed()
     const clock = this.#advanced()
-    const views = footprints.map((footprint) => this.#view(footprint))
-    const ruling = decide(views, nowOf(clock))
+    const now = nowOf(clock)
+    const views = footprints.map((footprint) => this.#view(footprint, now))
+    const ruling = decide(views, now)
     this.#clock = clock
     this.#apply(ruling.commit)
     return ruling.outcome
@@ -138,7 +147,7 @@ export class MemoryStore implements Store {
     const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) this.#entries.delete(id)
-    const superseded = supersededRenewals(this.#ledger, policy.endedBeforeMs)
+    const superseded = supersededRenewals(this.#ledger, policy)
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
@@ -181,8 +190,9 @@ export class MemoryStore implements Store {
     return advance(this.#clock, readTicks(this.#ticks, 'memory/process/0'))
   }
 
-  #view(footprint: Footprint): RealmView {
+  #view(footprint: Footprint, now: Now): RealmView {
     const { resource, leaseId, requestId } = footprint
+    const countTickets = (): number => this.#countTickets(realmOf(resource), now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
     const own = this.#entries.get(leaseId)
@@ -190,7 +200,9 @@ export class MemoryStore implements Store {
     return {
       entries,
       lastFence: this.#lastFence,
-      ticketCount: this.#ticketCounts.get(realmOf(resource)) ?? 0,
+      get ticketCount() {
+        return countTickets()
+      },
       prior: requestId === null ? null : (this.#requests.get(requestId) ?? null),
       settings: resolveSettings([...this.#settings.values()], resource),
     }
@@ -230,7 +242,7 @@ export class MemoryStore implements Store {
     if (!isLive(after)) return
     const ids = this.#live.get(after.resource) ?? new Set()
     this.#live.set(after.resource, ids.add(id))
-    if (after.state === 'pending') this.#countTicket(after.resource, 1)
+    if (after.state === 'pending') this.#listTicket(after)
   }
 
   /** What the ledger told of an entry goes with it, so that what is left always folds. */
@@ -250,14 +262,29 @@ export class MemoryStore implements Store {
     const ids = this.#live.get(entry.resource)
     ids?.delete(entry.id)
     if (ids?.size === 0) this.#live.delete(entry.resource)
-    if (entry.state === 'pending') this.#countTicket(entry.resource, -1)
+    if (entry.state === 'pending') this.#unlistTicket(entry)
   }
 
-  #countTicket(resource: Resource, difference: number): void {
-    const realm = realmOf(resource)
-    const count = (this.#ticketCounts.get(realm) ?? 0) + difference
-    if (count === 0) this.#ticketCounts.delete(realm)
-    else this.#ticketCounts.set(realm, count)
+  #listTicket(ticket: Entry): void {
+    const realm = realmOf(ticket.resource)
+    const ids = this.#tickets.get(realm) ?? new Set()
+    this.#tickets.set(realm, ids.add(ticket.id))
+  }
+
+  #unlistTicket(ticket: Entry): void {
+    const realm = realmOf(ticket.resource)
+    const ids = this.#tickets.get(realm)
+    ids?.delete(ticket.id)
+    if (ids?.size === 0) this.#tickets.delete(realm)
+  }
+
+  #countTickets(realm: string, now: Now): number {
+    let count = 0
+    for (const id of this.#tickets.get(realm) ?? []) {
+      const ticket = this.#entries.get(id)
+      if (ticket !== undefined && isWaiting(ticket, now)) count += 1
+    }
+    return count
   }
 
   #append(event: LeaseEvent): void {
@@ -313,18 +340,22 @@ function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
   return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
 }
 
-/** Old renewals of a lease say nothing once a later one is kept. */
+/** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
 function supersededRenewals(
   ledger: readonly KeptEvent[],
-  beforeMs: number,
+  { endedBeforeMs, nowMs }: PrunePolicy,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
   const latest = new Map<LeaseId, KeptEvent>()
   for (const row of ledger) {
     if (row.event.type !== 'lease.renewed') continue
     const earlier = latest.get(row.event.leaseId)
-    if (earlier !== undefined && earlier.event.atMs < beforeMs) superseded.add(earlier)
+    if (earlier !== undefined && isForgettable(earlier.event)) superseded.add(earlier)
     latest.set(row.event.leaseId, row)
   }
   return superseded
+
+  function isForgettable({ atMs, requestId }: LeaseEvent): boolean {
+    return atMs < endedBeforeMs && (requestId === null || atMs < nowMs - TTL_MS_MAX)
+  }
 }

@@ -2,39 +2,43 @@
  * The clock domain on platforms that cannot tell one boot from the next: made up by the first process that opens the
  * database, and shared by those that open it while another has it open. Elsewhere the tick source knows better.
  *
- * Each process leaves a file with its process id beside the database. When none of them is alive, nobody can be sure
- * that the monotonic clock is still the same one, so the domain is a new one.
+ * The openers are rows of the database, read and written in one write transaction, so two processes cannot both be the
+ * first. When none of them is alive, nobody can be sure that the monotonic clock is still the same one, so the domain
+ * is a new one. Its name has no boot, and therefore proves nothing about the fate of those who used another.
  */
-import fs from 'node:fs'
-import path from 'node:path'
 import { isProcessAlive, ownProcessId } from '../../runtime/processes.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import type { ClockState } from '../embedded-clock.ts'
+import type { SqliteDatabase } from './sqlite-client.ts'
 
 export interface FirstOpenerOptions {
-  readonly databasePath: string
+  readonly database: SqliteDatabase
   readonly ticks: TickSource
-  /** The clock that the database remembers. */
-  readonly last: ClockState | null
-  uuid(): string
+  readonly uuid: () => string
 }
 
-const OPENER_PATTERN = /^opener-(\d+)$/
+interface Opener {
+  readonly pid: number
+  readonly base: string
+  readonly tick_us: number
+}
 
-export function firstOpenerDomain(options: FirstOpenerOptions): string {
-  const { databasePath, ticks, last } = options
+/** To be called outside of any transaction; throws the driver's error when the database is busy. */
+export function electDomain({ database, ticks, uuid }: FirstOpenerOptions): string {
   if (ticks.domain !== null) return ticks.domain
-  const directory = `${databasePath}-wake`
-  fs.mkdirSync(directory, { recursive: true })
-  const accompanied = otherOpeners(directory).some(isProcessAlive)
-  fs.writeFileSync(path.join(directory, `opener-${ownProcessId()}`), '')
-  const sameClock = accompanied && last !== null && last.lastUs <= ticks.tickUs()
-  return sameClock ? last.base : `${ticks.host}/${options.uuid()}/0`
-}
-
-function otherOpeners(directory: string): readonly number[] {
-  return fs
-    .readdirSync(directory)
-    .map((name) => Number(OPENER_PATTERN.exec(name)?.[1] ?? Number.NaN))
-    .filter((pid) => Number.isSafeInteger(pid))
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    const openers = database.prepare('SELECT pid, base, tick_us FROM openers').all() as Opener[]
+    const tickUs = ticks.tickUs()
+    const companion = openers.find(({ pid, tick_us }) => isProcessAlive(pid) && tick_us <= tickUs)
+    const base = companion?.base ?? `${ticks.host}//${uuid()}`
+    if (companion === undefined) database.exec('DELETE FROM openers')
+    database
+      .prepare('INSERT OR REPLACE INTO openers VALUES (?, ?, ?)')
+      .run(ownProcessId(), base, tickUs)
+    database.exec('COMMIT')
+    return base
+  } catch (error) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    throw error
+  }
 }

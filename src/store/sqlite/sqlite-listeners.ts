@@ -38,12 +38,10 @@ export class SqliteListeners {
 
   subscribe(session: string, listener: Listener): Unsubscribe {
     const listeners = this.#sessions.get(session) ?? new Set()
-    if (listeners.size === 0) {
-      this.#wakeFiles.listen(session, () => this.#tell(session, { leaseIds: null }))
-    }
     listeners.add(listener)
     this.#sessions.set(session, listeners)
     this.#watchDatabase()
+    if (listeners.size === 1) this.#listen(session)
     return () => this.#unsubscribe(session, listener)
   }
 
@@ -53,6 +51,15 @@ export class SqliteListeners {
     return () => {
       this.#followers.delete(listener)
       this.#restIfIdle()
+    }
+  }
+
+  /** Where no file can be made or watched, the poll has to do; the next subscription tries again. */
+  #listen(session: string): void {
+    try {
+      this.#wakeFiles.listen(session, () => this.#tell(session, { leaseIds: null }))
+    } catch {
+      this.#wakeFiles.silence(session)
     }
   }
 
@@ -123,7 +130,12 @@ export class SqliteListeners {
     this.#poll = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
   }
 
+  /** A look that fails, because another process is recovering the log for example, is no news. */
   #readDataVersion(): unknown {
-    return this.#database.pragma('data_version', { simple: true })
+    try {
+      return this.#database.pragma('data_version', { simple: true })
+    } catch {
+      return this.#dataVersion
+    }
   }
 }

@@ -2,6 +2,7 @@
  * Reads views, entries and history. Everything runs inside the caller's transaction, so that what is read together
  * belongs together. Every question of the hot path is one look into one index.
  */
+import type { Commit } from '../../core/commit.ts'
 import type { LeaseEventType } from '../../core/event.ts'
 import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
@@ -10,6 +11,7 @@ import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resou
 import type { Now } from '../../core/time.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
+import { LiveCache } from './live-cache.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement, SqliteValue } from './sqlite-client.ts'
 import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
 import { ENTRY_COLUMNS, entryOf, idOf, keyOf, pathOf } from './sqlite-rows.ts'
@@ -25,6 +27,11 @@ export class SqliteReader {
   readonly #byId: SqliteStatement
   readonly #liveAt: SqliteStatement
   readonly #anySubtree: SqliteStatement
+  readonly #anyRequest: SqliteStatement
+  readonly #eventById: SqliteStatement
+  readonly #requestById: SqliteStatement
+  readonly #cache: LiveCache
+  #hasRequests = true
 
   constructor(database: SqliteDatabase, namespace: string, state: SqliteState) {
     this.#database = database
@@ -37,32 +44,72 @@ export class SqliteReader {
       `SELECT ${ENTRY_COLUMNS} FROM leases
        WHERE file_path = ? AND live_until_us IS NOT NULL AND namespace = ?`,
     )
+    this.#cache = new LiveCache(database)
+    this.#anyRequest = this.#statement('SELECT 1 FROM requests LIMIT 1')
+    this.#eventById = this.#statement('SELECT lease_id, event_type FROM lease_history WHERE id = ?')
+    this.#requestById = this.#statement('SELECT lease_id, event_type FROM requests WHERE id = ?')
     this.#anySubtree = this.#statement(
       `SELECT 1 FROM leases WHERE live_until_us IS NOT NULL AND extent = 'subtree' LIMIT 1`,
     )
   }
 
-  view(footprint: Footprint): RealmView {
+  /** To be called inside each write transaction before its first view. */
+  begin(): void {
+    this.#cache.validate()
+    this.#hasRequests = this.#anyRequest.get() !== undefined
+  }
+
+  /** Tells what was written, so that later views of the same transaction and of the next ones show it. */
+  note(commit: Commit): void {
+    for (const change of commit.changes) this.#cache.note(change)
+    if (commit.requests.length > 0) this.#hasRequests = true
+  }
+
+  forget(): void {
+    this.#cache.forget()
+  }
+
+  view(footprint: Footprint, now: Now): RealmView {
     const { resource, leaseId, requestId } = footprint
+    const countTickets = (): number => this.#ticketCount(resource, now)
     const entries = new Map<LeaseId, Entry>()
-    if (footprint.depth === 'claims') this.#collect(entries, footprint)
+    if (footprint.depth === 'claims') this.#collect(entries, footprint, this.#liveCached)
     if (!entries.has(leaseId))
       this.#add(entries, this.#byId.all(keyOf(leaseId, this.#state), this.#namespace))
     return {
       entries,
       lastFence: this.#state.lastFence,
-      ticketCount: this.#ticketCount(resource, entries),
-      prior: requestId === null ? null : this.#prior(requestId),
+      get ticketCount() {
+        return countTickets()
+      },
+      prior: requestId === null ? null : this.#prior(footprint.leaseId, requestId),
       settings: this.#state.settingsFor(resource),
     }
   }
 
-  #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
+  #collect(
+    entries: Map<LeaseId, Entry>,
+    reach: Reach,
+    liveAt: (path: string) => Iterable<Entry>,
+  ): void {
     const path = pathOf(reach.resource)
-    this.#add(entries, this.#liveAt.all(path, this.#namespace))
+    for (const entry of liveAt(path)) entries.set(entry.id, entry)
     if (!isTree(reach.resource)) return
     if (reach.extent === 'subtree') this.#add(entries, this.#below(path))
     if (this.#anySubtree.get() !== undefined) this.#add(entries, this.#above(reach.resource))
+  }
+
+  readonly #liveRead = (path: string): readonly Entry[] => {
+    const rows = this.#liveAt.all(path, this.#namespace)
+    return rows.map((row) => entryOf(row as SqliteRow, this.#state))
+  }
+
+  readonly #liveCached = (path: string): Iterable<Entry> => {
+    const known = this.#cache.get(path)
+    if (known !== null) return known
+    const entries = this.#liveRead(path)
+    this.#cache.set(path, entries)
+    return entries
   }
 
   #add(entries: Map<LeaseId, Entry>, rows: readonly unknown[]): void {
@@ -90,26 +137,23 @@ export class SqliteReader {
     ).all(ancestors, this.#namespace)
   }
 
-  /** All tickets of a flat resource are in its view; those of a tree are counted where they are listed. */
-  #ticketCount(resource: Resource, entries: ReadonlyMap<LeaseId, Entry>): number {
-    if (!isTree(resource)) {
-      let count = 0
-      for (const entry of entries.values()) if (entry.state === 'pending') count += 1
-      return count
-    }
+  #ticketCount(resource: Resource, now: Now): number {
+    const path = pathOf(resource)
+    const [from, to] = isTree(resource) ? ['/', '0'] : [path, `${path}\u0000`]
+    const generation = this.#state.generationOf(now.tick.domain)
     const row = this.#statement(
-      `SELECT count(*) FROM leases
-       WHERE status = 'pending' AND file_path >= '/' AND file_path < '0' AND namespace = ?`,
-    ).get(this.#namespace) as SqliteRow
+      `SELECT count(*) FROM leases WHERE status = 'pending' AND file_path >= ? AND file_path < ?
+         AND namespace = ? AND live_clock = ? AND live_until_us > ?`,
+    ).get(from, to, this.#namespace, generation, now.tick.us) as SqliteRow
     return row[0] as number
   }
 
-  #prior(requestId: string): PriorEffect | null {
+  /** A request that is known by its lease's own id leaves no event of that name, only a mark if nothing else is kept. */
+  #prior(leaseId: LeaseId, requestId: string): PriorEffect | null {
     const key = keyOf(requestId, this.#state)
-    const recorded = this.#statement(
-      `SELECT lease_id, event_type FROM lease_history WHERE id = ?
-       UNION ALL SELECT lease_id, event_type FROM requests WHERE id = ?`,
-    ).get(key, key) as SqliteRow | undefined
+    const isAcquire = requestId === leaseId
+    const recorded = ((isAcquire ? undefined : this.#eventById.get(key)) ??
+      (this.#hasRequests ? this.#requestById.get(key) : undefined)) as SqliteRow | undefined
     if (recorded === undefined) return null
     const type = LEASE_EVENT_TYPES.find((candidate) => wordOf(candidate) === recorded[1])
     if (type === undefined) throw new Error(`event ${String(recorded[1])} is not known`)
@@ -144,7 +188,7 @@ export class SqliteReader {
 
   #overlapping(reach: Reach, limit: number): readonly Entry[] {
     const entries = new Map<LeaseId, Entry>()
-    this.#collect(entries, reach)
+    this.#collect(entries, reach, this.#liveRead)
     return [...entries.values()].slice(0, limit)
   }
 
@@ -156,14 +200,19 @@ export class SqliteReader {
     if (query.deadline === undefined) return
     const generation = this.#state.generationOf(now.tick.domain)
     where.and('live_until_us IS NOT NULL')
-    if (query.deadline === 'passed') {
+    if (query.deadline === 'passed' && !isNarrow(query) && query.states === undefined) {
+      const most = query.limit + 1
       where.and(
         `rowid IN (
-          SELECT rowid FROM leases WHERE live_clock = ? AND live_until_us <= ?
+          SELECT rowid FROM (SELECT rowid FROM leases
+            WHERE live_clock = ? AND live_until_us <= ? LIMIT ?)
           UNION ALL
-          SELECT rowid FROM leases WHERE live_clock < ? AND live_until_us IS NOT NULL)`,
-        ...[generation, now.tick.us, generation],
+          SELECT rowid FROM (SELECT rowid FROM leases
+            WHERE live_clock < ? AND live_until_us IS NOT NULL LIMIT ?))`,
+        ...[generation, now.tick.us, most, generation, most],
       )
+    } else if (query.deadline === 'passed') {
+      where.and('(+live_clock < ? OR +live_until_us <= ?)', generation, now.tick.us)
     } else if (isNarrow(query)) {
       where.and('+live_clock = ? AND +live_until_us > ?', generation, now.tick.us)
     } else {

@@ -93,7 +93,8 @@ CREATE TABLE requests (
   lease_id TEXT NOT NULL,
   event_type TEXT NOT NULL,
   keep_until INTEGER NOT NULL
-) WITHOUT ROWID;`
+) WITHOUT ROWID;
+CREATE INDEX idx_requests_keep_until ON requests(keep_until);`
 
 const CONFIGS = `
 CREATE TABLE store_state (
@@ -104,6 +105,11 @@ CREATE TABLE store_state (
   last_us INTEGER NOT NULL,
   last_wall_ms INTEGER NOT NULL,
   config_revision INTEGER NOT NULL
+);
+CREATE TABLE openers (
+  pid INTEGER PRIMARY KEY,
+  base TEXT NOT NULL,
+  tick_us INTEGER NOT NULL
 );
 CREATE TABLE clock_domains (
   namespace TEXT NOT NULL,
@@ -230,6 +236,8 @@ function record(
 
 /** Makes the row of counters and the default configuration of a namespace, once. */
 export function createNamespace(database: SqliteDatabase, namespace: string, wallMs: number): void {
+  const exists = database.prepare('SELECT 1 FROM store_state WHERE namespace = ?').get(namespace)
+  if (exists !== undefined) return
   const { changes } = database
     .prepare(`INSERT OR IGNORE INTO store_state VALUES (?, 0, 0, 0, 0, 0, 0)`)
     .run(namespace)

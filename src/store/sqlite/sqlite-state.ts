@@ -38,6 +38,8 @@ export class SqliteState implements RowNames {
   lastFence = 0
   lastSequence = 0
   clock: ClockState | null = null
+  /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
+  metDomain = false
 
   constructor(database: SqliteDatabase, namespace: string) {
     this.namespace = namespace
@@ -68,6 +70,7 @@ export class SqliteState implements RowNames {
     const row = this.#readState.get(this.namespace) as readonly number[] | undefined
     if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
+    this.metDomain = false
     this.lastFence = lastFence
     this.lastSequence = lastSequence
     this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })
@@ -93,7 +96,10 @@ export class SqliteState implements RowNames {
   tick(reading: ClockReading): ClockState {
     const known = this.clock
     const next = advance(known, reading)
-    if (next.generation !== known?.generation) this.#meetDomain(next)
+    if (next.generation !== known?.generation) {
+      this.#meetDomain(next)
+      this.metDomain = true
+    }
     this.clock = next
     return next
   }

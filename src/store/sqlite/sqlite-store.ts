@@ -8,9 +8,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import type { Commit } from '../../core/commit.ts'
-import type { Wake } from '../../core/realm.ts'
-import { LeaseError } from '../../core/errors.ts'
-import type { Footprint } from '../../core/realm.ts'
+import { isLeaseError, LeaseError } from '../../core/errors.ts'
+import type { Footprint, Wake } from '../../core/realm.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -33,7 +32,7 @@ import type {
 } from '../../store-port/store.ts'
 import { nowOf, readTicks, type ClockReading } from '../embedded-clock.ts'
 import { FileIdentity } from './file-identity.ts'
-import { firstOpenerDomain } from './first-opener.ts'
+import { electDomain } from './first-opener.ts'
 import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteReader } from './sqlite-reader.ts'
@@ -50,6 +49,14 @@ export interface SqliteStoreOptions {
   readonly busyMs?: number
   readonly ticks?: TickSource
   readonly runtime?: Runtime
+}
+
+interface SettledOptions extends SqliteStoreOptions {
+  readonly namespace: string
+  readonly runtime: Runtime
+  readonly ticks: TickSource
+  /** The clock domain where the ticks name none. */
+  readonly domain: string
 }
 
 /** A piece of work for the next transaction: runs inside it, and hears how the transaction ended. */
@@ -81,6 +88,8 @@ export class SqliteStore implements Store {
   #retry: Timer | null = null
   #busyTries = 0
   #dirty = false
+  /** Set while rows are being written: an error then leaves half of them, and the whole transaction must go. */
+  #writing = false
   #wakes: Wake[] = []
   #closing: Promise<void> | null = null
   #drained: (() => void) | null = null
@@ -98,7 +107,9 @@ export class SqliteStore implements Store {
         database = new Driver(options.path, { timeout: 0 })
         configureConnection(database, options.synchronous ?? 'full')
         prepareSchema(database, namespace, runtime.wallMs())
-        return new SqliteStore(database, { ...options, namespace, runtime })
+        const ticks = options.ticks ?? systemTickSource()
+        const domain = electDomain({ database, ticks, uuid: () => runtime.uuid() })
+        return new SqliteStore(database, { ...options, namespace, runtime, ticks, domain })
       } catch (error) {
         database?.close()
         const waitedMs = runtime.monotonicMs() - startMs
@@ -110,26 +121,18 @@ export class SqliteStore implements Store {
     }
   }
 
-  private constructor(
-    database: SqliteDatabase,
-    options: SqliteStoreOptions & { readonly namespace: string; readonly runtime: Runtime },
-  ) {
+  private constructor(database: SqliteDatabase, options: SettledOptions) {
     const { namespace, runtime, synchronous = 'full' } = options
     this.#database = database
     this.#runtime = runtime
-    this.#ticks = options.ticks ?? systemTickSource()
+    this.#ticks = options.ticks
+    this.#fallbackBase = options.domain
     this.#busyMs = options.busyMs ?? BUSY_MS_DEFAULT
     this.#identity = new FileIdentity(options.path)
     this.#state = new SqliteState(database, namespace)
     this.#reader = new SqliteReader(database, namespace, this.#state)
     this.#writer = new SqliteWriter(database, namespace, this.#state)
     this.#state.load()
-    this.#fallbackBase = firstOpenerDomain({
-      databasePath: options.path,
-      ticks: this.#ticks,
-      last: this.#state.clock,
-      uuid: () => runtime.uuid(),
-    })
     this.#listeners = new SqliteListeners({ databasePath: options.path, database, runtime })
     this.description = {
       url: `sqlite:${options.path}`,
@@ -144,8 +147,9 @@ export class SqliteStore implements Store {
   transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
     return this.#enqueue((answer) => {
       const clock = this.#state.tick(this.#reading())
-      const views = footprints.map((footprint) => this.#reader.view(footprint))
-      const ruling = decide(views, nowOf(clock))
+      const now = nowOf(clock)
+      const views = footprints.map((footprint) => this.#reader.view(footprint, now))
+      const ruling = decide(views, now)
       this.#apply(ruling.commit, clock.lastWallMs)
       answer(ruling.outcome)
     })
@@ -222,7 +226,10 @@ export class SqliteStore implements Store {
 
   #apply(commit: Commit, wallMs: number): void {
     if (commit.changes.length === 0 && commit.events.length === 0) return
+    this.#writing = true
     this.#writer.apply(commit, wallMs)
+    this.#writing = false
+    this.#reader.note(commit)
     this.#dirty = true
     this.#wakes.push(...commit.wakes)
   }
@@ -266,7 +273,7 @@ export class SqliteStore implements Store {
               finish = () => resolve(result)
             })
           } catch (error) {
-            if (isDatabaseError(error)) throw error
+            if (this.#writing || isDatabaseError(error)) throw error
             finish = () => reject(error)
           }
         },
@@ -287,6 +294,8 @@ export class SqliteStore implements Store {
   }
 
   #flush(): void {
+    this.#retry?.cancel()
+    this.#retry = null
     const group = this.#queue.slice(0, GROUP_MAX)
     if (group.length === 0) return
     try {
@@ -305,38 +314,34 @@ export class SqliteStore implements Store {
   #waitForOthers(): void {
     const nowMs = this.#runtime.monotonicMs()
     const tired = this.#queue.filter((job) => nowMs - job.sinceMs > this.#busyMs)
-    const { url } = this.description
-    this.#finish(tired, (job) =>
-      job.failed(
-        new LeaseError('STORE_UNAVAILABLE', `${url} was busy for more than ${this.#busyMs} ms`, {
-          details: { store: url, busyMs: this.#busyMs },
-        }),
-      ),
-    )
-    if (this.#queue.length === 0) return
+    this.#take(tired)
+    for (const job of tired) job.failed(this.#busyError())
+    if (this.#queue.length === 0) return this.#drained?.()
     const delayMs = backOffMs(this.#runtime, this.#busyTries)
     this.#busyTries += 1
-    const again = (): void => {
-      this.#retry = null
-      this.#flush()
-    }
-    this.#retry = this.#runtime.setTimer(delayMs, again, { keepAlive: true })
+    this.#retry?.cancel()
+    this.#retry = this.#runtime.setTimer(delayMs, () => this.#flush(), { keepAlive: true })
   }
 
   #runGroup(group: readonly Job[]): void {
     this.#dirty = false
+    this.#writing = false
     this.#wakes = []
     let committing = false
     try {
       this.#state.load()
+      this.#reader.begin()
       for (const job of group) job.run()
+      this.#dirty ||= this.#state.metDomain
       if (this.#dirty) this.#state.save()
       committing = true
       this.#database.exec(this.#dirty ? 'COMMIT' : 'ROLLBACK')
     } catch (error) {
       this.#rollBack()
-      if (group.length > 1) return this.#runApart(group)
       const mapped = storeError(error, this.description.url, committing)
+      // Whether a COMMIT that failed has happened is not for a second try to guess.
+      const inDoubt = isLeaseError(mapped) && mapped.effect === 'unknown'
+      if (group.length > 1 && !inDoubt) return this.#runApart(group)
       return this.#finish(group, (job) => job.failed(mapped))
     }
     const wakes = this.#wakes
@@ -347,6 +352,7 @@ export class SqliteStore implements Store {
 
   #rollBack(): void {
     this.#state.reset()
+    this.#reader.forget()
     if (!this.#database.inTransaction) return
     try {
       this.#database.exec('ROLLBACK')
@@ -369,11 +375,21 @@ export class SqliteStore implements Store {
     }
   }
 
+  #busyError(): LeaseError {
+    const { url } = this.description
+    const busyMs = this.#busyMs
+    const message = `${url} was busy for more than ${busyMs} ms`
+    return new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url, busyMs } })
+  }
+
+  #take(jobs: readonly Job[]): void {
+    if (jobs.length === 0) return
+    const taken = new Set(jobs)
+    this.#queue = this.#queue.filter((job) => !taken.has(job))
+  }
+
   #finish(jobs: readonly Job[], end: (job: Job) => void): void {
-    if (jobs.length > 0) {
-      const done = new Set(jobs)
-      this.#queue = this.#queue.filter((job) => !done.has(job))
-    }
+    this.#take(jobs)
     for (const job of jobs) end(job)
     if (this.#queue.length > 0) this.#schedule()
     else this.#drained?.()

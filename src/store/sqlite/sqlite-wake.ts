@@ -49,11 +49,12 @@ export class WakeFiles {
   }
 
   removeStale(wallMs: number): void {
+    const own = new Set([...this.#watchers.keys()].map((session) => this.#fileOf(session)))
     for (const name of listDirectory(this.#directory)) {
       const file = path.join(this.#directory, name)
       const modifiedMs = fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs
-      if (modifiedMs !== undefined && modifiedMs < wallMs - STALE_MS)
-        fs.rmSync(file, { force: true })
+      const stale = modifiedMs !== undefined && modifiedMs < wallMs - STALE_MS
+      if (stale && !own.has(file)) fs.rmSync(file, { force: true })
     }
   }
 

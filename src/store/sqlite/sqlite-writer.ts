@@ -2,6 +2,7 @@
  * Writes commits and prunes, inside the caller's transaction.
  */
 import type { Commit, EntryChange } from '../../core/commit.ts'
+import { TTL_MS_MAX } from '../../core/limits.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
@@ -111,9 +112,14 @@ export class SqliteWriter {
     const ids = JSON.stringify(rows.map(([id]) => id))
     const gone = this.#delete('lease_history WHERE lease_id', ids)
     const leases = this.#delete('leases WHERE id', ids)
-    this.#database.prepare('DELETE FROM requests WHERE keep_until < ?').run(nowMs)
-    const renewals = this.#pruneRenewals(endedBeforeMs, batch)
-    const more = leases === batch || renewals === batch
+    const requests = this.#database
+      .prepare(
+        `DELETE FROM requests WHERE id IN (
+           SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`,
+      )
+      .run(nowMs, batch).changes
+    const renewals = this.#pruneRenewals(policy)
+    const more = [leases, requests, renewals].includes(batch)
     return { leases, events: gone + renewals, more }
   }
 
@@ -122,19 +128,27 @@ export class SqliteWriter {
     return this.#database.prepare(sql).run(ids).changes
   }
 
-  /** Old renewals of a lease say nothing once a later one is kept. */
-  #pruneRenewals(beforeMs: number, batch: number): number {
+  /** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
+  #pruneRenewals({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
+    const anonymous = keyOf('e', this.#state)
     return this.#database
       .prepare(
         `DELETE FROM lease_history WHERE rowid IN (
            SELECT old.rowid FROM lease_history AS old
            WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'renewed'
+             AND (old.id GLOB ? || '[0-9]*' OR old.event_at < ?)
              AND EXISTS (SELECT 1 FROM lease_history AS later
                WHERE later.lease_id = old.lease_id AND later.seq > old.seq
                  AND later.event_type = 'renewed')
            LIMIT ?)`,
       )
-      .run(this.#namespace, this.#firstSequenceAt(beforeMs), batch).changes
+      .run(
+        this.#namespace,
+        this.#firstSequenceAt(endedBeforeMs),
+        anonymous,
+        nowMs - TTL_MS_MAX,
+        batch,
+      ).changes
   }
 
   /** The first event at or after a wall time. Wall times never go back along the ledger, so halving finds it. */

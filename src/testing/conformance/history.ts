@@ -47,6 +47,20 @@ export const historyBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'a lease that was recorded from its beginning is so to its end, whatever is configured meanwhile',
+    async run(stage) {
+      const lease = await stage.grant()
+      await stage.configure('keep_history', 'false')
+      stage.clock.pass(1)
+      await stage.renew(lease, stage.id())
+      await stage.configure('keep_history', 'true')
+      assert.deepEqual(await told(stage, {}), ['issued', 'renewed'])
+      await stage.configure('keep_history', 'false')
+      await stage.release(lease, stage.id())
+      assert.deepEqual(await told(stage, {}), [])
+    },
+  },
+  {
     name: 'every type of event survives being written and read',
     async run(stage) {
       await everyType(stage)
@@ -164,7 +178,7 @@ async function everyType(stage: Stage): Promise<void> {
   await stage.run(stage.acquire({ holder: 'refused' }))
   await stage.revoke(await stage.queue({ holder: 'cyd' }))
   await stage.revoke(await stage.grant({ resource: OTHER }))
-  stage.clock.enterDomain('host-z/boot-1/0')
+  stage.clock.enterDomain('host-z/boot-z/0')
   await stage.run(stage.acquire({ holder: 'delayed' }))
   stage.clock.pass(60_000)
   await stage.grant({ holder: 'last' })
@@ -176,6 +190,7 @@ async function inPages(stage: Stage, newestFirst: boolean): Promise<readonly unk
   for (;;) {
     const page = await stage.store.history(query)
     const last = page.at(-1)
+    assert(page.length <= query.limit)
     if (last === undefined) return all
     all.push(...page)
     query = { ...query, after: last.position }

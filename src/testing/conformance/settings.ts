@@ -58,7 +58,8 @@ export const settingBehaviours: readonly Behaviour[] = [
       await stage.store.configure(ttl('20', 'kind', 'work'))
       await stage.store.configure({ ...ttl(''), value: null, scope: 'kind', resourceId: 'work' })
       const { settings } = await stage.look({ resource: WORK })
-      assert.equal(settings.default_ttl_seconds, 10)
+      assert.deepEqual([settings.default_ttl_seconds, settings.malformed], [10, null])
+      assert.deepEqual((await stage.store.settings()).filter(isTtl), [ttl('10')])
     },
   },
   {
@@ -67,7 +68,7 @@ export const settingBehaviours: readonly Behaviour[] = [
       await stage.configure('default_ttl_seconds', '7')
       await stage.configure('default_ttl_seconds', null)
       const { settings } = await stage.look({ resource: WORK })
-      assert.equal(settings.default_ttl_seconds, 3600)
+      assert.deepEqual([settings.default_ttl_seconds, settings.malformed], [3600, null])
     },
   },
   {

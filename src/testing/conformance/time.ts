@@ -101,11 +101,11 @@ export const timeBehaviours: readonly Behaviour[] = [
   {
     name: 'a clock that comes back is a new one',
     async run(stage) {
-      stage.clock.enterDomain('host-a/boot-1/0')
+      stage.clock.enterDomain('host-a/boot-a/0')
       const first = await act(stage)
       stage.clock.enterDomain('host-b/boot-7/0')
       await act(stage)
-      stage.clock.enterDomain('host-a/boot-1/0')
+      stage.clock.enterDomain('host-a/boot-a/0')
       const again = await act(stage)
       assert.notEqual(again.tick.domain, first.tick.domain)
     },
@@ -113,7 +113,7 @@ export const timeBehaviours: readonly Behaviour[] = [
   {
     name: 'after a reboot every lease is over and its resource free at once',
     async run(stage) {
-      stage.clock.enterDomain('host-a/boot-1/0')
+      stage.clock.enterDomain('host-a/boot-a/0')
       const lease = await stage.grant()
       stage.clock.enterDomain('host-a/boot-2/0')
       assert.deepEqual(await passed(stage), [lease.id])
@@ -123,9 +123,9 @@ export const timeBehaviours: readonly Behaviour[] = [
   {
     name: 'on another host every lease is over, and its resource free after a whole ttl',
     async run(stage) {
-      stage.clock.enterDomain('host-a/boot-1/0')
+      stage.clock.enterDomain('host-a/boot-a/0')
       await stage.grant()
-      stage.clock.enterDomain('host-b/boot-1/0')
+      stage.clock.enterDomain('host-b/boot-b/0')
       assert.equal((await stage.run(stage.acquire({ holder: 'bob' }))).kind, 'held')
       const view = await stage.look({ resource: WORK })
       assert.equal(view.entries.size, 1, 'the delay is live')

@@ -1,0 +1,51 @@
+/**
+ * Remembers the live entries of recently used resources, so that a release need not read what the acquire before it
+ * has just written. It is believed only inside a write transaction, and only while `data_version` says that no other
+ * connection has committed since: then what this connection saw and wrote is all there is.
+ */
+import type { EntryChange } from '../../core/commit.ts'
+import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
+import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
+import { pathOf } from './sqlite-rows.ts'
+
+const PATHS_MAX = 10_000
+
+export class LiveCache {
+  readonly #dataVersion: SqliteStatement
+  readonly #entries = new Map<string, Map<LeaseId, Entry>>()
+  #version: unknown = null
+
+  constructor(database: SqliteDatabase) {
+    this.#dataVersion = database.prepare('PRAGMA data_version').raw()
+  }
+
+  /** To be called inside each write transaction before anything is looked up. */
+  validate(): void {
+    const [version] = this.#dataVersion.get() as readonly [number]
+    if (version !== this.#version) this.#entries.clear()
+    this.#version = version
+  }
+
+  get(path: string): Iterable<Entry> | null {
+    return this.#entries.get(path)?.values() ?? null
+  }
+
+  set(path: string, entries: readonly Entry[]): void {
+    if (this.#entries.size >= PATHS_MAX) this.#entries.clear()
+    this.#entries.set(path, new Map(entries.map((entry) => [entry.id, entry])))
+  }
+
+  /** What this connection has just written, whether or not it is committed in the end. */
+  note({ id, before, after }: EntryChange): void {
+    const entry = after ?? before
+    const known = entry === undefined ? undefined : this.#entries.get(pathOf(entry.resource))
+    if (known === undefined) return
+    if (after !== null && isLive(after)) known.set(id, after)
+    else known.delete(id)
+  }
+
+  /** After a rollback nothing that was noted is true. */
+  forget(): void {
+    this.#entries.clear()
+  }
+}

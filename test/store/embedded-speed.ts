@@ -1,0 +1,18 @@
+/** The median ratio of several interleaved rounds of `bench/embedded.ts`, and how it is shown. */
+import { measureRound, median, type Round } from '../../bench/embedded.ts'
+
+export async function medianRatio(rounds: number, pairs: number): Promise<number> {
+  // The first round is for the compiler: it would be counted against whoever needs it more.
+  await measureRound(5_000)
+  const measured: Round[] = []
+  for (let round = 0; round < rounds; round += 1) measured.push(await measureRound(pairs))
+  const ratio = median(measured.map((round) => round.ratio))
+  const [bare, tenure] = [
+    median(measured.map((round) => round.barePairsPerSecond)),
+    median(measured.map((round) => round.tenurePairsPerSecond)),
+  ].map(Math.round)
+  process.stdout.write(
+    `embedded: bare loop ${bare} pairs/s, Tenure ${tenure} pairs/s, median ratio ${ratio.toFixed(2)}\n`,
+  )
+  return ratio
+}
