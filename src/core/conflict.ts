@@ -80,7 +80,8 @@ export function otherSlots(
   readonly live: number | null
 } | null {
   for (const entry of entries) {
-    if (entry.id === claim.id || !overlap(claim, entry) || conflicts(claim, entry)) continue
+    if (entry.id === claim.id || !overlap(claim, entry)) continue
+    if (claim.mode === 'exclusive' || entry.mode === 'exclusive') continue
     if (!isHeld(entry, now) && !isWaiting(entry, now)) continue
     if (entry.slots !== claim.slots) {
       return { leaseId: entry.id, asked: claim.slots, live: entry.slots }
