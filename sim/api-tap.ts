@@ -26,7 +26,7 @@ export function sameApi(api: LeaseApi): LeaseApi {
     revokeAll: (holder, by, reason) => api.revokeAll(holder, by, reason),
     get: (leaseId) => api.get(leaseId),
     list: (filter) => api.list(filter),
-    inspect: (resource) => api.inspect(resource),
+    inspect: (resource, extent) => api.inspect(resource, extent),
     history: (filter) => api.history(filter),
     watch: (filter) => api.watch(filter),
     cleanup: () => api.cleanup(),

@@ -3,26 +3,42 @@ export { ERROR_CODES, isLeaseError, LeaseError } from './core/errors.ts'
 export { openApi, openTenure } from './open.ts'
 
 export type {
+  AcquireAllOptions,
   AcquireOptions,
+  AdoptOptions,
   Attempt,
   HandleState,
   HistoryOptions,
   Lease,
   LeaseEvents,
+  LeaseSet,
   ListOptions,
+  ModeChange,
   ReasonOptions,
+  Receiver,
   ReleaseOptions,
   RenewOptions,
+  RevokeOptions,
   SettingOptions,
   Tenure,
   TenureConfig,
   TryAcquireOptions,
+  UpgradeOptions,
+  Wanted,
   WatchOptions,
 } from './client/contract.ts'
 export type { Blocker } from './core/conflict.ts'
 export type { Effect, ErrorCode } from './core/errors.ts'
 export type { LeaseEvent, LeaseEventType } from './core/event.ts'
-export type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from './core/lease.ts'
+export type {
+  CycleStep,
+  EntryState,
+  LeaseId,
+  LeaseInfo,
+  Metadata,
+  ReleaseReason,
+  Revoking,
+} from './core/lease.ts'
 export type { Extent, Mode, Resource } from './core/resource.ts'
 export type { SettingKey, SettingRow, SettingScope, Settings } from './core/settings.ts'
 export type { OpenOptions, StoreOptions } from './open.ts'

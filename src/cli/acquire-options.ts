@@ -1,8 +1,18 @@
-/** The options that `acquire` and `run` share. */
-import type { AcquireOptions } from '../client/contract.ts'
+/** The resources and options that `acquire` and `run` share. */
+import type { AcquireAllOptions, AcquireOptions } from '../client/contract.ts'
 import { invalid } from '../core/errors.ts'
 import { parseLeaseId } from '../core/input.ts'
-import { MAX_RENEWALS_MAX, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX } from '../core/limits.ts'
+import {
+  MAX_HOLD_MS_MAX,
+  MAX_RENEWALS_MAX,
+  PRIORITY_MAX,
+  PRIORITY_MIN,
+  SLOTS_MAX,
+  TTL_MS_MAX,
+  TTL_MS_MIN,
+  WAIT_MS_MAX,
+} from '../core/limits.ts'
+import type { Mode, Reach } from '../core/resource.ts'
 import {
   durationOption,
   flag,
@@ -10,8 +20,11 @@ import {
   textOption,
   type Option,
   type OptionValues,
+  type Positional,
 } from './arguments.ts'
+import type { Call } from './command.ts'
 import { formatExact } from './duration.ts'
+import { readReach } from './resource-argument.ts'
 import { given } from './store-access.ts'
 
 export interface AcquireTable {
@@ -20,14 +33,18 @@ export interface AcquireTable {
   readonly wait: Option<number>
   readonly timeout: Option<number>
   readonly blocking: Option<true>
+  readonly shared: Option<true>
+  readonly subtree: Option<true>
+  readonly slots: Option<number>
+  readonly priority: Option<number>
   readonly 'max-renewals': Option<number>
   readonly 'max-hold': Option<number>
+  readonly 'lock-delay': Option<number>
+  readonly breakable: Option<true>
+  readonly 'break-after': Option<number>
   readonly reason: Option<string>
   readonly 'lease-id': Option<string>
 }
-
-/** Ten thousand days: what a hold may add up to is bounded like everything else. */
-const MAX_HOLD_MS_MAX = 864_000_000_000
 
 export const ACQUIRE_OPTIONS: AcquireTable = {
   ttl: durationOption(
@@ -43,6 +60,16 @@ export const ACQUIRE_OPTIONS: AcquireTable = {
     'another name for --wait',
   ),
   blocking: flag('wait as long as the configured acquisition_timeout_ms says'),
+  shared: flag('share it with others who share it; nobody has it alone meanwhile'),
+  subtree: flag('everything below the path too; the same as a / at its end'),
+  slots: integerOption(
+    { field: 'slots', min: 1, max: SLOTS_MAX },
+    'share it with so many at most; all who share it must say the same number',
+  ),
+  priority: integerOption(
+    { field: 'priority', min: PRIORITY_MIN, max: PRIORITY_MAX },
+    'in the queue, a point counts like having come 10 s earlier (default: 0)',
+  ),
   'max-renewals': integerOption(
     { field: 'max-renewals', min: -1, max: MAX_RENEWALS_MAX },
     'renew at most so often; -1 for no limit (default: the configured max_renewals)',
@@ -50,6 +77,15 @@ export const ACQUIRE_OPTIONS: AcquireTable = {
   'max-hold': durationOption(
     { field: 'max-hold', minMs: TTL_MS_MIN, maxMs: MAX_HOLD_MS_MAX },
     'no renewal carries the lease beyond this time since its grant',
+  ),
+  'lock-delay': durationOption(
+    { field: 'lock-delay', minMs: 0, maxMs: TTL_MS_MAX },
+    'if the lease expires or is revoked, nobody gets the resource for so long (default: 0s)',
+  ),
+  breakable: flag('somebody who waits may ask you to finish'),
+  'break-after': durationOption(
+    { field: 'break-after', minMs: 0, maxMs: TTL_MS_MAX },
+    'when you have to wait: ask those who hold it --breakable to finish within so long',
   ),
   reason: textOption('TEXT', 'in your own words; shown to whoever is blocked'),
   'lease-id': {
@@ -59,14 +95,52 @@ export const ACQUIRE_OPTIONS: AcquireTable = {
   },
 }
 
-export function acquireOptionsOf(options: OptionValues<AcquireTable>): AcquireOptions {
+export const RESOURCES: Positional = {
+  name: 'RESOURCE',
+  help: 'kind:name, or a path, which means the file, or with a / at its end everything below it too; several are taken all together or not at all',
+  several: true,
+}
+
+/** What somebody wants to hold, and how. */
+export interface WantedLeases {
+  readonly reaches: readonly Reach[]
+  /** What concerns one resource: of several, the mode is that of all, and the rest was refused. */
+  readonly own: Pick<AcquireOptions, 'mode' | 'slots' | 'leaseId'>
+  readonly common: AcquireAllOptions
+}
+
+export function wantedLeases(
+  call: Pick<Call<AcquireTable>, 'positionals' | 'options' | 'cwd'>,
+): WantedLeases {
+  const { positionals, options, cwd } = call
+  const reaches = positionals.map((text): Reach => {
+    const reach = readReach(text, cwd)
+    return options.subtree === true ? { ...reach, extent: 'subtree' } : reach
+  })
+  if (reaches.length > 1) refuseForSeveral(options)
+  const mode: Mode | undefined = options.shared === true ? 'shared' : undefined
+  const own = given({ mode, slots: options.slots, leaseId: options['lease-id'] })
+  return { reaches, own, common: commonOptions(options) }
+}
+
+function refuseForSeveral(options: OptionValues<AcquireTable>): void {
+  for (const name of ['slots', 'lease-id'] as const) {
+    const value = options[name]
+    if (value !== undefined) throw invalid(name, 'must not be given for several resources', value)
+  }
+}
+
+function commonOptions(options: OptionValues<AcquireTable>): AcquireAllOptions {
   return given({
+    priority: options.priority,
     ttlMs: options.ttl,
     waitMs: waitMsOf(options),
     maxRenewals: options['max-renewals'],
     maxHoldMs: options['max-hold'],
+    lockDelayMs: options['lock-delay'],
+    breakable: options.breakable,
+    breakGraceMs: options['break-after'],
     reason: options.reason,
-    leaseId: options['lease-id'],
   })
 }
 

@@ -24,6 +24,8 @@ export interface Positional {
   readonly name: string
   readonly help: string
   readonly optional?: boolean
+  /** May be given more than once; only the last of a command's positionals. */
+  readonly several?: boolean
 }
 
 export interface Shape<Table extends OptionTable> {
@@ -153,7 +155,7 @@ function checkPositionals(shape: Shape<OptionTable>, given: readonly string[]): 
   const absent = needed[given.length]
   if (absent !== undefined) throw missing(absent, '')
   const extra = given[shape.positionals.length]
-  if (extra === undefined) return
+  if (extra === undefined || shape.positionals.at(-1)?.several === true) return
   const names = shape.positionals.map(({ name }) => name).join(' ')
   throw invalid('arguments', names === '' ? 'must be none' : `must be ${names} and no more`, extra)
 }

@@ -18,7 +18,8 @@ export function overview(): string {
     '',
     ...lines,
     '',
-    'A RESOURCE is kind:name (work:W-17) or a path, which means the file.',
+    'A RESOURCE is kind:name (work:W-17) or a path, which means the file. For acquire, run and why, a path',
+    'that ends with / means everything below it too.',
     'A DURATION reads 500ms, 30s, 5m, 1h or 2d.',
     '',
     'Exit status: 0 done, 1 unexpected, 2 bad usage or input, 10 held by another, 11 wait timed out,',
@@ -63,8 +64,9 @@ function usage(name: string, { shape }: Command): string {
   return ['tenure', name, ...words, '[OPTIONS]', ...rest].join(' ')
 }
 
-function bracketed({ name, optional }: Positional): string {
-  return optional === true ? `[${name}]` : name
+function bracketed({ name, optional, several }: Positional): string {
+  const word = several === true ? `${name}…` : name
+  return optional === true ? `[${word}]` : word
 }
 
 type HelpRow = readonly [label: string, text: string]

@@ -1,7 +1,7 @@
 /** Resources as people name them: `kind:name`, or a bare path, which means the file. */
 import { readResource as readNamed } from '../client/read-options.ts'
 import { invalid } from '../core/errors.ts'
-import type { Resource } from '../core/resource.ts'
+import { isTree, type Reach, type Resource } from '../core/resource.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 
 /**
@@ -14,4 +14,11 @@ export function readResource(text: string, cwd: string): Resource {
   const name = first.includes(':') ? text : `file:${text.startsWith('/') ? text : `${cwd}/${text}`}`
   if (name.includes('\ufffd')) throw invalid('resource', 'must be valid UTF-8', name)
   return readNamed(systemRuntime, name)
+}
+
+/** The same with what it covers: a path that ends with a slash means everything below it too. */
+export function readReach(text: string, cwd: string): Reach {
+  const resource = readResource(text, cwd)
+  const extent = isTree(resource) && text.endsWith('/') ? 'subtree' : 'exact'
+  return { resource, extent }
 }

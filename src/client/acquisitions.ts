@@ -6,18 +6,20 @@
  * nothing behind: no timer, no subscription, no ticket, and no lease but those that were abandoned on purpose.
  */
 import { LeaseError } from '../core/errors.ts'
-import type { LeaseInfo } from '../core/lease.ts'
-import type { Held } from '../core/outcome.ts'
-import { realmOf } from '../core/resource.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import { refusalError, type Held } from '../core/outcome.ts'
+import { realmOf, type Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { AcquireRequest, LeaseApi } from '../service/lease-api.ts'
+import type { AdoptRequest, LeaseApi } from '../service/lease-api.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
+import { termOf } from './grant-term.ts'
 import { HolderClock } from './holder-clock.ts'
 import { insist } from './insist.ts'
 import { LeaseHandle, type HandleParts } from './lease-handle.ts'
-import type { ReadAcquire } from './read-options.ts'
+import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
-import { Wait, type Obtained, type WaitParts } from './waiting.ts'
+import { groupErrand, singleErrand, type Errand } from './wait-errand.ts'
+import { overError, Wait, type Grant, type Obtained, type WaitParts } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
 export interface AcquisitionParts {
@@ -29,8 +31,20 @@ export interface AcquisitionParts {
 }
 
 export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle } | Held
+export type ObtainingAll =
+  { readonly kind: 'granted'; readonly leases: readonly LeaseHandle[] } | Held
+
+interface Asked {
+  readonly errand: Errand
+  /** Of everything that is asked for. */
+  readonly leaseIds: readonly LeaseId[]
+  readonly resources: readonly Resource[]
+  readonly autoRenew: boolean
+  readonly signal: AbortSignal | undefined
+}
 
 const DISCARD_WITHIN_MS = 5_000
+const ADOPT_WITHIN_MS = 10_000
 /** A store that does not answer must not keep `close` from ending. */
 const CLOSE_WITHIN_MS = 10_000
 
@@ -51,29 +65,86 @@ export class Acquisitions {
     this.#clock = new HolderClock(runtime)
     this.#holding = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: false })
     this.#waiting = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
-    this.#router = new WakeRouter({ api, runtime, holder, session, background })
+    this.#router = new WakeRouter({
+      ...{ api, runtime, holder, session, background },
+      clock: this.#clock,
+    })
   }
 
-  obtain(wanted: ReadAcquire): Promise<Obtaining> {
-    const work = this.#obtain(wanted)
-    this.background(work)
-    return work
-  }
-
-  async #obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
-    const { holder, session, claimWindowMs } = this.#parts
-    const window = claimWindowMs === null ? {} : { claimWindowMs }
-    const request: AcquireRequest = { ...wish, holder, session, ...window }
-    const known = this.#router.handles.get(request.leaseId)
+  async obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
+    const known = this.#router.handles.get(wish.leaseId)
     // A repeat of what this client holds is that handle: asking the store would put it at risk of being withdrawn.
-    if (known?.state === 'held' && known.resource === request.resource) {
+    if (known?.state === 'held' && known.resource === wish.resource) {
       return { kind: 'granted', lease: known }
     }
-    const before = this.#fences.highest(realmOf(wish.resource))
-    const outcome = await this.#waitFor(request, signal)
+    const errand = singleErrand(this.#parts.api, { ...wish, ...this.#asker })
+    const { leaseId, resource } = wish
+    const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
+    const outcome = await this.#accounted(this.#obtain(asked))
     if (outcome.kind === 'held') return outcome
-    this.#verify(outcome, before)
-    return { kind: 'granted', lease: this.#handOut(outcome, autoRenew) }
+    const [lease] = outcome.leases
+    if (lease === undefined) throw new Error(`${resource} was granted without a lease`)
+    return { kind: 'granted', lease }
+  }
+
+  async obtainAll({ wish, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
+    const errand = groupErrand(this.#parts.api, { ...wish, ...this.#asker })
+    const leaseIds = wish.members.map((member) => member.leaseId)
+    const resources = wish.members.map((member) => member.resource)
+    return this.#accounted(this.#obtain({ errand, leaseIds, resources, autoRenew, signal }))
+  }
+
+  /** Takes over, by its id, a lease that was transferred to this holder. */
+  async adopt(leaseId: LeaseId, { autoRenew }: { autoRenew: boolean }): Promise<LeaseHandle> {
+    const { holder, session } = this.#parts
+    const grant = await this.#accounted(this.#sendAdopt({ leaseId, holder, session }))
+    this.#verify([grant], new Map())
+    return this.#handOut(grant, autoRenew)
+  }
+
+  get #asker(): { readonly holder: string; readonly session: string; claimWindowMs?: number } {
+    const { holder, session, claimWindowMs } = this.#parts
+    return { holder, session, ...(claimWindowMs === null ? {} : { claimWindowMs }) }
+  }
+
+  async #obtain(asked: Asked): Promise<ObtainingAll> {
+    const { autoRenew } = asked
+    const before = new Map(
+      asked.resources.map((resource) => [
+        realmOf(resource),
+        this.#fences.highest(realmOf(resource)),
+      ]),
+    )
+    const outcome = await this.#waitFor(asked)
+    if (outcome.kind === 'held') return outcome
+    this.#verify(outcome.grants, before)
+    const leases = outcome.grants.map((grant) => this.#handOut(grant, autoRenew))
+    return { kind: 'granted', leases }
+  }
+
+  async #sendAdopt(request: AdoptRequest): Promise<Grant> {
+    const { api, runtime } = this.#parts
+    const clock = this.#clock
+    const first = clock.now()
+    let last = first
+    const answer = await insist({ runtime, withinMs: ADOPT_WITHIN_MS }, async () => {
+      last = clock.now()
+      return api.adopt(request)
+    })
+    if (answer.kind === 'queued') throw new Error('an adoption cannot be queued')
+    if (answer.kind !== 'granted') throw refusalError(answer)
+    const { lease } = answer
+    const now = clock.now()
+    const term = termOf(lease, { isOlder: true }, { first, last, clock, now })
+    if (clock.remainingMs(term, now) > 0) return { lease, isOlder: true, term, now }
+    this.#discard(lease)
+    throw overError(lease)
+  }
+
+  /** Work that a caller waits for, and `close` as well. */
+  #accounted<Result>(work: Promise<Result>): Promise<Result> {
+    this.background(work)
+    return work
   }
 
   /** Takes over work that no caller waits for. */
@@ -98,68 +169,61 @@ export class Acquisitions {
     this.#waiting.close()
   }
 
-  async #waitFor(
-    request: AcquireRequest,
-    signal: AbortSignal | undefined,
-  ): Promise<Obtained | Held> {
+  async #waitFor({ errand, leaseIds, signal }: Asked): Promise<Obtained | Held> {
     const { waits } = this.#router
-    const { leaseId } = request
-    if (waits.has(leaseId)) {
+    const leaseId = leaseIds.find((id) => waits.has(id))
+    if (leaseId !== undefined) {
       const message = `lease id ${leaseId} is already being asked for`
       throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
     }
-    const wait = new Wait(this.#waitParts, request)
-    waits.set(leaseId, wait)
+    const wait = new Wait(this.#waitParts, errand)
+    for (const id of leaseIds) waits.set(id, wait)
     try {
       return await wait.run(signal)
     } finally {
-      waits.delete(leaseId)
+      for (const id of leaseIds) waits.delete(id)
     }
   }
 
-  /** Refuses what must not be handed out, and gives it back. */
-  #verify({ lease, repeated }: Obtained, before: SeenFence | null): void {
-    if (this.#closed) {
-      this.#discard(lease)
-      throw closedError()
-    }
-    const fence = fenceOf(lease)
-    if (!isStale({ fence, leaseId: lease.id, repeated }, before)) return
-    this.#discard(lease)
-    const { resource } = lease
-    throw new LeaseError(
-      'STORE_UNAVAILABLE',
-      `the store granted ${resource} with fence ${fence} after ${before?.fence}: it has lost data`,
-      { details: { resource, fence, seenFence: before?.fence } },
-    )
+  /** Refuses what must not be handed out, and gives all of it back. */
+  #verify(grants: readonly Grant[], before: ReadonlyMap<string, SeenFence | null>): void {
+    const problem = this.#closed ? closedError() : staleError(grants, before)
+    if (problem === null) return
+    for (const { lease } of grants) this.#discard(lease)
+    throw problem
   }
 
   /** A repeated grant of a lease that this client still holds is the handle that it already has. */
-  #handOut({ lease, term, now }: Obtained, autoRenew: boolean): LeaseHandle {
+  #handOut({ lease, term, now }: Grant, autoRenew: boolean): LeaseHandle {
     const fence = fenceOf(lease)
-    this.#fences.remember(realmOf(lease.resource), { fence, leaseId: lease.id })
+    this.#remember(lease)
     const { handles } = this.#router
     const known = handles.get(lease.id)
     if (known !== undefined && !known.isOver) return known
     const facts = { lease: { ...lease, fence }, term, now, autoRenew }
     const handle = new LeaseHandle(this.#handleParts, facts)
+    if (handle.isOver) return handle
     handles.set(lease.id, handle)
     this.#router.listenSoon()
     return handle
   }
 
-  #discard({ id: leaseId, resource, session }: LeaseInfo): void {
+  #remember(lease: LeaseInfo): void {
+    this.#fences.remember(realmOf(lease.resource), { fence: fenceOf(lease), leaseId: lease.id })
+  }
+
+  #discard({ id: leaseId, resource, extent, session }: LeaseInfo): void {
     const { api, runtime } = this.#parts
-    const ticket = { leaseId, resource, session, why: 'aborted' } as const
+    const ticket = { leaseId, resource, extent, session, why: 'aborted' } as const
     const limits = { runtime, withinMs: DISCARD_WITHIN_MS }
     this.background(insist(limits, async () => api.withdraw(ticket)))
   }
 
   get #waitParts(): WaitParts {
-    const { api, runtime } = this.#parts
+    const { runtime } = this.#parts
     const scheduler = this.#waiting
     const onQueued = (): void => this.#router.listen()
-    return { api, runtime, clock: this.#clock, scheduler, background: this.background, onQueued }
+    return { runtime, clock: this.#clock, scheduler, background: this.background, onQueued }
   }
 
   get #handleParts(): HandleParts {
@@ -169,7 +233,12 @@ export class Acquisitions {
     const onEnd = (handle: LeaseHandle): void => {
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
     }
-    return { api, runtime, clock: this.#clock, scheduler, background: this.background, onEnd }
+    return {
+      ...{ api, runtime, clock: this.#clock, scheduler, background: this.background, onEnd },
+      waitParts: () => this.#waitParts,
+      askAbout: (handle) => this.background(this.#router.lookAt(handle)),
+      onFence: (lease) => this.#remember(lease),
+    }
   }
 
   async #backgroundEnds(): Promise<void> {
@@ -196,4 +265,21 @@ export function closedError(): LeaseError {
 function fenceOf(lease: LeaseInfo): number {
   if (lease.fence !== null) return lease.fence
   throw new Error(`lease ${lease.id} was granted without a fence`)
+}
+
+/** A store that grants a fence below one that was seen has lost data. */
+function staleError(
+  grants: readonly Grant[],
+  before: ReadonlyMap<string, SeenFence | null>,
+): LeaseError | null {
+  for (const { lease, isOlder: repeated } of grants) {
+    const { id: leaseId, resource } = lease
+    const fence = fenceOf(lease)
+    const seen = before.get(realmOf(resource)) ?? null
+    if (!isStale({ fence, leaseId, repeated }, seen)) continue
+    const message = `the store granted ${resource} with fence ${fence} after ${seen?.fence}: it has lost data`
+    const details = { resource, fence, seenFence: seen?.fence }
+    return new LeaseError('STORE_UNAVAILABLE', message, { details })
+  }
+  return null
 }

@@ -6,6 +6,7 @@ import type { Blocker } from '../core/conflict.ts'
 import type { LeaseError } from '../core/errors.ts'
 import type { LeaseEventType } from '../core/event.ts'
 import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
+import type { Extent, Mode } from '../core/resource.ts'
 import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
 import type { CleanupResult, Inspection, LedgerEntry, Position } from '../service/lease-api.ts'
 
@@ -32,6 +33,23 @@ export interface AcquireOptions {
   readonly maxRenewals?: number
   /** Automatic and manual renewal stop here. */
   readonly maxHoldMs?: number
+  /** Many may share what nobody has to itself. Default: `exclusive`, or `shared` with `slots`. */
+  readonly mode?: Mode
+  /**
+   * `subtree`: the lease covers everything below as well. Only tree kinds (`file:`) have subtrees. Default `exact`,
+   * however the name is spelt: a trailing slash means a subtree on the command line only.
+   */
+  readonly extent?: Extent
+  /** Makes the resource one that takes so many shared leases at once, 1..10000; all of them must name the same. */
+  readonly slots?: number
+  /** -100..100, default 0: the place in the queue of one who came ten seconds sooner per point. */
+  readonly priority?: number
+  /** How long nobody gets the resource after this lease has expired or was revoked. Default 0. */
+  readonly lockDelayMs?: number
+  /** Whether somebody who waits may ask this holder to finish. Default false. */
+  readonly breakable?: boolean
+  /** If it has to wait, asks the holders that are `breakable` to finish within so long. */
+  readonly breakGraceMs?: number
   /** False: the lease is not renewed unless `renew()` is called. Default true. */
   readonly autoRenew?: boolean
   /** Shown to whoever is blocked; 1 KiB together with `metadata`. */
@@ -46,7 +64,18 @@ export interface AcquireOptions {
   readonly leaseId?: LeaseId
 }
 
-export type TryAcquireOptions = Omit<AcquireOptions, 'waitMs' | 'signal'>
+/** One of several resources that are acquired together. */
+export interface Wanted {
+  readonly resource: string
+  readonly mode?: Mode
+  readonly extent?: Extent
+}
+
+/** What is the same for all of several resources. */
+export type AcquireAllOptions = Omit<AcquireOptions, 'mode' | 'extent' | 'slots' | 'leaseId'>
+
+/** Does not wait, and so asks nobody to finish. */
+export type TryAcquireOptions = Omit<AcquireOptions, 'waitMs' | 'signal' | 'breakGraceMs'>
 
 export type Attempt =
   | { readonly kind: 'granted'; readonly lease: Lease }
@@ -60,6 +89,29 @@ export interface RenewOptions {
   readonly ttlMs?: number
 }
 
+export interface UpgradeOptions {
+  /** As for an acquire: how long to wait for the others to leave. Default: the configured `acquisition_timeout_ms`. */
+  readonly waitMs?: number
+  /** Takes the wish back (`ABORTED`). */
+  readonly signal?: AbortSignal
+}
+
+/** False: the lease had the mode already, and nothing happened. */
+export interface ModeChange {
+  readonly changed: boolean
+}
+
+/**
+ * Who gets a lease: a holder by name, or `'next'`: whoever is next in the queue. A holder that is called `next` is
+ * meant by `{ holder: 'next' }`.
+ */
+export type Receiver = string | { readonly holder: string }
+
+export interface AdoptOptions {
+  /** As for an acquire. */
+  readonly autoRenew?: boolean
+}
+
 export interface ReleaseOptions {
   /** Default `voluntary`. */
   readonly reason?: ReleaseReason
@@ -71,6 +123,15 @@ export interface LeaseEvents {
   /** Confirmed again after `uncertain`. */
   readonly recovered: { readonly remainingMs: number }
   readonly renewed: { readonly remainingMs: number; readonly renewals: number }
+  /**
+   * Somebody asked for the lease: it is not renewed any more, and ends no later than `remainingMs` from now. Releasing
+   * it sooner is what they hope for.
+   */
+  readonly revoking: {
+    readonly by: string
+    readonly reason: string | null
+    readonly remainingMs: number
+  }
   /** The end, for whatever reason but the holder's own release. `signal` aborts with the same error. */
   readonly lost: { readonly error: LeaseError }
 }
@@ -84,6 +145,10 @@ export interface Lease extends AsyncDisposable {
   readonly id: LeaseId
   readonly resource: string
   readonly holder: string
+  readonly extent: Extent
+  /** `shared` from the moment `downgrade` is called, whether or not the store has heard of it. */
+  readonly mode: Mode
+  /** A new one after an upgrade. */
   readonly fence: number
   readonly state: HandleState
   readonly remainingMs: number
@@ -99,6 +164,23 @@ export interface Lease extends AsyncDisposable {
    * which leave the lease as it is; and what the store throws.
    */
   renew(options?: RenewOptions): Promise<void>
+  /**
+   * From shared to exclusive in place: the same id, a new `fence`, and no moment at which another could slip in. Lets
+   * nobody new in while it waits for the others to leave; joins an upgrade that is under way. Throws `WAIT_TIMEOUT`
+   * exactly on time, `ABORTED`, `RESOURCE_HELD` if it may not wait, `DEADLOCK` if another sharer is at it already, and
+   * `LEASE_LOST`. Whatever it throws but the last, the lease is shared as before.
+   */
+  upgrade(options?: UpgradeOptions): Promise<ModeChange>
+  /** From exclusive to shared in place, with the same id and fence; takes back an upgrade that is under way. */
+  downgrade(): Promise<ModeChange>
+  /**
+   * Gives the lease away in one step, so that it is never without an owner. A named receiver passes the queue: its
+   * lease has a new id, which is returned, and a higher fence, and is its own at once; it takes it over by `adopt` or
+   * by acquiring the resource. `'next'` goes to the first in the queue that fits, returns null, and throws `WAIT_TIMEOUT`
+   * if there is none. Afterwards this handle is lost, with `transferred` as the reason. When it throws anything with
+   * the effect `none`, the lease is as it was.
+   */
+  transfer(to: Receiver): Promise<LeaseId | null>
   /**
    * Idempotent, and tried for 10 s at most; when it fails because the store is away it can be called again, and the
    * lease ends by itself at its deadline. Throws `LEASE_LOST` or `LEASE_EXPIRED` when there was nothing left to release.
@@ -116,6 +198,22 @@ export interface Lease extends AsyncDisposable {
   ): () => void
   /** `release()` if still held; never throws for a lease that is already gone. */
   [Symbol.asyncDispose](): Promise<void>
+}
+
+/**
+ * Leases that were acquired together. Each is a lease like any other; the set is as good as the worst of them.
+ */
+export interface LeaseSet extends AsyncDisposable {
+  /** In the order in which they were asked for. */
+  readonly leases: readonly Lease[]
+  /** `lost` if any is lost, else `released` if any is, else `uncertain` if any is. */
+  readonly state: HandleState
+  /** Of the one that ends first. */
+  readonly remainingMs: number
+  /** Aborts when any of them is lost, with its reason. */
+  readonly signal: AbortSignal
+  /** Releases all of them together. All are tried; throws the first error, as `Lease.release` does. */
+  release(options?: ReleaseOptions): Promise<void>
 }
 
 export interface ListOptions {
@@ -151,6 +249,11 @@ export interface ReasonOptions {
   readonly reason?: string
 }
 
+export interface RevokeOptions extends ReasonOptions {
+  /** How long the holder may take to finish; it hears of it through `revoking`. Default 0: the lease ends at once. */
+  readonly graceMs?: number
+}
+
 export interface SettingOptions {
   /** A kind (`work`) or a resource (`work:W-17`) whose value is meant; default: the global one. */
   readonly for?: string
@@ -181,6 +284,16 @@ export interface Tenure extends AsyncDisposable {
 
   /** Waits for the lease as long as `waitMs` allows, then throws `WAIT_TIMEOUT`; `RESOURCE_HELD` if it may not wait. */
   acquire(resource: string, options?: AcquireOptions): Promise<Lease>
+  /**
+   * All of up to 64 resources or none of them, whatever order others ask in: nobody holds a part while waiting for the
+   * rest. Resources that overlap each other are refused (`INVALID_INPUT`), also the same one twice.
+   */
+  acquireAll(
+    resources: readonly (string | Wanted)[],
+    options?: AcquireAllOptions,
+  ): Promise<LeaseSet>
+  /** Takes over a lease that was transferred to this holder. Its time runs anew from here, and its fence is its own. */
+  adopt(leaseId: LeaseId, options?: AdoptOptions): Promise<Lease>
   /** Never waits. */
   tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Attempt>
   /**
@@ -200,7 +313,8 @@ export interface Tenure extends AsyncDisposable {
   holds(holder: string, resource: string): Promise<boolean>
   history(options?: HistoryOptions): Promise<readonly LedgerEntry[]>
   watch(options?: WatchOptions): AsyncIterable<LedgerEntry>
-  revoke(leaseId: LeaseId, options?: ReasonOptions): Promise<void>
+  /** Ends a lease at once, or asks its holder to finish within a grace. */
+  revoke(leaseId: LeaseId, options?: RevokeOptions): Promise<void>
   /** Ends all leases of a holder as `revoked`, whoever it is; returns how many. */
   releaseAll(holder: string, options?: ReasonOptions): Promise<number>
   cleanup(): Promise<CleanupResult>

@@ -5,6 +5,8 @@
  *    than the store's. Of two terms that the store confirmed the one that ends later counts; both are safe.
  *  - It is lost at the end of its term whether or not any call returns: the scheduler comes by, and every read looks
  *    at the clock as well. There is no way back: a renewal that is confirmed after the loss is given back.
+ *  - Whoever is asked to finish counts on the shorter of its own term and the grace, from before it looked, and no
+ *    renewal that was confirmed before moves that end again.
  *  - Nothing in the background rejects into the void, and nothing is sent once the lease is over.
  *
  * What it does not promise: after a revocation the store may have given the resource away before this handle hears of
@@ -14,17 +16,31 @@ import { LeaseError } from '../core/errors.ts'
 import { parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
-import type { Resource } from '../core/resource.ts'
+import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { LeaseApi, RenewAnswer } from '../service/lease-api.ts'
-import type { HandleState, Lease, LeaseEvents, ReleaseOptions, RenewOptions } from './contract.ts'
+import type { LeaseApi } from '../service/lease-api.ts'
+import type {
+  HandleState,
+  Lease,
+  LeaseEvents,
+  ModeChange,
+  Receiver,
+  ReleaseOptions,
+  RenewOptions,
+  UpgradeOptions,
+} from './contract.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, mayRepeat } from './insist.ts'
+import { LeaseKnowledge, type KnownLease } from './lease-knowledge.ts'
 import { lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
+import { LeaseMode } from './lease-mode.ts'
 import { LeaseRelease } from './lease-release.ts'
 import { LeaseRenewer } from './lease-renewer.ts'
+import { LeaseTransfer } from './lease-transfer.ts'
 import { Listeners } from './listeners.ts'
+import { readReceiver, readUpgrade } from './read-options.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
+import type { WaitParts } from './waiting.ts'
 
 export interface HandleParts {
   readonly api: LeaseApi
@@ -33,12 +49,18 @@ export interface HandleParts {
   readonly scheduler: RenewalScheduler
   /** Takes over work that no caller waits for; it must neither be lost at close nor reject into the void. */
   readonly background: (work: Promise<unknown>) => void
+  /** For an upgrade that has to wait. */
+  readonly waitParts: () => WaitParts
+  /** Finds out, in the background, how the store sees the lease. */
+  readonly askAbout: (handle: LeaseHandle) => void
+  /** The lease has a new fence. */
+  readonly onFence: (lease: LeaseInfo) => void
   /** The handle holds nothing any more. */
   readonly onEnd: (handle: LeaseHandle) => void
 }
 
 export interface HandleFacts {
-  readonly lease: LeaseInfo & { readonly fence: number }
+  readonly lease: KnownLease
   readonly term: Term
   /** When the grant arrived. */
   readonly now: Moment
@@ -49,16 +71,17 @@ export class LeaseHandle implements Lease, Attended {
   readonly id: LeaseId
   readonly resource: Resource
   readonly holder: string
-  readonly fence: number
+  readonly extent: Extent
   readonly #parts: HandleParts
+  readonly #known: LeaseKnowledge
   readonly #renewer: LeaseRenewer
   readonly #release: LeaseRelease
+  readonly #modes: LeaseMode
+  readonly #transfer: LeaseTransfer
   readonly #listeners = new Listeners<LeaseEvents>()
   /** Made when somebody asks for the signal; most leases are released without anybody having done so. */
   #controller: AbortController | null = null
   readonly #lossWaiters = new Set<(error: LeaseError) => void>()
-  #info: LeaseInfo
-  #term: Term
   #autoRenew: boolean
   #abandoned = false
   #lost: LeaseError | null = null
@@ -75,13 +98,17 @@ export class LeaseHandle implements Lease, Attended {
     this.id = lease.id
     this.resource = lease.resource
     this.holder = lease.holder
-    this.fence = lease.fence
-    this.#info = lease
-    this.#term = term
+    this.extent = lease.extent
+    this.#known = new LeaseKnowledge(parts.clock, lease, term)
     this.#autoRenew = autoRenew
-    const { api, runtime } = parts
-    const target = { leaseId: this.id, resource: this.resource, holder: this.holder }
+    const { api, runtime, clock, waitParts } = parts
+    const { id: leaseId, resource, extent, holder } = this
+    const target = { leaseId, resource, extent, holder }
+    const onRefused = (refusal: Refusal): void => this.#refused(refusal)
+    const onChanged = (changed: LeaseInfo, sent: Moment): void => this.#changed(changed, sent)
     this.#release = new LeaseRelease(api, runtime, target)
+    this.#modes = new LeaseMode({ api, runtime, clock, target, waitParts, onChanged, onRefused })
+    this.#transfer = new LeaseTransfer({ api, runtime, target })
     this.#renewer = new LeaseRenewer({
       ...{ api, runtime, target },
       onRenewed: (renewed, from) => this.#renewed(renewed, from),
@@ -89,7 +116,8 @@ export class LeaseHandle implements Lease, Attended {
       onFailed: (error) => this.#renewalFailed(error),
       isOver: () => this.isOver,
     })
-    this.#renewer.plan.confirmed(now.monotonicMs, this.#untilThirdMs(now))
+    this.#renewer.plan.confirmed(now.monotonicMs, this.#known.untilThirdMs(now))
+    this.#noteRevoking(lease, term.from)
     parts.scheduler.schedule(this, this.#attention(now))
   }
 
@@ -103,7 +131,7 @@ export class LeaseHandle implements Lease, Attended {
   get remainingMs(): number {
     const now = this.#parts.clock.now()
     this.#look(now)
-    return this.isOver ? 0 : Math.floor(this.#leftMs(now))
+    return this.isOver ? 0 : Math.floor(this.#known.leftMs(now))
   }
 
   get signal(): AbortSignal {
@@ -114,11 +142,19 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get info(): LeaseInfo {
-    return this.#info
+    return this.#known.info
+  }
+
+  get mode(): Mode {
+    return this.#known.mode
+  }
+
+  get fence(): number {
+    return this.#known.fence
   }
 
   get renewals(): number {
-    return this.#info.renewals
+    return this.#known.info.renewals
   }
 
   /** Lost, or given up by its holder. */
@@ -128,6 +164,11 @@ export class LeaseHandle implements Lease, Attended {
 
   get isAbandoned(): boolean {
     return this.#abandoned
+  }
+
+  /** Given to another by its own holder. */
+  get isTransferred(): boolean {
+    return this.#lost?.details['reason'] === 'transferred'
   }
 
   on<Name extends keyof LeaseEvents>(
@@ -143,12 +184,43 @@ export class LeaseHandle implements Lease, Attended {
     this.#requireLive()
     if (ttlMs === null && (await this.#joinRenewal())) return
     const sent = this.#requireLive()
-    const doubtInMs = this.#untilDoubtMs(sent)
-    const withinMs = this.#leftMs(sent)
+    const doubtInMs = this.#known.untilDoubtMs(sent)
+    const withinMs = this.#known.leftMs(sent)
     const call = this.#renewer.renewNow({ ttlMs, sent, doubtInMs, withinMs })
     const answer = await this.#orLost(call)
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
+  }
+
+  async upgrade(options?: UpgradeOptions): Promise<ModeChange> {
+    const wish = readUpgrade(options)
+    this.#requireLive()
+    if (this.mode === 'exclusive') return { changed: false }
+    const change = await this.#modes.upgrade(wish)
+    this.#requireLive()
+    this.#known.setMode('exclusive')
+    return change
+  }
+
+  async downgrade(): Promise<ModeChange> {
+    this.#requireLive()
+    this.#known.setMode('shared')
+    const change = await this.#orLost(this.#modes.downgrade())
+    this.#requireLive()
+    return change
+  }
+
+  async transfer(to: Receiver): Promise<LeaseId | null> {
+    const receiver = readReceiver(to, this.holder)
+    if (!this.#transfer.isOpen) this.#requireLive()
+    // Not given up when the lease is lost meanwhile: it may be lost because it was transferred, and only this call knows.
+    const result = await this.#transfer.send(receiver)
+    if (result.kind === 'transferred') {
+      this.#lose('transferred')
+      return result.leaseId
+    }
+    this.#refused(result)
+    throw this.#lost ?? refusalError(result)
   }
 
   async release(options?: ReleaseOptions): Promise<void> {
@@ -187,19 +259,30 @@ export class LeaseHandle implements Lease, Attended {
     this.#look(now)
     if (this.isOver) return null
     if (this.#autoRenew && this.#renewer.plan.isDue(now.monotonicMs)) {
-      const isCounted = this.#info.maxRenewals >= 0
-      this.#renewer.renewAsPlanned(now, { isCounted, doubtInMs: this.#untilDoubtMs(now) })
+      const isCounted = this.info.maxRenewals >= 0
+      this.#renewer.renewAsPlanned(now, { isCounted, doubtInMs: this.#known.untilDoubtMs(now) })
     }
     return this.#attention(now)
   }
 
-  /** What the store said about the lease when somebody looked. */
-  tell(seen: LeaseInfo | null): void {
+  /** What the store said about the lease when somebody looked, at `sent` or later. */
+  tell(seen: LeaseInfo | null, sent: Moment): void {
     this.#look(this.#parts.clock.now())
+    if (this.isOver) return
     const reason = lossSeen(seen)
-    if (reason === null || this.isOver) return
-    if (seen !== null) this.#info = seen
-    this.#lose(reason)
+    if (reason === null && seen !== null) return this.#changed(seen, sent)
+    if (seen !== null) this.#known.takeEnd(seen)
+    this.#lose(reason ?? 'not_found')
+  }
+
+  /** The store called the lease by its name. */
+  wake(): void {
+    this.#modes.wake()
+  }
+
+  /** Something changed that may or may not concern the lease. */
+  hint(): void {
+    this.#modes.hint()
   }
 
   /** Stops all background work without a word; used when the client is closed. */
@@ -209,23 +292,11 @@ export class LeaseHandle implements Lease, Attended {
     this.#parts.scheduler.forget(this)
   }
 
-  #leftMs(now: Moment): number {
-    return this.#parts.clock.remainingMs(this.#term, now)
-  }
-
-  #untilThirdMs(now: Moment): number {
-    return this.#term.spanMs / 3 - this.#parts.clock.elapsedMs(this.#term.from, now)
-  }
-
-  #untilDoubtMs(now: Moment): number {
-    return this.#leftMs(now) - this.#term.spanMs / 3
-  }
-
   #attention(now: Moment): Attention {
     const { monotonicMs } = now
-    const endMs = monotonicMs + this.#leftMs(now)
+    const endMs = monotonicMs + this.#known.leftMs(now)
     if (!this.#autoRenew) return { dueMs: endMs, earliestMs: endMs }
-    const doubtMs = this.#announcedUncertain ? endMs : monotonicMs + this.#untilDoubtMs(now)
+    const doubtMs = this.#announcedUncertain ? endMs : monotonicMs + this.#known.untilDoubtMs(now)
     const next = this.#renewer.plan.next ?? { dueMs: endMs, earliestMs: endMs }
     return {
       dueMs: Math.min(doubtMs, next.dueMs, endMs),
@@ -240,15 +311,21 @@ export class LeaseHandle implements Lease, Attended {
   /** Draws the conclusions that the clock allows at this moment. */
   #look(now: Moment): void {
     if (this.isOver) return
-    if (this.#leftMs(now) <= 0) return this.#lose('deadline_passed', this.#doubt ?? this.#limit)
+    if (this.#known.leftMs(now) <= 0) return this.#loseByTime()
     if (!this.#autoRenew) return
-    const uncertain = this.#doubt !== null || this.#untilDoubtMs(now) <= 0
+    const uncertain = this.#doubt !== null || this.#known.untilDoubtMs(now) <= 0
     if (uncertain === this.#announcedUncertain) return
     this.#announcedUncertain = uncertain
-    const remainingMs = Math.floor(this.#leftMs(now))
+    const remainingMs = Math.floor(this.#known.leftMs(now))
     if (uncertain) {
       this.#listeners.emit('uncertain', { remainingMs, cause: this.#doubt ?? this.#limit })
     } else this.#listeners.emit('recovered', { remainingMs })
+  }
+
+  /** Whoever was asked to finish, and has used up the grace, was revoked. */
+  #loseByTime(): void {
+    const reason = this.#known.isRevoking ? 'revoked' : 'deadline_passed'
+    this.#lose(reason, this.#doubt ?? this.#limit)
   }
 
   #requireLive(): Moment {
@@ -256,8 +333,33 @@ export class LeaseHandle implements Lease, Attended {
     this.#look(now)
     if (this.#lost !== null) throw this.#lost
     if (!this.#givenUp) return now
+    throw this.#releasedError()
+  }
+
+  #releasedError(): LeaseError {
     const details = { leaseId: this.id, resource: this.resource, state: 'released' }
-    throw new LeaseError('LEASE_TERMINAL', `lease ${this.id} is already released`, { details })
+    return new LeaseError('LEASE_TERMINAL', `lease ${this.id} is already released`, { details })
+  }
+
+  /** The store described the lease, asked at `sent` or later. */
+  #changed(lease: LeaseInfo, sent: Moment): void {
+    if (this.isOver) return
+    if (this.#known.take(lease)) this.#parts.onFence(lease)
+    this.#noteRevoking(lease, sent)
+  }
+
+  /** Somebody asked for the lease: it is not renewed any more. */
+  #noteRevoking(lease: LeaseInfo, sent: Moment): void {
+    const { revoking } = lease
+    if (!this.#known.noteRevoking(lease, sent) || revoking === null) return
+    const limit = `the end that ${revoking.by} asked for`
+    this.#limit = refusalError({ kind: 'renewal_limit', leaseId: this.id, limit })
+    this.#renewer.plan.end()
+    const now = this.#parts.clock.now()
+    const remainingMs = Math.max(0, Math.floor(this.#known.leftMs(now)))
+    this.#listeners.emit('revoking', { ...revoking, remainingMs })
+    this.#look(now)
+    this.#reschedule(now)
   }
 
   /** A renewal that is under way anyway answers for this one; true if it was confirmed. */
@@ -274,21 +376,17 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   #renewed(lease: LeaseInfo, from: Moment): void {
-    const { clock } = this.#parts
-    const now = clock.now()
+    const now = this.#parts.clock.now()
     this.#look(now)
     if (this.#lost !== null) return this.#giveBack()
     if (this.isOver) return
-    if (lease.renewals >= this.#info.renewals) this.#info = lease
-    // `maxHoldMs` may have cut the term short, and the store rounds up what is left: hence the millisecond.
-    const { ttlMs, maxHoldMs } = lease
-    const spanMs = maxHoldMs === null ? ttlMs : Math.min(ttlMs, lease.remainingMs - 1)
-    const term = { from, spanMs }
-    if (clock.remainingMs(term, now) > this.#leftMs(now)) this.#term = term
+    this.#changed(lease, from)
+    if (this.isOver || this.#known.isRevoking) return
+    this.#known.extend(lease, from, now)
     this.#doubt = null
-    this.#renewer.plan.confirmed(now.monotonicMs, this.#untilThirdMs(now))
+    this.#renewer.plan.confirmed(now.monotonicMs, this.#known.untilThirdMs(now))
     this.#look(now)
-    const remainingMs = Math.floor(this.#leftMs(now))
+    const remainingMs = Math.floor(this.#known.leftMs(now))
     this.#listeners.emit('renewed', { remainingMs, renewals: lease.renewals })
     this.#reschedule(now)
   }
@@ -296,20 +394,26 @@ export class LeaseHandle implements Lease, Attended {
   #renewalRefused(refusal: Refusal): void {
     const now = this.#parts.clock.now()
     this.#look(now)
-    if (this.isOver) return
+    this.#refused(refusal)
+    if (!this.isOver) this.#refusedAlive(refusal, now)
+  }
+
+  /** Draws the conclusions about the lease itself; it may well live on. */
+  #refused(refusal: Refusal): void {
     const reason = lossOf(refusal)
-    if (reason === null) this.#refusedAlive(refusal, now)
-    else this.#lose(reason, refusalError(refusal))
+    if (reason !== null && !this.isOver) this.#lose(reason, refusalError(refusal))
   }
 
   /** The lease lives on as it is: at its limit, or too soon after another renewal to be extended. */
   #refusedAlive(refusal: Refusal, now: Moment): void {
     this.#doubt = null
     if (refusal.kind === 'renewal_limit') {
-      this.#limit = refusalError(refusal)
+      this.#limit ??= refusalError(refusal)
       this.#renewer.plan.end()
+      // The limit may be that somebody asked for the lease, and then its end is nearer than this handle knows.
+      if (!this.#known.isRevoking) this.#parts.askAbout(this)
     } else {
-      const pauseMs = Math.max(this.#untilThirdMs(now), this.#term.spanMs / 12)
+      const pauseMs = Math.max(this.#known.untilThirdMs(now), this.#known.spanMs / 12)
       this.#renewer.plan.confirmed(now.monotonicMs, pauseMs)
     }
     this.#look(now)
@@ -322,17 +426,21 @@ export class LeaseHandle implements Lease, Attended {
     if (this.isOver) return
     this.#doubt = error
     if (mayRepeat(error))
-      this.#renewer.plan.failed(now.monotonicMs, this.#term.spanMs, error.effect)
+      this.#renewer.plan.failed(now.monotonicMs, this.#known.spanMs, error.effect)
     else this.#renewer.plan.end()
     this.#look(now)
     this.#reschedule(now)
   }
 
-  #lose(reason: LossReason, cause: LeaseError | null = null): void {
+  #lose(found: LossReason, cause: LeaseError | null = null): void {
     if (this.#lost !== null) return
-    const error = lossError(this.#info, reason, cause)
+    // A lease that is gone while its own transfer is under way has gone that way.
+    const isGone = found === 'released' || found === 'not_found'
+    const reason = isGone && this.#transfer.isOpen ? 'transferred' : found
+    const error = lossError(this.info, reason, cause)
     this.#lost = error
     this.detach()
+    this.#modes.cancel(error)
     this.#controller?.abort(error)
     for (const reject of this.#lossWaiters) reject(error)
     this.#lossWaiters.clear()
@@ -341,7 +449,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   /** Waits for a call, but not beyond the loss of the lease. */
-  #orLost(call: Promise<RenewAnswer>): Promise<RenewAnswer> {
+  #orLost<Answer>(call: Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#lossWaiters.add(reject)
       const settled = (): void => void this.#lossWaiters.delete(reject)
@@ -358,10 +466,11 @@ export class LeaseHandle implements Lease, Attended {
   async #sendRelease(reason: ReleaseReason): Promise<void> {
     this.#givenUp = true
     this.detach()
+    this.#modes.cancel(this.#releasedError())
     try {
       const result = await this.#release.send(reason)
       if (result.kind === 'released') {
-        this.#info = result.lease ?? this.#info
+        if (result.lease !== null) this.#known.takeEnd(result.lease)
         return
       }
       this.#lose(lossOf(result) ?? 'released', refusalError(result))

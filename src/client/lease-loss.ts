@@ -4,13 +4,20 @@ import type { LeaseInfo } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
 
 export type LossReason =
-  'deadline_passed' | 'expired' | 'revoked' | 'released' | 'not_found' | 'not_holder'
+  | 'deadline_passed'
+  | 'expired'
+  | 'revoked'
+  | 'released'
+  | 'transferred'
+  | 'not_found'
+  | 'not_holder'
 
 const WORDS: Readonly<Record<LossReason, string>> = {
   deadline_passed: 'its deadline passed without a confirmed renewal',
   expired: 'the store says that it expired',
   revoked: 'it was revoked',
   released: 'it was released by somebody else',
+  transferred: 'it was transferred to another',
   not_found: 'the store does not know it',
   not_holder: 'it has another holder',
 }
@@ -56,6 +63,7 @@ export function lossSeen(lease: LeaseInfo | null): LossReason | null {
     case 'revoked':
       return lease.state
     case 'released':
+      return lease.releaseReason === 'transferred' ? 'transferred' : 'released'
     case 'pending':
     case 'failed':
       return 'released'

@@ -4,16 +4,18 @@
  */
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
-import type { Resource } from '../core/resource.ts'
+import type { Extent, Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, ReleaseAnswer } from '../service/lease-api.ts'
 import { insist } from './insist.ts'
 
 const RELEASE_WITHIN_MS = 10_000
 
-export interface ReleaseTarget {
+/** How a handle names its lease to the store. */
+export interface LeaseTarget {
   readonly leaseId: LeaseId
   readonly resource: Resource
+  readonly extent: Extent
   readonly holder: string
 }
 
@@ -24,11 +26,11 @@ export type ReleaseResult =
 export class LeaseRelease {
   readonly #api: LeaseApi
   readonly #runtime: Runtime
-  readonly #target: ReleaseTarget
+  readonly #target: LeaseTarget
   #requestId: string | null = null
   #tries = 0
 
-  constructor(api: LeaseApi, runtime: Runtime, target: ReleaseTarget) {
+  constructor(api: LeaseApi, runtime: Runtime, target: LeaseTarget) {
     this.#api = api
     this.#runtime = runtime
     this.#target = target

@@ -3,23 +3,19 @@
  * an answer means for the lease is the handle's business, and it knows before anybody who waits for the renewal.
  */
 import type { LeaseError } from '../core/errors.ts'
-import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { LeaseInfo } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
-import type { Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, RenewAnswer, RenewRequest } from '../service/lease-api.ts'
 import type { Moment } from './holder-clock.ts'
 import { asLeaseError, insist } from './insist.ts'
+import type { LeaseTarget } from './lease-release.ts'
 import { RenewalPlan } from './renewal-plan.ts'
 
 export interface RenewerParts {
   readonly api: LeaseApi
   readonly runtime: Runtime
-  readonly target: {
-    readonly leaseId: LeaseId
-    readonly resource: Resource
-    readonly holder: string
-  }
+  readonly target: LeaseTarget
   /** `from`: before the request was first sent. */
   readonly onRenewed: (lease: LeaseInfo, from: Moment) => void
   readonly onRefused: (refusal: Refusal) => void

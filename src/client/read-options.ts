@@ -5,58 +5,88 @@
 import { invalid } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
 import {
+  parseExtent,
+  parseGraceMs,
   parseHolder,
   parseLeaseId,
+  parseLockDelayMs,
   parseMaxHoldMs,
   parseMaxRenewals,
+  parseMode,
   parseNote,
+  parsePriority,
+  parseSlots,
   parseSpanMs,
   parseState,
   parseTtlMs,
   parseWaitMs,
   refuseUnknown,
 } from '../core/input.ts'
-import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { ALL_MEMBERS_MAX, LIST_LIMIT_MAX } from '../core/limits.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type {
+  AcquireAllRequest,
   AcquireRequest,
+  AllMember,
   HistoryFilter,
   ListFilter,
   WatchFilter,
 } from '../service/lease-api.ts'
 import type {
+  AcquireAllOptions,
   AcquireOptions,
+  AdoptOptions,
   HistoryOptions,
   ListOptions,
+  Receiver,
   TryAcquireOptions,
+  UpgradeOptions,
+  Wanted,
   WatchOptions,
 } from './contract.ts'
 
-const TRY_OPTIONS = [
+const SHARED_OPTIONS = [
   'ttlMs',
   'maxRenewals',
   'maxHoldMs',
+  'lockDelayMs',
+  'breakable',
+  'priority',
   'autoRenew',
   'reason',
   'metadata',
+] as const satisfies readonly (keyof TryAcquireOptions & keyof AcquireAllOptions)[]
+
+const OWN_OPTIONS = [
+  'mode',
+  'extent',
+  'slots',
   'leaseId',
 ] as const satisfies readonly (keyof TryAcquireOptions)[]
 
-const ACQUIRE_OPTIONS = [
-  ...TRY_OPTIONS,
+const WAIT_OPTIONS = [
   'waitMs',
   'signal',
-] as const satisfies readonly (keyof AcquireOptions)[]
+  'breakGraceMs',
+] as const satisfies readonly (keyof AcquireAllOptions)[]
+
+const TRY_OPTIONS = [...SHARED_OPTIONS, ...OWN_OPTIONS] as const
+const ACQUIRE_ALL_OPTIONS = [...SHARED_OPTIONS, ...WAIT_OPTIONS] as const
+const ACQUIRE_OPTIONS = [...TRY_OPTIONS, ...WAIT_OPTIONS] as const
 
 /** What an acquire asks of the store, apart from who asks. */
 export type AcquireWish = Omit<AcquireRequest, 'holder' | 'session' | 'claimWindowMs'>
+export type AcquireAllWish = Omit<AcquireAllRequest, 'holder' | 'session' | 'claimWindowMs'>
 
-export interface ReadAcquire {
-  readonly wish: AcquireWish
+interface ReadWish<Wish> {
+  readonly wish: Wish
   readonly autoRenew: boolean
   readonly signal: AbortSignal | undefined
 }
+
+export type ReadAcquire = ReadWish<AcquireWish>
+export type ReadAcquireAll = ReadWish<AcquireAllWish>
 
 const FILE_PREFIX = 'file:'
 
@@ -77,9 +107,13 @@ export function readAcquire(
   options: AcquireOptions = {},
 ): ReadAcquire {
   refuseUnknown(options, ACQUIRE_OPTIONS)
-  const { waitMs, signal } = options
-  const wait = waitMs === undefined ? 'configured' : parseWaitMs(waitMs)
-  return { ...readCommon(runtime, resource, options, wait), signal: readSignal(signal) }
+  const wish = {
+    ...readOwn(runtime, resource, options),
+    ...readShared(options),
+    ...readWait(options),
+  }
+  const { autoRenew, signal } = options
+  return { wish, autoRenew: readAutoRenew(autoRenew), signal: readSignal(signal) }
 }
 
 export function readTryAcquire(
@@ -88,29 +122,111 @@ export function readTryAcquire(
   options: TryAcquireOptions = {},
 ): ReadAcquire {
   refuseUnknown(options, TRY_OPTIONS)
-  return { ...readCommon(runtime, resource, options, 0), signal: undefined }
+  const wish = { ...readOwn(runtime, resource, options), ...readShared(options), waitMs: 0 }
+  return { wish, autoRenew: readAutoRenew(options.autoRenew), signal: undefined }
 }
 
-function readCommon(
+export function readAcquireAll(
+  runtime: Runtime,
+  resources: unknown,
+  options: AcquireAllOptions = {},
+): ReadAcquireAll {
+  refuseUnknown(options, ACQUIRE_ALL_OPTIONS)
+  if (!Array.isArray(resources)) throw invalid('resources', 'must be a list', resources)
+  if (resources.length === 0 || resources.length > ALL_MEMBERS_MAX) {
+    throw invalid('resources', `must be 1..${ALL_MEMBERS_MAX}`, resources.length)
+  }
+  const members = resources.map((wanted: unknown) => readWanted(runtime, wanted))
+  const common = { ...readShared(options), ...readWait(options) }
+  const { autoRenew, signal } = options
+  return {
+    wish: { group: runtime.uuid(), members, ...common },
+    autoRenew: readAutoRenew(autoRenew),
+    signal: readSignal(signal),
+  }
+}
+
+function readWanted(runtime: Runtime, wanted: unknown): AllMember {
+  if (typeof wanted !== 'object' || wanted === null) return readOwn(runtime, wanted, {})
+  refuseUnknown(wanted, ['resource', 'mode', 'extent'])
+  const { resource, ...own } = wanted as Wanted
+  return readOwn(runtime, resource, own)
+}
+
+/** What concerns one resource, of several that may be asked for at once. */
+function readOwn(
   runtime: Runtime,
   resource: unknown,
-  options: TryAcquireOptions,
-  waitMs: number | 'configured',
-): Omit<ReadAcquire, 'signal'> {
-  const { ttlMs, maxRenewals, maxHoldMs, autoRenew = true, leaseId } = options
-  if (typeof autoRenew !== 'boolean') throw invalid('autoRenew', 'must be true or false', autoRenew)
-  const { reason, metadata } = parseNote(options.reason, options.metadata)
-  const wish: AcquireWish = {
+  { mode, extent, slots, leaseId }: Pick<AcquireOptions, (typeof OWN_OPTIONS)[number]>,
+): Pick<AcquireWish, 'leaseId' | 'resource' | 'mode' | 'extent' | 'slots'> {
+  return {
     leaseId: leaseId === undefined ? runtime.uuid() : parseLeaseId(leaseId),
     resource: readResource(runtime, resource),
-    waitMs,
+    ...(mode === undefined ? {} : { mode: parseMode(mode) }),
+    ...(extent === undefined ? {} : { extent: parseExtent(extent) }),
+    ...(slots === undefined ? {} : { slots: parseSlots(slots) }),
+  }
+}
+
+function readShared(
+  options: Pick<AcquireOptions, (typeof SHARED_OPTIONS)[number]>,
+): Omit<AcquireAllWish, 'group' | 'members' | 'waitMs'> {
+  const { ttlMs, maxRenewals, maxHoldMs, lockDelayMs, breakable, priority } = options
+  const { reason, metadata } = parseNote(options.reason, options.metadata)
+  return {
     ...(ttlMs === undefined ? {} : { ttlMs: parseTtlMs(ttlMs) }),
     ...(maxRenewals === undefined ? {} : { maxRenewals: parseMaxRenewals(maxRenewals) }),
     ...(maxHoldMs === undefined ? {} : { maxHoldMs: parseMaxHoldMs(maxHoldMs) }),
+    ...(lockDelayMs === undefined ? {} : { lockDelayMs: parseLockDelayMs(lockDelayMs) }),
+    ...(breakable === undefined ? {} : { breakable: readFlag('breakable', breakable) }),
+    ...(priority === undefined ? {} : { priority: parsePriority(priority) }),
     ...(reason === null ? {} : { reason }),
     ...(metadata === null ? {} : { metadata }),
   }
-  return { wish, autoRenew }
+}
+
+function readWait(
+  options: Pick<AcquireOptions, (typeof WAIT_OPTIONS)[number]>,
+): Pick<AcquireWish, 'waitMs' | 'breakGraceMs'> {
+  const waitMs = readWaitMs(options.waitMs)
+  const { breakGraceMs } = options
+  if (breakGraceMs === undefined) return { waitMs }
+  return { waitMs, breakGraceMs: parseGraceMs(breakGraceMs, 'breakGraceMs') }
+}
+
+function readWaitMs(waitMs: unknown): number | 'configured' {
+  return waitMs === undefined ? 'configured' : parseWaitMs(waitMs)
+}
+
+export function readAdopt(options: AdoptOptions = {}): { readonly autoRenew: boolean } {
+  refuseUnknown(options, ['autoRenew'])
+  return { autoRenew: readAutoRenew(options.autoRenew) }
+}
+
+export function readUpgrade(options: UpgradeOptions = {}): {
+  readonly waitMs: number | 'configured'
+  readonly signal: AbortSignal | undefined
+} {
+  refuseUnknown(options, ['waitMs', 'signal'])
+  return { waitMs: readWaitMs(options.waitMs), signal: readSignal(options.signal) }
+}
+
+/** The name of the receiver; null: whoever is next in the queue. */
+export function readReceiver(to: Receiver, giver: string): string | null {
+  if (to === 'next') return null
+  if (typeof to === 'object' && to !== null) refuseUnknown(to, ['holder'])
+  const holder = parseHolder(typeof to === 'object' && to !== null ? to.holder : to, 'to')
+  if (holder === giver) throw invalid('to', 'must be another than the holder', holder)
+  return holder
+}
+
+function readAutoRenew(autoRenew: unknown): boolean {
+  return autoRenew === undefined ? true : readFlag('autoRenew', autoRenew)
+}
+
+function readFlag(field: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw invalid(field, 'must be true or false', value)
+  return value
 }
 
 function readSignal(signal: unknown): AbortSignal | undefined {

@@ -3,6 +3,7 @@
  * refusals into errors; what it waits for and holds is kept in `acquisitions.ts`.
  */
 import {
+  parseGraceMs,
   parseHolder,
   parseLeaseId,
   parseNote,
@@ -17,20 +18,28 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { CleanupResult, Inspection, LeaseApi, LedgerEntry } from '../service/lease-api.ts'
 import { Acquisitions, closedError } from './acquisitions.ts'
 import type {
+  AcquireAllOptions,
   AcquireOptions,
+  AdoptOptions,
   Attempt,
   HistoryOptions,
   Lease,
+  LeaseSet,
   ListOptions,
   ReasonOptions,
+  RevokeOptions,
   Tenure,
   TenureConfig,
   TryAcquireOptions,
+  Wanted,
   WatchOptions,
 } from './contract.ts'
+import { HandleSet } from './handle-set.ts'
 import { insist, mayRepeat } from './insist.ts'
 import {
   readAcquire,
+  readAcquireAll,
+  readAdopt,
   readHistory,
   readList,
   readResource,
@@ -82,6 +91,22 @@ export class TenureClient implements Tenure {
     throw refusalError(outcome)
   }
 
+  async acquireAll(
+    resources: readonly (string | Wanted)[],
+    options?: AcquireAllOptions,
+  ): Promise<LeaseSet> {
+    this.#requireOpen()
+    const wish = readAcquireAll(this.#runtime, resources, options)
+    const outcome = await this.#acquisitions.obtainAll(wish)
+    if (outcome.kind === 'granted') return new HandleSet(outcome.leases)
+    throw refusalError(outcome)
+  }
+
+  async adopt(leaseId: LeaseId, options?: AdoptOptions): Promise<Lease> {
+    this.#requireOpen()
+    return this.#acquisitions.adopt(parseLeaseId(leaseId), readAdopt(options))
+  }
+
   async tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Attempt> {
     this.#requireOpen()
     const wish = readTryAcquire(this.#runtime, resource, options)
@@ -101,7 +126,7 @@ export class TenureClient implements Tenure {
     if (outcome.kind === 'held') throw refusalError(outcome)
     const { lease } = outcome
     const end = async (reason: ReleaseReason): Promise<void> => {
-      if (!lease.isAbandoned) await lease.release({ reason })
+      if (!lease.isAbandoned && !lease.isTransferred) await lease.release({ reason })
     }
     let result: Result
     try {
@@ -153,13 +178,16 @@ export class TenureClient implements Tenure {
     return this.#api.watch({ ...filter, signal: AbortSignal.any(ends) })
   }
 
-  async revoke(leaseId: LeaseId, options?: ReasonOptions): Promise<void> {
+  async revoke(leaseId: LeaseId, options?: RevokeOptions): Promise<void> {
     this.#requireOpen()
+    refuseUnknown(options, ['reason', 'graceMs'])
+    const { graceMs, ...why } = options ?? {}
     const request = {
       leaseId: parseLeaseId(leaseId),
       by: this.holder,
       requestId: this.#runtime.uuid(),
-      ...readReason(options),
+      ...(graceMs === undefined ? {} : { graceMs: parseGraceMs(graceMs) }),
+      ...readReason(why),
     }
     const limits = { runtime: this.#runtime, withinMs: REVOKE_WITHIN_MS }
     const answer = await insist(limits, async () => this.#api.revoke(request))

@@ -9,16 +9,15 @@
  *  5. The store is away: whoever already stands in the queue keeps trying; whoever does not is told at once.
  */
 import type { LeaseError } from '../core/errors.ts'
-import type { Held, Queued, Refusal } from '../core/outcome.ts'
-import type { AcquireAnswer, ClaimAnswer } from '../service/lease-api.ts'
+import type { Held, Refusal } from '../core/outcome.ts'
 import { isStoreAway } from './insist.ts'
+import type { GrantedAnswer, QueuedAnswer, WaitAnswer } from './wait-errand.ts'
 
 export type Question = 'acquire' | 'claim'
-export type GrantedAnswer = Extract<AcquireAnswer, { kind: 'granted' }>
 
 /** What became of a question. */
 export type Report =
-  | { readonly kind: 'answered'; readonly answer: ClaimAnswer }
+  | { readonly kind: 'answered'; readonly answer: WaitAnswer }
   | { readonly kind: 'failed'; readonly error: LeaseError }
 
 export interface Progress {
@@ -32,7 +31,7 @@ export interface Progress {
 
 export type Step =
   | { readonly kind: 'granted'; readonly granted: GrantedAnswer }
-  | { readonly kind: 'queued'; readonly queued: Queued }
+  | { readonly kind: 'queued'; readonly queued: QueuedAnswer }
   | { readonly kind: 'ask'; readonly question: Question; readonly afterMs: number }
   | { readonly kind: 'held'; readonly held: Held }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
@@ -49,7 +48,7 @@ export function nextStep(progress: Progress, report: Report): Step {
     : afterAnswer(report.answer)
 }
 
-function afterAnswer(answer: ClaimAnswer): Step {
+function afterAnswer(answer: WaitAnswer): Step {
   switch (answer.kind) {
     case 'granted':
       return { kind: 'granted', granted: answer }

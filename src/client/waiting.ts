@@ -1,5 +1,5 @@
 /**
- * One acquire from its first send to a grant, a refusal, or the end of its patience. `wait-step.ts` decides what comes
+ * One errand, an acquire or an upgrade, from its first send to a grant, a refusal, or the end of its patience. `wait-step.ts` decides what comes
  * next; this file sends, sleeps, and stops.
  *
  *  - It sleeps until it is woken, until the store said to ask again, or until the wait is over; it never polls. A
@@ -16,14 +16,14 @@ import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import type { AcquireRequest, ClaimAnswer, LeaseApi, TicketRef } from '../service/lease-api.ts'
+import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
-import { nextStep, type GrantedAnswer, type Question, type Report, type Step } from './wait-step.ts'
+import type { Errand, GrantedAnswer, WaitAnswer, Why } from './wait-errand.ts'
+import { nextStep, type Question, type Report, type Step } from './wait-step.ts'
 
 export interface WaitParts {
-  readonly api: LeaseApi
   readonly runtime: Runtime
   readonly clock: HolderClock
   readonly scheduler: RenewalScheduler
@@ -33,13 +33,19 @@ export interface WaitParts {
   readonly onQueued: () => void
 }
 
-export interface Obtained {
-  readonly kind: 'granted'
+/** A lease as it was granted. */
+export interface Grant {
   readonly lease: LeaseInfo
-  readonly repeated: boolean
+  /** It may be older than the request: heard before, or given to the holder by another. */
+  readonly isOlder: boolean
   readonly term: Term
   /** When the grant arrived. */
   readonly now: Moment
+}
+
+export interface Obtained {
+  readonly kind: 'granted'
+  readonly grants: readonly Grant[]
 }
 
 /** However short the wait for the resource, the store itself has this long to answer the first question. */
@@ -48,19 +54,18 @@ const WITHDRAW_WITHIN_MS = 5_000
 /** A question may go this much of its delay sooner, along with those of other tickets. */
 const EARLY_SHARE = 0.1
 
-type Why = 'timed_out' | 'aborted'
 /** What was heard since the last question: nothing, something unspecific, or the ticket's own name. */
 type Signal = 'none' | 'hint' | 'wake'
 
 export class Wait implements Attended {
   readonly #parts: WaitParts
-  readonly #request: AcquireRequest
+  readonly #errand: Errand
   readonly #startMs: number
   /** How long to wait, once it is known; the configuration may have to be asked. */
   #waitMs: number | null
   #timer: Timer | null = null
   #firstSent: Moment | null = null
-  #underWay: Promise<ClaimAnswer> | null = null
+  #underWay: Promise<WaitAnswer> | null = null
   #hasQueued = false
   /** In a row. */
   #failures = 0
@@ -74,11 +79,11 @@ export class Wait implements Attended {
   #interruption: LeaseError | null = null
   #interrupt: ((error: LeaseError) => void) | null = null
 
-  constructor(parts: WaitParts, request: AcquireRequest) {
+  constructor(parts: WaitParts, errand: Errand) {
     this.#parts = parts
-    this.#request = request
+    this.#errand = errand
     this.#startMs = parts.runtime.monotonicMs()
-    this.#waitMs = request.waitMs === 'configured' ? null : request.waitMs
+    this.#waitMs = errand.waitMs === 'configured' ? null : errand.waitMs
     this.#armFirstAnswer()
   }
 
@@ -160,11 +165,10 @@ export class Wait implements Attended {
     }
   }
 
-  async #send(question: Question): Promise<ClaimAnswer> {
-    const { api } = this.#parts
-    if (question === 'claim') return api.claim(this.#ticket)
-    const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#request.waitMs
-    return api.acquire({ ...this.#request, waitMs })
+  async #send(question: Question): Promise<WaitAnswer> {
+    if (question === 'claim') return this.#errand.claim()
+    const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#errand.waitMs
+    return this.#errand.file(waitMs)
   }
 
   /** Notes a place in the queue; tells after how long to claim if nobody wakes the ticket. */
@@ -186,6 +190,7 @@ export class Wait implements Attended {
       case 'held':
         return step.held
       case 'refused':
+        if (this.#errand.hasParts && this.#hasQueued) this.#withdrawLater('aborted')
         throw refusalError(step.refusal)
       case 'failed':
         if (step.leftBehind) this.#withdrawLater('aborted')
@@ -193,21 +198,18 @@ export class Wait implements Attended {
     }
   }
 
-  #accept(granted: GrantedAnswer, sent: Moment): Obtained {
+  #accept({ leases, repeated }: GrantedAnswer, sent: Moment): Obtained {
     const { clock } = this.#parts
-    const { lease, repeated } = granted
     const now = clock.now()
-    const term = termOf(granted, { first: this.#firstSent ?? sent, last: sent, clock, now })
-    if (clock.remainingMs(term, now) > 0) return { kind: 'granted', lease, repeated, term, now }
+    const times = { first: this.#firstSent ?? sent, last: sent, clock, now }
+    const grants = leases.map((lease) => {
+      const isOlder = repeated || this.#errand.isForeign(lease)
+      return { lease, isOlder, term: termOf(lease, { isOlder }, times), now }
+    })
+    const over = grants.find(({ term }) => clock.remainingMs(term, now) <= 0)
+    if (over === undefined) return { kind: 'granted', grants }
     this.#withdrawLater('aborted')
-    const { id: leaseId, resource, ttlMs } = lease
-    const message = `lease ${leaseId} of ${resource} was over before its grant arrived`
-    throw new LeaseError('LEASE_EXPIRED', message, { details: { leaseId, resource, ttlMs } })
-  }
-
-  get #ticket(): TicketRef {
-    const { leaseId, resource, session } = this.#request
-    return { leaseId, resource, session }
+    throw overError(over.lease)
   }
 
   get #leftMs(): number {
@@ -242,13 +244,10 @@ export class Wait implements Attended {
     }
   }
 
-  /** Whether the ticket has an offer, or is gone. In doubt, yes: then the claim tells. */
+  /** In doubt, yes: then the claim tells. */
   async #mayBeMyTurn(): Promise<boolean> {
     try {
-      const ticket = await this.#parts.api.get(this.#request.leaseId)
-      // A ticket for a subtree is woken, not offered: only its own claim sees all that may be in its way.
-      if (ticket?.extent === 'subtree') return true
-      return ticket === null || ticket.state !== 'pending' || ticket.fence !== null
+      return await this.#errand.mayBeTurn()
     } catch {
       return true
     }
@@ -297,9 +296,9 @@ export class Wait implements Attended {
    * 1. Withdraw now, so that nobody waits behind this ticket and a grant that came meanwhile is released.
    * 2. A call that is still under way may reach the store after that; when it has ended, withdraw what it left.
    */
-  async #withdraw(why: Why, underWay: Promise<ClaimAnswer> | null): Promise<void> {
-    const { api, runtime } = this.#parts
-    const send = async (): Promise<unknown> => api.withdraw({ ...this.#ticket, why })
+  async #withdraw(why: Why, underWay: Promise<WaitAnswer> | null): Promise<void> {
+    const { runtime } = this.#parts
+    const send = async (): Promise<unknown> => this.#errand.withdraw(why)
     const limits = { runtime, withinMs: WITHDRAW_WITHIN_MS }
     await insist(limits, send).catch(() => undefined)
     if (underWay !== null && (await mayHaveLeft(underWay))) await insist(limits, send)
@@ -310,7 +309,7 @@ export class Wait implements Attended {
   }
 
   #timeoutError(): LeaseError {
-    const { resource } = this.#request
+    const { subject: resource } = this.#errand
     const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
     const first = this.#blockers[0]
     const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
@@ -327,14 +326,14 @@ export class Wait implements Attended {
   }
 
   #abortedError(cause: unknown): LeaseError {
-    const { resource } = this.#request
+    const { subject: resource } = this.#errand
     const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
     const options = { details, cause, effect: this.#effect }
     return new LeaseError('ABORTED', `the wait for ${resource} was cancelled`, options)
   }
 }
 
-async function mayHaveLeft(call: Promise<ClaimAnswer>): Promise<boolean> {
+async function mayHaveLeft(call: Promise<WaitAnswer>): Promise<boolean> {
   try {
     const answer = await call
     return answer.kind === 'granted' || answer.kind === 'queued'
@@ -343,22 +342,7 @@ async function mayHaveLeft(call: Promise<ClaimAnswer>): Promise<boolean> {
   }
 }
 
-interface Sent {
-  readonly first: Moment
-  readonly last: Moment
-  readonly clock: HolderClock
-  readonly now: Moment
-}
-
-/**
- * The term of a grant. A repeated grant may be older than this request, when the caller chose its id: then what the
- * store says is left, from before the last send, is an upper bound as well, and the sooner end counts. The store
- * rounds up what is left, hence the millisecond.
- */
-function termOf({ lease, repeated }: GrantedAnswer, { first, last, clock, now }: Sent): Term {
-  const { ttlMs, maxHoldMs, remainingMs } = lease
-  if (!repeated) return { from: first, spanMs: Math.min(ttlMs, remainingMs) }
-  const whole: Term = { from: first, spanMs: Math.min(ttlMs, maxHoldMs ?? ttlMs) }
-  const rest: Term = { from: last, spanMs: Math.min(ttlMs, remainingMs - 1) }
-  return clock.remainingMs(whole, now) < clock.remainingMs(rest, now) ? whole : rest
+export function overError({ id: leaseId, resource, ttlMs }: LeaseInfo): LeaseError {
+  const message = `lease ${leaseId} of ${resource} was over before its grant arrived`
+  return new LeaseError('LEASE_EXPIRED', message, { details: { leaseId, resource, ttlMs } })
 }

@@ -14,6 +14,7 @@ import type { LeaseId } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { LeaseApi, Unsubscribe } from '../service/lease-api.ts'
+import type { HolderClock } from './holder-clock.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { Wait } from './waiting.ts'
 
@@ -27,6 +28,7 @@ const REST_FACTOR = 20
 export interface RouterParts {
   readonly api: LeaseApi
   readonly runtime: Runtime
+  readonly clock: HolderClock
   readonly holder: string
   readonly session: string
   /** Takes over work that no caller waits for. */
@@ -92,13 +94,15 @@ export class WakeRouter {
     if (this.#closed) return
     if (leaseIds === null) {
       for (const wait of this.waits.values()) wait.hint()
+      for (const handle of this.handles.values()) handle.hint()
       this.#lookAtAll()
       return
     }
     for (const leaseId of leaseIds) {
       this.waits.get(leaseId)?.wake()
       const handle = this.handles.get(leaseId)
-      if (handle !== undefined) this.#parts.background(this.#lookAt(handle))
+      handle?.wake()
+      if (handle !== undefined) this.#parts.background(this.lookAt(handle))
     }
   }
 
@@ -127,19 +131,27 @@ export class WakeRouter {
   async #findEnded(): Promise<void> {
     const held = [...this.handles.values()]
     const suspects = held.length <= LOOKUPS_MAX ? held : await this.#notListed(held)
-    await Promise.all(suspects.map((handle) => this.#lookAt(handle)))
+    await Promise.all(suspects.map((handle) => this.lookAt(handle)))
   }
 
-  /** A list may be cut short, so what it does not show is not yet known to have ended. */
+  /**
+   * What a list does not show need not have ended, since it may be cut short; what it shows may have changed: somebody
+   * asked for it, or it was upgraded.
+   */
   async #notListed(held: readonly LeaseHandle[]): Promise<readonly LeaseHandle[]> {
     const { api, holder, session } = this.#parts
     const mine = { holder, session, state: 'active', limit: LIST_LIMIT_MAX } as const
     const { leases } = await api.list(mine)
-    const active = new Set(leases.map((lease) => lease.id))
-    return held.filter((handle) => !active.has(handle.id))
+    const calm = leases.filter((lease) => lease.revoking === null)
+    const known = new Map(calm.map((lease) => [lease.id, lease.fence]))
+    return held.filter((handle) => known.get(handle.id) !== handle.fence)
   }
 
-  async #lookAt(handle: LeaseHandle): Promise<void> {
-    if (!handle.isOver) handle.tell(await this.#parts.api.get(handle.id))
+  /** What is left of the lease is counted from before the store was asked. */
+  async lookAt(handle: LeaseHandle): Promise<void> {
+    if (handle.isOver) return
+    const { api, clock } = this.#parts
+    const sent = clock.now()
+    handle.tell(await api.get(handle.id), sent)
   }
 }

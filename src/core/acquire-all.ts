@@ -4,12 +4,12 @@
  * woken, and its claim takes them all if they are all free. Nobody ever holds a part while waiting for the rest, so
  * there is no order in which to lock and none to get wrong.
  */
-import { claimOf, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
-import type { AcquireAll, ClaimAll } from './command.ts'
+import { askToFinish, claimOf, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
+import type { Acquire, AcquireAll, ClaimAll } from './command.ts'
 import { blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
-import { isHeld, type Lease, type Ticket } from './lease.ts'
+import { isHeld, isWaiting, type Lease, type Ticket } from './lease.ts'
 import { TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
@@ -17,6 +17,7 @@ import {
   type GrantedAll,
   type Held,
   type QueuedAll,
+  type Refusal,
 } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { settle } from './settle.ts'
@@ -31,25 +32,43 @@ export function decideAcquireAll(
   const draft = new Draft(mergeViews(views), now, ...command.members)
   const repeated = answerRepeat(draft, command)
   if (repeated !== null) return repeated
+  const ended = endedMember(views, command)
+  if (ended !== null) return draft.answer(ended)
   const malformed = views.find((view) => view.settings.malformed !== null)?.settings.malformed
   if (malformed) return draft.answer({ kind: 'malformed_setting', problem: malformed })
   settle(draft)
-  const tickets = wishedTickets(views, command, now)
+  const standing = standingTickets(draft, command)
+  const tickets = standing ?? wishedTickets(views, command, now)
   for (const ticket of tickets) {
     const odd = otherSlots(ticket, draft.entries.values(), now)
     if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   }
   const blockers = allBlockers(tickets, draft)
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
-  return waitOrRefuse(draft, command, { tickets, blockers, views })
+  const blocked = { tickets, blockers, views }
+  if (standing !== null) return draft.answer(queuedAll(draft, standing, waitOf(command, blocked)))
+  return waitOrRefuse(draft, command, blocked)
 }
 
-/** One view of everything that the members touch. History is kept of all of them or of none. */
+/** Where no history is kept, the id of a member that has ended is all that is left of it. */
+function endedMember(views: readonly RealmView[], { members }: AcquireAll): Refusal | null {
+  for (const [index, member] of members.entries()) {
+    const view = views[index]
+    if (view === undefined || view.prior === null || view.entries.has(member.leaseId)) continue
+    return endedBefore(view.prior, member)
+  }
+  return null
+}
+
+/**
+ * One view of everything that the members touch. History is kept if it is kept of any of them: what began unrecorded
+ * stays out of it whatever this says, and nobody's history is lost because somebody else's is not kept.
+ */
 export function mergeViews(views: readonly RealmView[]): RealmView {
   const [first] = views
   if (first === undefined) throw new Error('several resources need at least one view')
   const entries = new Map(views.flatMap((view) => [...view.entries]))
-  const keepHistory = views.every((view) => view.settings.keep_history)
+  const keepHistory = views.some((view) => view.settings.keep_history)
   return {
     entries,
     lastFence: Math.max(...views.map((view) => view.lastFence)),
@@ -65,15 +84,32 @@ function answerRepeat(draft: Draft, { members }: AcquireAll): Decision<AcquireAl
   const leases: Lease[] = []
   for (const { leaseId, holder, resource } of members) {
     const known = draft.entries.get(leaseId)
-    if (known === undefined || known.kind === 'ticket') continue
+    if (known === undefined) continue
     if (known.holder !== holder || known.resource !== resource) {
       return draft.answer({ kind: 'id_taken', leaseId, resource: known.resource })
     }
+    if (known.kind === 'ticket') continue
     if (!isHeld(known, draft.now)) return draft.answer(endedOutcome(known))
     leases.push(known)
   }
-  if (leases.length !== members.length) return null
-  return draft.answer({ kind: 'granted_all', leases, repeated: true })
+  const [other] = leases
+  if (other === undefined) return null
+  if (leases.length === members.length) {
+    return draft.answer({ kind: 'granted_all', leases, repeated: true })
+  }
+  // One of them is held by itself: what is asked for under its id now is something else.
+  return draft.answer({ kind: 'id_taken', leaseId: other.id, resource: other.resource })
+}
+
+/** A request that is heard again, because its answer was lost, keeps the place that it has. */
+function standingTickets(draft: Draft, { members, group }: AcquireAll): readonly Ticket[] | null {
+  const tickets: Ticket[] = []
+  for (const { leaseId } of members) {
+    const entry = draft.entries.get(leaseId)
+    if (entry === undefined || !isWaiting(entry, draft.now) || entry.group !== group) return null
+    tickets.push(entry)
+  }
+  return tickets
 }
 
 function wishedTickets(
@@ -110,17 +146,25 @@ interface BlockedAll {
   readonly views: readonly RealmView[]
 }
 
-function waitOrRefuse(
-  draft: Draft,
+function waitOf(
   { members }: AcquireAll,
-  { tickets, blockers, views }: BlockedAll,
-): Decision<AcquireAllOutcome> {
+  { blockers, views }: BlockedAll,
+): Pick<QueuedAll, 'blockers' | 'waitMs'> & { readonly first: Acquire } {
   const [first] = members
   const [view] = views
   if (first === undefined || view === undefined) throw new Error('nothing was asked for')
-  const waitMs = waitMsOf(first, view)
-  const entries = draft.entries
-  const own = tickets.flatMap((ticket) => ownBlockersOf(ticket, entries.values(), draft.now))
+  return { first, blockers, waitMs: waitMsOf(first, view) }
+}
+
+function waitOrRefuse(
+  draft: Draft,
+  command: AcquireAll,
+  blocked: BlockedAll,
+): Decision<AcquireAllOutcome> {
+  const { tickets, blockers, views } = blocked
+  const { first, waitMs } = waitOf(command, blocked)
+  const { entries, now } = draft
+  const own = tickets.flatMap((ticket) => ownBlockersOf(ticket, entries.values(), now))
   if (own.length > 0) return refuse(draft, tickets, { blockers: own, notWaiting: 'own_session' })
   if (waitMs === 0) return refuse(draft, tickets, { blockers, notWaiting: 'not_asked' })
   if (views.some(({ settings }) => !settings.blocking_mode_enabled)) {
@@ -130,8 +174,16 @@ function waitOrRefuse(
     const limit = TICKETS_PER_REALM_MAX
     return draft.answer({ kind: 'queue_full', resource: first.resource, limit })
   }
-  for (const ticket of tickets) file(draft, ticket)
+  for (const ticket of tickets) {
+    if (!isFiled(draft, ticket)) file(draft, ticket)
+    if (first.breakGraceMs !== null) askToFinish(draft, ticket, first.breakGraceMs)
+  }
   return draft.answer(queuedAll(draft, tickets, { blockers, waitMs }))
+}
+
+function isFiled(draft: Draft, { id }: Ticket): boolean {
+  const entry = draft.entries.get(id)
+  return entry !== undefined && isWaiting(entry, draft.now)
 }
 
 function file(draft: Draft, ticket: Ticket): void {
@@ -179,7 +231,9 @@ export function decideClaimAll(
 ): Decision<AcquireAllOutcome> {
   const draft = new Draft(mergeViews(views), now, ...members)
   const known = members.map(({ leaseId }) => draft.entries.get(leaseId))
-  const held = known.filter((entry) => entry !== undefined && isHeld(entry, now))
+  const held = known.filter((entry, index) => {
+    return entry !== undefined && isHeld(entry, now) && entry.session === members[index]?.session
+  })
   if (held.length === members.length) {
     const leases = held.filter((entry) => entry?.kind === 'lease')
     return draft.answer({ kind: 'granted_all', leases, repeated: true })

@@ -8,7 +8,7 @@
  *  5. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
  */
 import type { Acquire } from './command.ts'
-import { adopt, adoptable } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore } from './adopt.ts'
 import {
   blockersOf,
   compareTickets,
@@ -29,8 +29,9 @@ import {
   type Refusal,
 } from './outcome.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
+import { overlap } from './resource.ts'
 import { requestEnd } from './revoke.ts'
-import { settle } from './settle.ts'
+import { makeOffers, settle } from './settle.ts'
 import { tickAfter, US_PER_MS, type Now } from './time.ts'
 
 export function decideAcquire(
@@ -39,6 +40,8 @@ export function decideAcquire(
   now: Now,
 ): Decision<AcquireOutcome> {
   const draft = new Draft(view, now, command)
+  const adopted = adoptedBefore(view, command.session, now)
+  if (adopted !== null) return draft.answer(adopted)
   const known = view.entries.get(command.leaseId)
   if (known !== undefined) {
     const repeated = answerRepeat(draft, known, command)
@@ -52,7 +55,7 @@ export function decideAcquire(
   settle(draft)
   const given = adoptable(draft, command)
   if (given !== null) {
-    const lease = adopt(draft, given, command.session)
+    const lease = adopt(draft, given, { session: command.session, requestId: command.leaseId })
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
   const claim = ticketOf(claimOf(command, view, now), command, now)
@@ -89,7 +92,7 @@ function answerRepeat(
 }
 
 /** No history is kept, and the lease of this id has ended: it does not come back. */
-function endedBefore({ leaseId, type }: PriorEffect, command: Acquire): Refusal {
+export function endedBefore({ leaseId, type }: PriorEffect, command: Acquire): Refusal {
   const state = (['released', 'expired', 'revoked'] as const).find((end) => type === `lease.${end}`)
   if (leaseId !== command.leaseId || state === undefined) {
     return { kind: 'request_reused', leaseId: command.leaseId }
@@ -156,13 +159,14 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
 }
 
 /** Only holders who allowed it are asked, and each once. */
-function askToFinish(draft: Draft, ticket: Ticket, graceMs: number): void {
+export function askToFinish(draft: Draft, ticket: Ticket, graceMs: number): void {
   for (const entry of [...draft.entries.values()]) {
     if (!isHeld(entry, draft.now) || !entry.breakable || entry.revoking !== null) continue
     if (!conflicts(ticket, entry)) continue
     const reason = ticket.reason ?? `${ticket.holder} waits for it`
     requestEnd(draft, entry, { by: ticket.holder, reason, requestId: null, graceMs })
   }
+  makeOffers(draft)
 }
 
 /** The place in the queue that the request would have; also what it is measured by before it has one. */
@@ -215,9 +219,10 @@ const STAGGER_MS = 50
 export function queuedOutcome(draft: Draft, ticket: Ticket, waitMs: number): Queued {
   const { now } = draft
   const blockers = blockersOf(ticket, draft.entries.values(), now)
-  const position = [...draft.entries.values()].filter(
-    (entry) => isWaiting(entry, now) && entry.id !== ticket.id && compareTickets(entry, ticket) < 0,
-  ).length
+  const position = [...draft.entries.values()].filter((entry) => {
+    if (entry.id === ticket.id || !isWaiting(entry, now) || !overlap(entry, ticket)) return false
+    return compareTickets(entry, ticket) < 0
+  }).length
   const keepAliveMs = Math.max(1, Math.floor(ticket.claimWindowMs / 3))
   const soonest = blockers
     .filter((blocker) => blocker.kind !== 'ticket')

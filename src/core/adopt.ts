@@ -6,7 +6,7 @@
 import type { Adopt } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type Lease } from './lease.ts'
-import { endedOutcome, type AcquireOutcome } from './outcome.ts'
+import { endedOutcome, type AcquireOutcome, type Granted, type Refusal } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import type { Resource } from './resource.ts'
@@ -20,7 +20,8 @@ export function decideAdopt(view: RealmView, command: Adopt, now: Now): Decision
   const { lease } = own
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
   if (!lease.adopted) {
-    return draft.answer({ kind: 'granted', lease: adopt(draft, lease, session), repeated: false })
+    const adopted = adopt(draft, lease, { session, requestId: null })
+    return draft.answer({ kind: 'granted', lease: adopted, repeated: false })
   }
   if (lease.session === session) return draft.answer({ kind: 'granted', lease, repeated: true })
   return draft.answer({ kind: 'already_adopted', leaseId })
@@ -38,12 +39,36 @@ export function adoptable(
   return null
 }
 
-export function adopt(draft: Draft, lease: Lease, session: string): Lease {
+/** What a request under this id has adopted before, when its answer was lost; null if it has adopted nothing. */
+export function adoptedBefore(
+  { prior, entries }: RealmView,
+  session: string,
+  now: Now,
+): Granted | Refusal | null {
+  if (prior?.type !== 'lease.adopted') return null
+  const { leaseId } = prior
+  const lease = entries.get(leaseId)
+  if (lease?.kind !== 'lease') return { kind: 'terminal', leaseId, state: 'released' }
+  if (!isHeld(lease, now)) return endedOutcome(lease)
+  if (lease.session !== session) return { kind: 'already_adopted', leaseId }
+  return { kind: 'granted', lease, repeated: true }
+}
+
+interface Adopter {
+  readonly session: string
+  /** The id under which the lease was asked for, when it was another than the lease's own. */
+  readonly requestId: string | null
+}
+
+/** A lease whose end was asked for keeps that end, whoever has it now. */
+export function adopt(draft: Draft, lease: Lease, { session, requestId }: Adopter): Lease {
   const { now } = draft
   const { renewals } = lease
   const wishedUs = now.tick.us + lease.ttlMs * US_PER_MS
-  const us = Math.min(wishedUs, lease.holdUntilUs ?? wishedUs)
-  const common = eventCommon(lease, now, { before: 'active', after: 'active', renewals })
+  const ceilingUs = lease.revoking === null ? lease.holdUntilUs : lease.deadline.us
+  const us = Math.min(wishedUs, ceilingUs ?? wishedUs)
+  const facts = { before: 'active', after: 'active', renewals, requestId } as const
+  const common = eventCommon(lease, now, facts)
   draft.record({
     ...common,
     session,

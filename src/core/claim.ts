@@ -4,12 +4,13 @@
  */
 import type { ClaimOffer } from './command.ts'
 import { queuedOutcome } from './acquire.ts'
+import { adopt, adoptable, adoptedBefore } from './adopt.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
-import { isHeld } from './lease.ts'
+import { isHeld, type Lease, type Ticket } from './lease.ts'
 import { endedOutcome, type ClaimOutcome } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
-import { settle } from './settle.ts'
+import { fail, makeOffers, settle } from './settle.ts'
 import { tickAfter, type Now } from './time.ts'
 
 export function decideClaim(
@@ -19,6 +20,8 @@ export function decideClaim(
 ): Decision<ClaimOutcome> {
   const draft = new Draft(view, now, command)
   const { leaseId } = command
+  const adopted = adoptedBefore(view, command.session, now)
+  if (adopted !== null) return draft.answer(adopted)
   const known = view.entries.get(leaseId)
   if (known === undefined) return draft.answer({ kind: 'dropped', leaseId })
   if (known.session !== command.session) {
@@ -43,10 +46,23 @@ export function decideClaim(
     const lease = grant(draft, { claim: ticket, fence, before: 'pending' })
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
+  const given = adoptable(draft, ticket)
+  if (given !== null) {
+    const lease = takeOver(draft, ticket, given)
+    return draft.answer({ kind: 'granted', lease, repeated: false })
+  }
   draft.record({
     ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
     type: 'lease.waiting',
     deadline: tickAfter(now.tick, ticket.claimWindowMs),
   })
   return draft.answer(queuedOutcome(draft, ticket, 0))
+}
+
+/** Somebody gave the resource to this waiter past the queue: it has what it waited for, and waits no more. */
+function takeOver(draft: Draft, ticket: Ticket, given: Lease): Lease {
+  fail(draft, ticket, 'aborted', { reason: `has lease ${given.id} by transfer` })
+  const lease = adopt(draft, given, { session: ticket.session, requestId: ticket.id })
+  makeOffers(draft)
+  return lease
 }

@@ -59,18 +59,6 @@ export function blockersOf(
   return told.map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }
 
-/** The sessions that an entry waits for, each with the name of its holder. A lease that waits does so ahead of tickets. */
-export function blockingSessions(
-  claim: Entry,
-  entries: Iterable<Entry>,
-  now: Now,
-): ReadonlyMap<string, string> {
-  const withTickets = claim.kind === 'ticket'
-  const standings = standingsOf(claim, entries, now)
-  const counted = standings.filter(({ kind }) => withTickets || kind !== 'ticket')
-  return new Map(counted.map(({ entry: { session, holder } }) => [session, holder]))
-}
-
 /** Those among the blockers that belong to the claim's own session, however far back; a lock delay is nobody's. */
 export function ownBlockersOf(
   claim: Claim | Ticket,
@@ -82,7 +70,8 @@ export function ownBlockersOf(
     .map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }
 
-function standingsOf(
+/** All that blocks a claim, and as what, however many there are. */
+export function standingsOf(
   claim: Claim | Ticket,
   entries: Iterable<Entry>,
   now: Now,
@@ -111,7 +100,8 @@ export function otherSlots(
   readonly live: number | null
 } | null {
   for (const entry of entries) {
-    if (entry.id === claim.id || !overlap(claim, entry) || conflicts(claim, entry)) continue
+    if (entry.id === claim.id || !overlap(claim, entry)) continue
+    if (claim.mode === 'exclusive' || entry.mode === 'exclusive') continue
     if (!isHeld(entry, now) && !isWaiting(entry, now)) continue
     if (entry.slots !== claim.slots) {
       return { leaseId: entry.id, asked: claim.slots, live: entry.slots }
@@ -123,7 +113,7 @@ export function otherSlots(
 /** A queue may be thousands long; whoever is blocked wants to know who goes first. */
 const BLOCKERS_TOLD_MAX = 16
 
-interface Standing {
+export interface Standing {
   readonly entry: Entry
   readonly kind: Blocker['kind']
 }

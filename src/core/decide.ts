@@ -135,7 +135,22 @@ export function decideSeveral(
     : decideClaimAll(views, command, now)
 }
 
-/** What must be read to decide a command. */
+/** What must be read to decide a command: its own place and, for a transfer, whatever has the receiver's id already. */
+export function footprintsOf(command: Command): readonly Footprint[] {
+  const own = footprintOf(command)
+  if (command.kind !== 'transfer' || command.to === null) return [own]
+  return [own, { ...own, leaseId: command.newLeaseId, requestId: null, depth: 'entry' }]
+}
+
+/** The views of a command's footprints as one. */
+export function viewOf(views: readonly RealmView[]): RealmView {
+  const [view, ...others] = views
+  if (view === undefined) throw new Error('a command needs a view to be decided on')
+  if (others.length === 0) return view
+  return { ...view, entries: new Map(views.flatMap(({ entries }) => [...entries])) }
+}
+
+/** What must be read to decide a command at its own place. */
 export function footprintOf(command: Command): Footprint {
   return {
     resource: command.resource,
@@ -146,8 +161,13 @@ export function footprintOf(command: Command): Footprint {
   }
 }
 
-/** An acquire is known by the id of its lease: where no history is kept, that is all that is left of an ended one. */
+/**
+ * A requester is known by the id that it chose for its lease: where no history is kept, that is all that is left of an
+ * ended one, and when it was given a lease that was transferred to it, only that leads from the one id to the other.
+ */
 function requestIdOf(command: Command): string | null {
-  if (command.kind === 'acquire') return command.leaseId
+  if (command.kind === 'acquire' || command.kind === 'claim' || command.kind === 'withdraw') {
+    return command.leaseId
+  }
   return 'requestId' in command ? command.requestId : null
 }

@@ -12,10 +12,9 @@ import {
   type EntryState,
   type Lease,
   type LeaseId,
-  type Ticket,
 } from './lease.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
-import { covers, type Reach } from './resource.ts'
+import { covers, overlap, type Reach } from './resource.ts'
 import { US_PER_MS, type Now } from './time.ts'
 
 export class Draft {
@@ -44,8 +43,19 @@ export class Draft {
   }
 
   /** Tells a waiter to come and look for itself. */
-  wake({ session, id: leaseId }: Ticket): void {
+  wake({ session, id: leaseId }: Claim): void {
     this.#wakes.push({ session, leaseId })
+  }
+
+  /**
+   * Whether this decision has taken something away that may have stood in the way of a claim. Only then is there news
+   * for whoever must look for itself: two of them that woke each other whenever they look would never stop.
+   */
+  hasMadeRoomFor(claim: Claim): boolean {
+    return this.#events.some((event) => {
+      const entry = this.entries.get(event.leaseId)
+      return makesRoom(event) && entry !== undefined && overlap(entry, claim)
+    })
   }
 
   /** The lease of this id, which must be there. */
@@ -91,6 +101,31 @@ export class Draft {
       }
     }
     return earliest === Infinity ? null : earliest
+  }
+}
+
+function makesRoom(event: LeaseEvent): boolean {
+  switch (event.type) {
+    case 'lease.released':
+    case 'lease.expired':
+    case 'lease.revoked':
+    case 'lease.transferred':
+    case 'lease.unlocked':
+    case 'lease.downgraded':
+    case 'lease.failed':
+      return true
+    case 'lease.upgrading':
+      return !event.wished
+    case 'lease.issued':
+    case 'lease.renewed':
+    case 'lease.revoking':
+    case 'lease.upgraded':
+    case 'lease.adopted':
+    case 'lease.queued':
+    case 'lease.offered':
+    case 'lease.waiting':
+    case 'lease.denied':
+      return false
   }
 }
 

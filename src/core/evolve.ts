@@ -31,25 +31,19 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
         deadline: event.deadline,
       }
     case 'lease.released':
+    case 'lease.transferred':
       return {
         ...leaseOf(entry, event),
         state: 'released',
         terminatedAtMs: event.atMs,
-        releaseReason: event.releaseReason,
+        releaseReason: event.type === 'lease.released' ? event.releaseReason : 'transferred',
         upgrading: false,
       }
     case 'lease.expired':
-      return {
-        ...leaseOf(entry, event),
-        state: 'expired',
-        terminatedAtMs: event.terminatedAtMs,
-        lockedUntil: event.lockedUntil,
-        upgrading: false,
-      }
     case 'lease.revoked':
       return {
         ...leaseOf(entry, event),
-        state: 'revoked',
+        state: event.type === 'lease.expired' ? 'expired' : 'revoked',
         terminatedAtMs: event.terminatedAtMs,
         lockedUntil: event.lockedUntil,
         upgrading: false,
@@ -73,14 +67,6 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       }
     case 'lease.downgraded':
       return { ...leaseOf(entry, event), mode: 'shared' }
-    case 'lease.transferred':
-      return {
-        ...leaseOf(entry, event),
-        state: 'released',
-        terminatedAtMs: event.atMs,
-        releaseReason: 'transferred',
-        upgrading: false,
-      }
     case 'lease.adopted':
       return {
         ...leaseOf(entry, event),

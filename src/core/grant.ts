@@ -3,7 +3,7 @@
  * own view ends no later than this.
  */
 import { eventCommon, type Draft } from './draft.ts'
-import type { Claim, EntryState, Lease } from './lease.ts'
+import type { Claim, EntryState, Lease, Revoking } from './lease.ts'
 import { US_PER_MS, type Now } from './time.ts'
 
 export interface Grant {
@@ -12,6 +12,8 @@ export interface Grant {
   readonly before: EntryState | null
   /** A transfer hands on the ceiling of the lease that it ends. */
   readonly holdUntilUs?: number | null
+  /** So is the request to end it. */
+  readonly revoking?: Revoking | null
   readonly adopted?: boolean
 }
 
@@ -49,7 +51,7 @@ export function grant(draft: Draft, granted: Grant): Lease {
     renewals: 0,
     releaseReason: null,
     lockedUntil: null,
-    revoking: null,
+    revoking: granted.revoking ?? null,
     upgrading: false,
     adopted: granted.adopted ?? true,
   }

@@ -96,8 +96,8 @@ export function parseLockDelayMs(value: unknown): number {
 }
 
 /** How long a holder that is asked to finish may take; 0 ends the lease at once. */
-export function parseGraceMs(value: unknown): number {
-  return parseSpanMs({ field: 'graceMs', min: 0, max: TTL_MS_MAX }, value)
+export function parseGraceMs(value: unknown, field = 'graceMs'): number {
+  return parseSpanMs({ field, min: 0, max: TTL_MS_MAX }, value)
 }
 
 export function parseReleaseReason(value: unknown): ReleaseReason {

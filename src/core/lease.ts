@@ -202,6 +202,7 @@ export function describeEntry(entry: Entry, now: Now): LeaseInfo {
 
 function describeLease(lease: Lease, now: Now): LeaseInfo {
   const over = lease.state === 'active' && isOver(lease, now)
+  const end = lease.revoking === null ? 'expired' : 'revoked'
   return {
     id: lease.id,
     resource: lease.resource,
@@ -209,7 +210,7 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     extent: lease.extent,
     holder: lease.holder,
     session: lease.session,
-    state: over ? 'expired' : lease.state,
+    state: over ? end : lease.state,
     fence: lease.fence,
     ttlMs: lease.ttlMs,
     createdAtMs: lease.createdAtMs,

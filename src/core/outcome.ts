@@ -150,6 +150,9 @@ export type TransferOutcome = Transferred | Refusal
 
 /** How a lease that is no longer held is spoken of: expired ones by their expiry, the others by their state. */
 export function endedOutcome(lease: Lease): Refusal {
+  if (lease.state === 'active' && lease.revoking !== null) {
+    return { kind: 'terminal', leaseId: lease.id, state: 'revoked' }
+  }
   if (lease.state === 'active' || lease.state === 'expired') {
     const terminatedAtMs = lease.terminatedAtMs ?? lease.expiresAtMs
     return { kind: 'expired', leaseId: lease.id, terminatedAtMs }

@@ -28,19 +28,8 @@ export function decideRevoke(view: RealmView, command: Revoke, now: Now): Decisi
   const lease = draft.entries.get(leaseId) ?? own.lease
   if (lease.kind !== 'lease') return draft.answer({ kind: 'not_found', leaseId })
   if (lease.state !== 'active') return draft.answer(endedOutcome(lease))
-  const facts = { by: command.by, reason, requestId }
-  if (command.graceMs > 0) requestEnd(draft, lease, { ...facts, graceMs: command.graceMs })
-  else {
-    draft.record({
-      ...eventCommon(lease, now, { before: 'active', after: 'revoked', reason, requestId }),
-      renewals: lease.renewals,
-      type: 'lease.revoked',
-      by: command.by,
-      terminatedAtMs: now.wallMs,
-      lockedUntil: lockDelay(lease, now.tick, now),
-    })
-    makeOffers(draft)
-  }
+  requestEnd(draft, lease, { by: command.by, reason, requestId, graceMs: command.graceMs })
+  makeOffers(draft)
   return draft.answer({ kind: 'revoked', leaseId })
 }
 
@@ -51,8 +40,12 @@ export interface EndRequest {
   readonly graceMs: number
 }
 
-/** Asks the holder to finish: the deadline comes no later than the end of the grace, and renewal stops. */
+/**
+ * Asks the holder to finish: the deadline comes no later than the end of the grace, and renewal stops. Without a grace
+ * the lease ends here.
+ */
 export function requestEnd(draft: Draft, lease: Lease, request: EndRequest): void {
+  if (request.graceMs === 0) return endNow(draft, lease, request)
   const { now } = draft
   const { by, reason, requestId } = request
   const end = tickAfter(now.tick, request.graceMs)
@@ -64,6 +57,18 @@ export function requestEnd(draft: Draft, lease: Lease, request: EndRequest): voi
     by,
     deadline,
     expiresAtMs: now.wallMs + Math.round((deadline.us - now.tick.us) / US_PER_MS),
+  })
+}
+
+function endNow(draft: Draft, lease: Lease, { by, reason, requestId }: EndRequest): void {
+  const { now } = draft
+  const facts = { before: 'active', after: 'revoked', reason, requestId } as const
+  draft.record({
+    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
+    type: 'lease.revoked',
+    by,
+    terminatedAtMs: now.wallMs,
+    lockedUntil: lockDelay(lease, now.tick, now),
   })
 }
 

@@ -18,7 +18,7 @@ import {
   type Revoking,
   type Ticket,
 } from './lease.ts'
-import { isTree } from './resource.ts'
+import { isTree, type Resource } from './resource.ts'
 import {
   hasPassed,
   isEarlierBootOfSameHost,
@@ -103,17 +103,18 @@ function settleDelay(draft: Draft, lease: Lease): void {
   const { state, renewals } = lease
   const measured = lease.lockedUntil?.domain === now.tick.domain
   const lockedUntil = measured ? null : delayAfterForeignClock(lease, now)
-  if (lockedUntil === null || state !== 'expired') {
+  if (lockedUntil === null) {
     const common = eventCommon(lease, now, { before: state, after: state, renewals })
     return draft.record({ ...common, type: 'lease.unlocked' })
   }
   const reason = 'clock changed, lock delay starts again'
-  draft.record({
-    ...eventCommon(lease, now, { before: state, after: state, renewals, reason }),
-    type: 'lease.expired',
-    terminatedAtMs: lease.terminatedAtMs ?? expiryWallMs(lease, now),
-    lockedUntil,
-  })
+  const common = eventCommon(lease, now, { before: state, after: state, renewals, reason })
+  const terminatedAtMs = lease.terminatedAtMs ?? expiryWallMs(lease, now)
+  if (state !== 'revoked') {
+    return draft.record({ ...common, type: 'lease.expired', terminatedAtMs, lockedUntil })
+  }
+  const by = lease.revoking?.by ?? 'an operator'
+  draft.record({ ...common, type: 'lease.revoked', by, terminatedAtMs, lockedUntil })
 }
 
 /**
@@ -165,21 +166,23 @@ interface FailureCause {
 
 /**
  * Offers go in queue order; a ticket that nothing blocks any more is offered the lease, with its fence. All tickets
- * of a flat resource overlap, so the first that is not served there blocks the rest. A ticket that reaches further than
- * the view, or is one of several that are served together, is woken instead: what blocks it may lie where nobody has
- * looked, and its own claim looks everywhere.
+ * of a flat resource overlap, so whatever blocks one of them blocks those behind it too. A ticket that reaches further
+ * than the view, or is one of several that are served together, is woken instead, if there is news for it: what blocks
+ * it may lie where nobody has looked, and its own claim looks everywhere.
  */
 export function makeOffers(draft: Draft): void {
   const { now } = draft
   completeUpgrades(draft)
+  const closed = new Set<Resource>()
   for (const ticket of pendingTickets(draft)) {
-    if (ticket.offer !== null) continue
-    const blocked = isBlocked(ticket, draft.entries.values(), now)
-    const comesItself = ticket.group !== null || !draft.sees(ticket)
-    if (!blocked && comesItself) draft.wake(ticket)
-    if (blocked || comesItself) {
-      if (isTree(ticket.resource)) continue
-      return
+    if (ticket.offer !== null || closed.has(ticket.resource)) continue
+    if (isBlocked(ticket, draft.entries.values(), now)) {
+      if (!isTree(ticket.resource)) closed.add(ticket.resource)
+      continue
+    }
+    if (ticket.group !== null || !draft.sees(ticket)) {
+      if (draft.hasMadeRoomFor(ticket)) draft.wake(ticket)
+      continue
     }
     draft.record({
       ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
@@ -190,11 +193,16 @@ export function makeOffers(draft: Draft): void {
   }
 }
 
-/** An upgrade goes before every ticket: it is done as soon as no other lease, offer or delay is in its way. */
+/**
+ * An upgrade goes before every ticket: it is done as soon as no other lease, offer or delay is in its way. One that
+ * reaches further than the view is woken, and asks again itself.
+ */
 function completeUpgrades(draft: Draft): void {
   for (const lease of draft.entries.values()) {
     if (lease.kind !== 'lease' || !lease.upgrading || !isHeld(lease, draft.now)) continue
-    if (draft.sees(lease) && obstaclesOf(lease, draft).length === 0) upgrade(draft, lease)
+    if (obstaclesOf(lease, draft).length > 0) continue
+    if (draft.sees(lease)) upgrade(draft, lease)
+    else if (draft.hasMadeRoomFor(lease)) draft.wake(lease)
   }
 }
 

@@ -23,7 +23,13 @@ export function decideTransfer(
 ): Decision<TransferOutcome> {
   const draft = new Draft(view, now, command)
   const own = ownLease(view, { ...command, effect: 'lease.transferred' })
-  if (own.kind === 'refused') return draft.answer(own.refusal)
+  if (own.kind === 'refused') {
+    // Where no history is kept, the request is all that is left of the lease that it ended.
+    const { prior } = view
+    const isRepeat = prior?.type === 'lease.transferred' && prior.leaseId === command.leaseId
+    const lease = isRepeat ? givenBefore(view, command) : null
+    return draft.answer(isRepeat ? { kind: 'transferred', lease } : own.refusal)
+  }
   if (own.repeated) return draft.answer({ kind: 'transferred', lease: givenBefore(view, command) })
   const taken = view.entries.get(command.newLeaseId)
   if (command.to !== null && taken !== undefined) {
@@ -37,7 +43,10 @@ export function decideTransfer(
   }
   end(draft, lease, command)
   if (command.to !== null) {
-    return draft.answer({ kind: 'transferred', lease: give(draft, lease, command, command.to) })
+    const given = give(draft, lease, command, command.to)
+    makeOffers(draft)
+    wakeReceiver(draft, given)
+    return draft.answer({ kind: 'transferred', lease: given })
   }
   makeOffers(draft)
   return draft.answer({ kind: 'transferred', lease: null })
@@ -49,13 +58,24 @@ function givenBefore(view: RealmView, command: Transfer): Lease | null {
   return given?.kind === 'lease' ? given : null
 }
 
+/**
+ * Only whoever can be offered it in this very commit: one that must come and look for itself, because it waits for
+ * several resources or reaches further than this command sees, may find that it cannot have it, and then nobody would.
+ */
 function someoneFits(draft: Draft, lease: Lease): boolean {
   const others = [...draft.entries.values()].filter((entry) => entry.id !== lease.id)
   return others.some((entry) => {
-    return (
-      isWaiting(entry, draft.now) && entry.offer === null && !isBlocked(entry, others, draft.now)
-    )
+    if (!isWaiting(entry, draft.now) || entry.offer !== null || entry.group !== null) return false
+    return draft.sees(entry) && !isBlocked(entry, others, draft.now)
   })
+}
+
+/** A receiver that waits for this very resource is served; its own claim finds the lease. */
+function wakeReceiver(draft: Draft, given: Lease): void {
+  for (const entry of draft.entries.values()) {
+    if (!isWaiting(entry, draft.now) || entry.holder !== given.holder) continue
+    if (entry.resource === given.resource && entry.group === null) draft.wake(entry)
+  }
 }
 
 function end(draft: Draft, lease: Lease, { to, requestId }: Transfer): void {
@@ -77,7 +97,9 @@ function give(draft: Draft, lease: Lease, command: Transfer, to: string): Lease 
     session: to,
     createdAtMs: draft.now.wallMs,
   }
-  const { holdUntilUs } = lease
+  // A holder that was asked to finish cannot give away more than what it was left.
+  const { revoking } = lease
+  const holdUntilUs = revoking === null ? lease.holdUntilUs : lease.deadline.us
   const fence = draft.nextFence()
-  return grant(draft, { claim, fence, before: null, holdUntilUs, adopted: false })
+  return grant(draft, { claim, fence, before: null, holdUntilUs, revoking, adopted: false })
 }

@@ -6,10 +6,11 @@
  * writer could slip in. Two holders that both ask would wait for each other: the second is refused.
  */
 import type { Downgrade, Upgrade, WithdrawUpgrade } from './command.ts'
+import type { Blocker } from './conflict.ts'
 import { overlap } from './resource.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type CycleStep, type Lease } from './lease.ts'
-import { endedOutcome, type DowngradeOutcome, type UpgradeOutcome } from './outcome.ts'
+import { endedOutcome, type DowngradeOutcome, type Held, type UpgradeOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { makeOffers, obstaclesOf, settle, upgrade } from './settle.ts'
@@ -23,6 +24,8 @@ export function decideUpgrade(
   const draft = new Draft(view, now, command)
   const own = ownLease(view, { ...command, effect: 'lease.upgraded' })
   if (own.kind === 'refused') return draft.answer(own.refusal)
+  // Whoever names the wrong place has not looked where the lease is, and would find nobody in its way.
+  if (!draft.sees(own.lease)) return draft.answer({ kind: 'not_found', leaseId: own.lease.id })
   settle(draft)
   const lease = draft.lease(own.lease.id)
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
@@ -35,17 +38,27 @@ export function decideUpgrade(
     upgrade(draft, lease)
     return draft.answer({ kind: 'upgraded', lease: draft.lease(lease.id), changed: true })
   }
+  const ownOnes = obstacles.filter(({ session }) => session === lease.session)
+  if (ownOnes.length > 0) return draft.answer(heldBy(lease, ownOnes, 'own_session'))
   const rival = rivalOf(lease, draft)
   if (rival !== null) return draft.answer(deadlock(lease, rival))
-  if (!command.mayWait) {
-    const retryAfterMs = Math.max(1, ...obstacles.map((blocker) => blocker.remainingMs))
-    const { resource } = lease
-    const notWaiting = 'not_asked'
-    return draft.answer({ kind: 'held', resource, blockers: obstacles, retryAfterMs, notWaiting })
+  const mayWait = command.mayWait && view.settings.blocking_mode_enabled
+  if (!mayWait) {
+    const notWaiting = command.mayWait ? 'waiting_disabled' : 'not_asked'
+    return draft.answer(heldBy(lease, obstacles, notWaiting))
   }
   if (!lease.upgrading) wish(draft, lease, true)
   const checkAfterMs = Math.max(1, Math.min(...obstacles.map((blocker) => blocker.remainingMs)))
   return draft.answer({ kind: 'upgrading', leaseId: lease.id, blockers: obstacles, checkAfterMs })
+}
+
+function heldBy(
+  { resource }: Lease,
+  blockers: readonly Blocker[],
+  notWaiting: Held['notWaiting'],
+): Held {
+  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
+  return { kind: 'held', resource, blockers, retryAfterMs, notWaiting }
 }
 
 function rivalOf(lease: Lease, draft: Draft): Lease | null {

@@ -4,7 +4,7 @@
  */
 import type { RefuseDeadlock, Withdraw } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
-import { circleText, isHeld } from './lease.ts'
+import { circleText, isHeld, type LeaseId } from './lease.ts'
 import type { Refusal, Withdrawn } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
@@ -21,12 +21,12 @@ export function decideWithdraw(
     return draft.answer({ kind: 'not_holder', leaseId: known.id, holder: known.holder })
   }
   settle(draft)
-  const entry = draft.entries.get(command.leaseId)
+  const entry = draft.entries.get(grantedId(view, command))
   if (entry?.kind === 'ticket' && entry.state === 'pending') {
     fail(draft, entry, command.why)
     makeOffers(draft)
   }
-  if (entry === undefined || !isHeld(entry, now)) {
+  if (entry === undefined || !isHeld(entry, now) || entry.session !== command.session) {
     return draft.answer({ kind: 'withdrawn', released: false })
   }
   draft.record({
@@ -41,6 +41,11 @@ export function decideWithdraw(
   })
   makeOffers(draft)
   return draft.answer({ kind: 'withdrawn', released: true })
+}
+
+/** Whoever asked may have been given, under another id, a lease that was transferred to it. */
+function grantedId({ prior }: RealmView, { leaseId }: Withdraw): LeaseId {
+  return prior?.type === 'lease.adopted' ? prior.leaseId : leaseId
 }
 
 /** Ends a ticket that can never be served, whoever filed it; a ticket that is no longer there needs no ending. */

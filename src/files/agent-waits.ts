@@ -5,15 +5,22 @@
  */
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
-import { Wait, type Obtained } from '../client/waiting.ts'
+import { singleErrand } from '../client/wait-errand.ts'
+import { Wait } from '../client/waiting.ts'
 import { WakeRouter } from '../client/wake-router.ts'
 import { LeaseError } from '../core/errors.ts'
+import type { LeaseInfo } from '../core/lease.ts'
 import type { Held } from '../core/outcome.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest, LeaseApi } from '../service/lease-api.ts'
 
 /** A store that does not answer must not keep `close` from ending. */
 const CLOSE_WITHIN_MS = 10_000
+
+export interface ObtainedLease {
+  readonly kind: 'granted'
+  readonly lease: LeaseInfo
+}
 
 export class AgentWaits {
   readonly #api: LeaseApi
@@ -32,7 +39,7 @@ export class AgentWaits {
   }
 
   /** Throws for every refusal but `held`. */
-  async acquire(request: AcquireRequest, signal?: AbortSignal): Promise<Obtained | Held> {
+  async acquire(request: AcquireRequest, signal?: AbortSignal): Promise<ObtainedLease | Held> {
     if (this.#closed) throw closedError()
     const router = this.#routerOf(request)
     const wait = this.#waitFor(request, router)
@@ -40,7 +47,11 @@ export class AgentWaits {
     try {
       const work = wait.run(signal)
       this.#keep(work)
-      return await work
+      const outcome = await work
+      if (outcome.kind === 'held') return outcome
+      const [grant] = outcome.grants
+      if (grant === undefined) throw new Error(`${request.resource} was granted without a lease`)
+      return { kind: 'granted', lease: grant.lease }
     } finally {
       router.waits.delete(request.leaseId)
       if (router.waits.size === 0) this.#silence(request.session, router)
@@ -59,21 +70,20 @@ export class AgentWaits {
 
   #waitFor(request: AcquireRequest, router: WakeRouter): Wait {
     const parts = {
-      api: this.#api,
       runtime: this.#runtime,
       clock: this.#clock,
       scheduler: this.#scheduler,
       background: this.#keep,
       onQueued: () => router.listen(),
     }
-    return new Wait(parts, request)
+    return new Wait(parts, singleErrand(this.#api, request))
   }
 
   #routerOf({ holder, session }: AcquireRequest): WakeRouter {
     const known = this.#routers.get(session)
     if (known !== undefined) return known
-    const parts = { api: this.#api, runtime: this.#runtime, background: this.#keep }
-    const router = new WakeRouter({ ...parts, holder, session })
+    const parts = { api: this.#api, runtime: this.#runtime, clock: this.#clock }
+    const router = new WakeRouter({ ...parts, background: this.#keep, holder, session })
     this.#routers.set(session, router)
     return router
   }

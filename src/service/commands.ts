@@ -79,7 +79,7 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     priority: parsePriority(request.priority ?? 0),
     lockDelayMs: parseLockDelayMs(request.lockDelayMs ?? 0),
     breakable: request.breakable ?? false,
-    breakGraceMs: breakGraceMs === undefined ? null : parseGraceMs(breakGraceMs),
+    breakGraceMs: breakGraceMs === undefined ? null : parseGraceMs(breakGraceMs, 'breakGraceMs'),
     ...parseNote(request.reason, request.metadata),
     wait: waitOf(request.waitMs),
     claimWindowMs: parseClaimWindow(request.claimWindowMs),

@@ -2,11 +2,14 @@
  * Looks for circles of sessions that wait for each other, across resources, realms and processes.
  *
  * A session waits for whoever blocks one of its tickets, by a lease or by an earlier ticket, or keeps one of its leases
- * from being upgraded. The search starts from a ticket that was just filed or renewed, because a circle is closed by
- * whoever joins it last. What it reads is not one snapshot, so a circle counts only if a second look finds the same
- * ids. Its youngest ticket is refused: whoever waited longest keeps waiting.
+ * from being upgraded. Nobody waits for a lock delay: it passes by itself. Of those who share a counted resource any one
+ * may leave, so whoever waits for a place there is stuck only if so many of them are stuck that none comes free.
+ *
+ * The search starts from whoever has just joined a queue or was heard of again, because a circle is closed by whoever
+ * joins it last. What it reads is not one snapshot, so a circle counts only if a second look finds the same ids. Its
+ * youngest ticket is refused: whoever waited longest keeps waiting.
  */
-import { blockingSessions } from '../core/conflict.ts'
+import { conflicts, standingsOf } from '../core/conflict.ts'
 import { isWaiting, type CycleStep, type Entry, type Lease, type Ticket } from '../core/lease.ts'
 import { isTree } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
@@ -18,6 +21,8 @@ const CYCLE_MAX = 16
 const READS_MAX = 2_000
 const PAGE = 1_000
 
+export type Waiter = Ticket | Lease
+
 export interface Cycle {
   readonly steps: readonly CycleStep[]
   /** The tickets and leases in it, in the same order. */
@@ -26,82 +31,107 @@ export interface Cycle {
   readonly youngest: Ticket | null
 }
 
-/** The circle that `ticket` is part of, if there is one and a second look confirms it. */
-export async function findCycle(store: Store, ticket: Ticket): Promise<Cycle | null> {
-  if (!(await mayBeWaitedFor(store, ticket))) return null
-  const first = await new Search(store).from(ticket)
+/** The circle that the session of `waiter` is part of, if there is one and a second look confirms it. */
+export async function findCycle(store: Store, waiter: Waiter): Promise<Cycle | null> {
+  if (!(await mayBeWaitedFor(store, waiter))) return null
+  const first = await lookForCycle(store, waiter)
   if (first === null) return null
-  const second = await new Search(store).from(ticket)
+  const second = await lookForCycle(store, waiter)
   return second !== null && second.ids.join() === first.ids.join() ? second : null
+}
+
+async function lookForCycle(store: Store, { session, holder }: Waiter): Promise<Cycle | null> {
+  const graph = new WaitGraph(store)
+  await graph.readFrom({ session, holder })
+  const path = pathBack(stuckWaits(graph.waits), session)
+  return path === null ? null : cycleOf(path)
 }
 
 /**
  * Whether anybody can be waiting for this session. On a flat resource nobody waits for a ticket whom its owner waits
  * for in turn, so a session that has nothing else there is in no circle; that spares a crowd at one door the search.
  */
-async function mayBeWaitedFor(store: Store, ticket: Ticket): Promise<boolean> {
-  if (isTree(ticket.resource) || ticket.group !== null) return true
-  const { holder, session } = ticket
+async function mayBeWaitedFor(store: Store, waiter: Waiter): Promise<boolean> {
+  if (waiter.kind === 'lease' || isTree(waiter.resource) || waiter.group !== null) return true
+  const { holder, session } = waiter
   const states = ['active', 'pending'] as const
   const { entries } = await store.find({ holder, session, states, deadline: 'running', limit: 2 })
   return entries.length > 1
 }
 
-interface Step {
-  readonly entry: Ticket | Lease
+interface Party {
+  readonly session: string
+  readonly holder: string
 }
 
-class Search {
+/** What one ticket, or one lease that is being upgraded, waits for. */
+interface Wait {
+  readonly entry: Waiter
+  /** All of them must go. */
+  readonly alone: readonly Party[]
+  /** Of these, fewer than `places` may be left. */
+  readonly sharers: readonly Party[]
+  readonly places: number
+}
+
+type Waits = ReadonlyMap<string, readonly Wait[]>
+
+/** Who waits for whom, as far as it can be reached from one session. */
+class WaitGraph {
+  readonly waits: Map<string, readonly Wait[]> = new Map<string, readonly Wait[]>()
   readonly #store: Store
-  readonly #seen = new Set<string>()
   #reads = 0
 
   constructor(store: Store) {
     this.#store = store
   }
 
-  async from(ticket: Ticket): Promise<Cycle | null> {
-    const path = await this.#follow({ entry: ticket }, [], ticket.session)
-    return path === null ? null : cycleOf(path)
-  }
-
-  /** Depth first: whom does this entry wait for, and does that lead back to `home`? */
-  async #follow(step: Step, path: readonly Step[], home: string): Promise<readonly Step[] | null> {
-    if (path.length >= CYCLE_MAX || this.#reads > READS_MAX) return null
-    const here = [...path, step]
-    for (const [session, holder] of await this.#blockingSessions(step.entry)) {
-      if (session === home) return here
-      if (this.#seen.has(session)) continue
-      this.#seen.add(session)
-      for (const entry of await this.#waitsOf(session, holder)) {
-        const found = await this.#follow({ entry }, here, home)
-        if (found !== null) return found
+  /** Nearest first, so that no circle within reach is missed because a longer way to it was tried before. */
+  async readFrom(start: Party): Promise<void> {
+    let level: readonly Party[] = [start]
+    for (let depth = 0; depth < CYCLE_MAX && level.length > 0; depth += 1) {
+      const next: Party[] = []
+      for (const party of level) {
+        if (this.waits.has(party.session)) continue
+        if (this.#reads > READS_MAX) return
+        const waits = await this.#waitsOf(party)
+        this.waits.set(party.session, waits)
+        next.push(...waits.flatMap((wait) => partiesOf(wait)))
       }
+      level = next
     }
-    return null
   }
 
-  /** Sessions in the way, each with the name of its holder. */
-  async #blockingSessions(entry: Ticket | Lease): Promise<ReadonlyMap<string, string>> {
-    this.#reads += 1
-    const { entries, now } = await this.#store.find({ overlapping: entry, limit: PAGE })
-    return blockingSessions(waitingClaim(entry), entries, now)
-  }
-
-  async #waitsOf(session: string, holder: string): Promise<readonly (Ticket | Lease)[]> {
+  async #waitsOf({ session, holder }: Party): Promise<readonly Wait[]> {
     this.#reads += 2
     const tickets = await this.#store.find({ session, states: ['pending'], limit: PAGE })
     const active = { session, holder, states: ['active'], deadline: 'running' } as const
     const leases = await this.#store.find({ ...active, limit: PAGE })
-    return [
+    const waiters = [
       ...tickets.entries.filter((entry) => isUnserved(entry, tickets.now)),
       ...leases.entries.filter((entry) => entry.kind === 'lease' && entry.upgrading),
-    ]
+    ] as readonly Waiter[]
+    return Promise.all(waiters.map((entry) => this.#waitOf(entry)))
+  }
+
+  async #waitOf(entry: Waiter): Promise<Wait> {
+    this.#reads += 1
+    const { entries, now } = await this.#store.find({ overlapping: entry, limit: PAGE })
+    const claim = waitingClaim(entry)
+    const alone: Party[] = []
+    const sharers: Party[] = []
+    for (const { entry: other, kind } of standingsOf(claim, entries, now)) {
+      if (other.session === entry.session || kind === 'lock_delay') continue
+      if (entry.kind === 'lease' && kind === 'ticket') continue
+      if (conflicts(claim, other)) alone.push(other)
+      else sharers.push(other)
+    }
+    return { entry, alone, sharers, places: claim.slots ?? Infinity }
   }
 }
 
 /** What a lease that is being upgraded waits for is what would block it if it were alone. */
-function waitingClaim(entry: Ticket | Lease): Ticket | Lease {
+function waitingClaim(entry: Waiter): Waiter {
   return entry.kind === 'ticket' ? entry : { ...entry, mode: 'exclusive', slots: null }
 }
 
@@ -110,12 +140,70 @@ function isUnserved(entry: Entry, now: Now): entry is Ticket & { state: 'pending
   return isWaiting(entry, now) && entry.offer === null
 }
 
-function cycleOf(path: readonly Step[]): Cycle {
-  const tickets = path.flatMap(({ entry }) => (entry.kind === 'ticket' ? [entry] : []))
+function partiesOf({ alone, sharers }: Wait): readonly Party[] {
+  return [...alone, ...sharers]
+}
+
+/** The waits that nobody outside the circles can end: all those are taken away that somebody who runs may end. */
+function stuckWaits(waits: Waits): Waits {
+  let stuck: Waits = new Map([...waits].filter(([, own]) => own.length > 0))
+  for (;;) {
+    const left = new Map<string, readonly Wait[]>()
+    for (const [session, own] of stuck) {
+      const remaining = own.filter((wait) => isStuck(wait, stuck))
+      if (remaining.length > 0) left.set(session, remaining)
+    }
+    if (countOf(left) === countOf(stuck)) return left
+    stuck = left
+  }
+}
+
+function isStuck({ alone, sharers, places }: Wait, stuck: Waits): boolean {
+  if (alone.some(({ session }) => stuck.has(session))) return true
+  return sharers.filter(({ session }) => stuck.has(session)).length >= places
+}
+
+function countOf(waits: Waits): number {
+  let count = 0
+  for (const own of waits.values()) count += own.length
+  return count
+}
+
+interface Way {
+  readonly to: string
+  readonly path: readonly Waiter[]
+}
+
+/** The shortest way from a session through those that are stuck back to itself. */
+function pathBack(stuck: Waits, home: string): readonly Waiter[] | null {
+  const seen = new Set<string>()
+  let ways: readonly Way[] = [{ to: home, path: [] }]
+  for (let length = 1; length <= CYCLE_MAX && ways.length > 0; length += 1) {
+    const longer: Way[] = []
+    for (const way of ways.flatMap((shorter) => stepsFrom(shorter, stuck))) {
+      if (way.to === home) return way.path
+      if (seen.has(way.to)) continue
+      seen.add(way.to)
+      longer.push(way)
+    }
+    ways = longer
+  }
+  return null
+}
+
+function stepsFrom({ to, path }: Way, stuck: Waits): readonly Way[] {
+  return (stuck.get(to) ?? []).flatMap((wait) => {
+    const next = partiesOf(wait).filter(({ session }) => stuck.has(session))
+    return next.map(({ session }) => ({ to: session, path: [...path, wait.entry] }))
+  })
+}
+
+function cycleOf(path: readonly Waiter[]): Cycle {
+  const tickets = path.filter((entry) => entry.kind === 'ticket')
   const [youngest = null] = tickets.toSorted(compareAge)
   return {
-    steps: path.map(({ entry: { holder, session, resource } }) => ({ holder, session, resource })),
-    ids: path.map(({ entry }) => entry.id),
+    steps: path.map(({ holder, session, resource }) => ({ holder, session, resource })),
+    ids: path.map(({ id }) => id),
     youngest,
   }
 }

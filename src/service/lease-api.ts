@@ -251,7 +251,8 @@ export interface LeaseApi {
 
   get(leaseId: LeaseId): Promise<LeaseInfo | null>
   list(filter: ListFilter): Promise<LeaseList>
-  inspect(resource: Resource): Promise<Inspection>
+  /** `subtree`: also what lies below it. */
+  inspect(resource: Resource, extent?: Extent): Promise<Inspection>
   history(filter: HistoryFilter): Promise<readonly LedgerEntry[]>
   /** Yields events in order of commit until the signal aborts or the store closes. */
   watch(filter: WatchFilter): AsyncIterable<LedgerEntry>

@@ -6,7 +6,14 @@ import { blockersOf, compareTickets } from '../core/conflict.ts'
 import { mergeViews } from '../core/acquire-all.ts'
 import type { Command, SeveralCommand, Upgrade, WithdrawUpgrade } from '../core/command.ts'
 import { commitOf } from '../core/commit.ts'
-import { decide, decideSeveral, footprintOf, type OutcomeOf } from '../core/decide.ts'
+import {
+  decide,
+  decideSeveral,
+  footprintOf,
+  footprintsOf,
+  viewOf,
+  type OutcomeOf,
+} from '../core/decide.ts'
 import { parseHolder, parseLeaseId, parseSpanMs } from '../core/input.ts'
 import {
   describeEntry,
@@ -21,7 +28,7 @@ import {
 } from '../core/lease.ts'
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Granted, Refusal } from '../core/outcome.ts'
-import type { Resource } from '../core/resource.ts'
+import type { Extent, Reach, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride, resolveSettings } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
@@ -29,7 +36,7 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { findCycle } from './deadlock.ts'
+import { findCycle, type Cycle } from './deadlock.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -123,24 +130,49 @@ export class LeaseService implements LeaseApi {
   }
 
   /**
-   * Refuses the youngest ticket of a circle that one of these tickets is part of; says so if it is one of them. A
-   * search that fails changes nothing: the ticket stands, and its next renewal looks again.
+   * Refuses the youngest ticket of a circle that one of these tickets or upgrades is part of; says so if it is one of
+   * them. A search that fails changes nothing: whoever waits goes on waiting, and its next renewal looks again.
    */
   async #breakCycle(leaseIds: readonly LeaseId[]): Promise<Refusal | null> {
     try {
       const { entries } = await this.#store.find({ ids: leaseIds, limit: leaseIds.length })
       for (const entry of entries) {
-        const cycle = entry.kind === 'ticket' ? await findCycle(this.#store, entry) : null
-        if (cycle === null || cycle.youngest === null) continue
-        const { id, resource, extent } = cycle.youngest
-        const place = { leaseId: id, resource, extent }
-        await this.#run({ kind: 'refuse_deadlock', ...place, cycle: cycle.steps })
-        if (leaseIds.includes(id)) return { kind: 'deadlock', leaseId: id, cycle: cycle.steps }
+        const cycle = await findCycle(this.#store, entry)
+        if (cycle === null) continue
+        const refused = await this.#refuse(cycle, entry)
+        const leaseId = refused.find((id) => leaseIds.includes(id))
+        if (leaseId !== undefined) return { kind: 'deadlock', leaseId, cycle: cycle.steps }
       }
     } catch {
       return null
     }
     return null
+  }
+
+  /**
+   * The ids of those that were refused: a ticket, with all that can only be served together with it; or, where all in
+   * the circle wish to be upgraded, the one who closed it.
+   */
+  async #refuse(cycle: Cycle, closer: Entry): Promise<readonly LeaseId[]> {
+    const { youngest } = cycle
+    if (youngest === null) {
+      const { id: leaseId, resource, extent, holder } = closer
+      if (!cycle.ids.includes(leaseId)) return []
+      await this.#run({ kind: 'withdraw_upgrade', leaseId, resource, extent, holder })
+      return [leaseId]
+    }
+    const together = youngest.group === null ? [youngest] : await this.#groupOf(youngest)
+    for (const { id: leaseId, resource, extent } of together) {
+      const place = { leaseId, resource, extent }
+      await this.#run({ kind: 'refuse_deadlock', ...place, cycle: cycle.steps })
+    }
+    return together.map(({ id }) => id)
+  }
+
+  async #groupOf({ session, group }: Ticket): Promise<readonly Entry[]> {
+    const query = { session, states: ['pending'], limit: LIST_LIMIT_MAX } as const
+    const { entries } = await this.#store.find(query)
+    return entries.filter((entry) => entry.kind === 'ticket' && entry.group === group)
   }
 
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
@@ -193,6 +225,7 @@ export class LeaseService implements LeaseApi {
 
   async #upgradeAnswer(command: Upgrade | WithdrawUpgrade): Promise<UpgradeAnswer> {
     const { outcome, now } = await this.#run(command)
+    if (outcome.kind === 'upgrading') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
     if (outcome.kind !== 'upgraded') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -246,16 +279,18 @@ export class LeaseService implements LeaseApi {
     const limit = parseListLimit(asked)
     const queries = queriesFor(state).map((query) => ({ ...where, ...query, limit }))
     const found = await Promise.all(queries.map((query) => this.#store.find(query)))
-    const leases = found.flatMap(({ entries, now }) => entries.map((e) => describeEntry(e, now)))
+    const leases = found
+      .flatMap(({ entries, now }) => entries.map((entry) => describeEntry(entry, now)))
+      .filter((lease) => state === undefined || lease.state === state)
     const more = found.some((part) => part.more) || leases.length > limit
     return { leases: leases.slice(0, limit), more }
   }
 
-  async inspect(resource: Resource): Promise<Inspection> {
-    const query = { overlapping: { resource, extent: 'exact' }, limit: LIST_LIMIT_MAX } as const
+  async inspect(resource: Resource, extent: Extent = 'exact'): Promise<Inspection> {
+    const query = { overlapping: { resource, extent }, limit: LIST_LIMIT_MAX } as const
     const { entries, now } = await this.#store.find(query)
     const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
-    return { ...inspectionOf(resource, entries, now), cycles }
+    return { ...inspectionOf({ resource, extent }, entries, now), cycles }
   }
 
   /** Circles in which one of the first in a queue is caught; they last no longer than until somebody breaks them. */
@@ -307,9 +342,8 @@ export class LeaseService implements LeaseApi {
   }
 
   async #run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    return this.#store.transact([footprintOf(command)], (views, now) => {
-      const view = views[0]
-      if (view === undefined) throw new Error('the store gave no view for the footprint')
+    return this.#store.transact(footprintsOf(command), (views, now) => {
+      const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
       return { outcome: { outcome, now }, commit: commitOf(view, decision), validUntilUs }
@@ -376,23 +410,23 @@ function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'l
     case 'pending':
       return [{ states: [state], deadline: 'running' }]
     case 'expired':
-      return [{ states: ['expired'] }, { states: ['active'], deadline: 'passed' }]
+    case 'revoked':
+      return [{ states: [state] }, { states: ['active'], deadline: 'passed' }]
     case 'failed':
       return [{ states: ['failed'] }, { states: ['pending'], deadline: 'passed' }]
     case 'released':
-    case 'revoked':
       return [{ states: [state] }]
   }
 }
 
 function inspectionOf(
-  resource: Resource,
+  { resource, extent }: Reach,
   entries: readonly Entry[],
   now: Now,
 ): Omit<Inspection, 'cycles'> {
-  const leases = entries.filter((entry) => isHeld(entry, now))
+  const leases = entries.filter((entry) => isHeld(entry, now)).sort((a, b) => a.fence - b.fence)
   const queue = entries.filter((entry) => isWaiting(entry, now)).sort(compareTickets)
-  const probe = commands.probeClaim(resource)
+  const probe = { ...commands.probeClaim(resource), extent }
   return {
     resource,
     leases: leases.map((lease) => describeEntry(lease, now)),

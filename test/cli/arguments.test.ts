@@ -43,6 +43,13 @@ describe('a command line', () => {
     expect(parseArguments(shape, ['a', '-1']).positionals).toEqual(['a', '-1'])
   })
 
+  it('takes the last positional several times where the command says so', () => {
+    const several = { ...withRest, positionals: [{ name: 'RESOURCE', help: '', several: true }] }
+    const { positionals, rest } = parseArguments(several, ['a', '--json', 'b', 'c', '--', 'x'])
+    expect([positionals, rest]).toEqual([['a', 'b', 'c'], ['x']])
+    expect(() => parseArguments(several, ['--', 'x'])).toThrow('RESOURCE must be given')
+  })
+
   it('leaves what follows -- to the command, options and all', () => {
     const { options, rest } = parseArguments(withRest, ['a', '--', 'x', '--ttl', '--', '-h'])
     expect(rest).toEqual(['x', '--ttl', '--', '-h'])

@@ -2,11 +2,15 @@
  * What people get wrong. For each: the code and exit status of the one table, exactly one line that names field,
  * expectation and value, no stack, no hang, and nothing written.
  */
+import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { ERROR_TABLE, type ErrorCode, type LeaseError } from '../../src/core/errors.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
+import { parseResource, type Mode } from '../../src/core/resource.ts'
+import { openApi } from '../../src/open.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { MAIN, startProgram, until, workshop, type Ended, type Workshop } from './tenure-process.ts'
 
 const ID = '0d7c7a54-5c1f-4a44-9d4c-6a1ce6f0a5c2'
@@ -26,11 +30,30 @@ async function contents(shop: Workshop): Promise<unknown> {
   return fs.existsSync(shop.storeFile) ? shop.json(['history']) : 'no store'
 }
 
-const WRONG: readonly (readonly [
-  what: string,
-  args: readonly string[],
-  parts: readonly string[],
-])[] = [
+/** The store of a workshop from inside this process: nobody is being tested here, and a process each takes its time. */
+async function openedShop(shop: Workshop): Promise<LeaseApi> {
+  const api = await openApi(shop.storeUrl, { holder: 'test' })
+  onTestFinished(async () => api.close())
+  return api
+}
+
+interface Taken {
+  readonly holder: string
+  readonly name: string
+  readonly leaseId?: string
+  readonly mode?: Mode
+}
+
+async function take(api: LeaseApi, taken: Taken): Promise<void> {
+  const { holder, name, leaseId = randomUUID(), mode = 'exclusive' } = taken
+  const resource = parseResource(name)
+  const request = { leaseId, resource, mode, holder, session: holder, waitMs: 0 }
+  expect(await api.acquire(request)).toMatchObject({ kind: 'granted' })
+}
+
+type Wrong = readonly [what: string, args: readonly string[], parts: readonly string[]]
+
+const WRONG: readonly Wrong[] = [
   ['an empty holder', ['acquire', 'a:b', '--holder', ''], ['holder must be 1..128 bytes, got ""']],
   [
     'a holder of 129 bytes',
@@ -90,7 +113,7 @@ const WRONG: readonly (readonly [
   ['an unknown command', ['aquire', 'a:b'], ['command must be', '"aquire"', 'acquire?']],
   ['no command', ['--json=1'], ['command must be given']],
   ['no resource', ['acquire'], ['RESOURCE must be given, got nothing']],
-  ['too many arguments', ['acquire', 'a:b', 'c:d'], ['arguments must be RESOURCE', '"c:d"']],
+  ['too many arguments', ['why', 'a:b', 'c:d'], ['arguments must be RESOURCE', '"c:d"']],
   ['nothing to run', ['run', 'a:b'], ['COMMAND… must be given after --, got nothing']],
   [
     'an option without its value',
@@ -140,6 +163,56 @@ const WRONG: readonly (readonly [
     ['keep_history must be true or false', '"yes"'],
   ],
   ['no value', ['config', 'set', 'keep_history'], ['must be followed by KEY and VALUE']],
+  ...['101', '-101', '1.5', 'high'].map((priority): Wrong => [
+    `a priority of ${priority}`,
+    ['acquire', 'a:b', '--priority', priority],
+    ['priority must be an integer -100..100', `"${priority}"`],
+  ]),
+  ...['0', '-1', '10001'].map((slots): Wrong => [
+    `slots of ${slots}`,
+    ['acquire', 'a:b', '--slots', slots],
+    ['slots must be an integer 1..10000', `"${slots}"`],
+  ]),
+  [
+    'a resource twice',
+    ['acquire', 'a:b', 'c:d', 'a:b'],
+    ['resources must not overlap a:b, got "a:b"'],
+  ],
+  [
+    'a path and what contains it',
+    ['run', 'src/app.ts', 'src/', '--', 'true'],
+    ['resources must not overlap file:', 'src/app.ts', '/src"'],
+  ],
+  [
+    'more than 64 resources',
+    ['acquire', ...Array.from({ length: 65 }, (_, index) => `work:${index}`)],
+    ['resources must be 1..64, got 65'],
+  ],
+  [
+    'slots for several resources',
+    ['acquire', 'a:b', 'c:d', '--slots', '2'],
+    ['slots must not be given for several resources, got 2'],
+  ],
+  [
+    'one lease id for several resources',
+    ['acquire', 'a:b', 'c:d', '--lease-id', ID],
+    ['lease-id must not be given for several resources', ID],
+  ],
+  [
+    'a subtree of what is no tree',
+    ['acquire', 'a:b', '--subtree'],
+    ['extent must be exact for a kind that is not a tree, got "subtree"'],
+  ],
+  ['a bad lock delay', ['acquire', 'a:b', '--lock-delay', '-1s'], ['lock-delay must be', '"-1s"']],
+  ['a bad break-after', ['acquire', 'a:b', '--break-after', 'x'], ['break-after must be', '"x"']],
+  ['a bad grace', ['revoke', ID, '--grace', '31d'], ['grace must be', '0s..30d', '"31d"']],
+  ['a transfer to nobody', ['transfer', ID], ['to must be given, or --next, got undefined']],
+  ['a transfer to an empty holder', ['transfer', ID, '--to', ''], ['to must be 1..128 bytes']],
+  [
+    'a transfer to somebody and the next',
+    ['transfer', ID, '--to', 'ben', '--next'],
+    ['to must not be given with --next, got "ben"'],
+  ],
 ]
 
 describe('bad input', () => {
@@ -200,6 +273,31 @@ describe('bad input', () => {
   })
 })
 
+const LEASE = '7c1d1b2e-0f3a-4b57-8b39-3a5b1f0c9d10'
+
+/** By ann, who holds a:b and has released the lease above, while ben holds c:d. */
+const MISTAKEN: readonly (readonly [
+  what: string,
+  args: readonly string[],
+  code: ErrorCode,
+  part: string,
+])[] = [
+  ['a transfer to oneself', ['transfer', 'a:b', '--to', 'ann'], 'INVALID_INPUT', 'got "ann"'],
+  ['a transfer to nobody', ['transfer', 'a:b', '--to', ''], 'INVALID_INPUT', 'got ""'],
+  ['a transfer of an unknown lease', ['transfer', ID, '--to', 'ben'], 'LEASE_NOT_FOUND', ID],
+  ['a transfer of what nobody holds', ['transfer', 'x:y', '--next'], 'LEASE_NOT_FOUND', 'x:y'],
+  ['a transfer of another’s lease', ['transfer', 'c:d', '--to', 'cyd'], 'NOT_HOLDER', '"ben"'],
+  ['a transfer of an ended lease', ['transfer', LEASE, '--to', 'ben'], 'LEASE_TERMINAL', LEASE],
+  ['a transfer to the next of none', ['transfer', 'a:b', '--next'], 'WAIT_TIMEOUT', 'nobody'],
+  ['an upgrade of an unknown lease', ['upgrade', ID], 'LEASE_NOT_FOUND', ID],
+  ['an upgrade of another’s lease', ['upgrade', 'c:d', '--wait', '1s'], 'NOT_HOLDER', '"ben"'],
+  ['an upgrade of an ended lease', ['upgrade', LEASE], 'LEASE_TERMINAL', LEASE],
+  ['a downgrade of another’s lease', ['downgrade', 'c:d'], 'NOT_HOLDER', '"ben"'],
+  ['adopting another’s lease', ['adopt', 'c:d'], 'NOT_HOLDER', '"ben"'],
+  ['adopting it twice', ['adopt', 'a:b', '--session', 's'], 'LEASE_EXISTS', 'taken over'],
+  ['a grace for an ended lease', ['revoke', LEASE, '--grace', '1s'], 'LEASE_TERMINAL', LEASE],
+]
+
 describe('a lease that is not one’s own, or no longer', () => {
   it.each(['renew', 'release', 'revoke', 'show'])(
     '%s of an unknown id is refused',
@@ -220,6 +318,34 @@ describe('a lease that is not one’s own, or no longer', () => {
       expectOneLine(ended, 'NOT_HOLDER', [id, '"ann"'])
     }
     expect(await contents(shop)).toEqual(before)
+  })
+
+  it.each(MISTAKEN)('%s is refused, and nothing is changed', async (_what, args, code, part) => {
+    const shop = workshop()
+    const api = await openedShop(shop)
+    await take(api, { holder: 'ann', name: 'e:f', leaseId: LEASE })
+    await api.release({ leaseId: LEASE, holder: 'ann' })
+    await take(api, { holder: 'ann', name: 'a:b' })
+    await take(api, { holder: 'ben', name: 'c:d' })
+    const before = await api.history({})
+    expectOneLine(await shop.tenure([...args, '--holder', 'ann']), code, [part])
+    expect(await api.history({})).toEqual(before)
+  })
+
+  it.each([
+    ['upgrade', 'exclusive'],
+    ['downgrade', 'shared'],
+  ] as const)('%s of what is %s already says so and changes nothing', async (command, mode) => {
+    const shop = workshop()
+    const api = await openedShop(shop)
+    await take(api, { holder: 'ann', name: 'a:b', mode })
+    const before = await api.history({})
+    const { code, stdout, stderr } = await shop.tenure([command, 'a:b', '--holder', 'ann'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout.split('\n')[0]).toBe(`a:b is ${mode} already: nothing changed`)
+    const told = await shop.json([command, 'a:b', '--holder', 'ann'])
+    expect(told).toMatchObject({ resource: 'a:b', mode, changed: false })
+    expect(await api.history({})).toEqual(before)
   })
 
   it('a second release is refused', async () => {

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { readResource } from '../../src/cli/resource-argument.ts'
+import { readReach, readResource } from '../../src/cli/resource-argument.ts'
 
 let scratch: string
 
@@ -25,6 +25,14 @@ describe('a resource on the command line', () => {
     expect(readResource('work:W-17', scratch)).toBe('work:W-17')
     expect(readResource('work:a/b', scratch)).toBe('work:a/b')
     expect(readResource('./odd:name', scratch)).toBe(`file:${scratch}/odd:name`)
+  })
+
+  it('covers what is below it when a path ends with a slash', () => {
+    const tree = { resource: `file:${scratch}/src`, extent: 'subtree' }
+    expect(readReach('src/', scratch)).toEqual(tree)
+    expect(readReach(`file:${scratch}/src/`, '/')).toEqual(tree)
+    expect(readReach('src', scratch)).toEqual({ ...tree, extent: 'exact' })
+    expect(readReach('work:a/', scratch)).toEqual({ resource: 'work:a/', extent: 'exact' })
   })
 
   it('is the same file through a symbolic link', () => {

@@ -33,6 +33,31 @@ export async function wrongOptions(tenure: Tenure, lease: Lease): Promise<void> 
   await tenure.config.get('ttl')
 }
 
+export async function wrongSharing(tenure: Tenure, lease: Lease): Promise<void> {
+  await tenure.acquire('file:/src', { mode: 'shared', extent: 'subtree', priority: 5 })
+  // @ts-expect-error -- shared or exclusive
+  await tenure.acquire('work:W-1', { mode: 'read' })
+  // @ts-expect-error -- exact or subtree
+  await tenure.acquire('file:/src', { extent: 'recursive' })
+  // @ts-expect-error -- a flag
+  await tenure.acquire('work:W-1', { breakable: 'yes' })
+  // @ts-expect-error -- who does not wait asks nobody to finish
+  await tenure.tryAcquire('work:W-1', { breakGraceMs: 5_000 })
+  // @ts-expect-error -- each resource has a mode of its own
+  await tenure.acquireAll(['work:W-1'], { mode: 'shared' })
+  // @ts-expect-error -- a list
+  await tenure.acquireAll('work:W-1')
+  // @ts-expect-error -- misspelt: graceMs
+  await tenure.revoke(lease.id, { grace: 5_000 })
+  // @ts-expect-error -- to whom?
+  await lease.transfer()
+  // @ts-expect-error -- by name, or 'next'
+  await lease.transfer({ next: true })
+  // @ts-expect-error -- a mode is changed by upgrade and downgrade
+  lease.mode = 'shared'
+  lease.on('revoking', ({ by, remainingMs }) => [by satisfies string, remainingMs satisfies number])
+}
+
 export async function wrongOpening(): Promise<void> {
   await openTenure('memory:', { holder: 'agent-7' })
   // @ts-expect-error -- somebody must be the holder

@@ -1,21 +1,19 @@
 import { describe, expect, it } from 'vitest'
 import { nextStep, type Progress } from '../../src/client/wait-step.ts'
 import { LeaseError, type ErrorCode } from '../../src/core/errors.ts'
-import type { ClaimAnswer } from '../../src/service/lease-api.ts'
+import type { WaitAnswer } from '../../src/client/wait-errand.ts'
 
 const fresh: Progress = { question: 'acquire', hasQueued: false, failures: 0 }
 const waiting: Progress = { question: 'claim', hasQueued: true, failures: 0 }
 
-const queued: ClaimAnswer = {
+const queued: WaitAnswer = {
   kind: 'queued',
-  leaseId: 'a',
-  position: 0,
   blockers: [],
   waitMs: 100,
   checkAfterMs: 40,
 }
 
-function answered(progress: Progress, answer: ClaimAnswer): unknown {
+function answered(progress: Progress, answer: WaitAnswer): unknown {
   return nextStep(progress, { kind: 'answered', answer })
 }
 
@@ -26,7 +24,7 @@ function failed(progress: Progress, code: ErrorCode, failures: number): unknown 
 
 describe('the next step of a wait', () => {
   it('is over when the answer is definite', () => {
-    const held: ClaimAnswer = {
+    const held: WaitAnswer = {
       kind: 'held',
       resource: 'work:W-1',
       blockers: [],
@@ -34,7 +32,7 @@ describe('the next step of a wait', () => {
       notWaiting: 'not_asked',
     }
     expect(answered(fresh, held)).toMatchObject({ kind: 'held' })
-    const expired: ClaimAnswer = { kind: 'expired', leaseId: 'a', terminatedAtMs: 1 }
+    const expired: WaitAnswer = { kind: 'expired', leaseId: 'a', terminatedAtMs: 1 }
     expect(answered(waiting, expired)).toMatchObject({ kind: 'refused' })
   })
 

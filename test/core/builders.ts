@@ -3,12 +3,20 @@
  */
 import type {
   Acquire,
+  AcquireAll,
+  Adopt,
+  ClaimAll,
   ClaimOffer,
+  Downgrade,
+  RefuseDeadlock,
   Release,
   Renew,
   Revoke,
   Settle,
+  Transfer,
+  Upgrade,
   Withdraw,
+  WithdrawUpgrade,
 } from '../../src/core/command.ts'
 import type { LeaseEventType } from '../../src/core/event.ts'
 import type { Entry, Lease, Ticket } from '../../src/core/lease.ts'
@@ -225,6 +233,49 @@ export function revoke(change: Partial<Revoke> = {}): Revoke {
 
 export function settle(change: Partial<Settle> = {}): Settle {
   return { kind: 'settle', leaseId: id(1), resource: WORK, extent: 'exact', ...change }
+}
+
+const ADAS = { leaseId: id(1), resource: WORK, extent: 'exact', holder: 'ada' } as const
+
+export function upgrade(change: Partial<Upgrade> = {}): Upgrade {
+  return { kind: 'upgrade', ...ADAS, mayWait: true, ...change }
+}
+
+export function withdrawUpgrade(change: Partial<WithdrawUpgrade> = {}): WithdrawUpgrade {
+  return { kind: 'withdraw_upgrade', ...ADAS, ...change }
+}
+
+export function downgrade(change: Partial<Downgrade> = {}): Downgrade {
+  return { kind: 'downgrade', ...ADAS, requestId: null, ...change }
+}
+
+/** Ada gives her lease to `eve`, who gets the id 6. */
+export function transfer(change: Partial<Transfer> = {}): Transfer {
+  return { kind: 'transfer', ...ADAS, to: 'eve', newLeaseId: id(6), requestId: null, ...change }
+}
+
+export function adopt(change: Partial<Adopt> = {}): Adopt {
+  const eves = { leaseId: id(6), holder: 'eve', session: 'session-of-eve' }
+  return { kind: 'adopt', ...ADAS, ...eves, ...change }
+}
+
+export function refuseDeadlock(change: Partial<RefuseDeadlock> = {}): RefuseDeadlock {
+  const cycle = [
+    { holder: 'bob', session: 'session-of-bob', resource: 'work:W-1' },
+    { holder: 'ada', session: 'session-of-ada', resource: 'work:W-2' },
+  ]
+  const place = { leaseId: id(2), resource: WORK, extent: 'exact' } as const
+  return { kind: 'refuse_deadlock', ...place, cycle, ...change }
+}
+
+export const GROUP = id(900)
+
+export function acquireAll(members: readonly Partial<Acquire>[], group = GROUP): AcquireAll {
+  return { kind: 'acquire_all', group, members: members.map((member) => acquire(member)) }
+}
+
+export function claimAll(members: readonly Partial<ClaimOffer>[]): ClaimAll {
+  return { kind: 'claim_all', members: members.map((member) => claim(member)) }
 }
 
 /** The events of a decision as `type of id`, in order. */

@@ -32,7 +32,13 @@ function committed(entries: readonly Entry[], command: Command, settings = DEFAU
 describe('a commit', () => {
   it('of nothing is empty', () => {
     expect(
-      commitOf(view(), { outcome: null, events: [], entries: new Map(), validUntilUs: null }),
+      commitOf(view(), {
+        outcome: null,
+        events: [],
+        entries: new Map(),
+        wakes: [],
+        validUntilUs: null,
+      }),
     ).toEqual({
       ...{ changes: [], events: [], requests: [], wakes: [], lastFence: 0 },
     })

@@ -46,10 +46,11 @@ describe('a lease as the world is told about it', () => {
   it('has the fields of the contract and none of the bookkeeping', () => {
     const info = describeEntry(lease(), nowAt(1))
     expect(Object.keys(info).toSorted()).toEqual([
-      ...['createdAtMs', 'deadline', 'expiresAtMs', 'extent', 'fence', 'grantedAtMs', 'holder'],
-      ...['id', 'maxHoldMs', 'maxRenewals', 'metadata', 'mode', 'reason', 'releaseReason'],
-      ...['remainingMs', 'renewals', 'renewedAtMs', 'resource', 'session', 'state'],
-      ...['terminatedAtMs', 'ttlMs'],
+      ...['breakable', 'createdAtMs', 'deadline', 'expiresAtMs', 'extent', 'fence', 'grantedAtMs'],
+      ...['holder', 'id', 'lockDelayMs', 'maxHoldMs', 'maxRenewals', 'metadata', 'mode'],
+      ...['priority', 'reason', 'releaseReason', 'remainingMs', 'renewals', 'renewedAtMs'],
+      ...['resource', 'revoking', 'session', 'slots', 'state', 'terminatedAtMs', 'ttlMs'],
+      'upgrading',
     ])
     expect(Object.keys(describeEntry(ticket(), nowAt(1))).toSorted()).toEqual(
       Object.keys(info).toSorted(),
@@ -63,6 +64,12 @@ describe('a lease as the world is told about it', () => {
   ])('at %i ms is %s, settled or not', (at, state, remainingMs, terminatedAtMs) => {
     const info = describeEntry(lease(), nowAt(at))
     expect(info).toMatchObject({ id: id(1), state, remainingMs, terminatedAtMs })
+  })
+
+  it('is revoked, not expired, once the grace it was given has passed', () => {
+    const asked = lease({ revoking: { by: 'operator', reason: null }, deadline: tickAt(50) })
+    expect(describeEntry(asked, nowAt(49))).toMatchObject({ state: 'active', remainingMs: 1 })
+    expect(describeEntry(asked, nowAt(50))).toMatchObject({ state: 'revoked', remainingMs: 0 })
   })
 
   it('did not end in the future when the wall was set back', () => {

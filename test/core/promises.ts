@@ -2,30 +2,40 @@
  * Watches a realm step by step and throws at the first broken promise. It keeps books of its own from commands,
  * answers and events, and uses none of the core's rules: overlap, deadlines and queue order are judged anew here.
  */
-import type { Command } from '../../src/core/command.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
-import type { Claim, Entry, LeaseId } from '../../src/core/lease.ts'
+import type { Claim, Entry, Lease, LeaseId, Ticket } from '../../src/core/lease.ts'
 import type { Now } from '../../src/core/time.ts'
 import { differences, foldLedger } from '../../src/ledger/fold.ts'
-import type { Step, TinyRealm } from './tiny-realm.ts'
+import type { AnyCommand, Step, TinyRealm } from './tiny-realm.ts'
 
 interface Promised {
-  readonly claim: Claim
-  readonly fence: number
+  claim: Claim
+  fence: number
   readonly domain: string
   readonly holdUntilUs: number
   untilUs: number
   ttlMs: number
   /** Ended by release or revocation, or seen to have run out on a clock that could measure it. */
   free: boolean
+  /** Ended in a way that the holder knows of: nobody has to keep away afterwards. */
+  released: boolean
+  revokedAtUs: number | null
+  revoking: boolean
+  upgrading: boolean
+}
+
+interface Waiting {
+  readonly ticket: Ticket
+  readonly keyUs: number
 }
 
 const OVER: readonly string[] = ['released', 'expired', 'revoked']
+const POINT_US = 10_000_000
 
 export class PromiseWatch {
   readonly #realm: TinyRealm
   readonly #promised = new Map<LeaseId, Promised>()
-  readonly #queue: Claim[] = []
+  readonly #queue = new Map<LeaseId, Waiting>()
   readonly #offered = new Set<LeaseId>()
   readonly #requests = new Set<string>()
   readonly #ended = new Map<LeaseId, string>()
@@ -34,21 +44,33 @@ export class PromiseWatch {
     this.#realm = realm
   }
 
-  run(command: Command): Step<Command> {
+  run(command: AnyCommand): Step<AnyCommand> {
     const before = [...this.#realm.entries.values()]
     const step = this.#realm.step(command)
     for (const promised of this.#promised.values()) observeClock(promised, step.now)
-    for (const event of step.decision.events) this.#observe(event, step.now)
+    for (const event of step.decision.events) this.#observe(event, step, command)
     this.#checkExclusion(step.now)
-    this.#checkRefusal(command, step)
-    this.#checkWaiting(step)
+    this.#checkRefusal(step)
     this.#checkNoWayBack()
+    checkTransfer(step.decision.events)
+    checkWholeness(step, command)
     if (step.decision.events.length === 0) {
       const after = [...this.#realm.entries.values()]
       const same = after.length === before.length && after.every((one, at) => one === before[at])
       must(same, 'I7: changed without an event')
     }
     return step
+  }
+
+  /** The same books, going on with another realm that stands where this one does. */
+  fork(realm: TinyRealm): PromiseWatch {
+    const copy = new PromiseWatch(realm)
+    for (const [id, promised] of this.#promised) copy.#promised.set(id, { ...promised })
+    for (const [id, waiting] of this.#queue) copy.#queue.set(id, waiting)
+    for (const id of this.#offered) copy.#offered.add(id)
+    for (const id of this.#requests) copy.#requests.add(id)
+    for (const [id, state] of this.#ended) copy.#ended.set(id, state)
+    return copy
   }
 
   /** I7: the ledger tells the state, byte for byte. */
@@ -58,72 +80,137 @@ export class PromiseWatch {
     must(found.length === 0, `ledger and entries differ: ${JSON.stringify(found)}`)
   }
 
-  #observe(event: LeaseEvent, now: Now): void {
+  #observe(event: LeaseEvent, step: Step<AnyCommand>, command: AnyCommand): void {
     this.#checkRequest(event)
-    const promised = this.#promised.get(event.leaseId)
+    const { now } = step
     switch (event.type) {
-      case 'lease.queued':
-        this.#queue.push(event.ticket)
+      case 'lease.queued': {
+        const keyUs = now.tick.us - event.ticket.priority * POINT_US
+        this.#queue.set(event.leaseId, { ticket: event.ticket, keyUs })
         break
+      }
       case 'lease.offered':
         this.#checkTurn(event.leaseId)
         this.#offered.add(event.leaseId)
         break
       case 'lease.failed':
+      case 'lease.denied':
         this.#leaveQueue(event.leaseId)
         break
       case 'lease.issued':
-        this.#observeGrant(event.lease, now)
+        this.#observeGrant(event.lease, step, command)
         break
-      case 'lease.renewed':
-        must(promised !== undefined && !promised.free, 'I6: a lease that ended was renewed')
-        if (promised === undefined) break
-        promised.ttlMs = event.ttlMs
-        promised.untilUs = Math.min(now.tick.us + event.ttlMs * 1000, promised.holdUntilUs)
-        break
-      case 'lease.released':
-      case 'lease.revoked':
-        if (promised !== undefined) promised.free = true
-        break
-      case 'lease.denied':
-      case 'lease.expired':
       case 'lease.unlocked':
       case 'lease.waiting':
         break
+      default:
+        this.#observeHolder(event, now)
     }
   }
 
-  #observeGrant(lease: Claim & { readonly fence: number }, now: Now): void {
+  /** What becomes of a lease that somebody has. */
+  #observeHolder(event: LeaseEvent, now: Now): void {
+    const promised = this.#promised.get(event.leaseId)
+    if (promised === undefined) return
+    switch (event.type) {
+      case 'lease.renewed':
+        must(!promised.free, 'I6: a lease that ended was renewed')
+        must(!promised.revoking, 'a lease that was asked to end was renewed')
+        promised.ttlMs = event.ttlMs
+        promised.untilUs = Math.min(now.tick.us + event.ttlMs * 1000, promised.holdUntilUs)
+        break
+      case 'lease.adopted':
+        must(!promised.free, 'I6: a lease that ended was adopted')
+        if (promised.revoking) break
+        promised.untilUs = Math.min(now.tick.us + promised.ttlMs * 1000, promised.holdUntilUs)
+        break
+      case 'lease.revoking':
+        must(event.deadline.us <= promised.untilUs, 'a request to end gave more time')
+        promised.untilUs = event.deadline.us
+        promised.revoking = true
+        break
+      case 'lease.expired':
+        promised.upgrading = false
+        break
+      case 'lease.upgrading':
+        promised.upgrading = event.wished
+        break
+      case 'lease.upgraded':
+        this.#observeUpgrade(promised, event.fence)
+        break
+      case 'lease.downgraded':
+        promised.claim = { ...promised.claim, mode: 'shared' }
+        break
+      case 'lease.revoked':
+        promised.revokedAtUs ??= Math.min(now.tick.us, promised.untilUs)
+        promised.free = true
+        promised.upgrading = false
+        break
+      case 'lease.released':
+      case 'lease.transferred':
+        promised.released = true
+        promised.free = true
+    }
+  }
+
+  #observeGrant(lease: Lease, { now, decision }: Step<AnyCommand>, command: AnyCommand): void {
     must(!this.#promised.has(lease.id), `I8: ${lease.id} was granted twice`)
-    if (!this.#offered.has(lease.id)) this.#checkTurn(null, lease)
+    const wasOffered = this.#offered.has(lease.id)
+    const giver = lease.adopted ? undefined : this.#giverOf(decision.events)
+    if (!wasOffered && lease.adopted) this.#checkTurn(lease.id, { lease, now, command })
     this.#leaveQueue(lease.id)
     for (const earlier of this.#promised.values()) {
       if (!touch(earlier.claim, lease)) continue
       must(earlier.fence < lease.fence, `I2: fence ${lease.fence} after ${earlier.fence}`)
+      const letIn = wasOffered || !lease.adopted || !earlier.upgrading || earlier.free
+      must(letIn, `${lease.id} came in although ${earlier.claim.id} wishes to be alone`)
       if (compatible(earlier.claim, lease)) continue
       must(earlier.free, `I3: ${lease.id} was granted while ${earlier.claim.id} was promised`)
+      checkDelay(earlier, lease, now)
     }
     const { fence, ttlMs, maxHoldMs } = lease
     const { domain, us } = now.tick
-    const holdUntilUs = maxHoldMs === null ? Infinity : us + maxHoldMs * 1000
+    const ownUntilUs = maxHoldMs === null ? Infinity : us + maxHoldMs * 1000
+    const holdUntilUs = giver === undefined ? ownUntilUs : ceilingOf(giver)
     const untilUs = Math.min(us + ttlMs * 1000, holdUntilUs)
     const facts = { claim: lease, fence, ttlMs, domain, holdUntilUs, untilUs }
-    this.#promised.set(lease.id, { ...facts, free: false })
+    const revoking = giver?.revoking ?? false
+    const state = { free: false, released: false, revokedAtUs: null, revoking, upgrading: false }
+    this.#promised.set(lease.id, { ...facts, ...state })
   }
 
-  /** I9: nobody is served before a conflicting claim that waits longer. */
-  #checkTurn(leaseId: LeaseId | null, newcomer?: Claim): void {
-    const place = this.#queue.findIndex((waiting) => waiting.id === leaseId)
-    const claim = newcomer ?? this.#queue[place]
-    if (claim === undefined) throw new Error(`I9: ${leaseId} was served without waiting`)
-    const before = newcomer === undefined ? this.#queue.slice(0, place) : this.#queue
-    const passed = before.find((waiting) => touch(waiting, claim) && !compatible(waiting, claim))
-    must(passed === undefined, `I9: ${claim.id} passed ${passed?.id}`)
+  #giverOf(events: readonly LeaseEvent[]): Promised | undefined {
+    const given = events.find((event) => event.type === 'lease.transferred')
+    return given === undefined ? undefined : this.#promised.get(given.leaseId)
+  }
+
+  #observeUpgrade(promised: Promised, fence: number): void {
+    must(!promised.free, 'I6: a lease that ended was upgraded')
+    for (const other of this.#promised.values()) {
+      if (other === promised || !touch(other.claim, promised.claim)) continue
+      must(other.free, `I1: ${promised.claim.id} was upgraded beside ${other.claim.id}`)
+      must(other.fence < fence, `I2: upgraded to fence ${fence} after ${other.fence}`)
+    }
+    must(promised.fence < fence, `I2: upgraded from fence ${promised.fence} to ${fence}`)
+    promised.claim = { ...promised.claim, mode: 'exclusive', slots: null }
+    promised.fence = fence
+    promised.upgrading = false
+  }
+
+  /** I9: nobody is served before a conflicting claim with a smaller key. */
+  #checkTurn(leaseId: LeaseId, newcomer?: Newcomer): void {
+    const own = this.#queue.get(leaseId) ?? waitingOf(newcomer)
+    if (own === undefined) throw new Error(`I9: ${leaseId} was served without waiting`)
+    for (const { ticket, keyUs } of this.#queue.values()) {
+      if (ticket.id === leaseId || !touch(ticket, own.ticket)) continue
+      if (compatible(ticket, own.ticket)) continue
+      const isFirst = keyUs === own.keyUs ? ticket.id < leaseId : keyUs < own.keyUs
+      must(!isFirst, `I9: ${leaseId} passed ${ticket.id}`)
+    }
   }
 
   #leaveQueue(leaseId: LeaseId): void {
-    const place = this.#queue.findIndex((waiting) => waiting.id === leaseId)
-    if (place >= 0) this.#queue.splice(place, 1)
+    this.#queue.delete(leaseId)
     this.#offered.delete(leaseId)
   }
 
@@ -135,7 +222,7 @@ export class PromiseWatch {
   }
 
   #checkExclusion({ tick }: Now): void {
-    const held = [...this.#realm.entries.values()].filter((entry) => {
+    const held = [...this.#realm.entries.values()].filter((entry): entry is Lease => {
       if (entry.kind !== 'lease' || entry.state !== 'active') return false
       return entry.deadline.domain === tick.domain && entry.deadline.us > tick.us
     })
@@ -144,13 +231,14 @@ export class PromiseWatch {
         .slice(index + 1)
         .find((other) => touch(one, other) && !compatible(one, other))
       must(clash === undefined, `I1: ${one.id} and ${clash?.id} are both held`)
+      if (one.slots !== null) checkSlots(one, one.slots, held)
     }
   }
 
-  /** I5: what stands in the way is there at this very tick, and really is in the way. */
-  #checkRefusal(command: Command, { decision, now }: Step<Command>): void {
+  /** I5: what stands in the way is there at this very tick. */
+  #checkRefusal({ decision, now }: Step<AnyCommand>): void {
     const { outcome } = decision
-    if (outcome.kind !== 'held' || command.kind !== 'acquire') return
+    if (outcome.kind !== 'held') return
     must(outcome.blockers.length > 0, 'I5: refused although nothing stands in the way')
     for (const blocker of outcome.blockers) {
       const entry = this.#realm.entries.get(blocker.leaseId)
@@ -158,27 +246,7 @@ export class PromiseWatch {
         entry !== undefined && runs(entry, now),
         `I5: ${blocker.leaseId} is over and still blocks`,
       )
-      const inTheWay = touch(entry, command) && !compatible(entry, command)
-      must(inTheWay, `I5: ${blocker.leaseId} blocks what it does not touch`)
     }
-  }
-
-  /** I9: nobody is told to wait for what is free. */
-  #checkWaiting({ decision, now }: Step<Command>): void {
-    const { outcome } = decision
-    if (outcome.kind !== 'queued') return
-    const place = this.#queue.findIndex((waiting) => waiting.id === outcome.leaseId)
-    const claim = this.#queue[place]
-    if (claim === undefined) throw new Error(`I9: ${outcome.leaseId} waits without a ticket`)
-    if (this.#offered.has(claim.id)) return
-    const earlier = new Set(this.#queue.slice(0, place).map((waiting) => waiting.id))
-    const blocked = [...this.#realm.entries.values()].some((entry) => {
-      if (entry.id === claim.id || !touch(entry, claim) || compatible(entry, claim)) return false
-      if (!runs(entry, now)) return false
-      if (entry.kind === 'lease') return entry.state === 'active' || entry.lockedUntil !== null
-      return entry.state === 'pending' && (entry.offer !== null || earlier.has(entry.id))
-    })
-    must(blocked, `I9: ${claim.id} waits although nothing stands in its way`)
   }
 
   /** I6: an ended lease stays as it ended. */
@@ -192,6 +260,69 @@ export class PromiseWatch {
       )
       if (OVER.includes(state)) this.#ended.set(entry.id, state)
     }
+  }
+}
+
+interface Newcomer {
+  readonly lease: Lease
+  readonly now: Now
+  readonly command: AnyCommand
+}
+
+/** A request that is granted at once is measured by the place that it would have had. */
+function waitingOf(newcomer: Newcomer | undefined): Waiting | undefined {
+  if (newcomer === undefined) return undefined
+  const { lease, now, command } = newcomer
+  const asked = command.kind === 'acquire_all' ? command.members[0] : command
+  const priority = asked?.kind === 'acquire' ? asked.priority : 0
+  const ticket = lease as Claim as Ticket
+  return { ticket, keyUs: now.tick.us - priority * POINT_US }
+}
+
+/** What a transfer hands on: the end of `maxHoldMs`, or the end that somebody asked for. */
+function ceilingOf(giver: Promised): number {
+  return giver.revoking ? giver.untilUs : giver.holdUntilUs
+}
+
+/** After an end that the holder may not have noticed, nobody comes in for as long as the lease said. */
+function checkDelay(earlier: Promised, lease: Lease, { tick }: Now): void {
+  if (earlier.released || earlier.domain !== tick.domain) return
+  const sinceUs = earlier.revokedAtUs ?? earlier.untilUs
+  const isOver = tick.us >= sinceUs + earlier.claim.lockDelayMs * 1000
+  must(isOver, `${lease.id} was granted within the lock delay of ${earlier.claim.id}`)
+}
+
+/** At no place are there more leases than the place has slots. */
+function checkSlots(one: Lease, slots: number, held: readonly Lease[]): void {
+  const place: Claim = { ...one, extent: 'exact' }
+  const there = held.filter((other) => touch(other, place))
+  must(there.length <= slots, `I1: ${there.length} leases in the ${slots} slots of ${one.resource}`)
+}
+
+/** No instant is unowned: the commit that ends the old lease gives the resource to another. */
+function checkTransfer(events: readonly LeaseEvent[]): void {
+  const given = events.find((event) => event.type === 'lease.transferred')
+  if (given === undefined) return
+  const taken = events.some((event) => {
+    if (given.to === null) return event.type === 'lease.offered'
+    if (event.type !== 'lease.issued' || event.lease.adopted) return false
+    return event.lease.resource === given.resource && event.lease.holder === given.to
+  })
+  must(taken, `${given.leaseId} was given away and nobody has it`)
+}
+
+/** Several at once, or none of them. */
+function checkWholeness({ decision, view }: Step<AnyCommand>, command: AnyCommand): void {
+  const issued = decision.events.filter((event) => event.type === 'lease.issued')
+  if ('members' in command) {
+    const whole = issued.length === 0 || issued.length === command.members.length
+    must(whole, `${issued.length} of ${command.members.length} were granted`)
+    return
+  }
+  for (const { leaseId } of issued) {
+    const ticket = view.entries.get(leaseId)
+    const single = ticket?.kind !== 'ticket' || ticket.group === null
+    must(single, `${leaseId} was granted without the others that it belongs to`)
   }
 }
 
@@ -215,18 +346,16 @@ function runs(entry: Entry, { tick }: Now): boolean {
   return deadline.domain === tick.domain && deadline.us > tick.us
 }
 
-type Wish = Pick<Claim, 'resource' | 'extent' | 'mode'>
-
-function touch(a: Wish, b: Wish): boolean {
+function touch(a: Claim, b: Claim): boolean {
   if (a.resource === b.resource) return true
-  const below = (outer: Wish, inner: Wish): boolean => {
+  const below = (outer: Claim, inner: Claim): boolean => {
     const tree = outer.resource.startsWith('file:') && outer.extent === 'subtree'
     return tree && inner.resource.startsWith(`${outer.resource}/`)
   }
   return below(a, b) || below(b, a)
 }
 
-function compatible(a: Wish, b: Wish): boolean {
+function compatible(a: Claim, b: Claim): boolean {
   return a.mode === 'shared' && b.mode === 'shared'
 }
 

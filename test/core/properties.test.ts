@@ -4,19 +4,39 @@
  */
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
-import type { Command } from '../../src/core/command.ts'
+import type { Acquire } from '../../src/core/command.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../../src/core/resource.ts'
-import { acquire, claim, file, id, release, renew, revoke, settle, withdraw } from './builders.ts'
+import {
+  acquire,
+  acquireAll,
+  adopt,
+  claim,
+  claimAll,
+  downgrade,
+  file,
+  id,
+  refuseDeadlock,
+  release,
+  renew,
+  revoke,
+  settle,
+  transfer,
+  upgrade,
+  withdraw,
+  withdrawUpgrade,
+} from './builders.ts'
 import { PromiseWatch } from './promises.ts'
-import { TinyRealm } from './tiny-realm.ts'
+import { TinyRealm, type AnyCommand } from './tiny-realm.ts'
 
 interface Place {
   readonly resource: Resource
   readonly extent: Extent
+  /** Of a counted resource, which takes shared leases only. */
+  readonly slots?: number
 }
 
 type Move =
-  | { readonly kind: 'command'; readonly command: Command }
+  | { readonly kind: 'command'; readonly command: AnyCommand }
   | { readonly kind: 'pass'; readonly ms: number }
   | { readonly kind: 'wall'; readonly ms: number }
   | { readonly kind: 'domain'; readonly domain: string }
@@ -31,8 +51,22 @@ const TREE: readonly Place[] = [
   { resource: file('/s/a/x'), extent: 'exact' },
   { resource: file('/sb'), extent: 'exact' },
 ]
+const POOL: readonly Place[] = [
+  { resource: parseResource('pool:p'), extent: 'exact', slots: 2 },
+  { resource: parseResource('pool:p'), extent: 'exact', slots: 2 },
+  { resource: parseResource('pool:p'), extent: 'exact', slots: 3 },
+  { resource: parseResource('pool:p'), extent: 'exact' },
+]
+const COUNTED_TREE: readonly Place[] = [
+  { resource: file('/s/a'), extent: 'exact', slots: 2 },
+  { resource: file('/s'), extent: 'subtree', slots: 2 },
+  { resource: file('/s/b'), extent: 'exact', slots: 2 },
+]
 const DOMAINS = ['host-a/boot-1/0', 'host-a/boot-2/0', 'host-a/boot-1/5.0', 'host-b/boot-1/0']
+const HOLDERS = 3
 const IDS_PER_HOLDER = 4
+const GIVEN_IDS = 100
+const GROUP_IDS = 200
 
 interface Who {
   readonly holder: string
@@ -43,26 +77,117 @@ interface Who {
 
 /** A holder keeps an id for one place, so that most commands are about something that exists. */
 function whoAt(places: readonly Place[]): fc.Arbitrary<Who> {
-  const holder = fc.integer({ min: 0, max: 2 })
-  return fc.tuple(holder, fc.nat(IDS_PER_HOLDER - 1)).map(([holder, slot]) => ({
+  return fc
+    .tuple(fc.nat(HOLDERS - 1), fc.nat(IDS_PER_HOLDER - 1))
+    .map(([holder, slot]) => someone(places, holder, { slot, base: 0 }))
+}
+
+/** Whoever a lease at this place may have been given to. */
+function receiverAt(places: readonly Place[]): fc.Arbitrary<Who> {
+  return fc
+    .tuple(fc.nat(HOLDERS - 1), fc.nat(places.length - 1))
+    .map(([holder, slot]) => receiver(places, holder, slot))
+}
+
+function receiver(places: readonly Place[], holder: number, slot: number): Who {
+  const one = someone(places, holder, { slot, base: GIVEN_IDS })
+  return { ...one, place: places[slot] ?? one.place }
+}
+
+function someone(
+  places: readonly Place[],
+  holder: number,
+  { slot, base }: { readonly slot: number; readonly base: number },
+): Who {
+  return {
     holder: `h${holder}`,
     session: `s${holder}`,
-    leaseId: id(holder * 10 + slot + 1),
+    leaseId: id(base + holder * 10 + slot + 1),
     place: places[(holder + slot) % places.length] ?? { resource: file('/'), extent: 'exact' },
-  }))
+  }
 }
 
 const ttlMs = fc.constantFrom(1, 10, 50)
 const requestId = fc.option(fc.constantFrom('r1', 'r2', 'r3', 'r4'))
 
-function commandOf(places: readonly Place[], mode: fc.Arbitrary<Mode>): fc.Arbitrary<Command> {
-  const who = whoAt(places)
-  const wish = fc.record({
+function wishOf(mode: fc.Arbitrary<Mode>) {
+  return fc.record({
     ttlMs,
     mode,
     waitMs: fc.constantFrom(0, 100),
     maxHoldMs: fc.constantFrom(null, null, 60),
+    priority: fc.constantFrom(0, 0, 0, 1, -1, 100),
+    lockDelayMs: fc.constantFrom(0, 0, 5, 30),
+    breakable: fc.boolean(),
+    breakGraceMs: fc.constantFrom(null, null, 0, 15),
   })
+}
+
+function commandOf(places: readonly Place[], mode: fc.Arbitrary<Mode>): fc.Arbitrary<AnyCommand> {
+  return fc.oneof(
+    { arbitrary: plainCommandOf(places, mode), weight: 16 },
+    { arbitrary: holderCommandOf(places), weight: 8 },
+    { arbitrary: severalCommandOf(places, mode), weight: 3 },
+  )
+}
+
+/** What somebody does to a lease it has, or may have been given. */
+function holderCommandOf(places: readonly Place[]): fc.Arbitrary<AnyCommand> {
+  const who = fc.oneof(whoAt(places), receiverAt(places))
+  const by = who.map((one) => ({ ...about(one), holder: one.holder }))
+  return fc.oneof(
+    {
+      arbitrary: fc.tuple(by, fc.boolean()).map(([one, mayWait]) => upgrade({ ...one, mayWait })),
+      weight: 9,
+    },
+    { arbitrary: by.map(withdrawUpgrade), weight: 1 },
+    {
+      arbitrary: fc
+        .tuple(by, requestId)
+        .map(([one, request]) => downgrade({ ...one, requestId: request })),
+      weight: 2,
+    },
+    {
+      arbitrary: fc.tuple(who, fc.nat(HOLDERS), requestId).map(([one, to, request]) => {
+        const given = receiver(places, to, places.indexOf(one.place))
+        const target = to === HOLDERS || given.holder === one.holder ? null : given.holder
+        const names = { holder: one.holder, to: target, newLeaseId: given.leaseId }
+        return transfer({ ...about(one), ...names, requestId: request })
+      }),
+      weight: 4,
+    },
+    { arbitrary: who.map((one) => adopt({ ...about(one), ...one })), weight: 3 },
+    { arbitrary: by.map(release), weight: 2 },
+    { arbitrary: who.map((one) => refuseDeadlock(about(one))), weight: 1 },
+  )
+}
+
+/** The first and the last place, which never overlap. */
+function severalCommandOf(
+  places: readonly Place[],
+  mode: fc.Arbitrary<Mode>,
+): fc.Arbitrary<AnyCommand> {
+  const ends = [places[0], places.at(-1)].filter((place) => place !== undefined)
+  const apart = ends[0]?.resource === ends[1]?.resource ? ends.slice(0, 1) : ends
+  return fc.tuple(fc.nat(HOLDERS - 1), wishOf(mode), fc.boolean()).map(([holder, wish, asks]) => {
+    const members = apart.map((place, slot) => {
+      return { ...someone(places, holder, { slot, base: GROUP_IDS }), place }
+    })
+    if (!asks) return claimAll(members.map((one) => ({ ...about(one), session: one.session })))
+    const { waitMs, ...rest } = wish
+    return acquireAll(
+      members.map((one) => asked(one, waitMs, rest)),
+      id(GROUP_IDS + holder),
+    )
+  })
+}
+
+function plainCommandOf(
+  places: readonly Place[],
+  mode: fc.Arbitrary<Mode>,
+): fc.Arbitrary<AnyCommand> {
+  const who = whoAt(places)
+  const wish = wishOf(mode)
   return fc.oneof(
     {
       arbitrary: fc.tuple(who, wish).map(([one, { waitMs, ...rest }]) => asked(one, waitMs, rest)),
@@ -83,23 +208,27 @@ function commandOf(places: readonly Place[], mode: fc.Arbitrary<Mode>): fc.Arbit
       weight: 3,
     },
     {
-      arbitrary: fc.tuple(who, requestId).map(([one, request]) => {
-        return revoke({ ...about(one), requestId: request })
-      }),
+      arbitrary: fc
+        .tuple(who, requestId, fc.constantFrom(0, 0, 15))
+        .map(([one, request, graceMs]) => revoke({ ...about(one), requestId: request, graceMs })),
       weight: 1,
     },
     { arbitrary: who.map((one) => settle(about(one))), weight: 1 },
   )
 }
 
-function about({ leaseId, place }: Who): Place & { readonly leaseId: string } {
-  return { leaseId, ...place }
+function about({ leaseId, place: { resource, extent } }: Who): Omit<Place, 'slots'> & {
+  readonly leaseId: string
+} {
+  return { leaseId, resource, extent }
 }
 
-function asked(one: Who, waitMs: number, wish: Partial<Parameters<typeof acquire>[0]>): Command {
+function asked(one: Who, waitMs: number, wish: Partial<Acquire>): Acquire {
+  const { slots = null } = one.place
   const wait = waitMs === 0 ? ({ kind: 'none' } as const) : ({ kind: 'up_to', waitMs } as const)
   const { holder, session } = one
-  return acquire({ ...about(one), ...wish, holder, session, wait, claimWindowMs: 20 })
+  const sharing = slots === null ? {} : ({ slots, mode: 'shared' } as const)
+  return acquire({ ...about(one), ...wish, ...sharing, holder, session, wait, claimWindowMs: 20 })
 }
 
 function scriptOf(places: readonly Place[], modes: readonly Mode[]): fc.Arbitrary<readonly Move[]> {
@@ -121,7 +250,7 @@ function scriptOf(places: readonly Place[], modes: readonly Mode[]): fc.Arbitrar
       weight: 1,
     },
   )
-  return fc.array(move, { minLength: 1, maxLength: 60 })
+  return fc.array(move, { minLength: 1, maxLength: 60, size: 'max' })
 }
 
 interface Conditions {
@@ -157,6 +286,14 @@ describe('every promise of the core holds for random scripts', () => {
 
   it('of files and subtrees', () => {
     fc.assert(fc.property(scriptOf(TREE, ['exclusive', 'shared']), play1), { numRuns: 600 })
+  })
+
+  it('of counted resources', () => {
+    fc.assert(fc.property(scriptOf(POOL, ['exclusive', 'shared']), play1), { numRuns: 400 })
+  })
+
+  it('of counted resources in a tree', () => {
+    fc.assert(fc.property(scriptOf(COUNTED_TREE, ['shared']), play1), { numRuns: 300 })
   })
 
   it('where renewals are not recorded', () => {

@@ -2,49 +2,97 @@
  * The smallest store there could be: entries, ledger, fences and requests in a few maps, around the real `decide` and
  * `commitOf`. It shows a command exactly what its footprint allows and nothing more.
  */
-import type { Command } from '../../src/core/command.ts'
+import { mergeViews } from '../../src/core/acquire-all.ts'
+import type { Command, SeveralCommand } from '../../src/core/command.ts'
 import { commitOf, type Commit } from '../../src/core/commit.ts'
-import { decide, footprintOf, type OutcomeOf } from '../../src/core/decide.ts'
+import {
+  decide,
+  decideSeveral,
+  footprintOf,
+  footprintsOf,
+  viewOf,
+  type OutcomeOf,
+} from '../../src/core/decide.ts'
+import type { AcquireAllOutcome } from '../../src/core/outcome.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import { isLive, type Entry, type LeaseId } from '../../src/core/lease.ts'
 import type { Decision, Footprint, PriorEffect, RealmView } from '../../src/core/realm.ts'
 import { overlap, realmOf } from '../../src/core/resource.ts'
-import { resolveSettings, type SettingRow } from '../../src/core/settings.ts'
+import { DEFAULT_SETTINGS, resolveSettings, type SettingRow } from '../../src/core/settings.ts'
 import type { Now } from '../../src/core/time.ts'
 import { DOMAIN, WALL_MS } from './builders.ts'
 
-export interface Step<C extends Command> {
+export type AnyCommand = Command | SeveralCommand
+
+export type AnyOutcome<C extends AnyCommand> = C extends Command ? OutcomeOf<C> : AcquireAllOutcome
+
+export interface Step<C extends AnyCommand> {
   readonly now: Now
   readonly view: RealmView
-  readonly decision: Decision<OutcomeOf<C>>
+  readonly decision: Decision<AnyOutcome<C>>
   readonly commit: Commit
 }
 
 export class TinyRealm {
-  readonly entries: Map<LeaseId, Entry> = new Map<LeaseId, Entry>()
-  readonly ledger: LeaseEvent[] = []
+  readonly entries: Map<LeaseId, Entry>
+  readonly ledger: LeaseEvent[]
   readonly settings: SettingRow[] = []
-  readonly #requests = new Map<string, PriorEffect>()
-  readonly #fences = new Map<string, number>()
+  readonly #requests: Map<string, PriorEffect>
+  readonly #fences: Map<string, number>
   #us = 0
   #domain = DOMAIN
   #domainSinceUs = 0
   #wallShiftMs = 0
   #lastWallMs = 0
 
+  constructor(from?: TinyRealm) {
+    this.entries = new Map(from?.entries)
+    this.ledger = from === undefined ? [] : [...from.ledger]
+    this.#requests = new Map(from === undefined ? [] : from.#requests)
+    this.#fences = new Map(from === undefined ? [] : from.#fences)
+  }
+
   /** Ticks grow strictly from one decision to the next, as every store promises. */
-  run<C extends Command>(command: C): OutcomeOf<C> {
+  run<C extends AnyCommand>(command: C): AnyOutcome<C> {
     return this.step(command).decision.outcome
   }
 
-  step<C extends Command>(command: C): Step<C> {
+  step<C extends AnyCommand>(command: C): Step<C> {
     this.#us += 1
     const now = this.now()
-    const view = this.#view(footprintOf(command))
-    const decision = decide(view, command, now)
+    const { view, decision } = this.#decide(command, now)
     const commit = commitOf(view, decision)
-    this.#apply(command.resource, commit)
-    return { now, view, decision, commit }
+    for (const { resource } of partsOf(command)) this.#raiseFence(resource, commit)
+    this.#apply(commit)
+    return { now, view, decision: decision as Decision<AnyOutcome<C>>, commit }
+  }
+
+  #decide(command: AnyCommand, now: Now): Pick<Step<AnyCommand>, 'view' | 'decision'> {
+    if ('members' in command) {
+      const views = command.members.map((member) => this.#view(footprintOf(member)))
+      return { view: mergeViews(views), decision: decideSeveral(views, command, now) }
+    }
+    const view = viewOf(footprintsOf(command).map((footprint) => this.#view(footprint)))
+    return { view, decision: decide(view, command, now) }
+  }
+
+  /** What a command would come to after so long, without its coming to it. */
+  foresee<C extends AnyCommand>(command: C, afterMs: number): Decision<AnyOutcome<C>> {
+    const { tick, ...rest } = this.now()
+    const now = { ...rest, tick: { ...tick, us: tick.us + afterMs * 1000 + 1 } }
+    return this.#decide(command, now).decision as Decision<AnyOutcome<C>>
+  }
+
+  /** Another realm that stands where this one does. */
+  fork(): TinyRealm {
+    const copy = new TinyRealm(this)
+    copy.settings.push(...this.settings)
+    copy.#us = this.#us
+    copy.#domain = this.#domain
+    copy.#domainSinceUs = this.#domainSinceUs
+    copy.#wallShiftMs = this.#wallShiftMs
+    copy.#lastWallMs = this.#lastWallMs
+    return copy
   }
 
   now(): Now {
@@ -86,11 +134,17 @@ export class TinyRealm {
         return entry.state === 'pending' && realmOf(entry.resource) === realmOf(resource)
       }).length,
       prior: requestId === null ? null : (this.#requests.get(requestId) ?? null),
-      settings: resolveSettings(this.settings, resource),
+      settings:
+        this.settings.length === 0 ? DEFAULT_SETTINGS : resolveSettings(this.settings, resource),
     }
   }
 
-  #apply(resource: Command['resource'], commit: Commit): void {
+  #raiseFence(resource: Command['resource'], { lastFence }: Commit): void {
+    const realm = realmOf(resource)
+    this.#fences.set(realm, Math.max(this.#fences.get(realm) ?? 0, lastFence))
+  }
+
+  #apply(commit: Commit): void {
     for (const { id, after } of commit.changes) {
       if (after === null) this.entries.delete(id)
       else this.entries.set(id, after)
@@ -99,7 +153,9 @@ export class TinyRealm {
     for (const { requestId, leaseId, type } of [...commit.events, ...commit.requests]) {
       if (requestId !== null) this.#requests.set(requestId, { leaseId, type })
     }
-    const realm = realmOf(resource)
-    this.#fences.set(realm, Math.max(this.#fences.get(realm) ?? 0, commit.lastFence))
   }
+}
+
+function partsOf(command: AnyCommand): readonly Command[] {
+  return 'members' in command ? command.members : [command]
 }

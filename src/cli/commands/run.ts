@@ -1,15 +1,16 @@
 /**
- * `tenure run`: holds a lease as long as a command runs. When the lease is lost the command is ended, because it can
- * no longer prove that it may go on; its own exit status is passed on otherwise.
+ * `tenure run`: holds a lease, or several, as long as a command runs. When one is lost the command is ended, because it
+ * can no longer prove that it may go on; its own exit status is passed on otherwise.
  */
-import type { Lease } from '../../client/contract.ts'
+import type { Lease, LeaseEvents } from '../../client/contract.ts'
 import { isLeaseError, LeaseError } from '../../core/errors.ts'
-import { ACQUIRE_OPTIONS, acquireOptionsOf, type AcquireTable } from '../acquire-options.ts'
+import { acquireLeases, type HeldLeases } from '../acquire-leases.ts'
+import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
 import { durationOption, type Option } from '../arguments.ts'
 import { ChildCommand, type ChildEnd } from '../child-command.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
+import { formatSpan } from '../duration.ts'
 import { visible } from '../output.ts'
-import { readResource } from '../resource-argument.ts'
 import { listenForInterruption, signalExitCode, type Interruption } from '../signals.ts'
 import { withTenure } from '../store-access.ts'
 import { STDERR, write } from '../terminal.ts'
@@ -28,16 +29,18 @@ const options: RunTable = {
 }
 
 export const run: Command = defineCommand({
-  positionals: [{ name: 'RESOURCE', help: 'kind:name, or a path, which means the file' }],
+  positionals: [RESOURCES],
   rest: { name: 'COMMAND…', help: 'what to run, with its arguments' },
   options,
   notes: [
-    'The command finds TENURE_RESOURCE, TENURE_LEASE_ID and TENURE_FENCE in its environment, and TENURE_STORE, TENURE_NAMESPACE and TENURE_HOLDER, so that tenure called from it works on the same store. Stdin, stdout and stderr are its own, also with --json. The lease renews itself until the command ends and is then released. If the lease is lost the command is ended and the exit status is 14; otherwise it is that of the command (128 + n if signal n ended it, 127 if it was not found, 126 if it could not be run).',
+    'The command finds TENURE_RESOURCE, TENURE_LEASE_ID and TENURE_FENCE in its environment, those of the first if there are several, all of them as JSON in TENURE_LEASES, and TENURE_STORE, TENURE_NAMESPACE and TENURE_HOLDER, so that tenure called from it works on the same store. Stdin, stdout and stderr are its own, also with --json. The leases renew themselves until the command ends and are then released together. If one is lost the command is ended and the exit status is 14; otherwise it is that of the command (128 + n if signal n ended it, 127 if it was not found, 126 if it could not be run).',
+    'When somebody asks for a lease with a grace (tenure revoke --grace, or a waiter where you said --breakable), that is said on stderr, and the command is ended with the grace if it has not ended before.',
     'A tenure run that is itself killed with SIGKILL cannot end its command: have what the command writes to check TENURE_FENCE.',
   ],
   examples: [
     'tenure run src/app.ts --ttl 30s --wait 1m --reason "applying patch 12" -- git apply 12.patch',
     'tenure run deploy:production --blocking -- ./deploy.sh',
+    'tenure run src/ work:W-17 --wait 5m -- ./rename.sh',
   ],
   run: runCommand,
 })
@@ -57,60 +60,71 @@ async function runCommand(call: Call<RunTable>): Promise<number> {
 }
 
 async function holdAndRun(call: Call<RunTable>, interruption: Interruption): Promise<number> {
-  const { identity, cwd, positionals } = call
-  const resource = readResource(positionals[0] ?? '', cwd)
-  const wanted = acquireOptionsOf(call.options)
-  return withTenure(identity, async (tenure) => {
-    const lease = await tenure.acquire(resource, { ...wanted, signal: interruption.signal })
+  const wanted = wantedLeases(call)
+  const { signal } = interruption
+  return withTenure(call.identity, async (tenure) => {
+    const held = await acquireLeases(tenure, wanted, { signal, autoRenew: true })
     if (interruption.received !== null) {
-      await lease.release({ reason: 'aborted' })
+      await held.release({ reason: 'aborted' })
       return signalExitCode(interruption.received)
     }
-    const child = new ChildCommand(call.rest, { ...process.env, ...environmentOf(call, lease) })
+    for (const lease of held.leases) lease.on('revoking', (request) => tell(lease, request))
+    const child = new ChildCommand(call.rest, { ...process.env, ...environmentOf(call, held) })
     interruption.onSignal((name) => child.forward(name))
-    const end = await untilEnd(child, lease, call.options.grace ?? GRACE_MS_DEFAULT)
-    return finish(lease, end)
+    return finish(held, await untilEnd(child, held, call.options.grace ?? GRACE_MS_DEFAULT))
   })
 }
 
-function environmentOf({ identity }: Call<RunTable>, lease: Lease): NodeJS.ProcessEnv {
+/** The command goes on: only it can know how much of the grace it needs. */
+function tell({ resource }: Lease, { by, reason, remainingMs }: LeaseEvents['revoking']): void {
+  const why = reason === null ? '' : `: ${reason}`
+  remark(`tenure: ${by} asks to finish ${resource} within ${formatSpan(remainingMs)}${why}`)
+}
+
+function environmentOf({ identity }: Call<RunTable>, held: HeldLeases): NodeJS.ProcessEnv {
+  const { first, leases } = held
+  const facts = leases.map(({ id, resource, mode, extent, fence }) => {
+    return { id, resource, mode, extent, fence }
+  })
   return {
     ...(identity.namespace === null ? {} : { TENURE_NAMESPACE: identity.namespace }),
     TENURE_STORE: identity.url,
     TENURE_HOLDER: identity.holder,
-    TENURE_RESOURCE: lease.resource,
-    TENURE_LEASE_ID: lease.id,
-    TENURE_FENCE: String(lease.fence),
+    TENURE_RESOURCE: first.resource,
+    TENURE_LEASE_ID: first.id,
+    TENURE_FENCE: String(first.fence),
+    TENURE_LEASES: JSON.stringify(facts),
   }
 }
 
-/** Waits for the command, and ends it if the lease is lost before. */
-async function untilEnd(child: ChildCommand, lease: Lease, graceMs: number): Promise<ChildEnd> {
+/** Waits for the command, and ends it if a lease is lost before. */
+async function untilEnd(child: ChildCommand, held: HeldLeases, graceMs: number): Promise<ChildEnd> {
   const terminations: Promise<void>[] = []
   const onLoss = (): void => void terminations.push(child.terminate(graceMs))
-  lease.signal.addEventListener('abort', onLoss, { once: true })
-  if (lease.signal.aborted) onLoss()
+  held.signal.addEventListener('abort', onLoss, { once: true })
+  if (held.signal.aborted) onLoss()
   const end = await child.ended
-  lease.signal.removeEventListener('abort', onLoss)
+  held.signal.removeEventListener('abort', onLoss)
   await Promise.all(terminations)
   return end
 }
 
-async function finish(lease: Lease, end: ChildEnd): Promise<number> {
-  if (lease.signal.aborted) throw lostWhileRunning(lease, lease.signal.reason)
+async function finish(held: HeldLeases, end: ChildEnd): Promise<number> {
+  if (held.signal.aborted) throw lostWhileRunning(held, held.signal.reason)
   try {
-    await lease.release({ reason: end.exitCode === 0 ? 'completed' : 'aborted' })
+    await held.release({ reason: end.exitCode === 0 ? 'completed' : 'aborted' })
   } catch (error) {
-    if (lease.state === 'lost') throw lostWhileRunning(lease, error)
+    if (held.state === 'lost') throw lostWhileRunning(held, error)
     const message = error instanceof Error ? error.message : String(error)
-    remark(`tenure: ${lease.resource} was not released and runs out by itself: ${message}`)
+    const names = held.leases.map(({ resource }) => resource).join(', ')
+    remark(`tenure: ${names} was not released and runs out by itself: ${message}`)
   }
   if (end.kind === 'not_started') remark(`tenure: cannot run ${end.problem}`)
   return end.exitCode
 }
 
-function lostWhileRunning(lease: Lease, cause: unknown): LeaseError {
-  const { resource, id: leaseId, fence } = lease
+function lostWhileRunning({ leases, first }: HeldLeases, cause: unknown): LeaseError {
+  const { resource, id: leaseId, fence } = leases.find(({ state }) => state === 'lost') ?? first
   const why = cause instanceof Error ? cause.message : `lease ${leaseId} of ${resource} was lost`
   const details = { resource, leaseId, fence }
   return new LeaseError('LEASE_LOST', `${why}, while the command ran`, { cause, details })

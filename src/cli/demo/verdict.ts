@@ -109,7 +109,12 @@ function longestWaitMs(events: readonly LeaseEvent[]): number {
   return longestMs
 }
 
-const ENDINGS: ReadonlySet<string> = new Set(['lease.released', 'lease.expired', 'lease.revoked'])
+const ENDINGS: ReadonlySet<string> = new Set([
+  'lease.released',
+  'lease.transferred',
+  'lease.expired',
+  'lease.revoked',
+])
 
 export function overlapsInLedger(events: readonly LeaseEvent[]): number {
   const live = new Map<string, LeaseId>()

@@ -16,14 +16,7 @@ import {
 } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
-import {
-  ancestorsOf,
-  isTree,
-  overlap,
-  realmOf,
-  type Reach,
-  type Resource,
-} from '../../core/resource.ts'
+import { overlap, realmOf, type Reach } from '../../core/resource.ts'
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import { hasPassed, type Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -44,6 +37,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
+import { LiveIndex } from './live-index.ts'
 
 export interface MemoryStoreOptions {
   readonly ticks: TickSource
@@ -63,7 +57,7 @@ export class MemoryStore implements Store {
   readonly description: StoreDescription
   readonly #ticks: TickSource
   readonly #entries = new Map<LeaseId, Entry>()
-  readonly #live = new Map<Resource, Set<LeaseId>>()
+  readonly #live = new LiveIndex()
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
   readonly #settings = new Map<string, SettingRow>()
@@ -209,21 +203,10 @@ export class MemoryStore implements Store {
   }
 
   #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
-    for (const near of this.#near(reach)) {
-      for (const id of this.#live.get(near) ?? []) this.#include(entries, id, reach)
+    for (const id of this.#live.near(reach)) {
+      const entry = this.#entries.get(id)
+      if (entry !== undefined && overlap(entry, reach)) entries.set(id, entry)
     }
-  }
-
-  /** The resources on which a live entry could overlap the footprint. */
-  #near(footprint: Reach): Iterable<Resource> {
-    if (!isTree(footprint.resource)) return [footprint.resource]
-    if (footprint.extent === 'subtree') return this.#live.keys()
-    return [footprint.resource, ...ancestorsOf(footprint.resource)]
-  }
-
-  #include(entries: Map<LeaseId, Entry>, id: LeaseId, reach: Reach): void {
-    const entry = this.#entries.get(id)
-    if (entry !== undefined && overlap(entry, reach)) entries.set(id, entry)
   }
 
   #apply(commit: Commit): void {
@@ -240,8 +223,7 @@ export class MemoryStore implements Store {
     if (after === null) return this.#forget(id, before)
     this.#entries.set(id, after)
     if (!isLive(after)) return
-    const ids = this.#live.get(after.resource) ?? new Set()
-    this.#live.set(after.resource, ids.add(id))
+    this.#live.add(after.resource, id)
     if (after.state === 'pending') this.#listTicket(after)
   }
 
@@ -259,9 +241,7 @@ export class MemoryStore implements Store {
   }
 
   #unlist(entry: Entry): void {
-    const ids = this.#live.get(entry.resource)
-    ids?.delete(entry.id)
-    if (ids?.size === 0) this.#live.delete(entry.resource)
+    this.#live.remove(entry.resource, entry.id)
     if (entry.state === 'pending') this.#unlistTicket(entry)
   }
 

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import type { Acquire, Command } from '../../core/command.ts'
 import { commitOf, type Commit } from '../../core/commit.ts'
-import { decide, footprintOf, type OutcomeOf } from '../../core/decide.ts'
+import { decide, footprintsOf, viewOf, type OutcomeOf } from '../../core/decide.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import type { Entry, Lease, LeaseId } from '../../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../core/limits.ts'
@@ -75,7 +75,7 @@ export class Stage {
   }
 
   see<C extends Command>(command: C, store: Store = this.#store): Promise<Seen<OutcomeOf<C>>> {
-    return store.transact([footprintOf(command)], ruling(command))
+    return store.transact(footprintsOf(command), ruling(command))
   }
 
   /** Looks at a footprint and changes nothing. */
@@ -188,8 +188,9 @@ const DEFAULT_FOOTPRINT = {
 
 /** The ruling of the core, as the service asks for it. */
 export function ruling<C extends Command>(command: C): Decide<Seen<OutcomeOf<C>>> {
-  return ([view], now) => {
-    assert(view !== undefined, 'the store gave no view for the footprint')
+  return (views, now) => {
+    assert(views.length > 0, 'the store gave no view for the footprint')
+    const view = viewOf(views)
     const decision = decide(view, command, now)
     const { outcome, validUntilUs } = decision
     return { outcome: { outcome, view, now }, commit: commitOf(view, decision), validUntilUs }

@@ -1,0 +1,59 @@
+/** Takes what `acquire` and `run` want: one lease, or several at once. */
+import type { HandleState, Lease, LeaseSet, ReleaseOptions, Tenure } from '../client/contract.ts'
+import type { WantedLeases } from './acquire-options.ts'
+
+/** One lease or several, held together. */
+export interface HeldLeases {
+  readonly first: Lease
+  readonly leases: readonly Lease[]
+  /** Aborts when any of them is lost. */
+  readonly signal: AbortSignal
+  readonly state: HandleState
+  release(options: ReleaseOptions): Promise<void>
+}
+
+export interface Hold {
+  readonly signal: AbortSignal
+  readonly autoRenew: boolean
+}
+
+export async function acquireLeases(
+  tenure: Tenure,
+  { reaches, own, common }: WantedLeases,
+  hold: Hold,
+): Promise<HeldLeases> {
+  const [only, another] = reaches
+  if (only !== undefined && another === undefined) {
+    const { resource, extent } = only
+    return alone(await tenure.acquire(resource, { ...common, ...own, extent, ...hold }))
+  }
+  const mode = own.mode === undefined ? {} : { mode: own.mode }
+  const wanted = reaches.map((reach) => ({ ...reach, ...mode }))
+  return together(await tenure.acquireAll(wanted, { ...common, ...hold }))
+}
+
+function together(set: LeaseSet): HeldLeases {
+  const [first] = set.leases
+  if (first === undefined) throw new Error('a set of leases is never empty')
+  return {
+    first,
+    leases: set.leases,
+    signal: set.signal,
+    get state() {
+      return set.state
+    },
+    release: async (how) => set.release(how),
+  }
+}
+
+function alone(lease: Lease): HeldLeases {
+  return {
+    first: lease,
+    leases: [lease],
+    signal: lease.signal,
+    get state() {
+      return lease.state
+    },
+    release: async (how) => lease.release(how),
+  }
+}

@@ -1,0 +1,187 @@
+/**
+ * What a wait is about: one resource, several at once, or being alone with what one shares. Each is an errand that can
+ * be filed, claimed and withdrawn; `waiting.ts` waits for all of them alike and knows none of them.
+ */
+import type { Blocker } from '../core/conflict.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import type { Dropped, Refusal } from '../core/outcome.ts'
+import type { Extent, Resource } from '../core/resource.ts'
+import type {
+  AcquireAllAnswer,
+  AcquireAllRequest,
+  AcquireRequest,
+  ClaimAnswer,
+  Inspection,
+  LeaseApi,
+  TicketRef,
+  UpgradeAnswer,
+} from '../service/lease-api.ts'
+import type { LeaseTarget } from './lease-release.ts'
+
+export interface GrantedAnswer {
+  readonly kind: 'granted'
+  /** One, or as many as were asked for, in that order. */
+  readonly leases: readonly LeaseInfo[]
+  readonly repeated: boolean
+}
+
+export interface QueuedAnswer {
+  readonly kind: 'queued'
+  readonly blockers: readonly Blocker[]
+  readonly waitMs: number
+  readonly checkAfterMs: number
+}
+
+export type WaitAnswer = GrantedAnswer | QueuedAnswer | Dropped | Refusal
+
+export type Why = 'timed_out' | 'aborted'
+
+export interface Errand {
+  /** What is waited for, as messages name it. */
+  readonly subject: string
+  readonly waitMs: number | 'configured'
+  /** Whether it has several tickets, of which one may be refused while the others stand. */
+  readonly hasParts: boolean
+  /** Asks for it, and gets in line. Asking the same again is safe. */
+  file(waitMs: number | 'configured'): Promise<WaitAnswer>
+  /** Asks whether it is this one's turn, and says that somebody still waits. */
+  claim(): Promise<WaitAnswer>
+  /** Gets out of line; what was granted meanwhile is given back. */
+  withdraw(why: Why): Promise<unknown>
+  /** Whether a granted lease was another's before, so that its time and fence are older than the request. */
+  isForeign(lease: LeaseInfo): boolean
+  /** A look that changes nothing: could a claim succeed, or is there no line to stand in any more? */
+  mayBeTurn(): Promise<boolean>
+}
+
+/** One resource. */
+export function singleErrand(api: LeaseApi, request: AcquireRequest): Errand {
+  const ticket = ticketOf(request, request.session)
+  return {
+    subject: request.resource,
+    waitMs: request.waitMs,
+    hasParts: false,
+    file: async (waitMs) => single(await api.acquire({ ...request, waitMs })),
+    claim: async () => single(await api.claim(ticket)),
+    withdraw: (why) => api.withdraw({ ...ticket, why }),
+    isForeign: ({ id }) => id !== ticket.leaseId,
+    mayBeTurn: async () => {
+      // A ticket that reaches further is woken, not offered, so it has to look at all that may be in its way.
+      if (ticket.extent === 'exact') return isServed(await api.get(ticket.leaseId))
+      return isTurnOf(ticket, await api.inspect(ticket.resource, ticket.extent))
+    },
+  }
+}
+
+/** Several resources, all or none. */
+export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
+  const tickets = request.members.map((member) => ticketOf(member, request.session))
+  return {
+    subject: request.members.map(({ resource }) => resource).join(', '),
+    waitMs: request.waitMs,
+    hasParts: true,
+    file: async (waitMs) => several(await api.acquireAll({ ...request, waitMs })),
+    claim: async () => several(await api.claimAll(tickets)),
+    withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
+    isForeign: () => false,
+    mayBeTurn: async () => {
+      const looks = tickets.map(async (ticket) => {
+        return isTurnOf(ticket, await api.inspect(ticket.resource, ticket.extent))
+      })
+      return (await Promise.all(looks)).every(Boolean)
+    },
+  }
+}
+
+export interface UpgradeErrandParts {
+  readonly api: LeaseApi
+  readonly target: LeaseTarget
+  readonly waitMs: number | 'configured'
+  readonly onRefused: (refusal: Refusal) => void
+  /** Takes the wish back, and whatever came of it. */
+  readonly undo: () => Promise<unknown>
+}
+
+/** No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then. A question is a read. */
+const UPGRADE_CHECK_MS_MAX = 1_500
+
+/** Being the only holder of what is shared now. */
+export function upgradeErrand(parts: UpgradeErrandParts): Errand {
+  const { api, target, onRefused } = parts
+  const { leaseId, resource, extent } = target
+  const ask = async (waitMs: number): Promise<WaitAnswer> => {
+    const answer = await api.upgrade({ ...target, mayWait: waitMs > 0 })
+    const read = upgraded(answer, waitMs)
+    if (read.kind !== 'granted' && read.kind !== 'queued' && read.kind !== 'dropped') {
+      onRefused(read)
+    }
+    return read
+  }
+  return {
+    subject: `an exclusive ${resource}`,
+    waitMs: parts.waitMs,
+    hasParts: false,
+    file: async (waitMs) => {
+      if (waitMs !== 'configured') return ask(waitMs)
+      return ask((await api.settings(resource)).acquisition_timeout_ms)
+    },
+    claim: () => ask(1),
+    withdraw: parts.undo,
+    isForeign: () => false,
+    mayBeTurn: async () => {
+      const { leases } = await api.inspect(resource, extent)
+      return leases.every(({ id }) => id === leaseId) || !leases.some(isUpgrading(leaseId))
+    },
+  }
+}
+
+/** Whether a ticket has its offer, or is gone. */
+function isServed(ticket: LeaseInfo | null): boolean {
+  return ticket === null || ticket.state !== 'pending' || ticket.fence !== null
+}
+
+function isUpgrading(leaseId: string): (lease: LeaseInfo) => boolean {
+  return (lease) => lease.id === leaseId && lease.upgrading
+}
+
+function ticketOf(
+  asked: { readonly leaseId: string; readonly resource: Resource; readonly extent?: Extent },
+  session: string,
+): TicketRef & { readonly extent: Extent } {
+  const { leaseId, resource, extent = 'exact' } = asked
+  return { leaseId, resource, extent, session }
+}
+
+function single(answer: ClaimAnswer): WaitAnswer {
+  if (answer.kind !== 'granted') return answer
+  return { kind: 'granted', leases: [answer.lease], repeated: answer.repeated }
+}
+
+function several(answer: AcquireAllAnswer): WaitAnswer {
+  if (answer.kind === 'granted_all') return { ...answer, kind: 'granted' }
+  return answer.kind === 'queued_all' ? { ...answer, kind: 'queued' } : answer
+}
+
+/** The deadline does not move with an upgrade, so its answer is read as the repeat of an older grant. */
+function upgraded(answer: UpgradeAnswer, waitMs: number): WaitAnswer {
+  if (answer.kind === 'upgraded') {
+    return { kind: 'granted', leases: [answer.lease], repeated: true }
+  }
+  if (answer.kind === 'upgrade_withdrawn') return { kind: 'dropped', leaseId: answer.leaseId }
+  if (answer.kind !== 'upgrading') return answer
+  const checkAfterMs = Math.min(answer.checkAfterMs, UPGRADE_CHECK_MS_MAX)
+  return { kind: 'queued', blockers: answer.blockers, waitMs, checkAfterMs }
+}
+
+/** Whether nobody stands before the ticket any more, or the ticket is gone. */
+function isTurnOf({ leaseId }: TicketRef, { leases, queue, blockers }: Inspection): boolean {
+  const place = queue.findIndex((ticket) => ticket.id === leaseId)
+  const own = queue[place]
+  if (own === undefined || own.fence !== null) return true
+  if (blockers.some(({ kind }) => kind === 'lock_delay')) return false
+  const ahead = queue.filter((ticket, index) => index < place || ticket.fence !== null)
+  const others = [...leases, ...ahead]
+  const wantsAlone = (other: LeaseInfo): boolean => other.mode === 'exclusive' || other.upgrading
+  if (own.mode === 'exclusive' || others.some(wantsAlone)) return others.length === 0
+  return own.slots === null || others.length < own.slots
+}

@@ -1,0 +1,85 @@
+/**
+ * Where the live entries are. A flat resource is a key; the resources of a tree hang in a tree of their path segments,
+ * so that whoever touches a reach is found on the way down to it and, for a subtree, below it: the cost is its depth
+ * and what it finds, however many live entries there are elsewhere.
+ */
+import type { LeaseId } from '../../core/lease.ts'
+import { isTree, nameOf, realmOf, type Reach, type Resource } from '../../core/resource.ts'
+
+interface Branch {
+  readonly ids: Set<LeaseId>
+  readonly children: Map<string, Branch>
+}
+
+export class LiveIndex {
+  /** By realm: a flat resource has one of its own, and no children. */
+  readonly #roots = new Map<string, Branch>()
+
+  add(resource: Resource, id: LeaseId): void {
+    const realm = realmOf(resource)
+    let branch = this.#roots.get(realm) ?? emptyBranch()
+    this.#roots.set(realm, branch)
+    for (const segment of segmentsOf(resource)) {
+      const child = branch.children.get(segment) ?? emptyBranch()
+      branch.children.set(segment, child)
+      branch = child
+    }
+    branch.ids.add(id)
+  }
+
+  remove(resource: Resource, id: LeaseId): void {
+    const realm = realmOf(resource)
+    const root = this.#roots.get(realm)
+    if (root === undefined) return
+    removeFrom(root, segmentsOf(resource), id)
+    if (isEmpty(root)) this.#roots.delete(realm)
+  }
+
+  /** All entries at the reach, above it, and, for a subtree, below it; some of those above may not reach down to it. */
+  *near({ resource, extent }: Reach): Iterable<LeaseId> {
+    let branch = this.#roots.get(realmOf(resource))
+    if (branch === undefined) return
+    yield* branch.ids
+    for (const segment of segmentsOf(resource)) {
+      branch = branch.children.get(segment)
+      if (branch === undefined) return
+      yield* branch.ids
+    }
+    if (extent === 'subtree') yield* below(branch)
+  }
+}
+
+function emptyBranch(): Branch {
+  return { ids: new Set(), children: new Map() }
+}
+
+function isEmpty({ ids, children }: Branch): boolean {
+  return ids.size === 0 && children.size === 0
+}
+
+function segmentsOf(resource: Resource): readonly string[] {
+  if (!isTree(resource)) return []
+  return nameOf(resource)
+    .split('/')
+    .filter((segment) => segment !== '')
+}
+
+/** Branches that have nothing left are cut, or a tree that once was large would stay so. */
+function removeFrom(branch: Branch, segments: readonly string[], id: LeaseId): void {
+  const [segment, ...rest] = segments
+  if (segment === undefined) {
+    branch.ids.delete(id)
+    return
+  }
+  const child = branch.children.get(segment)
+  if (child === undefined) return
+  removeFrom(child, rest, id)
+  if (isEmpty(child)) branch.children.delete(segment)
+}
+
+function* below({ children }: Branch): Iterable<LeaseId> {
+  for (const child of children.values()) {
+    yield* child.ids
+    yield* below(child)
+  }
+}

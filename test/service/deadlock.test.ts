@@ -1,0 +1,242 @@
+/**
+ * Circles of those who wait for each other: each is found when it is closed, whatever it goes through, and its youngest
+ * ticket is refused; nobody is refused who would have been served in the end.
+ */
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Extent } from '../../src/core/resource.ts'
+import { randomFrom } from '../../src/testing/conformance/script.ts'
+import { stuckSessions } from './deadlock-oracle.ts'
+import { RandomHistory } from './random-history.ts'
+import { WaitingWorld } from './waiting-world.ts'
+
+const LENGTHS = Array.from({ length: 15 }, (_, index) => index + 2)
+const name = (index: number): string => `s${String(index).padStart(2, '0')}`
+
+let world: WaitingWorld
+
+beforeEach(() => {
+  world = new WaitingWorld()
+})
+
+async function cycleOf(leaseId: string): Promise<readonly string[]> {
+  const entry = await world.entry(leaseId)
+  if (entry?.kind !== 'ticket' || entry.failure !== 'deadlock') throw new Error('was not refused')
+  return (entry.cycle ?? []).map(({ holder, resource }) => `${holder} → ${resource}`)
+}
+
+describe('a circle is broken when it is closed', () => {
+  it.each(LENGTHS)('by %i through leases of flat resources', async (length) => {
+    await ring(
+      length,
+      (index) => [`work:${index}`, 'exact'],
+      (index) => [`work:${index}`, 'exact'],
+    )
+  })
+
+  it.each(LENGTHS)('by %i through directories and files in them', async (length) => {
+    const held = (index: number): Place => [`file:/t/${index}`, 'subtree']
+    await ring(length, held, (index) => [`file:/t/${index}/deep/file`, 'exact'])
+  })
+
+  it.each(LENGTHS)('by %i through files and the directories that they are in', async (length) => {
+    const held = (index: number): Place => [`file:/t/${index}/deep/file`, 'exact']
+    await ring(length, held, (index) => [`file:/t/${index}`, 'subtree'])
+  })
+
+  it.each(LENGTHS)('by %i through flat and tree resources in turn', async (length) => {
+    const held = (index: number): Place =>
+      index % 2 === 0 ? [`work:${index}`, 'exact'] : [`file:/t/${index}`, 'subtree']
+    const wanted = (index: number): Place =>
+      index % 2 === 0 ? [`work:${index}`, 'exact'] : [`file:/t/${index}/f`, 'exact']
+    await ring(length, held, wanted)
+  })
+
+  it.each(LENGTHS.slice(1))('by %i through a ticket', async (length) => {
+    await world.hold(name(1), 'work:door', { mode: 'shared' })
+    await world.wait(name(0), 'work:door')
+    for (let index = 2; index < length; index += 1) await world.hold(name(index), `work:${index}`)
+    for (let index = 1; index < length - 1; index += 1) {
+      const answer = await world.wait(name(index), `work:${index + 1}`)
+      expect(answer.kind).toBe('queued')
+    }
+    const last = await world.wait(name(length - 1), 'work:door', { mode: 'shared' })
+    expect(last).toMatchObject({ kind: 'deadlock' })
+    expect(last.kind === 'deadlock' && last.cycle.length).toBe(length)
+  })
+
+  it('of more than sixteen is left to its timeouts', async () => {
+    for (let index = 0; index < 17; index += 1) await world.hold(name(index), `work:${index}`)
+    for (let index = 0; index < 17; index += 1) {
+      const answer = await world.wait(name(index), `work:${(index + 1) % 17}`)
+      expect(answer.kind).toBe('queued')
+    }
+  })
+})
+
+type Place = readonly [resource: string, extent: Extent]
+
+/** Each holds one and waits for the next one's; the last to ask closes the ring, and is the youngest. */
+async function ring(
+  length: number,
+  held: (index: number) => Place,
+  wanted: (index: number) => Place,
+): Promise<void> {
+  for (let index = 0; index < length; index += 1) {
+    const [resource, extent] = held(index)
+    await world.hold(name(index), resource, { extent })
+  }
+  for (let index = 0; index < length - 1; index += 1) {
+    const [resource, extent] = wanted(index + 1)
+    expect((await world.wait(name(index), resource, { extent })).kind).toBe('queued')
+  }
+  const [resource, extent] = wanted(0)
+  const last = await world.wait(name(length - 1), resource, { extent })
+  expect(last.kind).toBe('deadlock')
+  if (last.kind !== 'deadlock') return
+  const steps = await cycleOf(last.leaseId)
+  expect(steps).toHaveLength(length)
+  expect(new Set(steps).size).toBe(length)
+  expect(steps[0]).toBe(`${name(length - 1)} → ${resource}`)
+}
+
+describe('a circle', () => {
+  it('that two close at the same moment is broken once', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await Promise.all([world.wait('ann', 'work:b'), world.wait('bob', 'work:a')])
+    const entries = await world.entries()
+    const refused = entries.filter((entry) => entry.kind === 'ticket' && entry.state === 'failed')
+    expect(refused).toHaveLength(1)
+    expect(refused[0]).toMatchObject({ failure: 'deadlock', holder: 'bob' })
+    expect(entries.filter((entry) => entry.state === 'pending')).toHaveLength(1)
+  })
+
+  it('names who holds what, in words', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    const answer = await world.wait('bob', 'work:a')
+    expect(answer).toMatchObject({ kind: 'deadlock' })
+    const [event] = await world.api.history({ types: ['lease.failed'] })
+    expect(event?.event.reason).toBe('bob → work:a → ann → work:b → bob')
+  })
+
+  it('is broken at its youngest ticket, also by one that was there before, when the search failed', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    world.failNext('find')
+    const second = await world.wait('bob', 'work:a')
+    expect(second.kind).toBe('queued')
+    const claimed = await world.claim('ann', 'work:b')
+    expect(claimed.kind).toBe('queued')
+    expect(await world.claim('bob', 'work:a')).toMatchObject({ kind: 'deadlock' })
+  })
+
+  it('through several at once refuses all of them together', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    const answer = await world.waitAll('bob', ['work:a', 'work:c'])
+    expect(answer).toMatchObject({ kind: 'deadlock' })
+    expect((await world.entries()).filter((entry) => entry.state === 'pending')).toHaveLength(1)
+    expect(await world.wait('eve', 'work:c')).toMatchObject({ kind: 'granted' })
+  })
+})
+
+describe('an upgrade', () => {
+  beforeEach(async () => {
+    await world.hold('ann', 'work:x', { mode: 'shared' })
+    await world.hold('bob', 'work:x', { mode: 'shared' })
+  })
+
+  it('is part of a circle that a ticket closes', async () => {
+    await world.hold('ann', 'work:y')
+    expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
+    expect(await world.wait('bob', 'work:y')).toMatchObject({ kind: 'deadlock' })
+    expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
+  })
+
+  it('that closes a circle refuses the ticket in it, and stands', async () => {
+    await world.hold('ann', 'work:y')
+    expect((await world.wait('bob', 'work:y')).kind).toBe('queued')
+    expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
+    expect(await world.claim('bob', 'work:y')).toMatchObject({ kind: 'deadlock' })
+    await world.release('bob', 'work:x')
+    expect(await world.upgrade('ann', 'work:x')).toMatchObject({ kind: 'upgraded' })
+  })
+
+  it('that closes a circle of upgrades is refused itself, and its wish taken back', async () => {
+    await world.hold('ann', 'work:z', { mode: 'shared' })
+    await world.hold('bob', 'work:z', { mode: 'shared' })
+    expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
+    const answer = await world.upgrade('bob', 'work:z')
+    expect(answer).toMatchObject({
+      kind: 'deadlock',
+      cycle: [{ holder: 'bob' }, { holder: 'ann' }],
+    })
+    expect(await world.lease('bob', 'work:z')).toMatchObject({ upgrading: false, mode: 'shared' })
+  })
+
+  it('of the same resource by a second is refused at once', async () => {
+    expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
+    expect(await world.upgrade('bob', 'work:x')).toMatchObject({ kind: 'deadlock' })
+  })
+})
+
+describe('nobody is refused', () => {
+  it('who waits for a lock delay of somebody who waits for it', async () => {
+    await world.hold('ann', 'work:a', { lockDelayMs: 60_000, ttlMs: 1_000 })
+    await world.hold('bob', 'work:b')
+    world.ticks.pass(1_001)
+    expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
+    expect((await world.wait('ann', 'work:b')).kind).toBe('queued')
+  })
+
+  it('who waits for one of several places of which another may come free', async () => {
+    await world.hold('ann', 'pool:p', { slots: 2 })
+    await world.hold('cyd', 'pool:p', { slots: 2 })
+    await world.hold('bob', 'work:b')
+    expect((await world.wait('bob', 'pool:p', { slots: 2 })).kind).toBe('queued')
+    expect((await world.wait('ann', 'work:b')).kind).toBe('queued')
+  })
+
+  it('until all who have a place wait for it', async () => {
+    await world.hold('ann', 'pool:p', { slots: 2 })
+    await world.hold('cyd', 'pool:p', { slots: 2 })
+    await world.hold('bob', 'work:b')
+    await world.wait('bob', 'pool:p', { slots: 2 })
+    await world.wait('ann', 'work:b')
+    expect((await world.wait('cyd', 'work:b')).kind).toBe('deadlock')
+  })
+
+  it('who only stands behind a circle of others', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    expect((await world.wait('eve', 'work:a')).kind).toBe('queued')
+    expect((await world.wait('bob', 'work:a')).kind).toBe('deadlock')
+    expect((await world.claim('eve', 'work:a')).kind).toBe('queued')
+  })
+})
+
+it(
+  'agrees with whoever plays every history to its end, in 10,000 of them',
+  { timeout: 60_000 },
+  async () => {
+    let refused = 0
+    for (let seed = 1; seed <= 10_000; seed += 1) {
+      const history = new RandomHistory(randomFrom(seed))
+      for (let step = 0; step < 9; step += 1) {
+        const { name: did, closing, victims } = await history.step()
+        const where = `seed ${seed}, step ${step}: ${did}`
+        if (victims > 0) {
+          refused += 1
+          expect(stuckSessions(closing), `${where}: false alarm`).not.toEqual([])
+        }
+        expect(stuckSessions(await history.entries()), `${where}: not found`).toEqual([])
+      }
+    }
+    expect(refused).toBeGreaterThan(200)
+  },
+)
