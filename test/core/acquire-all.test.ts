@@ -1,0 +1,207 @@
+import { describe, expect, it } from 'vitest'
+import { commitOf } from '../../src/core/commit.ts'
+import type { AcquireAll, ClaimAll } from '../../src/core/command.ts'
+import { mergeViews } from '../../src/core/acquire-all.ts'
+import { decide, decideSeveral } from '../../src/core/decide.ts'
+import type { Entry } from '../../src/core/lease.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { DEFAULT_SETTINGS } from '../../src/core/settings.ts'
+import {
+  acquireAll,
+  claimAll,
+  file,
+  GROUP,
+  id,
+  lease,
+  nowAt,
+  refuseDeadlock,
+  release,
+  ticket,
+  told,
+  view,
+  WAITING,
+  WINDOW_MS,
+  WORK,
+} from './builders.ts'
+
+const OTHER = parseResource('work:W-2')
+const TREE = file('/src')
+const places = [
+  { leaseId: id(31), resource: WORK },
+  { leaseId: id(32), resource: TREE, extent: 'subtree' as const },
+  { leaseId: id(33), resource: OTHER },
+]
+const asked = acquireAll(places.map((place) => ({ ...place, ...WAITING })))
+const unwaiting = acquireAll(places)
+const claimed = claimAll(places.map((place) => ({ ...place, session: 'session-of-cyd' })))
+const waiting = places.map((place) => {
+  const { leaseId, ...rest } = place
+  return ticket({ ...rest, id: leaseId, holder: 'cyd', group: GROUP })
+})
+
+function several(entries: readonly Entry[], command: AcquireAll | ClaimAll, at = 1) {
+  const views = command.members.map((member) => {
+    const kind = member.resource.split(':')[0] ?? ''
+    return view(entries.filter((entry) => entry.resource.startsWith(`${kind}:`)))
+  })
+  return decideSeveral(views, command, nowAt(at))
+}
+
+describe('several at once', () => {
+  it('are granted together, in order, each with a fence of its own', () => {
+    const { outcome, events } = several([], unwaiting)
+    expect(outcome).toMatchObject({ kind: 'granted_all', repeated: false })
+    expect(events.map((event) => event.type)).toEqual(Array(3).fill('lease.issued'))
+    const fences = outcome.kind === 'granted_all' ? outcome.leases.map((one) => one.fence) : []
+    expect(fences).toEqual(fences.toSorted((a, b) => a - b))
+    expect(new Set(fences).size).toBe(3)
+  })
+
+  it('are refused together when one is held, and nothing is granted', () => {
+    const decision = several([lease({ resource: file('/src/a') })], unwaiting)
+    expect(decision.outcome).toMatchObject({ kind: 'held', blockers: [{ holder: 'ada' }] })
+    expect(told(decision)).toEqual(['lease.denied 31', 'lease.denied 32', 'lease.denied 33'])
+  })
+
+  it('wait together, with one order key', () => {
+    const decision = several([lease()], asked)
+    expect(decision.outcome).toMatchObject({
+      kind: 'queued_all',
+      leaseIds: [id(31), id(32), id(33)],
+    })
+    const tickets = [...decision.entries.values()].filter((entry) => entry.kind === 'ticket')
+    expect(new Set(tickets.map((one) => one.orderUs)).size).toBe(1)
+    expect(tickets.every((one) => one.group === GROUP)).toBe(true)
+  })
+
+  it('are never offered singly: whoever waits is woken, if there is news', () => {
+    const before = view([lease(), ...waiting.slice(0, 1)])
+    const decision = decide(before, release(), nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1'])
+    expect(commitOf(before, decision).wakes).toEqual([
+      { session: 'session-of-cyd', leaseId: id(31) },
+    ])
+  })
+
+  it('do not wake themselves when they look', () => {
+    const entries = [lease(), ...waiting]
+    const decision = several(entries, claimed)
+    expect(decision.outcome.kind).toBe('queued_all')
+    expect(decision.wakes).toEqual([])
+  })
+
+  it('hold their place in each queue against those who come later', () => {
+    const later = ticket({ id: id(40), holder: 'dan', resource: OTHER, orderUs: 9 })
+    const decision = several([lease(), ...waiting, later], claimed)
+    expect(told(decision).filter((text) => text.startsWith('lease.offered'))).toEqual([])
+  })
+
+  it('are claimed together once all are free', () => {
+    const { outcome } = several(waiting, claimed)
+    expect(outcome).toMatchObject({ kind: 'granted_all', repeated: false })
+  })
+
+  it('are found again by a claim whose answer was lost, by the same session only', () => {
+    const held = waiting.map((one) =>
+      lease({ id: one.id, resource: one.resource, extent: one.extent, holder: 'cyd' }),
+    )
+    expect(several(held, claimed).outcome).toMatchObject({ kind: 'granted_all', repeated: true })
+    const strange = claimAll(places.map((place) => ({ ...place, session: 'another' })))
+    expect(several(held, strange).outcome.kind).toBe('not_holder')
+  })
+
+  it.each([
+    ['the same wish', asked],
+    ['a wish that would not wait', unwaiting],
+  ])('that ask again with %s keep their place', (_, command) => {
+    const decision = several([lease(), ...waiting], command)
+    expect(decision.outcome.kind).toBe('queued_all')
+    expect(decision.events).toEqual([])
+  })
+
+  it('are dropped when they were not heard of in time', () => {
+    expect(several([lease(), ...waiting], claimed, WINDOW_MS).outcome.kind).toBe('dropped')
+  })
+
+  it.each([
+    ['a ticket', ticket({ id: id(33), resource: OTHER, holder: 'bob' })],
+    ['a lease', lease({ id: id(33), resource: OTHER, holder: 'bob' })],
+  ])('never take the id of %s of somebody else', (_, taken) => {
+    const decision = several([taken], asked)
+    expect(decision.outcome.kind).toBe('id_taken')
+    expect(decision.events).toEqual([])
+  })
+
+  it('do not come back where no history is kept and one of them has ended', () => {
+    const prior = { leaseId: id(31), type: 'lease.released' } as const
+    const views = [view([], { prior }), view(), view()]
+    expect(decideSeveral(views, asked, nowAt(1)).outcome).toMatchObject({
+      ...{ kind: 'terminal', leaseId: id(31), state: 'released' },
+    })
+  })
+
+  it('keep the history of those of which it is kept', () => {
+    const off = { ...DEFAULT_SETTINGS, keep_history: false }
+    const over = lease({ resource: WORK, deadline: { domain: nowAt(0).tick.domain, us: 1 } })
+    const views = [view([over]), view(), view([], { settings: off })]
+    const decision = decideSeveral(views, unwaiting, nowAt(1))
+    const { events, changes } = commitOf(mergeViews(views), decision)
+    expect(events.map((event) => event.leaseId)).toEqual([id(1), id(31), id(32)])
+    expect(changes.find((change) => change.id === id(1))?.after).toMatchObject({ state: 'expired' })
+  })
+
+  it('offer what is free on one resource although another is blocked', () => {
+    const entries = [
+      ...[lease(), ticket({ holder: 'bob', orderUs: -2 })],
+      ticket({ id: id(5), holder: 'dan', resource: OTHER, orderUs: -1 }),
+    ]
+    expect(told(several(entries, unwaiting))).toContain('lease.offered 5')
+  })
+})
+
+describe('a ticket in a circle', () => {
+  it('is refused with the circle, and its waiter hears of it', () => {
+    const before = view([lease(), ticket()])
+    const decision = decide(before, refuseDeadlock(), nowAt(1))
+    expect(decision.events).toMatchObject([
+      {
+        ...{ type: 'lease.failed', failure: 'deadlock', cycle: refuseDeadlock().cycle },
+        reason: 'bob → work:W-1 → ada → work:W-2 → bob',
+      },
+    ])
+    expect(commitOf(before, decision).wakes).toEqual([
+      { session: 'session-of-bob', leaseId: id(2) },
+    ])
+  })
+
+  it.each([
+    ['is gone', []],
+    [
+      'has been offered the lease',
+      [ticket({ offer: { fence: 9, deadline: { domain: nowAt(0).tick.domain, us: 9e9 } } })],
+    ],
+    ['has become a lease', [lease({ id: id(2) })]],
+  ])('is left alone when it %s', (_, entries) => {
+    expect(decide(view(entries), refuseDeadlock(), nowAt(1)).events).toEqual([])
+  })
+
+  it('tells whoever claims it', () => {
+    const failed = waiting.map((one) => ({
+      ...one,
+      state: 'failed' as const,
+      failure: 'deadlock' as const,
+      cycle: [],
+    }))
+    expect(several(failed, claimed).outcome).toMatchObject({ kind: 'deadlock', leaseId: id(31) })
+  })
+
+  it('makes room for those behind it', () => {
+    const behind = ticket({ id: id(4), holder: 'dan', mode: 'shared', orderUs: 5 })
+    const decision = decide(
+      view([lease({ mode: 'shared' }), ticket(), behind]),
+      refuseDeadlock(),
+      nowAt(1),
+    )
+    expect(told(decision)).toEqual(['lease.failed 2', 'lease.offered 4'])
+  })
+})

@@ -1,0 +1,220 @@
+import { describe, expect, it } from 'vitest'
+import { commitOf } from '../../src/core/commit.ts'
+import { decide, footprintsOf } from '../../src/core/decide.ts'
+import {
+  acquire,
+  adopt,
+  file,
+  GROUP,
+  id,
+  lease,
+  nowAt,
+  revoke,
+  tickAt,
+  ticket,
+  told,
+  transfer,
+  TTL_MS,
+  view,
+  WALL_MS,
+} from './builders.ts'
+
+const given = lease({ id: id(6), holder: 'eve', session: 'eve', adopted: false, fence: 2_000 })
+
+describe('a transfer to a named holder', () => {
+  it('ends the one lease and begins the other in one commit: new id, higher fence', () => {
+    const before = view([lease({ mode: 'shared', maxHoldMs: 60_000, holdUntilUs: 60_000_000 })])
+    const decision = decide(before, transfer(), nowAt(400))
+    expect(told(decision)).toEqual(['lease.transferred 1', 'lease.issued 6'])
+    expect(decision.entries.get(id(1))).toMatchObject({
+      ...{ state: 'released', releaseReason: 'transferred', terminatedAtMs: WALL_MS + 400 },
+    })
+    expect(decision.entries.get(id(6))).toMatchObject({
+      ...{ state: 'active', holder: 'eve', session: 'eve', adopted: false, mode: 'shared' },
+      ...{ ttlMs: TTL_MS, holdUntilUs: 60_000_000, deadline: tickAt(TTL_MS + 400) },
+    })
+    const [one, two] = [decision.entries.get(id(1)), decision.entries.get(id(6))]
+    expect(two?.kind === 'lease' && one?.kind === 'lease' && two.fence > one.fence).toBe(true)
+    expect(commitOf(before, decision).wakes).toContainEqual({ session: 'eve', leaseId: id(6) })
+  })
+
+  it('passes the queue', () => {
+    const decision = decide(view([lease(), ticket()]), transfer(), nowAt(1))
+    expect(told(decision)).toEqual(['lease.transferred 1', 'lease.issued 6'])
+  })
+
+  it('hands on the end that somebody asked for, and no more time than that', () => {
+    const asked = lease({ revoking: { by: 'op', reason: null }, deadline: tickAt(500) })
+    const { entries } = decide(view([asked]), transfer(), nowAt(100))
+    expect(entries.get(id(6))).toMatchObject({ deadline: tickAt(500), revoking: { by: 'op' } })
+  })
+
+  it('of a sharer that wished to be alone lets the waiting readers in', () => {
+    const entries = [
+      lease({ mode: 'shared', upgrading: true }),
+      lease({ id: id(7), holder: 'bob', mode: 'shared' }),
+      ticket({ mode: 'shared', holder: 'dan' }),
+    ]
+    const decision = decide(view(entries), transfer(), nowAt(1))
+    expect(told(decision)).toEqual(['lease.transferred 1', 'lease.issued 6', 'lease.offered 2'])
+  })
+
+  it('under an id that is in use is refused, wherever it is in use', () => {
+    const taken = lease({ id: id(6), resource: file('/elsewhere'), state: 'released' })
+    const { outcome, events } = decide(view([lease(), taken]), transfer(), nowAt(1))
+    expect(outcome.kind).toBe('id_taken')
+    expect(events).toEqual([])
+    expect(footprintsOf(transfer()).map(({ leaseId }) => leaseId)).toEqual([id(1), id(6)])
+    expect(footprintsOf(transfer({ to: null }))).toHaveLength(1)
+  })
+
+  it.each([
+    ['kept', [lease({ state: 'released' }), given]],
+    ['not kept', [given]],
+  ])('that is heard again tells what it gave, history being %s', (_, entries) => {
+    const prior = { leaseId: id(1), type: 'lease.transferred' } as const
+    const command = transfer({ requestId: 'r1' })
+    const { outcome, events } = decide(view(entries, { prior }), command, nowAt(1))
+    expect(outcome).toEqual({ kind: 'transferred', lease: given })
+    expect(events).toEqual([])
+  })
+
+  it.each([
+    ['by another', { holder: 'bob' }, 1, 'not_holder'],
+    ['of a lease that ran out', {}, TTL_MS, 'expired'],
+    ['of nothing', { leaseId: id(9) }, 1, 'not_found'],
+  ])('%s is refused', (_, change, at, kind) => {
+    expect(decide(view([lease()]), transfer(change), nowAt(at)).outcome.kind).toBe(kind)
+  })
+})
+
+describe('a transfer to whoever is next', () => {
+  it('offers it in the same commit', () => {
+    const later = ticket({ id: id(4), holder: 'dan', orderUs: 5 })
+    const decision = decide(view([lease(), later, ticket()]), transfer({ to: null }), nowAt(1))
+    expect(told(decision)).toEqual(['lease.transferred 1', 'lease.offered 2'])
+    expect(decision.outcome).toEqual({ kind: 'transferred', lease: null })
+  })
+
+  it.each([
+    ['nobody waits', []],
+    ['the only one who waits is dead', [ticket({ deadline: tickAt(1) })]],
+    ['the only one who waits does so for several', [ticket({ group: GROUP })]],
+    ['another sharer is in the way too', [lease({ id: id(7), mode: 'shared' }), ticket()]],
+  ])('changes nothing when %s', (_, others) => {
+    const entries = [lease({ mode: 'shared' }), ...others]
+    const decision = decide(view(entries), transfer({ to: null }), nowAt(1))
+    expect(decision.outcome.kind).toBe('nobody_waiting')
+    expect(decision.entries.get(id(1))).toMatchObject({ state: 'active' })
+  })
+
+  it('changes nothing when whoever waits reaches further than anybody looked', () => {
+    const held = lease({ resource: file('/s/a') })
+    const waiting = ticket({ resource: file('/s'), extent: 'subtree' })
+    const command = transfer({ to: null, resource: file('/s/a') })
+    expect(decide(view([held, waiting]), command, nowAt(1)).outcome.kind).toBe('nobody_waiting')
+  })
+})
+
+describe('an adoption', () => {
+  it('takes the lease over under its session, with its id and fence, and the ttl runs anew', () => {
+    const { outcome, entries } = decide(view([given]), adopt(), nowAt(700))
+    expect(outcome).toMatchObject({ kind: 'granted', repeated: false })
+    expect(entries.get(id(6))).toMatchObject({
+      ...{ adopted: true, session: 'session-of-eve', fence: 2_000, renewals: 0 },
+      ...{ deadline: tickAt(TTL_MS + 700), expiresAtMs: WALL_MS + TTL_MS + 700 },
+    })
+  })
+
+  it('gives no time beyond maxHoldMs, nor beyond the end that somebody asked for', () => {
+    const capped = { ...given, holdUntilUs: 10_200_000 }
+    const asked = { ...given, revoking: { by: 'op', reason: null }, deadline: tickAt(900) }
+    expect(decide(view([capped]), adopt(), nowAt(700)).entries.get(id(6))).toMatchObject({
+      deadline: tickAt(10_200),
+    })
+    expect(decide(view([asked]), adopt(), nowAt(700)).entries.get(id(6))).toMatchObject({
+      deadline: tickAt(900),
+    })
+  })
+
+  it('again by the same session finds it, and by another is refused', () => {
+    const taken = { ...given, adopted: true, session: 'session-of-eve' }
+    const again = decide(view([taken]), adopt(), nowAt(1))
+    expect(again.outcome).toMatchObject({ kind: 'granted', repeated: true })
+    const other = decide(view([taken]), adopt({ session: 'another' }), nowAt(1))
+    expect(other.outcome.kind).toBe('already_adopted')
+    expect([...again.events, ...other.events]).toEqual([])
+  })
+
+  it.each([
+    ['by another holder', { holder: 'bob' }, 1, 'not_holder'],
+    ['one tick too late', {}, TTL_MS, 'expired'],
+  ])('%s is refused', (_, change, at, kind) => {
+    expect(decide(view([given]), adopt(change), nowAt(at)).outcome.kind).toBe(kind)
+  })
+
+  it('comes of acquiring the resource too, under the id of the lease', () => {
+    const asks = acquire({ holder: 'eve' })
+    const { outcome, events } = decide(view([given]), asks, nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(6), fence: 2_000 } })
+    expect(events).toMatchObject([{ type: 'lease.adopted', requestId: asks.leaseId }])
+  })
+
+  it('by an acquire that is heard again is found by what the first one did', () => {
+    const taken = { ...given, adopted: true, session: 'session-of-eve' }
+    const prior = { leaseId: id(6), type: 'lease.adopted' } as const
+    const { outcome, events } = decide(
+      view([taken], { prior }),
+      acquire({ holder: 'eve' }),
+      nowAt(1),
+    )
+    expect(outcome).toMatchObject({ kind: 'granted', repeated: true, lease: { id: id(6) } })
+    expect(events).toEqual([])
+  })
+
+  it('is not for somebody else who asks for the resource', () => {
+    expect(decide(view([given]), acquire(), nowAt(1)).outcome.kind).toBe('held')
+  })
+})
+
+describe('a holder that is asked to finish', () => {
+  const asked = revoke({ graceMs: 300, reason: 'deploy' })
+
+  it('has until the end of the grace, hears of it, and gets no renewal', () => {
+    const before = view([lease()])
+    const decision = decide(before, asked, nowAt(100))
+    expect(told(decision)).toEqual(['lease.revoking 1'])
+    expect(decision.entries.get(id(1))).toMatchObject({
+      ...{ state: 'active', deadline: tickAt(400), expiresAtMs: WALL_MS + 400 },
+      revoking: { by: 'operator', reason: 'deploy' },
+    })
+    expect(commitOf(before, decision).wakes).toEqual([
+      { session: 'session-of-ada', leaseId: id(1) },
+    ])
+  })
+
+  it('never gets more time than it had', () => {
+    const decision = decide(view([lease()]), revoke({ graceMs: 999_999 }), nowAt(1))
+    expect(decision.entries.get(id(1))).toMatchObject({ deadline: tickAt(TTL_MS) })
+  })
+
+  it.each([
+    [399, 'held', []],
+    [400, 'granted', ['lease.revoked 1', 'lease.issued 3']],
+  ])('at %i of a grace that ends at 400: %s', (at, kind, events) => {
+    const { entries } = decide(view([lease()]), asked, nowAt(100))
+    const decision = decide(view([...entries.values()]), acquire(), nowAt(at))
+    expect(decision.outcome.kind).toBe(kind)
+    if (kind === 'granted') expect(told(decision)).toEqual(events)
+  })
+
+  it.each([
+    [true, 100, ['lease.queued 3', 'lease.revoking 1']],
+    [true, 0, ['lease.queued 3', 'lease.revoked 1', 'lease.offered 3']],
+    [false, 100, ['lease.queued 3']],
+  ])('by a waiter, breakable %s, with a grace of %i', (breakable, breakGraceMs, events) => {
+    const wait = { kind: 'up_to', waitMs: 1_000 } as const
+    const command = acquire({ breakGraceMs, wait })
+    expect(told(decide(view([lease({ breakable })]), command, nowAt(1)))).toEqual(events)
+  })
+})

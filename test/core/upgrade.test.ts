@@ -1,0 +1,183 @@
+import { describe, expect, it } from 'vitest'
+import { commitOf } from '../../src/core/commit.ts'
+import { decide } from '../../src/core/decide.ts'
+import { DEFAULT_SETTINGS } from '../../src/core/settings.ts'
+import {
+  acquire,
+  downgrade,
+  file,
+  id,
+  lease,
+  nowAt,
+  release,
+  tickAt,
+  ticket,
+  told,
+  TTL_MS,
+  upgrade,
+  view,
+  WAITING,
+  withdrawUpgrade,
+} from './builders.ts'
+
+const mine = lease({ mode: 'shared' })
+const other = lease({ id: id(7), holder: 'bob', mode: 'shared', fence: 1_001 })
+const wishing = { ...mine, upgrading: true }
+
+describe('an upgrade', () => {
+  it('of the only sharer is done at once: same id, new fence, same deadline', () => {
+    const { outcome, entries } = decide(view([mine]), upgrade(), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'upgraded', changed: true })
+    const after = entries.get(id(1))
+    expect(after).toMatchObject({ mode: 'exclusive', deadline: mine.deadline, upgrading: false })
+    expect(after?.kind === 'lease' && after.fence).toBeGreaterThan(mine.fence)
+  })
+
+  it('of an exclusive lease changes nothing and says so', () => {
+    const { outcome, events } = decide(view([lease()]), upgrade(), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'upgraded', changed: false, lease: { fence: 1_000 } })
+    expect(events).toEqual([])
+  })
+
+  it('beside another sharer waits for it, and asking again tells how it stands', () => {
+    const first = decide(view([mine, other]), upgrade(), nowAt(1))
+    expect(first.outcome).toMatchObject({ kind: 'upgrading', blockers: [{ holder: 'bob' }] })
+    expect(told(first)).toEqual(['lease.upgrading 1'])
+    const again = decide(view([...first.entries.values()]), upgrade(), nowAt(2))
+    expect(again.outcome.kind).toBe('upgrading')
+    expect(again.events).toEqual([])
+  })
+
+  it.each([
+    ['who may not wait', { mayWait: false }, true, 'not_asked'],
+    ['where waiting is turned off', {}, false, 'waiting_disabled'],
+  ])('of somebody %s is refused and changes nothing', (_, change, enabled, notWaiting) => {
+    const settings = { ...DEFAULT_SETTINGS, blocking_mode_enabled: enabled }
+    const { outcome, events } = decide(view([mine, other], { settings }), upgrade(change), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'held', notWaiting })
+    expect(events).toEqual([])
+  })
+
+  it('that waits for a lease of its own session is refused, because it would never end', () => {
+    const own = { ...other, session: mine.session }
+    const { outcome, events } = decide(view([mine, own]), upgrade(), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'held', notWaiting: 'own_session' })
+    expect(events).toEqual([])
+  })
+
+  it('by a second is refused with both named', () => {
+    const { outcome, events } = decide(
+      view([wishing, other]),
+      upgrade({ leaseId: id(7), holder: 'bob' }),
+      nowAt(1),
+    )
+    expect(outcome).toMatchObject({
+      kind: 'deadlock',
+      cycle: [{ holder: 'bob' }, { holder: 'ada' }],
+    })
+    expect(events).toEqual([])
+  })
+
+  it('goes before every ticket', () => {
+    const waiting = ticket({ orderUs: -99 })
+    const { outcome } = decide(view([mine, waiting]), upgrade(), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'upgraded', changed: true })
+  })
+
+  it('lets nobody in while it waits, neither reader nor writer', () => {
+    const entries = [wishing, other]
+    for (const mode of ['shared', 'exclusive'] as const) {
+      expect(decide(view(entries), acquire({ mode }), nowAt(1)).outcome.kind).toBe('held')
+    }
+  })
+
+  it('is completed by the last other who leaves, in the same commit, and its holder woken', () => {
+    const before = view([wishing, other, ticket()])
+    const decision = decide(before, release({ leaseId: id(7), holder: 'bob' }), nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 7', 'lease.upgraded 1'])
+    expect(commitOf(before, decision).wakes).toEqual([{ session: mine.session, leaseId: id(1) }])
+  })
+
+  it('is completed when the other runs out', () => {
+    const ends = { ...other, deadline: tickAt(50) }
+    const decision = decide(view([wishing, ends]), upgrade(), nowAt(50))
+    expect(told(decision)).toEqual(['lease.expired 7', 'lease.upgraded 1'])
+    expect(decision.outcome).toMatchObject({ kind: 'upgraded', changed: true })
+  })
+
+  it('of a directory is not completed by whoever sees only a file, but its holder is woken', () => {
+    const directory = { ...wishing, resource: file('/s'), extent: 'subtree' } as const
+    const inside = { ...other, resource: file('/s/a') }
+    const before = view([directory, inside])
+    const command = release({ leaseId: id(7), holder: 'bob', resource: file('/s/a') })
+    const decision = decide(before, command, nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 7'])
+    expect(commitOf(before, decision).wakes).toEqual([{ session: mine.session, leaseId: id(1) }])
+  })
+
+  it.each([
+    ['another resource', { resource: file('/elsewhere') }],
+    ['too small an extent', { resource: file('/s'), extent: 'exact' as const }],
+  ])('that names %s is refused, because nobody looked where the lease is', (_, place) => {
+    const directory = { ...mine, resource: file('/s'), extent: 'subtree' } as const
+    const { outcome, events } = decide(view([directory]), upgrade(place), nowAt(1))
+    expect(outcome.kind).toBe('not_found')
+    expect(events).toEqual([])
+  })
+
+  it.each([
+    ['another holder', { holder: 'eve' }, 1, 'not_holder'],
+    ['one who has lost it', {}, TTL_MS, 'expired'],
+    ['nobody', { leaseId: id(8) }, 1, 'not_found'],
+  ])('by %s is refused', (_, change, at, kind) => {
+    expect(decide(view([mine]), upgrade(change), nowAt(at)).outcome.kind).toBe(kind)
+  })
+})
+
+describe('a wish to be upgraded that is taken back', () => {
+  it('lets those in who waited for it', () => {
+    const reader = ticket({ mode: 'shared' })
+    const decision = decide(view([wishing, other, reader]), withdrawUpgrade(), nowAt(1))
+    expect(decision.outcome).toEqual({ kind: 'upgrade_withdrawn', leaseId: id(1) })
+    expect(told(decision)).toEqual(['lease.upgrading 1', 'lease.offered 2'])
+  })
+
+  it('comes too late when it was done', () => {
+    const { outcome } = decide(view([lease()]), withdrawUpgrade(), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'upgraded', changed: false })
+  })
+
+  it('ends with its lease', () => {
+    const decision = decide(view([wishing]), release(), nowAt(1))
+    expect(decision.entries.get(id(1))).toMatchObject({ state: 'released', upgrading: false })
+  })
+})
+
+describe('a downgrade', () => {
+  it('keeps id and fence and lets the readers in', () => {
+    const reader = ticket({ mode: 'shared' })
+    const decision = decide(view([lease(), reader]), downgrade(), nowAt(1))
+    expect(told(decision)).toEqual(['lease.downgraded 1', 'lease.offered 2'])
+    expect(decision.entries.get(id(1))).toMatchObject({ mode: 'shared', fence: 1_000 })
+  })
+
+  it('of a shared lease changes nothing and says so', () => {
+    const { outcome, events } = decide(view([mine]), downgrade(), nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'downgraded', changed: false })
+    expect(events).toEqual([])
+  })
+
+  it('that is heard again has its first effect only', () => {
+    const prior = { leaseId: id(1), type: 'lease.downgraded' } as const
+    const command = downgrade({ requestId: 'r1' })
+    const { outcome, events } = decide(view([lease()], { prior }), command, nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'downgraded', changed: false })
+    expect(events).toEqual([])
+  })
+
+  it('makes room for a newcomer', () => {
+    const { entries } = decide(view([lease()]), downgrade(), nowAt(1))
+    const asks = acquire({ mode: 'shared', ...WAITING })
+    expect(decide(view([...entries.values()]), asks, nowAt(2)).outcome.kind).toBe('granted')
+  })
+})
