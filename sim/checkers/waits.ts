@@ -68,6 +68,8 @@ function follow(queue: Queue, { event, atUs }: TimedEvent, evidence: Evidence): 
       return
     case 'lease.offered':
     case 'lease.renewed':
+    case 'lease.revoking':
+    case 'lease.adopted':
       queue.busyUntilUs = evidence.trueUs(event.deadline)
       return
     case 'lease.issued':
@@ -80,6 +82,7 @@ function follow(queue: Queue, { event, atUs }: TimedEvent, evidence: Evidence): 
       return
     case 'lease.released':
     case 'lease.revoked':
+    case 'lease.transferred':
       queue.busyUntilUs = Math.min(queue.busyUntilUs, atUs)
       return
     case 'lease.failed':
@@ -88,6 +91,9 @@ function follow(queue: Queue, { event, atUs }: TimedEvent, evidence: Evidence): 
     case 'lease.denied':
     case 'lease.unlocked':
     case 'lease.waiting':
+    case 'lease.upgrading':
+    case 'lease.upgraded':
+    case 'lease.downgraded':
       return
   }
 }

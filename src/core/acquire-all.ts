@@ -4,7 +4,7 @@
  * woken, and its claim takes them all if they are all free. Nobody ever holds a part while waiting for the rest, so
  * there is no order in which to lock and none to get wrong.
  */
-import { askToFinish, claimOf, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
+import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
 import type { Acquire, AcquireAll, ClaimAll } from './command.ts'
 import { blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
@@ -120,9 +120,7 @@ function wishedTickets(
   const { group } = command
   return command.members.flatMap((member, index) => {
     const view = views[index]
-    return view === undefined
-      ? []
-      : [{ ...ticketOf(claimOf(member, view, now), member, now), group }]
+    return view === undefined ? [] : [{ ...ticketOf(member, view, now), group }]
   })
 }
 

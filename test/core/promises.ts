@@ -103,13 +103,22 @@ export class PromiseWatch {
       case 'lease.unlocked':
       case 'lease.waiting':
         break
-      default:
+      case 'lease.renewed':
+      case 'lease.released':
+      case 'lease.expired':
+      case 'lease.revoked':
+      case 'lease.revoking':
+      case 'lease.upgrading':
+      case 'lease.upgraded':
+      case 'lease.downgraded':
+      case 'lease.transferred':
+      case 'lease.adopted':
         this.#observeHolder(event, now)
     }
   }
 
   /** What becomes of a lease that somebody has. */
-  #observeHolder(event: LeaseEvent, now: Now): void {
+  #observeHolder(event: HolderEvent, now: Now): void {
     const promised = this.#promised.get(event.leaseId)
     if (promised === undefined) return
     switch (event.type) {
@@ -262,6 +271,20 @@ export class PromiseWatch {
     }
   }
 }
+
+type HolderEvent = Exclude<
+  LeaseEvent,
+  {
+    readonly type:
+      | 'lease.queued'
+      | 'lease.offered'
+      | 'lease.failed'
+      | 'lease.denied'
+      | 'lease.issued'
+      | 'lease.unlocked'
+      | 'lease.waiting'
+  }
+>
 
 interface Newcomer {
   readonly lease: Lease
