@@ -22,12 +22,18 @@ export function gitCommonDirectory(cwd: string, env: Env): string | null {
   const common = env['GIT_COMMON_DIR']
   if (common) return path.resolve(cwd, common)
   const named = env['GIT_DIR']
-  if (named) return commonOf(path.resolve(cwd, named))
+  if (named) return knownRepository(path.resolve(cwd, named))
   for (let directory = cwd; ; directory = path.dirname(directory)) {
     const git = gitDirectoryOf(path.join(directory, '.git'))
-    if (git !== null) return commonOf(git)
+    if (git !== null) return knownRepository(git)
     if (directory === path.dirname(directory)) return null
   }
+}
+
+/** A name that leads nowhere must not make directories there. */
+function knownRepository(gitDirectory: string): string | null {
+  const common = commonOf(gitDirectory)
+  return fs.existsSync(path.join(common, 'HEAD')) ? common : null
 }
 
 /** `.git` is a directory, or in a worktree or submodule a file that says where it is. */

@@ -9,7 +9,7 @@ import { isBrokenPipe, STDERR, write } from './terminal.ts'
 
 const words = process.argv.slice(2)
 
-/** The reader of a pipe that had enough is no failure, and there is nobody left to tell anything. */
+/** The reader of stdout that had enough is no failure, and there is nobody left to tell anything. */
 async function fail(error: unknown): Promise<number> {
   if (isBrokenPipe(error)) return 0
   const { reportError } = await import('./report-error.ts')

@@ -9,6 +9,7 @@ export const STDERR = 2
 
 const FULL_PIPE_PAUSE_MS = 2
 
+/** A failure to write to stderr is swallowed: there is nobody to tell, and the exit status must not depend on it. */
 export function write(fd: typeof STDOUT | typeof STDERR, text: string): void {
   const bytes = Buffer.from(text)
   for (let offset = 0; offset < bytes.length;) {
@@ -16,7 +17,10 @@ export function write(fd: typeof STDOUT | typeof STDERR, text: string): void {
       offset += fs.writeSync(fd, bytes, offset)
     } catch (error) {
       // Somebody made the pipe non-blocking, and its reader is slow.
-      if (!hasCode(error, 'EAGAIN')) throw error
+      if (!hasCode(error, 'EAGAIN')) {
+        if (fd === STDERR) return
+        throw error
+      }
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_PIPE_PAUSE_MS)
     }
   }

@@ -150,6 +150,8 @@ describe('migrations', () => {
 
   it('that fail are rolled back, recorded with their error, and tried again', async () => {
     const database = await rawDatabase()
+    database.exec(`CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+      description TEXT, applied_at INTEGER NOT NULL, status TEXT, error_message TEXT)`)
     database.exec('CREATE TABLE lease_history (something_else TEXT)')
     const error = await refusal(SqliteStore.open({ path: file }))
     expect(error.code).toBe('STORE_SCHEMA')
@@ -223,5 +225,21 @@ describe('a path that cannot be a store', () => {
     const error = await refusal(SqliteStore.open({ path: file }))
     expect(error.code).toBe('STORE_SCHEMA')
     expect(fs.readFileSync(file, 'utf8')).toBe(text)
+  })
+
+  it('because it is another program’s database is refused, and left as it is', async () => {
+    const database = await rawDatabase()
+    database.exec('CREATE TABLE users (name TEXT)')
+    database.close()
+    const before = fs.readFileSync(file)
+    const error = await refusal(SqliteStore.open({ path: file }))
+    expect(error.code).toBe('STORE_SCHEMA')
+    expect(error.message).toContain('users')
+    expect(fs.readFileSync(file).equals(before)).toBe(true)
+  })
+
+  it('where no directory can be made is unavailable, and does not hang', async () => {
+    const error = await refusal(SqliteStore.open({ path: '/proc/nowhere/leases.db' }))
+    expect(error.code).toBe('STORE_UNAVAILABLE')
   })
 })

@@ -170,6 +170,21 @@ export const MIGRATIONS: readonly Migration[] = [
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length
 
+/** Leaves alone a database that another program made: it has tables, but nothing that says they are Tenure's. */
+export function refuseForeign(database: SqliteDatabase): void {
+  const tables = database
+    .prepare(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`)
+    .raw()
+    .all() as (readonly [string])[]
+  const names = tables.map(([name]) => name)
+  if (names.length === 0 || names.includes('migrations')) return
+  throw new LeaseError(
+    'STORE_SCHEMA',
+    `it holds tables of another program: ${names.slice(0, 3).join(', ')}`,
+    { details: { tables: names.slice(0, 10) } },
+  )
+}
+
 /** Brings the database up to date. The caller holds the write lock of no transaction. */
 export function migrate(database: SqliteDatabase, wallMs: number): void {
   if (versionOf(database) === SCHEMA_VERSION) return

@@ -36,7 +36,7 @@ import { electDomain } from './first-opener.ts'
 import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteReader } from './sqlite-reader.ts'
-import { createNamespace, migrate } from './sqlite-schema.ts'
+import { createNamespace, migrate, refuseForeign } from './sqlite-schema.ts'
 import { SqliteState } from './sqlite-state.ts'
 import { SqliteWriter } from './sqlite-writer.ts'
 
@@ -105,6 +105,7 @@ export class SqliteStore implements Store {
       let database: SqliteDatabase | null = null
       try {
         database = new Driver(options.path, { timeout: 0 })
+        refuseForeign(database)
         configureConnection(database, options.synchronous ?? 'full')
         prepareSchema(database, namespace, runtime.wallMs())
         const ticks = options.ticks ?? systemTickSource()
@@ -402,13 +403,24 @@ function isDatabaseError(error: unknown): boolean {
 
 function prepareDirectory(databasePath: string, url: string): void {
   try {
-    fs.mkdirSync(path.dirname(path.resolve(databasePath)), { recursive: true })
+    makeDirectory(path.dirname(path.resolve(databasePath)))
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${why}`, {
       cause,
       details: { store: url },
     })
+  }
+}
+
+/** Level by level: where a file system answers that nothing can be made, Node's own way never ends. */
+function makeDirectory(directory: string): void {
+  if (fs.existsSync(directory)) return
+  makeDirectory(path.dirname(directory))
+  try {
+    fs.mkdirSync(directory)
+  } catch (error) {
+    if (!fs.existsSync(directory)) throw error
   }
 }
 

@@ -26,7 +26,7 @@ export class WakeFiles {
   /** Starts to listen for touches of the session's file; creating it tells others that somebody listens. */
   listen(session: string, onTouch: () => void): void {
     const file = this.#fileOf(session)
-    fs.mkdirSync(this.#directory, { recursive: true })
+    if (!fs.existsSync(this.#directory)) fs.mkdirSync(this.#directory)
     fs.closeSync(fs.openSync(file, 'a'))
     const watcher = fs.watch(file, { persistent: false }, onTouch)
     watcher.on('error', () => this.#drop(session))
