@@ -9,7 +9,14 @@
  */
 import type { Acquire } from './command.ts'
 import { adopt, adoptable, adoptedBefore } from './adopt.ts'
-import { blockersOf, compareTickets, conflicts, otherSlots, type Blocker } from './conflict.ts'
+import {
+  blockersOf,
+  compareTickets,
+  conflicts,
+  inOrder,
+  otherSlots,
+  type Blocker,
+} from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Claim, type Entry, type Ticket } from './lease.ts'
@@ -152,7 +159,7 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
 
 /** Only holders who allowed it are asked, and each once. */
 export function askToFinish(draft: Draft, ticket: Ticket, graceMs: number): void {
-  for (const entry of [...draft.entries.values()]) {
+  for (const entry of inOrder(draft.entries.values())) {
     if (!isHeld(entry, draft.now) || !entry.breakable || entry.revoking !== null) continue
     if (!conflicts(ticket, entry)) continue
     const reason = ticket.reason ?? `${ticket.holder} waits for it`

@@ -2,7 +2,7 @@
  * Applies an event to a set of entries. This is the only place that says what an event means; stores commit its
  * result and the ledger folds with it, so the two cannot disagree.
  */
-import type { LeaseEvent } from './event.ts'
+import type { LeaseEvent, LeaseFailed, LeaseOffered, LeaseWaiting } from './event.ts'
 import type { Entry, Lease, LeaseId, Ticket } from './lease.ts'
 
 export type Entries = ReadonlyMap<LeaseId, Entry>
@@ -78,20 +78,22 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
     case 'lease.unlocked':
       return { ...leaseOf(entry, event), lockedUntil: null }
     case 'lease.offered':
-      return {
-        ...ticketOf(entry, event),
-        offer: { fence: event.fence, deadline: event.deadline },
-      }
     case 'lease.waiting':
-      return { ...ticketOf(entry, event), deadline: event.deadline }
     case 'lease.failed':
-      return {
-        ...ticketOf(entry, event),
-        state: 'failed',
-        offer: null,
-        failure: event.failure,
-        cycle: event.cycle,
-      }
+      return evolveTicket(ticketOf(entry, event), event)
+  }
+}
+
+function evolveTicket(ticket: Ticket, event: LeaseOffered | LeaseWaiting | LeaseFailed): Ticket {
+  switch (event.type) {
+    case 'lease.offered':
+      return { ...ticket, offer: { fence: event.fence, deadline: event.deadline } }
+    case 'lease.waiting':
+      return { ...ticket, deadline: event.deadline }
+    case 'lease.failed': {
+      const { failure, cycle } = event
+      return { ...ticket, state: 'failed', offer: null, failure, cycle }
+    }
   }
 }
 
