@@ -150,6 +150,15 @@ export class PromiseWatch {
       case 'lease.transferred':
         promised.released = true
         promised.free = true
+        break
+      case 'lease.issued':
+      case 'lease.queued':
+      case 'lease.offered':
+      case 'lease.waiting':
+      case 'lease.failed':
+      case 'lease.denied':
+      case 'lease.unlocked':
+        break
     }
   }
 
