@@ -103,7 +103,16 @@ export class PromiseWatch {
       case 'lease.unlocked':
       case 'lease.waiting':
         break
-      default:
+      case 'lease.renewed':
+      case 'lease.released':
+      case 'lease.expired':
+      case 'lease.revoked':
+      case 'lease.revoking':
+      case 'lease.upgrading':
+      case 'lease.upgraded':
+      case 'lease.downgraded':
+      case 'lease.transferred':
+      case 'lease.adopted':
         this.#observeHolder(event, now)
     }
   }
