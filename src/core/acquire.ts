@@ -13,6 +13,7 @@ import {
   blockersOf,
   compareTickets,
   conflicts,
+  inOrder,
   otherSlots,
   ownBlockersOf,
   type Blocker,
@@ -138,7 +139,7 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
 
 /** Only holders who allowed it are asked, and each once. */
 export function askToFinish(draft: Draft, ticket: Ticket, graceMs: number): void {
-  for (const entry of [...draft.entries.values()]) {
+  for (const entry of inOrder(draft.entries.values())) {
     if (!isHeld(entry, draft.now) || !entry.breakable || entry.revoking !== null) continue
     if (!conflicts(ticket, entry)) continue
     const reason = ticket.reason ?? `${ticket.holder} waits for it`

@@ -4,6 +4,7 @@
  * the resource; either way it is the same lease with the same fence, and its TTL runs anew from here.
  */
 import type { Adopt } from './command.ts'
+import { inOrder } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type AcquireOutcome, type Granted, type Refusal } from './outcome.ts'
@@ -32,7 +33,7 @@ export function adoptable(
   draft: Draft,
   wanted: { readonly resource: Resource; readonly holder: string },
 ): Lease | null {
-  for (const entry of draft.entries.values()) {
+  for (const entry of inOrder(draft.entries.values())) {
     if (!isHeld(entry, draft.now) || entry.adopted) continue
     if (entry.resource === wanted.resource && entry.holder === wanted.holder) return entry
   }

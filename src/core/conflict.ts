@@ -40,6 +40,11 @@ function wishesToBeAlone(claim: Claim | Lease): boolean {
   return claim.mode === 'exclusive' || ('upgrading' in claim && claim.upgrading)
 }
 
+/** By id: what is decided must not depend on the order in which a store keeps its entries. */
+export function inOrder(entries: Iterable<Entry>): readonly Entry[] {
+  return [...entries].sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
 /** Tickets in the order in which they are served. */
 export function compareTickets(a: Ticket, b: Ticket): number {
   if (a.orderUs !== b.orderUs) return a.orderUs - b.orderUs
@@ -89,7 +94,7 @@ export function standingsOf(
   return standings.length > 1 ? standings.sort(compareStandings) : standings
 }
 
-/** The first live entry whose `slots` are others than the claim's although both would share; null if there is none. */
+/** A live entry whose `slots` are others than the claim's although both would share; null if there is none. */
 export function otherSlots(
   claim: Claim,
   entries: Iterable<Entry>,
@@ -99,7 +104,7 @@ export function otherSlots(
   readonly asked: number | null
   readonly live: number | null
 } | null {
-  for (const entry of entries) {
+  for (const entry of inOrder(entries)) {
     if (entry.id === claim.id || !overlap(claim, entry)) continue
     if (claim.mode === 'exclusive' || entry.mode === 'exclusive') continue
     if (!isHeld(entry, now) && !isWaiting(entry, now)) continue

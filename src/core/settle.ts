@@ -4,7 +4,7 @@
  *
  * No sweeper is needed for any of this; a background sweep only settles sooner what somebody would settle later.
  */
-import { blockersOf, compareTickets, isBlocked, type Blocker } from './conflict.ts'
+import { blockersOf, compareTickets, inOrder, isBlocked, type Blocker } from './conflict.ts'
 import { eventCommon, type Draft } from './draft.ts'
 import {
   expiryWallMs,
@@ -198,8 +198,11 @@ export function makeOffers(draft: Draft): void {
  * reaches further than the view is woken, and asks again itself.
  */
 function completeUpgrades(draft: Draft): void {
-  for (const lease of draft.entries.values()) {
-    if (lease.kind !== 'lease' || !lease.upgrading || !isHeld(lease, draft.now)) continue
+  const wishing = [...draft.entries.values()].filter((entry) => {
+    return entry.kind === 'lease' && entry.upgrading && isHeld(entry, draft.now)
+  })
+  for (const lease of inOrder(wishing)) {
+    if (lease.kind !== 'lease') continue
     if (obstaclesOf(lease, draft).length > 0) continue
     if (draft.sees(lease)) upgrade(draft, lease)
     else if (draft.hasMadeRoomFor(lease)) draft.wake(lease)

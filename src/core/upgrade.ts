@@ -6,7 +6,7 @@
  * writer could slip in. Two holders that both ask would wait for each other: the second is refused.
  */
 import type { Downgrade, Upgrade, WithdrawUpgrade } from './command.ts'
-import type { Blocker } from './conflict.ts'
+import { inOrder, type Blocker } from './conflict.ts'
 import { overlap } from './resource.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type CycleStep, type Lease } from './lease.ts'
@@ -62,7 +62,7 @@ function heldBy(
 }
 
 function rivalOf(lease: Lease, draft: Draft): Lease | null {
-  for (const entry of draft.entries.values()) {
+  for (const entry of inOrder(draft.entries.values())) {
     if (entry.id === lease.id || !isHeld(entry, draft.now) || !entry.upgrading) continue
     if (overlap(entry, lease)) return entry
   }

@@ -14,6 +14,7 @@ import { lifeBehaviours } from './conformance/life.ts'
 import { pruneBehaviours } from './conformance/prune.ts'
 import { requestBehaviours } from './conformance/requests.ts'
 import { settingBehaviours } from './conformance/settings.ts'
+import { severalBehaviours } from './conformance/several.ts'
 import { Stage } from './conformance/stage.ts'
 import { timeBehaviours } from './conformance/time.ts'
 import { transactBehaviours } from './conformance/transact.ts'
@@ -22,6 +23,7 @@ import { wakeBehaviours } from './conformance/wake.ts'
 
 const CHAPTERS: Readonly<Record<string, readonly Behaviour[]>> = {
   'decides and commits': transactBehaviours,
+  'keeps what is shared, given away and asked for together': severalBehaviours,
   'shows a decision what it touches': viewBehaviours,
   'keeps time': timeBehaviours,
   'remembers requests': requestBehaviours,

@@ -118,7 +118,7 @@ export class PromiseWatch {
   }
 
   /** What becomes of a lease that somebody has. */
-  #observeHolder(event: HolderEvent, now: Now): void {
+  #observeHolder(event: LeaseEvent, now: Now): void {
     const promised = this.#promised.get(event.leaseId)
     if (promised === undefined) return
     switch (event.type) {
@@ -159,6 +159,15 @@ export class PromiseWatch {
       case 'lease.transferred':
         promised.released = true
         promised.free = true
+        break
+      case 'lease.issued':
+      case 'lease.queued':
+      case 'lease.offered':
+      case 'lease.waiting':
+      case 'lease.failed':
+      case 'lease.denied':
+      case 'lease.unlocked':
+        break
     }
   }
 
@@ -271,20 +280,6 @@ export class PromiseWatch {
     }
   }
 }
-
-type HolderEvent = Exclude<
-  LeaseEvent,
-  {
-    readonly type:
-      | 'lease.queued'
-      | 'lease.offered'
-      | 'lease.failed'
-      | 'lease.denied'
-      | 'lease.issued'
-      | 'lease.unlocked'
-      | 'lease.waiting'
-  }
->
 
 interface Newcomer {
   readonly lease: Lease

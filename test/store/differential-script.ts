@@ -30,6 +30,14 @@ export interface Known {
 }
 
 const RESOURCES = ['work:W-1', 'file:/src/a.ts', 'file:/src', "x:%_*'"].map(parseResource)
+/** Takes two leases at once; sometimes somebody says three. */
+const POOL = parseResource('pool:p')
+const DIRECTORY = parseResource('file:/src')
+interface Group {
+  readonly group: string
+  readonly members: readonly [Known, Known]
+}
+
 const HOLDERS = ['ada', 'bob', 'cyd', "d'Arc"]
 const TTLS_MS = [500, 2_000, 10_000]
 const GLOBAL = { scope: 'global', resourceId: null } as const
@@ -39,6 +47,8 @@ export class DifferentialScript {
   readonly #known: Known[] = []
   readonly #held: Known[] = []
   readonly #waiting: Known[] = []
+  readonly #given: Known[] = []
+  readonly #groups: Group[] = []
   readonly #requestIds: string[] = []
   #ids = 0
 
@@ -53,6 +63,15 @@ export class DifferentialScript {
       [8, () => this.#withdraw()],
       [14, () => this.#renew()],
       [16, () => this.#release()],
+      [8, () => this.#upgrade()],
+      [2, () => this.#withdrawUpgrade()],
+      [4, () => this.#downgrade()],
+      [8, () => this.#transfer()],
+      [6, () => this.#adopt()],
+      [8, () => this.#acquireAll()],
+      [14, () => this.#claimAll()],
+      [1, () => this.#rivals()],
+      [2, () => this.#together()],
       [7, () => this.#revoke()],
       [1, () => this.#revokeAll()],
       [3, () => this.#pass()],
@@ -69,7 +88,7 @@ export class DifferentialScript {
   /** What a step came to; so that most claims are of somebody who waits, and most releases of somebody who holds. */
   hear({ about }: ScriptStep, outcome: string): void {
     if (about === undefined) return
-    if (outcome.includes('granted')) this.#held.push(about)
+    if (/granted|transferred/.test(outcome)) this.#held.push(about)
     if (outcome.includes('queued')) this.#waiting.push(about)
   }
 
@@ -83,22 +102,150 @@ export class DifferentialScript {
       ...(this.#chance(0.3) ? { maxRenewals: this.#pick([0, 1, 2]) } : {}),
       ...(this.#chance(0.2) ? { maxHoldMs: 3_000 } : {}),
       ...(this.#chance(0.2) ? { reason: 'edit "ü"', metadata: { pr: 7, ok: true } } : {}),
+      ...this.#sharing(one),
+      ...(this.#chance(0.1) ? { lockDelayMs: 300 } : {}),
+      ...(this.#chance(0.2) ? { priority: this.#pick([-100, -1, 1, 100]) } : {}),
+      ...(this.#chance(0.2) ? { breakable: true } : {}),
+      ...(this.#chance(0.1) ? { breakGraceMs: this.#pick([0, 200]) } : {}),
       claimWindowMs: 1_000,
     }
     return { name: 'acquire', about: one, run: ({ api }) => api.acquire(request) }
   }
 
+  #sharing({ resource }: Known): Pick<AcquireRequest, 'mode' | 'extent' | 'slots'> {
+    if (resource === POOL) return { slots: this.#chance(0.9) ? 2 : 3 }
+    const extent = resource === DIRECTORY ? ({ extent: 'subtree' } as const) : {}
+    return this.#chance(0.45) ? { mode: 'shared', ...extent } : extent
+  }
+
+  #upgrade(): ScriptStep {
+    const { leaseId, holder } = this.#someone(this.#held)
+    const request = { leaseId, holder, mayWait: this.#chance(0.7) }
+    return { name: 'upgrade', run: ({ api }) => api.upgrade(request) }
+  }
+
+  #withdrawUpgrade(): ScriptStep {
+    const { leaseId, holder } = this.#someone(this.#held)
+    return { name: 'withdrawUpgrade', run: ({ api }) => api.withdrawUpgrade({ leaseId, holder }) }
+  }
+
+  #downgrade(): ScriptStep {
+    const { leaseId, holder } = this.#someone(this.#held)
+    const request = { leaseId, holder, ...this.#requestId() }
+    return { name: 'downgrade', run: ({ api }) => api.downgrade(request) }
+  }
+
+  /** Whoever is given a lease adopts it by its id, or meets it when it asks for the resource. */
+  #transfer(): ScriptStep {
+    const { leaseId, holder, resource } = this.#someone(this.#held)
+    const to = this.#pick(HOLDERS.filter((other) => other !== holder))
+    const newLeaseId = this.#chance(0.9) ? this.#id() : this.#someone().leaseId
+    const given = { leaseId: newLeaseId, resource, holder: to, session: `s-${to}` }
+    this.#given.push(given)
+    const toWhom = this.#chance(0.7) ? to : null
+    const request = { leaseId, holder, to: toWhom, newLeaseId, ...this.#requestId() }
+    return { name: 'transfer', about: given, run: ({ api }) => api.transfer(request) }
+  }
+
+  #adopt(): ScriptStep {
+    const one = this.#someone(this.#given)
+    const { leaseId, holder } = one
+    const session = this.#chance(0.7) ? one.session : `${one.session}-2`
+    return { name: 'adopt', about: one, run: ({ api }) => api.adopt({ leaseId, holder, session }) }
+  }
+
+  /** Two that do not overlap; sometimes the same again, as after a lost answer. */
+  #acquireAll(): ScriptStep {
+    const old = this.#groups.slice(-2)
+    const again = old.length > 0 && this.#chance(0.4)
+    const { group, members } = again ? this.#pick(old) : this.#newGroup()
+    const [{ holder, session }] = members
+    const request = {
+      ...{ group, holder, session, ttlMs: this.#pick(TTLS_MS), claimWindowMs: 1_000 },
+      waitMs: this.#pick([0, 60_000]),
+      members: members.map(({ leaseId, resource }) => ({ leaseId, resource })),
+    }
+    return { name: 'acquireAll', run: ({ api }) => api.acquireAll(request) }
+  }
+
+  #newGroup(): Group {
+    const first = { ...this.#newcomer(), resource: this.#pick(RESOURCES.slice(0, 2)) }
+    const second = { ...first, leaseId: this.#id(), resource: parseResource('x:together') }
+    const group = { group: this.#id(), members: [first, second] } as const
+    this.#groups.push(group)
+    return group
+  }
+
+  /** Two who share something new and both wish to be alone: too rare to wait for. */
+  #rivals(): ScriptStep {
+    const resource = parseResource(`work:${this.#id()}`)
+    const rivals = ['ada', 'bob'].map((holder) => ({ leaseId: this.#id(), resource, holder }))
+    return {
+      name: 'upgrade',
+      run: async ({ api }) => {
+        for (const one of rivals) {
+          const wish = { mode: 'shared', ttlMs: 500, waitMs: 0 } as const
+          await api.acquire({ ...one, ...wish, session: `s-${one.holder}` })
+        }
+        const [first, second] = rivals
+        if (first === undefined || second === undefined) throw new Error('there are two')
+        return [
+          await api.upgrade({ ...first, mayWait: true }),
+          await api.upgrade({ ...second, mayWait: true }),
+        ].at(-1)
+      },
+    }
+  }
+
+  /** Somebody waits for two new ones of which one is held, and gets both, in time or too late. */
+  #together(): ScriptStep {
+    const names = [parseResource(`work:${this.#id()}`), parseResource(`file:/new/${this.#id()}`)]
+    const [first = POOL] = names
+    const held = { leaseId: this.#id(), resource: first, holder: 'cyd', session: 's-cyd' }
+    const members = names.map((resource) => ({ leaseId: this.#id(), resource }))
+    const who = { holder: 'ada', session: 's-ada' }
+    const group = this.#id()
+    const lateMs = this.#pick([0, 600])
+    return {
+      name: 'claimAll',
+      run: async ({ api, ticks }) => {
+        await api.acquire({ ...held, ttlMs: 500, waitMs: 0 })
+        const wish = { ttlMs: 500, waitMs: 60_000, claimWindowMs: 1_000 }
+        await api.acquireAll({ group, members, ...who, ...wish })
+        await api.release(held)
+        const tickets = members.map((member) => ({ ...member, session: who.session }))
+        const answer = await api.claimAll(tickets)
+        ticks.pass(lateMs)
+        return lateMs === 0 ? answer : api.claimAll(tickets)
+      },
+    }
+  }
+
+  #claimAll(): ScriptStep {
+    const { members } =
+      this.#groups.length === 0 ? this.#newGroup() : this.#pick(this.#groups.slice(-1))
+    const tickets = members.map(({ leaseId, resource, session }) => ({
+      leaseId,
+      resource,
+      session,
+    }))
+    return { name: 'claimAll', run: ({ api }) => api.claimAll(tickets) }
+  }
+
   #claim(): ScriptStep {
     const one = this.#someone(this.#waiting)
     const { leaseId, resource, session } = one
-    const ticket = { leaseId, resource, session }
+    const extent = resource === DIRECTORY ? 'subtree' : 'exact'
+    const ticket = { leaseId, resource, extent, session } as const
     return { name: 'claim', about: one, run: ({ api }) => api.claim(ticket) }
   }
 
   #withdraw(): ScriptStep {
     const { leaseId, resource, session } = this.#someone(this.#waiting)
     const why = this.#pick(['timed_out', 'aborted'] as const)
-    return { name: 'withdraw', run: ({ api }) => api.withdraw({ leaseId, resource, session, why }) }
+    const extent = resource === DIRECTORY ? 'subtree' : 'exact'
+    const ticket = { leaseId, resource, extent, session, why } as const
+    return { name: 'withdraw', run: ({ api }) => api.withdraw(ticket) }
   }
 
   #renew(): ScriptStep {
@@ -116,7 +263,9 @@ export class DifferentialScript {
   }
 
   #revoke(): ScriptStep {
-    const request = { leaseId: this.#someone().leaseId, by: 'operator', ...this.#requestId() }
+    const grace = this.#chance(0.4) ? { graceMs: this.#pick([1, 300]) } : {}
+    const { leaseId } = this.#someone()
+    const request = { leaseId, by: 'operator', ...grace, ...this.#requestId() }
     return { name: 'revoke', run: ({ api }) => api.revoke(request) }
   }
 
@@ -204,7 +353,8 @@ export class DifferentialScript {
   #newcomer(): Known {
     const holder = this.#pick(HOLDERS)
     const session = this.#chance(0.8) ? `s-${holder}` : `s-${holder}-2`
-    const one = { leaseId: this.#id(), resource: this.#pick(RESOURCES), holder, session }
+    const resource = this.#pick([...RESOURCES, POOL])
+    const one = { leaseId: this.#id(), resource, holder, session }
     this.#known.push(one)
     return one
   }

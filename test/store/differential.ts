@@ -32,6 +32,17 @@ const REQUIRED: readonly string[] = [
   ...['renew does_not_extend', 'release released', 'release not_found', 'release not_holder'],
   ...['release terminal', 'release expired', 'release request_reused', 'revoke revoked'],
   ...['revoke not_found', 'revoke terminal', 'revoke expired', 'revoke request_reused'],
+  ...['acquire slots_differ', 'renew renewal_limit', 'upgrade upgraded', 'upgrade upgrading'],
+  ...['upgrade held not_asked', 'upgrade deadlock', 'upgrade not_holder', 'upgrade not_found'],
+  ...['upgrade terminal', 'upgrade expired', 'withdrawUpgrade upgraded'],
+  ...['withdrawUpgrade upgrade_withdrawn', 'downgrade downgraded', 'downgrade not_holder'],
+  ...['downgrade request_reused', 'transfer transferred', 'transfer nobody_waiting'],
+  ...['transfer not_holder', 'transfer terminal', 'transfer expired', 'transfer id_taken'],
+  ...['transfer request_reused', 'adopt granted', 'adopt granted again', 'adopt not_found'],
+  ...['adopt expired', 'adopt terminal', 'adopt already_adopted', 'acquireAll granted_all'],
+  ...['acquireAll granted again', 'acquireAll queued_all', 'acquireAll held not_asked'],
+  ...['claimAll granted_all', 'claimAll granted again'],
+  ...['claimAll queued_all', 'claimAll dropped', 'claimAll expired'],
 ]
 
 const STEPS_MIN = 800

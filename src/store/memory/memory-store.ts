@@ -232,6 +232,9 @@ export class MemoryStore implements Store {
     this.#entries.delete(id)
     if (before === undefined) return
     this.#ledger = this.#ledger.filter(({ event }) => event.leaseId !== id)
+    for (const [requestId, { leaseId, keepUntilMs }] of this.#requests) {
+      if (leaseId === id && keepUntilMs === null) this.#requests.delete(requestId)
+    }
   }
 
   /** In order of creation, each once. */

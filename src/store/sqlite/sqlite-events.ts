@@ -17,6 +17,7 @@ import type {
   Lease,
   Metadata,
   ReleaseReason,
+  Revoking,
   Ticket,
   TicketFailure,
 } from '../../core/lease.ts'
@@ -82,6 +83,7 @@ interface EventData {
   lockDelayMs?: number
   breakable?: true
   unadopted?: true
+  revoking?: Revoking
   group?: string
   priority?: number
   wished?: boolean
@@ -181,6 +183,7 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
   if (lease.expiresAtMs !== atMs + lease.ttlMs) data.expiresAtMs = lease.expiresAtMs
   if (lease.holdUntilUs !== null) data.holdUntilUs = lease.holdUntilUs
   if (!lease.adopted) data.unadopted = true
+  if (lease.revoking !== null) data.revoking = lease.revoking
   return data
 }
 
@@ -302,7 +305,7 @@ function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lea
     renewals: 0,
     releaseReason: null,
     lockedUntil: null,
-    revoking: null,
+    revoking: data.revoking ?? null,
     upgrading: false,
     adopted: data.unadopted !== true,
   }

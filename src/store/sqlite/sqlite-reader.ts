@@ -48,8 +48,10 @@ export class SqliteReader {
     this.#anyRequest = this.#statement('SELECT 1 FROM requests LIMIT 1')
     this.#eventById = this.#statement('SELECT lease_id, event_type FROM lease_history WHERE id = ?')
     this.#requestById = this.#statement('SELECT lease_id, event_type FROM requests WHERE id = ?')
+    // Left to itself the planner walks all that is live when there is no subtree among it.
     this.#anySubtree = this.#statement(
-      `SELECT 1 FROM leases WHERE live_until_us IS NOT NULL AND extent = 'subtree' LIMIT 1`,
+      `SELECT 1 FROM leases INDEXED BY idx_leases_subtree
+       WHERE live_until_us IS NOT NULL AND extent = 'subtree' LIMIT 1`,
     )
   }
 

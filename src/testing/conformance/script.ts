@@ -1,9 +1,9 @@
 /**
- * A seeded script of commands: several holders acquire, wait, claim, renew, release and let things lapse on a few
- * resources, while time passes. The same seed gives the same script on every store.
+ * A seeded script of commands: several holders acquire, share, wait, claim, renew, upgrade, give away, release and let
+ * things lapse on a few resources, while time passes. The same seed gives the same script on every store.
  */
 import type { Command } from '../../core/command.ts'
-import { parseResource } from '../../core/resource.ts'
+import { parseResource, type Reach } from '../../core/resource.ts'
 import { TTL_MS, WINDOW_MS, type Stage } from './stage.ts'
 
 export interface ScriptOptions {
@@ -11,12 +11,16 @@ export interface ScriptOptions {
   readonly steps: number
 }
 
-const RESOURCES = ['work:a', 'work:b', 'file:/src/a.ts', 'file:/src_backup'].map(parseResource)
+const PLACES: readonly Reach[] = [
+  ...['work:a', 'work:b', 'file:/src/a.ts', 'file:/src_backup'].map((name) => {
+    return { resource: parseResource(name), extent: 'exact' } as const
+  }),
+  { resource: parseResource('file:/src'), extent: 'subtree' },
+]
 const HOLDERS = ['ada', 'bob', 'cyd', "d'Arc"]
 
-interface Known {
+interface Known extends Reach {
   readonly leaseId: string
-  readonly resource: (typeof RESOURCES)[number]
   readonly holder: string
 }
 
@@ -32,15 +36,18 @@ export async function playScript(stage: Stage, { seed, steps }: ScriptOptions): 
 function nextCommand(stage: Stage, random: () => number, known: Known[]): Command {
   const old = pick(random, known.slice(-12))
   if (old === undefined || random() < 0.35) {
-    const resource = pick(random, RESOURCES) ?? parseResource('work:a')
+    const { resource, extent } = pick(random, PLACES) ?? FIRST_PLACE
     const wait = random() < 0.6 ? ({ kind: 'up_to', waitMs: 1_000 } as const) : NO_WAIT
     const holder = pick(random, HOLDERS) ?? 'ada'
-    const command = stage.acquire({ resource, wait, holder })
-    known.push({ leaseId: command.leaseId, resource, holder })
+    const mode = random() < 0.4 ? 'shared' : 'exclusive'
+    const lockDelayMs = random() < 0.1 ? WINDOW_MS : 0
+    const wish = { mode, lockDelayMs, priority: pick(random, [-1, 0, 0, 1]) } as const
+    const command = stage.acquire({ resource, extent, wait, holder, ...wish })
+    known.push({ leaseId: command.leaseId, resource, extent, holder })
     return command
   }
-  const { leaseId, resource, holder } = old
-  const place = { leaseId, resource, extent: 'exact' } as const
+  const { leaseId, resource, extent, holder } = old
+  const place = { leaseId, resource, extent }
   const session = `session-of-${holder}`
   const requestId = random() < 0.5 ? stage.id() : null
   const commands: readonly Command[] = [
@@ -50,11 +57,27 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
     { kind: 'release', ...place, holder, releaseReason: 'completed', requestId },
     { kind: 'withdraw', ...place, session, why: 'aborted' },
     { kind: 'revoke', ...place, by: 'operator', reason: null, graceMs: 0, requestId },
+    { kind: 'revoke', ...place, by: 'operator', reason: null, graceMs: 100, requestId },
+    { kind: 'upgrade', ...place, holder, mayWait: true },
+    { kind: 'withdraw_upgrade', ...place, holder },
+    { kind: 'downgrade', ...place, holder, requestId },
+    { kind: 'transfer', ...place, holder, to: null, newLeaseId: stage.id(), requestId },
+    gift(stage, known, old),
+    { kind: 'adopt', ...place, holder, session },
     { kind: 'settle', ...place },
   ]
   return pick(random, commands) ?? { kind: 'settle', ...place }
 }
 
+/** Whoever gets it may go on with it. */
+function gift(stage: Stage, known: Known[], { holder, ...place }: Known): Command {
+  const to = holder === 'ada' ? 'bob' : 'ada'
+  const newLeaseId = stage.id()
+  known.push({ ...place, leaseId: newLeaseId, holder: to })
+  return { kind: 'transfer', ...place, holder, to, newLeaseId, requestId: null }
+}
+
+const FIRST_PLACE: Reach = { resource: parseResource('work:a'), extent: 'exact' }
 const NO_WAIT = { kind: 'none' } as const
 
 function pick<Item>(random: () => number, items: readonly [Item, ...Item[]]): Item

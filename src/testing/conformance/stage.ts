@@ -3,12 +3,21 @@
  * `decide`, exactly as the service sends them, so what is checked here is the store and nothing else.
  */
 import assert from 'node:assert/strict'
-import type { Acquire, Command } from '../../core/command.ts'
+import { mergeViews } from '../../core/acquire-all.ts'
+import type { Acquire, Command, SeveralCommand } from '../../core/command.ts'
 import { commitOf, type Commit } from '../../core/commit.ts'
-import { decide, footprintsOf, viewOf, type OutcomeOf } from '../../core/decide.ts'
+import {
+  decide,
+  decideSeveral,
+  footprintOf,
+  footprintsOf,
+  viewOf,
+  type OutcomeOf,
+} from '../../core/decide.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import type { Entry, Lease, LeaseId } from '../../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../core/limits.ts'
+import type { AcquireAllOutcome } from '../../core/outcome.ts'
 import type { Footprint, RealmView } from '../../core/realm.ts'
 import { parseResource, type Resource } from '../../core/resource.ts'
 import type { SettingKey } from '../../core/settings.ts'
@@ -32,6 +41,7 @@ export class Stage {
   readonly clock: TestClock
   readonly #opened: OpenedStore
   #store: Store
+  #written: LeaseEvent[] | null = null
   #ids = 0
 
   static async open(harness: StoreHarness): Promise<Stage> {
@@ -70,12 +80,40 @@ export class Stage {
     return `00000000-0000-4000-8000-${String(this.#ids).padStart(12, '0')}`
   }
 
+  /** What is written to the ledger from here on, as the core gave it to the store. */
+  recordEvents(): readonly LeaseEvent[] {
+    const written: LeaseEvent[] = []
+    this.#written = written
+    return written
+  }
+
+  /** Several at once, exactly as the service sends them. */
+  async runSeveral(command: SeveralCommand): Promise<AcquireAllOutcome> {
+    const footprints = command.members.map((member) => footprintOf(member))
+    return this.#store.transact(footprints, (views, now) => {
+      const decision = decideSeveral(views, command, now)
+      const { outcome, validUntilUs } = decision
+      return { outcome, commit: commitOf(mergeViews(views), decision), validUntilUs }
+    })
+  }
+
   async run<C extends Command>(command: C, store: Store = this.#store): Promise<OutcomeOf<C>> {
     return (await this.see(command, store)).outcome
   }
 
   see<C extends Command>(command: C, store: Store = this.#store): Promise<Seen<OutcomeOf<C>>> {
-    return store.transact(footprintsOf(command), ruling(command))
+    const decide = ruling(command)
+    let events: readonly LeaseEvent[] = []
+    return store
+      .transact(footprintsOf(command), (views, now) => {
+        const ruled = decide(views, now)
+        events = ruled.commit.events
+        return ruled
+      })
+      .then((seen) => {
+        this.#written?.push(...events)
+        return seen
+      })
   }
 
   /** Looks at a footprint and changes nothing. */

@@ -24,6 +24,7 @@ export const transactBehaviours: readonly Behaviour[] = [
         ...{ holder: `O'Brien "👩‍🚀" \\ %_*`, session: 'séance', reason: 'because; DROP TABLE' },
         metadata: { text: '"\\', ratio: -0.25, huge: 1e21, yes: true, no: false, '': 'empty' },
         ...{ maxRenewals: 0, maxHoldMs: 31_536_000_000, ttlMs: 2_592_000_000 },
+        ...{ mode: 'shared', slots: 10_000, lockDelayMs: 2_592_000_000, breakable: true },
       })
       assert.deepEqual(await stage.kept(lease.id), lease)
       const [event] = await stage.events()
