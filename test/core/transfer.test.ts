@@ -9,6 +9,7 @@ import {
   id,
   lease,
   nowAt,
+  renew,
   revoke,
   tickAt,
   ticket,
@@ -191,6 +192,23 @@ describe('a holder that is asked to finish', () => {
     expect(commitOf(before, decision).wakes).toEqual([
       { session: 'session-of-ada', leaseId: id(1) },
     ])
+  })
+
+  it('is told so when it wants to renew', () => {
+    const { entries } = decide(view([lease()]), asked, nowAt(100))
+    const decision = decide(view([...entries.values()]), renew({ ttlMs: 60_000 }), nowAt(200))
+    expect(decision.outcome).toMatchObject({
+      ...{ kind: 'renewal_limit', limit: 'the end that operator asked for' },
+    })
+    expect(decision.events).toEqual([])
+  })
+
+  it.each([
+    [399, 'renewal_limit'],
+    [400, 'terminal'],
+  ])('at %i of a grace that ends at 400 hears %s', (at, kind) => {
+    const { entries } = decide(view([lease()]), asked, nowAt(100))
+    expect(decide(view([...entries.values()]), renew(), nowAt(at)).outcome.kind).toBe(kind)
   })
 
   it('never gets more time than it had', () => {

@@ -191,6 +191,8 @@ describe('nobody is refused', () => {
     world.ticks.pass(1_001)
     expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
     expect((await world.wait('ann', 'work:b')).kind).toBe('queued')
+    expect((await world.claim('bob', 'work:a')).kind).toBe('queued')
+    expect((await world.claim('ann', 'work:b')).kind).toBe('queued')
   })
 
   it('who waits for one of several places of which another may come free', async () => {
