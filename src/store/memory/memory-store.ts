@@ -87,7 +87,9 @@ export class MemoryStore implements Store {
     const now = nowOf(clock)
     const views = footprints.map((footprint) => this.#view(footprint, now))
     const ruling = decide(views, now)
-    this.#clock = clock
+    // A decision without effect leaves no trace, so the next one may be made at the same tick.
+    const isNew = clock.generation !== this.#clock?.generation
+    if (isNew || ruling.commit.changes.length > 0) this.#clock = clock
     this.#apply(ruling.commit)
     return ruling.outcome
   }

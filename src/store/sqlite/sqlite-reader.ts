@@ -84,7 +84,7 @@ export class SqliteReader {
       get ticketCount() {
         return countTickets()
       },
-      prior: requestId === null ? null : this.#prior(footprint.leaseId, requestId),
+      prior: requestId === null ? null : this.#prior(requestId),
       settings: this.#state.settingsFor(resource),
     }
   }
@@ -150,11 +150,9 @@ export class SqliteReader {
     return row[0] as number
   }
 
-  /** A request that is known by its lease's own id leaves no event of that name, only a mark if nothing else is kept. */
-  #prior(leaseId: LeaseId, requestId: string): PriorEffect | null {
+  #prior(requestId: string): PriorEffect | null {
     const key = keyOf(requestId, this.#state)
-    const isAcquire = requestId === leaseId
-    const recorded = ((isAcquire ? undefined : this.#eventById.get(key)) ??
+    const recorded = (this.#eventById.get(key) ??
       (this.#hasRequests ? this.#requestById.get(key) : undefined)) as SqliteRow | undefined
     if (recorded === undefined) return null
     const type = LEASE_EVENT_TYPES.find((candidate) => wordOf(candidate) === recorded[1])
