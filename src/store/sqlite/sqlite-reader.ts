@@ -73,20 +73,19 @@ export class SqliteReader {
 
   view(footprint: Footprint, now: Now): RealmView {
     const { resource, leaseId, requestId } = footprint
-    const countTickets = (): number => this.#ticketCount(resource, now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint, this.#liveCached)
     if (!entries.has(leaseId))
       this.#add(entries, this.#byId.all(keyOf(leaseId, this.#state), this.#namespace))
-    return {
+    return new SqliteView({
       entries,
       lastFence: this.#state.lastFence,
-      get ticketCount() {
-        return countTickets()
-      },
+      countTickets: this.#countTickets,
+      footprint,
+      now,
       prior: requestId === null ? null : this.#prior(requestId),
       settings: this.#state.settingsFor(resource),
-    }
+    })
   }
 
   #collect(
@@ -139,7 +138,7 @@ export class SqliteReader {
     ).all(ancestors, this.#namespace)
   }
 
-  #ticketCount(resource: Resource, now: Now): number {
+  readonly #countTickets = (resource: Resource, now: Now): number => {
     const path = pathOf(resource)
     const [from, to] = isTree(resource) ? ['/', '0'] : [path, `${path}\u0000`]
     const generation = this.#state.generationOf(now.tick.domain)
@@ -252,6 +251,34 @@ export class SqliteReader {
     const statement = this.#database.prepare(sql).raw()
     this.#statements.set(sql, statement)
     return statement
+  }
+}
+
+interface ViewParts extends Pick<RealmView, 'entries' | 'lastFence' | 'prior' | 'settings'> {
+  readonly countTickets: (resource: Resource, now: Now) => number
+  readonly footprint: Footprint
+  readonly now: Now
+}
+
+/** A view that counts the tickets of its realm only if it is asked to: hardly any decision needs to know. */
+class SqliteView implements RealmView {
+  readonly entries: RealmView['entries']
+  readonly lastFence: number
+  readonly prior: PriorEffect | null
+  readonly settings: RealmView['settings']
+  readonly #parts: ViewParts
+
+  constructor(parts: ViewParts) {
+    this.entries = parts.entries
+    this.lastFence = parts.lastFence
+    this.prior = parts.prior
+    this.settings = parts.settings
+    this.#parts = parts
+  }
+
+  get ticketCount(): number {
+    const { countTickets, footprint, now } = this.#parts
+    return countTickets(footprint.resource, now)
   }
 }
 
