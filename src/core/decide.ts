@@ -147,7 +147,9 @@ export function viewOf(views: readonly RealmView[]): RealmView {
   const [view, ...others] = views
   if (view === undefined) throw new Error('a command needs a view to be decided on')
   if (others.length === 0) return view
-  return { ...view, entries: new Map(views.flatMap(({ entries }) => [...entries])) }
+  const { lastFence, ticketCount, prior, settings } = view
+  const entries = new Map(views.flatMap((one) => [...one.entries]))
+  return { entries, lastFence, ticketCount, prior, settings }
 }
 
 /** What must be read to decide a command at its own place. */
