@@ -69,14 +69,15 @@ class Chaos {
     const { processes, durationMs } = this.#options
     const endMs = performance.now() + durationMs
     for (let index = 0; index < processes; index += 1) this.#start(durationMs)
-    while (performance.now() < endMs - 1_200) {
+    for (let round = 0; performance.now() < endMs - 1_200; round += 1) {
       await sleep(200 + Math.random() * 300)
       const alive = this.#workers.filter(
         (worker) => worker.process.exitCode === null && !worker.killed,
       )
       const victim = alive[Math.floor(Math.random() * alive.length)]
       if (victim === undefined) continue
-      if (Math.random() < 0.4) this.#kill(victim, endMs)
+      // Who is hit and when is up to chance; that both happen is not.
+      if (round % 2 === 1) this.#kill(victim, endMs)
       else void this.#stop(victim)
     }
     await Promise.all(this.#workers.map((worker) => worker.done))
