@@ -27,7 +27,8 @@ import {
   type Ticket,
 } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Granted, Refusal } from '../core/outcome.ts'
+import type { Granted, Refusal, ReleaseOutcome } from '../core/outcome.ts'
+import { decideReleaseAll } from '../core/release.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
@@ -54,6 +55,7 @@ import type {
   LeaseRef,
   LedgerEntry,
   ListFilter,
+  ReleaseAllRequest,
   ReleaseAnswer,
   ReleaseRequest,
   RenewAnswer,
@@ -203,8 +205,19 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.releaseCommand(request, place))
-    if (outcome.kind !== 'released') return outcome
-    return { kind: 'released', lease: describeEntry(outcome.lease, now) }
+    return releaseAnswer(outcome, now)
+  }
+
+  async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
+    const command = commands.releaseAllCommand(request)
+    const footprints = command.members.map((member) => footprintOf(member))
+    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
+      const decision = decideReleaseAll(views, command, at)
+      const decided = { outcome: decision.outcome, now: at }
+      const { validUntilUs } = decision
+      return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
+    })
+    return outcome.outcomes.map((one) => releaseAnswer(one, now))
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
@@ -392,6 +405,11 @@ const CYCLES_SHOWN_MAX = 4
 
 function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
   return { ...granted, lease: describeEntry(granted.lease, now) }
+}
+
+function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {
+  if (outcome.kind !== 'released') return outcome
+  return { kind: 'released', lease: describeEntry(outcome.lease, now) }
 }
 
 function inspectionOf(
