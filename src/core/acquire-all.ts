@@ -6,7 +6,7 @@
  */
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
 import type { Acquire, AcquireAll, ClaimAll } from './command.ts'
-import { blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
+import { arrivalUs, blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Lease, type Ticket } from './lease.ts'
@@ -21,7 +21,7 @@ import {
 } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { settle } from './settle.ts'
-import { tickAfter, type Now } from './time.ts'
+import { deadlineAfter, type Now } from './time.ts'
 
 /** `views` are those of the members, in the same order. */
 export function decideAcquireAll(
@@ -38,7 +38,7 @@ export function decideAcquireAll(
   if (malformed) return draft.answer({ kind: 'malformed_setting', problem: malformed })
   settle(draft)
   const standing = standingTickets(draft, command)
-  const tickets = standing ?? wishedTickets(views, command, now)
+  const tickets = standing ?? wishedTickets(draft, views, command)
   for (const ticket of tickets) {
     const odd = otherSlots(ticket, draft.entries.values(), now)
     if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
@@ -113,14 +113,15 @@ function standingTickets(draft: Draft, { members, group }: AcquireAll): readonly
 }
 
 function wishedTickets(
+  { entries, now }: Draft,
   views: readonly RealmView[],
   command: AcquireAll,
-  now: Now,
 ): readonly Ticket[] {
   const { group } = command
+  const at = { now, arrivalUs: arrivalUs(entries.values(), now) }
   return command.members.flatMap((member, index) => {
     const view = views[index]
-    return view === undefined ? [] : [{ ...ticketOf(member, view, now), group }]
+    return view === undefined ? [] : [{ ...ticketOf(member, view, at), group }]
   })
 }
 
@@ -245,7 +246,7 @@ export function decideClaimAll(
     draft.record({
       ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
       type: 'lease.waiting',
-      deadline: tickAfter(now.tick, ticket.claimWindowMs),
+      deadline: deadlineAfter(now, ticket.claimWindowMs),
     })
   }
   return draft.answer(queuedAll(draft, tickets, { blockers, waitMs: 0 }))

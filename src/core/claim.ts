@@ -11,7 +11,7 @@ import { isHeld, type Lease, type Ticket } from './lease.ts'
 import { endedOutcome, type ClaimOutcome } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
-import { tickAfter, type Now } from './time.ts'
+import { deadlineAfter, type Now } from './time.ts'
 
 export function decideClaim(
   view: RealmView,
@@ -54,7 +54,7 @@ export function decideClaim(
   draft.record({
     ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
     type: 'lease.waiting',
-    deadline: tickAfter(now.tick, ticket.claimWindowMs),
+    deadline: deadlineAfter(now, ticket.claimWindowMs),
   })
   return draft.answer(queuedOutcome(draft, ticket, 0))
 }

@@ -13,6 +13,8 @@ export interface EntryChange {
   readonly before: Entry | undefined
   /** Null: nothing of it is kept. */
   readonly after: Entry | null
+  /** It was renewed or gave a sign of life, and that is all: nobody else's decision depends on it. */
+  readonly renewal: boolean
 }
 
 /** A request id that must be remembered although no event in the ledger carries it. */
@@ -28,11 +30,20 @@ export interface Commit {
   readonly events: readonly LeaseEvent[]
   readonly requests: readonly RequestMark[]
   readonly wakes: readonly Wake[]
-  /** The highest fence that the events give, or 0. */
+  /** The lowest and the highest fence that are new with it, or 0. */
+  readonly firstFence: number
   readonly lastFence: number
 }
 
-const NOTHING: Commit = { changes: [], events: [], requests: [], wakes: [], lastFence: 0 }
+/** What an answer without effect commits. */
+export const NOTHING: Commit = {
+  changes: [],
+  events: [],
+  requests: [],
+  wakes: [],
+  firstFence: 0,
+  lastFence: 0,
+}
 
 export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   const { events, entries } = decision
@@ -44,7 +55,8 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     events: recorded,
     requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
     wakes: [...wakesOf(events), ...decision.wakes],
-    lastFence: highestFence(events),
+    firstFence: decision.firstFence,
+    lastFence: decision.lastFence,
   }
 }
 
@@ -56,16 +68,23 @@ function isKept(view: RealmView, entry: Entry): boolean {
   return isLive(entry) || (view.settings.keep_history && entry.recorded)
 }
 
+const RENEWAL_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
+  'lease.renewed',
+  'lease.waiting',
+])
+
 function changesOf(
   view: RealmView,
   { events, entries }: Decision<unknown>,
 ): readonly EntryChange[] {
   const changed = new Set(events.map((event) => event.leaseId))
+  const moved = new Set<LeaseId>()
+  for (const { type, leaseId } of events) if (!RENEWAL_TYPES.has(type)) moved.add(leaseId)
   const changes: EntryChange[] = []
   for (const id of changed) {
     const entry = entries.get(id)
     const after = entry !== undefined && isKept(view, entry) ? entry : null
-    changes.push({ id, before: view.entries.get(id), after })
+    changes.push({ id, before: view.entries.get(id), after, renewal: !moved.has(id) })
   }
   return changes
 }
@@ -139,15 +158,4 @@ function concernsAnother(event: LeaseEvent): boolean {
   if (event.type === 'lease.released') return event.releaseReason === 'aborted'
   if (event.type === 'lease.issued') return !event.lease.adopted
   return WAKING_TYPES.has(event.type)
-}
-
-function highestFence(events: readonly LeaseEvent[]): number {
-  let highest = 0
-  for (const event of events) {
-    if (event.type === 'lease.issued') highest = Math.max(highest, event.lease.fence)
-    if (event.type === 'lease.offered' || event.type === 'lease.upgraded') {
-      highest = Math.max(highest, event.fence)
-    }
-  }
-  return highest
 }

@@ -53,4 +53,7 @@ export interface Decision<Outcome> {
    * before it commits must not commit at or after it.
    */
   readonly validUntilUs: number | null
+  /** The lowest and the highest of the fences that it gives, or 0. */
+  readonly firstFence: number
+  readonly lastFence: number
 }

@@ -45,6 +45,7 @@ export function nowAt(ms: number, moment: Moment = {}): Now {
     tick: tickAt(ms, moment),
     wallMs: WALL_MS + ms + (moment.wallShiftMs ?? 0),
     domainSinceUs: (moment.domainSinceMs ?? 0) * 1000,
+    toleranceUs: 0,
   }
 }
 

@@ -38,6 +38,8 @@ describe('a commit', () => {
         entries: new Map(),
         wakes: [],
         validUntilUs: null,
+        firstFence: 0,
+        lastFence: 0,
       }),
     ).toEqual({
       ...{ changes: [], events: [], requests: [], wakes: [], lastFence: 0 },

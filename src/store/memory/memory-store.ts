@@ -37,7 +37,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
-import { LiveIndex } from './live-index.ts'
+import { LiveIndex } from '../live-index.ts'
 
 export interface MemoryStoreOptions {
   readonly ticks: TickSource

@@ -217,6 +217,7 @@ function merged(commits: readonly Commit[]): Commit {
     events: commits.flatMap((commit) => commit.events),
     requests: commits.flatMap((commit) => commit.requests),
     wakes: commits.flatMap((commit) => commit.wakes),
+    firstFence: Math.min(...commits.map((commit) => commit.firstFence)),
     lastFence: Math.max(0, ...commits.map((commit) => commit.lastFence)),
   }
 }
