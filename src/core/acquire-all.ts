@@ -7,6 +7,7 @@
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
 import type { Acquire, AcquireAll, ClaimAll } from './command.ts'
 import { blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
+import { goneOutcome } from './claim.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Lease, type Ticket } from './lease.ts'
@@ -54,8 +55,9 @@ export function decideAcquireAll(
 function endedMember(views: readonly RealmView[], { members }: AcquireAll): Refusal | null {
   for (const [index, member] of members.entries()) {
     const view = views[index]
-    if (view === undefined || view.prior === null || view.entries.has(member.leaseId)) continue
-    return endedBefore(view.prior, member)
+    if (view === undefined || view.entries.has(member.leaseId)) continue
+    const ended = endedBefore(view.prior, member)
+    if (ended !== null) return ended
   }
   return null
 }
@@ -237,7 +239,7 @@ export function decideClaimAll(
     return draft.answer({ kind: 'granted_all', leases, repeated: true })
   }
   settle(draft)
-  const tickets = waitingTickets(draft, members)
+  const tickets = waitingTickets(draft, members, views)
   if (!Array.isArray(tickets)) return draft.answer(tickets as AcquireAllOutcome)
   const blockers = allBlockers(tickets, draft)
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
@@ -255,11 +257,12 @@ export function decideClaimAll(
 function waitingTickets(
   draft: Draft,
   members: ClaimAll['members'],
+  views: readonly RealmView[],
 ): readonly Ticket[] | AcquireAllOutcome {
   const tickets: Ticket[] = []
-  for (const { leaseId, session } of members) {
+  for (const [index, { leaseId, session }] of members.entries()) {
     const entry = draft.entries.get(leaseId)
-    if (entry === undefined) return { kind: 'dropped', leaseId }
+    if (entry === undefined) return goneOutcome(views[index]?.prior ?? null, leaseId)
     if (entry.session !== session) return { kind: 'not_holder', leaseId, holder: entry.holder }
     if (entry.kind === 'lease') return endedOutcome(entry)
     if (entry.failure === 'deadlock') {
