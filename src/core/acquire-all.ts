@@ -59,8 +59,9 @@ export function decideAcquireAll(
 function endedMember(views: readonly RealmView[], { members }: AcquireAll): Refusal | null {
   for (const [index, member] of members.entries()) {
     const view = views[index]
-    if (view === undefined || view.prior === null || view.entries.has(member.leaseId)) continue
-    return endedBefore(view.prior, member)
+    if (view === undefined || view.entries.has(member.leaseId)) continue
+    const ended = endedBefore(view.prior, member)
+    if (ended !== null) return ended
   }
   return null
 }

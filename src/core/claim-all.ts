@@ -3,6 +3,7 @@
  * free. What was transferred to it meanwhile it takes over together with the rest.
  */
 import { adoptedIn, allBlockers, givenTo, grantAll, mergeViews, queuedAll } from './acquire-all.ts'
+import { goneOutcome } from './claim.ts'
 import type { ClaimAll } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type Lease, type Ticket } from './lease.ts'
@@ -23,7 +24,7 @@ export function decideClaimAll(
     return draft.answer({ kind: 'granted_all', leases: before, repeated: true })
   }
   settle(draft)
-  const tickets = waitingTickets(draft, members)
+  const tickets = waitingTickets(draft, members, views)
   if ('kind' in tickets) return draft.answer(tickets)
   const given = givenTo(draft, tickets)
   const blockers = allBlockers(draft, tickets, given)
@@ -59,11 +60,12 @@ function grantedBefore(
 function waitingTickets(
   draft: Draft,
   members: ClaimAll['members'],
+  views: readonly RealmView[],
 ): readonly Ticket[] | AcquireAllOutcome {
   const tickets: Ticket[] = []
-  for (const { leaseId, session } of members) {
+  for (const [index, { leaseId, session }] of members.entries()) {
     const entry = draft.entries.get(leaseId)
-    if (entry === undefined) return { kind: 'dropped', leaseId }
+    if (entry === undefined) return goneOutcome(views[index]?.prior ?? null, leaseId)
     if (entry.session !== session) return { kind: 'not_holder', leaseId, holder: entry.holder }
     if (entry.kind === 'lease') return endedOutcome(entry)
     if (entry.failure === 'deadlock') {
