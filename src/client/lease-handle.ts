@@ -38,7 +38,7 @@ import { LeaseRelease, type JointRelease } from './lease-release.ts'
 import { LeaseRenewer } from './lease-renewer.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
 import { Listeners } from './listeners.ts'
-import { readReceiver, readUpgrade } from './read-options.ts'
+import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
 import type { WaitParts } from './waiting.ts'
 
@@ -175,6 +175,7 @@ export class LeaseHandle implements Lease, Attended {
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,
   ): () => void {
+    checkListener(name, listener)
     return this.#listeners.add(name, listener)
   }
 

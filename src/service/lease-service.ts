@@ -22,6 +22,7 @@ import {
   type CycleStep,
   type Entry,
   type EntryState,
+  type Lease,
   type LeaseId,
   type LeaseInfo,
   type Ticket,
@@ -37,7 +38,7 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { findCycle, type Cycle } from './deadlock.ts'
+import { findCycle, findCycleOf, lastToWish, type Cycle } from './deadlock.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -88,6 +89,8 @@ export interface LeaseServiceOptions {
 interface Decided<Outcome> {
   readonly outcome: Outcome
   readonly now: Now
+  /** Whether the decision has seen nobody else there. */
+  readonly isAlone: boolean
 }
 
 export class LeaseService implements LeaseApi {
@@ -108,9 +111,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
-    const { outcome, now } = await this.#run(commands.acquireCommand(request))
+    const { outcome, now, isAlone } = await this.#run(commands.acquireCommand(request))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    if (!isAlone) await this.#breakCyclesOf(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer> {
@@ -123,14 +128,17 @@ export class LeaseService implements LeaseApi {
 
   async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
     const footprints = command.members.map((member) => footprintOf(member))
-    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
+    const { outcome, now, isAlone } = await this.#store.transact(footprints, (views, at) => {
       const decision = decideSeveral(views, command, at)
       const { validUntilUs } = decision
-      const decided = { outcome: decision.outcome, now: at }
+      const isAlone = decision.entries.size <= command.members.length
+      const decided = { outcome: decision.outcome, now: at, isAlone }
       return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
     })
     if (outcome.kind === 'queued_all') return (await this.#breakCycle(outcome.leaseIds)) ?? outcome
     if (outcome.kind !== 'granted_all') return outcome
+    const [first] = outcome.leases
+    if (first !== undefined && !isAlone) await this.#breakCyclesOf(first)
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
@@ -155,14 +163,30 @@ export class LeaseService implements LeaseApi {
   }
 
   /**
-   * The ids of those that were refused: a ticket, with all that can only be served together with it; or, where all in
-   * the circle wish to be upgraded, the one who closed it.
+   * A circle may also be closed by somebody who gets something while it waits for something else: by a transfer, or past
+   * a ticket that comes after it. Then nobody has filed anything, and whoever got it looks.
+   */
+  async #breakCyclesOf({ session }: Lease): Promise<void> {
+    try {
+      const query = { session, states: ['pending'], limit: 1 } as const
+      const [waiting] = (await this.#store.find(query)).entries
+      const cycle = waiting === undefined ? null : await findCycleOf(this.#store, waiting)
+      if (cycle !== null && waiting !== undefined) await this.#refuse(cycle, waiting)
+    } catch {
+      // The next sign of life of whoever waits looks again.
+    }
+  }
+
+  /**
+   * The ids of those that were refused: a ticket, with all that can only be served together with it. Where all in the
+   * circle wish to be upgraded it is the last to wish, who gives up by itself when it looks: if everybody took back its
+   * own wish, two who wish in the same moment would both be refused.
    */
   async #refuse(cycle: Cycle, closer: Entry): Promise<readonly LeaseId[]> {
     const { youngest } = cycle
     if (youngest === null) {
       const { id: leaseId, resource, extent, holder } = closer
-      if (!cycle.ids.includes(leaseId)) return []
+      if ((await lastToWish(this.#store, cycle.ids)) !== leaseId) return []
       await this.#run({ kind: 'withdraw_upgrade', leaseId, resource, extent, holder })
       return [leaseId]
     }
@@ -183,7 +207,9 @@ export class LeaseService implements LeaseApi {
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
     const { outcome, now } = await this.#run(commands.claimCommand(ticket))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    if (outcome.lease.id !== ticket.leaseId) await this.#breakCyclesOf(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async withdraw(
@@ -260,6 +286,7 @@ export class LeaseService implements LeaseApi {
     const { outcome, now } = await this.#run(commands.transferCommand(request, place))
     if (outcome.kind !== 'transferred') return outcome
     const { lease } = outcome
+    if (lease !== null) await this.#breakCyclesOf(lease)
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
   }
 
@@ -267,7 +294,9 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.adoptCommand(request, place))
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    await this.#breakCyclesOf(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
@@ -352,7 +381,8 @@ export class LeaseService implements LeaseApi {
       const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
-      return { outcome: { outcome, now }, commit: commitOf(view, decision), validUntilUs }
+      const decided = { outcome, now, isAlone: decision.entries.size <= 1 }
+      return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
     })
   }
 
