@@ -89,8 +89,6 @@ export interface LeaseServiceOptions {
 interface Decided<Outcome> {
   readonly outcome: Outcome
   readonly now: Now
-  /** Whether the decision has seen nobody else there. */
-  readonly isAlone: boolean
 }
 
 export class LeaseService implements LeaseApi {
@@ -98,6 +96,8 @@ export class LeaseService implements LeaseApi {
   readonly #runtime: Runtime
   readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
+  /** Searches that no caller waits for. */
+  readonly #looks = new Set<Promise<void>>()
 
   constructor({ store, runtime, sweep = false }: LeaseServiceOptions) {
     this.#store = store
@@ -111,10 +111,10 @@ export class LeaseService implements LeaseApi {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
-    const { outcome, now, isAlone } = await this.#run(commands.acquireCommand(request))
+    const { outcome, now } = await this.#run(commands.acquireCommand(request))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
     if (outcome.kind !== 'granted') return outcome
-    if (!isAlone) await this.#breakCyclesOf(outcome.lease)
+    if (outcome.lease.id !== request.leaseId) this.#lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
   }
 
@@ -128,17 +128,17 @@ export class LeaseService implements LeaseApi {
 
   async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
     const footprints = command.members.map((member) => footprintOf(member))
-    const { outcome, now, isAlone } = await this.#store.transact(footprints, (views, at) => {
+    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
       const decision = decideSeveral(views, command, at)
       const { validUntilUs } = decision
-      const isAlone = decision.entries.size <= command.members.length
-      const decided = { outcome: decision.outcome, now: at, isAlone }
+      const decided = { outcome: decision.outcome, now: at }
       return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
     })
     if (outcome.kind === 'queued_all') return (await this.#breakCycle(outcome.leaseIds)) ?? outcome
     if (outcome.kind !== 'granted_all') return outcome
-    const [first] = outcome.leases
-    if (first !== undefined && !isAlone) await this.#breakCyclesOf(first)
+    const asked = command.members.map(({ leaseId }) => leaseId)
+    const adopted = outcome.leases.find(({ id }) => !asked.includes(id))
+    if (adopted !== undefined) this.#lookLater(adopted)
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
@@ -163,10 +163,16 @@ export class LeaseService implements LeaseApi {
   }
 
   /**
-   * A circle may also be closed by somebody who gets something while it waits for something else: by a transfer, or past
-   * a ticket that comes after it. Then nobody has filed anything, and whoever got it looks.
+   * A circle may also be closed by somebody who is given something while it waits for something else. Then nobody has
+   * filed anything, and whoever gave or took it looks.
    */
-  async #breakCyclesOf({ session }: Lease): Promise<void> {
+  #lookLater({ session }: Lease): void {
+    // Whoever got something must not wait for the look: its time runs already.
+    const look = this.#breakCyclesOf(session).finally(() => void this.#looks.delete(look))
+    this.#looks.add(look)
+  }
+
+  async #breakCyclesOf(session: string): Promise<void> {
     try {
       const query = { session, states: ['pending'], limit: 1 } as const
       const [waiting] = (await this.#store.find(query)).entries
@@ -208,7 +214,7 @@ export class LeaseService implements LeaseApi {
     const { outcome, now } = await this.#run(commands.claimCommand(ticket))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
     if (outcome.kind !== 'granted') return outcome
-    if (outcome.lease.id !== ticket.leaseId) await this.#breakCyclesOf(outcome.lease)
+    if (outcome.lease.id !== ticket.leaseId) this.#lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
   }
 
@@ -286,7 +292,7 @@ export class LeaseService implements LeaseApi {
     const { outcome, now } = await this.#run(commands.transferCommand(request, place))
     if (outcome.kind !== 'transferred') return outcome
     const { lease } = outcome
-    if (lease !== null) await this.#breakCyclesOf(lease)
+    if (lease !== null) this.#lookLater(lease)
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
   }
 
@@ -295,7 +301,7 @@ export class LeaseService implements LeaseApi {
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.adoptCommand(request, place))
     if (outcome.kind !== 'granted') return outcome
-    await this.#breakCyclesOf(outcome.lease)
+    this.#lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
   }
 
@@ -373,6 +379,7 @@ export class LeaseService implements LeaseApi {
 
   async close(): Promise<void> {
     await this.#sweeper?.stop()
+    await Promise.all(this.#looks)
     await this.#store.close()
   }
 
@@ -381,7 +388,7 @@ export class LeaseService implements LeaseApi {
       const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
-      const decided = { outcome, now, isAlone: decision.entries.size <= 1 }
+      const decided = { outcome, now }
       return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
     })
   }

@@ -207,6 +207,7 @@ describe('a circle is broken when it is closed', () => {
 
   /** Before anybody who waits was heard of again. */
   async function refused(): Promise<readonly string[]> {
+    await world.settled()
     const failed = await world.api.history({ types: ['lease.failed'] })
     return failed.map(({ event }) => event.holder)
   }
@@ -226,9 +227,8 @@ describe('a circle is broken when it is closed', () => {
     expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
   })
 
-  it('by somebody who gets in past a ticket that comes after it', async () => {
+  it('by somebody who gets in past a ticket, when the ticket is heard of again', async () => {
     await world.hold('bob', 'work:c', { mode: 'shared', priority: 100 })
-    expect(await refused()).toEqual(['ann'])
     expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
   })
 })

@@ -82,6 +82,11 @@ export class WaitingWorld {
     await this.api.release({ ...(await this.#place(who, resource)), holder: who })
   }
 
+  /** Searches that nobody waits for have ended. */
+  async settled(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+
   /** The id of what the receiver got. */
   async give(who: string, resource: string, to: string): Promise<string> {
     const newLeaseId = this.#newId(to, resource)
