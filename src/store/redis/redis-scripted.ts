@@ -14,7 +14,7 @@ import {
   LEDGER_SCRIPT,
   LOOK_SCRIPT,
   TRIM_SCRIPT,
-} from './redis-ts'
+} from './redis-scripts.ts'
 
 export interface Script {
   readonly text: string
