@@ -2,8 +2,10 @@
  * Keeps the realms of one namespace on a Redis server: what a store that decides before it asks needs of a server. A
  * group of attempts is one call of one script, whose time is the server's own.
  */
+import { invalid } from '../../core/errors.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { endedAtMs } from '../../core/lease.ts'
+import type { Footprint } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
@@ -91,6 +93,16 @@ export class RedisBackend implements Backend {
       stream: scripted.prefixes.length === 1 ? scripted.keyOf(0, 'l') : null,
       end: () => this.#reader.end(),
     })
+  }
+
+  refuseApart(footprints: readonly Footprint[]): void {
+    const [first, ...others] = footprints
+    if (first === undefined || this.#scripted.prefixes.length === 1) return
+    const bucket = this.#scripted.bucketOf(first.resource)
+    const apart = others.find(({ resource }) => this.#scripted.bucketOf(resource) !== bucket)
+    if (apart === undefined) return
+    const expected = `must be in one bucket with ${first.resource} (open the namespace with buckets: 1)`
+    throw invalid('resource', expected, apart.resource)
   }
 
   async attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
@@ -192,7 +204,7 @@ export class RedisBackend implements Backend {
 
   async #pruneEnded(bucket: number, policy: PrunePolicy): Promise<Pruned> {
     const prunable: KeptRecord[] = []
-    for (let from = '0'; prunable.length <= policy.batch; ) {
+    for (let from = '0'; prunable.length <= policy.batch;) {
       const below = `(${policy.endedBeforeMs}`
       const args = [this.#parts.clock(), 'scored', 'x', below, from, String(PRUNE_PAGE)]
       const reply = await this.#scripted.run(LOOK, args, { bucket, effect: 'reads' })
@@ -215,7 +227,7 @@ export class RedisBackend implements Backend {
   async #trim(bucket: number, policy: PrunePolicy): Promise<Omit<Pruned, 'leases'>> {
     const { calls } = this.#scripted
     const key = this.#scripted.keyOf(bucket, 'p')
-    const known = String((await calls.send(['GET', key], 'reads')) ?? '0 -')
+    const known = ((await calls.send(['GET', key], 'reads')) ?? '0 -') as string
     const [notBeforeMs, from = '-'] = known.split(' ')
     if (from === '-' && policy.nowMs < Number(notBeforeMs)) return { events: 0, more: false }
     const last = `${policy.endedBeforeMs * 1000}`

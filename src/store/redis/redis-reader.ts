@@ -84,7 +84,7 @@ export class RedisReader {
   /** Goes on until there are more than asked for, which tells that there are. */
   async #walk(bucket: number, query: EntryQuery, walk: Walk): Promise<Gathered> {
     const records: KeptRecord[] = []
-    for (let from = '0'; ; ) {
+    for (let from = '0'; ;) {
       const page = await this.#look(bucket, walk(from))
       records.push(...matching(page, query))
       if (page.next === '' || records.length > query.limit) return { nowUs: page.nowUs, records }
@@ -93,7 +93,10 @@ export class RedisReader {
   }
 
   async #look(bucket: number, args: readonly string[]): Promise<LookedUp> {
-    const reply = await this.#scripted.run(LOOK, [this.#clock(), ...args], { bucket, effect: READS })
+    const reply = await this.#scripted.run(LOOK, [this.#clock(), ...args], {
+      bucket,
+      effect: READS,
+    })
     const [nowUs, next = '', ...pairs] = reply as readonly string[]
     return { nowUs: Number(nowUs), next, records: recordsOf(pairs) }
   }
@@ -140,7 +143,7 @@ export class RedisReader {
     const bound = await this.#boundOf(bucket, query)
     if (bound === null) return []
     const told: Told[] = []
-    for (let at = start; told.length < limit; ) {
+    for (let at = start; told.length < limit;) {
       const range = newestFirst
         ? ['XREVRANGE', at === '' ? '+' : `(${at}-0`, bound.first]
         : ['XRANGE', `(${Number(at) < Number(bound.first) ? bound.first : at}-0`, '+']
@@ -177,7 +180,7 @@ export class RedisReader {
     const states = await Promise.all(
       buckets.map((bucket) => calls.send(['GET', this.#scripted.keyOf(bucket, 'b')], READS)),
     )
-    return states.map((state) => String(state ?? '0').split(' ', 1)[0] ?? '0')
+    return states.map((state) => ((state ?? '0') as string).split(' ', 1)[0] ?? '0')
   }
 }
 

@@ -276,19 +276,15 @@ function eventFrom(
   { fence, rest }: EventRest,
 ): LeaseEvent {
   const entry = (): Entry => entryOf(rest[0] as Fields, { id: common.leaseId, fence })
-  switch (type) {
-    case 'lease.issued':
-      return { ...common, type, lease: entry() as Lease }
-    case 'lease.queued':
-    case 'lease.denied':
-      return { ...common, type, ticket: entry() as Ticket }
-    case 'lease.upgraded':
-      return { ...common, type, fence }
-    case 'lease.offered':
-      return { ...common, type, fence, deadline: tickOf(rest[0] as TickText) }
-    default:
-      return plainEvent(common, type, rest)
+  if (type === 'lease.issued') return { ...common, type, lease: entry() as Lease }
+  if (type === 'lease.queued' || type === 'lease.denied') {
+    return { ...common, type, ticket: entry() as Ticket }
   }
+  if (type === 'lease.upgraded') return { ...common, type, fence }
+  if (type === 'lease.offered') {
+    return { ...common, type, fence, deadline: tickOf(rest[0] as TickText) }
+  }
+  return plainEvent(common, type, rest)
 }
 
 type PlainType = Exclude<PlainEvent['type'], 'lease.upgraded' | 'lease.offered'>

@@ -119,6 +119,7 @@ export class SpeculatingStore implements Store {
     decide: Decide<Outcome>,
   ): Promise<Outcome> {
     this.#refuseIfClosed()
+    this.#backend.refuseApart?.(footprints)
     return new Promise<Outcome>((resolve, reject) => {
       this.#unfinished += 1
       this.#queue.push({
