@@ -146,7 +146,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get mode(): Mode {
-    return this.#known.mode
+    return this.#modes.isTakenBack ? 'shared' : this.#known.mode
   }
 
   get fence(): number {
