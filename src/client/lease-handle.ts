@@ -166,6 +166,11 @@ export class LeaseHandle implements Lease, Attended {
     return this.#abandoned
   }
 
+  /** Ended by its own holder, whether or not the store has heard of it. */
+  get isLetGo(): boolean {
+    return this.#givenUp || this.isTransferred
+  }
+
   /** Given to another by its own holder. */
   get isTransferred(): boolean {
     return this.#lost?.details['reason'] === 'transferred'
