@@ -146,7 +146,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get mode(): Mode {
-    return this.#known.mode
+    return this.#modes.isTakenBack ? 'shared' : this.#known.mode
   }
 
   get fence(): number {
@@ -164,6 +164,11 @@ export class LeaseHandle implements Lease, Attended {
 
   get isAbandoned(): boolean {
     return this.#abandoned
+  }
+
+  /** Ended by its own holder, whether or not the store has heard of it. */
+  get isLetGo(): boolean {
+    return this.#givenUp || this.isTransferred
   }
 
   /** Given to another by its own holder. */

@@ -186,22 +186,27 @@ export class LeaseService implements LeaseApi {
   /**
    * The ids of those that were refused: a ticket, with all that can only be served together with it. Where all in the
    * circle wish to be upgraded it is the last to wish, who gives up by itself when it looks: if everybody took back its
-   * own wish, two who wish in the same moment would both be refused.
+   * own wish, two who wish in the same moment would both be refused. Whoever was served since somebody looked is not
+   * among them.
    */
   async #refuse(cycle: Cycle, closer: Entry): Promise<readonly LeaseId[]> {
     const { youngest } = cycle
     if (youngest === null) {
       const { id: leaseId, resource, extent, holder } = closer
       if ((await lastToWish(this.#store, cycle.ids)) !== leaseId) return []
-      await this.#run({ kind: 'withdraw_upgrade', leaseId, resource, extent, holder })
-      return [leaseId]
+      const wish = { leaseId, resource, extent, holder }
+      const { outcome } = await this.#run({ kind: 'withdraw_upgrade', ...wish })
+      return outcome.kind === 'upgrade_withdrawn' ? [leaseId] : []
     }
     const together = youngest.group === null ? [youngest] : await this.#groupOf(youngest)
+    const refused: LeaseId[] = []
     for (const { id: leaseId, resource, extent } of together) {
       const place = { leaseId, resource, extent }
-      await this.#run({ kind: 'refuse_deadlock', ...place, cycle: cycle.steps })
+      const { steps } = cycle
+      const { outcome } = await this.#run({ kind: 'refuse_deadlock', ...place, cycle: steps })
+      if (outcome.kind === 'withdrawn') refused.push(leaseId)
     }
-    return together.map(({ id }) => id)
+    return refused
   }
 
   async #groupOf({ session, group }: Ticket): Promise<readonly Entry[]> {

@@ -281,6 +281,26 @@ describe('nobody is refused', () => {
     expect((await world.wait('cyd', 'work:b')).kind).toBe('deadlock')
   })
 
+  it('whose turn came between the search and the refusal', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    world.beforeSecondCommit(() => world.release('ann', 'work:a'))
+    expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
+    expect((await world.claim('bob', 'work:a')).kind).toBe('granted')
+  })
+
+  it('who is alone with it before its wish is taken back', async () => {
+    for (const who of ['ann', 'bob']) {
+      await world.hold(who, 'work:x', { mode: 'shared' })
+      await world.hold(who, 'work:y', { mode: 'shared' })
+    }
+    expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
+    world.beforeSecondCommit(() => world.release('ann', 'work:y'))
+    expect((await world.upgrade('bob', 'work:y')).kind).toBe('upgrading')
+    expect(await world.lease('bob', 'work:y')).toMatchObject({ mode: 'exclusive' })
+  })
+
   it('who only stands behind a circle of others', async () => {
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')
