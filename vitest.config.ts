@@ -17,6 +17,7 @@ export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    globalSetup: 'test/servers/global-setup.ts',
     projects: [
       {
         extends: true,

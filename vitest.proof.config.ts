@@ -7,5 +7,6 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 15 * 60_000,
     hookTimeout: 60_000,
+    globalSetup: 'test/servers/global-setup.ts',
   },
 })

@@ -8,6 +8,7 @@ import { build, checkTypes } from './compile.mjs'
 import { runMain, runStep } from './report.mjs'
 import { ROOT, SetupError, setUp } from './setup.mjs'
 import { lint, runTests, writeFormat } from './steps.mjs'
+import { provideTestTools } from './test-tools.mjs'
 
 const [name = '', ...args] = process.argv.slice(2)
 const nothing = async () => ({ passed: true, output: '' })
@@ -45,8 +46,9 @@ async function prove() {
 }
 
 async function buildAll() {
-  const passed = await setUp(
-    async () => (await runStep('build', build)) && (await runStep('types', checkTypes)),
-  )
+  const passed = await setUp(async () => {
+    await provideTestTools()
+    return (await runStep('build', build)) && (await runStep('types', checkTypes))
+  })
   if (!passed) throw new SetupError('The build failed.')
 }

@@ -3,24 +3,38 @@
  * asking anybody (root on a Debian-like system); elsewhere the person is told the command. A test that needs a tool
  * is never skipped for want of it.
  */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { runQuietly } from './processes.mjs'
 import { ROOT, SetupError } from './setup.mjs'
 
-/** @typedef {{ program: string, debianPackage: string }} Tool */
+/**
+ * @typedef {object} Tool
+ * @property {string} program
+ * @property {string} debianPackage
+ * @property {string} [insteadOf] the variable of the environment that names a server to use instead
+ */
 
 /** @type {readonly Tool[]} */
 export const TEST_TOOLS = [
   { program: 'faketime', debianPackage: 'faketime' },
   { program: 'unshare', debianPackage: 'util-linux' },
+  { program: 'redis-server', debianPackage: 'redis-server', insteadOf: 'TENURE_TEST_REDIS_URL' },
+  { program: 'initdb', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
+  { program: 'postgres', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
 ]
+
+/** Debian keeps the programs of each version of the PostgreSQL server in a folder that is not on the path. */
+const POSTGRES_VERSIONS = '/usr/lib/postgresql'
 
 /** Sees to it that every tool is there, or throws with the command that gets what is missing. */
 export async function provideTestTools() {
-  const missing = missingTools(TEST_TOOLS, process.env['PATH'] ?? '')
+  const needed = TEST_TOOLS.filter(
+    ({ insteadOf }) => insteadOf === undefined || !process.env[insteadOf],
+  )
+  const missing = missingTools(needed, searchPath())
   if (missing.length === 0) return
-  const packages = missing.map(({ debianPackage }) => debianPackage)
+  const packages = packagesOf(missing)
   if (!mayInstall(process.env['PATH'] ?? '', process.getuid?.() ?? -1)) {
     throw new SetupError(advice(missing))
   }
@@ -32,18 +46,51 @@ export async function provideTestTools() {
 }
 
 /**
+ * Where a tool is, for a test that starts it. A run of Vitest alone has not provided the tools, so they may be
+ * missing; then the test fails with the command that gets them.
+ *
+ * @param {string} program
+ */
+export function requireTestTool(program) {
+  const folder = folderOf(program, searchPath())
+  if (folder !== undefined) return join(folder, program)
+  throw new SetupError(advice(TEST_TOOLS.filter((tool) => tool.program === program)))
+}
+
+/** The path, and after it the folders of PostgreSQL's server programs, the latest version first. */
+function searchPath() {
+  return [process.env['PATH'] ?? '', ...postgresFolders(POSTGRES_VERSIONS)].join(delimiter)
+}
+
+/** @param {string} versionsFolder */
+export function postgresFolders(versionsFolder) {
+  try {
+    return readdirSync(versionsFolder)
+      .toSorted((a, b) => Number(b) - Number(a))
+      .map((version) => join(versionsFolder, version, 'bin'))
+  } catch {
+    return []
+  }
+}
+
+/**
  * @param {readonly Tool[]} tools
  * @param {string} path
  */
 export function missingTools(tools, path) {
-  return tools.filter(({ program }) => !isOnPath(program, path))
+  return tools.filter(({ program }) => folderOf(program, path) === undefined)
 }
 
 /** @param {readonly Tool[]} missing */
 export function advice(missing) {
   const programs = missing.map(({ program }) => program).join(', ')
-  const packages = missing.map(({ debianPackage }) => debianPackage).join(' ')
+  const packages = packagesOf(missing).join(' ')
   return `The tests need ${programs}. On Debian or Ubuntu: sudo apt-get install ${packages}`
+}
+
+/** @param {readonly Tool[]} tools */
+function packagesOf(tools) {
+  return [...new Set(tools.map(({ debianPackage }) => debianPackage))]
 }
 
 /**
@@ -51,15 +98,15 @@ export function advice(missing) {
  * @param {number} userId
  */
 export function mayInstall(path, userId) {
-  return userId === 0 && isOnPath('apt-get', path)
+  return userId === 0 && folderOf('apt-get', path) !== undefined
 }
 
 /**
  * @param {string} program
  * @param {string} path
  */
-function isOnPath(program, path) {
-  return path.split(delimiter).some((folder) => {
+function folderOf(program, path) {
+  return path.split(delimiter).find((folder) => {
     try {
       accessSync(join(folder, program), constants.X_OK)
       return true

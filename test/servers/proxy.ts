@@ -1,0 +1,218 @@
+/**
+ * A TCP proxy between a client and a server, for the faults that a network has: connections cut, packets that go
+ * nowhere, slow ones, and replies that are lost after the server has done what it was asked. It also counts round
+ * trips: how often a client that had asked something began to be answered.
+ */
+import net, { type AddressInfo } from 'node:net'
+
+/** What becomes of the bytes from now on, on connections old and new. */
+type Weather =
+  | { readonly kind: 'clear' }
+  | { readonly kind: 'refusing' }
+  /** Nothing passes, and nobody is told: not even that a connection ended. */
+  | { readonly kind: 'black_hole' }
+  | { readonly kind: 'slow'; readonly delayMs: number }
+  | { readonly kind: 'losing'; readonly loss: ReplyLoss }
+
+interface ReplyLoss {
+  readonly isMeant: (request: Buffer) => boolean
+  readonly then: 'cut' | 'silence'
+  readonly onLost: () => void
+}
+
+export interface ReplyLossOptions {
+  /** Which request is to lose its reply; the next one of all unless given. */
+  readonly request?: (request: Buffer) => boolean
+  /** After the loss: `cut` resets the connection; `silence` lets nothing more through it. */
+  readonly then?: 'cut' | 'silence'
+}
+
+type Side = 'client' | 'server'
+
+export class Proxy {
+  readonly #target: { readonly host: string; readonly port: number }
+  readonly #listener: net.Server
+  readonly #links = new Set<Link>()
+  #weather: Weather = { kind: 'clear' }
+  #roundTrips = 0
+  #connections = 0
+
+  private constructor(target: { readonly host: string; readonly port: number }) {
+    this.#target = target
+    this.#listener = net.createServer({ allowHalfOpen: true }, (client) => this.#connect(client))
+  }
+
+  /** A proxy to the server that a store's URL names. */
+  static async start(url: string): Promise<Proxy> {
+    const { hostname, port } = new URL(url)
+    const proxy = new Proxy({ host: hostname, port: Number(port) })
+    await new Promise<void>((resolve) => proxy.#listener.listen(0, '127.0.0.1', resolve))
+    return proxy
+  }
+
+  get port(): number {
+    return (this.#listener.address() as AddressInfo).port
+  }
+
+  /** Round trips on all connections since the start, or since `resetCounts`. */
+  get roundTrips(): number {
+    return this.#roundTrips
+  }
+
+  /** Connections accepted since the start, or since `resetCounts`. */
+  get connections(): number {
+    return this.#connections
+  }
+
+  resetCounts(): void {
+    this.#roundTrips = 0
+    this.#connections = 0
+  }
+
+  /** The same URL through this proxy. */
+  through(url: string): string {
+    const own = new URL(url)
+    own.hostname = '127.0.0.1'
+    own.port = String(this.port)
+    return own.href
+  }
+
+  /** Everything passes again. Connections that went silent stay so; a client has to give them up itself. */
+  clear(): void {
+    this.#weather = { kind: 'clear' }
+  }
+
+  /** Resets every connection there is. New ones are accepted. */
+  cut(): void {
+    for (const link of this.#links) link.reset()
+  }
+
+  /** Resets every connection, and new ones at once, until `clear`. */
+  refuse(): void {
+    this.#weather = { kind: 'refusing' }
+    this.cut()
+  }
+
+  /** From now on nothing passes, and new connections are accepted and never answered, until `clear`. */
+  blackHole(): void {
+    this.#weather = { kind: 'black_hole' }
+  }
+
+  /** Everything arrives this much later, each way, until `clear`. */
+  delay(delayMs: number): void {
+    this.#weather = { kind: 'slow', delayMs }
+  }
+
+  /**
+   * Lets the next request that is meant through, waits for the server's reply and drops it. The promise is
+   * fulfilled when that has happened; from then on everything else passes.
+   */
+  loseReply(options: ReplyLossOptions = {}): Promise<void> {
+    const { request: isMeant = () => true, then = 'cut' } = options
+    return new Promise((resolve) => {
+      const onLost = () => {
+        this.clear()
+        resolve()
+      }
+      this.#weather = { kind: 'losing', loss: { isMeant, then, onLost } }
+    })
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#listener.close(resolve))
+    this.cut()
+    await closed
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  #connect(client: net.Socket): void {
+    this.#connections++
+    if (this.#weather.kind === 'refusing') return void client.resetAndDestroy()
+    const server = net.connect({ ...this.#target, allowHalfOpen: true })
+    const link = new Link({ client, server }, () => this.#weather)
+    link.onRoundTrip = () => this.#roundTrips++
+    link.onEnd = () => this.#links.delete(link)
+    this.#links.add(link)
+  }
+}
+
+/** One connection of a client, with the connection to the server that it is carried on over. */
+class Link {
+  onRoundTrip = (): void => {}
+  onEnd = (): void => {}
+  readonly #ends: Readonly<Record<Side, net.Socket>>
+  readonly #weather: () => Weather
+  /** What is on its way to each side. Chained, so that bytes keep their order whatever the delays. */
+  readonly #underway: Record<Side, Promise<void>> = {
+    client: Promise.resolve(),
+    server: Promise.resolve(),
+  }
+  #lastSpeaker: Side = 'server'
+  #losing: ReplyLoss | null = null
+  #isSilent = false
+
+  constructor(ends: Readonly<Record<Side, net.Socket>>, weather: () => Weather) {
+    this.#ends = ends
+    this.#weather = weather
+    for (const side of ['client', 'server'] as const) {
+      ends[side].setNoDelay(true)
+      ends[side].on('data', (bytes) => this.#hear(side, bytes))
+      ends[side].on('end', () => this.#pass(side, null))
+      ends[side].on('error', () => this.#passEnd(side))
+      ends[side].on('close', () => this.#passEnd(side))
+    }
+  }
+
+  reset(): void {
+    this.#ends.client.resetAndDestroy()
+    this.#ends.server.destroy()
+    this.onEnd()
+  }
+
+  #hear(speaker: Side, bytes: Buffer): void {
+    const weather = this.#weather()
+    if (speaker === 'client' && weather.kind === 'losing' && weather.loss.isMeant(bytes)) {
+      this.#losing = weather.loss
+    }
+    if (speaker === 'server' && this.#losing !== null) return this.#lose(this.#losing)
+    if (speaker === 'server' && this.#lastSpeaker === 'client') this.onRoundTrip()
+    this.#lastSpeaker = speaker
+    this.#pass(speaker, bytes)
+  }
+
+  #lose(loss: ReplyLoss): void {
+    this.#losing = null
+    loss.onLost()
+    if (loss.then === 'cut') this.reset()
+    else this.#isSilent = true
+  }
+
+  /** Sends bytes (null: the end) on to the other side. */
+  #pass(speaker: Side, bytes: Buffer | null): void {
+    const weather = this.#weather()
+    if (weather.kind === 'black_hole') this.#isSilent = true
+    if (this.#isSilent) return
+    const listener = speaker === 'client' ? 'server' : 'client'
+    const delayMs = weather.kind === 'slow' ? weather.delayMs : 0
+    const due = performance.now() + delayMs
+    this.#underway[listener] = this.#underway[listener].then(async () => {
+      const waitMs = due - performance.now()
+      if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs))
+      if (bytes === null) this.#ends[listener].end()
+      else this.#ends[listener].write(bytes)
+    })
+  }
+
+  /** A connection that broke on one side breaks on the other, unless nobody is to be told. */
+  #passEnd(speaker: Side): void {
+    if (speaker === 'server' && (this.#isSilent || this.#weather().kind === 'black_hole')) return
+    const listener = speaker === 'client' ? 'server' : 'client'
+    void this.#underway[listener].then(() => {
+      this.#ends[listener].destroy()
+      this.onEnd()
+    })
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * The parent of one server of the tests. It lives as long as its standard input is open, so that the server ends
+ * and its data goes however the run of the tests ends, SIGKILL included; nothing is ever looked up by name.
+ *
+ * Its one argument is a {@link Supervised} as JSON. Lines on standard input are `start`, or the name of a signal
+ * for the server; lines on standard output are JSON: {@link Report}.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { openSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+
+/**
+ * @typedef {object} Supervised
+ * @property {string} folder holds everything the server writes; removed at the end
+ * @property {string[]} command
+ * @property {string[] | null} prepare run to its end once, before the first start
+ * @property {NodeJS.Signals} endSignal what ends the server quickly and leaves nothing behind
+ * @property {{ uid: number, gid: number } | null} user
+ */
+/**
+ * @typedef {{ kind: 'started', pid: number } | { kind: 'exited' } | { kind: 'failed', message: string }} Report
+ */
+
+const END_PATIENCE_MS = 5_000
+
+/** @type {Supervised} */
+const spec = JSON.parse(process.argv[2] ?? '')
+const surroundings = {
+  cwd: spec.folder,
+  env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
+  ...spec.user,
+}
+const log = openSync(join(spec.folder, 'server.log'), 'a')
+let isPrepared = spec.prepare === null
+/** @type {import('node:child_process').ChildProcess | null} */
+let server = null
+
+// The reader may be gone before the server is.
+process.stdout.on('error', () => {})
+createInterface({ input: process.stdin })
+  .on('line', (line) => {
+    if (line === 'start') start()
+    else signalServer(/** @type {NodeJS.Signals} */ (line))
+  })
+  .once('close', end)
+
+function start() {
+  try {
+    if (!isPrepared) prepare(spec.prepare ?? [])
+  } catch (error) {
+    report({ kind: 'failed', message: String(error) })
+    return
+  }
+  const [program = '', ...args] = spec.command
+  const child = spawn(program, args, { ...surroundings, stdio: ['ignore', log, log] })
+  child.once('spawn', () => report({ kind: 'started', pid: child.pid ?? -1 }))
+  child.once('error', (error) => report({ kind: 'failed', message: error.message }))
+  child.once('exit', () => {
+    server = null
+    report({ kind: 'exited' })
+  })
+  server = child
+}
+
+/** @param {string[]} command */
+function prepare([program = '', ...args]) {
+  const { status, error } = spawnSync(program, args, {
+    ...surroundings,
+    stdio: ['ignore', log, log],
+  })
+  if (error !== undefined) throw error
+  if (status !== 0) throw new Error(`${program} ended with status ${status}`)
+  isPrepared = true
+}
+
+/**
+ * Stopping, resuming and killing mean every process of the server: PostgreSQL answers from children that would go
+ * on. It is stopped first, so that it starts no child that the list does not have.
+ *
+ * @param {NodeJS.Signals} signal
+ */
+function signalServer(signal) {
+  if (server?.pid === undefined) return
+  if (signal === 'SIGSTOP' || signal === 'SIGKILL') server.kill('SIGSTOP')
+  if (signal === 'SIGSTOP' || signal === 'SIGKILL' || signal === 'SIGCONT') {
+    for (const pid of childrenOf(server.pid)) signalChild(pid, signal)
+  }
+  server.kill(signal)
+}
+
+/** @param {number} parent */
+function childrenOf(parent) {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && parentOf(name) === parent)
+    .map(Number)
+}
+
+/** @param {string} pid */
+function parentOf(pid) {
+  try {
+    // The name of the program, in brackets, may hold anything: the fields after it are counted from its end.
+    const status = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return Number(status.slice(status.lastIndexOf(')') + 2).split(' ')[1])
+  } catch {
+    return -1
+  }
+}
+
+/**
+ * @param {number} pid
+ * @param {NodeJS.Signals} signal
+ */
+function signalChild(pid, signal) {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // It ended by itself.
+  }
+}
+
+function end() {
+  const finish = () => {
+    releaseSharedMemory()
+    rmSync(spec.folder, { recursive: true, force: true })
+    process.exit(0)
+  }
+  if (server === null) return finish()
+  server.once('exit', finish)
+  signalServer('SIGCONT')
+  server.kill(spec.endSignal)
+  setTimeout(() => signalServer('SIGKILL'), END_PATIENCE_MS)
+}
+
+/** PostgreSQL killed with SIGKILL leaves a small segment of shared memory, which the next start would remove. */
+function releaseSharedMemory() {
+  try {
+    const lines = readFileSync(join(spec.folder, 'data', 'postmaster.pid'), 'utf8').split('\n')
+    const segment = lines[6]?.trim().split(/\s+/)[1]
+    if (segment !== undefined) spawnSync('ipcrm', ['-m', segment], { stdio: 'ignore' })
+  } catch {
+    // Not PostgreSQL, or it ended in order.
+  }
+}
+
+/** @param {Report} report */
+function report(report) {
+  process.stdout.write(`${JSON.stringify(report)}\n`)
+}
