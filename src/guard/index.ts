@@ -2,7 +2,7 @@
 import { FileGuard } from './file-guard.ts'
 import { MemoryGuard } from './memory-guard.ts'
 import { PostgresGuard } from './postgres-guard.ts'
-import type { PostgresClientLike, PostgresLike } from './postgres-transaction.ts'
+import type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'
 import type { RedisLike } from './redis-client.ts'
 import { RedisGuard, type RedisGuardOptions } from './redis-guard.ts'
 import { SqliteGuard, type SqliteLike } from './sqlite-guard.ts'
@@ -11,7 +11,8 @@ export interface Guards {
   /** For what is in a SQLite database. */
   sqlite<Database extends SqliteLike>(database: Database): SqliteGuard<Database>
   /** For what is in PostgreSQL. */
-  postgres<Client extends PostgresClientLike>(source: PostgresLike<Client>): PostgresGuard<Client>
+  postgres<Client extends PostgresClientLike>(pool: PostgresPoolLike<Client>): PostgresGuard<Client>
+  postgres<Client extends PostgresClientLike>(client: Client): PostgresGuard<Client>
   /** For what is in Redis. */
   redis(client: RedisLike, options?: RedisGuardOptions): RedisGuard
   /** For files, with the marks in a SQLite database. */
@@ -22,7 +23,9 @@ export interface Guards {
 
 export const guard: Guards = {
   sqlite: (database) => new SqliteGuard(database),
-  postgres: (source) => new PostgresGuard(source),
+  postgres: <Client extends PostgresClientLike>(source: PostgresLike<Client>) => {
+    return new PostgresGuard(source)
+  },
   redis: (client, options) => new RedisGuard(client, options),
   file: (database) => new FileGuard(database),
   memory: () => new MemoryGuard(),

@@ -8,18 +8,13 @@
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
-import {
-  MARK_TABLE,
-  marksOf,
-  POSTGRES_MARK_TABLE,
-  valuesOf,
-  type MarkRow,
-} from './mark-table.ts'
+import { MARK_TABLE, marksOf, POSTGRES_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf, type Judgement } from './marks.ts'
 import {
   codeOf,
   conflictOrUnavailable,
   inTransaction,
+  requirePostgres,
   type PostgresClientLike,
   type PostgresLike,
 } from './postgres-transaction.ts'
@@ -39,7 +34,7 @@ export class PostgresGuard<Client extends PostgresClientLike> {
   readonly #source: PostgresLike<Client>
 
   constructor(source: PostgresLike<Client>) {
-    this.#source = source
+    this.#source = requirePostgres(source)
   }
 
   /** Creates the table of marks unless it is there. */
@@ -75,7 +70,8 @@ export class PostgresGuard<Client extends PostgresClientLike> {
 async function pass(client: PostgresClientLike, act: Act): Promise<void> {
   const measures = measuresOf(act)
   const wanted = [measures.map(({ resource }) => resource), measures.map(({ place }) => place)]
-  const judged = async (sql: string): Promise<Judgement> => judge(act, await read(client, sql, wanted))
+  const judged = async (sql: string): Promise<Judgement> =>
+    judge(act, await read(client, sql, wanted))
   // Only a guess at which locks are needed: marks never go back, so whoever needs no raise now needs none later.
   const guess = accepted(await judged(READ))
   const { raises } = accepted(await judged(guess.raises.size === 0 ? SHARE : LOCK))

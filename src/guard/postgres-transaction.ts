@@ -12,6 +12,8 @@ export interface PostgresClientLike {
 export interface PostgresPoolLike<Client extends PostgresClientLike = PostgresClientLike> {
   readonly totalCount: number
   connect(): Promise<Client & { release(error?: boolean): void }>
+  /** As in `pg`. Never used; TypeScript finds the type of the clients only if both are there. */
+  connect(callback: never): void
 }
 
 export type PostgresLike<Client extends PostgresClientLike> = Client | PostgresPoolLike<Client>
@@ -103,10 +105,13 @@ async function run(client: PostgresClientLike, sql: string): Promise<void> {
 function isPool<Client extends PostgresClientLike>(
   source: PostgresLike<Client>,
 ): source is PostgresPoolLike<Client> {
-  if (typeof source !== 'object' || source === null) {
-    throw invalid('client', 'must be a client or pool of PostgreSQL', source)
-  }
   return 'totalCount' in source && 'connect' in source
+}
+
+/** Refuses what is neither a client nor a pool when it is given, not when it is first used. */
+export function requirePostgres<Source>(source: Source): Source {
+  if (typeof source === 'object' && source !== null && 'query' in source) return source
+  throw invalid('client', 'must be a client or pool of PostgreSQL', source)
 }
 
 /** The SQLSTATE of an error of PostgreSQL; codes of the network are shorter or longer. */

@@ -126,8 +126,7 @@ interface Attempt {
   readonly run: boolean
 }
 
-type Answer =
-  { readonly kind: 'done'; readonly result: unknown } | { readonly kind: 'moved' }
+type Answer = { readonly kind: 'done'; readonly result: unknown } | { readonly kind: 'moved' }
 
 function isList<Item>(value: readonly Item[] | object): value is readonly Item[] {
   return Array.isArray(value)
@@ -171,7 +170,9 @@ function readMark(text = ''): Mark {
 }
 
 function readStamp(fence = '', leaseId = '-'): Stamp {
-  return fence === '' ? NO_STAMP : { fence: Number(fence), leaseId: leaseId === '-' ? null : leaseId }
+  return fence === ''
+    ? NO_STAMP
+    : { fence: Number(fence), leaseId: leaseId === '-' ? null : leaseId }
 }
 
 /** An answer of Redis is the caller's own error; no answer leaves open whether the script ran. */

@@ -7,13 +7,7 @@
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
-import {
-  MARK_TABLE,
-  marksOf,
-  SQLITE_MARK_TABLE,
-  valuesOf,
-  type MarkRow,
-} from './mark-table.ts'
+import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
 
 /** What a guard needs of a database; better-sqlite3's has it. */
