@@ -20,6 +20,7 @@ import {
   type Refusal,
 } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
+import { hasEpoch } from './resource.ts'
 import { settle } from './settle.ts'
 import { tickAfter, type Now } from './time.ts'
 
@@ -44,7 +45,7 @@ export function decideAcquireAll(
     if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   }
   const blockers = allBlockers(tickets, draft)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, views))
   const blocked = { tickets, blockers, views }
   if (standing !== null) return draft.answer(queuedAll(draft, standing, waitOf(command, blocked)))
   return waitOrRefuse(draft, command, blocked)
@@ -75,6 +76,8 @@ export function mergeViews(views: readonly RealmView[]): RealmView {
     get ticketCount() {
       return Math.max(...views.map((view) => view.ticketCount))
     },
+    /** Each member has an epoch of its own; `grantAll` takes it from the member's view. */
+    epoch: 0,
     prior: null,
     settings: { ...first.settings, keep_history: keepHistory },
   }
@@ -130,10 +133,15 @@ function allBlockers(tickets: readonly Ticket[], draft: Draft): readonly Blocker
   return found.filter((blocker) => !own.has(blocker.leaseId))
 }
 
-function grantAll(draft: Draft, tickets: readonly Ticket[]): GrantedAll {
-  const leases = tickets.map((ticket) => {
+function grantAll(
+  draft: Draft,
+  tickets: readonly Ticket[],
+  views: readonly RealmView[],
+): GrantedAll {
+  const leases = tickets.map((ticket, index) => {
     const before = draft.entries.get(ticket.id)?.state ?? null
-    return grant(draft, { claim: ticket, fence: draft.nextFence(), before })
+    const epoch = hasEpoch(ticket.resource) ? (views[index]?.epoch ?? 0) : 0
+    return grant(draft, { claim: ticket, fence: draft.nextFence(), before, epoch })
   })
   return { kind: 'granted_all', leases, repeated: false }
 }
@@ -240,7 +248,7 @@ export function decideClaimAll(
   const tickets = waitingTickets(draft, members)
   if (!Array.isArray(tickets)) return draft.answer(tickets as AcquireAllOutcome)
   const blockers = allBlockers(tickets, draft)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, views))
   for (const ticket of tickets) {
     draft.record({
       ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),

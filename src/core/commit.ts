@@ -6,6 +6,7 @@ import type { LeaseEvent } from './event.ts'
 import { isLive, type Entry, type LeaseId } from './lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from './limits.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
+import type { Resource } from './resource.ts'
 
 export interface EntryChange {
   readonly id: LeaseId
@@ -23,16 +24,30 @@ export interface RequestMark {
   readonly keepUntilMs: number
 }
 
+/** How far the epoch of a resource has come, to be remembered whatever becomes of its leases and of the ledger. */
+export interface EpochMark {
+  readonly resource: Resource
+  readonly epoch: number
+}
+
 export interface Commit {
   readonly changes: readonly EntryChange[]
   readonly events: readonly LeaseEvent[]
   readonly requests: readonly RequestMark[]
+  readonly epochs: readonly EpochMark[]
   readonly wakes: readonly Wake[]
   /** The highest fence that the events give, or 0. */
   readonly lastFence: number
 }
 
-const NOTHING: Commit = { changes: [], events: [], requests: [], wakes: [], lastFence: 0 }
+const NOTHING: Commit = {
+  changes: [],
+  events: [],
+  requests: [],
+  epochs: [],
+  wakes: [],
+  lastFence: 0,
+}
 
 export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   const { events, entries } = decision
@@ -43,6 +58,7 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     changes,
     events: recorded,
     requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
+    epochs: epochsOf(events),
     wakes: [...wakesOf(events), ...decision.wakes],
     lastFence: highestFence(events),
   }
@@ -112,6 +128,14 @@ function leaseMarks(
     const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
     marks.push({ requestId: leaseId, leaseId, type: `lease.${entry.state}`, keepUntilMs })
+  }
+  return marks
+}
+
+function epochsOf(events: readonly LeaseEvent[]): readonly EpochMark[] {
+  const marks: EpochMark[] = []
+  for (const event of events) {
+    if (event.type === 'lease.advanced') marks.push({ resource: event.resource, epoch: event.to })
   }
   return marks
 }

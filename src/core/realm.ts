@@ -31,6 +31,11 @@ export interface RealmView {
   readonly lastFence: number
   /** Live tickets in the whole realm, not only in the footprint. A store may count them when it is asked. */
   readonly ticketCount: number
+  /**
+   * How far the epoch of the footprint's resource has come, 0 if it never advanced. It outlives leases, retention and
+   * an unkept history. A store may read it when it is asked: only decisions about workflows do.
+   */
+  readonly epoch: number
   readonly prior: PriorEffect | null
   readonly settings: Settings
 }

@@ -13,8 +13,8 @@ const ANN: LeaseInfo = {
   ...{ createdAtMs: NOW_MS - 5_000, grantedAtMs: NOW_MS - 5_000, renewedAtMs: null },
   ...{ expiresAtMs: NOW_MS + 55_000, terminatedAtMs: null, deadline: null, remainingMs: 55_000 },
   ...{ renewals: 0, maxRenewals: -1, maxHoldMs: null, slots: null, lockDelayMs: 0 },
-  ...{ breakable: false, revoking: null, upgrading: false, priority: null, releaseReason: null },
-  ...{ reason: 'importing', metadata: null },
+  ...{ breakable: false, revoking: null, upgrading: false, epoch: null, priority: null },
+  ...{ releaseReason: null, reason: 'importing', metadata: null },
 }
 
 const BEN: LeaseInfo = {

@@ -40,7 +40,7 @@ describe('a commit', () => {
         validUntilUs: null,
       }),
     ).toEqual({
-      ...{ changes: [], events: [], requests: [], wakes: [], lastFence: 0 },
+      ...{ changes: [], events: [], requests: [], epochs: [], wakes: [], lastFence: 0 },
     })
   })
 

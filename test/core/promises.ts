@@ -102,6 +102,7 @@ export class PromiseWatch {
         break
       case 'lease.unlocked':
       case 'lease.waiting':
+      case 'lease.advanced':
         break
       case 'lease.renewed':
       case 'lease.released':
@@ -166,6 +167,7 @@ export class PromiseWatch {
       case 'lease.waiting':
       case 'lease.failed':
       case 'lease.denied':
+      case 'lease.advanced':
       case 'lease.unlocked':
         break
     }

@@ -16,7 +16,7 @@ import {
 } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
-import { overlap, realmOf, type Reach } from '../../core/resource.ts'
+import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import { hasPassed, type Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -60,6 +60,7 @@ export class MemoryStore implements Store {
   readonly #live = new LiveIndex()
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
+  readonly #epochs = new Map<Resource, number>()
   readonly #settings = new Map<string, SettingRow>()
   readonly #listeners = new Map<string, Set<(signal: WakeSignal) => void>>()
   readonly #followers = new Set<() => void>()
@@ -143,7 +144,7 @@ export class MemoryStore implements Store {
     const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) this.#entries.delete(id)
-    const superseded = supersededRenewals(this.#ledger, policy)
+    const superseded = supersededEvents(this.#ledger, policy)
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
@@ -199,6 +200,7 @@ export class MemoryStore implements Store {
       get ticketCount() {
         return countTickets()
       },
+      epoch: this.#epochs.get(resource) ?? 0,
       prior: requestId === null ? null : (this.#requests.get(requestId) ?? null),
       settings: resolveSettings([...this.#settings.values()], resource),
     }
@@ -215,6 +217,7 @@ export class MemoryStore implements Store {
     for (const { id, before, after } of commit.changes) this.#put(id, before, after)
     for (const event of commit.events) this.#append(event)
     for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
+    for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
     this.#lastFence = Math.max(this.#lastFence, commit.lastFence)
     if (commit.events.length > 0) for (const follower of this.#followers) queueMicrotask(follower)
     for (const wake of commit.wakes) this.#wake(wake)
@@ -325,18 +328,19 @@ function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
   return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
 }
 
-/** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
-function supersededRenewals(
+/** Old renewals and advances of a lease say nothing once a later one is kept, unless a request may still be repeated. */
+function supersededEvents(
   ledger: readonly KeptEvent[],
   { endedBeforeMs, nowMs }: PrunePolicy,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
-  const latest = new Map<LeaseId, KeptEvent>()
+  const latest = new Map<string, KeptEvent>()
   for (const row of ledger) {
-    if (row.event.type !== 'lease.renewed') continue
-    const earlier = latest.get(row.event.leaseId)
+    const { type, leaseId } = row.event
+    if (type !== 'lease.renewed' && type !== 'lease.advanced') continue
+    const earlier = latest.get(`${type} ${leaseId}`)
     if (earlier !== undefined && isForgettable(earlier.event)) superseded.add(earlier)
-    latest.set(row.event.leaseId, row)
+    latest.set(`${type} ${leaseId}`, row)
   }
   return superseded
 

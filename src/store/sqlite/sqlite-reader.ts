@@ -30,6 +30,7 @@ export class SqliteReader {
   readonly #anyRequest: SqliteStatement
   readonly #eventById: SqliteStatement
   readonly #requestById: SqliteStatement
+  readonly #epochOf: SqliteStatement
   readonly #cache: LiveCache
   #hasRequests = true
 
@@ -48,6 +49,7 @@ export class SqliteReader {
     this.#anyRequest = this.#statement('SELECT 1 FROM requests LIMIT 1')
     this.#eventById = this.#statement('SELECT lease_id, event_type FROM lease_history WHERE id = ?')
     this.#requestById = this.#statement('SELECT lease_id, event_type FROM requests WHERE id = ?')
+    this.#epochOf = this.#statement('SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?')
     // Left to itself the planner walks all that is live when there is no subtree among it.
     this.#anySubtree = this.#statement(
       `SELECT 1 FROM leases INDEXED BY idx_leases_subtree
@@ -81,6 +83,7 @@ export class SqliteReader {
       entries,
       lastFence: this.#state.lastFence,
       countTickets: this.#countTickets,
+      readEpoch: this.#readEpoch,
       footprint,
       now,
       prior: requestId === null ? null : this.#prior(requestId),
@@ -147,6 +150,11 @@ export class SqliteReader {
          AND namespace = ? AND live_clock = ? AND live_until_us > ?`,
     ).get(from, to, this.#namespace, generation, now.tick.us) as SqliteRow
     return row[0] as number
+  }
+
+  readonly #readEpoch = (resource: Resource): number => {
+    const row = this.#epochOf.get(this.#namespace, resource) as SqliteRow | undefined
+    return (row?.[0] as number | undefined) ?? 0
   }
 
   #prior(requestId: string): PriorEffect | null {
@@ -256,11 +264,12 @@ export class SqliteReader {
 
 interface ViewParts extends Pick<RealmView, 'entries' | 'lastFence' | 'prior' | 'settings'> {
   readonly countTickets: (resource: Resource, now: Now) => number
+  readonly readEpoch: (resource: Resource) => number
   readonly footprint: Footprint
   readonly now: Now
 }
 
-/** A view that counts the tickets of its realm only if it is asked to: hardly any decision needs to know. */
+/** A view that counts tickets and reads the epoch only if it is asked to: hardly any decision needs to know. */
 class SqliteView implements RealmView {
   readonly entries: RealmView['entries']
   readonly lastFence: number
@@ -279,6 +288,11 @@ class SqliteView implements RealmView {
   get ticketCount(): number {
     const { countTickets, footprint, now } = this.#parts
     return countTickets(footprint.resource, now)
+  }
+
+  get epoch(): number {
+    const { readEpoch, footprint } = this.#parts
+    return readEpoch(footprint.resource)
   }
 }
 

@@ -29,6 +29,7 @@ export class SqliteWriter {
   readonly #deleteEntry: SqliteStatement
   readonly #insertEvent: SqliteStatement
   readonly #insertRequest: SqliteStatement
+  readonly #putEpoch: SqliteStatement
 
   constructor(database: SqliteDatabase, namespace: string, state: SqliteState) {
     this.#database = database
@@ -39,6 +40,7 @@ export class SqliteWriter {
     this.#updateState = database.prepare(UPDATE_STATE)
     this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
     this.#insertEvent = database.prepare(INSERT_EVENT)
+    this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
     this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
   }
 
@@ -51,6 +53,9 @@ export class SqliteWriter {
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
       const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
       this.#insertRequest.run(...keys, wordOf(type), keepUntilMs)
+    }
+    for (const { resource, epoch } of commit.epochs) {
+      this.#putEpoch.run(this.#namespace, resource, epoch)
     }
     this.#state.lastFence = Math.max(this.#state.lastFence, commit.lastFence)
   }
@@ -118,9 +123,9 @@ export class SqliteWriter {
            SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`,
       )
       .run(nowMs, batch).changes
-    const renewals = this.#pruneRenewals(policy)
-    const more = [leases, requests, renewals].includes(batch)
-    return { leases, events: gone + renewals, more }
+    const superseded = this.#pruneSuperseded(policy)
+    const more = [leases, requests, superseded].includes(batch)
+    return { leases, events: gone + superseded, more }
   }
 
   #delete(place: string, ids: string): number {
@@ -128,18 +133,20 @@ export class SqliteWriter {
     return this.#database.prepare(sql).run(ids).changes
   }
 
-  /** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
-  #pruneRenewals({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
+  /**
+   * Old renewals and advances of a lease say nothing once a later one is kept, unless a request may still be repeated.
+   */
+  #pruneSuperseded({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
     const anonymous = keyOf('e', this.#state)
     return this.#database
       .prepare(
         `DELETE FROM lease_history WHERE rowid IN (
            SELECT old.rowid FROM lease_history AS old
-           WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'renewed'
+           WHERE old.namespace = ? AND old.seq < ? AND old.event_type IN ('renewed', 'advanced')
              AND (old.id GLOB ? || '[0-9]*' OR old.event_at < ?)
              AND EXISTS (SELECT 1 FROM lease_history AS later
                WHERE later.lease_id = old.lease_id AND later.seq > old.seq
-                 AND later.event_type = 'renewed')
+                 AND later.event_type = old.event_type)
            LIMIT ?)`,
       )
       .run(

@@ -216,6 +216,7 @@ function merged(commits: readonly Commit[]): Commit {
     changes: commits.flatMap((commit) => commit.changes),
     events: commits.flatMap((commit) => commit.events),
     requests: commits.flatMap((commit) => commit.requests),
+    epochs: commits.flatMap((commit) => commit.epochs),
     wakes: commits.flatMap((commit) => commit.wakes),
     lastFence: Math.max(0, ...commits.map((commit) => commit.lastFence)),
   }
