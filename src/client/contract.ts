@@ -212,7 +212,10 @@ export interface LeaseSet extends AsyncDisposable {
   readonly remainingMs: number
   /** Aborts when any of them is lost, with its reason. */
   readonly signal: AbortSignal
-  /** Releases all of them together. All are tried; throws the first error, as `Lease.release` does. */
+  /**
+   * Releases all of them together: one request and one commit for all that are still held, whatever became of the
+   * others. Throws the first error, as `Lease.release` does.
+   */
   release(options?: ReleaseOptions): Promise<void>
 }
 
@@ -286,7 +289,8 @@ export interface Tenure extends AsyncDisposable {
   acquire(resource: string, options?: AcquireOptions): Promise<Lease>
   /**
    * All of up to 64 resources or none of them, whatever order others ask in: nobody holds a part while waiting for the
-   * rest. Resources that overlap each other are refused (`INVALID_INPUT`), also the same one twice.
+   * rest. Resources that overlap each other are refused (`INVALID_INPUT`), also the same one twice. What was transferred
+   * to this holder is taken over together with the rest.
    */
   acquireAll(
     resources: readonly (string | Wanted)[],

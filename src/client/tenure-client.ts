@@ -36,6 +36,7 @@ import type {
 } from './contract.ts'
 import { HandleSet } from './handle-set.ts'
 import { insist, mayRepeat } from './insist.ts'
+import { JointRelease } from './lease-release.ts'
 import {
   readAcquire,
   readAcquireAll,
@@ -98,8 +99,9 @@ export class TenureClient implements Tenure {
     this.#requireOpen()
     const wish = readAcquireAll(this.#runtime, resources, options)
     const outcome = await this.#acquisitions.obtainAll(wish)
-    if (outcome.kind === 'granted') return new HandleSet(outcome.leases)
-    throw refusalError(outcome)
+    if (outcome.kind !== 'granted') throw refusalError(outcome)
+    const newRelease = (): JointRelease => new JointRelease(this.#api, this.#runtime)
+    return new HandleSet(outcome.leases, newRelease)
   }
 
   async adopt(leaseId: LeaseId, options?: AdoptOptions): Promise<Lease> {

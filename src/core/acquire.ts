@@ -10,18 +10,20 @@
 import type { Acquire } from './command.ts'
 import { adopt, adoptable, adoptedBefore } from './adopt.ts'
 import {
+  arrivalUs,
   blockersOf,
   compareTickets,
   conflicts,
   inOrder,
   otherSlots,
   ownBlockersOf,
+  priorityUs,
   type Blocker,
 } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Entry, type Ticket } from './lease.ts'
-import { PRIORITY_POINT_MS, TICKETS_PER_REALM_MAX } from './limits.ts'
+import { TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
   type AcquireOutcome,
@@ -33,7 +35,7 @@ import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { overlap } from './resource.ts'
 import { requestEnd } from './revoke.ts'
 import { makeOffers, settle } from './settle.ts'
-import { tickAfter, US_PER_MS, type Now } from './time.ts'
+import { deadlineAfter, type Now } from './time.ts'
 
 export function decideAcquire(
   view: RealmView,
@@ -47,8 +49,9 @@ export function decideAcquire(
   if (known !== undefined) {
     const repeated = answerRepeat(draft, known, command)
     if (repeated !== null) return repeated
-  } else if (view.prior !== null) {
-    return draft.answer(endedBefore(view.prior, command))
+  } else {
+    const ended = endedBefore(view.prior, command)
+    if (ended !== null) return draft.answer(ended)
   }
   if (view.settings.malformed !== null) {
     return draft.answer({ kind: 'malformed_setting', problem: view.settings.malformed })
@@ -59,7 +62,7 @@ export function decideAcquire(
     const lease = adopt(draft, given, { session: command.session, requestId: command.leaseId })
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
-  const claim = ticketOf(command, view, now)
+  const claim = ticketOf(command, view, { now, arrivalUs: arrivalUs(draft.entries.values(), now) })
   const odd = otherSlots(claim, draft.entries.values(), now)
   if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   const blockers = blockersOf(claim, draft.entries.values(), now)
@@ -92,13 +95,16 @@ function answerRepeat(
   return draft.answer(queuedOutcome(draft, known, waitMs))
 }
 
-/** No history is kept, and the lease of this id has ended: it does not come back. */
-export function endedBefore({ leaseId, type }: PriorEffect, command: Acquire): Refusal {
-  const state = (['released', 'expired', 'revoked'] as const).find((end) => type === `lease.${end}`)
-  if (leaseId !== command.leaseId || state === undefined) {
-    return { kind: 'request_reused', leaseId: command.leaseId }
-  }
-  return { kind: 'terminal', leaseId, state }
+/** No history is kept, and the lease of this id has ended: it does not come back. A failed attempt is decided anew. */
+export function endedBefore(prior: PriorEffect | null, { leaseId }: Acquire): Refusal | null {
+  if (prior === null) return null
+  if (prior.leaseId !== leaseId) return { kind: 'request_reused', leaseId }
+  if (prior.type === 'lease.failed') return null
+  const ends = ['released', 'expired', 'revoked'] as const
+  const state = ends.find((end) => prior.type === `lease.${end}`)
+  return state === undefined
+    ? { kind: 'request_reused', leaseId }
+    : { kind: 'terminal', leaseId, state }
 }
 
 export function waitMsOf(command: Acquire, view: RealmView): number {
@@ -148,11 +154,17 @@ export function askToFinish(draft: Draft, ticket: Ticket, graceMs: number): void
   makeOffers(draft)
 }
 
+export interface Arrival {
+  readonly now: Now
+  readonly arrivalUs: number
+}
+
 /**
  * The place in the queue that a request would have; also what it is measured by before it has one. One literal, because
  * every acquire makes one and copying an object costs more than all the rest of the decision.
  */
-export function ticketOf(command: Acquire, { settings }: RealmView, now: Now): Ticket {
+export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival): Ticket {
+  const { now } = at
   return {
     id: command.leaseId,
     resource: command.resource,
@@ -174,8 +186,8 @@ export function ticketOf(command: Acquire, { settings }: RealmView, now: Now): T
     state: 'pending',
     group: null,
     priority: command.priority,
-    orderUs: now.tick.us - command.priority * PRIORITY_POINT_MS * US_PER_MS,
-    deadline: tickAfter(now.tick, command.claimWindowMs),
+    orderUs: at.arrivalUs - priorityUs(command.priority),
+    deadline: deadlineAfter(now, command.claimWindowMs),
     claimWindowMs: command.claimWindowMs,
     offer: null,
     failure: null,

@@ -11,7 +11,7 @@ import { endedOutcome, type AcquireOutcome, type Granted, type Refusal } from '.
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import type { Resource } from './resource.ts'
-import { US_PER_MS, type Now } from './time.ts'
+import { deadlineAfter, wallAt, type Now } from './time.ts'
 
 export function decideAdopt(view: RealmView, command: Adopt, now: Now): Decision<AcquireOutcome> {
   const draft = new Draft(view, now, command)
@@ -65,7 +65,7 @@ interface Adopter {
 export function adopt(draft: Draft, lease: Lease, { session, requestId }: Adopter): Lease {
   const { now } = draft
   const { renewals } = lease
-  const wishedUs = now.tick.us + lease.ttlMs * US_PER_MS
+  const wishedUs = deadlineAfter(now, lease.ttlMs).us
   const ceilingUs = lease.revoking === null ? lease.holdUntilUs : lease.deadline.us
   const us = Math.min(wishedUs, ceilingUs ?? wishedUs)
   const facts = { before: 'active', after: 'active', renewals, requestId } as const
@@ -75,7 +75,7 @@ export function adopt(draft: Draft, lease: Lease, { session, requestId }: Adopte
     session,
     type: 'lease.adopted',
     deadline: { domain: now.tick.domain, us },
-    expiresAtMs: now.wallMs + Math.round((us - now.tick.us) / US_PER_MS),
+    expiresAtMs: wallAt(us, now),
   })
   return draft.lease(lease.id)
 }

@@ -14,6 +14,8 @@ export interface EntryChange {
   readonly before: Entry | undefined
   /** Null: nothing of it is kept. */
   readonly after: Entry | null
+  /** It was renewed, advanced or gave a sign of life, and that is all: nobody else's decision depends on it. */
+  readonly renewal: boolean
 }
 
 /** A request id that must be remembered although no event in the ledger carries it. */
@@ -36,16 +38,19 @@ export interface Commit {
   readonly requests: readonly RequestMark[]
   readonly epochs: readonly EpochMark[]
   readonly wakes: readonly Wake[]
-  /** The highest fence that the events give, or 0. */
+  /** The lowest and the highest fence that are new with it, or 0. */
+  readonly firstFence: number
   readonly lastFence: number
 }
 
-const NOTHING: Commit = {
+/** What an answer without effect commits. */
+export const NOTHING: Commit = {
   changes: [],
   events: [],
   requests: [],
   epochs: [],
   wakes: [],
+  firstFence: 0,
   lastFence: 0,
 }
 
@@ -60,7 +65,8 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
     epochs: epochsOf(events),
     wakes: [...wakesOf(events), ...decision.wakes],
-    lastFence: highestFence(events),
+    firstFence: decision.firstFence,
+    lastFence: decision.lastFence,
   }
 }
 
@@ -72,16 +78,24 @@ function isKept(view: RealmView, entry: Entry): boolean {
   return isLive(entry) || (view.settings.keep_history && entry.recorded)
 }
 
+const RENEWAL_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
+  'lease.renewed',
+  'lease.waiting',
+  'lease.advanced',
+])
+
 function changesOf(
   view: RealmView,
   { events, entries }: Decision<unknown>,
 ): readonly EntryChange[] {
   const changed = new Set(events.map((event) => event.leaseId))
+  const moved = new Set<LeaseId>()
+  for (const { type, leaseId } of events) if (!RENEWAL_TYPES.has(type)) moved.add(leaseId)
   const changes: EntryChange[] = []
   for (const id of changed) {
     const entry = entries.get(id)
     const after = entry !== undefined && isKept(view, entry) ? entry : null
-    changes.push({ id, before: view.entries.get(id), after })
+    changes.push({ id, before: view.entries.get(id), after, renewal: !moved.has(id) })
   }
   return changes
 }
@@ -114,8 +128,8 @@ function requestMarks(
 }
 
 /**
- * A lease of which nothing is kept leaves its id behind, so that an acquire which is delivered late, or twice, is not
- * granted again.
+ * An entry of which nothing is kept leaves its id behind: a lease, so that an acquire which is delivered late, or twice,
+ * is not granted again; a ticket that was taken out of the queue, so that its waiter hears so and does not file it anew.
  */
 function leaseMarks(
   { events, entries }: Decision<unknown>,
@@ -124,10 +138,13 @@ function leaseMarks(
   const marks: RequestMark[] = []
   for (const { id: leaseId, after } of changes) {
     const entry = entries.get(leaseId)
-    if (after !== null || entry?.kind !== 'lease' || entry.state === 'active') continue
+    if (after !== null || entry === undefined) continue
+    const type = endingOf(entry)
+    // A waiter that was given a lease by transfer is led to it by its own id.
+    if (type === null || events.some(({ requestId }) => requestId === leaseId)) continue
     const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
-    marks.push({ requestId: leaseId, leaseId, type: `lease.${entry.state}`, keepUntilMs })
+    marks.push({ requestId: leaseId, leaseId, type, keepUntilMs })
   }
   return marks
 }
@@ -138,6 +155,12 @@ function epochsOf(events: readonly LeaseEvent[]): readonly EpochMark[] {
     if (event.type === 'lease.advanced') marks.push({ resource: event.resource, epoch: event.to })
   }
   return marks
+}
+
+/** How an entry ended, if whoever knows its id has to hear of it. */
+function endingOf(entry: Entry): LeaseEvent['type'] | null {
+  if (entry.kind === 'ticket') return entry.failure === 'aborted' ? 'lease.failed' : null
+  return entry.state === 'active' ? null : `lease.${entry.state}`
 }
 
 /** Who must hear of an event: the waiter whose turn it is, and whoever was ended by somebody else. */
@@ -163,15 +186,4 @@ function concernsAnother(event: LeaseEvent): boolean {
   if (event.type === 'lease.released') return event.releaseReason === 'aborted'
   if (event.type === 'lease.issued') return !event.lease.adopted
   return WAKING_TYPES.has(event.type)
-}
-
-function highestFence(events: readonly LeaseEvent[]): number {
-  let highest = 0
-  for (const event of events) {
-    if (event.type === 'lease.issued') highest = Math.max(highest, event.lease.fence)
-    if (event.type === 'lease.offered' || event.type === 'lease.upgraded') {
-      highest = Math.max(highest, event.fence)
-    }
-  }
-  return highest
 }

@@ -10,8 +10,9 @@ import {
   type LeaseId,
   type Ticket,
 } from './lease.ts'
+import { PRIORITY_POINT_MS } from './limits.ts'
 import { overlap } from './resource.ts'
-import { hasPassed, remainingMs, type Now } from './time.ts'
+import { hasPassed, remainingMs, US_PER_MS, type Now } from './time.ts'
 
 /** Who stands in the way, as the blocked one is told. */
 export interface Blocker {
@@ -73,6 +74,24 @@ export function ownBlockersOf(
   return standingsOf(claim, entries, now)
     .filter(({ entry, kind }) => entry.session === claim.session && kind !== 'lock_delay')
     .map(({ entry, kind }) => describeBlocker(entry, kind, now))
+}
+
+/** By how much a priority brings a ticket forward. */
+export function priorityUs(priority: number): number {
+  return priority * PRIORITY_POINT_MS * US_PER_MS
+}
+
+/**
+ * When a request arrives: now, but after all who wait already. A store that decides before it asks goes by a clock
+ * that may be a little behind that of whoever filed the last ticket.
+ */
+export function arrivalUs(entries: Iterable<Entry>, now: Now): number {
+  let arrivedUs = now.tick.us
+  for (const entry of entries) {
+    if (!isWaiting(entry, now)) continue
+    arrivedUs = Math.max(arrivedUs, entry.orderUs + priorityUs(entry.priority) + 1)
+  }
+  return arrivedUs
 }
 
 /** All that blocks a claim, and as what, however many there are. */

@@ -24,6 +24,7 @@ export class Draft {
   readonly #events: LeaseEvent[] = []
   readonly #wakes: Wake[] = []
   #entries: Map<LeaseId, Entry> | null = null
+  #firstFence = 0
   #lastFence: number
 
   constructor(view: RealmView, now: Now, ...reaches: readonly Reach[]) {
@@ -80,14 +81,23 @@ export class Draft {
     if (!Number.isSafeInteger(fence)) {
       throw new LeaseError('STORE_UNAVAILABLE', `no fence is left at wall time ${this.now.wallMs}`)
     }
+    if (this.#firstFence === 0) this.#firstFence = fence
     this.#lastFence = fence
     return fence
   }
 
   answer<Outcome>(outcome: Outcome): Decision<Outcome> {
     const { entries } = this
-    const wakes = this.#wakes
-    return { outcome, events: this.#events, entries, wakes, validUntilUs: this.#validUntilUs() }
+    const firstFence = this.#firstFence
+    return {
+      outcome,
+      events: this.#events,
+      entries,
+      wakes: this.#wakes,
+      validUntilUs: this.#validUntilUs(),
+      firstFence,
+      lastFence: firstFence === 0 ? 0 : this.#lastFence,
+    }
   }
 
   #validUntilUs(): number | null {

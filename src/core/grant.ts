@@ -5,7 +5,7 @@
 import { eventCommon, type Draft } from './draft.ts'
 import type { Claim, EntryState, Lease, Revoking } from './lease.ts'
 import { hasEpoch } from './resource.ts'
-import { US_PER_MS, type Now } from './time.ts'
+import { deadlineAfter, wallAt, type Now } from './time.ts'
 
 export interface Grant {
   readonly claim: Claim
@@ -24,7 +24,8 @@ export function grant(draft: Draft, granted: Grant): Lease {
   const { now } = draft
   const { claim, fence, before } = granted
   const holdUntilUs = granted.holdUntilUs ?? ceilingOf(claim, now)
-  const spanUs = Math.min(claim.ttlMs * US_PER_MS, (holdUntilUs ?? Infinity) - now.tick.us)
+  const wished = deadlineAfter(now, claim.ttlMs)
+  const us = Math.min(wished.us, holdUntilUs ?? Infinity)
   const lease: Lease = {
     id: claim.id,
     resource: claim.resource,
@@ -47,9 +48,9 @@ export function grant(draft: Draft, granted: Grant): Lease {
     fence,
     grantedAtMs: now.wallMs,
     renewedAtMs: null,
-    expiresAtMs: now.wallMs + Math.round(spanUs / US_PER_MS),
+    expiresAtMs: wallAt(us, now),
     terminatedAtMs: null,
-    deadline: { domain: now.tick.domain, us: now.tick.us + spanUs },
+    deadline: { domain: wished.domain, us },
     holdUntilUs,
     renewals: 0,
     releaseReason: null,
@@ -68,5 +69,5 @@ export function grant(draft: Draft, granted: Grant): Lease {
 }
 
 function ceilingOf(claim: Claim, now: Now): number | null {
-  return claim.maxHoldMs === null ? null : now.tick.us + claim.maxHoldMs * US_PER_MS
+  return claim.maxHoldMs === null ? null : deadlineAfter(now, claim.maxHoldMs).us
 }

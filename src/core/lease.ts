@@ -189,6 +189,10 @@ export interface LeaseInfo {
   readonly upgrading: boolean
   /** Of the lease of a workflow: its next epoch, as far as this lease has advanced it. */
   readonly epoch: number | null
+  /** False: it was transferred to this holder, who has not taken it over yet. */
+  readonly adopted: boolean
+  /** Of a ticket: what those that were asked for together, all or none, have in common. */
+  readonly group: string | null
   /** Of a ticket; null for a lease. */
   readonly priority: number | null
   readonly releaseReason: ReleaseReason | null
@@ -233,6 +237,8 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     revoking: lease.revoking,
     upgrading: lease.upgrading,
     epoch: hasEpoch(lease.resource) ? lease.epoch : null,
+    adopted: lease.adopted,
+    group: null,
     priority: null,
     releaseReason: lease.releaseReason,
     reason: lease.reason,
@@ -268,6 +274,8 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     revoking: null,
     upgrading: false,
     epoch: null,
+    adopted: true,
+    group: ticket.group,
     priority: ticket.priority,
     releaseReason: null,
     reason: ticket.reason,

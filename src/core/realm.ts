@@ -26,6 +26,7 @@ export interface PriorEffect {
 }
 
 export interface RealmView {
+  /** What the footprint touches, and the entry that `prior` names, in whatever state. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
@@ -58,4 +59,7 @@ export interface Decision<Outcome> {
    * before it commits must not commit at or after it.
    */
   readonly validUntilUs: number | null
+  /** The lowest and the highest of the fences that it gives, or 0. */
+  readonly firstFence: number
+  readonly lastFence: number
 }

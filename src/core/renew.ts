@@ -8,7 +8,7 @@ import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type RenewOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
-import { tickAfter, US_PER_MS, type Now, type Tick } from './time.ts'
+import { deadlineAfter, wallAt, type Now, type Tick } from './time.ts'
 
 export function decideRenew(view: RealmView, command: Renew, now: Now): Decision<RenewOutcome> {
   const draft = new Draft(view, now, command)
@@ -36,7 +36,7 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
     type: 'lease.renewed',
     ttlMs,
     deadline,
-    expiresAtMs: now.wallMs + Math.round((deadline.us - now.tick.us) / US_PER_MS),
+    expiresAtMs: wallAt(deadline.us, now),
   })
   return draft.answer({ kind: 'renewed', lease: renewedLease(draft, lease) })
 }
@@ -51,7 +51,7 @@ function reachedLimit(lease: Lease, now: Now): string | null {
 }
 
 function extendedDeadline(lease: Lease, ttlMs: number, now: Now): Tick {
-  const wished = tickAfter(now.tick, ttlMs)
+  const wished = deadlineAfter(now, ttlMs)
   if (lease.holdUntilUs === null || wished.us <= lease.holdUntilUs) return wished
   return { domain: wished.domain, us: lease.holdUntilUs }
 }

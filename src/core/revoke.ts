@@ -9,7 +9,7 @@ import { endedOutcome, type RevokeOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { fail, lockDelay, makeOffers, settle } from './settle.ts'
-import { tickAfter, US_PER_MS, type Now } from './time.ts'
+import { deadlineAfter, wallAt, type Now } from './time.ts'
 
 export function decideRevoke(view: RealmView, command: Revoke, now: Now): Decision<RevokeOutcome> {
   const draft = new Draft(view, now, command)
@@ -48,7 +48,7 @@ export function requestEnd(draft: Draft, lease: Lease, request: EndRequest): voi
   if (request.graceMs === 0) return endNow(draft, lease, request)
   const { now } = draft
   const { by, reason, requestId } = request
-  const end = tickAfter(now.tick, request.graceMs)
+  const end = deadlineAfter(now, request.graceMs)
   const deadline = end.us < lease.deadline.us ? end : lease.deadline
   const facts = { before: 'active', after: 'active', reason, requestId } as const
   draft.record({
@@ -56,7 +56,7 @@ export function requestEnd(draft: Draft, lease: Lease, request: EndRequest): voi
     type: 'lease.revoking',
     by,
     deadline,
-    expiresAtMs: now.wallMs + Math.round((deadline.us - now.tick.us) / US_PER_MS),
+    expiresAtMs: wallAt(deadline.us, now),
   })
 }
 
@@ -68,7 +68,7 @@ function endNow(draft: Draft, lease: Lease, { by, reason, requestId }: EndReques
     type: 'lease.revoked',
     by,
     terminatedAtMs: now.wallMs,
-    lockedUntil: lockDelay(lease, now.tick, now),
+    lockedUntil: lockDelay(lease, deadlineAfter(now, 0), now),
   })
 }
 

@@ -20,6 +20,7 @@ import {
 } from './lease.ts'
 import { isTree, type Resource } from './resource.ts'
 import {
+  deadlineAfter,
   hasPassed,
   isEarlierBootOfSameHost,
   tickAfter,
@@ -188,7 +189,7 @@ export function makeOffers(draft: Draft): void {
       ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
       type: 'lease.offered',
       fence: draft.nextFence(),
-      deadline: tickAfter(now.tick, ticket.claimWindowMs),
+      deadline: deadlineAfter(now, ticket.claimWindowMs),
     })
   }
 }

@@ -18,12 +18,27 @@ export interface Now {
   readonly wallMs: number
   /** The tick at which the store first met the present domain. */
   readonly domainSinceUs: number
+  /**
+   * How much later than `tick` the decision may still be committed. 0 for a store that decides while it commits; one
+   * that decides before it asks must not take that time from whoever is granted something.
+   */
+  readonly toleranceUs: number
 }
 
 export const US_PER_MS = 1_000
 
 export function tickAfter(tick: Tick, spanMs: number): Tick {
   return { domain: tick.domain, us: tick.us + spanMs * US_PER_MS }
+}
+
+/** The end of a span that is given now. It counts from the last moment at which the decision can be committed. */
+export function deadlineAfter(now: Now, spanMs: number): Tick {
+  return { domain: now.tick.domain, us: now.tick.us + now.toleranceUs + spanMs * US_PER_MS }
+}
+
+/** What the wall clock will say at a tick of the present domain. */
+export function wallAt(us: number, now: Now): number {
+  return now.wallMs + Math.round((us - now.tick.us) / US_PER_MS)
 }
 
 /** The deadline is inclusive: at `now == deadline` it has passed. A tick of another domain has always passed. */

@@ -14,7 +14,7 @@ import {
   viewOf,
   type OutcomeOf,
 } from '../core/decide.ts'
-import { parseHolder, parseLeaseId, parseSpanMs } from '../core/input.ts'
+import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
   isHeld,
@@ -26,10 +26,11 @@ import {
   type LeaseInfo,
   type Ticket,
 } from '../core/lease.ts'
-import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Granted, Refusal } from '../core/outcome.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Granted, Refusal, ReleaseOutcome } from '../core/outcome.ts'
+import { decideReleaseAll } from '../core/release.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
-import { parseSettingValue, refuseMeaninglessOverride, resolveSettings } from '../core/settings.ts'
+import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -56,6 +57,7 @@ import type {
   LeaseRef,
   LedgerEntry,
   ListFilter,
+  ReleaseAllRequest,
   ReleaseAnswer,
   ReleaseRequest,
   RenewAnswer,
@@ -74,6 +76,7 @@ import type {
   WatchFilter,
   WithdrawAnswer,
 } from './lease-api.ts'
+import { LeaseQuestions } from './lease-questions.ts'
 import { Sweeper } from './sweeper.ts'
 import { watchLedger } from './watch.ts'
 
@@ -92,11 +95,13 @@ interface Decided<Outcome> {
 export class LeaseService implements LeaseApi {
   readonly #store: Store
   readonly #runtime: Runtime
+  readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
 
   constructor({ store, runtime, sweep = false }: LeaseServiceOptions) {
     this.#store = store
     this.#runtime = runtime
+    this.#questions = new LeaseQuestions(store)
     this.#sweeper = sweep ? new Sweeper(this, runtime) : null
   }
 
@@ -202,8 +207,19 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.releaseCommand(request, place))
-    if (outcome.kind !== 'released') return outcome
-    return { kind: 'released', lease: describeEntry(outcome.lease, now) }
+    return releaseAnswer(outcome, now)
+  }
+
+  async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
+    const command = commands.releaseAllCommand(request)
+    const footprints = command.members.map((member) => footprintOf(member))
+    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
+      const decision = decideReleaseAll(views, command, at)
+      const decided = { outcome: decision.outcome, now: at }
+      const { validUntilUs } = decision
+      return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
+    })
+    return outcome.outcomes.map((one) => releaseAnswer(one, now))
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
@@ -279,21 +295,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
-    const found = await this.#store.find({ ids: [parseLeaseId(leaseId)], limit: 1 })
-    const entry = found.entries[0]
-    return entry === undefined ? null : describeEntry(entry, found.now)
+    return this.#questions.get(leaseId)
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    const { state, limit: asked, ...where } = filter
-    const limit = parseListLimit(asked)
-    const queries = queriesFor(state).map((query) => ({ ...where, ...query, limit }))
-    const found = await Promise.all(queries.map((query) => this.#store.find(query)))
-    const leases = found
-      .flatMap(({ entries, now }) => entries.map((entry) => describeEntry(entry, now)))
-      .filter((lease) => state === undefined || lease.state === state)
-    const more = found.some((part) => part.more) || leases.length > limit
-    return { leases: leases.slice(0, limit), more }
+    return this.#questions.list(filter)
   }
 
   async inspect(resource: Resource, extent: Extent = 'exact'): Promise<Inspection> {
@@ -314,7 +320,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
-    return this.#store.history({ ...filter, limit: parseListLimit(filter.limit) })
+    return this.#questions.history(filter)
   }
 
   watch(filter: WatchFilter): AsyncIterable<LedgerEntry> {
@@ -329,11 +335,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async settingRows(): Promise<readonly SettingRow[]> {
-    return this.#store.settings()
+    return this.#questions.settingRows()
   }
 
   async settings(resource: Resource | null): Promise<Settings> {
-    return resolveSettings(await this.#store.settings(), resource)
+    return this.#questions.settings(resource)
   }
 
   async configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void> {
@@ -411,22 +417,9 @@ function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
   return { ...granted, lease: describeEntry(granted.lease, now) }
 }
 
-/** The queries that together find what is in `state` at this moment, settled or not. */
-function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'limit'>[] {
-  switch (state) {
-    case undefined:
-      return [{ states: ['active', 'pending'], deadline: 'running' }]
-    case 'active':
-    case 'pending':
-      return [{ states: [state], deadline: 'running' }]
-    case 'expired':
-    case 'revoked':
-      return [{ states: [state] }, { states: ['active'], deadline: 'passed' }]
-    case 'failed':
-      return [{ states: ['failed'] }, { states: ['pending'], deadline: 'passed' }]
-    case 'released':
-      return [{ states: [state] }]
-  }
+function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {
+  if (outcome.kind !== 'released') return outcome
+  return { kind: 'released', lease: describeEntry(outcome.lease, now) }
 }
 
 function inspectionOf(
@@ -447,9 +440,4 @@ function inspectionOf(
 
 function lockDelays(entries: readonly Entry[]): readonly Entry[] {
   return entries.filter((entry) => entry.kind === 'lease' && entry.lockedUntil !== null)
-}
-
-function parseListLimit(limit: unknown): number {
-  if (limit === undefined) return LIST_LIMIT_DEFAULT
-  return parseSpanMs({ field: 'limit', min: 1, max: LIST_LIMIT_MAX }, limit)
 }

@@ -53,6 +53,7 @@ export function nowOf(state: ClockState): Now {
     tick: { domain: `${state.base}#${state.generation}`, us: state.lastUs },
     wallMs: state.lastWallMs,
     domainSinceUs: state.sinceUs,
+    toleranceUs: 0,
   }
 }
 

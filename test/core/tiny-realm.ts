@@ -103,6 +103,7 @@ export class TinyRealm {
       tick: { domain: this.#domain, us: this.#us },
       wallMs: this.#lastWallMs,
       domainSinceUs: this.#domainSinceUs,
+      toleranceUs: 0,
     }
   }
 

@@ -30,12 +30,32 @@ export function expectChaosHappened(
   expect(expiries.length).toBeGreaterThan(0)
 }
 
+/** Every worker that was not killed has held something after the trouble was over. */
+export function expectServiceResumed({ logs, calmAtUs }: ChaosReport): void {
+  const finished = logs.filter((log) => (log.at(-1)?.atUs ?? 0) > calmAtUs)
+  expect(finished.length).toBeGreaterThan(0)
+  const idle = finished.filter(
+    (log) => !log.some((line) => line.kind === 'start' && line.atUs > calmAtUs),
+  )
+  expect(idle.map((log) => log.at(-1))).toEqual([])
+}
+
+/** How often the workers heard each error of the store. */
+export function errorCounts({ lines }: ChaosReport): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const line of lines) {
+    if (line.kind === 'error') counts[line.code] = (counts[line.code] ?? 0) + 1
+  }
+  return counts
+}
+
 export function summaryOf(report: ChaosReport): string {
   const late = report.lines.filter((line) => line.kind === 'write' && line.late)
   const refused = late.filter((line) => line.kind === 'write' && !line.accepted)
   return [
     `${intervalsOf(report.lines).length} holds`,
     `${report.history.length} events`,
+    ...Object.entries(errorCounts(report)).map(([code, count]) => `${count} ${code}`),
     `${report.kills} kills`,
     `${report.stops} stops`,
     `${late.length} late writes, ${refused.length} refused by their fence`,

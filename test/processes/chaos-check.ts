@@ -24,8 +24,9 @@ export function intervalsOf(lines: readonly ChaosLine[]): readonly Interval[] {
       const { resource, leaseId, fence, atUs, untilUs } = line
       intervals.set(leaseId, { resource, leaseId, fence, fromUs: atUs, toUs: untilUs })
     }
+    if (line.kind !== 'renewed' && line.kind !== 'end') continue
     const known = intervals.get(line.leaseId)
-    if (known === undefined || line.kind === 'write' || line.kind === 'start') continue
+    if (known === undefined) continue
     const toUs = line.kind === 'renewed' ? line.untilUs : Math.min(known.toUs, line.atUs)
     intervals.set(line.leaseId, { ...known, toUs })
   }

@@ -28,6 +28,8 @@ export type ChaosLine =
       readonly late: boolean
       readonly accepted: boolean
     }
+  /** The store could not be used, or did not say what it did. */
+  | { readonly kind: 'error'; readonly atUs: number; readonly code: string }
 
 export function nowUs(): number {
   return Number(process.hrtime.bigint() / 1000n)

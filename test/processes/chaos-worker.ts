@@ -19,18 +19,25 @@ async function work(tenure: Tenure): Promise<void> {
   const untilMs = performance.now() + Number(durationMs)
   while (performance.now() < untilMs) {
     const resource = FILES[Math.floor(Math.random() * FILES.length)] ?? ''
-    const lease = await tryToAcquire(tenure, resource)
+    const acquired = tenure.acquire(resource, { ttlMs: TTL_MS, waitMs: 1_500 })
+    const lease = await unlessRefused(acquired)
     if (lease !== null) await hold(lease)
   }
 }
 
-async function tryToAcquire(tenure: Tenure, resource: string): Promise<Lease | null> {
+/** Null when the call was refused or the store was away, as a program that means to go on takes it. */
+async function unlessRefused<Answer>(call: Promise<Answer>): Promise<Answer | null> {
   try {
-    return await tenure.acquire(resource, { ttlMs: TTL_MS, waitMs: 1_500 })
+    return await call
   } catch (error) {
-    if (isLeaseError(error) && error.retryable) return null
-    if (isLeaseError(error) && error.code === 'LEASE_EXPIRED') return null
-    throw error
+    if (!isLeaseError(error)) throw error
+    const { code, retryable } = error
+    if (!retryable && code !== 'LEASE_EXPIRED' && code !== 'LEASE_LOST') throw error
+    if (code.startsWith('STORE_')) {
+      log.write({ kind: 'error', atUs: nowUs(), code })
+      await sleep(20)
+    }
+    return null
   }
 }
 
@@ -54,7 +61,7 @@ async function hold(lease: Lease): Promise<void> {
     await sleep(Math.random() * 40)
   }
   end('released')
-  await lease[Symbol.asyncDispose]()
+  await unlessRefused(lease[Symbol.asyncDispose]())
 }
 
 function write(lease: Lease): void {
@@ -64,7 +71,14 @@ function write(lease: Lease): void {
   log.write({ kind: 'write', atUs: nowUs(), leaseId, late, accepted })
 }
 
-const tenure = await openTenure(store, { holder, claimWindowMs: 300 })
+async function open(): Promise<Tenure> {
+  for (;;) {
+    const tenure = await unlessRefused(openTenure(store, { holder, claimWindowMs: 300 }))
+    if (tenure !== null) return tenure
+  }
+}
+
+const tenure = await open()
 await work(tenure)
 await tenure.close()
 files.close()

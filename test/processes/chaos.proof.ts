@@ -17,7 +17,12 @@ afterEach(() => {
 })
 
 it.each([1, 2, 3])('8 processes × 10 s on 3 files, round %i: 0 overlaps', async () => {
-  const report = await runChaos({ directory, processes: 8, durationMs: 10_000 })
+  const report = await runChaos({
+    store: `sqlite:${directory}/leases.db`,
+    directory,
+    processes: 8,
+    durationMs: 10_000,
+  })
   process.stdout.write(`chaos: ${summaryOf(report)}\n`)
   expectPromisesKept(report)
   expectChaosHappened(report, { holds: 100, kills: 5, stops: 5 })

@@ -17,7 +17,12 @@ afterEach(() => {
 })
 
 it('processes that are killed and stopped never hold one file at the same time', async () => {
-  const report = await runChaos({ directory, processes: 4, durationMs: 4_000 })
+  const report = await runChaos({
+    store: `sqlite:${directory}/leases.db`,
+    directory,
+    processes: 4,
+    durationMs: 4_000,
+  })
   process.stdout.write(`chaos: ${summaryOf(report)}\n`)
   expectPromisesKept(report)
   expectChaosHappened(report, { holds: 30, kills: 1, stops: 1 })

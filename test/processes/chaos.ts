@@ -1,35 +1,57 @@
 /**
- * Runs the chaos: real processes on one SQLite file, some of them killed and some stopped past their TTL, and gathers
- * what they logged. Workers are children of this process and end with it.
+ * Runs the chaos: real processes on one store while something goes wrong, and gathers what they logged. What goes wrong
+ * is up to the test; by default some workers are killed and some stopped past their TTL. Workers are children of this
+ * process and end with it.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { differences, foldLedger } from '../../src/ledger/fold.ts'
-import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { openApi } from '../../src/open.ts'
 import type { LedgerEntry } from '../../src/service/lease-api.ts'
-import { LeaseService } from '../../src/service/lease-service.ts'
-import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { readChaosLog, type ChaosLine } from './chaos-log.ts'
+import { nowUs, readChaosLog, type ChaosLine } from './chaos-log.ts'
 import { FencedFiles, type TakenWrite } from './fenced-files.ts'
+import { ledgerDifferences, wholeHistory } from './ledger-check.ts'
 
 const WORKER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/chaos-worker.js')
+/** Calm at the end, in which everything must work again. */
+const CALM_MS = 1_200
+/** The leases and tickets of killed workers are over after this. */
+const ALL_OVER_MS = 800
 
 export interface ChaosOptions {
+  /** What the workers open. */
+  readonly store: string
+  /** The same store by another way, for reading the ledger in the end; default: the way of the workers. */
+  readonly ledger?: string
+  /** For the logs. */
   readonly directory: string
   readonly processes: number
   readonly durationMs: number
+  readonly trouble?: (scene: Scene) => Promise<void>
+}
+
+/** What somebody who makes trouble can do and know. */
+export interface Scene {
+  /** Until the calm at the end has to begin. */
+  readonly leftMs: number
+  killWorker(): void
+  /** Longer than its TTL. */
+  stopWorker(): void
 }
 
 export interface ChaosReport {
+  /** One log for each worker. */
+  readonly logs: readonly (readonly ChaosLine[])[]
   readonly lines: readonly ChaosLine[]
   readonly taken: readonly TakenWrite[]
   readonly history: readonly LedgerEntry[]
-  /** What the tables say that the ledger does not fold to. */
+  /** What the store keeps that its ledger does not fold to. */
   readonly differences: readonly unknown[]
   readonly kills: number
   readonly stops: number
+  /** When the trouble was over. */
+  readonly calmAtUs: number
   /** Workers that ended in another way than by finishing or by our kill. */
   readonly crashes: readonly string[]
 }
@@ -52,35 +74,54 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
 
 class Chaos {
   readonly #options: ChaosOptions
-  readonly #store: string
   readonly #writes: string
   readonly #workers: Worker[] = []
   readonly #crashes: string[] = []
+  #endMs = 0
+  #calmAtUs = 0
   #kills = 0
   #stops = 0
 
   constructor(options: ChaosOptions) {
     this.#options = options
-    this.#store = path.join(options.directory, 'leases.db')
     this.#writes = path.join(options.directory, 'writes.db')
   }
 
+  get leftMs(): number {
+    return this.#endMs - CALM_MS - performance.now()
+  }
+
   async run(): Promise<void> {
-    const { processes, durationMs } = this.#options
-    const endMs = performance.now() + durationMs
+    const { processes, durationMs, trouble = killAndStop } = this.#options
+    this.#endMs = performance.now() + durationMs
     for (let index = 0; index < processes; index += 1) this.#start(durationMs)
-    for (let round = 0; performance.now() < endMs - 1_200; round += 1) {
-      await sleep(200 + Math.random() * 300)
-      const alive = this.#workers.filter(
-        (worker) => worker.process.exitCode === null && !worker.killed,
-      )
-      const victim = alive[Math.floor(Math.random() * alive.length)]
-      if (victim === undefined) continue
-      // Who is hit and when is up to chance; that both happen is not.
-      if (round % 2 === 1) this.#kill(victim, endMs)
-      else void this.#stop(victim)
-    }
+    await trouble(this)
+    this.#calmAtUs = nowUs()
     await Promise.all(this.#workers.map((worker) => worker.done))
+  }
+
+  killWorker(): void {
+    const victim = this.#anyone()
+    if (victim === undefined) return
+    victim.killed = true
+    victim.process.kill('SIGKILL')
+    this.#kills += 1
+    this.#start(this.#endMs - performance.now())
+  }
+
+  stopWorker(): void {
+    const victim = this.#anyone()
+    if (victim === undefined) return
+    this.#stops += 1
+    victim.process.kill('SIGSTOP')
+    setTimeout(() => victim.process.kill('SIGCONT'), 600)
+  }
+
+  #anyone(): Worker | undefined {
+    const alive = this.#workers.filter(
+      (worker) => worker.process.exitCode === null && !worker.killed,
+    )
+    return alive[Math.floor(Math.random() * alive.length)]
   }
 
   #start(durationMs: number): void {
@@ -88,14 +129,7 @@ class Chaos {
     const logPath = path.join(this.#options.directory, `worker-${index}.log`)
     // Two workers share each holder name: a name is not an identity.
     const holder = `agent-${Math.floor(index / 2)}`
-    const args = [
-      WORKER,
-      `sqlite:${this.#store}`,
-      this.#writes,
-      logPath,
-      holder,
-      String(durationMs),
-    ]
+    const args = [WORKER, this.#options.store, this.#writes, logPath, holder, String(durationMs)]
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
     let stderr = ''
     child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
@@ -106,20 +140,6 @@ class Chaos {
     this.#workers.push(worker)
   }
 
-  #kill(worker: Worker, endMs: number): void {
-    worker.killed = true
-    worker.process.kill('SIGKILL')
-    this.#kills += 1
-    this.#start(endMs - performance.now())
-  }
-
-  async #stop(worker: Worker): Promise<void> {
-    this.#stops += 1
-    worker.process.kill('SIGSTOP')
-    await sleep(600)
-    worker.process.kill('SIGCONT')
-  }
-
   killAll(): void {
     for (const worker of this.#workers) worker.process.kill('SIGKILL')
   }
@@ -128,40 +148,40 @@ class Chaos {
     const files = await FencedFiles.open(this.#writes)
     const taken = files.taken()
     files.close()
-    const store = await SqliteStore.open({ path: this.#store })
-    const service = new LeaseService({ store, runtime: systemRuntime })
-    const history = await wholeHistory(service)
-    const kept = await store.find({ limit: 1_000_000 })
-    await service.close()
-    return {
-      lines: this.#logs(),
-      taken,
-      history,
-      differences: differences(
-        foldLedger(history.map((entry) => entry.event)),
-        new Map(kept.entries.map((entry) => [entry.id, entry])),
-      ),
-      kills: this.#kills,
-      stops: this.#stops,
-      crashes: this.#crashes,
+    const { store, ledger = store } = this.#options
+    const api = await openApi(ledger)
+    try {
+      await sleep(ALL_OVER_MS)
+      await api.cleanup()
+      const history = await wholeHistory(api)
+      const logs = this.#logs()
+      return {
+        ...{ logs, taken, history },
+        lines: logs.flat(),
+        differences: await ledgerDifferences(api, history),
+        kills: this.#kills,
+        stops: this.#stops,
+        calmAtUs: this.#calmAtUs,
+        crashes: this.#crashes,
+      }
+    } finally {
+      await api.close()
     }
   }
 
-  #logs(): readonly ChaosLine[] {
+  #logs(): readonly (readonly ChaosLine[])[] {
     const { directory } = this.#options
     const names = fs.readdirSync(directory).filter((name) => name.endsWith('.log'))
-    return names.flatMap((name) => readChaosLog(path.join(directory, name)))
+    return names.map((name) => readChaosLog(path.join(directory, name)))
   }
 }
 
-async function wholeHistory(service: LeaseService): Promise<readonly LedgerEntry[]> {
-  const history: LedgerEntry[] = []
-  for (;;) {
-    const last = history.at(-1)
-    const after = last === undefined ? {} : { after: last.position }
-    const page = await service.history({ ...after, limit: 10_000 })
-    history.push(...page)
-    if (page.length < 10_000) return history
+/** Who is hit and when is up to chance; that both happen is not. */
+async function killAndStop(scene: Scene): Promise<void> {
+  for (let round = 0; scene.leftMs > 0; round += 1) {
+    await sleep(200 + Math.random() * 300)
+    if (round % 2 === 1) scene.killWorker()
+    else scene.stopWorker()
   }
 }
 

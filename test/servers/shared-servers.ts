@@ -43,7 +43,7 @@ export async function freshDatabase(server?: string): Promise<Place> {
 export async function freshRedis(server?: string): Promise<Place> {
   const url = new URL(server ?? (await sharedServer('redis')))
   url.pathname = '/0'
-  const admin = new Redis(url.href)
+  const admin = administrator(url)
   try {
     const index = await claimEmpty(admin)
     const own = new URL(url)
@@ -79,7 +79,7 @@ async function claimEmpty(admin: Redis): Promise<number> {
 }
 
 async function giveBack(server: URL, index: number): Promise<void> {
-  const admin = new Redis(server.href)
+  const admin = administrator(server)
   try {
     await admin.select(index)
     await admin.flushdb()
@@ -88,6 +88,12 @@ async function giveBack(server: URL, index: number): Promise<void> {
   } finally {
     admin.disconnect()
   }
+}
+
+/** Fails at once where there is no server, instead of trying for ever. */
+function administrator(server: URL): Redis {
+  const admin = new Redis(server.href, { retryStrategy: () => null })
+  return admin.on('error', () => {})
 }
 
 function claimOf(index: number): string {

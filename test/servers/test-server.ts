@@ -32,6 +32,8 @@ export class TestServer {
   readonly #program: ServerProgram
   readonly #supervisor: ChildProcess
   readonly #waiting: ((report: Report) => void)[] = []
+  /** A worker of Vitest outlives a killed run until its test is done; its servers need not. */
+  readonly #onRunEnded = (): void => void this.#supervisor.stdin?.end()
   #pid: number | null = null
 
   private constructor(program: ServerProgram) {
@@ -48,6 +50,7 @@ export class TestServer {
     const { stdin, stdout } = this.#supervisor
     if (stdin === null || stdout === null) throw new Error('the supervisor has no pipes')
     stdin.on('error', () => {})
+    process.once('disconnect', this.#onRunEnded)
     createInterface({ input: stdout }).on('line', (line) => this.#hear(JSON.parse(line) as Report))
   }
 
@@ -101,6 +104,7 @@ export class TestServer {
 
   /** Ends the server, whatever state it is in, and removes its data. */
   async close(): Promise<void> {
+    process.off('disconnect', this.#onRunEnded)
     if (this.#supervisor.exitCode !== null) return
     const ended = new Promise((resolve) => this.#supervisor.once('close', resolve))
     this.#supervisor.stdin?.end()

@@ -4,9 +4,13 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { EntryQuery, Found, Store } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { FaultyStore, type StoreCall } from '../../src/testing/faulty-store.ts'
-import { runDifferential, type OpenStore } from './differential.ts'
+import { compareStores, runDifferential, type OpenStore } from './differential.ts'
+import { MemoryBackend } from './memory-backend.ts'
+import { ServerTicks } from './server-ticks.ts'
 
 const memory: OpenStore = (ticks) => Promise.resolve(new MemoryStore({ ticks }))
 
@@ -48,6 +52,19 @@ describe('a differential run', () => {
       return new FaultyStore({ store, weather })
     }
     await expect(runDifferential(1, memory, lossy)).rejects.toThrow(/differs/)
+  })
+})
+
+describe('a store that speculates and memory', () => {
+  it.each([1, 2, 4])('answer alike at every step (seed %i)', async (seed) => {
+    const [here, there] = [new ServerTicks(), new ServerTicks()]
+    const backend = there.drive(new MemoryBackend(there))
+    const speculating = await SpeculatingStore.open(backend, systemRuntime, there.time)
+    const sides = [
+      { store: new MemoryStore({ ticks: here.source }), ticks: here },
+      { store: speculating, ticks: there },
+    ] as const
+    await compareStores(seed, sides, { oneClock: true })
   })
 })
 

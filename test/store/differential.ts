@@ -8,11 +8,22 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { ManualTicks, type TestClock } from '../../src/testing/manual-ticks.ts'
 import { DifferentialScript, type ScriptStep, type Side } from './differential-script.ts'
 
 /** Opens an empty store on the given clock. */
 export type OpenStore = (ticks: ManualTicks) => Promise<Store>
+
+/** A store, and the clock that it goes by. */
+export interface OpenedSide {
+  readonly store: Store
+  readonly ticks: TestClock
+}
+
+export interface DifferentialOptions {
+  /** Both stores go by one clock that nobody sets: the script leaves clocks alone. */
+  readonly oneClock: boolean
+}
 
 export interface DifferentialResult {
   readonly steps: number
@@ -55,8 +66,21 @@ export async function runDifferential(
   openA: OpenStore,
   openB: OpenStore,
 ): Promise<DifferentialResult> {
-  const sides = [await openSide(openA), await openSide(openB)] as const
-  const script = new DifferentialScript(randomFrom(seed))
+  return compareStores(seed, [await openOn(openA), await openOn(openB)], { oneClock: false })
+}
+
+async function openOn(open: OpenStore): Promise<OpenedSide> {
+  const ticks = new ManualTicks()
+  return { store: await open(ticks), ticks }
+}
+
+export async function compareStores(
+  seed: number,
+  opened: readonly [OpenedSide, OpenedSide],
+  options: DifferentialOptions,
+): Promise<DifferentialResult> {
+  const sides = [sideOf(opened[0]), sideOf(opened[1])] as const
+  const script = new DifferentialScript(randomFrom(seed), options)
   const outcomes = new Map<string, number>()
   const missing = new Set(REQUIRED)
   let steps = 0
@@ -78,9 +102,7 @@ export async function runDifferential(
   return { steps, outcomes }
 }
 
-async function openSide(open: OpenStore): Promise<Side> {
-  const ticks = new ManualTicks()
-  const store = await open(ticks)
+function sideOf({ store, ticks }: OpenedSide): Side {
   return { store, ticks, api: new LeaseService({ store, runtime: new FakeRuntime() }) }
 }
 

@@ -184,7 +184,7 @@ function staleLines(directory: string): number {
 
 /** All leases have ended, so that the moment at which they are described makes no difference. */
 function foldDifferences(events: readonly LeaseEvent[], kept: readonly LeaseInfo[]): number {
-  const now = { tick: { domain: '', us: 0 }, wallMs: 0, domainSinceUs: 0 }
+  const now = { tick: { domain: '', us: 0 }, wallMs: 0, domainSinceUs: 0, toleranceUs: 0 }
   const folded = new Map(
     [...foldLedger(events)].map(([id, entry]) => [id, canonicalJson(describeEntry(entry, now))]),
   )

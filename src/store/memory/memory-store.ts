@@ -37,7 +37,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
-import { LiveIndex } from './live-index.ts'
+import { LiveIndex } from '../live-index.ts'
 
 export interface MemoryStoreOptions {
   readonly ticks: TickSource
@@ -144,7 +144,7 @@ export class MemoryStore implements Store {
     const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) this.#entries.delete(id)
-    const superseded = supersededEvents(this.#ledger, policy)
+    const superseded = supersededRenewals(this.#ledger, policy)
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
@@ -192,8 +192,11 @@ export class MemoryStore implements Store {
     const countTickets = (): number => this.#countTickets(realmOf(resource), now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
-    const own = this.#entries.get(leaseId)
-    if (own !== undefined) entries.set(leaseId, own)
+    const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
+    for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
+      const entry = this.#entries.get(id)
+      if (entry !== undefined) entries.set(id, entry)
+    }
     return {
       entries,
       lastFence: this.#lastFence,
@@ -201,7 +204,7 @@ export class MemoryStore implements Store {
         return countTickets()
       },
       epoch: this.#epochs.get(resource) ?? 0,
-      prior: requestId === null ? null : (this.#requests.get(requestId) ?? null),
+      prior,
       settings: resolveSettings([...this.#settings.values()], resource),
     }
   }
@@ -328,19 +331,18 @@ function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
   return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
 }
 
-/** Old renewals and advances of a lease say nothing once a later one is kept, unless a request may still be repeated. */
-function supersededEvents(
+/** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
+function supersededRenewals(
   ledger: readonly KeptEvent[],
   { endedBeforeMs, nowMs }: PrunePolicy,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
-  const latest = new Map<string, KeptEvent>()
+  const latest = new Map<LeaseId, KeptEvent>()
   for (const row of ledger) {
-    const { type, leaseId } = row.event
-    if (type !== 'lease.renewed' && type !== 'lease.advanced') continue
-    const earlier = latest.get(`${type} ${leaseId}`)
+    if (row.event.type !== 'lease.renewed') continue
+    const earlier = latest.get(row.event.leaseId)
     if (earlier !== undefined && isForgettable(earlier.event)) superseded.add(earlier)
-    latest.set(`${type} ${leaseId}`, row)
+    latest.set(row.event.leaseId, row)
   }
   return superseded
 

@@ -2,15 +2,15 @@
  * The counters and clocks of one namespace, read at the start of a transaction and written at its end, and the
  * configuration, read again only when its revision moved.
  */
-import { kindOf, type Resource } from '../../core/resource.ts'
+import type { Resource } from '../../core/resource.ts'
 import {
-  resolveSettings,
   SETTING_KEYS,
   SETTING_SCOPES,
   SETTING_TABLE,
   type SettingRow,
   type Settings,
 } from '../../core/settings.ts'
+import { ResolvedSettings } from '../resolved-settings.ts'
 import { advance, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from './sqlite-client.ts'
 import type { RowNames } from './sqlite-rows.ts'
@@ -29,8 +29,7 @@ export class SqliteState implements RowNames {
   readonly #addDomain: SqliteStatement
   readonly #readSettings: SqliteStatement
   readonly #domains = new Map<number, Domain>()
-  readonly #settingsOf = new Map<string, Settings>()
-  #rows: readonly SettingRow[] = []
+  #settings = new ResolvedSettings([])
   #configRevision = -1
   #lastDomain = ''
   #lastGeneration = 0
@@ -122,18 +121,11 @@ export class SqliteState implements RowNames {
   }
 
   get settingRows(): readonly SettingRow[] {
-    return this.#rows
+    return this.#settings.rows
   }
 
   settingsFor(resource: Resource): Settings {
-    const particular = this.#rows.some((row) => row.scope === 'resource')
-    const slot = particular ? resource : kindOf(resource)
-    const known = this.#settingsOf.get(slot)
-    if (known !== undefined) return known
-    const settings = resolveSettings(this.#rows, resource)
-    if (this.#settingsOf.size >= SETTINGS_CACHED_MAX) this.#settingsOf.clear()
-    this.#settingsOf.set(slot, settings)
-    return settings
+    return this.#settings.for(resource)
   }
 
   #clockOf(kept: { generation: number; lastUs: number; lastWallMs: number }): ClockState {
@@ -159,13 +151,11 @@ export class SqliteState implements RowNames {
   }
 
   #loadSettings(revision: number): void {
-    this.#rows = (this.#readSettings.all(this.namespace) as SqliteRow[]).flatMap(settingOf)
-    this.#settingsOf.clear()
+    const rows = this.#readSettings.all(this.namespace) as SqliteRow[]
+    this.#settings = new ResolvedSettings(rows.flatMap(settingOf))
     this.#configRevision = revision
   }
 }
-
-const SETTINGS_CACHED_MAX = 1_000
 
 /** Rows that only state a default, and rows of keys that this version does not know, say nothing. */
 function settingOf(row: SqliteRow): readonly SettingRow[] {

@@ -123,9 +123,9 @@ export class SqliteWriter {
            SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`,
       )
       .run(nowMs, batch).changes
-    const superseded = this.#pruneSuperseded(policy)
-    const more = [leases, requests, superseded].includes(batch)
-    return { leases, events: gone + superseded, more }
+    const renewals = this.#pruneRenewals(policy)
+    const more = [leases, requests, renewals].includes(batch)
+    return { leases, events: gone + renewals, more }
   }
 
   #delete(place: string, ids: string): number {
@@ -133,20 +133,18 @@ export class SqliteWriter {
     return this.#database.prepare(sql).run(ids).changes
   }
 
-  /**
-   * Old renewals and advances of a lease say nothing once a later one is kept, unless a request may still be repeated.
-   */
-  #pruneSuperseded({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
+  /** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
+  #pruneRenewals({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
     const anonymous = keyOf('e', this.#state)
     return this.#database
       .prepare(
         `DELETE FROM lease_history WHERE rowid IN (
            SELECT old.rowid FROM lease_history AS old
-           WHERE old.namespace = ? AND old.seq < ? AND old.event_type IN ('renewed', 'advanced')
+           WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'renewed'
              AND (old.id GLOB ? || '[0-9]*' OR old.event_at < ?)
              AND EXISTS (SELECT 1 FROM lease_history AS later
                WHERE later.lease_id = old.lease_id AND later.seq > old.seq
-                 AND later.event_type = old.event_type)
+                 AND later.event_type = 'renewed')
            LIMIT ?)`,
       )
       .run(

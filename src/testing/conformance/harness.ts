@@ -18,8 +18,12 @@ export interface OpenedStore {
   close(): Promise<void>
 }
 
-/** What not every store can do; a store that cannot says why. */
-export type Capability = 'reopen' | 'openAnother'
+/**
+ * What not every store can do; a store that cannot says why.
+ *
+ * `wall`: a wall clock apart from the tick, which somebody can set. `domains`: a clock that can become another one.
+ */
+export type Capability = 'reopen' | 'openAnother' | 'wall' | 'domains'
 
 export interface StoreHarness {
   readonly name: string
@@ -40,6 +44,6 @@ export interface TestTools {
 /** One sentence that is true of every store, and how to see it. */
 export interface Behaviour {
   readonly name: string
-  readonly needs?: Capability
+  readonly needs?: readonly Capability[]
   run(stage: Stage): Promise<void>
 }

@@ -4,9 +4,10 @@ import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { HistoryQuery } from '../../store-port/store.ts'
 import type { Behaviour } from './harness.ts'
-import { refusesWith, WORK, type Stage } from './stage.ts'
+import { refusesWith, TTL_MS, WORK, type Stage } from './stage.ts'
 
 const OTHER = parseResource('work:W-2')
+const DELAYED = parseResource('work:W-delayed')
 
 export const historyBehaviours: readonly Behaviour[] = [
   {
@@ -176,10 +177,11 @@ async function everyType(stage: Stage): Promise<void> {
   await stage.run(stage.acquire({ holder: 'refused' }))
   await stage.revoke(await stage.queue({ holder: 'cyd' }))
   await stage.revoke(await stage.grant({ resource: OTHER }))
-  stage.clock.enterDomain('host-z/boot-z/0')
-  await stage.run(stage.acquire({ holder: 'delayed' }))
-  stage.clock.pass(60_000)
-  const last = await stage.grant({ holder: 'last' })
+  await stage.grant({ resource: DELAYED, lockDelayMs: 60_000 })
+  stage.clock.pass(TTL_MS + 1)
+  await stage.run(stage.acquire({ resource: DELAYED, holder: 'delayed' }))
+  stage.clock.pass(61_000)
+  const last = await stage.grant({ resource: DELAYED, holder: 'last' })
   await stage.release(last)
   await everyChangeOfAHolder(stage)
   await deadlock(stage)

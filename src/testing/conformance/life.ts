@@ -62,7 +62,7 @@ export const lifeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'entries, ledger, settings and positions are there after opening again',
-    needs: 'reopen',
+    needs: ['reopen'],
     async run(stage) {
       await playScript(stage, { seed: 5, steps: 60 })
       await stage.configure('max_renewals', '3')
@@ -74,7 +74,7 @@ export const lifeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'fences and ticks go on growing after opening again, although the wall was set back',
-    needs: 'reopen',
+    needs: ['reopen', 'wall'],
     async run(stage) {
       const before = await stage.see(stage.acquire())
       stage.clock.stepWall(-86_400_000)
@@ -89,7 +89,7 @@ export const lifeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'a lease is still held after opening again, and a request still known',
-    needs: 'reopen',
+    needs: ['reopen'],
     async run(stage) {
       const lease = await stage.grant()
       const request = stage.id()
@@ -104,7 +104,7 @@ export const lifeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'two that opened the same data never both get one resource',
-    needs: 'openAnother',
+    needs: ['openAnother'],
     async run(stage) {
       const another = await stage.another()
       const asked = Array.from({ length: 20 }, (_, n) => {

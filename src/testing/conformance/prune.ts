@@ -104,6 +104,7 @@ export const pruneBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'fences go on growing after everything was pruned and the wall set back',
+    needs: ['wall'],
     async run(stage) {
       const lease = await stage.grant()
       await stage.release(lease)

@@ -84,7 +84,7 @@ export const settingBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'what another process configures is in force here at the next call',
-    needs: 'openAnother',
+    needs: ['openAnother'],
     async run(stage) {
       const another = await stage.another()
       await stage.look({ resource: WORK })

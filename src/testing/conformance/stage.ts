@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { mergeViews } from '../../core/acquire-all.ts'
 import type { Acquire, Command, SeveralCommand } from '../../core/command.ts'
-import { commitOf, type Commit } from '../../core/commit.ts'
+import { commitOf, NOTHING } from '../../core/commit.ts'
 import {
   decide,
   decideSeveral,
@@ -221,15 +221,6 @@ export class Stage {
     const ledger = await this.#store.history({ limit: LIST_LIMIT_MAX })
     return ledger.map((entry) => entry.event)
   }
-}
-
-const NOTHING: Commit = {
-  changes: [],
-  events: [],
-  requests: [],
-  epochs: [],
-  wakes: [],
-  lastFence: 0,
 }
 
 const DEFAULT_FOOTPRINT = {

@@ -43,6 +43,7 @@ export const timeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'wall time never goes back when somebody sets it back',
+    needs: ['wall'],
     async run(stage) {
       const before = await act(stage)
       stage.clock.stepWall(-3_600_000)
@@ -53,6 +54,7 @@ export const timeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'a lease ends by the tick alone, whatever happens to the wall',
+    needs: ['wall'],
     async run(stage) {
       await stage.grant()
       stage.clock.stepWall(31_536_000_000)
@@ -85,6 +87,7 @@ export const timeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'another clock is another domain, known since the first decision under it',
+    needs: ['domains'],
     async run(stage) {
       const before = await act(stage)
       stage.clock.enterDomain('host-b/boot-7/0')
@@ -100,6 +103,7 @@ export const timeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'a clock that comes back is a new one',
+    needs: ['domains'],
     async run(stage) {
       stage.clock.enterDomain('host-a/boot-a/0')
       const first = await act(stage)
@@ -112,6 +116,7 @@ export const timeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'after a reboot every lease is over and its resource free at once',
+    needs: ['domains'],
     async run(stage) {
       stage.clock.enterDomain('host-a/boot-a/0')
       const lease = await stage.grant()
@@ -122,6 +127,7 @@ export const timeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'on another host every lease is over, and its resource free after a whole ttl',
+    needs: ['domains'],
     async run(stage) {
       stage.clock.enterDomain('host-a/boot-a/0')
       await stage.grant()

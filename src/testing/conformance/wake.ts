@@ -73,7 +73,7 @@ export const wakeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'a waiter is woken by a release in another process',
-    needs: 'openAnother',
+    needs: ['openAnother'],
     async run(stage) {
       const another = await stage.another()
       const lease = await stage.grant()
@@ -98,7 +98,7 @@ export const wakeBehaviours: readonly Behaviour[] = [
   },
   {
     name: 'whoever follows the ledger hears of what another process commits',
-    needs: 'openAnother',
+    needs: ['openAnother'],
     async run(stage) {
       const another = await stage.another()
       const heard = withResolvers()

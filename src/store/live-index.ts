@@ -3,8 +3,8 @@
  * so that whoever touches a reach is found on the way down to it and, for a subtree, below it: the cost is its depth
  * and what it finds, however many live entries there are elsewhere.
  */
-import type { LeaseId } from '../../core/lease.ts'
-import { isTree, nameOf, realmOf, type Reach, type Resource } from '../../core/resource.ts'
+import type { LeaseId } from '../core/lease.ts'
+import { isTree, nameOf, realmOf, type Reach, type Resource } from '../core/resource.ts'
 
 interface Branch {
   readonly ids: Set<LeaseId>

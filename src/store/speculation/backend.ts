@@ -1,0 +1,162 @@
+/**
+ * What a server must do for a store that decides before it asks (speculating-store.ts).
+ *
+ * The store decides on what it believes to be there and sends an *attempt*: what it believed, and what to write if
+ * that is so. The server compares, then writes everything or nothing; on a miss it answers with what is really there,
+ * and the store decides again. Rules about leases are in the core; a server compares, stores and appends.
+ *
+ * What a commit depends on:
+ *  1. `claims` of a place: exactly these live entries overlap its footprint, each with the same claim number. A renewal
+ *     does not change the claim number, so the renewals of a slow client never make a stranger's commit miss, and a
+ *     stranger's commit never makes a renewal miss. What the decision took for running is covered by `beforeUs`.
+ *  2. `own` of a place: the version of the entry of the footprint's `leaseId`, live or not; 0: there is none.
+ *  3. Every entry that is written has the version that it had when it was read.
+ *  4. Whether the footprint's request id has had an effect before.
+ *  5. The epoch of the footprint's resource.
+ *  6. The server's clock: `fromUs <= now < beforeUs`, read after everything is locked.
+ *  7. Wall times never go back: no event of the realms is later than `wallMs`.
+ *  8. The revision of the settings (of the whole group).
+ *
+ * Not among them: the highest fence of the realms. When it has grown meanwhile the server moves all new fences of the
+ * attempt up by one number, and says by how much; the store then decides again, for the answer only.
+ */
+import type { RequestMark } from '../../core/commit.ts'
+import type { LeaseEvent } from '../../core/event.ts'
+import type { Entry, LeaseId } from '../../core/lease.ts'
+import type { Footprint, PriorEffect, Wake } from '../../core/realm.ts'
+import type { Resource } from '../../core/resource.ts'
+import type { SettingRow } from '../../core/settings.ts'
+import type {
+  EntryQuery,
+  HistoryQuery,
+  LedgerEntry,
+  Position,
+  Pruned,
+  PrunePolicy,
+  SettingChange,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from '../../store-port/store.ts'
+
+/** An entry, and the numbers that tell whether it has moved. Both begin at 1. */
+export interface Kept {
+  readonly entry: Entry
+  /** Raised by every change. */
+  readonly version: number
+  /** Raised by every change but a renewal of the lease or a sign of life of the ticket. */
+  readonly claim: number
+}
+
+export interface SeenClaim {
+  readonly id: LeaseId
+  readonly claim: number
+}
+
+/** One footprint, and what the decision believed to be there. */
+export interface Place {
+  readonly footprint: Footprint
+  readonly realm: string
+  readonly own: number
+  /** Null at depth `entry`: whatever else is there does not matter. */
+  readonly claims: readonly SeenClaim[] | null
+  readonly hasPrior: boolean
+  readonly epoch: number
+}
+
+/** One entry to put, or to remove with all that the ledger tells of it (`after` is null). */
+export interface EntryWrite {
+  readonly id: LeaseId
+  readonly before: Kept | null
+  readonly after: Kept | null
+}
+
+export interface Attempt {
+  readonly places: readonly Place[]
+  readonly fromUs: number
+  readonly beforeUs: number
+  readonly wallMs: number
+  readonly writes: readonly EntryWrite[]
+  readonly events: readonly LeaseEvent[]
+  readonly requests: readonly RequestMark[]
+  readonly epochs: readonly { readonly resource: Resource; readonly epoch: number }[]
+  readonly wakes: readonly Wake[]
+  /**
+   * The new fences that this attempt gives, if any; every fence in `writes` and `events` from `first` on is new. The
+   * server adds `max(0, highest of the places' realms + 1 - first)` to each, and keeps the last one as the highest of
+   * all these realms.
+   */
+  readonly fences: { readonly first: number; readonly last: number } | null
+}
+
+/** What is really at a place. */
+export interface PlaceView {
+  /**
+   * At depth `claims` all live entries that overlap the footprint; at any depth the entry of its own id in whatever
+   * state; and the entry that `prior` names.
+   */
+  readonly entries: readonly Kept[]
+  readonly lastFence: number
+  /** Wall time of the realm's last event, 0 if none. */
+  readonly lastWallMs: number
+  /** Live tickets of the whole realm. */
+  readonly ticketCount: number
+  readonly prior: PriorEffect | null
+  readonly epoch: number
+}
+
+export type Reply =
+  | { readonly kind: 'committed'; readonly fencesMovedBy: number }
+  /** Nothing was written. One view per place. */
+  | { readonly kind: 'missed'; readonly views: readonly PlaceView[] }
+  /** The server's clock is more than 5 s behind the last commit of a realm. Nothing was written. */
+  | { readonly kind: 'clock_behind'; readonly behindMs: number }
+
+/** All that a process has in flight at one moment, for one call. Its attempts are carried out in order. */
+export interface Group {
+  /** The revision that the decisions were made with; with another one all of them miss. */
+  readonly settingsRevision: number
+  readonly attempts: readonly Attempt[]
+}
+
+export interface GroupReply {
+  /** The server's clock, read after all locks of the group were taken. */
+  readonly nowUs: number
+  readonly settingsRevision: number
+  /** The settings, if their revision is another than that of the group. */
+  readonly settings: readonly SettingRow[] | null
+  /** One per attempt, in the same order. */
+  readonly replies: readonly Reply[]
+}
+
+export interface FoundKept {
+  readonly nowUs: number
+  readonly entries: readonly Entry[]
+  readonly more: boolean
+}
+
+/**
+ * A server that keeps realms of one namespace. Every call ends in bounded time. It throws `STORE_UNAVAILABLE` when
+ * certainly nothing was written, and `STORE_OUTCOME_UNKNOWN` when the answer was lost.
+ *
+ * `find`, `history`, `end`, `configure`, `prune`, `subscribe`, `follow` and `close` keep the contract of `Store`.
+ */
+export interface Backend {
+  readonly description: StoreDescription
+  /** Part of every tick: deadlines written under another domain are never compared. */
+  readonly clockDomain: string
+
+  /** One round trip, atomic attempt by attempt; an empty group reads the clock and the settings. */
+  attempt(group: Group): Promise<GroupReply>
+
+  find(query: EntryQuery): Promise<FoundKept>
+  history(query: HistoryQuery): Promise<readonly LedgerEntry[]>
+  end(): Promise<Position>
+  settings(): Promise<readonly SettingRow[]>
+  configure(change: SettingChange): Promise<void>
+  prune(policy: PrunePolicy): Promise<Pruned>
+  /** Wake-ups of `wakes` in attempts of other processes; those of this one are delivered by the store itself. */
+  subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
+  follow(listener: () => void): Unsubscribe
+  close(): Promise<void>
+}

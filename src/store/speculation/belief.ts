@@ -1,0 +1,54 @@
+/**
+ * What a store believes to be at a footprint: remembered from its own commits, told by the server, or nothing at all.
+ * A wrong belief costs a round trip and nothing else.
+ */
+import type { Entry, LeaseId } from '../../core/lease.ts'
+import { isLive } from '../../core/lease.ts'
+import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
+import { overlap, realmOf } from '../../core/resource.ts'
+import type { Settings } from '../../core/settings.ts'
+import type { Kept, Place, PlaceView, SeenClaim } from './backend.ts'
+
+export interface Belief {
+  readonly footprint: Footprint
+  readonly kept: ReadonlyMap<LeaseId, Kept>
+  readonly lastFence: number
+  readonly lastWallMs: number
+  readonly ticketCount: number
+  readonly prior: PriorEffect | null
+  readonly epoch: number
+}
+
+export function beliefOf(footprint: Footprint, view: PlaceView): Belief {
+  const { entries, ...facts } = view
+  return { footprint, kept: new Map(entries.map((kept) => [kept.entry.id, kept])), ...facts }
+}
+
+/** The belief as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
+export function viewOfBelief(belief: Belief, lastFence: number, settings: Settings): RealmView {
+  const entries = new Map<LeaseId, Entry>()
+  for (const [id, { entry }] of belief.kept) entries.set(id, entry)
+  const { ticketCount, prior, epoch } = belief
+  return { entries, lastFence, ticketCount, epoch, prior, settings }
+}
+
+/** The belief as the server is to check it. */
+export function placeOf({ footprint, kept, prior, epoch }: Belief): Place {
+  return {
+    footprint,
+    realm: realmOf(footprint.resource),
+    own: kept.get(footprint.leaseId)?.version ?? 0,
+    claims: footprint.depth === 'claims' ? claimsOf(footprint, kept.values()) : null,
+    hasPrior: prior !== null,
+    epoch,
+  }
+}
+
+/** The entry of a footprint's own id may have ended, or be somewhere else altogether: then it stands in nobody's way. */
+function claimsOf(footprint: Footprint, kept: Iterable<Kept>): readonly SeenClaim[] {
+  const claims: SeenClaim[] = []
+  for (const { entry, claim } of kept) {
+    if (isLive(entry) && overlap(entry, footprint)) claims.push({ id: entry.id, claim })
+  }
+  return claims
+}

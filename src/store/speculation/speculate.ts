@@ -1,0 +1,75 @@
+/**
+ * Decides on what is believed, and says what a server must find and write for the decision to stand.
+ */
+import type { Commit, EntryChange } from '../../core/commit.ts'
+import type { LeaseId } from '../../core/lease.ts'
+import type { Now } from '../../core/time.ts'
+import type { Decide } from '../../store-port/store.ts'
+import type { ResolvedSettings } from '../resolved-settings.ts'
+import type { Attempt, EntryWrite, Kept } from './backend.ts'
+import { placeOf, viewOfBelief, type Belief } from './belief.ts'
+
+export interface Speculation<Outcome> {
+  readonly outcome: Outcome
+  readonly attempt: Attempt
+}
+
+export interface Premises {
+  readonly beliefs: readonly Belief[]
+  readonly now: Now
+  readonly settings: ResolvedSettings
+  /** The highest fence that is known to be taken in all the realms, besides what the beliefs say. */
+  readonly fenceTaken: number
+}
+
+export function speculate<Outcome>(
+  decide: Decide<Outcome>,
+  { beliefs, now, settings, fenceTaken }: Premises,
+): Speculation<Outcome> {
+  const views = beliefs.map((belief) => {
+    const lastFence = Math.max(belief.lastFence, fenceTaken)
+    return viewOfBelief(belief, lastFence, settings.for(belief.footprint.resource))
+  })
+  const { outcome, commit, validUntilUs } = decide(views, now)
+  const latestUs = now.tick.us + now.toleranceUs + 1
+  return {
+    outcome,
+    attempt: {
+      places: beliefs.map(placeOf),
+      fromUs: now.tick.us,
+      beforeUs: Math.min(latestUs, validUntilUs ?? latestUs),
+      wallMs: now.wallMs,
+      writes: writesOf(commit, beliefs),
+      events: commit.events,
+      requests: commit.requests,
+      epochs: commit.epochs,
+      wakes: commit.wakes,
+      fences: commit.firstFence === 0 ? null : { first: commit.firstFence, last: commit.lastFence },
+    },
+  }
+}
+
+function writesOf({ changes }: Commit, beliefs: readonly Belief[]): readonly EntryWrite[] {
+  return changes.map((change) => {
+    const before = change.before === undefined ? null : keptOf(change.id, beliefs)
+    return { id: change.id, before, after: afterOf(change, before) }
+  })
+}
+
+function keptOf(id: LeaseId, beliefs: readonly Belief[]): Kept | null {
+  for (const { kept } of beliefs) {
+    const known = kept.get(id)
+    if (known !== undefined) return known
+  }
+  throw new Error(`a decision changed entry ${id}, which it had not seen`)
+}
+
+function afterOf({ after, renewal }: EntryChange, before: Kept | null): Kept | null {
+  if (after === null) return null
+  if (before === null) return { entry: after, version: 1, claim: 1 }
+  return {
+    entry: after,
+    version: before.version + 1,
+    claim: renewal ? before.claim : before.claim + 1,
+  }
+}

@@ -1,0 +1,429 @@
+/**
+ * A store that decides before it asks: on what it believes to be there, at what it believes the time to be. The server
+ * commits the decision if all that was right, else says what is there, and the store decides again. So an uncontended
+ * command is one round trip, and the rules stay in the core.
+ *
+ * All that is in flight in a process shares calls; a lone caller waits for nobody. Decisions that depend on each other
+ * go one after the other, and nobody overtakes whoever asked before for the same.
+ */
+import { LeaseError } from '../../core/errors.ts'
+import type { Footprint, Wake } from '../../core/realm.ts'
+import type { SettingRow } from '../../core/settings.ts'
+import type { Now } from '../../core/time.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import type {
+  Decide,
+  EntryQuery,
+  Found,
+  HistoryQuery,
+  LedgerEntry,
+  Position,
+  Pruned,
+  PrunePolicy,
+  SettingChange,
+  Store,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from '../../store-port/store.ts'
+import { ResolvedSettings } from '../resolved-settings.ts'
+import type { Backend, GroupReply, PlaceView, Reply } from './backend.ts'
+import { beliefOf, type Belief } from './belief.ts'
+import { LocalListeners } from './local-listeners.ts'
+import { MemoryOfRealms } from './memory-of-realms.ts'
+import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
+import { speculate, type Speculation } from './speculate.ts'
+import { UnderWay } from './under-way.ts'
+
+/** A transaction on its way, however often it must be tried. */
+interface Errand {
+  readonly footprints: readonly Footprint[]
+  readonly decide: Decide<unknown>
+  readonly sinceMs: number
+  readonly resolve: (outcome: unknown) => void
+  readonly reject: (error: unknown) => void
+  /** What the server said is there; null before it was asked. */
+  beliefs: readonly Belief[] | null
+  tries: number
+  isFinished: boolean
+  /** Lets those go on who waited for this one. */
+  end: () => void
+}
+
+/** An errand with the decision that is being tried. */
+interface Trial {
+  readonly errand: Errand
+  readonly beliefs: readonly Belief[]
+  readonly now: Now
+  readonly speculation: Speculation<unknown>
+}
+
+/** Two, so that the server works on one while the next is made. */
+const GROUPS_IN_FLIGHT_MAX = 2
+const GROUP_MAX = 500
+/** More than this are sent as two halves when nothing is in flight. */
+const SPLIT_MIN = 16
+const TRIES_MAX = 200
+const TRYING_MS_MAX = 10_000
+const TRIES_AT_ONCE = 4
+const PAUSE_MS_MAX = 50
+
+export class SpeculatingStore implements Store {
+  readonly description: StoreDescription
+  readonly #backend: Backend
+  readonly #runtime: Runtime
+  readonly #clock: ServerTime
+  readonly #memory = new MemoryOfRealms()
+  readonly #underWay = new UnderWay()
+  readonly #listeners = new LocalListeners()
+  #settings: ResolvedSettings
+  #settingsRevision: number
+  /** The highest fence that this process has asked for: what it asks for at once is to be told apart. */
+  #lastFence = 0
+  #queue: Errand[] = []
+  #again: Errand[] = []
+  #unfinished = 0
+  #groupsInFlight = 0
+  #isScheduled = false
+  #closing: Promise<void> | null = null
+  #drained: (() => void) | null = null
+
+  /** Reads the clock and the configuration, so that the first command need not. */
+  static async open(
+    backend: Backend,
+    runtime: Runtime,
+    clock: ServerTime | null = null,
+  ): Promise<SpeculatingStore> {
+    try {
+      const sentMs = runtime.monotonicMs()
+      const reply = await backend.attempt({ settingsRevision: -1, attempts: [] })
+      return new SpeculatingStore(backend, runtime, { sentMs, reply, clock })
+    } catch (error) {
+      await backend.close()
+      throw error
+    }
+  }
+
+  private constructor(backend: Backend, runtime: Runtime, first: Beginning) {
+    this.#backend = backend
+    this.#runtime = runtime
+    this.description = backend.description
+    const { sentMs, reply } = first
+    this.#clock = first.clock ?? new ServerClock(runtime, this.#sample(sentMs, reply))
+    this.#settings = new ResolvedSettings(reply.settings ?? [])
+    this.#settingsRevision = reply.settingsRevision
+  }
+
+  async transact<Outcome>(
+    footprints: readonly Footprint[],
+    decide: Decide<Outcome>,
+  ): Promise<Outcome> {
+    this.#refuseIfClosed()
+    return new Promise<Outcome>((resolve, reject) => {
+      this.#unfinished += 1
+      this.#queue.push({
+        footprints,
+        decide,
+        sinceMs: this.#runtime.monotonicMs(),
+        resolve: (outcome) => resolve(outcome as Outcome),
+        reject,
+        beliefs: null,
+        tries: 0,
+        isFinished: false,
+        end: () => undefined,
+      })
+      this.#schedule()
+    })
+  }
+
+  async find(query: EntryQuery): Promise<Found> {
+    this.#refuseIfClosed()
+    const { nowUs, entries, more } = await this.#backend.find(query)
+    const wallMs = Math.floor(nowUs / 1000)
+    return { now: this.#now({ us: nowUs, wallMs, toleranceUs: 0 }), entries, more }
+  }
+
+  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+    this.#refuseIfClosed()
+    return this.#backend.history(query)
+  }
+
+  async end(): Promise<Position> {
+    this.#refuseIfClosed()
+    return this.#backend.end()
+  }
+
+  async settings(): Promise<readonly SettingRow[]> {
+    this.#refuseIfClosed()
+    return this.#backend.settings()
+  }
+
+  async configure(change: SettingChange): Promise<void> {
+    this.#refuseIfClosed()
+    return this.#backend.configure(change)
+  }
+
+  async prune(policy: PrunePolicy): Promise<Pruned> {
+    this.#refuseIfClosed()
+    return this.#backend.prune(policy)
+  }
+
+  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    this.#refuseIfClosed()
+    const leave = this.#listeners.subscribe(session, listener)
+    try {
+      const unsubscribe = await this.#backend.subscribe(session, listener)
+      return () => {
+        leave()
+        unsubscribe()
+      }
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    const leave = this.#listeners.follow(listener)
+    const unfollow = this.#backend.follow(listener)
+    return () => {
+      leave()
+      unfollow()
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    if (this.#unfinished > 0) {
+      await new Promise<void>((resolve) => {
+        this.#drained = resolve
+      })
+    }
+    this.#listeners.clear()
+    await this.#backend.close()
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closing !== null) throw new LeaseError('CLOSED', 'the store was closed')
+  }
+
+  /** After everything that is asked for in this turn, so that it shares a call. */
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    queueMicrotask(() => {
+      this.#isScheduled = false
+      this.#sendGroups()
+    })
+  }
+
+  #sendGroups(): void {
+    while (this.#groupsInFlight < GROUPS_IN_FLIGHT_MAX) {
+      const errands = this.#take()
+      if (errands.length === 0) return
+      this.#groupsInFlight += 1
+      void this.#send(errands)
+    }
+  }
+
+  /** Those that must be tried again, and of the others all that depend on nobody who came before them. */
+  #take(): readonly Errand[] {
+    const waiting = this.#again.length + this.#queue.length
+    const isLull = this.#groupsInFlight === 0 && waiting > SPLIT_MIN
+    const most = isLull ? Math.ceil(waiting / 2) : GROUP_MAX
+    const taken = this.#again.splice(0, most)
+    const left: Errand[] = []
+    const passedOver = new UnderWay()
+    for (const errand of this.#queue) {
+      const { footprints } = errand
+      const mustWait =
+        taken.length >= most ||
+        this.#underWay.concerns(footprints) ||
+        passedOver.concerns(footprints)
+      if (mustWait) {
+        left.push(errand)
+        if (taken.length < most) passedOver.begin(footprints)
+        continue
+      }
+      errand.end = this.#underWay.begin(footprints)
+      taken.push(errand)
+    }
+    this.#queue = left
+    return taken
+  }
+
+  async #send(errands: readonly Errand[]): Promise<void> {
+    const settingsRevision = this.#settingsRevision
+    const trials = errands.flatMap((errand) => this.#try(errand))
+    try {
+      if (trials.length === 0) return
+      const sentMs = this.#runtime.monotonicMs()
+      const attempts = trials.map(({ speculation }) => speculation.attempt)
+      const reply = await this.#backend.attempt({ settingsRevision, attempts })
+      this.#hear(sentMs, reply, trials)
+    } catch (error) {
+      for (const { errand } of trials) this.#fail(errand, error)
+    } finally {
+      this.#groupsInFlight -= 1
+      this.#sendGroups()
+    }
+  }
+
+  /** No trial for an errand whose decision itself throws. */
+  #try(errand: Errand): readonly Trial[] {
+    try {
+      const beliefs = errand.beliefs ?? errand.footprints.map((one) => this.#memory.believe(one))
+      const now = this.#nowFor(beliefs, errand.tries)
+      const fenceTaken = this.#lastFence
+      const speculation = this.#speculate(errand, { beliefs, now, fenceTaken })
+      this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
+      return [{ errand, beliefs, now, speculation }]
+    } catch (error) {
+      this.#fail(errand, error)
+      return []
+    }
+  }
+
+  #speculate(
+    { decide }: Errand,
+    premises: {
+      readonly beliefs: readonly Belief[]
+      readonly now: Now
+      readonly fenceTaken: number
+    },
+  ): Speculation<unknown> {
+    return speculate(decide, { ...premises, settings: this.#settings })
+  }
+
+  /** Each further try allows for a longer way, in case it was too long for the last one. */
+  #nowFor(beliefs: readonly Belief[], tries: number): Now {
+    const latestWallMs = Math.max(...beliefs.map((belief) => belief.lastWallMs))
+    return this.#now({
+      us: this.#clock.lowerUs(),
+      wallMs: Math.max(this.#clock.wallMs(), latestWallMs),
+      toleranceUs: this.#clock.toleranceUs() * 2 ** Math.min(tries, 6),
+    })
+  }
+
+  #now({ us, wallMs, toleranceUs }: NowFacts): Now {
+    const tick = { domain: this.#backend.clockDomain, us }
+    return { tick, wallMs, toleranceUs, domainSinceUs: 0 }
+  }
+
+  #hear(sentMs: number, reply: GroupReply, trials: readonly Trial[]): void {
+    const sample = this.#sample(sentMs, reply)
+    const isFromTheFuture = trials.some((trial) => {
+      return trial.speculation.attempt.fromUs > reply.nowUs
+    })
+    if (isFromTheFuture) this.#clock.reset(sample)
+    else this.#clock.note(sample)
+    if (reply.settings !== null) {
+      this.#settings = new ResolvedSettings(reply.settings)
+      this.#settingsRevision = reply.settingsRevision
+    }
+    for (const [index, trial] of trials.entries()) this.#settle(trial, reply.replies[index])
+  }
+
+  #sample(sentMs: number, { nowUs }: GroupReply): Sample {
+    const receivedMs = this.#runtime.monotonicMs()
+    return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs }
+  }
+
+  #settle(trial: Trial, reply: Reply | undefined): void {
+    if (reply === undefined) throw new Error('the server left an attempt without an answer')
+    if (reply.kind === 'missed') return this.#miss(trial, reply.views)
+    if (reply.kind === 'committed') return this.#commit(trial, reply.fencesMovedBy)
+    const { url } = this.description
+    const message = `the clock of ${url} is ${reply.behindMs} ms behind its last commit`
+    this.#fail(trial.errand, new LeaseError('STORE_UNAVAILABLE', message))
+  }
+
+  #commit(trial: Trial, fencesMovedBy: number): void {
+    const { errand } = trial
+    const { outcome, attempt } =
+      fencesMovedBy === 0 ? trial.speculation : this.#moved(trial, fencesMovedBy)
+    const { epochs, wallMs } = attempt
+    const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs }
+    this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
+    this.#memory.note(errand.footprints, attempt.writes, facts)
+    this.#finish(errand)
+    errand.resolve(outcome)
+    this.#announce(attempt.wakes, attempt.events.length > 0)
+  }
+
+  /** The same decision, with the fences that the server gave instead of those that others had taken meanwhile. */
+  #moved({ errand, beliefs, now, speculation }: Trial, by: number): Speculation<unknown> {
+    const first = speculation.attempt.fences?.first ?? 0
+    return this.#speculate(errand, { beliefs, now, fenceTaken: first + by - 1 })
+  }
+
+  #announce(wakes: readonly Wake[], hasEvents: boolean): void {
+    this.#listeners.wake(wakes)
+    if (hasEvents) this.#listeners.tellFollowers()
+  }
+
+  #miss({ errand, speculation }: Trial, views: readonly PlaceView[]): void {
+    const { fences } = speculation.attempt
+    // Fences that were not given need not be passed over.
+    if (fences !== null && fences.last === this.#lastFence) this.#lastFence = fences.first - 1
+    errand.tries += 1
+    const triedMs = this.#runtime.monotonicMs() - errand.sinceMs
+    if (errand.tries >= TRIES_MAX || triedMs > TRYING_MS_MAX) {
+      const message = `others kept changing the same resource, ${errand.tries} times in a row`
+      return this.#fail(errand, new LeaseError('STORE_CONFLICT', message))
+    }
+    errand.beliefs = errand.footprints.map((footprint, index) => {
+      const view = views[index]
+      if (view === undefined) throw new Error('the server left a place without a view')
+      this.#memory.learn(footprint, view)
+      return beliefOf(footprint, view)
+    })
+    this.#tryAgain(errand)
+  }
+
+  /** At once, but not for ever at once: processes that keep missing each other must get out of step. */
+  #tryAgain(errand: Errand): void {
+    if (errand.tries < TRIES_AT_ONCE) {
+      this.#again.push(errand)
+      return
+    }
+    const mostMs = Math.min(PAUSE_MS_MAX, 2 ** (errand.tries - TRIES_AT_ONCE))
+    const resume = (): void => {
+      this.#again.push(errand)
+      this.#schedule()
+    }
+    this.#runtime.setTimer(this.#runtime.random() * mostMs, resume, { keepAlive: true })
+  }
+
+  /** Whether or not something was written, nothing that was believed is certain any more. */
+  #fail(errand: Errand, error: unknown): void {
+    for (const footprint of errand.footprints) this.#memory.forget(footprint)
+    this.#finish(errand)
+    errand.reject(error)
+  }
+
+  #finish(errand: Errand): void {
+    if (errand.isFinished) return
+    errand.isFinished = true
+    errand.end()
+    this.#unfinished -= 1
+    if (this.#unfinished === 0) this.#drained?.()
+  }
+}
+
+/** The first reply, and a clock for tests that know what the server's says. */
+interface Beginning {
+  readonly sentMs: number
+  readonly reply: GroupReply
+  readonly clock: ServerTime | null
+}
+
+interface NowFacts {
+  readonly us: number
+  readonly wallMs: number
+  readonly toleranceUs: number
+}

@@ -1,0 +1,27 @@
+import { describe, it } from 'vitest'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { storeConformance } from '../../src/testing/store-conformance.ts'
+import { MemoryBackend } from './memory-backend.ts'
+import { ServerTicks } from './server-ticks.ts'
+
+storeConformance(
+  { describe, it, skip: it.skip },
+  {
+    name: 'a store that speculates',
+    without: {
+      reopen: 'its server is one object and ends with it',
+      wall: 'a server has one clock for everything',
+      domains: 'a server has one clock',
+    },
+    open: async () => {
+      const ticks = new ServerTicks()
+      const backend = ticks.drive(new MemoryBackend(ticks))
+      const open = (): Promise<SpeculatingStore> => {
+        return SpeculatingStore.open(backend, systemRuntime, ticks.time)
+      }
+      const store = await open()
+      return { store, clock: ticks, openAnother: open, close: () => store.close() }
+    },
+  },
+)

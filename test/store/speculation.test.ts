@@ -1,0 +1,165 @@
+/** What a store that speculates asks of its server, and what it does when it was wrong. */
+import { describe, expect, it } from 'vitest'
+import { LeaseError } from '../../src/core/errors.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { MemoryBackend } from './memory-backend.ts'
+import { ServerTicks } from './server-ticks.ts'
+
+interface Server {
+  readonly ticks: ServerTicks
+  readonly backend: MemoryBackend
+  open(): Promise<LeaseService>
+}
+
+function startServer(): Server {
+  const ticks = new ServerTicks()
+  const backend = new MemoryBackend(ticks)
+  const driven = ticks.drive(backend)
+  return {
+    ticks,
+    backend,
+    open: async () => {
+      const store = await SpeculatingStore.open(driven, systemRuntime, ticks.time)
+      return new LeaseService({ store, runtime: systemRuntime })
+    },
+  }
+}
+
+const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
+
+function wish(n: number, resource = 'work:W-1') {
+  return {
+    leaseId: idOf(n),
+    resource: parseResource(resource),
+    holder: `h${n}`,
+    session: `s${n}`,
+    ttlMs: 10_000,
+    waitMs: 0,
+  }
+}
+
+describe('an uncontended command', () => {
+  it.each(['work:W-1', 'file:/src/a.ts'])('costs one call each: %s', async (resource) => {
+    const { backend, ticks, open } = startServer()
+    const api = await open()
+    const asked = wish(1, resource)
+    const countOf = async (call: () => Promise<{ readonly kind: string }>): Promise<unknown> => {
+      const before = backend.calls
+      const { kind } = await call()
+      return [kind, backend.calls - before]
+    }
+    expect(await countOf(() => api.acquire(asked))).toEqual(['granted', 1])
+    ticks.pass(1_000)
+    expect(await countOf(() => api.renew(asked))).toEqual(['renewed', 1])
+    expect(await countOf(() => api.release(asked))).toEqual(['released', 1])
+    const again = wish(2, resource)
+    expect(await countOf(() => api.acquire(again))).toEqual(['granted', 1])
+    expect(backend.misses).toBe(0)
+  })
+
+  it('costs one call where another process was before', async () => {
+    const { backend, open } = startServer()
+    const [one, other] = [await open(), await open()]
+    await one.acquire(wish(1))
+    await one.release(wish(1))
+    const before = backend.calls
+    expect(await other.acquire(wish(2))).toMatchObject({ kind: 'granted' })
+    expect(backend.calls - before).toBe(1)
+    expect(backend.misses).toBe(0)
+  })
+})
+
+it('a thousand renewals of one process need at most ten calls', async () => {
+  const { backend, ticks, open } = startServer()
+  const api = await open()
+  const wishes = Array.from({ length: 1_000 }, (_, n) => wish(n, `work:W-${n}`))
+  await Promise.all(wishes.map((one) => api.acquire(one)))
+  ticks.pass(1_000)
+  const before = backend.calls
+  const answers = await Promise.all(wishes.map((one) => api.renew(one)))
+  expect(answers.every(({ kind }) => kind === 'renewed')).toBe(true)
+  expect(backend.calls - before).toBeLessThanOrEqual(10)
+})
+
+it('renewals of a thousand sharers of one resource need at most ten calls', async () => {
+  const { backend, ticks, open } = startServer()
+  const api = await open()
+  const wishes = Array.from({ length: 1_000 }, (_, n) => ({ ...wish(n), mode: 'shared' as const }))
+  for (const one of wishes) await api.acquire(one)
+  ticks.pass(1_000)
+  const before = backend.calls
+  await Promise.all(wishes.map((one) => api.renew(one)))
+  expect(backend.calls - before).toBeLessThanOrEqual(10)
+})
+
+describe('a store that was wrong', () => {
+  it('refuses by what is there, not by what it remembers', async () => {
+    const { open } = startServer()
+    const [one, other] = [await open(), await open()]
+    await one.acquire(wish(1))
+    expect(await other.acquire(wish(2))).toMatchObject({ kind: 'held' })
+    await one.release(wish(1))
+    expect(await other.acquire(wish(3))).toMatchObject({ kind: 'granted' })
+    expect(await one.acquire(wish(4))).toMatchObject({ kind: 'held' })
+  })
+
+  it('does not miss because a stranger was renewed', async () => {
+    const { backend, ticks, open } = startServer()
+    const [one, other] = [await open(), await open()]
+    await one.acquire({ ...wish(1), mode: 'shared' })
+    await other.acquire({ ...wish(2), mode: 'shared' })
+    await one.acquire({ ...wish(3), mode: 'shared' })
+    const before = backend.misses
+    ticks.pass(1_000)
+    await other.renew(wish(2))
+    await one.release(wish(3))
+    expect(backend.misses).toBe(before)
+  })
+
+  it('ends nothing that was renewed while it believed it to be over', async () => {
+    const { ticks, open } = startServer()
+    const [one, other] = [await open(), await open()]
+    await one.acquire(wish(1))
+    expect(await other.acquire(wish(2))).toMatchObject({ kind: 'held' })
+    ticks.pass(9_000)
+    await one.renew(wish(1))
+    ticks.pass(2_000)
+    expect(await other.acquire(wish(3))).toMatchObject({ kind: 'held' })
+    expect(await one.renew(wish(1))).toMatchObject({ kind: 'renewed' })
+  })
+
+  it('gives the fences that the server gave', async () => {
+    const { open } = startServer()
+    const [one, other] = [await open(), await open()]
+    const fenceOf = async (api: LeaseService, n: number): Promise<number> => {
+      const answer = await api.acquire(wish(n))
+      if (answer.kind !== 'granted') throw new Error(answer.kind)
+      await api.release(wish(n))
+      const kept = await api.get(idOf(n))
+      expect(kept?.fence).toBe(answer.lease.fence)
+      return answer.lease.fence ?? 0
+    }
+    const fences = [await fenceOf(one, 1), await fenceOf(other, 2), await fenceOf(one, 3)]
+    expect(fences.toSorted((a, b) => a - b)).toEqual(fences)
+    expect(new Set(fences).size).toBe(3)
+  })
+
+  it('decides again after an answer was lost, whatever it had believed', async () => {
+    const { backend, open } = startServer()
+    const api = await open()
+    await api.acquire(wish(1))
+    const attempt = backend.attempt.bind(backend)
+    backend.attempt = async (group) => {
+      await attempt(group)
+      backend.attempt = attempt
+      throw new LeaseError('STORE_OUTCOME_UNKNOWN', 'the answer was lost')
+    }
+    const request = { ...wish(1), requestId: idOf(99) }
+    await expect(api.release(request)).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
+    expect(await api.release(request)).toMatchObject({ kind: 'released' })
+    expect(await api.acquire(wish(2))).toMatchObject({ kind: 'granted' })
+  })
+})
