@@ -24,6 +24,7 @@ export function sameApi(api: LeaseApi): LeaseApi {
     downgrade: (request) => api.downgrade(request),
     transfer: (request) => api.transfer(request),
     adopt: (request) => api.adopt(request),
+    advance: (request) => api.advance(request),
     revokeAll: (holder, by, reason) => api.revokeAll(holder, by, reason),
     get: (leaseId) => api.get(leaseId),
     list: (filter) => api.list(filter),

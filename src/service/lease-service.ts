@@ -45,6 +45,8 @@ import type {
   AcquireAnswer,
   AcquireRequest,
   AdoptRequest,
+  AdvanceAnswer,
+  AdvanceRequest,
   ClaimAnswer,
   CleanupResult,
   DowngradeAnswer,
@@ -308,6 +310,14 @@ export class LeaseService implements LeaseApi {
     if (outcome.kind !== 'granted') return outcome
     this.#lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
+  }
+
+  async advance(request: AdvanceRequest): Promise<AdvanceAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#run(commands.advanceCommand(request, place))
+    if (outcome.kind !== 'advanced') return outcome
+    return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
   async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
