@@ -98,6 +98,7 @@ export function readAddress(source: unknown, options: StoreOptions): Address {
       return sqliteAddress(readPath(rest, text), settled)
     case 'postgres':
     case 'redis':
+      if (!rest.startsWith('//')) throw invalid('store', EXPECTED_URL, schemeOf(text))
       return serverAddress(kind, `${scheme}:${rest}${others === '' ? '' : `?${others}`}`, settled)
   }
 }
@@ -116,7 +117,7 @@ function readClient(source: object, options: StoreOptions): Address {
     throw invalid('store', 'must be a URL, { postgres: pool } or { redis: client }', source)
   }
   const settled = settle(name, {}, options)
-  const client: unknown = Reflect.get(source, name)
+  const client = requireClient(name, Reflect.get(source, name))
   const open = async (): Promise<Store> => {
     if (name === 'postgres') {
       const { openPostgresStore } = await import('./store/postgres/postgres-store.ts')
@@ -126,6 +127,12 @@ function readClient(source: object, options: StoreOptions): Address {
     return openRedisStore({ ...settled, client: client as RedisClient })
   }
   return { key: null, open, openToLook: null, identity: () => null }
+}
+
+/** Whether it is a client of a known driver is for the store to say; that it is anything at all is said here. */
+function requireClient(name: string, client: unknown): object {
+  if ((typeof client === 'object' || typeof client === 'function') && client !== null) return client
+  throw invalid(name, 'must be a client of its driver', client)
 }
 
 function memoryAddress(name: string, settled: Settled): Address {
@@ -206,11 +213,30 @@ function settle(kind: Kind, parameters: Parameters, options: StoreOptions): Sett
     }
     const inUrl = parameters[name] === undefined ? undefined : valueOf(name, parameters[name])
     if (inUrl !== undefined && inOptions !== undefined && inUrl !== inOptions) {
-      throw invalid(name, `must not differ from ${String(inUrl)} in the URL`, inOptions)
+      throw invalid(name, `must not differ from ${JSON.stringify(inUrl)} in the URL`, inOptions)
     }
-    if ((inOptions ?? inUrl) !== undefined) settled[name] = inOptions ?? inUrl
+    if ((inOptions ?? inUrl) !== undefined) settled[name] = readOption(name, inOptions ?? inUrl)
   }
   return { ...settled, namespace: parseNamespace(settled['namespace'] ?? 'default') }
+}
+
+const INTEGER_MAX: Readonly<Partial<Record<keyof StoreOptions, number>>> = {
+  connectMs: 600_000,
+  callMs: 600_000,
+  poolSize: 100,
+  buckets: 1_024,
+}
+
+function readOption(name: keyof StoreOptions, value: unknown): unknown {
+  if (name === 'prepare' && typeof value !== 'boolean') {
+    throw invalid(name, 'must be true or false', value)
+  }
+  const max = INTEGER_MAX[name]
+  if (max === undefined) return value
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= max) {
+    return value
+  }
+  throw invalid(name, `must be an integer 1..${max}`, value)
 }
 
 /** Text that is no number is passed on as it is, and refused by whoever reads the option. */
