@@ -18,9 +18,7 @@ import type { RedisClient } from './store/redis/redis-client.ts'
 
 /** A URL, or a connection that the program already has and closes itself. */
 export type StoreSource =
-  | string
-  | { readonly postgres: PostgresPool }
-  | { readonly redis: RedisClient }
+  string | { readonly postgres: PostgresPool } | { readonly redis: RedisClient }
 
 export interface StoreOptions {
   /** `[a-z0-9._-]{1,64}`; nothing crosses namespaces. Default `default`. */
