@@ -22,12 +22,14 @@ import {
   type CycleStep,
   type Entry,
   type EntryState,
+  type Lease,
   type LeaseId,
   type LeaseInfo,
   type Ticket,
 } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Granted, Refusal } from '../core/outcome.ts'
+import type { Granted, Refusal, ReleaseOutcome } from '../core/outcome.ts'
+import { decideReleaseAll } from '../core/release.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
@@ -36,7 +38,7 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { findCycle, type Cycle } from './deadlock.ts'
+import { findCycle, findCycleOf, lastToWish, type Cycle } from './deadlock.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -54,6 +56,7 @@ import type {
   LeaseRef,
   LedgerEntry,
   ListFilter,
+  ReleaseAllRequest,
   ReleaseAnswer,
   ReleaseRequest,
   RenewAnswer,
@@ -93,6 +96,8 @@ export class LeaseService implements LeaseApi {
   readonly #runtime: Runtime
   readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
+  /** Searches that no caller waits for. */
+  readonly #looks = new Set<Promise<void>>()
 
   constructor({ store, runtime, sweep = false }: LeaseServiceOptions) {
     this.#store = store
@@ -108,7 +113,9 @@ export class LeaseService implements LeaseApi {
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
     const { outcome, now } = await this.#run(commands.acquireCommand(request))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    if (outcome.lease.id !== request.leaseId) this.#lookLater(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer> {
@@ -129,6 +136,9 @@ export class LeaseService implements LeaseApi {
     })
     if (outcome.kind === 'queued_all') return (await this.#breakCycle(outcome.leaseIds)) ?? outcome
     if (outcome.kind !== 'granted_all') return outcome
+    const asked = command.members.map(({ leaseId }) => leaseId)
+    const adopted = outcome.leases.find(({ id }) => !asked.includes(id))
+    if (adopted !== undefined) this.#lookLater(adopted)
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
@@ -153,23 +163,50 @@ export class LeaseService implements LeaseApi {
   }
 
   /**
-   * The ids of those that were refused: a ticket, with all that can only be served together with it; or, where all in
-   * the circle wish to be upgraded, the one who closed it.
+   * A circle may also be closed by somebody who is given something while it waits for something else. Then nobody has
+   * filed anything, and whoever gave or took it looks.
+   */
+  #lookLater({ session }: Lease): void {
+    // Whoever got something must not wait for the look: its time runs already.
+    const look = this.#breakCyclesOf(session).finally(() => void this.#looks.delete(look))
+    this.#looks.add(look)
+  }
+
+  async #breakCyclesOf(session: string): Promise<void> {
+    try {
+      const query = { session, states: ['pending'], limit: 1 } as const
+      const [waiting] = (await this.#store.find(query)).entries
+      const cycle = waiting === undefined ? null : await findCycleOf(this.#store, waiting)
+      if (cycle !== null && waiting !== undefined) await this.#refuse(cycle, waiting)
+    } catch {
+      // The next sign of life of whoever waits looks again.
+    }
+  }
+
+  /**
+   * The ids of those that were refused: a ticket, with all that can only be served together with it. Where all in the
+   * circle wish to be upgraded it is the last to wish, who gives up by itself when it looks: if everybody took back its
+   * own wish, two who wish in the same moment would both be refused. Whoever was served since somebody looked is not
+   * among them.
    */
   async #refuse(cycle: Cycle, closer: Entry): Promise<readonly LeaseId[]> {
     const { youngest } = cycle
     if (youngest === null) {
       const { id: leaseId, resource, extent, holder } = closer
-      if (!cycle.ids.includes(leaseId)) return []
-      await this.#run({ kind: 'withdraw_upgrade', leaseId, resource, extent, holder })
-      return [leaseId]
+      if ((await lastToWish(this.#store, cycle.ids)) !== leaseId) return []
+      const wish = { leaseId, resource, extent, holder }
+      const { outcome } = await this.#run({ kind: 'withdraw_upgrade', ...wish })
+      return outcome.kind === 'upgrade_withdrawn' ? [leaseId] : []
     }
     const together = youngest.group === null ? [youngest] : await this.#groupOf(youngest)
+    const refused: LeaseId[] = []
     for (const { id: leaseId, resource, extent } of together) {
       const place = { leaseId, resource, extent }
-      await this.#run({ kind: 'refuse_deadlock', ...place, cycle: cycle.steps })
+      const { steps } = cycle
+      const { outcome } = await this.#run({ kind: 'refuse_deadlock', ...place, cycle: steps })
+      if (outcome.kind === 'withdrawn') refused.push(leaseId)
     }
-    return together.map(({ id }) => id)
+    return refused
   }
 
   async #groupOf({ session, group }: Ticket): Promise<readonly Entry[]> {
@@ -181,7 +218,9 @@ export class LeaseService implements LeaseApi {
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
     const { outcome, now } = await this.#run(commands.claimCommand(ticket))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    if (outcome.lease.id !== ticket.leaseId) this.#lookLater(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async withdraw(
@@ -203,8 +242,19 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.releaseCommand(request, place))
-    if (outcome.kind !== 'released') return outcome
-    return { kind: 'released', lease: describeEntry(outcome.lease, now) }
+    return releaseAnswer(outcome, now)
+  }
+
+  async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
+    const command = commands.releaseAllCommand(request)
+    const footprints = command.members.map((member) => footprintOf(member))
+    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
+      const decision = decideReleaseAll(views, command, at)
+      const decided = { outcome: decision.outcome, now: at }
+      const { validUntilUs } = decision
+      return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
+    })
+    return outcome.outcomes.map((one) => releaseAnswer(one, now))
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
@@ -247,6 +297,7 @@ export class LeaseService implements LeaseApi {
     const { outcome, now } = await this.#run(commands.transferCommand(request, place))
     if (outcome.kind !== 'transferred') return outcome
     const { lease } = outcome
+    if (lease !== null) this.#lookLater(lease)
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
   }
 
@@ -254,7 +305,9 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.adoptCommand(request, place))
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    this.#lookLater(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
@@ -331,6 +384,7 @@ export class LeaseService implements LeaseApi {
 
   async close(): Promise<void> {
     await this.#sweeper?.stop()
+    await Promise.all(this.#looks)
     await this.#store.close()
   }
 
@@ -339,7 +393,8 @@ export class LeaseService implements LeaseApi {
       const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
-      return { outcome: { outcome, now }, commit: commitOf(view, decision), validUntilUs }
+      const decided = { outcome, now }
+      return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
     })
   }
 
@@ -392,6 +447,11 @@ const CYCLES_SHOWN_MAX = 4
 
 function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
   return { ...granted, lease: describeEntry(granted.lease, now) }
+}
+
+function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {
+  if (outcome.kind !== 'released') return outcome
+  return { kind: 'released', lease: describeEntry(outcome.lease, now) }
 }
 
 function inspectionOf(
