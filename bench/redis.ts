@@ -15,7 +15,7 @@ import { openRedisStore } from '../src/store/redis/redis-store.ts'
 import { startRedis } from '../test/servers/redis-server.ts'
 
 const RESOURCES = 1_000
-const TTL_MS = 30_000
+const TTL_MS = 600_000
 
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 const RENEW = `if redis.call('GET', KEYS[1]) == ARGV[1] then

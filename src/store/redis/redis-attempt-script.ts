@@ -7,8 +7,8 @@
  *     b              last position of the ledger, highest server clock seen, revision of the settings
  *     g              hash: the settings
  *     l              stream: the ledger, one entry for each event, at `position-0`
- *     e:ID           the entry: version claim fence liveUs ttlMs created events renewed recent JSON
- *     m:REALM        lastFence lastWallMs tickets epoch; of a flat realm without live entries, for a day
+ *     e:ID           the entry: version claim fence liveUs ttlMs renewals, the request of the last renewal, JSON
+ *     m:REALM        lastWallMs lastFence tickets epoch; of a flat realm without live entries, for a day
  *     c:RESOURCE     live entries on a resource: `id claim ` for each
  *     u:RESOURCE     those of them that cover its subtree
  *     t              sorted set of the resources of trees that have live entries, by name
@@ -30,9 +30,6 @@ import { PREAMBLE } from './redis-script-preamble.ts'
 const IDLE_MS = 86_400_000
 /** A server clock further behind than this is not believed. */
 const CLOCK_BEHIND_US_MAX = 5_000_000
-/** How many request ids of renewals are kept with an entry. */
-const RECENT_REQUESTS_MAX = 8
-const REQUEST_LENGTH = 36
 
 /** What has been read, and what is to be written, by key. */
 const CACHE = `
@@ -104,8 +101,8 @@ end
 local grown = {}
 local function claim(id, resource, shape, number)
   local some = listed(prefix .. 'c:' .. resource, id, number)
-  if shape == 'f' then return end
-  listed(prefix .. 'u:' .. resource, id, shape == 's' and number)
+  if shape.isFlat then return end
+  listed(prefix .. 'u:' .. resource, id, shape.isSubtree and number)
   grown[resource] = some
 end
 local function above(resource)
@@ -141,10 +138,10 @@ local function below(resource)
   return list
 end
 local function claimsAt(place)
-  local list = read(prefix .. 'c:' .. place.resource) or ''
-  if place.shape == 'f' then return list end
+  local list = read(place.claimsKey) or ''
+  if place.isFlat then return list end
   list = list .. above(place.resource)
-  if place.shape == 's' then list = list .. below(place.resource) end
+  if place.isSubtree then list = list .. below(place.resource) end
   return list
 end
 local function sameClaims(expected, list)
@@ -159,59 +156,70 @@ local function sameClaims(expected, list)
 end
 `
 
-/** Reads ARGV into tables, and everything that the group is sure to need with one command. */
+/**
+ * Reads ARGV into tables, and everything that the group is sure to need with one command. What is large is an argument
+ * of its own and stored as it came: making a large string costs Lua more than all else that it does here.
+ *
+ *     attempt   fromUs[16] beforeUs[16] wallMs[13] firstFence[16] lastFence[16], then six counts of three characters
+ *     place     id[36] hasPrior[1] shape[1] requestId[36] version ' ' epoch; resource; claims, or * for any
+ *     write     mode[1] shape[1] id[36] version ' ' tickets ' ' endedAtMs; record; what the mode needs
+ *     mark      requestId[36] forMs ' ' what it has done
+ */
 const PARSE = `
 local keys = { prefix .. 'b' }
-local at = 5
-local wanted = 1
+local at, wanted = 5, 1
+local E, M, C, Q, O = prefix .. 'e:', prefix .. 'm:', prefix .. 'c:', prefix .. 'q:', prefix .. 'o:'
+local FLAT, SUBTREE, YES, KEEP, FORGET = 102, 115, 49, 107, 120
 local function want(key)
   wanted = wanted + 1
   keys[wanted] = key
   return key
 end
-local E, M, C, Q, O = prefix .. 'e:', prefix .. 'm:', prefix .. 'c:', prefix .. 'q:', prefix .. 'o:'
 local function parsePlace()
-  local id, own, prior, epoch, shape, request =
-    match(ARGV[at], '^(%S+) (%d+) (%d) (%d+) (%a) (%S+)$')
-  local resource = ARGV[at + 1]
-  local realm = shape == 'f' and resource or match(resource, '^[^:]*:')
-  want(M .. realm)
-  if ARGV[at + 2] ~= '*' then want(C .. resource) end
-  if shape ~= 'f' then want(O .. resource) end
+  local text, resource, claims = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local prior, shape, request = byte(text, 37, 39)
+  local gap = find(text, ' ', 76, true)
   at = at + 3
   return {
-    key = want(E .. id), own = own, prior = prior, epoch = epoch, shape = shape,
-    request = request, resource = resource, realm = realm, claims = ARGV[at - 1],
-    requestKey = request ~= '-' and want(Q .. request), id = id,
+    key = want(E .. sub(text, 1, 36)), own = sub(text, 75, gap), epoch = sub(text, gap + 1),
+    hasPrior = prior == YES, isFlat = shape == FLAT, isSubtree = shape == SUBTREE,
+    realmKey = want(M .. (shape == FLAT and resource or match(resource, '^[^:]*:'))),
+    requestKey = request ~= 45 and want(Q .. sub(text, 39, 74)), text = text,
+    claimsKey = claims ~= '*' and want(C .. resource), claims = claims, resource = resource,
   }
 end
-local EXTRA = { k = 0, u = 1, n = 3, x = 3, s = 3 }
+-- u: resource; s: resource, old and new session; n, x: resource, holder, session.
+local EXTRA = { [KEEP] = 0, [117] = 1, [110] = 3, [120] = 3, [115] = 3 }
 local function parseWrite()
-  local id, before, version, claim, fence, live, ttl, ended, tickets, mode, shape, from =
-    match(ARGV[at], '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%a)(%a) ()')
-  local first = at
-  at = at + 1 + EXTRA[mode]
-  return {
-    key = want(E .. id), id = id, before = before, version = version, claim = claim, fence = fence, live = live,
-    ttl = ttl, ended = ended, tickets = tickets, mode = mode, shape = shape,
-    text = sub(ARGV[first], from), resource = ARGV[first + 1], one = ARGV[first + 2],
-    two = ARGV[first + 3],
+  local text, first = ARGV[at], at
+  local mode, shape = byte(text, 1, 2)
+  local gap = find(text, ' ', 40, true)
+  at = at + 2 + EXTRA[mode]
+  local entry = {
+    id = sub(text, 3, 38), mode = mode, before = sub(text, 39, gap), record = ARGV[first + 1],
   }
+  entry.key = want(E .. entry.id)
+  if mode == KEEP then return entry end
+  entry.isFlat, entry.isSubtree = shape == FLAT, shape == SUBTREE
+  entry.tickets, entry.ended = match(text, '^(%S+) (%d+)', gap + 1)
+  entry.resource, entry.one, entry.two = ARGV[first + 2], ARGV[first + 3], ARGV[first + 4]
+  return entry
 end
+local function number(a, b, c) return ((a - 33) * 90 + b - 33) * 90 + c - 33 end
 local function parseAttempt()
-  local from, before, wall, first, last, places, writes, events, requests, epochs, wakes =
-    match(ARGV[at], '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  at = at + 1
+  local text = ARGV[at]
+  local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r = byte(text, 78, 95)
   local attempt = {
-    from = tonumber(from), before = tonumber(before), wall = tonumber(wall),
-    first = tonumber(first), last = tonumber(last), places = {}, writes = {},
+    from = sub(text, 1, 16), before = sub(text, 17, 32), wall = sub(text, 33, 45),
+    first = sub(text, 46, 61), last = sub(text, 62, 77), places = {}, writes = {},
   }
-  for n = 1, tonumber(places) do attempt.places[n] = parsePlace() end
-  for n = 1, tonumber(writes) do attempt.writes[n] = parseWrite() end
-  attempt.events, at = at, at + tonumber(events)
-  attempt.requests, at = at, at + tonumber(requests)
-  attempt.epochs, at = at, at + 2 * tonumber(epochs)
-  attempt.wakes, at = at, at + 2 * tonumber(wakes)
+  at = at + 1
+  for x = 1, number(a, b, c) do attempt.places[x] = parsePlace() end
+  for x = 1, number(d, e, f) do attempt.writes[x] = parseWrite() end
+  attempt.events, at = at, at + number(g, h, i)
+  attempt.marks, at = at, at + number(j, k, l)
+  attempt.epochs, at = at, at + 2 * number(m, n, o)
+  attempt.wakes, at = at, at + 2 * number(p, q, r)
   attempt.ends = at
   return attempt
 end
@@ -220,75 +228,64 @@ for n = 1, tonumber(ARGV[4]) do attempts[n] = parseAttempt() end
 prefetch(keys)
 `
 
-/** Whether an attempt's premises hold, and what to tell if they do not. */
+/** Whether an attempt's premises hold, and what to tell if they do not. Numbers of fixed width compare as text. */
 const CHECK = `
-local realms = {}
-local function realmOf(name, shape)
-  local realm = realms[name]
-  if realm then return realm end
-  local text = read(M .. name) or '0 0 0 0'
-  local fence, wall, tickets, epoch = match(text, '^(%d+) (%d+) (%d+) (%d+)$')
-  realm = {
-    name = name, fence = tonumber(fence), wall = tonumber(wall), tickets = tonumber(tickets),
-    epoch = epoch, isFlat = shape == 'f', isDirty = false,
-  }
-  realms[name] = realm
-  return realm
-end
-local function epochOf(place)
-  if place.shape == 'f' then return realmOf(place.realm, 'f').epoch end
-  return read(prefix .. 'o:' .. place.resource) or '0'
+local NO_REALM, NO_FENCE = '0000000000000 0000000000000000 0 0', '0000000000000000'
+local function epochOf(place, realm)
+  if not place.isFlat then return read(O .. place.resource) or '0' end
+  if sub(realm, -2) == ' 0' then return '0' end
+  return match(realm, '%d+$')
 end
 local function priorOf(place)
   if not place.requestKey then return nil end
-  local own = read(place.key)
-  if own and find(own, place.request, 1, true) then
-    local recent = match(own, '^%S+ %S+ %S+ %S+ %S+ %S+ %S+ %S+ (%S+)')
-    if find(recent, place.request, 1, true) then return place.id, '-' end
+  local own, request = read(place.key), sub(place.text, 39, 74)
+  if own and find(own, request, 1, true) then
+    local renewal = match(own, '^%d+ %d+ %d+ %d+ %d+ %d+ (%S+)')
+    if renewal == request then return sub(place.text, 1, 36), '-' end
   end
   local known = read(place.requestKey)
   if not known then return nil end
   local lease, kind, keep, source = match(known, '^(%S+) (%S+) (%d+) (%a)$')
-  if source == 'e' and not read(prefix .. 'e:' .. lease) then return nil end
+  if source == 'e' and not read(E .. lease) then return nil end
   if source == 'm' and tonumber(keep) * 1000 < now then return nil end
   return lease, kind
 end
-local function versionOf(key)
-  local record = read(key)
-  return record and match(record, '^%d+') or '0'
+local function isAt(record, version)
+  if record then return sub(record, 1, #version) == version end
+  return version == '0 '
 end
 local function holds(attempt)
-  if now < attempt.from or now >= attempt.before then return false end
+  if nowText < attempt.from or nowText >= attempt.before then return false end
   for _, place in ipairs(attempt.places) do
-    if versionOf(place.key) ~= place.own then return false end
-    if (priorOf(place) and '1' or '0') ~= place.prior then return false end
-    if realmOf(place.realm, place.shape).wall > attempt.wall then return false end
-    if epochOf(place) ~= place.epoch then return false end
-    if place.claims ~= '*' and not sameClaims(place.claims, claimsAt(place)) then return false end
+    local realm = read(place.realmKey) or NO_REALM
+    if attempt.wall < sub(realm, 1, 13) then return false end
+    if not isAt(read(place.key), place.own) then return false end
+    if (priorOf(place) ~= nil) ~= place.hasPrior then return false end
+    if epochOf(place, realm) ~= place.epoch then return false end
+    if place.claimsKey and not sameClaims(place.claims, claimsAt(place)) then return false end
   end
   for _, entry in ipairs(attempt.writes) do
-    if versionOf(entry.key) ~= entry.before then return false end
+    if not isAt(read(entry.key), entry.before) then return false end
   end
   return true
 end
 local function viewOf(place)
-  local realm = realmOf(place.realm, place.shape)
+  local realm = read(place.realmKey) or NO_REALM
+  local wall, fence, tickets = match(realm, '^(%d+) (%d+) (%d+)')
   local prior, kind = priorOf(place)
-  local view = {
-    int(realm.fence), int(realm.wall), int(realm.tickets), epochOf(place), prior or '', kind or '',
-  }
+  local view = { fence, wall, tickets, epochOf(place, realm), prior or '', kind or '' }
   local seen = {}
   local function show(id)
-    local record = not seen[id] and read(prefix .. 'e:' .. id)
+    local record = not seen[id] and read(E .. id)
     seen[id] = true
     if not record then return end
     view[#view + 1] = id
     view[#view + 1] = record
   end
-  if place.claims ~= '*' then
+  if place.claimsKey then
     for id in string.gmatch(claimsAt(place), '(%S+) %S+ ') do show(id) end
   end
-  show(place.id)
+  show(sub(place.text, 1, 36))
   return view
 end
 `
@@ -297,125 +294,107 @@ end
 const APPLY = `
 local last, high, revision = state(cache[keys[1]])
 local isChanged = false
-local ledger, pushed, dropped, marks, news = {}, {}, {}, {}, {}
+local ledger, places, pushed, dropped, marks, news, idle = {}, {}, {}, {}, {}, {}, {}
 local function position()
-  last = math.max(last + 1, now)
+  last = last + 1
+  if last < now then last = now end
   return int(last)
-end
-local function remember(request, text, keepMs)
-  cache[Q .. request] = text
-  marks[#marks + 1] = { request, text, keepMs }
 end
 local function register(entry, created)
   score(prefix .. 'i', entry.id, created)
   score(prefix .. 'h:' .. entry.one, entry.id, created)
   score(prefix .. 's:' .. entry.two, entry.id, created)
-  pushed[#pushed + 1] = entry
 end
-local function unregister(entry)
-  score(prefix .. 'i', entry.id, false)
-  score(prefix .. 'h:' .. entry.one, entry.id, false)
-  score(prefix .. 's:' .. entry.two, entry.id, false)
-  dropped[#dropped + 1] = entry
+local function count(entry)
+  local key = M .. (entry.isFlat and entry.resource or match(entry.resource, '^[^:]*:'))
+  local head, tickets, epoch = match(read(key) or NO_REALM, '^(%d+ %d+) (%d+) (%d+)$')
+  write(key, head .. ' ' .. math.max(0, tickets + entry.tickets) .. ' ' .. epoch)
 end
-local function relist(entry, wasLive, isLive)
-  if wasLive or isLive then claim(entry.id, entry.resource, entry.shape, isLive and entry.claim) end
-  score(prefix .. 'd', entry.id, isLive and entry.live)
+local function relist(entry, wasLive)
+  local number, live = match(entry.record, '^%d+ (%d+) %d+ (%d+)')
+  local isLive = entry.mode ~= FORGET and live ~= '0'
+  if wasLive or isLive then
+    claim(entry.id, entry.resource, entry, isLive and number)
+    if entry.isFlat then idle[M .. entry.resource] = C .. entry.resource end
+  end
+  score(prefix .. 'd', entry.id, isLive and live)
   score(prefix .. 'x', entry.id, entry.ended ~= '0' and entry.ended)
-  if entry.tickets ~= '0' then
-    local name = entry.shape == 'f' and entry.resource or match(entry.resource, '^[^:]*:')
-    local realm = realmOf(name, entry.shape)
-    realm.tickets = math.max(0, realm.tickets + tonumber(entry.tickets))
-    realm.isDirty = true
-  end
+  if entry.tickets ~= '0' then count(entry) end
 end
--- The numbers of a record that are the server's own; nil for an entry that is to be forgotten.
-local function put(entry, moved)
-  local record = read(entry.key)
-  local live, created, events, renewed, recent = '0', nil, 0, '0', '-'
-  if record then
-    live, created, events, renewed, recent =
-      match(record, '^%S+ %S+ %S+ (%d+) %S+ (%d+) (%d+) (%d+) (%S+)')
-    events = tonumber(events)
+local function change(entry, record)
+  local before = read(entry.key)
+  relist(entry, before and match(before, '^%d+ %d+ %d+ (%d+)') ~= '0')
+  if entry.mode == FORGET then
+    register(entry, false)
+    dropped[#dropped + 1] = entry
+    return write(entry.key, false)
   end
-  if entry.mode == 'x' then
-    relist(entry, live ~= '0', false)
-    unregister(entry)
-    write(entry.key, false)
-    return nil
-  end
-  if not record then
-    created = position()
-    register(entry, created)
-  end
-  if entry.mode == 's' then
+  if not before then
+    register(entry, position())
+    pushed[#pushed + 1] = entry
+  elseif entry.mode == SUBTREE then
     score(prefix .. 's:' .. entry.one, entry.id, false)
-    score(prefix .. 's:' .. entry.two, entry.id, created)
+    score(prefix .. 's:' .. entry.two, entry.id, call('ZSCORE', prefix .. 'i', entry.id) or '0')
   end
-  if entry.mode ~= 'k' then relist(entry, live ~= '0', entry.live ~= '0') end
-  return {
-    entry = entry, fence = moved(entry.fence), created = created, events = events,
-    renewed = renewed, recent = recent,
-  }
+  write(entry.key, record)
 end
-local function append(text, kept, moved)
-  local id, fence, mark, from, request, keep, kind =
-    match(text, '^(%S+) (%d+) (%a) ()%d+ (%S+) (%d+) (%S+)')
-  local place = position()
-  local shifted = moved(fence)
-  if shifted ~= fence then
-    text = id .. ' ' .. shifted .. ' ' .. mark .. ' ' .. sub(text, from)
-  end
-  ledger[#ledger + 1] = { place, text }
-  local record = kept[id]
-  if record then
-    record.events = record.events + 1
-    if mark == 'r' then record.renewed = place end
-  end
-  if request == '-' then return end
-  remember(request, id .. ' ' .. kind .. ' 0 e', keep)
-  if mark == 'r' and record then
-    local recent = record.recent == '-' and request or record.recent .. ',' .. request
-    record.recent = sub(recent, -${RECENT_REQUESTS_MAX * (REQUEST_LENGTH + 1) - 1})
-  end
+-- A fence is the third number of a record and the second word of an event.
+local function moved(text, pattern, first, shift)
+  if shift == 0 then return text end
+  local head, fence, rest = match(text, pattern)
+  if tonumber(fence) < tonumber(first) then return text end
+  return head .. int(tonumber(fence) + shift) .. rest
 end
-local function apply(attempt)
+local function shiftOf(attempt)
   local shift = 0
-  if attempt.first > 0 then
-    for _, place in ipairs(attempt.places) do
-      shift = math.max(shift, realmOf(place.realm, place.shape).fence + 1 - attempt.first)
+  if attempt.first == NO_FENCE then return shift end
+  for _, place in ipairs(attempt.places) do
+    local fence = sub(read(place.realmKey) or NO_REALM, 15, 30)
+    if fence >= attempt.first then
+      shift = math.max(shift, tonumber(fence) + 1 - tonumber(attempt.first))
     end
   end
-  local function moved(fence)
-    if shift == 0 or tonumber(fence) < attempt.first then return fence end
-    return int(tonumber(fence) + shift)
+  return shift
+end
+local function noteRealms(attempt, shift)
+  local fence = attempt.last
+  if shift > 0 then fence = int(tonumber(fence) + shift) end
+  for _, place in ipairs(attempt.places) do
+    local realm = read(place.realmKey) or NO_REALM
+    if fence == NO_FENCE then
+      write(place.realmKey, attempt.wall .. sub(realm, 14))
+    else
+      write(place.realmKey, attempt.wall .. ' ' .. fence .. sub(realm, 31))
+    end
   end
-  local kept = {}
-  for _, entry in ipairs(attempt.writes) do kept[entry.id] = put(entry, moved) end
-  for n = attempt.events, attempt.requests - 1 do append(ARGV[n], kept, moved) end
-  for _, record in pairs(kept) do
-    local entry = record.entry
-    write(entry.key, entry.version .. ' ' .. entry.claim .. ' ' .. record.fence .. ' '
-      .. entry.live .. ' ' .. entry.ttl .. ' ' .. record.created .. ' ' .. record.events .. ' '
-      .. record.renewed .. ' ' .. record.recent .. ' ' .. entry.text)
+end
+local function noteEpoch(resource, epoch)
+  local key = M .. resource
+  local realm = cache[key]
+  if realm then write(key, match(realm, '^%d+ %d+ %d+ ') .. epoch) else write(O .. resource, epoch) end
+end
+local function apply(attempt)
+  local shift = shiftOf(attempt)
+  for _, entry in ipairs(attempt.writes) do
+    local record = moved(entry.record, '^(%d+ %d+ )(%d+)(.*)$', attempt.first, shift)
+    if entry.mode == KEEP then write(entry.key, record) else change(entry, record) end
   end
-  for n = attempt.requests, attempt.epochs - 1 do
-    local request, lease, kind, keep = match(ARGV[n], '^(%S+) (%S+) (%S+) (%d+)$')
-    local text = lease .. ' ' .. kind .. ' ' .. keep .. ' m'
-    remember(request, text, int(tonumber(keep) - attempt.wall))
+  for n = attempt.events, attempt.marks - 1 do
+    ledger[#ledger + 1] = moved(ARGV[n], '^(%S+ )(%d+)(.*)$', attempt.first, shift)
+    places[#ledger] = position()
+  end
+  for n = attempt.marks, attempt.epochs - 1 do
+    local mark = ARGV[n]
+    local gap = find(mark, ' ', 37, true)
+    local key, text = Q .. sub(mark, 1, 36), sub(mark, gap + 1)
+    cache[key] = text
+    marks[#marks + 1] = { key, text, sub(mark, 37, gap - 1) }
   end
   for n = attempt.wakes, attempt.ends - 1, 2 do
     news[#news + 1] = { ARGV[n], ARGV[3] .. ' ' .. ARGV[n + 1] }
   end
-  for _, place in ipairs(attempt.places) do
-    local realm = realmOf(place.realm, place.shape)
-    realm.wall, realm.isDirty = attempt.wall, true
-    if attempt.first > 0 then realm.fence = attempt.last + shift end
-  end
-  for n = attempt.epochs, attempt.wakes - 1, 2 do
-    local realm = realms[ARGV[n]]
-    if realm then realm.epoch = ARGV[n + 1] else write(prefix .. 'o:' .. ARGV[n], ARGV[n + 1]) end
-  end
+  noteRealms(attempt, shift)
+  for n = attempt.epochs, attempt.wakes - 1, 2 do noteEpoch(ARGV[n], ARGV[n + 1]) end
   isChanged = true
   return shift
 end
@@ -423,29 +402,25 @@ end
 
 const FLUSH = `
 local function flush()
-  for _, realm in pairs(realms) do
-    if realm.isDirty then
-      local key = prefix .. 'm:' .. realm.name
-      local text = int(realm.fence) .. ' ' .. int(realm.wall) .. ' ' .. int(realm.tickets) .. ' ' .. realm.epoch
-      if realm.isFlat and realm.epoch == '0' and not read(prefix .. 'c:' .. realm.name) then
-        call('SET', key, text, 'PX', ${IDLE_MS})
-      else
-        write(key, text)
-      end
+  write(keys[1], int(last) .. ' ' .. nowText .. ' ' .. revision)
+  for key, claimsKey in pairs(idle) do
+    local text = cache[key]
+    if text and sub(text, -2) == ' 0' and not read(claimsKey) then
+      call('SET', key, text, 'PX', ${IDLE_MS})
+      dirty[key] = nil
     end
   end
-  write(keys[1], int(last) .. ' ' .. int(now) .. ' ' .. revision)
-  local put, removed = {}, {}
+  local put, removed, filled = {}, {}, 0
   for key in pairs(dirty) do
     local value = cache[key]
     if value then
-      put[#put + 1] = key
-      put[#put + 1] = value
+      put[filled + 1], put[filled + 2] = key, value
+      filled = filled + 2
     else
       removed[#removed + 1] = key
     end
   end
-  for first = 1, #put, 4000 do call('MSET', unpack(put, first, math.min(first + 3999, #put))) end
+  for first = 1, filled, 4000 do call('MSET', unpack(put, first, math.min(first + 3999, filled))) end
   for first = 1, #removed, 4000 do
     call('DEL', unpack(removed, first, math.min(first + 3999, #removed)))
   end
@@ -453,9 +428,10 @@ local function flush()
   flushSorted()
   for _, entry in ipairs(pushed) do call('RPUSH', prefix .. 'n:' .. entry.resource, entry.id) end
   for _, entry in ipairs(dropped) do call('LREM', prefix .. 'n:' .. entry.resource, 1, entry.id) end
-  for _, event in ipairs(ledger) do call('XADD', prefix .. 'l', event[1] .. '-0', 'e', event[2]) end
+  local stream = prefix .. 'l'
+  for n, event in ipairs(ledger) do call('XADD', stream, places[n] .. '-0', 'e', event) end
   for _, mark in ipairs(marks) do
-    if tonumber(mark[3]) > 0 then call('SET', prefix .. 'q:' .. mark[1], mark[2], 'PX', mark[3]) end
+    if tonumber(mark[3]) > 0 then call('SET', mark[1], mark[2], 'PX', mark[3]) end
   end
   for _, wake in ipairs(news) do call('PUBLISH', wake[1], wake[2]) end
 end
@@ -463,12 +439,14 @@ end
 
 /** ARGV: clock or '', revision of the settings, name of the sender, number of attempts, attempts. */
 export const ATTEMPT_SCRIPT: string = `${PREAMBLE}
-local now = clock(ARGV[1])
+local now, nowText = clock(ARGV[1]), nil
+local byte = string.byte
 ${CACHE}${CLAIMS}${PARSE}${CHECK}${APPLY}${FLUSH}
 local behind = high - now
 now = math.max(now, high + 1)
+nowText = int(now)
 local isCurrent = revision == ARGV[2]
-local answer = { int(now), revision, isCurrent or call('HGETALL', prefix .. 'g'), 0 }
+local answer = { nowText, revision, isCurrent or call('HGETALL', prefix .. 'g'), 0 }
 if isCurrent then answer[3] = false end
 if behind > ${CLOCK_BEHIND_US_MAX} then
   answer[4] = int(math.ceil(behind / 1000))

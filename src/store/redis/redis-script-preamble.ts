@@ -12,6 +12,7 @@ local function inChunks(command, key, list)
     call(command, key, unpack(list, first, math.min(first + 3999, #list)))
   end
 end
+local function created(id) return call('ZSCORE', prefix .. 'i', id) or '' end
 local function clock(given)
   if given ~= '' then return tonumber(given) end
   local time = call('TIME')

@@ -30,7 +30,7 @@ return 1
 
 /**
  * Entries by the key that lists them. ARGV: clock or '', how to look, key, and what that needs. Answers with the
- * clock, where to go on ('' at the end), then ids and records.
+ * clock, where to go on ('' at the end), then ids, records and when each was created.
  *
  *     ids                          the entries named by ARGV[4] and all that follow
  *     created KEY after count      a sorted set by creation
@@ -63,6 +63,7 @@ for _, id in ipairs(ids) do
   if record then
     answer[#answer + 1] = id
     answer[#answer + 1] = record
+    answer[#answer + 1] = created(id)
   end
 end
 return answer
@@ -74,16 +75,13 @@ return answer
  */
 export const LEDGER_SCRIPT: string = `${PREAMBLE}
 local rows = call(ARGV[1], prefix .. 'l', ARGV[2], ARGV[3], 'COUNT', ARGV[4])
-local answer, created = { '' }, {}
+local answer, since = { '' }, {}
 for _, row in ipairs(rows) do
   local place, text = match(row[1], '^%d+'), row[2][2]
   local id = match(text, '^%S+')
   if ARGV[5] == '' or ARGV[5] == id then
-    if created[id] == nil then
-      local record = call('GET', prefix .. 'e:' .. id)
-      created[id] = record and tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ (%d+)')) or false
-    end
-    if created[id] and created[id] < tonumber(place) then
+    if since[id] == nil then since[id] = tonumber(created(id)) or false end
+    if since[id] and since[id] < tonumber(place) then
       answer[#answer + 1] = place
       answer[#answer + 1] = text
     end
@@ -95,7 +93,8 @@ return answer
 
 /**
  * Live entries whose deadline has passed. The index may name a tick that a renewal has moved since; such an entry is
- * put where it belongs. ARGV: clock or '', how many. Answers with the clock, then ids and records.
+ * put where it belongs. ARGV: clock or '', how many. Answers with the clock, then ids, records and when
+ * each was created.
  */
 export const DUE_SCRIPT: string = `${PREAMBLE}
 local now = clock(ARGV[1])
@@ -103,7 +102,7 @@ local last, high = state(call('GET', prefix .. 'b'))
 now = math.max(now, high)
 local answer, most = { int(now) }, tonumber(ARGV[2])
 local from = 0
-while #answer <= 2 * most and from < 20 * most do
+while #answer <= 3 * most and from < 20 * most do
   local ids = call('ZRANGEBYSCORE', prefix .. 'd', '-inf', int(now), 'LIMIT', from, most)
   if #ids == 0 then break end
   for _, id in ipairs(ids) do
@@ -117,6 +116,7 @@ while #answer <= 2 * most and from < 20 * most do
       from = from + 1
       answer[#answer + 1] = id
       answer[#answer + 1] = record
+      answer[#answer + 1] = created(id)
     end
   end
 end
@@ -124,17 +124,16 @@ return answer
 `
 
 /**
- * Forgets ended entries with all that is known of them. ARGV: endedBeforeMs, nowMs, then for each entry its id,
- * version, resource, holder and session. Answers with the number of entries and of their events.
+ * Forgets ended entries. ARGV: for each its id, version, resource, holder and session. Answers with how many.
  */
 export const FORGET_SCRIPT: string = `${PREAMBLE}
-local entries, events = 0, 0
+local entries = 0
 for at = 1, #ARGV, 5 do
   local id, version, resource = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local record = call('GET', prefix .. 'e:' .. id)
-  local kept, live, count = match(record or '', '^(%d+) %d+ %d+ (%d+) %d+ %d+ (%d+)')
+  local kept, live = match(record or '', '^(%d+) %d+ %d+ (%d+)')
   if kept == version and live == '0' then
-    entries, events = entries + 1, events + tonumber(count)
+    entries = entries + 1
     call('DEL', prefix .. 'e:' .. id)
     call('ZREM', prefix .. 'i', id)
     call('ZREM', prefix .. 'x', id)
@@ -143,34 +142,31 @@ for at = 1, #ARGV, 5 do
     call('LREM', prefix .. 'n:' .. resource, 1, id)
   end
 end
-return { entries, events }
+return entries
 `
 
 /**
  * Takes from the old part of the ledger what nobody can see any more, and renewals that a later one has superseded.
  * ARGV: first position, position to stop at, before which wall time renewals are old, before which those that a
- * request asked for are, how many. Answers with the next position, or '' at the end, and the number of renewals.
+ * request asked for are, how many. Answers with the next position, or '' at the end, and how many were taken.
  */
 export const TRIM_SCRIPT: string = `${PREAMBLE}
 local rows = call('XRANGE', prefix .. 'l', ARGV[1], ARGV[2], 'COUNT', ARGV[5])
-local gone, renewals, changed = {}, 0, {}
+local gone = {}
 for _, row in ipairs(rows) do
-  local place = match(row[1], '^%d+')
-  local id, mark, at, request = match(row[2][2], '^(%S+) %d+ (%a) (%d+) (%S+)')
-  local record = changed[id] or call('GET', prefix .. 'e:' .. id)
-  local head, created, count, renewed, rest =
-    match(record or '', '^(%d+ %d+ %d+ %d+ %d+) (%d+) (%d+) (%d+)( .*)$')
-  if not head or tonumber(created) >= tonumber(place) then
+  local place = tonumber(match(row[1], '^%d+'))
+  local id, mark, at, request, renewals =
+    match(row[2][2], '^(%S+) %d+ (%a) (%d+) (%S+) (%d+)')
+  local since = tonumber(created(id))
+  if not since or since >= place then
     gone[#gone + 1] = row[1]
-  elseif mark == 'r' and tonumber(renewed) > tonumber(place)
-    and tonumber(at) < tonumber(request == '-' and ARGV[3] or ARGV[4]) then
-    gone[#gone + 1] = row[1]
-    renewals = renewals + 1
-    changed[id] = head .. ' ' .. created .. ' ' .. int(count - 1) .. ' ' .. renewed .. rest
+  elseif mark == 'r' and tonumber(at) < tonumber(request == '-' and ARGV[3] or ARGV[4]) then
+    local record = call('GET', prefix .. 'e:' .. id)
+    local latest = match(record or '', '^%d+ %d+ %d+ %d+ %d+ (%d+)')
+    if latest and tonumber(latest) > tonumber(renewals) then gone[#gone + 1] = row[1] end
   end
 end
 if #gone > 0 then inChunks('XDEL', prefix .. 'l', gone) end
-for id, record in pairs(changed) do call('SET', prefix .. 'e:' .. id, record) end
-if #rows < tonumber(ARGV[5]) then return { '', renewals } end
-return { '(' .. rows[#rows][1], renewals }
+if #rows < tonumber(ARGV[5]) then return { '', #gone } end
+return { '(' .. rows[#rows][1], #gone }
 `
