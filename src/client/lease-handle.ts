@@ -20,6 +20,8 @@ import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type {
+  AdvanceOptions,
+  EpochRange,
   HandleState,
   Lease,
   LeaseEvents,
@@ -30,15 +32,17 @@ import type {
   UpgradeOptions,
 } from './contract.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
-import { asLeaseError, mayRepeat } from './insist.ts'
+import { mayRepeat } from './insist.ts'
+import { LeaseEpochs } from './lease-epochs.ts'
 import { LeaseKnowledge, type KnownLease } from './lease-knowledge.ts'
-import { lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
+import { isGone, lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
-import { LeaseRelease } from './lease-release.ts'
+import { LeaseRelease, type JointRelease } from './lease-release.ts'
 import { LeaseRenewer } from './lease-renewer.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
+import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
-import { readReceiver, readUpgrade } from './read-options.ts'
+import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
 import type { WaitParts } from './waiting.ts'
 
@@ -78,10 +82,11 @@ export class LeaseHandle implements Lease, Attended {
   readonly #release: LeaseRelease
   readonly #modes: LeaseMode
   readonly #transfer: LeaseTransfer
+  readonly #epochs: LeaseEpochs
   readonly #listeners = new Listeners<LeaseEvents>()
   /** Made when somebody asks for the signal; most leases are released without anybody having done so. */
   #controller: AbortController | null = null
-  readonly #lossWaiters = new Set<(error: LeaseError) => void>()
+  readonly #race = new LossRace()
   #autoRenew: boolean
   #abandoned = false
   #lost: LeaseError | null = null
@@ -109,6 +114,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#release = new LeaseRelease(api, runtime, target)
     this.#modes = new LeaseMode({ api, runtime, clock, target, waitParts, onChanged, onRefused })
     this.#transfer = new LeaseTransfer({ api, runtime, target })
+    this.#epochs = new LeaseEpochs({ api, runtime, target, onRefused }, lease.epoch)
     this.#renewer = new LeaseRenewer({
       ...{ api, runtime, target },
       onRenewed: (renewed, from) => this.#renewed(renewed, from),
@@ -146,11 +152,15 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get mode(): Mode {
-    return this.#known.mode
+    return this.#modes.isTakenBack ? 'shared' : this.#known.mode
   }
 
   get fence(): number {
     return this.#known.fence
+  }
+
+  get epoch(): number | null {
+    return this.#epochs.next
   }
 
   get renewals(): number {
@@ -166,6 +176,11 @@ export class LeaseHandle implements Lease, Attended {
     return this.#abandoned
   }
 
+  /** Ended by its own holder, whether or not the store has heard of it. */
+  get isLetGo(): boolean {
+    return this.#givenUp || this.isTransferred
+  }
+
   /** Given to another by its own holder. */
   get isTransferred(): boolean {
     return this.#lost?.details['reason'] === 'transferred'
@@ -175,6 +190,7 @@ export class LeaseHandle implements Lease, Attended {
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,
   ): () => void {
+    checkListener(name, listener)
     return this.#listeners.add(name, listener)
   }
 
@@ -187,9 +203,16 @@ export class LeaseHandle implements Lease, Attended {
     const doubtInMs = this.#known.untilDoubtMs(sent)
     const withinMs = this.#known.leftMs(sent)
     const call = this.#renewer.renewNow({ ttlMs, sent, doubtInMs, withinMs })
-    const answer = await this.#orLost(call)
+    const answer = await this.#race.run(call)
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
+  }
+
+  async advance(options?: AdvanceOptions): Promise<EpochRange> {
+    this.#requireLive()
+    const range = await this.#race.run(this.#epochs.advance(options))
+    this.#requireLive()
+    return range
   }
 
   async upgrade(options?: UpgradeOptions): Promise<ModeChange> {
@@ -205,7 +228,7 @@ export class LeaseHandle implements Lease, Attended {
   async downgrade(): Promise<ModeChange> {
     this.#requireLive()
     this.#known.setMode('shared')
-    const change = await this.#orLost(this.#modes.downgrade())
+    const change = await this.#race.run(this.#modes.downgrade())
     this.#requireLive()
     return change
   }
@@ -224,6 +247,11 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   async release(options?: ReleaseOptions): Promise<void> {
+    return this.releaseWith(options)
+  }
+
+  /** `together`: the request goes along with others. Everything up to there happens before this returns. */
+  async releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
     refuseUnknown(options, ['reason'])
     const reason = options?.reason === undefined ? 'voluntary' : parseReleaseReason(options.reason)
     this.#look(this.#parts.clock.now())
@@ -232,7 +260,7 @@ export class LeaseHandle implements Lease, Attended {
       this.#giveBack()
       throw this.#lost
     }
-    this.#releasing = this.#sendRelease(reason)
+    this.#releasing = this.#sendRelease(reason, together)
     return this.#releasing
   }
 
@@ -250,7 +278,7 @@ export class LeaseHandle implements Lease, Attended {
     try {
       await this.release()
     } catch (error) {
-      if (!isGone(asLeaseError(error))) throw error
+      if (!isGone(error)) throw error
     }
   }
 
@@ -367,7 +395,7 @@ export class LeaseHandle implements Lease, Attended {
     const { underWay } = this.#renewer
     if (underWay === null) return false
     try {
-      const answer = await this.#orLost(underWay)
+      const answer = await this.#race.run(underWay)
       return answer.kind === 'renewed'
     } catch (error) {
       if (error === this.#lost) throw error
@@ -442,19 +470,9 @@ export class LeaseHandle implements Lease, Attended {
     this.detach()
     this.#modes.cancel(error)
     this.#controller?.abort(error)
-    for (const reject of this.#lossWaiters) reject(error)
-    this.#lossWaiters.clear()
+    this.#race.lose(error)
     this.#listeners.emit('lost', { error })
     this.#parts.onEnd(this)
-  }
-
-  /** Waits for a call, but not beyond the loss of the lease. */
-  #orLost<Answer>(call: Promise<Answer>): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      this.#lossWaiters.add(reject)
-      const settled = (): void => void this.#lossWaiters.delete(reject)
-      call.then(resolve, reject).finally(settled)
-    })
   }
 
   /** The holder has stopped but the store may still keep the lease; nobody should have to wait for its deadline. */
@@ -463,12 +481,12 @@ export class LeaseHandle implements Lease, Attended {
     if (mayLiveOn && !this.#release.wasTried) this.#parts.background(this.#release.send('aborted'))
   }
 
-  async #sendRelease(reason: ReleaseReason): Promise<void> {
+  async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
     this.#givenUp = true
     this.detach()
     this.#modes.cancel(this.#releasedError())
     try {
-      const result = await this.#release.send(reason)
+      const result = await this.#release.send(reason, together)
       if (result.kind === 'released') {
         if (result.lease !== null) this.#known.takeEnd(result.lease)
         return
@@ -482,8 +500,4 @@ export class LeaseHandle implements Lease, Attended {
       this.#parts.onEnd(this)
     }
   }
-}
-
-function isGone(error: LeaseError): boolean {
-  return ['LEASE_LOST', 'LEASE_EXPIRED', 'LEASE_TERMINAL', 'LEASE_NOT_FOUND'].includes(error.code)
 }

@@ -151,6 +151,23 @@ export interface Adopt {
   readonly session: string
 }
 
+/**
+ * Uses up epochs of a workflow: the next `count` of them, of which the holder believes `from` to be the first. Whoever
+ * believes otherwise than the ledger has been passed by somebody, and is refused.
+ */
+export interface Advance {
+  readonly kind: 'advance'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly from: number
+  readonly count: number
+  /** Why, in the holder's words, for the history. */
+  readonly reason: string | null
+  readonly requestId: string | null
+}
+
 /** Writes down what has already happened by the clock; changes nothing that `now` did not. */
 export interface Settle {
   readonly kind: 'settle'
@@ -172,6 +189,12 @@ export interface ClaimAll {
   readonly members: readonly ClaimOffer[]
 }
 
+/** Several leases of one holder are given back together. */
+export interface ReleaseAll {
+  readonly kind: 'release_all'
+  readonly members: readonly Release[]
+}
+
 export type SeveralCommand = AcquireAll | ClaimAll
 
 export type Command =
@@ -187,4 +210,5 @@ export type Command =
   | Downgrade
   | Transfer
   | Adopt
+  | Advance
   | Settle

@@ -6,6 +6,7 @@ import type { LeaseEvent } from './event.ts'
 import { isLive, type Entry, type LeaseId } from './lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from './limits.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
+import type { Resource } from './resource.ts'
 
 export interface EntryChange {
   readonly id: LeaseId
@@ -13,7 +14,7 @@ export interface EntryChange {
   readonly before: Entry | undefined
   /** Null: nothing of it is kept. */
   readonly after: Entry | null
-  /** It was renewed or gave a sign of life, and that is all: nobody else's decision depends on it. */
+  /** It was renewed, advanced or gave a sign of life, and that is all: nobody else's decision depends on it. */
   readonly renewal: boolean
 }
 
@@ -25,10 +26,17 @@ export interface RequestMark {
   readonly keepUntilMs: number
 }
 
+/** How far the epoch of a resource has come, to be remembered whatever becomes of its leases and of the ledger. */
+export interface EpochMark {
+  readonly resource: Resource
+  readonly epoch: number
+}
+
 export interface Commit {
   readonly changes: readonly EntryChange[]
   readonly events: readonly LeaseEvent[]
   readonly requests: readonly RequestMark[]
+  readonly epochs: readonly EpochMark[]
   readonly wakes: readonly Wake[]
   /** The lowest and the highest fence that are new with it, or 0. */
   readonly firstFence: number
@@ -40,6 +48,7 @@ export const NOTHING: Commit = {
   changes: [],
   events: [],
   requests: [],
+  epochs: [],
   wakes: [],
   firstFence: 0,
   lastFence: 0,
@@ -54,6 +63,7 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     changes,
     events: recorded,
     requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
+    epochs: epochsOf(events),
     wakes: [...wakesOf(events), ...decision.wakes],
     firstFence: decision.firstFence,
     lastFence: decision.lastFence,
@@ -71,6 +81,7 @@ function isKept(view: RealmView, entry: Entry): boolean {
 const RENEWAL_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
   'lease.renewed',
   'lease.waiting',
+  'lease.advanced',
 ])
 
 function changesOf(
@@ -117,8 +128,8 @@ function requestMarks(
 }
 
 /**
- * A lease of which nothing is kept leaves its id behind, so that an acquire which is delivered late, or twice, is not
- * granted again.
+ * An entry of which nothing is kept leaves its id behind: a lease, so that an acquire which is delivered late, or twice,
+ * is not granted again; a ticket that was taken out of the queue, so that its waiter hears so and does not file it anew.
  */
 function leaseMarks(
   { events, entries }: Decision<unknown>,
@@ -127,12 +138,29 @@ function leaseMarks(
   const marks: RequestMark[] = []
   for (const { id: leaseId, after } of changes) {
     const entry = entries.get(leaseId)
-    if (after !== null || entry?.kind !== 'lease' || entry.state === 'active') continue
+    if (after !== null || entry === undefined) continue
+    const type = endingOf(entry)
+    // A waiter that was given a lease by transfer is led to it by its own id.
+    if (type === null || events.some(({ requestId }) => requestId === leaseId)) continue
     const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
-    marks.push({ requestId: leaseId, leaseId, type: `lease.${entry.state}`, keepUntilMs })
+    marks.push({ requestId: leaseId, leaseId, type, keepUntilMs })
   }
   return marks
+}
+
+function epochsOf(events: readonly LeaseEvent[]): readonly EpochMark[] {
+  const marks: EpochMark[] = []
+  for (const event of events) {
+    if (event.type === 'lease.advanced') marks.push({ resource: event.resource, epoch: event.to })
+  }
+  return marks
+}
+
+/** How an entry ended, if whoever knows its id has to hear of it. */
+function endingOf(entry: Entry): LeaseEvent['type'] | null {
+  if (entry.kind === 'ticket') return entry.failure === 'aborted' ? 'lease.failed' : null
+  return entry.state === 'active' ? null : `lease.${entry.state}`
 }
 
 /** Who must hear of an event: the waiter whose turn it is, and whoever was ended by somebody else. */

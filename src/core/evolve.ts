@@ -2,7 +2,16 @@
  * Applies an event to a set of entries. This is the only place that says what an event means; stores commit its
  * result and the ledger folds with it, so the two cannot disagree.
  */
-import type { LeaseEvent, LeaseFailed, LeaseOffered, LeaseWaiting } from './event.ts'
+import type {
+  LeaseEvent,
+  LeaseExpired,
+  LeaseFailed,
+  LeaseOffered,
+  LeaseReleased,
+  LeaseRevoked,
+  LeaseTransferred,
+  LeaseWaiting,
+} from './event.ts'
 import type { Entry, Lease, LeaseId, Ticket } from './lease.ts'
 
 export type Entries = ReadonlyMap<LeaseId, Entry>
@@ -32,22 +41,9 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       }
     case 'lease.released':
     case 'lease.transferred':
-      return {
-        ...leaseOf(entry, event),
-        state: 'released',
-        terminatedAtMs: event.atMs,
-        releaseReason: event.type === 'lease.released' ? event.releaseReason : 'transferred',
-        upgrading: false,
-      }
     case 'lease.expired':
     case 'lease.revoked':
-      return {
-        ...leaseOf(entry, event),
-        state: event.type === 'lease.expired' ? 'expired' : 'revoked',
-        terminatedAtMs: event.terminatedAtMs,
-        lockedUntil: event.lockedUntil,
-        upgrading: false,
-      }
+      return endLease(leaseOf(entry, event), event)
     case 'lease.revoking':
       return {
         ...leaseOf(entry, event),
@@ -75,6 +71,8 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
         deadline: event.deadline,
         expiresAtMs: event.expiresAtMs,
       }
+    case 'lease.advanced':
+      return { ...leaseOf(entry, event), epoch: event.to }
     case 'lease.unlocked':
       return { ...leaseOf(entry, event), lockedUntil: null }
     case 'lease.offered':
@@ -82,6 +80,27 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
     case 'lease.failed':
       return evolveTicket(ticketOf(entry, event), event)
   }
+}
+
+/** Who revoked a lease is kept with it, asked for or at once: a lock delay may have to say it again. */
+function endLease(
+  lease: Lease,
+  event: LeaseReleased | LeaseTransferred | LeaseExpired | LeaseRevoked,
+): Lease {
+  if (event.type === 'lease.released' || event.type === 'lease.transferred') {
+    return {
+      ...lease,
+      state: 'released',
+      terminatedAtMs: event.atMs,
+      releaseReason: event.type === 'lease.released' ? event.releaseReason : 'transferred',
+      upgrading: false,
+    }
+  }
+  const { terminatedAtMs, lockedUntil } = event
+  const ended = { ...lease, terminatedAtMs, lockedUntil, upgrading: false }
+  if (event.type === 'lease.expired') return { ...ended, state: 'expired' }
+  const revoking = lease.revoking ?? { by: event.by, reason: event.reason }
+  return { ...ended, state: 'revoked', revoking }
 }
 
 function evolveTicket(ticket: Ticket, event: LeaseOffered | LeaseWaiting | LeaseFailed): Ticket {

@@ -70,11 +70,11 @@ function someoneFits(draft: Draft, lease: Lease): boolean {
   })
 }
 
-/** A receiver that waits for this very resource is served; its own claim finds the lease. */
+/** A receiver that waits for this very resource, alone or among others, is served; its own claim finds the lease. */
 function wakeReceiver(draft: Draft, given: Lease): void {
   for (const entry of draft.entries.values()) {
     if (!isWaiting(entry, draft.now) || entry.holder !== given.holder) continue
-    if (entry.resource === given.resource && entry.group === null) draft.wake(entry)
+    if (entry.resource === given.resource) draft.wake(entry)
   }
 }
 
@@ -101,5 +101,7 @@ function give(draft: Draft, lease: Lease, command: Transfer, to: string): Lease 
   const { revoking } = lease
   const holdUntilUs = revoking === null ? lease.holdUntilUs : lease.deadline.us
   const fence = draft.nextFence()
-  return grant(draft, { claim, fence, before: null, holdUntilUs, revoking, adopted: false })
+  const { epoch } = lease
+  const inherited = { holdUntilUs, revoking, epoch }
+  return grant(draft, { claim, fence, before: null, adopted: false, ...inherited })
 }

@@ -5,10 +5,12 @@ import type {
   Acquire,
   AcquireAll,
   Adopt,
+  Advance,
   ClaimAll,
   ClaimOffer,
   Downgrade,
   Release,
+  ReleaseAll,
   Renew,
   Revoke,
   Transfer,
@@ -42,13 +44,16 @@ import {
   CLAIM_WINDOW_MS_DEFAULT,
   CLAIM_WINDOW_MS_MAX,
   CLAIM_WINDOW_MS_MIN,
+  EPOCHS_PER_ADVANCE_MAX,
 } from '../core/limits.ts'
 import { isTree, overlap, type Extent, type Resource } from '../core/resource.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
   AdoptRequest,
+  AdvanceRequest,
   HolderRequest,
+  ReleaseAllRequest,
   ReleaseRequest,
   RenewRequest,
   RevokeRequest,
@@ -171,6 +176,18 @@ export function releaseCommand(request: ReleaseRequest, place: Place): Release {
   }
 }
 
+export function releaseAllCommand(request: ReleaseAllRequest): ReleaseAll {
+  const { members, ...common } = request
+  if (!Array.isArray(members) || members.length === 0 || members.length > ALL_MEMBERS_MAX) {
+    throw invalid('leases', `must be 1..${ALL_MEMBERS_MAX}`, members?.length ?? members)
+  }
+  const commands = members.map(({ leaseId, resource, extent = 'exact', requestId }) => {
+    const own = { leaseId: parseLeaseId(leaseId), resource, extent }
+    return releaseCommand({ ...common, ...own, requestId }, own)
+  })
+  return { kind: 'release_all', members: commands }
+}
+
 export function revokeCommand(request: RevokeRequest, place: Place): Revoke {
   return {
     kind: 'revoke',
@@ -206,6 +223,21 @@ export function transferCommand(request: TransferRequest, place: Place): Transfe
     holder,
     to,
     newLeaseId: parseLeaseId(request.newLeaseId, 'newLeaseId'),
+    requestId: parseRequestId(request.requestId),
+  }
+}
+
+export function advanceCommand(request: AdvanceRequest, place: Place): Advance {
+  const { count = 1, reason } = request
+  const counted = parseSpanMs({ field: 'count', min: 1, max: EPOCHS_PER_ADVANCE_MAX }, count)
+  const max = Number.MAX_SAFE_INTEGER - counted
+  return {
+    kind: 'advance',
+    ...place,
+    holder: parseHolder(request.holder),
+    from: parseSpanMs({ field: 'from', min: 0, max }, request.from),
+    count: counted,
+    reason: parseNote(reason, undefined).reason,
     requestId: parseRequestId(request.requestId),
   }
 }

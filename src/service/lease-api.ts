@@ -111,6 +111,22 @@ export interface ReleaseRequest extends LeaseRef {
   readonly requestId?: string
 }
 
+/** Several leases of one holder, given back in one commit. */
+export interface ReleaseAllRequest {
+  readonly holder: string
+  readonly releaseReason?: ReleaseReason
+  /** 1..64. */
+  readonly members: readonly ReleaseMember[]
+}
+
+export interface ReleaseMember {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent?: Extent
+  /** One for each: the effect is kept with each lease. */
+  readonly requestId: string
+}
+
 export interface RevokeRequest extends LeaseRef {
   /** The operator. */
   readonly by: string
@@ -141,6 +157,14 @@ export interface AdoptRequest extends HolderRequest {
   readonly session: string
 }
 
+export interface AdvanceRequest extends HolderRequest {
+  /** The next epoch, as the holder believes. */
+  readonly from: number
+  /** How many epochs to use up, 1..100000; default 1. */
+  readonly count?: number
+  readonly reason?: string
+}
+
 export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly lease: LeaseInfo; readonly repeated: boolean }
   | Queued
@@ -168,6 +192,16 @@ export type DowngradeAnswer =
   { readonly kind: 'downgraded'; readonly lease: LeaseInfo; readonly changed: boolean } | Refusal
 export type TransferAnswer =
   { readonly kind: 'transferred'; readonly lease: LeaseInfo | null } | Refusal
+
+/** The epochs from `from` up to and without `to` are the holder's to use, and nobody else's ever. */
+export type AdvanceAnswer =
+  | {
+      readonly kind: 'advanced'
+      readonly lease: LeaseInfo
+      readonly from: number
+      readonly to: number
+    }
+  | Refusal
 
 export interface ListFilter {
   readonly resource?: Resource
@@ -238,6 +272,8 @@ export interface LeaseApi {
   withdraw(ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' }): Promise<WithdrawAnswer>
   renew(request: RenewRequest): Promise<RenewAnswer>
   release(request: ReleaseRequest): Promise<ReleaseAnswer>
+  /** All that are still held end in one commit; tells of each what became of it. */
+  releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]>
   revoke(request: RevokeRequest): Promise<RevokeAnswer>
   /** From shared to exclusive: done, under way, or refused. Asking again tells how it stands. */
   upgrade(request: UpgradeRequest): Promise<UpgradeAnswer>
@@ -246,6 +282,8 @@ export interface LeaseApi {
   transfer(request: TransferRequest): Promise<TransferAnswer>
   /** Takes over, under this session, a lease that was transferred to this holder. */
   adopt(request: AdoptRequest): Promise<AcquireAnswer>
+  /** Uses up the next epochs of the workflow that the lease is of. */
+  advance(request: AdvanceRequest): Promise<AdvanceAnswer>
   /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */
   revokeAll(holder: string, by: string, reason?: string): Promise<number>
 
