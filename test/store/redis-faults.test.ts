@@ -235,6 +235,10 @@ describe('the clock of the server', () => {
       code: 'STORE_UNAVAILABLE',
       message: expect.stringContaining('behind') as string,
     })
+    const overlapping = { resource: parseResource('work:W-2'), extent: 'exact' } as const
+    await expect(subject.store.find({ overlapping, limit: 1 })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+    })
     clock.shiftMs += 6_000
     expect((await subject.acquire({}, 'W-2')).kind).toBe('granted')
   })
