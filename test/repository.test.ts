@@ -20,6 +20,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   service: ['core', 'ledger', 'runtime', 'store-port'],
   client: ['core', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
+  guard: ['core'],
+  workflow: ['client', 'core', 'guard', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']
@@ -102,8 +104,8 @@ describe('the sources', () => {
     expect(filesWith(/\bprocess\.(env|exit|argv)\b|\bconsole\./, others)).toEqual([])
   })
 
-  it('read JSON from outside where it is checked: protocol, row readers and cli', () => {
-    const readers = /^src\/(protocol|cli|store\/[a-z]+)\//
+  it('read JSON from outside where it is checked: protocol, wire, row readers and cli', () => {
+    const readers = /^src\/(protocol|cli|store\/[a-z]+|workflow\/wire)\//
     const others = SOURCES.filter(({ name }) => !readers.test(name))
     expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
   })

@@ -75,6 +75,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Read and change the configuration of the store',
     load: async () => (await import('./commands/config.ts')).config,
   },
+  guard: {
+    summary: "Create the table that a guard needs in one's own database",
+    load: async () => (await import('./commands/guard.ts')).guardCommand,
+  },
   doctor: {
     summary: 'Check that everything needed is there and works',
     load: async () => (await import('./commands/doctor.ts')).doctor,

@@ -103,6 +103,7 @@ export class PromiseWatch {
         break
       case 'lease.unlocked':
       case 'lease.waiting':
+      case 'lease.advanced':
         break
       case 'lease.renewed':
       case 'lease.released':
@@ -167,6 +168,7 @@ export class PromiseWatch {
       case 'lease.waiting':
       case 'lease.failed':
       case 'lease.denied':
+      case 'lease.advanced':
       case 'lease.unlocked':
         break
     }

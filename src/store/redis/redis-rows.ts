@@ -82,6 +82,7 @@ function pushLease(fields: unknown[], lease: Lease): void {
     lease.revoking,
     lease.upgrading,
     lease.adopted,
+    lease.epoch,
   )
 }
 
@@ -145,6 +146,7 @@ function leaseFields(fields: Fields, fence: number): Omit<Lease, keyof Claim | '
     revoking: fields[25] as Lease['revoking'],
     upgrading: fields[26] as boolean,
     adopted: fields[27] as boolean,
+    epoch: fields[28] as number,
   }
 }
 
@@ -225,6 +227,8 @@ function restOf(event: PlainEvent): readonly unknown[] {
       return [event.by, event.terminatedAtMs, maybeTickText(event.lockedUntil)]
     case 'lease.revoking':
       return [event.by, tickText(event.deadline), event.expiresAtMs]
+    case 'lease.advanced':
+      return [event.from, event.to]
     case 'lease.upgrading':
       return [event.wished]
     case 'lease.transferred':
@@ -305,6 +309,8 @@ function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEv
       return { ...common, type, by: first, terminatedAtMs: second, lockedUntil: lockedAt(2) }
     case 'lease.revoking':
       return { ...common, type, by: first, deadline: tickAt(1), expiresAtMs: rest[2] as number }
+    case 'lease.advanced':
+      return { ...common, type, from: first, to: second }
     case 'lease.upgrading':
       return { ...common, type, wished: first }
     case 'lease.transferred':

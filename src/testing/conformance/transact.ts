@@ -217,6 +217,7 @@ function merged(commits: readonly Commit[]): Commit {
     changes: commits.flatMap((commit) => commit.changes),
     events: commits.flatMap((commit) => commit.events),
     requests: commits.flatMap((commit) => commit.requests),
+    epochs: commits.flatMap((commit) => commit.epochs),
     wakes: commits.flatMap((commit) => commit.wakes),
     firstFence: Math.min(...commits.map((commit) => commit.firstFence)),
     lastFence: Math.max(...commits.map((commit) => commit.lastFence)),

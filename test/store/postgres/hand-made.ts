@@ -55,7 +55,14 @@ export function leaseOf(name: string, { nowUs, ttlMs = 30_000 }: Moment): Lease 
     ...{ fence: wallMs * 1000, grantedAtMs: wallMs, renewedAtMs: null },
     ...{ expiresAtMs: wallMs + ttlMs, terminatedAtMs: null, renewals: 0, releaseReason: null },
     deadline: { domain: DOMAIN, us: nowUs + ttlMs * 1000 },
-    ...{ holdUntilUs: null, lockedUntil: null, revoking: null, upgrading: false, adopted: true },
+    ...{
+      holdUntilUs: null,
+      lockedUntil: null,
+      revoking: null,
+      upgrading: false,
+      adopted: true,
+      epoch: 0,
+    },
   }
 }
 
