@@ -68,7 +68,10 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
     const description = await describe(calls, url)
     const { nowUs } = options
     const clock = (): string => (nowUs === undefined ? '' : String(nowUs()))
-    return new RedisBackend({ scripted, runtime, description, callTimeoutMs, clock, close })
+    const parts = { scripted, runtime, description, callTimeoutMs, clock, close }
+    const backend = new RedisBackend(parts)
+    await backend.copySettings()
+    return backend
   } catch (error) {
     close()
     throw storeError(error, { url, effect: 'reads' })
