@@ -93,12 +93,15 @@ const WRITE = `
   IF p_event_type IS NOT NULL THEN
     is_announced := pg_advisory_xact_lock_shared(${APPENDING},
       (nextval('tenure.ledger_seq') % 2147483648)::integer) IS NULL;
-    INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
-        reason, request_id, fence, resource, holder, session, data)
-      VALUES (nextval('tenure.ledger_seq'), p_namespace, p_id, p_event_type, p_at_ms, p_before,
-        p_after, p_event_renewals, p_event_reason, p_request_id, p_event_fence, p_resource,
-        p_holder, p_session, p_data);
-    IF watched > now_us THEN PERFORM pg_notify('tenure_ledger_' || p_namespace, ''); END IF;
+  END IF;
+  INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
+      reason, request_id, fence, resource, holder, session, data)
+    SELECT nextval('tenure.ledger_seq'), p_namespace, p_id, p_event_type, p_at_ms, p_before,
+      p_after, p_event_renewals, p_event_reason, p_request_id, p_event_fence, p_resource,
+      p_holder, p_session, p_data
+    WHERE p_event_type IS NOT NULL;
+  IF FOUND AND watched > now_us THEN
+    PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
   END IF;
   IF p_claims THEN
     UPDATE tenure.realms AS r SET last_wall_ms = p_wall, last_us = greatest(r.last_us, now_us),
@@ -136,7 +139,10 @@ BEGIN
   moved := ARRAY[answer];
 END $$;`
 
-/** A grant, a renewal and a release that nobody will ever see; what is not named is null. */
+/**
+ * A grant, a renewal and a release that nobody will ever see; what is not named is null. They have no events: numbers of
+ * the ledger cannot be taken back.
+ */
 const REHEARSED: readonly Readonly<Record<string, string>>[] = [
   { own: '0', version: '1', claims: 'true', first: '1', fence: '1' },
   { own: '1', version: '2', claims: 'false' },
@@ -146,7 +152,7 @@ const REHEARSED: readonly Readonly<Record<string, string>>[] = [
   ...{ prior: 'false', from_us: '0', before_us: '9007199254740991', wall: '0', holder: `''` },
   ...{ session: `''`, state: `'active'`, mode: `''`, extent: `''`, ttl_ms: '1', created_at: '0' },
   ...{ ended_at: '0', renewals: '0', max_renewals: '0', deadline_us: '0', claim: '1' },
-  ...{ event_type: `''`, at_ms: '0', after: `''`, event_renewals: '0', ...step },
+  ...step,
 }))
 
 const REHEARSAL = REHEARSED.map((step) => {
