@@ -97,7 +97,7 @@ describe('a server that cannot be used', () => {
   it('that is not there fails in bounded time', async () => {
     const gone = await server()
     await gone.close()
-    await expect(openRedisStore({ url: gone.url, connectTimeoutMs: 1_000 })).rejects.toMatchObject({
+    await expect(openRedisStore({ url: gone.url, connectMs: 1_000 })).rejects.toMatchObject({
       code: 'STORE_UNAVAILABLE',
     })
   })
@@ -105,7 +105,7 @@ describe('a server that cannot be used', () => {
   it('that does not answer fails in bounded time', async () => {
     const { url } = await server()
     const proxy = await proxyTo(url)
-    const subject = await Subject.open({ url: proxy.through(url), callTimeoutMs: 300 })
+    const subject = await Subject.open({ url: proxy.through(url), callMs: 300 })
     proxy.blackHole()
     await expect(subject.acquire()).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
     await expect(subject.store.find({ limit: 1 })).rejects.toMatchObject({

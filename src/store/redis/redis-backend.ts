@@ -53,7 +53,7 @@ export interface BackendParts {
   readonly scripted: RedisScripted
   readonly runtime: Runtime
   readonly description: StoreDescription
-  readonly callTimeoutMs: number
+  readonly callMs: number
   readonly clock: ClockText
   /** Frees what was opened for this backend. */
   readonly close: () => void
@@ -78,7 +78,7 @@ export class RedisBackend implements Backend {
   readonly #followers: LedgerFollowers
 
   constructor(parts: BackendParts) {
-    const { scripted, runtime, callTimeoutMs } = parts
+    const { scripted, runtime, callMs } = parts
     const { driver } = scripted.calls
     this.#parts = parts
     this.#scripted = scripted
@@ -87,9 +87,9 @@ export class RedisBackend implements Backend {
     this.#sender = runtime.uuid()
     const { channelOf } = scripted
     const sender = this.#sender
-    this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callTimeoutMs })
+    this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callMs })
     this.#followers = new LedgerFollowers({
-      ...{ driver, runtime, callTimeoutMs },
+      ...{ driver, runtime, callMs },
       stream: scripted.prefixes.length === 1 ? scripted.keyOf(0, 'l') : null,
       end: () => this.#reader.end(),
     })
