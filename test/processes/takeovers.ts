@@ -40,6 +40,8 @@ export interface TakeoverReport {
   readonly refusals: ReadonlyMap<ErrorCode, number>
   /** What arrived of orchestrators that had been stopped, after they went on under a lease that was over. */
   readonly late: readonly Action[]
+  /** The fences of all who have held the workflow, whether or not they came to act. */
+  readonly claims: readonly number[]
   readonly kills: number
   readonly stops: number
   readonly crashes: readonly string[]
@@ -76,6 +78,7 @@ class Takeovers {
   readonly #applied: Applied[] = []
   readonly #unfenced: Applied[] = []
   readonly #late: Action[] = []
+  readonly #claims: number[] = []
   readonly #refusals = new Map<ErrorCode, number>()
   readonly #crashes: string[] = []
   #turn: Promise<void> = Promise.resolve()
@@ -125,6 +128,7 @@ class Takeovers {
       unfenced: this.#unfenced,
       refusals: this.#refusals,
       late: this.#late,
+      claims: this.#claims,
       kills: this.#kills,
       stops: this.#stops,
       crashes: this.#crashes,
@@ -152,7 +156,6 @@ class Takeovers {
       this.#start()
     } else {
       this.#stops += 1
-      worker.stopped = true
       this.#stopWhenInHand = worker
     }
   }
@@ -160,10 +163,13 @@ class Takeovers {
   #stop(worker: Worker): void {
     if (this.#stopWhenInHand !== worker) return
     this.#stopWhenInHand = null
+    worker.stopped = true
     worker.process.kill('SIGSTOP')
   }
 
+  /** Whoever lost its lease before it could be stopped is let go. */
   #resume(): void {
+    this.#stopWhenInHand = null
     for (const worker of this.#workers.filter(({ stopped }) => stopped)) {
       worker.stopped = false
       worker.process.kill('SIGCONT')
@@ -185,7 +191,11 @@ class Takeovers {
 
   #hear(worker: Worker, message: WorkerMessage): void {
     if (message.kind === 'claimed') {
-      this.#holder = { worker, fence: message.fence }
+      this.#claims.push(message.fence)
+      // One that was stopped before it could say so says so late.
+      if (message.fence > (this.#holder?.fence ?? 0)) {
+        this.#holder = { worker, fence: message.fence }
+      }
       return
     }
     if (message.kind === 'in_hand') return this.#stop(worker)
