@@ -212,7 +212,10 @@ export interface Lease extends AsyncDisposable {
    * deadline, for whoever else has its id. The handle still counts its time, and can still be renewed or released.
    */
   abandon(): void
-  /** Returns a function that takes the listener off again. A listener that throws does not harm the lease. */
+  /**
+   * Returns a function that takes the listener off again. A listener that throws does not harm the lease; a name that
+   * is no event is refused.
+   */
   on<Name extends keyof LeaseEvents>(
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,

@@ -42,7 +42,7 @@ import { LeaseRenewer } from './lease-renewer.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
-import { readReceiver, readUpgrade } from './read-options.ts'
+import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
 import type { WaitParts } from './waiting.ts'
 
@@ -152,7 +152,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get mode(): Mode {
-    return this.#known.mode
+    return this.#modes.isTakenBack ? 'shared' : this.#known.mode
   }
 
   get fence(): number {
@@ -176,6 +176,11 @@ export class LeaseHandle implements Lease, Attended {
     return this.#abandoned
   }
 
+  /** Ended by its own holder, whether or not the store has heard of it. */
+  get isLetGo(): boolean {
+    return this.#givenUp || this.isTransferred
+  }
+
   /** Given to another by its own holder. */
   get isTransferred(): boolean {
     return this.#lost?.details['reason'] === 'transferred'
@@ -185,6 +190,7 @@ export class LeaseHandle implements Lease, Attended {
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,
   ): () => void {
+    checkListener(name, listener)
     return this.#listeners.add(name, listener)
   }
 

@@ -38,6 +38,7 @@ import { HandleSet } from './handle-set.ts'
 import { insist, mayRepeat } from './insist.ts'
 import { JointRelease } from './lease-release.ts'
 import {
+  checkFunction,
   readAcquire,
   readAcquireAll,
   readAdopt,
@@ -124,6 +125,7 @@ export class TenureClient implements Tenure {
     work: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     this.#requireOpen()
+    checkFunction('work', work)
     const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
     if (outcome.kind === 'held') throw refusalError(outcome)
     const { lease } = outcome

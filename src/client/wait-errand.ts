@@ -102,8 +102,11 @@ export interface UpgradeErrandParts {
   readonly undo: () => Promise<unknown>
 }
 
-/** No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then. A question is a read. */
-const UPGRADE_CHECK_MS_MAX = 1_500
+/**
+ * No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then, and soon enough for a circle
+ * to be broken within a second if it is this one's to break. A question is a read.
+ */
+const UPGRADE_CHECK_MS_MAX = 750
 
 /** Being the only holder of what is shared now. */
 export function upgradeErrand(parts: UpgradeErrandParts): Errand {

@@ -56,7 +56,7 @@ import { decideRefuseDeadlock, decideWithdraw } from './withdraw.ts'
 export type OutcomeOf<C extends Command> = C extends Acquire
   ? AcquireOutcome
   : C extends RefuseDeadlock
-    ? Withdrawn
+    ? Withdrawn | Refusal
     : C extends ClaimOffer
       ? ClaimOutcome
       : C extends Withdraw

@@ -82,6 +82,7 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
   }
 }
 
+/** Who revoked a lease is kept with it, asked for or at once: a lock delay may have to say it again. */
 function endLease(
   lease: Lease,
   event: LeaseReleased | LeaseTransferred | LeaseExpired | LeaseRevoked,
@@ -95,13 +96,11 @@ function endLease(
       upgrading: false,
     }
   }
-  return {
-    ...lease,
-    state: event.type === 'lease.expired' ? 'expired' : 'revoked',
-    terminatedAtMs: event.terminatedAtMs,
-    lockedUntil: event.lockedUntil,
-    upgrading: false,
-  }
+  const { terminatedAtMs, lockedUntil } = event
+  const ended = { ...lease, terminatedAtMs, lockedUntil, upgrading: false }
+  if (event.type === 'lease.expired') return { ...ended, state: 'expired' }
+  const revoking = lease.revoking ?? { by: event.by, reason: event.reason }
+  return { ...ended, state: 'revoked', revoking }
 }
 
 function evolveTicket(ticket: Ticket, event: LeaseOffered | LeaseWaiting | LeaseFailed): Ticket {

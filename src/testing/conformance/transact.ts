@@ -89,10 +89,10 @@ export const transactBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'of twenty that ask at once for as many resources, all are granted, each with its own fence',
+    name: 'of twenty that ask at once for as many files, all are granted, each with its own fence',
     async run(stage) {
       const asked = Array.from({ length: 20 }, (_, n) => {
-        return stage.grant({ resource: parseResource(`work:${n}`) })
+        return stage.grant({ resource: parseResource(`file:/${n}`) })
       })
       const fences = (await Promise.all(asked)).map((lease) => lease.fence)
       assert.equal(new Set(fences).size, 20)

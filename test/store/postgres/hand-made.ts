@@ -5,7 +5,7 @@ import type { Lease } from '../../../src/core/lease.ts'
 import { parseResource, realmOf } from '../../../src/core/resource.ts'
 import type { Attempt, Kept, Place } from '../../../src/store/speculation/backend.ts'
 
-export const DOMAIN = 'postgres'
+export const DOMAIN = 'postgres#1'
 const WINDOW_US = 1_000_000
 
 export interface Moment {
