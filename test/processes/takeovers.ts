@@ -113,11 +113,11 @@ class Takeovers {
   async end(): Promise<void> {
     const alive = this.#workers.filter(({ process }) => process.exitCode === null)
     await Promise.all(
-      alive.map((worker) => {
+      alive.map(async (worker) => {
         worker.killed = true
         const ended = new Promise((resolve) => worker.process.once('exit', resolve))
         worker.process.kill('SIGKILL')
-        return worker.process.signalCode === null ? ended : undefined
+        if (worker.process.signalCode === null) await ended
       }),
     )
   }
