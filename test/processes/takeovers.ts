@@ -14,6 +14,8 @@ export const WORKFLOW = 'order-991'
 export const TTL_MS = 300
 /** Emissions that a crash can leave unsent. */
 export const IN_FLIGHT = 5
+/** How long one that is stopped may keep the others from taking over. */
+const STOPPED_MS_MAX = 3_000
 const WORKER = path.resolve(
   import.meta.dirname,
   '../../dist-dev/test/processes/orchestrator-worker.js',
@@ -136,7 +138,10 @@ class Takeovers {
   }
 
   async #nextToAct(fence: number): Promise<number> {
+    const sinceMs = performance.now()
     for (;;) {
+      // One that was stopped inside a transaction of SQLite keeps everybody out until it goes on.
+      if (performance.now() - sinceMs > STOPPED_MS_MAX) this.#resume()
       const last = this.#applied.at(-1)
       if (last !== undefined && last.fence > fence && this.#holder?.fence === last.fence) {
         return last.fence
@@ -213,6 +218,8 @@ class Takeovers {
       await this.#guard.process(action, () => this.#applied.push({ fence, epoch, actionId }))
     } catch (error) {
       if (!isLeaseError(error)) throw error
+      // As any bus: what could not be judged, because the store did not answer, is delivered again.
+      if (error.code.startsWith('STORE_')) return this.#process(action)
       this.#refusals.set(error.code, (this.#refusals.get(error.code) ?? 0) + 1)
     }
   }
