@@ -10,6 +10,7 @@ const ALONE = [
   'test/cli/same-session.test.ts',
   'test/cli/demo/demo.test.ts',
   'test/store/embedded-speed.test.ts',
+  'test/workflow/emission-speed.test.ts',
   'test/store/many-leases.test.ts',
   'test/store/subtree-growth.test.ts',
   'test/store/sqlite-faults.test.ts',

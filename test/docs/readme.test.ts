@@ -114,8 +114,43 @@ describe('the examples', () => {
     )
   })
 
+  it('show how a database and a file refuse a holder that a later one has passed', async () => {
+    expect(await example('guarded-writes.mjs')).toBe(
+      [
+        'slow sets the state: written',
+        'quick sets the state: written',
+        'slow sets the state again: STALE_FENCE, nothing written',
+        'the order is shipped',
+        'quick writes the report: written',
+        'slow writes the report: STALE_FENCE, nothing written',
+        'the report says shipped',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('show how an order is finished by another when its orchestrator is killed', async () => {
+    expect(await example('order-workflow.mjs')).toBe(
+      [
+        'epoch 0: VALIDATE_DATA, by orchestrator-1',
+        'epoch 1: RESERVE_STOCK, by orchestrator-1',
+        'orchestrator-1 is killed',
+        'epoch 2: CHARGE_CARD, by orchestrator-2',
+        'epoch 3: SHIP, by orchestrator-2',
+        'epoch 4: SEND_RECEIPT, by orchestrator-2',
+        'the first step again, under the lease of the dead one: LEASE_VIOLATION',
+        '',
+      ].join('\n'),
+    )
+  })
+
   it('are all run here', () => {
     const names = fs.readdirSync(path.join(ROOT, 'examples')).toSorted()
-    expect(names).toEqual(['fenced-writer.mjs', 'two-agents.mjs'])
+    expect(names).toEqual([
+      'fenced-writer.mjs',
+      'guarded-writes.mjs',
+      'order-workflow.mjs',
+      'two-agents.mjs',
+    ])
   })
 })
