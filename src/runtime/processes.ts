@@ -1,4 +1,9 @@
-/** Which processes of this host are alive, by id. */
+/** This host and its processes: its name, and which of them are alive. */
+import os from 'node:os'
+
+export function hostName(): string {
+  return os.hostname()
+}
 
 export function ownProcessId(): number {
   return process.pid
