@@ -13,7 +13,8 @@ import { parseResource } from '../src/core/resource.ts'
 import { systemRuntime } from '../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../src/service/lease-api.ts'
 import { LeaseService } from '../src/service/lease-service.ts'
-import { configureConnection, SqliteStore } from '../src/store/sqlite/sqlite-store.ts'
+import { configureConnection } from '../src/store/sqlite/sqlite-connection.ts'
+import { SqliteStore } from '../src/store/sqlite/sqlite-store.ts'
 import {
   loadDriver,
   type SqliteDatabase,

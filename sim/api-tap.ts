@@ -17,6 +17,7 @@ export function sameApi(api: LeaseApi): LeaseApi {
     withdraw: (ticket) => api.withdraw(ticket),
     renew: (request) => api.renew(request),
     release: (request) => api.release(request),
+    releaseAll: (request) => api.releaseAll(request),
     revoke: (request) => api.revoke(request),
     upgrade: (request) => api.upgrade(request),
     withdrawUpgrade: (request) => api.withdrawUpgrade(request),

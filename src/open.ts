@@ -5,19 +5,21 @@
  * at the same moment shares one commit; it is closed when the last of them closes. The background sweep runs once
  * per store, however many share it.
  *
- * Stores and the client are loaded when they are asked for: a command that only looks must not pay for either.
+ * Stores, the service and the client are loaded when they are asked for: a command that only looks must not pay for
+ * what decides and what holds.
  */
-import fs from 'node:fs'
 import path from 'node:path'
 import type { Tenure } from './client/contract.ts'
 import { invalid, LeaseError } from './core/errors.ts'
 import { parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import { parseNamespace } from './core/resource.ts'
 import { requireShortText, requireText } from './core/text.ts'
+import { fs } from './runtime/file-system.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import { systemTickSource } from './runtime/tick-source.ts'
 import type { LeaseApi } from './service/lease-api.ts'
-import { LeaseService } from './service/lease-service.ts'
+import type { Questions } from './service/lease-questions.ts'
+import type { LeaseService } from './service/lease-service.ts'
 import type {
   Decide,
   EntryQuery,
@@ -30,6 +32,7 @@ import type {
   SettingChange,
   Store,
   StoreDescription,
+  StoreQuestions,
   Unsubscribe,
   WakeSignal,
 } from './store-port/store.ts'
@@ -79,13 +82,18 @@ export async function openApi(
 ): Promise<LeaseApi> {
   refuseUnknown(options, OPEN_OPTIONS)
   const address = readAddress(url, options)
-  if (address.key !== null) {
-    const file = address.scheme === 'sqlite' ? address.place : null
-    const store = await share(address.key, file, () => openStore(address))
-    return new LeaseService({ store, runtime: systemRuntime })
-  }
-  const store = await openStore(address)
-  return new LeaseService({ store, runtime: systemRuntime, sweep: true })
+  const { LeaseService: Service } = await import('./service/lease-service.ts')
+  const keep: Keep = (store) => new Service({ store, runtime: systemRuntime, sweep: true })
+  if (address.key === null) return keep(await openStore(address))
+  return new Service({ store: await share(address, address.key, keep), runtime: systemRuntime })
+}
+
+/** Opens a store for those who only look: nothing is swept, and nothing that decides is loaded. */
+export async function openQuestions(url: string, options: StoreOptions = {}): Promise<Questions> {
+  refuseUnknown(options, STORE_OPTIONS)
+  const address = readAddress(url, options)
+  const { LeaseQuestions } = await import('./service/lease-questions.ts')
+  return new LeaseQuestions(await openToLook(address))
 }
 
 interface Address {
@@ -165,6 +173,16 @@ function readSynchronous(value: unknown): 'full' | 'normal' {
   throw invalid('synchronous', 'must be full or normal', value)
 }
 
+/** A file is opened anew: sharing it with those who decide would gain nothing, and load all that decides. */
+async function openToLook(address: Address): Promise<StoreQuestions> {
+  const { scheme, place, namespace, synchronous, key } = address
+  if (scheme === 'sqlite') {
+    const { SqliteQuestions } = await import('./store/sqlite/sqlite-questions.ts')
+    return SqliteQuestions.open({ path: place, namespace, synchronous })
+  }
+  return key === null ? openStore(address) : share(address, key, null)
+}
+
 async function openStore({ scheme, place, namespace, synchronous }: Address): Promise<Store> {
   if (scheme === 'memory') {
     const { MemoryStore } = await import('./store/memory/memory-store.ts')
@@ -174,30 +192,34 @@ async function openStore({ scheme, place, namespace, synchronous }: Address): Pr
   return SqliteStore.open({ path: place, namespace, synchronous })
 }
 
+/** Makes what sweeps a store in the background. */
+type Keep = (store: Store) => LeaseService
+
 interface SharedStore {
   readonly opened: Promise<Store>
   /** Which file it is, once it is open; null for a store that is none. */
   identity: string | null
-  /** Runs the background sweep and, closed last, closes the store. */
-  keeper: LeaseService | null
+  /** Closed last, closes the store: the store itself, or what runs the background sweep as soon as anybody needs it. */
+  keeper: Store | LeaseService | null
+  sweeps: boolean
   users: number
 }
 
 const sharedStores = new Map<string, SharedStore>()
 
-function identityOf(file: string | null): string | null {
-  if (file === null) return null
-  const stat = fs.statSync(file, { throwIfNoEntry: false })
+function identityOf({ scheme, place }: Address): string | null {
+  if (scheme !== 'sqlite') return null
+  const stat = fs.statSync(place, { throwIfNoEntry: false })
   return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`
 }
 
-async function share(key: string, file: string | null, open: () => Promise<Store>): Promise<Store> {
+async function share(address: Address, key: string, keep: Keep | null): Promise<Store> {
   const known = sharedStores.get(key)
   // A store whose file was removed or replaced serves nobody new: the path now means another file.
   const shared: SharedStore =
-    known !== undefined && (known.identity === null || known.identity === identityOf(file))
+    known !== undefined && (known.identity === null || known.identity === identityOf(address))
       ? known
-      : { opened: open(), identity: null, keeper: null, users: 0 }
+      : { opened: openStore(address), identity: null, keeper: null, sweeps: false, users: 0 }
   sharedStores.set(key, shared)
   shared.users += 1
   const leave = async (): Promise<void> => {
@@ -208,8 +230,12 @@ async function share(key: string, file: string | null, open: () => Promise<Store
   }
   try {
     const store = await shared.opened
-    shared.identity ??= identityOf(file)
-    shared.keeper ??= new LeaseService({ store, runtime: systemRuntime, sweep: true })
+    shared.identity ??= identityOf(address)
+    shared.keeper ??= store
+    if (keep !== null && !shared.sweeps) {
+      shared.keeper = keep(store)
+      shared.sweeps = true
+    }
     return new StoreShare(store, leave)
   } catch (error) {
     await leave()

@@ -3,7 +3,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { isLeaseError } from '../core/errors.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
-import { loadDriver, type SqliteDriver } from '../store/sqlite/sqlite-client.ts'
+import { findBrokenRows } from '../store/sqlite/sqlite-checkup.ts'
+import { loadDriver, type SqliteDatabase, type SqliteRow } from '../store/sqlite/sqlite-client.ts'
 
 export interface Check {
   readonly name: string
@@ -38,34 +39,60 @@ export async function checkDirectory(file: string): Promise<Check> {
   })
 }
 
-interface Row {
-  readonly [column: string]: unknown
-}
+/** Long enough for any honest writer to finish, short enough for a person who waits for the answer. */
+const BUSY_MS = 1_000
 
-/** What a look at the file itself tells: whether its pages are sound, and which version its tables have. */
+/**
+ * What a look at the file itself tells: whether it can be written to, whether its pages are sound, which version its
+ * tables have, and whether every row can be read. Nothing is changed: the one write is rolled back.
+ */
 export async function checkDatabase(file: string): Promise<readonly Check[]> {
   const Driver = await loadDriver()
-  return [
-    await attempt('integrity', async () => {
-      const rows = query(Driver, file, 'PRAGMA quick_check(5)')
-      const found = rows.map((row) => String(row['quick_check'])).join('; ')
-      if (found !== 'ok') throw new Error(found)
-      return 'quick_check found nothing'
-    }),
-    await attempt('schema', async () => {
-      const sql = "SELECT max(version) AS version FROM migrations WHERE status = 'success'"
-      return `version ${String(query(Driver, file, sql)[0]?.['version'])}`
-    }),
-  ]
-}
-
-function query(Driver: SqliteDriver, file: string, sql: string): readonly Row[] {
-  const database = new Driver(file, { timeout: 5_000 })
+  const database = new Driver(file, { timeout: BUSY_MS })
   try {
-    return database.prepare(sql).all() as Row[]
+    return [
+      await attempt('writing', async () => {
+        tryToWrite(database)
+        return 'a transaction can be begun and written to'
+      }),
+      await attempt('integrity', async () => {
+        const found = firstColumn(database, 'PRAGMA quick_check(5)').join('; ')
+        if (found !== 'ok') throw new Error(found)
+        return 'quick_check found nothing'
+      }),
+      await attempt('schema', async () => {
+        const sql = "SELECT max(version) FROM migrations WHERE status = 'success'"
+        return `version ${firstColumn(database, sql).join()}`
+      }),
+      ...(await checkRows(database)),
+    ]
   } finally {
     database.close()
   }
+}
+
+function tryToWrite(database: SqliteDatabase): void {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    database.exec('UPDATE store_state SET last_seq = last_seq')
+  } finally {
+    if (database.inTransaction) database.exec('ROLLBACK')
+  }
+}
+
+async function checkRows(database: SqliteDatabase): Promise<readonly Check[]> {
+  const broken: string[] = []
+  const looked = await attempt('rows', async () => {
+    broken.push(...findBrokenRows(database))
+    return 'every row can be read'
+  })
+  if (broken.length === 0) return [looked]
+  return broken.map((detail) => ({ name: 'rows', ok: false, detail }))
+}
+
+function firstColumn(database: SqliteDatabase, sql: string): readonly string[] {
+  const rows = database.prepare(sql).raw().all() as SqliteRow[]
+  return rows.map(([value]) => String(value))
 }
 
 /** Subscribing needs a place for wake files and a file watch, of which a host has only so many. */

@@ -2,9 +2,9 @@
  * Where the store is when nobody says: beside the repository that the work is about, so that all its worktrees share
  * it, and otherwise in the user's state directory. Git itself is not asked: starting it costs more than all the rest.
  */
-import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { fs } from '../runtime/file-system.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 

@@ -3,7 +3,7 @@ import type { Blocker } from '../core/conflict.ts'
 import { circleText, type LeaseInfo } from '../core/lease.ts'
 import type { Inspection } from '../service/lease-api.ts'
 import { formatSpan } from './duration.ts'
-import { expiryWords, revokingWords, sharingWords } from './lease-text.ts'
+import { adoptionWords, expiryWords, revokingWords, sharingWords } from './lease-text.ts'
 import { clockTime, relativeTime, visible } from './output.ts'
 
 export function describeInspection(inspection: Inspection, nowMs: number): string {
@@ -26,6 +26,7 @@ function holderLines(resource: string, lease: LeaseInfo, nowMs: number): readonl
   const through = lease.resource === resource ? '' : ` through ${lease.resource}`
   const held = lease.mode === 'shared' ? 'shared' : 'held'
   const asked = revokingWords(lease)
+  const adoption = adoptionWords(lease)
   return [
     `${resource} is ${held} by ${lease.holder}${through}`,
     factLine('since', `${relativeTime(sinceMs, nowMs)} (${clockTime(sinceMs)})`),
@@ -33,6 +34,7 @@ function holderLines(resource: string, lease: LeaseInfo, nowMs: number): readonl
     factLine('reason', lease.reason ?? 'none given'),
     factLine('mode', sharingWords(lease)),
     ...(asked === null ? [] : [factLine('asked', asked)]),
+    ...(adoption === null ? [] : [factLine('adopted', adoption)]),
     ...(lease.upgrading ? [factLine('upgrade', 'waits for the other sharers to leave')] : []),
     ...(lease.breakable ? [factLine('yields', 'when somebody who waits asks for it')] : []),
     factLine('fence', String(lease.fence ?? '-')),
@@ -60,12 +62,13 @@ function queueLines(queue: readonly LeaseInfo[], nowMs: number): readonly string
 }
 
 function waiterWords(ticket: LeaseInfo, nowMs: number): string {
-  const { holder, priority, reason } = ticket
+  const { holder, priority, reason, group } = ticket
   const sharing = sharingWords(ticket)
   return [
     `${holder}, waiting for ${formatSpan(nowMs - ticket.createdAtMs)}`,
     sharing === 'exclusive' ? '' : `, ${sharing}`,
     priority === null || priority === 0 ? '' : `, priority ${priority}`,
+    group === null ? '' : `, one of several at once (group ${group})`,
     reason === null ? '' : `: ${reason}`,
   ].join('')
 }

@@ -62,9 +62,13 @@ export function sharingWords({ mode, extent, slots }: Sharing): string {
 export type Sharing = Pick<LeaseInfo, 'mode' | 'extent' | 'slots'>
 
 /** What is about to happen to a live lease. */
-function underWay({ state, revoking, upgrading }: LeaseInfo): readonly string[] {
+function underWay({ state, revoking, upgrading, adopted }: LeaseInfo): readonly string[] {
   if (state !== 'active') return []
-  return [...(revoking === null ? [] : ['revoking']), ...(upgrading ? ['upgrading'] : [])]
+  return [
+    ...(revoking === null ? [] : ['revoking']),
+    ...(upgrading ? ['upgrading'] : []),
+    ...(adopted ? [] : ['not adopted']),
+  ]
 }
 
 /** Of a running lease what the deciding clock says, not what the wall clock would make of it. */
@@ -90,6 +94,8 @@ export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): strin
     ['expires', lease.state === 'active' ? expiryWords(lease) : null],
     ['asked', revokingWords(lease)],
     ['upgrade', lease.upgrading ? 'waits for the other sharers to leave' : null],
+    ['adopted', adoptionWords(lease)],
+    ['group', lease.group],
     ['yields', lease.breakable ? 'when somebody who waits asks for it' : null],
     ['delay', lease.lockDelayMs === 0 ? null : delayWords(lease)],
     ['ended', moment(lease.terminatedAtMs, nowMs)],
@@ -114,6 +120,11 @@ function stateWords({ state, releaseReason }: LeaseInfo): string {
 export function revokingWords({ state, revoking }: LeaseInfo): string | null {
   if (state !== 'active' || revoking === null) return null
   return `to finish by ${revoking.by}${revoking.reason === null ? '' : `: ${revoking.reason}`}`
+}
+
+/** Of a lease that was transferred and that its holder may not know of; null for any other. */
+export function adoptionWords({ adopted, holder }: LeaseInfo): string | null {
+  return adopted ? null : `not yet: it was transferred to ${holder}`
 }
 
 function delayWords({ lockDelayMs }: LeaseInfo): string {

@@ -1,10 +1,24 @@
 /** Opens what a command works on and closes it again, however the work ends. */
 import type { Tenure } from '../client/contract.ts'
-import { openApi, openTenure, type OpenOptions } from '../open.ts'
+import { openApi, openQuestions, openTenure, type OpenOptions } from '../open.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
+import type { Questions } from '../service/lease-questions.ts'
 import type { Identity } from './identity.ts'
 
-/** For commands that look or that end something: nothing is held, nothing waits. */
+/** For commands that only look. */
+export async function withQuestions<Result>(
+  { url, namespace }: Identity,
+  work: (questions: Questions) => Promise<Result>,
+): Promise<Result> {
+  const questions = await openQuestions(url, namespace === null ? {} : { namespace })
+  try {
+    return await work(questions)
+  } finally {
+    await questions.close()
+  }
+}
+
+/** For commands that end something, or look for who waits for whom: nothing is held, nothing waits. */
 export async function withApi<Result>(
   identity: Identity,
   work: (api: LeaseApi) => Promise<Result>,

@@ -2,7 +2,7 @@
  * Writing to stdout and stderr. Synchronous and without Node's streams: what was written is out when the process
  * exits, a broken pipe is an error where it happens, and a command that prints a line need not load the network.
  */
-import fs from 'node:fs'
+import { fs } from '../runtime/file-system.ts'
 
 export const STDOUT = 1
 export const STDERR = 2

@@ -191,7 +191,10 @@ export interface Lease extends AsyncDisposable {
    * deadline, for whoever else has its id. The handle still counts its time, and can still be renewed or released.
    */
   abandon(): void
-  /** Returns a function that takes the listener off again. A listener that throws does not harm the lease. */
+  /**
+   * Returns a function that takes the listener off again. A listener that throws does not harm the lease; a name that
+   * is no event is refused.
+   */
   on<Name extends keyof LeaseEvents>(
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,
@@ -212,7 +215,10 @@ export interface LeaseSet extends AsyncDisposable {
   readonly remainingMs: number
   /** Aborts when any of them is lost, with its reason. */
   readonly signal: AbortSignal
-  /** Releases all of them together. All are tried; throws the first error, as `Lease.release` does. */
+  /**
+   * Releases all of them together: one request and one commit for all that are still held, whatever became of the
+   * others. Throws the first error, as `Lease.release` does.
+   */
   release(options?: ReleaseOptions): Promise<void>
 }
 
@@ -286,7 +292,8 @@ export interface Tenure extends AsyncDisposable {
   acquire(resource: string, options?: AcquireOptions): Promise<Lease>
   /**
    * All of up to 64 resources or none of them, whatever order others ask in: nobody holds a part while waiting for the
-   * rest. Resources that overlap each other are refused (`INVALID_INPUT`), also the same one twice.
+   * rest. Resources that overlap each other are refused (`INVALID_INPUT`), also the same one twice. What was transferred
+   * to this holder is taken over together with the rest.
    */
   acquireAll(
     resources: readonly (string | Wanted)[],

@@ -1,15 +1,20 @@
 /** Leases that were acquired together: the set is as good as the worst of them, and they are released together. */
-import type { HandleState, Lease, LeaseSet, ReleaseOptions } from './contract.ts'
+import type { HandleState, LeaseSet, ReleaseOptions } from './contract.ts'
+import type { LeaseHandle } from './lease-handle.ts'
+import { isGone } from './lease-loss.ts'
+import type { JointRelease } from './lease-release.ts'
 
 const WORST_FIRST = ['lost', 'released', 'uncertain'] as const satisfies readonly HandleState[]
 
 export class HandleSet implements LeaseSet {
-  readonly leases: readonly Lease[]
+  readonly leases: readonly LeaseHandle[]
+  readonly #newRelease: () => JointRelease
   /** Made when somebody asks for it. */
   #signal: AbortSignal | null = null
 
-  constructor(leases: readonly Lease[]) {
+  constructor(leases: readonly LeaseHandle[], newRelease: () => JointRelease) {
     this.leases = leases
+    this.#newRelease = newRelease
   }
 
   get state(): HandleState {
@@ -26,19 +31,27 @@ export class HandleSet implements LeaseSet {
     return this.#signal
   }
 
-  /** All requests go in the same moment, so that a store that commits in groups makes one commit of them. */
   async release(options?: ReleaseOptions): Promise<void> {
-    await firstErrorOf(this.leases.map((lease) => lease.release(options)))
+    for (const result of await this.#releaseAll(this.leases, options)) {
+      if (result.status === 'rejected') throw result.reason
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await firstErrorOf(this.leases.map((lease) => lease[Symbol.asyncDispose]()))
+    const ours = this.leases.filter((lease) => !lease.isAbandoned)
+    for (const result of await this.#releaseAll(ours)) {
+      if (result.status === 'rejected' && !isGone(result.reason)) throw result.reason
+    }
   }
-}
 
-/** Waits for all of them, whatever becomes of any. */
-async function firstErrorOf(work: readonly Promise<void>[]): Promise<void> {
-  for (const result of await Promise.allSettled(work)) {
-    if (result.status === 'rejected') throw result.reason
+  /** One request for all that are still held. Waits for each of them, whatever becomes of any. */
+  async #releaseAll(
+    leases: readonly LeaseHandle[],
+    options?: ReleaseOptions,
+  ): Promise<readonly PromiseSettledResult<void>[]> {
+    const together = this.#newRelease()
+    const released = leases.map((lease) => lease.releaseWith(options, together))
+    const [results] = await Promise.all([Promise.allSettled(released), together.send()])
+    return results
   }
 }

@@ -30,15 +30,15 @@ import type {
   UpgradeOptions,
 } from './contract.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
-import { asLeaseError, mayRepeat } from './insist.ts'
+import { mayRepeat } from './insist.ts'
 import { LeaseKnowledge, type KnownLease } from './lease-knowledge.ts'
-import { lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
+import { isGone, lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
-import { LeaseRelease } from './lease-release.ts'
+import { LeaseRelease, type JointRelease } from './lease-release.ts'
 import { LeaseRenewer } from './lease-renewer.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
 import { Listeners } from './listeners.ts'
-import { readReceiver, readUpgrade } from './read-options.ts'
+import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
 import type { WaitParts } from './waiting.ts'
 
@@ -175,6 +175,7 @@ export class LeaseHandle implements Lease, Attended {
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,
   ): () => void {
+    checkListener(name, listener)
     return this.#listeners.add(name, listener)
   }
 
@@ -224,6 +225,11 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   async release(options?: ReleaseOptions): Promise<void> {
+    return this.releaseWith(options)
+  }
+
+  /** `together`: the request goes along with others. Everything up to there happens before this returns. */
+  async releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
     refuseUnknown(options, ['reason'])
     const reason = options?.reason === undefined ? 'voluntary' : parseReleaseReason(options.reason)
     this.#look(this.#parts.clock.now())
@@ -232,7 +238,7 @@ export class LeaseHandle implements Lease, Attended {
       this.#giveBack()
       throw this.#lost
     }
-    this.#releasing = this.#sendRelease(reason)
+    this.#releasing = this.#sendRelease(reason, together)
     return this.#releasing
   }
 
@@ -250,7 +256,7 @@ export class LeaseHandle implements Lease, Attended {
     try {
       await this.release()
     } catch (error) {
-      if (!isGone(asLeaseError(error))) throw error
+      if (!isGone(error)) throw error
     }
   }
 
@@ -463,12 +469,12 @@ export class LeaseHandle implements Lease, Attended {
     if (mayLiveOn && !this.#release.wasTried) this.#parts.background(this.#release.send('aborted'))
   }
 
-  async #sendRelease(reason: ReleaseReason): Promise<void> {
+  async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
     this.#givenUp = true
     this.detach()
     this.#modes.cancel(this.#releasedError())
     try {
-      const result = await this.#release.send(reason)
+      const result = await this.#release.send(reason, together)
       if (result.kind === 'released') {
         if (result.lease !== null) this.#known.takeEnd(result.lease)
         return
@@ -482,8 +488,4 @@ export class LeaseHandle implements Lease, Attended {
       this.#parts.onEnd(this)
     }
   }
-}
-
-function isGone(error: LeaseError): boolean {
-  return ['LEASE_LOST', 'LEASE_EXPIRED', 'LEASE_TERMINAL', 'LEASE_NOT_FOUND'].includes(error.code)
 }

@@ -1,5 +1,5 @@
 /** Why a holder lost its lease, and the one error that says so. */
-import { LeaseError } from '../core/errors.ts'
+import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
 
@@ -68,4 +68,10 @@ export function lossSeen(lease: LeaseInfo | null): LossReason | null {
     case 'failed':
       return 'released'
   }
+}
+
+/** Whether an error says that there was nothing left to release. */
+export function isGone(error: unknown): boolean {
+  const codes = ['LEASE_LOST', 'LEASE_EXPIRED', 'LEASE_TERMINAL', 'LEASE_NOT_FOUND']
+  return isLeaseError(error) && codes.includes(error.code)
 }

@@ -1,6 +1,6 @@
 /**
- * The release of one lease, sent as often as it takes under one request id, so that a lost answer does no harm. Bounded
- * in time: after that the lease ends by itself at its deadline.
+ * The release of one lease, or of several together, sent as often as it takes under one request id for each, so that a
+ * lost answer does no harm. Bounded in time: after that a lease ends by itself at its deadline.
  */
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
@@ -40,15 +40,72 @@ export class LeaseRelease {
     return this.#tries > 0
   }
 
-  async send(releaseReason: ReleaseReason): Promise<ReleaseResult> {
+  /** `together`: with whatever else is gathered there, in one request. */
+  async send(releaseReason: ReleaseReason, together?: JointRelease): Promise<ReleaseResult> {
     this.#requestId ??= this.#runtime.uuid()
     const request = { ...this.#target, releaseReason, requestId: this.#requestId }
+    const onTry = (): void => void (this.#tries += 1)
+    const answer = await (together?.gather(request, onTry) ?? this.#sendAlone(request, onTry))
+    return this.#tries > 1 && isGone(answer) ? { kind: 'released', lease: null } : answer
+  }
+
+  #sendAlone(request: SentRelease, onTry: () => void): Promise<ReleaseAnswer> {
     const limits = { runtime: this.#runtime, withinMs: RELEASE_WITHIN_MS }
-    const answer = await insist(limits, async () => {
-      this.#tries += 1
+    return insist(limits, async () => {
+      onTry()
       return this.#api.release(request)
     })
-    return this.#tries > 1 && isGone(answer) ? { kind: 'released', lease: null } : answer
+  }
+}
+
+interface SentRelease extends LeaseTarget {
+  readonly releaseReason: ReleaseReason
+  readonly requestId: string
+}
+
+interface Gathered {
+  readonly request: SentRelease
+  readonly onTry: () => void
+  readonly resolve: (answer: ReleaseAnswer) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Gathers releases of one holder's leases, and sends them as one request. */
+export class JointRelease {
+  readonly #api: LeaseApi
+  readonly #runtime: Runtime
+  readonly #gathered: Gathered[] = []
+
+  constructor(api: LeaseApi, runtime: Runtime) {
+    this.#api = api
+    this.#runtime = runtime
+  }
+
+  gather(request: SentRelease, onTry: () => void): Promise<ReleaseAnswer> {
+    return new Promise((resolve, reject) => {
+      this.#gathered.push({ request, onTry, resolve, reject })
+    })
+  }
+
+  /** Never throws: whoever was gathered hears what became of it. */
+  async send(): Promise<void> {
+    const [first] = this.#gathered
+    if (first === undefined) return
+    const { holder, releaseReason } = first.request
+    const members = this.#gathered.map(({ request }) => request)
+    const limits = { runtime: this.#runtime, withinMs: RELEASE_WITHIN_MS }
+    try {
+      const answers = await insist(limits, async () => {
+        for (const { onTry } of this.#gathered) onTry()
+        return this.#api.releaseAll({ holder, releaseReason, members })
+      })
+      for (const [index, { request, resolve }] of this.#gathered.entries()) {
+        const { leaseId } = request
+        resolve(answers[index] ?? { kind: 'not_found', leaseId })
+      }
+    } catch (error) {
+      for (const { reject } of this.#gathered) reject(error)
+    }
   }
 }
 

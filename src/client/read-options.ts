@@ -38,6 +38,7 @@ import type {
   AcquireOptions,
   AdoptOptions,
   HistoryOptions,
+  LeaseEvents,
   ListOptions,
   Receiver,
   TryAcquireOptions,
@@ -218,6 +219,26 @@ export function readReceiver(to: Receiver, giver: string): string | null {
   const holder = parseHolder(typeof to === 'object' && to !== null ? to.holder : to, 'to')
   if (holder === giver) throw invalid('to', 'must be another than the holder', holder)
   return holder
+}
+
+const HANDLE_EVENTS: readonly (keyof LeaseEvents)[] = [
+  'uncertain',
+  'recovered',
+  'renewed',
+  'revoking',
+  'lost',
+]
+
+/** A listener for an event that there is not would never be called. */
+export function checkListener(name: unknown, listener: unknown): void {
+  if (!HANDLE_EVENTS.some((known) => known === name)) {
+    throw invalid('name', `must be among ${HANDLE_EVENTS.join(', ')}`, name)
+  }
+  checkFunction('listener', listener)
+}
+
+export function checkFunction(field: string, value: unknown): void {
+  if (typeof value !== 'function') throw invalid(field, 'must be a function', value)
 }
 
 function readAutoRenew(autoRenew: unknown): boolean {

@@ -36,7 +36,9 @@ import type {
 } from './contract.ts'
 import { HandleSet } from './handle-set.ts'
 import { insist, mayRepeat } from './insist.ts'
+import { JointRelease } from './lease-release.ts'
 import {
+  checkFunction,
   readAcquire,
   readAcquireAll,
   readAdopt,
@@ -98,8 +100,9 @@ export class TenureClient implements Tenure {
     this.#requireOpen()
     const wish = readAcquireAll(this.#runtime, resources, options)
     const outcome = await this.#acquisitions.obtainAll(wish)
-    if (outcome.kind === 'granted') return new HandleSet(outcome.leases)
-    throw refusalError(outcome)
+    if (outcome.kind !== 'granted') throw refusalError(outcome)
+    const newRelease = (): JointRelease => new JointRelease(this.#api, this.#runtime)
+    return new HandleSet(outcome.leases, newRelease)
   }
 
   async adopt(leaseId: LeaseId, options?: AdoptOptions): Promise<Lease> {
@@ -122,6 +125,7 @@ export class TenureClient implements Tenure {
     work: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     this.#requireOpen()
+    checkFunction('work', work)
     const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
     if (outcome.kind === 'held') throw refusalError(outcome)
     const { lease } = outcome

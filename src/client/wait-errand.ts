@@ -83,7 +83,7 @@ export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
     file: async (waitMs) => several(await api.acquireAll({ ...request, waitMs })),
     claim: async () => several(await api.claimAll(tickets)),
     withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
-    isForeign: () => false,
+    isForeign: ({ id }) => !tickets.some(({ leaseId }) => leaseId === id),
     mayBeTurn: async () => {
       const looks = tickets.map(async (ticket) => {
         return isTurnOf(ticket, await api.inspect(ticket.resource, ticket.extent))
@@ -102,8 +102,11 @@ export interface UpgradeErrandParts {
   readonly undo: () => Promise<unknown>
 }
 
-/** No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then. A question is a read. */
-const UPGRADE_CHECK_MS_MAX = 1_500
+/**
+ * No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then, and soon enough for a circle
+ * to be broken within a second if it is this one's to break. A question is a read.
+ */
+const UPGRADE_CHECK_MS_MAX = 750
 
 /** Being the only holder of what is shared now. */
 export function upgradeErrand(parts: UpgradeErrandParts): Errand {
@@ -180,8 +183,13 @@ function isTurnOf({ leaseId }: TicketRef, { leases, queue, blockers }: Inspectio
   if (own === undefined || own.fence !== null) return true
   if (blockers.some(({ kind }) => kind === 'lock_delay')) return false
   const ahead = queue.filter((ticket, index) => index < place || ticket.fence !== null)
-  const others = [...leases, ...ahead]
+  const others = [...leases.filter((lease) => !isGiftTo(own, lease)), ...ahead]
   const wantsAlone = (other: LeaseInfo): boolean => other.mode === 'exclusive' || other.upgrading
   if (own.mode === 'exclusive' || others.some(wantsAlone)) return others.length === 0
   return own.slots === null || others.length < own.slots
+}
+
+/** What was transferred to a waiter does not stand in its way. */
+function isGiftTo({ holder, resource }: LeaseInfo, lease: LeaseInfo): boolean {
+  return !lease.adopted && lease.holder === holder && lease.resource === resource
 }

@@ -3,13 +3,17 @@
  * queue, filed in one commit with one order key, and are never offered singly: when one of them is free the waiter is
  * woken, and its claim takes them all if they are all free. Nobody ever holds a part while waiting for the rest, so
  * there is no order in which to lock and none to get wrong.
+ *
+ * What was transferred to the requester counts as free for it: it is taken over together with the rest, and until then
+ * it stays what it is.
  */
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
-import type { Acquire, AcquireAll, ClaimAll } from './command.ts'
+import { adopt, adoptable, adoptedBefore } from './adopt.ts'
+import type { Acquire, AcquireAll } from './command.ts'
 import { arrivalUs, blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
-import { isHeld, isWaiting, type Lease, type Ticket } from './lease.ts'
+import { isHeld, isWaiting, type Lease, type LeaseId, type Ticket } from './lease.ts'
 import { TICKETS_PER_REALM_MAX } from './limits.ts'
 import {
   endedOutcome,
@@ -20,8 +24,8 @@ import {
   type Refusal,
 } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
-import { settle } from './settle.ts'
-import { deadlineAfter, type Now } from './time.ts'
+import { fail, makeOffers, settle } from './settle.ts'
+import type { Now } from './time.ts'
 
 /** `views` are those of the members, in the same order. */
 export function decideAcquireAll(
@@ -30,7 +34,7 @@ export function decideAcquireAll(
   now: Now,
 ): Decision<AcquireAllOutcome> {
   const draft = new Draft(mergeViews(views), now, ...command.members)
-  const repeated = answerRepeat(draft, command)
+  const repeated = answerRepeat(draft, views, command)
   if (repeated !== null) return repeated
   const ended = endedMember(views, command)
   if (ended !== null) return draft.answer(ended)
@@ -39,13 +43,14 @@ export function decideAcquireAll(
   settle(draft)
   const standing = standingTickets(draft, command)
   const tickets = standing ?? wishedTickets(draft, views, command)
-  for (const ticket of tickets) {
+  const given = givenTo(draft, tickets)
+  for (const ticket of tickets.filter(({ id }) => !given.has(id))) {
     const odd = otherSlots(ticket, draft.entries.values(), now)
     if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   }
-  const blockers = allBlockers(tickets, draft)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
-  const blocked = { tickets, blockers, views }
+  const blockers = allBlockers(draft, tickets, given)
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given))
+  const blocked = { tickets, blockers, views, given }
   if (standing !== null) return draft.answer(queuedAll(draft, standing, waitOf(command, blocked)))
   return waitOrRefuse(draft, command, blocked)
 }
@@ -54,8 +59,9 @@ export function decideAcquireAll(
 function endedMember(views: readonly RealmView[], { members }: AcquireAll): Refusal | null {
   for (const [index, member] of members.entries()) {
     const view = views[index]
-    if (view === undefined || view.prior === null || view.entries.has(member.leaseId)) continue
-    return endedBefore(view.prior, member)
+    if (view === undefined || view.entries.has(member.leaseId)) continue
+    const ended = endedBefore(view.prior, member)
+    if (ended !== null) return ended
   }
   return null
 }
@@ -80,11 +86,18 @@ export function mergeViews(views: readonly RealmView[]): RealmView {
   }
 }
 
-function answerRepeat(draft: Draft, { members }: AcquireAll): Decision<AcquireAllOutcome> | null {
+function answerRepeat(
+  draft: Draft,
+  views: readonly RealmView[],
+  { members }: AcquireAll,
+): Decision<AcquireAllOutcome> | null {
   const leases: Lease[] = []
-  for (const { leaseId, holder, resource } of members) {
+  for (const [index, { leaseId, holder, resource, session }] of members.entries()) {
+    const adopted = adoptedIn(views[index], session, draft.now)
+    if (adopted !== null && adopted.kind !== 'granted') return draft.answer(adopted)
+    if (adopted !== null) leases.push(adopted.lease)
     const known = draft.entries.get(leaseId)
-    if (known === undefined) continue
+    if (known === undefined || adopted !== null) continue
     if (known.holder !== holder || known.resource !== resource) {
       return draft.answer({ kind: 'id_taken', leaseId, resource: known.resource })
     }
@@ -125,24 +138,63 @@ function wishedTickets(
   })
 }
 
-function allBlockers(tickets: readonly Ticket[], draft: Draft): readonly Blocker[] {
-  const own = new Set(tickets.map((ticket) => ticket.id))
-  const found = tickets.flatMap((ticket) => blockersOf(ticket, draft.entries.values(), draft.now))
-  return found.filter((blocker) => !own.has(blocker.leaseId))
+export function adoptedIn(
+  view: RealmView | undefined,
+  session: string,
+  now: Now,
+): ReturnType<typeof adoptedBefore> {
+  return view === undefined ? null : adoptedBefore(view, session, now)
 }
 
-function grantAll(draft: Draft, tickets: readonly Ticket[]): GrantedAll {
+/** By the id of the member: the lease of the same resource that was transferred to whoever asks now. */
+export type Given = ReadonlyMap<LeaseId, Lease>
+
+export function givenTo(draft: Draft, tickets: readonly Ticket[]): Given {
+  const given = new Map<LeaseId, Lease>()
+  for (const ticket of tickets) {
+    const lease = adoptable(draft, ticket)
+    if (lease !== null) given.set(ticket.id, lease)
+  }
+  return given
+}
+
+export function allBlockers(
+  draft: Draft,
+  tickets: readonly Ticket[],
+  given: Given,
+): readonly Blocker[] {
+  const own = new Set(tickets.map((ticket) => ticket.id))
+  return tickets.flatMap((ticket) => {
+    const gift = given.get(ticket.id)?.id
+    const found = blockersOf(ticket, draft.entries.values(), draft.now)
+    return found.filter(({ leaseId }) => !own.has(leaseId) && leaseId !== gift)
+  })
+}
+
+export function grantAll(draft: Draft, tickets: readonly Ticket[], given: Given): GrantedAll {
   const leases = tickets.map((ticket) => {
+    const gift = given.get(ticket.id)
+    if (gift !== undefined) return takeOver(draft, ticket, gift)
     const before = draft.entries.get(ticket.id)?.state ?? null
     return grant(draft, { claim: ticket, fence: draft.nextFence(), before })
   })
+  if (given.size > 0) makeOffers(draft)
   return { kind: 'granted_all', leases, repeated: false }
+}
+
+/** A ticket that stands for what its waiter was given has come to an end. */
+function takeOver(draft: Draft, ticket: Ticket, gift: Lease): Lease {
+  if (isFiled(draft, ticket)) {
+    fail(draft, ticket, 'aborted', { reason: `has lease ${gift.id} by transfer` })
+  }
+  return adopt(draft, gift, { session: ticket.session, requestId: ticket.id })
 }
 
 interface BlockedAll {
   readonly tickets: readonly Ticket[]
   readonly blockers: readonly Blocker[]
   readonly views: readonly RealmView[]
+  readonly given: Given
 }
 
 function waitOf(
@@ -162,8 +214,7 @@ function waitOrRefuse(
 ): Decision<AcquireAllOutcome> {
   const { tickets, blockers, views } = blocked
   const { first, waitMs } = waitOf(command, blocked)
-  const { entries, now } = draft
-  const own = tickets.flatMap((ticket) => ownBlockersOf(ticket, entries.values(), now))
+  const own = ownBlockers(draft, blocked)
   if (own.length > 0) return refuse(draft, tickets, { blockers: own, notWaiting: 'own_session' })
   if (waitMs === 0) return refuse(draft, tickets, { blockers, notWaiting: 'not_asked' })
   if (views.some(({ settings }) => !settings.blocking_mode_enabled)) {
@@ -178,6 +229,14 @@ function waitOrRefuse(
     if (first.breakGraceMs !== null) askToFinish(draft, ticket, first.breakGraceMs)
   }
   return draft.answer(queuedAll(draft, tickets, { blockers, waitMs }))
+}
+
+/** A lease that was given for one of several, and reaches over another of them, is the requester's own as well. */
+function ownBlockers(draft: Draft, { tickets, blockers, given }: BlockedAll): readonly Blocker[] {
+  const { entries, now } = draft
+  const own = tickets.flatMap((ticket) => ownBlockersOf(ticket, entries.values(), now))
+  const gifts = new Set([...given.values()].map((lease) => lease.id))
+  return [...own, ...blockers.filter(({ leaseId }) => gifts.has(leaseId))]
 }
 
 function isFiled(draft: Draft, { id }: Ticket): boolean {
@@ -213,7 +272,7 @@ function refuse(
   return draft.answer({ kind: 'held', resource, blockers, retryAfterMs, notWaiting })
 }
 
-function queuedAll(
+export function queuedAll(
   draft: Draft,
   tickets: readonly Ticket[],
   { blockers, waitMs }: Pick<QueuedAll, 'blockers' | 'waitMs'>,
@@ -221,56 +280,4 @@ function queuedAll(
   const checks = tickets.map((ticket) => queuedOutcome(draft, ticket, waitMs).checkAfterMs)
   const leaseIds = tickets.map((ticket) => ticket.id)
   return { kind: 'queued_all', leaseIds, blockers, waitMs, checkAfterMs: Math.min(...checks) }
-}
-
-export function decideClaimAll(
-  views: readonly RealmView[],
-  { members }: ClaimAll,
-  now: Now,
-): Decision<AcquireAllOutcome> {
-  const draft = new Draft(mergeViews(views), now, ...members)
-  const known = members.map(({ leaseId }) => draft.entries.get(leaseId))
-  const held = known.filter((entry, index) => {
-    return entry !== undefined && isHeld(entry, now) && entry.session === members[index]?.session
-  })
-  if (held.length === members.length) {
-    const leases = held.filter((entry) => entry?.kind === 'lease')
-    return draft.answer({ kind: 'granted_all', leases, repeated: true })
-  }
-  settle(draft)
-  const tickets = waitingTickets(draft, members)
-  if (!Array.isArray(tickets)) return draft.answer(tickets as AcquireAllOutcome)
-  const blockers = allBlockers(tickets, draft)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets))
-  for (const ticket of tickets) {
-    draft.record({
-      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
-      type: 'lease.waiting',
-      deadline: deadlineAfter(now, ticket.claimWindowMs),
-    })
-  }
-  return draft.answer(queuedAll(draft, tickets, { blockers, waitMs: 0 }))
-}
-
-/** The tickets that still stand, or what to say when one of them does not. */
-function waitingTickets(
-  draft: Draft,
-  members: ClaimAll['members'],
-): readonly Ticket[] | AcquireAllOutcome {
-  const tickets: Ticket[] = []
-  for (const { leaseId, session } of members) {
-    const entry = draft.entries.get(leaseId)
-    if (entry === undefined) return { kind: 'dropped', leaseId }
-    if (entry.session !== session) return { kind: 'not_holder', leaseId, holder: entry.holder }
-    if (entry.kind === 'lease') return endedOutcome(entry)
-    if (entry.failure === 'deadlock') {
-      return { kind: 'deadlock', leaseId, cycle: entry.cycle ?? [] }
-    }
-    if (entry.failure === 'aborted' || entry.failure === 'timed_out') {
-      return { kind: 'terminal', leaseId, state: entry.state }
-    }
-    if (entry.state !== 'pending') return { kind: 'dropped', leaseId }
-    tickets.push(entry)
-  }
-  return tickets
 }

@@ -49,8 +49,9 @@ export function decideAcquire(
   if (known !== undefined) {
     const repeated = answerRepeat(draft, known, command)
     if (repeated !== null) return repeated
-  } else if (view.prior !== null) {
-    return draft.answer(endedBefore(view.prior, command))
+  } else {
+    const ended = endedBefore(view.prior, command)
+    if (ended !== null) return draft.answer(ended)
   }
   if (view.settings.malformed !== null) {
     return draft.answer({ kind: 'malformed_setting', problem: view.settings.malformed })
@@ -94,13 +95,16 @@ function answerRepeat(
   return draft.answer(queuedOutcome(draft, known, waitMs))
 }
 
-/** No history is kept, and the lease of this id has ended: it does not come back. */
-export function endedBefore({ leaseId, type }: PriorEffect, command: Acquire): Refusal {
-  const state = (['released', 'expired', 'revoked'] as const).find((end) => type === `lease.${end}`)
-  if (leaseId !== command.leaseId || state === undefined) {
-    return { kind: 'request_reused', leaseId: command.leaseId }
-  }
-  return { kind: 'terminal', leaseId, state }
+/** No history is kept, and the lease of this id has ended: it does not come back. A failed attempt is decided anew. */
+export function endedBefore(prior: PriorEffect | null, { leaseId }: Acquire): Refusal | null {
+  if (prior === null) return null
+  if (prior.leaseId !== leaseId) return { kind: 'request_reused', leaseId }
+  if (prior.type === 'lease.failed') return null
+  const ends = ['released', 'expired', 'revoked'] as const
+  const state = ends.find((end) => prior.type === `lease.${end}`)
+  return state === undefined
+    ? { kind: 'request_reused', leaseId }
+    : { kind: 'terminal', leaseId, state }
 }
 
 export function waitMsOf(command: Acquire, view: RealmView): number {

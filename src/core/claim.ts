@@ -7,9 +7,9 @@ import { queuedOutcome } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore } from './adopt.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
-import { isHeld, type Lease, type Ticket } from './lease.ts'
-import { endedOutcome, type ClaimOutcome } from './outcome.ts'
-import type { Decision, RealmView } from './realm.ts'
+import { isHeld, type Lease, type LeaseId, type Ticket } from './lease.ts'
+import { endedOutcome, type ClaimOutcome, type Dropped, type Refusal } from './outcome.ts'
+import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
 import { deadlineAfter, type Now } from './time.ts'
 
@@ -23,7 +23,7 @@ export function decideClaim(
   const adopted = adoptedBefore(view, command.session, now)
   if (adopted !== null) return draft.answer(adopted)
   const known = view.entries.get(leaseId)
-  if (known === undefined) return draft.answer({ kind: 'dropped', leaseId })
+  if (known === undefined) return draft.answer(goneOutcome(view.prior, leaseId))
   if (known.session !== command.session) {
     return draft.answer({ kind: 'not_holder', leaseId, holder: known.holder })
   }
@@ -57,6 +57,12 @@ export function decideClaim(
     deadline: deadlineAfter(now, ticket.claimWindowMs),
   })
   return draft.answer(queuedOutcome(draft, ticket, 0))
+}
+
+/** A ticket of which nothing is kept was dropped, or somebody took it out of the queue and only its id tells so. */
+export function goneOutcome(prior: PriorEffect | null, leaseId: LeaseId): Dropped | Refusal {
+  const wasEnded = prior?.type === 'lease.failed' && prior.leaseId === leaseId
+  return wasEnded ? { kind: 'terminal', leaseId, state: 'failed' } : { kind: 'dropped', leaseId }
 }
 
 /** Somebody gave the resource to this waiter past the queue: it has what it waited for, and waits no more. */

@@ -172,6 +172,12 @@ export interface ClaimAll {
   readonly members: readonly ClaimOffer[]
 }
 
+/** Several leases of one holder are given back together. */
+export interface ReleaseAll {
+  readonly kind: 'release_all'
+  readonly members: readonly Release[]
+}
+
 export type SeveralCommand = AcquireAll | ClaimAll
 
 export type Command =

@@ -117,8 +117,8 @@ function requestMarks(
 }
 
 /**
- * A lease of which nothing is kept leaves its id behind, so that an acquire which is delivered late, or twice, is not
- * granted again.
+ * An entry of which nothing is kept leaves its id behind: a lease, so that an acquire which is delivered late, or twice,
+ * is not granted again; a ticket that was taken out of the queue, so that its waiter hears so and does not file it anew.
  */
 function leaseMarks(
   { events, entries }: Decision<unknown>,
@@ -127,12 +127,21 @@ function leaseMarks(
   const marks: RequestMark[] = []
   for (const { id: leaseId, after } of changes) {
     const entry = entries.get(leaseId)
-    if (after !== null || entry?.kind !== 'lease' || entry.state === 'active') continue
+    if (after !== null || entry === undefined) continue
+    const type = endingOf(entry)
+    // A waiter that was given a lease by transfer is led to it by its own id.
+    if (type === null || events.some(({ requestId }) => requestId === leaseId)) continue
     const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
-    marks.push({ requestId: leaseId, leaseId, type: `lease.${entry.state}`, keepUntilMs })
+    marks.push({ requestId: leaseId, leaseId, type, keepUntilMs })
   }
   return marks
+}
+
+/** How an entry ended, if whoever knows its id has to hear of it. */
+function endingOf(entry: Entry): LeaseEvent['type'] | null {
+  if (entry.kind === 'ticket') return entry.failure === 'aborted' ? 'lease.failed' : null
+  return entry.state === 'active' ? null : `lease.${entry.state}`
 }
 
 /** Who must hear of an event: the waiter whose turn it is, and whoever was ended by somebody else. */

@@ -2,10 +2,11 @@
  * The one function that knows what leases do: a view of the realm, a command and the time go in, an outcome and the
  * events that make it true come out. Pure; it may be called any number of times for one command.
  */
-import { decideAcquireAll, decideClaimAll } from './acquire-all.ts'
+import { decideAcquireAll } from './acquire-all.ts'
 import { decideAcquire } from './acquire.ts'
 import { decideAdopt } from './adopt.ts'
 import { decideClaim } from './claim.ts'
+import { decideClaimAll } from './claim-all.ts'
 import type {
   Acquire,
   Adopt,

@@ -2,7 +2,14 @@
  * Applies an event to a set of entries. This is the only place that says what an event means; stores commit its
  * result and the ledger folds with it, so the two cannot disagree.
  */
-import type { LeaseEvent, LeaseFailed, LeaseOffered, LeaseWaiting } from './event.ts'
+import type {
+  LeaseEvent,
+  LeaseExpired,
+  LeaseFailed,
+  LeaseOffered,
+  LeaseRevoked,
+  LeaseWaiting,
+} from './event.ts'
 import type { Entry, Lease, LeaseId, Ticket } from './lease.ts'
 
 export type Entries = ReadonlyMap<LeaseId, Entry>
@@ -41,13 +48,7 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       }
     case 'lease.expired':
     case 'lease.revoked':
-      return {
-        ...leaseOf(entry, event),
-        state: event.type === 'lease.expired' ? 'expired' : 'revoked',
-        terminatedAtMs: event.terminatedAtMs,
-        lockedUntil: event.lockedUntil,
-        upgrading: false,
-      }
+      return endedLease(leaseOf(entry, event), event)
     case 'lease.revoking':
       return {
         ...leaseOf(entry, event),
@@ -82,6 +83,15 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
     case 'lease.failed':
       return evolveTicket(ticketOf(entry, event), event)
   }
+}
+
+/** Who revoked a lease is kept with it, asked for or at once: a lock delay may have to say it again. */
+function endedLease(lease: Lease, event: LeaseExpired | LeaseRevoked): Lease {
+  const { terminatedAtMs, lockedUntil } = event
+  const ended = { ...lease, terminatedAtMs, lockedUntil, upgrading: false }
+  if (event.type === 'lease.expired') return { ...ended, state: 'expired' }
+  const revoking = lease.revoking ?? { by: event.by, reason: event.reason }
+  return { ...ended, state: 'revoked', revoking }
 }
 
 function evolveTicket(ticket: Ticket, event: LeaseOffered | LeaseWaiting | LeaseFailed): Ticket {

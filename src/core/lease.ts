@@ -185,6 +185,10 @@ export interface LeaseInfo {
   readonly breakable: boolean
   readonly revoking: Revoking | null
   readonly upgrading: boolean
+  /** False: it was transferred to this holder, who has not taken it over yet. */
+  readonly adopted: boolean
+  /** Of a ticket: what those that were asked for together, all or none, have in common. */
+  readonly group: string | null
   /** Of a ticket; null for a lease. */
   readonly priority: number | null
   readonly releaseReason: ReleaseReason | null
@@ -228,6 +232,8 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     breakable: lease.breakable,
     revoking: lease.revoking,
     upgrading: lease.upgrading,
+    adopted: lease.adopted,
+    group: null,
     priority: null,
     releaseReason: lease.releaseReason,
     reason: lease.reason,
@@ -262,6 +268,8 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     breakable: ticket.breakable,
     revoking: null,
     upgrading: false,
+    adopted: true,
+    group: ticket.group,
     priority: ticket.priority,
     releaseReason: null,
     reason: ticket.reason,

@@ -55,6 +55,12 @@ export interface Released {
   readonly lease: Lease
 }
 
+/** What became of each of several, in the order in which they were named. */
+export interface ReleasedAll {
+  readonly kind: 'released_all'
+  readonly outcomes: readonly ReleaseOutcome[]
+}
+
 export interface Revoked {
   readonly kind: 'revoked'
   readonly leaseId: LeaseId

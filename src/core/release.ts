@@ -1,12 +1,15 @@
 /**
- * Decides a release. The holder is compared and the deadline is judged: a late release of a lease that ran out must
- * not free what the next holder has.
+ * Decides a release, of one lease or of several together. The holder is compared and the deadline is judged: a late
+ * release of a lease that ran out must not free what the next holder has.
+ *
+ * Several are released in one commit: their events stand next to each other in the ledger, and nobody is offered
+ * anything before the last of them has ended. One that is no longer held does not keep the others.
  */
-import type { Release } from './command.ts'
+import { mergeViews } from './acquire-all.ts'
+import type { Release, ReleaseAll } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
-import type { Lease } from './lease.ts'
-import { endedOutcome, type ReleaseOutcome } from './outcome.ts'
-import { ownLease } from './own-lease.ts'
+import { endedOutcome, type ReleasedAll, type ReleaseOutcome } from './outcome.ts'
+import { ownLease, type OwnLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { makeOffers, settle } from './settle.ts'
 import type { Now } from './time.ts'
@@ -17,29 +20,48 @@ export function decideRelease(
   now: Now,
 ): Decision<ReleaseOutcome> {
   const draft = new Draft(view, now, command)
-  const { leaseId, holder } = command
-  const own = ownLease(view, { leaseId, holder, effect: 'lease.released' })
+  const own = ownOf(view, command)
   if (own.kind === 'refused') return draft.answer(own.refusal)
   if (own.repeated) return draft.answer({ kind: 'released', lease: own.lease })
   settle(draft)
-  const lease = leaseIn(draft, own.lease)
-  if (lease.state !== 'active') return draft.answer(endedOutcome(lease))
-  draft.record({
-    ...eventCommon(lease, now, {
-      before: 'active',
-      after: 'released',
-      renewals: lease.renewals,
-      reason: command.releaseReason,
-      requestId: command.requestId,
-    }),
-    type: 'lease.released',
-    releaseReason: command.releaseReason,
-  })
+  const outcome = end(draft, command)
   makeOffers(draft)
-  return draft.answer({ kind: 'released', lease: leaseIn(draft, lease) })
+  return draft.answer(outcome)
 }
 
-function leaseIn(draft: Draft, lease: Lease): Lease {
-  const entry = draft.entries.get(lease.id)
-  return entry?.kind === 'lease' ? entry : lease
+/** `views` are those of the members, in the same order. */
+export function decideReleaseAll(
+  views: readonly RealmView[],
+  { members }: ReleaseAll,
+  now: Now,
+): Decision<ReleasedAll> {
+  const draft = new Draft(mergeViews(views), now, ...members)
+  settle(draft)
+  const outcomes = members.map((member, index): ReleaseOutcome => {
+    const view = views[index]
+    if (view === undefined) throw new Error(`no view of ${member.resource} was read`)
+    const own = ownOf(view, member)
+    if (own.kind === 'refused') return own.refusal
+    if (own.repeated) return { kind: 'released', lease: own.lease }
+    return end(draft, member)
+  })
+  makeOffers(draft)
+  return draft.answer({ kind: 'released_all', outcomes })
+}
+
+function ownOf(view: RealmView, { leaseId, holder }: Release): OwnLease {
+  return ownLease(view, { leaseId, holder, effect: 'lease.released' })
+}
+
+function end(draft: Draft, { leaseId, releaseReason, requestId }: Release): ReleaseOutcome {
+  const lease = draft.lease(leaseId)
+  if (lease.state !== 'active') return endedOutcome(lease)
+  const { renewals } = lease
+  const facts = { before: 'active', after: 'released', renewals, requestId } as const
+  draft.record({
+    ...eventCommon(lease, draft.now, { ...facts, reason: releaseReason }),
+    type: 'lease.released',
+    releaseReason,
+  })
+  return { kind: 'released', lease: draft.lease(leaseId) }
 }

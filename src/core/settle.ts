@@ -114,6 +114,7 @@ function settleDelay(draft: Draft, lease: Lease): void {
   if (state !== 'revoked') {
     return draft.record({ ...common, type: 'lease.expired', terminatedAtMs, lockedUntil })
   }
+  // A store that was written before this was kept does not say by whom.
   const by = lease.revoking?.by ?? 'an operator'
   draft.record({ ...common, type: 'lease.revoked', by, terminatedAtMs, lockedUntil })
 }

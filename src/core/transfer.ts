@@ -70,11 +70,11 @@ function someoneFits(draft: Draft, lease: Lease): boolean {
   })
 }
 
-/** A receiver that waits for this very resource is served; its own claim finds the lease. */
+/** A receiver that waits for this very resource, alone or among others, is served; its own claim finds the lease. */
 function wakeReceiver(draft: Draft, given: Lease): void {
   for (const entry of draft.entries.values()) {
     if (!isWaiting(entry, draft.now) || entry.holder !== given.holder) continue
-    if (entry.resource === given.resource && entry.group === null) draft.wake(entry)
+    if (entry.resource === given.resource) draft.wake(entry)
   }
 }
 

@@ -3,8 +3,8 @@
  * the rest, which nobody has created yet, is kept as it is. A link whose target does not exist yet is followed all the
  * same, or the file would change its name the moment somebody creates it.
  */
-import fs from 'node:fs'
 import path from 'node:path'
+import { fs } from './file-system.ts'
 
 /** As many as the kernel follows before it speaks of a loop. */
 const LINKS_MAX = 40

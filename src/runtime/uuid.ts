@@ -3,7 +3,6 @@
  * land at the end touch a few pages, where random ones touch one page each. Measured on SQLite with 100 operations
  * to a transaction, that made the whole store more than twice as fast.
  */
-import { randomFillSync } from 'node:crypto'
 
 const RANDOM_BYTES = 10
 const POOL = new Uint8Array(RANDOM_BYTES * 256)
@@ -17,7 +16,7 @@ let counter = 0
 
 export function timeOrderedUuid(wallMs: number): string {
   if (used === POOL.length) {
-    randomFillSync(POOL)
+    globalThis.crypto.getRandomValues(POOL)
     used = 0
   }
   const bytes = POOL.subarray(used, used + RANDOM_BYTES)

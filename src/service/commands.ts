@@ -9,6 +9,7 @@ import type {
   ClaimOffer,
   Downgrade,
   Release,
+  ReleaseAll,
   Renew,
   Revoke,
   Transfer,
@@ -49,6 +50,7 @@ import type {
   AcquireRequest,
   AdoptRequest,
   HolderRequest,
+  ReleaseAllRequest,
   ReleaseRequest,
   RenewRequest,
   RevokeRequest,
@@ -169,6 +171,18 @@ export function releaseCommand(request: ReleaseRequest, place: Place): Release {
     releaseReason: parseReleaseReason(request.releaseReason ?? 'voluntary'),
     requestId: parseRequestId(request.requestId),
   }
+}
+
+export function releaseAllCommand(request: ReleaseAllRequest): ReleaseAll {
+  const { members, ...common } = request
+  if (!Array.isArray(members) || members.length === 0 || members.length > ALL_MEMBERS_MAX) {
+    throw invalid('leases', `must be 1..${ALL_MEMBERS_MAX}`, members?.length ?? members)
+  }
+  const commands = members.map(({ leaseId, resource, extent = 'exact', requestId }) => {
+    const own = { leaseId: parseLeaseId(leaseId), resource, extent }
+    return releaseCommand({ ...common, ...own, requestId }, own)
+  })
+  return { kind: 'release_all', members: commands }
 }
 
 export function revokeCommand(request: RevokeRequest, place: Place): Revoke {

@@ -2,17 +2,26 @@
  * Looks for circles of sessions that wait for each other, across resources, realms and processes.
  *
  * A session waits for whoever blocks one of its tickets, by a lease or by an earlier ticket, or keeps one of its leases
- * from being upgraded. Nobody waits for a lock delay: it passes by itself. Of those who share a counted resource any one
- * may leave, so whoever waits for a place there is stuck only if so many of them are stuck that none comes free.
+ * from being upgraded. Nobody waits for a lock delay, or for a lease whose holder was asked to finish: both pass by
+ * themselves, whatever anybody waits for. Of those who share a counted resource any one may leave, so whoever waits for a
+ * place there is stuck only if so many of them are stuck that none comes free.
  *
  * The search starts from whoever has just joined a queue or was heard of again, because a circle is closed by whoever
  * joins it last. What it reads is not one snapshot, so a circle counts only if a second look finds the same ids. Its
  * youngest ticket is refused: whoever waited longest keeps waiting.
  */
 import { conflicts, standingsOf } from '../core/conflict.ts'
-import { isWaiting, type CycleStep, type Entry, type Lease, type Ticket } from '../core/lease.ts'
+import {
+  isWaiting,
+  type CycleStep,
+  type Entry,
+  type Lease,
+  type LeaseId,
+  type Ticket,
+} from '../core/lease.ts'
 import { isTree } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
+import { parsePosition } from '../store-port/position.ts'
 import type { Store } from '../store-port/store.ts'
 
 /** A circle that is longer than this is not looked for; it ends with the first timeout in it. */
@@ -26,14 +35,18 @@ export type Waiter = Ticket | Lease
 export interface Cycle {
   readonly steps: readonly CycleStep[]
   /** The tickets and leases in it, in the same order. */
-  readonly ids: readonly string[]
+  readonly ids: readonly LeaseId[]
   /** The one to refuse; null when nobody in it has a ticket. */
   readonly youngest: Ticket | null
 }
 
 /** The circle that the session of `waiter` is part of, if there is one and a second look confirms it. */
 export async function findCycle(store: Store, waiter: Waiter): Promise<Cycle | null> {
-  if (!(await mayBeWaitedFor(store, waiter))) return null
+  return (await mayBeWaitedFor(store, waiter)) ? findCycleOf(store, waiter) : null
+}
+
+/** As `findCycle`, of somebody who has something that others may wait for. */
+export async function findCycleOf(store: Store, waiter: Waiter): Promise<Cycle | null> {
   const first = await lookForCycle(store, waiter)
   if (first === null) return null
   const second = await lookForCycle(store, waiter)
@@ -48,7 +61,8 @@ async function lookForCycle(store: Store, { session, holder }: Waiter): Promise<
 }
 
 /**
- * Whether anybody can be waiting for this session. On a flat resource nobody waits for a ticket whom its owner waits
+ * Whether anybody can be waiting for this session. A session is taken to have one holder: where several share it, what
+ * it holds in another name is not seen from here, and the circle is found by the others in it. On a flat resource nobody waits for a ticket whom its owner waits
  * for in turn, so a session that has nothing else there is in no circle; that spares a crowd at one door the search.
  */
 async function mayBeWaitedFor(store: Store, waiter: Waiter): Promise<boolean> {
@@ -80,6 +94,8 @@ type Waits = ReadonlyMap<string, readonly Wait[]>
 class WaitGraph {
   readonly waits: Map<string, readonly Wait[]> = new Map<string, readonly Wait[]>()
   readonly #store: Store
+  /** Several holders may share a session, so it may have to be read more than once. */
+  readonly #read = new Set<string>()
   #reads = 0
 
   constructor(store: Store) {
@@ -92,10 +108,14 @@ class WaitGraph {
     for (let depth = 0; depth < CYCLE_MAX && level.length > 0; depth += 1) {
       const next: Party[] = []
       for (const party of level) {
-        if (this.waits.has(party.session)) continue
+        const name = JSON.stringify([party.session, party.holder])
+        if (this.#read.has(name)) continue
         if (this.#reads > READS_MAX) return
+        this.#read.add(name)
+        const known = this.waits.get(party.session) ?? []
         const waits = await this.#waitsOf(party)
-        this.waits.set(party.session, waits)
+        const fresh = waits.filter(({ entry }) => !known.some((wait) => wait.entry.id === entry.id))
+        this.waits.set(party.session, [...known, ...fresh])
         next.push(...waits.flatMap((wait) => partiesOf(wait)))
       }
       level = next
@@ -122,6 +142,7 @@ class WaitGraph {
     const sharers: Party[] = []
     for (const { entry: other, kind } of standingsOf(claim, entries, now)) {
       if (other.session === entry.session || kind === 'lock_delay') continue
+      if (other.kind === 'lease' && other.revoking !== null) continue
       if (entry.kind === 'lease' && kind === 'ticket') continue
       if (conflicts(claim, other)) alone.push(other)
       else sharers.push(other)
@@ -212,4 +233,25 @@ function cycleOf(path: readonly Waiter[]): Cycle {
 function compareAge(a: Ticket, b: Ticket): number {
   if (a.createdAtMs !== b.createdAtMs) return b.createdAtMs - a.createdAtMs
   return a.id < b.id ? 1 : -1
+}
+
+/**
+ * Which of these leases was the last to wish to be upgraded: it closed the circle. All who look must come to the same
+ * one, also where the ledger does not tell.
+ */
+export async function lastToWish(store: Store, ids: readonly LeaseId[]): Promise<LeaseId | null> {
+  const wishes = await Promise.all(
+    ids.map(async (id) => {
+      const query = {
+        leaseId: id,
+        types: ['lease.upgrading'],
+        newestFirst: true,
+        limit: 1,
+      } as const
+      const [last] = await store.history(query)
+      return { id, place: last === undefined ? 0 : parsePosition(last.position) }
+    }),
+  )
+  wishes.sort((a, b) => b.place - a.place || (a.id < b.id ? 1 : -1))
+  return wishes[0]?.id ?? null
 }

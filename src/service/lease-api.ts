@@ -111,6 +111,22 @@ export interface ReleaseRequest extends LeaseRef {
   readonly requestId?: string
 }
 
+/** Several leases of one holder, given back in one commit. */
+export interface ReleaseAllRequest {
+  readonly holder: string
+  readonly releaseReason?: ReleaseReason
+  /** 1..64. */
+  readonly members: readonly ReleaseMember[]
+}
+
+export interface ReleaseMember {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent?: Extent
+  /** One for each: the effect is kept with each lease. */
+  readonly requestId: string
+}
+
 export interface RevokeRequest extends LeaseRef {
   /** The operator. */
   readonly by: string
@@ -238,6 +254,8 @@ export interface LeaseApi {
   withdraw(ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' }): Promise<WithdrawAnswer>
   renew(request: RenewRequest): Promise<RenewAnswer>
   release(request: ReleaseRequest): Promise<ReleaseAnswer>
+  /** All that are still held end in one commit; tells of each what became of it. */
+  releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]>
   revoke(request: RevokeRequest): Promise<RevokeAnswer>
   /** From shared to exclusive: done, under way, or refused. Asking again tells how it stands. */
   upgrade(request: UpgradeRequest): Promise<UpgradeAnswer>

@@ -14,7 +14,7 @@ import {
   viewOf,
   type OutcomeOf,
 } from '../core/decide.ts'
-import { parseHolder, parseLeaseId, parseSpanMs } from '../core/input.ts'
+import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
   isHeld,
@@ -22,21 +22,23 @@ import {
   type CycleStep,
   type Entry,
   type EntryState,
+  type Lease,
   type LeaseId,
   type LeaseInfo,
   type Ticket,
 } from '../core/lease.ts'
-import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Granted, Refusal } from '../core/outcome.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Granted, Refusal, ReleaseOutcome } from '../core/outcome.ts'
+import { decideReleaseAll } from '../core/release.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
-import { parseSettingValue, refuseMeaninglessOverride, resolveSettings } from '../core/settings.ts'
+import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { findCycle, type Cycle } from './deadlock.ts'
+import { findCycle, findCycleOf, lastToWish, type Cycle } from './deadlock.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -54,6 +56,7 @@ import type {
   LeaseRef,
   LedgerEntry,
   ListFilter,
+  ReleaseAllRequest,
   ReleaseAnswer,
   ReleaseRequest,
   RenewAnswer,
@@ -72,6 +75,7 @@ import type {
   WatchFilter,
   WithdrawAnswer,
 } from './lease-api.ts'
+import { LeaseQuestions } from './lease-questions.ts'
 import { Sweeper } from './sweeper.ts'
 import { watchLedger } from './watch.ts'
 
@@ -85,16 +89,20 @@ export interface LeaseServiceOptions {
 interface Decided<Outcome> {
   readonly outcome: Outcome
   readonly now: Now
+  /** Whether the decision has seen nobody else there. */
+  readonly isAlone: boolean
 }
 
 export class LeaseService implements LeaseApi {
   readonly #store: Store
   readonly #runtime: Runtime
+  readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
 
   constructor({ store, runtime, sweep = false }: LeaseServiceOptions) {
     this.#store = store
     this.#runtime = runtime
+    this.#questions = new LeaseQuestions(store)
     this.#sweeper = sweep ? new Sweeper(this, runtime) : null
   }
 
@@ -103,9 +111,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
-    const { outcome, now } = await this.#run(commands.acquireCommand(request))
+    const { outcome, now, isAlone } = await this.#run(commands.acquireCommand(request))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    if (!isAlone) await this.#breakCyclesOf(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer> {
@@ -118,14 +128,17 @@ export class LeaseService implements LeaseApi {
 
   async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
     const footprints = command.members.map((member) => footprintOf(member))
-    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
+    const { outcome, now, isAlone } = await this.#store.transact(footprints, (views, at) => {
       const decision = decideSeveral(views, command, at)
       const { validUntilUs } = decision
-      const decided = { outcome: decision.outcome, now: at }
+      const isAlone = decision.entries.size <= command.members.length
+      const decided = { outcome: decision.outcome, now: at, isAlone }
       return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
     })
     if (outcome.kind === 'queued_all') return (await this.#breakCycle(outcome.leaseIds)) ?? outcome
     if (outcome.kind !== 'granted_all') return outcome
+    const [first] = outcome.leases
+    if (first !== undefined && !isAlone) await this.#breakCyclesOf(first)
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
@@ -150,14 +163,30 @@ export class LeaseService implements LeaseApi {
   }
 
   /**
-   * The ids of those that were refused: a ticket, with all that can only be served together with it; or, where all in
-   * the circle wish to be upgraded, the one who closed it.
+   * A circle may also be closed by somebody who gets something while it waits for something else: by a transfer, or past
+   * a ticket that comes after it. Then nobody has filed anything, and whoever got it looks.
+   */
+  async #breakCyclesOf({ session }: Lease): Promise<void> {
+    try {
+      const query = { session, states: ['pending'], limit: 1 } as const
+      const [waiting] = (await this.#store.find(query)).entries
+      const cycle = waiting === undefined ? null : await findCycleOf(this.#store, waiting)
+      if (cycle !== null && waiting !== undefined) await this.#refuse(cycle, waiting)
+    } catch {
+      // The next sign of life of whoever waits looks again.
+    }
+  }
+
+  /**
+   * The ids of those that were refused: a ticket, with all that can only be served together with it. Where all in the
+   * circle wish to be upgraded it is the last to wish, who gives up by itself when it looks: if everybody took back its
+   * own wish, two who wish in the same moment would both be refused.
    */
   async #refuse(cycle: Cycle, closer: Entry): Promise<readonly LeaseId[]> {
     const { youngest } = cycle
     if (youngest === null) {
       const { id: leaseId, resource, extent, holder } = closer
-      if (!cycle.ids.includes(leaseId)) return []
+      if ((await lastToWish(this.#store, cycle.ids)) !== leaseId) return []
       await this.#run({ kind: 'withdraw_upgrade', leaseId, resource, extent, holder })
       return [leaseId]
     }
@@ -178,7 +207,9 @@ export class LeaseService implements LeaseApi {
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
     const { outcome, now } = await this.#run(commands.claimCommand(ticket))
     if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    if (outcome.lease.id !== ticket.leaseId) await this.#breakCyclesOf(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async withdraw(
@@ -200,8 +231,19 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.releaseCommand(request, place))
-    if (outcome.kind !== 'released') return outcome
-    return { kind: 'released', lease: describeEntry(outcome.lease, now) }
+    return releaseAnswer(outcome, now)
+  }
+
+  async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
+    const command = commands.releaseAllCommand(request)
+    const footprints = command.members.map((member) => footprintOf(member))
+    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
+      const decision = decideReleaseAll(views, command, at)
+      const decided = { outcome: decision.outcome, now: at }
+      const { validUntilUs } = decision
+      return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
+    })
+    return outcome.outcomes.map((one) => releaseAnswer(one, now))
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
@@ -244,6 +286,7 @@ export class LeaseService implements LeaseApi {
     const { outcome, now } = await this.#run(commands.transferCommand(request, place))
     if (outcome.kind !== 'transferred') return outcome
     const { lease } = outcome
+    if (lease !== null) await this.#breakCyclesOf(lease)
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
   }
 
@@ -251,7 +294,9 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#run(commands.adoptCommand(request, place))
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    if (outcome.kind !== 'granted') return outcome
+    await this.#breakCyclesOf(outcome.lease)
+    return grantedAnswer(outcome, now)
   }
 
   async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
@@ -269,21 +314,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
-    const found = await this.#store.find({ ids: [parseLeaseId(leaseId)], limit: 1 })
-    const entry = found.entries[0]
-    return entry === undefined ? null : describeEntry(entry, found.now)
+    return this.#questions.get(leaseId)
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    const { state, limit: asked, ...where } = filter
-    const limit = parseListLimit(asked)
-    const queries = queriesFor(state).map((query) => ({ ...where, ...query, limit }))
-    const found = await Promise.all(queries.map((query) => this.#store.find(query)))
-    const leases = found
-      .flatMap(({ entries, now }) => entries.map((entry) => describeEntry(entry, now)))
-      .filter((lease) => state === undefined || lease.state === state)
-    const more = found.some((part) => part.more) || leases.length > limit
-    return { leases: leases.slice(0, limit), more }
+    return this.#questions.list(filter)
   }
 
   async inspect(resource: Resource, extent: Extent = 'exact'): Promise<Inspection> {
@@ -304,7 +339,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
-    return this.#store.history({ ...filter, limit: parseListLimit(filter.limit) })
+    return this.#questions.history(filter)
   }
 
   watch(filter: WatchFilter): AsyncIterable<LedgerEntry> {
@@ -319,11 +354,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async settingRows(): Promise<readonly SettingRow[]> {
-    return this.#store.settings()
+    return this.#questions.settingRows()
   }
 
   async settings(resource: Resource | null): Promise<Settings> {
-    return resolveSettings(await this.#store.settings(), resource)
+    return this.#questions.settings(resource)
   }
 
   async configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void> {
@@ -346,7 +381,8 @@ export class LeaseService implements LeaseApi {
       const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
-      return { outcome: { outcome, now }, commit: commitOf(view, decision), validUntilUs }
+      const decided = { outcome, now, isAlone: decision.entries.size <= 1 }
+      return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
     })
   }
 
@@ -401,22 +437,9 @@ function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
   return { ...granted, lease: describeEntry(granted.lease, now) }
 }
 
-/** The queries that together find what is in `state` at this moment, settled or not. */
-function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'limit'>[] {
-  switch (state) {
-    case undefined:
-      return [{ states: ['active', 'pending'], deadline: 'running' }]
-    case 'active':
-    case 'pending':
-      return [{ states: [state], deadline: 'running' }]
-    case 'expired':
-    case 'revoked':
-      return [{ states: [state] }, { states: ['active'], deadline: 'passed' }]
-    case 'failed':
-      return [{ states: ['failed'] }, { states: ['pending'], deadline: 'passed' }]
-    case 'released':
-      return [{ states: [state] }]
-  }
+function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {
+  if (outcome.kind !== 'released') return outcome
+  return { kind: 'released', lease: describeEntry(outcome.lease, now) }
 }
 
 function inspectionOf(
@@ -437,9 +460,4 @@ function inspectionOf(
 
 function lockDelays(entries: readonly Entry[]): readonly Entry[] {
   return entries.filter((entry) => entry.kind === 'lease' && entry.lockedUntil !== null)
-}
-
-function parseListLimit(limit: unknown): number {
-  if (limit === undefined) return LIST_LIMIT_DEFAULT
-  return parseSpanMs({ field: 'limit', min: 1, max: LIST_LIMIT_MAX }, limit)
 }

@@ -150,3 +150,6 @@ export interface Store {
   /** Refuses new calls with `CLOSED`, lets those under way end, and frees everything. */
   close(): Promise<void>
 }
+
+/** What can be asked of a store that nobody means to change. */
+export type StoreQuestions = Pick<Store, 'description' | 'find' | 'history' | 'settings' | 'close'>

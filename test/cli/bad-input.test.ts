@@ -162,6 +162,11 @@ const WRONG: readonly Wrong[] = [
     ['config', 'set', 'keep_history', 'yes'],
     ['keep_history must be true or false', '"yes"'],
   ],
+  ...['Work', 'my_kind', 'a.b', 'k'.repeat(33)].map((target): Wrong => [
+    `a configuration for ${target}, which is neither a kind nor a resource`,
+    ['config', 'set', 'max_renewals', '5', '--for', target],
+    ['for must be a kind', 'kind:name, or a path with a slash', `"${target}"`],
+  ]),
   ['no value', ['config', 'set', 'keep_history'], ['must be followed by KEY and VALUE']],
   ...['101', '-101', '1.5', 'high'].map((priority): Wrong => [
     `a priority of ${priority}`,

@@ -14,7 +14,7 @@ const ANN: LeaseInfo = {
   ...{ expiresAtMs: NOW_MS + 55_000, terminatedAtMs: null, deadline: null, remainingMs: 55_000 },
   ...{ renewals: 0, maxRenewals: -1, maxHoldMs: null, slots: null, lockDelayMs: 0 },
   ...{ breakable: false, revoking: null, upgrading: false, priority: null, releaseReason: null },
-  ...{ reason: 'importing', metadata: null },
+  ...{ reason: 'importing', metadata: null, adopted: true, group: null },
 }
 
 const BEN: LeaseInfo = {
@@ -32,6 +32,19 @@ function describeParts(part: Partial<Inspection>): string {
 }
 
 describe('why a resource is not to be had', () => {
+  it('says that a lease was transferred and nobody has taken it over', () => {
+    const text = describeParts({ leases: [{ ...ANN, adopted: false }] })
+    expect(text).toContain('  adopted   not yet: it was transferred to ann\n')
+    expect(describeParts({ leases: [ANN] })).not.toContain('adopted')
+  })
+
+  it('says of a waiter that it waits for others at the same time', () => {
+    const group = '77777777-5c1f-4a44-9d4c-6a1ce6f0a5c2'
+    const text = describeParts({ leases: [ANN], queue: [{ ...BEN, group }] })
+    expect(text).toContain(`ben, waiting for 5s, one of several at once (group ${group})`)
+    expect(describeParts({ leases: [ANN], queue: [BEN] })).not.toContain('several')
+  })
+
   it('is told of a free one in one line', () => {
     expect(describeParts({})).toBe('work:A is free')
   })

@@ -18,6 +18,7 @@ import {
   release,
   ticket,
   told,
+  transfer,
   view,
   WAITING,
   WINDOW_MS,
@@ -203,5 +204,82 @@ describe('a ticket in a circle', () => {
       nowAt(1),
     )
     expect(told(decision)).toEqual(['lease.failed 2', 'lease.offered 4'])
+  })
+})
+
+describe('several at once, of which one was transferred to the requester', () => {
+  const gift = lease({ id: id(70), holder: 'cyd', session: 'cyd', adopted: false, fence: 5 })
+  const taken = lease({ id: id(71), resource: OTHER, holder: 'bob', session: 'session-of-bob' })
+
+  it('take it over together with the rest: same id, same fence', () => {
+    const { outcome, events } = several([gift], asked)
+    expect(events.map((event) => event.type)).toEqual([
+      'lease.adopted',
+      'lease.issued',
+      'lease.issued',
+    ])
+    expect(outcome).toMatchObject({ kind: 'granted_all', repeated: false })
+    const leases = outcome.kind === 'granted_all' ? outcome.leases : []
+    expect(leases.map((one) => one.id)).toEqual([id(70), id(32), id(33)])
+    expect(leases[0]).toMatchObject({ fence: 5, adopted: true, session: 'session-of-cyd' })
+  })
+
+  it('leave it as it is while another of them is held', () => {
+    const { outcome, entries } = several([gift, taken], asked)
+    expect(outcome).toMatchObject({ kind: 'queued_all', blockers: [{ leaseId: id(71) }] })
+    expect(entries.get(id(70))).toEqual(gift)
+  })
+
+  it('take it over by the claim that finds the rest free, and wait for it no more', () => {
+    const decision = several([gift, ...waiting], claimed)
+    expect(decision.outcome).toMatchObject({ kind: 'granted_all', repeated: false })
+    expect(decision.entries.get(id(70))).toMatchObject({ adopted: true, session: 'session-of-cyd' })
+    expect(decision.entries.get(id(31))).toMatchObject({ state: 'failed', failure: 'aborted' })
+    expect(decision.entries.get(id(33))).toMatchObject({ kind: 'lease', state: 'active' })
+  })
+
+  it('are told the same when the answer was lost, whether they asked or claimed', () => {
+    const adopted = { ...gift, adopted: true, session: 'session-of-cyd' }
+    const mine = { holder: 'cyd', session: 'session-of-cyd' }
+    const rest = [
+      lease({ id: id(32), resource: TREE, extent: 'subtree', ...mine }),
+      lease({ id: id(33), resource: OTHER, ...mine }),
+    ]
+    for (const command of [asked, claimed]) {
+      const views = command.members.map((_, index) => {
+        const prior = { leaseId: id(70), type: 'lease.adopted' as const }
+        return view([adopted, ...rest], index === 0 ? { prior } : {})
+      })
+      const { outcome, events } = decideSeveral(views, command, nowAt(1))
+      expect(events).toEqual([])
+      expect(outcome).toMatchObject({ kind: 'granted_all', repeated: true })
+      const leases = outcome.kind === 'granted_all' ? outcome.leases : []
+      expect(leases.map((one) => one.id)).toEqual([id(70), id(32), id(33)])
+    }
+  })
+
+  it('do not take over what was given to another, or taken over before', () => {
+    for (const change of [{ holder: 'dan' }, { adopted: true }]) {
+      const { outcome } = several([{ ...gift, ...change }], asked)
+      expect(outcome).toMatchObject({ kind: 'queued_all', blockers: [{ leaseId: id(70) }] })
+    }
+  })
+
+  it('are refused when it reaches over another of them: waiting would never end', () => {
+    const [outer, inner] = [file('/src'), file('/src/a.ts')]
+    const wide = lease({ ...gift, resource: outer, extent: 'subtree' })
+    const both = acquireAll([
+      { leaseId: id(31), resource: outer, ...WAITING },
+      { leaseId: id(32), resource: inner, ...WAITING },
+    ])
+    const { outcome, entries } = several([wide], both)
+    expect(outcome).toMatchObject({ kind: 'held', notWaiting: 'own_session' })
+    expect(entries.get(id(70))).toEqual(wide)
+  })
+
+  it('are woken by the transfer, because their claim takes it over', () => {
+    const given = transfer({ leaseId: id(1), to: 'cyd', newLeaseId: id(72) })
+    const decision = decide(view([lease({ id: id(1) }), ...waiting.slice(0, 1)]), given, nowAt(1))
+    expect(decision.wakes).toEqual([{ session: 'session-of-cyd', leaseId: id(31) }])
   })
 })

@@ -38,6 +38,7 @@ export interface Moment {
   readonly domainSinceMs?: number
   /** Ticks more than the milliseconds say. */
   readonly us?: number
+  readonly toleranceUs?: number
 }
 
 export function nowAt(ms: number, moment: Moment = {}): Now {
@@ -45,7 +46,7 @@ export function nowAt(ms: number, moment: Moment = {}): Now {
     tick: tickAt(ms, moment),
     wallMs: WALL_MS + ms + (moment.wallShiftMs ?? 0),
     domainSinceUs: (moment.domainSinceMs ?? 0) * 1000,
-    toleranceUs: 0,
+    toleranceUs: moment.toleranceUs ?? 0,
   }
 }
 

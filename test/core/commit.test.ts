@@ -42,18 +42,30 @@ describe('a commit', () => {
         lastFence: 0,
       }),
     ).toEqual({
-      ...{ changes: [], events: [], requests: [], wakes: [], lastFence: 0 },
+      ...{ changes: [], events: [], requests: [], wakes: [], firstFence: 0, lastFence: 0 },
     })
   })
 
   it('has one change per entry, from what was read to what the last event left', () => {
     const offered = ticket({ offer: { fence: 2_000, deadline: tickAt(9_000) } })
-    const { changes, events, lastFence } = committed([offered], claim())
+    const { changes, events, firstFence, lastFence } = committed([offered], claim())
     expect(events.map((event) => event.type)).toEqual(['lease.issued'])
     expect(changes).toMatchObject([
       { id: id(2), before: offered, after: { kind: 'lease', state: 'active', fence: 2_000 } },
     ])
-    expect(lastFence).toBe(2_000)
+    // The fence is as old as the offer.
+    expect([firstFence, lastFence]).toEqual([0, 0])
+  })
+
+  it('says which fences are new', () => {
+    const { firstFence, lastFence } = committed([], acquire())
+    expect([firstFence, lastFence]).toEqual([(WALL_MS + 1) * 1000, (WALL_MS + 1) * 1000])
+  })
+
+  it('tells a renewal from what others must know', () => {
+    expect(committed([lease()], renew()).changes).toMatchObject([{ renewal: true }])
+    expect(committed([lease(), ticket()], claim()).changes).toMatchObject([{ renewal: true }])
+    expect(committed([lease()], release()).changes).toMatchObject([{ renewal: false }])
   })
 
   it('says undefined for an entry that is new', () => {

@@ -46,12 +46,25 @@ describe('a lease as the world is told about it', () => {
   it('has the fields of the contract and none of the bookkeeping', () => {
     const info = describeEntry(lease(), nowAt(1))
     expect(Object.keys(info).toSorted()).toEqual([
-      ...['breakable', 'createdAtMs', 'deadline', 'expiresAtMs', 'extent', 'fence', 'grantedAtMs'],
-      ...['holder', 'id', 'lockDelayMs', 'maxHoldMs', 'maxRenewals', 'metadata', 'mode'],
+      ...['adopted', 'breakable', 'createdAtMs', 'deadline', 'expiresAtMs', 'extent', 'fence'],
+      ...[
+        'grantedAtMs',
+        'group',
+        'holder',
+        'id',
+        'lockDelayMs',
+        'maxHoldMs',
+        'maxRenewals',
+        'metadata',
+        'mode',
+      ],
       ...['priority', 'reason', 'releaseReason', 'remainingMs', 'renewals', 'renewedAtMs'],
       ...['resource', 'revoking', 'session', 'slots', 'state', 'terminatedAtMs', 'ttlMs'],
       'upgrading',
     ])
+    expect(info).toMatchObject({ adopted: true, group: null })
+    expect(describeEntry(lease({ adopted: false }), nowAt(1)).adopted).toBe(false)
+    expect(describeEntry(ticket({ group: 'g' }), nowAt(1)).group).toBe('g')
     expect(Object.keys(describeEntry(ticket(), nowAt(1))).toSorted()).toEqual(
       Object.keys(info).toSorted(),
     )

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { decide } from '../../src/core/decide.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { decideReleaseAll } from '../../src/core/release.ts'
 import {
   id,
   lease,
@@ -114,5 +116,42 @@ describe('a repeated release', () => {
     const other = { ...prior, leaseId: id(9) }
     const { outcome } = decide(view([lease()], { prior: other }), command, nowAt(1))
     expect(outcome.kind).toBe('request_reused')
+  })
+})
+
+describe('a release of several together', () => {
+  const OTHER = parseResource('work:W-2')
+  const both = {
+    kind: 'release_all' as const,
+    members: [release(), release({ leaseId: id(11), resource: OTHER, requestId: id(800) })],
+  }
+  const other = lease({ id: id(11), resource: OTHER })
+
+  it('ends all of them before anybody is offered anything', () => {
+    const [one, two] = [ticket({ id: id(3) }), ticket({ id: id(4), resource: OTHER })]
+    const views = [view([lease(), one]), view([other, two])]
+    const decision = decideReleaseAll(views, both, nowAt(1))
+    expect(told(decision)).toEqual([
+      ...['lease.released 1', 'lease.released 11'],
+      ...['lease.offered 3', 'lease.offered 4'],
+    ])
+    const { outcomes } = decision.outcome
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['released', 'released'])
+  })
+
+  it('does not keep the others because one is no longer held, and says which', () => {
+    const expired = lease({ deadline: tickAt(1) })
+    const decision = decideReleaseAll([view([expired]), view([other])], both, nowAt(1))
+    expect(told(decision)).toEqual(['lease.expired 1', 'lease.released 11'])
+    expect(decision.outcome.outcomes).toMatchObject([{ kind: 'expired' }, { kind: 'released' }])
+  })
+
+  it('has no second effect when it is heard twice, and refuses a stranger', () => {
+    const ended = lease({ ...other, state: 'released', releaseReason: 'voluntary' })
+    const prior = { leaseId: id(11), type: 'lease.released' as const }
+    const foreign = view([lease({ holder: 'eve' })])
+    const decision = decideReleaseAll([foreign, view([ended], { prior })], both, nowAt(1))
+    expect(decision.events).toEqual([])
+    expect(decision.outcome.outcomes).toMatchObject([{ kind: 'not_holder' }, { kind: 'released' }])
   })
 })

@@ -216,15 +216,10 @@ describe('a lock delay', () => {
   })
 
   it('of a revoked lease starts again on another clock, because it cannot have run out', () => {
-    const revoked = lease({
-      ...delayed,
-      state: 'revoked',
-      lockedUntil: tickAt(900),
-      terminatedAtMs: WALL_MS,
-    })
+    const { entries } = decide(view([delayed]), revoke({ by: 'pat', graceMs: 0 }), nowAt(1))
     const moment = { domain: 'host-b/boot-1/0#2', domainSinceMs: 5 }
-    const decision = decide(view([revoked]), acquire(), nowAt(9, moment))
+    const decision = decide(view([...entries.values()]), acquire(), nowAt(9, moment))
     expect(told(decision)).toEqual(['lease.revoked 1', 'lease.denied 3'])
-    expect(decision.events[0]).toMatchObject({ before: 'revoked', after: 'revoked' })
+    expect(decision.events[0]).toMatchObject({ before: 'revoked', after: 'revoked', by: 'pat' })
   })
 })

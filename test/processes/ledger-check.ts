@@ -34,7 +34,12 @@ export async function ledgerDifferences(
   })
 }
 
-const ANY_TIME: Now = { tick: { domain: 'any', us: 0 }, wallMs: 0, domainSinceUs: 0 }
+const ANY_TIME: Now = {
+  tick: { domain: 'any', us: 0 },
+  wallMs: 0,
+  domainSinceUs: 0,
+  toleranceUs: 0,
+}
 
 async function wholeList(api: LeaseApi): Promise<readonly LeaseInfo[]> {
   const lists = await Promise.all(

@@ -3,7 +3,7 @@
  * ticket is refused; nobody is refused who would have been served in the end.
  */
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Extent } from '../../src/core/resource.ts'
+import { parseResource, type Extent } from '../../src/core/resource.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
 import { stuckSessions } from './deadlock-oracle.ts'
 import { RandomHistory } from './random-history.ts'
@@ -178,13 +178,82 @@ describe('an upgrade', () => {
     expect(await world.lease('bob', 'work:z')).toMatchObject({ upgrading: false, mode: 'shared' })
   })
 
+  it('is refused once when two close a circle of upgrades at the same moment', async () => {
+    await world.hold('bob', 'work:z', { mode: 'shared' })
+    await world.hold('ann', 'work:z', { mode: 'shared' })
+    const answers = await Promise.all([
+      world.upgrade('bob', 'work:z'),
+      world.upgrade('ann', 'work:x'),
+    ])
+    expect(answers).toMatchObject([{ kind: 'upgrading' }, { kind: 'deadlock' }])
+    expect(await world.lease('ann', 'work:x')).toMatchObject({ upgrading: false })
+    expect((await world.upgrade('bob', 'work:z')).kind).toBe('upgrading')
+  })
+
   it('of the same resource by a second is refused at once', async () => {
     expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
     expect(await world.upgrade('bob', 'work:x')).toMatchObject({ kind: 'deadlock' })
   })
 })
 
+describe('a circle is broken when it is closed', () => {
+  /** Bob waits for what ann holds, and ann for what cyd holds. */
+  beforeEach(async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('cyd', 'work:c', { mode: 'shared' })
+    expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
+    expect((await world.wait('ann', 'work:c')).kind).toBe('queued')
+  })
+
+  /** Before anybody who waits was heard of again. */
+  async function refused(): Promise<readonly string[]> {
+    const failed = await world.api.history({ types: ['lease.failed'] })
+    return failed.map(({ event }) => event.holder)
+  }
+
+  it('by somebody who takes over what it was given', async () => {
+    // The session that waits is another than the one that the transfer goes to.
+    const given = await world.give('cyd', 'work:c', 'robert')
+    expect((await world.claim('ann', 'work:c')).kind).toBe('queued')
+    await world.api.adopt({ leaseId: given, holder: 'robert', session: 'bob' })
+    expect(await refused()).toEqual(['ann'])
+    expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
+  })
+
+  it('by a transfer to somebody who waits', async () => {
+    await world.give('cyd', 'work:c', 'bob')
+    expect(await refused()).toEqual(['ann'])
+    expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
+  })
+
+  it('by somebody who gets in past a ticket that comes after it', async () => {
+    await world.hold('bob', 'work:c', { mode: 'shared', priority: 100 })
+    expect(await refused()).toEqual(['ann'])
+    expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
+  })
+})
+
+it('a session that several holders share is followed through all of them', async () => {
+  await world.hold('ann', 'work:a')
+  const shared = { holder: 'other', session: 'bob', waitMs: 0, ttlMs: 60_000 }
+  const leaseId = '00000000-0000-4000-8000-0000000000ff'
+  await world.api.acquire({ leaseId, resource: parseResource('work:b'), ...shared })
+  expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
+  expect(await world.wait('ann', 'work:b')).toMatchObject({ kind: 'deadlock' })
+})
+
 describe('nobody is refused', () => {
+  it('who waits for a lease whose holder was asked to finish: it ends by itself', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    const leaseId = (await world.lease('ann', 'work:a'))?.id ?? ''
+    await world.api.revoke({ leaseId, by: 'op', graceMs: 30_000 })
+    expect((await world.wait('ann', 'work:b')).kind).toBe('queued')
+    expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
+    world.ticks.pass(30_001)
+    expect((await world.claim('bob', 'work:a')).kind).toBe('granted')
+  })
+
   it('who waits for a lock delay of somebody who waits for it', async () => {
     await world.hold('ann', 'work:a', { lockDelayMs: 60_000, ttlMs: 1_000 })
     await world.hold('bob', 'work:b')

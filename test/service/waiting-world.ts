@@ -82,6 +82,14 @@ export class WaitingWorld {
     await this.api.release({ ...(await this.#place(who, resource)), holder: who })
   }
 
+  /** The id of what the receiver got. */
+  async give(who: string, resource: string, to: string): Promise<string> {
+    const newLeaseId = this.#newId(to, resource)
+    const place = await this.#place(who, resource)
+    await this.api.transfer({ ...place, holder: who, to, newLeaseId })
+    return newLeaseId
+  }
+
   async lease(who: string, resource: string): Promise<LeaseInfo | null> {
     return this.api.get(this.#id(who, resource))
   }

@@ -24,7 +24,10 @@ export const config: Command = defineCommand({
     { name: 'VALUE', help: 'a number, or true or false', optional: true },
   ],
   options: {
-    for: textOption('KIND|RESOURCE', 'the value for a kind (work) or a resource (work:W-17)'),
+    for: textOption(
+      'KIND|RESOURCE',
+      'the value for a kind (work) or a resource (work:W-17, ./app.ts)',
+    ),
   },
   notes: ['A value for a resource beats one for its kind, which beats the global one.'],
   examples: [
@@ -64,9 +67,15 @@ function checkCount(action: Action, given: readonly (string | undefined)[]): voi
   throw invalid(`config ${action}`, `must be followed by ${expected}`, words.join(' '))
 }
 
-/** A kind is a word; a path or `kind:name` is a resource. */
+/**
+ * A kind is a word in lower case; a resource has a colon, or a slash if it is a path. A bare word that is neither is
+ * refused: whoever wrote `Work` hardly meant a file of that name.
+ */
 function readTarget(text: string, cwd: string): string {
-  return /^[a-z][a-z0-9-]*$/.test(text) ? text : readResource(text, cwd)
+  if (/^[a-z][a-z0-9-]{0,31}$/.test(text)) return text
+  if (/[:/]/.test(text)) return readResource(text, cwd)
+  const expectation = 'must be a kind ([a-z][a-z0-9-]{0,31}), kind:name, or a path with a slash'
+  throw invalid('for', expectation, text)
 }
 
 async function list(

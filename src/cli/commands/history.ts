@@ -6,7 +6,7 @@ import { defineCommand, type Command } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
 import { eventTable } from '../event-text.ts'
 import { readResource } from '../resource-argument.ts'
-import { given, withApi } from '../store-access.ts'
+import { given, withQuestions } from '../store-access.ts'
 
 const LIMIT_DEFAULT = 100
 const SINCE_MS_MAX = 36_500 * 86_400_000
@@ -46,8 +46,8 @@ export const history: Command = defineCommand({
       fromMs: options.since === undefined ? undefined : Date.now() - options.since,
     })
     const limit = options.limit ?? LIMIT_DEFAULT
-    const newest = await withApi(identity, async (api) =>
-      api.history({ ...filter, limit, newestFirst: true }),
+    const newest = await withQuestions(identity, async (questions) =>
+      questions.history({ ...filter, limit, newestFirst: true }),
     )
     const entries = newest.toReversed()
     printer.answer(entries, () => {

@@ -3,11 +3,12 @@ import { parseState } from '../../core/input.ts'
 import { ENTRY_STATES, type EntryState } from '../../core/lease.ts'
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../../core/limits.ts'
 import type { Resource } from '../../core/resource.ts'
-import type { LeaseApi, LeaseList, ListFilter } from '../../service/lease-api.ts'
+import type { LeaseList, ListFilter } from '../../service/lease-api.ts'
+import type { Questions } from '../../service/lease-questions.ts'
 import { flag, integerOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { leaseTable } from '../lease-text.ts'
-import { given, withApi } from '../store-access.ts'
+import { given, withQuestions } from '../store-access.ts'
 
 const state: Option<EntryState> = {
   placeholder: 'STATE',
@@ -33,8 +34,8 @@ export const ls: Command = defineCommand({
     const limit = options.limit ?? LIST_LIMIT_DEFAULT
     const filter = { ...given({ resource, holder: options.holder, state: options.state }), limit }
     const everything = options.all === true && options.state === undefined
-    const list = await withApi(identity, async (api) =>
-      everything ? listEverything(api, filter) : api.list(filter),
+    const list = await withQuestions(identity, async (questions) =>
+      everything ? listEverything(questions, filter) : questions.list(filter),
     )
     printer.answer(list, () => {
       if (list.leases.length === 0) return 'no leases'
@@ -53,11 +54,11 @@ async function readLater(text: string, cwd: string): Promise<Resource> {
 
 /** The question is asked state by state; together, the answers are in order of creation. */
 async function listEverything(
-  api: LeaseApi,
+  questions: Questions,
   filter: ListFilter & { readonly limit: number },
 ): Promise<LeaseList> {
   const lists = await Promise.all(
-    ENTRY_STATES.map(async (each) => api.list({ ...filter, state: each })),
+    ENTRY_STATES.map(async (each) => questions.list({ ...filter, state: each })),
   )
   const leases = lists
     .flatMap((list) => list.leases)

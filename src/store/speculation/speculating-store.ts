@@ -78,6 +78,8 @@ export class SpeculatingStore implements Store {
   readonly #listeners = new LocalListeners()
   #settings: ResolvedSettings
   #settingsRevision: number
+  /** The highest fence that this process has asked for: what it asks for at once is to be told apart. */
+  #lastFence = 0
   #queue: Errand[] = []
   #again: Errand[] = []
   #unfinished = 0
@@ -276,7 +278,9 @@ export class SpeculatingStore implements Store {
     try {
       const beliefs = errand.beliefs ?? errand.footprints.map((one) => this.#memory.believe(one))
       const now = this.#nowFor(beliefs, errand.tries)
-      const speculation = this.#speculate(errand, { beliefs, now, fenceTaken: 0 })
+      const fenceTaken = this.#lastFence
+      const speculation = this.#speculate(errand, { beliefs, now, fenceTaken })
+      this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
       return [{ errand, beliefs, now, speculation }]
     } catch (error) {
       this.#fail(errand, error)
@@ -343,6 +347,7 @@ export class SpeculatingStore implements Store {
     const { outcome, attempt } =
       fencesMovedBy === 0 ? trial.speculation : this.#moved(trial, fencesMovedBy)
     const facts = { lastFence: attempt.fences?.last ?? 0, wallMs: attempt.wallMs }
+    this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
     this.#memory.note(errand.footprints, attempt.writes, facts)
     this.#finish(errand)
     errand.resolve(outcome)
@@ -360,7 +365,10 @@ export class SpeculatingStore implements Store {
     if (hasEvents) this.#listeners.tellFollowers()
   }
 
-  #miss({ errand }: Trial, views: readonly PlaceView[]): void {
+  #miss({ errand, speculation }: Trial, views: readonly PlaceView[]): void {
+    const { fences } = speculation.attempt
+    // Fences that were not given need not be passed over.
+    if (fences !== null && fences.last === this.#lastFence) this.#lastFence = fences.first - 1
     errand.tries += 1
     const triedMs = this.#runtime.monotonicMs() - errand.sinceMs
     if (errand.tries >= TRIES_MAX || triedMs > TRYING_MS_MAX) {

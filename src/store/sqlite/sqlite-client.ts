@@ -2,6 +2,7 @@
  * The part of better-sqlite3 that the store uses, typed by its shape so that the driver is nobody's dependency but
  * the one who opens a `sqlite:` store, and the loading of it.
  */
+import { createRequire } from 'node:module'
 import { LeaseError } from '../../core/errors.ts'
 
 export type SqliteValue = string | number | null
@@ -32,12 +33,49 @@ const WHAT_TO_INSTALL =
   '"npm install better-sqlite3@12" (where no prebuilt binary exists it is compiled, which takes python3, make and ' +
   'a C++ compiler: "apt-get install python3 make g++" on Debian, "xcode-select --install" on macOS)'
 
+/** The driver is CommonJS: importing it would first parse its sources for names to export, which takes 6 ms. */
 export async function loadDriver(): Promise<SqliteDriver> {
   try {
-    const module = (await import('better-sqlite3' as string)) as { readonly default: SqliteDriver }
-    return module.default
+    return createRequire(import.meta.url)('better-sqlite3') as SqliteDriver
   } catch (cause) {
     throw new LeaseError('STORE_UNAVAILABLE', WHAT_TO_INSTALL, { cause })
+  }
+}
+
+const STATEMENTS_CACHED_MAX = 200
+
+/** Statements, prepared when they are first used; their rows are arrays. */
+export class StatementCache {
+  readonly #database: SqliteDatabase
+  readonly #statements = new Map<string, SqliteStatement>()
+
+  constructor(database: SqliteDatabase) {
+    this.#database = database
+  }
+
+  get(sql: string): SqliteStatement {
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    if (this.#statements.size >= STATEMENTS_CACHED_MAX) this.#statements.clear()
+    const statement = this.#database.prepare(sql).raw()
+    this.#statements.set(sql, statement)
+    return statement
+  }
+}
+
+/** A condition in the making, with its values beside it: names reach SQL as data only. */
+export class Where {
+  sql: string
+  readonly values: SqliteValue[]
+
+  constructor(sql: string, values: SqliteValue[]) {
+    this.sql = sql
+    this.values = values
+  }
+
+  and(condition: string, ...values: readonly SqliteValue[]): void {
+    this.sql += ` AND ${condition}`
+    this.values.push(...values)
   }
 }
 

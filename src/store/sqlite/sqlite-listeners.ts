@@ -1,12 +1,14 @@
 /**
  * Who wants to hear of commits: waiting sessions and watchers, of this process directly, of others through wake files
- * and, as a safety net, by a glance at `data_version`, which moves when another connection has committed.
+ * and the watch directory and, as a safety net, by a glance at `data_version`, which moves when another connection has
+ * committed.
  */
 import type { Wake } from '../../core/realm.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
 import type { SqliteDatabase } from './sqlite-client.ts'
 import { WakeFiles } from './sqlite-wake.ts'
+import { WatchDirectory } from './sqlite-watch.ts'
 
 type Listener = (signal: WakeSignal) => void
 
@@ -16,14 +18,15 @@ export interface SqliteListenersOptions {
   readonly runtime: Runtime
 }
 
-/** Watchers have no wake file: this is how soon they hear of another process. Waiters hardly ever need the poll. */
-const FOLLOW_POLL_MS = 50
-const WAIT_POLL_MS = 500
+/** Hardly ever needed, except by watchers that nobody can call because no directory can be made or watched. */
+const POLL_MS = 500
+const DEAF_POLL_MS = 50
 
 export class SqliteListeners {
   readonly #database: SqliteDatabase
   readonly #runtime: Runtime
   readonly #wakeFiles: WakeFiles
+  readonly #watchDirectory: WatchDirectory
   readonly #sessions = new Map<string, Set<Listener>>()
   readonly #followers = new Set<() => void>()
   #poll: Timer | null = null
@@ -34,6 +37,7 @@ export class SqliteListeners {
     this.#database = database
     this.#runtime = runtime
     this.#wakeFiles = new WakeFiles(databasePath)
+    this.#watchDirectory = new WatchDirectory(databasePath)
   }
 
   subscribe(session: string, listener: Listener): Unsubscribe {
@@ -47,11 +51,22 @@ export class SqliteListeners {
 
   follow(listener: () => void): Unsubscribe {
     this.#followers.add(listener)
+    this.#joinWatchers()
     this.#watchDatabase()
     return () => {
       this.#followers.delete(listener)
+      if (this.#followers.size === 0) this.#watchDirectory.leave(this.#runtime.wallMs())
       this.#restIfIdle()
     }
+  }
+
+  /** What is committed before the directory is joined is found because a watcher reads before it first waits. */
+  #joinWatchers(): void {
+    this.#watchDirectory.join(this.#runtime.wallMs(), () => this.#tellFollowers())
+  }
+
+  #tellFollowers(): void {
+    for (const follower of this.#followers) queueMicrotask(follower)
   }
 
   /** Where no file can be made or watched, the poll has to do; the next subscription tries again. */
@@ -69,11 +84,13 @@ export class SqliteListeners {
       if (this.#sessions.has(session)) this.#tell(session, { leaseIds: [leaseId] })
       else this.#wakeFiles.touch(session, this.#runtime.wallMs())
     }
-    for (const follower of this.#followers) queueMicrotask(follower)
+    this.#tellFollowers()
+    this.#watchDirectory.call(this.#runtime.wallMs())
   }
 
   removeStale(): void {
     this.#wakeFiles.removeStale(this.#runtime.wallMs())
+    this.#watchDirectory.removeSilent(this.#runtime.wallMs())
   }
 
   close(): void {
@@ -81,6 +98,7 @@ export class SqliteListeners {
     this.#followers.clear()
     this.#restIfIdle()
     this.#wakeFiles.close()
+    this.#watchDirectory.leave(this.#runtime.wallMs())
   }
 
   #unsubscribe(session: string, listener: Listener): void {
@@ -100,7 +118,7 @@ export class SqliteListeners {
   }
 
   #watchDatabase(): void {
-    const delayMs = this.#followers.size > 0 ? FOLLOW_POLL_MS : WAIT_POLL_MS
+    const delayMs = this.#delayMs
     if (this.#poll !== null && this.#pollMs <= delayMs) return
     if (this.#poll === null) this.#dataVersion = this.#readDataVersion()
     this.#poll?.cancel()
@@ -117,12 +135,20 @@ export class SqliteListeners {
     const version = this.#readDataVersion()
     if (version !== this.#dataVersion) {
       this.#dataVersion = version
-      for (const follower of this.#followers) queueMicrotask(follower)
+      this.#tellFollowers()
       for (const session of this.#sessions.keys()) this.#tell(session, { leaseIds: null })
     }
     this.#poll = null
     if (this.#sessions.size === 0 && this.#followers.size === 0) return
-    this.#arm(this.#followers.size > 0 ? FOLLOW_POLL_MS : WAIT_POLL_MS)
+    if (this.#followers.size > 0) {
+      this.#watchDirectory.stay(this.#runtime.wallMs())
+      this.#joinWatchers()
+    }
+    this.#arm(this.#delayMs)
+  }
+
+  get #delayMs(): number {
+    return this.#followers.size > 0 && !this.#watchDirectory.isJoined ? DEAF_POLL_MS : POLL_MS
   }
 
   #arm(delayMs: number): void {

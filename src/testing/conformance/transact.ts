@@ -1,6 +1,6 @@
 /** Decisions and commits: one after the other, whole or not at all. */
 import assert from 'node:assert/strict'
-import type { Commit } from '../../core/commit.ts'
+import { NOTHING, type Commit } from '../../core/commit.ts'
 import { footprintOf } from '../../core/decide.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { Behaviour } from './harness.ts'
@@ -212,12 +212,13 @@ export const transactBehaviours: readonly Behaviour[] = [
 ]
 
 function merged(commits: readonly Commit[]): Commit {
+  if (commits.length === 0) return NOTHING
   return {
     changes: commits.flatMap((commit) => commit.changes),
     events: commits.flatMap((commit) => commit.events),
     requests: commits.flatMap((commit) => commit.requests),
     wakes: commits.flatMap((commit) => commit.wakes),
     firstFence: Math.min(...commits.map((commit) => commit.firstFence)),
-    lastFence: Math.max(0, ...commits.map((commit) => commit.lastFence)),
+    lastFence: Math.max(...commits.map((commit) => commit.lastFence)),
   }
 }

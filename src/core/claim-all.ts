@@ -1,0 +1,81 @@
+/**
+ * Decides a claim for several resources: their waiter says that it is still there, and takes them all if they are all
+ * free. What was transferred to it meanwhile it takes over together with the rest.
+ */
+import { adoptedIn, allBlockers, givenTo, grantAll, mergeViews, queuedAll } from './acquire-all.ts'
+import { goneOutcome } from './claim.ts'
+import type { ClaimAll } from './command.ts'
+import { Draft, eventCommon } from './draft.ts'
+import { isHeld, type Lease, type Ticket } from './lease.ts'
+import { endedOutcome, type AcquireAllOutcome, type Refusal } from './outcome.ts'
+import type { Decision, RealmView } from './realm.ts'
+import { settle } from './settle.ts'
+import { deadlineAfter, type Now } from './time.ts'
+
+export function decideClaimAll(
+  views: readonly RealmView[],
+  { members }: ClaimAll,
+  now: Now,
+): Decision<AcquireAllOutcome> {
+  const draft = new Draft(mergeViews(views), now, ...members)
+  const before = grantedBefore(draft, views, members)
+  if ('kind' in before) return draft.answer(before)
+  if (before.length === members.length) {
+    return draft.answer({ kind: 'granted_all', leases: before, repeated: true })
+  }
+  settle(draft)
+  const tickets = waitingTickets(draft, members, views)
+  if ('kind' in tickets) return draft.answer(tickets)
+  const given = givenTo(draft, tickets)
+  const blockers = allBlockers(draft, tickets, given)
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given))
+  for (const ticket of tickets) {
+    draft.record({
+      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
+      type: 'lease.waiting',
+      deadline: deadlineAfter(now, ticket.claimWindowMs),
+    })
+  }
+  return draft.answer(queuedAll(draft, tickets, { blockers, waitMs: 0 }))
+}
+
+/** What an earlier claim has taken, if its answer was lost; or why that is no more. */
+function grantedBefore(
+  draft: Draft,
+  views: readonly RealmView[],
+  members: ClaimAll['members'],
+): readonly Lease[] | Refusal {
+  const leases: Lease[] = []
+  for (const [index, { leaseId, session }] of members.entries()) {
+    const adopted = adoptedIn(views[index], session, draft.now)
+    if (adopted !== null && adopted.kind !== 'granted') return adopted
+    const entry = adopted?.lease ?? draft.entries.get(leaseId)
+    if (entry === undefined || !isHeld(entry, draft.now) || entry.session !== session) continue
+    leases.push(entry)
+  }
+  return leases
+}
+
+/** The tickets that still stand, or what to say when one of them does not. */
+function waitingTickets(
+  draft: Draft,
+  members: ClaimAll['members'],
+  views: readonly RealmView[],
+): readonly Ticket[] | AcquireAllOutcome {
+  const tickets: Ticket[] = []
+  for (const [index, { leaseId, session }] of members.entries()) {
+    const entry = draft.entries.get(leaseId)
+    if (entry === undefined) return goneOutcome(views[index]?.prior ?? null, leaseId)
+    if (entry.session !== session) return { kind: 'not_holder', leaseId, holder: entry.holder }
+    if (entry.kind === 'lease') return endedOutcome(entry)
+    if (entry.failure === 'deadlock') {
+      return { kind: 'deadlock', leaseId, cycle: entry.cycle ?? [] }
+    }
+    if (entry.failure === 'aborted' || entry.failure === 'timed_out') {
+      return { kind: 'terminal', leaseId, state: entry.state }
+    }
+    if (entry.state !== 'pending') return { kind: 'dropped', leaseId }
+    tickets.push(entry)
+  }
+  return tickets
+}

@@ -1,0 +1,93 @@
+/**
+ * The questions of `LeaseApi` that need nothing but what is kept: no command is made, nothing is decided, nothing
+ * changes. They stand apart so that whoever only looks, `tenure ls` above all, need not load what decides.
+ */
+import { parseLeaseId, parseSpanMs } from '../core/input.ts'
+import { describeEntry, type EntryState, type LeaseId, type LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Resource } from '../core/resource.ts'
+import { resolveSettings, type SettingRow, type Settings } from '../core/settings.ts'
+import type { EntryQuery, StoreQuestions } from '../store-port/store.ts'
+import type {
+  HistoryFilter,
+  LeaseApi,
+  LeaseList,
+  LedgerEntry,
+  ListFilter,
+  StoreDescription,
+} from './lease-api.ts'
+
+/** What can be asked of a store without being able to change anything in it. */
+export type Questions = Pick<
+  LeaseApi,
+  'store' | 'get' | 'list' | 'history' | 'settingRows' | 'settings' | 'close'
+>
+
+export class LeaseQuestions implements Questions {
+  readonly #store: StoreQuestions
+
+  constructor(store: StoreQuestions) {
+    this.#store = store
+  }
+
+  get store(): StoreDescription {
+    return this.#store.description
+  }
+
+  async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
+    const found = await this.#store.find({ ids: [parseLeaseId(leaseId)], limit: 1 })
+    const entry = found.entries[0]
+    return entry === undefined ? null : describeEntry(entry, found.now)
+  }
+
+  async list(filter: ListFilter): Promise<LeaseList> {
+    const { state, limit: asked, ...where } = filter
+    const limit = parseListLimit(asked)
+    const queries = queriesFor(state).map((query) => ({ ...where, ...query, limit }))
+    const found = await Promise.all(queries.map((query) => this.#store.find(query)))
+    const leases = found
+      .flatMap(({ entries, now }) => entries.map((entry) => describeEntry(entry, now)))
+      .filter((lease) => state === undefined || lease.state === state)
+    const more = found.some((part) => part.more) || leases.length > limit
+    return { leases: leases.slice(0, limit), more }
+  }
+
+  async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
+    return this.#store.history({ ...filter, limit: parseListLimit(filter.limit) })
+  }
+
+  async settingRows(): Promise<readonly SettingRow[]> {
+    return this.#store.settings()
+  }
+
+  async settings(resource: Resource | null): Promise<Settings> {
+    return resolveSettings(await this.#store.settings(), resource)
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close()
+  }
+}
+
+/** The queries that together find what is in `state` at this moment, settled or not. */
+function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'limit'>[] {
+  switch (state) {
+    case undefined:
+      return [{ states: ['active', 'pending'], deadline: 'running' }]
+    case 'active':
+    case 'pending':
+      return [{ states: [state], deadline: 'running' }]
+    case 'expired':
+    case 'revoked':
+      return [{ states: [state] }, { states: ['active'], deadline: 'passed' }]
+    case 'failed':
+      return [{ states: ['failed'] }, { states: ['pending'], deadline: 'passed' }]
+    case 'released':
+      return [{ states: [state] }]
+  }
+}
+
+function parseListLimit(limit: unknown): number {
+  if (limit === undefined) return LIST_LIMIT_DEFAULT
+  return parseSpanMs({ field: 'limit', min: 1, max: LIST_LIMIT_MAX }, limit)
+}

@@ -1,0 +1,286 @@
+/**
+ * Keeps realms in PostgreSQL, for any number of processes on any number of machines. What a process has in flight is
+ * one call of one function, one round trip, committed by itself; see postgres-functions.ts for what it does.
+ *
+ * The clock is the server's `clock_timestamp()`, read after everything is locked.
+ */
+import { LeaseError } from '../../core/errors.ts'
+import { TTL_MS_MAX } from '../../core/limits.ts'
+import type { SettingRow } from '../../core/settings.ts'
+import type { Runtime, Timer } from '../../runtime/runtime.ts'
+import type {
+  EntryQuery,
+  HistoryQuery,
+  LedgerEntry,
+  Position,
+  Pruned,
+  PrunePolicy,
+  SettingChange,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from '../../store-port/store.ts'
+import type { Backend, FoundKept, Group, GroupReply, Reply } from '../speculation/backend.ts'
+import { attemptJson, channelOf, locksOf, replyOf, settingOf } from './postgres-attempts.ts'
+import { isTransient, type PostgresCaller, type PostgresRow, type Statement } from './postgres-client.ts'
+import { eventOf, type EventRow } from './postgres-events.ts'
+import type { PostgresListener } from './postgres-listener.ts'
+import { arrayText, findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
+import { entryOf, type LeaseRow } from './postgres-rows.ts'
+
+export interface PostgresBackendOptions {
+  readonly caller: PostgresCaller
+  readonly listener: PostgresListener
+  readonly runtime: Runtime
+  readonly url: string
+  /** The number of the namespace. */
+  readonly namespace: number
+  /** A clock that stands in for the server's, in microseconds, for tests. */
+  readonly clockUs?: () => number
+  /** Frees what was opened for this store alone. */
+  readonly end: () => Promise<void>
+}
+
+const ATTEMPT = `SELECT now_us, revision, moved, views
+  FROM tenure.attempt($1::smallint, $2::bigint, $3::text[], $4::uuid[], $5::jsonb, $6::bigint)`
+const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::smallint
+  ORDER BY updated_at, key`
+
+/** A transient error means that two calls met; met so often, something else is the matter. */
+const TRIES_MAX = 10
+
+/** While somebody follows, appenders tell so; the mark that says so is renewed in time. */
+const WATCH_MARK_MS = 30_000
+/** Followers look by themselves, in case a notification was lost or came before what it told of could be read. */
+const FOLLOW_POLL_MS = 250
+const FOLLOW_POLL_ALONE_MS = 50
+
+export class PostgresBackend implements Backend {
+  readonly description: StoreDescription
+  readonly clockDomain = 'postgres'
+  readonly #options: PostgresBackendOptions
+  readonly #namespace: string
+  readonly #followers = new Set<() => void>()
+  #unfollow: Unsubscribe | null = null
+  #followTimer: Timer | null = null
+  #followedEnd: Position | null = null
+  #markedMs = -Infinity
+  #closed = false
+
+  constructor(options: PostgresBackendOptions) {
+    this.#options = options
+    this.#namespace = String(options.namespace)
+    this.description = {
+      url: options.url,
+      clock: `clock_timestamp() of the PostgreSQL server`,
+      durability: 'what the server promises (synchronous_commit, replication)',
+    }
+  }
+
+  async attempt(group: Group): Promise<GroupReply> {
+    const { attempts, settingsRevision } = group
+    const dialect = { namespace: this.#options.namespace, domain: this.clockDomain }
+    const { realms, ids } = locksOf(attempts)
+    const [row = []] = await this.#call({
+      text: ATTEMPT,
+      values: [
+        this.#namespace,
+        String(settingsRevision),
+        arrayText(realms),
+        arrayText(ids),
+        JSON.stringify(attempts.map((attempt) => attemptJson(attempt, dialect))),
+        this.#clockText(),
+      ],
+      name: 'tenure_attempt',
+      writes: attempts.some((attempt) => attempt.writes.length > 0),
+    })
+    return this.#groupReply(row, group)
+  }
+
+  async #groupReply(row: PostgresRow, group: Group): Promise<GroupReply> {
+    const [nowUs, revisionText, moved, viewsText] = row
+    const revision = Number(revisionText)
+    const views = (viewsText == null ? [] : JSON.parse(viewsText)) as unknown[]
+    const answers = moved == null ? [] : moved.slice(1, -1).split(',').map(Number)
+    let missed = 0
+    const replies = answers.map((answer): Reply => {
+      const told = answer < 0 ? views[missed++] : null
+      return replyOf(answer, told, this.clockDomain)
+    })
+    const isOther = revision !== group.settingsRevision
+    return {
+      nowUs: Number(nowUs),
+      settingsRevision: revision,
+      settings: isOther ? await this.settings() : null,
+      replies,
+    }
+  }
+
+  async find(query: EntryQuery): Promise<FoundKept> {
+    const nowUs = this.#options.clockUs?.() ?? null
+    const { namespace } = this.#options
+    const rows = await this.#call(findStatement(query, { namespace, nowUs }))
+    const entries = rows.flatMap(([, json]) => {
+      return json == null ? [] : [entryOf(JSON.parse(json) as LeaseRow, this.clockDomain)]
+    })
+    return {
+      nowUs: Number(rows[0]?.[0]),
+      entries: entries.slice(0, query.limit),
+      more: entries.length > query.limit,
+    }
+  }
+
+  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+    const end = await this.end()
+    const { namespace } = this.#options
+    const rows = await this.#call(historyStatement(query, { namespace, end }))
+    return rows.map(([position, json]) => ({
+      position: position ?? '',
+      event: eventOf(JSON.parse(json ?? '') as EventRow, this.clockDomain),
+    }))
+  }
+
+  async end(): Promise<Position> {
+    const [row] = await this.#call(LEDGER_END)
+    return row?.[0] ?? '0'
+  }
+
+  async settings(): Promise<readonly SettingRow[]> {
+    const statement = { text: SETTINGS, values: [this.#namespace], name: 'tenure_settings' }
+    const rows = await this.#call({ ...statement, writes: false })
+    return rows.map(([json]) => settingOf(JSON.parse(json ?? '') as Parameters<typeof settingOf>[0]))
+  }
+
+  async configure({ key, value, scope, resourceId }: SettingChange): Promise<void> {
+    const slot = [this.#namespace, key, scope, resourceId ?? '']
+    if (value === null) {
+      const text = `DELETE FROM tenure.config WHERE namespace = $1::smallint AND key = $2
+        AND scope = $3 AND resource_id = $4`
+      await this.#call({ text, values: slot, writes: true })
+      return
+    }
+    const text = `INSERT INTO tenure.config (namespace, key, scope, resource_id, value)
+      VALUES ($1::smallint, $2, $3, $4, $5)
+      ON CONFLICT (namespace, key, scope, resource_id)
+      DO UPDATE SET value = excluded.value, updated_at = clock_timestamp()`
+    await this.#call({ text, values: [...slot, value], writes: true })
+  }
+
+  async prune({ endedBeforeMs, nowMs, batch }: PrunePolicy): Promise<Pruned> {
+    const [row = []] = await this.#call({
+      text: `SELECT leases, events, more FROM tenure.prune($1::smallint, $2::bigint, $3::bigint,
+        $4::bigint, $5::integer)`,
+      values: [
+        ...[this.#namespace, String(endedBeforeMs), String(nowMs), String(nowMs - TTL_MS_MAX)],
+        String(batch),
+      ],
+      writes: true,
+    })
+    return { leases: Number(row[0]), events: Number(row[1]), more: row[2] === 't' }
+  }
+
+  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    this.#refuseIfClosed()
+    const channel = channelOf(session, this.#options.namespace)
+    return this.#options.listener.listen(channel, (payload) => {
+      listener({ leaseIds: payload === null ? null : [payload] })
+    })
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    const first = this.#followers.size === 0
+    this.#followers.add(listener)
+    if (first) this.#startFollowing()
+    return () => {
+      this.#followers.delete(listener)
+      if (this.#followers.size === 0) this.#stopFollowing()
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#followers.clear()
+    this.#stopFollowing()
+    await this.#options.listener.close()
+    await this.#options.end()
+  }
+
+  #startFollowing(): void {
+    const channel = `tenure_ledger_${this.#namespace}`
+    this.#followedEnd = null
+    this.#scheduleLook(0)
+    void this.#options.listener.listen(channel, () => this.#callFollowers()).then((stop) => {
+      if (this.#followers.size === 0) stop()
+      else this.#unfollow = stop
+    })
+  }
+
+  #stopFollowing(): void {
+    this.#followTimer?.cancel()
+    this.#followTimer = null
+    this.#unfollow?.()
+    this.#unfollow = null
+    this.#markedMs = -Infinity
+  }
+
+  #callFollowers(): void {
+    for (const follower of this.#followers) follower()
+  }
+
+  #scheduleLook(delayMs: number): void {
+    const { runtime } = this.#options
+    const look = (): void => {
+      void this.#look()
+        .catch(() => undefined)
+        .finally(() => {
+          if (this.#followers.size === 0) return
+          this.#scheduleLook(this.#options.listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS)
+        })
+    }
+    this.#followTimer?.cancel()
+    this.#followTimer = runtime.setTimer(delayMs, look, { keepAlive: false })
+  }
+
+  async #look(): Promise<void> {
+    const nowMs = this.#options.runtime.monotonicMs()
+    if (nowMs - this.#markedMs > WATCH_MARK_MS / 3) {
+      await this.#markWatched()
+      this.#markedMs = nowMs
+    }
+    const end = await this.end()
+    const moved = end !== this.#followedEnd
+    this.#followedEnd = end
+    if (moved) this.#callFollowers()
+  }
+
+  async #markWatched(): Promise<void> {
+    await this.#call({
+      text: `UPDATE tenure.namespaces SET watched_until_us = $2::bigint
+          + coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+        WHERE number = $1::smallint`,
+      values: [this.#namespace, String(WATCH_MARK_MS * 1_000), this.#clockText()],
+      writes: false,
+    })
+  }
+
+  #clockText(): string | null {
+    const { clockUs } = this.#options
+    return clockUs === undefined ? null : String(clockUs())
+  }
+
+  async #call(statement: Statement): Promise<readonly PostgresRow[]> {
+    this.#refuseIfClosed()
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.#options.caller.call(statement)
+      } catch (error) {
+        if (tries === TRIES_MAX || !isTransient(error)) throw error
+      }
+    }
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * The part of `pg` that the store uses, typed by its shape so that the driver is nobody's dependency but the one who
+ * opens a `postgres:` store; the loading of it; and what its errors mean.
+ *
+ * Every call ends in bounded time. What fails before a statement was sent certainly changed nothing. What fails after
+ * that may have, unless the server itself said that it did not.
+ */
+import { LeaseError } from '../../core/errors.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+
+export interface PostgresQuery {
+  readonly text: string
+  readonly values?: readonly (string | null)[]
+  /** Prepared under this name on first use. */
+  readonly name?: string
+  readonly rowMode: 'array'
+  /** All values stay text: whatever parsers the program has set up elsewhere, rows are read in one way. */
+  readonly types: { getTypeParser(): (text: string) => string }
+}
+
+export type PostgresRow = readonly (string | null)[]
+
+export interface PostgresNotification {
+  readonly channel: string
+  readonly payload?: string | undefined
+}
+
+export interface PostgresClient {
+  query(query: PostgresQuery): Promise<{ readonly rows: unknown[] }>
+  /** With an error the connection is closed instead of used again. */
+  release(error?: Error | boolean): void
+  on(event: 'notification', listener: (message: PostgresNotification) => void): unknown
+  on(event: 'error', listener: (error: Error) => void): unknown
+  removeListener(event: string, listener: (message: never) => void): unknown
+}
+
+/** What a `Pool` of `pg` is to the store. */
+export interface PostgresPool {
+  connect(): Promise<PostgresClient>
+  end(): Promise<void>
+  on(event: 'error', listener: (error: Error) => void): unknown
+}
+
+export type PostgresDriver = new (config: Readonly<Record<string, unknown>>) => PostgresPool
+
+const WHAT_TO_INSTALL =
+  'postgres: stores need the package pg, which could not be loaded; install it with "npm install pg@8"'
+
+export async function loadDriver(): Promise<PostgresDriver> {
+  try {
+    const module = (await import('pg' as string)) as {
+      readonly default: { readonly Pool: PostgresDriver }
+    }
+    return module.default.Pool
+  } catch (cause) {
+    throw new LeaseError('STORE_UNAVAILABLE', WHAT_TO_INSTALL, { cause })
+  }
+}
+
+const AS_TEXT = { getTypeParser: () => (text: string) => text }
+
+/** A connection for the length of several statements. */
+export interface PostgresConnection {
+  run(text: string, values?: readonly (string | null)[]): Promise<readonly PostgresRow[]>
+}
+
+export interface Statement {
+  readonly text: string
+  readonly values: readonly (string | null)[]
+  /** Given to statements that are sent often. */
+  readonly name?: string
+  /** Whether an answer that is lost leaves open what happened. */
+  readonly writes: boolean
+}
+
+export interface CallerOptions {
+  readonly pool: PostgresPool
+  readonly runtime: Runtime
+  /** For messages; without a password. */
+  readonly url: string
+  readonly connectMs: number
+  readonly callMs: number
+  readonly prepare: boolean
+}
+
+/** Sends statements over a pool, each within its time, and says what went wrong in Tenure's words. */
+export class PostgresCaller {
+  readonly #options: CallerOptions
+
+  constructor(options: CallerOptions) {
+    this.#options = options
+    // An idle connection that breaks is replaced at its next use; without a listener it would end the process.
+    options.pool.on('error', () => undefined)
+  }
+
+  async call(statement: Statement): Promise<readonly PostgresRow[]> {
+    const client = await this.connect()
+    return this.send(client, statement)
+  }
+
+  /** Sends over a connection and gives it back. */
+  async send(client: PostgresClient, statement: Statement): Promise<readonly PostgresRow[]> {
+    const { callMs, prepare, url } = this.#options
+    const { text, values, name, writes } = statement
+    const named = prepare && name !== undefined ? { name } : {}
+    try {
+      const query = { text, values, rowMode: 'array', types: AS_TEXT, ...named } as const
+      const sent = client.query(query)
+      const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
+      client.release()
+      return rows as PostgresRow[]
+    } catch (error) {
+      client.release(sqlState(error) === null || isFatal(error))
+      throw storeError(error, { url, sent: writes })
+    }
+  }
+
+  /** A connection of the pool, or `STORE_UNAVAILABLE`; nothing was sent then. */
+  async connect(): Promise<PostgresClient> {
+    const { pool, connectMs, url } = this.#options
+    const connecting = pool.connect()
+    try {
+      return await this.#within(connecting, connectMs, `no connection within ${connectMs} ms`)
+    } catch (error) {
+      connecting.then(
+        (client) => client.release(),
+        () => undefined,
+      )
+      throw storeError(error, { url, sent: false })
+    }
+  }
+
+  /** One statement without values on a connection that is kept. */
+  async ask(client: PostgresClient, text: string): Promise<readonly PostgresRow[]> {
+    const { callMs } = this.#options
+    const sent = client.query({ text, rowMode: 'array', types: AS_TEXT })
+    const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
+    return rows as PostgresRow[]
+  }
+
+  /** Several statements on one connection; whatever fails, it is not used again. */
+  async during<Result>(
+    work: (connection: PostgresConnection) => Promise<Result>,
+  ): Promise<Result> {
+    const { callMs, url } = this.#options
+    const client = await this.connect()
+    const run: PostgresConnection['run'] = async (text, values = []) => {
+      const sent = client.query({ text, values, rowMode: 'array', types: AS_TEXT })
+      const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
+      return rows as PostgresRow[]
+    }
+    try {
+      const result = await work({ run })
+      client.release()
+      return result
+    } catch (error) {
+      client.release(true)
+      throw storeError(error, { url, sent: false })
+    }
+  }
+
+  #within<Result>(work: Promise<Result>, spanMs: number, tooLate: string): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const expire = (): void => reject(new Error(tooLate))
+      const timer = this.#options.runtime.setTimer(spanMs, expire, { keepAlive: true })
+      work.then(resolve, reject).finally(() => timer.cancel())
+    })
+  }
+}
+
+/** The SQLSTATE of an error that the server sent, or null if it came from anywhere else. */
+export function sqlState(error: unknown): string | null {
+  if (!(error instanceof Error) || !('code' in error) || !('severity' in error)) return null
+  return typeof error.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code) ? error.code : null
+}
+
+function isFatal(error: unknown): boolean {
+  return error instanceof Error && 'severity' in error && error.severity !== 'ERROR'
+}
+
+/**
+ * Two calls that waited for each other, an id that another call has just taken, and a realm that was removed while it
+ * was waited for: nothing was written, and the same call sent again is answered properly.
+ */
+const TRY_AGAIN: ReadonlySet<string> = new Set(['40P01', '40001', '23505', 'TN001'])
+
+export function isTransient(error: unknown): boolean {
+  const cause = error instanceof LeaseError ? error.cause : error
+  const code = sqlState(cause)
+  return code !== null && TRY_AGAIN.has(code)
+}
+
+/** What the server says about a schema that is not there, or not what it should be. */
+const SCHEMA_STATES = /^(42P01|42883|42703|3F000|42P0[67]|42723)$/
+
+/** Reasons in plain words; for anything else the server's own message is the best there is. */
+const PLAIN_WORDS: Readonly<Record<string, string>> = {
+  '28P01': 'the server refused the password',
+  '28000': 'the server refused the role',
+  '3D000': 'there is no such database',
+  '53300': 'the server has no connection left',
+  '25006': 'the server is read-only (a standby?)',
+  '42501': 'the role lacks a permission (see docs/stores/postgres.md)',
+  '57P03': 'the server is starting up or shutting down',
+}
+
+/**
+ * Says what an error means to a caller. `sent` is true for a statement that may have been carried out: then only an
+ * answer of the server that names an ordinary error proves that it was not.
+ */
+function storeError(error: unknown, context: { url: string; sent: boolean }): unknown {
+  if (error instanceof LeaseError) return error
+  const { url, sent } = context
+  const state = sqlState(error)
+  const message = error instanceof Error ? error.message || error.name : String(error)
+  const reason = state ?? codeOf(error) ?? message
+  const options = { cause: error, details: { store: url, reason } }
+  if (state !== null && SCHEMA_STATES.test(state)) {
+    return new LeaseError('STORE_SCHEMA', `${url} is not a Tenure store: ${message}`, options)
+  }
+  if (sent && (state === null || isFatal(error))) {
+    return new LeaseError('STORE_OUTCOME_UNKNOWN', `${url}: the answer was lost: ${message}`, options)
+  }
+  const words = state === null ? undefined : PLAIN_WORDS[state]
+  const why = words === undefined ? message : `${words}: ${message}`
+  return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${why}`, options)
+}
+
+function codeOf(error: unknown): string | null {
+  return error instanceof Error && 'code' in error ? String(error.code) : null
+}

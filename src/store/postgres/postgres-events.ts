@@ -1,0 +1,192 @@
+/**
+ * Events as rows of `tenure.ledger`, and back. What every event has is in columns; the rest is JSON in `data`, without
+ * what the columns say or what is the ordinary case.
+ */
+import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.ts'
+import type { Claim, EntryState, Lease, Ticket } from '../../core/lease.ts'
+import { CLAIM_WINDOW_MS_DEFAULT } from '../../core/limits.ts'
+import type { Resource } from '../../core/resource.ts'
+import { US_PER_MS, type Tick } from '../../core/time.ts'
+import { differences } from './postgres-rows.ts'
+
+export interface EventRow {
+  readonly lease_id: string
+  readonly resource: string
+  readonly holder: string
+  readonly session: string
+  /** The type of the event without its prefix. */
+  readonly type: string
+  readonly at_ms: number
+  readonly before: EntryState | null
+  readonly after: EntryState
+  readonly renewals: number
+  readonly reason: string | null
+  readonly request_id: string | null
+  /** The fence that the event gives, if it gives one. */
+  readonly fence: number | null
+  readonly data: Readonly<Record<string, unknown>> | null
+}
+
+const PREFIX = 'lease.'
+
+export function wordOf(type: LeaseEventType): string {
+  return type.slice(PREFIX.length)
+}
+
+export function typeOf(word: string): LeaseEventType {
+  return `${PREFIX}${word}` as LeaseEventType
+}
+
+export function eventRow(event: LeaseEvent, domain: string): EventRow {
+  return {
+    lease_id: event.leaseId,
+    resource: event.resource,
+    holder: event.holder,
+    session: event.session,
+    type: wordOf(event.type),
+    at_ms: event.atMs,
+    before: event.before,
+    after: event.after,
+    renewals: event.renewals,
+    reason: event.reason,
+    request_id: event.requestId,
+    fence: fenceOf(event),
+    data: dataOf(event, domain),
+  }
+}
+
+function fenceOf(event: LeaseEvent): number | null {
+  if (event.type === 'lease.issued') return event.lease.fence
+  return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : null
+}
+
+function dataOf(event: LeaseEvent, domain: string): EventRow['data'] {
+  if (event.type === 'lease.issued') {
+    const { ttlMs, deadline, fence } = event.lease
+    const issued = { ttlMs, us: deadline.us }
+    const usual = ordinaryLease(event, { ...issued, fence, domain })
+    return { ...issued, ...differences(event.lease, usual) }
+  }
+  if (event.type === 'lease.queued' || event.type === 'lease.denied') {
+    const { ttlMs, deadline } = event.ticket
+    const filed = { ttlMs, us: deadline.us }
+    return { ...filed, ...differences(event.ticket, ordinaryTicket(event, { ...filed, domain })) }
+  }
+  return particulars(event, domain)
+}
+
+const COLUMNS: ReadonlySet<string> = new Set([
+  ...['leaseId', 'resource', 'holder', 'session', 'type', 'atMs', 'before', 'after', 'renewals'],
+  ...['reason', 'requestId', 'fence'],
+])
+
+function particulars(event: LeaseEvent, domain: string): EventRow['data'] {
+  const data: Record<string, unknown> = {}
+  let any = false
+  for (const [name, field] of Object.entries(event)) {
+    if (COLUMNS.has(name)) continue
+    any = true
+    if (name === 'deadline' && isTickOf(domain, field)) data['us'] = field.us
+    else data[name] = field
+  }
+  return any ? data : null
+}
+
+function isTickOf(domain: string, field: unknown): field is Tick {
+  return (field as Tick).domain === domain
+}
+
+export function eventOf(row: EventRow, domain: string): LeaseEvent {
+  const common: EventCommon = {
+    leaseId: row.lease_id,
+    resource: row.resource as Resource,
+    holder: row.holder,
+    session: row.session,
+    atMs: row.at_ms,
+    before: row.before,
+    after: row.after,
+    renewals: row.renewals,
+    reason: row.reason,
+    requestId: row.request_id,
+  }
+  const type = typeOf(row.type)
+  const { us, ...rest } = (row.data ?? {}) as { readonly us?: number; readonly ttlMs?: number }
+  const term = { ttlMs: rest.ttlMs ?? 0, us: us ?? 0, domain }
+  if (type === 'lease.issued') {
+    const usual = ordinaryLease(common, { ...term, fence: row.fence ?? 0 })
+    return { ...common, type, lease: { ...usual, ...rest } }
+  }
+  if (type === 'lease.queued' || type === 'lease.denied') {
+    return { ...common, type, ticket: { ...ordinaryTicket({ ...common, type }, term), ...rest } }
+  }
+  const fence = row.fence === null ? {} : { fence: row.fence }
+  const deadline = us === undefined ? {} : { deadline: { domain, us } }
+  return { ...common, type, ...fence, ...deadline, ...rest } as LeaseEvent
+}
+
+interface Term {
+  readonly ttlMs: number
+  readonly us: number
+  readonly domain: string
+}
+
+function ordinaryClaim(common: EventCommon, ttlMs: number): Claim {
+  return {
+    id: common.leaseId,
+    resource: common.resource,
+    mode: 'exclusive',
+    extent: 'exact',
+    holder: common.holder,
+    session: common.session,
+    ttlMs,
+    maxRenewals: -1,
+    maxHoldMs: null,
+    slots: null,
+    lockDelayMs: 0,
+    breakable: false,
+    reason: common.reason,
+    metadata: null,
+    createdAtMs: common.atMs,
+    recorded: true,
+  }
+}
+
+function ordinaryLease(common: EventCommon, term: Term & { readonly fence: number }): Lease {
+  const { ttlMs, us, fence, domain } = term
+  return {
+    ...ordinaryClaim(common, ttlMs),
+    kind: 'lease',
+    state: 'active',
+    fence,
+    grantedAtMs: common.atMs,
+    renewedAtMs: null,
+    expiresAtMs: common.atMs + ttlMs,
+    terminatedAtMs: null,
+    deadline: { domain, us },
+    holdUntilUs: null,
+    renewals: 0,
+    releaseReason: null,
+    lockedUntil: null,
+    revoking: null,
+    upgrading: false,
+    adopted: true,
+  }
+}
+
+function ordinaryTicket(common: EventCommon & { readonly type: string }, term: Term): Ticket {
+  const { ttlMs, us, domain } = term
+  const denied = common.type === 'lease.denied'
+  return {
+    ...ordinaryClaim(common, ttlMs),
+    kind: 'ticket',
+    state: denied ? 'failed' : 'pending',
+    group: null,
+    priority: 0,
+    orderUs: common.atMs * US_PER_MS,
+    deadline: { domain, us },
+    claimWindowMs: CLAIM_WINDOW_MS_DEFAULT,
+    offer: null,
+    failure: denied ? 'denied' : null,
+    cycle: null,
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * Questions about entries and the ledger as statements. Names reach SQL as data only.
+ */
+import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
+import { parsePosition } from '../../store-port/position.ts'
+import type { EntryQuery, HistoryQuery } from '../../store-port/store.ts'
+import type { Statement } from './postgres-client.ts'
+import { wordOf } from './postgres-events.ts'
+
+/** A condition in the making, with its values beside it. */
+class Where {
+  #sql: string
+  readonly values: (string | null)[]
+
+  constructor(namespace: number) {
+    this.#sql = 'namespace = $1::smallint'
+    this.values = [String(namespace)]
+  }
+
+  get sql(): string {
+    return this.#sql
+  }
+
+  /** `?` stands for the value. */
+  and(condition: string, value: string | null = null): void {
+    if (condition.includes('?')) {
+      this.values.push(value)
+      this.#sql += ` AND ${condition.replace('?', `$${this.values.length}`)}`
+    } else this.#sql += ` AND ${condition}`
+  }
+
+  /** A value that stands elsewhere in the statement. */
+  value(value: string): string {
+    this.values.push(value)
+    return `$${this.values.length}`
+  }
+}
+
+const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
+
+export interface ReadContext {
+  readonly namespace: number
+  /** A clock that stands in for the server's; null: the server's. */
+  readonly nowUs: number | null
+}
+
+/** Rows: the server's clock, then one entry as JSON or null. */
+export function findStatement(query: EntryQuery, context: ReadContext): Statement {
+  const where = new Where(context.namespace)
+  const now = where.value(context.nowUs === null ? '' : String(context.nowUs))
+  const clock = `SELECT coalesce(nullif(${now}, '')::bigint, ${NOW_US}) AS us`
+  const source = query.overlapping === undefined ? 'tenure.leases' : overlapping(where, query)
+  addNames(where, query)
+  addDeadline(where, query)
+  const limit = where.value(String(query.limit + 1))
+  const text = `WITH clock AS MATERIALIZED (${clock}),
+    found AS (SELECT l.* FROM ${source} AS l, clock WHERE ${where.sql}
+      ORDER BY l.number LIMIT ${limit}::bigint)
+    SELECT clock.us, to_jsonb(found) FROM clock LEFT JOIN found ON true ORDER BY found.number`
+  return { text, values: where.values, writes: false }
+}
+
+function addNames(where: Where, query: EntryQuery): void {
+  const { ids, resource, holder, session, states } = query
+  if (ids !== undefined) where.and('id = ANY (?::uuid[])', arrayText(ids))
+  if (resource !== undefined) where.and('resource = ?', resource)
+  if (holder !== undefined) where.and('holder = ?', holder)
+  if (session !== undefined) where.and('session = ?', session)
+  if (states !== undefined) where.and('state = ANY (?::text[])', arrayText(states))
+  const isNarrow = resource !== undefined || holder !== undefined
+  // One of the two is true of every row, and each has its index.
+  if (isNarrow) where.and('(live_until_us IS NOT NULL OR ended_at IS NOT NULL)')
+  const onlyPending = states?.every((state) => state === 'pending') === true
+  if (onlyPending) where.and(`state = 'pending'`)
+}
+
+function addDeadline(where: Where, query: EntryQuery): void {
+  if (query.deadline === 'passed') where.and('due_us <= clock.us AND live_until_us <= clock.us')
+  if (query.deadline === 'running') where.and('live_until_us > clock.us')
+}
+
+function overlapping(where: Where, { overlapping: reach }: EntryQuery): string {
+  if (reach === undefined) return 'tenure.leases'
+  const { resource, stem, above } = reachValues(reach)
+  const values = [where.value(resource), where.value(stem ?? ''), where.value(arrayText(above))]
+  const [at, below, over] = values
+  return `tenure.overlapping($1::smallint, ${at}, nullif(${below}, ''), ${over}::text[])`
+}
+
+function reachValues({ resource, extent }: Reach): {
+  readonly resource: string
+  readonly stem: string | null
+  readonly above: readonly string[]
+} {
+  const isSubtree = isTree(resource) && extent === 'subtree'
+  const stem = resource.endsWith('/') ? resource.slice(0, -1) : resource
+  return { resource, stem: isSubtree ? stem : null, above: ancestorsOf(resource) }
+}
+
+/**
+ * How far the ledger can be read: beyond it a transaction under way may still append. To be asked before the ledger is
+ * read, in a statement of its own: one that did both would look at the ledger first.
+ */
+export const LEDGER_END: Statement = {
+  ...{ text: 'SELECT tenure.ledger_end()', values: [], name: 'tenure_end', writes: false },
+}
+
+/** Rows: position, then the event as JSON. */
+export function historyStatement(
+  query: HistoryQuery,
+  { namespace, end }: { readonly namespace: number; readonly end: string },
+): Statement {
+  const where = new Where(namespace)
+  const descending = query.newestFirst === true
+  where.and('seq <= ?::bigint', end)
+  if (query.after !== undefined) {
+    const position = String(parsePosition(query.after))
+    where.and(descending ? 'seq < ?::bigint' : 'seq > ?::bigint', position)
+  }
+  if (query.leaseId !== undefined) where.and('lease_id = ?::uuid', query.leaseId)
+  if (query.resource !== undefined) where.and('resource = ?', query.resource)
+  if (query.holder !== undefined) where.and('holder = ?', query.holder)
+  if (query.fromMs !== undefined) where.and('at_ms >= ?::bigint', String(query.fromMs))
+  if (query.toMs !== undefined) where.and('at_ms <= ?::bigint', String(query.toMs))
+  if (query.types !== undefined) {
+    where.and('type = ANY (?::text[])', arrayText(query.types.map((type) => wordOf(type))))
+  }
+  const limit = where.value(String(query.limit))
+  const text = `SELECT seq, to_jsonb(l) - 'seq' - 'namespace' FROM tenure.ledger AS l
+    WHERE ${where.sql} ORDER BY seq ${descending ? 'DESC' : 'ASC'} LIMIT ${limit}::bigint`
+  return { text, values: where.values, writes: false }
+}
+
+/** An array as PostgreSQL reads it, every element quoted. */
+export function arrayText(values: readonly (string | null)[]): string {
+  const quoted = values.map((value) => {
+    return value === null ? 'NULL' : `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+  })
+  return `{${quoted.join(',')}}`
+}

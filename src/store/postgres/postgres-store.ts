@@ -1,0 +1,114 @@
+/**
+ * Opens a store on PostgreSQL: from a URL, with a pool of its own, or on a pool that the program already has.
+ */
+import { invalid } from '../../core/errors.ts'
+import { parseNamespace } from '../../core/resource.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
+import { PostgresBackend } from './postgres-backend.ts'
+import { loadDriver, PostgresCaller, type PostgresPool } from './postgres-client.ts'
+import { PostgresListener } from './postgres-listener.ts'
+import { migrate, numberOf } from './postgres-schema.ts'
+import { readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
+
+export interface PostgresStoreOptions {
+  /** `postgres://user:password@host:port/database`; either this or a pool. */
+  readonly url?: string
+  /** A `Pool` of `pg`. It stays the caller's to close; while somebody waits or watches, one of its connections is kept. */
+  readonly pool?: PostgresPool
+  readonly namespace?: string
+  /** How long a call waits for a connection. Default 5 s. */
+  readonly connectMs?: number
+  /** How long a call waits for its answer. Default 5 s. */
+  readonly callMs?: number
+  /** Connections of a pool made from a URL, besides the one that listens. Default 4. */
+  readonly poolSize?: number
+  /** False where connections are shared statement by statement (PgBouncer in transaction mode). Default true. */
+  readonly prepare?: boolean
+  readonly runtime?: Runtime
+  /** A clock that stands in for the server's, in microseconds, for tests. */
+  readonly clockUs?: () => number
+}
+
+const CONNECT_MS_DEFAULT = 5_000
+const CALL_MS_DEFAULT = 5_000
+const POOL_SIZE_DEFAULT = 4
+
+interface Settled {
+  readonly namespace: string
+  readonly connectMs: number
+  readonly callMs: number
+  readonly poolSize: number
+  readonly prepare: boolean
+}
+
+/** The pools that a store speaks over, and what must be closed with it. */
+interface Pools {
+  readonly calls: PostgresPool
+  readonly listening: PostgresPool
+  readonly shown: string
+  end(): Promise<void>
+}
+
+export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {
+  const { settled, pools } = await prepare(options)
+  const runtime = options.runtime ?? systemRuntime
+  const { clockUs } = options
+  const common = { ...settled, runtime, url: pools.shown }
+  const caller = new PostgresCaller({ ...common, pool: pools.calls })
+  try {
+    const namespace = await caller.during(async (connection) => {
+      await migrate(connection)
+      return numberOf(connection, settled.namespace)
+    })
+    const listening = new PostgresCaller({ ...common, pool: pools.listening })
+    return new PostgresBackend({
+      ...{ caller, runtime, url: pools.shown, namespace, end: () => pools.end() },
+      listener: new PostgresListener({ caller: listening, runtime }),
+      ...(clockUs === undefined ? {} : { clockUs }),
+    })
+  } catch (error) {
+    await pools.end()
+    throw error
+  }
+}
+
+async function prepare(
+  options: PostgresStoreOptions,
+): Promise<{ readonly settled: Settled; readonly pools: Pools }> {
+  const { url, pool } = options
+  if ((url === undefined) === (pool === undefined)) {
+    throw invalid('store', 'must be either a url or a pool', url === undefined ? 'neither' : 'both')
+  }
+  if (pool !== undefined) return { settled: settle(options), pools: borrowed(pool) }
+  const address = readPostgresUrl(url)
+  const settled = settle({ ...address.parameters, ...options })
+  const Pool = await loadDriver()
+  const config = {
+    connectionString: address.connectionString,
+    connectionTimeoutMillis: settled.connectMs,
+    keepAlive: true,
+    // Abandoned by us, a statement must not go on holding what it has locked.
+    ...(settled.prepare ? { statement_timeout: settled.callMs } : {}),
+  }
+  const calls = new Pool({ ...config, max: settled.poolSize })
+  const listening = new Pool({ ...config, max: 1 })
+  const end = async (): Promise<void> => {
+    await Promise.all([calls.end(), listening.end()])
+  }
+  return { settled, pools: { calls, listening, shown: address.shown, end } }
+}
+
+function settle(options: PostgresStoreOptions): Settled {
+  return {
+    namespace: parseNamespace(options.namespace ?? 'default'),
+    connectMs: readSpanMs('connectMs', options.connectMs ?? CONNECT_MS_DEFAULT),
+    callMs: readSpanMs('callMs', options.callMs ?? CALL_MS_DEFAULT),
+    poolSize: readPoolSize(options.poolSize ?? POOL_SIZE_DEFAULT),
+    prepare: options.prepare ?? true,
+  }
+}
+
+function borrowed(pool: PostgresPool): Pools {
+  return { calls: pool, listening: pool, shown: 'postgres:', end: () => Promise.resolve() }
+}

@@ -1,0 +1,100 @@
+/**
+ * Reads `postgres://user:password@host:port/database?parameters`. Parameters of Tenure are taken out; those of the
+ * driver that make sense for a store are passed on; any other is refused, because a misspelt one would go unnoticed.
+ */
+import { invalid } from '../../core/errors.ts'
+import { requireText } from '../../core/text.ts'
+
+export interface PostgresAddress {
+  /** What the driver gets. */
+  readonly connectionString: string
+  /** What people see: no password. */
+  readonly shown: string
+  readonly parameters: PostgresParameters
+}
+
+export interface PostgresParameters {
+  readonly namespace?: string
+  readonly connectMs?: number
+  readonly callMs?: number
+  readonly poolSize?: number
+  readonly prepare?: boolean
+}
+
+const OWN_PARAMETERS = ['namespace', 'connectMs', 'callMs', 'poolSize', 'prepare'] as const
+const DRIVER_PARAMETERS = [
+  'sslmode',
+  'sslcert',
+  'sslkey',
+  'sslrootcert',
+  'application_name',
+  'options',
+  'host',
+  'uselibpqcompat',
+] as const
+
+const SPAN_MS_MAX = 600_000
+const POOL_SIZE_MAX = 100
+
+export function readPostgresUrl(text: unknown): PostgresAddress {
+  const url = parseUrl(requireText('store', text))
+  const values: Record<string, string> = {}
+  const known: readonly string[] = [...OWN_PARAMETERS, ...DRIVER_PARAMETERS]
+  for (const [name, value] of [...url.searchParams]) {
+    if (!known.includes(name)) {
+      throw invalid('store', `parameters must be among ${known.join(', ')}`, name)
+    }
+    if (!OWN_PARAMETERS.some((own) => own === name)) continue
+    values[name] = value
+    url.searchParams.delete(name)
+  }
+  const shown = new URL(url)
+  shown.password = ''
+  shown.search = ''
+  return {
+    connectionString: url.href,
+    shown: shown.href,
+    parameters: readParameters(values),
+  }
+}
+
+/** Never shows what was given: it may hold a password. */
+function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url !== null && /^postgres(ql)?:$/.test(url.protocol)) return url
+  throw invalid('store', 'must be postgres://user@host:port/database', text.split(/[/@?]/, 1)[0])
+}
+
+function readParameters(values: Readonly<Record<string, string>>): PostgresParameters {
+  const { namespace, connectMs, callMs, poolSize, prepare } = values as Partial<
+    Record<(typeof OWN_PARAMETERS)[number], string>
+  >
+  return {
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(connectMs === undefined ? {} : { connectMs: readSpanMs('connectMs', connectMs) }),
+    ...(callMs === undefined ? {} : { callMs: readSpanMs('callMs', callMs) }),
+    ...(poolSize === undefined ? {} : { poolSize: readPoolSize(poolSize) }),
+    ...(prepare === undefined ? {} : { prepare: readSwitch('prepare', prepare) }),
+  }
+}
+
+export function readSpanMs(field: string, value: unknown): number {
+  return readInteger(field, value, SPAN_MS_MAX)
+}
+
+export function readPoolSize(value: unknown): number {
+  return readInteger('poolSize', value, POOL_SIZE_MAX)
+}
+
+function readInteger(field: string, value: unknown, max: number): number {
+  const number = typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value
+  if (typeof number === 'number' && Number.isInteger(number) && number >= 1 && number <= max) {
+    return number
+  }
+  throw invalid(field, `must be an integer 1..${max}`, value)
+}
+
+function readSwitch(field: string, value: string): boolean {
+  if (value === 'true' || value === 'false') return value === 'true'
+  throw invalid(field, 'must be true or false', value)
+}

@@ -1,0 +1,268 @@
+/**
+ * The drivers, and what their errors mean. Both are typed by their shape, so that neither is a dependency: ioredis
+ * (also its Cluster) and node-redis. A client that was passed in is used as it is and never closed; what needs a
+ * connection of its own, because it listens or blocks, works on a duplicate, which is ours.
+ */
+import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+
+/** What is used of an ioredis client, or of its Cluster. */
+export interface IoredisClient {
+  readonly status: string
+  readonly isCluster?: boolean
+  call(command: string, ...args: string[]): Promise<unknown>
+  duplicate(): IoredisClient
+  connect(): Promise<unknown>
+  disconnect(): void
+  subscribe(...channels: string[]): Promise<unknown>
+  unsubscribe(...channels: string[]): Promise<unknown>
+  on(event: string, listener: (...args: never[]) => void): unknown
+}
+
+/** What is used of a node-redis client. */
+export interface NodeRedisClient {
+  readonly isReady: boolean
+  sendCommand(args: readonly string[]): Promise<unknown>
+  duplicate(): NodeRedisClient
+  connect(): Promise<unknown>
+  destroy(): void
+  subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  on(event: string, listener: (...args: never[]) => void): unknown
+}
+
+export type RedisClient = IoredisClient | NodeRedisClient
+
+/** Either driver, as the rest of the store sees it. */
+export interface RedisDriver {
+  readonly isCluster: boolean
+  readonly isReady: boolean
+  send(args: readonly string[]): Promise<unknown>
+  /** A connection of its own, not yet open, whose errors nobody has to listen to. */
+  duplicate(): RedisDriver
+  connect(): Promise<unknown>
+  disconnect(): void
+  /** Adds the channel to those that `onMessage` hears of. */
+  subscribe(channel: string): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  onMessage(listener: (channel: string, message: string) => void): void
+  /** Whenever the connection can be used again. */
+  onReady(listener: () => void): void
+}
+
+export function driverOf(client: unknown): RedisDriver {
+  if (typeof client === 'object' && client !== null) {
+    if ('status' in client && 'call' in client && typeof client.call === 'function') {
+      return new IoredisDriver(client as unknown as IoredisClient)
+    }
+    if ('isReady' in client && 'sendCommand' in client) {
+      return new NodeRedisDriver(client as unknown as NodeRedisClient)
+    }
+  }
+  throw invalid('client', 'must be a client of ioredis or of node-redis', client)
+}
+
+class IoredisDriver implements RedisDriver {
+  readonly #client: IoredisClient
+
+  constructor(client: IoredisClient) {
+    this.#client = client
+  }
+
+  get isCluster(): boolean {
+    return this.#client.isCluster === true
+  }
+
+  get isReady(): boolean {
+    return this.#client.status === 'ready'
+  }
+
+  send([command = '', ...args]: readonly string[]): Promise<unknown> {
+    return this.#client.call(command, ...args)
+  }
+
+  duplicate(): RedisDriver {
+    const client = this.#client.duplicate()
+    client.on('error', () => undefined)
+    return new IoredisDriver(client)
+  }
+
+  async connect(): Promise<unknown> {
+    if (this.#client.status === 'wait') return this.#client.connect()
+    if (this.isReady) return undefined
+    return new Promise<void>((resolve) => this.onReady(() => resolve()))
+  }
+
+  disconnect(): void {
+    this.#client.disconnect()
+  }
+
+  subscribe(channel: string): Promise<unknown> {
+    return this.#client.subscribe(channel)
+  }
+
+  unsubscribe(channel: string): Promise<unknown> {
+    return this.#client.unsubscribe(channel)
+  }
+
+  onMessage(listener: (channel: string, message: string) => void): void {
+    this.#client.on('message', listener as (...args: never[]) => void)
+  }
+
+  onReady(listener: () => void): void {
+    this.#client.on('ready', listener)
+  }
+}
+
+class NodeRedisDriver implements RedisDriver {
+  readonly isCluster = false
+  readonly #client: NodeRedisClient
+  readonly #listeners = new Set<(channel: string, message: string) => void>()
+
+  constructor(client: NodeRedisClient) {
+    this.#client = client
+  }
+
+  get isReady(): boolean {
+    return this.#client.isReady
+  }
+
+  send(args: readonly string[]): Promise<unknown> {
+    return this.#client.sendCommand(args)
+  }
+
+  duplicate(): RedisDriver {
+    const client = this.#client.duplicate()
+    client.on('error', () => undefined)
+    return new NodeRedisDriver(client)
+  }
+
+  connect(): Promise<unknown> {
+    return this.#client.connect()
+  }
+
+  disconnect(): void {
+    this.#client.destroy()
+  }
+
+  subscribe(channel: string): Promise<unknown> {
+    return this.#client.subscribe(channel, (message) => {
+      for (const listener of this.#listeners) listener(channel, message)
+    })
+  }
+
+  unsubscribe(channel: string): Promise<unknown> {
+    return this.#client.unsubscribe(channel)
+  }
+
+  onMessage(listener: (channel: string, message: string) => void): void {
+    this.#listeners.add(listener)
+  }
+
+  onReady(listener: () => void): void {
+    this.#client.on('ready', listener)
+  }
+}
+
+/** Whether a command can change anything; then an answer that is lost leaves a doubt. */
+export type CommandEffect = 'reads' | 'writes'
+
+export interface CallFacts {
+  /** As it may be shown: without user and password. */
+  readonly url: string
+  readonly callTimeoutMs: number
+  readonly runtime: Runtime
+}
+
+/** Sends commands, each of which ends in bounded time, and says what became of those that failed. */
+export class RedisCalls {
+  readonly driver: RedisDriver
+  readonly #facts: CallFacts
+  #closed = false
+
+  constructor(driver: RedisDriver, facts: CallFacts) {
+    this.driver = driver
+    this.#facts = facts
+  }
+
+  /** The server's reply. An error that the server itself gave is thrown as it is, for whoever can do better. */
+  async send(args: readonly string[], effect: CommandEffect): Promise<unknown> {
+    const { url, callTimeoutMs, runtime } = this.#facts
+    if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+    if (!this.driver.isReady) throw storeError(new Error('not connected'), { url, effect: 'reads' })
+    return new Promise((resolve, reject) => {
+      const timer = runtime.setTimer(
+        callTimeoutMs,
+        () => reject(storeError(new Error(`no answer for ${callTimeoutMs} ms`), { url, effect })),
+        { keepAlive: true },
+      )
+      this.driver.send(args).then(
+        (reply) => {
+          timer.cancel()
+          resolve(reply)
+        },
+        (error: unknown) => {
+          timer.cancel()
+          reject(isNoScript(error) ? error : storeError(error, { url, effect }))
+        },
+      )
+    })
+  }
+
+  close(): void {
+    this.#closed = true
+  }
+}
+
+export function isNoScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+}
+
+interface ErrorFacts {
+  readonly url: string
+  readonly effect: CommandEffect
+}
+
+/** What a server says when it has refused a command before doing anything. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  READONLY: 'it is a read-only replica',
+  OOM: 'it is out of memory (maxmemory)',
+  NOAUTH: 'it requires a password',
+  WRONGPASS: 'user or password is wrong',
+  NOPERM: 'the user may not run a command that Tenure needs',
+  LOADING: 'it is still loading its data',
+  MASTERDOWN: 'it is a replica without a primary',
+  NOREPLICAS: 'it has too few replicas to write (min-replicas-to-write)',
+  MISCONF: 'it cannot save its data and refuses to write',
+  BUSY: 'it is busy with a script',
+  CLUSTERDOWN: 'its cluster is down',
+  TRYAGAIN: 'its cluster is moving the keys',
+}
+
+/** Errors of drivers that sent nothing. */
+const NOT_SENT = /isn't writeable|not connected|client is (closed|offline)|ECONNREFUSED|ENOTFOUND/i
+
+/**
+ * A driver's error as ours. Nothing was changed when the server refused, when nothing was sent, or when the command
+ * changes nothing; anything else that befalls a command which writes leaves open whether it was carried out.
+ */
+export function storeError(error: unknown, { url, effect }: ErrorFacts): LeaseError {
+  if (isLeaseError(error)) return error
+  const said = error instanceof Error ? error.message : String(error)
+  const details = { store: url }
+  // Drivers attach the command that failed, and that of a failed login holds the password.
+  const cause = new Error(said)
+  const refusal = REFUSALS[/^[A-Z]+/.exec(said)?.[0] ?? '']
+  if (refusal !== undefined) {
+    return new LeaseError('STORE_UNAVAILABLE', `${url} refused: ${refusal}`, { cause, details })
+  }
+  const line = said.split('\n', 1)[0] ?? ''
+  if (effect === 'reads' || NOT_SENT.test(said)) {
+    return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be reached: ${line}`, {
+      cause,
+      details,
+    })
+  }
+  const message = `the answer of ${url} was lost: ${line}`
+  return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details })
+}

@@ -1,0 +1,241 @@
+/**
+ * Opens a store on a Redis server, by URL or on a client that the caller has: `redis://` and `rediss://`, one server,
+ * one behind Sentinel (pass a client), or a Cluster.
+ */
+import { invalid, LeaseError } from '../../core/errors.ts'
+import { parseNamespace } from '../../core/resource.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
+import type { Store, StoreDescription } from '../../store-port/store.ts'
+import type { Backend } from '../speculation/backend.ts'
+import { SpeculatingStore } from '../speculation/speculating-store.ts'
+import { RedisBackend } from './redis-backend.ts'
+import {
+  driverOf,
+  RedisCalls,
+  storeError,
+  type IoredisClient,
+  type RedisClient,
+  type RedisDriver,
+} from './redis-client.ts'
+import { KEY_PREFIX, RedisScripted } from './redis-scripted.ts'
+import { showUrl, type RedisAddress, addressOf } from './redis-url.ts'
+
+export interface RedisStoreOptions {
+  /** `redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. This or `client`. */
+  readonly url?: string
+  /** A connected client of ioredis (also a Cluster) or node-redis. It is not closed with the store. */
+  readonly client?: RedisClient
+  readonly namespace?: string
+  /**
+   * Into how many parts the realms of the namespace are divided, each in one slot of a Cluster: 1..1024. Fixed when the
+   * namespace is first used. Default 1, or 64 on a Cluster; requests for several resources need 1 there.
+   */
+  readonly buckets?: number
+  /** How long one call may take. Default 5 s. */
+  readonly callTimeoutMs?: number
+  /** How long connecting may take. Default 5 s. */
+  readonly connectTimeoutMs?: number
+  readonly runtime?: Runtime
+  /** For tests that move the clock: microseconds to take for the server's. */
+  readonly nowUs?: () => number
+}
+
+const CALL_TIMEOUT_MS_DEFAULT = 5_000
+const CONNECT_TIMEOUT_MS_DEFAULT = 5_000
+const CLUSTER_BUCKETS_DEFAULT = 64
+const BUCKETS_MAX = 1_024
+const RECONNECT_MS_MAX = 2_000
+const LAYOUT_VERSION = 1
+
+export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
+  const backend = await openRedisBackend(options)
+  return SpeculatingStore.open(backend, options.runtime ?? systemRuntime)
+}
+
+/** What a store needs of the server, ready to use. */
+export async function openRedisBackend(options: RedisStoreOptions): Promise<Backend> {
+  const namespace = parseNamespace(options.namespace ?? 'default')
+  const { runtime = systemRuntime, callTimeoutMs = CALL_TIMEOUT_MS_DEFAULT } = options
+  if (options.buckets !== undefined) requireBuckets(options.buckets)
+  const connection = await connect(options)
+  const { driver, url, close } = connection
+  const calls = new RedisCalls(driver, { url, callTimeoutMs, runtime })
+  try {
+    const buckets = await settleBuckets(calls, namespace, options.buckets)
+    const scripted = new RedisScripted(calls, { namespace, buckets })
+    await scripted.load()
+    const description = await describe(calls, url)
+    const { nowUs } = options
+    const clock = (): string => (nowUs === undefined ? '' : String(nowUs()))
+    return new RedisBackend({ scripted, runtime, description, callTimeoutMs, clock, close })
+  } catch (error) {
+    close()
+    throw storeError(error, { url, effect: 'reads' })
+  }
+}
+
+interface Connection {
+  readonly driver: RedisDriver
+  readonly url: string
+  readonly close: () => void
+}
+
+async function connect(options: RedisStoreOptions): Promise<Connection> {
+  const { client, url } = options
+  if (client !== undefined && url !== undefined) {
+    throw invalid('client', 'must not be given together with url', url)
+  }
+  if (client !== undefined) {
+    const driver = driverOf(client)
+    if (!driver.isReady) await bounded(driver.connect(), 'redis:', options)
+    return { driver, url: 'redis: (a client of the caller)', close: () => undefined }
+  }
+  const address = addressOf(url)
+  const shown = showUrl(address)
+  const driver = await connectTo(address, shown, options)
+  return { driver, url: shown, close: () => driver.disconnect() }
+}
+
+async function connectTo(
+  address: RedisAddress,
+  shown: string,
+  options: RedisStoreOptions,
+): Promise<RedisDriver> {
+  const { Redis, Cluster } = await loadIoredis()
+  const common = {
+    lazyConnect: true,
+    // A call fails at once while there is no connection, and is never sent a second time behind our back.
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT,
+    retryStrategy: (times: number) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(times, 8)),
+  }
+  const single = driverOf(quiet(new Redis({ ...address, ...common })))
+  try {
+    await bounded(single.connect(), shown, options)
+    if (!(await isCluster(single))) return single
+  } catch (error) {
+    single.disconnect()
+    throw storeError(error, { url: shown, effect: 'reads' })
+  }
+  single.disconnect()
+  const { host, port, ...redisOptions } = address
+  const cluster = driverOf(
+    quiet(
+      new Cluster([{ host, port }], {
+        lazyConnect: true,
+        enableOfflineQueue: false,
+        redisOptions: { ...redisOptions, maxRetriesPerRequest: 0 },
+        clusterRetryStrategy: common.retryStrategy,
+      }),
+    ),
+  )
+  try {
+    await bounded(cluster.connect(), shown, options)
+    return cluster
+  } catch (error) {
+    cluster.disconnect()
+    throw storeError(error, { url: shown, effect: 'reads' })
+  }
+}
+
+async function isCluster(driver: RedisDriver): Promise<boolean> {
+  const info = await driver.send(['INFO', 'cluster'])
+  return String(info).includes('cluster_enabled:1')
+}
+
+interface IoredisModule {
+  readonly Redis: new (options: object) => IoredisClient
+  readonly Cluster: new (nodes: readonly object[], options: object) => IoredisClient
+}
+
+/** Loaded when it is asked for: whoever uses another store, or a client of their own, need not have it. */
+async function loadIoredis(): Promise<IoredisModule> {
+  try {
+    return (await import('ioredis')) as unknown as IoredisModule
+  } catch (cause) {
+    const message = 'the driver for redis:// is missing: npm install ioredis'
+    throw new LeaseError('STORE_UNAVAILABLE', message, { cause })
+  }
+}
+
+/** An error event that nobody listens to would end the process; every call tells its own errors. */
+function quiet(client: IoredisClient): IoredisClient {
+  client.on('error', () => undefined)
+  return client
+}
+
+function bounded(
+  work: Promise<unknown>,
+  url: string,
+  { runtime = systemRuntime, connectTimeoutMs = CONNECT_TIMEOUT_MS_DEFAULT }: RedisStoreOptions,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const late = new Error(`no connection within ${connectTimeoutMs} ms`)
+    const fail = (error: unknown): void => reject(storeError(error, { url, effect: 'reads' }))
+    const timer = runtime.setTimer(connectTimeoutMs, () => fail(late), { keepAlive: true })
+    work.then(() => resolve(), fail).finally(() => timer.cancel())
+  })
+}
+
+/** How many buckets the namespace has, which whoever used it first has said. */
+async function settleBuckets(
+  calls: RedisCalls,
+  namespace: string,
+  wanted: number | undefined,
+): Promise<number> {
+  const key = `${KEY_PREFIX}:{${namespace}}:meta`
+  const isDivided = calls.driver.isCluster
+  const initial = wanted ?? (isDivided ? CLUSTER_BUCKETS_DEFAULT : 1)
+  await calls.send(['HSETNX', key, 'version', String(LAYOUT_VERSION)], 'writes')
+  await calls.send(['HSETNX', key, 'buckets', String(initial)], 'writes')
+  const [version, buckets] = (await calls.send(
+    ['HMGET', key, 'version', 'buckets'],
+    'reads',
+  )) as readonly string[]
+  if (Number(version) > LAYOUT_VERSION) {
+    throw new LeaseError(
+      'STORE_SCHEMA',
+      `schema version must be at most ${LAYOUT_VERSION} for this version of Tenure, got ${version}`,
+      { details: { supported: LAYOUT_VERSION, found: Number(version) } },
+    )
+  }
+  if (wanted !== undefined && wanted !== Number(buckets)) {
+    throw invalid('buckets', `must be ${buckets}, as the namespace was made with`, wanted)
+  }
+  return Number(buckets)
+}
+
+function requireBuckets(buckets: unknown): void {
+  const isOne = typeof buckets === 'number' && Number.isSafeInteger(buckets)
+  if (isOne && buckets >= 1 && buckets <= BUCKETS_MAX) return
+  throw invalid('buckets', `must be an integer 1..${BUCKETS_MAX}`, buckets)
+}
+
+async function describe(calls: RedisCalls, url: string): Promise<StoreDescription> {
+  const clock = 'the clock of the Redis server (TIME)'
+  return { url, clock, durability: await durabilityOf(calls) }
+}
+
+/** As far as the server tells; a user may be kept from asking. */
+async function durabilityOf(calls: RedisCalls): Promise<string> {
+  try {
+    const info = String(await calls.send(['INFO', 'persistence'], 'reads'))
+    if (!info.includes('aof_enabled:1')) {
+      return 'the last seconds or all may be lost with the server (no append-only file)'
+    }
+    const [, sync] = pairOf(await calls.send(['CONFIG', 'GET', 'appendfsync'], 'reads'))
+    return sync === 'always'
+      ? 'every answer is on disk (append-only file, appendfsync always)'
+      : `the last second may be lost with the server (append-only file, appendfsync ${sync})`
+  } catch {
+    return 'unknown: the server does not tell'
+  }
+}
+
+function pairOf(reply: unknown): readonly string[] {
+  if (Array.isArray(reply)) return reply as readonly string[]
+  return Object.entries(reply as Record<string, string>).flat()
+}

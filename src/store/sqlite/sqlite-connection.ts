@@ -1,0 +1,138 @@
+/**
+ * Opens the database: makes its directory, refuses what is not Tenure's, brings the tables up to date. A database that
+ * another process is writing to is tried again asynchronously: the event loop never waits for it.
+ */
+import path from 'node:path'
+import { LeaseError } from '../../core/errors.ts'
+import { parseNamespace } from '../../core/resource.ts'
+import { fs } from '../../runtime/file-system.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
+import { systemTickSource, type TickSource } from '../../runtime/tick-source.ts'
+import { readTicks, type ClockReading } from '../embedded-clock.ts'
+import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
+import { createNamespace, migrate, refuseForeign } from './sqlite-schema.ts'
+
+export interface SqliteStoreOptions {
+  readonly path: string
+  readonly namespace?: string
+  /** `full` (the default): a granted lease survives power loss. `normal`: the last commits may not. */
+  readonly synchronous?: 'full' | 'normal'
+  /** How long a call goes on trying while other processes keep the database busy. Default 10 s. */
+  readonly busyMs?: number
+  readonly ticks?: TickSource
+  readonly runtime?: Runtime
+}
+
+/** An open database and what is known about it. */
+export interface SqliteConnection extends Required<SqliteStoreOptions> {
+  readonly database: SqliteDatabase
+  readonly url: string
+  /** The clock domain where the ticks name none. */
+  readonly domain: string
+}
+
+const BUSY_MS_DEFAULT = 10_000
+const BUSY_RETRY_MS_MAX = 8
+
+export async function connect(options: SqliteStoreOptions): Promise<SqliteConnection> {
+  const settled = {
+    path: options.path,
+    namespace: parseNamespace(options.namespace ?? 'default'),
+    synchronous: options.synchronous ?? 'full',
+    busyMs: options.busyMs ?? BUSY_MS_DEFAULT,
+    ticks: options.ticks ?? systemTickSource(),
+    runtime: options.runtime ?? systemRuntime,
+    url: `sqlite:${options.path}`,
+  }
+  const { runtime, url, ticks, namespace } = settled
+  const { domain: known } = ticks
+  const Driver = await loadDriver()
+  // Hardly any platform needs it, so hardly any start-up should pay for it.
+  const elect = known === null ? (await import('./first-opener.ts')).electDomain : () => known
+  prepareDirectory(options.path, url)
+  return retryWhileBusy(settled, () => {
+    let database: SqliteDatabase | null = null
+    try {
+      database = new Driver(options.path, { timeout: 0 })
+      refuseForeign(database)
+      configureConnection(database, settled.synchronous)
+      migrate(database, runtime.wallMs())
+      createNamespace(database, namespace, runtime.wallMs())
+      const domain = elect({ database, ticks, uuid: () => runtime.uuid() })
+      return { ...settled, database, domain }
+    } catch (error) {
+      database?.close()
+      throw error
+    }
+  })
+}
+
+export function readClock({ ticks, domain }: SqliteConnection): ClockReading {
+  return readTicks(ticks, domain)
+}
+
+export type Patience = Pick<SqliteConnection, 'runtime' | 'busyMs' | 'url'>
+
+/** Does the work, again and again while other processes keep the database busy, and gives up after `busyMs`. */
+export async function retryWhileBusy<Result>(
+  { runtime, busyMs, url }: Patience,
+  work: () => Result,
+): Promise<Result> {
+  const startMs = runtime.monotonicMs()
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return work()
+    } catch (error) {
+      const waitedMs = runtime.monotonicMs() - startMs
+      if (!isBusy(error) || waitedMs > busyMs) throw storeError(error, url)
+    }
+    await pause(runtime, backOffMs(runtime, tries))
+  }
+}
+
+export function backOffMs(runtime: Runtime, tries: number): number {
+  const ceilingMs = Math.min(BUSY_RETRY_MS_MAX, 2 ** Math.min(tries, 10))
+  return Math.max(1, Math.round(ceilingMs * (0.5 + runtime.random() / 2)))
+}
+
+function pause(runtime: Runtime, delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    runtime.setTimer(delayMs, resolve, { keepAlive: true })
+  })
+}
+
+function prepareDirectory(databasePath: string, url: string): void {
+  try {
+    makeDirectory(path.dirname(path.resolve(databasePath)))
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${why}`, {
+      cause,
+      details: { store: url },
+    })
+  }
+}
+
+/** Level by level: where a file system answers that nothing can be made, Node's own way never ends. */
+function makeDirectory(directory: string): void {
+  if (fs.existsSync(directory)) return
+  makeDirectory(path.dirname(directory))
+  try {
+    fs.mkdirSync(directory)
+  } catch (error) {
+    if (!fs.existsSync(directory)) throw error
+  }
+}
+
+/** A cache that holds the upper pages of all indexes, and checkpoints that find most pages changed again: +50 %. */
+export function configureConnection(
+  database: SqliteDatabase,
+  synchronous: 'full' | 'normal',
+): void {
+  database.pragma('journal_mode = WAL')
+  database.pragma(`synchronous = ${synchronous.toUpperCase()}`)
+  database.pragma('foreign_keys = ON')
+  database.pragma('cache_size = -16000')
+  database.pragma('wal_autocheckpoint = 4000')
+}

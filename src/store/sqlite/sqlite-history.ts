@@ -1,0 +1,34 @@
+/** Reads the ledger, inside the caller's transaction. Loaded by those who ask for it and by those who write it. */
+import { parsePosition } from '../../store-port/position.ts'
+import type { HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
+import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
+import { EVENT_COLUMNS, eventOf } from './sqlite-events.ts'
+import { keyOf, pathOf, type RowNames } from './sqlite-rows.ts'
+
+export function readHistory(
+  statements: StatementCache,
+  names: RowNames,
+  query: HistoryQuery,
+): readonly LedgerEntry[] {
+  const where = new Where('namespace = ?', [names.namespace])
+  const descending = query.newestFirst === true
+  if (query.after !== undefined) {
+    where.and(descending ? 'seq < ?' : 'seq > ?', parsePosition(query.after))
+  }
+  if (query.leaseId !== undefined) where.and('lease_id = ?', keyOf(query.leaseId, names))
+  if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
+  if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
+  if (query.fromMs !== undefined) where.and('event_at >= ?', query.fromMs)
+  if (query.toMs !== undefined) where.and('event_at <= ?', query.toMs)
+  if (query.types !== undefined) {
+    where.and(`json_extract(data, '$.type') IN (${query.types.map(() => '?').join(', ')})`)
+    where.values.push(...query.types)
+  }
+  const sql = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE ${where.sql}
+    ORDER BY seq ${descending ? 'DESC' : ''} LIMIT ?`
+  const rows = statements.get(sql).all(...where.values, query.limit)
+  return rows.map((row) => {
+    const values = row as SqliteRow
+    return { position: String(values[10]), event: eventOf(values, names) }
+  })
+}

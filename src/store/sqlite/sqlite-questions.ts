@@ -1,0 +1,101 @@
+/**
+ * The half of a SQLite store that only looks: each question is answered from one snapshot, and WAL readers wait for
+ * nobody. It stands apart so that whoever only asks need not load, nor prepare, what writes.
+ */
+import { LeaseError } from '../../core/errors.ts'
+import type { SettingRow } from '../../core/settings.ts'
+import type {
+  EntryQuery,
+  Found,
+  HistoryQuery,
+  LedgerEntry,
+  StoreDescription,
+  StoreQuestions,
+} from '../../store-port/store.ts'
+import { nowOf } from '../embedded-clock.ts'
+import { StatementCache } from './sqlite-client.ts'
+import {
+  connect,
+  readClock,
+  retryWhileBusy,
+  type SqliteConnection,
+  type SqliteStoreOptions,
+} from './sqlite-connection.ts'
+import { SqliteFinder } from './sqlite-finder.ts'
+import { SqliteState } from './sqlite-state.ts'
+
+export class SqliteQuestions implements StoreQuestions {
+  readonly description: StoreDescription
+  readonly statements: StatementCache
+  readonly state: SqliteState
+  readonly finder: SqliteFinder
+  readonly #connection: SqliteConnection
+  #refusing = false
+
+  static async open(options: SqliteStoreOptions): Promise<SqliteQuestions> {
+    return new SqliteQuestions(await connect(options))
+  }
+
+  constructor(connection: SqliteConnection) {
+    const { database, namespace, url, synchronous } = connection
+    this.#connection = connection
+    this.statements = new StatementCache(database)
+    this.state = new SqliteState(database, namespace)
+    this.finder = new SqliteFinder(this.statements, this.state)
+    this.state.load()
+    this.description = {
+      url,
+      clock: `monotonic clock of this host, domain ${readClock(connection).base}`,
+      durability:
+        synchronous === 'full'
+          ? 'every answer is on disk (WAL, synchronous=FULL)'
+          : 'the last commits may be lost with power (WAL, synchronous=NORMAL)',
+    }
+  }
+
+  find(query: EntryQuery): Promise<Found> {
+    return this.read(() => {
+      const now = nowOf(this.state.peek(readClock(this.#connection)))
+      const entries = this.finder.find(query, now)
+      return { now, entries: entries.slice(0, query.limit), more: entries.length > query.limit }
+    })
+  }
+
+  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+    const { readHistory } = await import('./sqlite-history.ts')
+    return this.read(() => readHistory(this.statements, this.state, query))
+  }
+
+  settings(): Promise<readonly SettingRow[]> {
+    return this.read(() => this.state.settingRows)
+  }
+
+  /** Reads inside a snapshot, at once unless another process is recovering the log. */
+  async read<Result>(work: () => Result): Promise<Result> {
+    return retryWhileBusy(this.#connection, () => {
+      if (this.#refusing) throw new LeaseError('CLOSED', 'the store was closed')
+      return this.#snapshot(work)
+    })
+  }
+
+  async close(): Promise<void> {
+    if (!this.#refusing) this.#connection.database.close()
+    this.#refusing = true
+  }
+
+  /** For whoever shares the database and closes it: from now on nobody reads. */
+  refuse(): void {
+    this.#refusing = true
+  }
+
+  #snapshot<Result>(work: () => Result): Result {
+    const { database } = this.#connection
+    database.exec('BEGIN')
+    try {
+      this.state.load()
+      return work()
+    } finally {
+      if (database.inTransaction) database.exec('COMMIT')
+    }
+  }
+}

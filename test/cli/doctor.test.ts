@@ -1,0 +1,89 @@
+/** `tenure doctor` on stores that somebody damaged, and on one that is not there. */
+import fs from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { workshop, type Workshop } from './tenure-process.ts'
+
+interface Report {
+  readonly ok: boolean
+  readonly checks: readonly {
+    readonly name: string
+    readonly ok: boolean
+    readonly detail: string
+  }[]
+}
+
+async function usedShop(): Promise<Workshop> {
+  const shop = workshop()
+  await shop.json(['acquire', 'work:1', '--ttl', '10m', '--holder', 'ann'])
+  return shop
+}
+
+async function examine(shop: Workshop): Promise<Report & { readonly code: number | null }> {
+  const { code, stdout, stderr } = await shop.tenure(['doctor', '--json'])
+  expect(stderr).toBe('')
+  return { ...(JSON.parse(stdout) as Report), code }
+}
+
+function wrongLines({ checks }: Report): readonly string[] {
+  return checks.filter(({ ok }) => !ok).map(({ name, detail }) => `${name}: ${detail}`)
+}
+
+describe('tenure doctor', () => {
+  it.each([
+    ["status = 'odd'", 'status must be one of', '"odd"'],
+    ["mode = 'both'", 'mode must be exclusive or shared', '"both"'],
+    ["detail = '{'", 'detail must be JSON', '"{"'],
+    ["metadata = 'no json'", 'metadata must be JSON', '"no json"'],
+    ['ttl_ms = -5', 'ttl_ms must be an integer 1..2592000000', '-5'],
+    ["file_path = 'nowhere'", 'file_path must be an absolute path or kind:name', '"nowhere"'],
+    ['fence = NULL', 'fence must be an integer', 'null'],
+    ['clock = 99', 'clock must be a generation of clock_domains', '99'],
+  ])('tells of a lease with %s', async (change, expectation, value) => {
+    const shop = await usedShop()
+    await shop.sql(`UPDATE leases SET ${change}`)
+    const report = await examine(shop)
+    expect([report.ok, report.code]).toEqual([false, 1])
+    const [line, ...others] = wrongLines(report)
+    expect(others).toEqual([])
+    for (const part of ['rows: leases row', expectation, value]) expect(line).toContain(part)
+  })
+
+  it('tells of every configuration row that is nonsense, overrides too', async () => {
+    const shop = await usedShop()
+    await shop.json(['config', 'set', 'max_renewals', '5', '--for', 'work'])
+    await shop.sql(`UPDATE lease_configs SET config_value = 'many' WHERE scope = 'kind'`)
+    await shop.sql(`UPDATE lease_configs SET config_key = 'colour'
+      WHERE config_key = 'keep_history'`)
+    const report = await examine(shop)
+    expect(report.code).toBe(1)
+    const lines = wrongLines(report)
+    expect(lines).toHaveLength(2)
+    expect(lines.join()).toContain('max_renewals must be an integer -1..2147483647, got "many"')
+    expect(lines.join()).toContain('key must be one of')
+  })
+
+  it('tells of a store that cannot be written to', async () => {
+    const shop = await usedShop()
+    const Driver = await loadDriver()
+    const writer = new Driver(shop.storeFile)
+    writer.exec('BEGIN IMMEDIATE')
+    const report = await examine(shop)
+    writer.exec('ROLLBACK')
+    writer.close()
+    expect(report.code).toBe(1)
+    expect(wrongLines(report)).toEqual(['writing: database is locked'])
+  })
+
+  it('changes nothing, and makes no store where there is none', async () => {
+    const shop = workshop()
+    const { code, checks } = await examine(shop)
+    expect(code).toBe(0)
+    expect(checks.at(-1)?.detail).toContain('does not exist yet')
+    expect(fs.existsSync(shop.storeFile)).toBe(false)
+    await shop.json(['ls'])
+    const before = fs.readFileSync(shop.storeFile)
+    expect((await examine(shop)).ok).toBe(true)
+    expect(fs.readFileSync(shop.storeFile).equals(before)).toBe(true)
+  })
+})

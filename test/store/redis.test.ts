@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { storeConformance } from '../../src/testing/store-conformance.ts'
+import { freshRedis, type Place } from '../servers/shared-servers.ts'
+import { compareStores } from './differential.ts'
+import { ServerTicks } from './server-ticks.ts'
+
+let place: Place
+let namespaces = 0
+
+beforeAll(async () => {
+  place = await freshRedis()
+})
+
+afterAll(() => place.remove())
+
+async function openOn(ticks: ServerTicks, namespace: string): Promise<SpeculatingStore> {
+  const backend = await openRedisBackend({ url: place.url, namespace, nowUs: ticks.nowUs })
+  return SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time)
+}
+
+function freshNamespace(): string {
+  namespaces += 1
+  return `n${namespaces}`
+}
+
+storeConformance(
+  { describe, it, skip: it.skip },
+  {
+    name: 'redis',
+    without: {
+      wall: 'a server has one clock for everything',
+      domains: 'a server has one clock',
+    },
+    open: async () => {
+      const ticks = new ServerTicks()
+      const namespace = freshNamespace()
+      const opened: SpeculatingStore[] = []
+      const open = async (): Promise<SpeculatingStore> => {
+        const store = await openOn(ticks, namespace)
+        opened.push(store)
+        return store
+      }
+      const store = await open()
+      const close = async (): Promise<void> => {
+        await Promise.all(opened.map((one) => one.close()))
+      }
+      const reopen = async (): Promise<SpeculatingStore> => {
+        await close()
+        return open()
+      }
+      return { store, clock: ticks, reopen, openAnother: open, close }
+    },
+  },
+)
+
+describe('Redis and memory', () => {
+  it.each([1, 2, 3])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
+    const [here, there] = [new ServerTicks(), new ServerTicks()]
+    const source = { ...here.source, domain: 'redis/time/0' }
+    const memory = new MemoryStore({ ticks: source })
+    const redis = await openOn(there, freshNamespace())
+    const sides = [
+      { store: memory, ticks: here },
+      { store: redis, ticks: there },
+    ] as const
+    await compareStores(seed, sides, { oneClock: true })
+  })
+})
