@@ -23,7 +23,8 @@ export interface Failed {
 }
 
 export type AcquireReply =
-  | ({ readonly kind: 'acquired' } & Grant)
+  /** `wasOurs`: the store had it in our name already, because another handed it to us. */
+  | ({ readonly kind: 'acquired'; readonly wasOurs: boolean } & Grant)
   /** `freeInMs`: when it is over unless it is renewed; null: never. */
   | { readonly kind: 'held'; readonly owner: string; readonly freeInMs: number | null }
   | Failed

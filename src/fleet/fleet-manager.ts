@@ -69,6 +69,12 @@ export class FleetManager implements LeaseManager {
   }
 
   async start(): Promise<void> {
+    await this.connect()
+    await this.show()
+  }
+
+  /** The first half of a start: from here on everything can be seen, but nobody sees this instance. */
+  async connect(): Promise<void> {
     if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError()
     if (this.#life !== 'new') throw stateError('start', 'called once', this.#life)
     this.#life = 'starting'
@@ -82,6 +88,10 @@ export class FleetManager implements LeaseManager {
       throw error
     }
     this.#life = 'started'
+  }
+
+  /** The second half: whoever looks sees that this instance is there, and may hand it something at once. */
+  async show(): Promise<void> {
     await this.#heart.beat()
     await this.#watch.read().catch(() => undefined)
   }
@@ -263,7 +273,7 @@ export class FleetManager implements LeaseManager {
   #ownReply(sessionId: string): AcquireReply | null {
     const fence = this.#book.fenceOf(sessionId)
     if (fence === null || !this.#isHeld(sessionId)) return null
-    return { kind: 'acquired', sessionId, fence, token: '' }
+    return { kind: 'acquired', sessionId, fence, token: '', wasOurs: true }
   }
 
   #isHeld(sessionId: string): boolean {

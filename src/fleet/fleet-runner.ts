@@ -10,6 +10,7 @@ import { Listeners } from '../client/listeners.ts'
 import type { Fleet, FleetEvents, RunnerEvents } from './contract.ts'
 import type { FleetManager } from './fleet-manager.ts'
 import { FleetPlanner, type FleetPlan, type Gift } from './fleet-plan.ts'
+import { Gate } from './gate.ts'
 import { HoldOff } from './hold-off.ts'
 import type { ReadFleetOptions } from './runner-options.ts'
 import { SessionPoller } from './session-poller.ts'
@@ -27,6 +28,7 @@ export class FleetRunner implements Fleet {
   readonly #pollers = new Map<string, SessionPoller>()
   /** Sessions that are on their way out. */
   readonly #moves = new Map<string, Promise<void>>()
+  readonly #gate: Gate
   /** Polls that did not return although they were told to: until they do, no other begins here. */
   readonly #hanging = new Set<string>()
   /** Sessions whose poll kept failing here, until when. */
@@ -47,6 +49,7 @@ export class FleetRunner implements Fleet {
     this.#runtime = manager.runtime
     this.#options = options
     this.#holdOff = new HoldOff(manager.runtime, manager.settings.discoverMs)
+    this.#gate = new Gate(manager.runtime)
     this.#unlisten = [
       manager.onView(() => this.#wantPass()),
       manager.on('acquired', (event) => this.#onAcquired(event)),
@@ -249,6 +252,7 @@ export class FleetRunner implements Fleet {
   }
 
   async #stopAndGive(sessionId: string, gift: Gift | null): Promise<void> {
+    await this.#gate.pass()
     const poller = this.#pollers.get(sessionId)
     if (poller !== undefined) {
       const reason = new Error(`session ${sessionId} goes to another instance`)

@@ -243,7 +243,7 @@ function failed(error: unknown): { readonly kind: 'failed'; readonly error: Leas
 }
 
 function acquired(sessionId: string, { id, fence }: LeaseInfo): AcquireReply {
-  return { kind: 'acquired', sessionId, fence: fence ?? 0, token: id }
+  return { kind: 'acquired', sessionId, fence: fence ?? 0, token: id, wasOurs: false }
 }
 
 function nodeOf(

@@ -22,10 +22,13 @@ export async function runFleet(
     throw invalid('sessions', 'must be an array or an async iterable of arrays', sessions)
   }
   const first = isList(sessions) ? readSessions(manager, sessions) : null
-  if (manager.isNew) await manager.start()
+  const isNew = manager.isNew
+  if (isNew) await manager.connect()
   const runner = new FleetRunner(manager, read)
   if (first !== null) runner.setSessions(first)
   else await firstOf(manager, runner, sessions as AsyncIterable<readonly string[]>)
+  // Only now, because what is handed to it from here on is polled at once.
+  if (isNew) await manager.show()
   await runner.pass()
   return runner
 }

@@ -104,7 +104,7 @@ export class SessionBook {
   answered(
     sessionId: string,
     reply: AcquireReply,
-    { sent, isGiven, from }: Origin & { readonly sent: Moment },
+    { sent, ...origin }: Origin & { readonly sent: Moment },
   ): boolean {
     if (reply.kind === 'failed') return false
     if (reply.kind === 'held') {
@@ -125,7 +125,8 @@ export class SessionBook {
     })
     this.#uncertain.delete(sessionId)
     const { listeners } = this.#parts
-    const giver = isGiven ? (from ?? before) : null
+    const isGiven = origin.isGiven || reply.wasOurs
+    const giver = isGiven ? (origin.from ?? before) : null
     listeners.emit('acquired', { sessionId, fence: reply.fence, isGiven, from: giver })
     if (before !== null && !isGiven) listeners.emit('taken_over', { sessionId, from: before })
     return true

@@ -91,7 +91,7 @@ export class PollClient {
     if (client === null || !this.#isReady) throw unavailable(url, new Error('not connected'))
     if (commands.length === 0) return []
     try {
-      const call = client.pipeline(commands.map((command) => [...command])).exec()
+      const call = client.pipeline(commands.map(asCall)).exec()
       const replies = await answerWithin({ runtime, withinMs: callTimeoutMs }, call)
       return (replies ?? []).map(([error, reply]) => requireAnswer(error, reply))
     } catch (error) {
@@ -133,7 +133,7 @@ export class PollClient {
   async #welcome(client: IoredisClient, onReady: () => void): Promise<void> {
     const { runtime, callTimeoutMs } = this.#parts
     try {
-      const asked = client.pipeline([['INFO', 'server']]).exec()
+      const asked = client.pipeline([asCall(['INFO', 'server'])]).exec()
       const replies = await answerWithin({ runtime, withinMs: callTimeoutMs }, asked)
       const [error, info] = replies?.[0] ?? [new Error('no reply'), null]
       const runId = /^run_id:(\w+)/m.exec(String(info))?.[1]
@@ -160,6 +160,11 @@ export class PollClient {
     this.#asking?.disconnect(true)
     this.#listening?.disconnect(true)
   }
+}
+
+/** The driver takes any command by this name, and others only if it has a method for them. */
+function asCall(command: Command): string[] {
+  return ['call', ...command]
 }
 
 /** An error of the server is its answer; any other means that there was none. */

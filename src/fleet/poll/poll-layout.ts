@@ -67,6 +67,7 @@ export class PollLayout implements FleetLayout {
       restarted: () => listener.restarted(),
     }
     await this.#client.open(heard, [given, changed])
+    await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
   }
 
   async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
@@ -257,9 +258,9 @@ function acquireReply(sessionId: string, reply: Reply): AcquireReply {
   if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
   if (!Array.isArray(reply)) return { kind: 'failed', error: malformed('acquire', reply) }
   const [code, text, leftMs] = reply as readonly unknown[]
-  if (code === 1) {
+  if (code === 1 || code === 2) {
     const token = String(text)
-    return { kind: 'acquired', sessionId, fence: Number(token), token }
+    return { kind: 'acquired', sessionId, fence: Number(token), token, wasOurs: code === 2 }
   }
   const freeInMs = Number(leftMs)
   return { kind: 'held', owner: String(text), freeInMs: freeInMs < 0 ? null : freeInMs }

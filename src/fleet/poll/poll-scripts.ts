@@ -8,8 +8,9 @@
  */
 
 /**
- * KEYS: lease, fence. ARGV: instance id, TTL in ms, TTL of the fence in ms. Returns `{1, fence}`, or
- * `{0, owner, PTTL}`. A lease that is already ours, handed to us or left behind by a lost answer, is granted anew.
+ * KEYS: lease, fence. ARGV: instance id, TTL in ms, TTL of the fence in ms. Returns `{1, fence}`;
+ * `{2, fence}` if it was ours by name already, handed to us or left behind by a lost answer, and is granted anew; or
+ * `{0, owner, PTTL}`.
  */
 const ACQUIRE = `
 local owner = redis.call('GET', KEYS[1])
@@ -21,7 +22,7 @@ if fence <= last then fence = last + 1 end
 local text = string.format('%.0f', fence)
 redis.call('SET', KEYS[2], text, 'PX', ARGV[3])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return {1, text}`
+return {owner and 2 or 1, text}`
 
 /** KEYS: leases. ARGV: instance id, TTL in ms. Conditional renew for each; returns 1 or 0 for each. */
 const RENEW = `
