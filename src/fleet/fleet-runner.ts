@@ -152,7 +152,8 @@ export class FleetRunner implements Fleet {
     const isLeaving = this.#manager.isDraining || this.#stopping !== null
     for (const gift of plan.give) {
       const mayGive = isLeaving || this.#isUnfit(gift.sessionId)
-      if (mayGive || this.#holdOff.leftMs(gift.sessionId) <= 0) this.#move(gift.sessionId, gift)
+      const leftMs = this.#holdOff.leftMs(gift.sessionId, gift.to)
+      if (mayGive || leftMs <= 0) this.#move(gift.sessionId, gift)
       else this.#poll(gift.sessionId)
     }
   }
@@ -175,7 +176,7 @@ export class FleetRunner implements Fleet {
     this.#timer?.cancel()
     if (this.#stopping !== null) return
     const waits = plan.acquire.flatMap((id) => this.#manager.freeInMs(id) ?? [])
-    const holds = plan.give.map(({ sessionId }) => this.#holdOff.leftMs(sessionId))
+    const holds = plan.give.map(({ sessionId, to }) => this.#holdOff.leftMs(sessionId, to))
     const dueMs = [...waits, ...holds].filter((inMs) => inMs > 0)
     if (dueMs.length === 0) return
     const inMs = Math.ceil(dueMs.reduce((least, each) => Math.min(least, each))) + EXPIRY_SLACK_MS

@@ -16,6 +16,7 @@ export class HoldOff {
   readonly #runtime: Runtime
   readonly #stepMs: number
   readonly #visits = new Map<string, Visit>()
+  readonly #neglectedUntilMs = new Map<string, number>()
   /** When each session was last given away, which is remembered as long as it matters. */
   readonly #given = new Map<string, number>()
 
@@ -25,9 +26,10 @@ export class HoldOff {
   }
 
   /** Until it may be given away; 0 or less: now. */
-  leftMs(sessionId: string): number {
-    const visit = this.#visits.get(sessionId)
-    return visit === undefined ? 0 : visit.keptUntilMs - this.#runtime.monotonicMs()
+  leftMs(sessionId: string, to: { readonly isForeign: boolean }): number {
+    const keptUntilMs = this.#visits.get(sessionId)?.keptUntilMs ?? 0
+    const neglectedUntilMs = to.isForeign ? (this.#neglectedUntilMs.get(sessionId) ?? 0) : 0
+    return Math.max(keptUntilMs, neglectedUntilMs) - this.#runtime.monotonicMs()
   }
 
   /** It was handed to us. */
@@ -39,10 +41,10 @@ export class HoldOff {
     this.#visits.set(sessionId, { returns, keptUntilMs: nowMs + this.#stepMs * 2 ** returns })
   }
 
-  /** Nobody wanted what we left to another, or it was free: it stays for long. */
+  /** A foreign instance did not take it: it is not left to one again for long. */
   neglected(sessionId: string): void {
-    const keptUntilMs = this.#runtime.monotonicMs() + this.#stepMs * 2 ** DOUBLINGS_MAX
-    this.#visits.set(sessionId, { returns: DOUBLINGS_MAX, keptUntilMs })
+    const untilMs = this.#runtime.monotonicMs() + this.#stepMs * 2 ** DOUBLINGS_MAX
+    this.#neglectedUntilMs.set(sessionId, untilMs)
   }
 
   gave(sessionId: string): void {
@@ -54,6 +56,9 @@ export class HoldOff {
     const restMs = 2 * this.#stepMs * 2 ** DOUBLINGS_MAX
     const oldMs = this.#runtime.monotonicMs() - restMs
     for (const [id, givenAtMs] of this.#given) if (givenAtMs < oldMs) this.#given.delete(id)
+    for (const [id, untilMs] of this.#neglectedUntilMs) {
+      if (untilMs < oldMs) this.#neglectedUntilMs.delete(id)
+    }
     for (const [id, { keptUntilMs }] of this.#visits) {
       if (keptUntilMs < oldMs && !this.#given.has(id)) this.#visits.delete(id)
     }

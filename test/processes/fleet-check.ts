@@ -45,7 +45,10 @@ export function pollsOf({ worker, wasHarmed, lines }: PollerLog): readonly PollI
   return polls
 }
 
-/** Two polls of one session at one moment, or a fence that does not grow from one owner to the next. */
+/**
+ * Two polls of one session at one moment, or a fence that does not grow from one owner to the next. Foreign instances
+ * have no fence, which is logged as 0.
+ */
 export function doublePolls(polls: readonly PollInterval[]): readonly string[] {
   const found: string[] = []
   for (const group of bySession(polls).values()) {
@@ -56,8 +59,9 @@ export function doublePolls(polls: readonly PollInterval[]): readonly string[] {
         const overlapMs = (latest.toUs - poll.fromUs) / 1000
         found.push(`${poll.session}: ${latest.worker} and ${poll.worker} by ${overlapMs} ms`)
       }
-      if (latest !== null && latest.worker !== poll.worker && latest.fence >= poll.fence) {
-        found.push(`${poll.session}: fence ${poll.fence} after ${latest.fence}`)
+      const isFenced = latest !== null && latest.fence > 0 && poll.fence > 0
+      if (isFenced && latest?.worker !== poll.worker && (latest?.fence ?? 0) >= poll.fence) {
+        found.push(`${poll.session}: fence ${poll.fence} after ${latest?.fence}`)
       }
       if (latest === null || poll.toUs >= latest.toUs) latest = poll
     }

@@ -1,14 +1,24 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { Proxy } from '../servers/proxy.ts'
 import { startRedis } from '../servers/redis-server.ts'
 import { freshRedis, type Place } from '../servers/shared-servers.ts'
 import { nowUs } from './chaos-log.ts'
 import { FencedFiles } from './fenced-files.ts'
-import { doublePolls, handoverGapsMs, longestRests, median } from './fleet-check.ts'
+import {
+  doublePolls,
+  handoverGapsMs,
+  longestRests,
+  median,
+  pollsOf,
+  type PollInterval,
+} from './fleet-check.ts'
+import { readFleetLog } from './fleet-log.ts'
 import {
   FleetStage,
   sessionIds,
@@ -199,6 +209,51 @@ describe('a fleet of processes', () => {
     expect(worst).toBeLessThan(1_000)
     expect(median(gaps)).toBeLessThan(50)
   })
+})
+
+describe('a mixed fleet', () => {
+  it('with an instance of nothing but redis-cli never has two owners, and leaves nothing unpolled', async () => {
+    const sessions = 24
+    stage = stageOn(place.url, { sessions })
+    const ours = await Promise.all([stage.start(), stage.start()])
+    await untilSpread(ours, sessions)
+    const foreign = startForeign(place.url)
+    await untilSo(() => foreign.polls().length > 0)
+    await sleep(1_500)
+    const mixedUs = nowUs()
+    await sleep(1_000)
+    const endUs = nowUs()
+    await foreign.stop()
+    await untilSpread(ours, sessions)
+    await stage.stopAll()
+    const all = [...stage.polls, ...foreign.polls()]
+    expect(doublePolls(all)).toEqual([])
+    const polled = all.filter(({ fromUs }) => fromUs > mixedUs && fromUs < endUs)
+    expect(new Set(polled.map(({ session }) => session)).size).toBe(sessions)
+    expect(new Set(polled.map(({ worker }) => worker)).size).toBe(3)
+  })
+
+  /** Of the sessions it is told of, half, so that ours must stand in for what it leaves lying. */
+  function startForeign(url: string): {
+    polls(): readonly PollInterval[]
+    stop(): Promise<unknown>
+  } {
+    const program = path.resolve(import.meta.dirname, 'foreign-instance.mjs')
+    const log = path.join(directory, 'foreign.log')
+    const known = sessionIds(24).filter((_, index) => index % 2 === 0)
+    const child = spawn(process.execPath, [program, url, log, String(TTL_MS), ...known], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const ended = once(child, 'close')
+    return {
+      polls: () => pollsOf({ worker: 'foreign', wasHarmed: false, lines: readFleetLog(log) }),
+      stop: async () => {
+        child.kill('SIGTERM')
+        return ended
+      },
+    }
+  }
 })
 
 describe('the check of the pollers’ own logs', () => {
