@@ -1,9 +1,11 @@
 /**
  * The command that `tenure run` starts. Away from a terminal it leads a process group of its own, so that a loss ends
  * everything it started. At a terminal it stays in the terminal's foreground group, or it could neither read from the
- * terminal nor be stopped by Ctrl-Z; then only the command itself is told to end.
+ * terminal nor be stopped by Ctrl-Z. That group is not ours to signal, because whoever called us may be in it, so what
+ * the command has started is looked up and signalled one by one.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
+import { descendantsOf, signalProcess, type ProcessRef } from './process-tree.ts'
 import { signalExitCode } from './signals.ts'
 import { isTerminal } from './terminal.ts'
 
@@ -22,6 +24,7 @@ export class ChildCommand {
   readonly ended: Promise<ChildEnd>
   readonly #process: ChildProcess
   readonly #ownGroup: boolean
+  readonly #family = new Map<number, ProcessRef>()
   #running = true
 
   constructor(command: readonly string[], env: NodeJS.ProcessEnv) {
@@ -46,23 +49,31 @@ export class ChildCommand {
     if (this.#running) this.#send(signal)
   }
 
-  /** Asks it to end, and after the grace ends it; returns when nothing of its group is left to act. */
+  /** Asks it to end, and after the grace ends it; returns when nothing that it started is left to act. */
   async terminate(graceMs: number): Promise<void> {
     if (this.#running) this.#send('SIGTERM')
     const killing = setTimeout(() => this.#send('SIGKILL'), graceMs)
     await this.ended
     clearTimeout(killing)
-    if (this.#ownGroup) this.#send('SIGKILL')
+    this.#send('SIGKILL')
   }
 
   #send(signal: NodeJS.Signals): void {
     const { pid } = this.#process
     if (pid === undefined) return
+    if (!this.#ownGroup) return this.#sendToFamily(pid, signal)
     try {
-      process.kill(this.#ownGroup ? -pid : pid, signal)
+      process.kill(-pid, signal)
     } catch {
       // It ended meanwhile: there is nothing left to signal.
     }
+  }
+
+  /** Whoever was once below the command still is meant when its parent has ended and it has got another. */
+  #sendToFamily(pid: number, signal: NodeJS.Signals): void {
+    if (this.#running) for (const one of descendantsOf(pid)) this.#family.set(one.pid, one)
+    if (this.#running) this.#process.kill(signal)
+    for (const one of this.#family.values()) signalProcess(one, signal)
   }
 }
 
