@@ -6,6 +6,7 @@ import { defineConfig } from 'vitest/config'
  */
 const ALONE = [
   'test/processes/**/*.test.ts',
+  'test/fleet/renewal-speed.test.ts',
   'test/cli/demo/demo.test.ts',
   'test/store/embedded-speed.test.ts',
   'test/store/many-leases.test.ts',

@@ -5,15 +5,17 @@ import type { Runtime } from '../runtime/runtime.ts'
 export interface Bound {
   readonly runtime: Runtime
   readonly withinMs: number
+  readonly onLate?: () => void
 }
 
 /** Rejects with `STORE_OUTCOME_UNKNOWN` when there is no answer in time, or when the error is not one of ours. */
 export function answerWithin<Answer>(
-  { runtime, withinMs }: Bound,
+  { runtime, withinMs, onLate }: Bound,
   call: Promise<Answer>,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const giveUp = (): void => {
+      onLate?.()
       reject(new LeaseError('STORE_OUTCOME_UNKNOWN', `no answer came within ${withinMs} ms`))
     }
     const timer = runtime.setTimer(withinMs, giveUp, { keepAlive: true })

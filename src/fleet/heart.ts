@@ -45,12 +45,15 @@ export class Heart {
     return this.#beating
   }
 
-  /** Something was granted, or doubted: the clock must be watched for it. */
+  /**
+   * Something was granted: the clock must be watched for it. All terms are of one length, so what was granted before
+   * is due before, and a look that is planned already is early enough.
+   */
   watch(): void {
-    this.#lookTimer?.cancel()
+    if (this.#lookTimer !== null || this.#isStopped) return
     const { book, runtime } = this.#parts
     const inMs = book.nextLookInMs()
-    if (inMs === null || this.#isStopped) return
+    if (inMs === null) return
     const delayMs = Math.min(LOOK_MS_MAX, Math.max(1, Math.ceil(inMs)))
     this.#lookTimer = runtime.setTimer(delayMs, () => this.#look(), { keepAlive: false })
   }
@@ -95,6 +98,7 @@ export class Heart {
   }
 
   #look(): void {
+    this.#lookTimer = null
     this.#parts.book.look()
     this.#parts.book.prune()
     this.watch()

@@ -9,7 +9,7 @@
  */
 import { LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { answerWithin, asLeaseError } from '../answer-within.ts'
+import { answerWithin } from '../answer-within.ts'
 
 /** What is used of an ioredis client. */
 interface IoredisClient {
@@ -17,6 +17,7 @@ interface IoredisClient {
   disconnect(reconnect?: boolean): void
   pipeline(commands: string[][]): { exec(): Promise<[Error | null, unknown][] | null> }
   subscribe(...channels: string[]): Promise<unknown>
+  on(event: 'error', listener: (error: Error) => void): unknown
   on(event: string, listener: (...args: string[]) => void): unknown
 }
 
@@ -37,6 +38,12 @@ export interface ConnectionListener {
   restarted(): void
 }
 
+interface Letter {
+  readonly commands: readonly Command[]
+  readonly resolve: (replies: readonly Reply[]) => void
+  readonly reject: (error: unknown) => void
+}
+
 export type Command = readonly string[]
 /** What the server said to one command; an `Error` when it refused. */
 export type Reply = unknown
@@ -48,6 +55,8 @@ const RETRY_MS_MAX = 500
 
 export class PollClient {
   readonly #parts: PollClientParts
+  /** What is sent at the end of this turn. */
+  readonly #letters: Letter[] = []
   #asking: IoredisClient | null = null
   #listening: IoredisClient | null = null
   #listener: ConnectionListener | null = null
@@ -67,15 +76,17 @@ export class PollClient {
     const withinMs = Math.max(CONNECT_MS_MIN, callTimeoutMs)
     this.#listener = listener
     this.#isClosed = false
-    const connected = new Promise<void>((resolve) => {
+    const listening = new Redis(url, this.#options())
+    this.#listening = listening
+    listening.on('error', () => undefined)
+    listening.on('message', (channel = '', text = '') => this.#listener?.message(channel, text))
+    // Later the driver tries again for as long as it takes; whoever starts wants to know.
+    const connected = new Promise<void>((resolve, reject) => {
       this.#asking = this.#connect(Redis, resolve)
-      this.#listening = new Redis(url, this.#options())
+      this.#asking.on('error', reject)
     })
-    const listening = this.#listening
-    listening?.on('error', () => undefined)
-    listening?.on('message', (channel = '', text = '') => this.#listener?.message(channel, text))
     try {
-      const subscribed = connected.then(() => listening?.subscribe(...channels))
+      const subscribed = connected.then(() => listening.subscribe(...channels))
       await answerWithin({ runtime, withinMs }, subscribed)
     } catch (error) {
       this.close()
@@ -83,22 +94,16 @@ export class PollClient {
     }
   }
 
-  /** Sends all at once. Rejects when the answers may be lost; what the server refuses is in its place as an `Error`. */
-  async send(commands: readonly Command[]): Promise<readonly Reply[]> {
-    const { url, runtime, callTimeoutMs } = this.#parts
-    const client = this.#asking
-    if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
-    if (client === null || !this.#isReady) throw unavailable(url, new Error('not connected'))
-    if (commands.length === 0) return []
-    try {
-      const call = client.pipeline(commands.map(asCall)).exec()
-      const replies = await answerWithin({ runtime, withinMs: callTimeoutMs }, call)
-      return (replies ?? []).map(([error, reply]) => requireAnswer(error, reply))
-    } catch (error) {
-      const known = asLeaseError(error)
-      if (known.message.startsWith('no answer')) this.#reconnect()
-      throw known
-    }
+  /**
+   * Sends all at once, together with what others send in the same turn of the event loop. Rejects when the answers may
+   * be lost; what the server refuses is in its place as an `Error`.
+   */
+  send(commands: readonly Command[]): Promise<readonly Reply[]> {
+    if (commands.length === 0) return Promise.resolve([])
+    return new Promise((resolve, reject) => {
+      this.#letters.push({ commands, resolve, reject })
+      if (this.#letters.length === 1) queueMicrotask(() => void this.#flush())
+    })
   }
 
   close(): void {
@@ -107,6 +112,31 @@ export class PollClient {
     this.#listener = null
     this.#asking?.disconnect()
     this.#listening?.disconnect()
+  }
+
+  async #flush(): Promise<void> {
+    const letters = this.#letters.splice(0)
+    try {
+      const replies = await this.#exchange(letters.flatMap(({ commands }) => commands))
+      let start = 0
+      for (const { commands, resolve } of letters) {
+        resolve(replies.slice(start, start + commands.length))
+        start += commands.length
+      }
+    } catch (error) {
+      for (const { reject } of letters) reject(error)
+    }
+  }
+
+  async #exchange(commands: readonly Command[]): Promise<readonly Reply[]> {
+    const { url, runtime, callTimeoutMs } = this.#parts
+    const client = this.#asking
+    if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
+    if (client === null || !this.#isReady) throw unavailable(url, new Error('not connected'))
+    const call = client.pipeline(commands.map(asCall)).exec()
+    const onLate = (): void => this.#reconnect(client)
+    const replies = await answerWithin({ runtime, withinMs: callTimeoutMs, onLate }, call)
+    return (replies ?? []).map(([error, reply]) => requireAnswer(error, reply))
   }
 
   #connect(Redis: IoredisConstructor, onReady: () => void): IoredisClient {
@@ -156,8 +186,9 @@ export class PollClient {
   }
 
   /** The connection that listens goes the same way, and cannot tell by itself that it has gone silent. */
-  #reconnect(): void {
-    this.#asking?.disconnect(true)
+  #reconnect(silent: IoredisClient): void {
+    if (this.#isClosed) return
+    silent.disconnect(true)
     this.#listening?.disconnect(true)
   }
 }
