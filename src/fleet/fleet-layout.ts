@@ -66,7 +66,16 @@ export interface LayoutListener {
 export interface OwnedRow {
   readonly sessionId: string
   readonly owner: string
+  /** Null for a lease without an end, which is somebody's mistake. */
   readonly remainingMs: number | null
+  /** Null where the store does not keep it. */
+  readonly ttlMs: number | null
+}
+
+export interface Survey {
+  readonly owned: readonly OwnedRow[]
+  /** Instances that somebody wants to be empty, whether or not they are there. */
+  readonly draining: readonly string[]
 }
 
 export interface FleetLayout {
@@ -89,6 +98,6 @@ export interface FleetLayout {
   leave(): Promise<void>
   drain(instanceId: string, isWanted: boolean): Promise<void>
   /** Every session that somebody owns, for people: it reads the whole store. */
-  owned(): Promise<readonly OwnedRow[]>
+  survey(): Promise<Survey>
   close(): Promise<void>
 }

@@ -20,6 +20,7 @@ import type {
   LayoutListener,
   NodeView,
   OwnedRow,
+  Survey,
 } from './fleet-layout.ts'
 import type { FleetSettings } from './fleet-options.ts'
 
@@ -152,13 +153,14 @@ export class LeaseLayout implements FleetLayout {
     }
   }
 
-  async owned(): Promise<readonly OwnedRow[]> {
+  async survey(): Promise<Survey> {
     const leases = await this.#list({})
-    return leases
-      .filter(({ resource }) => kindOf(resource) === 'session')
-      .map(({ resource, holder, remainingMs }) => {
-        return { sessionId: nameOf(resource), owner: holder, remainingMs }
-      })
+    const of = (kind: string): readonly LeaseInfo[] =>
+      leases.filter(({ resource }) => kindOf(resource) === kind)
+    const owned = of('session').map(({ resource, holder, remainingMs, ttlMs }): OwnedRow => {
+      return { sessionId: nameOf(resource), owner: holder, remainingMs, ttlMs }
+    })
+    return { owned, draining: of('drain').map(({ resource }) => nameOf(resource)) }
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * The fleet on Redis, in the keys that polling services without Tenure use: `poll:lease:{sessionID}` holds the plain
  * instance id, `poll:node:{instanceID}` holds `1`. What Tenure adds (fence, weight, name, drain) has keys of its own, so
- * that instances which know nothing of them are not disturbed. Discovery of nodes is the only SCAN, but for `owned`,
+ * that instances which know nothing of them are not disturbed. Discovery of nodes is the only SCAN, but for `survey`,
  * which only people ask for.
  */
 import { createHash } from 'node:crypto'
@@ -17,6 +17,7 @@ import type {
   LayoutListener,
   NodeView,
   OwnedRow,
+  Survey,
 } from '../fleet-layout.ts'
 import type { FleetSettings } from '../fleet-options.ts'
 import type { Command, PollClient, Reply } from './poll-client.ts'
@@ -154,20 +155,21 @@ export class PollLayout implements FleetLayout {
     await this.#announce()
   }
 
-  async owned(): Promise<readonly OwnedRow[]> {
-    const keys = await this.#scan('lease')
+  async survey(): Promise<Survey> {
+    const [keys, drains] = await Promise.all([this.#scan('lease'), this.#scan('drain')])
     const replies = await this.#ask(
       keys.flatMap((key) => [
         ['GET', key],
         ['PTTL', key],
       ]),
     )
-    return keys.flatMap((key, index): readonly OwnedRow[] => {
+    const owned = keys.flatMap((key, index): readonly OwnedRow[] => {
       const [owner, leftMs] = replies.slice(2 * index, 2 * index + 2)
       if (typeof owner !== 'string') return []
       const remainingMs = Number(leftMs) < 0 ? null : Number(leftMs)
-      return [{ sessionId: this.#keys.idIn('lease', key), owner, remainingMs }]
+      return [{ sessionId: this.#keys.idIn('lease', key), owner, remainingMs, ttlMs: null }]
     })
+    return { owned, draining: drains.map((key) => this.#keys.idIn('drain', key)) }
   }
 
   async close(): Promise<void> {
@@ -178,7 +180,7 @@ export class PollLayout implements FleetLayout {
     await this.#ask([['PUBLISH', this.#keys.changed, this.#settings.instanceId]])
   }
 
-  async #scan(kind: 'lease' | 'node'): Promise<readonly string[]> {
+  async #scan(kind: 'lease' | 'node' | 'drain'): Promise<readonly string[]> {
     const found = new Set<string>()
     let cursor = '0'
     do {
