@@ -5,11 +5,13 @@
 import { decideAcquireAll } from './acquire-all.ts'
 import { decideAcquire } from './acquire.ts'
 import { decideAdopt } from './adopt.ts'
+import { decideAdvance } from './advance.ts'
 import { decideClaim } from './claim.ts'
 import { decideClaimAll } from './claim-all.ts'
 import type {
   Acquire,
   Adopt,
+  Advance,
   ClaimOffer,
   Command,
   Downgrade,
@@ -28,6 +30,7 @@ import { Draft } from './draft.ts'
 import type {
   AcquireAllOutcome,
   AcquireOutcome,
+  AdvanceOutcome,
   ClaimOutcome,
   DowngradeOutcome,
   Refusal,
@@ -53,7 +56,7 @@ import { decideRefuseDeadlock, decideWithdraw } from './withdraw.ts'
 export type OutcomeOf<C extends Command> = C extends Acquire
   ? AcquireOutcome
   : C extends RefuseDeadlock
-    ? Withdrawn
+    ? Withdrawn | Refusal
     : C extends ClaimOffer
       ? ClaimOutcome
       : C extends Withdraw
@@ -72,9 +75,11 @@ export type OutcomeOf<C extends Command> = C extends Acquire
                     ? TransferOutcome
                     : C extends Adopt
                       ? AcquireOutcome
-                      : C extends Settle
-                        ? Settled
-                        : never
+                      : C extends Advance
+                        ? AdvanceOutcome
+                        : C extends Settle
+                          ? Settled
+                          : never
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -110,6 +115,8 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideTransfer(view, command, now)
     case 'adopt':
       return decideAdopt(view, command, now)
+    case 'advance':
+      return decideAdvance(view, command, now)
     case 'settle':
       return decideSettle(view, command, now)
   }
@@ -150,7 +157,12 @@ export function viewOf(views: readonly RealmView[]): RealmView {
   if (others.length === 0) return view
   const { lastFence, ticketCount, prior, settings } = view
   const entries = new Map(views.flatMap((one) => [...one.entries]))
-  return { entries, lastFence, ticketCount, prior, settings }
+  return {
+    ...{ entries, lastFence, ticketCount, prior, settings },
+    get epoch() {
+      return view.epoch
+    },
+  }
 }
 
 /** What must be read to decide a command at its own place. */
@@ -160,7 +172,7 @@ export function footprintOf(command: Command): Footprint {
     extent: command.extent,
     leaseId: command.leaseId,
     requestId: requestIdOf(command),
-    depth: command.kind === 'renew' ? 'entry' : 'claims',
+    depth: command.kind === 'renew' || command.kind === 'advance' ? 'entry' : 'claims',
   }
 }
 

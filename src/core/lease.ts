@@ -2,7 +2,7 @@
  * The entries that a realm consists of: leases, and tickets of those who wait for one. A ticket and the lease it
  * becomes share one id, which the requester chose, so that a retry is recognised at every stage.
  */
-import type { Extent, Mode, Resource } from './resource.ts'
+import { hasEpoch, type Extent, type Mode, type Resource } from './resource.ts'
 import { hasPassed, remainingMs, type Now, type Tick } from './time.ts'
 
 export type LeaseId = string
@@ -76,6 +76,8 @@ export interface Lease extends Claim {
   readonly upgrading: boolean
   /** False while a lease that was transferred to a named holder waits for its first renewal. */
   readonly adopted: boolean
+  /** The next epoch of the workflow that this lease is of; 0 for any other resource. */
+  readonly epoch: number
 }
 
 export interface Revoking {
@@ -185,6 +187,8 @@ export interface LeaseInfo {
   readonly breakable: boolean
   readonly revoking: Revoking | null
   readonly upgrading: boolean
+  /** Of the lease of a workflow: its next epoch, as far as this lease has advanced it. */
+  readonly epoch: number | null
   /** False: it was transferred to this holder, who has not taken it over yet. */
   readonly adopted: boolean
   /** Of a ticket: what those that were asked for together, all or none, have in common. */
@@ -232,6 +236,7 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     breakable: lease.breakable,
     revoking: lease.revoking,
     upgrading: lease.upgrading,
+    epoch: hasEpoch(lease.resource) ? lease.epoch : null,
     adopted: lease.adopted,
     group: null,
     priority: null,
@@ -268,6 +273,7 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     breakable: ticket.breakable,
     revoking: null,
     upgrading: false,
+    epoch: null,
     adopted: true,
     group: ticket.group,
     priority: ticket.priority,

@@ -98,6 +98,14 @@ export interface Transferred {
   readonly lease: Lease | null
 }
 
+/** The epochs from `from` up to and without `to` are the holder's to use, and nobody else's ever. */
+export interface Advanced {
+  readonly kind: 'advanced'
+  readonly lease: Lease
+  readonly from: number
+  readonly to: number
+}
+
 export interface Withdrawn {
   readonly kind: 'withdrawn'
   /** True when the lease had been granted already and was released. */
@@ -139,6 +147,13 @@ export type Refusal =
       readonly leaseId: LeaseId
       readonly cycle: readonly CycleStep[]
     }
+  | {
+      readonly kind: 'stale_epoch'
+      readonly leaseId: LeaseId
+      readonly from: number
+      readonly epoch: number
+    }
+  | { readonly kind: 'no_epoch'; readonly leaseId: LeaseId; readonly why: string }
   | { readonly kind: 'nobody_waiting'; readonly leaseId: LeaseId }
   | { readonly kind: 'already_adopted'; readonly leaseId: LeaseId }
   | { readonly kind: 'queue_full'; readonly resource: string; readonly limit: number }
@@ -153,6 +168,7 @@ export type RevokeOutcome = Revoked | Refusal
 export type UpgradeOutcome = Upgraded | Upgrading | UpgradeWithdrawn | Refusal
 export type DowngradeOutcome = Downgraded | Refusal
 export type TransferOutcome = Transferred | Refusal
+export type AdvanceOutcome = Advanced | Refusal
 
 /** How a lease that is no longer held is spoken of: expired ones by their expiry, the others by their state. */
 export function endedOutcome(lease: Lease): Refusal {
@@ -216,6 +232,9 @@ export function refusalError(refusal: Refusal): LeaseError {
       const message = `waiting would never end: ${circleText(refusal.cycle)}`
       return error('DEADLOCK', message, refusal)
     }
+    case 'stale_epoch':
+    case 'no_epoch':
+      return epochError(refusal)
     case 'nobody_waiting':
       return error('WAIT_TIMEOUT', 'nobody waits for the resource, so it stays as it is', refusal)
     case 'already_adopted':
@@ -229,6 +248,16 @@ export function refusalError(refusal: Refusal): LeaseError {
     case 'malformed_setting':
       return error('INVALID_INPUT', `configuration: ${refusal.problem}`, { field: 'config' })
   }
+}
+
+function epochError(refusal: Refusal & { readonly kind: 'stale_epoch' | 'no_epoch' }): LeaseError {
+  const { leaseId } = refusal
+  if (refusal.kind === 'stale_epoch') {
+    const { from, epoch } = refusal
+    return error('STALE_EPOCH', `from must be the next epoch, ${epoch}, got ${from}`, refusal)
+  }
+  const message = `leaseId must be of ${refusal.why}, got ${leaseId}`
+  return error('INVALID_INPUT', message, { field: 'leaseId', leaseId })
 }
 
 function heldError(held: Held): LeaseError {

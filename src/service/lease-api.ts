@@ -157,6 +157,14 @@ export interface AdoptRequest extends HolderRequest {
   readonly session: string
 }
 
+export interface AdvanceRequest extends HolderRequest {
+  /** The next epoch, as the holder believes. */
+  readonly from: number
+  /** How many epochs to use up, 1..100000; default 1. */
+  readonly count?: number
+  readonly reason?: string
+}
+
 export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly lease: LeaseInfo; readonly repeated: boolean }
   | Queued
@@ -184,6 +192,16 @@ export type DowngradeAnswer =
   { readonly kind: 'downgraded'; readonly lease: LeaseInfo; readonly changed: boolean } | Refusal
 export type TransferAnswer =
   { readonly kind: 'transferred'; readonly lease: LeaseInfo | null } | Refusal
+
+/** The epochs from `from` up to and without `to` are the holder's to use, and nobody else's ever. */
+export type AdvanceAnswer =
+  | {
+      readonly kind: 'advanced'
+      readonly lease: LeaseInfo
+      readonly from: number
+      readonly to: number
+    }
+  | Refusal
 
 export interface ListFilter {
   readonly resource?: Resource
@@ -264,6 +282,8 @@ export interface LeaseApi {
   transfer(request: TransferRequest): Promise<TransferAnswer>
   /** Takes over, under this session, a lease that was transferred to this holder. */
   adopt(request: AdoptRequest): Promise<AcquireAnswer>
+  /** Uses up the next epochs of the workflow that the lease is of. */
+  advance(request: AdvanceRequest): Promise<AdvanceAnswer>
   /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */
   revokeAll(holder: string, by: string, reason?: string): Promise<number>
 

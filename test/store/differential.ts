@@ -54,6 +54,8 @@ const REQUIRED: readonly string[] = [
   ...['acquireAll granted again', 'acquireAll queued_all', 'acquireAll held not_asked'],
   ...['claimAll granted_all', 'claimAll granted again'],
   ...['claimAll queued_all', 'claimAll dropped', 'claimAll expired'],
+  ...['advance advanced', 'advance stale_epoch', 'advance no_epoch', 'advance not_holder'],
+  ...['advance expired', 'advance terminal', 'advance not_found', 'advance request_reused'],
 ]
 
 const STEPS_MIN = 800

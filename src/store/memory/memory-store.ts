@@ -16,7 +16,7 @@ import {
 } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
-import { overlap, realmOf, type Reach } from '../../core/resource.ts'
+import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import { hasPassed, type Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -42,6 +42,8 @@ import { LiveIndex } from '../live-index.ts'
 export interface MemoryStoreOptions {
   readonly ticks: TickSource
   readonly url?: string
+  /** Whether each realm counts its own fences, as stores on servers do; else one count serves all. */
+  readonly fencePerRealm?: boolean
 }
 
 interface KeptRequest extends PriorEffect {
@@ -60,16 +62,20 @@ export class MemoryStore implements Store {
   readonly #live = new LiveIndex()
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
+  readonly #epochs = new Map<Resource, number>()
   readonly #settings = new Map<string, SettingRow>()
   readonly #listeners = new Map<string, Set<(signal: WakeSignal) => void>>()
   readonly #followers = new Set<() => void>()
   #ledger: KeptEvent[] = []
   #sequence = 0
-  #lastFence = 0
+  /** By realm; or one for all, under no name. */
+  readonly #lastFence = new Map<string, number>()
+  readonly #fencePerRealm: boolean
   #clock: ClockState | null = null
   #closed = false
 
-  constructor({ ticks, url = 'memory:' }: MemoryStoreOptions) {
+  constructor({ ticks, url = 'memory:', fencePerRealm = false }: MemoryStoreOptions) {
+    this.#fencePerRealm = fencePerRealm
     this.#ticks = ticks
     this.description = {
       url,
@@ -91,6 +97,7 @@ export class MemoryStore implements Store {
     const isNew = clock.generation !== this.#clock?.generation
     if (isNew || ruling.commit.changes.length > 0) this.#clock = clock
     this.#apply(ruling.commit)
+    if (ruling.commit.lastFence > 0) this.#keepFence(footprints, ruling.commit.lastFence)
     return ruling.outcome
   }
 
@@ -191,15 +198,19 @@ export class MemoryStore implements Store {
     const countTickets = (): number => this.#countTickets(realmOf(resource), now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
-    const own = this.#entries.get(leaseId)
-    if (own !== undefined) entries.set(leaseId, own)
+    const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
+    for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
+      const entry = this.#entries.get(id)
+      if (entry !== undefined) entries.set(id, entry)
+    }
     return {
       entries,
-      lastFence: this.#lastFence,
+      lastFence: this.#lastFence.get(this.#fencesOf(resource)) ?? 0,
       get ticketCount() {
         return countTickets()
       },
-      prior: requestId === null ? null : (this.#requests.get(requestId) ?? null),
+      epoch: this.#epochs.get(resource) ?? 0,
+      prior,
       settings: resolveSettings([...this.#settings.values()], resource),
     }
   }
@@ -215,9 +226,20 @@ export class MemoryStore implements Store {
     for (const { id, before, after } of commit.changes) this.#put(id, before, after)
     for (const event of commit.events) this.#append(event)
     for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
-    this.#lastFence = Math.max(this.#lastFence, commit.lastFence)
+    for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
     if (commit.events.length > 0) for (const follower of this.#followers) queueMicrotask(follower)
     for (const wake of commit.wakes) this.#wake(wake)
+  }
+
+  #keepFence(footprints: readonly Footprint[], fence: number): void {
+    for (const { resource } of footprints) {
+      const name = this.#fencesOf(resource)
+      this.#lastFence.set(name, Math.max(this.#lastFence.get(name) ?? 0, fence))
+    }
+  }
+
+  #fencesOf(resource: Resource): string {
+    return this.#fencePerRealm ? realmOf(resource) : ''
   }
 
   #put(id: LeaseId, before: Entry | undefined, after: Entry | null): void {

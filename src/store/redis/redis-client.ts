@@ -20,7 +20,7 @@ export interface IoredisClient {
 }
 
 /** What is used of a node-redis client. */
-export interface NodeRedisClient {
+interface NodeRedisClient {
   readonly isReady: boolean
   sendCommand(args: readonly string[]): Promise<unknown>
   duplicate(): NodeRedisClient
@@ -31,7 +31,10 @@ export interface NodeRedisClient {
   on(event: string, listener: (...args: never[]) => void): unknown
 }
 
-export type RedisClient = IoredisClient | NodeRedisClient
+/** A client as a caller passes it in: of its many methods, those that tell which driver's it is. */
+export type RedisClient =
+  | { readonly status: string; call(command: string, ...args: string[]): Promise<unknown> }
+  | { readonly isReady: boolean; sendCommand(args: readonly string[]): Promise<unknown> }
 
 /** Either driver, as the rest of the store sees it. */
 export interface RedisDriver {

@@ -84,7 +84,7 @@ export class RedisReader {
   /** Goes on until there are more than asked for, which tells that there are. */
   async #walk(bucket: number, query: EntryQuery, walk: Walk): Promise<Gathered> {
     const records: KeptRecord[] = []
-    for (let from = '0'; ; ) {
+    for (let from = '0'; ;) {
       const page = await this.#look(bucket, walk(from))
       records.push(...matching(page, query))
       if (page.next === '' || records.length > query.limit) return { nowUs: page.nowUs, records }
@@ -93,7 +93,10 @@ export class RedisReader {
   }
 
   async #look(bucket: number, args: readonly string[]): Promise<LookedUp> {
-    const reply = await this.#scripted.run(LOOK, [this.#clock(), ...args], { bucket, effect: READS })
+    const reply = await this.#scripted.run(LOOK, [this.#clock(), ...args], {
+      bucket,
+      effect: READS,
+    })
     const [nowUs, next = '', ...pairs] = reply as readonly string[]
     return { nowUs: Number(nowUs), next, records: recordsOf(pairs) }
   }
@@ -137,13 +140,13 @@ export class RedisReader {
 
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
     const { newestFirst = false, limit, leaseId } = query
-    const bound = await this.#boundOf(bucket, query)
-    if (bound === null) return []
+    const first = await this.#firstOf(bucket, query)
+    if (first === null) return []
     const told: Told[] = []
-    for (let at = start; told.length < limit; ) {
+    for (let at = start; told.length < limit;) {
       const range = newestFirst
-        ? ['XREVRANGE', at === '' ? '+' : `(${at}-0`, bound.first]
-        : ['XRANGE', `(${Number(at) < Number(bound.first) ? bound.first : at}-0`, '+']
+        ? ['XREVRANGE', at === '' ? '+' : `(${at}-0`, first]
+        : ['XRANGE', `(${Number(at) < Number(first) ? first : at}-0`, '+']
       const args = [...range, String(PAGE), leaseId ?? '']
       const reply = await this.#scripted.run(LEDGER, args, { bucket, effect: READS })
       const [next = '', ...rows] = reply as readonly string[]
@@ -151,21 +154,21 @@ export class RedisReader {
         const event = eventOf(rows[row + 1] ?? '')
         if (tells(event, query)) told.push({ bucket, us: Number(rows[row]), event })
       }
-      if (next === '' || told.length === bound.events) break
+      if (next === '') break
       at = next
     }
     return told.slice(0, limit)
   }
 
   /** What is known of a lease, or of the first on a resource, tells where its history begins. Null: it has none. */
-  async #boundOf(bucket: number, { leaseId, resource }: HistoryQuery): Promise<Bound | null> {
+  async #firstOf(bucket: number, { leaseId, resource }: HistoryQuery): Promise<string | null> {
     if (leaseId !== undefined) {
       const [record] = (await this.#look(bucket, ['ids', '', leaseId])).records
-      return record === undefined ? null : { first: String(record.created), events: record.events }
+      return record === undefined ? null : String(record.created)
     }
-    if (resource === undefined) return { first: '0', events: Infinity }
+    if (resource === undefined) return '0'
     const [record] = (await this.#look(bucket, ['list', `n:${resource}`, '0', '1'])).records
-    return record === undefined ? null : { first: String(record.created), events: Infinity }
+    return record === undefined ? null : String(record.created)
   }
 
   async end(): Promise<Position> {
@@ -177,14 +180,8 @@ export class RedisReader {
     const states = await Promise.all(
       buckets.map((bucket) => calls.send(['GET', this.#scripted.keyOf(bucket, 'b')], READS)),
     )
-    return states.map((state) => String(state ?? '0').split(' ', 1)[0] ?? '0')
+    return states.map((state) => ((state ?? '0') as string).split(' ', 1)[0] ?? '0')
   }
-}
-
-interface Bound {
-  readonly first: string
-  /** How many events there are, if that is known. */
-  readonly events: number
 }
 
 interface Told {

@@ -112,25 +112,23 @@ async function connectTo(
     connectTimeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT,
     retryStrategy: (times: number) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(times, 8)),
   }
-  const single = driverOf(quiet(new Redis({ ...address, ...common })))
+  const single = quiet(new Redis({ ...address, ...common }))
   try {
-    await bounded(single.connect(), shown, options)
-    if (!(await isCluster(single))) return single
+    await bounded(single.driver.connect(), shown, options)
+    if (!(await isCluster(single.driver))) return single.driver
   } catch (error) {
-    single.disconnect()
-    throw storeError(error, { url: shown, effect: 'reads' })
+    single.driver.disconnect()
+    throw storeError(single.lastError() ?? error, { url: shown, effect: 'reads' })
   }
-  single.disconnect()
+  single.driver.disconnect()
   const { host, port, ...redisOptions } = address
-  const cluster = driverOf(
-    quiet(
-      new Cluster([{ host, port }], {
-        lazyConnect: true,
-        enableOfflineQueue: false,
-        redisOptions: { ...redisOptions, maxRetriesPerRequest: 0 },
-        clusterRetryStrategy: common.retryStrategy,
-      }),
-    ),
+  const { driver: cluster } = quiet(
+    new Cluster([{ host, port }], {
+      lazyConnect: true,
+      enableOfflineQueue: false,
+      redisOptions: { ...redisOptions, maxRetriesPerRequest: 0 },
+      clusterRetryStrategy: common.retryStrategy,
+    }),
   )
   try {
     await bounded(cluster.connect(), shown, options)
@@ -161,10 +159,19 @@ async function loadIoredis(): Promise<IoredisModule> {
   }
 }
 
-/** An error event that nobody listens to would end the process; every call tells its own errors. */
-function quiet(client: IoredisClient): IoredisClient {
-  client.on('error', () => undefined)
-  return client
+/**
+ * An error event that nobody listens to would end the process. Every call tells its own errors, but why a connection
+ * was not made, only the event tells.
+ */
+function quiet(client: IoredisClient): {
+  readonly driver: RedisDriver
+  readonly lastError: () => unknown
+} {
+  let last: unknown = null
+  client.on('error', (error: unknown) => {
+    last = error
+  })
+  return { driver: driverOf(client), lastError: () => last }
 }
 
 function bounded(

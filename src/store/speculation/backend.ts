@@ -146,6 +146,9 @@ export interface Backend {
   /** Part of every tick: deadlines written under another domain are never compared. */
   readonly clockDomain: string
 
+  /** Throws `INVALID_INPUT` for footprints that this server cannot decide about together. */
+  refuseApart?(footprints: readonly Footprint[]): void
+
   /** One round trip, atomic attempt by attempt; an empty group reads the clock and the settings. */
   attempt(group: Group): Promise<GroupReply>
 

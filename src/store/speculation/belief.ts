@@ -28,8 +28,8 @@ export function beliefOf(footprint: Footprint, view: PlaceView): Belief {
 export function viewOfBelief(belief: Belief, lastFence: number, settings: Settings): RealmView {
   const entries = new Map<LeaseId, Entry>()
   for (const [id, { entry }] of belief.kept) entries.set(id, entry)
-  const { ticketCount, prior } = belief
-  return { entries, lastFence, ticketCount, prior, settings }
+  const { ticketCount, prior, epoch } = belief
+  return { entries, lastFence, ticketCount, epoch, prior, settings }
 }
 
 /** The belief as the server is to check it. */

@@ -2,6 +2,7 @@
  * What a store remembers of realms between its calls: the live entries that it wrote or was told of, and the facts of
  * their realms. Bounded; what was forgotten is taken for absent, and costs a round trip if it is not.
  */
+import type { EpochMark } from '../../core/commit.ts'
 import { isLive, type LeaseId } from '../../core/lease.ts'
 import type { Footprint } from '../../core/realm.ts'
 import { overlap, realmOf } from '../../core/resource.ts'
@@ -58,6 +59,10 @@ export class MemoryOfRealms {
       this.#putFacts(realmOf(resource), { ...known, lastFence, lastWallMs })
     }
     for (const write of writes) this.#countTicket(write)
+    for (const { resource, epoch } of facts.epochs) {
+      const realm = realmOf(resource)
+      this.#putFacts(realm, { ...(this.#realms.get(realm) ?? NO_FACTS), epoch })
+    }
   }
 
   #countTicket({ before, after }: EntryWrite): void {
@@ -119,5 +124,6 @@ function isPending(kept: Kept | null): boolean {
 
 export interface CommitFacts {
   readonly lastFence: number
+  readonly epochs: readonly EpochMark[]
   readonly wallMs: number
 }

@@ -42,7 +42,7 @@ export function speculate<Outcome>(
       writes: writesOf(commit, beliefs),
       events: commit.events,
       requests: commit.requests,
-      epochs: [],
+      epochs: commit.epochs,
       wakes: commit.wakes,
       fences: commit.firstFence === 0 ? null : { first: commit.firstFence, last: commit.lastFence },
     },

@@ -119,6 +119,7 @@ export class SpeculatingStore implements Store {
     decide: Decide<Outcome>,
   ): Promise<Outcome> {
     this.#refuseIfClosed()
+    this.#backend.refuseApart?.(footprints)
     return new Promise<Outcome>((resolve, reject) => {
       this.#unfinished += 1
       this.#queue.push({
@@ -346,7 +347,8 @@ export class SpeculatingStore implements Store {
     const { errand } = trial
     const { outcome, attempt } =
       fencesMovedBy === 0 ? trial.speculation : this.#moved(trial, fencesMovedBy)
-    const facts = { lastFence: attempt.fences?.last ?? 0, wallMs: attempt.wallMs }
+    const { epochs, wallMs } = attempt
+    const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs }
     this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
     this.#memory.note(errand.footprints, attempt.writes, facts)
     this.#finish(errand)

@@ -55,6 +55,7 @@ const WORDS: Readonly<Record<LeaseEventType, string>> = {
   'lease.downgraded': 'downgraded',
   'lease.transferred': 'transferred',
   'lease.adopted': 'adopted',
+  'lease.advanced': 'advanced',
   'lease.unlocked': 'unlocked',
   'lease.queued': 'queued',
   'lease.offered': 'offered',
@@ -83,6 +84,8 @@ interface EventData {
   lockDelayMs?: number
   breakable?: true
   unadopted?: true
+  epoch?: number
+  advance?: readonly [from: number, to: number]
   revoking?: Revoking
   group?: string
   priority?: number
@@ -155,6 +158,8 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
         expiresAtMs: event.expiresAtMs,
         deadline: tickValues(event.deadline, names),
       }
+    case 'lease.advanced':
+      return { type, advance: [event.from, event.to] }
     case 'lease.upgrading':
       return { type, wished: event.wished }
     case 'lease.upgraded':
@@ -183,6 +188,7 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
   if (lease.expiresAtMs !== atMs + lease.ttlMs) data.expiresAtMs = lease.expiresAtMs
   if (lease.holdUntilUs !== null) data.holdUntilUs = lease.holdUntilUs
   if (!lease.adopted) data.unadopted = true
+  if (lease.epoch !== 0) data.epoch = lease.epoch
   if (lease.revoking !== null) data.revoking = lease.revoking
   return data
 }
@@ -262,6 +268,10 @@ function eventFrom(common: EventCommon, data: EventData, names: RowNames): Lease
       const { expiresAtMs = 0 } = data
       return { ...common, type, expiresAtMs, deadline: deadlineOf(data, names) }
     }
+    case 'lease.advanced': {
+      const [from, to] = data.advance ?? [0, 0]
+      return { ...common, type, from, to }
+    }
     case 'lease.upgrading':
       return { ...common, type, wished: data.wished ?? true }
     case 'lease.upgraded':
@@ -308,6 +318,7 @@ function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lea
     revoking: data.revoking ?? null,
     upgrading: false,
     adopted: data.unadopted !== true,
+    epoch: data.epoch ?? 0,
   }
 }
 

@@ -185,6 +185,7 @@ async function everyType(stage: Stage): Promise<void> {
   await stage.release(last)
   await everyChangeOfAHolder(stage)
   await deadlock(stage)
+  await stage.advance(await stage.grant({ resource: parseResource('workflow:w') }), 0)
 }
 
 /** Ada and Bob share; Ada is upgraded, downgrades, gives it to Eve, who is asked to finish and gives it to Fay. */
