@@ -15,7 +15,7 @@ import { PollKeys, PREFIX_DEFAULT } from './fleet/poll/poll-keys.ts'
 import { PollLayout } from './fleet/poll/poll-layout.ts'
 import type { LeaseManager } from './fleet/contract.ts'
 import { openApi } from './open.ts'
-import { hostName } from './runtime/processes.ts'
+import { hostName, processStartedAtMs } from './runtime/processes.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 
 export { runFleet } from './fleet/run-fleet.ts'
@@ -60,7 +60,8 @@ export interface OpenedLayout {
 
 export async function openLayout(url: string, options: OpenManagerOptions): Promise<OpenedLayout> {
   const { layout: name, prefix, namespace, ...rest } = options
-  const settings = readSettings(rest, { runtime: systemRuntime, host: hostName() })
+  const birth = { host: hostName(), startedAtMs: processStartedAtMs() }
+  const settings = readSettings(rest, { runtime: systemRuntime, ...birth })
   if (readLayout(requireText('store', url), name) === 'poll') {
     if (namespace !== undefined)
       throw invalid('namespace', 'must not be given with poll', namespace)

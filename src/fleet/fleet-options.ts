@@ -3,7 +3,7 @@ import { invalid } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import { newInstanceId, parseInstanceId } from './instance-id.ts'
+import { newInstanceId, parseInstanceId, type Birth } from './instance-id.ts'
 
 export type LayoutName = 'poll' | 'lease'
 
@@ -62,9 +62,8 @@ const KNOWN: readonly (keyof LeaseManagerOptions)[] = [
   'ready',
 ]
 
-export interface SettingsSource {
+export interface SettingsSource extends Birth {
   readonly runtime: Runtime
-  readonly host: string
 }
 
 export function readSettings(options: LeaseManagerOptions, source: SettingsSource): FleetSettings {
@@ -84,7 +83,7 @@ export function readSettings(options: LeaseManagerOptions, source: SettingsSourc
     name: options.name === undefined ? null : parseName(options.name),
     instanceId:
       options.instanceId === undefined
-        ? newInstanceId(source.runtime, source.host)
+        ? newInstanceId(source.runtime, source)
         : parseInstanceId(options.instanceId),
     ready: parseReady(options.ready ?? true),
   }

@@ -12,10 +12,17 @@ const HOST_LENGTH_MAX = 64
 const INSTANCE_ID_PATTERN = /^[A-Za-z0-9._-]+-\d{1,19}-[0-9a-f]{8}$/
 const EXPECTATION = 'must be {hostname}-{bootTimestamp in ns}-{8 hex digits}'
 
-export function newInstanceId(runtime: Runtime, host: string): string {
+/** Where and when an instance began. */
+export interface Birth {
+  readonly host: string
+  /** Wall time at the start of the process. */
+  readonly startedAtMs: number
+}
+
+export function newInstanceId(runtime: Runtime, { host, startedAtMs }: Birth): string {
   // A host may be called anything; what would be special in a key or a pattern is replaced.
   const name = host.replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(0, HOST_LENGTH_MAX) || 'host'
-  const bootUs = Math.round((runtime.wallMs() - runtime.monotonicMs()) * 1000)
+  const bootUs = Math.round(startedAtMs * 1000)
   const suffix = runtime.uuid().replaceAll('-', '').slice(-8)
   return `${name}-${BigInt(bootUs) * 1000n}-${suffix}`
 }

@@ -1,8 +1,13 @@
-/** This host and its processes: its name, and which of them are alive. */
+/** This host and its processes: its name, when this one began, and which of them are alive. */
 import os from 'node:os'
 
 export function hostName(): string {
   return os.hostname()
+}
+
+/** Wall time at the start of this process, with a fraction. */
+export function processStartedAtMs(): number {
+  return performance.timeOrigin
 }
 
 export function ownProcessId(): number {

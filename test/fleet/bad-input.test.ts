@@ -68,12 +68,12 @@ describe('options', () => {
 describe('an instance id', () => {
   it('is host, start in nanoseconds and eight digits, whatever the host is called', () => {
     const runtime = new FakeRuntime()
-    const wallNs = BigInt(runtime.wallMs() - runtime.monotonicMs()) * 1_000_000n
-    const id = newInstanceId(runtime, 'api-7fd8c9')
-    expect(id).toMatch(new RegExp(`^api-7fd8c9-${wallNs}-[0-9a-f]{8}$`))
-    expect(newInstanceId(runtime, 'api-7fd8c9')).not.toBe(id)
+    const birth = { host: 'api-7fd8c9', startedAtMs: 1_736_598_400_000 }
+    const id = newInstanceId(runtime, birth)
+    expect(id).toMatch(/^api-7fd8c9-1736598400000000000-[0-9a-f]{8}$/)
+    expect(newInstanceId(runtime, birth)).not.toBe(id)
     for (const host of ['', 'ä*?[x]{}:', 'a'.repeat(300)]) {
-      expect(parseInstanceId(newInstanceId(runtime, host))).toBeTruthy()
+      expect(parseInstanceId(newInstanceId(runtime, { ...birth, host }))).toBeTruthy()
     }
   })
 })
