@@ -48,8 +48,10 @@ export type Command = readonly string[]
 /** What the server said to one command; an `Error` when it refused. */
 export type Reply = unknown
 
-/** A first connection takes longer than a call: names are looked up, and the driver is loaded. */
-const CONNECT_MS_MIN = 5_000
+/** A connection takes longer than a call: names are looked up, and a server that has just started is slow. */
+const CONNECT_MS_MIN = 2_000
+/** For all attempts of the first time together. */
+const OPEN_MS_MIN = 10_000
 const RETRY_STEP_MS = 50
 const RETRY_MS_MAX = 500
 
@@ -73,7 +75,7 @@ export class PollClient {
   async open(listener: ConnectionListener, channels: readonly string[]): Promise<void> {
     const Redis = await loadDriver()
     const { url, runtime, callTimeoutMs } = this.#parts
-    const withinMs = Math.max(CONNECT_MS_MIN, callTimeoutMs)
+    const withinMs = Math.max(OPEN_MS_MIN, callTimeoutMs)
     this.#listener = listener
     this.#isClosed = false
     const listening = new Redis(url, this.#options())
@@ -154,17 +156,21 @@ export class PollClient {
       enableOfflineQueue: true,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
-      connectTimeout: this.#parts.callTimeoutMs,
+      connectTimeout: this.#connectMs,
       retryStrategy: (attempt: number) => Math.min(attempt * RETRY_STEP_MS, RETRY_MS_MAX),
     }
   }
 
+  get #connectMs(): number {
+    return Math.max(CONNECT_MS_MIN, this.#parts.callTimeoutMs)
+  }
+
   /** Finds out which server this is before anybody uses it. */
   async #welcome(client: IoredisClient, onReady: () => void): Promise<void> {
-    const { runtime, callTimeoutMs } = this.#parts
+    const { runtime } = this.#parts
     try {
       const asked = client.pipeline([asCall(['INFO', 'server'])]).exec()
-      const replies = await answerWithin({ runtime, withinMs: callTimeoutMs }, asked)
+      const replies = await answerWithin({ runtime, withinMs: this.#connectMs }, asked)
       const [error, info] = replies?.[0] ?? [new Error('no reply'), null]
       const runId = /^run_id:(\w+)/m.exec(String(info))?.[1]
       if (error !== null || runId === undefined) throw error ?? new Error('no run_id')
