@@ -25,6 +25,8 @@ export const LOAD_BOUND = 1.2
 
 interface Ranked extends Candidate {
   readonly hash: NameHash
+  /** All nodes weigh the same. */
+  readonly isEven: boolean
 }
 
 /** Weighted rendezvous without a bound; null if there is no node. */
@@ -59,7 +61,8 @@ const ROUNDING = 1e-9
 function rankable(nodes: readonly Candidate[]): readonly Ranked[] {
   const unique = new Map(nodes.map((node) => [node.instanceId, node]))
   const sorted = [...unique.values()].sort((a, b) => (a.instanceId < b.instanceId ? -1 : 1))
-  return sorted.map((node) => ({ ...node, hash: hashName(node.instanceId) }))
+  const isEven = sorted.every(({ weight }) => weight === sorted[0]?.weight)
+  return sorted.map((node) => ({ ...node, hash: hashName(node.instanceId), isEven }))
 }
 
 interface Choice {
@@ -77,7 +80,9 @@ function bestBelow(session: NameHash, nodes: readonly Ranked[], ceiling: Choice)
   for (let index = 0; index < nodes.length; index += 1) {
     const node = nodes[index]
     if (node === undefined) continue
-    const score = -node.weight / Math.log(unitOf(session, node.hash))
+    const unit = unitOf(session, node.hash)
+    // Of nodes that weigh the same the logarithm keeps the order, and costs most of the time.
+    const score = node.isEven ? unit : -node.weight / Math.log(unit)
     if (score <= bestScore || score > ceiling.score) continue
     if (score === ceiling.score && index <= ceiling.index) continue
     best = index

@@ -52,7 +52,8 @@ describe('the keys', () => {
     expect(Math.abs(fence / 1000 - Date.now())).toBeLessThan(60_000)
     const keys = (await redis.keys('*')).toSorted()
     const { instanceId } = manager
-    expect(keys).toEqual([FENCE, LEASE, `poll:node:${instanceId}`, `poll:weight:${instanceId}`])
+    const own = [`poll:node:${instanceId}`, 'poll:nodes', `poll:weight:${instanceId}`]
+    expect(keys).toEqual([FENCE, LEASE, ...own])
   })
 
   it('begin with the prefix that is configured, and two prefixes know nothing of each other', async () => {
@@ -127,6 +128,31 @@ describe('a foreign instance', () => {
     await manager.tryAcquire(ID)
     expect(await manager.handOver(ID, 'foreign-1-00000000')).toBe(true)
     expect(await redis.exists(LEASE)).toBe(0)
+  })
+})
+
+describe('nodes', () => {
+  it('that died are gone from the list of ours as well', async () => {
+    await redis.sadd('poll:nodes', 'dead-1-00000000')
+    const manager = await start()
+    expect(await manager.getLiveNodes()).toEqual([manager.instanceId])
+    expect(await redis.smembers('poll:nodes')).toEqual([manager.instanceId])
+  })
+
+  it('that are foreign are found among many keys: all at the first look, later ones by and by', async () => {
+    const others = Array.from({ length: 20_000 }, (_, index) => [`other:${index}`, '1']).flat()
+    await redis.mset(others)
+    await redis.set('poll:node:early-1-00000000', '1', 'PX', 30_000)
+    const manager = await start()
+    expect(await manager.getLiveNodes()).toContain('early-1-00000000')
+    await redis.set('poll:node:late-1-00000000', '1', 'PX', 30_000)
+    const late = async (): Promise<boolean> =>
+      (await manager.getLiveNodes()).includes('late-1-00000000')
+    let looks = 1
+    while (!(await late())) looks += 1
+    expect(looks).toBeLessThanOrEqual(4)
+    await redis.del('poll:node:early-1-00000000')
+    expect(await manager.getLiveNodes()).not.toContain('early-1-00000000')
   })
 })
 

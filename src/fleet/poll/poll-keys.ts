@@ -40,6 +40,11 @@ export class PollKeys {
     return `${this.prefix}:drain:${instanceId}`
   }
 
+  /** The set of our own instances. */
+  get nodes(): string {
+    return `${this.prefix}:nodes`
+  }
+
   /** The channel on which an instance hears what it was handed. */
   given(instanceId: string): string {
     return `${this.prefix}:given:${instanceId}`

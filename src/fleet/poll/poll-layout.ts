@@ -29,8 +29,10 @@ const FENCE_TTL_MS = 30 * 86_400_000
 /** A wish to empty an instance is forgotten after this, unless it is repeated. */
 const DRAIN_TTL_MS = 86_400_000
 /** Keys per script: at a microsecond each, nobody else waits longer than a millisecond or two. */
-const SCRIPT_KEYS_MAX = 1_000
-const SCAN_COUNT = 1_000
+export const SCRIPT_KEYS_MAX = 1_000
+export const SCAN_COUNT = 1_000
+/** At each look for foreign instances, after the first. */
+export const SCAN_PAGES_MAX = 8
 
 export interface PollLayoutParts {
   readonly client: PollClient
@@ -43,6 +45,10 @@ export class PollLayout implements FleetLayout {
   readonly #client: PollClient
   readonly #keys: PollKeys
   readonly #settings: FleetSettings
+  /** Heartbeats that SCAN has found. */
+  readonly #scanned = new Set<string>()
+  /** Where SCAN goes on; null before the first look. */
+  #cursor: string | null = null
 
   constructor({ client, keys, settings }: PollLayoutParts) {
     this.#client = client
@@ -106,23 +112,31 @@ export class PollLayout implements FleetLayout {
     return grantReply(reply, reply)
   }
 
+  /**
+   * Ours are listed in a set, which each keeps up with its heartbeat. Foreign ones are found by SCAN: all of it at
+   * first, then a few pages at each look, so that a look costs the same however many sessions there are.
+   */
   async nodes(): Promise<NodeView> {
     const { instanceId } = this.#settings
-    const ids = (await this.#scan('node')).map((key) => this.#keys.idIn('node', key))
-    const facts = (id: string): readonly Command[] => [
-      ['PTTL', this.#keys.node(id)],
-      ['GET', this.#keys.weight(id)],
-      ['GET', this.#keys.name(id)],
-      ['EXISTS', this.#keys.drain(id)],
-    ]
-    const own: Command = ['EXISTS', this.#keys.drain(instanceId)]
-    const [drained, ...replies] = await this.#ask([own, ...ids.flatMap(facts)])
-    const nodes = ids.map((id, index) => nodeOf(id, replies.slice(4 * index, 4 * index + 4)))
-    // What expired between the SCAN and the look is not there any more.
-    return {
-      nodes: nodes.filter(({ expiresInMs }) => expiresInMs > 0),
-      isSelfDraining: drained === 1,
-    }
+    const [[listed]] = await Promise.all([
+      this.#ask([['SMEMBERS', this.#keys.nodes]]),
+      this.#scanSome(),
+    ])
+    const ours = Array.isArray(listed) ? listed.map(String) : []
+    const ids = [...new Set([instanceId, ...ours, ...this.#scanned])]
+    const keys = ids.flatMap((id) => [
+      ...[this.#keys.node(id), this.#keys.weight(id)],
+      ...[this.#keys.name(id), this.#keys.drain(id)],
+    ])
+    const [reply] = await this.#evaluate([{ script: 'nodes', keys, args: [] }])
+    if (reply instanceof Error) throw refusedError(reply)
+    if (!Array.isArray(reply)) throw malformed('nodes', reply)
+    const facts: readonly unknown[] = reply
+    const nodes = ids.map((id, index) => nodeOf(id, facts.slice(4 * index, 4 * index + 4)))
+    const gone = nodes.filter(({ expiresInMs }) => !(expiresInMs > 0))
+    await this.#forget(gone, ours)
+    const isThere = nodes.filter(({ expiresInMs }) => expiresInMs > 0)
+    return { nodes: isThere, isSelfDraining: nodes[0]?.isDraining === true }
   }
 
   async beat(): Promise<void> {
@@ -130,6 +144,7 @@ export class PollLayout implements FleetLayout {
     const ttl = String(heartbeatTtlMs)
     const commands = [['SET', this.#keys.weight(instanceId), String(weight), 'PX', ttl]]
     if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, 'PX', ttl])
+    commands.push(['SADD', this.#keys.nodes, instanceId])
     // Last, so that whoever finds the heartbeat finds the weight, and does not take the instance for a foreign one.
     commands.push(['SET', this.#keys.node(instanceId), '1', 'PX', ttl, 'GET'])
     const replies = await this.#ask(commands)
@@ -145,7 +160,8 @@ export class PollLayout implements FleetLayout {
   async leave(): Promise<void> {
     const { instanceId } = this.#settings
     const keys = ['node', 'weight', 'name', 'drain'] as const
-    await this.#ask(keys.map((kind) => ['DEL', this.#keys[kind](instanceId)]))
+    const removals = keys.map((kind) => ['DEL', this.#keys[kind](instanceId)])
+    await this.#ask([...removals, ['SREM', this.#keys.nodes, instanceId]])
     await this.#announce()
   }
 
@@ -180,19 +196,47 @@ export class PollLayout implements FleetLayout {
     await this.#ask([['PUBLISH', this.#keys.changed, this.#settings.instanceId]])
   }
 
-  async #scan(kind: 'lease' | 'node' | 'drain'): Promise<readonly string[]> {
+  /** All of it at first, then a few pages from where the last look ended. */
+  async #scanSome(): Promise<void> {
+    const isFirst = this.#cursor === null
+    let cursor = this.#cursor ?? '0'
+    for (let page = 0; isFirst || page < SCAN_PAGES_MAX; page += 1) {
+      const { next, keys } = await this.#scanPage('node', cursor)
+      for (const key of keys) this.#scanned.add(this.#keys.idIn('node', key))
+      cursor = next
+      if (cursor === '0') break
+    }
+    this.#cursor = cursor
+  }
+
+  /** A dead instance of ours cannot take itself off the list. One that lives is back with its next heartbeat. */
+  async #forget(gone: readonly FleetNode[], listed: readonly string[]): Promise<void> {
+    for (const { instanceId } of gone) this.#scanned.delete(instanceId)
+    const dead = gone.map(({ instanceId }) => instanceId).filter((id) => listed.includes(id))
+    if (dead.length > 0) await this.#ask([['SREM', this.#keys.nodes, ...dead]])
+  }
+
+  async #scan(kind: 'lease' | 'drain'): Promise<readonly string[]> {
     const found = new Set<string>()
     let cursor = '0'
     do {
-      const pattern = this.#keys.pattern(kind)
-      const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]
-      const [reply] = await this.#ask([scan])
-      if (!Array.isArray(reply)) throw malformed('SCAN', reply)
-      const [next, keys] = reply as readonly unknown[]
-      if (Array.isArray(keys)) for (const key of keys) found.add(String(key))
-      cursor = String(next)
+      const { next, keys } = await this.#scanPage(kind, cursor)
+      for (const key of keys) found.add(key)
+      cursor = next
     } while (cursor !== '0')
     return [...found]
+  }
+
+  async #scanPage(
+    kind: 'lease' | 'node' | 'drain',
+    cursor: string,
+  ): Promise<{ readonly next: string; readonly keys: readonly string[] }> {
+    const pattern = this.#keys.pattern(kind)
+    const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]
+    const [reply] = await this.#ask([scan])
+    const [next, keys] = Array.isArray(reply) ? (reply as readonly unknown[]) : []
+    if (!Array.isArray(keys)) throw malformed('SCAN', reply)
+    return { next: String(next), keys: keys.map(String) }
   }
 
   async #forEach(

@@ -58,11 +58,23 @@ redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1`
 
-export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer'
+/** KEYS: node, weight, name and drain of each instance. Returns PTTL, weight or false, name or false, 1 or 0 for each. */
+const NODES = `
+local facts = {}
+for index = 1, #KEYS, 4 do
+  facts[index] = redis.call('PTTL', KEYS[index])
+  facts[index + 1] = redis.call('GET', KEYS[index + 1])
+  facts[index + 2] = redis.call('GET', KEYS[index + 2])
+  facts[index + 3] = redis.call('EXISTS', KEYS[index + 3])
+end
+return facts`
+
+export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes'
 
 export const SCRIPTS: Readonly<Record<ScriptName, string>> = {
   acquire: ACQUIRE,
   renew: RENEW,
   release: RELEASE,
   transfer: TRANSFER,
+  nodes: NODES,
 }
