@@ -1,17 +1,20 @@
 /**
- * Lets a few handovers at a time begin. A session rests from the moment its poller stops until the receiver has begun;
- * if a thousand began at once, all of them would rest until the last had been received. So groups of them follow each
- * other at short intervals, and no group waits for a poll that takes its time.
+ * Lets handovers begin in groups. A session rests from the moment its poller stops until the receiver has begun; if a
+ * thousand began at once, all of them would rest until the last had been received. So groups follow each other, small
+ * ones first: a receiver that has just started is slow with the first few. No group waits for a poll that takes its
+ * time.
  */
 import type { Runtime } from '../runtime/runtime.ts'
 
-const GROUP = 8
-const EVERY_MS = 4
+const GROUP_MAX = 16
+const EVERY_MS = 10
 
 export class Gate {
   readonly #runtime: Runtime
   readonly #waiting: (() => void)[] = []
-  #passed = 0
+  #group = 1
+  /** How many may still pass before the next group; null while nobody has come for a while. */
+  #left: number | null = null
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime
@@ -19,24 +22,30 @@ export class Gate {
 
   /** Resolves when it is this one's turn. */
   pass(): Promise<void> {
-    if (this.#passed < GROUP) {
-      this.#count()
-      return Promise.resolve()
+    if (this.#left === null) {
+      this.#group = 1
+      this.#open()
     }
-    return new Promise((resolve) => this.#waiting.push(resolve))
+    const left = this.#left ?? 0
+    if (left === 0) return new Promise((resolve) => this.#waiting.push(resolve))
+    this.#left = left - 1
+    return Promise.resolve()
   }
 
-  #count(): void {
-    this.#passed += 1
-    if (this.#passed === 1) {
-      this.#runtime.setTimer(EVERY_MS, () => this.#next(), { keepAlive: true })
-    }
+  #open(): void {
+    this.#left = this.#group
+    this.#runtime.setTimer(EVERY_MS, () => this.#next(), { keepAlive: true })
   }
 
   #next(): void {
-    this.#passed = 0
-    for (const resolve of this.#waiting.splice(0, GROUP)) {
-      this.#count()
+    if (this.#waiting.length === 0) {
+      this.#left = null
+      return
+    }
+    this.#group = Math.min(GROUP_MAX, 2 * this.#group)
+    this.#open()
+    for (const resolve of this.#waiting.splice(0, this.#group)) {
+      this.#left = (this.#left ?? 1) - 1
       resolve()
     }
   }

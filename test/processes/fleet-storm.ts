@@ -11,6 +11,8 @@ export interface StormOptions {
   readonly durationMs: number
   /** Between two things that happen. */
   readonly everyMs: number
+  /** At the end, in which everything must be polled again. */
+  readonly calmMs: number
 }
 
 export interface StormReport {
@@ -28,7 +30,7 @@ export interface StormReport {
 }
 
 export async function runStorm(options: StormOptions): Promise<StormReport> {
-  const { stage, instances, durationMs, everyMs } = options
+  const { stage, instances, durationMs, everyMs, calmMs } = options
   const alive = new Set<FleetWorker>()
   const counts = { joins: 0, leaves: 0, kills: 0 }
   const join = async (): Promise<void> => {
@@ -44,23 +46,24 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
     const victim = [...alive][Math.floor(Math.random() * alive.size)]
     const isFew = alive.size < instances / 2
     const isFull = alive.size >= instances
+    // Whoever is hit and when is up to chance; that everything happens is not.
     if (isFew || (!isFull && Math.random() < 0.5) || victim === undefined) {
       counts.joins += 1
       void join().catch(() => undefined)
       continue
     }
     alive.delete(victim)
-    const isKill = Math.random() < 0.5
+    const isKill = counts.kills <= counts.leaves
     counts[isKill ? 'kills' : 'leaves'] += 1
     void (isKill ? victim.kill() : victim.stop()).catch(() => undefined)
   }
+  await sleep(calmMs)
   return { ...counts, ...(await reportOf(stage)) }
 }
 
 async function reportOf(
   stage: FleetStage,
 ): Promise<Omit<StormReport, 'joins' | 'leaves' | 'kills'>> {
-  await sleep(6_000)
   const lastUs = nowUs() - 1_200_000
   const endUs = nowUs()
   const polled = new Set(

@@ -14,7 +14,9 @@ it('20 instances × 1,000 sessions × 60 s: no session is polled by two', async 
   const work = { sessions: 1_000, intervalMs: 1_000, pollMs: 20 }
   const stage = new FleetStage({ url: place.url, directory, manager, ...work })
   try {
-    const report = await runStorm({ stage, instances: 20, durationMs: 60_000, everyMs: 1_500 })
+    const report = await runStorm({
+      ...{ stage, instances: 20, durationMs: 60_000, everyMs: 1_500, calmMs: 8_000 },
+    })
     process.stdout.write(`fleet: ${JSON.stringify(report)}\n`)
     expect(report.doublePolls).toEqual([])
     expect(report.polledAtEnd).toBe(1_000)

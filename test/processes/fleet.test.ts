@@ -19,6 +19,7 @@ import {
   type PollInterval,
 } from './fleet-check.ts'
 import { readFleetLog } from './fleet-log.ts'
+import { runStorm } from './fleet-storm.ts'
 import {
   FleetStage,
   sessionIds,
@@ -162,6 +163,24 @@ describe('a fleet of processes', () => {
     expect(Math.min(...uncertain)).toBeGreaterThan(0)
   })
 
+  it('leaves an instance its time that has not heard of a restart in which Redis lost everything', async () => {
+    await using server = await startRedis()
+    await using proxy = await Proxy.start(server.url)
+    stage = stageOn(server.url, { sessions: 20 })
+    const cutOff = await stage.start({ url: proxy.through(server.url) })
+    const other = await stage.start()
+    await untilSpread([cutOff, other], 20)
+    // It is told nothing, not even that its connection is gone, and goes on until a renewal is overdue.
+    proxy.blackHole()
+    await server.kill()
+    await server.restart()
+    await untilSpread([other], 20)
+    proxy.clear()
+    await untilSpread([cutOff, other], 20)
+    await stage.stopAll()
+    expectNoDoublePolls()
+  })
+
   it('an instance that cannot reach Redis stops in time, although what it polls is reachable', async () => {
     await using proxy = await Proxy.start(place.url)
     stage = stageOn(place.url, { sessions: 20, hasWrites: true })
@@ -208,6 +227,38 @@ describe('a fleet of processes', () => {
     expect(rests.size).toBe(100)
     expect(worst).toBeLessThan(1_000)
     expect(median(gaps)).toBeLessThan(50)
+  })
+})
+
+describe('a fleet in a storm', () => {
+  it('of joins, leaves and kills never polls a session twice, and polls all in the end', async () => {
+    stage = stageOn(place.url, { sessions: 100 })
+    const storm = { stage, instances: 6, durationMs: 4_000, everyMs: 400, calmMs: 3_000 }
+    const report = await runStorm(storm)
+    process.stdout.write(`fleet: ${JSON.stringify(report)}\n`)
+    expect(report.doublePolls).toEqual([])
+    expect(report.polledAtEnd).toBe(100)
+    expect(report.polls).toBeGreaterThan(1_000)
+    expect(Math.min(report.joins, report.leaves, report.kills)).toBeGreaterThan(0)
+  }, 40_000)
+})
+
+describe('a fleet on a store without Redis', () => {
+  it('spreads, survives a kill, and hands over when it stops', async () => {
+    stage = stageOn(`sqlite:${directory}/fleet.db`, { sessions: 30 })
+    const workers = await Promise.all([stage.start(), stage.start(), stage.start()])
+    await untilSpread(workers, 30)
+    const [victim, ...others] = workers
+    await victim?.kill()
+    await untilSpread(others, 30)
+    await others[0]?.stop()
+    await untilSpread(others.slice(1), 30)
+    await stage.stopAll()
+    expectNoDoublePolls()
+    const gaps = handoverGapsMs(stage.logs)
+    process.stdout.write(
+      `fleet: on SQLite ${gaps.length} handovers, median gap ${median(gaps)} ms\n`,
+    )
   })
 })
 
