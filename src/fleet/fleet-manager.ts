@@ -5,7 +5,7 @@
  */
 import { LeaseError } from '../core/errors.ts'
 import { FenceMemory, isStale } from '../client/fence-memory.ts'
-import { HolderClock, type Moment, type Term } from '../client/holder-clock.ts'
+import { HolderClock } from '../client/holder-clock.ts'
 import { Listeners } from '../client/listeners.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { preferredNode } from './assignment.ts'
@@ -14,7 +14,9 @@ import type { AcquireReply, FleetLayout, FleetNode, LayoutListener } from './fle
 import type { FleetSettings } from './fleet-options.ts'
 import { Heart } from './heart.ts'
 import { NodeWatch } from './node-watch.ts'
+import { RestartGrace } from './restart-grace.ts'
 import { SessionBook, type Origin } from './session-book.ts'
+import { Turns } from './turns.ts'
 
 export interface ManagerParts {
   readonly layout: FleetLayout
@@ -34,8 +36,8 @@ export class FleetManager implements LeaseManager {
   readonly #book: SessionBook
   readonly #heart: Heart
   readonly #watch: NodeWatch
-  /** The last call about each session. */
-  readonly #turns = new Map<string, Promise<unknown>>()
+  readonly #turns = new Turns()
+  readonly #grace: RestartGrace
   readonly #viewListeners = new Set<() => void>()
   readonly #fences = new FenceMemory()
   #life: Life = 'new'
@@ -45,9 +47,6 @@ export class FleetManager implements LeaseManager {
   #isDrainWanted = false
   /** This instance is about to stop. */
   #isWithdrawn = false
-  #disconnectedAt: Moment | null = null
-  /** After a server forgot what it granted: nobody who believes the old grants may be disturbed before this is over. */
-  #grace: Term | null = null
 
   constructor({ layout, runtime, settings }: ManagerParts) {
     this.instanceId = settings.instanceId
@@ -60,6 +59,7 @@ export class FleetManager implements LeaseManager {
     const listeners = this.#listeners
     const overdueMs = refreshMs + callTimeoutMs
     this.#clock = clock
+    this.#grace = new RestartGrace(clock, ttlMs)
     this.#book = new SessionBook({ clock, listeners, instanceId, ttlMs, overdueMs })
     const isShown = (): boolean => this.#isReady && !this.isDraining
     const book = this.#book
@@ -119,7 +119,7 @@ export class FleetManager implements LeaseManager {
   async release(sessionId: string): Promise<void> {
     this.#requireStarted()
     const id = this.#layout.parseSessionId(sessionId)
-    await this.#inTurn([id], async () => this.#release([id]))
+    await this.#turns.take([id], async () => this.#release([id]))
   }
 
   isOwned(sessionId: string): boolean {
@@ -162,7 +162,7 @@ export class FleetManager implements LeaseManager {
     const id = this.#layout.parseSessionId(sessionId)
     const to = this.#watch.candidates.find((node) => node.instanceId === instanceId)
     if (to !== undefined && instanceId !== this.instanceId) {
-      return this.#inTurn([id], async () => this.#handOver(id, to))
+      return this.#turns.take([id], async () => this.#handOver(id, to))
     }
     const expected = 'instanceId must be another instance that is ready'
     const details = { field: 'instanceId', instanceId }
@@ -223,11 +223,11 @@ export class FleetManager implements LeaseManager {
 
   /** In one round trip; null for those that had to be left alone. Never throws for a store that is away. */
   async acquireMany(sessionIds: readonly string[]): Promise<readonly (AcquireReply | null)[]> {
-    return this.#inTurn(sessionIds, async () => this.#acquire(sessionIds, TAKEN))
+    return this.#turns.take(sessionIds, async () => this.#acquire(sessionIds, TAKEN))
   }
 
   async releaseMany(sessionIds: readonly string[]): Promise<void> {
-    await this.#inTurn(sessionIds, async () => this.#release(sessionIds))
+    await this.#turns.take(sessionIds, async () => this.#release(sessionIds))
   }
 
   /** Tells everybody that this instance is about to leave, so that nothing is given to it any more. */
@@ -282,9 +282,7 @@ export class FleetManager implements LeaseManager {
   }
 
   #mayTake(sessionId: string): boolean {
-    if (this.#grace === null) return true
-    if (this.#clock.remainingMs(this.#grace, this.#clock.now()) <= 0) this.#grace = null
-    return this.#grace === null || this.#book.isReclaimable(sessionId)
+    return !this.#grace.isRunning || this.#book.isReclaimable(sessionId)
   }
 
   async #release(sessionIds: readonly string[]): Promise<void> {
@@ -317,13 +315,12 @@ export class FleetManager implements LeaseManager {
     given: (sessionId, from) => void this.#adopt(sessionId, from),
     nodesChanged: () => this.#watch.hint(),
     disconnected: () => {
-      this.#disconnectedAt = this.#clock.now()
+      this.#grace.disconnected()
       this.#book.doubtAll()
       this.#heart.hurry()
     },
     restarted: () => {
-      const from = this.#disconnectedAt ?? this.#clock.now()
-      this.#grace = { from, spanMs: this.settings.leaseTtlMs / RATE_ALLOWED }
+      this.#grace.restarted()
       this.#heart.hurry()
     },
   }
@@ -336,7 +333,7 @@ export class FleetManager implements LeaseManager {
     const handover: Origin = { isGiven: true, from }
     const adopt = async (): Promise<unknown> =>
       isStopping ? this.#decline(sessionId) : this.#acquire([sessionId], handover)
-    await this.#inTurn([sessionId], adopt).catch(() => undefined)
+    await this.#turns.take([sessionId], adopt).catch(() => undefined)
   }
 
   /** Frees what was handed to an instance that is leaving, so that nobody has to wait for it to expire. */
@@ -365,28 +362,13 @@ export class FleetManager implements LeaseManager {
   async #stop(): Promise<void> {
     if (this.#life === 'stopped') return
     this.#life = 'stopping'
-    await Promise.allSettled(this.#turns.values())
+    await this.#turns.rest()
     await this.#release(this.#book.sessionIds).catch(() => undefined)
     await this.#heart.stop()
     await this.#layout.leave().catch(() => undefined)
     this.#watch.stop()
     await this.#layout.close()
     this.#life = 'stopped'
-  }
-
-  /** Runs after every earlier call about any of these sessions. */
-  async #inTurn<Result>(
-    sessionIds: readonly string[],
-    work: () => Promise<Result>,
-  ): Promise<Result> {
-    const earlier = sessionIds.flatMap((id) => this.#turns.get(id) ?? [])
-    const turn = earlier.length === 0 ? work() : Promise.allSettled(earlier).then(work)
-    for (const id of sessionIds) this.#turns.set(id, turn)
-    try {
-      return await turn
-    } finally {
-      for (const id of sessionIds) if (this.#turns.get(id) === turn) this.#turns.delete(id)
-    }
   }
 
   #requireStarted(): void {
@@ -397,9 +379,6 @@ export class FleetManager implements LeaseManager {
 }
 
 const TAKEN: Origin = { isGiven: false, from: null }
-
-/** What a holder gives away of its term for clocks that run at different rates; here it is added. */
-const RATE_ALLOWED = 0.99
 
 function closedError(): LeaseError {
   return new LeaseError('CLOSED', 'the manager was stopped')
