@@ -1,10 +1,9 @@
 /**
- * The manager of one instance: what it owns (the book), how that stays so (the heart), who else is there (the watch),
- * and the calls that change it. Calls about one session run one after the other, so that a handover that arrives while
- * an acquire is under way finds a settled book.
+ * The manager of one instance, put together: what it owns (the book), how it comes by it and gives it away (the
+ * ownership), how that stays so (the heart), and who else is there (the watch). What is here is the life of the whole:
+ * it starts, is ready or not, is drained, and stops in order.
  */
 import { LeaseError } from '../core/errors.ts'
-import { FenceMemory, isStale } from '../client/fence-memory.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { Listeners } from '../client/listeners.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -14,9 +13,9 @@ import type { AcquireReply, FleetLayout, FleetNode, LayoutListener } from './fle
 import type { FleetSettings } from './fleet-options.ts'
 import { Heart } from './heart.ts'
 import { NodeWatch } from './node-watch.ts'
+import { Ownership } from './ownership.ts'
 import { RestartGrace } from './restart-grace.ts'
-import { SessionBook, type Origin } from './session-book.ts'
-import { Turns } from './turns.ts'
+import { SessionBook } from './session-book.ts'
 
 export interface ManagerParts {
   readonly layout: FleetLayout
@@ -31,15 +30,13 @@ export class FleetManager implements LeaseManager {
   readonly settings: FleetSettings
   readonly runtime: Runtime
   readonly #layout: FleetLayout
-  readonly #clock: HolderClock
   readonly #listeners = new Listeners<FleetEvents>()
   readonly #book: SessionBook
   readonly #heart: Heart
   readonly #watch: NodeWatch
-  readonly #turns = new Turns()
   readonly #grace: RestartGrace
+  readonly #ownership: Ownership
   readonly #viewListeners = new Set<() => void>()
-  readonly #fences = new FenceMemory()
   #life: Life = 'new'
   #stopping: Promise<void> | null = null
   #isReady: boolean
@@ -58,12 +55,14 @@ export class FleetManager implements LeaseManager {
     const clock = new HolderClock(runtime)
     const listeners = this.#listeners
     const overdueMs = refreshMs + callTimeoutMs
-    this.#clock = clock
     this.#grace = new RestartGrace(clock, ttlMs)
     this.#book = new SessionBook({ clock, listeners, instanceId, ttlMs, overdueMs })
     const isShown = (): boolean => this.#isReady && !this.isDraining
     const book = this.#book
     this.#heart = new Heart({ layout, book, runtime, clock, refreshMs, isShown })
+    const onGranted = (): void => this.#heart.watch()
+    const parts = { layout, book, clock, listeners, instanceId, grace: this.#grace, onGranted }
+    this.#ownership = new Ownership(parts)
     const onRead = (): void => this.#onRead()
     this.#watch = new NodeWatch({ layout, runtime, discoverMs, onRead })
   }
@@ -119,7 +118,7 @@ export class FleetManager implements LeaseManager {
   async release(sessionId: string): Promise<void> {
     this.#requireStarted()
     const id = this.#layout.parseSessionId(sessionId)
-    await this.#turns.take([id], async () => this.#release([id]))
+    await this.#ownership.release([id])
   }
 
   isOwned(sessionId: string): boolean {
@@ -162,7 +161,7 @@ export class FleetManager implements LeaseManager {
     const id = this.#layout.parseSessionId(sessionId)
     const to = this.#watch.candidates.find((node) => node.instanceId === instanceId)
     if (to !== undefined && instanceId !== this.instanceId) {
-      return this.#turns.take([id], async () => this.#handOver(id, to))
+      return this.#ownership.handOver(id, to)
     }
     const expected = 'instanceId must be another instance that is ready'
     const details = { field: 'instanceId', instanceId }
@@ -223,11 +222,11 @@ export class FleetManager implements LeaseManager {
 
   /** In one round trip; null for those that had to be left alone. Never throws for a store that is away. */
   async acquireMany(sessionIds: readonly string[]): Promise<readonly (AcquireReply | null)[]> {
-    return this.#turns.take(sessionIds, async () => this.#acquire(sessionIds, TAKEN))
+    return this.#ownership.acquire(sessionIds)
   }
 
   async releaseMany(sessionIds: readonly string[]): Promise<void> {
-    await this.#turns.take(sessionIds, async () => this.#release(sessionIds))
+    await this.#ownership.release(sessionIds)
   }
 
   /** Tells everybody that this instance is about to leave, so that nothing is given to it any more. */
@@ -239,107 +238,23 @@ export class FleetManager implements LeaseManager {
     await this.#watch.read().catch(() => undefined)
   }
 
-  async #acquire(
-    sessionIds: readonly string[],
-    origin: Origin,
-  ): Promise<readonly (AcquireReply | null)[]> {
-    const wanted = sessionIds.filter((id) => !this.#isHeld(id) && this.#mayTake(id))
-    const sent = this.#clock.now()
-    const replies = wanted.length === 0 ? [] : await this.#layout.acquire(wanted)
-    const answers = new Map<string, AcquireReply>()
-    for (const [index, sessionId] of wanted.entries()) {
-      const reply = this.#checkFence(sessionId, replies[index])
-      answers.set(sessionId, reply)
-      this.#book.answered(sessionId, reply, { ...origin, sent })
-    }
-    if (wanted.length > 0) this.#heart.watch()
-    return sessionIds.map((sessionId) => answers.get(sessionId) ?? this.#ownReply(sessionId))
-  }
-
-  /** A store that grants a lower fence than before has lost data, and whoever checks fences would refuse us anyway. */
-  #checkFence(sessionId: string, reply: AcquireReply | undefined): AcquireReply {
-    if (reply === undefined) return { kind: 'failed', error: unansweredError() }
-    if (reply.kind !== 'acquired') return reply
-    const { fence, token: leaseId } = reply
-    const seen = this.#fences.highest(sessionId)
-    this.#fences.remember(sessionId, { fence, leaseId })
-    if (!isStale({ fence, leaseId, repeated: false }, seen)) return reply
-    void this.#layout.release([reply])
-    const message = `the store granted ${sessionId} with fence ${fence} after ${seen?.fence}: it has lost data`
-    return { kind: 'failed', error: new LeaseError('STORE_UNAVAILABLE', message) }
-  }
-
-  /** A grant that came too late to be of use is not ours, whatever the store says. */
-  #ownReply(sessionId: string): AcquireReply | null {
-    const fence = this.#book.fenceOf(sessionId)
-    if (fence === null || !this.#isHeld(sessionId)) return null
-    return { kind: 'acquired', sessionId, fence, token: '', wasOurs: true }
-  }
-
-  #isHeld(sessionId: string): boolean {
-    const state = this.#book.state(sessionId)
-    return state === 'owned' || state === 'uncertain'
-  }
-
-  #mayTake(sessionId: string): boolean {
-    return !this.#grace.isRunning || this.#book.isReclaimable(sessionId)
-  }
-
-  async #release(sessionIds: readonly string[]): Promise<void> {
-    const grants = sessionIds.flatMap((sessionId) => this.#book.take(sessionId) ?? [])
-    if (grants.length === 0) return
-    const replies = await this.#layout.release(grants)
-    for (const [index, { sessionId }] of grants.entries()) {
-      if (replies[index]?.kind === 'done') this.#listeners.emit('released', { sessionId })
-    }
-    const failed = replies.find((reply) => reply.kind === 'failed')
-    if (failed?.kind === 'failed') throw failed.error
-  }
-
-  async #handOver(sessionId: string, to: FleetNode): Promise<boolean> {
-    const grant = this.#book.take(sessionId)
-    if (grant === null) return false
-    const reply = await this.#layout.transfer(grant, to)
-    if (reply.kind === 'failed') throw reply.error
-    if (reply.kind === 'gone') {
-      this.#listeners.emit('lost', { sessionId, reason: 'not_owner' })
-      return false
-    }
-    if (!to.isForeign) this.#book.noteOwner(sessionId, to.instanceId)
-    const from = this.instanceId
-    this.#listeners.emit('rebalanced', { sessionId, from, to: to.instanceId })
-    return true
-  }
-
   readonly #layoutListener: LayoutListener = {
-    given: (sessionId, from) => void this.#adopt(sessionId, from),
+    given: (sessionId, from) => this.#given(sessionId, from),
     nodesChanged: () => this.#watch.hint(),
     disconnected: () => {
       this.#grace.disconnected()
       this.#book.doubtAll()
-      this.#heart.hurry()
+      if (this.#life === 'started') this.#heart.hurry()
     },
     restarted: () => {
       this.#grace.restarted()
-      this.#heart.hurry()
+      if (this.#life === 'started') this.#heart.hurry()
     },
   }
 
-  /** A store that fails here is asked again by the next pass, which finds a session that is ours by name. */
-  async #adopt(text: string, from: string | null): Promise<void> {
-    const isStopping = this.#life === 'stopping'
-    if (this.#life !== 'started' && !isStopping) return
-    const sessionId = this.#layout.parseSessionId(text)
-    const handover: Origin = { isGiven: true, from }
-    const adopt = async (): Promise<unknown> =>
-      isStopping ? this.#decline(sessionId) : this.#acquire([sessionId], handover)
-    await this.#turns.take([sessionId], adopt).catch(() => undefined)
-  }
-
-  /** Frees what was handed to an instance that is leaving, so that nobody has to wait for it to expire. */
-  async #decline(sessionId: string): Promise<void> {
-    const [reply] = await this.#layout.acquire([sessionId])
-    if (reply?.kind === 'acquired') await this.#layout.release([reply])
+  #given(sessionId: string, from: string | null): void {
+    if (this.#life === 'started') void this.#ownership.adopt(sessionId, from)
+    else if (this.#life === 'stopping') void this.#ownership.decline(sessionId)
   }
 
   async #hush(): Promise<void> {
@@ -362,8 +277,7 @@ export class FleetManager implements LeaseManager {
   async #stop(): Promise<void> {
     if (this.#life === 'stopped') return
     this.#life = 'stopping'
-    await this.#turns.rest()
-    await this.#release(this.#book.sessionIds).catch(() => undefined)
+    await this.#ownership.end()
     await this.#heart.stop()
     await this.#layout.leave().catch(() => undefined)
     this.#watch.stop()
@@ -378,14 +292,8 @@ export class FleetManager implements LeaseManager {
   }
 }
 
-const TAKEN: Origin = { isGiven: false, from: null }
-
 function closedError(): LeaseError {
   return new LeaseError('CLOSED', 'the manager was stopped')
-}
-
-function unansweredError(): LeaseError {
-  return new LeaseError('STORE_OUTCOME_UNKNOWN', 'no answer came')
 }
 
 function stateError(what: string, expected: string, life: Life): LeaseError {

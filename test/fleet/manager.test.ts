@@ -168,6 +168,21 @@ describe('a session', () => {
     for (const { manager } of [a, b, thief]) await manager.stop()
   })
 
+  it('is not acquired by an answer that comes when it is over', async () => {
+    const world = fleetWorld()
+    const { manager, faults } = world.instance()
+    await manager.start()
+    faults.when('acquire', async (send) => {
+      const answer = await send()
+      world.runtime.stall(TTL_MS)
+      return answer
+    })
+    await expect(manager.tryAcquire('s')).rejects.toMatchObject({ code: 'LEASE_EXPIRED' })
+    expect(manager.isOwned('s')).toBe(false)
+    faults.heal('acquire')
+    await manager.stop()
+  })
+
   it('that an answer left behind in our name is granted anew, with a greater fence', async () => {
     const world = fleetWorld()
     const { manager, faults } = world.instance()

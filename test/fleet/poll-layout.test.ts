@@ -121,6 +121,15 @@ describe('a foreign instance', () => {
     expect(await redis.pttl(LEASE)).toBeGreaterThan(50_000)
   })
 
+  it('that took a session before we heard of it keeps it when we release', async () => {
+    const manager = await start()
+    await manager.tryAcquire(ID)
+    await redis.set(LEASE, 'foreign', 'PX', 60_000)
+    expect(manager.isOwned(ID)).toBe(true)
+    await manager.release(ID)
+    expect(await redis.get(LEASE)).toBe('foreign')
+  })
+
   it('is seen by its heartbeat, and left a session by a conditional release', async () => {
     await redis.set('poll:node:foreign-1-00000000', '1', 'PX', 30_000)
     const manager = await start()
@@ -167,6 +176,19 @@ describe('a handover', () => {
     expect(await acquired).toMatchObject({ sessionId: ID, isGiven: true, from: a.instanceId })
     expect(b.isOwned(ID)).toBe(true)
     expect(await redis.pttl(LEASE)).toBeGreaterThan(29_000)
+  })
+
+  it('that somebody makes up does no harm', async () => {
+    const manager = await start()
+    const channel = `poll:given:${manager.instanceId}`
+    for (const text of ['', 'nonsense', `${ID} ${'x'.repeat(10_000)}`]) {
+      expect(await redis.publish(channel, text)).toBe(1)
+    }
+    const acquired = new Promise((resolve) => manager.on('acquired', resolve))
+    // Nobody owns it, so it is ours for the asking, as it would be without the message.
+    await redis.publish(channel, ID)
+    expect(await manager.tryAcquire(ID)).toBe(true)
+    expect(await acquired).toMatchObject({ sessionId: ID })
   })
 
   it('to an instance that has just died does not last longer than one refresh', async () => {

@@ -56,6 +56,12 @@ async function stop(world: World, ...running: readonly Running[]): Promise<void>
   expect(world.runtime.pendingTimers).toBe(0)
 }
 
+async function stopOne(world: World, { fleet }: Running): Promise<void> {
+  const stopped = fleet.stop()
+  await world.runtime.advance(20 * STOP_TIMEOUT_MS)
+  await stopped
+}
+
 const counts = (...running: readonly Running[]): readonly number[] =>
   running.map(({ fleet }) => fleet.polling.length)
 
@@ -196,7 +202,11 @@ describe('a poll function', () => {
     // No second poll of a session begins here while the first has not returned.
     await world.runtime.advance(10 * TTL_MS)
     expect(bad.polls.length).toBe(20)
-    await stop(world, bad, good)
+    // Not even when there is nobody else to have it.
+    await stopOne(world, good)
+    await world.runtime.advance(10 * TTL_MS)
+    expect(bad.polls.length).toBe(20)
+    await stop(world, bad)
   })
 })
 
