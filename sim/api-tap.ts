@@ -73,12 +73,31 @@ export function tapped(api: LeaseApi, incarnation: Incarnation): LeaseApi {
     withdraw: (ticket) => listen('withdraw', [ticket], () => api.withdraw(ticket)),
     renew: (request) => listen('renew', [request], () => api.renew(request)),
     release: (request) => listen('release', [request], () => api.release(request)),
+    releaseAll: (request) =>
+      listenToEach(incarnation, request.members, () => api.releaseAll(request)),
     revoke: (request) => listen('revoke', [request], () => api.revoke(request)),
     upgrade: (request) => listen('upgrade', [request], () => api.upgrade(request)),
     downgrade: (request) => listen('downgrade', [request], () => api.downgrade(request)),
     transfer: (request) => listen('transfer', [request], () => api.transfer(request)),
     adopt: (request) => listen('adopt', [request], () => api.adopt(request)),
   }
+}
+
+/** Releases of several leases at once, each with an answer of its own. */
+async function listenToEach<Result extends Answer>(
+  incarnation: Incarnation,
+  requests: readonly Request[],
+  call: () => Promise<readonly Result[]>,
+): Promise<readonly Result[]> {
+  const answers = call()
+  const each = requests.map((request, index) => {
+    return listenTo(incarnation, { method: 'release', requests: [request] }, async () => {
+      const answer = (await answers)[index]
+      if (answer === undefined) throw new Error('a release was left without an answer')
+      return answer
+    })
+  })
+  return Promise.all(each)
 }
 
 async function listenTo<Result extends Answer>(

@@ -50,8 +50,14 @@ function reachedLimit(lease: Lease, now: Now): string | null {
   return atCeiling && now.tick.us < lease.deadline.us ? `its maxHoldMs of ${lease.maxHoldMs}` : null
 }
 
+/**
+ * A whole TTL from now. Where decisions are made before they are committed, the last one may have allowed for a longer
+ * way than this one: asking for as long again always extends.
+ */
 function extendedDeadline(lease: Lease, ttlMs: number, now: Now): Tick {
-  const wished = deadlineAfter(now, ttlMs)
+  const counted = deadlineAfter(now, ttlMs)
+  const atLeastUs = now.toleranceUs > 0 && ttlMs >= lease.ttlMs ? lease.deadline.us + 1 : 0
+  const wished = { domain: counted.domain, us: Math.max(counted.us, atLeastUs) }
   if (lease.holdUntilUs === null || wished.us <= lease.holdUntilUs) return wished
   return { domain: wished.domain, us: lease.holdUntilUs }
 }

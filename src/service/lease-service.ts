@@ -298,9 +298,14 @@ export class LeaseService implements LeaseApi {
     return this.#store.subscribe(session, listener)
   }
 
+  /** Waits for what goes on after an answer was given: searches for circles that no caller waits for. */
+  async settled(): Promise<void> {
+    await this.#cycles.settled()
+  }
+
   async close(): Promise<void> {
     await this.#sweeper?.stop()
-    await this.#cycles.settled()
+    await this.settled()
     await this.#store.close()
   }
 

@@ -46,7 +46,9 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
   readonly #seen = new Map<string, WorkflowMark>()
 
   /** `processor` names whose marks these are: several kinds of processors may share a database. */
-  constructor(source: PostgresPoolLike<Client> | Client, processor: string) {
+  constructor(pool: PostgresPoolLike<Client>, processor: string)
+  constructor(client: Client, processor: string)
+  constructor(source: PostgresLike<Client>, processor: string) {
     this.#source = requirePostgres(source)
     this.#processor = parseName(processor, 'processor')
   }

@@ -153,13 +153,15 @@ export class RedisConsumer implements Subscription {
   }
 }
 
-/** The entries of the only stream that was asked for, whichever version of the protocol the client speaks. */
+/**
+ * The entries of the only stream that was asked for: a list of pairs in the second version of the protocol, in the
+ * third a map, of which some clients make an object and others a flat list.
+ */
 function streamEntries(reply: unknown): readonly Entry[] {
   if (reply === null || typeof reply !== 'object') return []
-  const [stream] = Array.isArray(reply)
-    ? (reply as readonly unknown[]).map((one) => (one as readonly unknown[])[1])
-    : Object.values(reply)
-  return entriesOf(stream)
+  if (!Array.isArray(reply)) return entriesOf(Object.values(reply)[0])
+  const [first, second] = reply as readonly unknown[]
+  return entriesOf(Array.isArray(first) ? first[1] : second)
 }
 
 /** An entry that was trimmed away meanwhile has no fields, and is left out. */

@@ -19,8 +19,8 @@ const SEEN = `SELECT 1 FROM tenure_workflow_actions
   WHERE processor = ? AND workflow_id = ? AND action_id = ?`
 const PUT_MARK = 'INSERT OR REPLACE INTO tenure_workflow_marks VALUES (?, ?, ?, ?, ?, ?)'
 const PUT_ACTION = 'INSERT INTO tenure_workflow_actions VALUES (?, ?, ?, ?)'
-const FORGET = `DELETE FROM tenure_workflow_actions WHERE processor = ?1 AND workflow_id = ?2
-  AND epoch < (SELECT epoch FROM tenure_workflow_actions WHERE processor = ?1 AND workflow_id = ?2
+const FORGET = `DELETE FROM tenure_workflow_actions WHERE processor = ? AND workflow_id = ?
+  AND epoch < (SELECT epoch FROM tenure_workflow_actions WHERE processor = ? AND workflow_id = ?
     ORDER BY epoch DESC LIMIT 1 OFFSET ${ACTIONS_REMEMBERED - 1})`
 
 export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Database> {
@@ -80,6 +80,6 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
   #putAction({ workflowId, actionId }: ActionRef, epoch: number): void {
     const place = [this.#processor, workflowId] as const
     this.#database.prepare(PUT_ACTION).run(...place, actionId, epoch)
-    this.#database.prepare(FORGET).run(...place)
+    this.#database.prepare(FORGET).run(...place, ...place)
   }
 }

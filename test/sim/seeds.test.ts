@@ -8,7 +8,7 @@ import { failureLines, Tally } from '../../sim/report.ts'
 import { runSeed } from '../../sim/run-seed.ts'
 
 const SEEDS = 300
-const SEEDS_PER_TEST = 25
+const SEEDS_PER_TEST = 10
 
 /** What must have occurred: answers of the service, ends of calls, and what holders and resources saw. */
 const OUTCOMES = [

@@ -122,7 +122,9 @@ async function compareStep(
 /** An error is an answer too, but for its stack. */
 async function answerOf(step: ScriptStep, side: Side): Promise<unknown> {
   try {
-    return await step.run(side)
+    const answer = await step.run(side)
+    await side.api.settled()
+    return answer
   } catch (error) {
     if (!isLeaseError(error)) throw error
     return { kind: error.code, message: error.message }

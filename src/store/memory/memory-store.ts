@@ -42,8 +42,6 @@ import { LiveIndex } from '../live-index.ts'
 export interface MemoryStoreOptions {
   readonly ticks: TickSource
   readonly url?: string
-  /** Whether each realm counts its own fences, as stores on servers do; else one count serves all. */
-  readonly fencePerRealm?: boolean
 }
 
 interface KeptRequest extends PriorEffect {
@@ -68,14 +66,11 @@ export class MemoryStore implements Store {
   readonly #followers = new Set<() => void>()
   #ledger: KeptEvent[] = []
   #sequence = 0
-  /** By realm; or one for all, under no name. */
-  readonly #lastFence = new Map<string, number>()
-  readonly #fencePerRealm: boolean
+  #lastFence = 0
   #clock: ClockState | null = null
   #closed = false
 
-  constructor({ ticks, url = 'memory:', fencePerRealm = false }: MemoryStoreOptions) {
-    this.#fencePerRealm = fencePerRealm
+  constructor({ ticks, url = 'memory:' }: MemoryStoreOptions) {
     this.#ticks = ticks
     this.description = {
       url,
@@ -97,7 +92,6 @@ export class MemoryStore implements Store {
     const isNew = clock.generation !== this.#clock?.generation
     if (isNew || ruling.commit.changes.length > 0) this.#clock = clock
     this.#apply(ruling.commit)
-    if (ruling.commit.lastFence > 0) this.#keepFence(footprints, ruling.commit.lastFence)
     return ruling.outcome
   }
 
@@ -205,7 +199,7 @@ export class MemoryStore implements Store {
     }
     return {
       entries,
-      lastFence: this.#lastFence.get(this.#fencesOf(resource)) ?? 0,
+      lastFence: this.#lastFence,
       get ticketCount() {
         return countTickets()
       },
@@ -227,19 +221,9 @@ export class MemoryStore implements Store {
     for (const event of commit.events) this.#append(event)
     for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
     for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
+    this.#lastFence = Math.max(this.#lastFence, commit.lastFence)
     if (commit.events.length > 0) for (const follower of this.#followers) queueMicrotask(follower)
     for (const wake of commit.wakes) this.#wake(wake)
-  }
-
-  #keepFence(footprints: readonly Footprint[], fence: number): void {
-    for (const { resource } of footprints) {
-      const name = this.#fencesOf(resource)
-      this.#lastFence.set(name, Math.max(this.#lastFence.get(name) ?? 0, fence))
-    }
-  }
-
-  #fencesOf(resource: Resource): string {
-    return this.#fencePerRealm ? realmOf(resource) : ''
   }
 
   #put(id: LeaseId, before: Entry | undefined, after: Entry | null): void {

@@ -22,7 +22,7 @@ export function channelOf(session: string, namespace: number): string {
   return `tenure_${name}`
 }
 
-/** What a call must lock, each list in the one order that all calls use. */
+/** What a call must lock; the server takes them in the one order that all calls use. */
 export interface Locks {
   readonly realms: readonly string[]
   readonly ids: readonly string[]

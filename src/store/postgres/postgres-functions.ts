@@ -89,7 +89,8 @@ BEGIN
     SELECT * FROM tenure.overlapping(p_namespace, place->>'resource', place->>'stem',
       ARRAY(SELECT jsonb_array_elements_text(place->'above'))) WHERE place->>'claims' IS NOT NULL
     UNION
-    SELECT * FROM tenure.leases WHERE namespace = p_namespace AND id = (place->>'id')::uuid
+    SELECT * FROM tenure.leases WHERE namespace = p_namespace
+      AND id = ANY (ARRAY[(place->>'id')::uuid, marked.lease_id])
   ) AS present;
   SELECT * INTO at FROM tenure.realms WHERE namespace = p_namespace AND realm = named;
   IF named = place->>'resource' THEN

@@ -10,7 +10,7 @@ import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from './postgres-client.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { GROUP_FUNCTIONS } from './postgres-group-functions.ts'
-import { PLAIN_FUNCTIONS } from './postgres-plain-functions.ts'
+import { PLAIN_FUNCTIONS, REHEARSE_FUNCTION } from './postgres-plain-functions.ts'
 
 export interface Migration {
   readonly version: number
@@ -131,7 +131,9 @@ END $$;
 CREATE TRIGGER config_changed AFTER INSERT OR UPDATE OR DELETE ON tenure.config
   FOR EACH ROW EXECUTE FUNCTION tenure.config_changed();`
 
-const FUNCTIONS = [ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, GROUP_FUNCTIONS].join('\n')
+const FUNCTIONS = [ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, REHEARSE_FUNCTION, GROUP_FUNCTIONS].join(
+  '\n',
+)
 
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'leases and realms', sql: LEASES },

@@ -68,6 +68,7 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
       await migrate(connection)
       return numberOf(connection, settled.namespace)
     })
+    await rehearse(caller, namespace)
     const listening = new PostgresCaller({ ...common, pool: pools.listening })
     return new PostgresBackend({
       ...{ caller, runtime, url: pools.shown, namespace, end: () => pools.end() },
@@ -78,6 +79,13 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
     await pools.end()
     throw error
   }
+}
+
+/** Only for the sake of time: a server that may not be written to can still be read. */
+async function rehearse(caller: PostgresCaller, namespace: number): Promise<void> {
+  const text = 'SELECT tenure.rehearse($1::smallint)'
+  const statement = { text, values: [String(namespace)], writes: false }
+  await caller.call(statement).catch(() => undefined)
 }
 
 async function prepare(

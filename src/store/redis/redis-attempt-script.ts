@@ -286,6 +286,7 @@ local function viewOf(place)
     for id in string.gmatch(claimsAt(place), '(%S+) %S+ ') do show(id) end
   end
   show(sub(place.text, 1, 36))
+  if prior then show(prior) end
   return view
 end
 `

@@ -53,7 +53,7 @@ export interface BackendParts {
   readonly scripted: RedisScripted
   readonly runtime: Runtime
   readonly description: StoreDescription
-  readonly callTimeoutMs: number
+  readonly callMs: number
   readonly clock: ClockText
   /** Frees what was opened for this backend. */
   readonly close: () => void
@@ -78,7 +78,7 @@ export class RedisBackend implements Backend {
   readonly #followers: LedgerFollowers
 
   constructor(parts: BackendParts) {
-    const { scripted, runtime, callTimeoutMs } = parts
+    const { scripted, runtime, callMs } = parts
     const { driver } = scripted.calls
     this.#parts = parts
     this.#scripted = scripted
@@ -87,9 +87,9 @@ export class RedisBackend implements Backend {
     this.#sender = runtime.uuid()
     const { channelOf } = scripted
     const sender = this.#sender
-    this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callTimeoutMs })
+    this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callMs })
     this.#followers = new LedgerFollowers({
-      ...{ driver, runtime, callTimeoutMs },
+      ...{ driver, runtime, callMs },
       stream: scripted.prefixes.length === 1 ? scripted.keyOf(0, 'l') : null,
       end: () => this.#reader.end(),
     })
@@ -176,13 +176,16 @@ export class RedisBackend implements Backend {
   async configure(change: SettingChange): Promise<void> {
     const { value } = change
     const args = [this.#parts.clock(), settingField(change), ...(value === null ? [] : [value])]
-    const revision = await this.#scripted.run(CONFIGURE, args, { bucket: 0, effect: WRITES })
-    await this.copySettings(String(revision))
+    await this.#scripted.run(CONFIGURE, args, { bucket: 0, effect: WRITES })
+    await this.copySettings()
   }
 
-  async copySettings(revision: string): Promise<void> {
+  /** Also makes good what a process left undone that ended between the first copy and the last. */
+  async copySettings(): Promise<void> {
     const [, ...others] = this.#scripted.buckets
     if (others.length === 0) return
+    const state = await this.#scripted.calls.send(['GET', this.#scripted.keyOf(0, 'b')], 'reads')
+    const [, , revision = '0'] = ((state ?? '0 0 0') as string).split(' ')
     const args = [revision, ...(await this.#settingPairs(0))]
     await Promise.all(
       others.map((bucket) => this.#scripted.run(COPY_SETTINGS, args, { bucket, effect: WRITES })),

@@ -173,7 +173,7 @@ export type CommandEffect = 'reads' | 'writes'
 export interface CallFacts {
   /** As it may be shown: without user and password. */
   readonly url: string
-  readonly callTimeoutMs: number
+  readonly callMs: number
   readonly runtime: Runtime
 }
 
@@ -190,13 +190,13 @@ export class RedisCalls {
 
   /** The server's reply. An error that the server itself gave is thrown as it is, for whoever can do better. */
   async send(args: readonly string[], effect: CommandEffect): Promise<unknown> {
-    const { url, callTimeoutMs, runtime } = this.#facts
+    const { url, callMs, runtime } = this.#facts
     if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
     if (!this.driver.isReady) throw storeError(new Error('not connected'), { url, effect: 'reads' })
     return new Promise((resolve, reject) => {
       const timer = runtime.setTimer(
-        callTimeoutMs,
-        () => reject(storeError(new Error(`no answer for ${callTimeoutMs} ms`), { url, effect })),
+        callMs,
+        () => reject(storeError(new Error(`no answer for ${callMs} ms`), { url, effect })),
         { keepAlive: true },
       )
       this.driver.send(args).then(

@@ -2,6 +2,7 @@
  * Reads entries and the ledger, page by page. Each page is one script, so that what it tells belongs together and
  * nobody waits long behind it.
  */
+import { LeaseError } from '../../core/errors.ts'
 import { hasPassed, type Tick } from '../../core/time.ts'
 import { isLive, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
 import type { LeaseEvent } from '../../core/event.ts'
@@ -17,6 +18,7 @@ import { ATTEMPT, DUE, LEDGER, LOOK, type RedisScripted } from './redis-scripted
 export type ClockText = () => string
 
 const PAGE = 1_000
+const PAGE_MIN = 100
 /** More live entries than this are not gathered to be put in order; then all entries are walked in order instead. */
 const GATHERED_MAX = 10_000
 const READS = 'reads'
@@ -78,7 +80,7 @@ export class RedisReader {
       const { next, ...live } = await this.#look(bucket, ['scored', 'd', '+inf', '0', most])
       if (next === '') return { ...live, records: matching(live, query) }
     }
-    return this.#walk(bucket, query, (from) => ['created', 'i', from, String(PAGE)])
+    return this.#walk(bucket, query, (from) => ['created', 'i', from, pageOf(query)])
   }
 
   /** Goes on until there are more than asked for, which tells that there are. */
@@ -115,7 +117,11 @@ export class RedisReader {
     const attempt = lookAt(reach)
     pushAttempt(args, attempt, this.#scripted.channelOf)
     const answer = await this.#scripted.run(ATTEMPT, args, { bucket, effect: READS })
-    const [nowUs, , , , views] = answer as ScriptAnswer
+    const [nowUs, , , behindMs, views] = answer as ScriptAnswer
+    if (views === undefined) {
+      const message = `the server's clock is ${behindMs} ms behind its last commit`
+      throw new LeaseError('STORE_UNAVAILABLE', message)
+    }
     const [view] = views as readonly (readonly string[])[]
     const records = viewOf(view ?? []).entries.filter(({ entry }) => isLive(entry))
     return { nowUs: Number(nowUs), records }
@@ -190,8 +196,14 @@ interface Told {
   readonly event: LeaseEvent
 }
 
-function namedWalk({ resource, holder, session, deadline, states }: EntryQuery): Walk | null {
-  const page = String(PAGE)
+/** Whoever asks for little is seldom told to read much. */
+function pageOf({ limit }: EntryQuery): string {
+  return String(Math.min(PAGE, Math.max(PAGE_MIN, limit + 1)))
+}
+
+function namedWalk(query: EntryQuery): Walk | null {
+  const { resource, holder, session, deadline, states } = query
+  const page = pageOf(query)
   if (resource !== undefined && asksForLive({ deadline, states })) {
     return () => ['claims', `c:${resource}`]
   }

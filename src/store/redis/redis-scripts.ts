@@ -4,7 +4,7 @@
  */
 import { PREAMBLE } from './redis-script-preamble.ts'
 
-/** ARGV: clock or '', field, and its value unless it is to be removed. Answers with the new revision. */
+/** ARGV: clock or '', field, and its value unless it is to be removed. */
 export const CONFIGURE_SCRIPT: string = `${PREAMBLE}
 local now = clock(ARGV[1])
 local last, high, revision = state(call('GET', prefix .. 'b'))
@@ -15,7 +15,7 @@ else
 end
 local raised = int(math.max(tonumber(revision) + 1, now))
 call('SET', prefix .. 'b', int(last) .. ' ' .. int(high) .. ' ' .. raised)
-return raised
+return 1
 `
 
 /** Puts the settings of one bucket into another. ARGV: revision, then fields and values. */

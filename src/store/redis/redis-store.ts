@@ -33,16 +33,16 @@ export interface RedisStoreOptions {
    */
   readonly buckets?: number
   /** How long one call may take. Default 5 s. */
-  readonly callTimeoutMs?: number
+  readonly callMs?: number
   /** How long connecting may take. Default 5 s. */
-  readonly connectTimeoutMs?: number
+  readonly connectMs?: number
   readonly runtime?: Runtime
   /** For tests that move the clock: microseconds to take for the server's. */
   readonly nowUs?: () => number
 }
 
-const CALL_TIMEOUT_MS_DEFAULT = 5_000
-const CONNECT_TIMEOUT_MS_DEFAULT = 5_000
+const CALL_MS_DEFAULT = 5_000
+const CONNECT_MS_DEFAULT = 5_000
 const CLUSTER_BUCKETS_DEFAULT = 64
 const BUCKETS_MAX = 1_024
 const RECONNECT_MS_MAX = 2_000
@@ -56,11 +56,11 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
 /** What a store needs of the server, ready to use. */
 export async function openRedisBackend(options: RedisStoreOptions): Promise<Backend> {
   const namespace = parseNamespace(options.namespace ?? 'default')
-  const { runtime = systemRuntime, callTimeoutMs = CALL_TIMEOUT_MS_DEFAULT } = options
+  const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   if (options.buckets !== undefined) requireBuckets(options.buckets)
   const connection = await connect(options)
   const { driver, url, close } = connection
-  const calls = new RedisCalls(driver, { url, callTimeoutMs, runtime })
+  const calls = new RedisCalls(driver, { url, callMs, runtime })
   try {
     const buckets = await settleBuckets(calls, namespace, options.buckets)
     const scripted = new RedisScripted(calls, { namespace, buckets })
@@ -68,7 +68,10 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
     const description = await describe(calls, url)
     const { nowUs } = options
     const clock = (): string => (nowUs === undefined ? '' : String(nowUs()))
-    return new RedisBackend({ scripted, runtime, description, callTimeoutMs, clock, close })
+    const parts = { scripted, runtime, description, callMs, clock, close }
+    const backend = new RedisBackend(parts)
+    await backend.copySettings()
+    return backend
   } catch (error) {
     close()
     throw storeError(error, { url, effect: 'reads' })
@@ -109,7 +112,7 @@ async function connectTo(
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT,
+    connectTimeout: options.connectMs ?? CONNECT_MS_DEFAULT,
     retryStrategy: (times: number) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(times, 8)),
   }
   const single = quiet(new Redis({ ...address, ...common }))
@@ -177,12 +180,12 @@ function quiet(client: IoredisClient): {
 function bounded(
   work: Promise<unknown>,
   url: string,
-  { runtime = systemRuntime, connectTimeoutMs = CONNECT_TIMEOUT_MS_DEFAULT }: RedisStoreOptions,
+  { runtime = systemRuntime, connectMs = CONNECT_MS_DEFAULT }: RedisStoreOptions,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const late = new Error(`no connection within ${connectTimeoutMs} ms`)
+    const late = new Error(`no connection within ${connectMs} ms`)
     const fail = (error: unknown): void => reject(storeError(error, { url, effect: 'reads' }))
-    const timer = runtime.setTimer(connectTimeoutMs, () => fail(late), { keepAlive: true })
+    const timer = runtime.setTimer(connectMs, () => fail(late), { keepAlive: true })
     work.then(() => resolve(), fail).finally(() => timer.cancel())
   })
 }

@@ -45,6 +45,8 @@ interface Errand {
   /** What the server said is there; null before it was asked. */
   beliefs: readonly Belief[] | null
   tries: number
+  /** How many of the tries came too late: the way was longer than was allowed for. */
+  lates: number
   isFinished: boolean
   /** Lets those go on who waited for this one. */
   end: () => void
@@ -55,6 +57,7 @@ interface Trial {
   readonly errand: Errand
   readonly beliefs: readonly Belief[]
   readonly now: Now
+  readonly settings: ResolvedSettings
   readonly speculation: Speculation<unknown>
 }
 
@@ -130,6 +133,7 @@ export class SpeculatingStore implements Store {
         reject,
         beliefs: null,
         tries: 0,
+        lates: 0,
         isFinished: false,
         end: () => undefined,
       })
@@ -278,35 +282,25 @@ export class SpeculatingStore implements Store {
   #try(errand: Errand): readonly Trial[] {
     try {
       const beliefs = errand.beliefs ?? errand.footprints.map((one) => this.#memory.believe(one))
-      const now = this.#nowFor(beliefs, errand.tries)
+      const now = this.#nowFor(beliefs, errand.lates)
+      const settings = this.#settings
       const fenceTaken = this.#lastFence
-      const speculation = this.#speculate(errand, { beliefs, now, fenceTaken })
+      const speculation = speculate(errand.decide, { beliefs, now, settings, fenceTaken })
       this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
-      return [{ errand, beliefs, now, speculation }]
+      return [{ errand, beliefs, now, settings, speculation }]
     } catch (error) {
       this.#fail(errand, error)
       return []
     }
   }
 
-  #speculate(
-    { decide }: Errand,
-    premises: {
-      readonly beliefs: readonly Belief[]
-      readonly now: Now
-      readonly fenceTaken: number
-    },
-  ): Speculation<unknown> {
-    return speculate(decide, { ...premises, settings: this.#settings })
-  }
-
-  /** Each further try allows for a longer way, in case it was too long for the last one. */
-  #nowFor(beliefs: readonly Belief[], tries: number): Now {
+  /** Whoever came too late allows for a longer way. */
+  #nowFor(beliefs: readonly Belief[], lates: number): Now {
     const latestWallMs = Math.max(...beliefs.map((belief) => belief.lastWallMs))
     return this.#now({
       us: this.#clock.lowerUs(),
       wallMs: Math.max(this.#clock.wallMs(), latestWallMs),
-      toleranceUs: this.#clock.toleranceUs() * 2 ** Math.min(tries, 6),
+      toleranceUs: this.#clock.toleranceUs() * 2 ** Math.min(lates, 6),
     })
   }
 
@@ -326,7 +320,11 @@ export class SpeculatingStore implements Store {
       this.#settings = new ResolvedSettings(reply.settings)
       this.#settingsRevision = reply.settingsRevision
     }
-    for (const [index, trial] of trials.entries()) this.#settle(trial, reply.replies[index])
+    for (const [index, trial] of trials.entries()) {
+      const { tick, toleranceUs } = trial.now
+      if (reply.nowUs > tick.us + toleranceUs) trial.errand.lates += 1
+      this.#settle(trial, reply.replies[index])
+    }
   }
 
   #sample(sentMs: number, { nowUs }: GroupReply): Sample {
@@ -357,9 +355,10 @@ export class SpeculatingStore implements Store {
   }
 
   /** The same decision, with the fences that the server gave instead of those that others had taken meanwhile. */
-  #moved({ errand, beliefs, now, speculation }: Trial, by: number): Speculation<unknown> {
-    const first = speculation.attempt.fences?.first ?? 0
-    return this.#speculate(errand, { beliefs, now, fenceTaken: first + by - 1 })
+  #moved(trial: Trial, by: number): Speculation<unknown> {
+    const { errand, beliefs, now, settings, speculation } = trial
+    const fenceTaken = (speculation.attempt.fences?.first ?? 0) + by - 1
+    return speculate(errand.decide, { beliefs, now, settings, fenceTaken })
   }
 
   #announce(wakes: readonly Wake[], hasEvents: boolean): void {

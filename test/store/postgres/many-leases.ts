@@ -32,7 +32,7 @@ export async function fillDatabase(url: string, count: number): Promise<void> {
     await client.query(`INSERT INTO ${table} (${columns}) SELECT ${values.join(', ')}
       FROM (SELECT * FROM ${table} LIMIT 1) AS original, generate_series(1, ${count}) AS n`)
   }
-  const name = `'work:' || (n * 7919 % 1000003) || '-' || n`
+  const name = `'work:' || (n::bigint * 7919 % 1000003) || '-' || n`
   const id = `('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid`
   const holder = `'holder-' || (n % 1000)`
   const number = `nextval('tenure.entry_number')`

@@ -51,7 +51,7 @@ describe('memory and PostgreSQL', () => {
     const source = { ...here.source, domain: 'postgres' }
     const options = { url: place.url, namespace: freshNamespace() }
     const sides = [
-      { store: new MemoryStore({ ticks: source, fencePerRealm: true }), ticks: here },
+      { store: new MemoryStore({ ticks: source }), ticks: here },
       { store: await openOnTicks(there, options), ticks: there },
     ] as const
     await compareStores(seed, sides, { oneClock: true })
