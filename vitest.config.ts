@@ -6,6 +6,8 @@ import { defineConfig } from 'vitest/config'
  */
 const ALONE = [
   'test/processes/**/*.test.ts',
+  'test/faults/**/*.test.ts',
+  'test/cli/same-session.test.ts',
   'test/cli/demo/demo.test.ts',
   'test/store/embedded-speed.test.ts',
   'test/store/many-leases.test.ts',
