@@ -129,6 +129,17 @@ describe('an action guard', () => {
     expect(codeOf(() => guard.validate(action({ epoch: 6 })))).toBe('LEASE_VIOLATION')
   })
 
+  it('believes nobody who knows less than it does, not even the store', async () => {
+    const guard = new ActionGuard({ lookUp: async () => OLD })
+    guard.setLease('w', NEW.leaseId, NEW.fence)
+    const unknown = action({ leaseId: randomUUID(), fence: 30 })
+    await expect(guard.process(unknown, () => 0)).rejects.toMatchObject({
+      code: 'LEASE_VIOLATION',
+    })
+    expect(guard.validate(action({ ...NEW }))).toBe(true)
+    expect(codeOf(() => guard.validate(action()))).toBe('LEASE_VIOLATION')
+  })
+
   it.each<[string, Record<string, unknown>]>([
     ['without a fence', { new_lease_id: NEW.leaseId }],
     ['with a lower fence', { new_lease_id: NEW.leaseId, new_fence: 9 }],
