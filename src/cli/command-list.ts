@@ -67,6 +67,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Follow the ledger as it grows',
     load: async () => (await import('./commands/watch.ts')).watch,
   },
+  fleet: {
+    summary: 'Show who polls what in a fleet, and empty an instance',
+    load: async () => (await import('./commands/fleet.ts')).fleet,
+  },
   cleanup: {
     summary: 'Write down what has expired and prune what need not be kept',
     load: async () => (await import('./commands/cleanup.ts')).cleanup,
