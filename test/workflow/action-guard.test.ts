@@ -231,20 +231,6 @@ describe('an action guard', () => {
   })
 })
 
-/** Defects of other implementations of the pattern; each was a real one. */
-describe('epochs as others got them wrong', () => {
-  it('the same epoch accepted twice', async () => {
-    const guard = await guardAt(5)
-    expect(codeOf(() => guard.validate(action({ epoch: 5 })))).toBe('STALE_EPOCH')
-  })
-
-  it('one epoch mark for all workflows', async () => {
-    const guard = await guardAt(5)
-    guard.setLease('other', NEW.leaseId, NEW.fence)
-    expect(guard.validate(action({ ...NEW, workflowId: 'other', epoch: 0 }))).toBe(true)
-  })
-})
-
 describe('a guard on a bus', () => {
   it('takes a refusal for an answer, waits for what is missing, and gives up on what fails', async () => {
     const bus = new LocalBus({ retryAfterMs: 1, deliveriesMax: 3 })
