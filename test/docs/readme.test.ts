@@ -61,13 +61,15 @@ describe('the program in README', () => {
     ])
   })
 
-  it('has a TypeScript variant that compiles', async () => {
+  it.each(codeBlocks('ts'))('has TypeScript that compiles: %s', async (block) => {
     const directory = project()
-    const context = `import type { Tenure } from 'tenure'
+    const context = `import { openTenure, type Tenure } from 'tenure'
       declare const tenure: Tenure
-      declare function writeFenced(path: string, fence: number): Promise<void>\n`
+      declare const pool: never
+      declare function writeFenced(path: string, fence: number): Promise<void>
+      void openTenure; void tenure; void pool; void writeFenced\n`
     const source = path.join(directory, 'program.mts')
-    fs.writeFileSync(source, context + only(codeBlocks('ts')))
+    fs.writeFileSync(source, context + block)
     const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext']
     const libraries = ['--lib', 'es2022,esnext.disposable,dom', '--types', '']
     const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
