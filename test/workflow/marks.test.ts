@@ -72,6 +72,8 @@ async function sqliteStage(): Promise<Stage> {
 async function postgresStage(): Promise<Stage> {
   const place = await freshDatabase()
   const pool = new pg.Pool({ connectionString: place.url })
+  // The database is dropped under connections that are still on their way out.
+  pool.on('error', () => undefined)
   await pool.query('CREATE TABLE effects (id serial, value text)')
   await new PostgresMarks(pool, 'compute').init()
   const write: Write<pg.PoolClient> = (client, value) => {
@@ -210,6 +212,8 @@ describe('marks without their tables', () => {
     database.close()
     await using place = await freshDatabase()
     const pool = new pg.Pool({ connectionString: place.url })
+    // The database is dropped under connections that are still on their way out.
+    pool.on('error', () => undefined)
     const postgres = new ActionGuard({ marks: new PostgresMarks(pool, 'compute') })
     await expect(postgres.process(action(0), () => 0)).rejects.toThrow(message)
     await pool.end()
