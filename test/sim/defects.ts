@@ -173,17 +173,17 @@ function immortalOffers(view: RealmView, { now }: Look): RealmView {
   })
 }
 
-/** Far above every tick of a simulated clock. */
-const MIRROR_US = 1e14
+/** Far below every tick of a simulated clock. */
+const MIRROR_US = -1e15
 
-/** Tickets look as if the last of them had come first. A ticket that is filed meanwhile comes before all others. */
+/** Tickets look as if the last of them had come first, and all of them before any time that a clock will tell. */
 function mirrored(entry: Entry): Entry {
   return entry.kind === 'ticket' ? { ...entry, orderUs: MIRROR_US - entry.orderUs } : entry
 }
 
 function mirroredBack<Outcome>(ruling: Ruling<Outcome>): Ruling<Outcome> {
   const changes = ruling.commit.changes.map((change) => {
-    const isMirrored = change.after?.kind === 'ticket' && change.after.orderUs > MIRROR_US / 2
+    const isMirrored = change.after?.kind === 'ticket' && change.after.orderUs < MIRROR_US / 2
     return isMirrored ? { ...change, after: mirrored(change.after) } : change
   })
   return { ...ruling, commit: { ...ruling.commit, changes } }
