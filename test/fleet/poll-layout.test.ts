@@ -192,16 +192,36 @@ describe('a handover', () => {
     expect(await acquired).toMatchObject({ sessionId: ID })
   })
 
-  it('to an instance that has just died does not last longer than one refresh', async () => {
-    const manager = await start()
-    const dead = 'dead-1-00000000'
+  const dead = 'dead-1-00000000'
+
+  async function pretendToLive(): Promise<void> {
     await redis.set(`poll:node:${dead}`, '1', 'PX', 30_000)
     await redis.set(`poll:weight:${dead}`, '1', 'PX', 30_000)
-    await manager.getLiveNodes()
+  }
+
+  it('to an instance that does not listen any more frees the session, and tells all', async () => {
+    await pretendToLive()
+    const manager = await start()
     await manager.tryAcquire(ID)
+    const listener = redis.duplicate()
+    const heard = new Promise((resolve) => listener.on('message', resolve))
+    await listener.subscribe('poll:changed')
+    await manager.handOver(ID, dead)
+    expect(await redis.exists(LEASE)).toBe(0)
+    expect(await heard).toBe('poll:changed')
+    listener.disconnect()
+  })
+
+  it('to an instance that dies as it hears of it does not last longer than one refresh', async () => {
+    await pretendToLive()
+    const manager = await start()
+    await manager.tryAcquire(ID)
+    const listener = redis.duplicate()
+    await listener.subscribe(`poll:given:${dead}`)
     await manager.handOver(ID, dead)
     expect(await redis.get(LEASE)).toBe(dead)
     expect(await redis.pttl(LEASE)).toBeLessThanOrEqual(10_000)
+    listener.disconnect()
   })
 })
 
