@@ -48,9 +48,9 @@ export async function openLayout(url: string, options: OpenManagerOptions): Prom
   if (readLayout(requireText('store', url), name) === 'poll') {
     if (namespace !== undefined)
       throw invalid('namespace', 'must not be given with poll', namespace)
-    const { callTimeoutMs } = settings
+    const { callMs } = settings
     const keys = new PollKeys(prefix ?? PREFIX_DEFAULT)
-    const client = new PollClient({ url, runtime: systemRuntime, callTimeoutMs })
+    const client = new PollClient({ url, runtime: systemRuntime, callMs })
     return { layout: new PollLayout({ client, keys, settings }), settings }
   }
   if (prefix !== undefined) throw invalid('prefix', 'must not be given with lease', prefix)

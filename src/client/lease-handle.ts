@@ -31,10 +31,10 @@ import type {
   RenewOptions,
   UpgradeOptions,
 } from './contract.ts'
-import type { HolderClock, Moment, Term } from './holder-clock.ts'
+import type { HolderClock, Moment } from './holder-clock.ts'
 import { mayRepeat } from './insist.ts'
 import { LeaseEpochs } from './lease-epochs.ts'
-import { LeaseKnowledge, type KnownLease } from './lease-knowledge.ts'
+import { LeaseKnowledge, type HandleFacts } from './lease-knowledge.ts'
 import { isGone, lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
 import { LeaseRelease, type JointRelease } from './lease-release.ts'
@@ -61,14 +61,6 @@ export interface HandleParts {
   readonly onFence: (lease: LeaseInfo) => void
   /** The handle holds nothing any more. */
   readonly onEnd: (handle: LeaseHandle) => void
-}
-
-export interface HandleFacts {
-  readonly lease: KnownLease
-  readonly term: Term
-  /** When the grant arrived. */
-  readonly now: Moment
-  readonly autoRenew: boolean
 }
 
 export class LeaseHandle implements Lease, Attended {

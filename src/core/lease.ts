@@ -3,7 +3,7 @@
  * becomes share one id, which the requester chose, so that a retry is recognised at every stage.
  */
 import { hasEpoch, type Extent, type Mode, type Resource } from './resource.ts'
-import { hasPassed, remainingMs, type Now, type Tick } from './time.ts'
+import { hasPassed, latestTick, remainingMs, type Now, type Tick } from './time.ts'
 
 export type LeaseId = string
 export type LeaseState = 'active' | 'released' | 'expired' | 'revoked'
@@ -227,7 +227,7 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     expiresAtMs: lease.expiresAtMs,
     terminatedAtMs: over ? expiryWallMs(lease, now) : lease.terminatedAtMs,
     deadline: lease.deadline,
-    remainingMs: lease.state === 'active' ? remainingMs(lease.deadline, now.tick) : 0,
+    remainingMs: lease.state === 'active' ? remainingMs(lease.deadline, latestTick(now)) : 0,
     renewals: lease.renewals,
     maxRenewals: lease.maxRenewals,
     maxHoldMs: lease.maxHoldMs,

@@ -51,10 +51,10 @@ export class FleetManager implements LeaseManager {
     this.runtime = runtime
     this.#layout = layout
     this.#isReady = settings.ready
-    const { refreshMs, leaseTtlMs: ttlMs, callTimeoutMs, discoverMs, instanceId } = settings
+    const { refreshMs, leaseTtlMs: ttlMs, callMs, discoverMs, instanceId } = settings
     const clock = new HolderClock(runtime)
     const listeners = this.#listeners
-    const overdueMs = refreshMs + callTimeoutMs
+    const overdueMs = refreshMs + callMs
     this.#grace = new RestartGrace(clock, ttlMs)
     this.#book = new SessionBook({ clock, listeners, instanceId, ttlMs, overdueMs })
     const isShown = (): boolean => this.#isReady && !this.isDraining

@@ -17,7 +17,7 @@ export interface LeaseManagerOptions {
   /** How often the nodes are read; less than the heartbeat's TTL. Default: `refreshMs`. */
   readonly discoverMs?: number
   /** A call that takes longer has failed. Default 2000, or half of `refreshMs` if that is less. */
-  readonly callTimeoutMs?: number
+  readonly callMs?: number
   /** This instance's share relative to the others': 0.01..100, default 1. */
   readonly weight?: number
   /** Shown to people beside the instance id, never instead of it: 1..64 bytes. */
@@ -33,7 +33,7 @@ export interface FleetSettings {
   readonly heartbeatTtlMs: number
   readonly refreshMs: number
   readonly discoverMs: number
-  readonly callTimeoutMs: number
+  readonly callMs: number
   readonly weight: number
   readonly name: string | null
   readonly instanceId: string
@@ -55,7 +55,7 @@ const KNOWN: readonly (keyof LeaseManagerOptions)[] = [
   'heartbeatTtlMs',
   'refreshMs',
   'discoverMs',
-  'callTimeoutMs',
+  'callMs',
   'weight',
   'name',
   'instanceId',
@@ -75,9 +75,9 @@ export function readSettings(options: LeaseManagerOptions, source: SettingsSourc
     heartbeatTtlMs: span('heartbeatTtlMs', options.heartbeatTtlMs ?? HEARTBEAT_TTL_MS_DEFAULT),
     refreshMs,
     discoverMs: span('discoverMs', options.discoverMs ?? refreshMs),
-    callTimeoutMs: parseSpanMs(
-      { field: 'callTimeoutMs', min: 1, max: SPAN_MS_MAX },
-      options.callTimeoutMs ?? callDefaultMs,
+    callMs: parseSpanMs(
+      { field: 'callMs', min: 1, max: SPAN_MS_MAX },
+      options.callMs ?? callDefaultMs,
     ),
     weight: parseWeight(options.weight ?? 1),
     name: options.name === undefined ? null : parseName(options.name),
@@ -93,13 +93,13 @@ export function readSettings(options: LeaseManagerOptions, source: SettingsSourc
 
 /** A renewal that fails must leave time for another before the TTL is over. */
 function checkRelations(settings: FleetSettings): void {
-  const { leaseTtlMs, heartbeatTtlMs, refreshMs, discoverMs, callTimeoutMs } = settings
+  const { leaseTtlMs, heartbeatTtlMs, refreshMs, discoverMs, callMs } = settings
   requireMore('leaseTtlMs', leaseTtlMs, { than: 2 * refreshMs, meaning: 'twice refreshMs' })
   requireMore('heartbeatTtlMs', heartbeatTtlMs, { than: 2 * refreshMs, meaning: 'twice refreshMs' })
   requireMore('heartbeatTtlMs', heartbeatTtlMs, { than: discoverMs, meaning: 'discoverMs' })
   requireMore('leaseTtlMs', leaseTtlMs, {
-    than: refreshMs + callTimeoutMs,
-    meaning: 'refreshMs and callTimeoutMs together',
+    than: refreshMs + callMs,
+    meaning: 'refreshMs and callMs together',
   })
 }
 

@@ -224,7 +224,7 @@ export class LeaseLayout implements FleetLayout {
   }
 
   #bounded<Answer>(call: Promise<Answer>): Promise<Answer> {
-    const { callTimeoutMs: withinMs } = this.#settings
+    const { callMs: withinMs } = this.#settings
     return answerWithin({ runtime: this.#runtime, withinMs }, call)
   }
 }

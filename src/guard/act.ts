@@ -3,7 +3,7 @@
  * all guards accept and refuse the same things.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import { parseExtent, parseLeaseId, parseMode, parseSlots } from '../core/input.ts'
+import { parseExtent, parseLeaseId, parseMode, parseSlots, refuseUnknown } from '../core/input.ts'
 import {
   covers,
   isTree,
@@ -44,7 +44,13 @@ export interface Act {
   readonly reach: Reach
 }
 
-export function readAct(lease: GuardedLease, options: WriteOptions = {}): Act {
+/** `known` are the options that the guard has. */
+export function readAct(
+  lease: GuardedLease,
+  options: WriteOptions = {},
+  known: readonly string[] = ['resource'],
+): Act {
+  refuseUnknown(options, known)
   if (typeof lease !== 'object' || lease === null) {
     throw invalid('lease', 'must be an object with id, resource and fence', lease)
   }

@@ -41,19 +41,20 @@ export class FileGuard {
    */
   write(lease: GuardedLease, content: string | Uint8Array, options: FileWriteOptions = {}): void {
     const file = fileOf(lease, options)
+    const target = options.resource === undefined ? {} : { resource: options.resource }
     if (typeof content !== 'string' && !(content instanceof Uint8Array)) {
       throw invalid('content', 'must be text or bytes', content)
     }
     if (this.#database.inTransaction) {
       throw invalid('database', 'must not be in a transaction', 'one that is')
     }
-    this.#marks.write(lease, () => undefined, options)
+    this.#marks.write(lease, () => undefined, target)
     // Beside the file, because a rename is atomic within one file system only.
     const drafts = fs.mkdtempSync(`${file}.`)
     try {
       const draft = path.join(drafts, 'draft')
       writeDurably(draft, content, modeOf(file))
-      this.#marks.write(lease, () => fs.renameSync(draft, file), options)
+      this.#marks.write(lease, () => fs.renameSync(draft, file), target)
       syncDirectory(path.dirname(file))
     } finally {
       fs.rmSync(drafts, { recursive: true, force: true })
@@ -66,8 +67,9 @@ export class FileGuard {
   }
 }
 
-function fileOf(lease: GuardedLease, { path: given, resource }: FileWriteOptions): string {
-  const { target } = readAct(lease, resource === undefined ? {} : { resource })
+function fileOf(lease: GuardedLease, options: FileWriteOptions): string {
+  const { target } = readAct(lease, options, ['resource', 'path'])
+  const { path: given } = options
   const isFile = kindOf(target.resource) === 'file'
   if (isFile && target.extent === 'subtree') {
     throw invalid('resource', 'must name the file to be written below', target.resource)

@@ -2,6 +2,7 @@
  * Marks in the memory of one process, for a server that guards what only it writes and that starts empty. They are
  * lost with the process: whatever outlives it needs a guard that does, too.
  */
+import { invalid } from '../core/errors.ts'
 import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
 import { judge, type Mark } from './marks.ts'
 
@@ -10,7 +11,9 @@ export class MemoryGuard {
 
   /** Runs `work` if no later holder was seen; throws `STALE_FENCE` otherwise. */
   write<Result>(lease: GuardedLease, work: () => Result, options?: WriteOptions): Result {
-    this.#pass(readAct(lease, options))
+    const act = readAct(lease, options)
+    if (typeof work !== 'function') throw invalid('work', 'must be a function', work)
+    this.#pass(act)
     return work()
   }
 

@@ -53,7 +53,7 @@ export class RedisGuard {
     args: readonly (string | number)[] = [],
   ): Promise<unknown> {
     const options = isList(keys) ? { keys, args } : keys
-    const act = readAct(lease, options)
+    const act = readAct(lease, options, ['resource', 'keys', 'args'])
     if (typeof script !== 'string') throw invalid('script', 'must be text', script)
     const text = (options.args ?? []).map(String)
     return this.#pass(act, { script, keys: options.keys ?? [], args: text })

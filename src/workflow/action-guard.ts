@@ -3,9 +3,9 @@
  * order, and refuses everything else with the code that says why. Each workflow is judged by itself.
  */
 import type { Tenure } from '../client/contract.ts'
-import { isLeaseError, LeaseError } from '../core/errors.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs, refuseUnknown } from '../core/input.ts'
-import { LEASE_TRANSFER, parseEpoch, parseWorkflowId, type Action } from './action.ts'
+import { createAction, LEASE_TRANSFER, parseEpoch, parseWorkflowId, type Action } from './action.ts'
 import { MemoryMarks, type ActionMarks, type Verdict } from './action-marks.ts'
 import type { Bus, Subscription } from './bus.ts'
 import {
@@ -73,8 +73,7 @@ export class ActionGuard<Transaction = undefined> {
   ): void {
     refuseUnknown(options, ['epoch'])
     const id = parseWorkflowId(workflowId)
-    const limit = { field: 'fence', min: 1, max: Number.MAX_SAFE_INTEGER }
-    const fact = { leaseId: parseLeaseId(leaseId), fence: parseSpanMs(limit, fence) }
+    const fact = parseFact(leaseId, fence)
     const epoch = options.epoch === undefined ? -1 : parseEpoch(options.epoch, 'epoch')
     const told = this.#markOf(id, this.#marks.peek({ workflowId: id, actionId: '' }).mark)
     const isSame = told?.leaseId === fact.leaseId && told.fence === fact.fence
@@ -88,7 +87,7 @@ export class ActionGuard<Transaction = undefined> {
    * when the marks know it, too.
    */
   async revoke(revoked: Pick<Revocation, 'workflowId' | 'leaseId' | 'fence'>): Promise<void> {
-    const { workflowId, leaseId, fence } = revoked
+    const { workflowId, leaseId, fence } = readRevoked(revoked)
     const marked = (mark: WorkflowMark | null): WorkflowMark | null => {
       const told = this.#markOf(workflowId, mark)
       if (told !== null && told.fence > fence) return null
@@ -107,8 +106,9 @@ export class ActionGuard<Transaction = undefined> {
    * what this process knows: `process` is what decides.
    */
   validate(action: Action): true {
-    const { workflowId, actionId } = action
-    this.#judge(action, this.#marks.peek({ workflowId, actionId }))
+    const read = createAction(action)
+    const { workflowId, actionId } = read
+    this.#judge(read, this.#marks.peek({ workflowId, actionId }))
     return true
   }
 
@@ -120,10 +120,12 @@ export class ActionGuard<Transaction = undefined> {
     action: Action,
     effect: ActionEffect<Transaction, Result>,
   ): Promise<Result | undefined> {
-    await this.#learn(action)
-    const { workflowId, actionId } = action
+    const read = createAction(action)
+    if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
+    await this.#learn(read)
+    const { workflowId, actionId } = read
     return this.#marks.transact({ workflowId, actionId }, (known) => {
-      return this.#verdict(action, known, effect)
+      return this.#verdict(read, known, effect)
     })
   }
 
@@ -214,6 +216,21 @@ export function currentLease(
       ? null
       : { leaseId: lease.id, fence: lease.fence }
   }
+}
+
+function readRevoked(
+  revoked: Pick<Revocation, 'workflowId' | 'leaseId' | 'fence'>,
+): LeaseFact & { readonly workflowId: string } {
+  if (typeof revoked !== 'object' || revoked === null) {
+    throw invalid('revoked', 'must be an object with workflowId, leaseId and fence', revoked)
+  }
+  const workflowId = parseWorkflowId(revoked.workflowId)
+  return { workflowId, ...parseFact(revoked.leaseId, revoked.fence) }
+}
+
+function parseFact(leaseId: unknown, fence: unknown): LeaseFact {
+  const limit = { field: 'fence', min: 1, max: Number.MAX_SAFE_INTEGER }
+  return { leaseId: parseLeaseId(leaseId), fence: parseSpanMs(limit, fence) }
 }
 
 function lowerFence(workflowId: string, told: LeaseFact, fact: LeaseFact): LeaseError {

@@ -39,6 +39,9 @@ const WORKFLOW_ID_BYTES_MAX = 1_000
 
 /** Reads whatever came and gives back an action that can be trusted to be one; its payload is taken as it is. */
 export function createAction(fields: Readonly<Record<keyof Action, unknown>>): Action {
+  if (typeof fields !== 'object' || fields === null) {
+    throw invalid('action', 'must be an action', fields)
+  }
   const epoch = parseEpoch(fields.epoch, 'epoch')
   return Object.freeze({
     actionId: parseLeaseId(fields.actionId, 'actionId'),

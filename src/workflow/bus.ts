@@ -2,6 +2,7 @@
  * The road between orchestrators and processors. Delivery is at least once and, from one orchestrator, in order;
  * a guard at the processor makes it at most once.
  */
+import { invalid } from '../core/errors.ts'
 import type { Action } from './action.ts'
 import type { Revocation } from './wire/action-json.ts'
 
@@ -21,6 +22,12 @@ export interface DeadLetter {
   readonly target: string
   readonly reason: string
   readonly message: string
+}
+
+/** Refuses what cannot be told of an action. */
+export function requireListener(listener: Listener): Listener {
+  if (typeof listener?.onAction === 'function') return listener
+  throw invalid('listener', 'must have onAction', listener)
 }
 
 export interface Bus {

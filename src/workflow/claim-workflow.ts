@@ -33,6 +33,7 @@ export async function claimWorkflow(
   workflowId: string,
   options: ClaimOptions,
 ): Promise<Orchestrator> {
+  if (typeof options !== 'object') throw invalid('options', 'must be an object', options)
   refuseUnknown(options, OPTIONS)
   const id = parseWorkflowId(workflowId)
   const { bus, runtime = systemRuntime } = options

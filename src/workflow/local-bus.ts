@@ -7,7 +7,13 @@ import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { EVERY_TARGET, parseName, type Action } from './action.ts'
-import type { Bus, DeadLetter, Listener, Subscription } from './bus.ts'
+import {
+  requireListener,
+  type Bus,
+  type DeadLetter,
+  type Listener,
+  type Subscription,
+} from './bus.ts'
 import {
   formatAction,
   formatRevocation,
@@ -69,7 +75,7 @@ export class LocalBus implements Bus {
   async subscribe(target: string, listener: Listener): Promise<Subscription> {
     const name = parseName(target, 'target')
     if (name === EVERY_TARGET) throw invalid('target', 'must be a target of its own', name)
-    return this.#mailbox(name).subscribe(listener)
+    return this.#mailbox(name).subscribe(requireListener(listener))
   }
 
   /** Resolves when everything that was sent has been delivered, or has become a dead letter. */

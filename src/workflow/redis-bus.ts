@@ -12,7 +12,13 @@ import { commandsOf, runScript, type RedisCommand, type RedisLike } from '../gua
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { EVERY_TARGET, parseName, type Action } from './action.ts'
-import type { Bus, DeadLetter, Listener, Subscription } from './bus.ts'
+import {
+  requireListener,
+  type Bus,
+  type DeadLetter,
+  type Listener,
+  type Subscription,
+} from './bus.ts'
 import { RedisConsumer } from './redis-consumer.ts'
 import { formatAction, formatRevocation, type Revocation } from './wire/action-json.ts'
 
@@ -65,6 +71,7 @@ export class RedisBus implements Bus {
   async subscribe(target: string, listener: Listener): Promise<Subscription> {
     const group = parseName(target, 'target')
     if (group === EVERY_TARGET) throw invalid('target', 'must be a target of its own', group)
+    requireListener(listener)
     return RedisConsumer.start({ ...this.#options, client: this.#client, group, listener })
   }
 

@@ -92,6 +92,7 @@ const CASES: readonly [string, Case][] = [
   onConfig('unset', ['max_renewals', [undefined, 'typo', ...JUNK]], OPTIONS),
   onConfig('all', [undefined, NO_RESOURCE.slice(1)]),
   onLease('renew', OPTIONS),
+  onLease('advance', OPTIONS),
   onLease('upgrade', OPTIONS),
   onLease('transfer', ['bob', [...NO_HOLDER, 'ann', { holder: 'ann' }, { holder: '' }]]),
   onLease('release', OPTIONS),

@@ -10,9 +10,9 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const run = promisify(execFile)
 
-/** The code blocks of README in one language, in order. */
-function codeBlocks(language: string): readonly string[] {
-  const readme = fs.readFileSync(path.join(ROOT, 'README.md'), 'utf8')
+/** The code blocks of a page in one language, in order. */
+function codeBlocks(language: string, page = 'README.md'): readonly string[] {
+  const readme = fs.readFileSync(path.join(ROOT, page), 'utf8')
   const blocks = readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)
   return [...blocks].filter((match) => match[1] === language).map((match) => match[2] ?? '')
 }
@@ -30,6 +30,24 @@ function project(): string {
   fs.symlinkSync(ROOT, path.join(directory, 'node_modules', 'tenure'), 'dir')
   return directory
 }
+
+/** What the compiler has to say of a program. */
+async function compile(directory: string, program: string): Promise<string> {
+  const source = path.join(directory, 'program.mts')
+  fs.writeFileSync(source, program)
+  const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext']
+  const libraries = ['--lib', 'es2022,esnext.disposable,dom', '--types', '']
+  const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
+  const { stdout } = await run(tsc, [...options, ...libraries, source], { cwd: directory }).catch(
+    (error: { readonly stdout: string }) => error,
+  )
+  return stdout
+}
+
+it('docs/library.md is one program that compiles', async () => {
+  const program = codeBlocks('ts', 'docs/library.md').join('\n')
+  expect(await compile(project(), program)).toBe('')
+})
 
 describe('the program in README', () => {
   it('runs in plain JavaScript and prints what README says', async () => {
@@ -61,20 +79,14 @@ describe('the program in README', () => {
     ])
   })
 
-  it('has a TypeScript variant that compiles', async () => {
+  it.each(codeBlocks('ts'))('has TypeScript that compiles: %s', async (block) => {
     const directory = project()
-    const context = `import type { Tenure } from 'tenure'
+    const context = `import { openTenure, type Tenure } from 'tenure'
       declare const tenure: Tenure
-      declare function writeFenced(path: string, fence: number): Promise<void>\n`
-    const source = path.join(directory, 'program.mts')
-    fs.writeFileSync(source, context + only(codeBlocks('ts')))
-    const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext']
-    const libraries = ['--lib', 'es2022,esnext.disposable,dom', '--types', '']
-    const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
-    const { stdout } = await run(tsc, [...options, ...libraries, source], { cwd: directory }).catch(
-      (error: { readonly stdout: string }) => error,
-    )
-    expect(stdout).toBe('')
+      declare const pool: never
+      declare function writeFenced(path: string, fence: number): Promise<void>
+      void openTenure; void tenure; void pool; void writeFenced\n`
+    expect(await compile(directory, context + block)).toBe('')
   })
 })
 
@@ -114,8 +126,43 @@ describe('the examples', () => {
     )
   })
 
+  it('show how a database and a file refuse a holder that a later one has passed', async () => {
+    expect(await example('guarded-writes.mjs')).toBe(
+      [
+        'slow sets the state: written',
+        'quick sets the state: written',
+        'slow sets the state again: STALE_FENCE, nothing written',
+        'the order is shipped',
+        'quick writes the report: written',
+        'slow writes the report: STALE_FENCE, nothing written',
+        'the report says shipped',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('show how an order is finished by another when its orchestrator is killed', async () => {
+    expect(await example('order-workflow.mjs')).toBe(
+      [
+        'epoch 0: VALIDATE_DATA, by orchestrator-1',
+        'epoch 1: RESERVE_STOCK, by orchestrator-1',
+        'orchestrator-1 is killed',
+        'epoch 2: CHARGE_CARD, by orchestrator-2',
+        'epoch 3: SHIP, by orchestrator-2',
+        'epoch 4: SEND_RECEIPT, by orchestrator-2',
+        'the first step again, under the lease of the dead one: LEASE_VIOLATION',
+        '',
+      ].join('\n'),
+    )
+  })
+
   it('are all run here', () => {
     const names = fs.readdirSync(path.join(ROOT, 'examples')).toSorted()
-    expect(names).toEqual(['fenced-writer.mjs', 'two-agents.mjs'])
+    expect(names).toEqual([
+      'fenced-writer.mjs',
+      'guarded-writes.mjs',
+      'order-workflow.mjs',
+      'two-agents.mjs',
+    ])
   })
 })

@@ -29,8 +29,8 @@ describe('options', () => {
     ],
     [{ discoverMs: 30_000 }, 'heartbeatTtlMs must be more than discoverMs (30000), got 30000'],
     [
-      { callTimeoutMs: 20_000 },
-      'leaseTtlMs must be more than refreshMs and callTimeoutMs together (30000), got 30000',
+      { callMs: 20_000 },
+      'leaseTtlMs must be more than refreshMs and callMs together (30000), got 30000',
     ],
     [{ weight: 0 }, 'weight must be a number 0.01..100, got 0'],
     [{ weight: Number.NaN }, 'weight must be a number 0.01..100, got NaN'],

@@ -47,7 +47,7 @@ export function fleetWorld(): World {
     instance: (options = {}) => {
       const faults = new FaultyApi(service, runtime)
       const spans = { leaseTtlMs: TTL_MS, heartbeatTtlMs: TTL_MS, refreshMs: REFRESH_MS }
-      const read = { ...spans, callTimeoutMs: CALL_TIMEOUT_MS, ...options }
+      const read = { ...spans, callMs: CALL_TIMEOUT_MS, ...options }
       const settings = readSettings(read, { runtime, host: 'test', startedAtMs: 1_736_598_400_000 })
       const layout = new LeaseLayout({ api: faults.api, runtime, settings })
       const manager = new FleetManager({ layout, runtime, settings })

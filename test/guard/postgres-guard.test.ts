@@ -89,6 +89,24 @@ describe('a guarded write in PostgreSQL', () => {
     client.release()
   })
 
+  it('finds out by trying whether an older driver is in a transaction', async () => {
+    const pooled = await pool.connect()
+    const older = {
+      query: (sql: string, values?: readonly unknown[]) => pooled.query(sql, values as unknown[]),
+    }
+    const guarded = guard.postgres(older)
+    await guarded.write(lease(10), (client) =>
+      client.query(`INSERT INTO writes (value) VALUES ('a')`),
+    )
+    await pooled.query('BEGIN')
+    await guarded.write(lease(20), (client) =>
+      client.query(`INSERT INTO writes (value) VALUES ('b')`),
+    )
+    await pooled.query('ROLLBACK')
+    pooled.release()
+    expect(await values()).toEqual(['a'])
+  })
+
   it('makes a later holder wait until an earlier one that writes is done', async () => {
     const guarded = guard.postgres(pool)
     const [early, later] = [lease(10), lease(20)]

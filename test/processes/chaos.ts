@@ -14,7 +14,6 @@ import { FencedFiles, type TakenWrite } from './fenced-files.ts'
 import { ledgerDifferences, wholeHistory } from './ledger-check.ts'
 
 const WORKER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/chaos-worker.js')
-/** Calm at the end, in which everything must work again. */
 const CALM_MS = 1_500
 /** The leases and tickets of killed workers are over after this. */
 const ALL_OVER_MS = 800
@@ -28,6 +27,8 @@ export interface ChaosOptions {
   readonly directory: string
   readonly processes: number
   readonly durationMs: number
+  /** Calm at the end, in which everybody must hold something again: by default a second and a half. */
+  readonly calmMs?: number
   readonly trouble?: (scene: Scene) => Promise<void>
 }
 
@@ -88,8 +89,12 @@ class Chaos {
     this.#writes = path.join(options.directory, 'writes.db')
   }
 
+  get #calmMs(): number {
+    return this.#options.calmMs ?? CALM_MS
+  }
+
   get leftMs(): number {
-    return this.#endMs - CALM_MS - performance.now()
+    return this.#endMs - this.#calmMs - performance.now()
   }
 
   async run(): Promise<void> {
@@ -99,7 +104,7 @@ class Chaos {
     this.#endMs = performance.now() + durationMs
     await trouble(this)
     this.#calmAtUs = nowUs()
-    await sleep(Math.max(CALM_MS, this.#endMs - performance.now()))
+    await sleep(Math.max(this.#calmMs, this.#endMs - performance.now()))
     for (const worker of this.#workers) worker.process.stdin?.end()
     await Promise.all(this.#workers.map((worker) => worker.done))
   }

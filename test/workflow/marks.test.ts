@@ -199,6 +199,23 @@ describe.each(Object.keys(STAGES) as (keyof typeof STAGES)[])('marks in %s', (na
   })
 })
 
+describe('marks without their tables', () => {
+  it('say what to do', async () => {
+    const message = 'the database has no tables for the marks of workflows; create them with init()'
+    const Driver = await loadDriver()
+    const database = new Driver(':memory:')
+    const sqlite = new ActionGuard({ marks: new SqliteMarks(database, 'compute') })
+    await expect(sqlite.process(action(0), () => 0)).rejects.toThrow(message)
+    expect(database.inTransaction).toBe(false)
+    database.close()
+    await using place = await freshDatabase()
+    const pool = new pg.Pool({ connectionString: place.url })
+    const postgres = new ActionGuard({ marks: new PostgresMarks(pool, 'compute') })
+    await expect(postgres.process(action(0), () => 0)).rejects.toThrow(message)
+    await pool.end()
+  })
+})
+
 describe('marks in PostgreSQL and Redis', () => {
   it.each(['postgres', 'redis'] as const)('in %s let processes compete', async (name) => {
     const own = await STAGES[name]()

@@ -29,7 +29,7 @@ type IoredisConstructor = new (
 export interface PollClientParts {
   readonly url: string
   readonly runtime: Runtime
-  readonly callTimeoutMs: number
+  readonly callMs: number
 }
 
 export interface ConnectionListener {
@@ -74,8 +74,8 @@ export class PollClient {
   /** Connects and subscribes. Throws `STORE_UNAVAILABLE` if that takes too long. */
   async open(listener: ConnectionListener, channels: readonly string[]): Promise<void> {
     const Redis = await loadDriver()
-    const { url, runtime, callTimeoutMs } = this.#parts
-    const withinMs = Math.max(OPEN_MS_MIN, callTimeoutMs)
+    const { url, runtime, callMs } = this.#parts
+    const withinMs = Math.max(OPEN_MS_MIN, callMs)
     this.#listener = listener
     this.#isClosed = false
     const listening = new Redis(url, this.#options())
@@ -131,13 +131,13 @@ export class PollClient {
   }
 
   async #exchange(commands: readonly Command[]): Promise<readonly Reply[]> {
-    const { url, runtime, callTimeoutMs } = this.#parts
+    const { url, runtime, callMs } = this.#parts
     const client = this.#asking
     if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
     if (client === null || !this.#isReady) throw unavailable(url, new Error('not connected'))
     const call = client.pipeline(commands.map(asCall)).exec()
     const onLate = (): void => this.#reconnect(client)
-    const replies = await answerWithin({ runtime, withinMs: callTimeoutMs, onLate }, call)
+    const replies = await answerWithin({ runtime, withinMs: callMs, onLate }, call)
     return (replies ?? []).map(([error, reply]) => requireAnswer(error, reply))
   }
 
@@ -162,7 +162,7 @@ export class PollClient {
   }
 
   get #connectMs(): number {
-    return Math.max(CONNECT_MS_MIN, this.#parts.callTimeoutMs)
+    return Math.max(CONNECT_MS_MIN, this.#parts.callMs)
   }
 
   /** Finds out which server this is before anybody uses it. */

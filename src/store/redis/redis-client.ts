@@ -11,7 +11,7 @@ export interface IoredisClient {
   readonly status: string
   readonly isCluster?: boolean
   call(command: string, ...args: string[]): Promise<unknown>
-  duplicate(): IoredisClient
+  duplicate(override?: { readonly autoResubscribe: boolean }): IoredisClient
   connect(): Promise<unknown>
   disconnect(): void
   subscribe(...channels: string[]): Promise<unknown>
@@ -85,7 +85,11 @@ class IoredisDriver implements RedisDriver {
   }
 
   duplicate(): RedisDriver {
-    const client = this.#client.duplicate()
+    // Whoever listens subscribes again by itself. When the driver does it and the connection is lost meanwhile, nobody
+    // hears the rejection, which ends the process.
+    const client = this.isCluster
+      ? this.#client.duplicate()
+      : this.#client.duplicate({ autoResubscribe: false })
     client.on('error', () => undefined)
     return new IoredisDriver(client)
   }

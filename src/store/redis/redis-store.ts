@@ -43,6 +43,8 @@ export interface RedisStoreOptions {
 
 const CALL_MS_DEFAULT = 5_000
 const CONNECT_MS_DEFAULT = 5_000
+/** More than the server is ever asked to wait before it answers. */
+const SILENCE_MS_MIN = 5_000
 const CLUSTER_BUCKETS_DEFAULT = 64
 const BUCKETS_MAX = 1_024
 const RECONNECT_MS_MAX = 2_000
@@ -113,6 +115,8 @@ async function connectTo(
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: options.connectMs ?? CONNECT_MS_DEFAULT,
+    // A connection that has gone silent is given up and opened anew: it may never be heard of again.
+    socketTimeout: Math.max(SILENCE_MS_MIN, options.callMs ?? CALL_MS_DEFAULT),
     retryStrategy: (times: number) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(times, 8)),
   }
   const single = quiet(new Redis({ ...address, ...common }))
@@ -129,7 +133,11 @@ async function connectTo(
     new Cluster([{ host, port }], {
       lazyConnect: true,
       enableOfflineQueue: false,
-      redisOptions: { ...redisOptions, maxRetriesPerRequest: 0 },
+      redisOptions: {
+        ...redisOptions,
+        maxRetriesPerRequest: 0,
+        socketTimeout: common.socketTimeout,
+      },
       clusterRetryStrategy: common.retryStrategy,
     }),
   )

@@ -39,7 +39,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 
-/** An entry, and the numbers that tell whether it has moved. Both begin at 1. */
+/** An entry, and the numbers that tell whether it has moved. Where they begin is for the store to say, above 0. */
 export interface Kept {
   readonly entry: Entry
   /** Raised by every change. */

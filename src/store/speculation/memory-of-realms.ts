@@ -4,6 +4,7 @@
  */
 import type { EpochMark } from '../../core/commit.ts'
 import { isLive, type LeaseId } from '../../core/lease.ts'
+import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
 import type { Footprint } from '../../core/realm.ts'
 import { overlap, realmOf } from '../../core/resource.ts'
 import { LiveIndex } from '../live-index.ts'
@@ -34,7 +35,9 @@ export class MemoryOfRealms {
     const own = this.#kept.get(footprint.leaseId)
     if (own !== undefined) kept.set(own.entry.id, own)
     const facts = this.#realms.get(realmOf(footprint.resource)) ?? NO_FACTS
-    return { footprint, kept, prior: null, ...facts }
+    // Others may have left the queue since; that it is full is for the server to say.
+    const isDoubtful = facts.ticketCount >= TICKETS_PER_REALM_MAX
+    return { footprint, kept, prior: null, ...facts, isDoubtful }
   }
 
   /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */
