@@ -31,12 +31,12 @@ import {
 const TTL_MS = 1_800
 const REFRESH_MS = 600
 /** As long as the intervals allow: processes of a test that wait for a processor are not a store that is away. */
-const CALL_TIMEOUT_MS = 600
+const CALL_MS = 600
 const MANAGER = {
   leaseTtlMs: TTL_MS,
   heartbeatTtlMs: TTL_MS,
   refreshMs: REFRESH_MS,
-  callTimeoutMs: CALL_TIMEOUT_MS,
+  callMs: CALL_MS,
 }
 
 let directory: string
@@ -201,7 +201,7 @@ describe('a fleet of processes', () => {
     const began = stage.polls.filter((poll) => poll.worker === cutOff.name && poll.fromUs > cutUs)
     const lastMs = (Math.max(0, ...began.map(({ fromUs }) => fromUs)) - cutUs) / 1000
     // It is uncertain, and begins nothing, once a renewal is overdue; long before anybody else may have it.
-    expect(lastMs).toBeLessThan(REFRESH_MS + CALL_TIMEOUT_MS + 100)
+    expect(lastMs).toBeLessThan(REFRESH_MS + CALL_MS + 100)
     proxy.clear()
     await untilSpread([cutOff, other], 20)
     await stage.stopAll()
