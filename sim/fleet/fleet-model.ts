@@ -315,13 +315,13 @@ export class FleetModel {
     const { event, owners, nodes, lastMs } = this.#before
     const after = this.#viewOf(this.#ready()).nodes
     const moved = owners.filter((owner, session) => owner !== this.#owner[session]).length
-    // A sample is enough for a share, and the whole would take as long as everything else.
-    const sample = this.#sessionIds.filter((_, session) => session % 10 === 0)
-    const mustMove = sample.filter((id) => preferredNode(id, nodes) !== preferredNode(id, after))
+    const mustMove = this.#sessionIds.filter(
+      (id) => preferredNode(id, nodes) !== preferredNode(id, after),
+    )
     this.#changes.push({
       event,
       moved: moved / owners.length,
-      mustMove: mustMove.length / sample.length,
+      mustMove: mustMove.length / owners.length,
       settledAfterMs: lastMs - event.atMs,
     })
     this.#before = null

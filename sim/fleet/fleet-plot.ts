@@ -20,6 +20,7 @@ const LEFT = 70
 const RIGHT = 20
 const PANEL = 150
 const GAP = 50
+const START_UP = 10
 const INK = '#24292f'
 const GRID = '#d0d7de'
 
@@ -38,7 +39,9 @@ export function plotOf(report: ModelReport, title: string): string {
 }
 
 function panelsOf({ seconds, bound }: ModelReport): readonly Panel[] {
-  const most = (value: (second: Second) => number): number => Math.max(1, ...seconds.map(value))
+  // In the first seconds everything is acquired; on that scale nothing else could be seen.
+  const shown = seconds.slice(START_UP)
+  const most = (value: (second: Second) => number): number => Math.max(1, ...shown.map(value))
   const moves = (second: Second): number => second.moves
   const unowned = (second: Second): number => second.unowned
   const total = ({ renewing, discovering, moving }: Second): number =>
@@ -76,7 +79,7 @@ function panelsOf({ seconds, bound }: ModelReport): readonly Panel[] {
 function drawPanel(panel: Panel, { seconds }: ModelReport, top: number): string {
   const x = (second: number): number =>
     LEFT + (second / Math.max(1, seconds.length - 1)) * (WIDTH - LEFT - RIGHT)
-  const y = (value: number): number => top + PANEL - (value / panel.max) * PANEL
+  const y = (value: number): number => top + PANEL - Math.min(1, value / panel.max) * PANEL
   const levels = [0, 0.5, 1].map((part) => part * panel.max)
   const grid = levels.flatMap((level) => [
     `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(level)}" y2="${y(level)}" stroke="${GRID}"/>`,

@@ -23,16 +23,23 @@ export interface Candidate {
 /** How far above its share a node may be. */
 export const LOAD_BOUND = 1.2
 
-interface Ranked extends Candidate {
-  readonly hash: NameHash
-  /** All nodes weigh the same. */
+/** Nodes in the one order that all instances use, laid out for the innermost loop. */
+interface Ranking {
+  readonly ids: readonly string[]
+  readonly high: Int32Array
+  readonly low: Int32Array
+  readonly weights: Float64Array
+  /** All nodes weigh the same; then the logarithm keeps the order, and would cost most of the time. */
   readonly isEven: boolean
 }
 
+/** Whoever asks for many sessions passes the same nodes again and again. */
+const rankings = new WeakMap<readonly Candidate[], Ranking>()
+
 /** Weighted rendezvous without a bound; null if there is no node. */
 export function preferredNode(sessionId: string, nodes: readonly Candidate[]): string | null {
-  const ranked = rankable(nodes)
-  return ranked[bestBelow(hashName(sessionId), ranked, NO_CEILING).index]?.instanceId ?? null
+  const ranking = rankingOf(nodes)
+  return ranking.ids[bestBelow(hashName(sessionId), ranking, NO_CEILING).index] ?? null
 }
 
 /** Session to node, for all sessions; empty if there is no node. */
@@ -40,29 +47,40 @@ export function assignSessions(
   sessionIds: readonly string[],
   nodes: readonly Candidate[],
 ): ReadonlyMap<string, string> {
-  const ranked = rankable(nodes)
-  if (ranked.length === 0) return new Map()
+  const ranking = rankingOf(nodes)
+  if (ranking.ids.length === 0) return new Map()
   const sessions = [...new Set(sessionIds)].sort()
-  const capacities = capacitiesOf(sessions.length, ranked)
-  const places = match(sessions.map(hashName), ranked, capacities)
-  return new Map(sessions.map((id, index) => [id, ranked[places[index] ?? 0]?.instanceId ?? '']))
+  const capacities = capacitiesOf(sessions.length, ranking.weights)
+  const places = match(sessions.map(hashName), ranking, capacities)
+  return new Map(sessions.map((id, index) => [id, ranking.ids[places[index] ?? 0] ?? '']))
 }
 
-/** The most that each node may get, in the order of the nodes. */
-export function capacitiesOf(sessions: number, nodes: readonly Candidate[]): readonly number[] {
-  const total = nodes.reduce((sum, { weight }) => sum + weight, 0)
-  return nodes.map(({ weight }) => Math.ceil((LOAD_BOUND * sessions * weight) / total - ROUNDING))
+/** The most that each node may get, in the order of their weights. */
+export function capacitiesOf(sessions: number, weights: Iterable<number>): readonly number[] {
+  const each = [...weights]
+  const total = each.reduce((sum, weight) => sum + weight, 0)
+  return each.map((weight) => Math.ceil((LOAD_BOUND * sessions * weight) / total - ROUNDING))
 }
 
 /** 1.2 × 5 is a hair more than 6 in binary. */
 const ROUNDING = 1e-9
 
 /** In one order, each once: the answer must not depend on how a store lists them. */
-function rankable(nodes: readonly Candidate[]): readonly Ranked[] {
+function rankingOf(nodes: readonly Candidate[]): Ranking {
+  const known = rankings.get(nodes)
+  if (known !== undefined) return known
   const unique = new Map(nodes.map((node) => [node.instanceId, node]))
   const sorted = [...unique.values()].sort((a, b) => (a.instanceId < b.instanceId ? -1 : 1))
-  const isEven = sorted.every(({ weight }) => weight === sorted[0]?.weight)
-  return sorted.map((node) => ({ ...node, hash: hashName(node.instanceId), isEven }))
+  const hashes = sorted.map(({ instanceId }) => hashName(instanceId))
+  const ranking: Ranking = {
+    ids: sorted.map(({ instanceId }) => instanceId),
+    high: Int32Array.from(hashes, ({ high }) => high),
+    low: Int32Array.from(hashes, ({ low }) => low),
+    weights: Float64Array.from(sorted, ({ weight }) => weight),
+    isEven: sorted.every(({ weight }) => weight === sorted[0]?.weight),
+  }
+  rankings.set(nodes, ranking)
+  return ranking
 }
 
 interface Choice {
@@ -74,15 +92,13 @@ interface Choice {
 const NO_CEILING: Choice = { index: -1, score: Infinity }
 
 /** The best node that ranks after `ceiling`; of equal scores the one that is listed first. */
-function bestBelow(session: NameHash, nodes: readonly Ranked[], ceiling: Choice): Choice {
+function bestBelow(session: NameHash, ranking: Ranking, ceiling: Choice): Choice {
+  const { high, low, weights, isEven } = ranking
   let best = -1
   let bestScore = -Infinity
-  for (let index = 0; index < nodes.length; index += 1) {
-    const node = nodes[index]
-    if (node === undefined) continue
-    const unit = unitOf(session, node.hash)
-    // Of nodes that weigh the same the logarithm keeps the order, and costs most of the time.
-    const score = node.isEven ? unit : -node.weight / Math.log(unit)
+  for (let index = 0; index < high.length; index += 1) {
+    const unit = unitOf(session, high[index] ?? 0, low[index] ?? 0)
+    const score = isEven ? unit : -(weights[index] ?? 1) / Math.log(unit)
     if (score <= bestScore || score > ceiling.score) continue
     if (score === ceiling.score && index <= ceiling.index) continue
     best = index
@@ -94,17 +110,17 @@ function bestBelow(session: NameHash, nodes: readonly Ranked[], ceiling: Choice)
 /** Each session asks its best node; a node that is full turns its lowest away, which asks its next. */
 function match(
   sessions: readonly NameHash[],
-  nodes: readonly Ranked[],
+  ranking: Ranking,
   capacities: readonly number[],
 ): readonly number[] {
   const choices = sessions.map((): Choice => NO_CEILING)
-  const taken = nodes.map(() => new KeyedHeap<number>())
+  const taken = ranking.ids.map(() => new KeyedHeap<number>())
   for (const first of sessions.keys()) {
     let asking: number | undefined = first
     while (asking !== undefined) {
       const session: NameHash | undefined = sessions[asking]
       if (session === undefined) break
-      const choice: Choice = bestBelow(session, nodes, choices[asking] ?? NO_CEILING)
+      const choice: Choice = bestBelow(session, ranking, choices[asking] ?? NO_CEILING)
       choices[asking] = choice
       const group: KeyedHeap<number> | undefined = taken[choice.index]
       if (group === undefined) break

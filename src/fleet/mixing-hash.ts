@@ -20,10 +20,10 @@ export function hashName(name: string): NameHash {
   return { high: fold(name, HIGH_SEED), low: fold(name, LOW_SEED) }
 }
 
-/** Of a pair of names, evenly spread over the open interval from 0 to 1. */
-export function unitOf(session: NameHash, node: NameHash): number {
-  const high = avalanche(session.high ^ Math.imul(node.high, 0x27d4eb2f))
-  const low = avalanche(session.low + Math.imul(node.low, 0x165667b1) + high)
+/** Of a session and the words of a node, evenly spread over the open interval from 0 to 1. */
+export function unitOf(session: NameHash, nodeHigh: number, nodeLow: number): number {
+  const high = avalanche(session.high ^ Math.imul(nodeHigh, 0x27d4eb2f))
+  const low = avalanche(session.low + Math.imul(nodeLow, 0x165667b1) + high)
   return ((high >>> 6) * 0x4000000 + (low >>> 6) + 0.5) / 0x10000000000000
 }
 

@@ -21,6 +21,7 @@ const EXPIRY_SLACK_MS = 5
 export class NodeWatch {
   readonly #parts: NodeWatchParts
   #view: NodeView = { nodes: [], isSelfDraining: false }
+  #candidates: readonly FleetNode[] = []
   #reading: Promise<NodeView> | null = null
   #timer: Timer | null = null
   #isHinted = false
@@ -37,7 +38,7 @@ export class NodeWatch {
 
   /** Those that may be given something. */
   get candidates(): readonly FleetNode[] {
-    return this.#view.nodes.filter(({ isDraining }) => !isDraining)
+    return this.#candidates
   }
 
   /** The first look. */
@@ -68,6 +69,7 @@ export class NodeWatch {
     try {
       const view = await this.#parts.layout.nodes()
       this.#view = view
+      this.#candidates = view.nodes.filter(({ isDraining }) => !isDraining)
       this.#parts.onRead(view)
       return view
     } finally {

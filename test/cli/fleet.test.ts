@@ -6,7 +6,7 @@ import { sessionIds } from '../processes/fleet-stage.ts'
 import { freshRedis } from '../servers/shared-servers.ts'
 import { tenure, workshop } from './tenure-process.ts'
 
-const SPANS = { leaseTtlMs: 6_000, heartbeatTtlMs: 6_000, refreshMs: 500 }
+const SPANS = { leaseTtlMs: 6_000, heartbeatTtlMs: 6_000, refreshMs: 500, callMs: 3_000 }
 const SESSIONS = sessionIds(12)
 
 /** Two instances with names, in this process. */

@@ -42,7 +42,10 @@ describe('the hash', () => {
       ['session-1', 'api-0'],
       ['session-2', 'api-0'],
       ['3f2504e0-4f89-41d3-9a0c-0305e82c3301', 'api-7fd8c9-1736598400000000000-a1b2c3d4'],
-    ].map(([session = '', node = '']) => unitOf(hashName(session), hashName(node)))
+    ].map(([session = '', node = '']) => {
+      const { high, low } = hashName(node)
+      return unitOf(hashName(session), high, low)
+    })
     expect(vectors).toMatchInlineSnapshot(`
       [
         0.10364300194469511,
@@ -165,7 +168,10 @@ describe('the assignment', () => {
         const assignment = assignSessions(sessions, nodes)
         const counts = loads(assignment)
         const sorted = nodes.toSorted((a, b) => (a.instanceId < b.instanceId ? -1 : 1))
-        const capacities = capacitiesOf(sessions.length, sorted)
+        const capacities = capacitiesOf(
+          sessions.length,
+          sorted.map(({ weight }) => weight),
+        )
         for (const [index, { instanceId }] of sorted.entries()) {
           if ((counts.get(instanceId) ?? 0) >= (capacities[index] ?? 0)) continue
           const misplaced = sessions.filter(

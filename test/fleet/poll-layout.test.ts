@@ -15,6 +15,12 @@ const RENEW = `if redis.call("GET", KEYS[1]) == ARGV[1] then
 const RELEASE = `if redis.call("GET", KEYS[1]) == ARGV[1] then
   return redis.call("DEL", KEYS[1]) else return 0 end`
 
+/** Renews often, and is patient with a busy machine. */
+const QUICK = {
+  ...{ leaseTtlMs: 9_000, heartbeatTtlMs: 9_000, refreshMs: 500, callMs: 4_000 },
+  discoverMs: 8_000,
+}
+
 let place: Place
 let redis: Redis
 const managers: LeaseManager[] = []
@@ -112,7 +118,7 @@ describe('a foreign instance', () => {
   })
 
   it('that has taken a session is not disturbed by our renewal or our release', async () => {
-    const manager = await start({ leaseTtlMs: 300, heartbeatTtlMs: 300, refreshMs: 100 })
+    const manager = await start(QUICK)
     const lost = new Promise((resolve) => manager.on('lost', resolve))
     await manager.tryAcquire(ID)
     await redis.set(LEASE, 'foreign', 'PX', 60_000)
@@ -192,16 +198,36 @@ describe('a handover', () => {
     expect(await acquired).toMatchObject({ sessionId: ID })
   })
 
-  it('to an instance that has just died does not last longer than one refresh', async () => {
-    const manager = await start()
-    const dead = 'dead-1-00000000'
+  const dead = 'dead-1-00000000'
+
+  async function pretendToLive(): Promise<void> {
     await redis.set(`poll:node:${dead}`, '1', 'PX', 30_000)
     await redis.set(`poll:weight:${dead}`, '1', 'PX', 30_000)
-    await manager.getLiveNodes()
+  }
+
+  it('to an instance that does not listen any more frees the session, and tells all', async () => {
+    await pretendToLive()
+    const manager = await start()
     await manager.tryAcquire(ID)
+    const listener = redis.duplicate()
+    const heard = new Promise((resolve) => listener.on('message', resolve))
+    await listener.subscribe('poll:changed')
+    await manager.handOver(ID, dead)
+    expect(await redis.exists(LEASE)).toBe(0)
+    expect(await heard).toBe('poll:changed')
+    listener.disconnect()
+  })
+
+  it('to an instance that dies as it hears of it does not last longer than one refresh', async () => {
+    await pretendToLive()
+    const manager = await start()
+    await manager.tryAcquire(ID)
+    const listener = redis.duplicate()
+    await listener.subscribe(`poll:given:${dead}`)
     await manager.handOver(ID, dead)
     expect(await redis.get(LEASE)).toBe(dead)
     expect(await redis.pttl(LEASE)).toBeLessThanOrEqual(10_000)
+    listener.disconnect()
   })
 })
 
@@ -231,7 +257,7 @@ describe('a request whose answer was lost', () => {
 describe('a server', () => {
   it('is asked once for all renewals, and SCANs for nodes only', async () => {
     await using proxy = await Proxy.start(place.url)
-    const manager = await start({}, proxy.through(place.url))
+    const manager = await start(QUICK, proxy.through(place.url))
     const ids = Array.from({ length: 500 }, (_, index) => {
       return `00000000-0000-4000-8000-${index.toString(16).padStart(12, '0')}`
     })
@@ -251,6 +277,7 @@ describe('a server', () => {
     const stats = String(await redis.info('commandstats'))
     const calls = (command: string): number =>
       Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
+    // Nodes are not looked for meanwhile, so the one script is the renewal of all.
     expect(calls('evalsha')).toBe(1)
     expect(calls('keys')).toBe(0)
   })

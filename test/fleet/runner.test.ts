@@ -164,11 +164,11 @@ describe('a fleet', () => {
 
 it('a source of sessions that fails at once leaves nothing running', async () => {
   const world = fleetWorld()
-  async function* source(): AsyncGenerator<readonly string[]> {
+  const next = async (): Promise<never> => {
     throw new Error('no sessions today')
-    yield []
   }
-  await expect(run(world, source())).rejects.toThrow('no sessions today')
+  const source = { [Symbol.asyncIterator]: () => ({ next }) }
+  await expect(run(world, source)).rejects.toThrow('no sessions today')
   await world.runtime.advance(TTL_MS)
   expect(world.runtime.pendingTimers).toBe(0)
 })

@@ -16,7 +16,7 @@ import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
 const SESSIONS = Array.from({ length: 12 }, (_, index) => `session-${index + 1}`)
 const OPTIONS: OpenManagerOptions = {
   layout: 'lease',
-  ...{ leaseTtlMs: 3_000, heartbeatTtlMs: 3_000, refreshMs: 500 },
+  ...{ leaseTtlMs: 6_000, heartbeatTtlMs: 6_000, refreshMs: 500, callMs: 3_000 },
 }
 
 const STORES: Readonly<Record<string, () => Promise<string>>> = {

@@ -114,7 +114,8 @@ export class PollLayout implements FleetLayout {
     const ttlMs = Math.min(leaseTtlMs, refreshMs)
     const channel = this.#keys.given(to.instanceId)
     const message = `${sessionId} ${instanceId}`
-    const args = [instanceId, grant.token, to.instanceId, String(ttlMs), channel, message]
+    const giver = [instanceId, grant.token]
+    const args = [...giver, to.instanceId, String(ttlMs), channel, message, this.#keys.changed]
     const keys = this.#keysOf(sessionId)
     const [reply] = await this.#evaluate([{ script: 'transfer', keys, args }])
     return grantReply(reply, reply)

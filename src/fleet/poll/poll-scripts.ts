@@ -56,15 +56,19 @@ end
 return released`
 
 /**
- * KEYS: lease, fence. ARGV: giver, its fence, receiver, TTL in ms, channel, message. On the same conditions as a release.
- * The receiver has a short time to renew, so that a session that was handed to an instance which just died is free
- * again soon.
+ * KEYS: lease, fence. ARGV: giver, its fence, receiver, TTL in ms, channel of the receiver, message, channel of all. On the
+ * same conditions as a release. A receiver that nobody hears from any more gets nothing: the session is free, and
+ * all are told to look. One that dies right after has a short time to renew, so that the session is free again soon.
  */
 const TRANSFER = `
 local fence = redis.call('GET', KEYS[2])
 if redis.call('GET', KEYS[1]) ~= ARGV[1] or (fence and fence ~= ARGV[2]) then return 0 end
-redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
-redis.call('PUBLISH', ARGV[5], ARGV[6])
+if redis.call('PUBLISH', ARGV[5], ARGV[6]) > 0 then
+  redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
+else
+  redis.call('DEL', KEYS[1])
+  redis.call('PUBLISH', ARGV[7], ARGV[1])
+end
 return 1`
 
 /** KEYS: node, weight, name and drain of each instance. Returns PTTL, weight or false, name or false, 1 or 0 for each. */
