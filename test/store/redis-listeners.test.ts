@@ -1,5 +1,6 @@
 /** Who listens for wake-ups on Redis is heard of by the server, whenever the connection for it comes up. */
-import { describe, expect, it } from 'vitest'
+import { createClient } from 'redis'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { WakeSignal } from '../../src/store-port/store.ts'
 import { direct, proxyTo, server, Subject, until } from './redis-subject.ts'
 
@@ -57,5 +58,55 @@ describe('sessions on Redis that begin to listen', () => {
     const leaseId = await wake(waking, 'ada')
     await until(async () => heard.leaseIds.length > 0)
     expect(heard.leaseIds).toEqual([leaseId])
+  })
+})
+
+async function nodeRedis(url: string) {
+  const client = createClient({ url })
+  client.on('error', () => undefined)
+  await client.connect()
+  onTestFinished(() => client.destroy())
+  return client
+}
+
+describe('a listener on a client of node-redis', () => {
+  it('is told once of each wake-up, however often the connection was lost', async () => {
+    const { url } = await server()
+    const proxy = await proxyTo(url)
+    const listening = await Subject.open({ client: await nodeRedis(proxy.through(url)) })
+    const waking = await Subject.open({ url })
+    const heard = new Heard()
+    await listening.store.subscribe('ada', heard.listener)
+    for (let cuts = 0; cuts < 3; cuts += 1) {
+      proxy.resetCounts()
+      proxy.cut()
+      await until(async () => proxy.connections >= 2 && (await listenersOf(url, 'ada')) === 1)
+    }
+    const woken: string[] = []
+    for (let wakes = 0; wakes < 5; wakes += 1) woken.push(await wake(waking, 'ada'))
+    await until(async () => heard.leaseIds.includes(woken.at(-1) ?? ''))
+    expect(heard.leaseIds).toEqual(woken)
+  })
+
+  it('does not keep a store from closing when its connection was closed before', async () => {
+    const { url } = await server()
+    const client = await nodeRedis(url)
+    // As version 5 of the driver does; later ones close twice without a word.
+    const duplicate = client.duplicate.bind(client)
+    Object.assign(client, {
+      duplicate: () => {
+        const own = duplicate()
+        const destroy = own.destroy.bind(own)
+        own.destroy = () => {
+          if (!own.isOpen) throw new Error('The client is closed')
+          destroy()
+        }
+        void own.once('ready', () => own.destroy())
+        return own
+      },
+    })
+    const subject = await Subject.open({ client })
+    await subject.store.subscribe('ada', () => {})
+    await expect(subject.store.close()).resolves.toBeUndefined()
   })
 })

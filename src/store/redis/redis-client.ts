@@ -125,6 +125,10 @@ class NodeRedisDriver implements RedisDriver {
   readonly isCluster = false
   readonly #client: NodeRedisClient
   readonly #listeners = new Set<(channel: string, message: string) => void>()
+  /** One and the same at every subscription: the driver keeps each function that it is given, also when it reconnects. */
+  readonly #hear = (message: string, channel: string): void => {
+    for (const listener of this.#listeners) listener(channel, message)
+  }
 
   constructor(client: NodeRedisClient) {
     this.#client = client
@@ -153,9 +157,7 @@ class NodeRedisDriver implements RedisDriver {
   }
 
   subscribe(channel: string): Promise<unknown> {
-    return this.#client.subscribe(channel, (message) => {
-      for (const listener of this.#listeners) listener(channel, message)
-    })
+    return this.#client.subscribe(channel, this.#hear)
   }
 
   unsubscribe(channel: string): Promise<unknown> {

@@ -153,7 +153,7 @@ export class WakeListeners {
     this.#closed = true
     this.#poll?.cancel()
     this.#audiences.clear()
-    this.#connection?.disconnect()
+    disconnect(this.#connection)
   }
 }
 
@@ -247,11 +247,7 @@ export class LedgerFollowers {
   #disconnect(): void {
     const connection = this.#connection
     this.#connection = null
-    try {
-      connection?.disconnect()
-    } catch {
-      // It was closed already.
-    }
+    disconnect(connection)
   }
 
   #stop(): void {
@@ -264,6 +260,15 @@ export class LedgerFollowers {
     this.#closed = true
     this.#followers.clear()
     this.#stop()
+  }
+}
+
+/** Some versions of the drivers throw when the connection was closed already. */
+function disconnect(connection: RedisDriver | null): void {
+  try {
+    connection?.disconnect()
+  } catch {
+    // Then there is nothing left to close.
   }
 }
 
