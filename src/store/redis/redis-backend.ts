@@ -21,14 +21,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
-import {
-  groupReplyOf,
-  pushAttempt,
-  recordsOf,
-  settingField,
-  settingRows,
-  type ScriptAnswer,
-} from './redis-attempt.ts'
+import { groupReplyOf, pushAttempt, recordsOf, settingField, settingRows } from './redis-attempt.ts'
 import { divide, joinReplies } from './redis-divided-group.ts'
 import { LedgerFollowers, WakeListeners } from './redis-listeners.ts'
 import { RedisReader, type ClockText } from './redis-reader.ts'
@@ -124,7 +117,7 @@ export class RedisBackend implements Backend {
     for (const attempt of attempts) pushAttempt(args, attempt, this.#scripted.channelOf)
     const effect = attempts.some(({ writes }) => writes.length > 0) ? WRITES : 'reads'
     const answer = await this.#scripted.run(ATTEMPT, args, { bucket, effect })
-    return groupReplyOf(answer as ScriptAnswer, attempts)
+    return groupReplyOf(answer, attempts, this.description.url)
   }
 
   #bucketOf({ places }: Attempt): number {

@@ -275,3 +275,11 @@ export function storeError(error: unknown, { url, effect }: ErrorFacts): LeaseEr
   const message = `the answer of ${url} was lost: ${line}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details })
 }
+
+/** What the server answered is nothing that Tenure says: its data were changed by somebody else, or damaged. */
+export function notUnderstood(cause: unknown, { url, effect }: ErrorFacts): LeaseError {
+  const said = cause instanceof Error ? cause.message : String(cause)
+  const code = effect === 'writes' ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE'
+  const message = `the answer of ${url} cannot be understood: ${said.split('\n', 1)[0] ?? ''}`
+  return new LeaseError(code, message, { cause, details: { store: url } })
+}
