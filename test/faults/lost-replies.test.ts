@@ -23,8 +23,8 @@ const RECONNECTED_WITHIN_MS = 5_000
 interface Wire {
   readonly api: LeaseApi
   readonly direct: LeaseApi
-  /** The next request with the mark is carried out, and its reply lost. */
-  loseReply(mark: string): void
+  /** The next request that would commit the command is carried out, and its reply lost. */
+  loseReply(command: ReadyCommand): void
   close(): Promise<void>
 }
 
@@ -51,12 +51,18 @@ async function serverWire(server: TestServer): Promise<Wire> {
   const [api, direct] = await Promise.all([openApi(proxy.through(url)), openApi(url)])
   return {
     ...{ api, direct },
-    loseReply: (mark) => void proxy.loseReply({ request: (bytes) => bytes.includes(mark) }),
+    loseReply: (command) => void proxy.loseReply({ request: (bytes) => commits(bytes, command) }),
     close: async () => {
       await Promise.all([api.close(), direct.close()])
       await proxy.close()
     },
   }
+}
+
+/** A store that remembers nothing of a lease asks first; such a question names the lease, but no event. */
+function commits(request: Buffer, { mark, effect }: ReadyCommand): boolean {
+  const [, word = ''] = effect.type.split('.')
+  return request.includes(mark) && request.includes(word)
 }
 
 async function effectsOf({ direct }: Wire, { effect }: ReadyCommand): Promise<number> {
@@ -74,15 +80,14 @@ async function errorOf(call: Promise<unknown>): Promise<LeaseError> {
 }
 
 /**
- * A store that decides on what it remembers may be told first that it remembers wrongly; then it was that reply which
- * was lost, nothing has happened, and the request is sent again.
+ * A store that decides on what it remembers, at the time that it believes, may be told that it is wrong; then it was
+ * that reply which was lost, nothing has happened, and the request is sent again.
  */
 async function loseReplyOfCommit(wire: Wire, command: ReadyCommand): Promise<void> {
   const before = await effectsOf(wire, command)
   for (let tries = 1; tries <= 3; tries += 1) {
-    // A reply to a mere question may be lost, too. That changes nothing, so the store may say that it was away.
     const error = await whenReachable(async () => {
-      wire.loseReply(command.mark)
+      wire.loseReply(command)
       const lost = await errorOf(command.send())
       if (lost.code === 'STORE_UNAVAILABLE') throw lost
       return lost

@@ -16,6 +16,7 @@ import type {
   PlaceView,
   Reply,
 } from '../speculation/backend.ts'
+import { notUnderstood } from './redis-client.ts'
 import { entryText, eventText, recordOf, recordText, type KeptRecord } from './redis-rows.ts'
 
 /** Renewals come by the thousand, and the entry itself remembers its latest; this is for an id used for another. */
@@ -165,23 +166,48 @@ function requestMs(event: Attempt['events'][number], writes: readonly EntryWrite
 /** The script's answer: clock, revision, settings, how far the clock is behind, then one answer for each attempt. */
 export type ScriptAnswer = readonly [string, string, readonly string[] | null, string, ...unknown[]]
 
-export function groupReplyOf(answer: ScriptAnswer, attempts: readonly Attempt[]): GroupReply {
-  const [nowUs, revision, settings, behindMs, ...replies] = answer
-  const behind: Reply = { kind: 'clock_behind', behindMs: Number(behindMs) }
-  return {
-    nowUs: Number(nowUs),
-    settingsRevision: Number(revision),
-    settings: settings === null ? null : settingRows(settings),
-    replies: attempts.map((_, index) => {
-      return behind.behindMs > 0 ? behind : replyOf(replies[index])
-    }),
+/**
+ * The script has run when this reads its answer, so whatever cannot be understood leaves open what was written. An
+ * attempt whose own answer is good is not told of that of another.
+ */
+export function groupReplyOf(
+  answer: unknown,
+  attempts: readonly Attempt[],
+  url: string,
+): GroupReply {
+  try {
+    const [nowUs, revision, settings, behindMs, ...replies] = answer as ScriptAnswer
+    const behind: Reply = { kind: 'clock_behind', behindMs: numberOf(behindMs) }
+    return {
+      nowUs: numberOf(nowUs),
+      settingsRevision: numberOf(revision),
+      settings: settings === null ? null : settingRows(settings),
+      replies: attempts.map((attempt, index) => {
+        return behind.behindMs > 0 ? behind : replyOf(replies[index], attempt, url)
+      }),
+    }
+  } catch (error) {
+    throw notUnderstood(error, { url, effect: attempts.length > 0 ? 'writes' : 'reads' })
   }
 }
 
-function replyOf(reply: unknown): Reply {
-  if (typeof reply === 'number') return { kind: 'committed', fencesMovedBy: reply }
-  const views = reply as readonly (readonly string[])[]
-  return { kind: 'missed', views: views.map(viewOf) }
+function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
+  try {
+    if (typeof reply === 'number') return { kind: 'committed', fencesMovedBy: reply }
+    const views = reply as readonly (readonly string[])[]
+    if (views.length !== places.length) {
+      throw new Error(`expected ${places.length} views, got ${views.length}`)
+    }
+    return { kind: 'missed', views: views.map(viewOf) }
+  } catch (error) {
+    return { kind: 'failed', error: notUnderstood(error, { url, effect: 'writes' }) }
+  }
+}
+
+function numberOf(told: unknown): number {
+  const value = typeof told === 'string' || typeof told === 'number' ? Number(told) : Number.NaN
+  if (!Number.isFinite(value)) throw new Error(`expected a number, got ${String(told)}`)
+  return value
 }
 
 /** A view as it is told, with the records as the server keeps them. */

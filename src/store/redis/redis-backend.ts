@@ -20,22 +20,9 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import type {
-  Attempt,
-  Backend,
-  FoundKept,
-  Group,
-  GroupReply,
-  Reply,
-} from '../speculation/backend.ts'
-import {
-  groupReplyOf,
-  pushAttempt,
-  recordsOf,
-  settingField,
-  settingRows,
-  type ScriptAnswer,
-} from './redis-attempt.ts'
+import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
+import { groupReplyOf, pushAttempt, recordsOf, settingField, settingRows } from './redis-attempt.ts'
+import { divide, joinReplies } from './redis-divided-group.ts'
 import { LedgerFollowers, WakeListeners } from './redis-listeners.ts'
 import { RedisReader, type ClockText } from './redis-reader.ts'
 import { CLOCK_DOMAIN, type KeptRecord } from './redis-rows.ts'
@@ -109,28 +96,15 @@ export class RedisBackend implements Backend {
     if (this.#scripted.prefixes.length === 1 || attempts.length === 0) {
       return this.#attemptIn(0, settingsRevision, attempts)
     }
-    const byBucket = new Map<number, Attempt[]>()
-    for (const attempt of attempts) {
-      const bucket = this.#bucketOf(attempt)
-      byBucket.set(bucket, [...(byBucket.get(bucket) ?? []), attempt])
-    }
-    const replies = new Map<Attempt, Reply>()
-    const groups = await Promise.all(
+    const byBucket = divide(attempts, (attempt) => this.#bucketOf(attempt))
+    const parts = await Promise.all(
       [...byBucket].map(async ([bucket, some]) => {
-        const reply = await this.#attemptIn(bucket, settingsRevision, some)
-        for (const [index, attempt] of some.entries()) {
-          const one = reply.replies[index]
-          if (one !== undefined) replies.set(attempt, one)
-        }
-        return reply
+        const call = this.#attemptIn(bucket, settingsRevision, some)
+        const [result] = await Promise.allSettled([call])
+        return { attempts: some, result }
       }),
     )
-    const latest = groups.reduce((a, b) => (b.settingsRevision > a.settingsRevision ? b : a))
-    return {
-      ...latest,
-      nowUs: Math.min(...groups.map((group) => group.nowUs)),
-      replies: attempts.map((attempt) => replies.get(attempt) ?? { kind: 'missed', views: [] }),
-    }
+    return joinReplies(attempts, parts)
   }
 
   async #attemptIn(
@@ -143,7 +117,7 @@ export class RedisBackend implements Backend {
     for (const attempt of attempts) pushAttempt(args, attempt, this.#scripted.channelOf)
     const effect = attempts.some(({ writes }) => writes.length > 0) ? WRITES : 'reads'
     const answer = await this.#scripted.run(ATTEMPT, args, { bucket, effect })
-    return groupReplyOf(answer as ScriptAnswer, attempts)
+    return groupReplyOf(answer, attempts, this.description.url)
   }
 
   #bucketOf({ places }: Attempt): number {

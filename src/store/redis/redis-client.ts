@@ -125,6 +125,10 @@ class NodeRedisDriver implements RedisDriver {
   readonly isCluster = false
   readonly #client: NodeRedisClient
   readonly #listeners = new Set<(channel: string, message: string) => void>()
+  /** One and the same at every subscription: the driver keeps each function that it is given, also when it reconnects. */
+  readonly #hear = (message: string, channel: string): void => {
+    for (const listener of this.#listeners) listener(channel, message)
+  }
 
   constructor(client: NodeRedisClient) {
     this.#client = client
@@ -153,9 +157,7 @@ class NodeRedisDriver implements RedisDriver {
   }
 
   subscribe(channel: string): Promise<unknown> {
-    return this.#client.subscribe(channel, (message) => {
-      for (const listener of this.#listeners) listener(channel, message)
-    })
+    return this.#client.subscribe(channel, this.#hear)
   }
 
   unsubscribe(channel: string): Promise<unknown> {
@@ -272,4 +274,12 @@ export function storeError(error: unknown, { url, effect }: ErrorFacts): LeaseEr
   }
   const message = `the answer of ${url} was lost: ${line}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details })
+}
+
+/** What the server answered is nothing that Tenure says: its data were changed by somebody else, or damaged. */
+export function notUnderstood(cause: unknown, { url, effect }: ErrorFacts): LeaseError {
+  const said = cause instanceof Error ? cause.message : String(cause)
+  const code = effect === 'writes' ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE'
+  const message = `the answer of ${url} cannot be understood: ${said.split('\n', 1)[0] ?? ''}`
+  return new LeaseError(code, message, { cause, details: { store: url } })
 }

@@ -22,13 +22,22 @@ export interface ListenerParts {
 const POLL_MS_MIN = 250
 const POLL_MS_MAX = 5_000
 
+/** Those who listen to one channel. */
+interface Audience {
+  readonly listeners: Set<WakeListener>
+  /** Done when the server was asked to send what is said there, or could not be asked. */
+  readonly joined: Promise<void>
+}
+
 export class WakeListeners {
   readonly #parts: ListenerParts
-  readonly #listeners = new Map<string, Set<WakeListener>>()
+  readonly #audiences = new Map<string, Audience>()
   #connection: RedisDriver | null = null
+  #opening: Promise<RedisDriver> | null = null
   #poll: Timer | null = null
   #pollMs = POLL_MS_MIN
-  #wasReady = false
+  /** Somebody has been listening while nothing could be heard. */
+  #mayHaveMissed = false
   #closed = false
 
   constructor(parts: ListenerParts) {
@@ -37,28 +46,36 @@ export class WakeListeners {
 
   async subscribe(session: string, listener: WakeListener): Promise<Unsubscribe> {
     const channel = this.#parts.channelOf(session)
-    const listeners = this.#listeners.get(channel) ?? new Set()
-    const isFirst = listeners.size === 0
+    const audience = this.#audienceOf(channel)
     // Each subscription is one of its own, although two may share a function.
     const own: WakeListener = (signal) => listener(signal)
-    listeners.add(own)
-    this.#listeners.set(channel, listeners)
-    if (isFirst) await this.#within(this.#join(channel))
-    return () => this.#leave(channel, listeners, own)
+    audience.listeners.add(own)
+    await this.#within(audience.joined)
+    if (this.#connection?.isReady !== true) this.#mayHaveMissed = true
+    this.#watchOver()
+    return () => this.#leave(channel, audience, own)
   }
 
-  #leave(channel: string, listeners: Set<WakeListener>, listener: WakeListener): void {
-    listeners.delete(listener)
-    if (listeners.size > 0 || this.#listeners.get(channel) !== listeners) return
-    this.#listeners.delete(channel)
+  #audienceOf(channel: string): Audience {
+    const known = this.#audiences.get(channel)
+    if (known !== undefined) return known
+    const audience = { listeners: new Set<WakeListener>(), joined: this.#join(channel) }
+    this.#audiences.set(channel, audience)
+    return audience
+  }
+
+  #leave(channel: string, audience: Audience, listener: WakeListener): void {
+    audience.listeners.delete(listener)
+    if (audience.listeners.size > 0 || this.#audiences.get(channel) !== audience) return
+    this.#audiences.delete(channel)
     if (this.#connection?.isReady === true) ignore(this.#connection.unsubscribe(channel))
   }
 
   /** Never fails: without a connection the listeners are told to look for themselves. */
   async #join(channel: string): Promise<void> {
-    const connection = this.#connection ?? (await this.#open())
-    this.#watchOver()
-    if (!connection.isReady) return
+    this.#opening ??= this.#open()
+    const connection = await this.#opening
+    if (!connection.isReady || !this.#audiences.has(channel)) return
     try {
       await connection.subscribe(channel)
     } catch {
@@ -79,24 +96,29 @@ export class WakeListeners {
     return connection
   }
 
-  /** What was said while the connection was down is not said again. */
+  /**
+   * At the first time as at every other: the connection may have become ready after somebody had found that it was not.
+   * What was said meanwhile is not said again, so everybody looks, but not before the server has heard who listens:
+   * what is said between the look and the subscription would be lost.
+   */
   #resume(connection: RedisDriver): void {
-    const isFirst = !this.#wasReady
-    this.#wasReady = true
-    if (isFirst) return
-    for (const channel of this.#listeners.keys()) ignore(connection.subscribe(channel))
+    const channels = [...this.#audiences.keys()]
+    const all = Promise.allSettled(channels.map((channel) => connection.subscribe(channel)))
+    const mustTell = this.#mayHaveMissed
+    this.#mayHaveMissed = true
     this.#pollMs = POLL_MS_MIN
-    this.#tellAll()
+    if (mustTell) void this.#within(all).then(() => this.#tellAll())
   }
 
   #hear(channel: string, message: string): void {
     const [sender, leaseId] = message.split(' ')
     if (sender === this.#parts.sender || leaseId === undefined) return
-    for (const listener of this.#listeners.get(channel) ?? []) listener({ leaseIds: [leaseId] })
+    const { listeners } = this.#audiences.get(channel) ?? { listeners: [] }
+    for (const listener of listeners) listener({ leaseIds: [leaseId] })
   }
 
   #tellAll(): void {
-    for (const listeners of this.#listeners.values()) {
+    for (const { listeners } of this.#audiences.values()) {
       for (const listener of listeners) listener({ leaseIds: null })
     }
   }
@@ -105,7 +127,7 @@ export class WakeListeners {
     if (this.#poll !== null || this.#closed) return
     const look = (): void => {
       this.#poll = null
-      if (this.#closed || this.#listeners.size === 0) return
+      if (this.#closed || this.#audiences.size === 0) return
       if (this.#connection?.isReady === true) this.#pollMs = POLL_MS_MIN
       else {
         this.#tellAll()
@@ -116,7 +138,7 @@ export class WakeListeners {
     this.#poll = this.#parts.runtime.setTimer(this.#pollMs, look, { keepAlive: false })
   }
 
-  #within(work: Promise<void>): Promise<void> {
+  #within(work: Promise<unknown>): Promise<void> {
     return new Promise((resolve) => {
       const { runtime, callMs } = this.#parts
       const timer = runtime.setTimer(callMs, resolve, { keepAlive: true })
@@ -130,8 +152,8 @@ export class WakeListeners {
   close(): void {
     this.#closed = true
     this.#poll?.cancel()
-    this.#listeners.clear()
-    this.#connection?.disconnect()
+    this.#audiences.clear()
+    disconnect(this.#connection)
   }
 }
 
@@ -225,11 +247,7 @@ export class LedgerFollowers {
   #disconnect(): void {
     const connection = this.#connection
     this.#connection = null
-    try {
-      connection?.disconnect()
-    } catch {
-      // It was closed already.
-    }
+    disconnect(connection)
   }
 
   #stop(): void {
@@ -242,6 +260,15 @@ export class LedgerFollowers {
     this.#closed = true
     this.#followers.clear()
     this.#stop()
+  }
+}
+
+/** Some versions of the drivers throw when the connection was closed already. */
+function disconnect(connection: RedisDriver | null): void {
+  try {
+    connection?.disconnect()
+  } catch {
+    // Then there is nothing left to close.
   }
 }
 

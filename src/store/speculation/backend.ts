@@ -111,6 +111,8 @@ export type Reply =
   | { readonly kind: 'missed'; readonly views: readonly PlaceView[] }
   /** The server's clock is more than 5 s behind the last commit of a realm. Nothing was written. */
   | { readonly kind: 'clock_behind'; readonly behindMs: number }
+  /** This attempt alone came to an error, which says whether something may have been written. */
+  | { readonly kind: 'failed'; readonly error: unknown }
 
 /** All that a process has in flight at one moment, for one call. Its attempts are carried out in order. */
 export interface Group {
@@ -137,7 +139,8 @@ export interface FoundKept {
 
 /**
  * A server that keeps realms of one namespace. Every call ends in bounded time. It throws `STORE_UNAVAILABLE` when
- * certainly nothing was written, and `STORE_OUTCOME_UNKNOWN` when the answer was lost.
+ * certainly nothing was written, and `STORE_OUTCOME_UNKNOWN` when the answer was lost. An error that `attempt` throws
+ * holds for the whole group; where attempts fare differently, each has its own reply.
  *
  * `find`, `history`, `end`, `configure`, `prune`, `subscribe`, `follow` and `close` keep the contract of `Store`.
  */

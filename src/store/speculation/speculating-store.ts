@@ -353,6 +353,7 @@ export class SpeculatingStore implements Store {
     if (reply === undefined) throw new Error('the server left an attempt without an answer')
     if (reply.kind === 'missed') return this.#miss(trial, reply.views)
     if (reply.kind === 'committed') return this.#commit(trial, reply.fencesMovedBy)
+    if (reply.kind === 'failed') return this.#fail(trial.errand, reply.error)
     const { url } = this.description
     const message = `the clock of ${url} is ${reply.behindMs} ms behind its last commit`
     this.#fail(trial.errand, new LeaseError('STORE_UNAVAILABLE', message))

@@ -1,0 +1,82 @@
+/** Attempts of one process that lie in several buckets, each of which may be on another node of a Cluster. */
+import { describe, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { direct, server, Subject, until } from './redis-subject.ts'
+
+const BUCKETS = 2
+
+/** A client whose calls in one bucket go wrong, as those to one node of several do. */
+async function clientOf(url: string) {
+  const client = direct(url)
+  await until(async () => client.status === 'ready')
+  const call = client.call.bind(client) as (...args: string[]) => Promise<unknown>
+  const faults = new Map<string, (send: () => Promise<unknown>) => Promise<unknown>>()
+  Object.assign(client, {
+    call: (...args: string[]) => {
+      const send = () => call(...args)
+      const fault = faults.get(args[3] ?? '')
+      return fault === undefined ? send() : fault(send)
+    },
+  })
+  return { client, faults }
+}
+
+async function refuse(): Promise<never> {
+  throw new Error('READONLY You cannot write against a read only replica.')
+}
+
+async function loseAnswer(send: () => Promise<unknown>): Promise<never> {
+  await send()
+  throw new Error('Connection is closed.')
+}
+
+/** Enough to have some in each bucket. */
+const NAMES = Array.from({ length: 8 }, (_, n) => `n-${n}`)
+
+async function askForAll(subject: Subject) {
+  const answers = await Promise.allSettled(NAMES.map((name) => subject.acquire({}, name)))
+  return answers.map((answer, n) => ({ answer, resource: parseResource(`work:${NAMES[n]}`) }))
+}
+
+async function open() {
+  const { url } = await server()
+  const { client, faults } = await clientOf(url)
+  const subject = await Subject.open({ client, buckets: BUCKETS })
+  const bystander = await Subject.open({ url, buckets: BUCKETS })
+  const isThere = async (resource: ReturnType<typeof parseResource>): Promise<boolean> => {
+    const { entries } = await bystander.store.find({ resource, states: ['active'], limit: 1 })
+    return entries.length > 0
+  }
+  return { subject, faults, isThere }
+}
+
+describe('a group of attempts in several buckets', () => {
+  it('tells each what became of it when one bucket refuses', async () => {
+    const { subject, faults, isThere } = await open()
+    faults.set('tenure:{default/1}', refuse)
+    const kinds = new Set<string>()
+    for (const { answer, resource } of await askForAll(subject)) {
+      kinds.add(answer.status)
+      expect(await isThere(resource)).toBe(answer.status === 'fulfilled')
+      if (answer.status === 'fulfilled') continue
+      expect(answer.reason).toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+    }
+    expect(kinds).toEqual(new Set(['fulfilled', 'rejected']))
+    faults.clear()
+    const again = await askForAll(subject)
+    expect(again.every(({ answer }) => answer.status === 'fulfilled')).toBe(true)
+  })
+
+  it('tells nobody that nothing was written when one bucket refuses and the other is not heard', async () => {
+    const { subject, faults, isThere } = await open()
+    faults.set('tenure:{default/0}', refuse)
+    faults.set('tenure:{default/1}', loseAnswer)
+    let written = 0
+    for (const { answer, resource } of await askForAll(subject)) {
+      if (!(await isThere(resource))) continue
+      written += 1
+      expect(answer).toMatchObject({ reason: { code: 'STORE_OUTCOME_UNKNOWN' } })
+    }
+    expect(written).toBeGreaterThan(0)
+  })
+})
