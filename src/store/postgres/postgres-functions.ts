@@ -200,8 +200,9 @@ const MOVED_FENCE = 'CASE WHEN r.fence >= first THEN r.fence + moved ELSE r.fenc
 
 /** Writes what an attempt says. Every write was compared before, and is locked. */
 const STORE = `
-CREATE FUNCTION tenure.store(p_namespace smallint, a jsonb, first bigint, moved bigint)
-RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION tenure.store(
+  p_namespace smallint, a jsonb, first bigint, moved bigint, is_announced boolean
+) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF a->'insert' IS NOT NULL THEN
     INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${LEASE_COLUMNS})
@@ -223,7 +224,7 @@ BEGIN
       AND lease_id IN (SELECT (jsonb_array_elements_text(a->'remove'))::uuid);
   END IF;
   IF a->'events' IS NOT NULL THEN
-    PERFORM tenure.announce();
+    IF NOT is_announced THEN PERFORM tenure.announce(); END IF;
     INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
         reason, request_id, fence, resource, holder, session, data)
       SELECT nextval('tenure.ledger_seq'), p_namespace, r.lease_id, r.type, r.at_ms, r.before,
@@ -251,8 +252,9 @@ END $$;`
  * is behind.
  */
 const ONE = `
-CREATE FUNCTION tenure.attempt_one(p_namespace smallint, a jsonb, p_now_us bigint)
-RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION tenure.attempt_one(
+  p_namespace smallint, a jsonb, p_now_us bigint, is_announced boolean
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   place jsonb;
   wall bigint := (a->>'wall')::bigint;
@@ -281,7 +283,7 @@ BEGIN
       WHERE coalesce(l.version, 0) <> v.value::integer) THEN RETURN -1; END IF;
   IF a->'idle' IS NOT NULL THEN RETURN 0; END IF;
   IF first IS NOT NULL THEN moved := greatest(0, coalesce(highest, 0) + 1 - first); END IF;
-  PERFORM tenure.store(p_namespace, a, first, moved);
+  PERFORM tenure.store(p_namespace, a, first, moved, is_announced);
   UPDATE tenure.realms SET last_fence = greatest(last_fence, last + moved),
       last_wall_ms = wall, last_us = greatest(last_us, p_now_us)
     WHERE namespace = p_namespace AND realm = ANY (claimed);
@@ -291,11 +293,14 @@ BEGIN
   RETURN moved;
 END $$;`
 
-/** Attempts in order. `moved` has a number per attempt, `views` those of whoever missed. */
+/**
+ * Attempts in order. `moved` has a number per attempt, `views` those of whoever missed. The transaction announces itself
+ * with the first event, if its caller has not done so: advisory locks of all connections share one table of limited size.
+ */
 const EACH = `
 CREATE FUNCTION tenure.attempt_each(
   p_namespace smallint, is_current boolean, p_attempts jsonb, p_now_us bigint,
-  OUT moved bigint[], OUT views jsonb, OUT appended boolean
+  is_announced boolean, OUT moved bigint[], OUT views jsonb, OUT appended boolean
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   a jsonb;
@@ -303,7 +308,8 @@ DECLARE
 BEGIN
   appended := false;
   FOR a IN SELECT jsonb_array_elements(p_attempts) LOOP
-    answer := CASE WHEN is_current THEN tenure.attempt_one(p_namespace, a, p_now_us) ELSE -1 END;
+    answer := CASE WHEN is_current
+      THEN tenure.attempt_one(p_namespace, a, p_now_us, is_announced OR appended) ELSE -1 END;
     moved := moved || answer;
     IF answer >= 0 THEN
       appended := appended OR a->'events' IS NOT NULL;
@@ -335,7 +341,7 @@ BEGIN
     FROM tenure.namespaces WHERE number = p_namespace;
   now_us := coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
   SELECT e.moved, e.views, e.appended INTO moved, views, appended
-    FROM tenure.attempt_each(p_namespace, revision = p_revision, p_attempts, now_us) AS e;
+    FROM tenure.attempt_each(p_namespace, revision = p_revision, p_attempts, now_us, false) AS e;
   IF appended AND watched > now_us THEN
     PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
   END IF;

@@ -1,0 +1,67 @@
+/** What calls lock on the server, in which order, and when they read the clock. */
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { PostgresPool } from '../../../src/store/postgres/postgres-client.ts'
+import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
+import type { Attempt } from '../../../src/store/speculation/backend.ts'
+import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
+import { grantOf, leaseOf } from './hand-made.ts'
+import { freshNamespace } from './postgres-stage.ts'
+
+const START_US = 1_700_000_000_000_000
+const ADVISORY = `SELECT count(*)::integer AS held FROM pg_locks
+  WHERE locktype = 'advisory' AND pid = pg_backend_pid()`
+
+let place: Place
+
+beforeAll(async () => {
+  place = await freshDatabase()
+  const backend = await openPostgresBackend({ url: place.url })
+  await backend.close()
+})
+
+afterAll(() => place.remove())
+
+/** A pool that looks, before each statement is committed, how many advisory locks it holds. */
+function countingPool(pool: pg.Pool, counts: number[]): PostgresPool {
+  const connect: PostgresPool['connect'] = async () => {
+    const client = await pool.connect()
+    return {
+      on: () => undefined,
+      release: (error) => client.release(error),
+      query: async (query) => {
+        await client.query('BEGIN')
+        const result = await client.query(query as unknown as pg.QueryArrayConfig)
+        const { rows } = await client.query<{ held: number }>(ADVISORY)
+        counts.push(rows[0]?.held ?? 0)
+        await client.query('COMMIT')
+        return result
+      },
+    }
+  }
+  return { connect, end: () => pool.end(), on: () => undefined }
+}
+
+function grants(kind: string, count: number): readonly Attempt[] {
+  return Array.from({ length: count }, (_, n) => {
+    return grantOf(leaseOf(`${kind}${n}`, { nowUs: START_US }), START_US)
+  })
+}
+
+describe('the advisory locks of a call', () => {
+  it.each([
+    ['of a tree', grants('file:/f', 20)],
+    ['of a tree, beside plain ones', [...grants('work:w', 10), ...grants('file:/f', 10)]],
+  ])('are one, however many attempts %s it has', async (_name, attempts) => {
+    const pool = new pg.Pool({ connectionString: place.url, max: 3 })
+    const counts: number[] = []
+    const options = { namespace: freshNamespace(), nowUs: () => START_US }
+    const backend = await openPostgresBackend({ pool: countingPool(pool, counts), ...options })
+    counts.length = 0
+    const { replies } = await backend.attempt({ settingsRevision: 1, attempts })
+    expect(new Set(replies.map(({ kind }) => kind))).toEqual(new Set(['committed']))
+    expect(counts).toEqual([1])
+    await backend.close()
+    await pool.end()
+  })
+})
