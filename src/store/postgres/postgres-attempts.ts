@@ -31,7 +31,9 @@ export interface Locks {
 export function locksOf(attempts: readonly Attempt[]): Locks {
   const realms = new Set<string>()
   const ids = new Set<string>()
-  for (const { places, writes } of attempts) {
+  for (const { places, writes, epochs } of attempts) {
+    // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
+    for (const { resource } of epochs) realms.add(resource)
     for (const { realm, claims, footprint, own } of places) {
       // A look that writes nothing waits for nobody.
       if (claims !== null && (writes.length > 0 || places.length > 1)) realms.add(realm)

@@ -5,7 +5,7 @@ import type { PostgresPool } from '../../../src/store/postgres/postgres-client.t
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
 import type { Attempt } from '../../../src/store/speculation/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
-import { grantOf, leaseOf } from './hand-made.ts'
+import { advanceOf, grantOf, leaseOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
 
 const START_US = 1_700_000_000_000_000
@@ -65,3 +65,43 @@ describe('the advisory locks of a call', () => {
     await pool.end()
   })
 })
+
+describe('an advance', () => {
+  it('waits for its realm before it locks its entry, as a revocation does', async () => {
+    const backend = await openPostgresBackend({ url: place.url, namespace: freshNamespace() })
+    const client = new pg.Client({ connectionString: place.url })
+    await client.connect()
+    const nowUs = await serverUs(client)
+    const lease = leaseOf('workflow:order', { nowUs })
+    await backend.attempt({ settingsRevision: 1, attempts: [grantOf(lease, nowUs)] })
+    await client.query('BEGIN')
+    await client.query(`SELECT 1 FROM tenure.realms WHERE realm = 'workflow:order' FOR UPDATE`)
+    const { attempt } = advanceOf({ entry: lease, version: 1, claim: 1 }, nowUs)
+    const advanced = backend.attempt({ settingsRevision: 1, attempts: [attempt] })
+    await untilSomebodyWaits()
+    // With the entry in the other's hands this would be refused at once.
+    const entry = `SELECT 1 FROM tenure.leases WHERE id = '${lease.id}' FOR UPDATE NOWAIT`
+    expect((await client.query(entry)).rowCount).toBe(1)
+    await client.query('COMMIT')
+    expect((await advanced).replies).toEqual([{ kind: 'committed', fencesMovedBy: 0 }])
+    await client.end()
+    await backend.close()
+  })
+})
+
+async function serverUs(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ us: string }>(
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us',
+  )
+  return Number(rows[0]?.us)
+}
+
+/** Until a statement in this database waits for a lock. */
+async function untilSomebodyWaits(): Promise<void> {
+  const client = new pg.Client({ connectionString: place.url })
+  await client.connect()
+  const waiting = `SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  while ((await client.query(waiting)).rowCount === 0);
+  await client.end()
+}
