@@ -37,6 +37,7 @@ export function locksOf(attempts: readonly Attempt[]): Locks {
     for (const { realm, claims, footprint, own } of places) {
       // A look that writes nothing waits for nobody.
       if (claims !== null && (writes.length > 0 || places.length > 1)) realms.add(realm)
+      if (epochs.length > 0) realms.add(realm)
       if (claims === null && own > 0 && writes.length > 0) ids.add(footprint.leaseId)
     }
     for (const { id, before } of writes) if (before !== null) ids.add(id)

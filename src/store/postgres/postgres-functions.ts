@@ -262,13 +262,16 @@ DECLARE
   last bigint := (a->>'last')::bigint;
   moved bigint := 0;
   held text[] := '{}';
-  claimed text[] := '{}';
+  changed text[] := '{}';
   highest bigint;
   latest bigint;
 BEGIN
   FOR place IN SELECT jsonb_array_elements(a->'places') LOOP
     held := held || (place->>'realm');
-    IF place->'claims' IS NOT NULL THEN claimed := claimed || (place->>'realm'); END IF;
+    -- The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
+    IF place->'claims' IS NOT NULL OR a->'epochs' IS NOT NULL THEN
+      changed := changed || (place->>'realm');
+    END IF;
   END LOOP;
   SELECT max(last_fence), max(last_us) INTO highest, latest FROM tenure.realms
     WHERE namespace = p_namespace AND realm = ANY (held);
@@ -286,7 +289,7 @@ BEGIN
   PERFORM tenure.store(p_namespace, a, first, moved, is_announced);
   UPDATE tenure.realms SET last_fence = greatest(last_fence, last + moved),
       last_wall_ms = wall, last_us = greatest(last_us, p_now_us)
-    WHERE namespace = p_namespace AND realm = ANY (claimed);
+    WHERE namespace = p_namespace AND realm = ANY (changed);
   IF a->'wakes' IS NOT NULL THEN
     PERFORM pg_notify(w->>0, w->>1) FROM jsonb_array_elements(a->'wakes') AS w;
   END IF;

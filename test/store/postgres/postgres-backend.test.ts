@@ -6,7 +6,7 @@ import type { PostgresBackend } from '../../../src/store/postgres/postgres-backe
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
 import type { Attempt, Kept, Reply } from '../../../src/store/speculation/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
-import { grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
+import { advanceOf, grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
 
 const START_US = 1_700_000_000_000_000
@@ -170,6 +170,23 @@ describe('attempts of one call', () => {
     expect(reply.settings).toEqual([
       { key: 'max_renewals', value: '3', scope: 'global', resourceId: null },
     ])
+  })
+
+  it('miss when their event would be earlier than that of an advance', async () => {
+    const backend = await open()
+    const lease = leaseOf('workflow:walls', { nowUs })
+    await send(backend, grantOf(lease, nowUs))
+    nowUs += 5_000
+    const { attempt, after } = advanceOf(kept(lease), nowUs)
+    await send(backend, attempt)
+    const release = (atUs: number): Attempt => {
+      const { attempt: released } = releaseOf(after, atUs)
+      return { ...released, places: released.places.map((one) => ({ ...one, epoch: 1 })) }
+    }
+    const [early] = await send(backend, release(nowUs - 1_000))
+    expect(early).toMatchObject({ kind: 'missed', views: [{ lastWallMs: nowUs / 1_000 }] })
+    const [inTime] = await send(backend, release(nowUs))
+    expect(inTime?.kind).toBe('committed')
   })
 
   it('move new fences above all that the realm has given', async () => {
