@@ -5,7 +5,7 @@ import type { PostgresPool } from '../../../src/store/postgres/postgres-client.t
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
 import type { Attempt } from '../../../src/store/speculation/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
-import { advanceOf, grantOf, leaseOf } from './hand-made.ts'
+import { advanceOf, grantOf, leaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
 
 const START_US = 1_700_000_000_000_000
@@ -84,6 +84,31 @@ describe('an advance', () => {
     expect((await client.query(entry)).rowCount).toBe(1)
     await client.query('COMMIT')
     expect((await advanced).replies).toEqual([{ kind: 'committed', fencesMovedBy: 0 }])
+    await client.end()
+    await backend.close()
+  })
+})
+
+describe('a renewal that had to wait for its entry', () => {
+  it('is judged by the clock after the wait, also when nothing was changed meanwhile', async () => {
+    const backend = await openPostgresBackend({ url: place.url, namespace: freshNamespace() })
+    const client = new pg.Client({ connectionString: place.url })
+    await client.connect()
+    const nowUs = await serverUs(client)
+    const lease = leaseOf('work:late', { nowUs, ttlMs: 1_500 })
+    await backend.attempt({ settingsRevision: 1, attempts: [grantOf(lease, nowUs)] })
+    await client.query('BEGIN')
+    await client.query(`UPDATE tenure.leases SET version = 2 WHERE id = '${lease.id}'`)
+    const { attempt } = renewalOf({ entry: lease, version: 1, claim: 1 }, nowUs)
+    const attempts = [{ ...attempt, beforeUs: lease.deadline.us }]
+    const renewed = backend.attempt({ settingsRevision: 1, attempts })
+    await untilSomebodyWaits()
+    expect(await serverUs(client)).toBeLessThan(lease.deadline.us)
+    while ((await serverUs(client)) < lease.deadline.us);
+    await client.query('ROLLBACK')
+    const { replies, nowUs: readUs } = await renewed
+    expect(replies.map(({ kind }) => kind)).toEqual(['missed'])
+    expect(readUs).toBeGreaterThanOrEqual(lease.deadline.us)
     await client.end()
     await backend.close()
   })
