@@ -353,15 +353,19 @@ END $$;`
 /**
  * History goes with its lease, so that what is left always folds. A realm that nothing is left of goes too; its
  * highest fence becomes the least that any new realm starts from.
+ *
+ * Where no history is kept no ended lease leads to its realm. So each call also walks over one batch of realms, from
+ * where the last one stopped: an index by time of use would have to be changed by every commit.
  */
 const PRUNE = `
 CREATE FUNCTION tenure.prune(
   p_namespace smallint, ended_before bigint, p_now_ms bigint, forget_before bigint, batch integer,
-  OUT leases bigint, OUT events bigint, OUT more boolean
+  p_after text, OUT leases bigint, OUT events bigint, OUT more boolean, OUT walked_to text
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   gone uuid[];
   places text[];
+  unused text[];
   marks bigint;
   renewals bigint;
 BEGIN
@@ -388,9 +392,27 @@ BEGIN
         AND later.seq > old.seq AND later.type = 'renewed')
     LIMIT batch);
   GET DIAGNOSTICS renewals = ROW_COUNT;
-  PERFORM tenure.forget_realms(p_namespace, places);
+  SELECT w.unused, w.walked_to INTO unused, walked_to
+    FROM tenure.walk_realms(p_namespace, ended_before * 1000, p_after, batch) AS w;
+  PERFORM tenure.forget_realms(p_namespace, places || unused);
   events := events + renewals;
-  more := batch IN (leases, marks, renewals);
+  more := batch IN (leases, marks, renewals)
+    OR (walked_to IS NOT NULL AND unused IS NOT NULL);
+END $$;
+-- A realm that is a whole tree (its name ends with a colon) stays: there is one for each kind.
+CREATE FUNCTION tenure.walk_realms(
+  p_namespace smallint, used_before_us bigint, p_after text, batch integer,
+  OUT unused text[], OUT walked_to text
+) LANGUAGE plpgsql VOLATILE ${BY_INDEX} SET enable_sort = off AS $$
+BEGIN
+  SELECT array_agg(realm) FILTER (WHERE epoch = 0 AND last_us < used_before_us
+      AND realm NOT LIKE '%:'), CASE WHEN count(*) = batch THEN max(realm) END
+    INTO unused, walked_to FROM (
+      SELECT realm, epoch, last_us FROM tenure.realms
+      WHERE namespace = p_namespace AND realm > p_after ORDER BY realm LIMIT batch) AS walked;
+  SELECT array_agg(old.realm) INTO unused FROM unnest(unused) AS old(realm)
+    WHERE NOT EXISTS (SELECT 1 FROM tenure.leases AS l
+      WHERE l.resource = old.realm AND l.namespace = p_namespace);
 END $$;
 CREATE FUNCTION tenure.forget_realms(p_namespace smallint, places text[])
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
