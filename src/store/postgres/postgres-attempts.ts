@@ -31,10 +31,13 @@ export interface Locks {
 export function locksOf(attempts: readonly Attempt[]): Locks {
   const realms = new Set<string>()
   const ids = new Set<string>()
-  for (const { places, writes } of attempts) {
+  for (const { places, writes, epochs } of attempts) {
+    // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
+    for (const { resource } of epochs) realms.add(resource)
     for (const { realm, claims, footprint, own } of places) {
       // A look that writes nothing waits for nobody.
       if (claims !== null && (writes.length > 0 || places.length > 1)) realms.add(realm)
+      if (epochs.length > 0) realms.add(realm)
       if (claims === null && own > 0 && writes.length > 0) ids.add(footprint.leaseId)
     }
     for (const { id, before } of writes) if (before !== null) ids.add(id)

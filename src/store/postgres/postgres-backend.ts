@@ -84,6 +84,8 @@ export class PostgresBackend implements Backend {
   #followTimer: Timer | null = null
   #followedEnd: Position | null = null
   #markedMs = -Infinity
+  /** The last realm that a prune has looked at; empty: it begins with the first. */
+  #walkedTo = ''
   #closed = false
 
   constructor(options: PostgresBackendOptions) {
@@ -203,14 +205,15 @@ export class PostgresBackend implements Backend {
 
   async prune({ endedBeforeMs, nowMs, batch }: PrunePolicy): Promise<Pruned> {
     const [row = []] = await this.#call({
-      text: `SELECT leases, events, more FROM tenure.prune($1::smallint, $2::bigint, $3::bigint,
-        $4::bigint, $5::integer)`,
+      text: `SELECT leases, events, more, walked_to FROM tenure.prune($1::smallint, $2::bigint,
+        $3::bigint, $4::bigint, $5::integer, $6)`,
       values: [
         ...[this.#namespace, String(endedBeforeMs), String(nowMs), String(nowMs - TTL_MS_MAX)],
-        String(batch),
+        ...[String(batch), this.#walkedTo],
       ],
       writes: true,
     })
+    this.#walkedTo = row[3] ?? ''
     return { leases: Number(row[0]), events: Number(row[1]), more: row[2] === 't' }
   }
 

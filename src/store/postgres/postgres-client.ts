@@ -183,8 +183,18 @@ export function sqlState(error: unknown): string | null {
   return typeof error.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code) ? error.code : null
 }
 
+/** What can end a connection, or the server in the middle of a commit: connections, resources, operators, defects. */
+const MAY_BE_FATAL = /^(08|25P0[34]|53|57P|58|F0|XX)/
+
+/**
+ * Whether an error proves nothing about what was committed. The driver passes on the severity in the language of the
+ * server (`lc_messages`) alone; in one other than English the SQLSTATE has to tell, and in doubt it is fatal.
+ */
 function isFatal(error: unknown): boolean {
-  return error instanceof Error && 'severity' in error && error.severity !== 'ERROR'
+  if (!(error instanceof Error) || !('severity' in error)) return false
+  if (error.severity === 'ERROR') return false
+  if (error.severity === 'FATAL' || error.severity === 'PANIC') return true
+  return MAY_BE_FATAL.test(sqlState(error) ?? '')
 }
 
 /**

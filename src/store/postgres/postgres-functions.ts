@@ -200,8 +200,9 @@ const MOVED_FENCE = 'CASE WHEN r.fence >= first THEN r.fence + moved ELSE r.fenc
 
 /** Writes what an attempt says. Every write was compared before, and is locked. */
 const STORE = `
-CREATE FUNCTION tenure.store(p_namespace smallint, a jsonb, first bigint, moved bigint)
-RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION tenure.store(
+  p_namespace smallint, a jsonb, first bigint, moved bigint, is_announced boolean
+) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF a->'insert' IS NOT NULL THEN
     INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${LEASE_COLUMNS})
@@ -223,7 +224,7 @@ BEGIN
       AND lease_id IN (SELECT (jsonb_array_elements_text(a->'remove'))::uuid);
   END IF;
   IF a->'events' IS NOT NULL THEN
-    PERFORM tenure.announce();
+    IF NOT is_announced THEN PERFORM tenure.announce(); END IF;
     INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
         reason, request_id, fence, resource, holder, session, data)
       SELECT nextval('tenure.ledger_seq'), p_namespace, r.lease_id, r.type, r.at_ms, r.before,
@@ -251,8 +252,9 @@ END $$;`
  * is behind.
  */
 const ONE = `
-CREATE FUNCTION tenure.attempt_one(p_namespace smallint, a jsonb, p_now_us bigint)
-RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION tenure.attempt_one(
+  p_namespace smallint, a jsonb, p_now_us bigint, is_announced boolean
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   place jsonb;
   wall bigint := (a->>'wall')::bigint;
@@ -260,13 +262,16 @@ DECLARE
   last bigint := (a->>'last')::bigint;
   moved bigint := 0;
   held text[] := '{}';
-  claimed text[] := '{}';
+  changed text[] := '{}';
   highest bigint;
   latest bigint;
 BEGIN
   FOR place IN SELECT jsonb_array_elements(a->'places') LOOP
     held := held || (place->>'realm');
-    IF place->'claims' IS NOT NULL THEN claimed := claimed || (place->>'realm'); END IF;
+    -- The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
+    IF place->'claims' IS NOT NULL OR a->'epochs' IS NOT NULL THEN
+      changed := changed || (place->>'realm');
+    END IF;
   END LOOP;
   SELECT max(last_fence), max(last_us) INTO highest, latest FROM tenure.realms
     WHERE namespace = p_namespace AND realm = ANY (held);
@@ -281,21 +286,24 @@ BEGIN
       WHERE coalesce(l.version, 0) <> v.value::integer) THEN RETURN -1; END IF;
   IF a->'idle' IS NOT NULL THEN RETURN 0; END IF;
   IF first IS NOT NULL THEN moved := greatest(0, coalesce(highest, 0) + 1 - first); END IF;
-  PERFORM tenure.store(p_namespace, a, first, moved);
+  PERFORM tenure.store(p_namespace, a, first, moved, is_announced);
   UPDATE tenure.realms SET last_fence = greatest(last_fence, last + moved),
       last_wall_ms = wall, last_us = greatest(last_us, p_now_us)
-    WHERE namespace = p_namespace AND realm = ANY (claimed);
+    WHERE namespace = p_namespace AND realm = ANY (changed);
   IF a->'wakes' IS NOT NULL THEN
     PERFORM pg_notify(w->>0, w->>1) FROM jsonb_array_elements(a->'wakes') AS w;
   END IF;
   RETURN moved;
 END $$;`
 
-/** Attempts in order. `moved` has a number per attempt, `views` those of whoever missed. */
+/**
+ * Attempts in order. `moved` has a number per attempt, `views` those of whoever missed. The transaction announces itself
+ * with the first event, if its caller has not done so: advisory locks of all connections share one table of limited size.
+ */
 const EACH = `
 CREATE FUNCTION tenure.attempt_each(
   p_namespace smallint, is_current boolean, p_attempts jsonb, p_now_us bigint,
-  OUT moved bigint[], OUT views jsonb, OUT appended boolean
+  is_announced boolean, OUT moved bigint[], OUT views jsonb, OUT appended boolean
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   a jsonb;
@@ -303,7 +311,8 @@ DECLARE
 BEGIN
   appended := false;
   FOR a IN SELECT jsonb_array_elements(p_attempts) LOOP
-    answer := CASE WHEN is_current THEN tenure.attempt_one(p_namespace, a, p_now_us) ELSE -1 END;
+    answer := CASE WHEN is_current
+      THEN tenure.attempt_one(p_namespace, a, p_now_us, is_announced OR appended) ELSE -1 END;
     moved := moved || answer;
     IF answer >= 0 THEN
       appended := appended OR a->'events' IS NOT NULL;
@@ -335,7 +344,7 @@ BEGIN
     FROM tenure.namespaces WHERE number = p_namespace;
   now_us := coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
   SELECT e.moved, e.views, e.appended INTO moved, views, appended
-    FROM tenure.attempt_each(p_namespace, revision = p_revision, p_attempts, now_us) AS e;
+    FROM tenure.attempt_each(p_namespace, revision = p_revision, p_attempts, now_us, false) AS e;
   IF appended AND watched > now_us THEN
     PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
   END IF;
@@ -344,15 +353,19 @@ END $$;`
 /**
  * History goes with its lease, so that what is left always folds. A realm that nothing is left of goes too; its
  * highest fence becomes the least that any new realm starts from.
+ *
+ * Where no history is kept no ended lease leads to its realm. So each call also walks over one batch of realms, from
+ * where the last one stopped: an index by time of use would have to be changed by every commit.
  */
 const PRUNE = `
 CREATE FUNCTION tenure.prune(
   p_namespace smallint, ended_before bigint, p_now_ms bigint, forget_before bigint, batch integer,
-  OUT leases bigint, OUT events bigint, OUT more boolean
+  p_after text, OUT leases bigint, OUT events bigint, OUT more boolean, OUT walked_to text
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   gone uuid[];
   places text[];
+  unused text[];
   marks bigint;
   renewals bigint;
 BEGIN
@@ -379,9 +392,27 @@ BEGIN
         AND later.seq > old.seq AND later.type = 'renewed')
     LIMIT batch);
   GET DIAGNOSTICS renewals = ROW_COUNT;
-  PERFORM tenure.forget_realms(p_namespace, places);
+  SELECT w.unused, w.walked_to INTO unused, walked_to
+    FROM tenure.walk_realms(p_namespace, ended_before * 1000, p_after, batch) AS w;
+  PERFORM tenure.forget_realms(p_namespace, places || unused);
   events := events + renewals;
-  more := batch IN (leases, marks, renewals);
+  more := batch IN (leases, marks, renewals)
+    OR (walked_to IS NOT NULL AND unused IS NOT NULL);
+END $$;
+-- A realm that is a whole tree (its name ends with a colon) stays: there is one for each kind.
+CREATE FUNCTION tenure.walk_realms(
+  p_namespace smallint, used_before_us bigint, p_after text, batch integer,
+  OUT unused text[], OUT walked_to text
+) LANGUAGE plpgsql VOLATILE ${BY_INDEX} SET enable_sort = off AS $$
+BEGIN
+  SELECT array_agg(realm) FILTER (WHERE epoch = 0 AND last_us < used_before_us
+      AND realm NOT LIKE '%:'), CASE WHEN count(*) = batch THEN max(realm) END
+    INTO unused, walked_to FROM (
+      SELECT realm, epoch, last_us FROM tenure.realms
+      WHERE namespace = p_namespace AND realm > p_after ORDER BY realm LIMIT batch) AS walked;
+  SELECT array_agg(old.realm) INTO unused FROM unnest(unused) AS old(realm)
+    WHERE NOT EXISTS (SELECT 1 FROM tenure.leases AS l
+      WHERE l.resource = old.realm AND l.namespace = p_namespace);
 END $$;
 CREATE FUNCTION tenure.forget_realms(p_namespace smallint, places text[])
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$

@@ -112,7 +112,8 @@ BEGIN
   END IF;
   IF p_others IS NOT NULL THEN
     SELECT e.moved, e.views INTO others_moved, others_views
-      FROM tenure.attempt_each(p_namespace, revision = p_revision, p_others, now_us) AS e;
+      FROM tenure.attempt_each(p_namespace, revision = p_revision, p_others, now_us,
+        0 <= ANY (moved)) AS e;
   END IF;
   IF appended AND watched > now_us THEN
     PERFORM pg_notify('tenure_ledger_' || p_namespace, '');

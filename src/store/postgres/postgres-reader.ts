@@ -50,14 +50,27 @@ export function findStatement(query: EntryQuery, context: ReadContext): Statemen
   const now = where.value(context.nowUs === null ? '' : String(context.nowUs))
   const clock = `SELECT coalesce(nullif(${now}, '')::bigint, ${NOW_US}) AS us`
   const source = query.overlapping === undefined ? 'tenure.leases' : overlapping(where, query)
+  // Computed, the order is no reason for the planner to walk all entries in search of a few.
+  const order = isSelective(query) ? 'l.number + 0' : 'l.number'
   addNames(where, query)
   addDeadline(where, query)
   const limit = where.value(String(query.limit + 1))
   const text = `WITH clock AS MATERIALIZED (${clock}),
     found AS (SELECT l.* FROM ${source} AS l, clock WHERE ${where.sql}
-      ORDER BY l.number LIMIT ${limit}::bigint)
+      ORDER BY ${order} LIMIT ${limit}::bigint)
     SELECT clock.us, to_jsonb(found) FROM clock LEFT JOIN found ON true ORDER BY found.number`
   return { text, values: where.values, writes: false }
+}
+
+/** Whether an index leads to what is asked for, so that there is little to sort. */
+function isSelective(query: EntryQuery): boolean {
+  const { ids, resource, overlapping: reach, holder, session, deadline } = query
+  const names = [ids, resource, reach, holder, session]
+  return names.some((name) => name !== undefined) || deadline === 'passed' || onlyPending(query)
+}
+
+function onlyPending({ states }: EntryQuery): boolean {
+  return states?.every((state) => state === 'pending') === true
 }
 
 function addNames(where: Where, query: EntryQuery): void {
@@ -67,8 +80,7 @@ function addNames(where: Where, query: EntryQuery): void {
   if (holder !== undefined) where.and('holder = ?', holder)
   if (session !== undefined) where.and('session = ?', session)
   if (states !== undefined) where.and('state = ANY (?::text[])', arrayText(states))
-  const onlyPending = states?.every((state) => state === 'pending') === true
-  if (onlyPending) where.and(`state = 'pending'`)
+  if (onlyPending(query)) where.and(`state = 'pending'`)
 }
 
 function addDeadline(where: Where, query: EntryQuery): void {

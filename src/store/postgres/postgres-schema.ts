@@ -75,6 +75,8 @@ CREATE TABLE tenure.leases (
 CREATE INDEX leases_resource ON tenure.leases (resource, live, namespace);
 CREATE INDEX leases_holder ON tenure.leases (holder, live, namespace);
 CREATE INDEX leases_due ON tenure.leases (live, due_us);
+CREATE INDEX leases_order ON tenure.leases (number, namespace);
+CREATE INDEX leases_live_order ON tenure.leases (number, namespace) WHERE live;
 CREATE INDEX leases_subtree ON tenure.leases (resource, namespace)
   WHERE live AND extent = 'subtree';
 CREATE INDEX leases_tickets ON tenure.leases (resource, namespace) WHERE state = 'pending';

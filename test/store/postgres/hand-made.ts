@@ -104,6 +104,26 @@ export function renewalOf(before: Kept, nowUs: number): Step {
   return { after, attempt: attemptOf({ ...place, footprint }, nowUs, { writes, events: [event] }) }
 }
 
+/** Uses up the next epoch of a workflow. */
+export function advanceOf(before: Kept, nowUs: number): Step {
+  const lease = before.entry as Lease
+  const advanced: Lease = { ...lease, epoch: lease.epoch + 1 }
+  const after: Kept = { entry: advanced, version: before.version + 1, claim: before.claim }
+  const place = placeOf(lease, { own: before.version, claims: null, epoch: lease.epoch })
+  const event: LeaseEvent = {
+    ...commonOf(advanced, Math.floor(nowUs / 1000)),
+    ...{ type: 'lease.advanced', before: 'active', after: 'active' },
+    ...{ from: lease.epoch, to: advanced.epoch },
+  }
+  const footprint = { ...place.footprint, depth: 'entry' } as const
+  const change = {
+    writes: [{ id: lease.id, before, after }],
+    events: [event],
+    epochs: [{ resource: lease.resource, epoch: advanced.epoch }],
+  }
+  return { after, attempt: attemptOf({ ...place, footprint }, nowUs, change) }
+}
+
 export function releaseOf(before: Kept, nowUs: number): Step {
   const lease = before.entry as Lease
   const wallMs = Math.floor(nowUs / 1000)

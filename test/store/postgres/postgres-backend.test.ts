@@ -6,7 +6,7 @@ import type { PostgresBackend } from '../../../src/store/postgres/postgres-backe
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
 import type { Attempt, Kept, Reply } from '../../../src/store/speculation/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
-import { grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
+import { advanceOf, grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
 
 const START_US = 1_700_000_000_000_000
@@ -172,6 +172,23 @@ describe('attempts of one call', () => {
     ])
   })
 
+  it('miss when their event would be earlier than that of an advance', async () => {
+    const backend = await open()
+    const lease = leaseOf('workflow:walls', { nowUs })
+    await send(backend, grantOf(lease, nowUs))
+    nowUs += 5_000
+    const { attempt, after } = advanceOf(kept(lease), nowUs)
+    await send(backend, attempt)
+    const release = (atUs: number): Attempt => {
+      const { attempt: released } = releaseOf(after, atUs)
+      return { ...released, places: released.places.map((one) => ({ ...one, epoch: 1 })) }
+    }
+    const [early] = await send(backend, release(nowUs - 1_000))
+    expect(early).toMatchObject({ kind: 'missed', views: [{ lastWallMs: nowUs / 1_000 }] })
+    const [inTime] = await send(backend, release(nowUs))
+    expect(inTime?.kind).toBe('committed')
+  })
+
   it('move new fences above all that the realm has given', async () => {
     const backend = await open()
     const lease = leaseOf('work:fenced', { nowUs })
@@ -230,5 +247,48 @@ describe('locks', () => {
     )
     await client.end()
     expect(rows).toEqual([{ deadlocks: '0' }])
+  })
+})
+
+describe('realms of names that nothing is left of', () => {
+  /** A lease that came and went and left no history. */
+  async function passBy(backend: PostgresBackend, name: string): Promise<Lease> {
+    const lease = leaseOf(name, { nowUs })
+    await send(backend, grantOf(lease, nowUs))
+    const { attempt } = releaseOf(kept(lease), nowUs)
+    const writes = attempt.writes.map((write) => ({ ...write, after: null }))
+    const [reply] = await send(backend, { ...attempt, writes, events: [] })
+    expect(reply?.kind).toBe('committed')
+    return lease
+  }
+
+  async function realms(): Promise<readonly unknown[]> {
+    const client = new pg.Client({ connectionString: place.url })
+    await client.connect()
+    const { rows } = await client.query<{ realm: string }>(
+      `SELECT realm FROM tenure.realms WHERE realm LIKE 'idle%' ORDER BY realm`,
+    )
+    await client.end()
+    return rows.map(({ realm }) => realm)
+  }
+
+  async function pruneAll(backend: PostgresBackend, batch: number): Promise<void> {
+    const policy = { endedBeforeMs: START_US / 1_000 + 1, nowMs: nowUs / 1_000, batch }
+    while ((await backend.prune(policy)).more);
+  }
+
+  it('go in batches; what is used or recent stays, and fences go on growing', async () => {
+    const backend = await open()
+    const gone: Lease[] = []
+    for (let n = 0; n < 5; n += 1) gone.push(await passBy(backend, `idle:a-${n}`))
+    await send(backend, grantOf(leaseOf('idle:b-held', { nowUs }), nowUs))
+    nowUs += 2_000
+    await passBy(backend, 'idle:c-recent')
+    await pruneAll(backend, 2)
+    expect(await realms()).toEqual(['idle:b-held', 'idle:c-recent'])
+    const [first] = gone
+    const again = { ...leaseOf('idle:a-0', { nowUs }), fence: 1 }
+    const [reply] = await send(backend, grantOf(again, nowUs))
+    expect(reply).toEqual({ kind: 'committed', fencesMovedBy: first?.fence })
   })
 })

@@ -1,0 +1,132 @@
+/** What calls lock on the server, in which order, and when they read the clock. */
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { PostgresPool } from '../../../src/store/postgres/postgres-client.ts'
+import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
+import type { Attempt } from '../../../src/store/speculation/backend.ts'
+import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
+import { advanceOf, grantOf, leaseOf, renewalOf } from './hand-made.ts'
+import { freshNamespace } from './postgres-stage.ts'
+
+const START_US = 1_700_000_000_000_000
+const ADVISORY = `SELECT count(*)::integer AS held FROM pg_locks
+  WHERE locktype = 'advisory' AND pid = pg_backend_pid()`
+
+let place: Place
+
+beforeAll(async () => {
+  place = await freshDatabase()
+  const backend = await openPostgresBackend({ url: place.url })
+  await backend.close()
+})
+
+afterAll(() => place.remove())
+
+/** A pool that looks, before each statement is committed, how many advisory locks it holds. */
+function countingPool(pool: pg.Pool, counts: number[]): PostgresPool {
+  const connect: PostgresPool['connect'] = async () => {
+    const client = await pool.connect()
+    return {
+      on: () => undefined,
+      release: (error) => client.release(error),
+      query: async (query) => {
+        await client.query('BEGIN')
+        const result = await client.query(query as unknown as pg.QueryArrayConfig)
+        const { rows } = await client.query<{ held: number }>(ADVISORY)
+        counts.push(rows[0]?.held ?? 0)
+        await client.query('COMMIT')
+        return result
+      },
+    }
+  }
+  return { connect, end: () => pool.end(), on: () => undefined }
+}
+
+function grants(kind: string, count: number): readonly Attempt[] {
+  return Array.from({ length: count }, (_, n) => {
+    return grantOf(leaseOf(`${kind}${n}`, { nowUs: START_US }), START_US)
+  })
+}
+
+describe('the advisory locks of a call', () => {
+  it.each([
+    ['of a tree', grants('file:/f', 20)],
+    ['of a tree, beside plain ones', [...grants('work:w', 10), ...grants('file:/f', 10)]],
+  ])('are one, however many attempts %s it has', async (_name, attempts) => {
+    const pool = new pg.Pool({ connectionString: place.url, max: 3 })
+    const counts: number[] = []
+    const options = { namespace: freshNamespace(), nowUs: () => START_US }
+    const backend = await openPostgresBackend({ pool: countingPool(pool, counts), ...options })
+    counts.length = 0
+    const { replies } = await backend.attempt({ settingsRevision: 1, attempts })
+    expect(new Set(replies.map(({ kind }) => kind))).toEqual(new Set(['committed']))
+    expect(counts).toEqual([1])
+    await backend.close()
+    await pool.end()
+  })
+})
+
+describe('an advance', () => {
+  it('waits for its realm before it locks its entry, as a revocation does', async () => {
+    const backend = await openPostgresBackend({ url: place.url, namespace: freshNamespace() })
+    const client = new pg.Client({ connectionString: place.url })
+    await client.connect()
+    const nowUs = await serverUs(client)
+    const lease = leaseOf('workflow:order', { nowUs })
+    await backend.attempt({ settingsRevision: 1, attempts: [grantOf(lease, nowUs)] })
+    await client.query('BEGIN')
+    await client.query(`SELECT 1 FROM tenure.realms WHERE realm = 'workflow:order' FOR UPDATE`)
+    const { attempt } = advanceOf({ entry: lease, version: 1, claim: 1 }, nowUs)
+    const advanced = backend.attempt({ settingsRevision: 1, attempts: [attempt] })
+    await untilSomebodyWaits()
+    // With the entry in the other's hands this would be refused at once.
+    const entry = `SELECT 1 FROM tenure.leases WHERE id = '${lease.id}' FOR UPDATE NOWAIT`
+    expect((await client.query(entry)).rowCount).toBe(1)
+    await client.query('COMMIT')
+    expect((await advanced).replies).toEqual([{ kind: 'committed', fencesMovedBy: 0 }])
+    await client.end()
+    await backend.close()
+  })
+})
+
+describe('a renewal that had to wait for its entry', () => {
+  it('is judged by the clock after the wait, also when nothing was changed meanwhile', async () => {
+    const backend = await openPostgresBackend({ url: place.url, namespace: freshNamespace() })
+    const client = new pg.Client({ connectionString: place.url })
+    await client.connect()
+    const nowUs = await serverUs(client)
+    const lease = leaseOf('work:late', { nowUs, ttlMs: 1_500 })
+    await backend.attempt({ settingsRevision: 1, attempts: [grantOf(lease, nowUs)] })
+    await client.query('BEGIN')
+    await client.query(`UPDATE tenure.leases SET version = 2 WHERE id = '${lease.id}'`)
+    const { attempt } = renewalOf({ entry: lease, version: 1, claim: 1 }, nowUs)
+    const attempts = [{ ...attempt, beforeUs: lease.deadline.us }]
+    const renewed = backend.attempt({ settingsRevision: 1, attempts })
+    await untilSomebodyWaits()
+    expect(await serverUs(client)).toBeLessThan(lease.deadline.us)
+    while ((await serverUs(client)) < lease.deadline.us);
+    await client.query('ROLLBACK')
+    const { replies, nowUs: readUs } = await renewed
+    expect(replies.map(({ kind }) => kind)).toEqual(['missed'])
+    expect(readUs).toBeGreaterThanOrEqual(lease.deadline.us)
+    await client.end()
+    await backend.close()
+  })
+})
+
+async function serverUs(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ us: string }>(
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us',
+  )
+  return Number(rows[0]?.us)
+}
+
+/** Until a statement in this database waits for a lock. */
+async function untilSomebodyWaits(): Promise<void> {
+  const client = new pg.Client({ connectionString: place.url })
+  await client.connect()
+  const waiting = `SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  while ((await client.query(waiting)).rowCount === 0);
+  await client.end()
+}
