@@ -7,6 +7,7 @@ import { defineConfig } from 'vitest/config'
 const ALONE = [
   'test/processes/**/*.test.ts',
   'test/cli/demo/demo.test.ts',
+  'test/ledger/reducer-speed.test.ts',
   'test/store/embedded-speed.test.ts',
   'test/store/many-leases.test.ts',
   'test/store/subtree-growth.test.ts',

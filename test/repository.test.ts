@@ -102,8 +102,8 @@ describe('the sources', () => {
     expect(filesWith(/\bprocess\.(env|exit|argv)\b|\bconsole\./, others)).toEqual([])
   })
 
-  it('read JSON from outside where it is checked: protocol, row readers and cli', () => {
-    const readers = /^src\/(protocol|cli|store\/[a-z]+)\//
+  it('read JSON from outside where it is checked: protocol, row readers, ledger and cli', () => {
+    const readers = /^src\/(protocol|cli|ledger|store\/[a-z]+)\//
     const others = SOURCES.filter(({ name }) => !readers.test(name))
     expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
   })
