@@ -75,6 +75,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Read and change the configuration of the store',
     load: async () => (await import('./commands/config.ts')).config,
   },
+  keys: {
+    summary: 'Make, rotate and hand out the keys that sign grants and checkpoints',
+    load: async () => (await import('./commands/keys.ts')).keys,
+  },
   doctor: {
     summary: 'Check that everything needed is there and works',
     load: async () => (await import('./commands/doctor.ts')).doctor,
