@@ -8,6 +8,7 @@ const ALONE = [
   'test/processes/**/*.test.ts',
   'test/cli/demo/demo.test.ts',
   'test/ledger/reducer-speed.test.ts',
+  'test/ledger/verify-speed.test.ts',
   'test/store/embedded-speed.test.ts',
   'test/store/many-leases.test.ts',
   'test/store/subtree-growth.test.ts',

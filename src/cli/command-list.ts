@@ -75,6 +75,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Read and change the configuration of the store',
     load: async () => (await import('./commands/config.ts')).config,
   },
+  ledger: {
+    summary: 'Seal the ledger, prove that it is whole, and ask it about the past',
+    load: async () => (await import('./commands/ledger.ts')).ledger,
+  },
   keys: {
     summary: 'Make, rotate and hand out the keys that sign grants and checkpoints',
     load: async () => (await import('./commands/keys.ts')).keys,
