@@ -89,6 +89,7 @@ function follow(queue: Queue, { event, atUs }: TimedEvent, evidence: Evidence): 
       queue.waiting.delete(leaseId)
       return
     case 'lease.denied':
+    case 'lease.accounted':
     case 'lease.unlocked':
     case 'lease.waiting':
     case 'lease.upgrading':

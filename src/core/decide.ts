@@ -12,6 +12,7 @@ import type {
   Adopt,
   ClaimOffer,
   Command,
+  Derive,
   Downgrade,
   RefuseDeadlock,
   Release,
@@ -19,11 +20,13 @@ import type {
   Revoke,
   Settle,
   SeveralCommand,
+  Spend,
   Transfer,
   Upgrade,
   Withdraw,
   WithdrawUpgrade,
 } from './command.ts'
+import { decideDerive } from './derive.ts'
 import { Draft } from './draft.ts'
 import type {
   AcquireAllOutcome,
@@ -35,6 +38,7 @@ import type {
   RenewOutcome,
   RevokeOutcome,
   Settled,
+  SpendOutcome,
   TransferOutcome,
   UpgradeOutcome,
   Withdrawn,
@@ -44,6 +48,7 @@ import { decideRelease } from './release.ts'
 import { decideRenew } from './renew.ts'
 import { decideRevoke } from './revoke.ts'
 import { settle } from './settle.ts'
+import { decideSpend } from './spend.ts'
 import type { Now } from './time.ts'
 import { decideTransfer } from './transfer.ts'
 import { decideDowngrade, decideUpgrade, decideWithdrawUpgrade } from './upgrade.ts'
@@ -74,7 +79,11 @@ export type OutcomeOf<C extends Command> = C extends Acquire
                       ? AcquireOutcome
                       : C extends Settle
                         ? Settled
-                        : never
+                        : C extends Derive
+                          ? AcquireOutcome
+                          : C extends Spend
+                            ? SpendOutcome
+                            : never
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -112,6 +121,10 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideAdopt(view, command, now)
     case 'settle':
       return decideSettle(view, command, now)
+    case 'derive':
+      return decideDerive(view, command, now)
+    case 'spend':
+      return decideSpend(view, command, now)
   }
 }
 
@@ -139,6 +152,9 @@ export function decideSeveral(
 /** What must be read to decide a command: its own place and, for a transfer, whatever has the receiver's id already. */
 export function footprintsOf(command: Command): readonly Footprint[] {
   const own = footprintOf(command)
+  if (command.kind === 'derive') {
+    return [own, { ...own, leaseId: command.parentId, requestId: null, depth: 'entry' }]
+  }
   if (command.kind !== 'transfer' || command.to === null) return [own]
   return [own, { ...own, leaseId: command.newLeaseId, requestId: null, depth: 'entry' }]
 }
@@ -160,7 +176,7 @@ export function footprintOf(command: Command): Footprint {
     extent: command.extent,
     leaseId: command.leaseId,
     requestId: requestIdOf(command),
-    depth: command.kind === 'renew' ? 'entry' : 'claims',
+    depth: command.kind === 'renew' || command.kind === 'spend' ? 'entry' : 'claims',
   }
 }
 
@@ -169,7 +185,8 @@ export function footprintOf(command: Command): Footprint {
  * ended one, and when it was given a lease that was transferred to it, only that leads from the one id to the other.
  */
 function requestIdOf(command: Command): string | null {
-  if (command.kind === 'acquire' || command.kind === 'claim' || command.kind === 'withdraw') {
+  const { kind } = command
+  if (kind === 'acquire' || kind === 'claim' || kind === 'withdraw' || kind === 'derive') {
     return command.leaseId
   }
   return 'requestId' in command ? command.requestId : null

@@ -55,6 +55,7 @@ export function grant(draft: Draft, granted: Grant): Lease {
     revoking: granted.revoking ?? null,
     upgrading: false,
     adopted: granted.adopted ?? true,
+    ...(claim.delegation === undefined ? {} : { delegation: claim.delegation }),
   }
   draft.record({
     ...eventCommon(lease, now, { before, after: 'active', reason: claim.reason }),

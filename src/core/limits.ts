@@ -27,6 +27,8 @@ export const SCOPE_ITEMS_MAX = 64
 export const SCOPE_ITEM_BYTES_MAX = 256
 /** How many derivations may stand between a lease and its root. */
 export const DERIVATION_DEPTH_MAX = 16
+/** Live leases that were derived from one and the same. */
+export const CHILDREN_MAX = 64
 
 /** A ticket or an offer lives this long unless its waiter is heard of again. */
 export const CLAIM_WINDOW_MS_DEFAULT = 5_000

@@ -4,6 +4,7 @@
  */
 import { LeaseError, show } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEvent } from '../core/event.ts'
+import { parentOf } from '../core/delegation.ts'
 import { evolveEntry } from '../core/evolve.ts'
 import type { Lease, Ticket } from '../core/lease.ts'
 import { kindOf, nameOf, type Resource } from '../core/resource.ts'
@@ -51,7 +52,8 @@ const WAIT_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>(
 
 function refuseIssue(table: LeaseTable, lease: Lease): void {
   refuseKnown(table, lease.id)
-  if (lease.mode === 'exclusive') refuseHeld(table, workIdOf(lease.resource))
+  const isRoot = parentOf(lease) === null
+  if (lease.mode === 'exclusive' && isRoot) refuseHeld(table, workIdOf(lease.resource))
 }
 
 function refuseChange(lease: RegisteredLease | undefined, event: LeaseEvent): void {

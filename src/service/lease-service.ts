@@ -2,9 +2,15 @@
  * The core on a store: turns requests into commands, lets the store decide them, and answers questions about what is
  * kept. It has no rules of its own; whatever a lease may do is decided in the core.
  */
-import { blockersOf, compareTickets } from '../core/conflict.ts'
 import { mergeViews } from '../core/acquire-all.ts'
-import type { Command, SeveralCommand, Upgrade, WithdrawUpgrade } from '../core/command.ts'
+import type {
+  Command,
+  Derive,
+  SeveralCommand,
+  Spend,
+  Upgrade,
+  WithdrawUpgrade,
+} from '../core/command.ts'
 import { commitOf } from '../core/commit.ts'
 import {
   decide,
@@ -17,7 +23,6 @@ import {
 import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
-  isHeld,
   isWaiting,
   type CycleStep,
   type Entry,
@@ -27,17 +32,19 @@ import {
   type LeaseInfo,
   type Ticket,
 } from '../core/lease.ts'
-import { LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Granted, Refusal, ReleaseOutcome } from '../core/outcome.ts'
+import { DERIVATION_DEPTH_MAX, LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Refusal } from '../core/outcome.ts'
 import { decideReleaseAll } from '../core/release.ts'
-import type { Extent, Reach, Resource } from '../core/resource.ts'
+import type { Extent, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
+import { grantedAnswer, inspectionOf, releaseAnswer, releaseRefOf } from './answers.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
+import { deriveCommand, isShort, spendCommand } from './delegation-commands.ts'
 import { findCycle, findCycleOf, lastToWish, type Cycle } from './deadlock.ts'
 import type {
   AcquireAllAnswer,
@@ -47,6 +54,7 @@ import type {
   AdoptRequest,
   ClaimAnswer,
   CleanupResult,
+  DeriveRequest,
   DowngradeAnswer,
   HistoryFilter,
   HolderRequest,
@@ -65,6 +73,8 @@ import type {
   RevokeRequest,
   SettingTarget,
   StoreDescription,
+  SpendAnswer,
+  SpendRequest,
   TicketRef,
   TransferAnswer,
   TransferRequest,
@@ -243,7 +253,13 @@ export class LeaseService implements LeaseApi {
       const { validUntilUs } = decision
       return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
     })
-    return outcome.outcomes.map((one) => releaseAnswer(one, now))
+    return Promise.all(
+      outcome.outcomes.map(async (one, index) => {
+        const member = command.members[index]
+        if (one.kind !== 'look_further' || member === undefined) return releaseAnswer(one, now)
+        return this.release(releaseRefOf(member))
+      }),
+    )
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
@@ -297,6 +313,34 @@ export class LeaseService implements LeaseApi {
     if (outcome.kind !== 'granted') return outcome
     await this.#breakCyclesOf(outcome.lease)
     return grantedAnswer(outcome, now)
+  }
+
+  async derive(request: DeriveRequest): Promise<AcquireAnswer> {
+    const place = await this.#locate(request.parent)
+    if (place === null) return { kind: 'not_found', leaseId: request.parent.leaseId }
+    const command = deriveCommand(request, place)
+    const { outcome, now } = await this.#runSettled(command, place)
+    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+  }
+
+  async spend(request: SpendRequest): Promise<SpendAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#runSettled(spendCommand(request, place), place)
+    return outcome.kind === 'spent'
+      ? { ...outcome, lease: describeEntry(outcome.lease, now) }
+      : outcome
+  }
+
+  /** A budget may be short only because nobody has settled yet what children have left of theirs. */
+  async #runSettled<C extends Derive | Spend>(
+    command: C,
+    place: commands.Place,
+  ): Promise<Decided<OutcomeOf<C>>> {
+    const first = await this.#run(command)
+    if (!isShort(first.outcome)) return first
+    await this.#run({ kind: 'settle', ...place })
+    return this.#run(command)
   }
 
   async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
@@ -376,8 +420,26 @@ export class LeaseService implements LeaseApi {
     await this.#store.close()
   }
 
+  /** Decides again with more to see, as often as a decision depends on derived leases that were not read. */
   async #run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    return this.#store.transact(footprintsOf(command), (views, now) => {
+    let seen: readonly LeaseId[] = []
+    for (let round = 0; ; round += 1) {
+      const decided = await this.#runSeeing(command, seen)
+      const { outcome } = decided
+      if (outcome.kind !== 'look_further' || round > DERIVATION_DEPTH_MAX) return decided
+      seen = [...new Set([...seen, ...outcome.leaseIds])]
+    }
+  }
+
+  async #runSeeing<C extends Command>(
+    command: C,
+    seen: readonly LeaseId[],
+  ): Promise<Decided<OutcomeOf<C>>> {
+    const { resource, extent } = command
+    const more = seen.map((leaseId) => {
+      return { resource, extent, leaseId, requestId: null, depth: 'entry' } as const
+    })
+    return this.#store.transact([...footprintsOf(command), ...more], (views, now) => {
       const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
@@ -432,32 +494,3 @@ export class LeaseService implements LeaseApi {
 
 const SETTLE_BATCH = 500
 const CYCLES_SHOWN_MAX = 4
-
-function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
-  return { ...granted, lease: describeEntry(granted.lease, now) }
-}
-
-function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {
-  if (outcome.kind !== 'released') return outcome
-  return { kind: 'released', lease: describeEntry(outcome.lease, now) }
-}
-
-function inspectionOf(
-  { resource, extent }: Reach,
-  entries: readonly Entry[],
-  now: Now,
-): Omit<Inspection, 'cycles'> {
-  const leases = entries.filter((entry) => isHeld(entry, now)).sort((a, b) => a.fence - b.fence)
-  const queue = entries.filter((entry) => isWaiting(entry, now)).sort(compareTickets)
-  const probe = { ...commands.probeClaim(resource), extent }
-  return {
-    resource,
-    leases: leases.map((lease) => describeEntry(lease, now)),
-    queue: queue.map((ticket) => describeEntry(ticket, now)),
-    blockers: blockersOf(probe, [...leases, ...queue, ...lockDelays(entries)], now),
-  }
-}
-
-function lockDelays(entries: readonly Entry[]): readonly Entry[] {
-  return entries.filter((entry) => entry.kind === 'lease' && entry.lockedUntil !== null)
-}

@@ -102,6 +102,7 @@ export class PromiseWatch {
         break
       case 'lease.unlocked':
       case 'lease.waiting':
+      case 'lease.accounted':
         break
       case 'lease.renewed':
       case 'lease.released':
@@ -167,6 +168,7 @@ export class PromiseWatch {
       case 'lease.failed':
       case 'lease.denied':
       case 'lease.unlocked':
+      case 'lease.accounted':
         break
     }
   }

@@ -116,7 +116,7 @@ describe('a scope', () => {
       }),
       { numRuns: 3_000 },
     )
-    expect(within).toBeGreaterThan(100)
+    expect(within).toBeGreaterThan(10)
     expect(isScopeWithin(UNLIMITED_SCOPE, SRC)).toBe(false)
     expect(isScopeWithin(SRC, UNLIMITED_SCOPE)).toBe(true)
     expect(isScopeWithin(parseScope({ namespaces: ['src/a'] }), SRC)).toBe(true)

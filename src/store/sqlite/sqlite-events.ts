@@ -2,6 +2,7 @@
  * Events as rows of `lease_history`, and back. The columns are the seed's, with its words for what happened; what
  * only `evolve` needs is JSON in `data`, without what the columns say or what is the ordinary case.
  */
+import type { AccountChange, Delegation } from '../../core/delegation.ts'
 import type {
   EventCommon,
   LeaseDenied,
@@ -61,6 +62,7 @@ const WORDS: Readonly<Record<LeaseEventType, string>> = {
   'lease.waiting': 'waiting',
   'lease.failed': 'failed',
   'lease.denied': 'failed',
+  'lease.accounted': 'accounted',
 }
 
 export function wordOf(type: LeaseEventType): string {
@@ -100,6 +102,8 @@ interface EventData {
   cycle?: readonly CycleStep[]
   orderUs?: number
   claimWindowMs?: number
+  delegation?: Delegation
+  change?: AccountChange
 }
 
 export function eventValues(event: LeaseEvent, sequence: number, names: RowNames): SqliteValue[] {
@@ -169,6 +173,8 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
       const { failure, cycle } = event
       return cycle === null ? { type, failure } : { type, failure, cycle }
     }
+    case 'lease.accounted':
+      return { type, change: event.change }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { type }
@@ -184,6 +190,7 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
   if (lease.holdUntilUs !== null) data.holdUntilUs = lease.holdUntilUs
   if (!lease.adopted) data.unadopted = true
   if (lease.revoking !== null) data.revoking = lease.revoking
+  if (lease.delegation !== undefined) data.delegation = lease.delegation
   return data
 }
 
@@ -274,6 +281,8 @@ function eventFrom(common: EventCommon, data: EventData, names: RowNames): Lease
       return { ...common, type, deadline: deadlineOf(data, names) }
     case 'lease.failed':
       return { ...common, type, failure: data.failure ?? 'abandoned', cycle: data.cycle ?? null }
+    case 'lease.accounted':
+      return { ...common, type, change: data.change ?? { kind: 'spent', amounts: {} } }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { ...common, type }
@@ -308,6 +317,7 @@ function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lea
     revoking: data.revoking ?? null,
     upgrading: false,
     adopted: data.unadopted !== true,
+    ...(data.delegation === undefined ? {} : { delegation: data.delegation }),
   }
 }
 

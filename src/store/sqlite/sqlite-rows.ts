@@ -4,6 +4,7 @@
  *
  * A resource is kept as a person would write it: a `file:` by its bare path, anything else as `kind:name`.
  */
+import type { Delegation } from '../../core/delegation.ts'
 import {
   endedAtMs,
   liveDeadline,
@@ -113,6 +114,7 @@ interface LeaseDetail extends ClaimDetail {
   revoking?: Revoking
   upgrading?: true
   unadopted?: true
+  delegation?: Delegation
 }
 
 interface TicketDetail extends ClaimDetail {
@@ -179,6 +181,7 @@ function leaseDetail(lease: Lease, names: RowNames): string | null {
   if (lease.revoking !== null) detail.revoking = lease.revoking
   if (lease.upgrading) detail.upgrading = true
   if (!lease.adopted) detail.unadopted = true
+  if (lease.delegation !== undefined) detail.delegation = lease.delegation
   const text = JSON.stringify(detail)
   return text === '{}' ? null : text
 }
@@ -249,6 +252,7 @@ function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
     revoking: detail.revoking ?? null,
     upgrading: detail.upgrading === true,
     adopted: detail.unadopted !== true,
+    ...(detail.delegation === undefined ? {} : { delegation: detail.delegation }),
   }
 }
 
