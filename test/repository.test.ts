@@ -20,7 +20,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   service: ['core', 'ledger', 'runtime', 'store-port'],
   client: ['core', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
-  delegation: ['core', 'ledger'],
+  delegation: ['core', 'ledger', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']

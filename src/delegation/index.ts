@@ -12,3 +12,10 @@ export {
 } from '../ledger/grant.ts'
 export type { KeyState, VerificationKey } from '../ledger/key-ring.ts'
 export { authorizeGrant } from './authorize-grant.ts'
+export {
+  DerivedLease,
+  Registrar,
+  type DeriveOptions,
+  type HeldLease,
+  type RegistrarOptions,
+} from './registrar.ts'
