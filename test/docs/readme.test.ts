@@ -114,8 +114,25 @@ describe('the examples', () => {
     )
   })
 
+  it('show how a supervisor delegates, and how an auditor proves what became of it', async () => {
+    expect(await example('delegation.mjs')).toBe(
+      [
+        'writer edits src/app.ts: allowed',
+        'writer edits src_backup: SCOPE_VIOLATION',
+        'writer runs the tests: SCOPE_VIOLATION',
+        'writer overspends: BUDGET_EXHAUSTED 100 tokens were left',
+        'tester was revoked: LEASE_TERMINAL',
+        'the ledger is whole: true (8 events)',
+        'tester is REVOKED',
+        'writer spent 900 tokens and 1 tool call',
+        'a forged ledger is whole: false (does not fit its hash)',
+        '',
+      ].join('\n'),
+    )
+  })
+
   it('are all run here', () => {
     const names = fs.readdirSync(path.join(ROOT, 'examples')).toSorted()
-    expect(names).toEqual(['fenced-writer.mjs', 'two-agents.mjs'])
+    expect(names).toEqual(['delegation.mjs', 'fenced-writer.mjs', 'two-agents.mjs'])
   })
 })
