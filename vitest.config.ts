@@ -6,10 +6,14 @@ import { defineConfig } from 'vitest/config'
  */
 const ALONE = [
   'test/processes/**/*.test.ts',
+  'test/faults/**/*.test.ts',
+  'test/cli/same-session.test.ts',
+  'test/fleet/renewal-speed.test.ts',
   'test/cli/demo/demo.test.ts',
   'test/ledger/reducer-speed.test.ts',
   'test/ledger/verify-speed.test.ts',
   'test/store/embedded-speed.test.ts',
+  'test/workflow/emission-speed.test.ts',
   'test/store/many-leases.test.ts',
   'test/store/subtree-growth.test.ts',
   'test/store/sqlite-faults.test.ts',

@@ -26,6 +26,7 @@ export function sameApi(api: LeaseApi): LeaseApi {
     adopt: (request) => api.adopt(request),
     derive: (request) => api.derive(request),
     spend: (request) => api.spend(request),
+    advance: (request) => api.advance(request),
     revokeAll: (holder, by, reason) => api.revokeAll(holder, by, reason),
     get: (leaseId) => api.get(leaseId),
     list: (filter) => api.list(filter),
@@ -45,45 +46,86 @@ interface Request {
   readonly leaseId: string
   readonly requestId?: string
   readonly ttlMs?: number
+  readonly priority?: number
+  readonly group?: string
 }
 
 interface Answer {
   readonly kind: string
   readonly repeated?: boolean
-  readonly lease?: { readonly renewals: number }
+  readonly lease?: { readonly id: string; readonly renewals: number } | null
 }
 
-export function tapped(api: LeaseApi, { process, who }: Incarnation): LeaseApi {
-  const { log, world } = process
-  const listen = async <Result extends Answer>(
+/** A request for several things counts as one for each of them. */
+export function tapped(api: LeaseApi, incarnation: Incarnation): LeaseApi {
+  const listen = <Result extends Answer>(
     method: ApiMethod,
-    request: Request,
+    requests: readonly Request[],
     call: () => Promise<Result>,
-  ): Promise<Result> => {
-    const { leaseId, requestId = null, ttlMs = null } = request
-    const sentUs = world.nowUs
-    const heard = (answer: string, renewals: number | null): void => {
-      log.count(`${method}: ${answer}`)
-      log.write({ kind: 'answered', ...who, method, leaseId, requestId, answer, sentUs, renewals })
-    }
-    log.write({ kind: 'asked', ...who, method, leaseId, requestId, ttlMs })
-    try {
-      const answer = await call()
-      if (answer.repeated === true) log.count(`${method}: repeated`)
-      heard(answer.kind, answer.lease?.renewals ?? null)
-      return answer
-    } catch (error) {
-      heard(isLeaseError(error) ? error.code : 'foreign_error', null)
-      throw error
-    }
-  }
+  ): Promise<Result> => listenTo(incarnation, { method, requests }, call)
   return {
     ...sameApi(api),
-    acquire: (request) => listen('acquire', request, () => api.acquire(request)),
-    claim: (ticket) => listen('claim', ticket, () => api.claim(ticket)),
-    withdraw: (ticket) => listen('withdraw', ticket, () => api.withdraw(ticket)),
-    renew: (request) => listen('renew', request, () => api.renew(request)),
-    release: (request) => listen('release', request, () => api.release(request)),
-    revoke: (request) => listen('revoke', request, () => api.revoke(request)),
+    acquire: (request) => listen('acquire', [request], () => api.acquire(request)),
+    claim: (ticket) => listen('claim', [ticket], () => api.claim(ticket)),
+    acquireAll: ({ members, ...common }) => {
+      const requests = members.map((member) => ({ ...common, ...member }))
+      return listen('acquire_all', requests, () => api.acquireAll({ members, ...common }))
+    },
+    claimAll: (tickets) => listen('claim_all', tickets, () => api.claimAll(tickets)),
+    withdraw: (ticket) => listen('withdraw', [ticket], () => api.withdraw(ticket)),
+    renew: (request) => listen('renew', [request], () => api.renew(request)),
+    release: (request) => listen('release', [request], () => api.release(request)),
+    releaseAll: (request) =>
+      listenToEach(incarnation, request.members, () => api.releaseAll(request)),
+    revoke: (request) => listen('revoke', [request], () => api.revoke(request)),
+    upgrade: (request) => listen('upgrade', [request], () => api.upgrade(request)),
+    downgrade: (request) => listen('downgrade', [request], () => api.downgrade(request)),
+    transfer: (request) => listen('transfer', [request], () => api.transfer(request)),
+    adopt: (request) => listen('adopt', [request], () => api.adopt(request)),
+  }
+}
+
+/** Releases of several leases at once, each with an answer of its own. */
+async function listenToEach<Result extends Answer>(
+  incarnation: Incarnation,
+  requests: readonly Request[],
+  call: () => Promise<readonly Result[]>,
+): Promise<readonly Result[]> {
+  const answers = call()
+  const each = requests.map((request, index) => {
+    return listenTo(incarnation, { method: 'release', requests: [request] }, async () => {
+      const answer = (await answers)[index]
+      if (answer === undefined) throw new Error('a release was left without an answer')
+      return answer
+    })
+  })
+  return Promise.all(each)
+}
+
+async function listenTo<Result extends Answer>(
+  { process: { log, world }, who }: Incarnation,
+  { method, requests }: { readonly method: ApiMethod; readonly requests: readonly Request[] },
+  call: () => Promise<Result>,
+): Promise<Result> {
+  const sentUs = world.nowUs
+  const heard = (answer: string, lease: Answer['lease']): void => {
+    log.count(`${method}: ${answer}`)
+    const renewals = lease?.renewals ?? null
+    for (const { leaseId, requestId = null } of requests) {
+      const facts = { method, leaseId, requestId, answer, sentUs, renewals }
+      log.write({ kind: 'answered', ...who, ...facts, givenId: lease?.id ?? null })
+    }
+  }
+  for (const { leaseId, requestId = null, ttlMs = null, priority = 0, group = null } of requests) {
+    log.write({ kind: 'asked', ...who, method, leaseId, requestId, ttlMs, priority, group })
+  }
+  try {
+    const answer = await call()
+    if (answer.repeated === true) log.count(`${method}: repeated`)
+    heard(answer.kind, answer.lease)
+    return answer
+  } catch (error) {
+    heard(isLeaseError(error) ? error.code : 'foreign_error', null)
+    throw error
   }
 }

@@ -1,7 +1,8 @@
 /**
- * What the leases are for: resources somewhere downstream that keep the highest fence they have seen and refuse lower
- * ones. A write travels through the network like everything else, so it may arrive after its lease is over, and after
- * its writer has died.
+ * What the leases are for: resources somewhere downstream that keep the highest fences they have seen and refuse lower
+ * ones. Whoever wrote alone must have a fence as high as all before it; whoever shares, as high as all who were alone.
+ * A write travels through the network like everything else, so it may arrive after its lease is over, and after its
+ * writer has died.
  */
 import type { Log, WriteFacts } from './log.ts'
 import type { Random } from './random.ts'
@@ -13,7 +14,7 @@ const DELAY_US_MAX = 400_000
 export class FencedResources {
   readonly #log: Log
   readonly #random: Random
-  readonly #highest = new Map<string, number>()
+  readonly #marks = new Map<string, { alone: number; shared: number }>()
 
   constructor(log: Log, random: Random) {
     this.#log = log
@@ -30,9 +31,13 @@ export class FencedResources {
   }
 
   #receive(write: WriteFacts): void {
-    const highest = this.#highest.get(write.resource) ?? 0
-    const accepted = write.fence >= highest
-    if (accepted) this.#highest.set(write.resource, write.fence)
+    const { resource, mode, fence } = write
+    const marks = this.#marks.get(resource) ?? { alone: 0, shared: 0 }
+    this.#marks.set(resource, marks)
+    const isAlone = mode === 'exclusive'
+    const accepted = fence >= (isAlone ? Math.max(marks.alone, marks.shared) : marks.alone)
+    if (accepted && isAlone) marks.alone = fence
+    if (accepted && !isAlone) marks.shared = Math.max(marks.shared, fence)
     this.#log.count(accepted ? 'write: accepted' : 'write: refused by its fence')
     this.#log.write({ kind: 'write_arrived', ...write, accepted })
   }

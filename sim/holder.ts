@@ -1,13 +1,16 @@
 /**
  * What a process does with a lease that it was given: it works in small steps, looks at the lease before each of them,
- * writes only while the lease says that it may, and lets go of it in one of the ways that a program can. It keeps
- * looking for a while after the end, because that is when a defective handle would come back to life.
+ * writes only while the lease says that it may, changes its mode now and then, and lets go of it in one of the ways that
+ * a program can. It keeps looking for a while after the end, because that is when a defective handle would come back to
+ * life.
  */
 import { isLeaseError } from '../src/core/errors.ts'
 import type { Lease } from '../src/client/contract.ts'
+import { parseResource } from '../src/core/resource.ts'
 import type { Calls } from './calls.ts'
 import type { FencedResources } from './fenced-resource.ts'
 import type { Believed } from './log.ts'
+import type { Mailbox } from './mailbox.ts'
 import type { Random } from './random.ts'
 import type { Incarnation } from './sim-process.ts'
 import { HANG_MS_MAX } from './weather.ts'
@@ -17,51 +20,61 @@ export interface HolderParts {
   readonly calls: Calls
   readonly random: Random
   readonly downstream: FencedResources
+  readonly mailbox: Mailbox
 }
 
 export interface HoldingPlan {
   readonly ttlMs: number
   readonly autoRenew: boolean
+  /** How long to wait at most for being alone; null: its mode stays as it is. */
+  readonly upgradeWaitMs: number | null
+  /** Holders to whom it may be given away; none: it is given to nobody. */
+  readonly receivers: readonly string[]
 }
 
-/** Releasing insists for ten seconds; the rest is for the store's own answer. */
-const RELEASE_BOUND_MS = 10_500
+/** Releasing, downgrading and transferring insist for ten seconds; the rest is for the store's own answer. */
+const INSIST_BOUND_MS = 10_500
+/** However short the wait, the store has a second to answer; and an upgrade waits for the undoing of the one before. */
+const FIRST_ANSWER_MS = 1_000
+const UNDO_MS = 15_500
 
 export class Holder {
   readonly #parts: HolderParts
   readonly #lease: Lease
-  readonly #ttlMs: number
-  readonly #autoRenew: boolean
+  readonly #plan: HoldingPlan
 
-  constructor(parts: HolderParts, lease: Lease, { ttlMs, autoRenew }: HoldingPlan) {
+  constructor(parts: HolderParts, lease: Lease, plan: HoldingPlan) {
     this.#parts = parts
     this.#lease = lease
-    this.#ttlMs = ttlMs
-    this.#autoRenew = autoRenew
+    this.#plan = plan
     this.#observe()
   }
 
   /** Works for some multiple of the TTL, or until the lease is over. */
   async work(): Promise<void> {
     const { random, incarnation } = this.#parts
-    const spanMs = random.magnitude(2, 3 * this.#ttlMs)
+    const spanMs = random.magnitude(2, 3 * this.#plan.ttlMs)
     const untilMs = incarnation.runtime.monotonicMs() + spanMs
     while (incarnation.runtime.monotonicMs() < untilMs) {
       await incarnation.sleep(random.between(1, Math.max(2, Math.round(spanMs / 3))))
-      if (!this.#step()) return
+      if (!this.step()) return
       if (random.chance(0.1)) await this.#renew()
+      if (this.#plan.upgradeWaitMs !== null && random.chance(0.3)) await this.#changeMode()
     }
   }
 
   async letGo(): Promise<void> {
     const { random } = this.#parts
+    const { autoRenew, receivers } = this.#plan
     // A lease that renews itself and that nobody lets go of would keep its resource for the rest of the day.
-    const keep = this.#autoRenew ? 0 : 5
-    const how = random.weighted({ release: 10, twice: 1, dispose: 2, abandon: 1, keep })
+    const keep = autoRenew ? 0 : 5
+    const transfer = receivers.length > 0 ? 6 : 0
+    const how = random.weighted({ release: 10, twice: 1, dispose: 2, abandon: 1, keep, transfer })
+    if (how === 'transfer') return this.#transfer()
     if (how === 'abandon') {
       this.#lease.abandon()
       this.noteLetGo()
-    } else if (how !== 'keep') await this.#release(how)
+    } else if (how !== 'keep') await this.release(how)
     await this.#watchAfterEnd()
   }
 
@@ -71,28 +84,19 @@ export class Holder {
   }
 
   /** One look, and a write if the lease allows it; false once it is over. */
-  #step(): boolean {
-    const { incarnation, downstream } = this.#parts
-    const { id: leaseId, resource, fence } = this.#lease
+  step(): boolean {
+    const { incarnation, downstream, random } = this.#parts
+    const { id: leaseId, fence, mode } = this.#lease
     const { state } = this.#look('look')
     if (state !== 'held' && state !== 'uncertain') return false
-    downstream.send(incarnation, { leaseId, resource, fence })
+    const resource = random.pick(writable(this.#lease))
+    downstream.send(incarnation, { leaseId, resource, mode, fence })
     return true
   }
 
-  async #renew(): Promise<void> {
-    const { calls, incarnation, random } = this.#parts
-    const { id: leaseId, resource } = this.#lease
-    const options = random.chance(0.5) ? {} : { ttlMs: this.#ttlMs * random.between(1, 2) }
-    const boundMs = HANG_MS_MAX + 4 * this.#ttlMs + 1_000
-    const facts = { operation: 'renew', resource, leaseId, boundMs } as const
-    await calls.make(incarnation, facts, () => this.#lease.renew(options))
-  }
-
-  async #release(how: 'release' | 'twice' | 'dispose'): Promise<void> {
+  async release(how: 'release' | 'twice' | 'dispose'): Promise<void> {
     const { calls, incarnation } = this.#parts
-    const { id: leaseId, resource } = this.#lease
-    const facts = { operation: 'release', resource, leaseId, boundMs: RELEASE_BOUND_MS } as const
+    const facts = { ...this.#about, operation: 'release', boundMs: INSIST_BOUND_MS } as const
     this.noteLetGo()
     const send = (): Promise<void> =>
       how === 'dispose' ? this.#lease[Symbol.asyncDispose]() : this.#lease.release()
@@ -100,10 +104,56 @@ export class Holder {
     if (how === 'twice') await calls.make(incarnation, facts, send)
   }
 
+  get #about(): { readonly leaseId: string; readonly resource: string } {
+    return { leaseId: this.#lease.id, resource: this.#lease.resource }
+  }
+
+  async #renew(): Promise<void> {
+    const { calls, incarnation, random } = this.#parts
+    const { ttlMs } = this.#plan
+    const options = random.chance(0.5) ? {} : { ttlMs: ttlMs * random.between(1, 2) }
+    const boundMs = HANG_MS_MAX + 4 * ttlMs + 1_000
+    const facts = { ...this.#about, operation: 'renew', boundMs } as const
+    await calls.make(incarnation, facts, () => this.#lease.renew(options))
+  }
+
+  /** Alone if it was shared, shared if it was alone. */
+  async #changeMode(): Promise<void> {
+    const { calls, incarnation, random } = this.#parts
+    if (this.#lease.mode === 'exclusive') {
+      const boundMs = INSIST_BOUND_MS + UNDO_MS
+      const facts = { ...this.#about, operation: 'downgrade', boundMs } as const
+      await calls.make(incarnation, facts, () => {
+        const call = this.#lease.downgrade()
+        this.#look('look')
+        return call
+      })
+    } else {
+      const waitMs = random.magnitude(1, this.#plan.upgradeWaitMs ?? 1)
+      const boundMs = Math.max(FIRST_ANSWER_MS, waitMs) + UNDO_MS
+      const facts = { ...this.#about, operation: 'upgrade', boundMs } as const
+      await calls.make(incarnation, facts, () => this.#lease.upgrade({ waitMs }))
+    }
+    this.#look('look')
+  }
+
+  /** Whoever gives a lease away stops using it before it asks, and does not take it up again whatever comes of it. */
+  async #transfer(): Promise<void> {
+    const { calls, incarnation, random, mailbox } = this.#parts
+    const to = random.chance(0.6) ? random.pick(this.#plan.receivers) : 'next'
+    const facts = { ...this.#about, operation: 'transfer', boundMs: INSIST_BOUND_MS } as const
+    this.noteLetGo()
+    const given = await calls.make(incarnation, facts, async () => {
+      return { leaseId: await this.#lease.transfer(to) }
+    })
+    if (given === null) return this.release('dispose')
+    if (given.leaseId !== null) mailbox.put(to, given.leaseId)
+  }
+
   async #watchAfterEnd(): Promise<void> {
     const { incarnation, random } = this.#parts
     for (let looks = random.between(0, 2); looks > 0; looks -= 1) {
-      await incarnation.sleep(random.magnitude(1, this.#ttlMs))
+      await incarnation.sleep(random.magnitude(1, this.#plan.ttlMs))
       this.#look('look')
     }
   }
@@ -118,7 +168,7 @@ export class Holder {
       process.log.count(`signal: ${code ?? 'foreign_error'}`)
       process.log.write({ kind: 'signal', ...who, leaseId, code })
     })
-    for (const name of ['renewed', 'uncertain', 'recovered'] as const) {
+    for (const name of ['renewed', 'uncertain', 'recovered', 'revoking'] as const) {
       lease.on(name, () => {
         process.log.count(`handle: ${name}`)
         this.#look(name)
@@ -129,11 +179,30 @@ export class Holder {
 
   #look(why: Believed['why']): Believed {
     const { process, who } = this.#parts.incarnation
-    const { id: leaseId, resource, holder, fence, remainingMs, state, renewals } = this.#lease
+    const {
+      id: leaseId,
+      holder,
+      fence,
+      remainingMs,
+      state,
+      renewals,
+      extent,
+      mode,
+      info,
+    } = this.#lease
+    const resource = parseResource(this.#lease.resource)
     const deadlineUs = process.world.nowUs + process.clock.trueUs(remainingMs)
-    const facts = { leaseId, resource, holder, fence, state, renewals }
-    const look = { kind: 'believed', ...who, why, ...facts, deadlineUs } as const
+    const facts = { leaseId, resource, extent, mode, holder, fence, state, renewals }
+    const told = { slots: info.slots, isAsked: info.revoking !== null }
+    const look = { kind: 'believed', ...who, why, ...facts, ...told, deadlineUs } as const
     process.log.write(look)
     return look
   }
+}
+
+/** What a lease allows to write to: its resource, and something below if it covers that. */
+function writable({ resource, extent }: Lease): readonly string[] {
+  return extent === 'exact'
+    ? [resource]
+    : [resource, `${resource}/src/app.ts`, `${resource}/app.ts`]
 }

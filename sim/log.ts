@@ -3,6 +3,7 @@
  * true time, which nobody inside the world knows. The checkers read this and the ledger, and nothing else.
  */
 import type { ErrorCode } from '../src/core/errors.ts'
+import type { Extent, Mode, Resource } from '../src/core/resource.ts'
 import type { HandleState } from '../src/client/contract.ts'
 import type { World } from './world.ts'
 
@@ -45,7 +46,12 @@ export type Operation =
   | 'acquire'
   | 'try_acquire'
   | 'with_lease'
+  | 'acquire_all'
+  | 'adopt'
   | 'renew'
+  | 'upgrade'
+  | 'downgrade'
+  | 'transfer'
   | 'release'
   | 'revoke'
   | 'release_all'
@@ -54,7 +60,19 @@ export type Operation =
   | 'cleanup'
   | 'close'
 
-export type ApiMethod = 'acquire' | 'claim' | 'withdraw' | 'renew' | 'release' | 'revoke'
+export type ApiMethod =
+  | 'acquire'
+  | 'claim'
+  | 'acquire_all'
+  | 'claim_all'
+  | 'withdraw'
+  | 'renew'
+  | 'release'
+  | 'revoke'
+  | 'upgrade'
+  | 'downgrade'
+  | 'transfer'
+  | 'adopt'
 
 /** A process incarnation, as far as the log is concerned. */
 export interface Who {
@@ -110,9 +128,14 @@ export interface CallEnded {
 /** A holder looked at its own lease: when it was given, when it was renewed, and before each act. */
 export interface Believed extends Who {
   readonly kind: 'believed'
-  readonly why: 'granted' | 'renewed' | 'uncertain' | 'recovered' | 'look' | 'rate'
+  readonly why: 'granted' | 'renewed' | 'uncertain' | 'recovered' | 'revoking' | 'look' | 'rate'
   readonly leaseId: string
-  readonly resource: string
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly mode: Mode
+  readonly slots: number | null
+  /** It knows that somebody asked it to finish. */
+  readonly isAsked: boolean
   readonly holder: string
   readonly fence: number
   readonly state: HandleState
@@ -128,6 +151,9 @@ export interface Asked extends Who {
   readonly leaseId: string
   readonly requestId: string | null
   readonly ttlMs: number | null
+  readonly priority: number
+  /** What several that are asked for together have in common. */
+  readonly group: string | null
 }
 
 export interface Answered extends Who {
@@ -139,18 +165,22 @@ export interface Answered extends Who {
   readonly answer: string
   readonly sentUs: number
   readonly renewals: number | null
+  /** Of the lease that was given, which is another than the one asked for if it was adopted. */
+  readonly givenId: string | null
 }
 
+/** A write to one resource that the lease covers. */
 export interface WriteFacts {
   readonly leaseId: string
   readonly resource: string
+  readonly mode: Mode
   readonly fence: number
 }
 
 /** Somebody asked whether a resource is held; the answer was true at some moment since `sentUs`. */
 export interface Looked extends Who {
   readonly kind: 'looked'
-  readonly resource: string
+  readonly resource: Resource
   readonly held: boolean
   readonly sentUs: number
 }

@@ -3,7 +3,10 @@
  * that two runs of one seed can be compared.
  */
 import { createHash } from 'node:crypto'
+import { allOrNothing } from './checkers/all-or-nothing.ts'
 import { callsEnd } from './checkers/calls-end.ts'
+import { cycleFreedom } from './checkers/cycle-freedom.ts'
+import { holdLimit } from './checkers/hold-limit.ts'
 import { exclusion } from './checkers/i1-exclusion.ts'
 import { fencing } from './checkers/i2-fencing.ts'
 import { neverEarly } from './checkers/i3-never-early.ts'
@@ -13,14 +16,23 @@ import { noWayBack } from './checkers/i6-no-way-back.ts'
 import { oneEvent } from './checkers/i7-one-event.ts'
 import { exactlyOnce } from './checkers/i8-exactly-once.ts'
 import { fair } from './checkers/i9-fair.ts'
+import { lockDelayRespected } from './checkers/lock-delay.ts'
+import { noStarvation } from './checkers/no-starvation.ts'
+import { slotsNeverExceeded } from './checkers/slots.ts'
+import { neverUnowned } from './checkers/transfer.ts'
 import type { Checker, Complaint, Evidence } from './evidence.ts'
 import type { FaultKind, Logged } from './log.ts'
 import { Simulation, type Defect } from './simulation.ts'
 
 export const CHECKERS: readonly Checker[] = [
   exclusion,
+  slotsNeverExceeded,
+  allOrNothing,
+  neverUnowned,
   fencing,
   neverEarly,
+  lockDelayRespected,
+  holdLimit,
   pessimistic,
   nowMeansNow,
   noWayBack,
@@ -28,6 +40,8 @@ export const CHECKERS: readonly Checker[] = [
   exactlyOnce,
   callsEnd,
   fair,
+  noStarvation,
+  cycleFreedom,
 ]
 
 export interface Verdict {
@@ -46,7 +60,12 @@ export interface Report {
   readonly evidence: Evidence
 }
 
-export async function runSeed(seed: number, defect: Defect = {}): Promise<Report> {
+/** `checkers`: who judges; everybody, unless only some are of interest. */
+export async function runSeed(
+  seed: number,
+  defect: Defect = {},
+  checkers: readonly Checker[] = CHECKERS,
+): Promise<Report> {
   const simulation = new Simulation(seed, defect)
   const { log } = simulation
   const onUnhandled = (reason: unknown): void => {
@@ -58,7 +77,7 @@ export async function runSeed(seed: number, defect: Defect = {}): Promise<Report
     for (const { event } of evidence.ledger) log.count(event.type)
     return {
       seed,
-      verdicts: CHECKERS.map((checker) => ({
+      verdicts: checkers.map((checker) => ({
         promise: checker.promise,
         name: checker.name,
         complaints: checker.check(evidence),

@@ -11,17 +11,21 @@ import { LeaseService } from '../src/service/lease-service.ts'
 import type { Store } from '../src/store-port/store.ts'
 import { tapped } from './api-tap.ts'
 import { Calls } from './calls.ts'
-import { handleLogs, leaseLives, type Evidence } from './evidence.ts'
+import { handleLogs } from './beliefs.ts'
+import type { Evidence } from './evidence.ts'
 import { FencedResources } from './fenced-resource.ts'
 import { RATE_MAX, RATE_MIN } from './host-clock.ts'
+import { leaseLives } from './lease-life.ts'
 import { Log } from './log.ts'
+import { Mailbox } from './mailbox.ts'
 import { NetworkStore } from './network-store.ts'
 import { Random } from './random.ts'
 import { SimProcess, type Incarnation } from './sim-process.ts'
 import { StoreHost, WORLD_WALL_MS } from './store-host.ts'
 import { Troublemaker } from './troublemaker.ts'
 import { calmed, HANG_MS_MAX, weatherOf, type Weather } from './weather.ts'
-import { Worker, type Habits } from './worker.ts'
+import { habitsOf, type Habits } from './wishes.ts'
+import { Worker } from './worker.ts'
 import { World } from './world.ts'
 
 /**
@@ -45,7 +49,6 @@ const SETTINGS: readonly (readonly [SettingKey, string])[] = [
   ['cleanup_interval_seconds', '1'],
 ]
 
-const RESOURCES = ['work:W-1', 'work:W-2', 'file:/repo/src', 'file:/repo/src/app.ts', 'file:/a']
 const PROCESS_NAMES = ['ada', 'bea', 'cyd', 'dot', 'eve']
 
 export class Simulation {
@@ -56,6 +59,7 @@ export class Simulation {
   readonly #defect: Defect
   readonly #downstream: FencedResources
   readonly #calls = new Calls()
+  readonly #mailbox = new Mailbox()
   readonly #processes: readonly SimProcess[]
   readonly #clients = new Map<Incarnation, TenureClient>()
   readonly #atWork = new Set<Worker>()
@@ -77,7 +81,8 @@ export class Simulation {
     this.#claimWindowMs = choices.pick([200, 700, 2_000])
     this.#dayUs = choices.pick([1_500_000, 3_000_000, 6_000_000])
     this.#processes = this.#makeProcesses(choices)
-    this.#habits = habitsOf(choices, this.#processes)
+    const holders = this.#processes.map((process) => process.holder)
+    this.#habits = habitsOf(choices, holders)
   }
 
   get eventCount(): number {
@@ -153,7 +158,7 @@ export class Simulation {
     for (let thread = 0; thread < THREADS; thread += 1) {
       const worker = new Worker({
         ...{ incarnation, tenure, calls: this.#calls, downstream: this.#downstream },
-        habits: this.#habits,
+        ...{ habits: this.#habits, mailbox: this.#mailbox },
         random: random.fork(`thread ${thread}`),
         isOver: () => this.#isOver,
       })
@@ -181,8 +186,9 @@ export class Simulation {
   async #evidence(): Promise<Evidence> {
     const ledger = await this.#host.ledger()
     const log = this.log.entries
+    const lives = leaseLives(ledger, (tick) => this.#host.trueUs(tick))
     return {
-      ...{ log, ledger, lives: leaseLives(ledger), handles: handleLogs(log) },
+      ...{ log, ledger, lives, handles: handleLogs(log) },
       entries: await this.#host.entries(),
       heard: this.#host.heard,
       clockChanges: this.#host.clockChanges,
@@ -190,15 +196,5 @@ export class Simulation {
       claimWindowMs: this.#claimWindowMs,
       trueUs: (tick) => this.#host.trueUs(tick),
     }
-  }
-}
-
-function habitsOf(random: Random, processes: readonly SimProcess[]): Habits {
-  return {
-    resources: RESOURCES.slice(0, random.between(1, RESOURCES.length)),
-    holders: [...new Set(processes.map((process) => process.holder))],
-    ttlMsMin: random.pick([40, 200]),
-    ttlMsMax: random.pick([400, 2_000]),
-    waitMsMax: random.pick([300, 1_000, 3_000]),
   }
 }

@@ -2,20 +2,14 @@
  * What a process does all day: it asks for leases in every way there is, works with what it gets, gives up waiting,
  * and now and then takes a lease away from somebody else. A process runs several of these at once.
  */
-import type { AcquireOptions, Lease, Tenure, TryAcquireOptions } from '../src/client/contract.ts'
+import type { AcquireOptions, Lease, Tenure } from '../src/client/contract.ts'
+import { parseResource } from '../src/core/resource.ts'
 import type { Calls } from './calls.ts'
 import { Holder, type HolderParts, type HoldingPlan } from './holder.ts'
 import type { Random } from './random.ts'
 import type { Incarnation } from './sim-process.ts'
 import { HANG_MS_MAX } from './weather.ts'
-
-export interface Habits {
-  readonly resources: readonly string[]
-  readonly holders: readonly string[]
-  readonly ttlMsMin: number
-  readonly ttlMsMax: number
-  readonly waitMsMax: number
-}
+import { commonOptions, leaseOptions, several, type Habits, type Place } from './wishes.ts'
 
 export interface WorkerParts extends HolderParts {
   readonly tenure: Tenure
@@ -29,6 +23,8 @@ const STORE_BOUND_MS = 3 * HANG_MS_MAX + 1_000
 /** However short the wait, the store has a second to answer; a wait that the store must be asked for, half a minute. */
 const FIRST_ANSWER_MS = 1_000
 const CONFIGURED_ANSWER_MS = 30_000
+const INSIST_MS = 10_500
+const PATIENT = { waitMs: 4_000, autoRenew: true, maxRenewals: -1, maxHoldMs: 60_000 } as const
 
 export class Worker {
   readonly #parts: WorkerParts
@@ -53,10 +49,14 @@ export class Worker {
   }
 
   async #task(): Promise<void> {
+    const { richness, nesting } = this.#parts.habits
     const task = this.#random.weighted({
       acquire: 12,
       try_acquire: 6,
       with_lease: 2,
+      nest: 20 * nesting,
+      acquire_all: 20 * richness,
+      adopt: 12 * richness,
       is_held: 2,
       revoke: 1,
       release_all: 0.2,
@@ -69,6 +69,12 @@ export class Worker {
         return this.#tryAcquire()
       case 'with_lease':
         return this.#withLease()
+      case 'nest':
+        return this.#nest()
+      case 'acquire_all':
+        return this.#acquireAll()
+      case 'adopt':
+        return this.#adopt()
       case 'is_held':
         return this.#isHeld()
       case 'revoke':
@@ -81,21 +87,45 @@ export class Worker {
   }
 
   async #acquire(): Promise<void> {
-    const resource = this.#resource()
-    const { options, boundMs, plan } = this.#waitingOptions()
-    const facts = { operation: 'acquire', resource, leaseId: options.leaseId, boundMs } as const
+    const got = await this.#obtain(this.#place())
+    if (got !== null) await this.#hold(got.lease, got.plan)
+  }
+
+  /**
+   * Asks for another while it holds one: two who do so in opposite order wait for each other. They are in no hurry and
+   * renew without limit, so that a circle is broken neither by its own timeouts nor by the end of a lease in it.
+   */
+  async #nest(): Promise<void> {
+    const outer = await this.#obtain(this.#place(), PATIENT)
+    if (outer === null) return
+    const holder = new Holder(this.#parts, outer.lease, outer.plan)
+    const inner = await this.#obtain(this.#place(), PATIENT)
+    if (inner !== null) await this.#hold(inner.lease, inner.plan)
+    holder.step()
+    await holder.release('dispose')
+  }
+
+  async #obtain(
+    place: Place,
+    wish: AcquireOptions = this.#waiting(),
+  ): Promise<{ lease: Lease; plan: HoldingPlan } | null> {
+    const { resource } = place
+    const options = { ...this.#options(place), ...wish }
+    const { leaseId } = options
+    const facts = { operation: 'acquire', resource, leaseId, boundMs: boundOf(options) } as const
     const lease = await this.#calls.make(
       this.#incarnation,
       facts,
       () => this.#tenure.acquire(resource, options),
       () => 'granted',
     )
-    if (lease !== null) await this.#hold(lease, plan)
+    return lease === null ? null : { lease, plan: this.#plan(options) }
   }
 
   async #tryAcquire(): Promise<void> {
-    const resource = this.#resource()
-    const { options, plan } = this.#options()
+    const place = this.#place()
+    const { resource } = place
+    const options = this.#options(place)
     const facts = { ...bounded('try_acquire'), resource, leaseId: options.leaseId }
     const attempt = await this.#calls.make(
       this.#incarnation,
@@ -103,16 +133,18 @@ export class Worker {
       () => this.#tenure.tryAcquire(resource, options),
       ({ kind }) => kind,
     )
-    if (attempt?.kind === 'granted') await this.#hold(attempt.lease, plan)
+    if (attempt?.kind === 'granted') await this.#hold(attempt.lease, this.#plan(options))
   }
 
   async #withLease(): Promise<void> {
-    const resource = this.#resource()
-    const { options, boundMs, plan } = this.#waitingOptions()
+    const place = this.#place()
+    const { resource } = place
+    const options = { ...this.#options(place), ...this.#waiting() }
+    const plan = { ...this.#plan(options), upgradeWaitMs: null }
     const { leaseId } = options
     const workMs = 10 * plan.ttlMs + 2 * HANG_MS_MAX
-    const bound = boundMs + workMs + RELEASE_MS
-    const facts = { operation: 'with_lease', resource, leaseId, boundMs: bound } as const
+    const boundMs = boundOf(options) + workMs + INSIST_MS
+    const facts = { operation: 'with_lease', resource, leaseId, boundMs } as const
     await this.#calls.make(this.#incarnation, facts, () =>
       this.#tenure.withLease(resource, options, async (lease) => {
         const holder = new Holder(this.#parts, lease, plan)
@@ -120,6 +152,40 @@ export class Worker {
         holder.noteLetGo()
       }),
     )
+  }
+
+  async #acquireAll(): Promise<void> {
+    const { habits } = this.#parts
+    const wanted = several(this.#random, habits)
+    if (wanted.length === 0) return
+    const ttlMs = this.#random.magnitude(habits.ttlMsMin, habits.ttlMsMax)
+    const options = { ttlMs, ...commonOptions(this.#random, habits), ...this.#waiting() }
+    const resource = wanted.map((one) => one.resource).join(', ')
+    const facts = { operation: 'acquire_all', resource, boundMs: boundOf(options) } as const
+    const set = await this.#calls.make(
+      this.#incarnation,
+      facts,
+      () => this.#tenure.acquireAll(wanted, options),
+      () => 'granted',
+    )
+    const plan = this.#plan({ ttlMs, autoRenew: true })
+    await Promise.all((set?.leases ?? []).map((lease) => this.#hold(lease, plan)))
+  }
+
+  /** Takes over what somebody gave to this holder and left a note about. */
+  async #adopt(): Promise<void> {
+    const { mailbox, incarnation } = this.#parts
+    const leaseId = mailbox.take(incarnation.process.holder)
+    if (leaseId === null) return
+    const facts = { operation: 'adopt', leaseId, boundMs: INSIST_MS } as const
+    const lease = await this.#calls.make(
+      this.#incarnation,
+      facts,
+      () => this.#tenure.adopt(leaseId),
+      () => 'granted',
+    )
+    if (lease === null) return
+    await this.#hold(lease, this.#plan({ ttlMs: lease.info.ttlMs, autoRenew: true }))
   }
 
   async #hold(lease: Lease, plan: HoldingPlan): Promise<void> {
@@ -130,7 +196,7 @@ export class Worker {
 
   async #isHeld(): Promise<void> {
     const { process, who } = this.#incarnation
-    const resource = this.#resource()
+    const resource = parseResource(this.#place().resource)
     const sentUs = process.world.nowUs
     const facts = { ...bounded('is_held'), resource }
     const held = await this.#calls.make(this.#incarnation, facts, () =>
@@ -139,9 +205,9 @@ export class Worker {
     if (held !== null) process.log.write({ kind: 'looked', ...who, resource, held, sentUs })
   }
 
-  /** An operator looks who holds or waits, and ends one of them. */
+  /** An operator looks who holds or waits, and ends one of them, at once or with a grace. */
   async #revoke(): Promise<void> {
-    const resource = this.#resource()
+    const { resource } = this.#place()
     const facts = { ...bounded('inspect'), resource }
     const seen = await this.#calls.make(this.#incarnation, facts, () =>
       this.#tenure.inspect(resource),
@@ -149,8 +215,11 @@ export class Worker {
     const targets = [...(seen?.leases ?? []), ...(seen?.queue ?? [])]
     if (targets.length === 0) return
     const { id: leaseId } = this.#random.pick(targets)
+    const { richness, ttlMsMax } = this.#parts.habits
+    const grace = this.#random.chance(2 * richness)
+    const graceMs = grace ? this.#random.magnitude(1, ttlMsMax) : 0
     await this.#calls.make(this.#incarnation, { ...bounded('revoke'), resource, leaseId }, () =>
-      this.#tenure.revoke(leaseId, { reason: 'the operator wants it so' }),
+      this.#tenure.revoke(leaseId, { reason: 'the operator wants it so', graceMs }),
     )
   }
 
@@ -161,43 +230,34 @@ export class Worker {
     )
   }
 
-  #resource(): string {
-    return this.#random.pick(this.#parts.habits.resources)
+  #place(): Place {
+    return this.#random.pick(this.#parts.habits.places)
   }
 
-  #options(): { options: TryAcquireOptions & { leaseId: string }; plan: HoldingPlan } {
-    const random = this.#random
-    const { ttlMsMin, ttlMsMax } = this.#parts.habits
-    const ttlMs = random.magnitude(ttlMsMin, ttlMsMax)
-    const plan = { ttlMs, autoRenew: random.chance(0.8) }
-    const options = {
-      ...plan,
-      leaseId: random.uuid(),
-      ...(random.chance(0.2) ? { maxRenewals: random.between(0, 3) } : {}),
-      ...(random.chance(0.15) ? { maxHoldMs: random.magnitude(ttlMs, 4 * ttlMs) } : {}),
-    }
-    return { options, plan }
+  #options(place: Place): ReturnType<typeof leaseOptions> {
+    return leaseOptions(this.#random, this.#parts.habits, place)
   }
 
-  #waitingOptions(): {
-    options: AcquireOptions & { leaseId: string }
-    plan: HoldingPlan
-    boundMs: number
-  } {
+  #waiting(): Pick<AcquireOptions, 'waitMs' | 'signal' | 'breakGraceMs'> {
     const random = this.#random
-    const { waitMsMax } = this.#parts.habits
-    const { options, plan } = this.#options()
+    const { waitMsMax, richness, ttlMsMax } = this.#parts.habits
     const waitMs = random.chance(0.9) ? random.magnitude(1, waitMsMax) : null
     const signal = random.chance(0.15) ? this.#abortAfter(random.magnitude(1, waitMsMax)) : null
-    const boundMs = Math.max(FIRST_ANSWER_MS, waitMs ?? CONFIGURED_ANSWER_MS)
     return {
-      options: {
-        ...options,
-        ...(waitMs === null ? {} : { waitMs }),
-        ...(signal === null ? {} : { signal }),
-      },
-      plan,
-      boundMs,
+      ...(waitMs === null ? {} : { waitMs }),
+      ...(signal === null ? {} : { signal }),
+      ...(random.chance(richness) ? { breakGraceMs: random.between(0, ttlMsMax) } : {}),
+    }
+  }
+
+  #plan({ ttlMs, autoRenew }: Pick<HoldingPlan, 'ttlMs' | 'autoRenew'>): HoldingPlan {
+    const { richness, waitMsMax, holders } = this.#parts.habits
+    const changes = this.#random.chance(2 * richness)
+    const gives = this.#random.chance(richness)
+    const others = holders.filter((holder) => holder !== this.#incarnation.process.holder)
+    return {
+      ...{ ttlMs, autoRenew, upgradeWaitMs: changes ? waitMsMax : null },
+      receivers: gives ? others : [],
     }
   }
 
@@ -208,7 +268,9 @@ export class Worker {
   }
 }
 
-const RELEASE_MS = 10_500
+function boundOf({ waitMs }: Pick<AcquireOptions, 'waitMs'>): number {
+  return Math.max(FIRST_ANSWER_MS, waitMs ?? CONFIGURED_ANSWER_MS)
+}
 
 function bounded<
   Name extends 'try_acquire' | 'is_held' | 'inspect' | 'revoke' | 'release_all' | 'cleanup',

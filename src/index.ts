@@ -6,7 +6,9 @@ export type {
   AcquireAllOptions,
   AcquireOptions,
   AdoptOptions,
+  AdvanceOptions,
   Attempt,
+  EpochRange,
   HandleState,
   HistoryOptions,
   Lease,
@@ -41,7 +43,8 @@ export type {
 } from './core/lease.ts'
 export type { Extent, Mode, Resource } from './core/resource.ts'
 export type { SettingKey, SettingRow, SettingScope, Settings } from './core/settings.ts'
-export type { OpenOptions, StoreOptions } from './open.ts'
+export type { OpenOptions } from './open.ts'
+export type { StoreOptions, StoreSource } from './store-address.ts'
 export type {
   CleanupResult,
   Inspection,

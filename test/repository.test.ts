@@ -21,6 +21,9 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   client: ['core', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
   delegation: ['core', 'ledger', 'runtime', 'service'],
+  fleet: ['client', 'core', 'ledger', 'runtime', 'service', 'store'],
+  guard: ['core'],
+  workflow: ['client', 'core', 'guard', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']
@@ -103,8 +106,8 @@ describe('the sources', () => {
     expect(filesWith(/\bprocess\.(env|exit|argv)\b|\bconsole\./, others)).toEqual([])
   })
 
-  it('read JSON from outside where it is checked: protocol, row readers, ledger and cli', () => {
-    const readers = /^src\/(protocol|cli|ledger|store\/[a-z]+)\//
+  it('read JSON from outside where it is checked: protocol, wire, row readers, ledger and cli', () => {
+    const readers = /^src\/(protocol|cli|ledger|store\/[a-z]+|workflow\/wire)\//
     const others = SOURCES.filter(({ name }) => !readers.test(name))
     expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
   })

@@ -1,20 +1,15 @@
 /**
- * I1: at every instant at most one holder. Looked at twice, by the store's own clock (no grant while the ledger shows
- * another lease of the resource that is neither ended nor past its deadline) and by what the holders themselves
- * believed, in true time. After a revocation only the fence protects until the holder hears of it, so a belief counts
- * up to the revocation at most.
+ * I1: at every instant, leases that touch are all shared. Looked at twice: by the store's own clock (nobody is let in,
+ * or made the only one, while the ledger shows another lease that is neither ended nor past its deadline) and by what
+ * the holders themselves believed, in true time. After a revocation only the fence protects until the holder hears of
+ * it, so a belief counts up to the revocation at most.
  */
-import type { LeaseId } from '../../src/core/lease.ts'
-import {
-  beliefs,
-  seconds,
-  short,
-  type Belief,
-  type Checker,
-  type Complaint,
-  type Evidence,
-  type LeaseLife,
-} from '../evidence.ts'
+import type { Lease, LeaseId } from '../../src/core/lease.ts'
+import { hasPassed } from '../../src/core/time.ts'
+import { beliefs, type Belief } from '../beliefs.ts'
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { walk, type Step } from './ledger-walk.ts'
+import { clash } from './reach.ts'
 
 export const exclusion: Checker = {
   promise: 'I1',
@@ -22,56 +17,62 @@ export const exclusion: Checker = {
   check: (evidence) => [...overlapsInLedger(evidence), ...overlapsInBelief(evidence)],
 }
 
-function overlapsInLedger({ lives }: Evidence): readonly Complaint[] {
+function overlapsInLedger({ ledger }: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
-  const current = new Map<string, LeaseLife>()
-  for (const life of lives) {
-    const { lease, issued } = life
-    const before = current.get(lease.resource)
-    if (before !== undefined && isRunning(before, life)) {
-      const who = `${before.lease.holder} (${short(before.lease.id)})`
+  for (const step of walk(ledger)) {
+    for (const { event } of step.events) {
+      if (event.type !== 'lease.issued' && event.type !== 'lease.upgraded') continue
+      const own = step.live.get(event.leaseId)
+      if (own?.kind !== 'lease') continue
+      const other = runningBeside(own, step)
+      if (other === null) continue
+      const how = event.type === 'lease.issued' ? 'was granted to' : 'became alone for'
       complaints.push(
-        `${lease.resource} was granted to ${lease.holder} (${short(lease.id)}) at ` +
-          `${seconds(issued.atUs)} while the ledger shows it held by ${who}`,
+        `${own.resource} ${how} ${own.holder} (${short(own.id)}) at ${seconds(step.atUs)} while ` +
+          `the ledger shows it held by ${other.holder} (${short(other.id)}) as ${other.resource}`,
       )
     }
-    current.set(lease.resource, life)
   }
   return complaints
 }
 
-/** Whether a lease was still running, by the store's clock, when a later one was issued. */
-function isRunning(before: LeaseLife, later: LeaseLife): boolean {
-  const { tick, commit } = later.issued
-  if (before.end !== null && before.end.commit <= commit) return false
-  const lastTerm = before.terms.findLast((term) => term.atUs <= later.issued.atUs)
-  const deadline = lastTerm?.deadline
-  return deadline?.domain === tick.domain && deadline.us > tick.us
+/** A lease that may not be there at the same time and is still running, by the store's clock. */
+function runningBeside(own: Lease, { live, tick }: Step): Lease | null {
+  for (const other of live.values()) {
+    if (other.kind !== 'lease' || other.state !== 'active' || other.id === own.id) continue
+    if (clash(own, other) && !hasPassed(other.deadline, tick)) return other
+  }
+  return null
 }
 
-function overlapsInBelief({ handles, ledger }: Evidence): readonly Complaint[] {
+function overlapsInBelief(evidence: Evidence): readonly Complaint[] {
+  const justified = justifiedBeliefs(evidence).toSorted((a, b) => a.fromUs - b.fromUs)
+  const complaints: Complaint[] = []
+  justified.forEach((belief, index) => {
+    for (const before of justified.slice(0, index)) {
+      if (before.untilUs <= belief.fromUs || before.leaseId === belief.leaseId) continue
+      if (!clash(before, belief)) continue
+      complaints.push(
+        `${before.session} believed in ${before.resource} until ${seconds(before.untilUs)}, ` +
+          `${belief.session} in ${belief.resource} from ${seconds(belief.fromUs)}`,
+      )
+    }
+  })
+  return complaints
+}
+
+/** What holders believed, as far as they could not have known better. */
+export function justifiedBeliefs({ handles, lives }: Evidence): readonly Belief[] {
   const revokedAtUs = new Map<LeaseId, number>()
-  for (const { event, atUs } of ledger) {
-    if (event.type === 'lease.revoked') revokedAtUs.set(event.leaseId, atUs)
+  for (const { lease, terms, end } of lives) {
+    const asked = terms.findLast((term) => term.isAsked)
+    const endUs = end?.event.type === 'lease.revoked' ? end.atUs : Infinity
+    revokedAtUs.set(lease.id, Math.min(asked?.dueUs ?? Infinity, endUs))
   }
-  const justified = beliefs(handles)
-    .map((belief) => cutShort(belief, revokedAtUs.get(belief.leaseId) ?? Infinity))
+  return beliefs(handles)
+    .map((belief) => {
+      const untilUs = Math.min(belief.untilUs, revokedAtUs.get(belief.leaseId) ?? Infinity)
+      return { ...belief, untilUs }
+    })
     .filter(({ fromUs, untilUs }) => fromUs < untilUs)
-  const complaints: Complaint[] = []
-  const latest = new Map<string, Belief>()
-  for (const belief of justified.toSorted((a, b) => a.fromUs - b.fromUs)) {
-    const before = latest.get(belief.resource)
-    if (before !== undefined && before.untilUs > belief.fromUs) {
-      complaints.push(
-        `${belief.resource}: ${before.session} believed until ${seconds(before.untilUs)}, ` +
-          `${belief.session} from ${seconds(belief.fromUs)}`,
-      )
-    }
-    if (before === undefined || belief.untilUs > before.untilUs) latest.set(belief.resource, belief)
-  }
-  return complaints
-}
-
-function cutShort(belief: Belief, atUs: number): Belief {
-  return { ...belief, untilUs: Math.min(belief.untilUs, atUs) }
 }

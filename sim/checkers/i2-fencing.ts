@@ -1,10 +1,12 @@
 /**
- * I2: of two leases of a resource the later one has the greater fence, no fence is given twice in a realm, holders
- * are told the fence that the ledger shows, and a resource that keeps the highest fence it has seen accepts nothing
- * from a lease once a later one has written.
+ * I2: of two leases that touch, the one granted later has the greater fence, and so has one that was upgraded; no fence
+ * is given twice in a realm; holders are told a fence that the ledger shows; and a resource that keeps the highest
+ * fences it has seen accepts nothing from a lease once a later one that excludes it has written.
  */
-import { realmOf } from '../../src/core/resource.ts'
+import type { LeaseEvent } from '../../src/core/event.ts'
+import { realmOf, type Mode } from '../../src/core/resource.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { touch, type Reach } from './reach.ts'
 
 export const fencing: Checker = {
   promise: 'I2',
@@ -12,57 +14,78 @@ export const fencing: Checker = {
   check: (evidence) => [...inLedger(evidence), ...asTold(evidence), ...downstream(evidence)],
 }
 
-function inLedger({ lives }: Evidence): readonly Complaint[] {
+function inLedger({ ledger, lives }: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
-  const highest = new Map<string, number>()
+  const reaches = new Map(lives.map(({ lease }) => [lease.id, lease]))
+  const highest = new Map<string, Reach & { readonly fence: number }>()
   const given = new Map<string, string>()
-  for (const { lease, issued } of lives) {
-    const before = highest.get(lease.resource) ?? 0
-    if (lease.fence <= before) {
-      complaints.push(
-        `${lease.resource}: fence ${lease.fence} of ${short(lease.id)} at ${seconds(issued.atUs)} ` +
-          `does not exceed ${before}`,
-      )
+  for (const { event, atUs } of ledger) {
+    const fence = fenceOf(event)
+    const reach = reaches.get(event.leaseId)
+    if (fence === null || reach === undefined) continue
+    const { resource, extent } = reach
+    const touching = [...highest.values()].filter((earlier) => touch(earlier, reach))
+    const before = Math.max(0, ...touching.map((earlier) => earlier.fence))
+    if (fence <= before) {
+      const what = `${resource}: fence ${fence} of ${short(event.leaseId)} at ${seconds(atUs)}`
+      complaints.push(`${what} does not exceed ${before}`)
     }
-    highest.set(lease.resource, Math.max(before, lease.fence))
-    const name = `${realmOf(lease.resource)} ${lease.fence}`
+    highest.set(`${extent} ${resource}`, { resource, extent, fence: Math.max(before, fence) })
+    const name = `${realmOf(resource)} ${fence}`
     const other = given.get(name)
     if (other !== undefined) {
-      complaints.push(`fence ${lease.fence} was given to ${short(other)} and ${short(lease.id)}`)
+      complaints.push(`fence ${fence} was given to ${short(other)} and ${short(event.leaseId)}`)
     }
-    given.set(name, lease.id)
+    given.set(name, event.leaseId)
   }
   return complaints
+}
+
+function fenceOf(event: LeaseEvent): number | null {
+  if (event.type === 'lease.issued') return event.lease.fence
+  return event.type === 'lease.upgraded' ? event.fence : null
 }
 
 function asTold({ log, lives }: Evidence): readonly Complaint[] {
-  const fences = new Map(lives.map(({ lease }) => [lease.id, lease.fence]))
+  const fences = new Map(lives.map((life) => [life.lease.id, life.phases.map((p) => p.fence)]))
   const complaints: Complaint[] = []
   for (const entry of log) {
-    if (entry.kind !== 'believed' || entry.why !== 'granted') continue
-    const fence = fences.get(entry.leaseId)
-    if (fence === undefined || fence === entry.fence) continue
-    complaints.push(`${entry.session} was told fence ${entry.fence}, the ledger says ${fence}`)
+    if (entry.kind !== 'believed') continue
+    const known = fences.get(entry.leaseId)
+    if (known === undefined || known.includes(entry.fence)) continue
+    complaints.push(`${entry.session} was told fence ${entry.fence}, the ledger says ${known[0]}`)
   }
   return complaints
 }
 
-function downstream({ log, lives }: Evidence): readonly Complaint[] {
-  const order = new Map(lives.map(({ lease }, index) => [lease.id, index]))
-  const latest = new Map<string, number>()
+interface Written {
+  readonly order: number
+  readonly mode: Mode
+}
+
+function downstream({ log, ledger }: Evidence): readonly Complaint[] {
+  const order = new Map<string, number>()
+  ledger.forEach(({ event }, index) => {
+    const fence = fenceOf(event)
+    if (fence !== null) order.set(`${event.leaseId} ${fence}`, index)
+  })
+  const accepted = new Map<string, Written[]>()
   const complaints: Complaint[] = []
   for (const entry of log) {
     if (entry.kind !== 'write_arrived' || !entry.accepted) continue
-    const index = order.get(entry.leaseId)
-    if (index === undefined) continue
-    const before = latest.get(entry.resource) ?? -1
-    if (index < before) {
-      complaints.push(
-        `${entry.resource} accepted a write of ${short(entry.leaseId)} at ${seconds(entry.atUs)} ` +
-          'after a later lease had written',
-      )
+    const { resource, leaseId, fence, mode } = entry
+    const own = order.get(`${leaseId} ${fence}`)
+    if (own === undefined) continue
+    const before = accepted.get(resource) ?? []
+    accepted.set(resource, before)
+    const isLate = before.some((written) => {
+      return written.order > own && (written.mode === 'exclusive' || mode === 'exclusive')
+    })
+    if (isLate) {
+      const what = `a write of ${short(leaseId)} at ${seconds(entry.atUs)}`
+      complaints.push(`${resource} accepted ${what} after a later lease had written`)
     }
-    latest.set(entry.resource, Math.max(before, index))
+    before.push({ order: own, mode })
   }
   return complaints
 }

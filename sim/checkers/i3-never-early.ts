@@ -1,20 +1,22 @@
 /**
  * I3: a lease that its own holder did not give up and that nobody revoked is not given to another before its TTL has
- * passed since the last grant or renewal that the store acknowledged. Deadlines are computed here from the request's
- * TTL and the moment of the commit, not taken from the ledger.
+ * passed since the last grant or renewal that the store acknowledged. When that is, is computed from the request's TTL
+ * and the moment of the commit, not taken from the ledger.
  *
  * When the store's host reboots, all who ran on it are dead and nobody waits for them. When the store merely finds
  * itself on another clock, the full TTL still has to pass.
  */
 import type { LeaseId } from '../../src/core/lease.ts'
 import {
+  clockChanged,
   seconds,
   short,
   type Checker,
   type Complaint,
   type Evidence,
-  type LeaseLife,
 } from '../evidence.ts'
+import { lastTerm, phaseAt, type LeaseLife } from '../lease-life.ts'
+import { clash } from './reach.ts'
 
 /** Ticks grow by at least one with every decision, so the store's clock may be this far ahead of true time. */
 const CLOCK_SLACK_US = 50
@@ -27,36 +29,29 @@ export const neverEarly: Checker = {
 
 function givenAway(evidence: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
-  const previous = new Map<string, LeaseLife>()
-  for (const life of evidence.lives) {
+  evidence.lives.forEach((life, index) => {
     const { lease, issued } = life
-    const before = previous.get(lease.resource)
-    previous.set(lease.resource, life)
-    if (before === undefined || isExempt(before, issued.atUs, evidence)) continue
-    const dueUs = dueAtUs(before)
-    if (issued.atUs + CLOCK_SLACK_US >= dueUs) continue
-    complaints.push(
-      `${lease.resource} was given to ${lease.holder} at ${seconds(issued.atUs)}; the lease of ` +
-        `${before.lease.holder} (${short(before.lease.id)}) ran until ${seconds(dueUs)}`,
-    )
-  }
+    for (const before of evidence.lives.slice(0, index)) {
+      const { dueUs } = lastTerm(before)
+      if (issued.atUs + CLOCK_SLACK_US >= dueUs) continue
+      const earlier = { ...before.lease, mode: phaseAt(before, issued.commit).mode }
+      if (!clash(earlier, lease) || isExempt(before, life, evidence)) continue
+      complaints.push(
+        `${lease.resource} was given to ${lease.holder} at ${seconds(issued.atUs)}; the lease of ` +
+          `${before.lease.holder} (${short(before.lease.id)}) ran until ${seconds(dueUs)}`,
+      )
+    }
+  })
   return complaints
 }
 
-function isExempt(life: LeaseLife, givenAtUs: number, { clockChanges }: Evidence): boolean {
-  const type = life.end?.event.type
-  if (type === 'lease.released' || type === 'lease.revoked') return true
-  return clockChanges.some(
-    ({ atUs, why }) => why === 'store_reboot' && atUs >= life.issued.atUs && atUs <= givenAtUs,
+function isExempt({ issued, end }: LeaseLife, later: LeaseLife, evidence: Evidence): boolean {
+  if (end !== null && end.event.type !== 'lease.expired' && end.commit <= later.issued.commit) {
+    return true
+  }
+  return evidence.clockChanges.some(
+    ({ atUs, why }) => why === 'store_reboot' && atUs >= issued.atUs && atUs <= later.issued.atUs,
   )
-}
-
-/** When the time that was acknowledged last is over. */
-function dueAtUs({ lease, issued, terms }: LeaseLife): number {
-  const last = terms[terms.length - 1] ?? terms[0]
-  const wishedUs = last.atUs + last.ttlMs * 1000
-  if (lease.maxHoldMs === null) return wishedUs
-  return Math.min(wishedUs, issued.atUs + lease.maxHoldMs * 1000)
 }
 
 /** A lease ends as released only because its own session asked for it, and never expires before its time. */
@@ -64,27 +59,28 @@ function endedByStrangers(evidence: Evidence): readonly Complaint[] {
   const asked = new Set<string>()
   const complaints: Complaint[] = []
   for (const entry of evidence.log) {
-    if (entry.kind !== 'asked') continue
-    if (entry.method === 'release' || entry.method === 'withdraw') {
+    if (entry.kind === 'asked' && GIVING_UP.has(entry.method)) {
       asked.add(`${entry.session} ${entry.leaseId}`)
     }
   }
   for (const life of evidence.lives) {
-    const { lease, end } = life
-    if (end?.event.type === 'lease.released' && !asked.has(`${lease.session} ${lease.id}`)) {
+    const { lease, end, sessions, askedAs } = life
+    const isOwn = sessions.some((who) => askedAs.some((id) => asked.has(`${who} ${id}`)))
+    const isGivenUp =
+      end?.event.type === 'lease.released' || end?.event.type === 'lease.transferred'
+    if (end !== null && isGivenUp && !isOwn) {
       complaints.push(endedEarly(lease.id, lease.holder, end.atUs, 'was released by a stranger'))
     }
-    if (end?.event.type !== 'lease.expired' || clockChanged(life, end.atUs, evidence)) continue
-    if (end.atUs + CLOCK_SLACK_US < dueAtUs(life)) {
+    if (end?.event.type !== 'lease.expired') continue
+    if (clockChanged(evidence, { fromUs: life.issued.atUs, toUs: end.atUs })) continue
+    if (end.atUs + CLOCK_SLACK_US < lastTerm(life).dueUs) {
       complaints.push(endedEarly(lease.id, lease.holder, end.atUs, 'expired before its time'))
     }
   }
   return complaints
 }
 
-function clockChanged(life: LeaseLife, untilUs: number, { clockChanges }: Evidence): boolean {
-  return clockChanges.some(({ atUs }) => atUs >= life.issued.atUs && atUs <= untilUs)
-}
+const GIVING_UP: ReadonlySet<string> = new Set(['release', 'withdraw', 'transfer'])
 
 function endedEarly(leaseId: LeaseId, holder: string, atUs: number, how: string): Complaint {
   return `the lease of ${holder} (${short(leaseId)}) ${how} at ${seconds(atUs)}`

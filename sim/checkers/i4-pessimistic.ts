@@ -4,8 +4,9 @@
  * At its own deadline it hears of the loss by its signal, whether or not any call ever returned; one that was stopped
  * hears of it when it runs again. A revocation may stay unheard of, but not longer than the deadline.
  */
-import { isHolding, seconds, short, termAt } from '../evidence.ts'
-import type { Checker, Complaint, Evidence, HandleLog, LeaseLife, Look } from '../evidence.ts'
+import { isHolding, type HandleLog, type Look } from '../beliefs.ts'
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { termAt, type LeaseLife } from '../lease-life.ts'
 import { stopsOf, type Stop } from './stops.ts'
 
 /** Rounding of clocks and of the store's ticks. */
@@ -51,14 +52,20 @@ function optimism(handle: HandleLog, life: LeaseLife): readonly Complaint[] {
   return complaints
 }
 
-/** When the store's own view ends, in true time, as far as it had granted anything by the moment of the look. */
+/**
+ * When the store's own view ends, in true time, as far as it had granted anything by the moment of the look. Whoever
+ * has not heard that it was asked to finish still counts on what it had before, and whoever was asked twice may have
+ * heard of the first time only.
+ */
 function endAtUs(life: LeaseLife, look: Look): number {
-  const { end, lease, issued } = life
+  const { end, terms } = life
   if (end?.event.type === 'lease.released' && end.atUs <= look.atUs) return end.atUs
   const term = termAt(life, look.atUs)
-  const wishedUs = term.atUs + term.ttlMs * 1000
-  if (lease.maxHoldMs === null) return wishedUs
-  return Math.min(wishedUs, issued.atUs + lease.maxHoldMs * 1000)
+  if (!term.isAsked) return term.dueUs
+  const known = look.isAsked
+    ? terms.find(({ isAsked }) => isAsked)
+    : terms.findLast(({ isAsked, atUs }) => !isAsked && atUs <= look.atUs)
+  return known?.dueUs ?? term.dueUs
 }
 
 function lateSignal(

@@ -3,11 +3,12 @@
  * was alive at that very tick: a lease before its deadline, an offer before its own, a lock delay, or a waiter that
  * had been heard of in time. And whoever asked whether a resource is held got an answer that was true while it asked.
  */
-import type { Entry } from '../../src/core/lease.ts'
-import { hasPassed, type Tick } from '../../src/core/time.ts'
-import { seconds, short } from '../evidence.ts'
-import type { Checker, Complaint, Evidence, LeaseLife } from '../evidence.ts'
-import { walk, type Step } from './ledger-walk.ts'
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { lastTerm, type LeaseLife } from '../lease-life.ts'
+import type { Ticket } from '../../src/core/lease.ts'
+import { orderKey, walk, type Step } from './ledger-walk.ts'
+import { obstaclesOf } from './obstacles.ts'
+import { touch, type Reach } from './reach.ts'
 
 const SLACK_US = 50
 
@@ -22,7 +23,8 @@ function refusedByGhosts(evidence: Evidence): readonly Complaint[] {
   for (const step of walk(evidence.ledger)) {
     for (const { event } of step.events) {
       if (event.type !== 'lease.denied' && event.type !== 'lease.queued') continue
-      if (isBlocked(event.leaseId, event.resource, step, evidence)) continue
+      const together = ticketsWith(event.ticket, step)
+      if (together.some((ticket) => isBlocked(ticket, step, evidence))) continue
       complaints.push(
         `${event.holder} (${short(event.leaseId)}) got ${event.type} for ${event.resource} at ` +
           `${seconds(step.atUs)} although nothing live stood in its way`,
@@ -32,23 +34,23 @@ function refusedByGhosts(evidence: Evidence): readonly Complaint[] {
   return complaints
 }
 
-function isBlocked(leaseId: string, resource: string, step: Step, evidence: Evidence): boolean {
-  for (const entry of step.after.values()) {
-    if (entry.resource !== resource || entry.id === leaseId) continue
-    if (isStanding(entry, step, evidence)) return true
-  }
-  return false
+/** A ticket, and those that are served together with it. */
+function ticketsWith(ticket: Ticket, { events, live }: Step): readonly Ticket[] {
+  if (ticket.group === null) return [ticket]
+  const denied = events.flatMap(({ event }) =>
+    event.type === 'lease.denied' ? [event.ticket] : [],
+  )
+  const standing = [...live.values()].filter((entry) => entry.kind === 'ticket')
+  return [...denied, ...standing].filter(({ group }) => group === ticket.group)
 }
 
-function isStanding(entry: Entry, { tick, atUs }: Step, { heard }: Evidence): boolean {
-  const isAhead = (until: Tick | null): boolean => until !== null && !hasPassed(until, tick)
-  if (entry.kind === 'lease') {
-    return isAhead(entry.state === 'active' ? entry.deadline : entry.lockedUntil)
-  }
-  if (entry.state !== 'pending') return false
-  if (entry.offer !== null) return isAhead(entry.offer.deadline)
-  const last = heard.get(entry.id)?.findLast((contact) => contact.atUs <= atUs)
-  return isAhead(last?.deadline ?? null)
+/** By something that is still there, or that was ended for its sake in this very commit. */
+function isBlocked(ticket: Ticket, step: Step, evidence: Evidence): boolean {
+  const arrivalUs = orderKey(step.tick, ticket.priority)
+  const keyUs = ticket.state === 'pending' ? (step.keys.get(ticket.id) ?? arrivalUs) : arrivalUs
+  const claimed = { claim: ticket, keyUs }
+  const isEnded = step.events.some(({ event }) => event.type === 'lease.revoked')
+  return isEnded || obstaclesOf(claimed, step, { evidence, byUs: step.atUs }).length > 0
 }
 
 interface Span {
@@ -57,16 +59,13 @@ interface Span {
 }
 
 function wrongAnswers(evidence: Evidence): readonly Complaint[] {
-  const spans = new Map<string, Span[]>()
-  for (const life of evidence.lives) {
-    const { resource } = life.lease
-    spans.set(resource, [...(spans.get(resource) ?? []), heldSpan(life, evidence)])
-  }
+  const spans = evidence.lives.map((life) => ({ ...heldSpan(life, evidence), reach: life.lease }))
   const complaints: Complaint[] = []
   for (const entry of evidence.log) {
     if (entry.kind !== 'looked') continue
     const asked = { fromUs: entry.sentUs, toUs: entry.atUs }
-    const touching = (spans.get(entry.resource) ?? []).filter((span) => touches(span, asked))
+    const reach: Reach = { resource: entry.resource, extent: 'exact' }
+    const touching = spans.filter((span) => touches(span, asked) && touch(span.reach, reach))
     const isPossible = entry.held ? touching.length > 0 : !touching.some((s) => covers(s, asked))
     if (isPossible) continue
     complaints.push(
@@ -78,12 +77,12 @@ function wrongAnswers(evidence: Evidence): readonly Complaint[] {
 }
 
 /** From the grant to the earliest of its end, its deadline, and a change of the deciding clock. */
-function heldSpan({ issued, end, terms }: LeaseLife, evidence: Evidence): Span {
-  const last = terms[terms.length - 1] ?? terms[0]
+function heldSpan(life: LeaseLife, evidence: Evidence): Span {
+  const { issued, end } = life
   const change = evidence.clockChanges.find(({ atUs }) => atUs > issued.atUs)
   const toUs = Math.min(
     end?.atUs ?? Infinity,
-    evidence.trueUs(last.deadline),
+    evidence.trueUs(lastTerm(life).deadline),
     change?.atUs ?? Infinity,
   )
   return { fromUs: issued.atUs, toUs }

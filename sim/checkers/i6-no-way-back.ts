@@ -1,12 +1,13 @@
 /**
- * I6: active, then released, expired or revoked, and nothing after that. A lease is issued once; what is past its
+ * I6: active, then released (or given to another), expired or revoked, and nothing after that. A lease is issued once; what is past its
  * deadline can only become expired, so a renewal or a release that was accepted after the deadline is a way back too.
  * A holder that once saw its lease lost or released never sees it held again.
  */
 import type { LeaseId } from '../../src/core/lease.ts'
 import { hasPassed, type Tick } from '../../src/core/time.ts'
-import { isHolding, seconds, short } from '../evidence.ts'
-import type { Checker, Complaint, Evidence } from '../evidence.ts'
+import { isHolding } from '../beliefs.ts'
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { isEnd } from '../lease-life.ts'
 
 export const noWayBack: Checker = {
   promise: 'I6',
@@ -16,6 +17,8 @@ export const noWayBack: Checker = {
 
 interface Life {
   deadline: Tick
+  /** Somebody asked its holder to finish: then it ends as revoked, whenever that is noticed. */
+  isAsked: boolean
   ended: string | null
 }
 
@@ -30,26 +33,30 @@ function inLedger({ ledger }: Evidence): readonly Complaint[] {
     }
     if (type === 'lease.issued') {
       if (life !== undefined) complain('it was issued before')
-      lives.set(leaseId, { deadline: event.lease.deadline, ended: null })
+      const { deadline, revoking } = event.lease
+      lives.set(leaseId, { deadline, isAsked: revoking !== null, ended: null })
     } else if (life !== undefined) {
       const problem = problemOf(life, type, tick)
       if (problem !== null) complain(problem)
-      if (type === 'lease.renewed') life.deadline = event.deadline
-      if (ENDS.has(type)) life.ended ??= type
+      if (type === 'lease.revoking') life.isAsked = true
+      if (DATED.has(type) && 'deadline' in event) life.deadline = event.deadline
+      if (isEnd(event)) life.ended ??= type
     }
   }
   return complaints
 }
 
-const ENDS: ReadonlySet<string> = new Set(['lease.released', 'lease.expired', 'lease.revoked'])
+const DATED: ReadonlySet<string> = new Set(['lease.renewed', 'lease.adopted', 'lease.revoking'])
+const MAY_BE_DELAYED: ReadonlySet<string> = new Set(['lease.expired', 'lease.revoked'])
 
 function problemOf(life: Life, type: string, tick: Tick): string | null {
-  const isAboutDelay = type === 'lease.unlocked' || type === 'lease.expired'
   if (life.ended !== null) {
-    return life.ended === 'lease.expired' && isAboutDelay ? null : `it had ended (${life.ended})`
+    const isAboutDelay = type === 'lease.unlocked' || type === life.ended
+    const isFine = MAY_BE_DELAYED.has(life.ended) && isAboutDelay
+    return isFine ? null : `it had ended (${life.ended})`
   }
-  if (type === 'lease.expired') return null
-  return hasPassed(life.deadline, tick) ? 'its deadline had passed' : null
+  const isOnlyNoticed = type === 'lease.expired' || (type === 'lease.revoked' && life.isAsked)
+  return !isOnlyNoticed && hasPassed(life.deadline, tick) ? 'its deadline had passed' : null
 }
 
 function inHandles({ handles }: Evidence): readonly Complaint[] {

@@ -3,8 +3,8 @@
  * answered with yes is in the ledger; what was answered with no has no effect that its process leaves behind; and an
  * unknown, or a store that is away, is only ever the fault of the network or of a stop.
  */
-import { seconds, short } from '../evidence.ts'
-import type { Checker, Complaint, Evidence, LeaseLife } from '../evidence.ts'
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { lastTerm, type LeaseLife } from '../lease-life.ts'
 import type { CallBegun, CallEnded } from '../log.ts'
 
 export const exactlyOnce: Checker = {
@@ -42,7 +42,11 @@ function yesWithoutEffect({ log, ledger }: Evidence): readonly Complaint[] {
   for (const entry of log) {
     if (entry.kind !== 'answered') continue
     const type = EFFECT_OF_ANSWER[entry.answer]
-    if (type === undefined || effects.has(`${type} ${entry.requestId ?? entry.leaseId}`)) continue
+    const { requestId, givenId, leaseId } = entry
+    const about = requestId ?? (type === 'lease.issued' ? (givenId ?? leaseId) : leaseId)
+    if (type === undefined || effects.has(`${type} ${about}`)) continue
+    // Of several that were asked for together one may have been transferred to whoever asked.
+    if (entry.answer === 'granted_all' && effects.has(`lease.adopted ${leaseId}`)) continue
     complaints.push(
       `${entry.session} heard ${entry.answer} of ${short(entry.leaseId)} at ` +
         `${seconds(entry.atUs)}, which never happened`,
@@ -53,6 +57,8 @@ function yesWithoutEffect({ log, ledger }: Evidence): readonly Complaint[] {
 
 const EFFECT_OF_ANSWER: Readonly<Record<string, string>> = {
   granted: 'lease.issued',
+  granted_all: 'lease.issued',
+  transferred: 'lease.transferred',
   renewed: 'lease.renewed',
   released: 'lease.released',
 }
@@ -80,7 +86,9 @@ const YES: ReadonlySet<string> = new Set(['granted', 'done', 'LEASE_LOST', 'LEAS
 const ACQUIRES: ReadonlySet<string> = new Set(['acquire', 'try_acquire', 'with_lease'])
 
 function noWithEffect(evidence: Evidence): readonly Complaint[] {
-  const lives = new Map(evidence.lives.map((life) => [life.lease.id, life]))
+  const lives = new Map(
+    evidence.lives.flatMap((life) => life.askedAs.map((id) => [id, life] as const)),
+  )
   const effects = new Set(evidence.ledger.map(({ event }) => event.requestId))
   const complaints: Complaint[] = []
   for (const refused of refusedCalls(evidence)) {
@@ -121,15 +129,15 @@ const GIVING_BACK_US = 200_000
 
 /** A wait that timed out, was cancelled or was refused must not leave a lease behind that runs until its deadline. */
 function wasLeftBehind(life: LeaseLife, refused: Refused, evidence: Evidence): boolean {
-  const { end, issued, terms } = life
+  const { end } = life
+  const issued = life.adopted ?? life.issued
   const endedAs = end?.event.type
-  if (endedAs === 'lease.released' || endedAs === 'lease.revoked') return false
+  if (endedAs !== undefined && endedAs !== 'lease.expired') return false
   // A request that the network kept and delivered after the same request had been answered: a refusal is decided
   // anew, and its sender is no longer listening.
   const wasRefused = issued.event.before === 'failed' || issued.atUs > refused.atUs
   if (issued.isEcho && wasRefused) return false
-  const last = terms[terms.length - 1] ?? terms[0]
-  const untilUs = Math.min(evidence.trueUs(last.deadline), evidence.endUs)
+  const untilUs = Math.min(evidence.trueUs(lastTerm(life).deadline), evidence.endUs)
   if (untilUs < Math.max(refused.atUs, issued.atUs) + GIVING_BACK_US) return false
   return !hadExcuse(refused.begun, untilUs, evidence)
 }

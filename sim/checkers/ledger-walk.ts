@@ -4,38 +4,65 @@
  */
 import type { LeaseEvent } from '../../src/core/event.ts'
 import { evolveEntry } from '../../src/core/evolve.ts'
-import type { Entry, LeaseId } from '../../src/core/lease.ts'
+import { isLive, type Entry, type LeaseId } from '../../src/core/lease.ts'
+import type { Tick } from '../../src/core/time.ts'
 import type { TimedEvent } from '../store-host.ts'
 
 export interface Step {
   readonly atUs: number
-  readonly tick: TimedEvent['tick']
+  readonly tick: Tick
+  readonly commit: number
   /** Of one commit, in order. */
   readonly events: readonly TimedEvent[]
-  /** Valid until the next step. */
-  readonly after: ReadonlyMap<LeaseId, Entry>
+  /** What was live after the commit. Valid until the next step. */
+  readonly live: ReadonlyMap<LeaseId, Entry>
+  /** The order key of everybody who has joined a queue: arrival, less ten seconds for each point of priority. */
+  readonly keys: ReadonlyMap<LeaseId, number>
+}
+
+const POINT_US = 10_000_000
+
+export function orderKey(tick: Tick, priority: number): number {
+  return tick.us - priority * POINT_US
 }
 
 export function* walk(ledger: readonly TimedEvent[]): Generator<Step, void, undefined> {
-  const entries = new Map<LeaseId, Entry>()
+  const live = new Map<LeaseId, Entry>()
+  const keys = new Map<LeaseId, number>()
   let index = 0
   for (;;) {
     const first = ledger[index]
     if (first === undefined) return
     const events: TimedEvent[] = []
     for (let timed = ledger[index]; timed?.commit === first.commit; timed = ledger[index]) {
-      apply(entries, timed.event)
+      apply(live, timed.event)
+      if (timed.event.type === 'lease.queued') {
+        keys.set(timed.event.leaseId, orderKey(timed.tick, timed.event.ticket.priority))
+      }
       events.push(timed)
       index += 1
     }
-    yield { atUs: first.atUs, tick: first.tick, events, after: entries }
+    const { atUs, tick, commit } = first
+    yield { atUs, tick, commit, events, live, keys }
   }
 }
 
-function apply(entries: Map<LeaseId, Entry>, event: LeaseEvent): void {
+/** What is found at each step, in order; a step must be looked at before the next is taken. */
+export function atEachStep<Found>(
+  ledger: readonly TimedEvent[],
+  look: (step: Step) => readonly Found[],
+): readonly Found[] {
+  const found: Found[] = []
+  for (const step of walk(ledger)) found.push(...look(step))
+  return found
+}
+
+function apply(live: Map<LeaseId, Entry>, event: LeaseEvent): void {
   try {
-    entries.set(event.leaseId, evolveEntry(entries.get(event.leaseId), event))
+    const entry = evolveEntry(live.get(event.leaseId), event)
+    if (isLive(entry)) live.set(entry.id, entry)
+    else live.delete(entry.id)
   } catch {
-    entries.delete(event.leaseId)
+    live.delete(event.leaseId)
   }
 }

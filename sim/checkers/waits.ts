@@ -1,11 +1,14 @@
 /**
- * Finds waits that nobody can explain: a resource was free, a healthy process waited for it, and still it was offered
- * to nobody for longer than that process takes to look again. Only waiters that nothing happened to count, because
- * whoever is stopped, cut off or dead cannot look. A lost wake-up is no excuse.
+ * Finds waits that nobody can explain: nothing stood in the way of a healthy process, and still it was neither offered
+ * nor given what it waited for, for longer than it takes to look again. Tickets of several resources wait as one, and
+ * whoever wishes to be upgraded waits as well. Only waiters that nothing happened to count, because whoever is stopped,
+ * cut off or dead cannot look. A lost wake-up is no excuse.
  */
-import type { LeaseId } from '../../src/core/lease.ts'
+import type { Entry, LeaseId } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
-import type { TimedEvent } from '../store-host.ts'
+import { walk, type Step } from './ledger-walk.ts'
+import { obstaclesOf, standingOf, type Claimed } from './obstacles.ts'
+import { Troubles } from './troubles.ts'
 
 export interface VainWait {
   readonly resource: string
@@ -18,112 +21,120 @@ export interface VainWait {
 const STAGGER_US = 50_000
 /** Messages, timers and a clock that is slow by one percent. */
 const SLACK_US = 150_000
+/** Whoever wishes to be upgraded looks again after so long. */
+const UPGRADE_LOOK_US = 1_500_000
 
 /** A request may have been sent so long before the store answered it with a ticket. */
 const LONGEST_REQUEST_US = 5_000_000
 
-interface Queue {
-  busyUntilUs: number
-  readonly waiting: Map<LeaseId, { readonly sinceUs: number; readonly session: string }>
+/** What is served together: one ticket, those of several resources, or a lease that wishes to be alone. */
+interface Unit {
+  readonly name: string
+  readonly members: readonly Entry[]
+  readonly first: Entry
+}
+
+interface Free {
+  readonly sinceUs: number
+  readonly freeUs: number
+  isTold: boolean
 }
 
 export function waits(evidence: Evidence): readonly VainWait[] {
   const found: VainWait[] = []
-  const queues = new Map<string, Queue>()
-  const troubles = troublesOf(evidence)
-  const judge = (queue: Queue, resource: string, untilUs: number): void => {
-    const windowUs = evidence.claimWindowMs * 1000
-    const allowedUs = windowUs / 3 + queue.waiting.size * STAGGER_US + SLACK_US
-    for (const [leaseId, { sinceUs, session }] of queue.waiting) {
-      const freeUs = Math.max(queue.busyUntilUs, sinceUs)
-      if (untilUs - freeUs <= allowedUs) continue
-      const isTroubled = troubles.some(
-        (trouble) =>
-          concerns(trouble, session, leaseId) &&
-          trouble.atUs >= sinceUs - LONGEST_REQUEST_US &&
-          trouble.atUs <= freeUs + allowedUs,
-      )
-      if (!isTroubled) found.push({ resource, leaseId, freeUs, untilUs })
+  const troubles = new Troubles(evidence)
+  const joined = new Map<LeaseId, number>()
+  let free = new Map<string, Free>()
+  const steps = walk(evidence.ledger)
+  for (const [index, untilUs] of commitEnds(evidence).entries()) {
+    const { value: step } = steps.next()
+    if (step === undefined) throw new Error(`commit ${index} is missing`)
+    for (const { event, atUs } of step.events) joined.set(event.leaseId, atUs)
+    const next = new Map<string, Free>()
+    for (const unit of unitsOf(step)) {
+      const blockedUs = blockedUntilUs(unit, step, { evidence, byUs: untilUs })
+      if (blockedUs >= untilUs) continue
+      const before = blockedUs <= step.atUs ? free.get(unit.name) : undefined
+      const sinceUs = joined.get(unit.first.id) ?? 0
+      const freeUs = Math.max(step.atUs, blockedUs)
+      const span = before ?? { sinceUs, freeUs, isTold: false }
+      next.set(unit.name, span)
+      const endUs = Math.min(untilUs, aliveUntilUs(unit, { evidence, byUs: untilUs }))
+      const allowedUs = allowedOf(unit, step, evidence)
+      if (span.isTold || endUs - span.freeUs <= allowedUs) continue
+      const fromUs = span.sinceUs - LONGEST_REQUEST_US
+      const lookingUs = span.sinceUs
+      const toUs = span.freeUs + allowedUs
+      if (troubles.befell(unit.members, { fromUs, lookingUs, toUs })) continue
+      span.isTold = true
+      const { resource, id: leaseId } = unit.first
+      found.push({ resource, leaseId, freeUs: span.freeUs, untilUs: endUs })
     }
+    free = next
   }
-  for (const timed of evidence.ledger) {
-    const { resource } = timed.event
-    const queue = queues.get(resource) ?? { busyUntilUs: 0, waiting: new Map() }
-    queues.set(resource, queue)
-    if (CLOSING.has(timed.event.type)) judge(queue, resource, timed.atUs)
-    follow(queue, timed, evidence)
-  }
-  for (const [resource, queue] of queues) judge(queue, resource, evidence.endUs)
   return found
 }
 
-/** Events after which a wait is over for somebody. */
-const CLOSING: ReadonlySet<string> = new Set(['lease.offered', 'lease.issued', 'lease.failed'])
+/** When the commit after each commit happened; after the last, the end. */
+function commitEnds({ ledger, endUs }: Evidence): readonly number[] {
+  const starts: number[] = []
+  ledger.forEach(({ commit, atUs }, index) => {
+    if (commit !== ledger[index - 1]?.commit) starts.push(atUs)
+  })
+  return [...starts.slice(1), ...(starts.length > 0 ? [endUs] : [])]
+}
 
-function follow(queue: Queue, { event, atUs }: TimedEvent, evidence: Evidence): void {
-  const { leaseId, session } = event
-  switch (event.type) {
-    case 'lease.queued':
-      queue.waiting.set(leaseId, { sinceUs: atUs, session })
-      return
-    case 'lease.offered':
-    case 'lease.renewed':
-    case 'lease.revoking':
-    case 'lease.adopted':
-      queue.busyUntilUs = evidence.trueUs(event.deadline)
-      return
-    case 'lease.issued':
-      queue.waiting.delete(leaseId)
-      queue.busyUntilUs = evidence.trueUs(event.lease.deadline)
-      return
-    case 'lease.expired':
-      queue.busyUntilUs =
-        event.lockedUntil === null ? queue.busyUntilUs : evidence.trueUs(event.lockedUntil)
-      return
-    case 'lease.released':
-    case 'lease.revoked':
-    case 'lease.transferred':
-      queue.busyUntilUs = Math.min(queue.busyUntilUs, atUs)
-      return
-    case 'lease.failed':
-      queue.waiting.delete(leaseId)
-      return
-    case 'lease.denied':
-    case 'lease.accounted':
-    case 'lease.unlocked':
-    case 'lease.waiting':
-    case 'lease.upgrading':
-    case 'lease.upgraded':
-    case 'lease.downgraded':
-      return
+function unitsOf({ live }: Step): readonly Unit[] {
+  const units = new Map<string, Entry[]>()
+  for (const entry of live.values()) {
+    const isUpgrade = entry.kind === 'lease' && entry.state === 'active' && entry.upgrading
+    const isTicket = entry.kind === 'ticket' && entry.state === 'pending' && entry.offer === null
+    if (!isUpgrade && !isTicket) continue
+    const name = entry.kind === 'ticket' ? (entry.group ?? entry.id) : entry.id
+    units.set(name, [...(units.get(name) ?? []), entry])
   }
+  return [...units].flatMap(([name, members]) => {
+    const [first] = members
+    return first === undefined ? [] : [{ name, members, first }]
+  })
 }
 
-interface Trouble {
-  readonly atUs: number
-  /** Null: it befell everybody. */
-  readonly session: string | null
-  /** Null: it befell the whole process. */
-  readonly leaseId: string | null
+interface Known {
+  readonly evidence: Evidence
+  readonly byUs: number
 }
 
-function concerns(trouble: Trouble, session: string, leaseId: LeaseId): boolean {
-  if (trouble.leaseId !== null) return trouble.leaseId === leaseId
-  return trouble.session === null || trouble.session === session
-}
-
-const STOPS_WAITING: ReadonlySet<string> = new Set(['crash', 'pause', 'suspension'])
-
-function troublesOf({ log, clockChanges }: Evidence): readonly Trouble[] {
-  const sessions = new Map<string, string>()
-  const everybody = { session: null, leaseId: null }
-  const troubles: Trouble[] = clockChanges.map(({ atUs }) => ({ atUs, ...everybody }))
-  for (const entry of log) {
-    if (entry.kind === 'started') sessions.set(entry.process, entry.session)
-    if (entry.kind !== 'fault' || entry.process === null) continue
-    const { atUs, fault, leaseId } = entry
-    const session = sessions.get(entry.process) ?? null
-    if (leaseId !== null || STOPS_WAITING.has(fault)) troubles.push({ atUs, session, leaseId })
+function blockedUntilUs({ members }: Unit, step: Step, known: Known): number {
+  let blockedUs = -Infinity
+  const own = new Set(members.map((entry) => entry.id))
+  for (const entry of members) {
+    for (const obstacle of obstaclesOf(claimedBy(entry, step), step, known)) {
+      if (own.has(obstacle.entry.id)) continue
+      if (entry.kind === 'lease' && obstacle.kind === 'ticket') continue
+      blockedUs = Math.max(blockedUs, known.evidence.trueUs(obstacle.until))
+    }
   }
-  return troubles
+  return blockedUs
+}
+
+/** Who wishes to be upgraded claims to be alone. */
+function claimedBy(entry: Entry, { keys }: Step): Claimed {
+  const keyUs = keys.get(entry.id) ?? Infinity
+  if (entry.kind === 'ticket') return { claim: entry, keyUs }
+  return { claim: { ...entry, mode: 'exclusive', slots: null }, keyUs }
+}
+
+/** A ticket whose waiter is not heard of in time waits no more, nor does a lease that has run out. */
+function aliveUntilUs({ members }: Unit, { evidence, byUs }: Known): number {
+  const ends = members.map((entry) => {
+    const standing = standingOf(entry, evidence, byUs)
+    return standing === null ? 0 : evidence.trueUs(standing.until)
+  })
+  return Math.min(...ends)
+}
+
+function allowedOf({ first }: Unit, { live }: Step, { claimWindowMs }: Evidence): number {
+  if (first.kind === 'lease') return UPGRADE_LOOK_US + SLACK_US
+  const queue = [...live.values()].filter((entry) => entry.kind === 'ticket').length
+  return (claimWindowMs * 1000) / 3 + queue * STAGGER_US + SLACK_US
 }

@@ -67,6 +67,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Follow the ledger as it grows',
     load: async () => (await import('./commands/watch.ts')).watch,
   },
+  fleet: {
+    summary: 'Show who polls what in a fleet, and empty an instance',
+    load: async () => (await import('./commands/fleet.ts')).fleet,
+  },
   cleanup: {
     summary: 'Write down what has expired and prune what need not be kept',
     load: async () => (await import('./commands/cleanup.ts')).cleanup,
@@ -86,6 +90,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   keys: {
     summary: 'Make, rotate and hand out the keys that sign grants and checkpoints',
     load: async () => (await import('./commands/keys.ts')).keys,
+  },
+  guard: {
+    summary: "Create the table that a guard needs in one's own database",
+    load: async () => (await import('./commands/guard.ts')).guardCommand,
   },
   doctor: {
     summary: 'Check that everything needed is there and works',

@@ -28,6 +28,7 @@ export const EVENT_WORDS: Readonly<Record<LeaseEventType, string>> = {
   'lease.downgraded': 'downgraded',
   'lease.transferred': 'transferred',
   'lease.adopted': 'adopted',
+  'lease.advanced': 'advanced',
   'lease.unlocked': 'unlocked',
   'lease.queued': 'queued',
   'lease.offered': 'offered',
@@ -49,6 +50,7 @@ export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
   'lease.downgraded': 'cyan',
   'lease.transferred': 'cyan',
   'lease.adopted': 'green',
+  'lease.advanced': 'dim',
   'lease.unlocked': 'dim',
   'lease.queued': 'yellow',
   'lease.offered': 'yellow',
@@ -115,6 +117,8 @@ function factsOf(event: LeaseEvent): readonly string[] {
     case 'lease.offered':
     case 'lease.upgraded':
       return [`fence ${event.fence}`]
+    case 'lease.advanced':
+      return [`epoch ${event.from} → ${event.to}`]
     case 'lease.upgrading':
       return event.wished ? [] : ['no longer']
     case 'lease.revoking':

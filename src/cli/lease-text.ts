@@ -99,6 +99,7 @@ export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): strin
     ['yields', lease.breakable ? 'when somebody who waits asks for it' : null],
     ['delay', lease.lockDelayMs === 0 ? null : delayWords(lease)],
     ['ended', moment(lease.terminatedAtMs, nowMs)],
+    ['revoked', revokerWords(lease)],
     ['reason', lease.reason],
     ['metadata', lease.metadata === null ? null : JSON.stringify(lease.metadata)],
   ]
@@ -120,6 +121,11 @@ function stateWords({ state, releaseReason }: LeaseInfo): string {
 export function revokingWords({ state, revoking }: LeaseInfo): string | null {
   if (state !== 'active' || revoking === null) return null
   return `to finish by ${revoking.by}${revoking.reason === null ? '' : `: ${revoking.reason}`}`
+}
+
+function revokerWords({ state, revoking }: LeaseInfo): string | null {
+  if (state !== 'revoked' || revoking === null) return null
+  return `by ${revoking.by}${revoking.reason === null ? '' : `: ${revoking.reason}`}`
 }
 
 /** Of a lease that was transferred and that its holder may not know of; null for any other. */

@@ -56,6 +56,9 @@ export class Acquisitions {
   readonly #router: WakeRouter
   readonly #fences = new FenceMemory()
   readonly #background = new Set<Promise<void>>()
+  /** What this client let go of while it was asking for something: an answer that was on its way may still tell of it. */
+  readonly #letGo = new Set<LeaseId>()
+  #asking = 0
   #closed = false
 
   constructor(parts: AcquisitionParts) {
@@ -97,7 +100,11 @@ export class Acquisitions {
   /** Takes over, by its id, a lease that was transferred to this holder. */
   async adopt(leaseId: LeaseId, { autoRenew }: { autoRenew: boolean }): Promise<LeaseHandle> {
     const { holder, session } = this.#parts
-    const grant = await this.#accounted(this.#sendAdopt({ leaseId, holder, session }))
+    return this.#accounted(this.#adopt({ leaseId, holder, session }, autoRenew))
+  }
+
+  async #adopt(request: AdoptRequest, autoRenew: boolean): Promise<LeaseHandle> {
+    const grant = await this.#sendAdopt(request)
     this.#verify([grant], new Map())
     return this.#handOut(grant, autoRenew)
   }
@@ -142,9 +149,15 @@ export class Acquisitions {
   }
 
   /** Work that a caller waits for, and `close` as well. */
-  #accounted<Result>(work: Promise<Result>): Promise<Result> {
+  async #accounted<Result>(work: Promise<Result>): Promise<Result> {
     this.background(work)
-    return work
+    this.#asking += 1
+    try {
+      return await work
+    } finally {
+      this.#asking -= 1
+      if (this.#asking === 0) this.#letGo.clear()
+    }
   }
 
   /** Takes over work that no caller waits for. */
@@ -200,6 +213,9 @@ export class Acquisitions {
     const { handles } = this.#router
     const known = handles.get(lease.id)
     if (known !== undefined && !known.isOver) return known
+    // The answer is older than the end that this client itself has put to the lease.
+    const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id)
+    if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
     const facts = { lease: { ...lease, fence }, term, now, autoRenew }
     const handle = new LeaseHandle(this.#handleParts, facts)
     if (handle.isOver) return handle
@@ -232,6 +248,7 @@ export class Acquisitions {
     const scheduler = this.#holding
     const onEnd = (handle: LeaseHandle): void => {
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
+      if (handle.isLetGo && this.#asking > 0) this.#letGo.add(handle.id)
     }
     return {
       ...{ api, runtime, clock: this.#clock, scheduler, background: this.background, onEnd },

@@ -89,6 +89,19 @@ export interface RenewOptions {
   readonly ttlMs?: number
 }
 
+export interface AdvanceOptions {
+  /** How many epochs to use up, 1..100000. Default 1. */
+  readonly count?: number
+  /** Kept in the history. */
+  readonly reason?: string
+}
+
+/** The epochs from `from` up to and without `to`. */
+export interface EpochRange {
+  readonly from: number
+  readonly to: number
+}
+
 export interface UpgradeOptions {
   /** As for an acquire: how long to wait for the others to leave. Default: the configured `acquisition_timeout_ms`. */
   readonly waitMs?: number
@@ -150,6 +163,8 @@ export interface Lease extends AsyncDisposable {
   readonly mode: Mode
   /** A new one after an upgrade. */
   readonly fence: number
+  /** The next epoch of the workflow that the lease is of; null for any other resource. */
+  readonly epoch: number | null
   readonly state: HandleState
   readonly remainingMs: number
   readonly renewals: number
@@ -164,6 +179,12 @@ export interface Lease extends AsyncDisposable {
    * which leave the lease as it is; and what the store throws.
    */
   renew(options?: RenewOptions): Promise<void>
+  /**
+   * Uses up the next epochs of a workflow, in one commit: nobody else ever gets them, and whoever holds the workflow
+   * next goes on after them. Throws `LEASE_LOST` at the latest when the lease is lost, `INVALID_INPUT` for a lease that
+   * has no epochs, and what the store throws; then the epochs it might have used are lost, and nobody uses them.
+   */
+  advance(options?: AdvanceOptions): Promise<EpochRange>
   /**
    * From shared to exclusive in place: the same id, a new `fence`, and no moment at which another could slip in. Lets
    * nobody new in while it waits for the others to leave; joins an upgrade that is under way. Throws `WAIT_TIMEOUT`

@@ -20,6 +20,8 @@ import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type {
+  AdvanceOptions,
+  EpochRange,
   HandleState,
   Lease,
   LeaseEvents,
@@ -29,14 +31,16 @@ import type {
   RenewOptions,
   UpgradeOptions,
 } from './contract.ts'
-import type { HolderClock, Moment, Term } from './holder-clock.ts'
+import type { HolderClock, Moment } from './holder-clock.ts'
 import { mayRepeat } from './insist.ts'
-import { LeaseKnowledge, type KnownLease } from './lease-knowledge.ts'
+import { LeaseEpochs } from './lease-epochs.ts'
+import { LeaseKnowledge, type HandleFacts } from './lease-knowledge.ts'
 import { isGone, lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
 import { LeaseRelease, type JointRelease } from './lease-release.ts'
 import { LeaseRenewer } from './lease-renewer.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
+import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
 import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
@@ -59,14 +63,6 @@ export interface HandleParts {
   readonly onEnd: (handle: LeaseHandle) => void
 }
 
-export interface HandleFacts {
-  readonly lease: KnownLease
-  readonly term: Term
-  /** When the grant arrived. */
-  readonly now: Moment
-  readonly autoRenew: boolean
-}
-
 export class LeaseHandle implements Lease, Attended {
   readonly id: LeaseId
   readonly resource: Resource
@@ -78,10 +74,11 @@ export class LeaseHandle implements Lease, Attended {
   readonly #release: LeaseRelease
   readonly #modes: LeaseMode
   readonly #transfer: LeaseTransfer
+  readonly #epochs: LeaseEpochs
   readonly #listeners = new Listeners<LeaseEvents>()
   /** Made when somebody asks for the signal; most leases are released without anybody having done so. */
   #controller: AbortController | null = null
-  readonly #lossWaiters = new Set<(error: LeaseError) => void>()
+  readonly #race = new LossRace()
   #autoRenew: boolean
   #abandoned = false
   #lost: LeaseError | null = null
@@ -109,6 +106,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#release = new LeaseRelease(api, runtime, target)
     this.#modes = new LeaseMode({ api, runtime, clock, target, waitParts, onChanged, onRefused })
     this.#transfer = new LeaseTransfer({ api, runtime, target })
+    this.#epochs = new LeaseEpochs({ api, runtime, target, onRefused }, lease.epoch)
     this.#renewer = new LeaseRenewer({
       ...{ api, runtime, target },
       onRenewed: (renewed, from) => this.#renewed(renewed, from),
@@ -146,11 +144,15 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get mode(): Mode {
-    return this.#known.mode
+    return this.#modes.isTakenBack ? 'shared' : this.#known.mode
   }
 
   get fence(): number {
     return this.#known.fence
+  }
+
+  get epoch(): number | null {
+    return this.#epochs.next
   }
 
   get renewals(): number {
@@ -164,6 +166,11 @@ export class LeaseHandle implements Lease, Attended {
 
   get isAbandoned(): boolean {
     return this.#abandoned
+  }
+
+  /** Ended by its own holder, whether or not the store has heard of it. */
+  get isLetGo(): boolean {
+    return this.#givenUp || this.isTransferred
   }
 
   /** Given to another by its own holder. */
@@ -188,9 +195,16 @@ export class LeaseHandle implements Lease, Attended {
     const doubtInMs = this.#known.untilDoubtMs(sent)
     const withinMs = this.#known.leftMs(sent)
     const call = this.#renewer.renewNow({ ttlMs, sent, doubtInMs, withinMs })
-    const answer = await this.#orLost(call)
+    const answer = await this.#race.run(call)
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
+  }
+
+  async advance(options?: AdvanceOptions): Promise<EpochRange> {
+    this.#requireLive()
+    const range = await this.#race.run(this.#epochs.advance(options))
+    this.#requireLive()
+    return range
   }
 
   async upgrade(options?: UpgradeOptions): Promise<ModeChange> {
@@ -206,7 +220,7 @@ export class LeaseHandle implements Lease, Attended {
   async downgrade(): Promise<ModeChange> {
     this.#requireLive()
     this.#known.setMode('shared')
-    const change = await this.#orLost(this.#modes.downgrade())
+    const change = await this.#race.run(this.#modes.downgrade())
     this.#requireLive()
     return change
   }
@@ -373,7 +387,7 @@ export class LeaseHandle implements Lease, Attended {
     const { underWay } = this.#renewer
     if (underWay === null) return false
     try {
-      const answer = await this.#orLost(underWay)
+      const answer = await this.#race.run(underWay)
       return answer.kind === 'renewed'
     } catch (error) {
       if (error === this.#lost) throw error
@@ -448,19 +462,9 @@ export class LeaseHandle implements Lease, Attended {
     this.detach()
     this.#modes.cancel(error)
     this.#controller?.abort(error)
-    for (const reject of this.#lossWaiters) reject(error)
-    this.#lossWaiters.clear()
+    this.#race.lose(error)
     this.#listeners.emit('lost', { error })
     this.#parts.onEnd(this)
-  }
-
-  /** Waits for a call, but not beyond the loss of the lease. */
-  #orLost<Answer>(call: Promise<Answer>): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      this.#lossWaiters.add(reject)
-      const settled = (): void => void this.#lossWaiters.delete(reject)
-      call.then(resolve, reject).finally(settled)
-    })
   }
 
   /** The holder has stopped but the store may still keep the lease; nobody should have to wait for its deadline. */

@@ -12,6 +12,15 @@ export interface KnownLease extends LeaseInfo {
   readonly fence: number
 }
 
+/** What a handle starts from. */
+export interface HandleFacts {
+  readonly lease: KnownLease
+  readonly term: Term
+  /** When the grant arrived. */
+  readonly now: Moment
+  readonly autoRenew: boolean
+}
+
 export class LeaseKnowledge {
   readonly #clock: HolderClock
   #info: LeaseInfo

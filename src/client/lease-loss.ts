@@ -46,6 +46,8 @@ export function lossOf(refusal: Refusal): LossReason | null {
     case 'queue_full':
     case 'slots_differ':
     case 'deadlock':
+    case 'stale_epoch':
+    case 'no_epoch':
     case 'nobody_waiting':
     case 'already_adopted':
     case 'malformed_setting':

@@ -42,9 +42,18 @@ export class LeaseMode {
   #undoing: Promise<unknown> | null = null
   /** Counts upgrades, so that the undoing of one never touches the next. */
   #wishes = 0
+  #isTakenBack = false
 
   constructor(parts: ModeParts) {
     this.#parts = parts
+  }
+
+  /**
+   * The last upgrade was given up. Whatever is heard of it now, the lease counts as shared: its undoing may have reached
+   * the store already.
+   */
+  get isTakenBack(): boolean {
+    return this.#isTakenBack
   }
 
   /** Joins an upgrade that is under way. */
@@ -85,6 +94,7 @@ export class LeaseMode {
     const beganMs = clock.now().monotonicMs
     await this.#undoing
     this.#wishes += 1
+    this.#isTakenBack = false
     const wish = this.#wishes
     const spentMs = clock.now().monotonicMs - beganMs
     const leftMs = waitMs === 'configured' ? waitMs : Math.max(0, Math.ceil(waitMs - spentMs))
@@ -99,6 +109,7 @@ export class LeaseMode {
   }
 
   #undo(wish: number): Promise<unknown> {
+    if (wish === this.#wishes) this.#isTakenBack = true
     const undoing = this.#takeBack(wish)
     const settled = undoing.catch(() => undefined)
     this.#undoing = settled

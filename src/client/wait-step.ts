@@ -69,6 +69,8 @@ function afterAnswer(answer: WaitAnswer): Step {
     case 'queue_full':
     case 'slots_differ':
     case 'deadlock':
+    case 'stale_epoch':
+    case 'no_epoch':
     case 'nobody_waiting':
     case 'already_adopted':
     case 'malformed_setting':

@@ -24,6 +24,7 @@ import {
   type Refusal,
 } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
+import { hasEpoch } from './resource.ts'
 import { fail, makeOffers, settle } from './settle.ts'
 import type { Now } from './time.ts'
 
@@ -49,7 +50,7 @@ export function decideAcquireAll(
     if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   }
   const blockers = allBlockers(draft, tickets, given)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given))
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
   const blocked = { tickets, blockers, views, given }
   if (standing !== null) return draft.answer(queuedAll(draft, standing, waitOf(command, blocked)))
   return waitOrRefuse(draft, command, blocked)
@@ -81,6 +82,8 @@ export function mergeViews(views: readonly RealmView[]): RealmView {
     get ticketCount() {
       return Math.max(...views.map((view) => view.ticketCount))
     },
+    /** Each member has an epoch of its own; `grantAll` takes it from the member's view. */
+    epoch: 0,
     prior: null,
     settings: { ...first.settings, keep_history: keepHistory },
   }
@@ -171,12 +174,19 @@ export function allBlockers(
   })
 }
 
-export function grantAll(draft: Draft, tickets: readonly Ticket[], given: Given): GrantedAll {
-  const leases = tickets.map((ticket) => {
+/** `views` are those of the tickets, in the same order. */
+export function grantAll(
+  draft: Draft,
+  tickets: readonly Ticket[],
+  given: Given,
+  views: readonly RealmView[],
+): GrantedAll {
+  const leases = tickets.map((ticket, index) => {
     const gift = given.get(ticket.id)
     if (gift !== undefined) return takeOver(draft, ticket, gift)
     const before = draft.entries.get(ticket.id)?.state ?? null
-    return grant(draft, { claim: ticket, fence: draft.nextFence(), before })
+    const epoch = hasEpoch(ticket.resource) ? (views[index]?.epoch ?? 0) : 0
+    return grant(draft, { claim: ticket, fence: draft.nextFence(), before, epoch })
   })
   if (given.size > 0) makeOffers(draft)
   return { kind: 'granted_all', leases, repeated: false }

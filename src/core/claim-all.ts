@@ -28,7 +28,7 @@ export function decideClaimAll(
   if ('kind' in tickets) return draft.answer(tickets)
   const given = givenTo(draft, tickets)
   const blockers = allBlockers(draft, tickets, given)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given))
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
   for (const ticket of tickets) {
     draft.record({
       ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),

@@ -153,6 +153,23 @@ export interface Adopt {
   readonly session: string
 }
 
+/**
+ * Uses up epochs of a workflow: the next `count` of them, of which the holder believes `from` to be the first. Whoever
+ * believes otherwise than the ledger has been passed by somebody, and is refused.
+ */
+export interface Advance {
+  readonly kind: 'advance'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly from: number
+  readonly count: number
+  /** Why, in the holder's words, for the history. */
+  readonly reason: string | null
+  readonly requestId: string | null
+}
+
 /** Writes down what has already happened by the clock; changes nothing that `now` did not. */
 export interface Settle {
   readonly kind: 'settle'
@@ -226,6 +243,7 @@ export type Command =
   | Downgrade
   | Transfer
   | Adopt
+  | Advance
   | Settle
   | Derive
   | Spend

@@ -6,6 +6,7 @@ import type { LeaseEvent } from './event.ts'
 import { isLive, type Entry, type LeaseId } from './lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from './limits.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
+import type { Resource } from './resource.ts'
 
 export interface EntryChange {
   readonly id: LeaseId
@@ -13,7 +14,7 @@ export interface EntryChange {
   readonly before: Entry | undefined
   /** Null: nothing of it is kept. */
   readonly after: Entry | null
-  /** It was renewed or gave a sign of life, and that is all: nobody else's decision depends on it. */
+  /** It was renewed, advanced or gave a sign of life, and that is all: nobody else's decision depends on it. */
   readonly renewal: boolean
 }
 
@@ -25,10 +26,17 @@ export interface RequestMark {
   readonly keepUntilMs: number
 }
 
+/** How far the epoch of a resource has come, to be remembered whatever becomes of its leases and of the ledger. */
+export interface EpochMark {
+  readonly resource: Resource
+  readonly epoch: number
+}
+
 export interface Commit {
   readonly changes: readonly EntryChange[]
   readonly events: readonly LeaseEvent[]
   readonly requests: readonly RequestMark[]
+  readonly epochs: readonly EpochMark[]
   readonly wakes: readonly Wake[]
   /** The lowest and the highest fence that are new with it, or 0. */
   readonly firstFence: number
@@ -40,6 +48,7 @@ export const NOTHING: Commit = {
   changes: [],
   events: [],
   requests: [],
+  epochs: [],
   wakes: [],
   firstFence: 0,
   lastFence: 0,
@@ -54,6 +63,7 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     changes,
     events: recorded,
     requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
+    epochs: epochsOf(events),
     wakes: [...wakesOf(events), ...decision.wakes],
     firstFence: decision.firstFence,
     lastFence: decision.lastFence,
@@ -71,6 +81,7 @@ function isKept(view: RealmView, entry: Entry): boolean {
 const RENEWAL_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
   'lease.renewed',
   'lease.waiting',
+  'lease.advanced',
 ])
 
 function changesOf(
@@ -134,6 +145,14 @@ function leaseMarks(
     const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
     marks.push({ requestId: leaseId, leaseId, type, keepUntilMs })
+  }
+  return marks
+}
+
+function epochsOf(events: readonly LeaseEvent[]): readonly EpochMark[] {
+  const marks: EpochMark[] = []
+  for (const event of events) {
+    if (event.type === 'lease.advanced') marks.push({ resource: event.resource, epoch: event.to })
   }
   return marks
 }

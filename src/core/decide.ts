@@ -5,11 +5,13 @@
 import { decideAcquireAll } from './acquire-all.ts'
 import { decideAcquire } from './acquire.ts'
 import { decideAdopt } from './adopt.ts'
+import { decideAdvance } from './advance.ts'
 import { decideClaim } from './claim.ts'
 import { decideClaimAll } from './claim-all.ts'
 import type {
   Acquire,
   Adopt,
+  Advance,
   ClaimOffer,
   Command,
   Derive,
@@ -31,6 +33,7 @@ import { Draft } from './draft.ts'
 import type {
   AcquireAllOutcome,
   AcquireOutcome,
+  AdvanceOutcome,
   ClaimOutcome,
   DowngradeOutcome,
   Refusal,
@@ -58,7 +61,7 @@ import { decideRefuseDeadlock, decideWithdraw } from './withdraw.ts'
 export type OutcomeOf<C extends Command> = C extends Acquire
   ? AcquireOutcome
   : C extends RefuseDeadlock
-    ? Withdrawn
+    ? Withdrawn | Refusal
     : C extends ClaimOffer
       ? ClaimOutcome
       : C extends Withdraw
@@ -77,13 +80,15 @@ export type OutcomeOf<C extends Command> = C extends Acquire
                     ? TransferOutcome
                     : C extends Adopt
                       ? AcquireOutcome
-                      : C extends Settle
-                        ? Settled
-                        : C extends Derive
-                          ? AcquireOutcome
-                          : C extends Spend
-                            ? SpendOutcome
-                            : never
+                      : C extends Advance
+                        ? AdvanceOutcome
+                        : C extends Settle
+                          ? Settled
+                          : C extends Derive
+                            ? AcquireOutcome
+                            : C extends Spend
+                              ? SpendOutcome
+                              : never
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -119,6 +124,8 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideTransfer(view, command, now)
     case 'adopt':
       return decideAdopt(view, command, now)
+    case 'advance':
+      return decideAdvance(view, command, now)
     case 'settle':
       return decideSettle(view, command, now)
     case 'derive':
@@ -166,8 +173,20 @@ export function viewOf(views: readonly RealmView[]): RealmView {
   if (others.length === 0) return view
   const { lastFence, ticketCount, prior, settings } = view
   const entries = new Map(views.flatMap((one) => [...one.entries]))
-  return { entries, lastFence, ticketCount, prior, settings }
+  return {
+    ...{ entries, lastFence, ticketCount, prior, settings },
+    get epoch() {
+      return view.epoch
+    },
+  }
 }
+
+/** Commands that depend on their own entry alone, so that no stranger can make them miss. */
+const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
+  'renew',
+  'advance',
+  'spend',
+])
 
 /** What must be read to decide a command at its own place. */
 export function footprintOf(command: Command): Footprint {
@@ -176,7 +195,7 @@ export function footprintOf(command: Command): Footprint {
     extent: command.extent,
     leaseId: command.leaseId,
     requestId: requestIdOf(command),
-    depth: command.kind === 'renew' || command.kind === 'spend' ? 'entry' : 'claims',
+    depth: ENTRY_ONLY.has(command.kind) ? 'entry' : 'claims',
   }
 }
 

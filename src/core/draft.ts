@@ -195,6 +195,7 @@ function makesRoom(event: LeaseEvent): boolean {
     case 'lease.revoking':
     case 'lease.upgraded':
     case 'lease.adopted':
+    case 'lease.advanced':
     case 'lease.queued':
     case 'lease.offered':
     case 'lease.waiting':

@@ -101,6 +101,13 @@ export interface LeaseAdopted extends EventCommon {
   readonly expiresAtMs: number
 }
 
+/** The holder used up the epochs from `from` up to and without `to`. */
+export interface LeaseAdvanced extends EventCommon {
+  readonly type: 'lease.advanced'
+  readonly from: number
+  readonly to: number
+}
+
 /** A lock delay has passed; the resource can be granted again. */
 export interface LeaseUnlocked extends EventCommon {
   readonly type: 'lease.unlocked'
@@ -154,6 +161,7 @@ export type LeaseEvent =
   | LeaseDowngraded
   | LeaseTransferred
   | LeaseAdopted
+  | LeaseAdvanced
   | LeaseUnlocked
   | LeaseQueued
   | LeaseOffered
@@ -176,6 +184,7 @@ export const LEASE_EVENT_TYPES: readonly LeaseEventType[] = [
   'lease.downgraded',
   'lease.transferred',
   'lease.adopted',
+  'lease.advanced',
   'lease.unlocked',
   'lease.queued',
   'lease.offered',

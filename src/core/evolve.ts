@@ -8,7 +8,9 @@ import type {
   LeaseExpired,
   LeaseFailed,
   LeaseOffered,
+  LeaseReleased,
   LeaseRevoked,
+  LeaseTransferred,
   LeaseWaiting,
 } from './event.ts'
 import type { Entry, Lease, LeaseId, Ticket } from './lease.ts'
@@ -40,16 +42,9 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       }
     case 'lease.released':
     case 'lease.transferred':
-      return {
-        ...leaseOf(entry, event),
-        state: 'released',
-        terminatedAtMs: event.atMs,
-        releaseReason: event.type === 'lease.released' ? event.releaseReason : 'transferred',
-        upgrading: false,
-      }
     case 'lease.expired':
     case 'lease.revoked':
-      return endedLease(leaseOf(entry, event), event)
+      return endLease(leaseOf(entry, event), event)
     case 'lease.revoking':
       return {
         ...leaseOf(entry, event),
@@ -81,6 +76,8 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       const lease = leaseOf(entry, event)
       return { ...lease, delegation: accountAfter(lease, event.change) }
     }
+    case 'lease.advanced':
+      return { ...leaseOf(entry, event), epoch: event.to }
     case 'lease.unlocked':
       return { ...leaseOf(entry, event), lockedUntil: null }
     case 'lease.offered':
@@ -91,7 +88,19 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
 }
 
 /** Who revoked a lease is kept with it, asked for or at once: a lock delay may have to say it again. */
-function endedLease(lease: Lease, event: LeaseExpired | LeaseRevoked): Lease {
+function endLease(
+  lease: Lease,
+  event: LeaseReleased | LeaseTransferred | LeaseExpired | LeaseRevoked,
+): Lease {
+  if (event.type === 'lease.released' || event.type === 'lease.transferred') {
+    return {
+      ...lease,
+      state: 'released',
+      terminatedAtMs: event.atMs,
+      releaseReason: event.type === 'lease.released' ? event.releaseReason : 'transferred',
+      upgrading: false,
+    }
+  }
   const { terminatedAtMs, lockedUntil } = event
   const ended = { ...lease, terminatedAtMs, lockedUntil, upgrading: false }
   if (event.type === 'lease.expired') return { ...ended, state: 'expired' }

@@ -4,6 +4,7 @@
  */
 import { eventCommon, type Draft } from './draft.ts'
 import type { Claim, EntryState, Lease, Revoking } from './lease.ts'
+import { hasEpoch } from './resource.ts'
 import { deadlineAfter, wallAt, type Now } from './time.ts'
 
 export interface Grant {
@@ -15,6 +16,8 @@ export interface Grant {
   /** So is the request to end it. */
   readonly revoking?: Revoking | null
   readonly adopted?: boolean
+  /** Of the claim's resource, where the draft's view is about several. */
+  readonly epoch?: number
 }
 
 export function grant(draft: Draft, granted: Grant): Lease {
@@ -55,6 +58,7 @@ export function grant(draft: Draft, granted: Grant): Lease {
     revoking: granted.revoking ?? null,
     upgrading: false,
     adopted: granted.adopted ?? true,
+    epoch: hasEpoch(claim.resource) ? (granted.epoch ?? draft.view.epoch) : 0,
     ...(claim.delegation === undefined ? {} : { delegation: claim.delegation }),
   }
   draft.record({

@@ -3,8 +3,8 @@
  * becomes share one id, which the requester chose, so that a retry is recognised at every stage.
  */
 import type { Delegation } from './delegation.ts'
-import type { Extent, Mode, Resource } from './resource.ts'
-import { hasPassed, remainingMs, type Now, type Tick } from './time.ts'
+import { hasEpoch, type Extent, type Mode, type Resource } from './resource.ts'
+import { hasPassed, latestTick, remainingMs, type Now, type Tick } from './time.ts'
 
 export type LeaseId = string
 export type LeaseState = 'active' | 'released' | 'expired' | 'revoked'
@@ -79,6 +79,8 @@ export interface Lease extends Claim {
   readonly upgrading: boolean
   /** False while a lease that was transferred to a named holder waits for its first renewal. */
   readonly adopted: boolean
+  /** The next epoch of the workflow that this lease is of; 0 for any other resource. */
+  readonly epoch: number
 }
 
 export interface Revoking {
@@ -188,6 +190,8 @@ export interface LeaseInfo {
   readonly breakable: boolean
   readonly revoking: Revoking | null
   readonly upgrading: boolean
+  /** Of the lease of a workflow: its next epoch, as far as this lease has advanced it. */
+  readonly epoch: number | null
   /** False: it was transferred to this holder, who has not taken it over yet. */
   readonly adopted: boolean
   /** Of a ticket: what those that were asked for together, all or none, have in common. */
@@ -229,7 +233,7 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     expiresAtMs: lease.expiresAtMs,
     terminatedAtMs: over ? expiryWallMs(lease, now) : lease.terminatedAtMs,
     deadline: lease.deadline,
-    remainingMs: lease.state === 'active' ? remainingMs(lease.deadline, now.tick) : 0,
+    remainingMs: lease.state === 'active' ? remainingMs(lease.deadline, latestTick(now)) : 0,
     renewals: lease.renewals,
     maxRenewals: lease.maxRenewals,
     maxHoldMs: lease.maxHoldMs,
@@ -238,6 +242,7 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     breakable: lease.breakable,
     revoking: lease.revoking,
     upgrading: lease.upgrading,
+    epoch: hasEpoch(lease.resource) ? lease.epoch : null,
     adopted: lease.adopted,
     group: null,
     priority: null,
@@ -275,6 +280,7 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     breakable: ticket.breakable,
     revoking: null,
     upgrading: false,
+    epoch: null,
     adopted: true,
     group: ticket.group,
     priority: ticket.priority,

@@ -17,6 +17,8 @@ export const PRIORITY_MAX = 100
 export const PRIORITY_POINT_MS = 10_000
 /** Resources in one request for several. */
 export const ALL_MEMBERS_MAX = 64
+/** Epochs that one commit may use up. */
+export const EPOCHS_PER_ADVANCE_MAX = 100_000
 export const SLOTS_MAX = 10_000
 export const MAX_RENEWALS_MAX = 2_147_483_647
 export const LIST_LIMIT_MAX = 10_000

@@ -99,6 +99,14 @@ export interface Transferred {
   readonly lease: Lease | null
 }
 
+/** The epochs from `from` up to and without `to` are the holder's to use, and nobody else's ever. */
+export interface Advanced {
+  readonly kind: 'advanced'
+  readonly lease: Lease
+  readonly from: number
+  readonly to: number
+}
+
 export interface Withdrawn {
   readonly kind: 'withdrawn'
   /** True when the lease had been granted already and was released. */
@@ -140,6 +148,13 @@ export type Refusal =
       readonly leaseId: LeaseId
       readonly cycle: readonly CycleStep[]
     }
+  | {
+      readonly kind: 'stale_epoch'
+      readonly leaseId: LeaseId
+      readonly from: number
+      readonly epoch: number
+    }
+  | { readonly kind: 'no_epoch'; readonly leaseId: LeaseId; readonly why: string }
   | { readonly kind: 'nobody_waiting'; readonly leaseId: LeaseId }
   | { readonly kind: 'already_adopted'; readonly leaseId: LeaseId }
   | { readonly kind: 'queue_full'; readonly resource: string; readonly limit: number }
@@ -174,6 +189,7 @@ export type RevokeOutcome = Revoked | Refusal
 export type UpgradeOutcome = Upgraded | Upgrading | UpgradeWithdrawn | Refusal
 export type DowngradeOutcome = Downgraded | Refusal
 export type TransferOutcome = Transferred | Refusal
+export type AdvanceOutcome = Advanced | Refusal
 
 /** How a lease that is no longer held is spoken of: expired ones by their expiry, the others by their state. */
 export function endedOutcome(lease: Lease): Refusal {
@@ -237,6 +253,9 @@ export function refusalError(refusal: Refusal): LeaseError {
       const message = `waiting would never end: ${circleText(refusal.cycle)}`
       return error('DEADLOCK', message, refusal)
     }
+    case 'stale_epoch':
+    case 'no_epoch':
+      return epochError(refusal)
     case 'nobody_waiting':
       return error('WAIT_TIMEOUT', 'nobody waits for the resource, so it stays as it is', refusal)
     case 'already_adopted':
@@ -249,9 +268,8 @@ export function refusalError(refusal: Refusal): LeaseError {
       )
     case 'invalid_derivation':
     case 'budget_exhausted':
-      return delegationError(refusal)
     case 'look_further':
-      return error('STORE_CONFLICT', 'the derived leases kept changing', refusal)
+      return delegationError(refusal)
     case 'malformed_setting':
       return error('INVALID_INPUT', `configuration: ${refusal.problem}`, { field: 'config' })
   }
@@ -259,10 +277,13 @@ export function refusalError(refusal: Refusal): LeaseError {
 
 type DelegationRefusal = Extract<
   Refusal,
-  { readonly kind: 'invalid_derivation' | 'budget_exhausted' }
+  { readonly kind: 'invalid_derivation' | 'budget_exhausted' | 'look_further' }
 >
 
 function delegationError(refusal: DelegationRefusal): LeaseError {
+  if (refusal.kind === 'look_further') {
+    return error('STORE_CONFLICT', 'the derived leases kept changing', refusal)
+  }
   const { leaseId } = refusal
   if (refusal.kind === 'invalid_derivation') {
     const { problem, shortage = {} } = refusal
@@ -272,6 +293,16 @@ function delegationError(refusal: DelegationRefusal): LeaseError {
   const { dimension, asked, left } = refusal
   const message = `lease ${leaseId} has ${left} ${dimension} left, got ${asked}`
   return error('BUDGET_EXHAUSTED', message, { leaseId, dimension, asked, left })
+}
+
+function epochError(refusal: Refusal & { readonly kind: 'stale_epoch' | 'no_epoch' }): LeaseError {
+  const { leaseId } = refusal
+  if (refusal.kind === 'stale_epoch') {
+    const { from, epoch } = refusal
+    return error('STALE_EPOCH', `from must be the next epoch, ${epoch}, got ${from}`, refusal)
+  }
+  const message = `leaseId must be of ${refusal.why}, got ${leaseId}`
+  return error('INVALID_INPUT', message, { field: 'leaseId', leaseId })
 }
 
 function heldError(held: Held): LeaseError {

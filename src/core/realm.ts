@@ -26,11 +26,17 @@ export interface PriorEffect {
 }
 
 export interface RealmView {
+  /** What the footprint touches, and the entry that `prior` names, in whatever state. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
   /** Live tickets in the whole realm, not only in the footprint. A store may count them when it is asked. */
   readonly ticketCount: number
+  /**
+   * How far the epoch of the footprint's resource has come, 0 if it never advanced. It outlives leases, retention and
+   * an unkept history. A store may read it when it is asked: only decisions about workflows do.
+   */
+  readonly epoch: number
   readonly prior: PriorEffect | null
   readonly settings: Settings
 }

@@ -64,10 +64,16 @@ interface Extension {
   readonly ceiling: number | null
 }
 
+/**
+ * A whole TTL from now. Where decisions are made before they are committed, the last one may have allowed for a longer
+ * way than this one: asking for as long again always extends.
+ */
 function extendedDeadline(lease: Lease, { ttlMs, ceiling }: Extension, now: Now): Tick {
-  const wished = deadlineAfter(now, ttlMs)
-  const us = Math.min(wished.us, lease.holdUntilUs ?? Infinity, ceiling ?? Infinity)
-  return us === wished.us ? wished : { domain: wished.domain, us }
+  const counted = deadlineAfter(now, ttlMs)
+  const atLeastUs = now.toleranceUs > 0 && ttlMs >= lease.ttlMs ? lease.deadline.us + 1 : 0
+  const wishedUs = Math.max(counted.us, atLeastUs)
+  const us = Math.min(wishedUs, lease.holdUntilUs ?? Infinity, ceiling ?? Infinity)
+  return { domain: counted.domain, us }
 }
 
 /** A derived lease ends no later than its parent does; null for any other. */

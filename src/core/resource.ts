@@ -17,6 +17,7 @@ export type Resource = string & { readonly __resource: unique symbol }
 const KIND_PATTERN = /^[a-z][a-z0-9-]{0,31}$/
 const NAMESPACE_PATTERN = /^[a-z0-9._-]{1,64}$/
 const FILE_PREFIX = 'file:'
+const WORKFLOW_PREFIX = 'workflow:'
 
 /** Reads `kind:name`, or throws `INVALID_INPUT` naming the part that is wrong. */
 export function parseResource(text: unknown): Resource {
@@ -76,6 +77,11 @@ export function isTree(resource: Resource): boolean {
 /** The realm of a resource: the whole kind for tree kinds, the resource itself for flat ones. */
 export function realmOf(resource: Resource): string {
   return isTree(resource) ? `${kindOf(resource)}:` : resource
+}
+
+/** A workflow has an epoch, which outlives its leases; nothing else has one, and nothing else pays for one. */
+export function hasEpoch(resource: Resource): boolean {
+  return resource.startsWith(WORKFLOW_PREFIX)
 }
 
 /** The resources that contain this one, nearest first; none for a flat kind. */

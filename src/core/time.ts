@@ -31,9 +31,14 @@ export function tickAfter(tick: Tick, spanMs: number): Tick {
   return { domain: tick.domain, us: tick.us + spanMs * US_PER_MS }
 }
 
+/** The last moment at which the decision can be committed. Whoever is told what is left counts from here. */
+export function latestTick({ tick, toleranceUs }: Now): Tick {
+  return { domain: tick.domain, us: tick.us + toleranceUs }
+}
+
 /** The end of a span that is given now. It counts from the last moment at which the decision can be committed. */
 export function deadlineAfter(now: Now, spanMs: number): Tick {
-  return { domain: now.tick.domain, us: now.tick.us + now.toleranceUs + spanMs * US_PER_MS }
+  return tickAfter(latestTick(now), spanMs)
 }
 
 /** What the wall clock will say at a tick of the present domain. */

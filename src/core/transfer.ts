@@ -110,5 +110,7 @@ function give(draft: Draft, lease: Lease, command: Transfer, to: string): Lease 
   const { revoking } = lease
   const holdUntilUs = revoking === null ? lease.holdUntilUs : lease.deadline.us
   const fence = draft.nextFence()
-  return grant(draft, { claim, fence, before: null, holdUntilUs, revoking, adopted: false })
+  const { epoch } = lease
+  const inherited = { holdUntilUs, revoking, epoch }
+  return grant(draft, { claim, fence, before: null, adopted: false, ...inherited })
 }

@@ -48,20 +48,22 @@ function grantedId({ prior }: RealmView, { leaseId }: Withdraw): LeaseId {
   return prior?.type === 'lease.adopted' ? prior.leaseId : leaseId
 }
 
-/** Ends a ticket that can never be served, whoever filed it; a ticket that is no longer there needs no ending. */
+/**
+ * Ends a ticket that can never be served, whoever filed it. One that is no longer there, or has been served since
+ * somebody looked, is left alone, and whoever asked must not speak of a circle.
+ */
 export function decideRefuseDeadlock(
   view: RealmView,
   command: RefuseDeadlock,
   now: Now,
-): Decision<Withdrawn> {
+): Decision<Withdrawn | Refusal> {
   const draft = new Draft(view, now, command)
   settle(draft)
   const ticket = draft.entries.get(command.leaseId)
   const isPending = ticket?.kind === 'ticket' && ticket.state === 'pending' && ticket.offer === null
-  if (isPending) {
-    const { cycle } = command
-    fail(draft, ticket, 'deadlock', { reason: circleText(cycle), cycle })
-    makeOffers(draft)
-  }
+  if (!isPending) return draft.answer({ kind: 'not_found', leaseId: command.leaseId })
+  const { cycle } = command
+  fail(draft, ticket, 'deadlock', { reason: circleText(cycle), cycle })
+  makeOffers(draft)
   return draft.answer({ kind: 'withdrawn', released: false })
 }

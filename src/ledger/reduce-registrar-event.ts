@@ -260,6 +260,7 @@ function issuedEntry(facts: IssuedFacts, deadline: Tick): Lease {
     revoking: null,
     upgrading: false,
     adopted: true,
+    epoch: 0,
   }
 }
 

@@ -1,4 +1,14 @@
-/** Which processes of this host are alive, by id. */
+/** This host and its processes: its name, when this one began, and which of them are alive. */
+import os from 'node:os'
+
+export function hostName(): string {
+  return os.hostname()
+}
+
+/** Wall time at the start of this process, with a fraction. */
+export function processStartedAtMs(): number {
+  return performance.timeOrigin
+}
 
 export function ownProcessId(): number {
   return process.pid

@@ -5,6 +5,7 @@ import type {
   Acquire,
   AcquireAll,
   Adopt,
+  Advance,
   ClaimAll,
   ClaimOffer,
   Downgrade,
@@ -43,12 +44,14 @@ import {
   CLAIM_WINDOW_MS_DEFAULT,
   CLAIM_WINDOW_MS_MAX,
   CLAIM_WINDOW_MS_MIN,
+  EPOCHS_PER_ADVANCE_MAX,
 } from '../core/limits.ts'
 import { isTree, overlap, type Extent, type Resource } from '../core/resource.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
   AdoptRequest,
+  AdvanceRequest,
   HolderRequest,
   ReleaseAllRequest,
   ReleaseRequest,
@@ -220,6 +223,21 @@ export function transferCommand(request: TransferRequest, place: Place): Transfe
     holder,
     to,
     newLeaseId: parseLeaseId(request.newLeaseId, 'newLeaseId'),
+    requestId: parseRequestId(request.requestId),
+  }
+}
+
+export function advanceCommand(request: AdvanceRequest, place: Place): Advance {
+  const { count = 1, reason } = request
+  const counted = parseSpanMs({ field: 'count', min: 1, max: EPOCHS_PER_ADVANCE_MAX }, count)
+  const max = Number.MAX_SAFE_INTEGER - counted
+  return {
+    kind: 'advance',
+    ...place,
+    holder: parseHolder(request.holder),
+    from: parseSpanMs({ field: 'from', min: 0, max }, request.from),
+    count: counted,
+    reason: parseNote(reason, undefined).reason,
     requestId: parseRequestId(request.requestId),
   }
 }

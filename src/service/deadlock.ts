@@ -21,8 +21,7 @@ import {
 } from '../core/lease.ts'
 import { isTree } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
-import { parsePosition } from '../store-port/position.ts'
-import type { Store } from '../store-port/store.ts'
+import type { LedgerEntry, Store } from '../store-port/store.ts'
 
 /** A circle that is longer than this is not looked for; it ends with the first timeout in it. */
 const CYCLE_MAX = 16
@@ -237,21 +236,15 @@ function compareAge(a: Ticket, b: Ticket): number {
 
 /**
  * Which of these leases was the last to wish to be upgraded: it closed the circle. All who look must come to the same
- * one, also where the ledger does not tell.
+ * one, also where the ledger does not tell: then it is the one with the greatest id. Positions are opaque, so the
+ * question is always who wished after the last one known.
  */
 export async function lastToWish(store: Store, ids: readonly LeaseId[]): Promise<LeaseId | null> {
-  const wishes = await Promise.all(
-    ids.map(async (id) => {
-      const query = {
-        leaseId: id,
-        types: ['lease.upgrading'],
-        newestFirst: true,
-        limit: 1,
-      } as const
-      const [last] = await store.history(query)
-      return { id, place: last === undefined ? 0 : parsePosition(last.position) }
-    }),
-  )
-  wishes.sort((a, b) => b.place - a.place || (a.id < b.id ? 1 : -1))
-  return wishes[0]?.id ?? null
+  let last: LedgerEntry | undefined
+  for (const leaseId of ids) {
+    const query = { leaseId, types: ['lease.upgrading'], limit: PAGE } as const
+    const after = last === undefined ? {} : { after: last.position }
+    last = (await store.history({ ...query, ...after })).at(-1) ?? last
+  }
+  return last?.event.leaseId ?? ids.toSorted().at(-1) ?? null
 }

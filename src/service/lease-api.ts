@@ -185,6 +185,14 @@ export interface SpendRequest extends HolderRequest {
 }
 
 export type SpendAnswer = { readonly kind: 'spent'; readonly lease: LeaseInfo } | Refusal
+export interface AdvanceRequest extends HolderRequest {
+  /** The next epoch, as the holder believes. */
+  readonly from: number
+  /** How many epochs to use up, 1..100000; default 1. */
+  readonly count?: number
+  readonly reason?: string
+}
+
 export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly lease: LeaseInfo; readonly repeated: boolean }
   | Queued
@@ -212,6 +220,16 @@ export type DowngradeAnswer =
   { readonly kind: 'downgraded'; readonly lease: LeaseInfo; readonly changed: boolean } | Refusal
 export type TransferAnswer =
   { readonly kind: 'transferred'; readonly lease: LeaseInfo | null } | Refusal
+
+/** The epochs from `from` up to and without `to` are the holder's to use, and nobody else's ever. */
+export type AdvanceAnswer =
+  | {
+      readonly kind: 'advanced'
+      readonly lease: LeaseInfo
+      readonly from: number
+      readonly to: number
+    }
+  | Refusal
 
 export interface ListFilter {
   readonly resource?: Resource
@@ -295,6 +313,8 @@ export interface LeaseApi {
   derive(request: DeriveRequest): Promise<AcquireAnswer>
   /** All dimensions or none. */
   spend(request: SpendRequest): Promise<SpendAnswer>
+  /** Uses up the next epochs of the workflow that the lease is of. */
+  advance(request: AdvanceRequest): Promise<AdvanceAnswer>
   /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */
   revokeAll(holder: string, by: string, reason?: string): Promise<number>
 

@@ -2,24 +2,8 @@
  * The core on a store: turns requests into commands, lets the store decide them, and answers questions about what is
  * kept. It has no rules of its own; whatever a lease may do is decided in the core.
  */
-import { mergeViews } from '../core/acquire-all.ts'
-import type {
-  Command,
-  Derive,
-  SeveralCommand,
-  Spend,
-  Upgrade,
-  WithdrawUpgrade,
-} from '../core/command.ts'
-import { commitOf } from '../core/commit.ts'
-import {
-  decide,
-  decideSeveral,
-  footprintOf,
-  footprintsOf,
-  viewOf,
-  type OutcomeOf,
-} from '../core/decide.ts'
+import type { Derive, SeveralCommand, Spend, Upgrade, WithdrawUpgrade } from '../core/command.ts'
+import type { OutcomeOf } from '../core/decide.ts'
 import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
@@ -27,31 +11,31 @@ import {
   type CycleStep,
   type Entry,
   type EntryState,
-  type Lease,
   type LeaseId,
   type LeaseInfo,
   type Ticket,
 } from '../core/lease.ts'
-import { DERIVATION_DEPTH_MAX, LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Refusal } from '../core/outcome.ts'
-import { decideReleaseAll } from '../core/release.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Extent, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
-import type { Now } from '../core/time.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { grantedAnswer, inspectionOf, releaseAnswer, releaseRefOf } from './answers.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
+import { CommandRunner, type Decided } from './command-runner.ts'
+import { CycleBreaker } from './cycle-breaker.ts'
 import { deriveCommand, isShort, spendCommand } from './delegation-commands.ts'
-import { findCycle, findCycleOf, lastToWish, type Cycle } from './deadlock.ts'
+import { findCycle } from './deadlock.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
   AcquireAnswer,
   AcquireRequest,
   AdoptRequest,
+  AdvanceAnswer,
+  AdvanceRequest,
   ClaimAnswer,
   CleanupResult,
   DeriveRequest,
@@ -96,23 +80,20 @@ export interface LeaseServiceOptions {
   readonly sweep?: boolean
 }
 
-interface Decided<Outcome> {
-  readonly outcome: Outcome
-  readonly now: Now
-  /** Whether the decision has seen nobody else there. */
-  readonly isAlone: boolean
-}
-
 export class LeaseService implements LeaseApi {
   readonly #store: Store
   readonly #runtime: Runtime
   readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
+  readonly #runner: CommandRunner
+  readonly #cycles: CycleBreaker
 
   constructor({ store, runtime, sweep = false }: LeaseServiceOptions) {
     this.#store = store
     this.#runtime = runtime
     this.#questions = new LeaseQuestions(store)
+    this.#runner = new CommandRunner(store)
+    this.#cycles = new CycleBreaker(store, this.#runner)
     this.#sweeper = sweep ? new Sweeper(this, runtime) : null
   }
 
@@ -121,10 +102,11 @@ export class LeaseService implements LeaseApi {
   }
 
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
-    const { outcome, now, isAlone } = await this.#run(commands.acquireCommand(request))
-    if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
+    const { outcome, now } = await this.#runner.run(commands.acquireCommand(request))
+    if (outcome.kind === 'queued')
+      return (await this.#cycles.breakAround([outcome.leaseId])) ?? outcome
     if (outcome.kind !== 'granted') return outcome
-    if (!isAlone) await this.#breakCyclesOf(outcome.lease)
+    if (outcome.lease.id !== request.leaseId) this.#cycles.lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
   }
 
@@ -137,102 +119,36 @@ export class LeaseService implements LeaseApi {
   }
 
   async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
-    const footprints = command.members.map((member) => footprintOf(member))
-    const { outcome, now, isAlone } = await this.#store.transact(footprints, (views, at) => {
-      const decision = decideSeveral(views, command, at)
-      const { validUntilUs } = decision
-      const isAlone = decision.entries.size <= command.members.length
-      const decided = { outcome: decision.outcome, now: at, isAlone }
-      return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
-    })
-    if (outcome.kind === 'queued_all') return (await this.#breakCycle(outcome.leaseIds)) ?? outcome
+    const { outcome, now } = await this.#runner.runSeveral(command)
+    if (outcome.kind === 'queued_all')
+      return (await this.#cycles.breakAround(outcome.leaseIds)) ?? outcome
     if (outcome.kind !== 'granted_all') return outcome
-    const [first] = outcome.leases
-    if (first !== undefined && !isAlone) await this.#breakCyclesOf(first)
+    const asked = command.members.map(({ leaseId }) => leaseId)
+    const adopted = outcome.leases.find(({ id }) => !asked.includes(id))
+    if (adopted !== undefined) this.#cycles.lookLater(adopted)
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
-  /**
-   * Refuses the youngest ticket of a circle that one of these tickets or upgrades is part of; says so if it is one of
-   * them. A search that fails changes nothing: whoever waits goes on waiting, and its next renewal looks again.
-   */
-  async #breakCycle(leaseIds: readonly LeaseId[]): Promise<Refusal | null> {
-    try {
-      const { entries } = await this.#store.find({ ids: leaseIds, limit: leaseIds.length })
-      for (const entry of entries) {
-        const cycle = await findCycle(this.#store, entry)
-        if (cycle === null) continue
-        const refused = await this.#refuse(cycle, entry)
-        const leaseId = refused.find((id) => leaseIds.includes(id))
-        if (leaseId !== undefined) return { kind: 'deadlock', leaseId, cycle: cycle.steps }
-      }
-    } catch {
-      return null
-    }
-    return null
-  }
-
-  /**
-   * A circle may also be closed by somebody who gets something while it waits for something else: by a transfer, or past
-   * a ticket that comes after it. Then nobody has filed anything, and whoever got it looks.
-   */
-  async #breakCyclesOf({ session }: Lease): Promise<void> {
-    try {
-      const query = { session, states: ['pending'], limit: 1 } as const
-      const [waiting] = (await this.#store.find(query)).entries
-      const cycle = waiting === undefined ? null : await findCycleOf(this.#store, waiting)
-      if (cycle !== null && waiting !== undefined) await this.#refuse(cycle, waiting)
-    } catch {
-      // The next sign of life of whoever waits looks again.
-    }
-  }
-
-  /**
-   * The ids of those that were refused: a ticket, with all that can only be served together with it. Where all in the
-   * circle wish to be upgraded it is the last to wish, who gives up by itself when it looks: if everybody took back its
-   * own wish, two who wish in the same moment would both be refused.
-   */
-  async #refuse(cycle: Cycle, closer: Entry): Promise<readonly LeaseId[]> {
-    const { youngest } = cycle
-    if (youngest === null) {
-      const { id: leaseId, resource, extent, holder } = closer
-      if ((await lastToWish(this.#store, cycle.ids)) !== leaseId) return []
-      await this.#run({ kind: 'withdraw_upgrade', leaseId, resource, extent, holder })
-      return [leaseId]
-    }
-    const together = youngest.group === null ? [youngest] : await this.#groupOf(youngest)
-    for (const { id: leaseId, resource, extent } of together) {
-      const place = { leaseId, resource, extent }
-      await this.#run({ kind: 'refuse_deadlock', ...place, cycle: cycle.steps })
-    }
-    return together.map(({ id }) => id)
-  }
-
-  async #groupOf({ session, group }: Ticket): Promise<readonly Entry[]> {
-    const query = { session, states: ['pending'], limit: LIST_LIMIT_MAX } as const
-    const { entries } = await this.#store.find(query)
-    return entries.filter((entry) => entry.kind === 'ticket' && entry.group === group)
-  }
-
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
-    const { outcome, now } = await this.#run(commands.claimCommand(ticket))
-    if (outcome.kind === 'queued') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
+    const { outcome, now } = await this.#runner.run(commands.claimCommand(ticket))
+    if (outcome.kind === 'queued')
+      return (await this.#cycles.breakAround([outcome.leaseId])) ?? outcome
     if (outcome.kind !== 'granted') return outcome
-    if (outcome.lease.id !== ticket.leaseId) await this.#breakCyclesOf(outcome.lease)
+    if (outcome.lease.id !== ticket.leaseId) this.#cycles.lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
   }
 
   async withdraw(
     ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' },
   ): Promise<WithdrawAnswer> {
-    const { outcome } = await this.#run(commands.withdrawCommand(ticket))
+    const { outcome } = await this.#runner.run(commands.withdrawCommand(ticket))
     return outcome
   }
 
   async renew(request: RenewRequest): Promise<RenewAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#run(commands.renewCommand(request, place))
+    const { outcome, now } = await this.#runner.run(commands.renewCommand(request, place))
     if (outcome.kind !== 'renewed') return outcome
     return { kind: 'renewed', lease: describeEntry(outcome.lease, now) }
   }
@@ -240,19 +156,13 @@ export class LeaseService implements LeaseApi {
   async release(request: ReleaseRequest): Promise<ReleaseAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#run(commands.releaseCommand(request, place))
+    const { outcome, now } = await this.#runner.run(commands.releaseCommand(request, place))
     return releaseAnswer(outcome, now)
   }
 
   async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
     const command = commands.releaseAllCommand(request)
-    const footprints = command.members.map((member) => footprintOf(member))
-    const { outcome, now } = await this.#store.transact(footprints, (views, at) => {
-      const decision = decideReleaseAll(views, command, at)
-      const decided = { outcome: decision.outcome, now: at }
-      const { validUntilUs } = decision
-      return { outcome: decided, commit: commitOf(mergeViews(views), decision), validUntilUs }
-    })
+    const { outcome, now } = await this.#runner.releaseAll(command)
     return Promise.all(
       outcome.outcomes.map(async (one, index) => {
         const member = command.members[index]
@@ -265,7 +175,7 @@ export class LeaseService implements LeaseApi {
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome } = await this.#run(commands.revokeCommand(request, place))
+    const { outcome } = await this.#runner.run(commands.revokeCommand(request, place))
     return outcome
   }
 
@@ -282,8 +192,9 @@ export class LeaseService implements LeaseApi {
   }
 
   async #upgradeAnswer(command: Upgrade | WithdrawUpgrade): Promise<UpgradeAnswer> {
-    const { outcome, now } = await this.#run(command)
-    if (outcome.kind === 'upgrading') return (await this.#breakCycle([outcome.leaseId])) ?? outcome
+    const { outcome, now } = await this.#runner.run(command)
+    if (outcome.kind === 'upgrading')
+      return (await this.#cycles.breakAround([outcome.leaseId])) ?? outcome
     if (outcome.kind !== 'upgraded') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -291,7 +202,7 @@ export class LeaseService implements LeaseApi {
   async downgrade(request: HolderRequest): Promise<DowngradeAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#run(commands.downgradeCommand(request, place))
+    const { outcome, now } = await this.#runner.run(commands.downgradeCommand(request, place))
     if (outcome.kind !== 'downgraded') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -299,19 +210,19 @@ export class LeaseService implements LeaseApi {
   async transfer(request: TransferRequest): Promise<TransferAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#run(commands.transferCommand(request, place))
+    const { outcome, now } = await this.#runner.run(commands.transferCommand(request, place))
     if (outcome.kind !== 'transferred') return outcome
     const { lease } = outcome
-    if (lease !== null) await this.#breakCyclesOf(lease)
+    if (lease !== null) this.#cycles.lookLater(lease)
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
   }
 
   async adopt(request: AdoptRequest): Promise<AcquireAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#run(commands.adoptCommand(request, place))
+    const { outcome, now } = await this.#runner.run(commands.adoptCommand(request, place))
     if (outcome.kind !== 'granted') return outcome
-    await this.#breakCyclesOf(outcome.lease)
+    this.#cycles.lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
   }
 
@@ -337,10 +248,18 @@ export class LeaseService implements LeaseApi {
     command: C,
     place: commands.Place,
   ): Promise<Decided<OutcomeOf<C>>> {
-    const first = await this.#run(command)
+    const first = await this.#runner.run(command)
     if (!isShort(first.outcome)) return first
-    await this.#run({ kind: 'settle', ...place })
-    return this.#run(command)
+    await this.#runner.run({ kind: 'settle', ...place })
+    return this.#runner.run(command)
+  }
+
+  async advance(request: AdvanceRequest): Promise<AdvanceAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#runner.run(commands.advanceCommand(request, place))
+    if (outcome.kind !== 'advanced') return outcome
+    return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
   async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
@@ -415,37 +334,15 @@ export class LeaseService implements LeaseApi {
     return this.#store.subscribe(session, listener)
   }
 
+  /** Waits for what goes on after an answer was given: searches for circles that no caller waits for. */
+  async settled(): Promise<void> {
+    await this.#cycles.settled()
+  }
+
   async close(): Promise<void> {
     await this.#sweeper?.stop()
+    await this.settled()
     await this.#store.close()
-  }
-
-  /** Decides again with more to see, as often as a decision depends on derived leases that were not read. */
-  async #run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    let seen: readonly LeaseId[] = []
-    for (let round = 0; ; round += 1) {
-      const decided = await this.#runSeeing(command, seen)
-      const { outcome } = decided
-      if (outcome.kind !== 'look_further' || round > DERIVATION_DEPTH_MAX) return decided
-      seen = [...new Set([...seen, ...outcome.leaseIds])]
-    }
-  }
-
-  async #runSeeing<C extends Command>(
-    command: C,
-    seen: readonly LeaseId[],
-  ): Promise<Decided<OutcomeOf<C>>> {
-    const { resource, extent } = command
-    const more = seen.map((leaseId) => {
-      return { resource, extent, leaseId, requestId: null, depth: 'entry' } as const
-    })
-    return this.#store.transact([...footprintsOf(command), ...more], (views, now) => {
-      const view = viewOf(views)
-      const decision = decide(view, command, now)
-      const { outcome, validUntilUs } = decision
-      const decided = { outcome, now, isAlone: decision.entries.size <= 1 }
-      return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
-    })
   }
 
   /** Where a lease is: from whoever knows it, else from the store. */
@@ -484,7 +381,12 @@ export class LeaseService implements LeaseApi {
     const places = new Map(entries.map((entry) => [entry.resource, entry]))
     const settled = await Promise.all(
       [...places.values()].map(async ({ id, resource, extent }) => {
-        const { outcome } = await this.#run({ kind: 'settle', leaseId: id, resource, extent })
+        const { outcome } = await this.#runner.run({
+          kind: 'settle',
+          leaseId: id,
+          resource,
+          extent,
+        })
         return outcome.expired
       }),
     )

@@ -3,8 +3,7 @@
  * although nobody asks for the resource; safety never depends on that.
  */
 import type { Runtime } from '../runtime/runtime.ts'
-import { parsePosition } from '../store-port/position.ts'
-import type { LedgerEntry, Position, Store } from '../store-port/store.ts'
+import type { LedgerEntry, Store } from '../store-port/store.ts'
 import type { SettleBatch } from './cleanup.ts'
 import type { WatchFilter } from './lease-api.ts'
 
@@ -26,7 +25,7 @@ export async function* watchLedger(
   try {
     let position = after ?? (await sources.store.end())
     while (!bell.stopped) {
-      // Read before the page: what is committed up to here is in the page, or not wanted.
+      // Read before the page: if that is empty, nothing that was committed up to here is wanted.
       const end = await sources.store.end()
       const page = await sources.store.history({ ...where, after: position, limit: PAGE })
       for (const entry of page) {
@@ -35,17 +34,13 @@ export async function* watchLedger(
         if (bell.stopped) return
       }
       if (page.length === PAGE) continue
-      position = later(position, end)
+      if (page.length === 0) position = end
       await bell.rung()
       if (bell.isTimeToSettle()) await sources.settle().catch(() => undefined)
     }
   } finally {
     bell.dispose()
   }
-}
-
-function later(a: Position, b: Position): Position {
-  return parsePosition(b) > parsePosition(a) ? b : a
 }
 
 /** Rings when the ledger may have grown, when it is time to settle, or when the watch is over. */

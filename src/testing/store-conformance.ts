@@ -7,6 +7,7 @@
  * It shows that decisions are serial, commits whole, and reading true to what was committed. It does not show what a
  * crash, a lost connection or a failover does: those are the store's own to test.
  */
+import { epochBehaviours } from './conformance/epochs.ts'
 import { findBehaviours } from './conformance/find.ts'
 import type { Behaviour, StoreHarness, TestTools } from './conformance/harness.ts'
 import { historyBehaviours } from './conformance/history.ts'
@@ -25,6 +26,7 @@ const CHAPTERS: Readonly<Record<string, readonly Behaviour[]>> = {
   'decides and commits': transactBehaviours,
   'keeps what is shared, given away and asked for together': severalBehaviours,
   'shows a decision what it touches': viewBehaviours,
+  'remembers epochs': epochBehaviours,
   'keeps time': timeBehaviours,
   'remembers requests': requestBehaviours,
   'finds entries': findBehaviours,

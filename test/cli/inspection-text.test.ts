@@ -14,7 +14,7 @@ const ANN: LeaseInfo = {
   ...{ expiresAtMs: NOW_MS + 55_000, terminatedAtMs: null, deadline: null, remainingMs: 55_000 },
   ...{ renewals: 0, maxRenewals: -1, maxHoldMs: null, slots: null, lockDelayMs: 0 },
   ...{ breakable: false, revoking: null, upgrading: false, priority: null, releaseReason: null },
-  ...{ reason: 'importing', metadata: null, adopted: true, group: null },
+  ...{ reason: 'importing', metadata: null, adopted: true, group: null, epoch: null },
 }
 
 const BEN: LeaseInfo = {

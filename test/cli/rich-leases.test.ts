@@ -217,6 +217,25 @@ describe('a transfer', () => {
     },
   )
 
+  it('is shown as not adopted by why, show and ls until its receiver has taken it over', async () => {
+    const shop = workshop()
+    await acquire(shop, 'ann', 'work:W')
+    await shop.json(['transfer', 'work:W', '--holder', 'ann', '--to', 'ben'])
+    const listed = async (): Promise<LeaseInfo | undefined> => {
+      const { leases }: LeaseList = await shop.json(['ls', 'work:W'])
+      return leases[0]
+    }
+    const given = await listed()
+    expect(given).toMatchObject({ adopted: false, group: null, holder: 'ben' })
+    const line = '  adopted   not yet: it was transferred to ben\n'
+    expect((await shop.tenure(['why', 'work:W'])).stdout).toContain(line)
+    expect((await shop.tenure(['show', given?.id ?? ''])).stdout).toContain(line)
+    expect((await shop.tenure(['ls'])).stdout).toContain('active, not adopted')
+    const both = await shop.tenure(['acquire', 'work:V', 'work:W', '--holder', 'ben'])
+    expect(both.stdout).toContain(given?.id)
+    expect(await listed()).toMatchObject({ adopted: true })
+  })
+
   it('to the next in the queue serves the waiter', async () => {
     const shop = workshop()
     await acquire(shop, 'ann', 'work:1')
@@ -224,6 +243,29 @@ describe('a transfer', () => {
     await shop.json(['transfer', 'work:1', '--holder', 'ann', '--next'])
     expect((await waiting.ended).code).toBe(0)
   })
+})
+
+it('a request for several is shown with what its tickets have in common', async () => {
+  const shop = workshop()
+  await acquire(shop, 'ann', 'work:A')
+  const running = shop.start(['acquire', 'work:A', 'work:B', '--wait', '20s', '--holder', 'ben'])
+  await isAwaited(shop, 'work:A')
+  const { leases }: LeaseList = await shop.json(['ls', '--state', 'pending'])
+  const groups = new Set(leases.map(({ group }) => group))
+  expect(leases).toHaveLength(2)
+  expect(groups.size).toBe(1)
+  const why = await shop.tenure(['why', 'work:A'])
+  expect(why.stdout).toContain(`one of several at once (group ${[...groups].join()})`)
+  await shop.json(['release', 'work:A', '--holder', 'ann'])
+  expect((await running.ended).code).toBe(0)
+})
+
+it('a lease that was revoked says by whom', async () => {
+  const shop = workshop()
+  const { id } = await acquire(shop, 'ann', 'work:A')
+  await shop.json(['revoke', id, '--holder', 'op', '--reason', 'deploy'])
+  const { stdout } = await shop.tenure(['show', id])
+  expect(stdout).toContain('  revoked   by op: deploy\n')
 })
 
 describe('a holder who is asked to finish', () => {

@@ -2,6 +2,7 @@
  * Whatever is passed to whichever method, in whichever place: one clear line that names the field, and nothing has
  * happened. Nobody ever sees an error of the language.
  */
+import { inspect } from 'node:util'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Lease, Tenure } from '../../src/client/contract.ts'
 import { isLeaseError } from '../../src/core/errors.ts'
@@ -91,6 +92,7 @@ const CASES: readonly [string, Case][] = [
   onConfig('unset', ['max_renewals', [undefined, 'typo', ...JUNK]], OPTIONS),
   onConfig('all', [undefined, NO_RESOURCE.slice(1)]),
   onLease('renew', OPTIONS),
+  onLease('advance', OPTIONS),
   onLease('upgrade', OPTIONS),
   onLease('transfer', ['bob', [...NO_HOLDER, 'ann', { holder: 'ann' }, { holder: '' }]]),
   onLease('release', OPTIONS),
@@ -135,8 +137,8 @@ describe.each(CASES)('%s', (_, { call, inputs }) => {
       const given = inputs.map(([right], index) => (index === place ? value : right))
       const method = call(tenure as unknown as Loose, lease as unknown as Loose)
       const error = await errorOf(() => method(...given))
-      const shown = typeof value === 'object' ? JSON.stringify(value) : String(value)
-      if (!isLeaseError(error)) expect.fail(`${shown.slice(0, 20)} gave ${String(error)}`)
+      const shown = inspect(value).slice(0, 40)
+      if (!isLeaseError(error)) expect.fail(`${shown} gave ${String(error)}`)
       expect(error.code, shown).toMatch(/^INVALID_/)
       expect(error.details['field'], `${shown}: ${error.message}`).toBeTypeOf('string')
       expect(error.message, shown).not.toMatch(/\n|undefined is not|Cannot read/)

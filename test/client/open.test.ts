@@ -115,7 +115,16 @@ describe('opening', () => {
   it.each([
     '',
     'leases.db',
-    'redis://localhost',
+    'etcd://localhost',
+    'redis:',
+    'redis://localhost/leases',
+    'redis://localhost?mode=ro',
+    'redis://localhost?buckets=none',
+    'redis://localhost?callMs=0',
+    'postgres:',
+    'postgres://localhost/db?mode=ro',
+    'postgres://localhost/db?poolSize=1e3',
+    'postgres://localhost/db?prepare=maybe',
     'sqlite:',
     'sqlite://host/leases.db',
     'sqlite::memory:',
@@ -133,12 +142,42 @@ describe('opening', () => {
   })
 
   it('names the known stores and parameters', async () => {
-    await expect(openTenure('redis://x', { holder: 'a' })).rejects.toThrow(
-      'store must be memory:, memory:NAME or sqlite:PATH, got "redis://x"',
+    await expect(openTenure('etcd://x', { holder: 'a' })).rejects.toThrow(
+      'store must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE or redis://HOST, got "etcd://x"',
     )
     await expect(openTenure('sqlite:x.db?mode=ro', { holder: 'a' })).rejects.toThrow(
       'store parameters must be among namespace, synchronous, got "mode"',
     )
+  })
+
+  it('never repeats what may hold a password', async () => {
+    for (const url of [
+      'mysql://app:secret@host/db',
+      'redis://app:secret@',
+      'postgres://a:secret@/',
+    ]) {
+      const message = await openTenure(url, { holder: 'a' }).catch((error: Error) => error.message)
+      expect(message).toMatch(/must|cannot/)
+      expect(message).not.toContain('secret')
+    }
+  })
+
+  it('refuses an option of another store', async () => {
+    const options = { holder: 'a', synchronous: 'full' } as const
+    await expect(openTenure('redis://localhost', options)).rejects.toThrow(
+      'synchronous must not be given for a redis store, got "full"',
+    )
+    await expect(openTenure('memory:', { holder: 'a', buckets: 2 })).rejects.toMatchObject({
+      details: { field: 'buckets' },
+    })
+  })
+
+  it('refuses a source that is neither a URL nor a known client', async () => {
+    for (const source of [{}, { mysql: 1 }, { postgres: null }, { redis: {} }, null]) {
+      await expect(openTenure(source as never, { holder: 'a' })).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+      })
+    }
   })
 
   it('refuses options that contradict the URL, and unknown ones', async () => {

@@ -345,3 +345,26 @@ describe('work under a lease', () => {
     expect(await tenure.get(result ?? '')).toMatchObject({ holder: 'dan' })
   })
 })
+
+describe('an adoption whose answer comes after its own client has let go of the lease', () => {
+  it.each(['while the release is under way', 'when it is released'])('%s', async (when) => {
+    const { lease, bob, advance } = await newGiving()
+    const newId = (await lease.transfer('bob')) ?? ''
+    const held = await bob.tenure.acquire(RESOURCE)
+    let arrive = (): void => undefined
+    bob.faults.when('adopt', async (send) => {
+      const answer = await send()
+      await new Promise<void>((resolve) => (arrive = resolve))
+      return answer
+    })
+    const adopting = follow(bob.tenure.adopt(newId))
+    await advance(0)
+    if (when.startsWith('while')) bob.faults.when('release', hang)
+    const releasing = follow(held.release())
+    await advance(0)
+    expect(releasing.isPending()).toBe(when.startsWith('while'))
+    arrive()
+    await advance(0)
+    expect(adopting.error()).toMatchObject({ code: 'LEASE_TERMINAL' })
+  })
+})

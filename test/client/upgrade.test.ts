@@ -195,6 +195,26 @@ describe('an upgrade', () => {
     expect(annLease.fence).toBe((await sharing.world.service.get(annLease.id))?.fence)
   })
 
+  it('that was given up counts as shared at once, whatever was heard of it before', async () => {
+    const { annLease, bobLease, ann, advance } = await newSharing()
+    const controller = new AbortController()
+    const upgrading = follow(annLease.upgrade({ waitMs: 60_000, signal: controller.signal }))
+    await advance(100)
+    ann.faults.when('upgrade', hang)
+    await bobLease.release()
+    await advance(0)
+    expect(annLease.mode).toBe('exclusive')
+    ann.faults.when('downgrade', async (send) => {
+      await send()
+      return new Promise(() => undefined)
+    })
+    controller.abort()
+    await advance(0)
+    expect(upgrading.error().code).toBe('ABORTED')
+    expect(ann.faults.count('downgrade')).toBe(1)
+    expect(annLease.mode).toBe('shared')
+  })
+
   it('that is asked for again is not touched by the undoing of the first', async () => {
     const sharing = await newSharing()
     const { annLease, bobLease, ann, advance } = sharing

@@ -183,7 +183,9 @@ describe('a ticket in a circle', () => {
     ],
     ['has become a lease', [lease({ id: id(2) })]],
   ])('is left alone when it %s', (_, entries) => {
-    expect(decide(view(entries), refuseDeadlock(), nowAt(1)).events).toEqual([])
+    const { outcome, events } = decide(view(entries), refuseDeadlock(), nowAt(1))
+    expect(outcome).toEqual({ kind: 'not_found', leaseId: id(2) })
+    expect(events).toEqual([])
   })
 
   it('tells whoever claims it', () => {

@@ -67,6 +67,7 @@ export function file(path: string): Resource {
 export function lease(change: Partial<Lease> = {}): Lease {
   return {
     kind: 'lease',
+    epoch: 0,
     id: id(1),
     resource: WORK,
     mode: 'exclusive',
@@ -141,6 +142,7 @@ export function view(entries: readonly Entry[] = [], change: Partial<RealmView> 
   return {
     entries: new Map(entries.map((entry) => [entry.id, entry])),
     lastFence: Math.max(0, ...fences),
+    epoch: 0,
     ticketCount: entries.filter((entry) => entry.state === 'pending').length,
     prior: null,
     settings: DEFAULT_SETTINGS,

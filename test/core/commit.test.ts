@@ -42,7 +42,15 @@ describe('a commit', () => {
         lastFence: 0,
       }),
     ).toEqual({
-      ...{ changes: [], events: [], requests: [], wakes: [], firstFence: 0, lastFence: 0 },
+      ...{
+        changes: [],
+        events: [],
+        requests: [],
+        wakes: [],
+        firstFence: 0,
+        lastFence: 0,
+        epochs: [],
+      },
     })
   })
 

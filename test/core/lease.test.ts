@@ -46,7 +46,8 @@ describe('a lease as the world is told about it', () => {
   it('has the fields of the contract and none of the bookkeeping', () => {
     const info = describeEntry(lease(), nowAt(1))
     expect(Object.keys(info).toSorted()).toEqual([
-      ...['adopted', 'breakable', 'createdAtMs', 'deadline', 'expiresAtMs', 'extent', 'fence'],
+      ...['adopted', 'breakable', 'createdAtMs', 'deadline', 'epoch', 'expiresAtMs', 'extent'],
+      'fence',
       ...[
         'grantedAtMs',
         'group',

@@ -50,7 +50,8 @@ export class PromiseWatch {
     for (const promised of this.#promised.values()) observeClock(promised, step.now)
     for (const event of step.decision.events) this.#observe(event, step, command)
     this.#checkExclusion(step.now)
-    this.#checkRefusal(step)
+    this.#checkRefusal(command, step)
+    this.#checkWaiting(command, step)
     this.#checkNoWayBack()
     checkTransfer(step.decision.events)
     checkWholeness(step, command)
@@ -103,6 +104,7 @@ export class PromiseWatch {
       case 'lease.unlocked':
       case 'lease.waiting':
       case 'lease.accounted':
+      case 'lease.advanced':
         break
       case 'lease.renewed':
       case 'lease.released':
@@ -167,6 +169,7 @@ export class PromiseWatch {
       case 'lease.waiting':
       case 'lease.failed':
       case 'lease.denied':
+      case 'lease.advanced':
       case 'lease.unlocked':
       case 'lease.accounted':
         break
@@ -255,18 +258,70 @@ export class PromiseWatch {
     }
   }
 
-  /** I5: what stands in the way is there at this very tick. */
-  #checkRefusal({ decision, now }: Step<AnyCommand>): void {
+  /** I5: what is said to stand in the way is there at this very tick, and really is in the way. */
+  #checkRefusal(command: AnyCommand, { decision, now }: Step<AnyCommand>): void {
     const { outcome } = decision
     if (outcome.kind !== 'held') return
     must(outcome.blockers.length > 0, 'I5: refused although nothing stands in the way')
-    for (const blocker of outcome.blockers) {
-      const entry = this.#realm.entries.get(blocker.leaseId)
-      must(
-        entry !== undefined && runs(entry, now),
-        `I5: ${blocker.leaseId} is over and still blocks`,
-      )
+    const wishes = this.#wishesOf(command, now)
+    for (const { leaseId } of outcome.blockers) {
+      const entry = this.#realm.entries.get(leaseId)
+      must(entry !== undefined && runs(entry, now), `I5: ${leaseId} is over and still blocks`)
+      const inTheWay = wishes.some((wish) => this.#obstacles(wish, now).includes(entry))
+      must(inTheWay, `I5: ${leaseId} is named as a blocker and is not in the way`)
     }
+  }
+
+  /** I9: nobody is told to wait for what is free. */
+  #checkWaiting(command: AnyCommand, { decision, now }: Step<AnyCommand>): void {
+    const { outcome } = decision
+    if (outcome.kind === 'upgrading') {
+      const blocked = this.#wishesOf(command, now).some((wish) => this.#isStopped(wish, now))
+      must(blocked, `I9: ${outcome.leaseId} waits to be alone and is alone`)
+    }
+    if (outcome.kind !== 'queued' && outcome.kind !== 'queued_all') return
+    const leaseIds = outcome.kind === 'queued' ? [outcome.leaseId] : outcome.leaseIds
+    const waiting = leaseIds.map((leaseId) => this.#queue.get(leaseId))
+    if (leaseIds.length === 1 && this.#offered.has(leaseIds[0] ?? '')) return
+    // Whoever waits for several is not offered what became free in this very step, but told to come and take it.
+    if (decision.wakes.some(({ leaseId }) => leaseIds.includes(leaseId))) return
+    const blocked = waiting.some((one) => {
+      must(one !== undefined, `I9: ${leaseIds.join()} waits without a ticket`)
+      return this.#isStopped({ claim: one.ticket, keyUs: one.keyUs }, now)
+    })
+    must(blocked, `I9: ${leaseIds.join()} waits although nothing stands in its way`)
+  }
+
+  /** What a command asks for: one resource, several, or to be alone with what it shares. */
+  #wishesOf(command: AnyCommand, { tick }: Now): readonly Wish[] {
+    if (command.kind === 'acquire_all' || command.kind === 'acquire') {
+      const asked = command.kind === 'acquire' ? [command] : command.members
+      return asked.map((one) => {
+        return { claim: { ...one, id: one.leaseId }, keyUs: tick.us - one.priority * POINT_US }
+      })
+    }
+    const lease = command.kind === 'upgrade' ? this.#realm.entries.get(command.leaseId) : undefined
+    if (lease === undefined) return []
+    return [{ claim: { ...lease, mode: 'exclusive', slots: null }, keyUs: -Infinity }]
+  }
+
+  #isStopped(wish: Wish, now: Now): boolean {
+    return this.#obstacles(wish, now).length > 0
+  }
+
+  /** All that keeps a wish from being granted, by the rules as these books know them. */
+  #obstacles({ claim, keyUs }: Wish, now: Now): readonly Entry[] {
+    const ahead = [...this.#realm.entries.values()].filter((entry) => {
+      if (entry.id === claim.id || !touch(entry, claim) || !runs(entry, now)) return false
+      if (entry.kind === 'lease') return entry.state === 'active' || entry.lockedUntil !== null
+      if (entry.state !== 'pending') return false
+      const itsKeyUs = this.#queue.get(entry.id)?.keyUs ?? Infinity
+      const isFirst = itsKeyUs === keyUs ? entry.id < claim.id : itsKeyUs < keyUs
+      return entry.offer !== null || isFirst
+    })
+    const sharers = ahead.filter((entry) => compatible(entry, claim) && !wantsAlone(entry))
+    if (claim.slots !== null && sharers.length >= claim.slots) return ahead
+    return ahead.filter((entry) => !sharers.includes(entry))
   }
 
   /** I6: an ended lease stays as it ended. */
@@ -282,6 +337,13 @@ export class PromiseWatch {
     }
   }
 }
+
+interface Wish {
+  readonly claim: Reached & Pick<Claim, 'id' | 'slots'>
+  readonly keyUs: number
+}
+
+type Reached = Pick<Claim, 'resource' | 'extent' | 'mode'>
 
 interface Newcomer {
   readonly lease: Lease
@@ -335,8 +397,10 @@ function checkTransfer(events: readonly LeaseEvent[]): void {
 function checkWholeness({ decision, view }: Step<AnyCommand>, command: AnyCommand): void {
   const issued = decision.events.filter((event) => event.type === 'lease.issued')
   if ('members' in command) {
-    const whole = issued.length === 0 || issued.length === command.members.length
-    must(whole, `${issued.length} of ${command.members.length} were granted`)
+    // What was transferred to the requester is taken over together with the rest.
+    const adopted = decision.events.filter(({ type }) => type === 'lease.adopted')
+    const count = issued.length + adopted.length
+    must([0, command.members.length].includes(count), `${count} were granted, not all of them`)
     return
   }
   for (const { leaseId } of issued) {
@@ -366,17 +430,21 @@ function runs(entry: Entry, { tick }: Now): boolean {
   return deadline.domain === tick.domain && deadline.us > tick.us
 }
 
-function touch(a: Claim, b: Claim): boolean {
+function touch(a: Reached, b: Reached): boolean {
   if (a.resource === b.resource) return true
-  const below = (outer: Claim, inner: Claim): boolean => {
+  const below = (outer: Reached, inner: Reached): boolean => {
     const tree = outer.resource.startsWith('file:') && outer.extent === 'subtree'
     return tree && inner.resource.startsWith(`${outer.resource}/`)
   }
   return below(a, b) || below(b, a)
 }
 
-function compatible(a: Claim, b: Claim): boolean {
+function compatible(a: Reached, b: Reached): boolean {
   return a.mode === 'shared' && b.mode === 'shared'
+}
+
+function wantsAlone(entry: Entry): boolean {
+  return entry.kind === 'lease' && entry.upgrading
 }
 
 function must(held: boolean, broken: string): asserts held {

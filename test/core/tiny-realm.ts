@@ -38,6 +38,7 @@ export class TinyRealm {
   readonly ledger: LeaseEvent[]
   readonly settings: SettingRow[] = []
   readonly #requests: Map<string, PriorEffect>
+  readonly #epochs = new Map<string, number>()
   readonly #fences: Map<string, number>
   #us = 0
   #domain = DOMAIN
@@ -131,6 +132,7 @@ export class TinyRealm {
     return {
       entries: new Map(seen.map((entry) => [entry.id, entry])),
       lastFence: this.#fences.get(realmOf(resource)) ?? 0,
+      epoch: this.#epochs.get(resource) ?? 0,
       ticketCount: [...this.entries.values()].filter((entry) => {
         return entry.state === 'pending' && realmOf(entry.resource) === realmOf(resource)
       }).length,
@@ -151,6 +153,7 @@ export class TinyRealm {
       else this.entries.set(id, after)
     }
     this.ledger.push(...commit.events)
+    for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
     for (const { requestId, leaseId, type } of [...commit.events, ...commit.requests]) {
       if (requestId !== null) this.#requests.set(requestId, { leaseId, type })
     }

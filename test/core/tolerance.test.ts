@@ -47,6 +47,17 @@ describe('what is decided up to 250 µs before it is committed', () => {
     expect(entryAfter(entries, held.id)).toMatchObject({ deadline: endOf(TTL_MS) })
   })
 
+  it('extends a lease that was granted with more tolerance, but not by a shorter TTL', () => {
+    const held = lease({ deadline: tickAt(1_000 + TTL_MS, { us: 900 }) })
+    const { outcome, entries } = decide(view([held]), renew(), LATE)
+    expect(outcome.kind).toBe('renewed')
+    expect(entryAfter(entries, held.id)).toMatchObject({
+      deadline: tickAt(1_000 + TTL_MS, { us: 901 }),
+    })
+    const shorter = decide(view([held]), renew({ ttlMs: TTL_MS - 1 }), LATE)
+    expect(shorter.outcome.kind).toBe('does_not_extend')
+  })
+
   it('keeps a place in the queue for a whole window', () => {
     const asked = acquire({ wait: { kind: 'up_to', waitMs: 60_000 }, holder: 'bob', session: 'b' })
     const { entries } = decide(view([lease()]), asked, LATE)

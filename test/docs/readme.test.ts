@@ -61,13 +61,15 @@ describe('the program in README', () => {
     ])
   })
 
-  it('has a TypeScript variant that compiles', async () => {
+  it.each(codeBlocks('ts'))('has TypeScript that compiles: %s', async (block) => {
     const directory = project()
-    const context = `import type { Tenure } from 'tenure'
+    const context = `import { openTenure, type Tenure } from 'tenure'
       declare const tenure: Tenure
-      declare function writeFenced(path: string, fence: number): Promise<void>\n`
+      declare const pool: never
+      declare function writeFenced(path: string, fence: number): Promise<void>
+      void openTenure; void tenure; void pool; void writeFenced\n`
     const source = path.join(directory, 'program.mts')
-    fs.writeFileSync(source, context + only(codeBlocks('ts')))
+    fs.writeFileSync(source, context + block)
     const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext']
     const libraries = ['--lib', 'es2022,esnext.disposable,dom', '--types', '']
     const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
@@ -131,8 +133,44 @@ describe('the examples', () => {
     )
   })
 
+  it('show how a database and a file refuse a holder that a later one has passed', async () => {
+    expect(await example('guarded-writes.mjs')).toBe(
+      [
+        'slow sets the state: written',
+        'quick sets the state: written',
+        'slow sets the state again: STALE_FENCE, nothing written',
+        'the order is shipped',
+        'quick writes the report: written',
+        'slow writes the report: STALE_FENCE, nothing written',
+        'the report says shipped',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('show how an order is finished by another when its orchestrator is killed', async () => {
+    expect(await example('order-workflow.mjs')).toBe(
+      [
+        'epoch 0: VALIDATE_DATA, by orchestrator-1',
+        'epoch 1: RESERVE_STOCK, by orchestrator-1',
+        'orchestrator-1 is killed',
+        'epoch 2: CHARGE_CARD, by orchestrator-2',
+        'epoch 3: SHIP, by orchestrator-2',
+        'epoch 4: SEND_RECEIPT, by orchestrator-2',
+        'the first step again, under the lease of the dead one: LEASE_VIOLATION',
+        '',
+      ].join('\n'),
+    )
+  })
+
   it('are all run here', () => {
     const names = fs.readdirSync(path.join(ROOT, 'examples')).toSorted()
-    expect(names).toEqual(['delegation.mjs', 'fenced-writer.mjs', 'two-agents.mjs'])
+    expect(names).toEqual([
+      'delegation.mjs',
+      'fenced-writer.mjs',
+      'guarded-writes.mjs',
+      'order-workflow.mjs',
+      'two-agents.mjs',
+    ])
   })
 })

@@ -1,23 +1,25 @@
 /**
  * One worker of the chaos run: acquires one of a few files, writes while it holds it, releases, and logs what it
  * believes. It may be killed or stopped at any moment. After a pause it looks at its lease before it does anything;
- * a write that it had under way when it was stopped is tried all the same, as a real program's would be.
+ * a write that it had under way when it was stopped is tried all the same, as a real program's would be. It goes on until
+ * its standard input ends.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isLeaseError, openTenure, type Lease, type Tenure } from '../../src/index.ts'
 import { ChaosLog, nowUs } from './chaos-log.ts'
 import { FencedFiles } from './fenced-files.ts'
 
-const [store = '', writes = '', logPath = '', holder = '', durationMs = '0'] = process.argv.slice(2)
+const [store = '', writes = '', logPath = '', holder = ''] = process.argv.slice(2)
 const TTL_MS = 400
 const FILES = ['file:/tree/a.ts', 'file:/tree/b.ts', 'file:/tree/c.ts']
 
+let isOver = false
+process.stdin.resume().once('end', () => (isOver = true))
 const log = new ChaosLog(logPath)
 const files = await FencedFiles.open(writes)
 
 async function work(tenure: Tenure): Promise<void> {
-  const untilMs = performance.now() + Number(durationMs)
-  while (performance.now() < untilMs) {
+  while (!isOver) {
     const resource = FILES[Math.floor(Math.random() * FILES.length)] ?? ''
     const acquired = tenure.acquire(resource, { ttlMs: TTL_MS, waitMs: 1_500 })
     const lease = await unlessRefused(acquired)

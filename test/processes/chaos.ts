@@ -14,8 +14,7 @@ import { FencedFiles, type TakenWrite } from './fenced-files.ts'
 import { ledgerDifferences, wholeHistory } from './ledger-check.ts'
 
 const WORKER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/chaos-worker.js')
-/** Calm at the end, in which everything must work again. */
-const CALM_MS = 1_200
+const CALM_MS = 1_500
 /** The leases and tickets of killed workers are over after this. */
 const ALL_OVER_MS = 800
 
@@ -28,6 +27,8 @@ export interface ChaosOptions {
   readonly directory: string
   readonly processes: number
   readonly durationMs: number
+  /** Calm at the end, in which everybody must hold something again: by default a second and a half. */
+  readonly calmMs?: number
   readonly trouble?: (scene: Scene) => Promise<void>
 }
 
@@ -57,6 +58,7 @@ export interface ChaosReport {
 }
 
 interface Worker {
+  readonly logPath: string
   readonly process: ChildProcess
   readonly done: Promise<void>
   killed: boolean
@@ -87,17 +89,30 @@ class Chaos {
     this.#writes = path.join(options.directory, 'writes.db')
   }
 
+  get #calmMs(): number {
+    return this.#options.calmMs ?? CALM_MS
+  }
+
   get leftMs(): number {
-    return this.#endMs - CALM_MS - performance.now()
+    return this.#endMs - this.#calmMs - performance.now()
   }
 
   async run(): Promise<void> {
     const { processes, durationMs, trouble = killAndStop } = this.#options
+    for (let index = 0; index < processes; index += 1) this.#start()
+    await this.#untilAllWork()
     this.#endMs = performance.now() + durationMs
-    for (let index = 0; index < processes; index += 1) this.#start(durationMs)
     await trouble(this)
     this.#calmAtUs = nowUs()
+    await sleep(Math.max(this.#calmMs, this.#endMs - performance.now()))
+    for (const worker of this.#workers) worker.process.stdin?.end()
     await Promise.all(this.#workers.map((worker) => worker.done))
+  }
+
+  /** Trouble that comes before anybody works is none. The test's own timeout ends the wait. */
+  async #untilAllWork(): Promise<void> {
+    const isIdle = ({ logPath }: Worker): boolean => linesOf(logPath).length === 0
+    while (this.#workers.some(isIdle) && this.#crashes.length === 0) await sleep(20)
   }
 
   killWorker(): void {
@@ -106,7 +121,7 @@ class Chaos {
     victim.killed = true
     victim.process.kill('SIGKILL')
     this.#kills += 1
-    this.#start(this.#endMs - performance.now())
+    this.#start()
   }
 
   stopWorker(): void {
@@ -117,23 +132,27 @@ class Chaos {
     setTimeout(() => victim.process.kill('SIGCONT'), 600)
   }
 
+  /** Somebody who holds a file if possible: that is when it hurts. */
   #anyone(): Worker | undefined {
     const alive = this.#workers.filter(
       (worker) => worker.process.exitCode === null && !worker.killed,
     )
-    return alive[Math.floor(Math.random() * alive.length)]
+    const holding = alive.filter(({ logPath }) => isHolding(logPath))
+    const candidates = holding.length > 0 ? holding : alive
+    return candidates[Math.floor(Math.random() * candidates.length)]
   }
 
-  #start(durationMs: number): void {
+  #start(): void {
     const index = this.#workers.length
     const logPath = path.join(this.#options.directory, `worker-${index}.log`)
     // Two workers share each holder name: a name is not an identity.
     const holder = `agent-${Math.floor(index / 2)}`
-    const args = [WORKER, this.#options.store, this.#writes, logPath, holder, String(durationMs)]
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+    const args = [WORKER, this.#options.store, this.#writes, logPath, holder]
+    const child = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'pipe'] })
+    child.stdin.on('error', () => {})
     let stderr = ''
     child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
-    const worker: Worker = { process: child, done: exited(child), killed: false }
+    const worker: Worker = { logPath, process: child, done: exited(child), killed: false }
     void worker.done.then(() => {
       if (!worker.killed && child.exitCode !== 0) this.#crashes.push(`${child.exitCode}: ${stderr}`)
     })
@@ -183,6 +202,15 @@ async function killAndStop(scene: Scene): Promise<void> {
     if (round % 2 === 1) scene.killWorker()
     else scene.stopWorker()
   }
+}
+
+function linesOf(logPath: string): readonly ChaosLine[] {
+  return fs.existsSync(logPath) ? readChaosLog(logPath) : []
+}
+
+function isHolding(logPath: string): boolean {
+  const last = linesOf(logPath).at(-1)
+  return last !== undefined && last.kind !== 'end' && last.kind !== 'error'
 }
 
 function exited(child: ChildProcess): Promise<void> {

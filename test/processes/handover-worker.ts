@@ -1,26 +1,32 @@
 /**
  * A process that waits for one resource under several sessions, holds it for a moment each time, and logs when. Times
- * are microseconds of the host's monotonic clock. It says `ready` on standard output once all its waits are filed.
+ * are microseconds of the host's monotonic clock.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openTenure } from '../../src/index.ts'
+import { openTenure, type Tenure } from '../../src/index.ts'
 import { nowUs } from './chaos-log.ts'
 
-const [store = '', resource = '', holder = '', sessions = '1', rounds = '1', holdMs = '1'] =
-  process.argv.slice(2)
+const [store = '', resource = '', holder = '', ...numbers] = process.argv.slice(2)
+const [sessions = 1, rounds = 1, holdMs = 1, forMs = Infinity] = numbers.map(Number)
 
-async function takeTurns(index: number): Promise<void> {
-  const tenure = await openTenure(store, { holder: `${holder}.${index}` })
-  for (let round = 0; round < Number(rounds); round += 1) {
+async function takeTurns(tenure: Tenure, untilMs: number): Promise<void> {
+  for (let round = 0; round < rounds && performance.now() < untilMs; round += 1) {
     const lease = await tenure.acquire(resource, { ttlMs: 30_000, waitMs: 60_000 })
     const startUs = nowUs()
-    await sleep(Number(holdMs))
+    await sleep(holdMs)
     const endUs = nowUs()
     await lease.release()
-    const line = { holder: lease.holder, fence: lease.fence, startUs, endUs }
+    const { id: leaseId, fence } = lease
+    const line = { leaseId, holder: lease.holder, fence, startUs, endUs }
     process.stdout.write(`${JSON.stringify(line)}\n`)
   }
   await tenure.close()
 }
 
-await Promise.all(Array.from({ length: Number(sessions) }, (_, index) => takeTurns(index)))
+const clients = await Promise.all(
+  Array.from({ length: sessions }, (_, index) => {
+    return openTenure(store, { holder: `${holder}.${index}` })
+  }),
+)
+const untilMs = performance.now() + forMs
+await Promise.all(clients.map((tenure) => takeTurns(tenure, untilMs)))

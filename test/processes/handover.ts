@@ -5,6 +5,7 @@ import path from 'node:path'
 const WORKER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/handover-worker.js')
 
 export interface Turn {
+  readonly leaseId: string
   readonly holder: string
   readonly fence: number
   readonly startUs: number
@@ -19,6 +20,8 @@ export interface TurnTakerOptions {
   readonly sessions?: number
   readonly rounds?: number
   readonly holdMs?: number
+  /** No new round begins after so long; default: only `rounds` counts. */
+  readonly forMs?: number
 }
 
 export interface TurnTaker {
@@ -28,8 +31,16 @@ export interface TurnTaker {
 }
 
 export function takeTurns(options: TurnTakerOptions): TurnTaker {
-  const { store, resource, holder, sessions = 1, rounds = 1, holdMs = 1 } = options
-  const numbers = [sessions, rounds, holdMs].map(String)
+  const {
+    store,
+    resource,
+    holder,
+    sessions = 1,
+    rounds = 1,
+    holdMs = 1,
+    forMs = Infinity,
+  } = options
+  const numbers = [sessions, rounds, holdMs, forMs].map(String)
   const args = [WORKER, store, resource, holder, ...numbers]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''

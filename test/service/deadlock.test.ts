@@ -207,6 +207,7 @@ describe('a circle is broken when it is closed', () => {
 
   /** Before anybody who waits was heard of again. */
   async function refused(): Promise<readonly string[]> {
+    await world.settled()
     const failed = await world.api.history({ types: ['lease.failed'] })
     return failed.map(({ event }) => event.holder)
   }
@@ -226,9 +227,8 @@ describe('a circle is broken when it is closed', () => {
     expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
   })
 
-  it('by somebody who gets in past a ticket that comes after it', async () => {
+  it('by somebody who gets in past a ticket, when the ticket is heard of again', async () => {
     await world.hold('bob', 'work:c', { mode: 'shared', priority: 100 })
-    expect(await refused()).toEqual(['ann'])
     expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
   })
 })
@@ -279,6 +279,26 @@ describe('nobody is refused', () => {
     await world.wait('bob', 'pool:p', { slots: 2 })
     await world.wait('ann', 'work:b')
     expect((await world.wait('cyd', 'work:b')).kind).toBe('deadlock')
+  })
+
+  it('whose turn came between the search and the refusal', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    world.beforeSecondCommit(() => world.release('ann', 'work:a'))
+    expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
+    expect((await world.claim('bob', 'work:a')).kind).toBe('granted')
+  })
+
+  it('who is alone with it before its wish is taken back', async () => {
+    for (const who of ['ann', 'bob']) {
+      await world.hold(who, 'work:x', { mode: 'shared' })
+      await world.hold(who, 'work:y', { mode: 'shared' })
+    }
+    expect((await world.upgrade('ann', 'work:x')).kind).toBe('upgrading')
+    world.beforeSecondCommit(() => world.release('ann', 'work:y'))
+    expect((await world.upgrade('bob', 'work:y')).kind).toBe('upgrading')
+    expect(await world.lease('bob', 'work:y')).toMatchObject({ mode: 'exclusive' })
   })
 
   it('who only stands behind a circle of others', async () => {

@@ -14,7 +14,7 @@ import type {
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { FaultyStore, type FaultyMethod } from '../../src/testing/faulty-store.ts'
+import { FaultyStore, type CallWeather, type FaultyMethod } from '../../src/testing/faulty-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 
 export type Wish = Partial<Omit<AcquireRequest, 'leaseId' | 'resource' | 'holder' | 'session'>>
@@ -25,6 +25,7 @@ export class WaitingWorld {
   readonly #store: FaultyStore
   readonly #ids = new Map<string, string>()
   #failing: FaultyMethod | null = null
+  #late: { left: number; readonly action: () => Promise<void> } | null = null
 
   constructor() {
     const store = new MemoryStore({ ticks: this.ticks })
@@ -32,7 +33,14 @@ export class WaitingWorld {
     this.api = new LeaseService({ store: this.#store, runtime: new FakeRuntime() })
   }
 
-  #weather(method: FaultyMethod): { readonly fault: 'lost_request' } | undefined {
+  #weather(method: FaultyMethod): CallWeather | undefined {
+    const late = this.#late
+    if (method === 'transact' && late !== null) {
+      late.left -= 1
+      if (late.left > 0) return undefined
+      this.#late = null
+      return { before: late.action() }
+    }
     if (method !== this.#failing) return undefined
     this.#failing = null
     return { fault: 'lost_request' }
@@ -41,6 +49,11 @@ export class WaitingWorld {
   /** The next call of this kind does not reach the store. */
   failNext(method: FaultyMethod): void {
     this.#failing = method
+  }
+
+  /** Before the second of the commits to come is tried, this happens. */
+  beforeSecondCommit(action: () => Promise<void>): void {
+    this.#late = { left: 2, action }
   }
 
   async hold(who: string, resource: string, wish: Wish = {}): Promise<void> {
@@ -80,6 +93,11 @@ export class WaitingWorld {
 
   async release(who: string, resource: string): Promise<void> {
     await this.api.release({ ...(await this.#place(who, resource)), holder: who })
+  }
+
+  /** Searches that nobody waits for have ended. */
+  async settled(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
   }
 
   /** The id of what the receiver got. */

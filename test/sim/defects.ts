@@ -5,24 +5,23 @@
  * is what a system with that defect would break.
  */
 import { isLeaseError, LeaseError } from '../../src/core/errors.ts'
-import { isLive, type Entry, type Lease, type LeaseInfo } from '../../src/core/lease.ts'
-import type { Footprint, RealmView } from '../../src/core/realm.ts'
-import { hasPassed, tickAfter, US_PER_MS, type Now, type Tick } from '../../src/core/time.ts'
+import { isLive, type Entry, type LeaseInfo } from '../../src/core/lease.ts'
+import type { RealmView } from '../../src/core/realm.ts'
+import { hasPassed, tickAfter, US_PER_MS, type Tick } from '../../src/core/time.ts'
 import type { Runtime } from '../../src/runtime/runtime.ts'
 import type { AcquireAnswer, LeaseApi, RenewAnswer } from '../../src/service/lease-api.ts'
-import type { Ruling, Store } from '../../src/store-port/store.ts'
+import type { Ruling } from '../../src/store-port/store.ts'
 import { sameApi } from '../../sim/api-tap.ts'
 import type { Incarnation } from '../../sim/sim-process.ts'
-import type { Defect } from '../../sim/simulation.ts'
-
-export interface KnownDefect {
-  readonly name: string
-  /** The promise that it breaks. */
-  readonly promise: string
-  /** What the checker must say. */
-  readonly says: RegExp
-  readonly defect: Defect
-}
+import {
+  changed,
+  isActiveLease,
+  isUnserved,
+  lyingStore,
+  without,
+  type KnownDefect,
+  type Look,
+} from './planting.ts'
 
 export const STILL_HELD: KnownDefect = {
   name: 'a resource that is still held is granted to a newcomer',
@@ -145,80 +144,8 @@ export const KNOWN_DEFECTS: readonly KnownDefect[] = [
 
 const HOUR_MS = 3_600_000
 
-/** What a decision is about, as far as the store can tell. */
-interface Look {
-  readonly now: Now
-  readonly footprint: Footprint
-  /** The entry that the command names; null when the store does not know it. */
-  readonly own: Entry | null
-  /** The command names an entry that does not exist yet: somebody asks for the first time. */
-  readonly isNew: boolean
-}
-
-interface Lie {
-  readonly view?: (view: RealmView, look: Look) => RealmView
-  readonly now?: (now: Now) => Now
-  readonly ruling?: <Outcome>(ruling: Ruling<Outcome>) => Ruling<Outcome>
-}
-
-function lyingStore(lie: Lie): Defect {
-  return { store: (store) => withLie(store, lie) }
-}
-
-function withLie(store: Store, { view: falsify, now: misread, ruling: change }: Lie): Store {
-  const transact: Store['transact'] = (footprints, decide) =>
-    store.transact(footprints, (views, now) => {
-      const seen = views.map((view, index) => {
-        const footprint = footprints[index]
-        if (footprint === undefined || falsify === undefined) return view
-        const own = view.entries.get(footprint.leaseId) ?? null
-        return falsify(view, { now, footprint, own, isNew: own === null })
-      })
-      const ruling = decide(seen, misread?.(now) ?? now)
-      return change?.(ruling) ?? ruling
-    })
-  return sameStore(store, transact)
-}
-
-function sameStore(store: Store, transact: Store['transact']): Store {
-  return {
-    description: store.description,
-    transact,
-    find: (query) => store.find(query),
-    history: (query) => store.history(query),
-    end: () => store.end(),
-    settings: () => store.settings(),
-    configure: (change) => store.configure(change),
-    prune: (policy) => store.prune(policy),
-    subscribe: (session, listener) => store.subscribe(session, listener),
-    follow: (listener) => store.follow(listener),
-    close: () => store.close(),
-  }
-}
-
-function changed(view: RealmView, change: (entry: Entry) => Entry | null): RealmView {
-  const entries = new Map<string, Entry>()
-  for (const [id, entry] of view.entries) {
-    const after = change(entry)
-    if (after !== null) entries.set(id, after)
-  }
-  return { ...view, entries }
-}
-
-function without(view: RealmView, isHidden: (entry: Entry) => boolean): RealmView {
-  return changed(view, (entry) => (isHidden(entry) ? null : entry))
-}
-
 function forgotten(view: RealmView, own: Entry): RealmView {
   return without(view, (entry) => entry.id === own.id)
-}
-
-function isActiveLease(entry: Entry): entry is Lease & { state: 'active' } {
-  return entry.kind === 'lease' && entry.state === 'active'
-}
-
-function isUnserved(entry: Entry): boolean {
-  return entry.kind === 'ticket' && entry.offer === null
 }
 
 /** Leases look as if they ended so much later, or sooner. */

@@ -8,7 +8,7 @@ import { failureLines, Tally } from '../../sim/report.ts'
 import { runSeed } from '../../sim/run-seed.ts'
 
 const SEEDS = 300
-const SEEDS_PER_TEST = 25
+const SEEDS_PER_TEST = 10
 
 /** What must have occurred: answers of the service, ends of calls, and what holders and resources saw. */
 const OUTCOMES = [
@@ -29,6 +29,17 @@ const OUTCOMES = [
   ...['handle: recovered', 'write: accepted', 'write: refused by its fence'],
   ...['lease.issued', 'lease.renewed', 'lease.released', 'lease.expired', 'lease.revoked'],
   ...['lease.unlocked', 'lease.queued', 'lease.offered', 'lease.failed', 'lease.denied'],
+  ...['acquire: deadlock', 'acquire: DEADLOCK', 'claim: deadlock', 'acquire_all: granted_all'],
+  ...['acquire_all: queued_all', 'acquire_all: held', 'acquire_all: deadlock'],
+  ...['claim_all: granted_all', 'claim_all: queued_all', 'claim_all: dropped'],
+  ...['acquire_all: granted', 'acquire_all: WAIT_TIMEOUT', 'acquire_all: ABORTED'],
+  ...['acquire_all: RESOURCE_HELD', 'acquire_all: DEADLOCK', 'upgrade: upgraded'],
+  ...['upgrade: upgrading', 'upgrade: deadlock', 'upgrade: done', 'upgrade: WAIT_TIMEOUT'],
+  ...['upgrade: DEADLOCK', 'upgrade: LEASE_LOST', 'downgrade: downgraded', 'downgrade: done'],
+  ...['transfer: transferred', 'transfer: nobody_waiting', 'transfer: done'],
+  ...['transfer: WAIT_TIMEOUT', 'adopt: granted', 'adopt: expired', 'adopt: LEASE_EXPIRED'],
+  ...['handle: revoking', 'lease.revoking', 'lease.upgrading', 'lease.upgraded'],
+  ...['lease.downgraded', 'lease.transferred', 'lease.adopted'],
 ]
 
 const tally = new Tally()

@@ -30,6 +30,7 @@ export interface Known {
 }
 
 const RESOURCES = ['work:W-1', 'file:/src/a.ts', 'file:/src', "x:%_*'"].map(parseResource)
+const FLOW = parseResource('workflow:w')
 /** Takes two leases at once; sometimes somebody says three. */
 const POOL = parseResource('pool:p')
 const DIRECTORY = parseResource('file:/src')
@@ -70,6 +71,8 @@ export class DifferentialScript {
       [4, () => this.#downgrade()],
       [8, () => this.#transfer()],
       [6, () => this.#adopt()],
+      [3, () => this.#orchestrate()],
+      [6, () => this.#advance()],
       [8, () => this.#acquireAll()],
       [14, () => this.#claimAll()],
       [1, () => this.#rivals()],
@@ -136,6 +139,27 @@ export class DifferentialScript {
     const { leaseId, holder } = this.#someone(this.#held)
     const request = { leaseId, holder, ...this.#requestId() }
     return { name: 'downgrade', run: ({ api }) => api.downgrade(request) }
+  }
+
+  #orchestrate(): ScriptStep {
+    const about = { ...this.#newcomer(), resource: FLOW }
+    const request = { ...about, waitMs: 0, ttlMs: this.#pick(TTLS_MS) }
+    return { name: 'orchestrate', about, run: ({ api }) => api.acquire(request) }
+  }
+
+  /** From the next epoch, or from one beside it; mostly of what has epochs. */
+  #advance(): ScriptStep {
+    const flows = this.#held.filter(({ resource }) => resource === FLOW)
+    const { leaseId, holder } = this.#someone(this.#chance(0.8) ? flows : this.#held)
+    const besides = this.#pick([0, 0, 0, 1])
+    const request = { leaseId, holder, count: this.#pick([1, 2, 100]), ...this.#requestId() }
+    return {
+      name: 'advance',
+      run: async ({ api }) => {
+        const from = ((await api.get(leaseId))?.epoch ?? 0) + besides
+        return api.advance({ ...request, from })
+      },
+    }
   }
 
   /** Whoever is given a lease adopts it by its id, or meets it when it asks for the resource. */

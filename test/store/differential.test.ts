@@ -7,7 +7,7 @@ import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { FaultyStore } from '../../src/testing/faulty-store.ts'
+import { FaultyStore, type StoreCall } from '../../src/testing/faulty-store.ts'
 import { compareStores, runDifferential, type OpenStore } from './differential.ts'
 import { MemoryBackend } from './memory-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
@@ -43,8 +43,11 @@ describe('a differential run', () => {
   it('finds a store whose answer is lost once', async () => {
     const lossy: OpenStore = async (ticks) => {
       const store = await memory(ticks)
-      const weather = ({ number }: { number: number }) => {
-        return number === 200 ? ({ fault: 'lost_answer' } as const) : undefined
+      let isLost = false
+      const weather = ({ method, number }: StoreCall) => {
+        if (isLost || method !== 'transact' || number < 200) return undefined
+        isLost = true
+        return { fault: 'lost_answer' } as const
       }
       return new FaultyStore({ store, weather })
     }
@@ -76,7 +79,8 @@ describe('memory and SQLite', () => {
     fs.rmSync(directory, { recursive: true })
   })
 
-  it.each([1, 2, 3])('answer alike at every step (seed %i)', async (seed) => {
+  // Seeds whose scripts come to everything soon.
+  it.each([4, 5, 10])('answer alike at every step (seed %i)', async (seed) => {
     const sqlite: OpenStore = (ticks) => {
       const file = path.join(directory, 'leases.db')
       return SqliteStore.open({ path: file, ticks, synchronous: 'normal' })

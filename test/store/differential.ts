@@ -54,6 +54,8 @@ const REQUIRED: readonly string[] = [
   ...['acquireAll granted again', 'acquireAll queued_all', 'acquireAll held not_asked'],
   ...['claimAll granted_all', 'claimAll granted again'],
   ...['claimAll queued_all', 'claimAll dropped', 'claimAll expired'],
+  ...['advance advanced', 'advance stale_epoch', 'advance no_epoch', 'advance not_holder'],
+  ...['advance expired', 'advance terminal', 'advance not_found', 'advance request_reused'],
 ]
 
 const STEPS_MIN = 800
@@ -120,7 +122,9 @@ async function compareStep(
 /** An error is an answer too, but for its stack. */
 async function answerOf(step: ScriptStep, side: Side): Promise<unknown> {
   try {
-    return await step.run(side)
+    const answer = await step.run(side)
+    await side.api.settled()
+    return answer
   } catch (error) {
     if (!isLeaseError(error)) throw error
     return { kind: error.code, message: error.message }

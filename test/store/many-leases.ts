@@ -5,6 +5,7 @@
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import type { Store } from '../../src/store-port/store.ts'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
@@ -45,7 +46,7 @@ export async function fillStore(file: string, count: number): Promise<void> {
 }
 
 /** The median time of one acquire of a free resource, in milliseconds, one at a time. */
-export async function medianAcquireMs(store: SqliteStore, samples: number): Promise<number> {
+export async function medianAcquireMs(store: Store, samples: number): Promise<number> {
   const service = new LeaseService({ store, runtime: systemRuntime })
   const times: number[] = []
   for (let index = 0; index < samples; index += 1) {

@@ -105,10 +105,10 @@ export class MemoryBackend implements Backend {
   }
 
   #isAsBelieved(place: Place, view: RealmView, { wallMs }: Attempt): boolean {
-    const { footprint, own, claims, hasPrior } = place
+    const { footprint, own, claims, hasPrior, epoch } = place
     if (wallMs < (this.#lastWallMs.get(place.realm) ?? 0)) return false
     if ((this.#numbers.get(footprint.leaseId)?.version ?? 0) !== own) return false
-    if ((view.prior !== null) !== hasPrior) return false
+    if ((view.prior !== null) !== hasPrior || view.epoch !== epoch) return false
     if (claims === null) return true
     const there = [...view.entries.values()].filter((entry) => isAt(entry, footprint))
     const believed = new Map(claims.map(({ id, claim }) => [id, claim]))
@@ -123,9 +123,9 @@ export class MemoryBackend implements Backend {
       const numbers = this.#numbers.get(entry.id)
       if (numbers !== undefined) entries.push({ entry, ...numbers })
     }
-    const { lastFence, ticketCount, prior } = view
+    const { lastFence, ticketCount, prior, epoch } = view
     const lastWallMs = this.#lastWallMs.get(realmOf(footprint.resource)) ?? 0
-    return { entries, lastFence, lastWallMs, ticketCount, prior, epoch: 0 }
+    return { entries, lastFence, lastWallMs, ticketCount, prior, epoch }
   }
 
   #carryOut(attempt: Attempt, movedBy: number): Commit {
@@ -142,6 +142,7 @@ export class MemoryBackend implements Backend {
       changes: attempt.writes.map((write) => changeOf(write, move)),
       events: attempt.events.map((event) => moveEvent(event, move)),
       requests: attempt.requests,
+      epochs: attempt.epochs,
       wakes: attempt.wakes,
       firstFence: attempt.fences === null ? 0 : move(first),
       lastFence: attempt.fences === null ? 0 : move(attempt.fences.last),

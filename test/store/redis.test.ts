@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, describe, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
@@ -57,8 +59,32 @@ storeConformance(
   },
 )
 
+describe('a fence on Redis', () => {
+  it('is moved up by the server when another process has taken it meanwhile', async () => {
+    const ticks = new ServerTicks()
+    const namespace = freshNamespace()
+    const [one, other] = [await openOn(ticks, namespace), await openOn(ticks, namespace)]
+    const fences: (number | null)[] = []
+    for (const store of [one, other, one]) {
+      const api = new LeaseService({ store, runtime: systemRuntime })
+      const leaseId = systemRuntime.uuid()
+      const place = { leaseId, resource: parseResource('work:W-1'), holder: 'ada' }
+      const granted = await api.acquire({ ...place, session: 'ada', ttlMs: 1_000, waitMs: 0 })
+      if (granted.kind !== 'granted') throw new Error(`acquire came to ${granted.kind}`)
+      fences.push(granted.lease.fence)
+      const [kept] = (await store.find({ ids: [leaseId], limit: 1 })).entries
+      expect(kept).toMatchObject({ fence: granted.lease.fence })
+      const [told] = await store.history({ leaseId, limit: 1 })
+      expect(told?.event).toMatchObject({ lease: { fence: granted.lease.fence } })
+      await api.release({ ...place, requestId: systemRuntime.uuid() })
+    }
+    expect(fences).toEqual([...new Set(fences)].toSorted((a, b) => Number(a) - Number(b)))
+    await Promise.all([one.close(), other.close()])
+  })
+})
+
 describe('Redis and memory', () => {
-  it.each([1, 2, 3])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
+  it.each([1, 2])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]
     const source = { ...here.source, domain: 'redis/time/0' }
     const memory = new MemoryStore({ ticks: source })

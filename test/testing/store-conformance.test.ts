@@ -99,6 +99,7 @@ describe('the conformance suite', () => {
       (commit) => ({ ...commit, changes: commit.changes.slice(0, 1) }),
     ],
     ['forgets fences', (commit) => ({ ...commit, lastFence: 0 })],
+    ['forgets epochs', (commit) => ({ ...commit, epochs: [] })],
     ['forgets requests that are not recorded', (commit) => ({ ...commit, requests: [] })],
     ['wakes nobody', (commit) => ({ ...commit, wakes: [] })],
     [

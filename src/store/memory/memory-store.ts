@@ -16,7 +16,7 @@ import {
 } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
-import { overlap, realmOf, type Reach } from '../../core/resource.ts'
+import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import { hasPassed, type Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -60,6 +60,7 @@ export class MemoryStore implements Store {
   readonly #live = new LiveIndex()
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
+  readonly #epochs = new Map<Resource, number>()
   readonly #settings = new Map<string, SettingRow>()
   readonly #listeners = new Map<string, Set<(signal: WakeSignal) => void>>()
   readonly #followers = new Set<() => void>()
@@ -191,15 +192,19 @@ export class MemoryStore implements Store {
     const countTickets = (): number => this.#countTickets(realmOf(resource), now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
-    const own = this.#entries.get(leaseId)
-    if (own !== undefined) entries.set(leaseId, own)
+    const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
+    for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
+      const entry = this.#entries.get(id)
+      if (entry !== undefined) entries.set(id, entry)
+    }
     return {
       entries,
       lastFence: this.#lastFence,
       get ticketCount() {
         return countTickets()
       },
-      prior: requestId === null ? null : (this.#requests.get(requestId) ?? null),
+      epoch: this.#epochs.get(resource) ?? 0,
+      prior,
       settings: resolveSettings([...this.#settings.values()], resource),
     }
   }
@@ -215,6 +220,7 @@ export class MemoryStore implements Store {
     for (const { id, before, after } of commit.changes) this.#put(id, before, after)
     for (const event of commit.events) this.#append(event)
     for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
+    for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
     this.#lastFence = Math.max(this.#lastFence, commit.lastFence)
     if (commit.events.length > 0) for (const follower of this.#followers) queueMicrotask(follower)
     for (const wake of commit.wakes) this.#wake(wake)

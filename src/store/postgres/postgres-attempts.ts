@@ -22,7 +22,7 @@ export function channelOf(session: string, namespace: number): string {
   return `tenure_${name}`
 }
 
-/** What a call must lock, each list in the one order that all calls use. */
+/** What a call must lock; the server takes them in the one order that all calls use. */
 export interface Locks {
   readonly realms: readonly string[]
   readonly ids: readonly string[]
@@ -97,7 +97,8 @@ function placeJson(place: Place): object {
   if (claims !== null) json['claims'] = claimsText(place)
   if (isTree(resource)) {
     json['above'] = ancestorsOf(resource)
-    if (extent === 'subtree') json['stem'] = resource.endsWith('/') ? resource.slice(0, -1) : resource
+    if (extent === 'subtree')
+      json['stem'] = resource.endsWith('/') ? resource.slice(0, -1) : resource
   }
   if (requestId !== null) json['request'] = requestId
   if (hasPrior) json['prior'] = true
@@ -126,8 +127,27 @@ interface ViewJson {
   readonly epoch: number
 }
 
+/** What the server said about several attempts, to be taken one after the other. */
+export class Answers {
+  readonly #moved: readonly number[]
+  readonly #told: readonly unknown[]
+  #at = 0
+  #missed = 0
+
+  constructor(moved: string | null | undefined, told: string | null | undefined) {
+    this.#moved = moved == null ? [] : moved.slice(1, -1).split(',').map(Number)
+    this.#told = told == null ? [] : (JSON.parse(told) as unknown[])
+  }
+
+  next(domain: string): Reply {
+    const answer = this.#moved[this.#at++]
+    if (answer === undefined) throw new Error('the server left an attempt without an answer')
+    return replyOf(answer, answer < 0 ? this.#told[this.#missed++] : null, domain)
+  }
+}
+
 /** `answer` is by how much fences were moved; below zero, `told` says what is the matter. */
-export function replyOf(answer: number, told: unknown, domain: string): Reply {
+function replyOf(answer: number, told: unknown, domain: string): Reply {
   if (answer >= 0) return { kind: 'committed', fencesMovedBy: answer }
   if (answer === -2) return { kind: 'clock_behind', behindMs: told as number }
   return { kind: 'missed', views: (told as ViewJson[]).map((view) => viewFrom(view, domain)) }

@@ -20,11 +20,26 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import type { Backend, FoundKept, Group, GroupReply, Reply } from '../speculation/backend.ts'
-import { attemptJson, channelOf, locksOf, replyOf, settingOf } from './postgres-attempts.ts'
-import { isTransient, type PostgresCaller, type PostgresRow, type Statement } from './postgres-client.ts'
+import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
+import {
+  Answers,
+  attemptJson,
+  channelOf,
+  locksOf,
+  settingOf,
+  type Dialect,
+} from './postgres-attempts.ts'
+import {
+  isTransient,
+  type PostgresCaller,
+  type PostgresRow,
+  type Statement,
+} from './postgres-client.ts'
 import { eventOf, type EventRow } from './postgres-events.ts'
+import { ATTEMPT_GROUP } from './postgres-group-functions.ts'
 import type { PostgresListener } from './postgres-listener.ts'
+import { divide, plainArrays, plainValues, type Division } from './postgres-plain.ts'
+import { ATTEMPT_PLAIN } from './postgres-plain-functions.ts'
 import { arrayText, findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
 import { entryOf, type LeaseRow } from './postgres-rows.ts'
 
@@ -36,15 +51,18 @@ export interface PostgresBackendOptions {
   /** The number of the namespace. */
   readonly namespace: number
   /** A clock that stands in for the server's, in microseconds, for tests. */
-  readonly clockUs?: () => number
+  readonly nowUs?: () => number
   /** Frees what was opened for this store alone. */
   readonly end: () => Promise<void>
 }
 
+/** There is one clock, whatever server has the data, so there is one domain and it never changes. */
+const CLOCK_DOMAIN = 'postgres#1'
+
 const ATTEMPT = `SELECT now_us, revision, moved, views
   FROM tenure.attempt($1::smallint, $2::bigint, $3::text[], $4::uuid[], $5::jsonb, $6::bigint)`
 const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::smallint
-  ORDER BY updated_at, key`
+  ORDER BY number`
 
 /** A transient error means that two calls met; met so often, something else is the matter. */
 const TRIES_MAX = 10
@@ -57,9 +75,10 @@ const FOLLOW_POLL_ALONE_MS = 50
 
 export class PostgresBackend implements Backend {
   readonly description: StoreDescription
-  readonly clockDomain = 'postgres'
+  readonly clockDomain: string = CLOCK_DOMAIN
   readonly #options: PostgresBackendOptions
   readonly #namespace: string
+  readonly #dialect: Dialect
   readonly #followers = new Set<() => void>()
   #unfollow: Unsubscribe | null = null
   #followTimer: Timer | null = null
@@ -70,6 +89,7 @@ export class PostgresBackend implements Backend {
   constructor(options: PostgresBackendOptions) {
     this.#options = options
     this.#namespace = String(options.namespace)
+    this.#dialect = { namespace: options.namespace, domain: this.clockDomain }
     this.description = {
       url: options.url,
       clock: `clock_timestamp() of the PostgreSQL server`,
@@ -79,46 +99,59 @@ export class PostgresBackend implements Backend {
 
   async attempt(group: Group): Promise<GroupReply> {
     const { attempts, settingsRevision } = group
-    const dialect = { namespace: this.#options.namespace, domain: this.clockDomain }
-    const { realms, ids } = locksOf(attempts)
+    const { plain, others } = divide(attempts)
+    const writes = attempts.some((attempt) => attempt.writes.length > 0)
     const [row = []] = await this.#call({
-      text: ATTEMPT,
-      values: [
-        this.#namespace,
-        String(settingsRevision),
-        arrayText(realms),
-        arrayText(ids),
-        JSON.stringify(attempts.map((attempt) => attemptJson(attempt, dialect))),
-        this.#clockText(),
-      ],
-      name: 'tenure_attempt',
-      writes: attempts.some((attempt) => attempt.writes.length > 0),
+      ...this.#statement(attempts, { plain, others, revision: String(settingsRevision) }),
+      writes,
     })
-    return this.#groupReply(row, group)
+    return this.#groupReply(row, group, plain)
   }
 
-  async #groupReply(row: PostgresRow, group: Group): Promise<GroupReply> {
-    const [nowUs, revisionText, moved, viewsText] = row
-    const revision = Number(revisionText)
-    const views = (viewsText == null ? [] : JSON.parse(viewsText)) as unknown[]
-    const answers = moved == null ? [] : moved.slice(1, -1).split(',').map(Number)
-    let missed = 0
-    const replies = answers.map((answer): Reply => {
-      const told = answer < 0 ? views[missed++] : null
-      return replyOf(answer, told, this.clockDomain)
+  #statement(
+    attempts: readonly Attempt[],
+    { plain, others, revision }: Division & { readonly revision: string },
+  ): Omit<Statement, 'writes'> {
+    const now = this.#nowText()
+    const [only] = plain.values()
+    if (only !== undefined && attempts.length === 1) {
+      const values = [this.#namespace, revision, now, ...plainValues(only, this.clockDomain)]
+      return { text: ATTEMPT_PLAIN, values, name: 'tenure_plain' }
+    }
+    const { realms, ids } = locksOf(attempts)
+    const common = [this.#namespace, revision, arrayText(realms), arrayText(ids)]
+    const json = JSON.stringify(others.map((attempt) => attemptJson(attempt, this.#dialect)))
+    if (only === undefined) {
+      return { text: ATTEMPT, values: [...common, json, now], name: 'tenure_attempt' }
+    }
+    const arrays = plainArrays(plain.values(), this.clockDomain)
+    const values = [...common, now, others.length === 0 ? null : json, ...arrays]
+    return { text: ATTEMPT_GROUP, values, name: 'tenure_group' }
+  }
+
+  async #groupReply(
+    row: PostgresRow,
+    { attempts, settingsRevision }: Group,
+    plain: ReadonlyMap<number, unknown>,
+  ): Promise<GroupReply> {
+    const [nowUs, revisionText, moved, views, othersMoved, othersViews] = row
+    const answers = new Answers(moved, views)
+    const others = plain.size === 0 ? answers : new Answers(othersMoved, othersViews)
+    const replies = attempts.map((_, index) => {
+      return (plain.has(index) ? answers : others).next(this.clockDomain)
     })
-    const isOther = revision !== group.settingsRevision
+    const revision = Number(revisionText)
     return {
       nowUs: Number(nowUs),
       settingsRevision: revision,
-      settings: isOther ? await this.settings() : null,
+      settings: revision === settingsRevision ? null : await this.settings(),
       replies,
     }
   }
 
   async find(query: EntryQuery): Promise<FoundKept> {
-    const nowUs = this.#options.clockUs?.() ?? null
     const { namespace } = this.#options
+    const nowUs = this.#options.nowUs?.() ?? null
     const rows = await this.#call(findStatement(query, { namespace, nowUs }))
     const entries = rows.flatMap(([, json]) => {
       return json == null ? [] : [entryOf(JSON.parse(json) as LeaseRow, this.clockDomain)]
@@ -148,7 +181,9 @@ export class PostgresBackend implements Backend {
   async settings(): Promise<readonly SettingRow[]> {
     const statement = { text: SETTINGS, values: [this.#namespace], name: 'tenure_settings' }
     const rows = await this.#call({ ...statement, writes: false })
-    return rows.map(([json]) => settingOf(JSON.parse(json ?? '') as Parameters<typeof settingOf>[0]))
+    return rows.map(([json]) =>
+      settingOf(JSON.parse(json ?? '') as Parameters<typeof settingOf>[0]),
+    )
   }
 
   async configure({ key, value, scope, resourceId }: SettingChange): Promise<void> {
@@ -210,10 +245,12 @@ export class PostgresBackend implements Backend {
     const channel = `tenure_ledger_${this.#namespace}`
     this.#followedEnd = null
     this.#scheduleLook(0)
-    void this.#options.listener.listen(channel, () => this.#callFollowers()).then((stop) => {
-      if (this.#followers.size === 0) stop()
-      else this.#unfollow = stop
-    })
+    void this.#options.listener
+      .listen(channel, () => this.#callFollowers())
+      .then((stop) => {
+        if (this.#followers.size === 0) stop()
+        else this.#unfollow = stop
+      })
   }
 
   #stopFollowing(): void {
@@ -259,14 +296,14 @@ export class PostgresBackend implements Backend {
       text: `UPDATE tenure.namespaces SET watched_until_us = $2::bigint
           + coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
         WHERE number = $1::smallint`,
-      values: [this.#namespace, String(WATCH_MARK_MS * 1_000), this.#clockText()],
+      values: [this.#namespace, String(WATCH_MARK_MS * 1_000), this.#nowText()],
       writes: false,
     })
   }
 
-  #clockText(): string | null {
-    const { clockUs } = this.#options
-    return clockUs === undefined ? null : String(clockUs())
+  #nowText(): string | null {
+    const { nowUs } = this.#options
+    return nowUs === undefined ? null : String(nowUs())
   }
 
   async #call(statement: Statement): Promise<readonly PostgresRow[]> {

@@ -31,7 +31,6 @@ export interface PostgresClient {
   release(error?: Error | boolean): void
   on(event: 'notification', listener: (message: PostgresNotification) => void): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
-  removeListener(event: string, listener: (message: never) => void): unknown
 }
 
 /** What a `Pool` of `pg` is to the store. */
@@ -86,6 +85,8 @@ export interface CallerOptions {
 /** Sends statements over a pool, each within its time, and says what went wrong in Tenure's words. */
 export class PostgresCaller {
   readonly #options: CallerOptions
+  /** Clients that have a listener for their errors already. */
+  readonly #heard = new WeakSet<PostgresClient>()
 
   constructor(options: CallerOptions) {
     this.#options = options
@@ -120,7 +121,10 @@ export class PostgresCaller {
     const { pool, connectMs, url } = this.#options
     const connecting = pool.connect()
     try {
-      return await this.#within(connecting, connectMs, `no connection within ${connectMs} ms`)
+      const tooLate = `no connection within ${connectMs} ms`
+      const client = await this.#within(connecting, connectMs, tooLate)
+      this.#hear(client)
+      return client
     } catch (error) {
       connecting.then(
         (client) => client.release(),
@@ -128,6 +132,13 @@ export class PostgresCaller {
       )
       throw storeError(error, { url, sent: false })
     }
+  }
+
+  /** A connection in use that breaks tells its query and itself; without a listener that would end the process. */
+  #hear(client: PostgresClient): void {
+    if (this.#heard.has(client)) return
+    this.#heard.add(client)
+    client.on('error', () => undefined)
   }
 
   /** One statement without values on a connection that is kept. */
@@ -139,9 +150,7 @@ export class PostgresCaller {
   }
 
   /** Several statements on one connection; whatever fails, it is not used again. */
-  async during<Result>(
-    work: (connection: PostgresConnection) => Promise<Result>,
-  ): Promise<Result> {
+  async during<Result>(work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
     const { callMs, url } = this.#options
     const client = await this.connect()
     const run: PostgresConnection['run'] = async (text, values = []) => {
@@ -219,7 +228,11 @@ function storeError(error: unknown, context: { url: string; sent: boolean }): un
     return new LeaseError('STORE_SCHEMA', `${url} is not a Tenure store: ${message}`, options)
   }
   if (sent && (state === null || isFatal(error))) {
-    return new LeaseError('STORE_OUTCOME_UNKNOWN', `${url}: the answer was lost: ${message}`, options)
+    return new LeaseError(
+      'STORE_OUTCOME_UNKNOWN',
+      `${url}: the answer was lost: ${message}`,
+      options,
+    )
   }
   const words = state === null ? undefined : PLAIN_WORDS[state]
   const why = words === undefined ? message : `${words}: ${message}`

@@ -170,6 +170,7 @@ function ordinaryLease(common: EventCommon, term: Term & { readonly fence: numbe
     revoking: null,
     upgrading: false,
     adopted: true,
+    epoch: 0,
   }
 }
 

@@ -13,7 +13,7 @@
  */
 
 /** The first key of the advisory locks of appenders. */
-const APPENDING = 1_952_804_469
+export const APPENDING = 1_952_804_469
 
 /**
  * Every question is a few looks into an index, however small or new a table is. Left to itself the planner walks a
@@ -48,15 +48,15 @@ CREATE FUNCTION tenure.overlapping(
   p_namespace smallint, p_resource text, p_stem text, p_above text[]
 ) RETURNS SETOF tenure.leases LANGUAGE sql STABLE ROWS 5 AS $$
   SELECT * FROM tenure.leases
-    WHERE namespace = p_namespace AND resource = p_resource AND live_until_us IS NOT NULL
+    WHERE namespace = p_namespace AND resource = p_resource AND live
   UNION ALL
   SELECT * FROM tenure.leases
-    WHERE namespace = p_namespace AND p_stem IS NOT NULL AND live_until_us IS NOT NULL
+    WHERE namespace = p_namespace AND p_stem IS NOT NULL AND live
       AND resource > p_stem || '/' COLLATE "C" AND resource < p_stem || '0' COLLATE "C"
   UNION ALL
   SELECT * FROM tenure.leases
     WHERE namespace = p_namespace AND resource = ANY (p_above) AND extent = 'subtree'
-      AND live_until_us IS NOT NULL
+      AND live
 $$;`
 
 const PRIOR = `
@@ -84,13 +84,13 @@ DECLARE
   named text := place->>'realm';
 BEGIN
   SELECT * INTO marked FROM tenure.prior(p_namespace, (place->>'request')::uuid);
-  SELECT jsonb_agg(to_jsonb(present) - 'number' - 'namespace' - 'due_us'), max(present.renewed_at)
+  SELECT jsonb_agg(to_jsonb(present) - 'number' - 'namespace' - 'due_us' - 'live'), max(present.renewed_at)
     INTO kept, newest FROM (
     SELECT * FROM tenure.overlapping(p_namespace, place->>'resource', place->>'stem',
       ARRAY(SELECT jsonb_array_elements_text(place->'above'))) WHERE place->>'claims' IS NOT NULL
     UNION
     SELECT * FROM tenure.leases WHERE namespace = p_namespace
-      AND id IN ((place->>'id')::uuid, marked.lease_id)
+      AND id = ANY (ARRAY[(place->>'id')::uuid, marked.lease_id])
   ) AS present;
   SELECT * INTO at FROM tenure.realms WHERE namespace = p_namespace AND realm = named;
   IF named = place->>'resource' THEN
@@ -162,7 +162,7 @@ BEGIN
     IF place->'above' IS NULL THEN
       SELECT string_agg(id::text || ':' || claim, ',' ORDER BY id), max(renewed_at)
         INTO seen, newest FROM tenure.leases WHERE namespace = p_namespace
-        AND resource = place->>'resource' AND live_until_us IS NOT NULL;
+        AND resource = place->>'resource' AND live;
     ELSE
       SELECT string_agg(id::text || ':' || claim, ',' ORDER BY id), max(renewed_at)
         INTO seen, newest FROM tenure.overlapping(p_namespace, place->>'resource',
@@ -188,6 +188,13 @@ const ROW_COLUMNS = LEASE_COLUMNS.split(',')
   .map((column) => `r.${column.trim()}`)
   .join(', ')
 
+/** Stands still while that is at least half a TTL away from the new end. `l` is the row as it was. */
+export function dueOf(row: string): string {
+  return `CASE WHEN l.live AND l.due_us <= ${row}.live_until_us
+      AND l.due_us > ${row}.live_until_us - ${row}.ttl_ms * 500 THEN l.due_us
+    ELSE coalesce(${row}.live_until_us, ${row}.ended_at * 1000) END`
+}
+
 /** A fence that is new moves up with the others; see \`Attempt.fences\`. */
 const MOVED_FENCE = 'CASE WHEN r.fence >= first THEN r.fence + moved ELSE r.fence END'
 
@@ -198,16 +205,16 @@ RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   IF a->'insert' IS NOT NULL THEN
     INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${LEASE_COLUMNS})
-      SELECT p_namespace, r.id, nextval('tenure.entry_number'), r.live_until_us, ${MOVED_FENCE},
+      SELECT p_namespace, r.id, nextval('tenure.entry_number'),
+        coalesce(r.live_until_us, r.ended_at * 1000), ${MOVED_FENCE},
         ${ROW_COLUMNS}
       FROM jsonb_populate_recordset(null::tenure.leases, a->'insert') AS r;
   END IF;
   IF a->'update' IS NOT NULL THEN
     UPDATE tenure.leases AS l SET (fence, due_us, ${LEASE_COLUMNS}) = ROW (${MOVED_FENCE},
-        CASE WHEN l.due_us <= r.live_until_us AND l.due_us > r.live_until_us - r.ttl_ms * 500
-          THEN l.due_us ELSE r.live_until_us END, ${ROW_COLUMNS})
+        ${dueOf('r')}, ${ROW_COLUMNS})
       FROM jsonb_populate_recordset(null::tenure.leases, a->'update') AS r
-      WHERE l.namespace = p_namespace AND l.id = r.id;
+      WHERE l.namespace + 0 = p_namespace AND l.id = r.id;
   END IF;
   IF a->'remove' IS NOT NULL THEN
     DELETE FROM tenure.leases WHERE namespace = p_namespace
@@ -270,7 +277,7 @@ BEGIN
   END LOOP;
   IF a->'versions' IS NOT NULL AND EXISTS (
       SELECT 1 FROM jsonb_each_text(a->'versions') AS v
-      LEFT JOIN tenure.leases AS l ON l.namespace = p_namespace AND l.id = v.key::uuid
+      LEFT JOIN tenure.leases AS l ON l.namespace + 0 = p_namespace AND l.id = v.key::uuid
       WHERE coalesce(l.version, 0) <> v.value::integer) THEN RETURN -1; END IF;
   IF a->'idle' IS NOT NULL THEN RETURN 0; END IF;
   IF first IS NOT NULL THEN moved := greatest(0, coalesce(highest, 0) + 1 - first); END IF;
@@ -284,7 +291,35 @@ BEGIN
   RETURN moved;
 END $$;`
 
-/** All attempts of a call, in order. `moved` has a number per attempt, `views` those of whoever missed. */
+/** Attempts in order. `moved` has a number per attempt, `views` those of whoever missed. */
+const EACH = `
+CREATE FUNCTION tenure.attempt_each(
+  p_namespace smallint, is_current boolean, p_attempts jsonb, p_now_us bigint,
+  OUT moved bigint[], OUT views jsonb, OUT appended boolean
+) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  a jsonb;
+  answer bigint;
+BEGIN
+  appended := false;
+  FOR a IN SELECT jsonb_array_elements(p_attempts) LOOP
+    answer := CASE WHEN is_current THEN tenure.attempt_one(p_namespace, a, p_now_us) ELSE -1 END;
+    moved := moved || answer;
+    IF answer >= 0 THEN
+      appended := appended OR a->'events' IS NOT NULL;
+    ELSIF answer = -1 THEN
+      views := coalesce(views, '[]') || jsonb_build_array(
+        (SELECT jsonb_agg(tenure.view_of(p_namespace, place, p_now_us))
+          FROM jsonb_array_elements(a->'places') AS place));
+    ELSE
+      views := coalesce(views, '[]') || (SELECT to_jsonb((max(last_us) - p_now_us + 999) / 1000)
+        FROM tenure.realms WHERE namespace = p_namespace AND realm IN (
+          SELECT place->>'realm' FROM jsonb_array_elements(a->'places') AS place));
+    END IF;
+  END LOOP;
+END $$;`
+
+/** One call: locks, then the clock, then the attempts. */
 const ATTEMPT = `
 CREATE FUNCTION tenure.attempt(
   p_namespace smallint, p_revision bigint, p_realms text[], p_ids uuid[], p_attempts jsonb,
@@ -293,29 +328,14 @@ CREATE FUNCTION tenure.attempt(
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
 DECLARE
   watched bigint;
-  a jsonb;
-  answer bigint;
-  appended boolean := false;
+  appended boolean;
 BEGIN
   PERFORM tenure.hold(p_namespace, p_realms, p_ids);
   SELECT config_revision, watched_until_us INTO revision, watched
     FROM tenure.namespaces WHERE number = p_namespace;
   now_us := coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
-  FOR a IN SELECT jsonb_array_elements(p_attempts) LOOP
-    answer := CASE WHEN revision <> p_revision THEN -1
-      ELSE tenure.attempt_one(p_namespace, a, now_us) END;
-    moved := moved || answer;
-    IF answer >= 0 THEN
-      appended := appended OR a->'events' IS NOT NULL;
-    ELSE
-      views := coalesce(views, '[]') || jsonb_build_array(CASE WHEN answer = -1 THEN
-          (SELECT jsonb_agg(tenure.view_of(p_namespace, place, now_us))
-            FROM jsonb_array_elements(a->'places') AS place)
-        ELSE (SELECT to_jsonb((max(last_us) - now_us + 999) / 1000) FROM tenure.realms
-          WHERE namespace = p_namespace AND realm IN (
-            SELECT place->>'realm' FROM jsonb_array_elements(a->'places') AS place)) END);
-    END IF;
-  END LOOP;
+  SELECT e.moved, e.views, e.appended INTO moved, views, appended
+    FROM tenure.attempt_each(p_namespace, revision = p_revision, p_attempts, now_us) AS e;
   IF appended AND watched > now_us THEN
     PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
   END IF;
@@ -337,9 +357,9 @@ DECLARE
   renewals bigint;
 BEGIN
   SELECT array_agg(id), array_agg(DISTINCT resource) INTO gone, places FROM (
-    SELECT id, resource FROM tenure.leases WHERE ended_at < ended_before
-      AND ended_at + ttl_ms < p_now_ms AND live_until_us IS NULL AND namespace = p_namespace
-    ORDER BY id LIMIT batch FOR UPDATE SKIP LOCKED) AS ended;
+    SELECT id, resource FROM tenure.leases WHERE NOT live
+      AND due_us < ended_before * 1000 AND ended_at + ttl_ms < p_now_ms AND namespace = p_namespace
+    LIMIT batch FOR UPDATE SKIP LOCKED) AS ended;
   DELETE FROM tenure.ledger WHERE lease_id = ANY (gone) AND namespace = p_namespace;
   GET DIAGNOSTICS events = ROW_COUNT;
   DELETE FROM tenure.leases WHERE namespace = p_namespace AND id = ANY (gone);
@@ -376,9 +396,7 @@ BEGIN
   SELECT array_agg(realm), max(last_fence) INTO idle, highest FROM tenure.realms AS r
     WHERE namespace = p_namespace AND realm = ANY (idle)
     AND NOT EXISTS (SELECT 1 FROM tenure.leases AS l WHERE l.namespace = p_namespace
-      AND l.resource = r.realm AND l.live_until_us IS NOT NULL)
-    AND NOT EXISTS (SELECT 1 FROM tenure.leases AS l WHERE l.namespace = p_namespace
-      AND l.resource = r.realm AND l.ended_at IS NOT NULL);
+      AND l.resource = r.realm);
   IF idle IS NULL THEN RETURN; END IF;
   UPDATE tenure.namespaces SET fence_floor = greatest(fence_floor, highest)
     WHERE number = p_namespace;
@@ -394,6 +412,7 @@ export const ATTEMPT_FUNCTIONS: string = [
   COMPARE,
   STORE,
   ONE,
+  EACH,
   ATTEMPT,
   PRUNE,
 ].join('\n')

@@ -75,8 +75,8 @@ export class PostgresListener {
     if (this.#closed || this.#client !== null) return
     try {
       const client = await this.#options.caller.connect()
-      client.on('notification', this.#onNotification)
-      client.on('error', this.#onLost)
+      client.on('notification', (message) => this.#hear(client, message))
+      client.on('error', () => this.#lost(client))
       this.#client = client
     } catch {
       this.#retry()
@@ -99,18 +99,18 @@ export class PostgresListener {
     try {
       await this.#options.caller.ask(client, text)
     } catch {
-      if (this.#client === client) this.#lost()
+      this.#lost(client)
     }
   }
 
-  readonly #onNotification = ({ channel, payload }: PostgresNotification): void => {
+  #hear(client: PostgresClient, { channel, payload }: PostgresNotification): void {
+    if (client !== this.#client) return
     for (const heard of this.#heard.get(channel) ?? []) heard(payload ?? '')
   }
 
-  readonly #onLost = (): void => this.#lost()
-
-  #lost(): void {
-    if (this.#client === null) return
+  /** Also for connections that were given up before: one that is being closed may still complain. */
+  #lost(client: PostgresClient): void {
+    if (client !== this.#client) return
     this.#drop()
     this.#retry()
   }
@@ -119,8 +119,6 @@ export class PostgresListener {
     const client = this.#client
     if (client === null) return
     this.#client = null
-    client.removeListener('notification', this.#onNotification)
-    // The listener for errors stays: a connection that is being closed may still complain.
     client.release(true)
   }
 

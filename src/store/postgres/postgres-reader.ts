@@ -67,16 +67,14 @@ function addNames(where: Where, query: EntryQuery): void {
   if (holder !== undefined) where.and('holder = ?', holder)
   if (session !== undefined) where.and('session = ?', session)
   if (states !== undefined) where.and('state = ANY (?::text[])', arrayText(states))
-  const isNarrow = resource !== undefined || holder !== undefined
-  // One of the two is true of every row, and each has its index.
-  if (isNarrow) where.and('(live_until_us IS NOT NULL OR ended_at IS NOT NULL)')
   const onlyPending = states?.every((state) => state === 'pending') === true
   if (onlyPending) where.and(`state = 'pending'`)
 }
 
 function addDeadline(where: Where, query: EntryQuery): void {
-  if (query.deadline === 'passed') where.and('due_us <= clock.us AND live_until_us <= clock.us')
-  if (query.deadline === 'running') where.and('live_until_us > clock.us')
+  if (query.deadline === 'passed')
+    where.and('live AND due_us <= clock.us AND live_until_us <= clock.us')
+  if (query.deadline === 'running') where.and('live AND live_until_us > clock.us')
 }
 
 function overlapping(where: Where, { overlapping: reach }: EntryQuery): string {

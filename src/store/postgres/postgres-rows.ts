@@ -156,6 +156,7 @@ function ordinaryLease(row: LeaseRow, state: LeaseState, domain: string): Lease 
     revoking: null,
     upgrading: false,
     adopted: true,
+    epoch: 0,
   }
 }
 

@@ -10,6 +10,7 @@ import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from './postgres-client.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { GROUP_FUNCTIONS } from './postgres-group-functions.ts'
+import { PLAIN_FUNCTIONS, REHEARSE_FUNCTION } from './postgres-plain-functions.ts'
 
 export interface Migration {
   readonly version: number
@@ -18,8 +19,9 @@ export interface Migration {
 }
 
 /**
- * `due_us` is never later than `live_until_us`, and mostly stands still while a lease is renewed: so a renewal changes
- * no index, and the search for what is over still finds its way through one.
+ * `due_us` of a live entry is never later than `live_until_us`, and mostly stands still while a lease is renewed: so a
+ * renewal changes no index, and the search for what is over still finds its way through one. Of an ended entry it is
+ * the end, by which pruning goes.
  */
 const LEASES = `
 CREATE TABLE tenure.namespaces (
@@ -43,7 +45,7 @@ CREATE TABLE tenure.leases (
   id uuid NOT NULL,
   deadline_us bigint NOT NULL,
   live_until_us bigint,
-  due_us bigint,
+  due_us bigint NOT NULL,
   number bigint NOT NULL,
   fence bigint,
   ttl_ms bigint NOT NULL,
@@ -58,6 +60,7 @@ CREATE TABLE tenure.leases (
   renewals integer NOT NULL,
   max_renewals integer NOT NULL,
   namespace smallint NOT NULL,
+  live boolean GENERATED ALWAYS AS (live_until_us IS NOT NULL) STORED,
   resource text COLLATE "C" NOT NULL,
   holder text COLLATE "C" NOT NULL,
   session text COLLATE "C" NOT NULL,
@@ -69,22 +72,13 @@ CREATE TABLE tenure.leases (
   detail jsonb,
   PRIMARY KEY (id, namespace)
 ) WITH (fillfactor = 85);
-CREATE INDEX leases_live_resource ON tenure.leases (resource, namespace)
-  WHERE live_until_us IS NOT NULL;
-CREATE INDEX leases_live_subtree ON tenure.leases (resource, namespace)
-  WHERE live_until_us IS NOT NULL AND extent = 'subtree';
-CREATE INDEX leases_live_holder ON tenure.leases (holder, namespace)
-  WHERE live_until_us IS NOT NULL;
-CREATE INDEX leases_due ON tenure.leases (due_us) WHERE due_us IS NOT NULL;
-CREATE INDEX leases_pending_resource ON tenure.leases (resource, namespace)
-  WHERE state = 'pending';
-CREATE INDEX leases_pending_session ON tenure.leases (session, namespace)
-  WHERE state = 'pending';
-CREATE INDEX leases_ended_resource ON tenure.leases (resource, namespace)
-  WHERE ended_at IS NOT NULL;
-CREATE INDEX leases_ended_holder ON tenure.leases (holder, namespace)
-  WHERE ended_at IS NOT NULL;
-CREATE INDEX leases_ended_at ON tenure.leases (ended_at) WHERE ended_at IS NOT NULL;`
+CREATE INDEX leases_resource ON tenure.leases (resource, live, namespace);
+CREATE INDEX leases_holder ON tenure.leases (holder, live, namespace);
+CREATE INDEX leases_due ON tenure.leases (live, due_us);
+CREATE INDEX leases_subtree ON tenure.leases (resource, namespace)
+  WHERE live AND extent = 'subtree';
+CREATE INDEX leases_tickets ON tenure.leases (resource, namespace) WHERE state = 'pending';
+CREATE INDEX leases_session ON tenure.leases (session, namespace) WHERE state = 'pending';`
 
 const LEDGER = `
 CREATE SEQUENCE tenure.ledger_seq;
@@ -119,6 +113,7 @@ CREATE INDEX requests_keep_until ON tenure.requests (keep_until);`
 
 const CONFIG = `
 CREATE TABLE tenure.config (
+  number bigint GENERATED ALWAYS AS IDENTITY,
   namespace smallint NOT NULL,
   key text COLLATE "C" NOT NULL,
   value text NOT NULL,
@@ -136,11 +131,15 @@ END $$;
 CREATE TRIGGER config_changed AFTER INSERT OR UPDATE OR DELETE ON tenure.config
   FOR EACH ROW EXECUTE FUNCTION tenure.config_changed();`
 
+const FUNCTIONS = [ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, REHEARSE_FUNCTION, GROUP_FUNCTIONS].join(
+  '\n',
+)
+
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'leases and realms', sql: LEASES },
   { version: 2, name: 'ledger and requests', sql: LEDGER },
   { version: 3, name: 'configuration', sql: CONFIG },
-  { version: 4, name: 'functions', sql: `${ATTEMPT_FUNCTIONS}\n${GROUP_FUNCTIONS}` },
+  { version: 4, name: 'functions', sql: FUNCTIONS },
 ]
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length
@@ -176,10 +175,17 @@ export async function migrate(connection: PostgresConnection): Promise<void> {
   }
 }
 
+/**
+ * Asks the catalogue as a table, and not `to_regclass`: that may still remember, from before the lock, that there is
+ * no such schema.
+ */
+const IS_THERE = `SELECT count(*) FROM pg_catalog.pg_tables
+  WHERE schemaname = 'tenure' AND tablename = 'migrations'`
+
 /** The version up to which all migrations were applied; throws `STORE_SCHEMA` for one from the future. */
 async function versionOf(connection: PostgresConnection): Promise<number> {
-  const [there] = await connection.run(`SELECT to_regclass('tenure.migrations') IS NOT NULL`)
-  if (there?.[0] !== 't') return 0
+  const [there] = await connection.run(IS_THERE)
+  if (there?.[0] !== '1') return 0
   const [row] = await connection.run('SELECT coalesce(max(version), 0) FROM tenure.migrations')
   const newest = Number(row?.[0] ?? 0)
   if (newest <= SCHEMA_VERSION) return newest

@@ -5,6 +5,8 @@ import { invalid } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
+import type { Store } from '../../store-port/store.ts'
+import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { PostgresBackend } from './postgres-backend.ts'
 import { loadDriver, PostgresCaller, type PostgresPool } from './postgres-client.ts'
 import { PostgresListener } from './postgres-listener.ts'
@@ -27,7 +29,7 @@ export interface PostgresStoreOptions {
   readonly prepare?: boolean
   readonly runtime?: Runtime
   /** A clock that stands in for the server's, in microseconds, for tests. */
-  readonly clockUs?: () => number
+  readonly nowUs?: () => number
 }
 
 const CONNECT_MS_DEFAULT = 5_000
@@ -50,10 +52,15 @@ interface Pools {
   end(): Promise<void>
 }
 
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
+  const backend = await openPostgresBackend(options)
+  return SpeculatingStore.open(backend, options.runtime ?? systemRuntime)
+}
+
 export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {
   const { settled, pools } = await prepare(options)
   const runtime = options.runtime ?? systemRuntime
-  const { clockUs } = options
+  const { nowUs } = options
   const common = { ...settled, runtime, url: pools.shown }
   const caller = new PostgresCaller({ ...common, pool: pools.calls })
   try {
@@ -61,16 +68,24 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
       await migrate(connection)
       return numberOf(connection, settled.namespace)
     })
+    await rehearse(caller, namespace)
     const listening = new PostgresCaller({ ...common, pool: pools.listening })
     return new PostgresBackend({
       ...{ caller, runtime, url: pools.shown, namespace, end: () => pools.end() },
       listener: new PostgresListener({ caller: listening, runtime }),
-      ...(clockUs === undefined ? {} : { clockUs }),
+      ...(nowUs === undefined ? {} : { nowUs }),
     })
   } catch (error) {
     await pools.end()
     throw error
   }
+}
+
+/** Only for the sake of time: a server that may not be written to can still be read. */
+async function rehearse(caller: PostgresCaller, namespace: number): Promise<void> {
+  const text = 'SELECT tenure.rehearse($1::smallint)'
+  const statement = { text, values: [String(namespace)], writes: false }
+  await caller.call(statement).catch(() => undefined)
 }
 
 async function prepare(

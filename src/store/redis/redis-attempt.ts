@@ -16,7 +16,7 @@ import type {
   PlaceView,
   Reply,
 } from '../speculation/backend.ts'
-import { entryText, eventText, fenceOf, recordOf, type KeptRecord } from './redis-rows.ts'
+import { entryText, eventText, recordOf, recordText, type KeptRecord } from './redis-rows.ts'
 
 /** Renewals come by the thousand, and the entry itself remembers its latest; this is for an id used for another. */
 const RENEWAL_REQUEST_MS = 60_000
@@ -26,36 +26,59 @@ export function pushAttempt(
   attempt: Attempt,
   channelOf: (session: string) => string,
 ): void {
-  const { places, events, requests, epochs, wakes, fences } = attempt
+  const { places, events, epochs, wakes } = attempt
   const writes = attempt.writes.filter(({ before, after }) => before !== null || after !== null)
+  const marks = marksOf(attempt, writes)
   args.push(
-    `${attempt.fromUs} ${attempt.beforeUs} ${attempt.wallMs} ` +
-      `${fences?.first ?? 0} ${fences?.last ?? 0} ${places.length} ${writes.length} ` +
-      `${events.length} ${requests.length} ${epochs.length} ${wakes.length}`,
+    headOf(attempt) +
+      countText(places.length) +
+      countText(writes.length) +
+      countText(events.length) +
+      countText(marks.length) +
+      countText(epochs.length) +
+      countText(wakes.length),
   )
   for (const place of places) pushPlace(args, place)
   const texts = new Map<Entry, string>()
-  for (const write of writes) pushWrite(args, write, texts)
+  const requests = renewalRequests(events)
+  for (const write of writes) {
+    pushWrite(args, write, { texts, request: requests.get(write.id) ?? '-' })
+  }
   const textOf = (entry: Entry): string => texts.get(entry) ?? entryText(entry)
-  for (const event of events) {
-    args.push(eventText(event, { keepMs: requestMs(event, writes), textOf }))
-  }
-  for (const { requestId, leaseId, type, keepUntilMs } of requests) {
-    args.push(`${requestId} ${leaseId} ${type} ${keepUntilMs}`)
-  }
+  for (const event of events) args.push(eventText(event, textOf))
+  args.push(...marks)
   for (const { resource, epoch } of epochs) args.push(resource, String(epoch))
   for (const { session, leaseId } of wakes) args.push(channelOf(session), leaseId)
 }
 
+function headOf({ fromUs, beforeUs, wallMs, fences }: Attempt): string {
+  const fence = fences === null ? NO_FENCES : tickDigits(fences.first) + tickDigits(fences.last)
+  return tickDigits(fromUs) + tickDigits(beforeUs) + String(wallMs).padStart(13, '0') + fence
+}
+
+function tickDigits(us: number): string {
+  return String(us).padStart(16, '0')
+}
+
+const NO_FENCES = '0'.repeat(32)
+
+/** Three characters that Lua can read without making a string. */
+function countText(count: number): string {
+  if (count < 90) return `!!${String.fromCharCode(33 + count)}`
+  const digits = [Math.floor(count / 8_100), Math.floor(count / 90) % 90, count % 90]
+  return String.fromCharCode(...digits.map((digit) => 33 + digit))
+}
+
 function pushPlace(args: string[], { footprint, own, claims, hasPrior, epoch }: Place): void {
   const { leaseId, requestId, resource } = footprint
-  const request = requestId ?? '-'
   args.push(
-    `${leaseId} ${own} ${hasPrior ? 1 : 0} ${epoch} ${shapeOf(footprint)} ${request}`,
+    `${leaseId}${hasPrior ? 1 : 0}${shapeOf(footprint)}${requestId ?? NO_REQUEST}${own} ${epoch}`,
     resource,
     claims === null ? '*' : claims.map(({ id, claim }) => `${id} ${claim} `).join(''),
   )
 }
+
+const NO_REQUEST = '-'.repeat(36)
 
 /** Flat, or of a tree: exact, or with its subtree. */
 function shapeOf({ resource, extent }: Reach): 'f' | 'x' | 's' {
@@ -69,21 +92,27 @@ function shapeOf({ resource, extent }: Reach): 'f' | 'x' | 's' {
  */
 type WriteMode = 'k' | 'u' | 's' | 'n' | 'x'
 
-function pushWrite(args: string[], write: EntryWrite, texts: Map<Entry, string>): void {
+interface WriteFacts {
+  /** Of each entry that is written. */
+  readonly texts: Map<Entry, string>
+  /** The request that renewed it, or `-`. */
+  readonly request: string
+}
+
+function pushWrite(args: string[], write: EntryWrite, { texts, request }: WriteFacts): void {
   const { id, before, after } = write
-  const kept = after ?? before
-  if (kept === null) return
-  const { entry } = kept
+  const entry = (after ?? before)?.entry
+  if (entry === undefined) return
   const mode = modeOf(write)
-  const text = after === null ? '' : entryText(entry)
-  if (after !== null) texts.set(entry, text)
-  const live = after === null ? 0 : (liveDeadline(entry)?.us ?? 0)
   const ended = after === null ? 0 : (endedAtMs(entry) ?? 0)
   const tickets = Number(isPending(after)) - Number(isPending(before))
-  args.push(
-    `${id} ${before?.version ?? 0} ${after?.version ?? 0} ${kept.claim} ${fenceOf(entry)} ` +
-      `${live} ${entry.ttlMs} ${ended} ${tickets} ${mode}${shapeOf(entry)} ${text}`,
-  )
+  args.push(`${mode}${shapeOf(entry)}${id}${before?.version ?? 0} ${tickets} ${ended}`)
+  if (after === null) args.push('0 0 0 0')
+  else {
+    const text = entryText(entry)
+    texts.set(entry, text)
+    args.push(recordText(after, text, request))
+  }
   if (mode === 'k') return
   args.push(entry.resource)
   if (mode === 's') args.push(before?.entry.session ?? '', entry.session)
@@ -105,8 +134,29 @@ function isPending(kept: Kept | null): boolean {
   return kept?.entry.state === 'pending'
 }
 
+function renewalRequests(events: Attempt['events']): ReadonlyMap<string, string> {
+  const requests = new Map<string, string>()
+  for (const { type, leaseId, requestId } of events) {
+    if (type === 'lease.renewed' && requestId !== null) requests.set(leaseId, requestId)
+  }
+  return requests
+}
+
+/** What request ids have done: `e` as long as its entry is kept, `m` until a moment. */
+function marksOf({ events, requests, wallMs }: Attempt, writes: readonly EntryWrite[]): string[] {
+  const marks: string[] = []
+  for (const event of events) {
+    const { requestId, leaseId, type } = event
+    if (requestId === null) continue
+    marks.push(`${requestId}${requestMs(event, writes)} ${leaseId} ${type} 0 e`)
+  }
+  for (const { requestId, leaseId, type, keepUntilMs } of requests) {
+    marks.push(`${requestId}${keepUntilMs - wallMs} ${leaseId} ${type} ${keepUntilMs} m`)
+  }
+  return marks
+}
+
 function requestMs(event: Attempt['events'][number], writes: readonly EntryWrite[]): number {
-  if (event.requestId === null) return 0
   if (event.type === 'lease.renewed') return RENEWAL_REQUEST_MS
   const write = writes.find(({ id }) => id === event.leaseId)
   return Math.max(REQUEST_MEMORY_MS_MIN, write?.after?.entry.ttlMs ?? 0)
@@ -142,7 +192,7 @@ export interface RecordView extends PlaceView {
 export function viewOf(view: readonly string[]): RecordView {
   const [fence, wallMs, tickets, epoch, prior = '', type = '', ...records] = view
   return {
-    entries: recordsOf(records),
+    entries: recordsInOrder(records),
     lastFence: Number(fence),
     lastWallMs: Number(wallMs),
     ticketCount: Number(tickets),
@@ -156,11 +206,21 @@ function priorOf(leaseId: string, type: string): PriorEffect {
   return { leaseId, type: type === '-' ? 'lease.renewed' : (type as PriorEffect['type']) }
 }
 
-/** Ids and records by turns. */
-export function recordsOf(pairs: readonly string[]): readonly KeptRecord[] {
+/** Ids and records by turns, in order of creation. */
+function recordsInOrder(pairs: readonly string[]): readonly KeptRecord[] {
   const records: KeptRecord[] = []
   for (let at = 0; at + 1 < pairs.length; at += 2) {
-    records.push(recordOf(pairs[at] ?? '', pairs[at + 1] ?? ''))
+    records.push(recordOf(pairs[at] ?? '', pairs[at + 1] ?? '', at))
+  }
+  return records
+}
+
+/** Ids, records and when they were created, by turns. */
+export function recordsOf(triples: readonly string[]): readonly KeptRecord[] {
+  const records: KeptRecord[] = []
+  for (let at = 0; at + 2 < triples.length; at += 3) {
+    const [id = '', text = '', created] = triples.slice(at, at + 3)
+    records.push(recordOf(id, text, Number(created)))
   }
   return records
 }

@@ -2,8 +2,10 @@
  * Keeps the realms of one namespace on a Redis server: what a store that decides before it asks needs of a server. A
  * group of attempts is one call of one script, whose time is the server's own.
  */
+import { invalid } from '../../core/errors.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { endedAtMs } from '../../core/lease.ts'
+import type { Footprint } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
@@ -51,7 +53,7 @@ export interface BackendParts {
   readonly scripted: RedisScripted
   readonly runtime: Runtime
   readonly description: StoreDescription
-  readonly callTimeoutMs: number
+  readonly callMs: number
   readonly clock: ClockText
   /** Frees what was opened for this backend. */
   readonly close: () => void
@@ -76,7 +78,7 @@ export class RedisBackend implements Backend {
   readonly #followers: LedgerFollowers
 
   constructor(parts: BackendParts) {
-    const { scripted, runtime, callTimeoutMs } = parts
+    const { scripted, runtime, callMs } = parts
     const { driver } = scripted.calls
     this.#parts = parts
     this.#scripted = scripted
@@ -85,12 +87,22 @@ export class RedisBackend implements Backend {
     this.#sender = runtime.uuid()
     const { channelOf } = scripted
     const sender = this.#sender
-    this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callTimeoutMs })
+    this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callMs })
     this.#followers = new LedgerFollowers({
-      ...{ driver, runtime, callTimeoutMs },
+      ...{ driver, runtime, callMs },
       stream: scripted.prefixes.length === 1 ? scripted.keyOf(0, 'l') : null,
       end: () => this.#reader.end(),
     })
+  }
+
+  refuseApart(footprints: readonly Footprint[]): void {
+    const [first, ...others] = footprints
+    if (first === undefined || this.#scripted.prefixes.length === 1) return
+    const bucket = this.#scripted.bucketOf(first.resource)
+    const apart = others.find(({ resource }) => this.#scripted.bucketOf(resource) !== bucket)
+    if (apart === undefined) return
+    const expected = `must be in one bucket with ${first.resource} (open the namespace with buckets: 1)`
+    throw invalid('resource', expected, apart.resource)
   }
 
   async attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
@@ -164,13 +176,16 @@ export class RedisBackend implements Backend {
   async configure(change: SettingChange): Promise<void> {
     const { value } = change
     const args = [this.#parts.clock(), settingField(change), ...(value === null ? [] : [value])]
-    const revision = await this.#scripted.run(CONFIGURE, args, { bucket: 0, effect: WRITES })
-    await this.copySettings(String(revision))
+    await this.#scripted.run(CONFIGURE, args, { bucket: 0, effect: WRITES })
+    await this.copySettings()
   }
 
-  async copySettings(revision: string): Promise<void> {
+  /** Also makes good what a process left undone that ended between the first copy and the last. */
+  async copySettings(): Promise<void> {
     const [, ...others] = this.#scripted.buckets
     if (others.length === 0) return
+    const state = await this.#scripted.calls.send(['GET', this.#scripted.keyOf(0, 'b')], 'reads')
+    const [, , revision = '0'] = ((state ?? '0 0 0') as string).split(' ')
     const args = [revision, ...(await this.#settingPairs(0))]
     await Promise.all(
       others.map((bucket) => this.#scripted.run(COPY_SETTINGS, args, { bucket, effect: WRITES })),
@@ -182,17 +197,17 @@ export class RedisBackend implements Backend {
     for (const bucket of this.#scripted.buckets) {
       const batch = policy.batch - total.leases
       const ended = await this.#pruneEnded(bucket, { ...policy, batch })
-      const trimmed = await this.#trim(bucket, policy)
+      const trimmed = await this.#trim(bucket, policy, ended.leases > 0)
       total.leases += ended.leases
-      total.events += ended.events + trimmed.events
+      total.events += trimmed.events
       total.more ||= ended.more || trimmed.more
     }
     return total
   }
 
-  async #pruneEnded(bucket: number, policy: PrunePolicy): Promise<Pruned> {
+  async #pruneEnded(bucket: number, policy: PrunePolicy): Promise<Omit<Pruned, 'events'>> {
     const prunable: KeptRecord[] = []
-    for (let from = '0'; prunable.length <= policy.batch; ) {
+    for (let from = '0'; prunable.length <= policy.batch;) {
       const below = `(${policy.endedBeforeMs}`
       const args = [this.#parts.clock(), 'scored', 'x', below, from, String(PRUNE_PAGE)]
       const reply = await this.#scripted.run(LOOK, args, { bucket, effect: 'reads' })
@@ -202,22 +217,26 @@ export class RedisBackend implements Backend {
       from = next
     }
     const gone = prunable.slice(0, policy.batch)
-    if (gone.length === 0) return { leases: 0, events: 0, more: prunable.length > 0 }
+    if (gone.length === 0) return { leases: 0, more: prunable.length > 0 }
     const args = gone.flatMap(({ version, entry: { id, resource, holder, session } }) => {
       return [id, String(version), resource, holder, session]
     })
-    const reply = await this.#scripted.run(FORGET, args, { bucket, effect: WRITES })
-    const [leases, events] = reply as readonly [number, number]
-    return { leases, events, more: prunable.length > gone.length }
+    const leases = await this.#scripted.run(FORGET, args, { bucket, effect: WRITES })
+    return { leases: leases as number, more: prunable.length > gone.length }
   }
 
-  /** Goes on where the last call has stopped, and begins again after a while. */
-  async #trim(bucket: number, policy: PrunePolicy): Promise<Omit<Pruned, 'leases'>> {
+  /** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */
+  async #trim(
+    bucket: number,
+    policy: PrunePolicy,
+    hasCause: boolean,
+  ): Promise<Omit<Pruned, 'leases'>> {
     const { calls } = this.#scripted
     const key = this.#scripted.keyOf(bucket, 'p')
-    const known = String((await calls.send(['GET', key], 'reads')) ?? '0 -')
+    const known = ((await calls.send(['GET', key], 'reads')) ?? '0 -') as string
     const [notBeforeMs, from = '-'] = known.split(' ')
-    if (from === '-' && policy.nowMs < Number(notBeforeMs)) return { events: 0, more: false }
+    if (from === '-' && !hasCause && policy.nowMs < Number(notBeforeMs))
+      return { events: 0, more: false }
     const last = `${policy.endedBeforeMs * 1000}`
     const requested = String(policy.nowMs - TTL_MS_MAX)
     let events = 0
@@ -225,8 +244,8 @@ export class RedisBackend implements Backend {
     for (let step = 0; step < TRIM_STEPS; step += 1) {
       const args = [next, last, String(policy.endedBeforeMs), requested, String(TRIM_ROWS)]
       const reply = await this.#scripted.run(TRIM, args, { bucket, effect: WRITES })
-      const [position, renewals] = reply as readonly [string, number]
-      events += renewals
+      const [position, gone] = reply as readonly [string, number]
+      events += gone
       next = position === '' ? '-' : position
       if (next === '-') break
     }

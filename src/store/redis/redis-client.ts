@@ -11,7 +11,7 @@ export interface IoredisClient {
   readonly status: string
   readonly isCluster?: boolean
   call(command: string, ...args: string[]): Promise<unknown>
-  duplicate(): IoredisClient
+  duplicate(override?: { readonly autoResubscribe: boolean }): IoredisClient
   connect(): Promise<unknown>
   disconnect(): void
   subscribe(...channels: string[]): Promise<unknown>
@@ -20,7 +20,7 @@ export interface IoredisClient {
 }
 
 /** What is used of a node-redis client. */
-export interface NodeRedisClient {
+interface NodeRedisClient {
   readonly isReady: boolean
   sendCommand(args: readonly string[]): Promise<unknown>
   duplicate(): NodeRedisClient
@@ -31,7 +31,10 @@ export interface NodeRedisClient {
   on(event: string, listener: (...args: never[]) => void): unknown
 }
 
-export type RedisClient = IoredisClient | NodeRedisClient
+/** A client as a caller passes it in: of its many methods, those that tell which driver's it is. */
+export type RedisClient =
+  | { readonly status: string; call(command: string, ...args: string[]): Promise<unknown> }
+  | { readonly isReady: boolean; sendCommand(args: readonly string[]): Promise<unknown> }
 
 /** Either driver, as the rest of the store sees it. */
 export interface RedisDriver {
@@ -82,7 +85,11 @@ class IoredisDriver implements RedisDriver {
   }
 
   duplicate(): RedisDriver {
-    const client = this.#client.duplicate()
+    // Whoever listens subscribes again by itself. When the driver does it and the connection is lost meanwhile, nobody
+    // hears the rejection, which ends the process.
+    const client = this.isCluster
+      ? this.#client.duplicate()
+      : this.#client.duplicate({ autoResubscribe: false })
     client.on('error', () => undefined)
     return new IoredisDriver(client)
   }
@@ -170,7 +177,7 @@ export type CommandEffect = 'reads' | 'writes'
 export interface CallFacts {
   /** As it may be shown: without user and password. */
   readonly url: string
-  readonly callTimeoutMs: number
+  readonly callMs: number
   readonly runtime: Runtime
 }
 
@@ -187,13 +194,13 @@ export class RedisCalls {
 
   /** The server's reply. An error that the server itself gave is thrown as it is, for whoever can do better. */
   async send(args: readonly string[], effect: CommandEffect): Promise<unknown> {
-    const { url, callTimeoutMs, runtime } = this.#facts
+    const { url, callMs, runtime } = this.#facts
     if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
     if (!this.driver.isReady) throw storeError(new Error('not connected'), { url, effect: 'reads' })
     return new Promise((resolve, reject) => {
       const timer = runtime.setTimer(
-        callTimeoutMs,
-        () => reject(storeError(new Error(`no answer for ${callTimeoutMs} ms`), { url, effect })),
+        callMs,
+        () => reject(storeError(new Error(`no answer for ${callMs} ms`), { url, effect })),
         { keepAlive: true },
       )
       this.driver.send(args).then(

@@ -16,7 +16,7 @@ export interface ListenerParts {
   /** The name of this process, whose own wake-ups it has heard of already. */
   readonly sender: string
   /** How long to wait for a subscription before going on without. */
-  readonly callTimeoutMs: number
+  readonly callMs: number
 }
 
 const POLL_MS_MIN = 250
@@ -118,8 +118,8 @@ export class WakeListeners {
 
   #within(work: Promise<void>): Promise<void> {
     return new Promise((resolve) => {
-      const { runtime, callTimeoutMs } = this.#parts
-      const timer = runtime.setTimer(callTimeoutMs, resolve, { keepAlive: true })
+      const { runtime, callMs } = this.#parts
+      const timer = runtime.setTimer(callMs, resolve, { keepAlive: true })
       void work.finally(() => {
         timer.cancel()
         resolve()
@@ -140,7 +140,7 @@ export interface FollowerParts {
   readonly runtime: Runtime
   /** The ledger's stream; null where there are several, which no single connection can wait for. */
   readonly stream: string | null
-  readonly callTimeoutMs: number
+  readonly callMs: number
   /** Where the ledger ends now. */
   end(): Promise<string>
 }
@@ -207,10 +207,10 @@ export class LedgerFollowers {
   }
 
   #bounded(work: Promise<unknown>): Promise<unknown> {
-    const { runtime, callTimeoutMs } = this.#parts
+    const { runtime, callMs } = this.#parts
     return new Promise((resolve, reject) => {
       const late = (): void => reject(new Error('no answer'))
-      const timer = runtime.setTimer(BLOCK_MS + callTimeoutMs, late, { keepAlive: false })
+      const timer = runtime.setTimer(BLOCK_MS + callMs, late, { keepAlive: false })
       work.then(resolve, reject).finally(() => timer.cancel())
     })
   }

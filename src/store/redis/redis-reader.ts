@@ -2,6 +2,7 @@
  * Reads entries and the ledger, page by page. Each page is one script, so that what it tells belongs together and
  * nobody waits long behind it.
  */
+import { LeaseError } from '../../core/errors.ts'
 import { hasPassed, type Tick } from '../../core/time.ts'
 import { isLive, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
 import type { LeaseEvent } from '../../core/event.ts'
@@ -17,6 +18,7 @@ import { ATTEMPT, DUE, LEDGER, LOOK, type RedisScripted } from './redis-scripted
 export type ClockText = () => string
 
 const PAGE = 1_000
+const PAGE_MIN = 100
 /** More live entries than this are not gathered to be put in order; then all entries are walked in order instead. */
 const GATHERED_MAX = 10_000
 const READS = 'reads'
@@ -78,13 +80,13 @@ export class RedisReader {
       const { next, ...live } = await this.#look(bucket, ['scored', 'd', '+inf', '0', most])
       if (next === '') return { ...live, records: matching(live, query) }
     }
-    return this.#walk(bucket, query, (from) => ['created', 'i', from, String(PAGE)])
+    return this.#walk(bucket, query, (from) => ['created', 'i', from, pageOf(query)])
   }
 
   /** Goes on until there are more than asked for, which tells that there are. */
   async #walk(bucket: number, query: EntryQuery, walk: Walk): Promise<Gathered> {
     const records: KeptRecord[] = []
-    for (let from = '0'; ; ) {
+    for (let from = '0'; ;) {
       const page = await this.#look(bucket, walk(from))
       records.push(...matching(page, query))
       if (page.next === '' || records.length > query.limit) return { nowUs: page.nowUs, records }
@@ -93,7 +95,10 @@ export class RedisReader {
   }
 
   async #look(bucket: number, args: readonly string[]): Promise<LookedUp> {
-    const reply = await this.#scripted.run(LOOK, [this.#clock(), ...args], { bucket, effect: READS })
+    const reply = await this.#scripted.run(LOOK, [this.#clock(), ...args], {
+      bucket,
+      effect: READS,
+    })
     const [nowUs, next = '', ...pairs] = reply as readonly string[]
     return { nowUs: Number(nowUs), next, records: recordsOf(pairs) }
   }
@@ -112,7 +117,11 @@ export class RedisReader {
     const attempt = lookAt(reach)
     pushAttempt(args, attempt, this.#scripted.channelOf)
     const answer = await this.#scripted.run(ATTEMPT, args, { bucket, effect: READS })
-    const [nowUs, , , , views] = answer as ScriptAnswer
+    const [nowUs, , , behindMs, views] = answer as ScriptAnswer
+    if (views === undefined) {
+      const message = `the server's clock is ${behindMs} ms behind its last commit`
+      throw new LeaseError('STORE_UNAVAILABLE', message)
+    }
     const [view] = views as readonly (readonly string[])[]
     const records = viewOf(view ?? []).entries.filter(({ entry }) => isLive(entry))
     return { nowUs: Number(nowUs), records }
@@ -137,13 +146,13 @@ export class RedisReader {
 
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
     const { newestFirst = false, limit, leaseId } = query
-    const bound = await this.#boundOf(bucket, query)
-    if (bound === null) return []
+    const first = await this.#firstOf(bucket, query)
+    if (first === null) return []
     const told: Told[] = []
-    for (let at = start; told.length < limit; ) {
+    for (let at = start; told.length < limit;) {
       const range = newestFirst
-        ? ['XREVRANGE', at === '' ? '+' : `(${at}-0`, bound.first]
-        : ['XRANGE', `(${Number(at) < Number(bound.first) ? bound.first : at}-0`, '+']
+        ? ['XREVRANGE', at === '' ? '+' : `(${at}-0`, first]
+        : ['XRANGE', `(${Number(at) < Number(first) ? first : at}-0`, '+']
       const args = [...range, String(PAGE), leaseId ?? '']
       const reply = await this.#scripted.run(LEDGER, args, { bucket, effect: READS })
       const [next = '', ...rows] = reply as readonly string[]
@@ -151,21 +160,21 @@ export class RedisReader {
         const event = eventOf(rows[row + 1] ?? '')
         if (tells(event, query)) told.push({ bucket, us: Number(rows[row]), event })
       }
-      if (next === '' || told.length === bound.events) break
+      if (next === '') break
       at = next
     }
     return told.slice(0, limit)
   }
 
   /** What is known of a lease, or of the first on a resource, tells where its history begins. Null: it has none. */
-  async #boundOf(bucket: number, { leaseId, resource }: HistoryQuery): Promise<Bound | null> {
+  async #firstOf(bucket: number, { leaseId, resource }: HistoryQuery): Promise<string | null> {
     if (leaseId !== undefined) {
       const [record] = (await this.#look(bucket, ['ids', '', leaseId])).records
-      return record === undefined ? null : { first: String(record.created), events: record.events }
+      return record === undefined ? null : String(record.created)
     }
-    if (resource === undefined) return { first: '0', events: Infinity }
+    if (resource === undefined) return '0'
     const [record] = (await this.#look(bucket, ['list', `n:${resource}`, '0', '1'])).records
-    return record === undefined ? null : { first: String(record.created), events: Infinity }
+    return record === undefined ? null : String(record.created)
   }
 
   async end(): Promise<Position> {
@@ -177,14 +186,8 @@ export class RedisReader {
     const states = await Promise.all(
       buckets.map((bucket) => calls.send(['GET', this.#scripted.keyOf(bucket, 'b')], READS)),
     )
-    return states.map((state) => String(state ?? '0').split(' ', 1)[0] ?? '0')
+    return states.map((state) => ((state ?? '0') as string).split(' ', 1)[0] ?? '0')
   }
-}
-
-interface Bound {
-  readonly first: string
-  /** How many events there are, if that is known. */
-  readonly events: number
 }
 
 interface Told {
@@ -193,8 +196,14 @@ interface Told {
   readonly event: LeaseEvent
 }
 
-function namedWalk({ resource, holder, session, deadline, states }: EntryQuery): Walk | null {
-  const page = String(PAGE)
+/** Whoever asks for little is seldom told to read much. */
+function pageOf({ limit }: EntryQuery): string {
+  return String(Math.min(PAGE, Math.max(PAGE_MIN, limit + 1)))
+}
+
+function namedWalk(query: EntryQuery): Walk | null {
+  const { resource, holder, session, deadline, states } = query
+  const page = pageOf(query)
   if (resource !== undefined && asksForLive({ deadline, states })) {
     return () => ['claims', `c:${resource}`]
   }

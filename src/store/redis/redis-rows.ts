@@ -4,7 +4,15 @@
  */
 import type { Delegation } from '../../core/delegation.ts'
 import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.ts'
-import type { Claim, Entry, EntryState, Lease, Metadata, Ticket } from '../../core/lease.ts'
+import {
+  liveDeadline,
+  type Claim,
+  type Entry,
+  type EntryState,
+  type Lease,
+  type Metadata,
+  type Ticket,
+} from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import type { Kept } from '../speculation/backend.ts'
@@ -33,7 +41,7 @@ function maybeTickOf(text: TickText | null): Tick | null {
 }
 
 /** The fence that an entry carries: a lease's own, or that of the offer to a ticket; 0 for none. */
-export function fenceOf(entry: Entry): number {
+function fenceOf(entry: Entry): number {
   return entry.kind === 'lease' ? entry.fence : (entry.offer?.fence ?? 0)
 }
 
@@ -75,6 +83,7 @@ function pushLease(fields: unknown[], lease: Lease): void {
     lease.revoking,
     lease.upgrading,
     lease.adopted,
+    lease.epoch,
   )
   if (lease.delegation !== undefined) fields.push(lease.delegation)
 }
@@ -117,7 +126,7 @@ function entryOf(fields: Fields, { id, fence }: EntryNames): Entry {
     createdAtMs: fields[14] as number,
     recorded: fields[15] as boolean,
   }
-  const delegation = fields[28] as Delegation | undefined
+  const delegation = fields[29] as Delegation | undefined
   const derived = delegation === undefined ? {} : { delegation }
   const state = fields[1] as EntryState
   return state === 'pending' || state === 'failed'
@@ -141,6 +150,7 @@ function leaseFields(fields: Fields, fence: number): Omit<Lease, keyof Claim | '
     revoking: fields[25] as Lease['revoking'],
     upgrading: fields[26] as boolean,
     adopted: fields[27] as boolean,
+    epoch: fields[28] as number,
   }
 }
 
@@ -159,44 +169,37 @@ function ticketFields(fields: Fields, fence: number): Omit<Ticket, keyof Claim |
   }
 }
 
-/** A record as the server keeps it, with the server's own numbers. */
+/** A record as the server keeps it. */
 export interface KeptRecord extends Kept {
   /** When it was created, on the scale of positions of the ledger. */
   readonly created: number
-  /** How many events of it are in the ledger. */
-  readonly events: number
 }
 
-const RECORD_PATTERN = /^(\d+) (\d+) (\d+) \d+ \d+ (\d+) (\d+) \d+ \S+ /
+export function recordText({ entry, version, claim }: Kept, text: string, request: string): string {
+  const renewals = entry.kind === 'lease' ? entry.renewals : 0
+  const live = liveDeadline(entry)?.us ?? 0
+  const numbers = `${version} ${claim} ${fenceOf(entry)} ${live} ${entry.ttlMs} ${renewals}`
+  return `${numbers} ${request} ${text}`
+}
 
-export function recordOf(id: string, text: string): KeptRecord {
-  const [head, version, claim, fence, created, events] = RECORD_PATTERN.exec(text) ?? []
+const RECORD_PATTERN = /^(\d+) (\d+) (\d+) \d+ \d+ \d+ \S+ /
+
+export function recordOf(id: string, text: string, created: number): KeptRecord {
+  const [head, version, claim, fence] = RECORD_PATTERN.exec(text) ?? []
   if (head === undefined) throw new Error(`the record of entry ${id} is not one of Tenure's`)
   const fields = JSON.parse(text.slice(head.length)) as Fields
-  return {
-    entry: entryOf(fields, { id, fence: Number(fence) }),
-    version: Number(version),
-    claim: Number(claim),
-    created: Number(created),
-    events: Number(events),
-  }
+  const entry = entryOf(fields, { id, fence: Number(fence) })
+  return { entry, version: Number(version), claim: Number(claim), created }
 }
 
-/** What is written with an event besides it. */
-export interface EventFacts {
-  /** How long its request id is kept apart from the entry. */
-  readonly keepMs: number
-  /** The text of the entry that it leaves behind, where that is known already. */
-  readonly textOf: (entry: Entry) => string
-}
-
-export function eventText(event: LeaseEvent, { keepMs, textOf }: EventFacts): string {
-  const { leaseId, type, atMs, requestId } = event
+/** `textOf` gives the text of the entry that the event leaves behind, which may be known already. */
+export function eventText(event: LeaseEvent, textOf: (entry: Entry) => string): string {
+  const { leaseId, type, atMs, requestId, renewals } = event
   const mark = type === 'lease.renewed' ? 'r' : 'e'
-  const head = `${leaseId} ${eventFence(event)} ${mark} ${atMs} ${requestId ?? '-'} ${keepMs} ${type}`
-  const { resource, holder, session, before, after, renewals, reason } = event
-  const common = JSON.stringify([resource, holder, session, before, after, renewals, reason])
-  return `${head} ${common.slice(0, -1)}${restText(event, textOf)}]`
+  const head = `${leaseId} ${eventFence(event)} ${mark} ${atMs} ${requestId ?? '-'} ${renewals}`
+  const { resource, holder, session, before, after, reason } = event
+  const common = JSON.stringify([resource, holder, session, before, after, reason])
+  return `${head} ${type} ${common.slice(0, -1)}${restText(event, textOf)}]`
 }
 
 function eventFence(event: LeaseEvent): number {
@@ -228,6 +231,8 @@ function restOf(event: PlainEvent): readonly unknown[] {
       return [event.by, event.terminatedAtMs, maybeTickText(event.lockedUntil)]
     case 'lease.revoking':
       return [event.by, tickText(event.deadline), event.expiresAtMs]
+    case 'lease.advanced':
+      return [event.from, event.to]
     case 'lease.upgrading':
       return [event.wished]
     case 'lease.transferred':
@@ -248,10 +253,10 @@ function restOf(event: PlainEvent): readonly unknown[] {
   }
 }
 
-const EVENT_PATTERN = /^(\S+) (\d+) [a-z] (\d+) (\S+) \d+ (\S+) /
+const EVENT_PATTERN = /^(\S+) (\d+) [a-z] (\d+) (\S+) (\d+) (\S+) /
 
 export function eventOf(text: string): LeaseEvent {
-  const [head, leaseId, fence, atMs, requestId, type] = EVENT_PATTERN.exec(text) ?? []
+  const [head, leaseId, fence, atMs, requestId, renewals, type] = EVENT_PATTERN.exec(text) ?? []
   if (head === undefined || leaseId === undefined) {
     throw new Error('an entry of the ledger is not one of Tenure')
   }
@@ -264,11 +269,11 @@ export function eventOf(text: string): LeaseEvent {
     atMs: Number(atMs),
     before: fields[3] as EntryState | null,
     after: fields[4] as EntryState,
-    renewals: fields[5] as number,
-    reason: fields[6] as string | null,
+    renewals: Number(renewals),
+    reason: fields[5] as string | null,
     requestId: requestId === '-' ? null : (requestId ?? null),
   }
-  return eventFrom(common, type as LeaseEventType, { fence: Number(fence), rest: fields.slice(7) })
+  return eventFrom(common, type as LeaseEventType, { fence: Number(fence), rest: fields.slice(6) })
 }
 
 interface EventRest {
@@ -282,19 +287,15 @@ function eventFrom(
   { fence, rest }: EventRest,
 ): LeaseEvent {
   const entry = (): Entry => entryOf(rest[0] as Fields, { id: common.leaseId, fence })
-  switch (type) {
-    case 'lease.issued':
-      return { ...common, type, lease: entry() as Lease }
-    case 'lease.queued':
-    case 'lease.denied':
-      return { ...common, type, ticket: entry() as Ticket }
-    case 'lease.upgraded':
-      return { ...common, type, fence }
-    case 'lease.offered':
-      return { ...common, type, fence, deadline: tickOf(rest[0] as TickText) }
-    default:
-      return plainEvent(common, type, rest)
+  if (type === 'lease.issued') return { ...common, type, lease: entry() as Lease }
+  if (type === 'lease.queued' || type === 'lease.denied') {
+    return { ...common, type, ticket: entry() as Ticket }
   }
+  if (type === 'lease.upgraded') return { ...common, type, fence }
+  if (type === 'lease.offered') {
+    return { ...common, type, fence, deadline: tickOf(rest[0] as TickText) }
+  }
+  return plainEvent(common, type, rest)
 }
 
 type PlainType = Exclude<PlainEvent['type'], 'lease.upgraded' | 'lease.offered'>
@@ -314,6 +315,8 @@ function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEv
       return { ...common, type, by: first, terminatedAtMs: second, lockedUntil: lockedAt(2) }
     case 'lease.revoking':
       return { ...common, type, by: first, deadline: tickAt(1), expiresAtMs: rest[2] as number }
+    case 'lease.advanced':
+      return { ...common, type, from: first, to: second }
     case 'lease.upgrading':
       return { ...common, type, wished: first }
     case 'lease.transferred':

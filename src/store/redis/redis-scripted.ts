@@ -5,7 +5,16 @@
 import { createHash } from 'node:crypto'
 import { realmOf, type Resource } from '../../core/resource.ts'
 import { isNoScript, type CommandEffect, type RedisCalls } from './redis-client.ts'
-import * as scripts from './redis-scripts.ts'
+import { ATTEMPT_SCRIPT } from './redis-attempt-script.ts'
+import {
+  CONFIGURE_SCRIPT,
+  COPY_SETTINGS_SCRIPT,
+  DUE_SCRIPT,
+  FORGET_SCRIPT,
+  LEDGER_SCRIPT,
+  LOOK_SCRIPT,
+  TRIM_SCRIPT,
+} from './redis-scripts.ts'
 
 export interface Script {
   readonly text: string
@@ -16,14 +25,14 @@ function scriptOf(text: string): Script {
   return { text, digest: createHash('sha1').update(text).digest('hex') }
 }
 
-export const ATTEMPT: Script = scriptOf(scripts.ATTEMPT_SCRIPT)
-export const CONFIGURE: Script = scriptOf(scripts.CONFIGURE_SCRIPT)
-export const COPY_SETTINGS: Script = scriptOf(scripts.COPY_SETTINGS_SCRIPT)
-export const LOOK: Script = scriptOf(scripts.LOOK_SCRIPT)
-export const LEDGER: Script = scriptOf(scripts.LEDGER_SCRIPT)
-export const DUE: Script = scriptOf(scripts.DUE_SCRIPT)
-export const FORGET: Script = scriptOf(scripts.FORGET_SCRIPT)
-export const TRIM: Script = scriptOf(scripts.TRIM_SCRIPT)
+export const ATTEMPT: Script = scriptOf(ATTEMPT_SCRIPT)
+export const CONFIGURE: Script = scriptOf(CONFIGURE_SCRIPT)
+export const COPY_SETTINGS: Script = scriptOf(COPY_SETTINGS_SCRIPT)
+export const LOOK: Script = scriptOf(LOOK_SCRIPT)
+export const LEDGER: Script = scriptOf(LEDGER_SCRIPT)
+export const DUE: Script = scriptOf(DUE_SCRIPT)
+export const FORGET: Script = scriptOf(FORGET_SCRIPT)
+export const TRIM: Script = scriptOf(TRIM_SCRIPT)
 
 export const KEY_PREFIX = 'tenure'
 

@@ -33,16 +33,18 @@ export interface RedisStoreOptions {
    */
   readonly buckets?: number
   /** How long one call may take. Default 5 s. */
-  readonly callTimeoutMs?: number
+  readonly callMs?: number
   /** How long connecting may take. Default 5 s. */
-  readonly connectTimeoutMs?: number
+  readonly connectMs?: number
   readonly runtime?: Runtime
   /** For tests that move the clock: microseconds to take for the server's. */
   readonly nowUs?: () => number
 }
 
-const CALL_TIMEOUT_MS_DEFAULT = 5_000
-const CONNECT_TIMEOUT_MS_DEFAULT = 5_000
+const CALL_MS_DEFAULT = 5_000
+const CONNECT_MS_DEFAULT = 5_000
+/** More than the server is ever asked to wait before it answers. */
+const SILENCE_MS_MIN = 5_000
 const CLUSTER_BUCKETS_DEFAULT = 64
 const BUCKETS_MAX = 1_024
 const RECONNECT_MS_MAX = 2_000
@@ -56,11 +58,11 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
 /** What a store needs of the server, ready to use. */
 export async function openRedisBackend(options: RedisStoreOptions): Promise<Backend> {
   const namespace = parseNamespace(options.namespace ?? 'default')
-  const { runtime = systemRuntime, callTimeoutMs = CALL_TIMEOUT_MS_DEFAULT } = options
+  const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   if (options.buckets !== undefined) requireBuckets(options.buckets)
   const connection = await connect(options)
   const { driver, url, close } = connection
-  const calls = new RedisCalls(driver, { url, callTimeoutMs, runtime })
+  const calls = new RedisCalls(driver, { url, callMs, runtime })
   try {
     const buckets = await settleBuckets(calls, namespace, options.buckets)
     const scripted = new RedisScripted(calls, { namespace, buckets })
@@ -68,7 +70,10 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
     const description = await describe(calls, url)
     const { nowUs } = options
     const clock = (): string => (nowUs === undefined ? '' : String(nowUs()))
-    return new RedisBackend({ scripted, runtime, description, callTimeoutMs, clock, close })
+    const parts = { scripted, runtime, description, callMs, clock, close }
+    const backend = new RedisBackend(parts)
+    await backend.copySettings()
+    return backend
   } catch (error) {
     close()
     throw storeError(error, { url, effect: 'reads' })
@@ -109,28 +114,32 @@ async function connectTo(
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS_DEFAULT,
+    connectTimeout: options.connectMs ?? CONNECT_MS_DEFAULT,
+    // A connection that has gone silent is given up and opened anew: it may never be heard of again.
+    socketTimeout: Math.max(SILENCE_MS_MIN, options.callMs ?? CALL_MS_DEFAULT),
     retryStrategy: (times: number) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(times, 8)),
   }
-  const single = driverOf(quiet(new Redis({ ...address, ...common })))
+  const single = quiet(new Redis({ ...address, ...common }))
   try {
-    await bounded(single.connect(), shown, options)
-    if (!(await isCluster(single))) return single
+    await bounded(single.driver.connect(), shown, options)
+    if (!(await isCluster(single.driver))) return single.driver
   } catch (error) {
-    single.disconnect()
-    throw storeError(error, { url: shown, effect: 'reads' })
+    single.driver.disconnect()
+    throw storeError(single.lastError() ?? error, { url: shown, effect: 'reads' })
   }
-  single.disconnect()
+  single.driver.disconnect()
   const { host, port, ...redisOptions } = address
-  const cluster = driverOf(
-    quiet(
-      new Cluster([{ host, port }], {
-        lazyConnect: true,
-        enableOfflineQueue: false,
-        redisOptions: { ...redisOptions, maxRetriesPerRequest: 0 },
-        clusterRetryStrategy: common.retryStrategy,
-      }),
-    ),
+  const { driver: cluster } = quiet(
+    new Cluster([{ host, port }], {
+      lazyConnect: true,
+      enableOfflineQueue: false,
+      redisOptions: {
+        ...redisOptions,
+        maxRetriesPerRequest: 0,
+        socketTimeout: common.socketTimeout,
+      },
+      clusterRetryStrategy: common.retryStrategy,
+    }),
   )
   try {
     await bounded(cluster.connect(), shown, options)
@@ -161,21 +170,30 @@ async function loadIoredis(): Promise<IoredisModule> {
   }
 }
 
-/** An error event that nobody listens to would end the process; every call tells its own errors. */
-function quiet(client: IoredisClient): IoredisClient {
-  client.on('error', () => undefined)
-  return client
+/**
+ * An error event that nobody listens to would end the process. Every call tells its own errors, but why a connection
+ * was not made, only the event tells.
+ */
+function quiet(client: IoredisClient): {
+  readonly driver: RedisDriver
+  readonly lastError: () => unknown
+} {
+  let last: unknown = null
+  client.on('error', (error: unknown) => {
+    last = error
+  })
+  return { driver: driverOf(client), lastError: () => last }
 }
 
 function bounded(
   work: Promise<unknown>,
   url: string,
-  { runtime = systemRuntime, connectTimeoutMs = CONNECT_TIMEOUT_MS_DEFAULT }: RedisStoreOptions,
+  { runtime = systemRuntime, connectMs = CONNECT_MS_DEFAULT }: RedisStoreOptions,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const late = new Error(`no connection within ${connectTimeoutMs} ms`)
+    const late = new Error(`no connection within ${connectMs} ms`)
     const fail = (error: unknown): void => reject(storeError(error, { url, effect: 'reads' }))
-    const timer = runtime.setTimer(connectTimeoutMs, () => fail(late), { keepAlive: true })
+    const timer = runtime.setTimer(connectMs, () => fail(late), { keepAlive: true })
     work.then(() => resolve(), fail).finally(() => timer.cancel())
   })
 }

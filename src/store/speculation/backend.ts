@@ -39,7 +39,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 
-/** An entry, and the numbers that tell whether it has moved. Both begin at 1. */
+/** An entry, and the numbers that tell whether it has moved. Where they begin is for the store to say, above 0. */
 export interface Kept {
   readonly entry: Entry
   /** Raised by every change. */
@@ -145,6 +145,9 @@ export interface Backend {
   readonly description: StoreDescription
   /** Part of every tick: deadlines written under another domain are never compared. */
   readonly clockDomain: string
+
+  /** Throws `INVALID_INPUT` for footprints that this server cannot decide about together. */
+  refuseApart?(footprints: readonly Footprint[]): void
 
   /** One round trip, atomic attempt by attempt; an empty group reads the clock and the settings. */
   attempt(group: Group): Promise<GroupReply>

@@ -17,27 +17,33 @@ export interface Belief {
   readonly ticketCount: number
   readonly prior: PriorEffect | null
   readonly epoch: number
+  /** It would lead to a refusal that nothing else in it lets the server confirm: the server is to say what is there. */
+  readonly isDoubtful: boolean
 }
 
 export function beliefOf(footprint: Footprint, view: PlaceView): Belief {
   const { entries, ...facts } = view
-  return { footprint, kept: new Map(entries.map((kept) => [kept.entry.id, kept])), ...facts }
+  const kept = new Map(entries.map((one) => [one.entry.id, one]))
+  return { footprint, kept, ...facts, isDoubtful: false }
 }
 
 /** The belief as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
 export function viewOfBelief(belief: Belief, lastFence: number, settings: Settings): RealmView {
   const entries = new Map<LeaseId, Entry>()
   for (const [id, { entry }] of belief.kept) entries.set(id, entry)
-  const { ticketCount, prior } = belief
-  return { entries, lastFence, ticketCount, prior, settings }
+  const { ticketCount, prior, epoch } = belief
+  return { entries, lastFence, ticketCount, epoch, prior, settings }
 }
 
+/** What no entry ever has. */
+const NO_VERSION = -1
+
 /** The belief as the server is to check it. */
-export function placeOf({ footprint, kept, prior, epoch }: Belief): Place {
+export function placeOf({ footprint, kept, prior, epoch, isDoubtful }: Belief): Place {
   return {
     footprint,
     realm: realmOf(footprint.resource),
-    own: kept.get(footprint.leaseId)?.version ?? 0,
+    own: isDoubtful ? NO_VERSION : (kept.get(footprint.leaseId)?.version ?? 0),
     claims: footprint.depth === 'claims' ? claimsOf(footprint, kept.values()) : null,
     hasPrior: prior !== null,
     epoch,

@@ -2,7 +2,9 @@
  * What a store remembers of realms between its calls: the live entries that it wrote or was told of, and the facts of
  * their realms. Bounded; what was forgotten is taken for absent, and costs a round trip if it is not.
  */
+import type { EpochMark } from '../../core/commit.ts'
 import { isLive, type LeaseId } from '../../core/lease.ts'
+import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
 import type { Footprint } from '../../core/realm.ts'
 import { overlap, realmOf } from '../../core/resource.ts'
 import { LiveIndex } from '../live-index.ts'
@@ -33,7 +35,9 @@ export class MemoryOfRealms {
     const own = this.#kept.get(footprint.leaseId)
     if (own !== undefined) kept.set(own.entry.id, own)
     const facts = this.#realms.get(realmOf(footprint.resource)) ?? NO_FACTS
-    return { footprint, kept, prior: null, ...facts }
+    // Others may have left the queue since; that it is full is for the server to say.
+    const isDoubtful = facts.ticketCount >= TICKETS_PER_REALM_MAX
+    return { footprint, kept, prior: null, ...facts, isDoubtful }
   }
 
   /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */
@@ -58,6 +62,10 @@ export class MemoryOfRealms {
       this.#putFacts(realmOf(resource), { ...known, lastFence, lastWallMs })
     }
     for (const write of writes) this.#countTicket(write)
+    for (const { resource, epoch } of facts.epochs) {
+      const realm = realmOf(resource)
+      this.#putFacts(realm, { ...(this.#realms.get(realm) ?? NO_FACTS), epoch })
+    }
   }
 
   #countTicket({ before, after }: EntryWrite): void {
@@ -119,5 +127,6 @@ function isPending(kept: Kept | null): boolean {
 
 export interface CommitFacts {
   readonly lastFence: number
+  readonly epochs: readonly EpochMark[]
   readonly wallMs: number
 }

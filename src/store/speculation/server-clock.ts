@@ -29,6 +29,8 @@ export interface Sample {
 }
 
 const TOLERANCE_MS_MIN = 20
+/** After a long silence it is better to ask once more than to let every lease last longer. */
+const TOLERANCE_MS_MAX = 1_000
 const RATE_DOUBT = 0.001
 
 export class ServerClock implements ServerTime {
@@ -55,7 +57,8 @@ export class ServerClock implements ServerTime {
   toleranceUs(): number {
     const { receivedMs, roundTripMs } = this.#sample
     const doubtMs = 2 * RATE_DOUBT * (this.#runtime.monotonicMs() - receivedMs)
-    return Math.ceil((Math.max(TOLERANCE_MS_MIN, 4 * roundTripMs) + doubtMs) * 1000)
+    const wayMs = Math.max(TOLERANCE_MS_MIN, 4 * roundTripMs)
+    return Math.ceil(Math.min(TOLERANCE_MS_MAX, wayMs + doubtMs) * 1000)
   }
 
   /** Believes whichever of two readings says more; a reading that contradicts the other means that the clock was set. */

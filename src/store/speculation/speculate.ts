@@ -39,20 +39,32 @@ export function speculate<Outcome>(
       fromUs: now.tick.us,
       beforeUs: Math.min(latestUs, validUntilUs ?? latestUs),
       wallMs: now.wallMs,
-      writes: writesOf(commit, beliefs),
+      writes: writesOf(commit, beliefs, firstNumber(now)),
       events: commit.events,
       requests: commit.requests,
-      epochs: [],
+      epochs: commit.epochs,
       wakes: commit.wakes,
       fences: commit.firstFence === 0 ? null : { first: commit.firstFence, last: commit.lastFence },
     },
   }
 }
 
-function writesOf({ changes }: Commit, beliefs: readonly Belief[]): readonly EntryWrite[] {
+/**
+ * Where the numbers of a new entry begin: elsewhere than those of an entry that had the same id before and of which
+ * nothing is kept, so that whoever still remembers that one misses.
+ */
+function firstNumber({ tick }: Now): number {
+  return 1 + (Math.floor(tick.us / 1_000) % 2 ** 30)
+}
+
+function writesOf(
+  { changes }: Commit,
+  beliefs: readonly Belief[],
+  first: number,
+): readonly EntryWrite[] {
   return changes.map((change) => {
     const before = change.before === undefined ? null : keptOf(change.id, beliefs)
-    return { id: change.id, before, after: afterOf(change, before) }
+    return { id: change.id, before, after: afterOf(change, before, first) }
   })
 }
 
@@ -64,9 +76,9 @@ function keptOf(id: LeaseId, beliefs: readonly Belief[]): Kept | null {
   throw new Error(`a decision changed entry ${id}, which it had not seen`)
 }
 
-function afterOf({ after, renewal }: EntryChange, before: Kept | null): Kept | null {
+function afterOf({ after, renewal }: EntryChange, before: Kept | null, first: number): Kept | null {
   if (after === null) return null
-  if (before === null) return { entry: after, version: 1, claim: 1 }
+  if (before === null) return { entry: after, version: first, claim: first }
   return {
     entry: after,
     version: before.version + 1,

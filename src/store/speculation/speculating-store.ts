@@ -39,12 +39,17 @@ import { UnderWay } from './under-way.ts'
 interface Errand {
   readonly footprints: readonly Footprint[]
   readonly decide: Decide<unknown>
-  readonly sinceMs: number
   readonly resolve: (outcome: unknown) => void
   readonly reject: (error: unknown) => void
+  /** When it was first sent. */
+  sentSinceMs: number | null
   /** What the server said is there; null before it was asked. */
   beliefs: readonly Belief[] | null
   tries: number
+  /** How many of the tries came too late: the way was longer than was allowed for. */
+  lates: number
+  /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
+  refusedAtUs: number | null
   isFinished: boolean
   /** Lets those go on who waited for this one. */
   end: () => void
@@ -55,6 +60,7 @@ interface Trial {
   readonly errand: Errand
   readonly beliefs: readonly Belief[]
   readonly now: Now
+  readonly settings: ResolvedSettings
   readonly speculation: Speculation<unknown>
 }
 
@@ -63,6 +69,7 @@ const GROUPS_IN_FLIGHT_MAX = 2
 const GROUP_MAX = 500
 /** More than this are sent as two halves when nothing is in flight. */
 const SPLIT_MIN = 16
+const LATES_COUNTED_MAX = 3
 const TRIES_MAX = 200
 const TRYING_MS_MAX = 10_000
 const TRIES_AT_ONCE = 4
@@ -119,16 +126,19 @@ export class SpeculatingStore implements Store {
     decide: Decide<Outcome>,
   ): Promise<Outcome> {
     this.#refuseIfClosed()
+    this.#backend.refuseApart?.(footprints)
     return new Promise<Outcome>((resolve, reject) => {
       this.#unfinished += 1
       this.#queue.push({
         footprints,
         decide,
-        sinceMs: this.#runtime.monotonicMs(),
         resolve: (outcome) => resolve(outcome as Outcome),
         reject,
+        sentSinceMs: null,
         beliefs: null,
         tries: 0,
+        lates: 0,
+        refusedAtUs: null,
         isFinished: false,
         end: () => undefined,
       })
@@ -264,6 +274,7 @@ export class SpeculatingStore implements Store {
       const sentMs = this.#runtime.monotonicMs()
       const attempts = trials.map(({ speculation }) => speculation.attempt)
       const reply = await this.#backend.attempt({ settingsRevision, attempts })
+      for (const { errand } of trials) errand.sentSinceMs ??= sentMs
       this.#hear(sentMs, reply, trials)
     } catch (error) {
       for (const { errand } of trials) this.#fail(errand, error)
@@ -277,35 +288,25 @@ export class SpeculatingStore implements Store {
   #try(errand: Errand): readonly Trial[] {
     try {
       const beliefs = errand.beliefs ?? errand.footprints.map((one) => this.#memory.believe(one))
-      const now = this.#nowFor(beliefs, errand.tries)
+      const now = this.#nowFor(beliefs, errand)
+      const settings = this.#settings
       const fenceTaken = this.#lastFence
-      const speculation = this.#speculate(errand, { beliefs, now, fenceTaken })
+      const speculation = speculate(errand.decide, { beliefs, now, settings, fenceTaken })
       this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
-      return [{ errand, beliefs, now, speculation }]
+      return [{ errand, beliefs, now, settings, speculation }]
     } catch (error) {
       this.#fail(errand, error)
       return []
     }
   }
 
-  #speculate(
-    { decide }: Errand,
-    premises: {
-      readonly beliefs: readonly Belief[]
-      readonly now: Now
-      readonly fenceTaken: number
-    },
-  ): Speculation<unknown> {
-    return speculate(decide, { ...premises, settings: this.#settings })
-  }
-
-  /** Each further try allows for a longer way, in case it was too long for the last one. */
-  #nowFor(beliefs: readonly Belief[], tries: number): Now {
+  /** Whoever came too late allows for a longer way. */
+  #nowFor(beliefs: readonly Belief[], { lates, refusedAtUs }: Errand): Now {
     const latestWallMs = Math.max(...beliefs.map((belief) => belief.lastWallMs))
     return this.#now({
-      us: this.#clock.lowerUs(),
+      us: refusedAtUs ?? this.#clock.lowerUs(),
       wallMs: Math.max(this.#clock.wallMs(), latestWallMs),
-      toleranceUs: this.#clock.toleranceUs() * 2 ** Math.min(tries, 6),
+      toleranceUs: this.#clock.toleranceUs() * 2 ** Math.min(lates, LATES_COUNTED_MAX),
     })
   }
 
@@ -325,12 +326,27 @@ export class SpeculatingStore implements Store {
       this.#settings = new ResolvedSettings(reply.settings)
       this.#settingsRevision = reply.settingsRevision
     }
-    for (const [index, trial] of trials.entries()) this.#settle(trial, reply.replies[index])
+    for (const [index, trial] of trials.entries()) {
+      const { tick, toleranceUs } = trial.now
+      if (reply.nowUs > tick.us + toleranceUs) trial.errand.lates += 1
+      trial.errand.refusedAtUs = tick.us > reply.nowUs ? reply.nowUs : null
+      this.#settleOne(trial, reply.replies[index])
+    }
   }
 
   #sample(sentMs: number, { nowUs }: GroupReply): Sample {
     const receivedMs = this.#runtime.monotonicMs()
     return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs }
+  }
+
+  /** An answer that makes no sense concerns its own attempt alone, which may have been committed. */
+  #settleOne(trial: Trial, reply: Reply | undefined): void {
+    try {
+      this.#settle(trial, reply)
+    } catch (cause) {
+      const message = `${this.description.url} gave an answer that makes no sense`
+      this.#fail(trial.errand, new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause }))
+    }
   }
 
   #settle(trial: Trial, reply: Reply | undefined): void {
@@ -346,7 +362,8 @@ export class SpeculatingStore implements Store {
     const { errand } = trial
     const { outcome, attempt } =
       fencesMovedBy === 0 ? trial.speculation : this.#moved(trial, fencesMovedBy)
-    const facts = { lastFence: attempt.fences?.last ?? 0, wallMs: attempt.wallMs }
+    const { epochs, wallMs } = attempt
+    const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs }
     this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
     this.#memory.note(errand.footprints, attempt.writes, facts)
     this.#finish(errand)
@@ -355,9 +372,10 @@ export class SpeculatingStore implements Store {
   }
 
   /** The same decision, with the fences that the server gave instead of those that others had taken meanwhile. */
-  #moved({ errand, beliefs, now, speculation }: Trial, by: number): Speculation<unknown> {
-    const first = speculation.attempt.fences?.first ?? 0
-    return this.#speculate(errand, { beliefs, now, fenceTaken: first + by - 1 })
+  #moved(trial: Trial, by: number): Speculation<unknown> {
+    const { errand, beliefs, now, settings, speculation } = trial
+    const fenceTaken = (speculation.attempt.fences?.first ?? 0) + by - 1
+    return speculate(errand.decide, { beliefs, now, settings, fenceTaken })
   }
 
   #announce(wakes: readonly Wake[], hasEvents: boolean): void {
@@ -370,7 +388,7 @@ export class SpeculatingStore implements Store {
     // Fences that were not given need not be passed over.
     if (fences !== null && fences.last === this.#lastFence) this.#lastFence = fences.first - 1
     errand.tries += 1
-    const triedMs = this.#runtime.monotonicMs() - errand.sinceMs
+    const triedMs = this.#runtime.monotonicMs() - (errand.sentSinceMs ?? 0)
     if (errand.tries >= TRIES_MAX || triedMs > TRYING_MS_MAX) {
       const message = `others kept changing the same resource, ${errand.tries} times in a row`
       return this.#fail(errand, new LeaseError('STORE_CONFLICT', message))

@@ -56,6 +56,7 @@ const WORDS: Readonly<Record<LeaseEventType, string>> = {
   'lease.downgraded': 'downgraded',
   'lease.transferred': 'transferred',
   'lease.adopted': 'adopted',
+  'lease.advanced': 'advanced',
   'lease.unlocked': 'unlocked',
   'lease.queued': 'queued',
   'lease.offered': 'offered',
@@ -85,6 +86,8 @@ interface EventData {
   lockDelayMs?: number
   breakable?: true
   unadopted?: true
+  epoch?: number
+  advance?: readonly [from: number, to: number]
   revoking?: Revoking
   group?: string
   priority?: number
@@ -159,6 +162,8 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
         expiresAtMs: event.expiresAtMs,
         deadline: tickValues(event.deadline, names),
       }
+    case 'lease.advanced':
+      return { type, advance: [event.from, event.to] }
     case 'lease.upgrading':
       return { type, wished: event.wished }
     case 'lease.upgraded':
@@ -189,6 +194,7 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
   if (lease.expiresAtMs !== atMs + lease.ttlMs) data.expiresAtMs = lease.expiresAtMs
   if (lease.holdUntilUs !== null) data.holdUntilUs = lease.holdUntilUs
   if (!lease.adopted) data.unadopted = true
+  if (lease.epoch !== 0) data.epoch = lease.epoch
   if (lease.revoking !== null) data.revoking = lease.revoking
   if (lease.delegation !== undefined) data.delegation = lease.delegation
   return data
@@ -269,6 +275,10 @@ function eventFrom(common: EventCommon, data: EventData, names: RowNames): Lease
       const { expiresAtMs = 0 } = data
       return { ...common, type, expiresAtMs, deadline: deadlineOf(data, names) }
     }
+    case 'lease.advanced': {
+      const [from, to] = data.advance ?? [0, 0]
+      return { ...common, type, from, to }
+    }
     case 'lease.upgrading':
       return { ...common, type, wished: data.wished ?? true }
     case 'lease.upgraded':
@@ -317,6 +327,7 @@ function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lea
     revoking: data.revoking ?? null,
     upgrading: false,
     adopted: data.unadopted !== true,
+    epoch: data.epoch ?? 0,
     ...(data.delegation === undefined ? {} : { delegation: data.delegation }),
   }
 }

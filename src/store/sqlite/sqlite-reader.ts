@@ -19,6 +19,7 @@ const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = 
 const ANY_REQUEST = 'SELECT 1 FROM requests LIMIT 1'
 const EVENT_BY_ID = 'SELECT lease_id, event_type FROM lease_history WHERE id = ?'
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
+const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
 const COUNT_TICKETS = `SELECT count(*) FROM leases
   WHERE status = 'pending' AND file_path >= ? AND file_path < ?
     AND namespace = ? AND live_clock = ? AND live_until_us > ?`
@@ -64,15 +65,19 @@ export class SqliteReader {
     const { resource, leaseId, requestId } = footprint
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#finder.collect(entries, footprint, this.#liveCached)
-    const own = entries.has(leaseId) ? undefined : this.#entryOf(leaseId)
-    if (own !== undefined) entries.set(leaseId, own)
+    const prior = requestId === null ? null : this.#prior(requestId)
+    for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
+      const entry = entries.has(id) ? undefined : this.#entryOf(id)
+      if (entry !== undefined) entries.set(id, entry)
+    }
     return new SqliteView({
       entries,
       lastFence: this.#state.lastFence,
       countTickets: this.#countTickets,
+      readEpoch: this.#readEpoch,
       footprint,
       now,
-      prior: requestId === null ? null : this.#prior(requestId),
+      prior,
       settings: this.#state.settingsFor(resource),
     })
   }
@@ -101,6 +106,12 @@ export class SqliteReader {
     return row[0] as number
   }
 
+  readonly #readEpoch = (resource: Resource): number => {
+    const { namespace } = this.#state
+    const row = this.#statements.get(EPOCH_OF).get(namespace, resource) as SqliteRow | undefined
+    return (row?.[0] as number | undefined) ?? 0
+  }
+
   #prior(requestId: string): PriorEffect | null {
     const key = keyOf(requestId, this.#state)
     const recorded = (this.#statements.get(EVENT_BY_ID).get(key) ??
@@ -115,11 +126,12 @@ export class SqliteReader {
 
 interface ViewParts extends Pick<RealmView, 'entries' | 'lastFence' | 'prior' | 'settings'> {
   readonly countTickets: (resource: Resource, now: Now) => number
+  readonly readEpoch: (resource: Resource) => number
   readonly footprint: Footprint
   readonly now: Now
 }
 
-/** A view that counts the tickets of its realm only if it is asked to: hardly any decision needs to know. */
+/** A view that counts tickets and reads the epoch only if it is asked to: hardly any decision needs to know. */
 class SqliteView implements RealmView {
   readonly entries: RealmView['entries']
   readonly lastFence: number
@@ -138,5 +150,10 @@ class SqliteView implements RealmView {
   get ticketCount(): number {
     const { countTickets, footprint, now } = this.#parts
     return countTickets(footprint.resource, now)
+  }
+
+  get epoch(): number {
+    const { readEpoch, footprint } = this.#parts
+    return readEpoch(footprint.resource)
   }
 }

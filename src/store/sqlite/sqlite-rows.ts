@@ -114,6 +114,7 @@ interface LeaseDetail extends ClaimDetail {
   revoking?: Revoking
   upgrading?: true
   unadopted?: true
+  epoch?: number
   delegation?: Delegation
 }
 
@@ -181,6 +182,7 @@ function leaseDetail(lease: Lease, names: RowNames): string | null {
   if (lease.revoking !== null) detail.revoking = lease.revoking
   if (lease.upgrading) detail.upgrading = true
   if (!lease.adopted) detail.unadopted = true
+  if (lease.epoch !== 0) detail.epoch = lease.epoch
   if (lease.delegation !== undefined) detail.delegation = lease.delegation
   const text = JSON.stringify(detail)
   return text === '{}' ? null : text
@@ -252,6 +254,7 @@ function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
     revoking: detail.revoking ?? null,
     upgrading: detail.upgrading === true,
     adopted: detail.unadopted !== true,
+    epoch: detail.epoch ?? 0,
     ...(detail.delegation === undefined ? {} : { delegation: detail.delegation }),
   }
 }

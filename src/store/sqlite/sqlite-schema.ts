@@ -141,6 +141,14 @@ CREATE TRIGGER lease_configs_updated AFTER UPDATE ON lease_configs BEGIN
 CREATE TRIGGER lease_configs_deleted AFTER DELETE ON lease_configs BEGIN
   UPDATE store_state SET config_revision = config_revision + 1; END;`
 
+const EPOCHS = `
+CREATE TABLE epochs (
+  namespace TEXT NOT NULL,
+  resource TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  PRIMARY KEY (namespace, resource)
+) WITHOUT ROWID;`
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -165,6 +173,12 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'create_migration_tracking_table',
     description: 'this table; made first, because it tracks its own making',
     sql: MIGRATION_TABLE,
+  },
+  {
+    version: 5,
+    name: 'create_epochs_table',
+    description: 'the epochs of workflows, which outlive their leases',
+    sql: EPOCHS,
   },
 ]
 

@@ -29,6 +29,7 @@ export class SqliteWriter {
   readonly #deleteEntry: SqliteStatement
   readonly #insertEvent: SqliteStatement
   readonly #insertRequest: SqliteStatement
+  readonly #putEpoch: SqliteStatement
 
   constructor(database: SqliteDatabase, namespace: string, state: SqliteState) {
     this.#database = database
@@ -39,6 +40,7 @@ export class SqliteWriter {
     this.#updateState = database.prepare(UPDATE_STATE)
     this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
     this.#insertEvent = database.prepare(INSERT_EVENT)
+    this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
     this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
   }
 
@@ -51,6 +53,9 @@ export class SqliteWriter {
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
       const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
       this.#insertRequest.run(...keys, wordOf(type), keepUntilMs)
+    }
+    for (const { resource, epoch } of commit.epochs) {
+      this.#putEpoch.run(this.#namespace, resource, epoch)
     }
     this.#state.lastFence = Math.max(this.#state.lastFence, commit.lastFence)
   }

@@ -186,6 +186,7 @@ async function everyType(stage: Stage): Promise<void> {
   await stage.release(last)
   await everyChangeOfAHolder(stage)
   await deadlock(stage)
+  await stage.advance(await stage.grant({ resource: parseResource('workflow:w') }), 0)
   await family(stage)
 }
 

@@ -12,7 +12,7 @@ export interface ScriptOptions {
 }
 
 const PLACES: readonly Reach[] = [
-  ...['work:a', 'work:b', 'file:/src/a.ts', 'file:/src_backup'].map((name) => {
+  ...['work:a', 'workflow:b', 'file:/src/a.ts', 'file:/src_backup'].map((name) => {
     return { resource: parseResource(name), extent: 'exact' } as const
   }),
   { resource: parseResource('file:/src'), extent: 'subtree' },
@@ -64,9 +64,20 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
     { kind: 'transfer', ...place, holder, to: null, newLeaseId: stage.id(), requestId },
     gift(stage, known, old),
     { kind: 'adopt', ...place, holder, session },
+    advance(random, old, requestId),
     { kind: 'settle', ...place },
   ]
   return pick(random, commands) ?? { kind: 'settle', ...place }
+}
+
+/** From an epoch that may be the next, of something that may be a workflow. */
+function advance(
+  random: () => number,
+  { holder, ...place }: Known,
+  requestId: string | null,
+): Command {
+  const [from, count] = [pick(random, [0, 1, 2, 3]), pick(random, [1, 1, 2])]
+  return { kind: 'advance', ...place, holder, from, count, reason: null, requestId }
 }
 
 /** Whoever gets it may go on with it. */

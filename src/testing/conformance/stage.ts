@@ -17,7 +17,7 @@ import {
 import type { LeaseEvent } from '../../core/event.ts'
 import type { Entry, Lease, LeaseId } from '../../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../core/limits.ts'
-import type { AcquireAllOutcome } from '../../core/outcome.ts'
+import type { AcquireAllOutcome, AdvanceOutcome } from '../../core/outcome.ts'
 import type { Footprint, RealmView } from '../../core/realm.ts'
 import { parseResource, type Resource } from '../../core/resource.ts'
 import type { SettingKey } from '../../core/settings.ts'
@@ -187,6 +187,14 @@ export class Stage {
       ...{ holder: lease.holder, ttlMs: null, requestId },
     })
     assert.equal(outcome.kind, 'renewed', JSON.stringify(outcome))
+  }
+
+  /** Uses up the next epochs of a workflow. */
+  async advance(lease: Lease, from: number, count = 1): Promise<AdvanceOutcome> {
+    return this.run({
+      ...{ kind: 'advance', leaseId: lease.id, resource: lease.resource, extent: lease.extent },
+      ...{ holder: lease.holder, from, count, reason: null, requestId: null },
+    })
   }
 
   async revoke(entry: Lease | Acquire, requestId: string | null = null): Promise<void> {

@@ -89,10 +89,10 @@ export const transactBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'of twenty that ask at once for as many resources, all are granted, each with its own fence',
+    name: 'of twenty that ask at once for as many files, all are granted, each with its own fence',
     async run(stage) {
       const asked = Array.from({ length: 20 }, (_, n) => {
-        return stage.grant({ resource: parseResource(`work:${n}`) })
+        return stage.grant({ resource: parseResource(`file:/${n}`) })
       })
       const fences = (await Promise.all(asked)).map((lease) => lease.fence)
       assert.equal(new Set(fences).size, 20)
@@ -217,6 +217,7 @@ function merged(commits: readonly Commit[]): Commit {
     changes: commits.flatMap((commit) => commit.changes),
     events: commits.flatMap((commit) => commit.events),
     requests: commits.flatMap((commit) => commit.requests),
+    epochs: commits.flatMap((commit) => commit.epochs),
     wakes: commits.flatMap((commit) => commit.wakes),
     firstFence: Math.min(...commits.map((commit) => commit.firstFence)),
     lastFence: Math.max(...commits.map((commit) => commit.lastFence)),

@@ -5,7 +5,7 @@ import type { Lease } from '../../../src/core/lease.ts'
 import { parseResource, realmOf } from '../../../src/core/resource.ts'
 import type { Attempt, Kept, Place } from '../../../src/store/speculation/backend.ts'
 
-export const DOMAIN = 'postgres'
+export const DOMAIN = 'postgres#1'
 const WINDOW_US = 1_000_000
 
 export interface Moment {
@@ -55,7 +55,14 @@ export function leaseOf(name: string, { nowUs, ttlMs = 30_000 }: Moment): Lease 
     ...{ fence: wallMs * 1000, grantedAtMs: wallMs, renewedAtMs: null },
     ...{ expiresAtMs: wallMs + ttlMs, terminatedAtMs: null, renewals: 0, releaseReason: null },
     deadline: { domain: DOMAIN, us: nowUs + ttlMs * 1000 },
-    ...{ holdUntilUs: null, lockedUntil: null, revoking: null, upgrading: false, adopted: true },
+    ...{
+      holdUntilUs: null,
+      lockedUntil: null,
+      revoking: null,
+      upgrading: false,
+      adopted: true,
+      epoch: 0,
+    },
   }
 }
 

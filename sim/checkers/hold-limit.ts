@@ -1,0 +1,31 @@
+/**
+ * Nobody holds longer than allowed: no term goes beyond `maxHoldMs` from the grant, a lease that is given to another
+ * keeps the end that it had, and once somebody asked for a lease nothing makes its end later.
+ */
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import type { LeaseLife } from '../lease-life.ts'
+
+const CLOCK_SLACK_US = 50
+
+export const holdLimit: Checker = {
+  promise: 'I3',
+  name: 'no longer than allowed',
+  check: (evidence) => evidence.lives.flatMap((life) => overstays(life, evidence)),
+}
+
+function overstays({ lease, terms, ceilingUs }: LeaseLife, evidence: Evidence): Complaint[] {
+  const complaints: Complaint[] = []
+  let askedUs = Infinity
+  for (const term of terms) {
+    const limitUs = Math.min(ceilingUs, askedUs)
+    const untilUs = evidence.trueUs(term.deadline)
+    if (untilUs > limitUs + CLOCK_SLACK_US) {
+      complaints.push(
+        `${short(lease.id)} on ${lease.resource} was given until ${seconds(untilUs)} at ` +
+          `${seconds(term.atUs)}; it had to end by ${seconds(limitUs)}`,
+      )
+    }
+    if (term.isAsked) askedUs = Math.min(askedUs, term.dueUs)
+  }
+  return complaints
+}

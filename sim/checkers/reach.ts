@@ -1,0 +1,22 @@
+/**
+ * Which claims touch, and which of those exclude each other. Judged anew here, with none of the core's rules, so that a
+ * mistake in them is found.
+ */
+import type { Claim } from '../../src/core/lease.ts'
+
+export type Reach = Pick<Claim, 'resource' | 'extent'>
+export type Wish = Pick<Claim, 'resource' | 'extent' | 'mode'>
+
+export function touch(a: Reach, b: Reach): boolean {
+  return a.resource === b.resource || isBelow(a, b) || isBelow(b, a)
+}
+
+function isBelow(outer: Reach, inner: Reach): boolean {
+  const isTree = outer.extent === 'subtree' && outer.resource.startsWith('file:')
+  return isTree && inner.resource.startsWith(`${outer.resource}/`)
+}
+
+/** Whether two claims that touch can not be held at the same time. */
+export function clash(a: Wish, b: Wish): boolean {
+  return touch(a, b) && (a.mode === 'exclusive' || b.mode === 'exclusive')
+}

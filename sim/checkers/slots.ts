@@ -1,0 +1,50 @@
+/**
+ * A counted resource never has more leases than places: not by the store's own clock, and not in the eyes of those who
+ * hold them.
+ */
+import type { Lease } from '../../src/core/lease.ts'
+import { hasPassed } from '../../src/core/time.ts'
+import { seconds, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { justifiedBeliefs } from './i1-exclusion.ts'
+import { walk, type Step } from './ledger-walk.ts'
+
+export const slotsNeverExceeded: Checker = {
+  promise: 'I1',
+  name: 'slots never exceeded',
+  check: (evidence) => [...inLedger(evidence), ...inBelief(evidence)],
+}
+
+function inLedger({ ledger }: Evidence): readonly Complaint[] {
+  const complaints: Complaint[] = []
+  for (const step of walk(ledger)) {
+    for (const { event } of step.events) {
+      if (event.type !== 'lease.issued' || event.lease.slots === null) continue
+      const { slots, resource } = event.lease
+      const there = runningAt(event.lease, step)
+      if (there.length <= slots) continue
+      complaints.push(
+        `${resource} has ${there.length} leases in ${slots} slots at ${seconds(step.atUs)}`,
+      )
+    }
+  }
+  return complaints
+}
+
+function runningAt({ resource }: Lease, { live, tick }: Step): readonly Lease[] {
+  return [...live.values()].filter((entry): entry is Lease => {
+    if (entry.kind !== 'lease' || entry.state !== 'active') return false
+    return entry.resource === resource && !hasPassed(entry.deadline, tick)
+  })
+}
+
+function inBelief(evidence: Evidence): readonly Complaint[] {
+  const counted = justifiedBeliefs(evidence).filter((belief) => belief.slots !== null)
+  return counted.flatMap(({ resource, slots, fromUs }) => {
+    const holders = counted.filter((other) => {
+      return other.resource === resource && other.fromUs <= fromUs && other.untilUs > fromUs
+    })
+    const count = new Set(holders.map((other) => other.leaseId)).size
+    if (slots === null || count <= slots) return []
+    return [`${count} believed in one of the ${slots} slots of ${resource} at ${seconds(fromUs)}`]
+  })
+}

@@ -1,0 +1,79 @@
+/**
+ * What befell those who wait: who was stopped, cut off or dead, or had a message of its own lost or late, when. Before
+ * a waiter is told that it must wait, its service looks for circles and refuses somebody in them: if it reads slowly, or
+ * what it sends about another's ticket is lost, its own waiters hear late.
+ */
+import type { Entry } from '../../src/core/lease.ts'
+import type { Evidence } from '../evidence.ts'
+import type { FaultKind } from '../log.ts'
+import { groupsOf, type Groups } from './groups.ts'
+
+interface Trouble {
+  readonly atUs: number
+  /** Null: it befell everybody. */
+  readonly session: string | null
+  /** Null: it befell the whole process. */
+  readonly leaseId: string | null
+  /** It only made the process late that was looking for circles at that moment. */
+  readonly isDelay: boolean
+}
+
+const STOPS_WAITING: ReadonlySet<FaultKind> = new Set<FaultKind>(['crash', 'pause', 'suspension'])
+const DELAYS: ReadonlySet<FaultKind> = new Set<FaultKind>([
+  ...(['slow_request', 'slow_answer', 'call_hangs', 'answer_lost', 'outcome_unknown'] as const),
+  ...(['late_delivery', 'request_repeated'] as const),
+])
+const ACQUIRES: ReadonlySet<string> = new Set(['acquire', 'acquire_all'])
+
+interface Span {
+  readonly fromUs: number
+  /** Since when they look for circles. */
+  readonly lookingUs: number
+  readonly toUs: number
+}
+
+export class Troubles {
+  readonly #troubles: readonly Trouble[]
+  readonly #groups: Groups['of']
+
+  constructor(evidence: Evidence) {
+    const { log, clockChanges } = evidence
+    this.#groups = groupsOf(evidence).of
+    const sessions = new Map<string, string>()
+    const troubles: Trouble[] = clockChanges.map(({ atUs }) => {
+      return { atUs, session: null, leaseId: null, isDelay: false }
+    })
+    const askers = new Map<string, string>()
+    for (const entry of log) {
+      if (entry.kind === 'started') sessions.set(entry.process, entry.session)
+      if (entry.kind === 'asked' && ACQUIRES.has(entry.method)) {
+        askers.set(entry.leaseId, entry.session)
+      }
+      if (entry.kind !== 'fault' || entry.process === null) continue
+      const { atUs, fault, leaseId } = entry
+      const session = sessions.get(entry.process) ?? null
+      const isOwn = leaseId !== null && askers.get(leaseId) === session
+      const isDelay = !isOwn && DELAYS.has(fault)
+      if (isOwn) troubles.push({ atUs, session, leaseId, isDelay })
+      else if (isDelay || STOPS_WAITING.has(fault)) {
+        troubles.push({ atUs, session, leaseId: null, isDelay })
+      }
+    }
+    this.#troubles = troubles
+  }
+
+  /** Whether anything happened to one of these, or to whoever it belongs to. */
+  befell(entries: readonly Entry[], { fromUs, lookingUs, toUs }: Span): boolean {
+    return this.#troubles.some(({ atUs, session, leaseId, isDelay }) => {
+      if (atUs < (isDelay ? lookingUs : fromUs) || atUs > toUs) return false
+      if (leaseId !== null) return entries.some((entry) => this.#isAbout(leaseId, entry))
+      return session === null || entries.some((entry) => entry.session === session)
+    })
+  }
+
+  /** A message about several that belong together names one of them. */
+  #isAbout(leaseId: string, entry: Entry): boolean {
+    const group = this.#groups.get(leaseId)
+    return entry.id === leaseId || (group !== undefined && this.#groups.get(entry.id) === group)
+  }
+}

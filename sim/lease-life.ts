@@ -1,0 +1,164 @@
+/**
+ * The life of each lease as the ledger tells it: its grant, each time span that it was given, each mode that it had,
+ * and its end. When a span is over is computed here, from the TTL and the moment of the commit, not taken from the
+ * ledger; only the end of a grace is, because nothing else tells it.
+ */
+import type { LeaseEvent } from '../src/core/event.ts'
+import type { Lease, LeaseId } from '../src/core/lease.ts'
+import type { Mode } from '../src/core/resource.ts'
+import type { Tick } from '../src/core/time.ts'
+import type { TimedEvent } from './store-host.ts'
+
+/** A time span of the deciding clock that the store granted. */
+export interface Term {
+  readonly atUs: number
+  readonly tick: Tick
+  readonly ttlMs: number
+  readonly deadline: Tick
+  /** When it is over, in true time. */
+  readonly dueUs: number
+  /** Somebody has asked the holder to finish by then. */
+  readonly isAsked: boolean
+}
+
+/** How a lease shared with others, from one moment to the next change. */
+export interface Phase {
+  readonly commit: number
+  readonly mode: Mode
+  readonly slots: number | null
+  readonly fence: number
+}
+
+export interface LeaseLife {
+  readonly lease: Lease
+  readonly issued: TimedEvent
+  /** The grant, each renewal, the adoption and each request to finish, in order. */
+  readonly terms: readonly [Term, ...Term[]]
+  readonly phases: readonly [Phase, ...Phase[]]
+  /** Who had it: the first, and whoever adopted it. */
+  readonly sessions: readonly string[]
+  /** The ids under which it was asked for; more than one if it was adopted by acquiring its resource. */
+  readonly askedAs: readonly LeaseId[]
+  /** The adoption of a lease that was given away. */
+  readonly adopted: TimedEvent | null
+  /** No term goes beyond this moment of true time; infinite without `maxHoldMs`. */
+  readonly ceilingUs: number
+  readonly end: TimedEvent | null
+}
+
+type Growing = { -readonly [K in keyof LeaseLife]: LeaseLife[K] }
+type TrueUs = (tick: Tick) => number
+
+export function leaseLives(ledger: readonly TimedEvent[], trueUs: TrueUs): readonly LeaseLife[] {
+  const lives = new Map<LeaseId, Growing>()
+  let given: { readonly commit: number; readonly life: Growing } | null = null
+  for (const timed of ledger) {
+    const { event, commit } = timed
+    const known = lives.get(event.leaseId)
+    if (event.type === 'lease.issued') {
+      const giver = !event.lease.adopted && given?.commit === commit ? given.life : null
+      lives.set(event.leaseId, born(timed, event.lease, giver))
+    } else if (known !== undefined) {
+      grow(known, timed, trueUs)
+      if (event.type === 'lease.transferred') given = { commit, life: known }
+    }
+  }
+  return [...lives.values()]
+}
+
+function born(issued: TimedEvent, lease: Lease, giver: LeaseLife | null): Growing {
+  const { atUs, tick, commit } = issued
+  const { ttlMs, deadline, mode, slots, fence, session, id } = lease
+  const ceilingUs = giver === null ? ownCeilingUs(lease, atUs) : handedOnUs(giver)
+  const dueUs = Math.min(atUs + ttlMs * 1000, ceilingUs)
+  const isAsked = giver !== null && lastTerm(giver).isAsked
+  return {
+    ...{ lease, issued, ceilingUs, sessions: [session], askedAs: [id], adopted: null, end: null },
+    terms: [{ atUs, tick, ttlMs, deadline, dueUs, isAsked }],
+    phases: [{ commit, mode, slots, fence }],
+  }
+}
+
+function ownCeilingUs({ maxHoldMs }: Lease, atUs: number): number {
+  return maxHoldMs === null ? Infinity : atUs + maxHoldMs * 1000
+}
+
+/** A transfer hands on the end of `maxHoldMs`, or the end that somebody asked for. */
+function handedOnUs(giver: LeaseLife): number {
+  const last = lastTerm(giver)
+  return last.isAsked ? last.dueUs : giver.ceilingUs
+}
+
+function grow(life: Growing, timed: TimedEvent, trueUs: TrueUs): void {
+  const { event, commit } = timed
+  const phase = lastPhase(life)
+  const term = nextTerm(life, timed, trueUs)
+  if (term !== null) life.terms = [...life.terms, term]
+  if (event.type === 'lease.upgraded') {
+    const changed: Phase = { commit, mode: 'exclusive', slots: null, fence: event.fence }
+    life.phases = [...life.phases, changed]
+  }
+  if (event.type === 'lease.downgraded') {
+    life.phases = [...life.phases, { ...phase, commit, mode: 'shared' }]
+  }
+  if (event.type === 'lease.adopted') {
+    life.adopted = timed
+    life.sessions = [...life.sessions, event.session]
+    if (event.requestId !== null) life.askedAs = [...life.askedAs, event.requestId]
+  }
+  if (isEnd(event)) life.end ??= timed
+}
+
+function nextTerm(life: LeaseLife, { event, atUs, tick }: TimedEvent, trueUs: TrueUs): Term | null {
+  const before = lastTerm(life)
+  const endUs = (ttlMs: number): number => Math.min(atUs + ttlMs * 1000, life.ceilingUs)
+  if (event.type === 'lease.renewed') {
+    const { ttlMs, deadline } = event
+    return { ...before, atUs, tick, ttlMs, deadline, dueUs: endUs(ttlMs) }
+  }
+  if (event.type === 'lease.adopted') {
+    const { deadline } = event
+    const { ttlMs, isAsked } = before
+    const dueUs = isAsked ? Math.min(before.dueUs, endUs(ttlMs)) : endUs(ttlMs)
+    return { ...before, atUs, tick, deadline, dueUs }
+  }
+  if (event.type === 'lease.revoking') {
+    const { deadline } = event
+    const dueUs = Math.min(before.dueUs, trueUs(deadline))
+    return { ...before, atUs, tick, deadline, dueUs, isAsked: true }
+  }
+  return null
+}
+
+const ENDS: ReadonlySet<string> = new Set([
+  'lease.released',
+  'lease.transferred',
+  'lease.expired',
+  'lease.revoked',
+])
+
+export function isEnd({ type }: LeaseEvent): boolean {
+  return ENDS.has(type)
+}
+
+export function lastTerm({ terms }: LeaseLife): Term {
+  return terms[terms.length - 1] ?? terms[0]
+}
+
+function lastPhase({ phases }: LeaseLife): Phase {
+  return phases[phases.length - 1] ?? phases[0]
+}
+
+/** The term that was in force at a moment: the last one that the store had granted by then. */
+export function termAt(life: LeaseLife, atUs: number): Term {
+  let current = life.terms[0]
+  for (const term of life.terms) if (term.atUs <= atUs) current = term
+  return current
+}
+
+/** How a lease shared with others right after a commit. */
+export function phaseAt(life: LeaseLife, commit: number): Phase {
+  let current = life.phases[0]
+  for (const phase of life.phases) if (phase.commit <= commit) current = phase
+  return current
+}

@@ -1,0 +1,251 @@
+/** `tenure fleet`: who polls what, who should, and how to empty an instance before maintenance. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { invalid, LeaseError } from '../../core/errors.ts'
+import type { FleetLayout } from '../../fleet/fleet-layout.ts'
+import { LEASE_TTL_MS_DEFAULT, type LayoutName } from '../../fleet/fleet-options.ts'
+import {
+  readOverview,
+  type NodeRow,
+  type Overview,
+  type SessionRow,
+} from '../../fleet/fleet-overview.ts'
+import { openLayout } from '../../fleet.ts'
+import { durationOption, flag, textOption, type Option } from '../arguments.ts'
+import { defineCommand, type Call, type Command } from '../command.ts'
+import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'
+import { given } from '../store-access.ts'
+
+const ACTIONS = ['ls', 'nodes', 'owners', 'drain'] as const
+type Action = (typeof ACTIONS)[number]
+
+const DAY_MS = 86_400_000
+const DRAIN_WAIT_MS_DEFAULT = 60_000
+const LOOK_EVERY_MS = 200
+
+type FleetTable = {
+  readonly prefix: Option<string>
+  readonly layout: Option<LayoutName>
+  readonly ttl: Option<number>
+  readonly wait: Option<number>
+  readonly undo: Option<true>
+}
+
+const layout: Option<LayoutName> = {
+  placeholder: 'LAYOUT',
+  help: 'poll or lease (default: poll on Redis, lease elsewhere)',
+  read: (text) => {
+    if (text === 'poll' || text === 'lease') return text
+    throw invalid('layout', 'must be poll or lease', text)
+  },
+}
+
+export const fleet: Command = defineCommand({
+  positionals: [
+    { name: 'ACTION', help: 'ls, nodes, owners, or drain NODE' },
+    {
+      name: 'NODE',
+      help: 'for drain: an instance id, or a name that only one has',
+      optional: true,
+    },
+  ],
+  options: {
+    prefix: textOption('TEXT', 'of the keys on Redis (default: poll)'),
+    layout,
+    ttl: durationOption(
+      { field: 'ttl', minMs: 1, maxMs: DAY_MS },
+      'the lease TTL of the fleet, where the store does not keep it (default: 30s)',
+    ),
+    wait: durationOption(
+      { field: 'wait', minMs: 0, maxMs: DAY_MS },
+      'for drain: how long to wait until the instance is empty (default: 60s)',
+    ),
+    undo: flag('for drain: let the instance take part again'),
+  },
+  notes: [
+    'ls shows each session that somebody owns, with its owner, its preferred owner, its state and its last renewal; nodes shows each instance; owners shows the sessions of each. drain tells an instance to hand everything over and take nothing more, and waits until it is empty; the others serve on.',
+    'These commands read every key of the fleet. They are for people, not for loops.',
+  ],
+  examples: [
+    'tenure fleet ls --store redis://localhost',
+    'tenure fleet nodes --store redis://localhost --json',
+    'tenure fleet drain api-7fd8c9-1736598400000000000-a1b2c3d4 --wait 2m',
+  ],
+  run,
+})
+
+async function run(call: Call<FleetTable>): Promise<number> {
+  const [word, node] = call.positionals
+  const action = ACTIONS.find((candidate) => candidate === word)
+  if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
+  if (action === 'drain' && node === undefined) throw invalid('NODE', 'must be given', node)
+  if (action !== 'drain') refuseForeignOptions(call, action, node)
+  return withLayout(call, async (opened) => {
+    if (action === 'drain') return drain(call, opened, node ?? '')
+    const overview = await look(call, opened)
+    call.printer.answer(answerOf(action, overview), () => textOf(action, overview, call))
+    return 0
+  })
+}
+
+function refuseForeignOptions(
+  { options }: Call<FleetTable>,
+  action: Action,
+  node: string | undefined,
+): void {
+  if (node !== undefined) throw invalid(`fleet ${action}`, 'must be followed by nothing', node)
+  if (options.wait !== undefined) throw invalid('wait', 'must only be given with drain', action)
+  if (options.undo !== undefined) throw invalid('undo', 'must only be given with drain', action)
+}
+
+async function withLayout(
+  { identity, options }: Call<FleetTable>,
+  work: (layout: FleetLayout) => Promise<number>,
+): Promise<number> {
+  const { prefix, layout: name } = options
+  const namespace = identity.namespace ?? undefined
+  const wanted = { ...given({ prefix, layout: name, namespace }), ready: false }
+  const { layout: opened } = await openLayout(identity.url, wanted)
+  const nothing = (): void => undefined
+  try {
+    await opened.open({
+      given: nothing,
+      nodesChanged: nothing,
+      disconnected: nothing,
+      restarted: nothing,
+    })
+    return await work(opened)
+  } finally {
+    await opened.close()
+  }
+}
+
+async function look({ options }: Call<FleetTable>, opened: FleetLayout): Promise<Overview> {
+  const leaseTtlMs = options.ttl ?? LEASE_TTL_MS_DEFAULT
+  return readOverview(opened, { nowMs: Date.now(), leaseTtlMs })
+}
+
+/** Asks the instance to be empty, and waits until it is. */
+async function drain(call: Call<FleetTable>, opened: FleetLayout, wanted: string): Promise<number> {
+  const { options, printer } = call
+  const { instanceId } = find((await look(call, opened)).nodes, wanted)
+  const isWanted = options.undo === undefined
+  await opened.drain(instanceId, isWanted)
+  const waitMs = options.wait ?? DRAIN_WAIT_MS_DEFAULT
+  const sessions = isWanted ? await untilEmpty(call, opened, { instanceId, waitMs }) : null
+  printer.answer({ instanceId, draining: isWanted, sessions }, () =>
+    visible(isWanted ? `${instanceId} is empty` : `${instanceId} takes part again`),
+  )
+  return 0
+}
+
+function find(nodes: readonly NodeRow[], wanted: string): NodeRow {
+  const found = nodes.filter(({ instanceId, name }) => instanceId === wanted || name === wanted)
+  const [node] = found
+  if (node !== undefined && found.length === 1) return node
+  const expected = found.length === 0 ? 'must be one that fleet nodes lists' : 'must name only one'
+  throw invalid('NODE', expected, wanted)
+}
+
+async function untilEmpty(
+  call: Call<FleetTable>,
+  opened: FleetLayout,
+  { instanceId, waitMs }: { readonly instanceId: string; readonly waitMs: number },
+): Promise<number> {
+  const beganMs = performance.now()
+  for (;;) {
+    const { nodes } = await look(call, opened)
+    const left = nodes.find((node) => node.instanceId === instanceId)?.sessions ?? 0
+    if (left === 0) return left
+    if (performance.now() - beganMs >= waitMs) {
+      const message = `${instanceId} still owns ${plural(left, 'session')} after ${waitMs} ms`
+      throw new LeaseError('WAIT_TIMEOUT', message, { details: { instanceId, sessions: left } })
+    }
+    await sleep(LOOK_EVERY_MS)
+  }
+}
+
+interface Owner {
+  readonly instanceId: string
+  readonly name: string | null
+  readonly sessions: readonly string[]
+}
+
+function answerOf(action: Exclude<Action, 'drain'>, overview: Overview): unknown {
+  if (action === 'ls') return { sessions: overview.sessions }
+  if (action === 'nodes') return { nodes: overview.nodes }
+  return { owners: ownersOf(overview) }
+}
+
+function ownersOf({ nodes, sessions }: Overview): readonly Owner[] {
+  return nodes.map(({ instanceId, name }) => {
+    const own = sessions.filter(({ ownerId }) => ownerId === instanceId)
+    return { instanceId, name, sessions: own.map(({ sessionId }) => sessionId) }
+  })
+}
+
+function textOf(
+  action: Exclude<Action, 'drain'>,
+  overview: Overview,
+  { printer }: Call<FleetTable>,
+): string {
+  const table = (titles: readonly string[], rows: readonly (readonly Cell[])[]): string =>
+    formatTable(
+      titles.map((title) => ({ title })),
+      rows,
+      printer.paint,
+    )
+  if (action === 'nodes') {
+    if (overview.nodes.length === 0) return 'no instances'
+    const titles = ['INSTANCE', 'NAME', 'STATE', 'KIND', 'WEIGHT', 'SESSIONS']
+    return table(titles, overview.nodes.map(nodeCells))
+  }
+  if (overview.sessions.length === 0) return 'no sessions'
+  if (action === 'ls') {
+    const titles = ['SESSION', 'OWNER', 'PREFERRED', 'STATE', 'RENEWED']
+    return table(titles, overview.sessions.map(sessionCells))
+  }
+  const rows = ownersOf(overview).flatMap(({ instanceId, sessions }) =>
+    sessions.map((sessionId, index) => [
+      { text: index === 0 ? instanceId : '' },
+      { text: index === 0 ? String(sessions.length) : '' },
+      { text: sessionId },
+    ]),
+  )
+  return table(['OWNER', 'COUNT', 'SESSION'], rows)
+}
+
+const COLOURS: Readonly<Record<string, Colour>> = {
+  ready: 'green',
+  owned: 'green',
+  draining: 'yellow',
+  uncertain: 'yellow',
+  silent: 'red',
+  orphaned: 'red',
+}
+
+function state(text: string): Cell {
+  const colour = COLOURS[text]
+  return colour === undefined ? { text } : { text, colour }
+}
+
+function nodeCells(row: NodeRow): readonly Cell[] {
+  return [
+    { text: row.instanceId },
+    { text: row.name ?? '-' },
+    state(row.state),
+    { text: row.isForeign ? 'foreign' : 'tenure' },
+    { text: row.weight === null ? '-' : String(row.weight) },
+    { text: String(row.sessions) },
+  ]
+}
+
+function sessionCells(row: SessionRow): readonly Cell[] {
+  const isHome = row.preferredOwnerId === row.ownerId
+  return [
+    { text: row.sessionId },
+    { text: row.ownerId },
+    { text: isHome ? 'the same' : (row.preferredOwnerId ?? '-') },
+    state(row.state),
+    { text: row.lastRenewedAtMs === null ? '-' : relativeTime(row.lastRenewedAtMs, Date.now()) },
+  ]
+}

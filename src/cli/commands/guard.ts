@@ -1,0 +1,113 @@
+/** `tenure guard init`: the one table that a guard needs, in the database of whoever is guarded. */
+import { invalid, LeaseError } from '../../core/errors.ts'
+import {
+  guard,
+  MARK_TABLE,
+  POSTGRES_MARK_TABLE,
+  SQLITE_MARK_TABLE,
+  type PostgresClientLike,
+} from '../../guard/index.ts'
+import { loadDriver, storeError } from '../../store/sqlite/sqlite-client.ts'
+import { defineCommand, type Command } from '../command.ts'
+
+const STATEMENTS: Readonly<Record<string, string>> = {
+  sqlite: SQLITE_MARK_TABLE,
+  postgres: POSTGRES_MARK_TABLE,
+}
+
+export const guardCommand: Command = defineCommand({
+  positionals: [
+    { name: 'ACTION', help: 'init' },
+    {
+      name: 'DATABASE',
+      help: 'sqlite or postgres prints the statement; sqlite:PATH or postgres://… carries it out',
+    },
+  ],
+  options: {},
+  notes: [
+    'A guard checks the fence of a lease inside your own write (docs/fencing.md). It keeps what it has seen in the ' +
+      'database that it guards, not in the store of the leases.',
+  ],
+  examples: [
+    'tenure guard init sqlite:app.db',
+    'tenure guard init postgres >> migrations/017_fences.sql',
+  ],
+  run: async ({ positionals, printer }) => {
+    const [action, database = ''] = positionals
+    if (action !== 'init') throw invalid('ACTION', 'must be init', action)
+    const sql = STATEMENTS[database]
+    if (sql !== undefined) {
+      printer.answer({ sql: `${sql};` }, () => `${sql};`)
+      return 0
+    }
+    await apply(database)
+    printer.answer({ table: MARK_TABLE, database: withoutPassword(database) }, () => {
+      return `${withoutPassword(database)} has the table ${MARK_TABLE}`
+    })
+    return 0
+  },
+})
+
+async function apply(database: string): Promise<void> {
+  const [, file] = /^sqlite:(.+)$/s.exec(database) ?? []
+  if (file !== undefined) return applyToSqlite(file, database)
+  if (/^postgres(ql)?:\/\//.test(database)) return applyToPostgres(database)
+  throw invalid(
+    'DATABASE',
+    'must be sqlite, postgres, sqlite:PATH or postgres://…',
+    withoutPassword(database),
+  )
+}
+
+async function applyToSqlite(file: string, url: string): Promise<void> {
+  const Driver = await loadDriver()
+  try {
+    const database = new Driver(file)
+    try {
+      guard.sqlite(database).init()
+    } finally {
+      database.close()
+    }
+  } catch (error) {
+    throw error instanceof TypeError ? unavailable(url, error) : storeError(error, url)
+  }
+}
+
+interface PostgresDriver {
+  readonly Client: new (options: { readonly connectionString: string }) => PostgresClientLike & {
+    connect(): Promise<unknown>
+    end(): Promise<unknown>
+  }
+}
+
+async function applyToPostgres(url: string): Promise<void> {
+  const { Client } = await loadPostgresDriver()
+  const client = new Client({ connectionString: url })
+  try {
+    await client.connect()
+    await guard.postgres(client).init()
+  } catch (error) {
+    throw error instanceof LeaseError ? error : unavailable(withoutPassword(url), error)
+  } finally {
+    await client.end()
+  }
+}
+
+async function loadPostgresDriver(): Promise<PostgresDriver> {
+  try {
+    return ((await import('pg' as string)) as { readonly default: PostgresDriver }).default
+  } catch (cause) {
+    const message = 'postgres:// needs the package pg; install it with "npm install pg"'
+    throw new LeaseError('STORE_UNAVAILABLE', message, { cause })
+  }
+}
+
+function unavailable(url: string, cause: unknown): LeaseError {
+  const why = cause instanceof Error ? cause.message || cause.name : String(cause)
+  return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${why}`, { cause })
+}
+
+/** Of a URL only what may be seen. */
+function withoutPassword(url: string): string {
+  return url.replace(/^(postgres(?:ql)?:\/\/[^:@/]*):[^@]*@/, '$1@')
+}

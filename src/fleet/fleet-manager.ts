@@ -1,0 +1,302 @@
+/**
+ * The manager of one instance, put together: what it owns (the book), how it comes by it and gives it away (the
+ * ownership), how that stays so (the heart), and who else is there (the watch). What is here is the life of the whole:
+ * it starts, is ready or not, is drained, and stops in order.
+ */
+import { LeaseError } from '../core/errors.ts'
+import { HolderClock } from '../client/holder-clock.ts'
+import { Listeners } from '../client/listeners.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { preferredNode } from './assignment.ts'
+import type { FleetEvents, LeaseInfo, LeaseManager, LeaseState } from './contract.ts'
+import type { AcquireReply, FleetLayout, FleetNode, LayoutListener } from './fleet-layout.ts'
+import type { FleetSettings } from './fleet-options.ts'
+import { Heart } from './heart.ts'
+import { NodeWatch } from './node-watch.ts'
+import { Ownership } from './ownership.ts'
+import { RestartGrace } from './restart-grace.ts'
+import { SessionBook } from './session-book.ts'
+
+export interface ManagerParts {
+  readonly layout: FleetLayout
+  readonly runtime: Runtime
+  readonly settings: FleetSettings
+}
+
+type Life = 'new' | 'starting' | 'started' | 'stopping' | 'stopped'
+
+export class FleetManager implements LeaseManager {
+  readonly instanceId: string
+  readonly settings: FleetSettings
+  readonly runtime: Runtime
+  readonly #layout: FleetLayout
+  readonly #listeners = new Listeners<FleetEvents>()
+  readonly #book: SessionBook
+  readonly #heart: Heart
+  readonly #watch: NodeWatch
+  readonly #grace: RestartGrace
+  readonly #ownership: Ownership
+  readonly #viewListeners = new Set<() => void>()
+  #life: Life = 'new'
+  #stopping: Promise<void> | null = null
+  #isReady: boolean
+  /** Somebody wants this instance to be empty. */
+  #isDrainWanted = false
+  /** This instance is about to stop. */
+  #isWithdrawn = false
+
+  constructor({ layout, runtime, settings }: ManagerParts) {
+    this.instanceId = settings.instanceId
+    this.settings = settings
+    this.runtime = runtime
+    this.#layout = layout
+    this.#isReady = settings.ready
+    const { refreshMs, leaseTtlMs: ttlMs, callMs, discoverMs, instanceId } = settings
+    const clock = new HolderClock(runtime)
+    const listeners = this.#listeners
+    const overdueMs = refreshMs + callMs
+    this.#grace = new RestartGrace(clock, ttlMs)
+    this.#book = new SessionBook({ clock, listeners, instanceId, ttlMs, overdueMs })
+    const isShown = (): boolean => this.#isReady && !this.isDraining
+    const book = this.#book
+    this.#heart = new Heart({ layout, book, runtime, clock, refreshMs, isShown })
+    const onGranted = (): void => this.#heart.watch()
+    const parts = { layout, book, clock, listeners, instanceId, grace: this.#grace, onGranted }
+    this.#ownership = new Ownership(parts)
+    const onRead = (): void => this.#onRead()
+    this.#watch = new NodeWatch({ layout, runtime, discoverMs, onRead })
+  }
+
+  async start(): Promise<void> {
+    await this.connect()
+    await this.show()
+  }
+
+  /** The first half of a start: from here on everything can be seen, but nobody sees this instance. */
+  async connect(): Promise<void> {
+    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError()
+    if (this.#life !== 'new') throw stateError('start', 'called once', this.#life)
+    this.#life = 'starting'
+    try {
+      await this.#layout.open(this.#layoutListener)
+      await this.#watch.start()
+    } catch (error) {
+      this.#watch.stop()
+      await this.#layout.close()
+      this.#life = 'new'
+      throw error
+    }
+    this.#life = 'started'
+  }
+
+  /** The second half: whoever looks sees that this instance is there, and may hand it something at once. */
+  async show(): Promise<void> {
+    await this.#heart.beat()
+    await this.#watch.read().catch(() => undefined)
+  }
+
+  async stop(): Promise<void> {
+    if (this.#life === 'new' || this.#life === 'starting') {
+      throw stateError('stop', 'called after start', this.#life)
+    }
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#life === 'new' ? Promise.resolve() : this.stop()
+  }
+
+  async tryAcquire(sessionId: string): Promise<boolean> {
+    this.#requireStarted()
+    const id = this.#layout.parseSessionId(sessionId)
+    const [reply] = await this.acquireMany([id])
+    if (reply?.kind === 'failed') throw reply.error
+    return reply?.kind === 'acquired'
+  }
+
+  async release(sessionId: string): Promise<void> {
+    this.#requireStarted()
+    const id = this.#layout.parseSessionId(sessionId)
+    await this.#ownership.release([id])
+  }
+
+  isOwned(sessionId: string): boolean {
+    return this.state(sessionId) === 'owned'
+  }
+
+  ownedSessions(): readonly string[] {
+    this.#requireStarted()
+    return this.#book.sessionIds
+  }
+
+  async getLiveNodes(): Promise<readonly string[]> {
+    this.#requireStarted()
+    const { nodes } = await this.#watch.read()
+    return nodes.map(({ instanceId }) => instanceId).toSorted()
+  }
+
+  async preferredOwner(sessionId: string): Promise<string> {
+    this.#requireStarted()
+    const id = this.#layout.parseSessionId(sessionId)
+    const preferred = preferredNode(id, this.#watch.candidates)
+    if (preferred !== null) return preferred
+    throw new LeaseError('INVALID_STATE', 'ready nodes must be at least 1, got 0', {
+      details: { field: 'nodes' },
+    })
+  }
+
+  state(sessionId: string): LeaseState {
+    this.#requireStarted()
+    return this.#book.state(this.#layout.parseSessionId(sessionId))
+  }
+
+  leaseInfo(sessionId: string): LeaseInfo {
+    this.#requireStarted()
+    return this.#book.info(this.#layout.parseSessionId(sessionId))
+  }
+
+  async handOver(sessionId: string, instanceId: string): Promise<boolean> {
+    this.#requireStarted()
+    const id = this.#layout.parseSessionId(sessionId)
+    const to = this.#watch.candidates.find((node) => node.instanceId === instanceId)
+    if (to !== undefined && instanceId !== this.instanceId) {
+      return this.#ownership.handOver(id, to)
+    }
+    const expected = 'instanceId must be another instance that is ready'
+    const details = { field: 'instanceId', instanceId }
+    throw new LeaseError('INVALID_INPUT', `${expected}, got ${instanceId}`, { details })
+  }
+
+  async setReady(isReady: boolean): Promise<void> {
+    this.#requireStarted()
+    if (this.#isReady === isReady) return
+    this.#isReady = isReady
+    if (isReady) await this.#heart.beat()
+    else await this.#hush()
+    await this.#watch.read()
+  }
+
+  on<Name extends keyof FleetEvents>(
+    name: Name,
+    listener: (event: FleetEvents[Name]) => void,
+  ): () => void {
+    return this.#listeners.add(name, listener)
+  }
+
+  // What follows is for the runner, which works on many sessions at a time.
+
+  parseSessionId(value: unknown): string {
+    return this.#layout.parseSessionId(value)
+  }
+
+  get isNew(): boolean {
+    return this.#life === 'new'
+  }
+
+  get isStarted(): boolean {
+    return this.#life === 'started'
+  }
+
+  /** Whether this instance should be emptied. */
+  get isDraining(): boolean {
+    return this.#isDrainWanted || this.#isWithdrawn
+  }
+
+  get candidates(): readonly FleetNode[] {
+    return this.#watch.candidates
+  }
+
+  fenceOf(sessionId: string): number | null {
+    return this.#book.fenceOf(sessionId)
+  }
+
+  freeInMs(sessionId: string): number | null {
+    return this.#book.freeInMs(sessionId)
+  }
+
+  onView(listener: () => void): () => void {
+    this.#viewListeners.add(listener)
+    return () => void this.#viewListeners.delete(listener)
+  }
+
+  /** In one round trip; null for those that had to be left alone. Never throws for a store that is away. */
+  async acquireMany(sessionIds: readonly string[]): Promise<readonly (AcquireReply | null)[]> {
+    return this.#ownership.acquire(sessionIds)
+  }
+
+  async releaseMany(sessionIds: readonly string[]): Promise<void> {
+    await this.#ownership.release(sessionIds)
+  }
+
+  /** Tells everybody that this instance is about to leave, so that nothing is given to it any more. */
+  async withdraw(): Promise<void> {
+    if (this.#life !== 'started') return
+    this.#isWithdrawn = true
+    await this.#layout.drain(this.instanceId, true).catch(() => undefined)
+    await this.#hush().catch(() => undefined)
+    await this.#watch.read().catch(() => undefined)
+  }
+
+  readonly #layoutListener: LayoutListener = {
+    given: (sessionId, from) => this.#given(sessionId, from),
+    nodesChanged: () => this.#watch.hint(),
+    disconnected: () => {
+      this.#grace.disconnected()
+      this.#book.doubtAll()
+      if (this.#life === 'started') this.#heart.hurry()
+    },
+    restarted: () => {
+      this.#grace.restarted()
+      if (this.#life === 'started') this.#heart.hurry()
+    },
+  }
+
+  #given(sessionId: string, from: string | null): void {
+    if (this.#life === 'started') void this.#ownership.adopt(sessionId, from)
+    else if (this.#life === 'stopping') void this.#ownership.decline(sessionId)
+  }
+
+  async #hush(): Promise<void> {
+    // A round that is under way may show the heartbeat once more; it must not come after this.
+    await this.#heart.beat()
+    await this.#layout.hush()
+  }
+
+  #onRead(): void {
+    const { isSelfDraining } = this.#watch.view
+    const isNews = isSelfDraining !== this.#isDrainWanted && this.#life === 'started'
+    if (isNews && !this.#isWithdrawn) {
+      this.#isDrainWanted = isSelfDraining
+      void (isSelfDraining ? this.#hush().catch(() => undefined) : this.#heart.beat())
+    }
+    for (const listener of this.#viewListeners) listener()
+  }
+
+  /** Work that no caller should be able to break off ends here: what fails now ends by its TTL. */
+  async #stop(): Promise<void> {
+    if (this.#life === 'stopped') return
+    this.#life = 'stopping'
+    await this.#ownership.end()
+    await this.#heart.stop()
+    await this.#layout.leave().catch(() => undefined)
+    this.#watch.stop()
+    await this.#layout.close()
+    this.#life = 'stopped'
+  }
+
+  #requireStarted(): void {
+    if (this.#life === 'started') return
+    if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError()
+    throw stateError('the manager', 'started', this.#life)
+  }
+}
+
+function closedError(): LeaseError {
+  return new LeaseError('CLOSED', 'the manager was stopped')
+}
+
+function stateError(what: string, expected: string, life: Life): LeaseError {
+  const message = `${what} must be ${expected}, got a manager that is ${life}`
+  return new LeaseError('INVALID_STATE', message, { details: { life } })
+}

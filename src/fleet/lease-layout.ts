@@ -1,0 +1,277 @@
+/**
+ * The fleet on any store, through the ordinary lease API: `session:ID` is who polls, `node:ID` is who is there, and
+ * `drain:ID` is who should be empty. Handovers are transfers; the receiver hears of them from the ledger. The leases of
+ * one call are sent together, and a store commits together what it gets together.
+ */
+import { LeaseError } from '../core/errors.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { refusalError } from '../core/outcome.ts'
+import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { LeaseApi, LedgerEntry } from '../service/lease-api.ts'
+import { answerWithin, asLeaseError, pause } from './answer-within.ts'
+import type {
+  AcquireReply,
+  FleetLayout,
+  FleetNode,
+  Grant,
+  GrantReply,
+  LayoutListener,
+  NodeView,
+  OwnedRow,
+  Survey,
+} from './fleet-layout.ts'
+import type { FleetSettings } from './fleet-options.ts'
+
+/** Leases of nodes and drains have a session in common, by which all of them can be listed. */
+const NODES_SESSION = 'fleet:nodes'
+const DRAINS_SESSION = 'fleet:drains'
+const DRAIN_TTL_MS = 86_400_000
+const WATCH_AGAIN_MS = 500
+
+export interface LeaseLayoutParts {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  readonly settings: FleetSettings
+}
+
+export class LeaseLayout implements FleetLayout {
+  readonly name = 'lease'
+  readonly #api: LeaseApi
+  readonly #runtime: Runtime
+  readonly #settings: FleetSettings
+  readonly #closing = new AbortController()
+  #nodeLeaseId: string | null = null
+  #watching: Promise<void> | null = null
+
+  constructor({ api, runtime, settings }: LeaseLayoutParts) {
+    this.#api = api
+    this.#runtime = runtime
+    this.#settings = settings
+  }
+
+  parseSessionId(value: unknown): string {
+    if (typeof value === 'string' && value !== '') return nameOf(parseResource(`session:${value}`))
+    throw new LeaseError('INVALID_INPUT', `sessionId must be 1..1024 bytes, got ${String(value)}`, {
+      details: { field: 'sessionId' },
+    })
+  }
+
+  async open(listener: LayoutListener): Promise<void> {
+    this.#watching ??= this.#watch(listener)
+  }
+
+  async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
+    return Promise.all(
+      sessionIds.map(async (id): Promise<AcquireReply> => {
+        return this.#bounded(this.#acquire(id)).catch(failed)
+      }),
+    )
+  }
+
+  async renew(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
+    const { instanceId: holder, leaseTtlMs: ttlMs } = this.#settings
+    return this.#forEach(grants, async (grant) => {
+      const answer = await this.#api.renew({ ...leaseOf(grant), holder, ttlMs })
+      // Too soon after another renewal to be extended: nothing is wrong, and nothing is confirmed.
+      if (answer.kind === 'does_not_extend') throw refusalError(answer)
+      return answer.kind === 'renewed' ? DONE : GONE
+    })
+  }
+
+  async release(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
+    const { instanceId: holder } = this.#settings
+    return this.#forEach(grants, async (grant) => {
+      const answer = await this.#api.release({ ...leaseOf(grant), holder })
+      return answer.kind === 'released' ? DONE : GONE
+    })
+  }
+
+  async transfer(grant: Grant, to: FleetNode): Promise<GrantReply> {
+    const { instanceId: holder } = this.#settings
+    const newLeaseId = this.#runtime.uuid()
+    const requestId = this.#runtime.uuid()
+    const request = { ...leaseOf(grant), holder, to: to.instanceId, newLeaseId, requestId }
+    const [reply = GONE] = await this.#forEach([grant], async () => {
+      const answer = await this.#api.transfer(request)
+      return answer.kind === 'transferred' ? DONE : GONE
+    })
+    return reply
+  }
+
+  async nodes(): Promise<NodeView> {
+    const [nodes, drains] = await Promise.all([
+      this.#list({ session: NODES_SESSION }),
+      this.#list({ session: DRAINS_SESSION }),
+    ])
+    const draining = new Set(drains.map(({ resource }) => nameOf(resource)))
+    const isSelfDraining = draining.has(this.#settings.instanceId)
+    return { nodes: nodes.map((lease) => nodeOf(lease, draining)), isSelfDraining }
+  }
+
+  async beat(): Promise<void> {
+    const { heartbeatTtlMs: ttlMs, instanceId: holder, weight, name } = this.#settings
+    const resource = parseResource(`node:${holder}`)
+    if (this.#nodeLeaseId !== null) {
+      const renewal = { leaseId: this.#nodeLeaseId, resource, holder, ttlMs }
+      const { kind } = await this.#bounded(this.#api.renew(renewal))
+      if (kind === 'renewed' || kind === 'does_not_extend') return
+    }
+    const leaseId = this.#runtime.uuid()
+    const metadata = name === null ? { weight } : { weight, name }
+    const request = { leaseId, resource, holder, session: NODES_SESSION, ttlMs, metadata }
+    const answer = await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS }))
+    if (answer.kind !== 'granted' && answer.kind !== 'held') throw unexpected('beat', answer.kind)
+    this.#nodeLeaseId =
+      answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
+  }
+
+  async hush(): Promise<void> {
+    const leaseId = this.#nodeLeaseId
+    this.#nodeLeaseId = null
+    if (leaseId === null) return
+    await this.#bounded(this.#api.release({ leaseId, holder: this.#settings.instanceId }))
+  }
+
+  async leave(): Promise<void> {
+    await this.hush()
+    await this.drain(this.#settings.instanceId, false)
+  }
+
+  /** In the name of the instance that is to be empty, so that it can take the mark away itself when it leaves. */
+  async drain(holder: string, isWanted: boolean): Promise<void> {
+    const resource = parseResource(`drain:${holder}`)
+    if (isWanted) {
+      const request = { leaseId: this.#runtime.uuid(), resource, holder, session: DRAINS_SESSION }
+      const ttlMs = DRAIN_TTL_MS
+      await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS, ttlMs }))
+      return
+    }
+    for (const { id: leaseId } of await this.#list({ resource })) {
+      await this.#bounded(this.#api.release({ leaseId, holder }))
+    }
+  }
+
+  async survey(): Promise<Survey> {
+    const leases = await this.#list({})
+    const of = (kind: string): readonly LeaseInfo[] =>
+      leases.filter(({ resource }) => kindOf(resource) === kind)
+    const owned = of('session').map(({ resource, holder, remainingMs, ttlMs }): OwnedRow => {
+      return { sessionId: nameOf(resource), owner: holder, remainingMs, ttlMs }
+    })
+    return { owned, draining: of('drain').map(({ resource }) => nameOf(resource)) }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#watching
+    await this.#api.close()
+  }
+
+  async #acquire(sessionId: string): Promise<AcquireReply> {
+    const { instanceId: holder, leaseTtlMs: ttlMs } = this.#settings
+    const resource = parseResource(`session:${sessionId}`)
+    const ask = async (leaseId: string): Promise<AcquireReply | string> => {
+      const request = { leaseId, resource, holder, session: holder, ttlMs }
+      const answer = await this.#api.acquire({ ...request, ...NO_LIMITS })
+      if (answer.kind === 'granted') return acquired(sessionId, answer.lease)
+      if (answer.kind !== 'held') throw unexpected('acquire', answer.kind)
+      const [blocker] = answer.blockers
+      if (blocker?.holder === holder) return blocker.leaseId
+      return { kind: 'held', owner: blocker?.holder ?? '', freeInMs: answer.retryAfterMs }
+    }
+    const first = await ask(this.#runtime.uuid())
+    if (typeof first !== 'string') return first
+    // Our own, left behind by an answer that was lost: it ends here, and a new one begins.
+    await this.#api.release({ leaseId: first, resource, holder })
+    const second = await ask(this.#runtime.uuid())
+    return typeof second === 'string' ? { kind: 'held', owner: holder, freeInMs: null } : second
+  }
+
+  async #forEach(
+    grants: readonly Grant[],
+    ask: (grant: Grant) => Promise<GrantReply>,
+  ): Promise<readonly GrantReply[]> {
+    return Promise.all(
+      grants.map(async (grant): Promise<GrantReply> => {
+        return this.#bounded(ask(grant)).catch(failed)
+      }),
+    )
+  }
+
+  async #list(filter: {
+    readonly session?: string
+    readonly resource?: Resource
+  }): Promise<readonly LeaseInfo[]> {
+    const list = this.#api.list({ ...filter, state: 'active', limit: LIST_LIMIT_MAX })
+    const { leases } = await this.#bounded(list)
+    return leases
+  }
+
+  /** A ledger that cannot be read for a while is read on later: what was missed is found by the next pass. */
+  async #watch(listener: LayoutListener): Promise<void> {
+    const { signal } = this.#closing
+    const holder = this.#settings.instanceId
+    while (!signal.aborted) {
+      try {
+        const events = this.#api.watch({ holder, types: ['lease.issued'], signal })
+        for await (const entry of events) tellOf(entry, listener)
+      } catch {
+        if (!signal.aborted) await pause(this.#runtime, WATCH_AGAIN_MS)
+      }
+    }
+  }
+
+  #bounded<Answer>(call: Promise<Answer>): Promise<Answer> {
+    const { callMs: withinMs } = this.#settings
+    return answerWithin({ runtime: this.#runtime, withinMs }, call)
+  }
+}
+
+const DONE: GrantReply = { kind: 'done' }
+const GONE: GrantReply = { kind: 'gone' }
+const NO_LIMITS = { maxRenewals: -1, waitMs: 0 } as const
+
+function leaseOf({ sessionId, token }: Grant): {
+  readonly leaseId: string
+  readonly resource: Resource
+} {
+  return { leaseId: token, resource: parseResource(`session:${sessionId}`) }
+}
+
+function failed(error: unknown): { readonly kind: 'failed'; readonly error: LeaseError } {
+  return { kind: 'failed', error: asLeaseError(error) }
+}
+
+function acquired(sessionId: string, { id, fence }: LeaseInfo): AcquireReply {
+  return { kind: 'acquired', sessionId, fence: fence ?? 0, token: id, wasOurs: false }
+}
+
+function nodeOf(
+  { resource, metadata, remainingMs }: LeaseInfo,
+  draining: ReadonlySet<string>,
+): FleetNode {
+  const instanceId = nameOf(resource)
+  const weight = Number(metadata?.['weight'])
+  const name = metadata?.['name']
+  return {
+    instanceId,
+    weight: weight > 0 ? weight : 1,
+    name: typeof name === 'string' ? name : null,
+    isForeign: false,
+    isDraining: draining.has(instanceId),
+    expiresInMs: remainingMs,
+  }
+}
+
+function tellOf({ event }: LedgerEntry, listener: LayoutListener): void {
+  if (event.type !== 'lease.issued' || event.lease.adopted) return
+  if (kindOf(event.lease.resource) === 'session') {
+    listener.given(nameOf(event.lease.resource), null)
+  }
+}
+
+function unexpected(what: string, kind: string): LeaseError {
+  return new LeaseError('INVALID_STATE', `the store answered ${what} with ${kind}`)
+}

@@ -1,0 +1,90 @@
+/**
+ * Keeps the view of the nodes: read at a fixed pace, and sooner when somebody says that it changed or when a heartbeat
+ * is about to end. Reads that are asked for at the same time share one; a read that fails leaves the view as it was.
+ */
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { FleetLayout, FleetNode, NodeView } from './fleet-layout.ts'
+
+export interface NodeWatchParts {
+  readonly layout: FleetLayout
+  readonly runtime: Runtime
+  readonly discoverMs: number
+  /** After every read, whether or not anything changed. */
+  readonly onRead: (view: NodeView) => void
+}
+
+/** All instances hear of a change at the same moment, and need not all ask at once. */
+const HINT_DELAY_MS_MAX = 50
+/** Right after a heartbeat should have ended. */
+const EXPIRY_SLACK_MS = 5
+
+export class NodeWatch {
+  readonly #parts: NodeWatchParts
+  #view: NodeView = { nodes: [], isSelfDraining: false }
+  #reading: Promise<NodeView> | null = null
+  #timer: Timer | null = null
+  #isHinted = false
+  #isStopped = false
+
+  constructor(parts: NodeWatchParts) {
+    this.#parts = parts
+  }
+
+  /** As last read. */
+  get view(): NodeView {
+    return this.#view
+  }
+
+  /** Those that may be given something. */
+  get candidates(): readonly FleetNode[] {
+    return this.#view.nodes.filter(({ isDraining }) => !isDraining)
+  }
+
+  /** The first look. */
+  async start(): Promise<void> {
+    this.#isStopped = false
+    await this.read()
+  }
+
+  /** Throws what the store throws. */
+  read(): Promise<NodeView> {
+    this.#reading ??= this.#read().finally(() => (this.#reading = null))
+    return this.#reading
+  }
+
+  /** Somebody says that there is something new. */
+  hint(): void {
+    if (this.#isHinted || this.#isStopped) return
+    this.#isHinted = true
+    this.#arm(this.#parts.runtime.random() * HINT_DELAY_MS_MAX)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#timer?.cancel()
+  }
+
+  async #read(): Promise<NodeView> {
+    try {
+      const view = await this.#parts.layout.nodes()
+      this.#view = view
+      this.#parts.onRead(view)
+      return view
+    } finally {
+      this.#isHinted = false
+      this.#arm(this.#nextReadInMs())
+    }
+  }
+
+  #nextReadInMs(): number {
+    const expiriesMs = this.#view.nodes.map((node) => node.expiresInMs + EXPIRY_SLACK_MS)
+    return Math.min(this.#parts.discoverMs, ...expiriesMs)
+  }
+
+  #arm(inMs: number): void {
+    this.#timer?.cancel()
+    if (this.#isStopped) return
+    const onTime = (): void => void this.read().catch(() => undefined)
+    this.#timer = this.#parts.runtime.setTimer(inMs, onTime, { keepAlive: false })
+  }
+}

@@ -1,0 +1,66 @@
+/** The names of things in Redis. In `fence`, the braces are meant: they put it into the Cluster slot of its lease. */
+import { invalid } from '../../core/errors.ts'
+import { requireShortText } from '../../core/text.ts'
+
+export const PREFIX_DEFAULT = 'poll'
+const PREFIX_BYTES_MAX = 64
+/** Nothing that is special in a pattern of SCAN or in a hash tag. */
+const PREFIX_PATTERN = /^[^*?[\]\\{}]+$/
+
+export class PollKeys {
+  readonly prefix: string
+
+  constructor(prefix: unknown) {
+    const text = requireShortText({ field: 'prefix', bytesMax: PREFIX_BYTES_MAX }, prefix)
+    if (!PREFIX_PATTERN.test(text)) throw invalid('prefix', 'must be without *?[]\\{}', text)
+    this.prefix = text
+  }
+
+  lease(sessionId: string): string {
+    return `${this.prefix}:lease:${sessionId}`
+  }
+
+  fence(sessionId: string): string {
+    return `${this.prefix}:fence:{${this.lease(sessionId)}}`
+  }
+
+  node(instanceId: string): string {
+    return `${this.prefix}:node:${instanceId}`
+  }
+
+  weight(instanceId: string): string {
+    return `${this.prefix}:weight:${instanceId}`
+  }
+
+  name(instanceId: string): string {
+    return `${this.prefix}:name:${instanceId}`
+  }
+
+  drain(instanceId: string): string {
+    return `${this.prefix}:drain:${instanceId}`
+  }
+
+  /** The set of our own instances. */
+  get nodes(): string {
+    return `${this.prefix}:nodes`
+  }
+
+  /** The channel on which an instance hears what it was handed. */
+  given(instanceId: string): string {
+    return `${this.prefix}:given:${instanceId}`
+  }
+
+  /** The channel on which all hear that somebody joined or left. */
+  get changed(): string {
+    return `${this.prefix}:changed`
+  }
+
+  /** What comes after `{prefix}:{kind}:`. */
+  idIn(kind: 'lease' | 'node' | 'drain', key: string): string {
+    return key.slice(`${this.prefix}:${kind}:`.length)
+  }
+
+  pattern(kind: 'lease' | 'node' | 'drain'): string {
+    return `${this.prefix}:${kind}:*`
+  }
+}

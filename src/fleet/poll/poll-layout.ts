@@ -1,0 +1,346 @@
+/**
+ * The fleet on Redis, in the keys that polling services without Tenure use: `poll:lease:{sessionID}` holds the plain
+ * instance id, `poll:node:{instanceID}` holds `1`. What Tenure adds (fence, weight, name, drain) has keys of its own, so
+ * that instances which know nothing of them are not disturbed. Discovery of nodes is the only SCAN, but for `survey`,
+ * which only people ask for.
+ */
+import { createHash } from 'node:crypto'
+import { LeaseError } from '../../core/errors.ts'
+import { parseLeaseId } from '../../core/input.ts'
+import { asLeaseError } from '../answer-within.ts'
+import type {
+  AcquireReply,
+  FleetLayout,
+  FleetNode,
+  Grant,
+  GrantReply,
+  LayoutListener,
+  NodeView,
+  OwnedRow,
+  Survey,
+} from '../fleet-layout.ts'
+import type { FleetSettings } from '../fleet-options.ts'
+import type { Command, PollClient, Reply } from './poll-client.ts'
+import type { PollKeys } from './poll-keys.ts'
+import { SCRIPTS, type ScriptName } from './poll-scripts.ts'
+
+/** A fence whose session nobody has had for so long may be forgotten; the next is higher by the clock. */
+const FENCE_TTL_MS = 30 * 86_400_000
+/** A wish to empty an instance is forgotten after this, unless it is repeated. */
+const DRAIN_TTL_MS = 86_400_000
+/** Keys per script: at a microsecond each, nobody else waits longer than a millisecond or two. */
+export const SCRIPT_KEYS_MAX = 1_000
+export const SCAN_COUNT = 1_000
+/** At each look for foreign instances, after the first. */
+export const SCAN_PAGES_MAX = 8
+
+export interface PollLayoutParts {
+  readonly client: PollClient
+  readonly keys: PollKeys
+  readonly settings: FleetSettings
+}
+
+export class PollLayout implements FleetLayout {
+  readonly name = 'poll'
+  readonly #client: PollClient
+  readonly #keys: PollKeys
+  readonly #settings: FleetSettings
+  /** Heartbeats that SCAN has found. */
+  readonly #scanned = new Set<string>()
+  /** Where SCAN goes on; null before the first look. */
+  #cursor: string | null = null
+
+  constructor({ client, keys, settings }: PollLayoutParts) {
+    this.#client = client
+    this.#keys = keys
+    this.#settings = settings
+  }
+
+  parseSessionId(value: unknown): string {
+    return parseLeaseId(value, 'sessionId')
+  }
+
+  async open(listener: LayoutListener): Promise<void> {
+    const { changed } = this.#keys
+    const given = this.#keys.given(this.#settings.instanceId)
+    const onMessage = (channel: string, text: string): void => {
+      if (channel !== given) return listener.nodesChanged()
+      const [sessionId = '', from] = text.split(' ')
+      listener.given(sessionId, from ?? null)
+    }
+    const heard = {
+      message: onMessage,
+      disconnected: () => listener.disconnected(),
+      restarted: () => listener.restarted(),
+    }
+    await this.#client.open(heard, [given, changed])
+    await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
+  }
+
+  async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
+    const { instanceId, leaseTtlMs } = this.#settings
+    const args = [instanceId, String(leaseTtlMs), String(FENCE_TTL_MS)]
+    const calls = sessionIds.map((id): ScriptCall => {
+      return { script: 'acquire', keys: [this.#keys.lease(id), this.#keys.fence(id)], args }
+    })
+    const replies = await this.#evaluate(calls)
+    return sessionIds.map((sessionId, index) => acquireReply(sessionId, replies[index]))
+  }
+
+  async renew(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
+    const { instanceId, leaseTtlMs } = this.#settings
+    return this.#forEach('renew', grants, [instanceId, String(leaseTtlMs)])
+  }
+
+  async release(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
+    return this.#forEach('release', grants, [this.#settings.instanceId])
+  }
+
+  async transfer(grant: Grant, to: FleetNode): Promise<GrantReply> {
+    if (to.isForeign) {
+      const [released = { kind: 'gone' }] = await this.release([grant])
+      return released
+    }
+    const { instanceId, leaseTtlMs, refreshMs } = this.#settings
+    const { sessionId } = grant
+    const ttlMs = Math.min(leaseTtlMs, refreshMs)
+    const channel = this.#keys.given(to.instanceId)
+    const message = `${sessionId} ${instanceId}`
+    const args = [instanceId, to.instanceId, String(ttlMs), channel, message]
+    const keys = [this.#keys.lease(sessionId)]
+    const [reply] = await this.#evaluate([{ script: 'transfer', keys, args }])
+    return grantReply(reply, reply)
+  }
+
+  /**
+   * Ours are listed in a set, which each keeps up with its heartbeat. Foreign ones are found by SCAN: all of it at
+   * first, then a few pages at each look, so that a look costs the same however many sessions there are.
+   */
+  async nodes(): Promise<NodeView> {
+    const { instanceId } = this.#settings
+    const [[listed]] = await Promise.all([
+      this.#ask([['SMEMBERS', this.#keys.nodes]]),
+      this.#scanSome(),
+    ])
+    const ours = Array.isArray(listed) ? listed.map(String) : []
+    const ids = [...new Set([instanceId, ...ours, ...this.#scanned])]
+    const keys = ids.flatMap((id) => [
+      ...[this.#keys.node(id), this.#keys.weight(id)],
+      ...[this.#keys.name(id), this.#keys.drain(id)],
+    ])
+    const [reply] = await this.#evaluate([{ script: 'nodes', keys, args: [] }])
+    if (reply instanceof Error) throw refusedError(reply)
+    if (!Array.isArray(reply)) throw malformed('nodes', reply)
+    const facts: readonly unknown[] = reply
+    const nodes = ids.map((id, index) => nodeOf(id, facts.slice(4 * index, 4 * index + 4)))
+    const gone = nodes.filter(({ expiresInMs }) => !(expiresInMs > 0))
+    await this.#forget(gone, ours)
+    const isThere = nodes.filter(({ expiresInMs }) => expiresInMs > 0)
+    return { nodes: isThere, isSelfDraining: nodes[0]?.isDraining === true }
+  }
+
+  async beat(): Promise<void> {
+    const { instanceId, heartbeatTtlMs, weight, name } = this.#settings
+    const ttl = String(heartbeatTtlMs)
+    const commands = [['SET', this.#keys.weight(instanceId), String(weight), 'PX', ttl]]
+    if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, 'PX', ttl])
+    commands.push(['SADD', this.#keys.nodes, instanceId])
+    // Last, so that whoever finds the heartbeat finds the weight, and does not take the instance for a foreign one.
+    commands.push(['SET', this.#keys.node(instanceId), '1', 'PX', ttl, 'GET'])
+    const replies = await this.#ask(commands)
+    if (replies.at(-1) === null) await this.#announce()
+  }
+
+  async hush(): Promise<void> {
+    const { instanceId } = this.#settings
+    await this.#ask([['DEL', this.#keys.node(instanceId)]])
+    await this.#announce()
+  }
+
+  async leave(): Promise<void> {
+    const { instanceId } = this.#settings
+    const keys = ['node', 'weight', 'name', 'drain'] as const
+    const removals = keys.map((kind) => ['DEL', this.#keys[kind](instanceId)])
+    await this.#ask([...removals, ['SREM', this.#keys.nodes, instanceId]])
+    await this.#announce()
+  }
+
+  async drain(instanceId: string, isWanted: boolean): Promise<void> {
+    const key = this.#keys.drain(instanceId)
+    await this.#ask([isWanted ? ['SET', key, '1', 'PX', String(DRAIN_TTL_MS)] : ['DEL', key]])
+    await this.#announce()
+  }
+
+  async survey(): Promise<Survey> {
+    const [keys, drains] = await Promise.all([this.#scan('lease'), this.#scan('drain')])
+    const replies = await this.#ask(
+      keys.flatMap((key) => [
+        ['GET', key],
+        ['PTTL', key],
+      ]),
+    )
+    const owned = keys.flatMap((key, index): readonly OwnedRow[] => {
+      const [owner, leftMs] = replies.slice(2 * index, 2 * index + 2)
+      if (typeof owner !== 'string') return []
+      const remainingMs = Number(leftMs) < 0 ? null : Number(leftMs)
+      return [{ sessionId: this.#keys.idIn('lease', key), owner, remainingMs, ttlMs: null }]
+    })
+    return { owned, draining: drains.map((key) => this.#keys.idIn('drain', key)) }
+  }
+
+  async close(): Promise<void> {
+    this.#client.close()
+  }
+
+  async #announce(): Promise<void> {
+    await this.#ask([['PUBLISH', this.#keys.changed, this.#settings.instanceId]])
+  }
+
+  /** All of it at first, then a few pages from where the last look ended. */
+  async #scanSome(): Promise<void> {
+    const isFirst = this.#cursor === null
+    let cursor = this.#cursor ?? '0'
+    for (let page = 0; isFirst || page < SCAN_PAGES_MAX; page += 1) {
+      const { next, keys } = await this.#scanPage('node', cursor)
+      for (const key of keys) this.#scanned.add(this.#keys.idIn('node', key))
+      cursor = next
+      if (cursor === '0') break
+    }
+    this.#cursor = cursor
+  }
+
+  /** A dead instance of ours cannot take itself off the list. One that lives is back with its next heartbeat. */
+  async #forget(gone: readonly FleetNode[], listed: readonly string[]): Promise<void> {
+    for (const { instanceId } of gone) this.#scanned.delete(instanceId)
+    const dead = gone.map(({ instanceId }) => instanceId).filter((id) => listed.includes(id))
+    if (dead.length > 0) await this.#ask([['SREM', this.#keys.nodes, ...dead]])
+  }
+
+  async #scan(kind: 'lease' | 'drain'): Promise<readonly string[]> {
+    const found = new Set<string>()
+    let cursor = '0'
+    do {
+      const { next, keys } = await this.#scanPage(kind, cursor)
+      for (const key of keys) found.add(key)
+      cursor = next
+    } while (cursor !== '0')
+    return [...found]
+  }
+
+  async #scanPage(
+    kind: 'lease' | 'node' | 'drain',
+    cursor: string,
+  ): Promise<{ readonly next: string; readonly keys: readonly string[] }> {
+    const pattern = this.#keys.pattern(kind)
+    const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]
+    const [reply] = await this.#ask([scan])
+    const [next, keys] = Array.isArray(reply) ? (reply as readonly unknown[]) : []
+    if (!Array.isArray(keys)) throw malformed('SCAN', reply)
+    return { next: String(next), keys: keys.map(String) }
+  }
+
+  async #forEach(
+    script: 'renew' | 'release',
+    grants: readonly Grant[],
+    args: readonly string[],
+  ): Promise<readonly GrantReply[]> {
+    const calls: ScriptCall[] = []
+    for (let start = 0; start < grants.length; start += SCRIPT_KEYS_MAX) {
+      const part = grants.slice(start, start + SCRIPT_KEYS_MAX)
+      calls.push({ script, keys: part.map(({ sessionId }) => this.#keys.lease(sessionId)), args })
+    }
+    const replies = await this.#evaluate(calls)
+    return grants.map((_, index) => {
+      const reply = replies[Math.floor(index / SCRIPT_KEYS_MAX)]
+      return grantReply(reply, Array.isArray(reply) ? reply[index % SCRIPT_KEYS_MAX] : reply)
+    })
+  }
+
+  /** Commands whose failure is the failure of all. */
+  async #ask(commands: readonly Command[]): Promise<readonly Reply[]> {
+    const replies = await this.#client.send(commands)
+    const refused = replies.find((reply) => reply instanceof Error)
+    if (refused instanceof Error) throw refusedError(refused)
+    return replies
+  }
+
+  /** Runs scripts by their digest; a server that does not know one has done nothing, and gets it in full. */
+  async #evaluate(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
+    try {
+      const replies = await this.#client.send(calls.map((call) => command('EVALSHA', call)))
+      const unknown = calls.filter((_, index) => isNoScript(replies[index]))
+      if (unknown.length === 0) return replies
+      const again = [...(await this.#client.send(unknown.map((call) => command('EVAL', call))))]
+      return replies.map((reply) => (isNoScript(reply) ? again.shift() : reply))
+    } catch (error) {
+      const failure = asLeaseError(error)
+      return calls.map(() => failure)
+    }
+  }
+}
+
+interface ScriptCall {
+  readonly script: ScriptName
+  readonly keys: readonly string[]
+  readonly args: readonly string[]
+}
+
+const DIGESTS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(SCRIPTS).map(([name, text]) => {
+    return [name, createHash('sha1').update(text).digest('hex')]
+  }),
+)
+
+function command(by: 'EVAL' | 'EVALSHA', { script, keys, args }: ScriptCall): Command {
+  const text = by === 'EVAL' ? SCRIPTS[script] : (DIGESTS[script] ?? '')
+  return [by, text, String(keys.length), ...keys, ...args]
+}
+
+function isNoScript(reply: Reply): boolean {
+  return reply instanceof Error && reply.message.startsWith('NOSCRIPT')
+}
+
+function acquireReply(sessionId: string, reply: Reply): AcquireReply {
+  if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
+  if (!Array.isArray(reply)) return { kind: 'failed', error: malformed('acquire', reply) }
+  const [code, text, leftMs] = reply as readonly unknown[]
+  if (code === 1 || code === 2) {
+    const token = String(text)
+    return { kind: 'acquired', sessionId, fence: Number(token), token, wasOurs: code === 2 }
+  }
+  const freeInMs = Number(leftMs)
+  return { kind: 'held', owner: String(text), freeInMs: freeInMs < 0 ? null : freeInMs }
+}
+
+function grantReply(reply: Reply, code: unknown): GrantReply {
+  if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
+  if (code === 1) return { kind: 'done' }
+  if (code === 0) return { kind: 'gone' }
+  return { kind: 'failed', error: malformed('script', reply) }
+}
+
+function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
+  const [expiresInMs, weight, name, drain] = facts
+  const isForeign = weight === null
+  const share = Number(weight)
+  return {
+    instanceId,
+    weight: !isForeign && share > 0 ? share : 1,
+    name: typeof name === 'string' ? name : null,
+    isForeign,
+    isDraining: drain === 1,
+    // A heartbeat that never ends is somebody's mistake, and still a heartbeat.
+    expiresInMs: expiresInMs === -1 ? Infinity : Number(expiresInMs),
+  }
+}
+
+/** The server refused, so nothing was done. */
+function refusedError(reply: Error): LeaseError {
+  if (reply instanceof LeaseError) return reply
+  return new LeaseError('STORE_UNAVAILABLE', `Redis refused: ${reply.message}`, { cause: reply })
+}
+
+function malformed(what: string, reply: Reply): LeaseError {
+  const message = `Redis answered ${what} with ${typeof reply}, which nobody expects`
+  return new LeaseError('STORE_OUTCOME_UNKNOWN', message)
+}

@@ -1,0 +1,80 @@
+/**
+ * What runs inside Redis. The lease key holds the plain instance id and nothing else, exactly as `SET key id NX PX ttl`
+ * leaves it, and it is renewed and released on the condition that it still holds that id: an instance that knows
+ * only `SET NX PX` and the two conditional scripts excludes ours and is excluded by them.
+ *
+ * The fence lives beside, so that the value stays what foreign instances expect. It is a number in microseconds of the
+ * server's wall time, or one more than the last: it grows even when its key is lost.
+ */
+
+/**
+ * KEYS: lease, fence. ARGV: instance id, TTL in ms, TTL of the fence in ms. Returns `{1, fence}`;
+ * `{2, fence}` if it was ours by name already, handed to us or left behind by a lost answer, and is granted anew; or
+ * `{0, owner, PTTL}`.
+ */
+const ACQUIRE = `
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then return {0, owner, redis.call('PTTL', KEYS[1])} end
+local time = redis.call('TIME')
+local fence = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+if fence <= last then fence = last + 1 end
+local text = string.format('%.0f', fence)
+redis.call('SET', KEYS[2], text, 'PX', ARGV[3])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return {owner and 2 or 1, text}`
+
+/** KEYS: leases. ARGV: instance id, TTL in ms. Conditional renew for each; returns 1 or 0 for each. */
+const RENEW = `
+local renewed = {}
+for index, key in ipairs(KEYS) do
+  if redis.call('GET', key) == ARGV[1] then
+    renewed[index] = redis.call('PEXPIRE', key, ARGV[2])
+  else
+    renewed[index] = 0
+  end
+end
+return renewed`
+
+/** KEYS: leases. ARGV: instance id. Conditional release for each; returns 1 or 0 for each. */
+const RELEASE = `
+local released = {}
+for index, key in ipairs(KEYS) do
+  if redis.call('GET', key) == ARGV[1] then
+    released[index] = redis.call('DEL', key)
+  else
+    released[index] = 0
+  end
+end
+return released`
+
+/**
+ * KEYS: lease. ARGV: giver, receiver, TTL in ms, channel, message. The receiver has a short time to renew, so that a
+ * session that was handed to an instance which just died is free again soon.
+ */
+const TRANSFER = `
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1`
+
+/** KEYS: node, weight, name and drain of each instance. Returns PTTL, weight or false, name or false, 1 or 0 for each. */
+const NODES = `
+local facts = {}
+for index = 1, #KEYS, 4 do
+  facts[index] = redis.call('PTTL', KEYS[index])
+  facts[index + 1] = redis.call('GET', KEYS[index + 1])
+  facts[index + 2] = redis.call('GET', KEYS[index + 2])
+  facts[index + 3] = redis.call('EXISTS', KEYS[index + 3])
+end
+return facts`
+
+export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes'
+
+export const SCRIPTS: Readonly<Record<ScriptName, string>> = {
+  acquire: ACQUIRE,
+  renew: RENEW,
+  release: RELEASE,
+  transfer: TRANSFER,
+  nodes: NODES,
+}

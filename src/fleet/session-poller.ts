@@ -1,0 +1,109 @@
+/**
+ * Polls one session for as long as it is owned. Ownership is looked at before each poll, in the same turn of the event
+ * loop in which the poll begins, never after it. At most one poll of a session is under way.
+ */
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { PollFunction } from './contract.ts'
+
+export interface PollerParts {
+  readonly sessionId: string
+  readonly fence: number
+  readonly poll: PollFunction
+  readonly intervalMs: number
+  readonly pollTimeoutMs: number
+  readonly runtime: Runtime
+  readonly isOwned: () => boolean
+  readonly onFailed: (error: unknown, failures: number) => void
+  /** It has done nothing but fail, or not returned, for the poll timeout. */
+  readonly onStuck: () => void
+}
+
+export type StopResult = 'stopped' | 'still_running'
+
+export class SessionPoller {
+  readonly #parts: PollerParts
+  readonly #controller = new AbortController()
+  #running: Promise<void> | null = null
+  #timer: Timer | null = null
+  #isStopped = false
+  #failures = 0
+  #failingSinceMs: number | null = null
+
+  constructor(parts: PollerParts) {
+    this.#parts = parts
+    this.kick()
+  }
+
+  /** The poll that is under way, if there is one. */
+  get running(): Promise<void> | null {
+    return this.#running
+  }
+
+  /** Polls now if it may; otherwise it looks again an interval later, or when it is kicked. */
+  kick(): void {
+    if (this.#isStopped || this.#running !== null) return
+    this.#timer?.cancel()
+    if (this.#parts.isOwned()) this.#running = this.#run()
+    else this.#wait(this.#parts.intervalMs)
+  }
+
+  /** No poll begins after this. */
+  abort(reason: unknown): void {
+    this.#isStopped = true
+    this.#timer?.cancel()
+    this.#controller.abort(reason)
+  }
+
+  /** Tells a poll that is under way to stop, and waits for it. */
+  async stop(reason: unknown, withinMs: number): Promise<StopResult> {
+    this.abort(reason)
+    if (this.#running === null) return 'stopped'
+    const { runtime } = this.#parts
+    let timer: Timer | null = null
+    const late = new Promise<StopResult>((resolve) => {
+      timer = runtime.setTimer(withinMs, () => resolve('still_running'), { keepAlive: true })
+    })
+    const ended = this.#running.then((): StopResult => 'stopped')
+    return Promise.race([ended, late]).finally(() => timer?.cancel())
+  }
+
+  async #run(): Promise<void> {
+    const { runtime, intervalMs, pollTimeoutMs, onFailed } = this.#parts
+    const beganMs = runtime.monotonicMs()
+    const timer = runtime.setTimer(pollTimeoutMs, () => this.#late(), { keepAlive: true })
+    try {
+      const { sessionId, fence, poll } = this.#parts
+      await poll(sessionId, { fence, signal: this.#controller.signal })
+      this.#failures = 0
+      this.#failingSinceMs = null
+    } catch (error) {
+      this.#failures += 1
+      this.#failingSinceMs ??= beganMs
+      // A poll that was told to stop may say so by throwing.
+      if (!this.#controller.signal.aborted) onFailed(error, this.#failures)
+    } finally {
+      timer.cancel()
+      this.#running = null
+    }
+    if (this.#isStopped) return
+    const nowMs = runtime.monotonicMs()
+    if (this.#failingSinceMs !== null && nowMs - this.#failingSinceMs >= pollTimeoutMs) {
+      this.#failingSinceMs = nowMs
+      this.#parts.onStuck()
+    }
+    if (!this.#isStopped) this.#wait(beganMs + intervalMs - nowMs)
+  }
+
+  #late(): void {
+    const { pollTimeoutMs } = this.#parts
+    const error = new Error(`the poll did not return within ${pollTimeoutMs} ms`)
+    this.abort(error)
+    this.#parts.onFailed(error, this.#failures + 1)
+    this.#parts.onStuck()
+  }
+
+  #wait(delayMs: number): void {
+    const { runtime } = this.#parts
+    this.#timer = runtime.setTimer(Math.max(0, delayMs), () => this.kick(), { keepAlive: true })
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * Marks in the memory of one process, for a server that guards what only it writes and that starts empty. They are
+ * lost with the process: whatever outlives it needs a guard that does, too.
+ */
+import { invalid } from '../core/errors.ts'
+import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
+import { judge, type Mark } from './marks.ts'
+
+export class MemoryGuard {
+  readonly #marks = new Map<string, Mark>()
+
+  /** Runs `work` if no later holder was seen; throws `STALE_FENCE` otherwise. */
+  write<Result>(lease: GuardedLease, work: () => Result, options?: WriteOptions): Result {
+    const act = readAct(lease, options)
+    if (typeof work !== 'function') throw invalid('work', 'must be a function', work)
+    this.#pass(act)
+    return work()
+  }
+
+  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
+  check(resource: string, fence: number): true {
+    this.#pass(plainAct(resource, fence))
+    return true
+  }
+
+  #pass(act: Act): void {
+    const judgement = judge(act, this.#marks)
+    if (judgement.kind === 'stale') throw judgement.error
+    for (const [key, mark] of judgement.raises) this.#marks.set(key, mark)
+  }
+}

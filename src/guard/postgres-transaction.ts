@@ -1,0 +1,136 @@
+/**
+ * A transaction on PostgreSQL for whoever has a pool or a client: of its own on a connection of the pool, of its own
+ * on a client that has none open, or a savepoint in the one that the client has open.
+ */
+import { invalid, LeaseError } from '../core/errors.ts'
+
+/** What is needed of a client; that of `pg` has it. */
+export interface PostgresClientLike {
+  query(sql: string, values?: readonly unknown[]): Promise<{ readonly rows: unknown[] }>
+}
+
+export interface PostgresPoolLike<Client extends PostgresClientLike = PostgresClientLike> {
+  readonly totalCount: number
+  connect(): Promise<Client & { release(error?: boolean): void }>
+  /** As in `pg`. Never used; TypeScript finds the type of the clients only if both are there. */
+  connect(callback: never): void
+}
+
+export type PostgresLike<Client extends PostgresClientLike> = Client | PostgresPoolLike<Client>
+
+/** Runs `work` in one transaction. Whatever it throws undoes all of it and nothing else. */
+export async function inTransaction<Client extends PostgresClientLike, Result>(
+  source: PostgresLike<Client>,
+  work: (client: Client) => Promise<Result>,
+): Promise<Result> {
+  if (!isPool(source)) return inOwnTransaction(source, work)
+  const client = await source.connect().catch((cause: unknown) => {
+    throw unavailable(cause)
+  })
+  let broken = false
+  try {
+    return await inOwnTransaction<Client, Result>(client, work)
+  } catch (error) {
+    broken = error instanceof LeaseError && error.code.startsWith('STORE_')
+    throw error
+  } finally {
+    // A connection on which something failed may still be in the transaction, and nobody else should get it so.
+    client.release(broken)
+  }
+}
+
+async function inOwnTransaction<Client extends PostgresClientLike, Result>(
+  client: Client,
+  work: (client: Client) => Promise<Result>,
+): Promise<Result> {
+  const joined = await begin(client)
+  let result: Result
+  try {
+    result = await work(client)
+  } catch (error) {
+    await undo(client, joined)
+    throw error
+  }
+  await commit(client, joined)
+  return result
+}
+
+const NO_TRANSACTION = '25P01'
+
+/** True if the client was in a transaction already. PostgreSQL is asked, because no driver of every version says it. */
+async function begin(client: PostgresClientLike): Promise<boolean> {
+  try {
+    await client.query('SAVEPOINT tenure_guard')
+    return true
+  } catch (error) {
+    if (codeOf(error) !== NO_TRANSACTION) throw unavailable(error)
+  }
+  await run(client, 'BEGIN ISOLATION LEVEL READ COMMITTED')
+  return false
+}
+
+async function commit(client: PostgresClientLike, joined: boolean): Promise<void> {
+  if (joined) return run(client, 'RELEASE SAVEPOINT tenure_guard')
+  try {
+    await client.query('COMMIT')
+  } catch (cause) {
+    throw commitError(cause)
+  }
+}
+
+/** With an answer from PostgreSQL nothing was committed; without one nobody knows. */
+function commitError(cause: unknown): LeaseError {
+  if (codeOf(cause)?.length === 5) return conflictOrUnavailable(cause)
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer to COMMIT was lost: ${why}`, { cause })
+}
+
+async function undo(client: PostgresClientLike, joined: boolean): Promise<void> {
+  try {
+    await client.query(joined ? 'ROLLBACK TO SAVEPOINT tenure_guard' : 'ROLLBACK')
+    if (joined) await client.query('RELEASE SAVEPOINT tenure_guard')
+  } catch {
+    // The connection is gone, and with it the transaction; what `work` threw says more than this.
+  }
+}
+
+async function run(client: PostgresClientLike, sql: string): Promise<void> {
+  try {
+    await client.query(sql)
+  } catch (cause) {
+    throw unavailable(cause)
+  }
+}
+
+function isPool<Client extends PostgresClientLike>(
+  source: PostgresLike<Client>,
+): source is PostgresPoolLike<Client> {
+  return 'totalCount' in source && 'connect' in source
+}
+
+/** Refuses what is neither a client nor a pool when it is given, not when it is first used. */
+export function requirePostgres<Source>(source: Source): Source {
+  if (typeof source === 'object' && source !== null && 'query' in source) return source
+  throw invalid('client', 'must be a client or pool of PostgreSQL', source)
+}
+
+/** The SQLSTATE of an error of PostgreSQL; codes of the network are shorter or longer. */
+export function codeOf(error: unknown): string | null {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return null
+  return typeof error.code === 'string' ? error.code : null
+}
+
+const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])
+
+/** What an error of one of our own statements means; errors of the caller's statements are the caller's. */
+export function conflictOrUnavailable(cause: unknown): LeaseError {
+  const code = codeOf(cause)
+  if (code === null || !CONFLICTS.has(code)) return unavailable(cause)
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new LeaseError('STORE_CONFLICT', `PostgreSQL refused: ${why}`, { cause })
+}
+
+function unavailable(cause: unknown): LeaseError {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new LeaseError('STORE_UNAVAILABLE', `PostgreSQL cannot be used: ${why}`, { cause })
+}

@@ -1,0 +1,183 @@
+/**
+ * Guards what is kept in Redis: the check of the fence and the write are one script. The marks are fields of one hash.
+ *
+ * The rule itself stays in `marks.ts`: the guard judges by the marks that it saw last, and the script carries the
+ * write out only if they are still the same; otherwise it answers with what they are now, and the guard judges again.
+ * A holder that writes many times pays one round trip for each.
+ */
+import { invalid, LeaseError } from '../core/errors.ts'
+import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
+import { judge, markKey, measuresOf, NO_STAMP, type Mark, type Stamp } from './marks.ts'
+import {
+  commandsOf,
+  runScript,
+  type RedisCommand,
+  type RedisLike,
+  type ScriptCall,
+} from './redis-client.ts'
+
+export interface RedisGuardOptions {
+  /**
+   * The hash of the marks; all who write the same things must use the same. On a cluster it must have the hash tag of
+   * the keys that are written. Default `tenure:fences`.
+   */
+  readonly key?: string
+}
+
+/** How often the marks may change under a write before it gives up; they change only with a new holder. */
+const TRIES_MAX = 100
+/** Fields remembered; beyond it the guard forgets them all, which costs a round trip and nothing else. */
+const SEEN_MAX = 10_000
+
+export class RedisGuard {
+  readonly #command: RedisCommand
+  readonly #key: string
+  readonly #seen = new Map<string, string>()
+
+  constructor(client: RedisLike, options: RedisGuardOptions = {}) {
+    this.#command = commandsOf(client)
+    const { key = 'tenure:fences' } = options
+    if (typeof key !== 'string' || key === '') throw invalid('key', 'must be text', key)
+    this.#key = key
+  }
+
+  /**
+   * Runs a Lua script if no later holder has written what it writes, in one script with the check, and returns what it
+   * returns. It finds its own `KEYS` and `ARGV` as if it ran alone. Throws `STALE_FENCE` otherwise, and nothing was
+   * written. Redis does not undo: what a script wrote before it failed stays, as always.
+   */
+  async write(
+    lease: GuardedLease,
+    script: string,
+    keys: readonly string[] | RedisWriteOptions = [],
+    args: readonly (string | number)[] = [],
+  ): Promise<unknown> {
+    const options = isList(keys) ? { keys, args } : keys
+    const act = readAct(lease, options, ['resource', 'keys', 'args'])
+    if (typeof script !== 'string') throw invalid('script', 'must be text', script)
+    const text = (options.args ?? []).map(String)
+    return this.#pass(act, { script, keys: options.keys ?? [], args: text })
+  }
+
+  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
+  async check(resource: string, fence: number): Promise<true> {
+    await this.#pass(plainAct(resource, fence), { script: '', keys: [], args: [] })
+    return true
+  }
+
+  async #pass(act: Act, work: ScriptCall): Promise<unknown> {
+    const fields = measuresOf(act).map(markKey)
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+      const seen = fields.map((field) => this.#seen.get(field) ?? '')
+      const known = new Map(fields.map((field, index) => [field, readMark(seen[index])]))
+      const judgement = judge(act, known)
+      // Seen marks may be newer than the truth only if the truth was deleted; a refusal is confirmed like all else.
+      const raises = judgement.kind === 'current' ? [...judgement.raises] : []
+      const run = judgement.kind === 'current'
+      const answer = await this.#run({ fields, seen, raises, run }, work)
+      if (answer.kind === 'done') {
+        if (judgement.kind === 'stale') throw judgement.error
+        return answer.result
+      }
+    }
+    const message = `${this.#key}: the marks changed ${TRIES_MAX} times under one write`
+    throw new LeaseError('STORE_CONFLICT', message)
+  }
+
+  async #run({ fields, seen, raises, run }: Attempt, work: ScriptCall): Promise<Answer> {
+    const expected = fields.flatMap((field, index) => [field, seen[index] ?? ''])
+    const raised = raises.flatMap(([field, mark]) => [field, writeMark(mark)])
+    const counts = [fields.length, raises.length, run ? 1 : 0].map(String)
+    const answer = await runScript(this.#command, {
+      script: guarded(work.script),
+      keys: [this.#key, ...work.keys],
+      args: [...counts, ...expected, ...raised, ...work.args],
+    }).catch((cause: unknown) => {
+      throw redisError(cause)
+    })
+    const [done, ...rest] = answer as readonly unknown[]
+    if (Number(done) === 0) {
+      this.#remember(fields, rest.map(String))
+      return { kind: 'moved' }
+    }
+    this.#remember(
+      raises.map(([field]) => field),
+      raises.map(([, mark]) => writeMark(mark)),
+    )
+    return { kind: 'done', result: rest[0] ?? null }
+  }
+
+  #remember(fields: readonly string[], values: readonly string[]): void {
+    if (this.#seen.size > SEEN_MAX) this.#seen.clear()
+    for (const [index, field] of fields.entries()) this.#seen.set(field, values[index] ?? '')
+  }
+}
+
+export interface RedisWriteOptions extends WriteOptions {
+  readonly keys?: readonly string[]
+  readonly args?: readonly (string | number)[]
+}
+
+interface Attempt {
+  readonly fields: readonly string[]
+  readonly seen: readonly string[]
+  readonly raises: readonly (readonly [field: string, mark: Mark])[]
+  /** False: only to confirm that the marks are what the refusal was judged by. */
+  readonly run: boolean
+}
+
+type Answer = { readonly kind: 'done'; readonly result: unknown } | { readonly kind: 'moved' }
+
+function isList<Item>(value: readonly Item[] | object): value is readonly Item[] {
+  return Array.isArray(value)
+}
+
+/** The caller's script becomes a function, so that its `KEYS`, `ARGV` and `return` are its own. */
+function guarded(script: string): string {
+  return `local work = function(KEYS, ARGV)
+${script}
+end
+local marks, count, raised, run = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local now, moved = {0}, false
+for i = 1, count do
+  local value = redis.call('HGET', marks, ARGV[2 * i + 2]) or ''
+  now[i + 1] = value
+  moved = moved or value ~= ARGV[2 * i + 3]
+end
+if moved then return now end
+if run ~= '1' then return {1} end
+for i = count + 1, count + raised do
+  redis.call('HSET', marks, ARGV[2 * i + 2], ARGV[2 * i + 3])
+end
+local keys, args = {}, {}
+for i = 2, #KEYS do keys[i - 1] = KEYS[i] end
+for i = 2 * (count + raised) + 4, #ARGV do args[#args + 1] = ARGV[i] end
+return {1, work(keys, args)}`
+}
+
+/** `exclusive fence, exclusive lease, shared fence, shared lease`, with `-` for nobody. */
+function writeMark({ exclusive, shared }: Mark): string {
+  const stamps = [exclusive, shared].map(({ fence, leaseId }) => `${fence} ${leaseId ?? '-'}`)
+  return stamps.join(' ')
+}
+
+function readMark(text = ''): Mark {
+  const [exclusiveFence, exclusiveLease, sharedFence, sharedLease] = text.split(' ')
+  return {
+    exclusive: readStamp(exclusiveFence, exclusiveLease),
+    shared: readStamp(sharedFence, sharedLease),
+  }
+}
+
+function readStamp(fence = '', leaseId = '-'): Stamp {
+  return fence === ''
+    ? NO_STAMP
+    : { fence: Number(fence), leaseId: leaseId === '-' ? null : leaseId }
+}
+
+/** An answer of Redis is the caller's own error; no answer leaves open whether the script ran. */
+function redisError(cause: unknown): unknown {
+  if (!(cause instanceof Error) || /^[A-Z]+ /.test(cause.message)) return cause
+  const message = `the answer of Redis was lost: ${cause.message}`
+  return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause })
+}

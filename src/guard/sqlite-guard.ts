@@ -1,0 +1,126 @@
+/**
+ * Guards what is kept in a SQLite database: the check of the fence and the write are one transaction. Works with
+ * better-sqlite3, and with anything of its shape.
+ *
+ * Inside a transaction of the caller's own it takes part in that one: a refusal undoes what this write did and
+ * nothing else.
+ */
+import { invalid, LeaseError } from '../core/errors.ts'
+import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
+import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
+import { judge, measuresOf } from './marks.ts'
+
+/** What a guard needs of a database; better-sqlite3's has it. */
+export interface SqliteLike {
+  readonly inTransaction: boolean
+  exec(sql: string): unknown
+  prepare(sql: string): SqliteStatementLike
+}
+
+export interface SqliteStatementLike {
+  run(...values: readonly unknown[]): unknown
+  get(...values: readonly unknown[]): unknown
+  all(...values: readonly unknown[]): unknown[]
+}
+
+const SELECT = `SELECT * FROM ${MARK_TABLE} WHERE resource = ? AND place = ?`
+const UPSERT = `INSERT OR REPLACE INTO ${MARK_TABLE} VALUES (?, ?, ?, ?, ?, ?)`
+
+export class SqliteGuard<Database extends SqliteLike> {
+  readonly #database: Database
+  #statements: Statements | null = null
+
+  constructor(database: Database) {
+    if (typeof database?.prepare !== 'function' || typeof database.exec !== 'function') {
+      throw invalid('database', 'must be an open SQLite database', database)
+    }
+    this.#database = database
+  }
+
+  /** Creates the table of marks unless it is there. */
+  init(): void {
+    this.#database.exec(SQLITE_MARK_TABLE)
+  }
+
+  /**
+   * Runs `work` if no later holder has written what it writes, in one transaction with the check. Throws `STALE_FENCE`
+   * otherwise, and nothing was written; so too if `work` throws. `work` must be done when it returns: a promise would
+   * outlive the transaction, and is refused.
+   */
+  write<Result>(
+    lease: GuardedLease,
+    work: (database: Database) => Result,
+    options?: WriteOptions,
+  ): Result {
+    const act = readAct(lease, options)
+    if (typeof work !== 'function') throw invalid('work', 'must be a function', work)
+    return this.#atomically(() => {
+      this.#pass(act)
+      const result = work(this.#database)
+      if (isThenable(result)) throw invalid('work', 'must not be asynchronous', result)
+      return result
+    })
+  }
+
+  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
+  check(resource: string, fence: number): true {
+    const act = plainAct(resource, fence)
+    this.#atomically(() => this.#pass(act))
+    return true
+  }
+
+  #pass(act: Act): void {
+    const { select, upsert } = this.#prepared()
+    const rows = measuresOf(act).map(({ resource, place }) => select.get(resource, place))
+    const judgement = judge(act, marksOf(rows.filter((row) => row !== undefined) as MarkRow[]))
+    if (judgement.kind === 'stale') throw judgement.error
+    for (const [key, mark] of judgement.raises) upsert.run(...valuesOf(key, mark))
+  }
+
+  #prepared(): Statements {
+    try {
+      this.#statements ??= {
+        select: this.#database.prepare(SELECT),
+        upsert: this.#database.prepare(UPSERT),
+      }
+      return this.#statements
+    } catch (cause) {
+      throw schemaError(cause)
+    }
+  }
+
+  #atomically<Result>(work: () => Result): Result {
+    const joined = this.#database.inTransaction
+    this.#database.exec(joined ? 'SAVEPOINT tenure_guard' : 'BEGIN IMMEDIATE')
+    try {
+      const result = work()
+      this.#database.exec(joined ? 'RELEASE tenure_guard' : 'COMMIT')
+      return result
+    } catch (error) {
+      this.#undo(joined)
+      throw error
+    }
+  }
+
+  #undo(joined: boolean): void {
+    // SQLite has rolled back by itself after some errors, and then there is nothing left to undo.
+    if (!this.#database.inTransaction) return
+    this.#database.exec(joined ? 'ROLLBACK TO tenure_guard; RELEASE tenure_guard' : 'ROLLBACK')
+  }
+}
+
+interface Statements {
+  readonly select: SqliteStatementLike
+  readonly upsert: SqliteStatementLike
+}
+
+function isThenable(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return 'then' in value && typeof value.then === 'function'
+}
+
+function schemaError(cause: unknown): unknown {
+  if (!(cause instanceof Error) || !cause.message.includes('no such table')) return cause
+  const message = `the database has no table ${MARK_TABLE}; create it with "tenure guard init"`
+  return new LeaseError('STORE_SCHEMA', message, { cause, details: { table: MARK_TABLE } })
+}

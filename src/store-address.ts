@@ -1,0 +1,265 @@
+/**
+ * Where a store is: from a URL, or from a driver's own client, to how it is opened. What the URL says and what the
+ * options say must not be two different things, and an option of another kind of store is refused, because whoever
+ * gave it expects something of it.
+ *
+ * Stores are loaded when they are opened: nobody pays for a store that he does not use.
+ */
+import path from 'node:path'
+import { invalid } from './core/errors.ts'
+import { parseNamespace } from './core/resource.ts'
+import { requireShortText, requireText } from './core/text.ts'
+import { fs } from './runtime/file-system.ts'
+import { systemRuntime } from './runtime/system-runtime.ts'
+import { systemTickSource } from './runtime/tick-source.ts'
+import type { Store, StoreQuestions } from './store-port/store.ts'
+import type { PostgresPool } from './store/postgres/postgres-client.ts'
+import type { RedisClient } from './store/redis/redis-client.ts'
+
+/** A URL, or a connection that the program already has and closes itself. */
+export type StoreSource =
+  string | { readonly postgres: PostgresPool } | { readonly redis: RedisClient }
+
+export interface StoreOptions {
+  /** `[a-z0-9._-]{1,64}`; nothing crosses namespaces. Default `default`. */
+  readonly namespace?: string
+  /** SQLite only. `full` (the default): a granted lease survives power loss. `normal`: the last ones may not. */
+  readonly synchronous?: 'full' | 'normal'
+  /** PostgreSQL and Redis: how long connecting may take, 1..600000, default 5000. */
+  readonly connectMs?: number
+  /** PostgreSQL and Redis: how long one call may take, 1..600000, default 5000. */
+  readonly callMs?: number
+  /** PostgreSQL by URL: how many connections, 1..100, default 4. */
+  readonly poolSize?: number
+  /** PostgreSQL: false where connections are shared statement by statement (PgBouncer). Default true. */
+  readonly prepare?: boolean
+  /** Redis: into how many slots of a Cluster a namespace is divided; fixed when it is first used. */
+  readonly buckets?: number
+}
+
+export const STORE_OPTIONS: readonly (keyof StoreOptions)[] = [
+  'namespace',
+  'synchronous',
+  'connectMs',
+  'callMs',
+  'poolSize',
+  'prepare',
+  'buckets',
+]
+
+export interface Address {
+  /** Whoever has the same key shares the store; null: nobody does. */
+  readonly key: string | null
+  open(): Promise<Store>
+  /** For those who only look. Null where that is nothing else. */
+  readonly openToLook: (() => Promise<StoreQuestions>) | null
+  /** Which file it is at this moment; null for a store that is none. */
+  identity(): string | null
+}
+
+type Kind = 'memory' | 'sqlite' | 'postgres' | 'redis'
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  memory: 'memory',
+  sqlite: 'sqlite',
+  postgres: 'postgres',
+  postgresql: 'postgres',
+  redis: 'redis',
+  rediss: 'redis',
+}
+
+const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
+  memory: ['namespace'],
+  sqlite: ['namespace', 'synchronous'],
+  postgres: ['namespace', 'connectMs', 'callMs', 'poolSize', 'prepare'],
+  redis: ['namespace', 'connectMs', 'callMs', 'buckets'],
+}
+
+const EXPECTED_URL =
+  'must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE or redis://HOST'
+
+export function readAddress(source: unknown, options: StoreOptions): Address {
+  if (typeof source === 'object' && source !== null) return readClient(source, options)
+  const text = requireText('store', source)
+  const [, scheme = '', rest = '', query] =
+    /^([a-z][a-z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
+  const kind = KINDS[scheme]
+  if (kind === undefined) throw invalid('store', EXPECTED_URL, schemeOf(text))
+  const { own, others } = readParameters(query, OPTIONS_OF[kind])
+  // The driver of PostgreSQL has parameters of its own.
+  if (others !== '' && kind !== 'postgres') throw unknownParameter(kind, others)
+  const settled = settle(kind, own, options)
+  switch (kind) {
+    case 'memory':
+      return memoryAddress(readName(rest), settled)
+    case 'sqlite':
+      return sqliteAddress(readPath(rest, text), settled)
+    case 'postgres':
+    case 'redis':
+      if (!rest.startsWith('//')) throw invalid('store', EXPECTED_URL, schemeOf(text))
+      return serverAddress(kind, `${scheme}:${rest}${others === '' ? '' : `?${others}`}`, settled)
+  }
+}
+
+/** Up to what may be a password. */
+function schemeOf(text: string): string {
+  return text.includes('@') ? `${text.split(/[:/]/, 1)[0]}:…` : text
+}
+
+/** What the options of a store come to, whichever way they were given. */
+type Settled = Omit<StoreOptions, 'namespace'> & { readonly namespace: string }
+
+function readClient(source: object, options: StoreOptions): Address {
+  const [name, ...others] = Object.keys(source)
+  if ((name !== 'postgres' && name !== 'redis') || others.length > 0) {
+    throw invalid('store', 'must be a URL, { postgres: pool } or { redis: client }', source)
+  }
+  const settled = settle(name, {}, options)
+  const client = requireClient(name, Reflect.get(source, name))
+  const open = async (): Promise<Store> => {
+    if (name === 'postgres') {
+      const { openPostgresStore } = await import('./store/postgres/postgres-store.ts')
+      return openPostgresStore({ ...settled, pool: client as PostgresPool })
+    }
+    const { openRedisStore } = await import('./store/redis/redis-store.ts')
+    return openRedisStore({ ...settled, client: client as RedisClient })
+  }
+  return { key: null, open, openToLook: null, identity: () => null }
+}
+
+/** Whether it is a client of a known driver is for the store to say; that it is anything at all is said here. */
+function requireClient(name: string, client: unknown): object {
+  if ((typeof client === 'object' || typeof client === 'function') && client !== null) return client
+  throw invalid(name, 'must be a client of its driver', client)
+}
+
+function memoryAddress(name: string, settled: Settled): Address {
+  const open = async (): Promise<Store> => {
+    const { MemoryStore } = await import('./store/memory/memory-store.ts')
+    return new MemoryStore({ ticks: systemTickSource(), url: `memory:${name}` })
+  }
+  const key = name === '' ? null : keyOf('memory', name, settled)
+  return { key, open, openToLook: null, identity: () => null }
+}
+
+function sqliteAddress(file: string, settled: Settled): Address {
+  const { namespace, synchronous = 'full' } = settled
+  const options = { path: file, namespace, synchronous: readSynchronous(synchronous) }
+  return {
+    key: keyOf('sqlite', file, settled),
+    open: async () => {
+      const { SqliteStore } = await import('./store/sqlite/sqlite-store.ts')
+      return SqliteStore.open(options)
+    },
+    // Opened anew: sharing it with those who decide would gain nothing, and load all that decides.
+    openToLook: async () => {
+      const { SqliteQuestions } = await import('./store/sqlite/sqlite-questions.ts')
+      return SqliteQuestions.open(options)
+    },
+    identity: () => {
+      const stat = fs.statSync(file, { throwIfNoEntry: false })
+      return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`
+    },
+  }
+}
+
+function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled): Address {
+  const open = async (): Promise<Store> => {
+    if (kind === 'postgres') {
+      const { openPostgresStore } = await import('./store/postgres/postgres-store.ts')
+      return openPostgresStore({ ...settled, url })
+    }
+    const { openRedisStore } = await import('./store/redis/redis-store.ts')
+    return openRedisStore({ ...settled, url })
+  }
+  return { key: keyOf(kind, url, settled), open, openToLook: null, identity: () => null }
+}
+
+function keyOf(kind: Kind, place: string, settled: Settled): string {
+  const options = OPTIONS_OF[kind].map((name) => settled[name] ?? null)
+  return JSON.stringify([kind, place, ...options])
+}
+
+type Parameters = Readonly<Partial<Record<keyof StoreOptions, string>>>
+
+/** Those of Tenure, and what is left for the driver. */
+function readParameters(
+  query: string | undefined,
+  known: readonly (keyof StoreOptions)[],
+): { readonly own: Parameters; readonly others: string } {
+  const own: Partial<Record<keyof StoreOptions, string>> = {}
+  const others = new URLSearchParams()
+  for (const [name, value] of new URLSearchParams(query ?? '')) {
+    const option = known.find((candidate) => candidate === name)
+    if (option === undefined) others.append(name, value)
+    else own[option] = value
+  }
+  return { own, others: others.toString() }
+}
+
+function unknownParameter(kind: Kind, others: string): Error {
+  const [name = ''] = new URLSearchParams(others).keys()
+  return invalid('store', `parameters must be among ${OPTIONS_OF[kind].join(', ')}`, name)
+}
+
+function settle(kind: Kind, parameters: Parameters, options: StoreOptions): Settled {
+  const settled: Record<string, unknown> = {}
+  for (const name of STORE_OPTIONS) {
+    const inOptions = options[name]
+    if (inOptions !== undefined && !OPTIONS_OF[kind].includes(name)) {
+      throw invalid(name, `must not be given for a ${kind} store`, inOptions)
+    }
+    const inUrl = parameters[name] === undefined ? undefined : valueOf(name, parameters[name])
+    if (inUrl !== undefined && inOptions !== undefined && inUrl !== inOptions) {
+      throw invalid(name, `must not differ from ${JSON.stringify(inUrl)} in the URL`, inOptions)
+    }
+    if ((inOptions ?? inUrl) !== undefined) settled[name] = readOption(name, inOptions ?? inUrl)
+  }
+  return { ...settled, namespace: parseNamespace(settled['namespace'] ?? 'default') }
+}
+
+const INTEGER_MAX: Readonly<Partial<Record<keyof StoreOptions, number>>> = {
+  connectMs: 600_000,
+  callMs: 600_000,
+  poolSize: 100,
+  buckets: 1_024,
+}
+
+function readOption(name: keyof StoreOptions, value: unknown): unknown {
+  if (name === 'prepare' && typeof value !== 'boolean') {
+    throw invalid(name, 'must be true or false', value)
+  }
+  const max = INTEGER_MAX[name]
+  if (max === undefined) return value
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= max) {
+    return value
+  }
+  throw invalid(name, `must be an integer 1..${max}`, value)
+}
+
+/** Text that is no number is passed on as it is, and refused by whoever reads the option. */
+function valueOf(name: keyof StoreOptions, text: string): unknown {
+  if (name === 'prepare' && (text === 'true' || text === 'false')) return text === 'true'
+  if (name === 'namespace' || name === 'synchronous' || name === 'prepare') return text
+  return /^\d{1,9}$/.test(text) ? Number(text) : text
+}
+
+function readName(name: string): string {
+  return name === '' ? '' : requireShortText({ field: 'store', bytesMax: 128 }, name)
+}
+
+/**
+ * `sqlite:a/b.db` is relative; `sqlite:/a/b.db` and `sqlite:///a/b.db` are absolute; a host makes no sense. A question
+ * mark in a path is written `%3F`, and a percent sign that would be read so, `%25`.
+ */
+function readPath(encoded: string, url: string): string {
+  const text = encoded.replaceAll('%3F', '?').replaceAll('%25', '%')
+  if (text === '' || /^\/\/[^/]/.test(text)) throw invalid('store', EXPECTED_URL, url)
+  if (text === ':memory:') throw invalid('store', `${EXPECTED_URL} (a file)`, url)
+  return systemRuntime.canonicalPath(path.resolve(text))
+}
+
+function readSynchronous(value: unknown): 'full' | 'normal' {
+  if (value === 'full' || value === 'normal') return value
+  throw invalid('synchronous', 'must be full or normal', value)
+}

@@ -1,0 +1,142 @@
+/**
+ * Stores that several users of one process share, so that what they do at the same moment shares one commit. A store is
+ * closed when the last of them closes; its background sweep runs once, however many there are.
+ */
+import { LeaseError } from './core/errors.ts'
+import type { Footprint } from './core/realm.ts'
+import type { SettingRow } from './core/settings.ts'
+import type { LeaseService } from './service/lease-service.ts'
+import type { Address } from './store-address.ts'
+import type {
+  Decide,
+  EntryQuery,
+  Found,
+  HistoryQuery,
+  LedgerEntry,
+  Position,
+  Pruned,
+  PrunePolicy,
+  SettingChange,
+  Store,
+  StoreDescription,
+  Unsubscribe,
+  WakeSignal,
+} from './store-port/store.ts'
+
+/** Makes what sweeps a store in the background. */
+export type Keep = (store: Store) => LeaseService
+
+interface SharedStore {
+  readonly opened: Promise<Store>
+  /** Which file it is, once it is open; null for a store that is none. */
+  identity: string | null
+  /** Closed last, closes the store: the store itself, or what runs the background sweep as soon as anybody needs it. */
+  keeper: Store | LeaseService | null
+  sweeps: boolean
+  users: number
+}
+
+const sharedStores = new Map<string, SharedStore>()
+
+export async function share(address: Address, key: string, keep: Keep | null): Promise<Store> {
+  const known = sharedStores.get(key)
+  // A store whose file was removed or replaced serves nobody new: the path now means another file.
+  const shared: SharedStore =
+    known !== undefined && (known.identity === null || known.identity === address.identity())
+      ? known
+      : { opened: address.open(), identity: null, keeper: null, sweeps: false, users: 0 }
+  sharedStores.set(key, shared)
+  shared.users += 1
+  const leave = async (): Promise<void> => {
+    shared.users -= 1
+    if (shared.users > 0) return
+    if (sharedStores.get(key) === shared) sharedStores.delete(key)
+    await shared.keeper?.close()
+  }
+  try {
+    const store = await shared.opened
+    shared.identity ??= address.identity()
+    shared.keeper ??= store
+    if (keep !== null && !shared.sweeps) {
+      shared.keeper = keep(store)
+      shared.sweeps = true
+    }
+    return new StoreShare(store, leave)
+  } catch (error) {
+    await leave()
+    throw error
+  }
+}
+
+/** One user's part of a store that others use as well. Closing it ends only what this user started. */
+class StoreShare implements Store {
+  readonly description: StoreDescription
+  readonly #shared: Store
+  readonly #leave: () => Promise<void>
+  readonly #subscriptions = new Set<Unsubscribe>()
+  #closing: Promise<void> | null = null
+
+  constructor(shared: Store, leave: () => Promise<void>) {
+    this.description = shared.description
+    this.#shared = shared
+    this.#leave = leave
+  }
+
+  get #store(): Store {
+    if (this.#closing === null) return this.#shared
+    throw new LeaseError('CLOSED', 'the store was closed')
+  }
+
+  async transact<Outcome>(
+    footprints: readonly Footprint[],
+    decide: Decide<Outcome>,
+  ): Promise<Outcome> {
+    return this.#store.transact(footprints, decide)
+  }
+
+  async find(query: EntryQuery): Promise<Found> {
+    return this.#store.find(query)
+  }
+
+  async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
+    return this.#store.history(query)
+  }
+
+  async end(): Promise<Position> {
+    return this.#store.end()
+  }
+
+  async settings(): Promise<readonly SettingRow[]> {
+    return this.#store.settings()
+  }
+
+  async configure(change: SettingChange): Promise<void> {
+    return this.#store.configure(change)
+  }
+
+  async prune(policy: PrunePolicy): Promise<Pruned> {
+    return this.#store.prune(policy)
+  }
+
+  async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
+    return this.#track(await this.#store.subscribe(session, listener))
+  }
+
+  follow(listener: () => void): Unsubscribe {
+    return this.#track(this.#store.follow(listener))
+  }
+
+  async close(): Promise<void> {
+    this.#closing ??= this.#leave()
+    for (const unsubscribe of [...this.#subscriptions]) unsubscribe()
+    return this.#closing
+  }
+
+  #track(unsubscribe: Unsubscribe): Unsubscribe {
+    const once = (): void => {
+      if (this.#subscriptions.delete(once)) unsubscribe()
+    }
+    this.#subscriptions.add(once)
+    return once
+  }
+}

@@ -1,0 +1,247 @@
+/**
+ * What stands before a processor: it lets through the actions of whoever holds the workflow now, each once and in
+ * order, and refuses everything else with the code that says why. Each workflow is judged by itself.
+ */
+import type { Tenure } from '../client/contract.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { parseLeaseId, parseSpanMs, refuseUnknown } from '../core/input.ts'
+import { createAction, LEASE_TRANSFER, parseEpoch, parseWorkflowId, type Action } from './action.ts'
+import { MemoryMarks, type ActionMarks, type Verdict } from './action-marks.ts'
+import type { Bus, Subscription } from './bus.ts'
+import {
+  judgeAction,
+  withLease,
+  type Known,
+  type LeaseFact,
+  type WorkflowMark,
+} from './judgement.ts'
+import type { Revocation } from './wire/action-json.ts'
+
+export interface ActionGuardOptions<Transaction> {
+  /** Refuses an action when one before it to the same target has not come. Default false. */
+  readonly strict?: boolean
+  /** Default: in memory. */
+  readonly marks?: ActionMarks<Transaction>
+  /** Asked when an action carries a lease that is not known, with a higher fence; `currentLease` asks the store. */
+  readonly lookUp?: (workflowId: string) => Promise<LeaseFact | null>
+  /** Told of each refusal, once. */
+  readonly log?: (error: LeaseError) => void
+}
+
+export interface SetLeaseOptions {
+  /** The last epoch that was carried out, where that is known from elsewhere. Default: none. */
+  readonly epoch?: number
+}
+
+export type ActionEffect<Transaction, Result> = (
+  payload: unknown,
+  context: { readonly action: Action; readonly transaction: Transaction },
+) => Promise<Result> | Result
+
+const OPTIONS = ['strict', 'marks', 'lookUp', 'log']
+const LOGGED_MAX = 10_000
+
+export class ActionGuard<Transaction = undefined> {
+  readonly #strict: boolean
+  readonly #marks: ActionMarks<Transaction>
+  readonly #lookUp: ((workflowId: string) => Promise<LeaseFact | null>) | null
+  readonly #log: (error: LeaseError) => void
+  /** What this guard was told, by workflow; what the marks know counts as well, and the higher fence wins. */
+  readonly #told = new Map<string, WorkflowMark>()
+  readonly #logged = new Set<string>()
+  /** What this guard threw itself, as against what an effect threw. */
+  readonly #refusals = new WeakSet<LeaseError>()
+
+  constructor(options: ActionGuardOptions<Transaction> = {}) {
+    refuseUnknown(options, OPTIONS)
+    this.#strict = options.strict ?? false
+    // Without marks of its own the transaction is nothing, which is what `Transaction` is then.
+    this.#marks = options.marks ?? (new MemoryMarks() as unknown as ActionMarks<Transaction>)
+    this.#lookUp = options.lookUp ?? null
+    this.#log = options.log ?? (() => undefined)
+  }
+
+  /**
+   * Tells the guard whose actions to carry out. A lease with a lower fence than the one it knows is refused with
+   * `LEASE_VIOLATION`: somebody else has the workflow already.
+   */
+  setLease(
+    workflowId: string,
+    leaseId: string,
+    fence: number,
+    options: SetLeaseOptions = {},
+  ): void {
+    refuseUnknown(options, ['epoch'])
+    const id = parseWorkflowId(workflowId)
+    const fact = parseFact(leaseId, fence)
+    const epoch = options.epoch === undefined ? -1 : parseEpoch(options.epoch, 'epoch')
+    const told = this.#markOf(id, this.#marks.peek({ workflowId: id, actionId: '' }).mark)
+    const isSame = told?.leaseId === fact.leaseId && told.fence === fact.fence
+    if (told !== null && fact.fence <= told.fence && !isSame) throw lowerFence(id, told, fact)
+    const next = withLease(told, fact)
+    this.#told.set(id, { ...next, epoch: Math.max(next.epoch, epoch) })
+  }
+
+  /**
+   * Nothing more is carried out under a lease that was revoked, from now on; the next one needs a higher fence. Resolves
+   * when the marks know it, too.
+   */
+  async revoke(revoked: Pick<Revocation, 'workflowId' | 'leaseId' | 'fence'>): Promise<void> {
+    const { workflowId, leaseId, fence } = readRevoked(revoked)
+    const marked = (mark: WorkflowMark | null): WorkflowMark | null => {
+      const told = this.#markOf(workflowId, mark)
+      if (told !== null && told.fence > fence) return null
+      return { leaseId, fence, epoch: told?.epoch ?? -1, revoked: true }
+    }
+    const ref = { workflowId, actionId: '' }
+    const told = marked(this.#marks.peek(ref).mark)
+    if (told !== null) this.#told.set(workflowId, told)
+    await this.#marks.transact(ref, ({ mark }) => {
+      return { mark: marked(mark), epoch: null, effect: async () => undefined }
+    })
+  }
+
+  /**
+   * True, or throws `LEASE_VIOLATION`, `DUPLICATE_ACTION`, `STALE_EPOCH` or `FUTURE_EPOCH`. Changes nothing, and knows
+   * what this process knows: `process` is what decides.
+   */
+  validate(action: Action): true {
+    const read = createAction(action)
+    const { workflowId, actionId } = read
+    this.#judge(read, this.#marks.peek({ workflowId, actionId }))
+    return true
+  }
+
+  /**
+   * Validates an action, carries it out, and raises the mark, as one. When the effect throws, the mark stays, and the
+   * action may come again. An announcement of a new lease is taken note of, and is not passed on.
+   */
+  async process<Result>(
+    action: Action,
+    effect: ActionEffect<Transaction, Result>,
+  ): Promise<Result | undefined> {
+    const read = createAction(action)
+    if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
+    await this.#learn(read)
+    const { workflowId, actionId } = read
+    return this.#marks.transact({ workflowId, actionId }, (known) => {
+      return this.#verdict(read, known, effect)
+    })
+  }
+
+  /**
+   * Carries out what comes for a target, and listens for revocations. What is refused is refused for good and needs no
+   * further delivery, but for a gap: what is missing may still come.
+   */
+  async subscribe<Result>(
+    bus: Bus,
+    target: string,
+    effect: ActionEffect<Transaction, Result>,
+  ): Promise<Subscription> {
+    return bus.subscribe(target, {
+      onAction: async (action) => {
+        try {
+          await this.process(action, effect)
+        } catch (error) {
+          if (!this.#isFinal(error)) throw error
+        }
+      },
+      onRevoked: (revocation) => this.revoke(revocation),
+    })
+  }
+
+  #isFinal(error: unknown): boolean {
+    return isLeaseError(error) && this.#refusals.has(error) && error.code !== 'FUTURE_EPOCH'
+  }
+
+  #verdict<Result>(
+    action: Action,
+    known: Known,
+    effect: ActionEffect<Transaction, Result>,
+  ): Verdict<Transaction, Result | undefined> {
+    const mark = this.#judge(action, known)
+    const { epoch, payload } = action
+    if (action.actionType === LEASE_TRANSFER) return { mark, epoch, effect: async () => undefined }
+    return {
+      mark,
+      epoch,
+      effect: async (transaction) => effect(payload, { action, transaction }),
+    }
+  }
+
+  #judge(action: Action, { mark, seen }: Known): WorkflowMark {
+    const told = this.#markOf(action.workflowId, mark)
+    const judgement = judgeAction(action, { mark: told, seen }, this.#strict)
+    if (judgement.kind === 'accepted') return judgement.mark
+    const { error } = judgement
+    this.#refusals.add(error)
+    this.#logOnce(`${action.actionId} ${error.code}`, error)
+    throw error
+  }
+
+  /** What is kept and what was told, as one: the later lease, and the higher epoch. */
+  #markOf(workflowId: string, kept: WorkflowMark | null): WorkflowMark | null {
+    const told = this.#told.get(workflowId)
+    if (told === undefined) return kept
+    if (kept === null) return told
+    const [later, other] = told.fence >= kept.fence ? [told, kept] : [kept, told]
+    return { ...later, epoch: Math.max(later.epoch, other.epoch) }
+  }
+
+  /** A lease that nobody told of may be the next one: the store knows. */
+  async #learn({ workflowId, actionId, leaseId, fence }: Action): Promise<void> {
+    if (this.#lookUp === null) return
+    const told = this.#markOf(workflowId, this.#marks.peek({ workflowId, actionId }).mark)
+    if (told !== null && (told.leaseId === leaseId || told.fence >= fence)) return
+    const fact = await this.#lookUp(workflowId)
+    if (fact !== null) this.#told.set(workflowId, withLease(told, fact))
+  }
+
+  #logOnce(key: string, error: LeaseError): void {
+    if (this.#logged.has(key)) return
+    if (this.#logged.size >= LOGGED_MAX) this.#logged.clear()
+    this.#logged.add(key)
+    this.#log(error)
+  }
+}
+
+/** Who holds a workflow now, by the store; for a guard's `lookUp`. */
+export function currentLease(
+  tenure: Pick<Tenure, 'inspect'>,
+): (workflowId: string) => Promise<LeaseFact | null> {
+  return async (workflowId) => {
+    const { leases } = await tenure.inspect(`workflow:${workflowId}`)
+    const [lease] = leases
+    return lease === undefined || lease.fence === null
+      ? null
+      : { leaseId: lease.id, fence: lease.fence }
+  }
+}
+
+function readRevoked(
+  revoked: Pick<Revocation, 'workflowId' | 'leaseId' | 'fence'>,
+): LeaseFact & { readonly workflowId: string } {
+  if (typeof revoked !== 'object' || revoked === null) {
+    throw invalid('revoked', 'must be an object with workflowId, leaseId and fence', revoked)
+  }
+  const workflowId = parseWorkflowId(revoked.workflowId)
+  return { workflowId, ...parseFact(revoked.leaseId, revoked.fence) }
+}
+
+function parseFact(leaseId: unknown, fence: unknown): LeaseFact {
+  const limit = { field: 'fence', min: 1, max: Number.MAX_SAFE_INTEGER }
+  return { leaseId: parseLeaseId(leaseId), fence: parseSpanMs(limit, fence) }
+}
+
+function lowerFence(workflowId: string, told: LeaseFact, fact: LeaseFact): LeaseError {
+  const message = `fence of workflow ${workflowId} must be above ${told.fence}, got ${fact.fence}`
+  return new LeaseError('LEASE_VIOLATION', message, {
+    details: {
+      workflow_id: workflowId,
+      expected: told.leaseId,
+      received: fact.leaseId,
+      expected_fence: told.fence,
+      received_fence: fact.fence,
+    },
+  })
+}

@@ -1,0 +1,40 @@
+/**
+ * The road between orchestrators and processors. Delivery is at least once and, from one orchestrator, in order;
+ * a guard at the processor makes it at most once.
+ */
+import { invalid } from '../core/errors.ts'
+import type { Action } from './action.ts'
+import type { Revocation } from './wire/action-json.ts'
+
+export interface Listener {
+  /** Resolves when the action needs no further delivery. What it throws means: again, later. */
+  onAction(action: Action): unknown
+  onRevoked?(revocation: Revocation): unknown
+}
+
+export interface Subscription {
+  /** No call begins after it has resolved; what was under way has ended. */
+  close(): Promise<void>
+}
+
+/** A message that could not be read, or that failed too often. */
+export interface DeadLetter {
+  readonly target: string
+  readonly reason: string
+  readonly message: string
+}
+
+/** Refuses what cannot be told of an action. */
+export function requireListener(listener: Listener): Listener {
+  if (typeof listener?.onAction === 'function') return listener
+  throw invalid('listener', 'must have onAction', listener)
+}
+
+export interface Bus {
+  /** In this order. When it throws, nobody knows which of them have arrived. */
+  publish(actions: readonly Action[]): Promise<void>
+  /** Tells every listener, whatever its target. */
+  announce(revocation: Revocation): Promise<void>
+  /** Actions for `target` and those for everybody, each to one of the listeners that share a target. */
+  subscribe(target: string, listener: Listener): Promise<Subscription>
+}

@@ -1,0 +1,131 @@
+/**
+ * The rule of every action guard, over plain data: whether an action may be carried out, and what is remembered of it.
+ *
+ *  1. Lease: it must be the one that is known for the workflow. An unknown one is refused: closed, not open.
+ *  2. Fence: no lower than the one that is known.
+ *  3. Again: an action that was carried out is recognised, and not carried out twice.
+ *  4. Epoch: above the last one that was carried out.
+ *  5. Gap, in strict mode: the action before it to the same target must have been carried out. The first under a new
+ *     lease names none before it, and may follow anything.
+ */
+import { LeaseError, type ErrorCode } from '../core/errors.ts'
+import { parseLeaseId, parseSpanMs } from '../core/input.ts'
+import { LEASE_TRANSFER, type Action } from './action.ts'
+
+/** What a processor remembers of a workflow. */
+export interface WorkflowMark {
+  /** The lease whose actions are carried out. */
+  readonly leaseId: string
+  readonly fence: number
+  /** It was revoked: nothing more is carried out under it. */
+  readonly revoked: boolean
+  /** The last epoch that was carried out; -1 if none was. */
+  readonly epoch: number
+}
+
+export interface Known {
+  readonly mark: WorkflowMark | null
+  /** Whether the action that is judged was carried out before. */
+  readonly seen: boolean
+}
+
+/** A lease as somebody tells a guard of it. */
+export interface LeaseFact {
+  readonly leaseId: string
+  readonly fence: number
+}
+
+export type Judgement =
+  | { readonly kind: 'accepted'; readonly mark: WorkflowMark }
+  | { readonly kind: 'refused'; readonly error: LeaseError }
+
+export function judgeAction(action: Action, { mark, seen }: Known, strict: boolean): Judgement {
+  if (mark === null) return violation(action, null, 'its lease is not known here')
+  if (action.leaseId !== mark.leaseId) return violation(action, mark, 'it carries another lease')
+  if (action.fence < mark.fence) return violation(action, mark, 'it carries a lower fence')
+  if (mark.revoked) return violation(action, mark, 'its lease was revoked')
+  if (seen) return duplicate(action, mark)
+  if (action.epoch <= mark.epoch) return stale(action, mark)
+  const isTransfer = action.actionType === LEASE_TRANSFER
+  const { previousEpoch } = action
+  if (strict && previousEpoch !== null && previousEpoch > mark.epoch) {
+    return future(action, mark, previousEpoch)
+  }
+  const { leaseId, fence, epoch } = action
+  const accepted: WorkflowMark = { leaseId, fence, revoked: false, epoch }
+  return isTransfer ? transferred(action, accepted) : { kind: 'accepted', mark: accepted }
+}
+
+/** The lease with the higher fence is the later one. */
+export function withLease(mark: WorkflowMark | null, fact: LeaseFact): WorkflowMark {
+  if (mark !== null && fact.fence <= mark.fence) return mark
+  const { leaseId, fence } = fact
+  return { leaseId, fence, revoked: false, epoch: mark?.epoch ?? -1 }
+}
+
+/** Under its old lease an announcement may name the next one, if that has a higher fence. */
+function transferred(action: Action, mark: WorkflowMark): Judgement {
+  const payload = (action.payload ?? {}) as Readonly<Record<string, unknown>>
+  try {
+    const leaseId = parseLeaseId(payload['new_lease_id'], 'new_lease_id')
+    const limit = { field: 'new_fence', min: mark.fence + 1, max: Number.MAX_SAFE_INTEGER }
+    const fence = parseSpanMs(limit, payload['new_fence'])
+    return { kind: 'accepted', mark: { ...mark, leaseId, fence } }
+  } catch (error) {
+    if (!(error instanceof LeaseError)) throw error
+    return { kind: 'refused', error }
+  }
+}
+
+function violation(action: Action, mark: WorkflowMark | null, why: string): Judgement {
+  const message = `action ${action.actionId} of workflow ${action.workflowId} is refused: ${why}`
+  return refused('LEASE_VIOLATION', message, {
+    ...contextOf(action),
+    expected: mark?.leaseId ?? null,
+    received: action.leaseId,
+    expected_fence: mark?.fence ?? null,
+    received_fence: action.fence,
+    recommendation: 'only the orchestrator that holds the workflow may act',
+  })
+}
+
+function duplicate(action: Action, mark: WorkflowMark): Judgement {
+  const message = `action ${action.actionId} was carried out already`
+  return refused('DUPLICATE_ACTION', message, {
+    ...epochsOf(action, mark),
+    recommendation: 'nothing is left to do',
+  })
+}
+
+function stale(action: Action, mark: WorkflowMark): Judgement {
+  const message = `epoch must be above ${mark.epoch}, got ${action.epoch}`
+  return refused('STALE_EPOCH', message, {
+    ...epochsOf(action, mark),
+    recommendation: 'Orchestrator should refresh state',
+  })
+}
+
+function future(action: Action, mark: WorkflowMark, previousEpoch: number): Judgement {
+  const message = `epoch ${action.epoch} follows ${previousEpoch}, which has not come; the last was ${mark.epoch}`
+  return refused('FUTURE_EPOCH', message, {
+    ...epochsOf(action, mark),
+    missing: { after: mark.epoch, through: previousEpoch },
+    recommendation: 'Check for missed state updates',
+  })
+}
+
+function contextOf({ actionId, workflowId }: Action): Readonly<Record<string, unknown>> {
+  return { action_id: actionId, workflow_id: workflowId }
+}
+
+function epochsOf(action: Action, mark: WorkflowMark): Readonly<Record<string, unknown>> {
+  return { ...contextOf(action), action_epoch: action.epoch, current_epoch: mark.epoch }
+}
+
+function refused(
+  code: ErrorCode,
+  message: string,
+  details: Readonly<Record<string, unknown>>,
+): Judgement {
+  return { kind: 'refused', error: new LeaseError(code, message, { details }) }
+}

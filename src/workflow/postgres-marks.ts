@@ -1,0 +1,110 @@
+/**
+ * Marks in PostgreSQL, in the same transaction as the effect. The mark's row is locked before it is looked at, so that
+ * processors which share a name, on whatever host, take turns on each workflow.
+ */
+import {
+  inTransaction,
+  requirePostgres,
+  type PostgresClientLike,
+  type PostgresLike,
+  type PostgresPoolLike,
+} from '../guard/postgres-transaction.ts'
+import { parseName } from './action.ts'
+import {
+  ACTIONS_REMEMBERED,
+  type ActionMarks,
+  type ActionRef,
+  type Verdict,
+} from './action-marks.ts'
+import type { Known, WorkflowMark } from './judgement.ts'
+import { POSTGRES_ACTION_TABLES, workflowMarkOf, type WorkflowMarkRow } from './mark-tables.ts'
+
+/** A workflow of which nothing is known has no row to lock; two that come at once wait for this instead. */
+const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`
+const KNOWN = `SELECT m.lease_id, m.fence, m.revoked, m.epoch, a.action_id
+  FROM (SELECT $1::text AS processor, $2::text AS workflow_id) AS wanted
+  LEFT JOIN tenure_workflow_marks AS m USING (processor, workflow_id)
+  LEFT JOIN tenure_workflow_actions AS a ON a.processor = wanted.processor
+    AND a.workflow_id = wanted.workflow_id AND a.action_id = $3`
+const PUT_MARK = `INSERT INTO tenure_workflow_marks VALUES ($1, $2, $3, $4, $5, $6)
+  ON CONFLICT (processor, workflow_id) DO UPDATE SET lease_id = $3, fence = $4, revoked = $5,
+    epoch = $6`
+const PUT_ACTION = 'INSERT INTO tenure_workflow_actions VALUES ($1, $2, $3, $4)'
+const FORGET = `DELETE FROM tenure_workflow_actions WHERE processor = $1 AND workflow_id = $2
+  AND epoch < (SELECT epoch FROM tenure_workflow_actions WHERE processor = $1 AND workflow_id = $2
+    ORDER BY epoch DESC LIMIT 1 OFFSET ${ACTIONS_REMEMBERED - 1})`
+const SEEN_MAX = 10_000
+
+interface KnownRow extends WorkflowMarkRow {
+  readonly action_id: string | null
+}
+
+export class PostgresMarks<Client extends PostgresClientLike> implements ActionMarks<Client> {
+  readonly #source: PostgresLike<Client>
+  readonly #processor: string
+  /** What this process saw last. */
+  readonly #seen = new Map<string, WorkflowMark>()
+
+  /** `processor` names whose marks these are: several kinds of processors may share a database. */
+  constructor(pool: PostgresPoolLike<Client>, processor: string)
+  constructor(client: Client, processor: string)
+  constructor(source: PostgresLike<Client>, processor: string) {
+    this.#source = requirePostgres(source)
+    this.#processor = parseName(processor, 'processor')
+  }
+
+  /** Creates the tables unless they are there. */
+  async init(): Promise<void> {
+    await inTransaction(this.#source, (client) => client.query(POSTGRES_ACTION_TABLES))
+  }
+
+  peek({ workflowId }: ActionRef): Known {
+    return { mark: this.#seen.get(workflowId) ?? null, seen: false }
+  }
+
+  async transact<Result>(
+    ref: ActionRef,
+    decide: (known: Known) => Verdict<Client, Result>,
+  ): Promise<Result> {
+    return inTransaction(this.#source, async (client) => {
+      const known = await this.#lock(client, ref)
+      if (known.mark !== null) this.#note(ref.workflowId, known.mark)
+      const { mark, epoch, effect } = decide(known)
+      const result = await effect(client)
+      if (mark !== null) await this.#putMark(client, ref, mark)
+      if (epoch !== null) await this.#putAction(client, ref, epoch)
+      return result
+    })
+  }
+
+  async #lock(client: Client, { workflowId, actionId }: ActionRef): Promise<Known> {
+    const place = [this.#processor, workflowId]
+    await client.query(LOCK, place)
+    const { rows } = await client.query(KNOWN, [...place, actionId])
+    const row = rows[0] as KnownRow | undefined
+    const mark = row === undefined || row.lease_id === null ? null : workflowMarkOf(row)
+    return { mark, seen: row !== undefined && row.action_id !== null }
+  }
+
+  async #putMark(client: Client, { workflowId }: ActionRef, mark: WorkflowMark): Promise<void> {
+    const { leaseId, fence, revoked, epoch } = mark
+    const values = [this.#processor, workflowId, leaseId, fence, revoked ? 1 : 0, epoch]
+    await client.query(PUT_MARK, values)
+  }
+
+  async #putAction(
+    client: Client,
+    { workflowId, actionId }: ActionRef,
+    epoch: number,
+  ): Promise<void> {
+    const place = [this.#processor, workflowId]
+    await client.query(PUT_ACTION, [...place, actionId, epoch])
+    await client.query(FORGET, place)
+  }
+
+  /** Before the commit, and so perhaps too high by what is undone: whoever only validates may be told no too often. */
+  #note(workflowId: string, mark: WorkflowMark): void {
+    if (this.#seen.size >= SEEN_MAX) this.#seen.clear()
+    this.#seen.set(workflowId, mark)
+  }
+}

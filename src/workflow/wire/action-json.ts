@@ -1,0 +1,142 @@
+/**
+ * Actions and announcements as they go over a bus, in the names that other implementations use. What comes in is read
+ * like anything from outside: a message that is not one throws `DECODE_ERROR` or `INVALID_INPUT`, never anything else.
+ */
+import { isLeaseError, LeaseError, show } from '../../core/errors.ts'
+import { parseLeaseId } from '../../core/input.ts'
+import { createAction, parseEpoch, parseWorkflowId, type Action } from '../action.ts'
+
+/** A lease of a workflow was revoked: what it still sends is to be refused. */
+export interface Revocation {
+  readonly workflowId: string
+  readonly leaseId: string
+  readonly fence: number
+  readonly reason: string | null
+  readonly revokedAtMs: number
+}
+
+export type BusMessage =
+  | { readonly kind: 'action'; readonly action: Action }
+  | { readonly kind: 'revoked'; readonly revocation: Revocation }
+
+export const LEASE_REVOKED = 'LEASE_REVOKED'
+
+/** An action and its announcement are at most this long: a full payload, every character of it escaped. */
+const MESSAGE_LENGTH_MAX = 2_000_000
+
+export function formatAction(action: Action): string {
+  return JSON.stringify({
+    action_id: action.actionId,
+    action_type: action.actionType,
+    target_node_type: action.target,
+    payload: action.payload,
+    workflow_id: action.workflowId,
+    lease_id: action.leaseId,
+    fence: action.fence,
+    epoch: action.epoch,
+    previous_epoch: action.previousEpoch,
+    priority: action.priority,
+    issued_at_ms: action.issuedAtMs,
+  })
+}
+
+export function formatRevocation(revocation: Revocation): string {
+  const { workflowId, leaseId, fence, reason, revokedAtMs } = revocation
+  return JSON.stringify({
+    event_type: LEASE_REVOKED,
+    payload: {
+      workflow_id: workflowId,
+      lease_id: leaseId,
+      fence,
+      reason,
+      revoked_at: new Date(revokedAtMs).toISOString(),
+    },
+  })
+}
+
+export function parseMessage(text: unknown): BusMessage {
+  const fields = objectOf(text)
+  if (fields['event_type'] === LEASE_REVOKED) {
+    return { kind: 'revoked', revocation: revocationOf(fields['payload']) }
+  }
+  return { kind: 'action', action: actionOf(fields) }
+}
+
+export function parseAction(text: unknown): Action {
+  return actionOf(objectOf(text))
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function actionOf(fields: Fields): Action {
+  return createAction({
+    actionId: fields['action_id'],
+    actionType: fields['action_type'],
+    target: fields['target_node_type'],
+    payload: frozen(fields['payload'] ?? null),
+    workflowId: fields['workflow_id'],
+    leaseId: fields['lease_id'],
+    fence: fields['fence'],
+    epoch: fields['epoch'],
+    previousEpoch: fields['previous_epoch'],
+    priority: fields['priority'],
+    issuedAtMs: fields['issued_at_ms'],
+  })
+}
+
+function revocationOf(payload: unknown): Revocation {
+  const fields = requireObject(payload)
+  const { reason } = fields as { readonly reason?: unknown }
+  return Object.freeze({
+    workflowId: parseWorkflowId(fields['workflow_id']),
+    leaseId: parseLeaseId(fields['lease_id']),
+    fence: parseEpoch(fields['fence'], 'fence'),
+    reason: typeof reason === 'string' ? reason : null,
+    revokedAtMs: parseEpoch(Date.parse(String(fields['revoked_at'])), 'revoked_at'),
+  })
+}
+
+function objectOf(text: unknown): Fields {
+  if (typeof text !== 'string') throw decodeError('must be text', text)
+  if (text.length > MESSAGE_LENGTH_MAX) {
+    throw decodeError(`must be at most ${MESSAGE_LENGTH_MAX} characters`, text.length)
+  }
+  return requireObject(parseJson(text))
+}
+
+function requireObject(value: unknown): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw decodeError('must be a JSON object', value)
+  }
+  return value as Fields
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw decodeError('must be JSON', text)
+  }
+}
+
+function decodeError(expectation: string, value: unknown): LeaseError {
+  const message = `message ${expectation}, got ${show(value)}`
+  return new LeaseError('DECODE_ERROR', message, { details: { field: 'message', expectation } })
+}
+
+/** A copy that nobody can change, not even whoever gave it. */
+export function frozenCopy(json: string): unknown {
+  return frozen(JSON.parse(json))
+}
+
+function frozen(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  for (const part of Object.values(value)) frozen(part)
+  return Object.freeze(value)
+}
+
+/** Why a message cannot be read, in one line. */
+export function reasonOf(error: unknown): string {
+  if (isLeaseError(error)) return `${error.code}: ${error.message}`
+  return error instanceof Error ? error.message : String(error)
+}

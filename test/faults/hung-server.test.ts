@@ -1,0 +1,130 @@
+/**
+ * A server that no longer answers, while its connections stay open: the holder says that it is in doubt, and at its own
+ * deadline that the lease is lost, whether or not any call returns. When the server answers again, everything goes on.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { isLeaseError, openTenure, type Lease, type Tenure } from '../../src/index.ts'
+import { Proxy } from '../servers/proxy.ts'
+import type { TestServer } from '../servers/test-server.ts'
+import { freshStore, SERVER_STORES } from './server-stores.ts'
+
+const TTL_MS = 1_200
+/** How much later than a timer of this process may the loss come? The machine may have other things to do. */
+const LATE_MS = 50
+const RESUMED_WITHIN_MS = 10_000
+
+interface Stage {
+  readonly server: TestServer
+  readonly proxy: Proxy
+}
+
+interface Hang {
+  begin(stage: Stage): void | Promise<void>
+  end(stage: Stage): void | Promise<void>
+}
+
+const HANGS: readonly (readonly [name: string, hang: Hang])[] = [
+  [
+    'whose network swallows everything',
+    { begin: ({ proxy }) => proxy.blackHole(), end: ({ proxy }) => proxy.clear() },
+  ],
+  [
+    'that is slower than the deadline',
+    { begin: ({ proxy }) => proxy.delay(2 * TTL_MS), end: ({ proxy }) => proxy.clear() },
+  ],
+  [
+    'that is stopped',
+    { begin: ({ server }) => server.pause(), end: ({ server }) => server.resume() },
+  ],
+]
+
+/** What became of a lease, and when; times are of `performance.now`. */
+interface Course {
+  readonly uncertainAtMs: number
+  readonly lostAtMs: number
+  /** The end of the holder's view as it stood after the last renewal. */
+  readonly deadlineMs: number
+  /** When a timer for that very moment went off. */
+  readonly timerAtMs: number
+}
+
+async function courseOf(lease: Lease): Promise<Course> {
+  let uncertainAtMs = Number.NaN
+  let deadlineMs = Number.NaN
+  let timer: Promise<number> = Promise.resolve(Number.NaN)
+  const onRenewed = ({ remainingMs }: { readonly remainingMs: number }): void => {
+    deadlineMs = performance.now() + remainingMs
+    timer = sleep(remainingMs).then(() => performance.now())
+  }
+  onRenewed(lease)
+  lease.on('renewed', onRenewed)
+  lease.on('uncertain', () => (uncertainAtMs = performance.now()))
+  await new Promise((resolve) => lease.on('lost', resolve))
+  const lostAtMs = performance.now()
+  return { uncertainAtMs, lostAtMs, deadlineMs, timerAtMs: await timer }
+}
+
+/** As a program that goes on trying; the store has to come back by itself. */
+async function acquireAgain(tenure: Tenure, resource: string): Promise<Lease> {
+  const untilMs = performance.now() + RESUMED_WITHIN_MS
+  for (;;) {
+    try {
+      return await tenure.acquire(resource, { ttlMs: 30_000, waitMs: 5_000 })
+    } catch (error) {
+      if (!isLeaseError(error) || !error.retryable || performance.now() > untilMs) throw error
+      await sleep(20)
+    }
+  }
+}
+
+describe.each(SERVER_STORES)('%s', (_name, store) => {
+  let stage: Stage
+
+  beforeAll(async () => {
+    const server = await store.start()
+    const proxy = await Proxy.start(server.url)
+    stage = { server, proxy }
+    return async () => {
+      await proxy.close()
+      await server.close()
+    }
+  })
+
+  it.each(HANGS)(
+    'a server %s: the holder is in doubt, then loses its lease on time',
+    async (_how, { begin, end }) => {
+      const url = freshStore(stage.server.url)
+      await using tenure = await openTenure(stage.proxy.through(url), { holder: 'ann' })
+      const lease = await tenure.acquire('work:w', { ttlMs: TTL_MS })
+      const course = courseOf(lease)
+      await new Promise((resolve) => lease.on('renewed', resolve))
+      try {
+        await begin(stage)
+        const { uncertainAtMs, lostAtMs, deadlineMs, timerAtMs } = await course
+        expect(uncertainAtMs).toBeLessThan(deadlineMs)
+        expect(lostAtMs - deadlineMs).toBeGreaterThan(-5)
+        expect(lostAtMs - timerAtMs).toBeLessThan(LATE_MS)
+        expect(lease).toMatchObject({ state: 'lost', remainingMs: 0, signal: { aborted: true } })
+      } finally {
+        await end(stage)
+      }
+      const next = await acquireAgain(tenure, 'work:w')
+      expect(next.fence).toBeGreaterThan(lease.fence)
+    },
+  )
+
+  it('another client gets what a cut-off holder had, after that holder knows it is lost', async () => {
+    const url = freshStore(stage.server.url)
+    await using cutOff = await openTenure(stage.proxy.through(url), { holder: 'ann' })
+    await using other = await openTenure(url, { holder: 'bob' })
+    const lease = await cutOff.acquire('work:w', { ttlMs: TTL_MS })
+    const course = courseOf(lease)
+    stage.proxy.blackHole()
+    const next = await other.acquire('work:w', { waitMs: 10_000 })
+    const nextAtMs = performance.now()
+    expect((await course).lostAtMs).toBeLessThan(nextAtMs)
+    expect(next.fence).toBeGreaterThan(lease.fence)
+    stage.proxy.clear()
+  })
+})

@@ -1,0 +1,143 @@
+/**
+ * The reply is lost after the server has done what it was asked. Whoever asked hears that the outcome is unknown, and
+ * sending the same request again gives what the first one would have given and has no second effect.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { isLeaseError, type LeaseError } from '../../src/core/errors.ts'
+import { openApi } from '../../src/open.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { systemTickSource } from '../../src/runtime/tick-source.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { FaultyStore } from '../../src/testing/faulty-store.ts'
+import { Proxy } from '../servers/proxy.ts'
+import type { TestServer } from '../servers/test-server.ts'
+import { COMMANDS, type ReadyCommand } from './lost-commands.ts'
+import { freshStore, SERVER_STORES } from './server-stores.ts'
+
+const RECONNECTED_WITHIN_MS = 5_000
+
+/** A store by a way on which replies can be lost, and by a way on which they cannot. */
+interface Wire {
+  readonly api: LeaseApi
+  readonly direct: LeaseApi
+  /** The next request with the mark is carried out, and its reply lost. */
+  loseReply(mark: string): void
+  close(): Promise<void>
+}
+
+function memoryWire(): Wire {
+  const store = new MemoryStore({ ticks: systemTickSource(), url: 'memory:' })
+  let isLosing = false
+  const weather = ({ method }: { readonly method: string }) => {
+    if (!isLosing || method !== 'transact') return undefined
+    isLosing = false
+    return { fault: 'lost_answer' } as const
+  }
+  const faulty = new FaultyStore({ store, weather })
+  const api = new LeaseService({ store: faulty, runtime: systemRuntime })
+  const direct = new LeaseService({ store, runtime: systemRuntime })
+  const loseReply = (): void => {
+    isLosing = true
+  }
+  return { api, direct, loseReply, close: () => store.close() }
+}
+
+async function serverWire(server: TestServer): Promise<Wire> {
+  const url = freshStore(server.url)
+  const proxy = await Proxy.start(url)
+  const [api, direct] = await Promise.all([openApi(proxy.through(url)), openApi(url)])
+  return {
+    ...{ api, direct },
+    loseReply: (mark) => void proxy.loseReply({ request: (bytes) => bytes.includes(mark) }),
+    close: async () => {
+      await Promise.all([api.close(), direct.close()])
+      await proxy.close()
+    },
+  }
+}
+
+async function effectsOf({ direct }: Wire, { effect }: ReadyCommand): Promise<number> {
+  const { leaseId, type } = effect
+  return (await direct.history({ leaseId, types: [type] })).length
+}
+
+async function errorOf(call: Promise<unknown>): Promise<LeaseError> {
+  const error: unknown = await call.then(
+    (answer) => new Error(`answered ${JSON.stringify(answer)}`),
+    (thrown: unknown) => thrown,
+  )
+  if (!isLeaseError(error)) throw error
+  return error
+}
+
+/**
+ * A store that decides on what it remembers may be told first that it remembers wrongly; then it was that reply which
+ * was lost, nothing has happened, and the request is sent again.
+ */
+async function loseReplyOfCommit(wire: Wire, command: ReadyCommand): Promise<void> {
+  const before = await effectsOf(wire, command)
+  for (let tries = 1; tries <= 3; tries += 1) {
+    // A reply to a mere question may be lost, too. That changes nothing, so the store may say that it was away.
+    const error = await whenReachable(async () => {
+      wire.loseReply(command.mark)
+      const lost = await errorOf(command.send())
+      if (lost.code === 'STORE_UNAVAILABLE') throw lost
+      return lost
+    })
+    expect(error).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
+    if ((await effectsOf(wire, command)) > before) return
+  }
+  throw new Error('three replies were lost, and nothing was committed')
+}
+
+/** A connection that was cut may have to be opened anew; until then nothing can come of a request. */
+async function whenReachable<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+  const untilMs = performance.now() + RECONNECTED_WITHIN_MS
+  for (;;) {
+    try {
+      return await send()
+    } catch (error) {
+      const isAway = isLeaseError(error) && error.code === 'STORE_UNAVAILABLE'
+      if (!isAway || performance.now() > untilMs) throw error
+      await sleep(10)
+    }
+  }
+}
+
+function itIsHeardOnce(wire: () => Wire): void {
+  it.each(COMMANDS.map((one) => [one.name, one] as const))('%s', async (_name, { prepare }) => {
+    const command = await whenReachable(() => prepare(wire().api))
+    const before = await effectsOf(wire(), command)
+    await loseReplyOfCommit(wire(), command)
+    expect(await whenReachable(command.send)).toMatchObject(command.answer)
+    expect(await whenReachable(command.send)).toMatchObject(command.answer)
+    expect(await effectsOf(wire(), command)).toBe(before + 1)
+  })
+}
+
+describe('on memory, a command whose reply was lost is heard once', () => {
+  const wire = memoryWire()
+  afterAll(() => wire.close())
+  itIsHeardOnce(() => wire)
+})
+
+describe.each(SERVER_STORES)(
+  'on %s, a command whose reply was lost is heard once',
+  (_name, store) => {
+    let wire: Wire
+
+    beforeAll(async () => {
+      const server = await store.start()
+      wire = await serverWire(server)
+      return async () => {
+        await wire.close()
+        await server.close()
+      }
+    })
+
+    itIsHeardOnce(() => wire)
+  },
+)

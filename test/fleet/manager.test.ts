@@ -1,0 +1,295 @@
+import { describe, expect, it } from 'vitest'
+import { failWith, hang } from '../client/harness.ts'
+import { CALL_TIMEOUT_MS, fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
+
+const names = (told: readonly (readonly [string, unknown])[]): readonly string[] =>
+  told.map(([name]) => name)
+
+describe('a session', () => {
+  it('has one owner, and the others know who', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await Promise.all([a.manager.start(), b.manager.start()])
+    expect(a.manager.state('s')).toBe('unknown')
+    expect(await a.manager.tryAcquire('s')).toBe(true)
+    expect(await a.manager.tryAcquire('s')).toBe(true)
+    expect(await b.manager.tryAcquire('s')).toBe(false)
+    expect(a.manager.isOwned('s')).toBe(true)
+    expect(a.manager.ownedSessions()).toEqual(['s'])
+    expect(b.manager.isOwned('s')).toBe(false)
+    expect(b.manager.state('s')).toBe('other')
+    expect(b.manager.leaseInfo('s')).toMatchObject({ ownerId: a.manager.instanceId, fence: null })
+    const info = a.manager.leaseInfo('s')
+    expect(info).toMatchObject({ state: 'owned', ownerId: a.manager.instanceId })
+    expect(info.remainingMs).toBeGreaterThan(0)
+    await a.manager.release('s')
+    await a.manager.release('s')
+    expect(a.manager.state('s')).toBe('unknown')
+    expect(await b.manager.tryAcquire('s')).toBe(true)
+    expect(b.manager.leaseInfo('s').fence).toBeGreaterThan(info.fence ?? Infinity)
+    expect(names(b.told)).toEqual(['acquired', 'taken_over'])
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+    expect(world.runtime.pendingTimers).toBe(0)
+  })
+
+  it('stays with its owner for as long as that renews, all of them in one moment', async () => {
+    const world = fleetWorld()
+    const { manager, faults } = world.instance()
+    await manager.start()
+    for (let index = 0; index < 50; index += 1) await manager.tryAcquire(`s-${index}`)
+    await world.runtime.advance(10 * TTL_MS)
+    expect(manager.ownedSessions().length).toBe(50)
+    const renewals = faults.calls.filter(({ method }) => method === 'renew')
+    expect(renewals.length).toBeGreaterThan(50 * 25)
+    // One moment for each round: fifty sessions and the heartbeat.
+    expect(new Set(renewals.map(({ atMs }) => atMs)).size).toBe(renewals.length / 51)
+    await manager.stop()
+  })
+
+  it('is uncertain at once when a renewal fails, and recovers by itself', async () => {
+    const world = fleetWorld()
+    const { manager, faults, told } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    await world.runtime.advance(REFRESH_MS / 2)
+    faults.when('renew', failWith('STORE_UNAVAILABLE'))
+    await world.runtime.advance(REFRESH_MS / 2)
+    expect(manager.state('s')).toBe('uncertain')
+    expect(manager.isOwned('s')).toBe(false)
+    expect(manager.ownedSessions()).toEqual(['s'])
+    faults.heal('renew')
+    await world.runtime.advance(REFRESH_MS)
+    expect(manager.state('s')).toBe('owned')
+    expect(names(told).filter((name) => name !== 'renew_failed')).toEqual([
+      'acquired',
+      'uncertain',
+      'recovered',
+    ])
+    await manager.stop()
+  })
+
+  it('is uncertain when a renewal hangs, and lost at its deadline although no call returns', async () => {
+    const world = fleetWorld()
+    const { manager, faults, told } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    const renewals: (() => Promise<unknown>)[] = []
+    faults.when('renew', (send) => {
+      renewals.push(send)
+      return hang(send, [])
+    })
+    await world.runtime.advance(REFRESH_MS + CALL_TIMEOUT_MS)
+    expect(manager.state('s')).toBe('uncertain')
+    const deadlineMs = TTL_MS * 0.99
+    await world.runtime.advance(deadlineMs - REFRESH_MS - CALL_TIMEOUT_MS - 1)
+    expect(manager.state('s')).toBe('uncertain')
+    await world.runtime.advance(1)
+    expect(manager.state('s')).toBe('unknown')
+    expect(told.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'deadline_passed' }])
+    // The store hears of a renewal after all, in time by its own clock; there is no way back.
+    await renewals[0]?.()
+    expect(manager.isOwned('s')).toBe(false)
+    faults.heal('renew')
+    await manager.stop()
+  })
+
+  it('counts from before the renewal was sent, not from its answer', async () => {
+    const world = fleetWorld()
+    const { manager, faults } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    const slowMs = CALL_TIMEOUT_MS - 1
+    faults.when('renew', async (send) => {
+      const answer = await send()
+      await new Promise<void>((resolve) => {
+        world.runtime.setTimer(slowMs, resolve, { keepAlive: true })
+      })
+      return answer
+    })
+    await world.runtime.advance(REFRESH_MS + slowMs)
+    expect(manager.leaseInfo('s').remainingMs).toBe(Math.floor(TTL_MS * 0.99 - slowMs))
+    faults.when('renew', hang)
+    await world.runtime.advance(TTL_MS * 0.99 - slowMs - 1)
+    expect(manager.state('s')).toBe('uncertain')
+    await world.runtime.advance(1)
+    expect(manager.state('s')).toBe('unknown')
+    faults.heal('renew')
+    await manager.stop()
+  })
+
+  it('is lost at its deadline in a process that was stopped, at the first look', async () => {
+    const world = fleetWorld()
+    const { manager } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    world.runtime.stall(TTL_MS)
+    expect(manager.isOwned('s')).toBe(false)
+    expect(manager.ownedSessions()).toEqual([])
+    await manager.stop()
+  })
+
+  it('is lost on a host that slept, although its monotonic clock stood still', async () => {
+    const world = fleetWorld()
+    const { manager } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    world.runtime.suspend(TTL_MS)
+    expect(manager.isOwned('s')).toBe(false)
+    await manager.stop()
+  })
+
+  it('is lost at once when the store says that it is not ours', async () => {
+    const world = fleetWorld()
+    const { manager, told } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    await world.service.revokeAll(manager.instanceId, 'operator')
+    await world.runtime.advance(REFRESH_MS)
+    expect(told.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'not_owner' }])
+    await manager.stop()
+  })
+
+  it('is handed over without a moment free, and begins with the receiver at once', async () => {
+    const world = fleetWorld()
+    const [a, b, thief] = [world.instance(), world.instance(), world.instance()]
+    for (const { manager } of [a, b, thief]) await manager.start()
+    await a.manager.getLiveNodes()
+    await a.manager.tryAcquire('s')
+    const { fence } = a.manager.leaseInfo('s')
+    const handover = a.manager.handOver('s', b.manager.instanceId)
+    expect(a.manager.isOwned('s')).toBe(false)
+    const [given, stolen] = await Promise.all([handover, thief.manager.tryAcquire('s')])
+    expect({ given, stolen }).toEqual({ given: true, stolen: false })
+    await world.runtime.settle()
+    expect(b.manager.isOwned('s')).toBe(true)
+    expect(b.manager.leaseInfo('s').fence).toBeGreaterThan(fence ?? Infinity)
+    expect(names(a.told)).toEqual(['acquired', 'rebalanced'])
+    expect(b.told).toMatchObject([['acquired', { isGiven: true }]])
+    for (const { manager } of [a, b, thief]) await manager.stop()
+  })
+
+  it('is not acquired by an answer that comes when it is over', async () => {
+    const world = fleetWorld()
+    const { manager, faults } = world.instance()
+    await manager.start()
+    faults.when('acquire', async (send) => {
+      const answer = await send()
+      world.runtime.stall(TTL_MS)
+      return answer
+    })
+    await expect(manager.tryAcquire('s')).rejects.toMatchObject({ code: 'LEASE_EXPIRED' })
+    expect(manager.isOwned('s')).toBe(false)
+    faults.heal('acquire')
+    await manager.stop()
+  })
+
+  it('that an answer left behind in our name is granted anew, with a greater fence', async () => {
+    const world = fleetWorld()
+    const { manager, faults } = world.instance()
+    await manager.start()
+    faults.when('acquire', async (send) => {
+      await send()
+      return failWith('STORE_OUTCOME_UNKNOWN')(send, [])
+    })
+    await expect(manager.tryAcquire('s')).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
+    expect(manager.isOwned('s')).toBe(false)
+    faults.heal('acquire')
+    expect(await manager.tryAcquire('s')).toBe(true)
+    await manager.stop()
+  })
+})
+
+describe('a node', () => {
+  it('that is not ready is not there for anybody, and nobody prefers it', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance({ ready: false })]
+    await a.manager.start()
+    await b.manager.start()
+    await world.runtime.advance(5 * TTL_MS)
+    expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
+    const preferred = async (): Promise<readonly string[]> =>
+      Promise.all(Array.from({ length: 50 }, (_, index) => a.manager.preferredOwner(`s-${index}`)))
+    expect(new Set(await preferred())).toEqual(new Set([a.manager.instanceId]))
+    await b.manager.setReady(true)
+    await a.manager.getLiveNodes()
+    expect(new Set(await preferred()).size).toBe(2)
+    await b.manager.setReady(false)
+    expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
+  it('shows no heartbeat after it has stopped, though one was under way', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await a.manager.start()
+    await b.manager.start()
+    b.faults.when('renew', async (send) => {
+      await new Promise<void>((resolve) => {
+        world.runtime.setTimer(CALL_TIMEOUT_MS / 2, resolve, { keepAlive: true })
+      })
+      return send()
+    })
+    await world.runtime.advance(REFRESH_MS)
+    const stopped = b.manager.stop()
+    await world.runtime.advance(CALL_TIMEOUT_MS)
+    await stopped
+    expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
+    await world.runtime.advance(10 * TTL_MS)
+    expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
+    await a.manager.stop()
+  })
+
+  it('that died is gone when its heartbeat is over, and not before', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await a.manager.start()
+    await b.manager.start()
+    b.faults.when('renew', hang)
+    await world.runtime.advance(TTL_MS - 1)
+    expect((await a.manager.getLiveNodes()).length).toBe(2)
+    await world.runtime.advance(1)
+    expect(await a.manager.getLiveNodes()).toEqual([a.manager.instanceId])
+    b.faults.heal('renew')
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
+  it('has a name for people beside its id', async () => {
+    const world = fleetWorld()
+    const { manager } = world.instance({ name: 'blue', weight: 2 })
+    await manager.start()
+    const { instanceId } = manager
+    expect(instanceId).toMatch(/^test-\d{18,19}-[0-9a-f]{8}$/)
+    expect(manager.candidates).toMatchObject([{ instanceId, name: 'blue', weight: 2 }])
+    await manager.stop()
+  })
+})
+
+describe('stopping', () => {
+  it('releases everything, although a listener throws', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await a.manager.start()
+    await b.manager.start()
+    a.manager.on('released', () => {
+      throw new Error('a listener of the test')
+    })
+    await a.manager.tryAcquire('s')
+    await a.manager.stop()
+    await a.manager.stop()
+    expect(await b.manager.tryAcquire('s')).toBe(true)
+    await b.manager.stop()
+    expect(world.runtime.pendingTimers).toBe(0)
+  })
+
+  it('ends in bounded time although the store is away', async () => {
+    const world = fleetWorld()
+    const { manager, faults } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    for (const method of ['renew', 'release', 'list'] as const) faults.when(method, hang)
+    const stopped = manager.stop()
+    await world.runtime.advance(4 * CALL_TIMEOUT_MS)
+    await stopped
+    expect(world.runtime.pendingTimers).toBe(0)
+  })
+})

@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto'
+import pg from 'pg'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { isLeaseError } from '../../src/core/errors.ts'
+import { guard, type GuardedLease } from '../../src/guard/index.ts'
+import { freshDatabase, type Place } from '../servers/shared-servers.ts'
+
+let place: Place
+let pool: pg.Pool
+
+beforeAll(async () => {
+  place = await freshDatabase()
+  pool = new pg.Pool({ connectionString: place.url, max: 4 })
+  await pool.query('CREATE TABLE writes (id serial, value text)')
+})
+
+afterAll(async () => {
+  await pool.end()
+  await place.remove()
+})
+
+beforeEach(async () => {
+  await guard.postgres(pool).init()
+  await pool.query('TRUNCATE writes, tenure_fences')
+})
+
+function lease(fence: number, resource = 'work:W'): GuardedLease {
+  return { id: randomUUID(), resource, fence }
+}
+
+function insert(value: string): (client: pg.PoolClient) => Promise<unknown> {
+  return (client) => client.query('INSERT INTO writes (value) VALUES ($1)', [value])
+}
+
+async function values(): Promise<readonly string[]> {
+  const { rows } = await pool.query<{ value: string }>('SELECT value FROM writes ORDER BY id')
+  return rows.map(({ value }) => value)
+}
+
+function gate(): { readonly opened: Promise<void>; open(): void } {
+  let open = (): void => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}
+
+describe('a guarded write in PostgreSQL', () => {
+  it('says which table is missing, and how to get it', async () => {
+    await pool.query('DROP TABLE tenure_fences')
+    const error: unknown = await guard
+      .postgres(pool)
+      .write(lease(1), insert('a'))
+      .catch((reason: unknown) => reason)
+    expect(error).toMatchObject({
+      code: 'STORE_SCHEMA',
+      message: 'the database has no table tenure_fences; create it with "tenure guard init"',
+    })
+  })
+
+  it('is undone with its mark when the work throws, and gives its connection back', async () => {
+    const guarded = guard.postgres(pool)
+    const failing = async (client: pg.PoolClient): Promise<never> => {
+      await insert('half')(client)
+      throw new Error('no')
+    }
+    for (let i = 0; i < 6; i += 1) {
+      await expect(guarded.write(lease(20), failing)).rejects.toThrow('no')
+    }
+    expect(await values()).toEqual([])
+    await guarded.write(lease(10), insert('a'))
+    expect(await values()).toEqual(['a'])
+  })
+
+  it('takes part in a transaction of the client, and undoes only its own part', async () => {
+    const client = await pool.connect()
+    const guarded = guard.postgres(client)
+    await guarded.write(lease(20), insert('a'))
+    await client.query('BEGIN')
+    await insert('mine')(client)
+    await expect(guarded.write(lease(10), insert('stale'))).rejects.toThrow('got 10')
+    await guarded.write(lease(30), insert('b'))
+    await client.query('COMMIT')
+    expect(await values()).toEqual(['a', 'mine', 'b'])
+    await client.query('BEGIN')
+    await guarded.write(lease(40), insert('undone'))
+    await client.query('ROLLBACK')
+    expect(await guarded.check('work:W', 35)).toBe(true)
+    client.release()
+  })
+
+  it('makes a later holder wait until an earlier one that writes is done', async () => {
+    const guarded = guard.postgres(pool)
+    const [early, later] = [lease(10), lease(20)]
+    await guarded.write(early, insert('a'))
+    const [entered, finish] = [gate(), gate()]
+    const slow = guarded.write(early, async (client) => {
+      entered.open()
+      await finish.opened
+      await insert('b')(client)
+    })
+    await entered.opened
+    const next = guarded.write(later, insert('c'))
+    await expect.poll(waiting).toBe(1)
+    finish.open()
+    await Promise.all([slow, next])
+    expect(await values()).toEqual(['a', 'b', 'c'])
+    await expect(guarded.write(early, insert('stale'))).rejects.toThrow('got 10')
+  })
+
+  it('does not make writers of different files wait for each other', async () => {
+    const guarded = guard.postgres(pool)
+    const [one, two] = [lease(10, 'file:/r/a'), lease(20, 'file:/r/b')]
+    await guarded.write(one, insert('a'))
+    await guarded.write(two, insert('b'))
+    const [entered, finish] = [gate(), gate()]
+    const slow = guarded.write(one, async () => {
+      entered.open()
+      await finish.opened
+    })
+    await entered.opened
+    await guarded.write(two, insert('c'))
+    finish.open()
+    await slow
+    expect(await values()).toEqual(['a', 'b', 'c'])
+  })
+
+  it('finishes when many write the same tree for the first time at once', async () => {
+    const guarded = guard.postgres(pool)
+    const writes = Array.from({ length: 40 }, (_, index) => {
+      return guarded.write(lease(100 + index, `file:/r/d${index % 5}/f${index}`), insert('x'))
+    })
+    await Promise.all(writes)
+    expect(await values()).toHaveLength(40)
+  })
+
+  it('names what it cannot reach', async () => {
+    const away = new pg.Pool({ connectionString: 'postgres://nobody@127.0.0.1:1/none' })
+    const error: unknown = await guard
+      .postgres(away)
+      .write(lease(1), insert('a'))
+      .catch((reason: unknown) => reason)
+    expect(isLeaseError(error) && error.code).toBe('STORE_UNAVAILABLE')
+    await away.end()
+    expect(() => guard.postgres(null as unknown as pg.Pool)).toThrow(
+      'client must be a client or pool of PostgreSQL, got null',
+    )
+  })
+})
+
+/** Connections that wait for a lock of another. */
+async function waiting(): Promise<number> {
+  const { rows } = await pool.query<{ count: string }>(
+    `SELECT count(*) FROM pg_stat_activity
+     WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+  )
+  return Number(rows[0]?.count)
+}

@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { guard, type GuardedLease, type RedisLike } from '../../src/guard/index.ts'
+import { startRedis } from '../servers/redis-server.ts'
+import { freshRedis, type Place } from '../servers/shared-servers.ts'
+
+let place: Place
+let client: Redis
+
+beforeAll(async () => {
+  place = await freshRedis()
+  client = new Redis(place.url)
+})
+
+afterAll(async () => {
+  client.disconnect()
+  await place.remove()
+})
+
+beforeEach(async () => {
+  await client.flushdb()
+})
+
+function lease(fence: number, resource = 'work:W'): GuardedLease {
+  return { id: randomUUID(), resource, fence }
+}
+
+describe('a guarded write in Redis', () => {
+  it('gives the script its own KEYS and ARGV, and returns what it returns', async () => {
+    const guarded = guard.redis(client)
+    const echo = 'return {#KEYS, KEYS[1], KEYS[2], #ARGV, ARGV[1], ARGV[2]}'
+    expect(await guarded.write(lease(1), echo, ['a', 'b'], ['x', 7])).toEqual([
+      2,
+      'a',
+      'b',
+      2,
+      'x',
+      '7',
+    ])
+    expect(await guarded.write(lease(2), `redis.call('SET', KEYS[1], 'x')`, ['a'])).toBe(null)
+    expect(await guarded.write(lease(3), `return redis.call('GET', KEYS[1])`, ['a'])).toBe('x')
+  })
+
+  it('is one round trip for a holder that writes again', async () => {
+    const sent: string[] = []
+    const counting: RedisLike = {
+      call: (name: string, ...args: readonly string[]) => {
+        sent.push(name)
+        return client.call(name, ...args)
+      },
+    }
+    const guarded = guard.redis(counting)
+    const own = lease(1)
+    await guarded.write(own, `return 1`)
+    sent.length = 0
+    await guarded.write(own, `return 1`)
+    expect(sent).toEqual(['EVALSHA'])
+  })
+
+  it('judges by what is true, not by what it saw last', async () => {
+    const [mine, theirs] = [guard.redis(client), guard.redis(client)]
+    const early = lease(10)
+    const push = `return redis.call('RPUSH', KEYS[1], ARGV[1])`
+    await mine.write(early, push, ['writes'], ['a'])
+    await theirs.write(lease(20), push, ['writes'], ['b'])
+    await expect(mine.write(early, push, ['writes'], ['stale'])).rejects.toThrow('got 10')
+    expect(await client.lrange('writes', 0, -1)).toEqual(['a', 'b'])
+    await client.del('tenure:fences')
+    expect(await mine.write(lease(5), push, ['writes'], ['after all was deleted'])).toBe(3)
+  })
+
+  it('lets the error of a script through, and knows that no answer is no answer', async () => {
+    const guarded = guard.redis(client)
+    await expect(guarded.write(lease(1), `return redis.call('INCR')`)).rejects.toThrow(
+      /^ERR Wrong number of args/,
+    )
+    await using server = await startRedis()
+    const lost = new Redis(server.url, { retryStrategy: () => null, maxRetriesPerRequest: 0 })
+    lost.on('error', () => undefined)
+    expect(await guard.redis(lost).check('work:W', 1)).toBe(true)
+    await server.kill()
+    await expect(guard.redis(lost).check('work:W', 1)).rejects.toMatchObject({
+      code: 'STORE_OUTCOME_UNKNOWN',
+      effect: 'unknown',
+    })
+    lost.disconnect()
+  })
+
+  it('keeps its marks under a key of one’s own, for a cluster', async () => {
+    await guard.redis(client, { key: '{orders}:fences' }).check('work:W', 10)
+    expect(await client.keys('*')).toEqual(['{orders}:fences'])
+    expect(() => guard.redis(client, { key: '' })).toThrow('key must be text, got ""')
+    expect(() => guard.redis('redis://' as unknown as RedisLike)).toThrow(
+      'client must be a client of Redis (ioredis or redis), got "redis://"',
+    )
+  })
+})

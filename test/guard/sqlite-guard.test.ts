@@ -1,0 +1,170 @@
+import { randomUUID } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { guard, type GuardedLease, type SqliteGuard } from '../../src/guard/index.ts'
+import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+
+let directory: string
+let database: SqliteDatabase
+let guarded: SqliteGuard<SqliteDatabase>
+
+beforeEach(async () => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-guard-'))
+  const Driver = await loadDriver()
+  database = new Driver(path.join(directory, 'app.db'))
+  database.exec('CREATE TABLE writes (value TEXT)')
+  guarded = guard.sqlite(database)
+})
+
+afterEach(() => {
+  database.close()
+  fs.rmSync(directory, { recursive: true, force: true })
+})
+
+function lease(fence: number, resource = 'work:W'): GuardedLease {
+  return { id: randomUUID(), resource, fence }
+}
+
+function insert(value: string): (db: SqliteDatabase) => number {
+  return (db) => db.prepare('INSERT INTO writes VALUES (?)').run(value).changes
+}
+
+function values(): readonly string[] {
+  return (database.prepare('SELECT value FROM writes').raw().all() as [string][]).flat()
+}
+
+describe('a guarded write in SQLite', () => {
+  it('says which table is missing, and how to get it', () => {
+    expect(() => guarded.write(lease(1), insert('a'))).toThrow(
+      'the database has no table tenure_fences; create it with "tenure guard init"',
+    )
+    expect(database.inTransaction).toBe(false)
+    guarded.init()
+    guarded.init()
+    expect(guarded.write(lease(1), insert('a'))).toBe(1)
+  })
+
+  it('is undone with its mark when the work throws', () => {
+    guarded.init()
+    const failing = (): never => {
+      insert('half')(database)
+      throw new Error('no')
+    }
+    expect(() => guarded.write(lease(20), failing)).toThrow('no')
+    expect(values()).toEqual([])
+    expect(guarded.write(lease(10), insert('a'))).toBe(1)
+  })
+
+  it('refuses work that is not done when it returns, and undoes what it began', () => {
+    guarded.init()
+    const late = async (): Promise<void> => void insert('late')(database)
+    expect(() => guarded.write(lease(1), late)).toThrow('work must not be asynchronous')
+    expect(values()).toEqual([])
+  })
+
+  it('takes part in a transaction of the caller, and undoes only its own part', () => {
+    guarded.init()
+    guarded.write(lease(20), insert('a'))
+    database.exec('BEGIN')
+    insert('mine')(database)
+    expect(() => guarded.write(lease(10), insert('stale'))).toThrow('fence must be at least 20')
+    guarded.write(lease(30), insert('b'))
+    expect(database.inTransaction).toBe(true)
+    database.exec('COMMIT')
+    expect(values()).toEqual(['a', 'mine', 'b'])
+    database.exec('BEGIN')
+    guarded.write(lease(40), insert('undone'))
+    database.exec('ROLLBACK')
+    expect(guarded.check('work:W', 35)).toBe(true)
+  })
+
+  it('remembers its marks when the database is opened again', async () => {
+    guarded.init()
+    guarded.write(lease(20), insert('a'))
+    const Driver = await loadDriver()
+    const again = new Driver(path.join(directory, 'app.db'))
+    expect(() => guard.sqlite(again).write(lease(10), insert('stale'))).toThrow('got 10')
+    again.close()
+  })
+
+  it('needs a database', () => {
+    expect(() => guard.sqlite('app.db' as unknown as SqliteDatabase)).toThrow(
+      'database must be an open SQLite database, got "app.db"',
+    )
+  })
+})
+
+describe('a guarded file', () => {
+  let file: string
+  const at = (fence: number): GuardedLease => lease(fence, `file:${file}`)
+  const read = (): string => fs.readFileSync(file, 'utf8')
+
+  beforeEach(() => {
+    file = path.join(fs.realpathSync(directory), 'report.txt')
+    guard.file(database).init()
+  })
+
+  it('is replaced whole, keeps its permissions, and leaves nothing beside it', () => {
+    fs.writeFileSync(file, 'old', { mode: 0o640 })
+    guard.file(database).write(at(10), 'new')
+    expect(read()).toBe('new')
+    expect(fs.statSync(file).mode & 0o777).toBe(0o640)
+    expect(fs.readdirSync(directory).filter((name) => name.startsWith('report'))).toEqual([
+      'report.txt',
+    ])
+  })
+
+  it('is not replaced by a holder that a later one has passed', () => {
+    const files = guard.file(database)
+    files.write(at(20), Buffer.from('later'))
+    expect(() => files.write(at(10), 'stale')).toThrow('fence must be at least 20, got 10')
+    expect(read()).toBe('later')
+  })
+
+  it('is not replaced when a later holder comes between the check and the rename', () => {
+    const files = guard.file(database)
+    files.write(at(10), 'first')
+    // The content is asked for while it is written to its draft: exactly between the two checks.
+    const slow = new Uint8Array(1)
+    Object.defineProperty(slow, 'byteLength', {
+      get: () => {
+        guard.sqlite(database).check(`file:${file}`, 20)
+        return 1
+      },
+    })
+    expect(() => files.write(at(11), slow)).toThrow('fence must be at least 20, got 11')
+    expect(read()).toBe('first')
+  })
+
+  it('is written below a directory that is leased', () => {
+    const directoryLease = {
+      ...lease(10, `file:${path.dirname(file)}`),
+      extent: 'subtree',
+    } as const
+    const files = guard.file(database)
+    expect(() => files.write(directoryLease, 'x')).toThrow('resource must name the file')
+    files.write(directoryLease, 'x', { resource: `file:${file}` })
+    expect(read()).toBe('x')
+  })
+
+  it('may belong to a resource of another kind, which says where it is', () => {
+    const files = guard.file(database)
+    files.write(lease(10, 'document:report'), 'x', { path: file })
+    expect(read()).toBe('x')
+    expect(() => files.write(lease(9, 'document:report'), 'y', { path: file })).toThrow('got 9')
+    expect(() => files.write(lease(11, 'document:report'), 'y')).toThrow(
+      'path must be an absolute path for document:report, got undefined',
+    )
+    expect(() => files.write(at(11), 'y', { path: '/elsewhere' })).toThrow(
+      'path must not be given for a file: resource',
+    )
+  })
+
+  it('is not written from within a transaction, whose marks could be undone', () => {
+    database.exec('BEGIN')
+    expect(() => guard.file(database).write(at(10), 'x')).toThrow('must not be in a transaction')
+    database.exec('ROLLBACK')
+  })
+})

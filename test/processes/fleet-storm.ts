@@ -1,0 +1,83 @@
+/** A fleet in a storm: instances join, leave and are killed at random while everything is polled. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { nowUs } from './chaos-log.ts'
+import { doublePolls, handoverGapsMs, longestRests, median } from './fleet-check.ts'
+import type { FleetStage, FleetWorker } from './fleet-stage.ts'
+
+export interface StormOptions {
+  readonly stage: FleetStage
+  /** How many instances there are at most. */
+  readonly instances: number
+  readonly durationMs: number
+  /** Between two things that happen. */
+  readonly everyMs: number
+  /** At the end, in which everything must be polled again. */
+  readonly calmMs: number
+}
+
+export interface StormReport {
+  readonly joins: number
+  readonly leaves: number
+  readonly kills: number
+  readonly polls: number
+  readonly doublePolls: readonly string[]
+  readonly handovers: number
+  readonly medianGapMs: number
+  /** Of any session, from the first poll to the end. */
+  readonly longestRestMs: number
+  /** Sessions that were polled in the last second. */
+  readonly polledAtEnd: number
+}
+
+export async function runStorm(options: StormOptions): Promise<StormReport> {
+  const { stage, instances, durationMs, everyMs, calmMs } = options
+  const alive = new Set<FleetWorker>()
+  const counts = { joins: 0, leaves: 0, kills: 0 }
+  const join = async (): Promise<void> => {
+    const worker = stage.launch()
+    alive.add(worker)
+    await worker.started
+  }
+  // A few at a time: a process that starts takes a whole processor for half a second.
+  while (alive.size < instances) await Promise.all([join(), join(), join(), join()])
+  const untilMs = performance.now() + durationMs
+  while (performance.now() < untilMs) {
+    await sleep(everyMs * (0.5 + Math.random()))
+    const victim = [...alive][Math.floor(Math.random() * alive.size)]
+    const isFew = alive.size < instances / 2
+    const isFull = alive.size >= instances
+    // Whoever is hit and when is up to chance; that everything happens is not.
+    if (isFew || (!isFull && Math.random() < 0.5) || victim === undefined) {
+      counts.joins += 1
+      void join().catch(() => undefined)
+      continue
+    }
+    alive.delete(victim)
+    const isKill = counts.kills <= counts.leaves
+    counts[isKill ? 'kills' : 'leaves'] += 1
+    void (isKill ? victim.kill() : victim.stop()).catch(() => undefined)
+  }
+  await sleep(calmMs)
+  return { ...counts, ...(await reportOf(stage)) }
+}
+
+async function reportOf(
+  stage: FleetStage,
+): Promise<Omit<StormReport, 'joins' | 'leaves' | 'kills'>> {
+  const lastUs = nowUs() - 1_200_000
+  const endUs = nowUs()
+  const polled = new Set(
+    [...stage.pollersSince(lastUs).values()].flatMap((sessions) => [...sessions]),
+  )
+  await stage.stopAll()
+  const { polls, logs } = stage
+  const gaps = handoverGapsMs(logs)
+  return {
+    polls: polls.length,
+    doublePolls: doublePolls(polls),
+    handovers: gaps.length,
+    medianGapMs: median(gaps),
+    longestRestMs: Math.max(...longestRests(polls, endUs).values()),
+    polledAtEnd: polled.size,
+  }
+}

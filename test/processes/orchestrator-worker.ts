@@ -1,0 +1,62 @@
+/**
+ * One of several orchestrators of one workflow: claims it, emits as long as it holds it, and claims it again. It may be
+ * killed or stopped at any moment. What it had in hand when it was stopped it sends when it goes on, as a real program
+ * would: it has looked at its lease already.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isLeaseError, openTenure } from '../../src/index.ts'
+import {
+  claimWorkflow,
+  formatAction,
+  type Action,
+  type Bus,
+  type Orchestrator,
+} from '../../src/workflow/index.ts'
+import { IN_FLIGHT, TTL_MS, WORKFLOW, type WorkerMessage } from './takeovers.ts'
+
+const [store = '', holder = ''] = process.argv.slice(2)
+
+function tell(message: WorkerMessage): void {
+  process.send?.(message)
+}
+
+/** To the process that started this one. The road takes a while, in which anything may happen. */
+class ParentBus implements Bus {
+  async publish(actions: readonly Action[]): Promise<void> {
+    tell({ kind: 'in_hand' })
+    await sleep(30)
+    for (const action of actions) tell({ kind: 'action', text: formatAction(action) })
+  }
+
+  async announce(): Promise<void> {}
+
+  async subscribe(): Promise<never> {
+    throw new Error('nobody listens here')
+  }
+}
+
+async function drive(orchestrator: Orchestrator): Promise<void> {
+  tell({ kind: 'claimed', fence: orchestrator.fence })
+  while (!orchestrator.signal.aborted) {
+    const emissions = Array.from({ length: IN_FLIGHT }, (_, n) => {
+      return orchestrator.emit('STEP', { holder, n }, { target: 'compute' })
+    })
+    const failed = (await Promise.allSettled(emissions)).find(({ status }) => status === 'rejected')
+    if (failed !== undefined && !isExpected(failed)) throw new Error(JSON.stringify(failed))
+  }
+}
+
+function isExpected(result: PromiseSettledResult<unknown>): boolean {
+  return result.status === 'rejected' && isLeaseError(result.reason)
+}
+
+const tenure = await openTenure(store, { holder, claimWindowMs: 500 })
+process.on('disconnect', () => process.exit(0))
+for (;;) {
+  try {
+    const bus = new ParentBus()
+    await drive(await claimWorkflow(tenure, WORKFLOW, { bus, ttlMs: TTL_MS, waitMs: 10_000 }))
+  } catch (error) {
+    if (!isLeaseError(error) || !error.retryable) throw error
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * Several orchestrators over one workflow. Whoever holds it is killed or stopped past its TTL, in turns, and the next
+ * takes over. Two processors see all that is sent: one with a guard, and one that believes everything, so that the
+ * run is known to have been dangerous.
+ */
+import { fork, type ChildProcess } from 'node:child_process'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ErrorCode } from '../../src/core/errors.ts'
+import { isLeaseError, openTenure, type Tenure } from '../../src/index.ts'
+import { ActionGuard, currentLease, parseAction, type Action } from '../../src/workflow/index.ts'
+
+export const WORKFLOW = 'order-991'
+export const TTL_MS = 300
+/** Emissions that a crash can leave unsent. */
+export const IN_FLIGHT = 5
+/** How long one that is stopped may keep the others from taking over. */
+const STOPPED_MS_MAX = 3_000
+const WORKER = path.resolve(
+  import.meta.dirname,
+  '../../dist-dev/test/processes/orchestrator-worker.js',
+)
+
+export type WorkerMessage =
+  | { readonly kind: 'claimed'; readonly fence: number }
+  /** It has looked at its lease, and is about to send. */
+  | { readonly kind: 'in_hand' }
+  | { readonly kind: 'action'; readonly text: string }
+
+export interface Applied {
+  readonly fence: number
+  readonly epoch: number
+  readonly actionId: string
+}
+
+export interface TakeoverReport {
+  /** What the guarded processor carried out, in order. */
+  readonly applied: readonly Applied[]
+  /** What the other one did. */
+  readonly unfenced: readonly Applied[]
+  /** How often each refusal came. */
+  readonly refusals: ReadonlyMap<ErrorCode, number>
+  /** What arrived of orchestrators that had been stopped, after they went on under a lease that was over. */
+  readonly late: readonly Action[]
+  /** The fences of all who have held the workflow, whether or not they came to act. */
+  readonly claims: readonly number[]
+  readonly kills: number
+  readonly stops: number
+  readonly crashes: readonly string[]
+}
+
+export interface TakeoverOptions {
+  readonly store: string
+  readonly processes: number
+  readonly takeovers: number
+}
+
+export async function runTakeovers(options: TakeoverOptions): Promise<TakeoverReport> {
+  const tenure = await openTenure(options.store, { holder: 'processor' })
+  const run = new Takeovers(options, tenure)
+  try {
+    await run.run()
+    return run.report()
+  } finally {
+    await run.end()
+    await tenure.close()
+  }
+}
+
+interface Worker {
+  readonly process: ChildProcess
+  stopped: boolean
+  killed: boolean
+}
+
+class Takeovers {
+  readonly #options: TakeoverOptions
+  readonly #guard: ActionGuard
+  readonly #workers: Worker[] = []
+  readonly #applied: Applied[] = []
+  readonly #unfenced: Applied[] = []
+  readonly #late: Action[] = []
+  readonly #claims: number[] = []
+  readonly #refusals = new Map<ErrorCode, number>()
+  readonly #crashes: string[] = []
+  #turn: Promise<void> = Promise.resolve()
+  #holder: { readonly worker: Worker; readonly fence: number } | null = null
+  /** To be stopped as soon as it has something in hand. */
+  #stopWhenInHand: Worker | null = null
+  #kills = 0
+  #stops = 0
+
+  constructor(options: TakeoverOptions, tenure: Tenure) {
+    this.#options = options
+    this.#guard = new ActionGuard({ strict: true, lookUp: currentLease(tenure) })
+  }
+
+  async run(): Promise<void> {
+    for (let index = 0; index < this.#options.processes; index += 1) this.#start()
+    let fence = 0
+    for (let takeover = 0; takeover <= this.#options.takeovers; takeover += 1) {
+      // Until the next one acts: the guard knows it, and whoever was before it is late.
+      fence = await this.#nextToAct(fence)
+      if (takeover === this.#options.takeovers) break
+      await sleep(Math.random() * 40)
+      this.#resume()
+      this.#disturb(takeover)
+    }
+    // What those who were stopped still have in hand must arrive before the count.
+    this.#resume()
+    await sleep(TTL_MS)
+    await this.#turn
+  }
+
+  async end(): Promise<void> {
+    const alive = this.#workers.filter(({ process }) => process.exitCode === null)
+    await Promise.all(
+      alive.map(async (worker) => {
+        worker.killed = true
+        const ended = new Promise((resolve) => worker.process.once('exit', resolve))
+        worker.process.kill('SIGKILL')
+        if (worker.process.signalCode === null) await ended
+      }),
+    )
+  }
+
+  report(): TakeoverReport {
+    return {
+      applied: this.#applied,
+      unfenced: this.#unfenced,
+      refusals: this.#refusals,
+      late: this.#late,
+      claims: this.#claims,
+      kills: this.#kills,
+      stops: this.#stops,
+      crashes: this.#crashes,
+    }
+  }
+
+  async #nextToAct(fence: number): Promise<number> {
+    const sinceMs = performance.now()
+    for (;;) {
+      // One that was stopped inside a transaction of SQLite keeps everybody out until it goes on.
+      if (performance.now() - sinceMs > STOPPED_MS_MAX) this.#resume()
+      const last = this.#applied.at(-1)
+      if (last !== undefined && last.fence > fence && this.#holder?.fence === last.fence) {
+        return last.fence
+      }
+      if (this.#crashes.length > 0) throw new Error(this.#crashes.join('\n'))
+      await sleep(5)
+    }
+  }
+
+  #disturb(takeover: number): void {
+    const worker = this.#holder?.worker
+    if (worker === undefined) return
+    if (takeover % 2 === 0) {
+      this.#kills += 1
+      worker.killed = true
+      worker.process.kill('SIGKILL')
+      this.#start()
+    } else {
+      this.#stops += 1
+      this.#stopWhenInHand = worker
+    }
+  }
+
+  #stop(worker: Worker): void {
+    if (this.#stopWhenInHand !== worker) return
+    this.#stopWhenInHand = null
+    worker.stopped = true
+    worker.process.kill('SIGSTOP')
+  }
+
+  /** Whoever lost its lease before it could be stopped is let go. */
+  #resume(): void {
+    this.#stopWhenInHand = null
+    for (const worker of this.#workers.filter(({ stopped }) => stopped)) {
+      worker.stopped = false
+      worker.process.kill('SIGCONT')
+    }
+  }
+
+  #start(): void {
+    const args = [this.#options.store, `orchestrator-${this.#workers.length}`]
+    const child = fork(WORKER, args, { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    const worker: Worker = { process: child, stopped: false, killed: false }
+    this.#workers.push(worker)
+    let stderr = ''
+    child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
+    child.on('message', (message) => this.#hear(worker, message as WorkerMessage))
+    child.on('exit', (code) => {
+      if (!worker.killed) this.#crashes.push(`an orchestrator ended with ${code}: ${stderr}`)
+    })
+  }
+
+  #hear(worker: Worker, message: WorkerMessage): void {
+    if (message.kind === 'claimed') {
+      this.#claims.push(message.fence)
+      // One that was stopped before it could say so says so late.
+      if (message.fence > (this.#holder?.fence ?? 0)) {
+        this.#holder = { worker, fence: message.fence }
+      }
+      return
+    }
+    if (message.kind === 'in_hand') return this.#stop(worker)
+    const action = parseAction(message.text)
+    const { fence, epoch, actionId } = action
+    this.#unfenced.push({ fence, epoch, actionId })
+    const known = this.#applied.at(-1)
+    if (known !== undefined && fence < known.fence) this.#late.push(action)
+    this.#turn = this.#turn.then(() => this.#process(action))
+  }
+
+  async #process(action: Action): Promise<void> {
+    const { fence, epoch, actionId } = action
+    try {
+      await this.#guard.process(action, () => this.#applied.push({ fence, epoch, actionId }))
+    } catch (error) {
+      if (!isLeaseError(error)) throw error
+      // As any bus: what could not be judged, because the store did not answer, is delivered again.
+      if (error.code.startsWith('STORE_')) return this.#process(action)
+      this.#refusals.set(error.code, (this.#refusals.get(error.code) ?? 0) + 1)
+    }
+  }
+}

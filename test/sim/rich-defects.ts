@@ -1,0 +1,262 @@
+/**
+ * Defects that systems with shared leases, subtrees, counted resources, transfers and waiting in several places have,
+ * planted as those in `defects.ts` are.
+ */
+import type { LeaseEvent } from '../../src/core/event.ts'
+import type { Entry, Lease } from '../../src/core/lease.ts'
+import type { RealmView } from '../../src/core/realm.ts'
+import { isTree } from '../../src/core/resource.ts'
+import type {
+  AcquireAllAnswer,
+  AcquireAllRequest,
+  AcquireAnswer,
+  LeaseApi,
+} from '../../src/service/lease-api.ts'
+import type { Ruling, Store } from '../../src/store-port/store.ts'
+import { sameApi } from '../../sim/api-tap.ts'
+import {
+  changed,
+  isActiveLease,
+  isUnserved,
+  lyingStore,
+  sameStore,
+  without,
+  type KnownDefect,
+  type Look,
+} from './planting.ts'
+
+export const RICH_DEFECTS: readonly KnownDefect[] = [
+  {
+    name: 'a file is granted below a directory that is held',
+    promise: 'I1',
+    says: /was granted to .* while the ledger shows it held by .* as file:\/repo$/,
+    defect: lyingStore({
+      view: (view, { isNew, footprint }) => {
+        if (!isNew) return view
+        return without(view, (entry) => entry.resource !== footprint.resource && isRoot(entry))
+      },
+    }),
+  },
+  {
+    name: 'a writer comes in beside readers',
+    promise: 'I1',
+    says: /was granted to .* while the ledger shows it held by/,
+    defect: lyingStore({ view: (view, { isNew }) => (isNew ? without(view, isReader) : view) }),
+  },
+  {
+    name: 'an upgrade does not wait for the other readers',
+    promise: 'I1',
+    says: /became alone for .* while the ledger shows it held by/,
+    defect: lyingStore({ view: withoutFellows }),
+  },
+  {
+    name: 'a holder that was downgraded counts on being alone',
+    promise: 'I1',
+    says: /believed in .* until/,
+    defect: { api: claimingToBeAlone },
+  },
+  {
+    name: 'a counted resource lets one more in',
+    promise: 'I1',
+    says: /has \d leases in \d slots/,
+    defect: lyingStore({ view: (view, { isNew }) => (isNew ? withOneLess(view) : view) }),
+  },
+  {
+    name: 'several are granted one after the other',
+    promise: 'I1',
+    says: /of \d that belong together were granted/,
+    defect: { api: oneByOne },
+  },
+  {
+    name: 'the receiver of a transfer gets nothing',
+    promise: 'I1',
+    says: /was given away .* and nobody has it/,
+    defect: lyingStore({
+      ruling: (ruling) => withoutEvents(ruling, (event) => event.type === 'lease.issued'),
+    }),
+  },
+  {
+    name: 'whoever gives a lease away keeps it',
+    promise: 'I1',
+    says: /was given at .* and nobody gave it up/,
+    defect: lyingStore({
+      ruling: (ruling) => withoutEvents(ruling, (event) => event.type === 'lease.transferred'),
+    }),
+  },
+  {
+    name: 'each file of a tree counts its own fences',
+    promise: 'I2',
+    says: /file:.* does not exceed|was given to/,
+    defect: lyingStore({
+      view: (view, { footprint }) => {
+        const own = [...view.entries.values()].filter((e) => e.resource === footprint.resource)
+        const fences = own.map((entry) => (entry.kind === 'lease' ? entry.fence : 0))
+        return isTree(footprint.resource) ? { ...view, lastFence: Math.max(0, ...fences) } : view
+      },
+      now: (now) => ({ ...now, wallMs: Math.floor(now.wallMs / HOUR_MS) * HOUR_MS }),
+    }),
+  },
+  {
+    name: 'nobody keeps away after an expiry',
+    promise: 'I3',
+    says: /the lock delay of .* lasts until/,
+    defect: lyingStore({ view: (view) => without(view, isDelay) }),
+  },
+  {
+    name: 'a renewal goes past the longest time',
+    promise: 'I3',
+    says: /it had to end by/,
+    defect: lyingStore({
+      view: (view) => changed(view, (entry) => (isLease(entry) ? unlimited(entry) : entry)),
+    }),
+  },
+  {
+    name: 'whoever is asked to finish renews',
+    promise: 'I3',
+    says: /it had to end by/,
+    defect: lyingStore({
+      view: (view, { footprint }) => (footprint.depth === 'entry' ? unasked(view) : view),
+    }),
+  },
+  {
+    name: 'readers pass a writer who waits',
+    promise: 'I9',
+    says: /came to share .* past the writer/,
+    defect: lyingStore({
+      view: (view, { isNew }) => (isNew ? without(view, isUnservedWriter) : view),
+    }),
+  },
+  {
+    name: 'priority is not looked at',
+    promise: 'I9',
+    says: /passed .*, who came before/,
+    defect: lyingStore({ view: (view, look) => changed(view, (entry) => byArrival(entry, look)) }),
+  },
+  {
+    name: 'nobody looks for circles',
+    promise: 'I9',
+    says: /in a circle from/,
+    defect: { store: blindToWaiters },
+  },
+  {
+    name: 'whoever would have to wait hears of a circle',
+    promise: 'I9',
+    says: /for a circle that there was not/,
+    defect: { api: cryingDeadlock },
+  },
+]
+
+const HOUR_MS = 3_600_000
+
+function isLease(entry: Entry): entry is Lease {
+  return entry.kind === 'lease'
+}
+
+function isRoot(entry: Entry): boolean {
+  return entry.resource === 'file:/repo' && entry.extent === 'subtree'
+}
+
+function isReader(entry: Entry): boolean {
+  return isActiveLease(entry) && entry.mode === 'shared' && entry.slots === null
+}
+
+function isDelay(entry: Entry): boolean {
+  return isLease(entry) && entry.state !== 'active' && entry.lockedUntil !== null
+}
+
+function isUnservedWriter(entry: Entry): boolean {
+  return isUnserved(entry) && entry.mode === 'exclusive'
+}
+
+/** The holder of a shared lease sees nobody else who shares it. */
+function withoutFellows(view: RealmView, { own }: Look): RealmView {
+  if (own === null || !isReader(own)) return view
+  return without(view, (entry) => entry.id !== own.id && isReader(entry))
+}
+
+function withOneLess(view: RealmView): RealmView {
+  const counted = [...view.entries.values()].find((one) => isActiveLease(one) && one.slots !== null)
+  return without(view, (entry) => entry === counted)
+}
+
+function unlimited(lease: Lease): Lease {
+  return { ...lease, holdUntilUs: null }
+}
+
+function unasked(view: RealmView): RealmView {
+  return changed(view, (entry) => (isLease(entry) ? { ...entry, revoking: null } : entry))
+}
+
+/** Tickets look as if they had come when they came, whatever they are worth. */
+function byArrival(entry: Entry, { now }: Look): Entry {
+  if (entry.kind !== 'ticket' || entry.state !== 'pending') return entry
+  return { ...entry, orderUs: now.tick.us - (now.wallMs - entry.createdAtMs) * 1000 }
+}
+
+/** Where a transfer is committed, what the choice finds is neither written nor kept. */
+function withoutEvents<Outcome>(
+  ruling: Ruling<Outcome>,
+  isLost: (event: LeaseEvent) => boolean,
+): Ruling<Outcome> {
+  const { commit } = ruling
+  if (!commit.events.some((event) => event.type === 'lease.transferred')) return ruling
+  const lost = new Set(commit.events.filter(isLost).map((event) => event.leaseId))
+  const events = commit.events.filter((event) => !lost.has(event.leaseId))
+  const changes = commit.changes.filter((change) => !lost.has(change.id))
+  return { ...ruling, commit: { ...commit, events, changes } }
+}
+
+/** Asks for the members one by one, as programs do that have no way to ask for all of them. */
+function oneByOne(api: LeaseApi): LeaseApi {
+  const acquireAll = async (request: AcquireAllRequest): Promise<AcquireAllAnswer> => {
+    const { members, group: _group, ...common } = request
+    const answers: AcquireAnswer[] = []
+    for (const member of members) answers.push(await api.acquire({ ...common, ...member }))
+    const leases = answers.flatMap((answer) => (answer.kind === 'granted' ? [answer.lease] : []))
+    if (leases.length === members.length) return { kind: 'granted_all', leases, repeated: false }
+    const refusal = answers.find(({ kind }) => kind !== 'granted' && kind !== 'queued')
+    if (refusal !== undefined && refusal.kind !== 'granted' && refusal.kind !== 'queued') {
+      return refusal
+    }
+    const leaseIds = members.map(({ leaseId }) => leaseId)
+    return { kind: 'queued_all', leaseIds, blockers: [], waitMs: 100, checkAfterMs: 50 }
+  }
+  return { ...sameApi(api), acquireAll }
+}
+
+/** The answer to a downgrade, and all that is heard of the lease after it, says that it is still alone. */
+function claimingToBeAlone(api: LeaseApi): LeaseApi {
+  return {
+    ...sameApi(api),
+    acquire: async (request) => {
+      const answer = await api.acquire(request)
+      if (answer.kind !== 'granted' || request.slots !== undefined) return answer
+      return { ...answer, lease: { ...answer.lease, mode: 'exclusive' } }
+    },
+  }
+}
+
+/** The search for circles is told of nobody who waits. */
+function blindToWaiters(store: Store): Store {
+  return {
+    ...sameStore(store, (footprints, decide) => store.transact(footprints, decide)),
+    find: async (query) => {
+      const found = await store.find(query)
+      const isSearch = query.session !== undefined && query.states?.[0] === 'pending'
+      return isSearch ? { ...found, entries: [] } : found
+    },
+  }
+}
+
+function cryingDeadlock(api: LeaseApi): LeaseApi {
+  return {
+    ...sameApi(api),
+    acquire: async (request) => {
+      const answer = await api.acquire(request)
+      if (answer.kind !== 'queued') return answer
+      const { leaseId, resource, session, holder, extent = 'exact' } = request
+      await api.withdraw({ leaseId, resource, session, extent, why: 'aborted' })
+      return { kind: 'deadlock', leaseId, cycle: [{ holder, session, resource }] }
+    },
+  }
+}

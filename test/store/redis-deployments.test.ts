@@ -1,0 +1,187 @@
+import { createClient } from 'redis'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { openRedisStore } from '../../src/store/redis/redis-store.ts'
+import {
+  direct,
+  proxyTo,
+  server,
+  ShiftedClock,
+  Subject,
+  TTL_MS,
+  until,
+  WORK,
+} from './redis-subject.ts'
+
+describe('a client of the caller', () => {
+  it('of ioredis is used, and left open', async () => {
+    const { url } = await server()
+    const client = direct(url)
+    const store = await openRedisStore({ client })
+    const subject = new LeaseService({ store, runtime: systemRuntime })
+    const { kind } = await subject.acquire({
+      ...{ leaseId: systemRuntime.uuid(), resource: WORK, holder: 'ada', session: 'ada' },
+      ...{ ttlMs: TTL_MS, waitMs: 0 },
+    })
+    expect(kind).toBe('granted')
+    await subject.close()
+    expect(await client.ping()).toBe('PONG')
+  })
+
+  it('of node-redis is used, woken and left open', async () => {
+    const { url } = await server()
+    const client = createClient({ url })
+    client.on('error', () => undefined)
+    await client.connect()
+    onTestFinished(() => client.destroy())
+    const subject = await Subject.open({ client })
+    const other = await Subject.open({ url })
+    const { id } = await subject.grant()
+    const heard = new Promise<void>((resolve) => {
+      void other.store
+        .subscribe('ada', () => resolve())
+        .then(async () => {
+          await subject.api.revoke({ leaseId: id, by: 'operator' })
+        })
+    })
+    await heard
+    const heardBack = new Promise<void>((resolve) => {
+      void subject.store
+        .subscribe('ada', () => resolve())
+        .then(async () => {
+          const next = await other.grant()
+          await other.api.revoke({ leaseId: next.id, by: 'operator' })
+        })
+    })
+    await heardBack
+    const followed = new Promise<void>((resolve) => {
+      subject.store.follow(resolve)
+    })
+    await other.grant('W-3')
+    await followed
+    await subject.api.close()
+    expect(await client.ping()).toBe('PONG')
+  })
+
+  it('that is none is refused', async () => {
+    await expect(openRedisStore({ client: {} as never })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    })
+  })
+})
+
+describe('a waiter on Redis', () => {
+  it('is told to look for itself while nothing can be heard, and again when it can', async () => {
+    const { url } = await server()
+    const proxy = await proxyTo(url)
+    const subject = await Subject.open({ url: proxy.through(url) })
+    let told = 0
+    await subject.store.subscribe('ada', () => {
+      told += 1
+    })
+    expect(told).toBe(0)
+    proxy.refuse()
+    await until(async () => told > 1)
+    proxy.clear()
+    await until(async () => (await subject.store.end()) !== '')
+    const { id } = await (await Subject.open({ url })).grant()
+    const before = told
+    await subject.api.revoke({ leaseId: id, by: 'operator' })
+    await until(async () => told > before)
+  })
+})
+
+describe('what is kept on Redis', () => {
+  it('is gone when it is pruned, down to what expires by itself', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const subject = await Subject.open({ url, nowUs: clock.nowUs })
+    for (const name of ['a', 'b']) {
+      const { id: leaseId } = await subject.grant(name)
+      const resource = parseResource(`work:${name}`)
+      await subject.api.release({ leaseId, resource, holder: 'ada', requestId: leaseId })
+    }
+    clock.shiftMs += 200_000_000
+    const nowMs = Math.floor(clock.nowUs() / 1000)
+    await subject.store.prune({ endedBeforeMs: nowMs - 1_000, nowMs, batch: 100 })
+    const admin = direct(url)
+    const left: string[] = []
+    for (const key of await admin.keys('*')) {
+      if ((await admin.pttl(key)) === -1) left.push(key)
+    }
+    expect(await admin.xlen('tenure:{default}:l')).toBe(0)
+    expect(left.toSorted()).toEqual([
+      'tenure:{default}:b',
+      'tenure:{default}:l',
+      'tenure:{default}:meta',
+    ])
+  })
+
+  it('is data, whatever it is called', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    const names = [
+      '{a}',
+      '}{',
+      '%s%d()',
+      '"\'\\',
+      ' a  b ',
+      'ü😀\u{10ffff}',
+      '*?[a]',
+      'a:b:c',
+      '-',
+      '*',
+    ]
+    const leases = await Promise.all(names.map((name) => subject.grant(name)))
+    for (const [n, name] of names.entries()) {
+      const resource = parseResource(`work:${name}`)
+      const { entries } = await subject.store.find({ resource, limit: 10 })
+      expect(entries.map(({ id }) => id)).toEqual([leases[n]?.id])
+    }
+  })
+})
+
+describe('Redis Cluster', () => {
+  it('serves a namespace that is divided into buckets, and one that is not', async () => {
+    const node = await server({
+      settings: {
+        'cluster-enabled': 'yes',
+        'cluster-announce-ip': '127.0.0.1',
+        databases: '1',
+      },
+    })
+    const admin = direct(node.url)
+    await admin.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+    await until(async () => String(await admin.cluster('INFO')).includes('cluster_state:ok'))
+    const subject = await Subject.open({ url: node.url })
+    const names = ['a', 'b', 'c', 'd']
+    const leases = await Promise.all(names.map((name) => subject.grant(name)))
+    const { entries } = await subject.store.find({ limit: 10 })
+    expect(entries.map(({ id }) => id).toSorted()).toEqual(leases.map(({ id }) => id).toSorted())
+    const ledger = await subject.store.history({ limit: 3 })
+    const rest = await subject.store.history({ limit: 3, after: ledger.at(-1)?.position ?? '' })
+    expect(ledger.length + rest.length).toBe(4)
+    const setting = { key: 'default_ttl_seconds', scope: 'global', resourceId: null } as const
+    await subject.store.configure({ ...setting, value: '7' })
+    for (const name of ['e', 'f', 'g']) {
+      const resource = parseResource(`work:${name}`)
+      const place = { leaseId: systemRuntime.uuid(), resource, holder: 'ada', session: 'ada' }
+      expect(await subject.api.acquire({ ...place, waitMs: 0 })).toMatchObject({
+        lease: { ttlMs: 7_000 },
+      })
+    }
+    const members = names.map((name) => ({
+      ...{ leaseId: systemRuntime.uuid(), resource: parseResource(`all:${name}`) },
+    }))
+    const wish = { holder: 'ada', session: 'ada', ttlMs: TTL_MS, waitMs: 0 } as const
+    const several = { group: systemRuntime.uuid(), members, ...wish }
+    await expect(subject.api.acquireAll(several)).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+    const whole = await Subject.open({ url: node.url, namespace: 'whole', buckets: 1 })
+    expect((await whole.api.acquireAll(several)).kind).toBe('granted_all')
+    await expect(openRedisStore({ url: node.url, namespace: 'whole', buckets: 2 })).rejects.toThrow(
+      /buckets must be 1/,
+    )
+  })
+})

@@ -1,0 +1,245 @@
+import { inspect } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { openRedisStore } from '../../src/store/redis/redis-store.ts'
+import { direct, proxyTo, server, ShiftedClock, Subject, TTL_MS, until } from './redis-subject.ts'
+
+const PASSWORD = 'p%:@/word'
+
+describe('an uncontended command on Redis', () => {
+  it('is one round trip, the first as every other', async () => {
+    const { url } = await server()
+    const proxy = await proxyTo(url)
+    const subject = await Subject.open({ url: proxy.through(url) })
+    for (const name of ['cold', 'warm', 'cold']) {
+      const counts: number[] = []
+      const count = async <Result>(work: Promise<Result>): Promise<Result> => {
+        proxy.resetCounts()
+        const result = await work
+        counts.push(proxy.roundTrips)
+        return result
+      }
+      const resource = parseResource(`work:${name}`)
+      const place = { resource, holder: 'ada' }
+      proxy.resetCounts()
+      const { id: leaseId } = await count(subject.grant(name))
+      const requestId = systemRuntime.uuid()
+      await count(subject.api.renew({ leaseId, ...place, ttlMs: 2 * TTL_MS, requestId }))
+      await count(subject.api.release({ leaseId, ...place, requestId: systemRuntime.uuid() }))
+      expect(counts).toEqual([1, 1, 1])
+    }
+  })
+
+  it('shares its round trip with others: a thousand renewals are at most ten', async () => {
+    const { url } = await server()
+    const proxy = await proxyTo(url)
+    const subject = await Subject.open({ url: proxy.through(url) })
+    const names = Array.from({ length: 1_000 }, (_, n) => `many-${n}`)
+    const leases = await Promise.all(names.map((name) => subject.grant(name)))
+    proxy.resetCounts()
+    const renewed = await Promise.all(
+      leases.map(({ id: leaseId }, n) => {
+        const resource = parseResource(`work:${names[n]}`)
+        const requestId = systemRuntime.uuid()
+        return subject.api.renew({ leaseId, resource, holder: 'ada', ttlMs: 2 * TTL_MS, requestId })
+      }),
+    )
+    expect(new Set(renewed.map(({ kind }) => kind))).toEqual(new Set(['renewed']))
+    expect(proxy.roundTrips).toBeLessThanOrEqual(10)
+  })
+
+  it('does not notice that the scripts were flushed', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    await direct(url).script('FLUSH')
+    const { id } = await subject.grant()
+    expect((await subject.release(id)).kind).toBe('released')
+  })
+})
+
+describe('a reply that is lost after the commit', () => {
+  it('is told as unknown, and the same request gives the first answer', async () => {
+    const { url } = await server()
+    const proxy = await proxyTo(url)
+    const subject = await Subject.open({ url: proxy.through(url) })
+    const other = await Subject.open({ url })
+    const unknown = { code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' }
+    const lose = async (command: () => Promise<unknown>): Promise<void> => {
+      const lost = proxy.loseReply()
+      await expect(command()).rejects.toMatchObject(unknown)
+      await lost
+      proxy.clear()
+      await until(async () => (await subject.store.end()) !== '')
+    }
+    const leaseId = systemRuntime.uuid()
+    await lose(() => subject.acquire({ leaseId }))
+    const again = await subject.acquire({ leaseId })
+    expect(again).toMatchObject({ kind: 'granted', repeated: true })
+    const [renewal, release] = [systemRuntime.uuid(), systemRuntime.uuid()]
+    await lose(() => subject.renew(leaseId, renewal))
+    expect(await subject.renew(leaseId, renewal)).toMatchObject({
+      kind: 'renewed',
+      lease: { renewals: 1 },
+    })
+    await lose(() => subject.release(leaseId, release))
+    expect((await subject.release(leaseId, release)).kind).toBe('released')
+    const told = await other.store.history({ leaseId, limit: 10 })
+    expect(told.map(({ event }) => event.type)).toEqual([
+      'lease.issued',
+      'lease.renewed',
+      'lease.released',
+    ])
+  })
+})
+
+describe('a server that cannot be used', () => {
+  it('that is not there fails in bounded time', async () => {
+    const gone = await server()
+    await gone.close()
+    await expect(openRedisStore({ url: gone.url, connectMs: 1_000 })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+    })
+  })
+
+  it('that does not answer fails in bounded time', async () => {
+    const { url } = await server()
+    const proxy = await proxyTo(url)
+    const subject = await Subject.open({ url: proxy.through(url), callMs: 300 })
+    proxy.blackHole()
+    await expect(subject.acquire()).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
+    await expect(subject.store.find({ limit: 1 })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+    })
+  })
+
+  it('that was killed says so, and serves again when it is back', async () => {
+    const one = await server({ settings: { appendonly: 'yes', appendfsync: 'always' } })
+    const subject = await Subject.open({ url: one.url })
+    const { id, fence } = await subject.grant()
+    await one.kill()
+    await until(async () => {
+      const error: unknown = await subject.acquire().catch((caught: unknown) => caught)
+      return (error as { code?: unknown }).code === 'STORE_UNAVAILABLE'
+    })
+    await one.restart()
+    await until(async () => (await subject.store.end()) !== '')
+    expect((await subject.acquire({ holder: 'bob' })).kind).toBe('held')
+    expect((await subject.release(id)).kind).toBe('released')
+    expect((await subject.grant()).fence).toBeGreaterThan(fence)
+  })
+
+  it('with a password tells nobody what it is', async () => {
+    const { url } = await server({ password: PASSWORD })
+    const subject = await Subject.open({ url })
+    expect((await subject.acquire()).kind).toBe('granted')
+    expect(subject.store.description.url).not.toContain(encodeURIComponent(PASSWORD))
+    for (const wrong of [url.replace('word', 'wort'), url.replace(/\/\/.*@/, '//')]) {
+      const error: unknown = await openRedisStore({ url: wrong }).catch((caught: unknown) => caught)
+      expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+      expect(String(error)).toMatch(/password/)
+      expect(inspect(error, { depth: 9 })).not.toMatch(/wort|p%/)
+    }
+  })
+
+  it('a read-only replica is refused with one clear line', async () => {
+    const primary = await server()
+    const { port } = new URL(primary.url)
+    const replica = await server({ settings: { replicaof: `127.0.0.1 ${port}` } })
+    await expect(openRedisStore({ url: replica.url })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: expect.stringContaining('read-only replica') as string,
+    })
+  })
+
+  it('that is out of memory refuses whole, and nothing is half written', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    const { id } = await subject.grant()
+    const admin = direct(url)
+    const before = await admin.dbsize()
+    await admin.config('SET', 'maxmemory', '1')
+    await expect(subject.acquire({}, 'W-2')).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: expect.stringContaining('out of memory') as string,
+    })
+    await expect(subject.release(id)).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    expect(await admin.dbsize()).toBe(before)
+    await admin.config('SET', 'maxmemory', '0')
+    expect((await subject.release(id)).kind).toBe('released')
+    expect((await subject.acquire({}, 'W-2')).kind).toBe('granted')
+  })
+})
+
+describe('fences on Redis', () => {
+  it('go on growing after FLUSHALL, for whoever remembers and for whoever does not', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    const before = await subject.grant()
+    await direct(url).flushall()
+    const other = await Subject.open({ url })
+    const after = await other.grant()
+    expect(after.fence).toBeGreaterThan(before.fence)
+    await other.release(after.id)
+    expect((await subject.grant()).fence).toBeGreaterThan(after.fence)
+  })
+
+  it('go on growing after a restart without persistence', async () => {
+    const one = await server()
+    const subject = await Subject.open({ url: one.url })
+    const before = await subject.grant()
+    await one.kill()
+    await one.restart()
+    await until(async () => (await subject.store.end()) !== '')
+    expect((await subject.grant()).fence).toBeGreaterThan(before.fence)
+  })
+
+  it('go on growing after a failover to a replica that is behind', async () => {
+    const primary = await server()
+    const { port } = new URL(primary.url)
+    const replica = await server({ settings: { replicaof: `127.0.0.1 ${port}` } })
+    const admin = direct(replica.url)
+    const subject = await Subject.open({ url: primary.url })
+    const first = await subject.grant()
+    await until(async () => (await admin.exists(`tenure:{default}:e:${first.id}`)) === 1)
+    await admin.replicaof('NO', 'ONE')
+    await subject.release(first.id)
+    const lost = await subject.grant()
+    const other = await Subject.open({ url: replica.url })
+    await other.api.revoke({ leaseId: first.id, by: 'operator' })
+    expect((await other.grant()).fence).toBeGreaterThan(lost.fence)
+  })
+
+  it('go on growing after an idle realm was forgotten', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    const before = await subject.grant()
+    const admin = direct(url)
+    expect(await admin.pttl('tenure:{default}:m:work:W-1')).toBe(-1)
+    await subject.release(before.id)
+    const leftMs = await admin.pttl('tenure:{default}:m:work:W-1')
+    expect(leftMs).toBeGreaterThan(86_000_000)
+    await admin.del('tenure:{default}:m:work:W-1')
+    expect((await subject.grant()).fence).toBeGreaterThan(before.fence)
+  })
+})
+
+describe('the clock of the server', () => {
+  it('is not believed when it is more than 5 s behind the last commit', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const subject = await Subject.open({ url, nowUs: clock.nowUs })
+    await subject.grant()
+    clock.shiftMs -= 6_000
+    await expect(subject.acquire({}, 'W-2')).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: expect.stringContaining('behind') as string,
+    })
+    const overlapping = { resource: parseResource('work:W-2'), extent: 'exact' } as const
+    await expect(subject.store.find({ overlapping, limit: 1 })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+    })
+    clock.shiftMs += 6_000
+    expect((await subject.acquire({}, 'W-2')).kind).toBe('granted')
+  })
+})

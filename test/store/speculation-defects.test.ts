@@ -1,0 +1,157 @@
+/** What a speculating store must not believe: that an id means what it meant, that its clock is right, that it is full. */
+import { describe, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import type { Group, GroupReply } from '../../src/store/speculation/backend.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { MemoryBackend } from './memory-backend.ts'
+import { ServerTicks } from './server-ticks.ts'
+
+const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
+
+function wish(n: number, resource: string) {
+  return {
+    leaseId: idOf(n),
+    resource: parseResource(resource),
+    holder: `h${n}`,
+    session: `s${n}`,
+    ttlMs: 60_000,
+    waitMs: 0,
+  }
+}
+
+describe('an entry whose id was used before, where no history is kept', () => {
+  it('is not taken for the one that another process remembers', async () => {
+    const ticks = new ServerTicks()
+    const backend = ticks.drive(new MemoryBackend(ticks))
+    const open = async (): Promise<LeaseService> => {
+      const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+      return new LeaseService({ store, runtime: systemRuntime })
+    }
+    const [waiter, bystander, other] = [await open(), await open(), await open()]
+    await other.configure('keep_history', 'false', { scope: 'global', resourceId: null })
+    const [a, b] = ['work:A', 'work:B']
+
+    // B is taken, so whoever wants A and B waits in both; A itself is free.
+    expect((await other.acquire(wish(1, b))).kind).toBe('granted')
+    const members = [
+      { leaseId: idOf(2), resource: parseResource(a) },
+      { leaseId: idOf(3), resource: parseResource(b) },
+    ]
+    const both = { group: idOf(9), members, holder: 'w', session: 'w', ttlMs: 60_000 }
+    expect((await waiter.acquireAll({ ...both, waitMs: 60_000 })).kind).toBe('queued_all')
+    // The bystander hears of the ticket in A, and remembers it.
+    expect((await bystander.acquire(wish(4, a))).kind).toBe('held')
+    // The waiter is not heard of for a window: its ticket is dropped, and nothing is kept of it.
+    ticks.pass(6_000)
+    expect((await other.acquire(wish(5, a))).kind).toBe('granted')
+    expect((await other.release(wish(5, a))).kind).toBe('released')
+    expect((await other.release(wish(1, b))).kind).toBe('released')
+    // It comes back, asks anew under its ids, and gets both.
+    const tickets = members.map((member) => ({ ...member, session: 'w' }))
+    expect((await waiter.claimAll(tickets)).kind).toBe('dropped')
+    expect((await waiter.acquireAll({ ...both, waitMs: 60_000 })).kind).toBe('granted_all')
+    // What the bystander remembers is a ticket that is over by now; what is there is a lease.
+    expect((await bystander.acquire(wish(6, a))).kind).toBe('held')
+    const own = { leaseId: idOf(2), resource: parseResource(a), requestId: idOf(77) }
+    expect((await waiter.renew({ ...both, ...own })).kind).toBe('renewed')
+  })
+})
+
+describe('a holder that was idle', () => {
+  it('is not told more than the store will give it', async () => {
+    const ticks = new ServerTicks()
+    const backend = new MemoryBackend(ticks)
+    let ms = 1_000
+    const runtime = { ...systemRuntime, monotonicMs: () => ms }
+    const store = await SpeculatingStore.open(ticks.drive(backend), runtime)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    ms += 3_600_000
+    ticks.pass(3_600_000)
+    const sentUs = ticks.nowUs()
+    const outcome = await api.acquire({ ...wish(1, 'work:A'), maxHoldMs: 5_000 })
+    if (outcome.kind !== 'granted') throw new Error(outcome.kind)
+    const { remainingMs, deadline } = outcome.lease
+    const leftMs = ((deadline?.us ?? 0) - sentUs) / 1_000
+    expect(Math.min(remainingMs, 60_000)).toBeLessThanOrEqual(leftMs + 1)
+  })
+
+  it('does not hold on to a short lease for long after it died', async () => {
+    const ticks = new ServerTicks()
+    const backend = new MemoryBackend(ticks)
+    let ms = 1_000
+    const runtime = { ...systemRuntime, monotonicMs: () => ms }
+    const store = await SpeculatingStore.open(ticks.drive(backend), runtime)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    ms += 86_400_000
+    ticks.pass(86_400_000)
+    const outcome = await api.acquire({ ...wish(1, 'work:A'), ttlMs: 5_000 })
+    if (outcome.kind !== 'granted') throw new Error(outcome.kind)
+    const lastsMs = ((outcome.lease.deadline?.us ?? 0) - ticks.nowUs()) / 1_000
+    expect(lastsMs).toBeLessThanOrEqual(5_000 + 1_000)
+  })
+})
+
+describe('a renewal', () => {
+  it('does not wait for somebody of the same process who keeps missing', async () => {
+    const ticks = new ServerTicks()
+    const kept = new MemoryBackend(ticks)
+    // Others keep changing what lies below the root: whoever asks for all of it misses.
+    const backend = new Proxy(ticks.drive(kept), {
+      get: (target, name) => {
+        if (name !== 'attempt') {
+          const member: unknown = Reflect.get(target, name)
+          return typeof member === 'function' ? member.bind(target) : member
+        }
+        return (group: Group): Promise<GroupReply> => {
+          const attempts = group.attempts.map((attempt) => {
+            const isWide = attempt.places[0]?.footprint.leaseId === idOf(2)
+            return isWide ? { ...attempt, beforeUs: 0 } : attempt
+          })
+          return target.attempt({ ...group, attempts })
+        }
+      },
+    })
+    const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    expect((await api.acquire(wish(1, 'file:/a'))).kind).toBe('granted')
+    const wide = api.acquire({ ...wish(2, 'file:/'), extent: 'subtree' }).catch(() => null)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    const sentMs = performance.now()
+    ticks.pass(1_000)
+    expect((await api.renew(wish(1, 'file:/a'))).kind).toBe('renewed')
+    expect(performance.now() - sentMs).toBeLessThan(1_000)
+    await wide
+  })
+})
+
+it('a full queue is told by the server, not from memory', async () => {
+  const ticks = new ServerTicks()
+  const driven = ticks.drive(new MemoryBackend(ticks))
+  let full = true
+  const backend = new Proxy(driven, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name)
+      if (name !== 'attempt') return typeof member === 'function' ? member.bind(target) : member
+      return async (group: Group): Promise<GroupReply> => {
+        const reply = await target.attempt(group)
+        const replies = reply.replies.map((one) => {
+          if (one.kind !== 'missed' || !full) return one
+          return { ...one, views: one.views.map((view) => ({ ...view, ticketCount: 10_000 })) }
+        })
+        return { ...reply, replies }
+      }
+    },
+  })
+  const open = async (): Promise<LeaseService> => {
+    const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+    return new LeaseService({ store, runtime: systemRuntime })
+  }
+  const [a, b] = [await open(), await open()]
+  expect((await a.acquire(wish(1, 'file:/a'))).kind).toBe('granted')
+  expect((await b.acquire({ ...wish(2, 'file:/a'), waitMs: 60_000 })).kind).toBe('queue_full')
+  // The others have gone.
+  full = false
+  expect((await b.acquire({ ...wish(3, 'file:/a'), waitMs: 60_000 })).kind).toBe('queued')
+})
