@@ -6,7 +6,7 @@
  */
 import { KeyedHeap } from '../../src/client/keyed-heap.ts'
 import { assignSessions, preferredNode, type Candidate } from '../../src/fleet/assignment.ts'
-import { SCAN_COUNT, SCAN_PAGES_MAX, SCRIPT_KEYS_MAX } from '../../src/fleet/poll/poll-layout.ts'
+import { SCAN_COUNT, SCAN_PAGES_MAX, SCRIPT_GRANTS_MAX } from '../../src/fleet/poll/poll-layout.ts'
 import { hashName } from '../../src/fleet/mixing-hash.ts'
 
 export const TTL_MS = 30_000
@@ -165,7 +165,7 @@ export class FleetModel {
     instance.heartbeatUntilMs = this.#nowMs + TTL_MS
     for (const session of instance.owned) this.#untilMs[session] = this.#nowMs + TTL_MS
     // Weight, list and heartbeat; then one script for each thousand leases.
-    this.#counts.renewing += 3 + Math.ceil(instance.owned.size / SCRIPT_KEYS_MAX)
+    this.#counts.renewing += 3 + Math.ceil(instance.owned.size / SCRIPT_GRANTS_MAX)
     this.#at(this.#nowMs + REFRESH_MS, () => this.#beat(instance))
   }
 

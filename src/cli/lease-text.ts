@@ -86,6 +86,7 @@ export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): strin
     ['mode', sharingWords(lease)],
     ['priority', lease.priority === null ? null : String(lease.priority)],
     ['fence', lease.fence === null ? null : String(lease.fence)],
+    ['epoch', lease.epoch === null ? null : String(lease.epoch)],
     ['ttl', formatSpan(lease.ttlMs)],
     ['granted', moment(lease.grantedAtMs, nowMs)],
     ['renewed', moment(lease.renewedAtMs, nowMs)],

@@ -213,12 +213,10 @@ export function refusalError(refusal: Refusal): LeaseError {
       const { leaseId, holder } = refusal
       return error('NOT_HOLDER', `lease ${leaseId} is held by ${show(holder)}`, refusal)
     }
-    case 'terminal':
-      return error(
-        'LEASE_TERMINAL',
-        `lease ${refusal.leaseId} is already ${refusal.state}`,
-        refusal,
-      )
+    case 'terminal': {
+      const { leaseId, state } = refusal
+      return error('LEASE_TERMINAL', `lease ${leaseId} is already ${state}`, refusal)
+    }
     case 'expired':
       return error('LEASE_EXPIRED', `lease ${refusal.leaseId} has expired`, refusal)
     case 'id_taken':

@@ -25,12 +25,17 @@ export async function runFleet(
   const isNew = manager.isNew
   if (isNew) await manager.connect()
   const runner = new FleetRunner(manager, read)
-  if (first !== null) runner.setSessions(first)
-  else await firstOf(manager, runner, sessions as AsyncIterable<readonly string[]>)
-  // Only now, because what is handed to it from here on is polled at once.
-  if (isNew) await manager.show()
-  await runner.pass()
-  return runner
+  try {
+    if (first !== null) runner.setSessions(first)
+    else await firstOf(manager, runner, sessions as AsyncIterable<readonly string[]>)
+    // Only now, because what is handed to it from here on is polled at once.
+    if (isNew) await manager.show()
+    await runner.pass()
+    return runner
+  } catch (error) {
+    await runner.stop()
+    throw error
+  }
 }
 
 function readSessions(manager: FleetManager, list: unknown): readonly string[] {

@@ -6,6 +6,8 @@ import { invalid, LeaseError } from '../core/errors.ts'
 
 /** What is needed of a client; that of `pg` has it. */
 export interface PostgresClientLike {
+  /** `I`: in no transaction. Newer versions of `pg` say so; an older one is asked by trying. */
+  getTransactionStatus?(): string | null
   query(sql: string, values?: readonly unknown[]): Promise<{ readonly rows: unknown[] }>
 }
 
@@ -23,13 +25,13 @@ export async function inTransaction<Client extends PostgresClientLike, Result>(
   source: PostgresLike<Client>,
   work: (client: Client) => Promise<Result>,
 ): Promise<Result> {
-  if (!isPool(source)) return inOwnTransaction(source, work)
+  if (!isPool(source)) return carryOut(source, work, { joined: await join(source) })
   const client = await source.connect().catch((cause: unknown) => {
     throw unavailable(cause)
   })
   let broken = false
   try {
-    return await inOwnTransaction<Client, Result>(client, work)
+    return await carryOut<Client, Result>(client, work, { joined: await open(client) })
   } catch (error) {
     broken = error instanceof LeaseError && error.code.startsWith('STORE_')
     throw error
@@ -39,11 +41,11 @@ export async function inTransaction<Client extends PostgresClientLike, Result>(
   }
 }
 
-async function inOwnTransaction<Client extends PostgresClientLike, Result>(
+async function carryOut<Client extends PostgresClientLike, Result>(
   client: Client,
   work: (client: Client) => Promise<Result>,
+  { joined }: { readonly joined: boolean },
 ): Promise<Result> {
-  const joined = await begin(client)
   let result: Result
   try {
     result = await work(client)
@@ -57,16 +59,22 @@ async function inOwnTransaction<Client extends PostgresClientLike, Result>(
 
 const NO_TRANSACTION = '25P01'
 
-/** True if the client was in a transaction already. PostgreSQL is asked, because no driver of every version says it. */
-async function begin(client: PostgresClientLike): Promise<boolean> {
+/** Begins a transaction, in none of which the client is. */
+async function open(client: PostgresClientLike): Promise<false> {
+  await run(client, 'BEGIN ISOLATION LEVEL READ COMMITTED')
+  return false
+}
+
+/** True if the client was in a transaction already, and is in a savepoint of it now. */
+async function join(client: PostgresClientLike): Promise<boolean> {
+  if (client.getTransactionStatus?.() === 'I') return open(client)
   try {
     await client.query('SAVEPOINT tenure_guard')
     return true
   } catch (error) {
     if (codeOf(error) !== NO_TRANSACTION) throw unavailable(error)
   }
-  await run(client, 'BEGIN ISOLATION LEVEL READ COMMITTED')
-  return false
+  return open(client)
 }
 
 async function commit(client: PostgresClientLike, joined: boolean): Promise<void> {

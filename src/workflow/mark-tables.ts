@@ -2,6 +2,7 @@
  * The tables in which processors keep their marks beside their effects, the same on SQLite and PostgreSQL: one row for
  * each workflow, and one for each of the last actions.
  */
+import { LeaseError } from '../core/errors.ts'
 import type { WorkflowMark } from './judgement.ts'
 
 export const SQLITE_ACTION_TABLES: string = `CREATE TABLE IF NOT EXISTS tenure_workflow_marks (
@@ -53,4 +54,13 @@ export function workflowMarkOf(row: WorkflowMarkRow | undefined): WorkflowMark |
   if (row === undefined) return null
   const { lease_id: leaseId, fence, revoked, epoch } = row
   return { leaseId, fence: Number(fence), revoked: Number(revoked) === 1, epoch: Number(epoch) }
+}
+
+/** Says what to do when the tables are not there; any other error is passed on as it is. */
+export function tablesError(cause: unknown): unknown {
+  const text = cause instanceof Error ? cause.message : ''
+  if (!/(no such table|does not exist)/.test(text) || !text.includes('tenure_workflow_'))
+    return cause
+  const message = 'the database has no tables for the marks of workflows; create them with init()'
+  return new LeaseError('STORE_SCHEMA', message, { cause })
 }

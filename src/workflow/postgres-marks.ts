@@ -17,7 +17,12 @@ import {
   type Verdict,
 } from './action-marks.ts'
 import type { Known, WorkflowMark } from './judgement.ts'
-import { POSTGRES_ACTION_TABLES, workflowMarkOf, type WorkflowMarkRow } from './mark-tables.ts'
+import {
+  POSTGRES_ACTION_TABLES,
+  tablesError,
+  workflowMarkOf,
+  type WorkflowMarkRow,
+} from './mark-tables.ts'
 
 /** A workflow of which nothing is known has no row to lock; two that come at once wait for this instead. */
 const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`
@@ -80,7 +85,9 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
   async #lock(client: Client, { workflowId, actionId }: ActionRef): Promise<Known> {
     const place = [this.#processor, workflowId]
     await client.query(LOCK, place)
-    const { rows } = await client.query(KNOWN, [...place, actionId])
+    const { rows } = await client.query(KNOWN, [...place, actionId]).catch((error: unknown) => {
+      throw tablesError(error)
+    })
     const row = rows[0] as KnownRow | undefined
     const mark = row === undefined || row.lease_id === null ? null : workflowMarkOf(row)
     return { mark, seen: row !== undefined && row.action_id !== null }

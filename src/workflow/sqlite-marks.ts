@@ -11,7 +11,12 @@ import {
   type Verdict,
 } from './action-marks.ts'
 import type { Known, WorkflowMark } from './judgement.ts'
-import { SQLITE_ACTION_TABLES, workflowMarkOf, type WorkflowMarkRow } from './mark-tables.ts'
+import {
+  SQLITE_ACTION_TABLES,
+  tablesError,
+  workflowMarkOf,
+  type WorkflowMarkRow,
+} from './mark-tables.ts'
 
 const MARK = `SELECT lease_id, fence, revoked, epoch FROM tenure_workflow_marks
   WHERE processor = ? AND workflow_id = ?`
@@ -40,9 +45,13 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
   }
 
   peek({ workflowId, actionId }: ActionRef): Known {
-    const row = this.#database.prepare(MARK).get(this.#processor, workflowId)
-    const seen = this.#database.prepare(SEEN).get(this.#processor, workflowId, actionId)
-    return { mark: workflowMarkOf(row as WorkflowMarkRow | undefined), seen: seen !== undefined }
+    try {
+      const row = this.#database.prepare(MARK).get(this.#processor, workflowId)
+      const seen = this.#database.prepare(SEEN).get(this.#processor, workflowId, actionId)
+      return { mark: workflowMarkOf(row as WorkflowMarkRow | undefined), seen: seen !== undefined }
+    } catch (error) {
+      throw tablesError(error)
+    }
   }
 
   transact<Result>(

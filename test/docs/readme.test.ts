@@ -10,9 +10,9 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const run = promisify(execFile)
 
-/** The code blocks of README in one language, in order. */
-function codeBlocks(language: string): readonly string[] {
-  const readme = fs.readFileSync(path.join(ROOT, 'README.md'), 'utf8')
+/** The code blocks of a page in one language, in order. */
+function codeBlocks(language: string, page = 'README.md'): readonly string[] {
+  const readme = fs.readFileSync(path.join(ROOT, page), 'utf8')
   const blocks = readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)
   return [...blocks].filter((match) => match[1] === language).map((match) => match[2] ?? '')
 }
@@ -30,6 +30,24 @@ function project(): string {
   fs.symlinkSync(ROOT, path.join(directory, 'node_modules', 'tenure'), 'dir')
   return directory
 }
+
+/** What the compiler has to say of a program. */
+async function compile(directory: string, program: string): Promise<string> {
+  const source = path.join(directory, 'program.mts')
+  fs.writeFileSync(source, program)
+  const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext']
+  const libraries = ['--lib', 'es2022,esnext.disposable,dom', '--types', '']
+  const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
+  const { stdout } = await run(tsc, [...options, ...libraries, source], { cwd: directory }).catch(
+    (error: { readonly stdout: string }) => error,
+  )
+  return stdout
+}
+
+it('docs/library.md is one program that compiles', async () => {
+  const program = codeBlocks('ts', 'docs/library.md').join('\n')
+  expect(await compile(project(), program)).toBe('')
+})
 
 describe('the program in README', () => {
   it('runs in plain JavaScript and prints what README says', async () => {
@@ -68,15 +86,7 @@ describe('the program in README', () => {
       declare const pool: never
       declare function writeFenced(path: string, fence: number): Promise<void>
       void openTenure; void tenure; void pool; void writeFenced\n`
-    const source = path.join(directory, 'program.mts')
-    fs.writeFileSync(source, context + block)
-    const options = ['--noEmit', '--strict', '--target', 'es2022', '--module', 'nodenext']
-    const libraries = ['--lib', 'es2022,esnext.disposable,dom', '--types', '']
-    const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
-    const { stdout } = await run(tsc, [...options, ...libraries, source], { cwd: directory }).catch(
-      (error: { readonly stdout: string }) => error,
-    )
-    expect(stdout).toBe('')
+    expect(await compile(directory, context + block)).toBe('')
   })
 })
 

@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openLeaseManager, type LeaseManager } from '../../src/fleet.ts'
+import { openLayout } from '../../src/open-fleet.ts'
 import type { OpenManagerOptions } from '../../src/fleet.ts'
 import { Proxy } from '../servers/proxy.ts'
 import { type Place, freshRedis } from '../servers/shared-servers.ts'
@@ -201,6 +202,29 @@ describe('a handover', () => {
     await manager.handOver(ID, dead)
     expect(await redis.get(LEASE)).toBe(dead)
     expect(await redis.pttl(LEASE)).toBeLessThanOrEqual(10_000)
+  })
+})
+
+describe('a request whose answer was lost', () => {
+  it('and that is carried out late does not end what the same instance has again', async () => {
+    const instanceId = 'api-1-0000000a'
+    const { layout } = await openLayout(place.url, { instanceId })
+    const nothing = (): void => undefined
+    await layout.open({
+      ...{ given: nothing, nodesChanged: nothing, disconnected: nothing, restarted: nothing },
+    })
+    const other = await start()
+    const to = (await layout.nodes()).nodes.find((node) => node.instanceId === other.instanceId)
+    const [first] = await layout.acquire([ID])
+    const [second] = await layout.acquire([ID])
+    if (first?.kind !== 'acquired' || second?.kind !== 'acquired' || to === undefined) {
+      throw new Error('not acquired')
+    }
+    expect(await layout.release([first])).toEqual([{ kind: 'gone' }])
+    expect(await layout.transfer(first, to)).toEqual({ kind: 'gone' })
+    expect(await redis.get(LEASE)).toBe(instanceId)
+    expect(await layout.release([second])).toEqual([{ kind: 'done' }])
+    await layout.close()
   })
 })
 

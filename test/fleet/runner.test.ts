@@ -162,6 +162,17 @@ describe('a fleet', () => {
   })
 })
 
+it('a source of sessions that fails at once leaves nothing running', async () => {
+  const world = fleetWorld()
+  async function* source(): AsyncGenerator<readonly string[]> {
+    throw new Error('no sessions today')
+    yield []
+  }
+  await expect(run(world, source())).rejects.toThrow('no sessions today')
+  await world.runtime.advance(TTL_MS)
+  expect(world.runtime.pendingTimers).toBe(0)
+})
+
 describe('a poll function', () => {
   it('that throws is reported and called again; if it does nothing else, another gets the session', async () => {
     const world = fleetWorld()

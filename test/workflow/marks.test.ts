@@ -72,6 +72,8 @@ async function sqliteStage(): Promise<Stage> {
 async function postgresStage(): Promise<Stage> {
   const place = await freshDatabase()
   const pool = new pg.Pool({ connectionString: place.url })
+  // The database is dropped under connections that are still on their way out.
+  pool.on('error', () => undefined)
   await pool.query('CREATE TABLE effects (id serial, value text)')
   await new PostgresMarks(pool, 'compute').init()
   const write: Write<pg.PoolClient> = (client, value) => {
@@ -196,6 +198,25 @@ describe.each(Object.keys(STAGES) as (keyof typeof STAGES)[])('marks in %s', (na
     await processor.process(oldest, '0')
     for (let epoch = 1; epoch <= 1_000; epoch += 1) await processor.process(action(epoch), 'x')
     expect(await codeOf(processor.process(oldest, 'x'))).toBe('STALE_EPOCH')
+  })
+})
+
+describe('marks without their tables', () => {
+  it('say what to do', async () => {
+    const message = 'the database has no tables for the marks of workflows; create them with init()'
+    const Driver = await loadDriver()
+    const database = new Driver(':memory:')
+    const sqlite = new ActionGuard({ marks: new SqliteMarks(database, 'compute') })
+    await expect(sqlite.process(action(0), () => 0)).rejects.toThrow(message)
+    expect(database.inTransaction).toBe(false)
+    database.close()
+    await using place = await freshDatabase()
+    const pool = new pg.Pool({ connectionString: place.url })
+    // The database is dropped under connections that are still on their way out.
+    pool.on('error', () => undefined)
+    const postgres = new ActionGuard({ marks: new PostgresMarks(pool, 'compute') })
+    await expect(postgres.process(action(0), () => 0)).rejects.toThrow(message)
+    await pool.end()
   })
 })
 

@@ -9,7 +9,7 @@ import {
   type Overview,
   type SessionRow,
 } from '../../fleet/fleet-overview.ts'
-import { openLayout } from '../../fleet.ts'
+import { openLayout } from '../../open-fleet.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'

@@ -28,8 +28,8 @@ import { SCRIPTS, type ScriptName } from './poll-scripts.ts'
 const FENCE_TTL_MS = 30 * 86_400_000
 /** A wish to empty an instance is forgotten after this, unless it is repeated. */
 const DRAIN_TTL_MS = 86_400_000
-/** Keys per script: at a microsecond each, nobody else waits longer than a millisecond or two. */
-export const SCRIPT_KEYS_MAX = 1_000
+/** Leases per script: at a microsecond or two each, nobody else waits longer than a millisecond or two. */
+export const SCRIPT_GRANTS_MAX = 1_000
 export const SCAN_COUNT = 1_000
 /** At each look for foreign instances, after the first. */
 export const SCAN_PAGES_MAX = 8
@@ -81,7 +81,7 @@ export class PollLayout implements FleetLayout {
     const { instanceId, leaseTtlMs } = this.#settings
     const args = [instanceId, String(leaseTtlMs), String(FENCE_TTL_MS)]
     const calls = sessionIds.map((id): ScriptCall => {
-      return { script: 'acquire', keys: [this.#keys.lease(id), this.#keys.fence(id)], args }
+      return { script: 'acquire', keys: this.#keysOf(id), args }
     })
     const replies = await this.#evaluate(calls)
     return sessionIds.map((sessionId, index) => acquireReply(sessionId, replies[index]))
@@ -89,11 +89,19 @@ export class PollLayout implements FleetLayout {
 
   async renew(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
     const { instanceId, leaseTtlMs } = this.#settings
-    return this.#forEach('renew', grants, [instanceId, String(leaseTtlMs)])
+    const args = [instanceId, String(leaseTtlMs)]
+    return this.#forEach(grants, (part) => {
+      const keys = part.map(({ sessionId }) => this.#keys.lease(sessionId))
+      return { script: 'renew', keys, args }
+    })
   }
 
   async release(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
-    return this.#forEach('release', grants, [this.#settings.instanceId])
+    const { instanceId } = this.#settings
+    return this.#forEach(grants, (part) => {
+      const keys = part.flatMap(({ sessionId }) => this.#keysOf(sessionId))
+      return { script: 'release', keys, args: [instanceId, ...part.map(({ token }) => token)] }
+    })
   }
 
   async transfer(grant: Grant, to: FleetNode): Promise<GrantReply> {
@@ -106,8 +114,8 @@ export class PollLayout implements FleetLayout {
     const ttlMs = Math.min(leaseTtlMs, refreshMs)
     const channel = this.#keys.given(to.instanceId)
     const message = `${sessionId} ${instanceId}`
-    const args = [instanceId, to.instanceId, String(ttlMs), channel, message]
-    const keys = [this.#keys.lease(sessionId)]
+    const args = [instanceId, grant.token, to.instanceId, String(ttlMs), channel, message]
+    const keys = this.#keysOf(sessionId)
     const [reply] = await this.#evaluate([{ script: 'transfer', keys, args }])
     return grantReply(reply, reply)
   }
@@ -239,21 +247,24 @@ export class PollLayout implements FleetLayout {
     return { next: String(next), keys: keys.map(String) }
   }
 
+  /** In scripts of a thousand each, all sent together. */
   async #forEach(
-    script: 'renew' | 'release',
     grants: readonly Grant[],
-    args: readonly string[],
+    callFor: (part: readonly Grant[]) => ScriptCall,
   ): Promise<readonly GrantReply[]> {
     const calls: ScriptCall[] = []
-    for (let start = 0; start < grants.length; start += SCRIPT_KEYS_MAX) {
-      const part = grants.slice(start, start + SCRIPT_KEYS_MAX)
-      calls.push({ script, keys: part.map(({ sessionId }) => this.#keys.lease(sessionId)), args })
+    for (let start = 0; start < grants.length; start += SCRIPT_GRANTS_MAX) {
+      calls.push(callFor(grants.slice(start, start + SCRIPT_GRANTS_MAX)))
     }
     const replies = await this.#evaluate(calls)
     return grants.map((_, index) => {
-      const reply = replies[Math.floor(index / SCRIPT_KEYS_MAX)]
-      return grantReply(reply, Array.isArray(reply) ? reply[index % SCRIPT_KEYS_MAX] : reply)
+      const reply = replies[Math.floor(index / SCRIPT_GRANTS_MAX)]
+      return grantReply(reply, Array.isArray(reply) ? reply[index % SCRIPT_GRANTS_MAX] : reply)
     })
+  }
+
+  #keysOf(sessionId: string): readonly string[] {
+    return [this.#keys.lease(sessionId), this.#keys.fence(sessionId)]
   }
 
   /** Commands whose failure is the failure of all. */

@@ -36,26 +36,35 @@ for index, key in ipairs(KEYS) do
 end
 return renewed`
 
-/** KEYS: leases. ARGV: instance id. Conditional release for each; returns 1 or 0 for each. */
+/**
+ * KEYS: lease and fence of each. ARGV: instance id, then the fence of each. Conditional release for each; returns 1 or 0
+ * for each. The fence is compared as well: a release whose answer was lost may be carried out late, when the
+ * same instance has the session again, and must not end that.
+ */
 const RELEASE = `
 local released = {}
-for index, key in ipairs(KEYS) do
-  if redis.call('GET', key) == ARGV[1] then
-    released[index] = redis.call('DEL', key)
+for index = 1, #KEYS, 2 do
+  local place = (index + 1) / 2
+  local fence = redis.call('GET', KEYS[index + 1])
+  local isOurs = redis.call('GET', KEYS[index]) == ARGV[1]
+  if isOurs and (not fence or fence == ARGV[place + 1]) then
+    released[place] = redis.call('DEL', KEYS[index])
   else
-    released[index] = 0
+    released[place] = 0
   end
 end
 return released`
 
 /**
- * KEYS: lease. ARGV: giver, receiver, TTL in ms, channel, message. The receiver has a short time to renew, so that a
- * session that was handed to an instance which just died is free again soon.
+ * KEYS: lease, fence. ARGV: giver, its fence, receiver, TTL in ms, channel, message. On the same conditions as a release.
+ * The receiver has a short time to renew, so that a session that was handed to an instance which just died is free
+ * again soon.
  */
 const TRANSFER = `
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-redis.call('PUBLISH', ARGV[4], ARGV[5])
+local fence = redis.call('GET', KEYS[2])
+if redis.call('GET', KEYS[1]) ~= ARGV[1] or (fence and fence ~= ARGV[2]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
+redis.call('PUBLISH', ARGV[5], ARGV[6])
 return 1`
 
 /** KEYS: node, weight, name and drain of each instance. Returns PTTL, weight or false, name or false, 1 or 0 for each. */

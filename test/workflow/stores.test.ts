@@ -1,0 +1,55 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { openTenure } from '../../src/index.ts'
+import { ActionGuard, claimWorkflow, currentLease, LocalBus } from '../../src/workflow/index.ts'
+import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
+
+interface Place {
+  readonly url: string
+  remove(): Promise<void>
+}
+
+const PLACES: Readonly<Record<string, () => Promise<Place>>> = {
+  sqlite: async () => {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-workflow-'))
+    const remove = async (): Promise<void> => fs.rmSync(directory, { recursive: true, force: true })
+    return { url: `sqlite:${path.join(directory, 'leases.db')}`, remove }
+  },
+  postgres: () => freshDatabase(),
+  redis: () => freshRedis(),
+}
+
+describe.each(Object.keys(PLACES))('a workflow on %s', (name) => {
+  it('is driven by one after the other, with one epoch for all of them', async () => {
+    const place = (await PLACES[name]?.()) as Place
+    const [one, two] = await Promise.all(
+      ['one', 'two'].map((holder) => openTenure(place.url, { holder })),
+    )
+    if (one === undefined || two === undefined) throw new Error('nobody is there')
+    const bus = new LocalBus()
+    const guard = new ActionGuard({ strict: true, lookUp: currentLease(two) })
+    const epochs: number[] = []
+    await guard.subscribe(bus, 'compute', (_, { action }) => epochs.push(action.epoch))
+
+    const first = await claimWorkflow(one, 'order-991', { bus })
+    await expect(claimWorkflow(two, 'order-991', { bus })).rejects.toMatchObject({
+      code: 'RESOURCE_HELD',
+    })
+    await Promise.all([1, 2, 3].map((n) => first.emit('A', n, { target: 'compute' })))
+    await first.handoff('two')
+    const second = await claimWorkflow(two, 'order-991', { bus })
+    await second.emit('B', 4, { target: 'compute' })
+    await second.complete()
+    const third = await claimWorkflow(one, 'order-991', { bus })
+    await third.emit('C', 5, { target: 'compute' })
+    await bus.idle()
+
+    expect(epochs).toEqual([0, 1, 2, 4, 5])
+    expect(third.epoch).toBe(6)
+    expect(bus.deadLetters).toEqual([])
+    await Promise.all([one.close(), two.close()])
+    await place.remove()
+  })
+})
