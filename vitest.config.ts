@@ -10,6 +10,8 @@ const ALONE = [
   'test/cli/same-session.test.ts',
   'test/fleet/renewal-speed.test.ts',
   'test/cli/demo/demo.test.ts',
+  'test/ledger/reducer-speed.test.ts',
+  'test/ledger/verify-speed.test.ts',
   'test/store/embedded-speed.test.ts',
   'test/workflow/emission-speed.test.ts',
   'test/store/many-leases.test.ts',

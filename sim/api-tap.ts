@@ -24,6 +24,8 @@ export function sameApi(api: LeaseApi): LeaseApi {
     downgrade: (request) => api.downgrade(request),
     transfer: (request) => api.transfer(request),
     adopt: (request) => api.adopt(request),
+    derive: (request) => api.derive(request),
+    spend: (request) => api.spend(request),
     advance: (request) => api.advance(request),
     revokeAll: (holder, by, reason) => api.revokeAll(holder, by, reason),
     get: (leaseId) => api.get(leaseId),

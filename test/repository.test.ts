@@ -20,6 +20,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   service: ['core', 'ledger', 'runtime', 'store-port'],
   client: ['core', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
+  delegation: ['core', 'ledger', 'runtime', 'service'],
   fleet: ['client', 'core', 'ledger', 'runtime', 'service', 'store'],
   guard: ['core'],
   workflow: ['client', 'core', 'guard', 'runtime', 'service'],
@@ -105,8 +106,8 @@ describe('the sources', () => {
     expect(filesWith(/\bprocess\.(env|exit|argv)\b|\bconsole\./, others)).toEqual([])
   })
 
-  it('read JSON from outside where it is checked: protocol, wire, row readers and cli', () => {
-    const readers = /^src\/(protocol|cli|store\/[a-z]+|workflow\/wire)\//
+  it('read JSON from outside where it is checked: protocol, wire, row readers, ledger and cli', () => {
+    const readers = /^src\/(protocol|cli|ledger|store\/[a-z]+|workflow\/wire)\//
     const others = SOURCES.filter(({ name }) => !readers.test(name))
     expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
   })

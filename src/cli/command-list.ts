@@ -79,6 +79,18 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Read and change the configuration of the store',
     load: async () => (await import('./commands/config.ts')).config,
   },
+  ledger: {
+    summary: 'Seal the ledger, prove that it is whole, and ask it about the past',
+    load: async () => (await import('./commands/ledger.ts')).ledger,
+  },
+  authorize: {
+    summary: 'Say whether a signed grant allows something, without a store',
+    load: async () => (await import('./commands/authorize.ts')).authorize,
+  },
+  keys: {
+    summary: 'Make, rotate and hand out the keys that sign grants and checkpoints',
+    load: async () => (await import('./commands/keys.ts')).keys,
+  },
   guard: {
     summary: "Create the table that a guard needs in one's own database",
     load: async () => (await import('./commands/guard.ts')).guardCommand,

@@ -11,10 +11,13 @@ export type Env = Readonly<Record<string, string | undefined>>
 const STORE_FILE = 'tenure.db'
 
 export function defaultStoreUrl(cwd: string, env: Env): string {
-  const git = gitCommonDirectory(cwd, env)
-  const file =
-    git === null ? path.join(stateDirectory(env), STORE_FILE) : path.join(git, STORE_FILE)
+  const file = path.join(defaultDirectory(cwd, env), STORE_FILE)
   return `sqlite:${file.replaceAll('%', '%25').replaceAll('?', '%3F')}`
+}
+
+/** Where Tenure keeps what nobody gave another place. */
+export function defaultDirectory(cwd: string, env: Env): string {
+  return gitCommonDirectory(cwd, env) ?? stateDirectory(env)
 }
 
 /** What `git rev-parse --git-common-dir` says, made absolute; null outside of a repository. */

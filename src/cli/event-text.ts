@@ -1,4 +1,5 @@
 /** Events of the ledger in words. */
+import type { Budget } from '../core/budget.ts'
 import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
 import { sharingWords, type Sharing } from './lease-text.ts'
 import {
@@ -34,6 +35,7 @@ export const EVENT_WORDS: Readonly<Record<LeaseEventType, string>> = {
   'lease.waiting': 'waiting',
   'lease.failed': 'failed',
   'lease.denied': 'denied',
+  'lease.accounted': 'accounted',
 }
 
 export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
@@ -55,6 +57,7 @@ export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
   'lease.waiting': 'dim',
   'lease.failed': 'red',
   'lease.denied': 'red',
+  'lease.accounted': 'dim',
 }
 
 const EVENT_COLUMNS: readonly Column[] = [
@@ -120,6 +123,8 @@ function factsOf(event: LeaseEvent): readonly string[] {
       return event.wished ? [] : ['no longer']
     case 'lease.revoking':
       return [`until ${clockTime(event.expiresAtMs)}`]
+    case 'lease.accounted':
+      return amountFacts(event.change.amounts)
     case 'lease.renewed':
     case 'lease.released':
     case 'lease.expired':
@@ -138,6 +143,12 @@ function factsOf(event: LeaseEvent): readonly string[] {
 function sharingFacts(entry: Sharing): readonly string[] {
   const words = sharingWords(entry)
   return words === 'exclusive' ? [] : [words]
+}
+
+/** `tokens 1200, toolCalls 1`. */
+function amountFacts(amounts: Budget): readonly string[] {
+  const words = Object.entries(amounts).map(([dimension, amount]) => `${dimension} ${amount}`)
+  return words.length === 0 ? [] : [words.join(', ')]
 }
 
 function priorityFacts({ priority }: { readonly priority: number }): readonly string[] {

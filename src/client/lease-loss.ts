@@ -51,6 +51,9 @@ export function lossOf(refusal: Refusal): LossReason | null {
     case 'nobody_waiting':
     case 'already_adopted':
     case 'malformed_setting':
+    case 'invalid_derivation':
+    case 'budget_exhausted':
+    case 'look_further':
       return null
   }
 }

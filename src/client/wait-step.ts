@@ -74,6 +74,9 @@ function afterAnswer(answer: WaitAnswer): Step {
     case 'nobody_waiting':
     case 'already_adopted':
     case 'malformed_setting':
+    case 'invalid_derivation':
+    case 'budget_exhausted':
+    case 'look_further':
       return { kind: 'refused', refusal: answer }
   }
 }

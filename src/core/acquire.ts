@@ -99,7 +99,10 @@ function answerRepeat(
 }
 
 /** No history is kept, and the lease of this id has ended: it does not come back. A failed attempt is decided anew. */
-export function endedBefore(prior: PriorEffect | null, { leaseId }: Acquire): Refusal | null {
+export function endedBefore(
+  prior: PriorEffect | null,
+  { leaseId }: Pick<Acquire, 'leaseId'>,
+): Refusal | null {
   if (prior === null) return null
   if (prior.leaseId !== leaseId) return { kind: 'request_reused', leaseId }
   if (prior.type === 'lease.failed') return null

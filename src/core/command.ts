@@ -1,7 +1,9 @@
 /**
  * The commands that the core decides. They are validated before they get here: a command holds facts, not wishes.
  */
+import type { Budget } from './budget.ts'
 import type { Extent, Mode, Resource } from './resource.ts'
+import type { Scope } from './scope.ts'
 import type { CycleStep, LeaseId, Metadata, ReleaseReason } from './lease.ts'
 
 /** How long a request is ready to wait: not at all, as configured, or so many milliseconds. */
@@ -195,6 +197,37 @@ export interface ReleaseAll {
   readonly members: readonly Release[]
 }
 
+/** A lease inside another, with less of everything. */
+export interface Derive {
+  readonly kind: 'derive'
+  /** Of the new lease. */
+  readonly leaseId: LeaseId
+  readonly parentId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly mode: Mode
+  readonly holder: string
+  readonly session: string
+  /** The holder of the parent. */
+  readonly by: string
+  /** Null: as long as the parent has. */
+  readonly ttlMs: number | null
+  readonly scope: Scope
+  readonly budget: Budget
+  readonly reason: string | null
+}
+
+/** Uses up some of a lease's budget. */
+export interface Spend {
+  readonly kind: 'spend'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly amounts: Budget
+  readonly requestId: string | null
+}
+
 export type SeveralCommand = AcquireAll | ClaimAll
 
 export type Command =
@@ -212,3 +245,5 @@ export type Command =
   | Adopt
   | Advance
   | Settle
+  | Derive
+  | Spend

@@ -1,6 +1,7 @@
 /**
  * What stands in the way of a claim: live leases, offers, lock delays, and tickets that come before it.
  */
+import { areInLine } from './delegation.ts'
 import {
   isHeld,
   isWaiting,
@@ -32,7 +33,7 @@ export interface Blocker {
 }
 
 export function conflicts(a: Claim, b: Claim): boolean {
-  if (a.id === b.id || !overlap(a, b)) return false
+  if (a.id === b.id || !overlap(a, b) || areInLine(a, b)) return false
   return wishesToBeAlone(a) || wishesToBeAlone(b)
 }
 

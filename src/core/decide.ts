@@ -14,6 +14,7 @@ import type {
   Advance,
   ClaimOffer,
   Command,
+  Derive,
   Downgrade,
   RefuseDeadlock,
   Release,
@@ -21,11 +22,13 @@ import type {
   Revoke,
   Settle,
   SeveralCommand,
+  Spend,
   Transfer,
   Upgrade,
   Withdraw,
   WithdrawUpgrade,
 } from './command.ts'
+import { decideDerive } from './derive.ts'
 import { Draft } from './draft.ts'
 import type {
   AcquireAllOutcome,
@@ -38,6 +41,7 @@ import type {
   RenewOutcome,
   RevokeOutcome,
   Settled,
+  SpendOutcome,
   TransferOutcome,
   UpgradeOutcome,
   Withdrawn,
@@ -47,6 +51,7 @@ import { decideRelease } from './release.ts'
 import { decideRenew } from './renew.ts'
 import { decideRevoke } from './revoke.ts'
 import { settle } from './settle.ts'
+import { decideSpend } from './spend.ts'
 import type { Now } from './time.ts'
 import { decideTransfer } from './transfer.ts'
 import { decideDowngrade, decideUpgrade, decideWithdrawUpgrade } from './upgrade.ts'
@@ -79,7 +84,11 @@ export type OutcomeOf<C extends Command> = C extends Acquire
                         ? AdvanceOutcome
                         : C extends Settle
                           ? Settled
-                          : never
+                          : C extends Derive
+                            ? AcquireOutcome
+                            : C extends Spend
+                              ? SpendOutcome
+                              : never
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -119,6 +128,10 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideAdvance(view, command, now)
     case 'settle':
       return decideSettle(view, command, now)
+    case 'derive':
+      return decideDerive(view, command, now)
+    case 'spend':
+      return decideSpend(view, command, now)
   }
 }
 
@@ -146,6 +159,9 @@ export function decideSeveral(
 /** What must be read to decide a command: its own place and, for a transfer, whatever has the receiver's id already. */
 export function footprintsOf(command: Command): readonly Footprint[] {
   const own = footprintOf(command)
+  if (command.kind === 'derive') {
+    return [own, { ...own, leaseId: command.parentId, requestId: null, depth: 'entry' }]
+  }
   if (command.kind !== 'transfer' || command.to === null) return [own]
   return [own, { ...own, leaseId: command.newLeaseId, requestId: null, depth: 'entry' }]
 }
@@ -165,6 +181,13 @@ export function viewOf(views: readonly RealmView[]): RealmView {
   }
 }
 
+/** Commands that depend on their own entry alone, so that no stranger can make them miss. */
+const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
+  'renew',
+  'advance',
+  'spend',
+])
+
 /** What must be read to decide a command at its own place. */
 export function footprintOf(command: Command): Footprint {
   return {
@@ -172,7 +195,7 @@ export function footprintOf(command: Command): Footprint {
     extent: command.extent,
     leaseId: command.leaseId,
     requestId: requestIdOf(command),
-    depth: command.kind === 'renew' || command.kind === 'advance' ? 'entry' : 'claims',
+    depth: ENTRY_ONLY.has(command.kind) ? 'entry' : 'claims',
   }
 }
 
@@ -181,7 +204,8 @@ export function footprintOf(command: Command): Footprint {
  * ended one, and when it was given a lease that was transferred to it, only that leads from the one id to the other.
  */
 function requestIdOf(command: Command): string | null {
-  if (command.kind === 'acquire' || command.kind === 'claim' || command.kind === 'withdraw') {
+  const { kind } = command
+  if (kind === 'acquire' || kind === 'claim' || kind === 'withdraw' || kind === 'derive') {
     return command.leaseId
   }
   return 'requestId' in command ? command.requestId : null

@@ -2,10 +2,13 @@
  * A decision in the making: the view it started from, the entries as its events have left them, and the events.
  * Local to one call of `decide` and never seen outside it.
  */
+import { subtractBudgets } from './budget.ts'
+import { delegationOf, parentOf, type AccountChange } from './delegation.ts'
 import { LeaseError } from './errors.ts'
 import type { EventCommon, LeaseEvent } from './event.ts'
 import { evolveEntry } from './evolve.ts'
 import {
+  expiryWallMs,
   liveDeadline,
   type Claim,
   type Entry,
@@ -15,7 +18,7 @@ import {
 } from './lease.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
 import { covers, overlap, type Reach } from './resource.ts'
-import { US_PER_MS, type Now } from './time.ts'
+import { hasPassed, US_PER_MS, type Now } from './time.ts'
 
 export class Draft {
   readonly view: RealmView
@@ -67,9 +70,70 @@ export class Draft {
   }
 
   record(event: LeaseEvent): void {
+    const before = this.entries.get(event.leaseId)
+    if (before?.kind === 'lease' && before.delegation !== undefined) {
+      return this.#recordOfFamily(before, event)
+    }
+    this.#append(event, evolveEntry(before, event))
+  }
+
+  #append(event: LeaseEvent, entry: Entry): void {
     this.#events.push(event)
     this.#entries ??= new Map(this.view.entries)
-    this.#entries.set(event.leaseId, evolveEntry(this.#entries.get(event.leaseId), event))
+    this.#entries.set(event.leaseId, entry)
+  }
+
+  /** Writes down what a derivation, a spending or an end does to the budget of a lease. */
+  account(lease: Lease, change: AccountChange, requestId: string | null = null): void {
+    const { renewals } = lease
+    const facts = { before: 'active', after: 'active', renewals, requestId } as const
+    const reason = change.kind
+    const common = eventCommon(lease, this.now, { ...facts, reason })
+    this.record({ ...common, type: 'lease.accounted', change })
+  }
+
+  /**
+   * What happens to a lease happens to those derived from it. They end before it does, so that what they did not use
+   * has come back to it when it gives back in turn what it did not use.
+   */
+  #recordOfFamily(lease: Lease, event: LeaseEvent): void {
+    const ends = lease.state === 'active' && event.after !== 'active'
+    if (ends) this.#endChildren(lease, event)
+    const before = this.lease(lease.id)
+    this.#append(event, evolveEntry(before, event))
+    if (event.type === 'lease.revoking') {
+      for (const child of this.#childrenOf(before)) {
+        if (child.deadline.us <= event.deadline.us) continue
+        this.record({ ...event, ...subjectOf(child), renewals: child.renewals, requestId: null })
+      }
+    }
+    if (ends) this.#refund(before)
+  }
+
+  #endChildren(lease: Lease, event: LeaseEvent): void {
+    for (const child of this.#childrenOf(lease)) {
+      const isOver = event.type === 'lease.expired' && hasPassed(child.deadline, this.now.tick)
+      this.record(isOver ? expiredWithParent(child, this.now) : endedWithParent(child, this.now))
+    }
+  }
+
+  #refund(lease: Lease): void {
+    const parent = this.entries.get(parentOf(lease) ?? '')
+    if (parent?.kind !== 'lease' || parent.state !== 'active') return
+    const { limits, used } = delegationOf(lease)
+    const kept = Object.keys(delegationOf(parent).limits)
+    const unused = Object.entries(subtractBudgets(limits, used))
+    const amounts = Object.fromEntries(unused.filter(([dimension]) => kept.includes(dimension)))
+    this.account(parent, { kind: 'refunded', childId: lease.id, amounts })
+  }
+
+  #childrenOf(lease: Lease): readonly Lease[] {
+    const children: Lease[] = []
+    for (const id of delegationOf(lease).children) {
+      const child = this.entries.get(id)
+      if (child?.kind === 'lease' && child.state === 'active') children.push(child)
+    }
+    return children
   }
 
   /**
@@ -136,7 +200,37 @@ function makesRoom(event: LeaseEvent): boolean {
     case 'lease.offered':
     case 'lease.waiting':
     case 'lease.denied':
+    case 'lease.accounted':
       return false
+  }
+}
+
+function subjectOf(lease: Lease): Pick<EventCommon, 'leaseId' | 'resource' | 'holder' | 'session'> {
+  const { id: leaseId, resource, holder, session } = lease
+  return { leaseId, resource, holder, session }
+}
+
+function expiredWithParent(child: Lease, now: Now): LeaseEvent {
+  const { renewals } = child
+  const reason = 'ttl passed'
+  return {
+    ...eventCommon(child, now, { before: 'active', after: 'expired', renewals, reason }),
+    type: 'lease.expired',
+    terminatedAtMs: expiryWallMs(child, now),
+    lockedUntil: null,
+  }
+}
+
+/** Whoever holds a derived lease did not give it back; it was taken away with what it came from. */
+function endedWithParent(child: Lease, now: Now): LeaseEvent {
+  const { renewals } = child
+  const reason = `its parent ${parentOf(child) ?? ''} has ended`
+  return {
+    ...eventCommon(child, now, { before: 'active', after: 'revoked', renewals, reason }),
+    type: 'lease.revoked',
+    by: 'its parent',
+    terminatedAtMs: now.wallMs,
+    lockedUntil: null,
   }
 }
 

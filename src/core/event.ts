@@ -2,6 +2,7 @@
  * Ledger events: one per change, carrying everything that `evolve` needs, so that folding a ledger gives the realm
  * again. `before` and `after` are the states of the entry on either side of the event.
  */
+import type { AccountChange } from './delegation.ts'
 import type {
   CycleStep,
   EntryState,
@@ -142,6 +143,12 @@ export interface LeaseDenied extends EventCommon {
   readonly ticket: Ticket
 }
 
+/** The budget of a lease was spent, or part of it given to a child or come back from one. */
+export interface LeaseAccounted extends EventCommon {
+  readonly type: 'lease.accounted'
+  readonly change: AccountChange
+}
+
 export type LeaseEvent =
   | LeaseIssued
   | LeaseRenewed
@@ -161,6 +168,7 @@ export type LeaseEvent =
   | LeaseWaiting
   | LeaseFailed
   | LeaseDenied
+  | LeaseAccounted
 
 export type LeaseEventType = LeaseEvent['type']
 
@@ -183,4 +191,5 @@ export const LEASE_EVENT_TYPES: readonly LeaseEventType[] = [
   'lease.waiting',
   'lease.failed',
   'lease.denied',
+  'lease.accounted',
 ]

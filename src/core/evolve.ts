@@ -2,6 +2,7 @@
  * Applies an event to a set of entries. This is the only place that says what an event means; stores commit its
  * result and the ledger folds with it, so the two cannot disagree.
  */
+import { accountAfter } from './delegation.ts'
 import type {
   LeaseEvent,
   LeaseExpired,
@@ -71,6 +72,10 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
         deadline: event.deadline,
         expiresAtMs: event.expiresAtMs,
       }
+    case 'lease.accounted': {
+      const lease = leaseOf(entry, event)
+      return { ...lease, delegation: accountAfter(lease, event.change) }
+    }
     case 'lease.advanced':
       return { ...leaseOf(entry, event), epoch: event.to }
     case 'lease.unlocked':

@@ -59,6 +59,7 @@ export function grant(draft: Draft, granted: Grant): Lease {
     upgrading: false,
     adopted: granted.adopted ?? true,
     epoch: hasEpoch(claim.resource) ? (granted.epoch ?? draft.view.epoch) : 0,
+    ...(claim.delegation === undefined ? {} : { delegation: claim.delegation }),
   }
   draft.record({
     ...eventCommon(lease, now, { before, after: 'active', reason: claim.reason }),

@@ -2,6 +2,7 @@
  * The entries that a realm consists of: leases, and tickets of those who wait for one. A ticket and the lease it
  * becomes share one id, which the requester chose, so that a retry is recognised at every stage.
  */
+import type { Delegation } from './delegation.ts'
 import { hasEpoch, type Extent, type Mode, type Resource } from './resource.ts'
 import { hasPassed, latestTick, remainingMs, type Now, type Tick } from './time.ts'
 
@@ -52,6 +53,8 @@ export interface Claim {
   readonly createdAtMs: number
   /** Whether the ledger tells of it from its beginning. If not, it tells nothing of it, whatever is configured later. */
   readonly recorded: boolean
+  /** Of leases that were derived, and of those that others were derived from. */
+  readonly delegation?: Delegation
 }
 
 export interface Lease extends Claim {
@@ -198,6 +201,8 @@ export interface LeaseInfo {
   readonly releaseReason: ReleaseReason | null
   readonly reason: string | null
   readonly metadata: Metadata | null
+  /** Of leases that were derived, and of those that others were derived from. */
+  readonly delegation?: Delegation
 }
 
 /**
@@ -209,6 +214,7 @@ export function describeEntry(entry: Entry, now: Now): LeaseInfo {
 }
 
 function describeLease(lease: Lease, now: Now): LeaseInfo {
+  const { delegation } = lease
   const over = lease.state === 'active' && isOver(lease, now)
   const end = lease.revoking === null ? 'expired' : 'revoked'
   return {
@@ -243,6 +249,7 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     releaseReason: lease.releaseReason,
     reason: lease.reason,
     metadata: lease.metadata,
+    ...(delegation === undefined ? {} : { delegation }),
   }
 }
 

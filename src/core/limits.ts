@@ -24,6 +24,14 @@ export const MAX_RENEWALS_MAX = 2_147_483_647
 export const LIST_LIMIT_MAX = 10_000
 export const LIST_LIMIT_DEFAULT = 1_000
 
+/** Members of one set of a scope, and the length of each. */
+export const SCOPE_ITEMS_MAX = 64
+export const SCOPE_ITEM_BYTES_MAX = 256
+/** How many derivations may stand between a lease and its root. */
+export const DERIVATION_DEPTH_MAX = 16
+/** Live leases that were derived from one and the same. */
+export const CHILDREN_MAX = 64
+
 /** A ticket or an offer lives this long unless its waiter is heard of again. */
 export const CLAIM_WINDOW_MS_DEFAULT = 5_000
 export const CLAIM_WINDOW_MS_MIN = 50

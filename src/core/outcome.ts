@@ -1,6 +1,7 @@
 /**
  * What a command can come to. Being refused is a value; `refusalError` turns it into a `LeaseError` at the surface.
  */
+import type { Shortage } from './budget.ts'
 import type { Blocker } from './conflict.ts'
 import { LeaseError, show } from './errors.ts'
 import { circleText, type CycleStep, type EntryState, type Lease, type LeaseId } from './lease.ts'
@@ -160,7 +161,27 @@ export type Refusal =
   | { readonly kind: 'already_adopted'; readonly leaseId: LeaseId }
   | { readonly kind: 'queue_full'; readonly resource: string; readonly limit: number }
   | { readonly kind: 'malformed_setting'; readonly problem: string }
+  | {
+      readonly kind: 'invalid_derivation'
+      readonly leaseId: LeaseId
+      readonly problem: string
+      readonly shortage?: Shortage
+    }
+  | ({ readonly kind: 'budget_exhausted'; readonly leaseId: LeaseId } & Shortage)
+  | LookFurther
 
+export interface Spent {
+  readonly kind: 'spent'
+  readonly lease: Lease
+}
+
+/** Nothing was decided: the answer depends on these entries too, and they were not read. */
+export interface LookFurther {
+  readonly kind: 'look_further'
+  readonly leaseIds: readonly LeaseId[]
+}
+
+export type SpendOutcome = Spent | Refusal
 export type AcquireOutcome = Granted | Queued | Refusal
 export type AcquireAllOutcome = GrantedAll | QueuedAll | Dropped | Refusal
 export type ClaimOutcome = Granted | Queued | Dropped | Refusal
@@ -194,12 +215,10 @@ export function refusalError(refusal: Refusal): LeaseError {
       const { leaseId, holder } = refusal
       return error('NOT_HOLDER', `lease ${leaseId} is held by ${show(holder)}`, refusal)
     }
-    case 'terminal':
-      return error(
-        'LEASE_TERMINAL',
-        `lease ${refusal.leaseId} is already ${refusal.state}`,
-        refusal,
-      )
+    case 'terminal': {
+      const { leaseId, state } = refusal
+      return error('LEASE_TERMINAL', `lease ${leaseId} is already ${state}`, refusal)
+    }
     case 'expired':
       return error('LEASE_EXPIRED', `lease ${refusal.leaseId} has expired`, refusal)
     case 'id_taken':
@@ -247,9 +266,33 @@ export function refusalError(refusal: Refusal): LeaseError {
         `at most ${refusal.limit} may wait at once, and so many wait for ${show(refusal.resource)}`,
         refusal,
       )
+    case 'invalid_derivation':
+    case 'budget_exhausted':
+    case 'look_further':
+      return delegationError(refusal)
     case 'malformed_setting':
       return error('INVALID_INPUT', `configuration: ${refusal.problem}`, { field: 'config' })
   }
+}
+
+type DelegationRefusal = Extract<
+  Refusal,
+  { readonly kind: 'invalid_derivation' | 'budget_exhausted' | 'look_further' }
+>
+
+function delegationError(refusal: DelegationRefusal): LeaseError {
+  if (refusal.kind === 'look_further') {
+    return error('STORE_CONFLICT', 'the derived leases kept changing', refusal)
+  }
+  const { leaseId } = refusal
+  if (refusal.kind === 'invalid_derivation') {
+    const { problem, shortage = {} } = refusal
+    const details = { leaseId, problem, ...shortage }
+    return error('INVALID_DERIVATION', `lease ${leaseId}: ${problem}`, details)
+  }
+  const { dimension, asked, left } = refusal
+  const message = `lease ${leaseId} has ${left} ${dimension} left, got ${asked}`
+  return error('BUDGET_EXHAUSTED', message, { leaseId, dimension, asked, left })
 }
 
 function epochError(refusal: Refusal & { readonly kind: 'stale_epoch' | 'no_epoch' }): LeaseError {

@@ -7,6 +7,7 @@
  */
 import { mergeViews } from './acquire-all.ts'
 import type { Release, ReleaseAll } from './command.ts'
+import { unseenDescendants } from './delegation.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { endedOutcome, type ReleasedAll, type ReleaseOutcome } from './outcome.ts'
 import { ownLease, type OwnLease } from './own-lease.ts'
@@ -23,6 +24,8 @@ export function decideRelease(
   const own = ownOf(view, command)
   if (own.kind === 'refused') return draft.answer(own.refusal)
   if (own.repeated) return draft.answer({ kind: 'released', lease: own.lease })
+  const leaseIds = unseenDescendants(own.lease, view.entries)
+  if (leaseIds.length > 0) return draft.answer({ kind: 'look_further', leaseIds })
   settle(draft)
   const outcome = end(draft, command)
   makeOffers(draft)
@@ -43,6 +46,8 @@ export function decideReleaseAll(
     const own = ownOf(view, member)
     if (own.kind === 'refused') return own.refusal
     if (own.repeated) return { kind: 'released', lease: own.lease }
+    const leaseIds = unseenDescendants(own.lease, draft.entries)
+    if (leaseIds.length > 0) return { kind: 'look_further', leaseIds }
     return end(draft, member)
   })
   makeOffers(draft)

@@ -3,6 +3,7 @@
  * nothing: a lease that is over stays over until somebody who needs the resource says so.
  */
 import type { Renew } from './command.ts'
+import { parentOf } from './delegation.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type RenewOutcome } from './outcome.ts'
@@ -18,10 +19,17 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
   const { lease } = own
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
   if (own.repeated) return draft.answer({ kind: 'renewed', lease })
+  const ceiling = parentCeiling(view, lease)
+  if (ceiling === 'unseen') {
+    return draft.answer({ kind: 'look_further', leaseIds: [parentOf(lease) ?? ''] })
+  }
   const ttlMs = command.ttlMs ?? lease.ttlMs
   const limit = reachedLimit(lease, now)
   if (limit !== null) return draft.answer({ kind: 'renewal_limit', leaseId: lease.id, limit })
-  const deadline = extendedDeadline(lease, ttlMs, now)
+  const deadline = extendedDeadline(lease, { ttlMs, ceiling }, now)
+  if (ceiling !== null && deadline.us <= lease.deadline.us && deadline.us === ceiling) {
+    return draft.answer({ kind: 'renewal_limit', leaseId, limit: 'the end of its parent' })
+  }
   if (deadline.us <= lease.deadline.us) {
     const { expiresAtMs } = lease
     return draft.answer({ kind: 'does_not_extend', leaseId, expiresAtMs })
@@ -50,16 +58,30 @@ function reachedLimit(lease: Lease, now: Now): string | null {
   return atCeiling && now.tick.us < lease.deadline.us ? `its maxHoldMs of ${lease.maxHoldMs}` : null
 }
 
+interface Extension {
+  readonly ttlMs: number
+  /** The deadline of the parent, for a derived lease. */
+  readonly ceiling: number | null
+}
+
 /**
  * A whole TTL from now. Where decisions are made before they are committed, the last one may have allowed for a longer
  * way than this one: asking for as long again always extends.
  */
-function extendedDeadline(lease: Lease, ttlMs: number, now: Now): Tick {
+function extendedDeadline(lease: Lease, { ttlMs, ceiling }: Extension, now: Now): Tick {
   const counted = deadlineAfter(now, ttlMs)
   const atLeastUs = now.toleranceUs > 0 && ttlMs >= lease.ttlMs ? lease.deadline.us + 1 : 0
-  const wished = { domain: counted.domain, us: Math.max(counted.us, atLeastUs) }
-  if (lease.holdUntilUs === null || wished.us <= lease.holdUntilUs) return wished
-  return { domain: wished.domain, us: lease.holdUntilUs }
+  const wishedUs = Math.max(counted.us, atLeastUs)
+  const us = Math.min(wishedUs, lease.holdUntilUs ?? Infinity, ceiling ?? Infinity)
+  return { domain: counted.domain, us }
+}
+
+/** A derived lease ends no later than its parent does; null for any other. */
+function parentCeiling(view: RealmView, lease: Lease): number | 'unseen' | null {
+  const parentId = parentOf(lease)
+  if (parentId === null) return null
+  const parent = view.entries.get(parentId)
+  return parent?.kind === 'lease' ? parent.deadline.us : 'unseen'
 }
 
 function renewedLease(draft: Draft, lease: Lease): Lease {

@@ -29,10 +29,12 @@ export function requireText(field: string, value: unknown): string {
   if (CONTROL_PATTERN.test(value)) {
     throw invalid(field, 'must not contain control characters', value)
   }
-  if (LONE_SURROGATE_PATTERN.test(value)) {
-    throw invalid(field, 'must not contain lone surrogates', value)
-  }
-  return value
+  return requireWellFormed(field, value)
+}
+
+export function requireWellFormed(field: string, value: string): string {
+  if (!LONE_SURROGATE_PATTERN.test(value)) return value
+  throw invalid(field, 'must not contain lone surrogates', value)
 }
 
 export interface TextLimit {

@@ -7,6 +7,7 @@
  */
 import type { Transfer } from './command.ts'
 import { isBlocked } from './conflict.ts'
+import { parentOf, unseenDescendants } from './delegation.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Claim, type Lease } from './lease.ts'
@@ -34,6 +35,12 @@ export function decideTransfer(
   const taken = view.entries.get(command.newLeaseId)
   if (command.to !== null && taken !== undefined) {
     return draft.answer({ kind: 'id_taken', leaseId: taken.id, resource: taken.resource })
+  }
+  const leaseIds = unseenDescendants(own.lease, view.entries)
+  if (leaseIds.length > 0) return draft.answer({ kind: 'look_further', leaseIds })
+  if (parentOf(own.lease) !== null) {
+    const problem = 'a derived lease cannot be transferred; its parent can derive another'
+    return draft.answer({ kind: 'invalid_derivation', leaseId: own.lease.id, problem })
   }
   settle(draft)
   const lease = draft.lease(own.lease.id)
@@ -90,8 +97,10 @@ function end(draft: Draft, lease: Lease, { to, requestId }: Transfer): void {
 }
 
 function give(draft: Draft, lease: Lease, command: Transfer, to: string): Lease {
+  // What was derived from the lease has ended with it; the receiver begins anew.
+  const { delegation: _delegation, ...rest } = lease
   const claim: Claim = {
-    ...lease,
+    ...rest,
     id: command.newLeaseId,
     holder: to,
     session: to,

@@ -10,6 +10,8 @@ import {
   viewOf,
   type OutcomeOf,
 } from '../core/decide.ts'
+import type { LeaseId } from '../core/lease.ts'
+import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import type { AcquireAllOutcome, ReleasedAll } from '../core/outcome.ts'
 import type { Decision, Footprint, RealmView } from '../core/realm.ts'
 import { decideReleaseAll } from '../core/release.ts'
@@ -29,8 +31,26 @@ export class CommandRunner {
     this.#store = store
   }
 
+  /** Decides again with more to see, as often as a decision depends on derived leases that were not read. */
   async run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    return this.#store.transact(footprintsOf(command), (views, now) => {
+    let seen: readonly LeaseId[] = []
+    for (let round = 0; ; round += 1) {
+      const decided = await this.#runSeeing(command, seen)
+      const { outcome } = decided
+      if (outcome.kind !== 'look_further' || round > DERIVATION_DEPTH_MAX) return decided
+      seen = [...new Set([...seen, ...outcome.leaseIds])]
+    }
+  }
+
+  async #runSeeing<C extends Command>(
+    command: C,
+    seen: readonly LeaseId[],
+  ): Promise<Decided<OutcomeOf<C>>> {
+    const { resource, extent } = command
+    const more = seen.map((leaseId) => {
+      return { resource, extent, leaseId, requestId: null, depth: 'entry' } as const
+    })
+    return this.#store.transact([...footprintsOf(command), ...more], (views, now) => {
       const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision

@@ -5,6 +5,7 @@
  * `LeaseError`. Nothing here waits for a resource: `acquire` files a ticket and answers `queued`, and `claim` asks
  * again. Waiting itself is the client's business.
  */
+import type { Budget } from '../core/budget.ts'
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseEventType } from '../core/event.ts'
 import type {
@@ -25,6 +26,7 @@ import type {
   Withdrawn,
 } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
+import type { Scope } from '../core/scope.ts'
 import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
 import type {
   LedgerEntry,
@@ -157,6 +159,32 @@ export interface AdoptRequest extends HolderRequest {
   readonly session: string
 }
 
+/** A lease inside one that `by` holds, with less of everything. */
+export interface DeriveRequest {
+  readonly leaseId: LeaseId
+  readonly parent: LeaseRef
+  /** The holder of the parent. */
+  readonly by: string
+  readonly holder: string
+  readonly session: string
+  /** Within the parent's; without it the parent's own, shared with the others that are derived so. */
+  readonly resource?: Resource
+  readonly extent?: Extent
+  readonly mode?: Mode
+  /** Default: what is left of the parent. */
+  readonly ttlMs?: number
+  /** Default: nothing is allowed. */
+  readonly scope?: Partial<Scope>
+  /** A dimension that is absent is unlimited, which a limited parent refuses. */
+  readonly budget?: Budget
+  readonly reason?: string
+}
+
+export interface SpendRequest extends HolderRequest {
+  readonly amounts: Budget
+}
+
+export type SpendAnswer = { readonly kind: 'spent'; readonly lease: LeaseInfo } | Refusal
 export interface AdvanceRequest extends HolderRequest {
   /** The next epoch, as the holder believes. */
   readonly from: number
@@ -282,6 +310,9 @@ export interface LeaseApi {
   transfer(request: TransferRequest): Promise<TransferAnswer>
   /** Takes over, under this session, a lease that was transferred to this holder. */
   adopt(request: AdoptRequest): Promise<AcquireAnswer>
+  derive(request: DeriveRequest): Promise<AcquireAnswer>
+  /** All dimensions or none. */
+  spend(request: SpendRequest): Promise<SpendAnswer>
   /** Uses up the next epochs of the workflow that the lease is of. */
   advance(request: AdvanceRequest): Promise<AdvanceAnswer>
   /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */

@@ -2,12 +2,11 @@
  * The core on a store: turns requests into commands, lets the store decide them, and answers questions about what is
  * kept. It has no rules of its own; whatever a lease may do is decided in the core.
  */
-import { blockersOf, compareTickets } from '../core/conflict.ts'
-import type { SeveralCommand, Upgrade, WithdrawUpgrade } from '../core/command.ts'
+import type { Derive, SeveralCommand, Spend, Upgrade, WithdrawUpgrade } from '../core/command.ts'
+import type { OutcomeOf } from '../core/decide.ts'
 import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
-  isHeld,
   isWaiting,
   type CycleStep,
   type Entry,
@@ -17,17 +16,17 @@ import {
   type Ticket,
 } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Granted, ReleaseOutcome } from '../core/outcome.ts'
-import type { Extent, Reach, Resource } from '../core/resource.ts'
+import type { Extent, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
-import type { Now } from '../core/time.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
+import { grantedAnswer, inspectionOf, releaseAnswer, releaseRefOf } from './answers.ts'
 import { cleanUp } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { CommandRunner } from './command-runner.ts'
+import { CommandRunner, type Decided } from './command-runner.ts'
 import { CycleBreaker } from './cycle-breaker.ts'
+import { deriveCommand, isShort, spendCommand } from './delegation-commands.ts'
 import { findCycle } from './deadlock.ts'
 import type {
   AcquireAllAnswer,
@@ -39,6 +38,7 @@ import type {
   AdvanceRequest,
   ClaimAnswer,
   CleanupResult,
+  DeriveRequest,
   DowngradeAnswer,
   HistoryFilter,
   HolderRequest,
@@ -57,6 +57,8 @@ import type {
   RevokeRequest,
   SettingTarget,
   StoreDescription,
+  SpendAnswer,
+  SpendRequest,
   TicketRef,
   TransferAnswer,
   TransferRequest,
@@ -161,7 +163,13 @@ export class LeaseService implements LeaseApi {
   async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
     const command = commands.releaseAllCommand(request)
     const { outcome, now } = await this.#runner.releaseAll(command)
-    return outcome.outcomes.map((one) => releaseAnswer(one, now))
+    return Promise.all(
+      outcome.outcomes.map(async (one, index) => {
+        const member = command.members[index]
+        if (one.kind !== 'look_further' || member === undefined) return releaseAnswer(one, now)
+        return this.release(releaseRefOf(member))
+      }),
+    )
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
@@ -216,6 +224,34 @@ export class LeaseService implements LeaseApi {
     if (outcome.kind !== 'granted') return outcome
     this.#cycles.lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
+  }
+
+  async derive(request: DeriveRequest): Promise<AcquireAnswer> {
+    const place = await this.#locate(request.parent)
+    if (place === null) return { kind: 'not_found', leaseId: request.parent.leaseId }
+    const command = deriveCommand(request, place)
+    const { outcome, now } = await this.#runSettled(command, place)
+    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+  }
+
+  async spend(request: SpendRequest): Promise<SpendAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#runSettled(spendCommand(request, place), place)
+    return outcome.kind === 'spent'
+      ? { ...outcome, lease: describeEntry(outcome.lease, now) }
+      : outcome
+  }
+
+  /** A budget may be short only because nobody has settled yet what children have left of theirs. */
+  async #runSettled<C extends Derive | Spend>(
+    command: C,
+    place: commands.Place,
+  ): Promise<Decided<OutcomeOf<C>>> {
+    const first = await this.#runner.run(command)
+    if (!isShort(first.outcome)) return first
+    await this.#runner.run({ kind: 'settle', ...place })
+    return this.#runner.run(command)
   }
 
   async advance(request: AdvanceRequest): Promise<AdvanceAnswer> {
@@ -360,32 +396,3 @@ export class LeaseService implements LeaseApi {
 
 const SETTLE_BATCH = 500
 const CYCLES_SHOWN_MAX = 4
-
-function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
-  return { ...granted, lease: describeEntry(granted.lease, now) }
-}
-
-function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {
-  if (outcome.kind !== 'released') return outcome
-  return { kind: 'released', lease: describeEntry(outcome.lease, now) }
-}
-
-function inspectionOf(
-  { resource, extent }: Reach,
-  entries: readonly Entry[],
-  now: Now,
-): Omit<Inspection, 'cycles'> {
-  const leases = entries.filter((entry) => isHeld(entry, now)).sort((a, b) => a.fence - b.fence)
-  const queue = entries.filter((entry) => isWaiting(entry, now)).sort(compareTickets)
-  const probe = { ...commands.probeClaim(resource), extent }
-  return {
-    resource,
-    leases: leases.map((lease) => describeEntry(lease, now)),
-    queue: queue.map((ticket) => describeEntry(ticket, now)),
-    blockers: blockersOf(probe, [...leases, ...queue, ...lockDelays(entries)], now),
-  }
-}
-
-function lockDelays(entries: readonly Entry[]): readonly Entry[] {
-  return entries.filter((entry) => entry.kind === 'lease' && entry.lockedUntil !== null)
-}

@@ -103,6 +103,7 @@ export class PromiseWatch {
         break
       case 'lease.unlocked':
       case 'lease.waiting':
+      case 'lease.accounted':
       case 'lease.advanced':
         break
       case 'lease.renewed':
@@ -170,6 +171,7 @@ export class PromiseWatch {
       case 'lease.denied':
       case 'lease.advanced':
       case 'lease.unlocked':
+      case 'lease.accounted':
         break
     }
   }

@@ -126,6 +126,23 @@ describe('the examples', () => {
     )
   })
 
+  it('show how a supervisor delegates, and how an auditor proves what became of it', async () => {
+    expect(await example('delegation.mjs')).toBe(
+      [
+        'writer edits src/app.ts: allowed',
+        'writer edits src_backup: SCOPE_VIOLATION',
+        'writer runs the tests: SCOPE_VIOLATION',
+        'writer overspends: BUDGET_EXHAUSTED 100 tokens were left',
+        'tester was revoked: LEASE_TERMINAL',
+        'the ledger is whole: true (8 events)',
+        'tester is REVOKED',
+        'writer spent 900 tokens and 1 tool call',
+        'a forged ledger is whole: false (does not fit its hash)',
+        '',
+      ].join('\n'),
+    )
+  })
+
   it('show how a database and a file refuse a holder that a later one has passed', async () => {
     expect(await example('guarded-writes.mjs')).toBe(
       [
@@ -159,6 +176,7 @@ describe('the examples', () => {
   it('are all run here', () => {
     const names = fs.readdirSync(path.join(ROOT, 'examples')).toSorted()
     expect(names).toEqual([
+      'delegation.mjs',
       'fenced-writer.mjs',
       'guarded-writes.mjs',
       'order-workflow.mjs',

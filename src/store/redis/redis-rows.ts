@@ -2,6 +2,7 @@
  * Entries and events as text, and back. An entry is JSON behind the numbers that the scripts compare and count; an event
  * is JSON behind what the scripts must know of it. The fence stands outside of the JSON, because the server may move it.
  */
+import type { Delegation } from '../../core/delegation.ts'
 import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.ts'
 import {
   liveDeadline,
@@ -84,6 +85,7 @@ function pushLease(fields: unknown[], lease: Lease): void {
     lease.adopted,
     lease.epoch,
   )
+  if (lease.delegation !== undefined) fields.push(lease.delegation)
 }
 
 function pushTicket(fields: unknown[], ticket: Ticket): void {
@@ -124,10 +126,12 @@ function entryOf(fields: Fields, { id, fence }: EntryNames): Entry {
     createdAtMs: fields[14] as number,
     recorded: fields[15] as boolean,
   }
+  const delegation = fields[29] as Delegation | undefined
+  const derived = delegation === undefined ? {} : { delegation }
   const state = fields[1] as EntryState
   return state === 'pending' || state === 'failed'
     ? { ...claim, state, ...ticketFields(fields, fence) }
-    : { ...claim, state, ...leaseFields(fields, fence) }
+    : { ...claim, state, ...leaseFields(fields, fence), ...derived }
 }
 
 function leaseFields(fields: Fields, fence: number): Omit<Lease, keyof Claim | 'state'> {
@@ -240,6 +244,8 @@ function restOf(event: PlainEvent): readonly unknown[] {
       return [tickText(event.deadline)]
     case 'lease.failed':
       return [event.failure, event.cycle]
+    case 'lease.accounted':
+      return [event.change]
     case 'lease.upgraded':
     case 'lease.downgraded':
     case 'lease.unlocked':
@@ -321,6 +327,8 @@ function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEv
       return { ...common, type, deadline: tickAt(0) }
     case 'lease.failed':
       return { ...common, type, failure: first, cycle: second }
+    case 'lease.accounted':
+      return { ...common, type, change: first }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { ...common, type }

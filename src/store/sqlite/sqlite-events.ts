@@ -2,6 +2,7 @@
  * Events as rows of `lease_history`, and back. The columns are the seed's, with its words for what happened; what
  * only `evolve` needs is JSON in `data`, without what the columns say or what is the ordinary case.
  */
+import type { AccountChange, Delegation } from '../../core/delegation.ts'
 import type {
   EventCommon,
   LeaseDenied,
@@ -62,6 +63,7 @@ const WORDS: Readonly<Record<LeaseEventType, string>> = {
   'lease.waiting': 'waiting',
   'lease.failed': 'failed',
   'lease.denied': 'failed',
+  'lease.accounted': 'accounted',
 }
 
 export function wordOf(type: LeaseEventType): string {
@@ -103,6 +105,8 @@ interface EventData {
   cycle?: readonly CycleStep[]
   orderUs?: number
   claimWindowMs?: number
+  delegation?: Delegation
+  change?: AccountChange
 }
 
 export function eventValues(event: LeaseEvent, sequence: number, names: RowNames): SqliteValue[] {
@@ -174,6 +178,8 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
       const { failure, cycle } = event
       return cycle === null ? { type, failure } : { type, failure, cycle }
     }
+    case 'lease.accounted':
+      return { type, change: event.change }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { type }
@@ -190,6 +196,7 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
   if (!lease.adopted) data.unadopted = true
   if (lease.epoch !== 0) data.epoch = lease.epoch
   if (lease.revoking !== null) data.revoking = lease.revoking
+  if (lease.delegation !== undefined) data.delegation = lease.delegation
   return data
 }
 
@@ -284,6 +291,8 @@ function eventFrom(common: EventCommon, data: EventData, names: RowNames): Lease
       return { ...common, type, deadline: deadlineOf(data, names) }
     case 'lease.failed':
       return { ...common, type, failure: data.failure ?? 'abandoned', cycle: data.cycle ?? null }
+    case 'lease.accounted':
+      return { ...common, type, change: data.change ?? { kind: 'spent', amounts: {} } }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { ...common, type }
@@ -319,6 +328,7 @@ function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lea
     upgrading: false,
     adopted: data.unadopted !== true,
     epoch: data.epoch ?? 0,
+    ...(data.delegation === undefined ? {} : { delegation: data.delegation }),
   }
 }
 

@@ -4,6 +4,7 @@
  *
  * A resource is kept as a person would write it: a `file:` by its bare path, anything else as `kind:name`.
  */
+import type { Delegation } from '../../core/delegation.ts'
 import {
   endedAtMs,
   liveDeadline,
@@ -114,6 +115,7 @@ interface LeaseDetail extends ClaimDetail {
   upgrading?: true
   unadopted?: true
   epoch?: number
+  delegation?: Delegation
 }
 
 interface TicketDetail extends ClaimDetail {
@@ -181,6 +183,7 @@ function leaseDetail(lease: Lease, names: RowNames): string | null {
   if (lease.upgrading) detail.upgrading = true
   if (!lease.adopted) detail.unadopted = true
   if (lease.epoch !== 0) detail.epoch = lease.epoch
+  if (lease.delegation !== undefined) detail.delegation = lease.delegation
   const text = JSON.stringify(detail)
   return text === '{}' ? null : text
 }
@@ -252,6 +255,7 @@ function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
     upgrading: detail.upgrading === true,
     adopted: detail.unadopted !== true,
     epoch: detail.epoch ?? 0,
+    ...(detail.delegation === undefined ? {} : { delegation: detail.delegation }),
   }
 }
 

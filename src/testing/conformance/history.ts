@@ -8,6 +8,7 @@ import { refusesWith, TTL_MS, WORK, type Stage } from './stage.ts'
 
 const OTHER = parseResource('work:W-2')
 const DELAYED = parseResource('work:W-delayed')
+const DERIVED = parseResource('work:W-derived')
 
 export const historyBehaviours: readonly Behaviour[] = [
   {
@@ -186,6 +187,26 @@ async function everyType(stage: Stage): Promise<void> {
   await everyChangeOfAHolder(stage)
   await deadlock(stage)
   await stage.advance(await stage.grant({ resource: parseResource('workflow:w') }), 0)
+  await family(stage)
+}
+
+/** Ada derives a lease for Bob, who spends some of its budget, and takes it away with her own. */
+async function family(stage: Stage): Promise<void> {
+  const ada = await stage.grant({ resource: DERIVED })
+  const place = { resource: DERIVED, extent: 'exact' } as const
+  const bob = { ...place, leaseId: stage.id(), holder: 'bob' }
+  const wish = { mode: 'shared', ttlMs: 1_000, reason: null, budget: { tokens: 5 } } as const
+  const scope = { unlimited: false, workIds: ['W-1'], tools: ['edit'], namespaces: ['src'] }
+  const from = { parentId: ada.id, by: ada.holder, session: 'session-of-bob' }
+  const derived = await stage.run({ kind: 'derive', ...bob, ...from, ...wish, scope })
+  assert.equal(derived.kind, 'granted')
+  const spending = { amounts: { tokens: 2 }, requestId: stage.id() }
+  assert.equal((await stage.run({ kind: 'spend', ...bob, ...spending })).kind, 'spent')
+  const grandchild = { ...bob, leaseId: stage.id(), holder: 'cyd', budget: { tokens: 1 } }
+  const line = { parentId: bob.leaseId, by: 'bob', session: 'session-of-cyd' }
+  const next = { ...wish, ...grandchild, ...line, ttlMs: 500, scope }
+  assert.equal((await stage.run({ kind: 'derive', ...next })).kind, 'granted')
+  await stage.release(ada)
 }
 
 /** Ada and Bob share; Ada is upgraded, downgrades, gives it to Eve, who is asked to finish and gives it to Fay. */

@@ -1,0 +1,200 @@
+/** `tenure ledger`: a ledger that proves itself, and questions about the past. */
+import path from 'node:path'
+import { invalid, LeaseError } from '../../core/errors.ts'
+import type { LeaseInfo } from '../../core/lease.ts'
+import { compareLedgers } from '../../ledger/compare-ledger.ts'
+import { checkpointHash } from '../../ledger/ledger-checkpoint.ts'
+import { replayLedger } from '../../ledger/replay-ledger.ts'
+import { entryOf, LedgerChain } from '../../ledger/sealed-ledger.ts'
+import { verifyLedger, type SealedLedger } from '../../ledger/verify-ledger.ts'
+import type { LedgerEntry } from '../../store-port/store.ts'
+import { durationOption, textOption, type Option } from '../arguments.ts'
+import { defineCommand, type Call, type Command } from '../command.ts'
+import { parseInstant } from '../instant.ts'
+import { keyFileOf, readKeyFile } from '../key-file.ts'
+import {
+  eventsAfter,
+  ledgerDirectoryOf,
+  readCheckpoints,
+  readSealedLedger,
+  sealLedger,
+} from '../ledger-files.ts'
+import { leaseTable } from '../lease-text.ts'
+import { plural } from '../output.ts'
+import { readResource } from '../resource-argument.ts'
+import { withQuestions } from '../store-access.ts'
+import { KEYS_OPTION } from './keys.ts'
+
+type LedgerTable = {
+  readonly ledger: Option<string>
+  readonly keys: Option<string>
+  readonly copy: Option<string>
+  readonly at: Option<string>
+  readonly every: Option<number>
+}
+type LedgerCall = Call<LedgerTable>
+
+const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> = {
+  seal,
+  verify,
+  replay,
+  export: exportLines,
+}
+
+export const ledger: Command = defineCommand({
+  positionals: [
+    { name: 'ACTION', help: 'seal, verify, replay, or export' },
+    { name: 'RESOURCE', help: 'of replay: only this resource', optional: true },
+  ],
+  options: {
+    ledger: textOption('DIR', 'where the sealed ledger is (default: STORE.ledger beside the file)'),
+    keys: KEYS_OPTION,
+    copy: textOption('FILE', 'a second place for checkpoints: seal writes it, verify compares it'),
+    at: textOption('TIME', 'of replay: 14:03:07, 2026-03-01T14:03:07Z, or milliseconds'),
+    every: durationOption(
+      { field: 'every', minMs: 100, maxMs: 86_400_000 },
+      'of seal: again and again, until it is stopped',
+    ),
+  },
+  notes: [
+    'seal appends what is new in the store to the sealed ledger, each line chained to the one before it in its realm, and signs a checkpoint over all realms.',
+    'verify finds every line that was changed, removed, moved, added or cut off since, names the first, compares the store with what was sealed, and exits with 1 if anything differs.',
+  ],
+  examples: [
+    'tenure ledger seal --copy /mnt/other/checkpoints.ndjson',
+    'tenure ledger verify',
+    'tenure ledger replay --at 14:03:07',
+    'tenure ledger export > ledger.ndjson',
+  ],
+  run: async (call) => {
+    const [word, resource] = call.positionals
+    const action = word === undefined ? undefined : ACTIONS[word]
+    if (action === undefined || !Object.hasOwn(ACTIONS, word ?? '')) {
+      throw invalid('ACTION', `must be one of ${Object.keys(ACTIONS).join(', ')}`, word)
+    }
+    if (resource !== undefined && word !== 'replay') {
+      throw invalid(`ledger ${word}`, 'must be followed by nothing', resource)
+    }
+    return action(call)
+  },
+})
+
+async function seal(call: LedgerCall): Promise<number> {
+  const { options, identity, printer, cwd } = call
+  const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
+  const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
+  return withQuestions(identity, async (questions) => {
+    for (;;) {
+      const ring = readKeyFile(keyFileOf(options.keys, cwd))
+      const checkpoint = await sealLedger(questions, { directory, ring, nowMs: Date.now(), copy })
+      printer.answer(checkpoint, () => {
+        const { sequence, events, realms } = checkpoint
+        const over = `${plural(events, 'event')} of ${plural(realms, 'realm')}`
+        return `checkpoint ${sequence} over ${over} in ${directory}`
+      })
+      if (options.every === undefined) return 0
+      await new Promise((resolve) => setTimeout(resolve, options.every))
+    }
+  })
+}
+
+async function verify(call: LedgerCall): Promise<number> {
+  const { options, identity, printer, cwd } = call
+  const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
+  const sealed = readSealedLedger(directory)
+  if (sealed.checkpoints.length === 0) {
+    throw new LeaseError('DECODE_ERROR', `ledger must have a checkpoint, got none in ${directory}`)
+  }
+  const ring = readKeyFile(keyFileOf(options.keys, cwd))
+  const verdict = verifyLedger(sealed, ring.keys)
+  const copied = copyProblem(call, sealed)
+  const store = verdict.ok ? await compareStore(call, sealed) : null
+  const ok = verdict.ok && copied === null && (store?.first ?? null) === null
+  printer.answer({ ...verdict, ok, copy: copied, store }, () => {
+    if (verdict.first !== null) {
+      const { line, position, problem } = verdict.first
+      return `line ${line} (position ${position ?? 'unknown'}) ${problem}`
+    }
+    if (copied !== null) return copied
+    if (store !== null && store.first !== null) {
+      return `the store differs from what was sealed: position ${store.first.position} was ${store.first.problem}`
+    }
+    const pruned = plural(store?.prunedLeases ?? 0, 'pruned lease')
+    return `${plural(verdict.sealed, 'event')} are as they were sealed (${pruned})`
+  })
+  return ok ? 0 : 1
+}
+
+/** Whoever cut the ledger and its checkpoints short together is found by the copy. */
+function copyProblem({ options, cwd }: LedgerCall, { checkpoints }: SealedLedger): string | null {
+  if (options.copy === undefined) return null
+  const known = new Set(checkpoints.map(checkpointHash))
+  const odd = readCheckpoints(path.resolve(cwd, options.copy)).find((checkpoint) => {
+    return !known.has(checkpointHash(checkpoint))
+  })
+  return odd === undefined ? null : `checkpoint ${odd.sequence} of the copy is not in the ledger`
+}
+
+async function compareStore({ identity }: LedgerCall, { lines, checkpoints }: SealedLedger) {
+  const count = checkpoints.at(-1)?.events ?? 0
+  const sealed = lines.slice(0, count).map(entryOf)
+  const last = sealed.at(-1)?.position
+  const kept: LedgerEntry[] = []
+  await withQuestions(identity, async (questions) => {
+    if (last === undefined) return
+    for await (const entry of eventsAfter(questions, null)) {
+      kept.push(entry)
+      if (entry.position === last) break
+    }
+  })
+  const isBeyond = kept.at(-1)?.position !== last
+  return compareLedgers(sealed, isBeyond ? upTo(kept, sealed) : kept)
+}
+
+/** The store no longer has the last event that was sealed: what is newer than all that was sealed is not compared. */
+function upTo(
+  kept: readonly LedgerEntry[],
+  sealed: readonly LedgerEntry[],
+): readonly LedgerEntry[] {
+  const known = new Set(sealed.map(({ position }) => position))
+  const end = kept.findLastIndex(({ position }) => known.has(position))
+  return kept.slice(0, end + 1)
+}
+
+async function replay({
+  options,
+  identity,
+  positionals,
+  printer,
+  cwd,
+}: LedgerCall): Promise<number> {
+  const nowMs = Date.now()
+  if (options.at === undefined) throw invalid('at', 'must be given', undefined)
+  const atMs = parseInstant('at', options.at, nowMs)
+  const [, text] = positionals
+  const resource = text === undefined ? null : readResource(text, cwd)
+  const events = await withQuestions(identity, async (questions) => {
+    const all: LedgerEntry[] = []
+    for await (const entry of eventsAfter(questions, null)) all.push(entry)
+    return all.map(({ event }) => event)
+  })
+  const leases = replayLedger(events, { atMs }).filter((lease) => isShown(lease, resource))
+  printer.answer({ atMs, leases }, () => {
+    if (leases.length === 0) return `no leases at ${new Date(atMs).toISOString()}`
+    return leaseTable(leases, atMs, printer.paint)
+  })
+  return 0
+}
+
+function isShown(lease: LeaseInfo, resource: string | null): boolean {
+  const isLive = lease.state === 'active' || lease.state === 'pending'
+  return isLive && (resource === null || lease.resource === resource)
+}
+
+async function exportLines({ identity, printer }: LedgerCall): Promise<number> {
+  const chain = new LedgerChain()
+  await withQuestions(identity, async (questions) => {
+    for await (const entry of eventsAfter(questions, null)) printer.line(chain.append(entry))
+  })
+  return 0
+}

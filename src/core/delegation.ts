@@ -1,0 +1,83 @@
+/**
+ * What a lease knows of those it was derived from and of those derived from it. Ordinary leases have nothing of it.
+ *
+ * The line says who may overlap whom: a lease never stands in the way of its own ancestors and descendants. What a
+ * child was given counts as used by its parent until the child ends.
+ */
+import { addBudgets, subtractBudgets, type Budget } from './budget.ts'
+import type { Claim, Entry, Lease, LeaseId } from './lease.ts'
+import { UNLIMITED_SCOPE, type Scope } from './scope.ts'
+
+export interface Delegation {
+  /** From the root to the parent; empty for a root. */
+  readonly line: readonly LeaseId[]
+  /** The fence of the root, which whoever guards a resource is shown; null for a root itself. */
+  readonly rootFence: number | null
+  readonly scope: Scope
+  readonly limits: Budget
+  /** Spent by the lease itself, given to children that live, and spent by children that have ended. */
+  readonly used: Budget
+  /** Those that live and were derived from this very lease. */
+  readonly children: readonly LeaseId[]
+}
+
+/** A lease that was acquired may be used for everything, without limit. */
+export const ROOT_DELEGATION: Delegation = {
+  line: [],
+  rootFence: null,
+  scope: UNLIMITED_SCOPE,
+  limits: {},
+  used: {},
+  children: [],
+}
+
+/** What changed in the account of a lease, for whoever reads the history. */
+export type AccountChange =
+  | { readonly kind: 'derived'; readonly childId: LeaseId; readonly amounts: Budget }
+  | { readonly kind: 'refunded'; readonly childId: LeaseId; readonly amounts: Budget }
+  | { readonly kind: 'spent'; readonly amounts: Budget }
+
+export function delegationOf(claim: Claim): Delegation {
+  return claim.delegation ?? ROOT_DELEGATION
+}
+
+export function parentOf(claim: Claim): LeaseId | null {
+  return claim.delegation?.line.at(-1) ?? null
+}
+
+/** Whether one of the two was derived from the other, however far up. */
+export function areInLine(a: Claim, b: Claim): boolean {
+  const [up, down] = [a.delegation?.line, b.delegation?.line]
+  return up?.includes(b.id) === true || down?.includes(a.id) === true
+}
+
+/** The account of a lease after a change. */
+export function accountAfter(lease: Lease, change: AccountChange): Delegation {
+  const account = delegationOf(lease)
+  switch (change.kind) {
+    case 'derived': {
+      const used = addBudgets(account.used, change.amounts)
+      return { ...account, used, children: [...account.children, change.childId] }
+    }
+    case 'refunded': {
+      const children = account.children.filter((id) => id !== change.childId)
+      return { ...account, used: subtractBudgets(account.used, change.amounts), children }
+    }
+    case 'spent':
+      return { ...account, used: addBudgets(account.used, change.amounts) }
+  }
+}
+
+/** The descendants of a lease that live and are not among these entries: nothing can be decided about them. */
+export function unseenDescendants(
+  lease: Entry,
+  entries: ReadonlyMap<LeaseId, Entry>,
+): readonly LeaseId[] {
+  const unseen: LeaseId[] = []
+  for (const id of lease.delegation?.children ?? []) {
+    const child = entries.get(id)
+    if (child === undefined) unseen.push(id)
+    else unseen.push(...unseenDescendants(child, entries))
+  }
+  return unseen
+}

@@ -1,0 +1,141 @@
+/**
+ * Decides a derivation: a lease inside another, with less of everything. What is asked for beyond the parent is
+ * refused, never cut down to size, and a refusal changes nothing. The parent is debited in the same commit.
+ *
+ * Whoever waits for the resource waits for the parent; a child ends with it, so it passes them.
+ */
+import { endedBefore } from './acquire.ts'
+import { derivedShortage, type Budget } from './budget.ts'
+import type { Derive } from './command.ts'
+import { blockersOf } from './conflict.ts'
+import { delegationOf, parentOf } from './delegation.ts'
+import { Draft } from './draft.ts'
+import { grant } from './grant.ts'
+import { isHeld, type Claim, type Entry, type Lease } from './lease.ts'
+import { CHILDREN_MAX, DERIVATION_DEPTH_MAX } from './limits.ts'
+import { endedOutcome, type AcquireOutcome, type Refusal } from './outcome.ts'
+import type { Decision, RealmView } from './realm.ts'
+import { covers } from './resource.ts'
+import { isScopeWithin } from './scope.ts'
+import { settle } from './settle.ts'
+import { deadlineAfter, US_PER_MS, type Now } from './time.ts'
+
+export function decideDerive(view: RealmView, command: Derive, now: Now): Decision<AcquireOutcome> {
+  const draft = new Draft(view, now, command)
+  const { leaseId, parentId } = command
+  const known = view.entries.get(leaseId)
+  if (known !== undefined) return draft.answer(answerRepeat(known, command, now))
+  const ended = endedBefore(view.prior, command)
+  if (ended !== null) return draft.answer(ended)
+  const owner = view.entries.get(parentId)
+  if (owner?.kind !== 'lease') return draft.answer({ kind: 'not_found', leaseId: parentId })
+  if (owner.holder !== command.by) {
+    return draft.answer({ kind: 'not_holder', leaseId: parentId, holder: owner.holder })
+  }
+  settle(draft)
+  const parent = draft.lease(parentId)
+  if (!isHeld(parent, now)) return draft.answer(endedOutcome(parent))
+  const ttlMs = command.ttlMs ?? wholeMs(parent.deadline.us - deadlineAfter(now, 0).us)
+  const excess = excessOf(parent, { ...command, ttlMs }, now)
+  if (excess !== null) return draft.answer(excess)
+  const claim = claimOf(parent, command, ttlMs)
+  const blockers = blockersOf(claim, draft.entries.values(), now).filter(({ kind }) => {
+    return kind !== 'ticket'
+  })
+  if (blockers.length > 0) {
+    const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
+    const held = { kind: 'held', resource: command.resource, blockers } as const
+    return draft.answer({ ...held, retryAfterMs, notWaiting: 'not_asked' })
+  }
+  const amounts = reservedOf(parent, command.budget)
+  grant(draft, {
+    claim: { ...claim, createdAtMs: now.wallMs },
+    fence: draft.nextFence(),
+    before: null,
+  })
+  draft.account(parent, { kind: 'derived', childId: leaseId, amounts })
+  return draft.answer({ kind: 'granted', lease: draft.lease(leaseId), repeated: false })
+}
+
+function wholeMs(us: number): number {
+  return Math.max(1, Math.floor(us / US_PER_MS))
+}
+
+function answerRepeat(known: Entry, command: Derive, now: Now): AcquireOutcome {
+  const { id: leaseId, resource } = known
+  const isSame =
+    known.kind === 'lease' &&
+    known.holder === command.holder &&
+    known.session === command.session &&
+    parentOf(known) === command.parentId
+  if (!isSame) return { kind: 'id_taken', leaseId, resource }
+  return isHeld(known, now)
+    ? { kind: 'granted', lease: known, repeated: true }
+    : endedOutcome(known)
+}
+
+type Wish = Derive & { readonly ttlMs: number }
+
+/** The first respect in which the wish is more than the parent has to give; null if it is within. */
+function excessOf(parent: Lease, wish: Wish, now: Now): Refusal | null {
+  const { line, scope, limits, used, children } = delegationOf(parent)
+  const refuse = (problem: string): Refusal => {
+    return { kind: 'invalid_derivation', leaseId: parent.id, problem }
+  }
+  if (parent.slots !== null) return refuse('a lease of a counted resource cannot be derived from')
+  if (line.length >= DERIVATION_DEPTH_MAX) {
+    return refuse(`at most ${DERIVATION_DEPTH_MAX} derivations may follow each other`)
+  }
+  if (children.length >= CHILDREN_MAX) return refuse(`at most ${CHILDREN_MAX} children may live`)
+  if (!covers(parent, wish)) return refuse(`resource must be within ${parent.resource}`)
+  if (parent.mode === 'shared' && wish.mode === 'exclusive') {
+    return refuse('mode must be shared, as that of its parent')
+  }
+  if (deadlineAfter(now, wish.ttlMs).us > parent.deadline.us) {
+    return refuse(`ttlMs must end no later than the parent, got ${wish.ttlMs}`)
+  }
+  if (!isScopeWithin(wish.scope, scope)) return refuse('scope must be within that of its parent')
+  const shortage = derivedShortage(limits, used, wish.budget)
+  if (shortage === null) return null
+  const { dimension, asked, left } = shortage
+  const got = asked === Infinity ? 'no limit' : asked
+  const problem = `${dimension} must be at most ${left}, got ${got}`
+  return { kind: 'invalid_derivation', leaseId: parent.id, problem, shortage }
+}
+
+/** What the parent is debited: only where it has a limit itself is there something to run short of. */
+function reservedOf(parent: Lease, budget: Budget): Budget {
+  const { limits } = delegationOf(parent)
+  const limited = Object.entries(budget).filter(([dimension]) => dimension in limits)
+  return Object.fromEntries(limited)
+}
+
+function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
+  const { line, rootFence } = delegationOf(parent)
+  return {
+    id: command.leaseId,
+    resource: command.resource,
+    mode: command.mode,
+    extent: command.extent,
+    holder: command.holder,
+    session: command.session,
+    ttlMs,
+    maxRenewals: -1,
+    maxHoldMs: null,
+    slots: null,
+    lockDelayMs: 0,
+    breakable: false,
+    reason: command.reason,
+    metadata: null,
+    createdAtMs: 0,
+    recorded: parent.recorded,
+    delegation: {
+      line: [...line, parent.id],
+      rootFence: rootFence ?? parent.fence,
+      scope: command.scope,
+      limits: command.budget,
+      used: {},
+      children: [],
+    },
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * What a derived lease may be used for: works, tools, and namespaces of paths. A set that is absent or empty allows
+ * nothing. Namespaces go by whole components: `src` allows `src/a`, never `src_backup`.
+ */
+import { invalid } from './errors.ts'
+import { SCOPE_ITEM_BYTES_MAX, SCOPE_ITEMS_MAX } from './limits.ts'
+import { requireShortText } from './text.ts'
+
+export interface Scope {
+  /** Everything; the sets are then empty. */
+  readonly unlimited: boolean
+  /** Each in order and without repeats, so that equal scopes have equal bytes. */
+  readonly workIds: readonly string[]
+  readonly tools: readonly string[]
+  readonly namespaces: readonly string[]
+}
+
+/** What somebody wishes to do; everything that is named must be allowed. */
+export interface ScopedAct {
+  readonly workId?: string
+  readonly tool?: string
+  readonly path?: string
+}
+
+export const NO_SCOPE: Scope = { unlimited: false, workIds: [], tools: [], namespaces: [] }
+export const UNLIMITED_SCOPE: Scope = { ...NO_SCOPE, unlimited: true }
+
+const SETS = ['workIds', 'tools', 'namespaces'] as const
+
+export function parseScope(value: unknown): Scope {
+  if (value === undefined || value === null) return NO_SCOPE
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw invalid('scope', 'must be { workIds, tools, namespaces } or { unlimited: true }', value)
+  }
+  const given = value as Partial<Record<keyof Scope, unknown>>
+  const unknown = Object.keys(given).find((name) => name !== 'unlimited' && !isSet(name))
+  if (unknown !== undefined) throw invalid('scope', `must have ${SETS.join(', ')}`, unknown)
+  const { unlimited = false } = given
+  if (typeof unlimited !== 'boolean')
+    throw invalid('scope.unlimited', 'must be a boolean', unlimited)
+  const scope = {
+    unlimited,
+    workIds: parseSet('workIds', given.workIds, (text) => text),
+    tools: parseSet('tools', given.tools, (text) => text),
+    namespaces: parseSet('namespaces', given.namespaces, (text) => namespaceOf(text)),
+  }
+  if (unlimited && SETS.some((set) => scope[set].length > 0)) {
+    throw invalid('scope.unlimited', 'must stand alone', 'sets beside it')
+  }
+  return scope
+}
+
+function isSet(name: string): boolean {
+  return SETS.some((set) => set === name)
+}
+
+function parseSet(
+  name: (typeof SETS)[number],
+  value: unknown,
+  canonical: (text: string) => string,
+): readonly string[] {
+  if (value === undefined) return []
+  const field = `scope.${name}`
+  if (!Array.isArray(value) || value.length > SCOPE_ITEMS_MAX) {
+    throw invalid(field, `must be a list of at most ${SCOPE_ITEMS_MAX}`, value)
+  }
+  const items = value.map((item: unknown) => {
+    return canonical(requireShortText({ field, bytesMax: SCOPE_ITEM_BYTES_MAX }, item))
+  })
+  return [...new Set(items)].toSorted()
+}
+
+/**
+ * A namespace or path in its one spelling. What could climb out of it, by whatever spelling, is refused: the one who
+ * opens the file may decode what the one who checks it did not.
+ */
+export function namespaceOf(text: string, field = 'scope.namespaces'): string {
+  const path = text.normalize('NFC')
+  if (path === '' || path.includes('\\') || /%(2e|2f|5c|00)/i.test(path)) {
+    throw invalid(field, 'must be a path without "\\" or encoded dots and slashes', text)
+  }
+  const isAbsolute = path.startsWith('/')
+  const trimmed = path.slice(isAbsolute ? 1 : 0).replace(/\/$/, '')
+  const parts = path === '/' ? [] : trimmed.split('/')
+  if (parts.some((part) => part === '' || part === '.' || part === '..')) {
+    throw invalid(field, 'must be a path without empty, "." or ".." components', text)
+  }
+  return `${isAbsolute ? '/' : ''}${parts.join('/')}`
+}
+
+/** Whether a lies in b, which may be the same. */
+function isInNamespace(a: string, b: string): boolean {
+  return a === b || a.startsWith(b.endsWith('/') ? b : `${b}/`)
+}
+
+/** Whether all that `child` allows is allowed by `parent`. */
+export function isScopeWithin(child: Scope, parent: Scope): boolean {
+  if (parent.unlimited) return true
+  if (child.unlimited) return false
+  return (
+    child.workIds.every((workId) => parent.workIds.includes(workId)) &&
+    child.tools.every((tool) => parent.tools.includes(tool)) &&
+    child.namespaces.every((namespace) => inSome(namespace, parent.namespaces))
+  )
+}
+
+function inSome(path: string, namespaces: readonly string[]): boolean {
+  return namespaces.some((namespace) => isInNamespace(path, namespace))
+}
+
+/** What of an act is not allowed; null if all of it is. An act that names nothing is none that could be allowed. */
+export function outsideScope(scope: Scope, act: ScopedAct): keyof ScopedAct | 'act' | null {
+  const { workId, tool, path } = act
+  if (workId === undefined && tool === undefined && path === undefined) return 'act'
+  const canonical = path === undefined ? undefined : canonicalPath(path)
+  if (canonical === null) return 'path'
+  if (scope.unlimited) return null
+  if (workId !== undefined && !scope.workIds.includes(workId)) return 'workId'
+  if (tool !== undefined && !scope.tools.includes(tool)) return 'tool'
+  if (canonical !== undefined && !inSome(canonical, scope.namespaces)) return 'path'
+  return null
+}
+
+function canonicalPath(path: string): string | null {
+  try {
+    return namespaceOf(path, 'path')
+  } catch {
+    // A path that cannot be read is outside of every namespace.
+    return null
+  }
+}

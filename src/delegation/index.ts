@@ -1,0 +1,21 @@
+/** `tenure/delegation`: scopes, budgets, and signed grants that anybody can check. */
+export { LeaseError } from '../core/errors.ts'
+export type { Budget, Dimension } from '../core/budget.ts'
+export type { Scope, ScopedAct } from '../core/scope.ts'
+export { generateSigningKey, SigningKey } from '../ledger/ed25519.ts'
+export {
+  signGrant,
+  verifyGrant,
+  type Grant,
+  type VerifiedGrant,
+  type VerifyGrantOptions,
+} from '../ledger/grant.ts'
+export type { KeyState, VerificationKey } from '../ledger/key-ring.ts'
+export { authorizeGrant } from './authorize-grant.ts'
+export {
+  DerivedLease,
+  Registrar,
+  type DeriveOptions,
+  type HeldLease,
+  type RegistrarOptions,
+} from './registrar.ts'

@@ -1,0 +1,236 @@
+/**
+ * Grants: leases that the registrar has signed, so that anybody with its public keys can check them without a store.
+ *
+ * A token is the chain of grants from the root to the lease it is for. Each block is signed over its own bytes and the
+ * hash of the block before it, so that none can be dropped, reordered, widened or moved elsewhere. The bytes hold what
+ * was granted, never what was used: spending does not need the registrar.
+ */
+import { createHash } from 'node:crypto'
+import { isBudgetWithin, parseBudget, type Budget } from '../core/budget.ts'
+import { LeaseError } from '../core/errors.ts'
+import { parseExtent, parseMode } from '../core/input.ts'
+import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
+import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
+import { isScopeWithin, parseScope, type Scope } from '../core/scope.ts'
+import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
+import { verifySignature, type SigningKey } from './ed25519.ts'
+import { requireVerifier, type VerificationKey } from './key-ring.ts'
+
+export interface Grant {
+  readonly id: string
+  readonly resource: Resource
+  readonly mode: Mode
+  readonly extent: Extent
+  readonly holder: string
+  readonly fence: number
+  readonly issuedAtMs: number
+  readonly expiresAtMs: number
+  /** Null for the root of a chain. */
+  readonly parentId: string | null
+  /** For whom the grant is meant to be checked; null: for anybody. */
+  readonly audience: string | null
+  readonly scope: Scope
+  /** Limits, not what is left of them. */
+  readonly budget: Budget
+}
+
+export interface VerifiedGrant extends Grant {
+  /** Those it was derived from, the root first. */
+  readonly ancestors: readonly Grant[]
+  readonly depth: number
+  /** What guards downstream are shown: the root's id and fence. */
+  readonly root: { readonly leaseId: string; readonly fence: number }
+}
+
+const TAG = 'tenure-grant'
+const VERSION = 1
+const PREFIX = `${TAG}.${VERSION}.`
+const BLOCKS_MAX = DERIVATION_DEPTH_MAX + 1
+
+/** The bytes that are signed. `before`: the hash of the block before it; empty for the root. */
+export function grantBytes(grant: Grant, keyId: string, before: Uint8Array): Buffer {
+  const { scope, budget } = grant
+  const writer = new ByteWriter()
+  writer.text(TAG).integer(VERSION).text(keyId).bytes(before)
+  writer.text(grant.id).text(grant.resource).text(grant.mode).text(grant.extent)
+  writer.text(grant.holder).integer(grant.fence)
+  writer.integer(grant.issuedAtMs).integer(grant.expiresAtMs)
+  writer.optional(grant.parentId, (parentId) => writer.text(parentId))
+  writer.optional(grant.audience, (audience) => writer.text(audience))
+  writer.integer(scope.unlimited ? 1 : 0)
+  writer.texts(scope.workIds).texts(scope.tools).texts(scope.namespaces)
+  writer.optional(budget.episodes, (amount) => writer.integer(amount))
+  writer.optional(budget.toolCalls, (amount) => writer.integer(amount))
+  writer.optional(budget.tokens, (amount) => writer.integer(amount))
+  writer.optional(budget.durationMs, (amount) => writer.integer(amount))
+  return writer.toBytes()
+}
+
+/** Signs a lease; `parent` is the token of the lease that it was derived from. */
+export function signGrant(grant: Grant, key: SigningKey, parent?: string): string {
+  const blocks = parent === undefined ? [] : blocksOf(parent)
+  const bytes = grantBytes(grant, key.keyId, hashOf(blocks.at(-1)))
+  return tokenOf([...blocks, { bytes, signature: key.sign(bytes) }])
+}
+
+export interface VerifyGrantOptions {
+  /** Milliseconds. */
+  readonly now: number
+  /** Who checks. A grant for somebody else is refused, and one that names somebody is refused by nobody in particular. */
+  readonly audience?: string
+}
+
+/**
+ * Checks a token with nothing but public keys. Throws `DECODE_ERROR` for bytes that are no token, `INVALID_SIGNATURE`
+ * for keys and signatures that do not hold, `INVALID_DERIVATION` for a chain that does not narrow, `LEASE_EXPIRED`, and
+ * `UNAUTHORIZED` for another audience.
+ */
+export function verifyGrant(
+  token: string,
+  keys: readonly VerificationKey[],
+  { now, audience }: VerifyGrantOptions,
+): VerifiedGrant {
+  const blocks = blocksOf(token)
+  const chain: Grant[] = []
+  let before: Block | undefined
+  for (const block of blocks) {
+    chain.push(verifiedBlock(block, before, { keys, now, parent: chain.at(-1) ?? null }))
+    before = block
+  }
+  const [root, grant] = [chain[0], chain.at(-1)]
+  if (root === undefined || grant === undefined) throw undecodable('the token is empty')
+  if (grant.audience !== null && grant.audience !== audience) {
+    throw refused('UNAUTHORIZED', `the grant is for ${JSON.stringify(grant.audience)}`, grant)
+  }
+  const ancestors = chain.slice(0, -1)
+  const { id: leaseId, fence } = root
+  return { ...grant, ancestors, depth: ancestors.length, root: { leaseId, fence } }
+}
+
+interface Block {
+  readonly bytes: Uint8Array
+  readonly signature: Uint8Array
+}
+
+interface BlockContext {
+  readonly keys: readonly VerificationKey[]
+  readonly now: number
+  readonly parent: Grant | null
+}
+
+function verifiedBlock(
+  { bytes, signature }: Block,
+  before: Block | undefined,
+  { keys, now, parent }: BlockContext,
+): Grant {
+  const { grant, keyId, previous } = readBlock(bytes)
+  const key = requireVerifier(keys, keyId, now)
+  if (!verifySignature(bytes, signature, key.publicKey)) {
+    throw refused('INVALID_SIGNATURE', 'the signature does not fit the grant', grant)
+  }
+  if (!hashOf(before).equals(previous) || grant.parentId !== (parent?.id ?? null)) {
+    throw refused('INVALID_DERIVATION', 'the grant does not follow from the one before it', grant)
+  }
+  if (now >= grant.expiresAtMs) throw refused('LEASE_EXPIRED', 'the grant has expired', grant)
+  if (parent !== null && !isNarrower(grant, parent)) {
+    throw refused('INVALID_DERIVATION', 'the grant is wider than the one before it', grant)
+  }
+  return grant
+}
+
+function isNarrower(grant: Grant, parent: Grant): boolean {
+  return (
+    grant.expiresAtMs <= parent.expiresAtMs &&
+    isScopeWithin(grant.scope, parent.scope) &&
+    isBudgetWithin(grant.budget, parent.budget)
+  )
+}
+
+interface ReadBlock {
+  readonly grant: Grant
+  readonly keyId: string
+  readonly previous: Uint8Array
+}
+
+/** Reads the bytes and writes them again: whatever does not come out the same was not written by us. */
+function readBlock(bytes: Uint8Array): ReadBlock {
+  const reader = new ByteReader(bytes)
+  if (reader.text() !== TAG) throw undecodable('this is no grant')
+  if (reader.integer() !== VERSION) throw undecodable(`a grant must be of version ${VERSION}`)
+  const keyId = reader.text()
+  const previous = reader.bytes()
+  const grant = readGrant(reader)
+  if (!reader.isAtEnd() || !grantBytes(grant, keyId, previous).equals(bytes)) {
+    throw undecodable('the grant is not in its canonical form')
+  }
+  return { grant, keyId, previous }
+}
+
+function readGrant(reader: ByteReader): Grant {
+  try {
+    return {
+      id: reader.text(),
+      resource: parseResource(reader.text()),
+      mode: parseMode(reader.text()),
+      extent: parseExtent(reader.text()),
+      holder: reader.text(),
+      fence: reader.integer(),
+      issuedAtMs: reader.integer(),
+      expiresAtMs: reader.integer(),
+      parentId: reader.optional(() => reader.text()),
+      audience: reader.optional(() => reader.text()),
+      scope: readScope(reader),
+      budget: readBudget(reader),
+    }
+  } catch (cause) {
+    throw undecodable('a field of the grant', cause)
+  }
+}
+
+function readScope(reader: ByteReader): Scope {
+  const unlimited = reader.integer() === 1
+  const [workIds, tools, namespaces] = [reader.texts(), reader.texts(), reader.texts()]
+  return parseScope({ unlimited, workIds, tools, namespaces })
+}
+
+function readBudget(reader: ByteReader): Budget {
+  const amounts = ['episodes', 'toolCalls', 'tokens', 'durationMs'].map((dimension) => {
+    return [dimension, reader.optional(() => reader.integer())] as const
+  })
+  return parseBudget('budget', Object.fromEntries(amounts.filter(([, amount]) => amount !== null)))
+}
+
+function hashOf(block: Block | undefined): Buffer {
+  if (block === undefined) return Buffer.alloc(0)
+  const writer = new ByteWriter().bytes(block.bytes).bytes(block.signature)
+  return createHash('sha256').update(writer.toBytes()).digest()
+}
+
+function tokenOf(blocks: readonly Block[]): string {
+  const writer = new ByteWriter().integer(blocks.length)
+  for (const { bytes, signature } of blocks) writer.bytes(bytes).bytes(signature)
+  return `${PREFIX}${writer.toBytes().toString('base64url')}`
+}
+
+function blocksOf(token: string): readonly Block[] {
+  if (typeof token !== 'string' || !token.startsWith(PREFIX)) {
+    throw undecodable(`a grant begins with ${PREFIX}`)
+  }
+  const reader = new ByteReader(fromBase64Url('the grant', token.slice(PREFIX.length)))
+  const count = reader.integer()
+  if (count < 1 || count > BLOCKS_MAX) throw undecodable(`a grant has 1..${BLOCKS_MAX} blocks`)
+  const blocks: Block[] = []
+  for (let index = 0; index < count; index += 1) {
+    blocks.push({ bytes: reader.bytes(), signature: reader.bytes() })
+  }
+  if (!reader.isAtEnd()) throw undecodable('something follows the grant')
+  return blocks
+}
+
+function refused(
+  code: 'INVALID_SIGNATURE' | 'INVALID_DERIVATION' | 'LEASE_EXPIRED' | 'UNAUTHORIZED',
+  message: string,
+  { id, holder, expiresAtMs }: Grant,
+): LeaseError {
+  return new LeaseError(code, message, { details: { leaseId: id, holder, expiresAtMs } })
+}

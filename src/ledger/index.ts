@@ -1,0 +1,41 @@
+/** `tenure/ledger`: the registrar's reducer, and a ledger that proves itself. */
+export { LeaseError } from '../core/errors.ts'
+export { LeaseReducer, type ReducerContext } from './lease-reducer.ts'
+export type { LeaseReducerState } from './lease-reducer-state.ts'
+export type { LogicalTick } from './logical-tick.ts'
+export {
+  leaseConflictPayload,
+  leaseExpiredPayload,
+  leaseIssuedPayload,
+  leaseReleasedPayload,
+  leaseRenewedPayload,
+  ledgerRecord,
+  type EventRecord,
+} from './payloads.ts'
+export {
+  isExpiredAt,
+  isExpiredAtTick,
+  summary,
+  ticksRemaining,
+  timeRemaining,
+  type LeaseSummary,
+  RegisteredLease,
+} from './registered-lease.ts'
+export {
+  isTerminal,
+  parseLeaseState,
+  parseReleaseReason,
+  type RegistrarReason,
+  type RegistrarState,
+} from './registrar-words.ts'
+export { compareLedgers, type Comparison, type StoreDifference } from './compare-ledger.ts'
+export { sealChain, parseCheckpoint, type LedgerCheckpoint } from './ledger-checkpoint.ts'
+export { replayLedger, type ReplayOptions } from './replay-ledger.ts'
+export { entryOf, LedgerChain, linesOf } from './sealed-ledger.ts'
+export {
+  verifyLedger,
+  type LedgerProblem,
+  type LedgerVerdict,
+  type SealedLedger,
+} from './verify-ledger.ts'
+export type { WallTime } from './wall-time.ts'

@@ -1,0 +1,225 @@
+/**
+ * The registrar's keys: one that signs, those that still verify, those that no longer do. Rotation is signed by the
+ * old key and by the new one: the old one says who follows, the new one that it exists.
+ */
+import { invalid, LeaseError } from '../core/errors.ts'
+import { ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
+import { keyIdOf, requireSoundKey, SigningKey, verifySignature } from './ed25519.ts'
+
+export type KeyState = 'active' | 'retiring' | 'retired'
+
+/** What somebody who verifies needs to know of a key. */
+export interface VerificationKey {
+  readonly keyId: string
+  readonly publicKey: Uint8Array
+  /** `retiring` verifies until `retiresAtMs`, `retired` never. */
+  readonly state: KeyState
+  readonly retiresAtMs: number | null
+}
+
+export interface KeptKey extends VerificationKey {
+  readonly createdAtMs: number
+  /** Null where only the public part is known. */
+  readonly signing: SigningKey | null
+}
+
+export interface KeyRotation {
+  readonly oldKeyId: string
+  readonly newKeyId: string
+  readonly atMs: number
+  readonly byOld: Uint8Array
+  readonly byNew: Uint8Array
+}
+
+export interface KeyRing {
+  readonly keys: readonly KeptKey[]
+  readonly rotations: readonly KeyRotation[]
+}
+
+export const EMPTY_KEY_RING: KeyRing = { keys: [], rotations: [] }
+
+const VERSION = 1
+const ROTATION_TAG = 'tenure-key-rotation'
+
+export function withFirstKey(ring: KeyRing, signing: SigningKey, nowMs: number): KeyRing {
+  if (ring.keys.some(({ state }) => state === 'active')) {
+    throw new LeaseError('LEASE_EXISTS', 'there is an active key already; rotate it instead')
+  }
+  return { ...ring, keys: [...ring.keys, freshKey(signing, nowMs)] }
+}
+
+/** The key that signs, or `MISSING_SIGNATURE` where there is none. */
+export function signingKeyOf(ring: KeyRing): SigningKey {
+  const signing = ring.keys.find(({ state }) => state === 'active')?.signing ?? null
+  if (signing !== null) return signing
+  throw new LeaseError('MISSING_SIGNATURE', 'there is no key that signs; generate one first')
+}
+
+export interface RotateOptions {
+  readonly next: SigningKey
+  readonly nowMs: number
+  /** How long the old key still verifies; 0: not at all. */
+  readonly overlapMs: number
+}
+
+export function rotateKeys(ring: KeyRing, { next, nowMs, overlapMs }: RotateOptions): KeyRing {
+  const old = signingKeyOf(ring)
+  const message = rotationBytes({ oldKeyId: old.keyId, newKeyId: next.keyId, atMs: nowMs })
+  const rotation: KeyRotation = {
+    oldKeyId: old.keyId,
+    newKeyId: next.keyId,
+    atMs: nowMs,
+    byOld: old.sign(message),
+    byNew: next.sign(message),
+  }
+  const keys = ring.keys.map((key): KeptKey => {
+    if (key.keyId !== old.keyId) return key
+    if (overlapMs === 0) return { ...key, state: 'retired', retiresAtMs: nowMs, signing: null }
+    return { ...key, state: 'retiring', retiresAtMs: nowMs + overlapMs, signing: null }
+  })
+  const rotations = [...ring.rotations, rotation]
+  return { keys: [...keys, freshKey(next, nowMs)], rotations }
+}
+
+/** Adds what is public of another ring; what is known already stays, but a key that was retired there is so here. */
+export function importKeys(ring: KeyRing, other: KeyRing): KeyRing {
+  const known = ring.keys.map((key): KeptKey => {
+    const told = other.keys.find(({ keyId }) => keyId === key.keyId)
+    if (told === undefined || told.state === 'active' || key.signing !== null) return key
+    return { ...key, state: told.state, retiresAtMs: told.retiresAtMs }
+  })
+  const added = other.keys.filter(({ keyId }) => !ring.keys.some((key) => key.keyId === keyId))
+  const isNew = (rotation: KeyRotation): boolean => {
+    return !ring.rotations.some(({ newKeyId }) => newKeyId === rotation.newKeyId)
+  }
+  const rotations = [...ring.rotations, ...other.rotations.filter(isNew)]
+  return { keys: [...known, ...added.map((key) => ({ ...key, signing: null }))], rotations }
+}
+
+function freshKey(signing: SigningKey, createdAtMs: number): KeptKey {
+  const { keyId, publicKey } = signing
+  return { keyId, publicKey, state: 'active', retiresAtMs: null, createdAtMs, signing }
+}
+
+/** Throws `INVALID_SIGNATURE` unless both keys have signed the rotation. */
+export function verifyRotation(ring: KeyRing, rotation: KeyRotation): void {
+  const message = rotationBytes(rotation)
+  for (const [keyId, signature] of [
+    [rotation.oldKeyId, rotation.byOld],
+    [rotation.newKeyId, rotation.byNew],
+  ] as const) {
+    const key = ring.keys.find((candidate) => candidate.keyId === keyId)
+    if (key !== undefined && verifySignature(message, signature, key.publicKey)) continue
+    throw new LeaseError(
+      'INVALID_SIGNATURE',
+      `the rotation to ${rotation.newKeyId} is not signed`,
+      {
+        details: { keyId },
+      },
+    )
+  }
+}
+
+function rotationBytes(facts: Omit<KeyRotation, 'byOld' | 'byNew'>): Buffer {
+  const writer = new ByteWriter().text(ROTATION_TAG).integer(VERSION)
+  return writer.text(facts.oldKeyId).text(facts.newKeyId).integer(facts.atMs).toBytes()
+}
+
+/** The key of this id, if it may still verify something at this time. */
+export function requireVerifier(
+  keys: readonly VerificationKey[],
+  keyId: string,
+  nowMs: number,
+): VerificationKey {
+  const key = keys.find((candidate) => candidate.keyId === keyId)
+  if (key === undefined) throw untrusted(keyId, 'is not known')
+  requireSoundKey(key.publicKey)
+  if (keyIdOf(key.publicKey) !== keyId) throw untrusted(keyId, 'is the name of another key')
+  const isOver = key.retiresAtMs !== null && nowMs >= key.retiresAtMs
+  if (key.state === 'retired' || isOver) throw untrusted(keyId, 'is retired')
+  return key
+}
+
+function untrusted(keyId: string, problem: string): LeaseError {
+  return new LeaseError('INVALID_SIGNATURE', `key ${keyId} ${problem}`, { details: { keyId } })
+}
+
+/** `secrets`: with the parts that sign, for the file that only its owner reads. */
+export function formatKeyRing(ring: KeyRing, { secrets }: { readonly secrets: boolean }): string {
+  const keys = ring.keys.map(({ keyId, publicKey, state, retiresAtMs, createdAtMs, signing }) => ({
+    ...{ keyId, publicKey: base64(publicKey), state, retiresAtMs, createdAtMs },
+    ...(secrets && signing !== null ? { seed: base64(signing.exportSeed()) } : {}),
+  }))
+  const rotations = ring.rotations.map(({ oldKeyId, newKeyId, atMs, byOld, byNew }) => {
+    return { oldKeyId, newKeyId, atMs, byOld: base64(byOld), byNew: base64(byNew) }
+  })
+  return `${JSON.stringify({ version: VERSION, keys, rotations }, null, 2)}\n`
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64url')
+}
+
+type Loose = Readonly<Record<string, unknown>>
+
+/** Reads a ring, and believes nothing: ids must be those of their keys, rotations must be signed. */
+export function parseKeyRing(text: string): KeyRing {
+  const value = readJson(text)
+  if (value['version'] !== VERSION) {
+    throw invalid('keys', `must be a file of version ${VERSION}`, value['version'])
+  }
+  const keys = listOf(value['keys']).map(parseKey)
+  const ring = { keys, rotations: listOf(value['rotations']).map(parseRotation) }
+  for (const rotation of ring.rotations) verifyRotation(ring, rotation)
+  if (keys.filter(({ state }) => state === 'active').length <= 1) return ring
+  throw undecodable('more than one key is active')
+}
+
+function readJson(text: string): Loose {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null) return value as Loose
+  } catch (cause) {
+    throw undecodable('the keys are no JSON', cause)
+  }
+  throw undecodable('the keys are no JSON object')
+}
+
+function listOf(value: unknown): readonly Loose[] {
+  if (Array.isArray(value)) return value as readonly Loose[]
+  throw undecodable('keys and rotations must be lists')
+}
+
+const STATES: readonly KeyState[] = ['active', 'retiring', 'retired']
+
+function parseKey(value: Loose): KeptKey {
+  const publicKey = bytesOf(value, 'publicKey')
+  const state = STATES.find((candidate) => candidate === value['state'])
+  const { retiresAtMs, createdAtMs } = value
+  const isTimed = retiresAtMs === null || Number.isSafeInteger(retiresAtMs)
+  if (state === undefined || !isTimed || !Number.isSafeInteger(createdAtMs)) {
+    throw undecodable('a key has no state or time')
+  }
+  requireSoundKey(publicKey)
+  const keyId = keyIdOf(publicKey)
+  if (value['keyId'] !== keyId) throw undecodable(`the key ${keyId} is named otherwise`)
+  const signing = value['seed'] === undefined ? null : new SigningKey(bytesOf(value, 'seed'))
+  if (signing !== null && signing.keyId !== keyId) throw undecodable(`${keyId} is not of its seed`)
+  const times = { retiresAtMs: retiresAtMs as number | null, createdAtMs: createdAtMs as number }
+  return { keyId, publicKey, state, ...times, signing }
+}
+
+function parseRotation(value: Loose): KeyRotation {
+  const { oldKeyId, newKeyId, atMs } = value
+  if (typeof oldKeyId !== 'string' || typeof newKeyId !== 'string' || !Number.isSafeInteger(atMs)) {
+    throw undecodable('a rotation does not name its keys and time')
+  }
+  const signatures = { byOld: bytesOf(value, 'byOld'), byNew: bytesOf(value, 'byNew') }
+  return { oldKeyId, newKeyId, atMs: atMs as number, ...signatures }
+}
+
+function bytesOf(value: Loose, field: string): Uint8Array {
+  const text = value[field]
+  if (typeof text !== 'string') throw undecodable(`${field} must be base64url`)
+  return Uint8Array.from(fromBase64Url(field, text))
+}

@@ -1,0 +1,123 @@
+/**
+ * What a reducer knows: questions, pruning, and a digest. Answers with several leases are in order of id, whatever the
+ * order in which their events came.
+ */
+import type { LeaseTable } from './lease-table.ts'
+import type { LogicalTick } from './logical-tick.ts'
+import { digestOf } from './reducer-checkpoint.ts'
+import { isExpiredAt, isExpiredAtTick, type RegisteredLease } from './registered-lease.ts'
+import { isTerminal } from './registrar-words.ts'
+import { compareTimes, parseWallTime, type WallTime } from './wall-time.ts'
+
+export class LeaseReducerState {
+  readonly #table: LeaseTable
+
+  constructor(table: LeaseTable) {
+    this.#table = table
+  }
+
+  get leases(): ReadonlyMap<string, RegisteredLease> {
+    return this.#table.leases
+  }
+
+  /** Work id to the id of its one active exclusive lease. */
+  get activeLeasesByWork(): ReadonlyMap<string, string> {
+    return this.#table.activeByWork
+  }
+
+  get(leaseId: string): RegisteredLease | undefined {
+    return this.#table.leases.get(leaseId)
+  }
+
+  /** The exclusive lease; for a work that is shared, the sharer with the smallest id. */
+  getActiveLeaseForWork(workId: string): RegisteredLease | undefined {
+    const sharers = this.#table.sharersByWork.get(workId) ?? []
+    const leaseId = this.#table.activeByWork.get(workId) ?? [...sharers].toSorted()[0]
+    return leaseId === undefined ? undefined : this.#table.leases.get(leaseId)
+  }
+
+  hasActiveLease(workId: string): boolean {
+    return this.#table.activeByWork.has(workId) || this.#table.sharersByWork.has(workId)
+  }
+
+  activeLeases(): readonly RegisteredLease[] {
+    const { activeByWork, sharersByWork, leases } = this.#table
+    const ids = [
+      ...activeByWork.values(),
+      ...[...sharersByWork.values()].flatMap((set) => [...set]),
+    ]
+    return inOrder(ids.map((id) => leases.get(id)).filter((lease) => lease !== undefined))
+  }
+
+  leasesByActor(actorId: string): readonly RegisteredLease[] {
+    return inOrder([...this.#table.leases.values()].filter((lease) => lease.actorId === actorId))
+  }
+
+  /** Active leases that are over at this tick, or of which that cannot be told. */
+  getExpiredButActiveAtTick(now: LogicalTick): readonly RegisteredLease[] {
+    return this.activeLeases().filter((lease) => isExpiredAtTick(lease, now))
+  }
+
+  /** @deprecated Wall clocks can be set; ask `getExpiredButActiveAtTick`. */
+  getExpiredButActive(now: WallTime): readonly RegisteredLease[] {
+    return this.activeLeases().filter((lease) => isExpiredAt(lease, now))
+  }
+
+  len(): number {
+    return this.#table.leases.size
+  }
+
+  isEmpty(): boolean {
+    return this.len() === 0
+  }
+
+  activeCount(): number {
+    return this.#table.counts.ACTIVE
+  }
+
+  releasedCount(): number {
+    return this.#table.counts.RELEASED
+  }
+
+  expiredCount(): number {
+    return this.#table.counts.EXPIRED
+  }
+
+  revokedCount(): number {
+    return this.#table.counts.REVOKED
+  }
+
+  terminalCount(): number {
+    return this.len() - this.activeCount()
+  }
+
+  /** Forgets all leases that have ended, but not their ids; tells how many. */
+  pruneTerminalLeases(): number {
+    return this.#prune(() => true)
+  }
+
+  /** Forgets those that ended before a time by their own `terminatedAt`. */
+  pruneTerminalLeasesBefore(before: WallTime): number {
+    const limit = parseWallTime('before', before)
+    return this.#prune(({ terminatedAt }) => {
+      return terminatedAt !== null && compareTimes(terminatedAt, limit) < 0
+    })
+  }
+
+  /** SHA-256 of the whole state in hex: equal for equal states, in whatever order they came about. */
+  digest(): string {
+    return digestOf(this.#table)
+  }
+
+  #prune(isOld: (lease: RegisteredLease) => boolean): number {
+    const old = [...this.#table.leases.values()].filter((lease) => {
+      return isTerminal(lease.state) && isOld(lease)
+    })
+    for (const lease of old) this.#table.prune(lease)
+    return old.length
+  }
+}
+
+function inOrder(leases: readonly RegisteredLease[]): readonly RegisteredLease[] {
+  return leases.toSorted((a, b) => (a.leaseId < b.leaseId ? -1 : 1))
+}

@@ -1,0 +1,124 @@
+/**
+ * The registrar's reducer: applies events of a ledger one after the other and keeps what they add up to. It asks
+ * whether an event may follow from the state; what an event means is the core's `evolve`, which stores use as well.
+ *
+ * It promises that the same events give the same state, and that an event which is refused changes nothing. It does
+ * not verify signatures, and it does not recognise an event that a ledger delivers twice: those are refused as
+ * whatever they then are (`LEASE_EXISTS`, `LEASE_TERMINAL`).
+ */
+import { invalid, LeaseError, show } from '../core/errors.ts'
+import { LeaseReducerState } from './lease-reducer-state.ts'
+import { LeaseTable } from './lease-table.ts'
+import type { EventRecord, RegistrarPayload } from './payloads.ts'
+import { checkpointOf, restoreTable } from './reducer-checkpoint.ts'
+import {
+  reduceConflict,
+  reduceExpired,
+  reduceIssued,
+  reduceReleased,
+  reduceRenewed,
+} from './reduce-registrar-event.ts'
+import { LEDGER_EVENT_TYPES, reduceLedgerEvent } from './reduce-ledger-event.ts'
+
+/** Where in the ledger an event stands; told in the details of a refusal. */
+export interface ReducerContext {
+  readonly sequence: number
+}
+
+export class LeaseReducer {
+  readonly name = 'lease-registrar'
+  readonly #table = new LeaseTable()
+  readonly state: LeaseReducerState = new LeaseReducerState(this.#table)
+
+  /** A reducer that goes on where the one of the checkpoint was. */
+  static restore(checkpoint: string): LeaseReducer {
+    const reducer = new LeaseReducer()
+    restoreTable(reducer.#table, checkpoint)
+    return reducer
+  }
+
+  /** Throws a `LeaseError`, and changes nothing, when the event does not follow from the state. */
+  apply(event: EventRecord, context?: ReducerContext): void {
+    try {
+      this.#apply(event)
+    } catch (error) {
+      throw context === undefined ? error : placed(error, context)
+    }
+  }
+
+  checkpoint(): string {
+    return checkpointOf(this.#table)
+  }
+
+  reset(): void {
+    this.#table.clear()
+  }
+
+  #apply(event: EventRecord): void {
+    const { eventType } = event
+    if (!isKnownType(eventType)) return
+    requireRecord(event)
+    const payload = payloadOf(event)
+    switch (payload.kind) {
+      case 'lease_issued':
+        return reduceIssued(this.#table, event, payload)
+      case 'lease_renewed':
+        return reduceRenewed(this.#table, event, payload)
+      case 'lease_released':
+        return reduceReleased(this.#table, event, payload)
+      case 'lease_expired':
+        return reduceExpired(this.#table, payload)
+      case 'lease_conflict':
+        return reduceConflict(payload)
+      case 'ledger_event':
+        return reduceLedgerEvent(this.#table, payload.event)
+    }
+  }
+}
+
+const TYPE_OF_KIND: Readonly<Record<Exclude<RegistrarPayload['kind'], 'ledger_event'>, string>> = {
+  lease_issued: 'lease.issued',
+  lease_renewed: 'lease.renewed',
+  lease_released: 'lease.released',
+  lease_expired: 'lease.expired',
+  lease_conflict: 'lease.conflict',
+}
+
+function isKnownType(eventType: unknown): boolean {
+  if (typeof eventType !== 'string') throw invalid('eventType', 'must be text', eventType)
+  return eventType === 'lease.conflict' || LEDGER_EVENT_TYPES.has(eventType)
+}
+
+function requireRecord({ actorId, atMs }: EventRecord): void {
+  if (typeof actorId !== 'string') throw invalid('actorId', 'must be text', actorId)
+  if (Number.isSafeInteger(atMs) && atMs >= 0) return
+  throw invalid('atMs', 'must be an integer of milliseconds', atMs)
+}
+
+/** The payload, if it is of the kind that the type of the event promises. */
+function payloadOf({ eventType, payload }: EventRecord): RegistrarPayload {
+  const given = payload as RegistrarPayload | null | undefined
+  const kind = typeof given === 'object' && given !== null ? given.kind : undefined
+  if (given === null || given === undefined || kind === undefined) {
+    throw disagreement(eventType, 'none that says its kind')
+  }
+  const type = kind === 'ledger_event' ? ledgerType(given) : TYPE_OF_KIND[kind]
+  if (type !== eventType) throw disagreement(eventType, `one of ${show(type ?? kind)}`)
+  return given
+}
+
+function ledgerType(payload: RegistrarPayload): string | undefined {
+  return payload.kind === 'ledger_event' ? payload.event?.type : undefined
+}
+
+function disagreement(eventType: string, got: string): LeaseError {
+  return new LeaseError('DECODE_ERROR', `payload must be of ${show(eventType)}, got ${got}`, {
+    details: { eventType },
+  })
+}
+
+function placed(error: unknown, { sequence }: ReducerContext): unknown {
+  if (!(error instanceof LeaseError)) return error
+  const { code, message, details } = error
+  return new LeaseError(code, message, { details: { ...details, sequence }, cause: error })
+}

@@ -1,0 +1,118 @@
+/**
+ * A ledger as lines of text that prove their own order. Each line holds one event of a store, its number in the file,
+ * its position in the store, its realm, and the hash over all of that and over the line before it in the same realm.
+ *
+ * The hash is over the text of the line, so that verifying it needs no second opinion about how JSON is written.
+ */
+import { hash } from 'node:crypto'
+import { LEASE_EVENT_TYPES, type LeaseEvent } from '../core/event.ts'
+import { realmOf } from '../core/resource.ts'
+import type { LedgerEntry, Position } from '../store-port/store.ts'
+import { undecodable } from './canonical-bytes.ts'
+
+/** How far the chain of one realm has come. */
+export interface RealmHead {
+  readonly count: number
+  readonly hash: string
+}
+
+const CHAIN_TAG = 'tenure-chain/1\n'
+const HASH_LENGTH = 64
+const TAIL_LENGTH = ',"hash":""}'.length + HASH_LENGTH
+
+/** Appends to a sealed ledger: knows the head of every realm. */
+export class LedgerChain {
+  readonly #heads = new Map<string, RealmHead>()
+  #count = 0
+  #lastPosition: Position | null = null
+
+  get count(): number {
+    return this.#count
+  }
+
+  get lastPosition(): Position | null {
+    return this.#lastPosition
+  }
+
+  get heads(): ReadonlyMap<string, RealmHead> {
+    return this.#heads
+  }
+
+  /** The next line, without its end. */
+  append({ position, event }: LedgerEntry): string {
+    const realm = realmOf(event.resource)
+    const names = `"position":${JSON.stringify(position)},"realm":${JSON.stringify(realm)}`
+    const body = `{"n":${this.#count + 1},${names},"event":${JSON.stringify(event)}`
+    const link = this.#link(realm, body)
+    this.#advance(realm, position, link)
+    return `${body},"hash":"${link}"}`
+  }
+
+  /** Takes a line that must be the next; tells what is wrong with it, or null. */
+  accept(line: string): string | null {
+    const [, n, position, realm] = LINE_PATTERN.exec(line) ?? []
+    if (n === undefined || position === undefined || realm === undefined) return 'is no event'
+    if (Number(n) !== this.#count + 1) return `is numbered ${n} instead of ${this.#count + 1}`
+    const body = line.slice(0, -TAIL_LENGTH)
+    const link = this.#link(textOf(realm), body)
+    if (line.slice(-TAIL_LENGTH) !== `,"hash":"${link}"}`) return 'does not fit its hash'
+    if (!this.#isLater(textOf(position))) return 'stands after a later one'
+    this.#advance(textOf(realm), textOf(position), link)
+    return null
+  }
+
+  #link(realm: string, body: string): string {
+    const before = this.#heads.get(realm)?.hash ?? hash('sha256', `${CHAIN_TAG}${realm}`, 'hex')
+    return hash('sha256', `${before}${body}`, 'hex')
+  }
+
+  /** Positions are opaque; only those that are plain numbers can be told apart here. */
+  #isLater(position: Position): boolean {
+    if (this.#lastPosition === null || !/^\d{1,15}$/.test(position)) return true
+    return Number(position) > Number(this.#lastPosition)
+  }
+
+  #advance(realm: string, position: Position, link: string): void {
+    const { count } = this.#heads.get(realm) ?? { count: 0 }
+    this.#heads.set(realm, { count: count + 1, hash: link })
+    this.#count += 1
+    this.#lastPosition = position
+  }
+}
+
+const LINE_PATTERN =
+  /^\{"n":(\d{1,15}),"position":("(?:[^"\\]|\\.){0,256}"),"realm":("(?:[^"\\]|\\.){1,8192}?"),"event":\{/
+
+/** Most names need no decoding, and decoding is most of what a line costs. */
+function textOf(json: string): string {
+  return json.includes('\\') ? (JSON.parse(json) as string) : json.slice(1, -1)
+}
+
+/** The position that a line claims to have, for whoever must be told where it is; null if it is no line. */
+export function positionOf(line: string): Position | null {
+  const position = LINE_PATTERN.exec(line)?.[2]
+  return position === undefined ? null : textOf(position)
+}
+
+/** The event of a line whose hash was verified. */
+export function entryOf(line: string): LedgerEntry {
+  const { position, event } = parseLine(line)
+  const isEvent = LEASE_EVENT_TYPES.some((type) => type === event?.type)
+  if (typeof position === 'string' && isEvent) return { position, event }
+  throw undecodable('a line of the ledger is no event of a lease')
+}
+
+function parseLine(line: string): { readonly position?: string; readonly event: LeaseEvent } {
+  try {
+    return JSON.parse(line) as { readonly position?: string; readonly event: LeaseEvent }
+  } catch (cause) {
+    throw undecodable('a line of the ledger is no JSON', cause)
+  }
+}
+
+/** The lines of a file. A last line without an end was being written when its writer died, and does not count. */
+export function linesOf(text: string): readonly string[] {
+  const lines = text.split('\n')
+  lines.pop()
+  return lines
+}

@@ -1,0 +1,70 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { parseKeyRing } from '../../src/ledger/key-ring.ts'
+import { workshop } from './tenure-process.ts'
+
+interface Listed {
+  readonly file: string
+  readonly rotations: number
+  readonly keys: readonly {
+    readonly keyId: string
+    readonly state: string
+    readonly signs: boolean
+  }[]
+}
+
+describe('tenure keys', () => {
+  it('makes a key in a file that its owner alone can read, and a second one only by rotation', async () => {
+    const { tenure, json, directory } = workshop()
+    const file = path.join(directory, 'deep', 'keys.json')
+    const env = { TENURE_KEYS: file }
+    expect((await tenure(['keys', 'generate'], { env })).code).toBe(0)
+    expect(fs.statSync(file).mode & 0o777).toBe(0o600)
+    const again = await tenure(['keys', 'generate'], { env })
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('rotate it instead')])
+    const rotated = await json<Listed>(['keys', 'rotate', '--overlap', '1h', '--keys', file])
+    expect(rotated.keys.map(({ state, signs }) => [state, signs])).toEqual([
+      ['retiring', false],
+      ['active', true],
+    ])
+    expect(rotated.rotations).toBe(1)
+    expect(fs.readdirSync(path.dirname(file))).toEqual(['keys.json'])
+  })
+
+  it('hands out the public part, which another file takes in', async () => {
+    const { tenure, json, directory } = workshop()
+    await tenure(['keys', 'generate', '--keys', 'a.json'])
+    const { stdout } = await tenure(['keys', 'export', '--keys', 'a.json'])
+    expect(stdout).not.toContain('seed')
+    expect(parseKeyRing(stdout).keys).toHaveLength(1)
+    fs.writeFileSync(path.join(directory, 'public.json'), stdout)
+    await tenure(['keys', 'import', 'public.json', '--keys', 'b.json'])
+    const { keys } = await json<Listed>(['keys', 'ls', '--keys', 'b.json'])
+    expect(keys).toMatchObject([{ state: 'active', signs: false }])
+    const refused = await tenure(['keys', 'rotate', '--keys', 'b.json'])
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining('no key that signs'),
+    ])
+  })
+
+  it('refuses a file that others can read, one that is none, and words that it does not know', async () => {
+    const { tenure, directory } = workshop()
+    await tenure(['keys', 'generate', '--keys', 'a.json'])
+    fs.chmodSync(path.join(directory, 'a.json'), 0o644)
+    fs.writeFileSync(path.join(directory, 'b.json'), 'nonsense', { mode: 0o600 })
+    for (const [words, said] of [
+      [['keys', 'ls', '--keys', 'a.json'], 'readable by its owner only'],
+      [['keys', 'ls', '--keys', 'b.json'], 'no JSON'],
+      [['keys', 'import', 'missing.json', '--keys', 'c.json'], 'file must be usable'],
+      [['keys', 'import', '--keys', 'c.json'], 'must be followed by FILE'],
+      [['keys', 'ls', 'more', '--keys', 'c.json'], 'must be followed by nothing'],
+      [['keys', 'melt'], 'ACTION must be one of generate, ls, rotate, export, import'],
+    ] as const) {
+      const { code, stderr } = await tenure(words)
+      expect([code, stderr]).toEqual([2, expect.stringContaining(said)])
+      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    }
+  })
+})

@@ -1,0 +1,131 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { workshop, type Workshop } from './tenure-process.ts'
+
+interface Verdict {
+  readonly ok: boolean
+  readonly sealed: number
+  readonly first: { readonly line: number } | null
+  readonly copy: string | null
+  readonly store: { readonly first: { readonly problem: string } | null } | null
+}
+
+/** A store with four events and a checkpoint over them. */
+async function sealedWorkshop(): Promise<Workshop & { readonly events: string }> {
+  const shop = workshop()
+  const keys = ['--keys', 'keys.json']
+  await shop.json(['keys', 'generate', ...keys])
+  await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
+  await shop.json(['acquire', 'work:b', '--holder', 'bob', '--ttl', '1h'])
+  await shop.json(['release', 'work:a', '--holder', 'ada'])
+  await shop.json(['acquire', 'work:a', '--holder', 'cyd', '--ttl', '1h'])
+  await shop.json(['ledger', 'seal', ...keys, '--copy', 'copy.ndjson'])
+  return { ...shop, events: path.join(`${shop.storeFile}.ledger`, 'events.ndjson') }
+}
+
+async function verdictOf(
+  shop: Workshop,
+  ...more: readonly string[]
+): Promise<Verdict & { code: number | null }> {
+  const words = ['ledger', 'verify', '--keys', 'keys.json', '--json', ...more]
+  const { code, stdout, stderr } = await shop.tenure(words)
+  if (stdout === '') throw new Error(stderr)
+  return { code, ...(JSON.parse(stdout) as Verdict) }
+}
+
+describe('tenure ledger', () => {
+  it('proves a ledger that nobody touched, before and after it has grown', async () => {
+    const shop = await sealedWorkshop()
+    expect(await verdictOf(shop, '--copy', 'copy.ndjson')).toMatchObject({
+      code: 0,
+      ok: true,
+      sealed: 4,
+    })
+    await shop.json(['release', 'work:b', '--holder', 'bob'])
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true, sealed: 4 })
+    await shop.json(['ledger', 'seal', '--keys', 'keys.json'])
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true, sealed: 5 })
+  })
+
+  it('finds a change of a sealed line and of the store, and exits with 1', async () => {
+    const shop = await sealedWorkshop()
+    const text = fs.readFileSync(shop.events, 'utf8')
+    fs.writeFileSync(shop.events, text.replace('"holder":"bob"', '"holder":"eve"'))
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: { line: 2 } })
+    const refused = await shop.tenure(['ledger', 'seal', '--keys', 'keys.json'])
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('got line 2')])
+    fs.writeFileSync(shop.events, text)
+    await shop.sql("UPDATE lease_history SET agent_id = 'eve' WHERE agent_id = 'bob'")
+    expect(await verdictOf(shop)).toMatchObject({
+      code: 1,
+      ok: false,
+      store: { first: { position: '2', problem: 'altered' } },
+    })
+  })
+
+  it('finds by the copy that ledger and checkpoints were cut short together', async () => {
+    const shop = await sealedWorkshop()
+    await shop.json(['release', 'work:b', '--holder', 'bob'])
+    await shop.json(['ledger', 'seal', '--keys', 'keys.json', '--copy', 'copy.ndjson'])
+    for (const [name, keep] of [
+      ['events', 4],
+      ['checkpoints', 1],
+    ] as const) {
+      const file = path.join(`${shop.storeFile}.ledger`, `${name}.ndjson`)
+      const lines = fs.readFileSync(file, 'utf8').split('\n').slice(0, keep)
+      fs.writeFileSync(file, `${lines.join('\n')}\n`)
+    }
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true })
+    const found = await verdictOf(shop, '--copy', 'copy.ndjson')
+    expect(found).toMatchObject({ code: 1, copy: 'checkpoint 2 of the copy is not in the ledger' })
+  })
+
+  it('goes on after a writer that died in the middle of a line', async () => {
+    const shop = await sealedWorkshop()
+    fs.appendFileSync(shop.events, '{"n":5,"posi')
+    await shop.json(['release', 'work:b', '--holder', 'bob'])
+    await shop.json(['ledger', 'seal', '--keys', 'keys.json'])
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true, sealed: 5 })
+  })
+
+  it('tells who held what at an instant, and exports every event', async () => {
+    const shop = await sealedWorkshop()
+    const [first, second] = await shop.json<
+      readonly { readonly event: { readonly atMs: number } }[]
+    >(['history', '--limit', '10'])
+    const replay = (at: number | undefined) => {
+      return shop.json<{ readonly leases: readonly { readonly holder: string }[] }>([
+        'ledger',
+        'replay',
+        '--at',
+        String(at),
+      ])
+    }
+    const at = async (ms: number | undefined) => {
+      return (await replay(ms)).leases.map(({ holder }) => holder).toSorted()
+    }
+    expect(await at((first?.event.atMs ?? 0) - 1)).toEqual([])
+    expect(await at(second?.event.atMs)).toEqual(['ada', 'bob'])
+    expect(await at(Date.now())).toEqual(['bob', 'cyd'])
+    const { stdout } = await shop.tenure(['ledger', 'export'])
+    expect(stdout).toBe(fs.readFileSync(shop.events, 'utf8'))
+  })
+
+  it('refuses in one line what it cannot do', async () => {
+    const { tenure } = workshop()
+    for (const [words, said] of [
+      [['ledger', 'melt'], 'ACTION must be one of seal, verify, replay, export'],
+      [['ledger', 'verify', 'more'], 'must be followed by nothing'],
+      [['ledger', 'verify', '--keys', 'k'], 'must have a checkpoint, got none'],
+      [['ledger', 'replay'], 'at must be given'],
+      [['ledger', 'replay', '--at', '25:00'], 'at must be a time such as'],
+      [['ledger', 'seal', '--keys', 'k'], 'no key that signs'],
+      [['ledger', 'seal', '--store', 'memory:', '--keys', 'k'], 'must be given for a store'],
+    ] as const) {
+      const { code, stderr } = await tenure(words)
+      expect([code, stderr]).toEqual([2, expect.stringContaining(said)])
+      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    }
+  })
+})

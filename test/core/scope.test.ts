@@ -1,0 +1,125 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import {
+  isScopeWithin,
+  namespaceOf,
+  NO_SCOPE,
+  outsideScope,
+  parseScope,
+  UNLIMITED_SCOPE,
+} from '../../src/core/scope.ts'
+
+const SRC = parseScope({ namespaces: ['src'], tools: ['edit'], workIds: ['W-1'] })
+
+describe('a namespace', () => {
+  it.each([
+    ['project/', 'project'],
+    ['project', 'project'],
+    ['/', '/'],
+    ['/etc/', '/etc'],
+    ['a/b.c', 'a/b.c'],
+    ['a/..b', 'a/..b'],
+    ['e\u0301', '\u00e9'],
+  ])('%j is %j', (text, canonical) => {
+    expect(namespaceOf(text)).toBe(canonical)
+  })
+
+  it.each([
+    '',
+    '.',
+    '..',
+    'a/../b',
+    'a//b',
+    '//',
+    './a',
+    'a\\b',
+    '%2e%2e/x',
+    'a%2Fb',
+    'a%5cb',
+    '%00',
+  ])('%j is refused', (text) => {
+    expect(() => namespaceOf(text)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
+  })
+})
+
+describe('a scope', () => {
+  it.each([
+    ['src', null],
+    ['src/a/b.ts', null],
+    ['src/', null],
+    ['src_backup/a', 'path'],
+    ['sr', 'path'],
+    ['/src', 'path'],
+    ['src/../etc', 'path'],
+    ['src/%2e%2e/etc', 'path'],
+    ['src\\..\\etc', 'path'],
+    ['', 'path'],
+  ])('of src answers %j with %j', (path, outside) => {
+    expect(outsideScope(SRC, { path })).toBe(outside)
+  })
+
+  it('allows what is named in each of its sets, and all of it must be', () => {
+    expect(outsideScope(SRC, { path: 'src/a', tool: 'edit', workId: 'W-1' })).toBeNull()
+    expect(outsideScope(SRC, { path: 'src/a', tool: 'shell' })).toBe('tool')
+    expect(outsideScope(SRC, { workId: 'W-2', tool: 'edit' })).toBe('workId')
+    expect(outsideScope(SRC, {})).toBe('act')
+  })
+
+  it('that is absent or empty allows nothing; an unlimited one everything but what cannot be read', () => {
+    for (const none of [parseScope(undefined), parseScope({}), parseScope({ tools: [] })]) {
+      expect(none).toEqual(NO_SCOPE)
+      expect(outsideScope(none, { tool: 'edit' })).toBe('tool')
+      expect(outsideScope(none, { path: '/etc/passwd' })).toBe('path')
+    }
+    expect(outsideScope(UNLIMITED_SCOPE, { path: '/etc', tool: 'x', workId: 'y' })).toBeNull()
+    expect(outsideScope(UNLIMITED_SCOPE, { path: '../x' })).toBe('path')
+  })
+
+  it('is kept in order and without repeats', () => {
+    const scope = parseScope({ tools: ['b', 'a', 'b'], namespaces: ['z/', 'z', 'a'] })
+    expect([scope.tools, scope.namespaces]).toEqual([
+      ['a', 'b'],
+      ['a', 'z'],
+    ])
+  })
+
+  it.each([
+    [7],
+    [[]],
+    [{ colour: [] }],
+    [{ unlimited: 'yes' }],
+    [{ unlimited: true, tools: ['a'] }],
+    [{ tools: 'a' }],
+    [{ tools: [''] }],
+    [{ tools: ['x'.repeat(257)] }],
+    [{ tools: Array.from({ length: 65 }, (_, index) => `t${index}`) }],
+    [{ namespaces: [''] }],
+    [{ namespaces: ['..'] }],
+  ])('is not read from %j', (value) => {
+    expect(() => parseScope(value)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
+  })
+
+  it('within another allows nothing that the other does not', () => {
+    const word = fc.constantFrom('a', 'b', 'a/b', 'a/b/c', 'ab', 'b/a')
+    const scope = fc
+      .record({ tools: fc.array(word), workIds: fc.array(word), namespaces: fc.array(word) })
+      .map(parseScope)
+    const act = fc.record({ tool: word, workId: word, path: word }, { requiredKeys: [] })
+    let within = 0
+    fc.assert(
+      fc.property(scope, scope, fc.array(act, { minLength: 20 }), (child, parent, acts) => {
+        if (!isScopeWithin(child, parent)) return
+        within += 1
+        for (const one of acts) {
+          if (outsideScope(child, one) === null) expect(outsideScope(parent, one)).toBeNull()
+        }
+      }),
+      { numRuns: 3_000 },
+    )
+    expect(within).toBeGreaterThan(10)
+    expect(isScopeWithin(UNLIMITED_SCOPE, SRC)).toBe(false)
+    expect(isScopeWithin(SRC, UNLIMITED_SCOPE)).toBe(true)
+    expect(isScopeWithin(parseScope({ namespaces: ['src/a'] }), SRC)).toBe(true)
+    expect(isScopeWithin(parseScope({ namespaces: ['src_backup'] }), SRC)).toBe(false)
+  })
+})

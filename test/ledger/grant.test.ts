@@ -1,0 +1,175 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isLeaseError } from '../../src/core/errors.ts'
+import { ByteReader, ByteWriter } from '../../src/ledger/canonical-bytes.ts'
+import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { grantBytes, signGrant, verifyGrant } from '../../src/ledger/grant.ts'
+import { chain, CHILD, grant, KEY, NOW, verifier } from './grants.ts'
+
+const KEYS = [verifier()]
+
+function codeOf(token: string, keys = KEYS, options: { now?: number; audience?: string } = {}) {
+  try {
+    verifyGrant(token, keys, { now: NOW, ...options })
+    return 'accepted'
+  } catch (error) {
+    if (isLeaseError(error)) return error.code
+    throw error
+  }
+}
+
+/** The blocks of a token, taken apart and put together again. */
+function blocks(token: string): readonly (readonly [Uint8Array, Uint8Array])[] {
+  const reader = new ByteReader(Buffer.from(token.split('.')[2] ?? '', 'base64url'))
+  return Array.from({ length: reader.integer() }, () => [reader.bytes(), reader.bytes()] as const)
+}
+
+function joined(parts: readonly (readonly [Uint8Array, Uint8Array])[]): string {
+  const writer = new ByteWriter().integer(parts.length)
+  for (const [bytes, signature] of parts) writer.bytes(bytes).bytes(signature)
+  return `tenure-grant.1.${writer.toBytes().toString('base64url')}`
+}
+
+describe('a grant', () => {
+  it('says offline what was granted, and from whom it comes', () => {
+    const verified = verifyGrant(chain(grant(), CHILD), KEYS, { now: NOW })
+    expect(verified).toMatchObject({ ...CHILD, depth: 1, root: { leaseId: 'root', fence: 7 } })
+    expect(verified.ancestors).toEqual([grant()])
+  })
+
+  it('is over at its end, and so is every grant derived from one that is', () => {
+    expect(codeOf(chain(grant()), KEYS, { now: NOW + 9_999 })).toBe('accepted')
+    expect(codeOf(chain(grant()), KEYS, { now: NOW + 10_000 })).toBe('LEASE_EXPIRED')
+    expect(codeOf(chain(grant(), CHILD), KEYS, { now: NOW + 5_000 })).toBe('LEASE_EXPIRED')
+  })
+
+  it('is refused under keys that are unknown, retired, or named like another', () => {
+    const token = chain(grant())
+    expect(codeOf(token, [])).toBe('INVALID_SIGNATURE')
+    expect(codeOf(token, [verifier(generateSigningKey())])).toBe('INVALID_SIGNATURE')
+    expect(codeOf(token, [verifier(KEY, { state: 'retired' })])).toBe('INVALID_SIGNATURE')
+    const { publicKey } = generateSigningKey()
+    expect(codeOf(token, [verifier(KEY, { publicKey })])).toBe('INVALID_SIGNATURE')
+    const small = Uint8Array.from([1, ...Array.from({ length: 31 }, () => 0)])
+    expect(codeOf(token, [verifier(KEY, { publicKey: small })])).toBe('INVALID_SIGNATURE')
+  })
+
+  it('is accepted under a retiring key until that has retired', () => {
+    const retiring = [verifier(KEY, { state: 'retiring', retiresAtMs: NOW + 1 })]
+    expect(codeOf(chain(grant()), retiring)).toBe('accepted')
+    expect(codeOf(chain(grant()), retiring, { now: NOW + 1 })).toBe('INVALID_SIGNATURE')
+  })
+
+  it('for one audience is refused by every other, and by whoever does not say who they are', () => {
+    const token = chain(grant({ audience: 'editor' }))
+    expect(codeOf(token, KEYS, { audience: 'editor' })).toBe('accepted')
+    expect(codeOf(token, KEYS, { audience: 'shell' })).toBe('UNAUTHORIZED')
+    expect(codeOf(token)).toBe('UNAUTHORIZED')
+  })
+
+  it('is refused when any one of its bits was changed', () => {
+    const token = chain(grant(), CHILD)
+    const bytes = Buffer.from(token.split('.')[2] ?? '', 'base64url')
+    for (let at = 0; at < bytes.length; at += 1) {
+      const changed = Buffer.from(bytes)
+      changed[at] = (changed[at] ?? 0) ^ (1 << (at % 8))
+      expect(codeOf(`tenure-grant.1.${changed.toString('base64url')}`)).not.toBe('accepted')
+    }
+  })
+
+  it('is refused in any other spelling of the same bytes', () => {
+    const token = chain(grant())
+    for (const other of [`${token}=`, `${token} `, ` ${token}`, token.replace('.1.', '.2.'), '']) {
+      expect(codeOf(other)).toBe('DECODE_ERROR')
+    }
+    const [block] = blocks(token)
+    if (block === undefined) throw new Error('no block')
+    const longer = Buffer.concat([block[0], Buffer.from([0])])
+    expect(codeOf(joined([[longer, KEY.sign(longer)]]))).toBe('DECODE_ERROR')
+  })
+
+  it('whose scope is written in another order is refused, although it is signed', () => {
+    const scope = { ...CHILD.scope, tools: ['b', 'a'] }
+    const bytes = grantBytes(
+      grant({ scope: { ...scope, unlimited: false } }),
+      KEY.keyId,
+      Buffer.of(),
+    )
+    expect(codeOf(joined([[bytes, KEY.sign(bytes)]]))).toBe('DECODE_ERROR')
+  })
+
+  it('has bytes that hold no usage: what was spent does not change them', () => {
+    const text = grantBytes(CHILD, KEY.keyId, Buffer.of()).toString('latin1')
+    expect(text).not.toMatch(/used|spent|remaining/)
+    expect(Object.keys(CHILD)).not.toContain('spent')
+  })
+})
+
+describe('a chain of grants', () => {
+  it('is refused when a block is dropped, repeated, reordered or comes from elsewhere', () => {
+    const grandchild = { ...CHILD, id: 'grandchild', parentId: 'child' }
+    const [a, b, c] = blocks(chain(grant(), CHILD, grandchild))
+    const [, stranger] = blocks(chain(grant({ fence: 8 }), CHILD))
+    if (!a || !b || !c || !stranger) throw new Error('a chain has three blocks')
+    expect(codeOf(joined([a, b, c]))).toBe('accepted')
+    for (const odd of [[b], [c], [a, c], [b, c], [b, a], [a, a], [a, b, b], [a, stranger]]) {
+      expect(codeOf(joined(odd))).toBe('INVALID_DERIVATION')
+    }
+  })
+
+  it('is refused when a block was signed again by somebody else', () => {
+    const [a, b] = blocks(chain(grant(), CHILD))
+    if (!a || !b) throw new Error('a chain has two blocks')
+    expect(codeOf(joined([a, [b[0], generateSigningKey().sign(b[0])]]))).toBe('INVALID_SIGNATURE')
+  })
+
+  it('is refused where a child is wider than its parent, although the registrar signed it', () => {
+    const wider = [
+      { expiresAtMs: NOW + 5_001 },
+      { scope: { ...CHILD.scope, tools: ['edit', 'shell'] } },
+      { scope: { ...CHILD.scope, namespaces: ['src_backup'] } },
+      { scope: grant().scope },
+      { budget: { tokens: 101 } },
+      { budget: {} },
+    ]
+    for (const facts of wider) {
+      const odd = { ...CHILD, id: 'grandchild', parentId: 'child', ...facts }
+      expect(codeOf(chain(grant(), CHILD, odd))).toBe('INVALID_DERIVATION')
+    }
+  })
+
+  it('is at most 17 long: a root and sixteen derivations', () => {
+    const many = Array.from({ length: 18 }, (_, depth) => {
+      return grant({ id: `g${depth}`, parentId: depth === 0 ? null : `g${depth - 1}` })
+    })
+    expect(codeOf(chain(...many.slice(0, 17)))).toBe('accepted')
+    expect(codeOf(chain(...many))).toBe('DECODE_ERROR')
+  })
+})
+
+it('signs and verifies a number of grants that is reported', () => {
+  const rounds = 300
+  const begin = process.cpuUsage()
+  const tokens = Array.from({ length: rounds }, (_, fence) => signGrant(grant({ fence }), KEY))
+  const signing = process.cpuUsage(begin)
+  for (const token of tokens) verifyGrant(token, KEYS, { now: NOW })
+  const both = process.cpuUsage(begin)
+  const signUs = (signing.user + signing.system) / rounds
+  const verifyUs = (both.user + both.system) / rounds - signUs
+  const [signed, verified] = [signUs, verifyUs].map((us) => Math.round(1e6 / Math.max(us, 0.01)))
+  process.stdout.write(`grants: ${signed} signed/s, ${verified} verified/s\n`)
+  expect(new Set(tokens).size).toBe(rounds)
+})
+
+it('bytes of different fields never run into each other', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string()), fc.array(fc.string()), (a, b) => {
+      const [one, two] = [a, b].map((texts) => {
+        const writer = new ByteWriter()
+        for (const text of texts) writer.text(text)
+        return writer.toBytes().toString('hex')
+      })
+      expect(one === two).toBe(JSON.stringify(a) === JSON.stringify(b))
+    }),
+  )
+})

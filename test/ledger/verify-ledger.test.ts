@@ -1,0 +1,168 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { randomFrom } from '../../src/testing/conformance/script.ts'
+import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { linesOf } from '../../src/ledger/sealed-ledger.ts'
+import { verifyLedger, type SealedLedger } from '../../src/ledger/verify-ledger.ts'
+import { compareLedgers } from '../../src/ledger/compare-ledger.ts'
+import type { LedgerEntry } from '../../src/store-port/store.ts'
+import { verifier } from './grants.ts'
+import { livedWorld, wholeHistory } from './ledger-world.ts'
+import { rewritten, SEAL_KEYS, sealed } from './sealed-worlds.ts'
+
+const EVERY = 16
+/** Of each of five kinds: ten thousand in all. */
+const TAMPERINGS = 2_000
+let history: readonly LedgerEntry[]
+let ledger: SealedLedger
+
+beforeAll(async () => {
+  const { store } = await livedWorld(11, 160)
+  history = (await wholeHistory(store)).slice(0, 64)
+  ledger = sealed(history, EVERY)
+})
+
+function firstDifference(a: readonly string[], b: readonly string[]): number {
+  const at = a.findIndex((line, index) => line !== b[index])
+  return at < 0 ? a.length : at
+}
+
+type Tamper = (lines: readonly string[], random: (below: number) => number) => readonly string[]
+
+const TAMPERINGS_BY_NAME: Readonly<Record<string, Tamper>> = {
+  altered: (lines, random) => {
+    const at = random(lines.length)
+    const line = lines[at] ?? ''
+    const place = random(line.length)
+    const letter = line[place] === '7' ? '8' : '7'
+    return lines.with(at, line.slice(0, place) + letter + line.slice(place + 1))
+  },
+  removed: (lines, random) => lines.toSpliced(random(lines.length), 1),
+  reordered: (lines, random) => {
+    const at = random(lines.length - 1)
+    const to = at + 1 + random(lines.length - at - 1)
+    return lines.with(at, lines[to] ?? '').with(to, lines[at] ?? '')
+  },
+  inserted: (lines, random) => {
+    return lines.toSpliced(random(lines.length), 0, lines[random(lines.length)] ?? '')
+  },
+  truncated: (lines, random) => lines.slice(0, random(lines.length)),
+}
+
+describe('a sealed ledger', () => {
+  it('is what was sealed', () => {
+    expect(verifyLedger(ledger, SEAL_KEYS)).toEqual({
+      ok: true,
+      events: 64,
+      sealed: 64,
+      checkpoints: 4,
+      realms: expect.any(Number) as number,
+      first: null,
+    })
+    expect(verifyLedger({ lines: [], checkpoints: [] }, [])).toMatchObject({ ok: true, events: 0 })
+    expect(verifyLedger(sealed([], 1), SEAL_KEYS)).toMatchObject({ ok: true, checkpoints: 1 })
+  })
+
+  it.each(Object.entries(TAMPERINGS_BY_NAME))(
+    `shows each of ${TAMPERINGS} random places where a line was %s`,
+    (_name, tamper) => {
+      const numbers = randomFrom(12)
+      const random = (below: number): number => Math.floor(numbers() * below)
+      const short = sealed(history.slice(0, 48), 24)
+      const missed: string[] = []
+      for (let round = 0; round < TAMPERINGS; round += 1) {
+        const lines = tamper(short.lines, random)
+        const at = firstDifference(short.lines, lines)
+        const { first } = verifyLedger({ ...short, lines }, SEAL_KEYS)
+        if (first?.line !== at + 1) missed.push(`line ${at + 1}, found ${first?.line}`)
+      }
+      expect(missed).toEqual([])
+    },
+  )
+
+  it('shows a change although all numbers and hashes were written anew, at its checkpoint', () => {
+    const numbers = randomFrom(13)
+    const random = (below: number): number => Math.floor(numbers() * below)
+    for (const [name, tamper] of Object.entries(TAMPERINGS_BY_NAME)) {
+      if (name === 'altered' || name === 'truncated') continue
+      for (let round = 0; round < 20; round += 1) {
+        const lines = rewritten(tamper(ledger.lines, random))
+        const at = firstDifference(ledger.lines, lines)
+        const { first } = verifyLedger({ ...ledger, lines }, SEAL_KEYS)
+        expect(Math.floor(((first?.line ?? 0) - 1) / EVERY)).toBe(Math.floor(at / EVERY))
+      }
+    }
+    const other = (ledger.lines[20] ?? '').replace(/"atMs":\d/, '"atMs":9')
+    const lines = rewritten(ledger.lines.with(20, other))
+    expect(verifyLedger({ ...ledger, lines }, SEAL_KEYS).first).toMatchObject({ line: 17 })
+  })
+
+  it('is not proven by checkpoints that are missing, forged, or of a key that is not known', () => {
+    const { checkpoints, lines } = ledger
+    const [a, b, c, d] = checkpoints
+    if (!a || !b || !c || !d) throw new Error('four checkpoints')
+    for (const odd of [
+      [a, c, d],
+      [b, c, d],
+      [a, a, b],
+      [{ ...a, events: 15 }],
+      [{ ...a, root: b.root }],
+      [{ ...a, atMs: 7 }],
+    ]) {
+      expect(verifyLedger({ lines, checkpoints: odd }, SEAL_KEYS).ok).toBe(false)
+    }
+    expect(verifyLedger(ledger, [verifier(generateSigningKey())]).ok).toBe(false)
+    const retired = SEAL_KEYS.map((key) => ({ ...key, state: 'retired', retiresAtMs: 1 }) as const)
+    expect(verifyLedger(ledger, retired).ok).toBe(false)
+    const since = SEAL_KEYS.map(
+      (key) => ({ ...key, state: 'retired', retiresAtMs: 9_999 }) as const,
+    )
+    expect(verifyLedger(ledger, since).ok).toBe(true)
+  })
+
+  it('says how much of it no checkpoint vouches for yet', () => {
+    const checkpoints = ledger.checkpoints.slice(0, 2)
+    const verdict = verifyLedger({ ...ledger, checkpoints }, SEAL_KEYS)
+    expect(verdict).toMatchObject({ ok: true, events: 64, sealed: 32 })
+  })
+
+  it('has lines that end; one that does not was not written whole', () => {
+    expect(linesOf('a\nb\n')).toEqual(['a', 'b'])
+    expect(linesOf('a\nb')).toEqual(['a'])
+    expect(linesOf('')).toEqual([])
+  })
+})
+
+describe('a store', () => {
+  it('that was changed behind its back differs from what was sealed, and where', () => {
+    expect(compareLedgers(history, history)).toEqual({ first: null, prunedLeases: 0 })
+    const at = history.findIndex(({ event }) => event.type === 'lease.issued')
+    const one = history[at]
+    if (one === undefined) throw new Error('no lease was issued')
+    const altered = history.with(at, { ...one, event: { ...one.event, holder: 'eve' } })
+    const { position } = one
+    expect(compareLedgers(history, altered).first).toEqual({ position, problem: 'altered' })
+    const more = history.toSpliced(at, 0, { ...one, position: '999999' })
+    expect(compareLedgers(history, more).first).toMatchObject({ problem: 'inserted' })
+    const last = [...history, { ...one, position: '999999' }]
+    expect(compareLedgers(history, last).first).toMatchObject({ problem: 'inserted' })
+    const told = new Set(history.filter(({ event }) => event.leaseId === one.event.leaseId))
+    if (told.size > 1) {
+      const fewer = history.toSpliced(at, 1)
+      expect(compareLedgers(history, fewer).first).toEqual({ position, problem: 'removed' })
+    }
+  })
+
+  it('may have pruned a lease that has ended, with all of its history, and no other', () => {
+    const ended = history.find(({ event }) => event.after === 'released')?.event.leaseId
+    const live = history.findLast(({ event }) => event.after === 'active')
+    const without = (leaseId: string | undefined) => {
+      return history.filter(({ event }) => event.leaseId !== leaseId)
+    }
+    expect(compareLedgers(history, without(ended))).toEqual({ first: null, prunedLeases: 1 })
+    const isLive = history.findLast(({ event }) => event.leaseId === live?.event.leaseId) === live
+    if (isLive) {
+      const gone = compareLedgers(history, without(live?.event.leaseId))
+      expect(gone.first).toMatchObject({ problem: 'removed' })
+    }
+  })
+})
