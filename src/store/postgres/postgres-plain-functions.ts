@@ -34,15 +34,18 @@ const FROM_STATE = STATE_COLUMNS.map((name) => `p_${name}`).join(', ')
 const SET_STATE = STATE_COLUMNS.map((name) => `${name} = p_${name}`).join(', ')
 
 /**
- * A renewal locks its own entry alone, and does so by changing it, after the clock was read. Should it have to wait there,
- * either the other call has changed the entry and the version is another, or nobody has: then nobody else was granted
- * anything meanwhile either, since that would have changed it.
+ * A renewal locks its own entry alone. The change of the entry would lock it as well, but only after the clock was read:
+ * should it wait there for somebody who then takes everything back, a lease that has ended meanwhile would live again.
  */
 const HOLD = `
   IF p_claims THEN
     PERFORM 1 FROM tenure.realms AS r
       WHERE r.realm = p_realm AND r.namespace = p_namespace FOR UPDATE;
     IF NOT FOUND THEN PERFORM tenure.hold(p_namespace, ARRAY[p_realm], NULL); END IF;
+  END IF;
+  IF p_own > 0 THEN
+    PERFORM 1 FROM tenure.leases AS l
+      WHERE l.id = p_id AND l.namespace = p_namespace FOR NO KEY UPDATE;
   END IF;`
 
 /** One look at everything that is compared, but for the version of the own entry, which its change compares. */
