@@ -101,6 +101,14 @@ it('loses the reply to the request that is meant, after the server has done it',
   expect(await client.incr('count')).toBe(2)
 })
 
+it('lets replies through until what is meant is done', async () => {
+  const isDone = async (): Promise<boolean> => (await direct.get('count')) === '2'
+  const lost = proxy.loseReply({ request: (bytes) => bytes.includes('incr'), isDone })
+  expect(await client.incr('count')).toBe(1)
+  await expect(client.incr('count')).rejects.toThrow()
+  await lost
+})
+
 it('can leave the client without any sign of the loss', async () => {
   const lost = proxy.loseReply({ then: 'silence' })
   const asked = client.incr('count').catch(() => 'failed')

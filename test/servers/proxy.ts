@@ -16,6 +16,7 @@ type Weather =
 
 interface ReplyLoss {
   readonly isMeant: (request: Buffer) => boolean
+  readonly isDone: () => Promise<boolean>
   readonly then: 'cut' | 'silence'
   readonly onLost: () => void
 }
@@ -23,6 +24,11 @@ interface ReplyLoss {
 export interface ReplyLossOptions {
   /** Which request is to lose its reply; the next one of all unless given. */
   readonly request?: (request: Buffer) => boolean
+  /**
+   * Asked while the reply is held back: whether the server has done what is meant. If not, the reply passes, and the
+   * next request that is meant is judged in the same way. Always done unless given.
+   */
+  readonly isDone?: () => Promise<boolean>
   /** After the loss: `cut` resets the connection; `silence` lets nothing more through it. */
   readonly then?: 'cut' | 'silence'
 }
@@ -108,13 +114,13 @@ export class Proxy {
    * fulfilled when that has happened; from then on everything else passes.
    */
   loseReply(options: ReplyLossOptions = {}): Promise<void> {
-    const { request: isMeant = () => true, then = 'cut' } = options
+    const { request: isMeant = () => true, isDone = async () => true, then = 'cut' } = options
     return new Promise((resolve) => {
       const onLost = () => {
         this.clear()
         resolve()
       }
-      this.#weather = { kind: 'losing', loss: { isMeant, then, onLost } }
+      this.#weather = { kind: 'losing', loss: { isMeant, isDone, then, onLost } }
     })
   }
 
@@ -177,14 +183,23 @@ class Link {
     if (speaker === 'client' && weather.kind === 'losing' && weather.loss.isMeant(bytes)) {
       this.#losing = weather.loss
     }
-    if (speaker === 'server' && this.#losing !== null) return this.#lose(this.#losing)
+    if (speaker === 'server' && this.#losing !== null) return this.#judge(this.#losing, bytes)
     if (speaker === 'server' && this.#lastSpeaker === 'client') this.onRoundTrip()
     this.#lastSpeaker = speaker
     this.#pass(speaker, bytes)
   }
 
-  #lose(loss: ReplyLoss): void {
+  /** Whatever the server says meanwhile queues up behind. */
+  #judge(loss: ReplyLoss, reply: Buffer): void {
     this.#losing = null
+    this.#lastSpeaker = 'server'
+    this.#underway.client = this.#underway.client.then(async () => {
+      if (await loss.isDone()) this.#lose(loss)
+      else this.#ends.client.write(reply)
+    })
+  }
+
+  #lose(loss: ReplyLoss): void {
     loss.onLost()
     if (loss.then === 'cut') this.reset()
     else this.#isSilent = true
