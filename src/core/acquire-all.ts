@@ -8,7 +8,7 @@
  * it stays what it is.
  */
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
-import { adopt, adoptable, adoptedBefore } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
 import { arrivalUs, blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
@@ -45,6 +45,8 @@ export function decideAcquireAll(
   const standing = standingTickets(draft, command)
   const tickets = standing ?? wishedTickets(draft, views, command)
   const given = givenTo(draft, tickets)
+  const other = standing === null ? unfitFor(draft, tickets, given) : null
+  if (other !== null) return refuse(draft, tickets, other)
   for (const ticket of tickets.filter(({ id }) => !given.has(id))) {
     const odd = otherSlots(ticket, draft.entries.values(), now)
     if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
@@ -161,6 +163,15 @@ export function givenTo(draft: Draft, tickets: readonly Ticket[]): Given {
   return given
 }
 
+/** What was given for one of them and is not what was asked for, if that is so. */
+export function unfitFor(draft: Draft, tickets: readonly Ticket[], given: Given): Held | null {
+  for (const ticket of tickets) {
+    const other = given.has(ticket.id) ? null : unfit(draft, ticket)
+    if (other !== null) return other
+  }
+  return null
+}
+
 export function allBlockers(
   draft: Draft,
   tickets: readonly Ticket[],
@@ -266,8 +277,9 @@ function file(draft: Draft, ticket: Ticket): void {
 function refuse(
   draft: Draft,
   tickets: readonly Ticket[],
-  { blockers, notWaiting }: Pick<Held, 'blockers' | 'notWaiting'>,
+  why: Pick<Held, 'blockers' | 'notWaiting' | 'difference'>,
 ): Decision<AcquireAllOutcome> {
+  const { blockers } = why
   const resource = tickets.map((ticket) => ticket.resource).join(', ')
   for (const ticket of tickets) {
     const before = draft.entries.get(ticket.id)?.state ?? null
@@ -279,7 +291,7 @@ function refuse(
     })
   }
   const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
-  return draft.answer({ kind: 'held', resource, blockers, retryAfterMs, notWaiting })
+  return draft.answer({ ...why, kind: 'held', resource, retryAfterMs })
 }
 
 export function queuedAll(

@@ -3,12 +3,13 @@
  *
  *  1. The id is known: answer with the present state of what it names. A failed attempt is decided anew.
  *  2. Settle the overlap, so that nothing that is over stands in the way.
- *  3. Nothing blocks: grant.
- *  4. The requester's own session is the blocker: refuse, because waiting would never end.
- *  5. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
+ *  3. A lease of the resource was transferred to the requester: take it over if it covers the request, else refuse.
+ *  4. Nothing blocks: grant.
+ *  5. The requester's own session is the blocker: refuse, because waiting would never end.
+ *  6. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
  */
 import type { Acquire } from './command.ts'
-import { adopt, adoptable, adoptedBefore } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
 import {
   arrivalUs,
   blockersOf,
@@ -63,6 +64,8 @@ export function decideAcquire(
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
   const claim = ticketOf(command, view, { now, arrivalUs: arrivalUs(draft.entries.values(), now) })
+  const other = unfit(draft, claim)
+  if (other !== null) return refuse(draft, claim, other)
   const odd = otherSlots(claim, draft.entries.values(), now)
   if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   const blockers = blockersOf(claim, draft.entries.values(), now)
@@ -123,9 +126,11 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
   const { command, ticket, blockers } = blocked
   const waitMs = waitMsOf(command, draft.view)
   const own = ownBlockersOf(ticket, draft.entries.values(), draft.now)
-  if (own.length > 0) return refuse(draft, { ...blocked, blockers: own }, 'own_session')
-  if (waitMs === 0) return refuse(draft, blocked, 'not_asked')
-  if (!draft.view.settings.blocking_mode_enabled) return refuse(draft, blocked, 'waiting_disabled')
+  if (own.length > 0) return refuse(draft, ticket, heldBy(ticket, own, 'own_session'))
+  if (waitMs === 0) return refuse(draft, ticket, heldBy(ticket, blockers, 'not_asked'))
+  if (!draft.view.settings.blocking_mode_enabled) {
+    return refuse(draft, ticket, heldBy(ticket, blockers, 'waiting_disabled'))
+  }
   if (draft.view.ticketCount >= TICKETS_PER_REALM_MAX) {
     const limit = TICKETS_PER_REALM_MAX
     return draft.answer({ kind: 'queue_full', resource: command.resource, limit })
@@ -195,13 +200,18 @@ export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival)
   }
 }
 
-function refuse(
-  draft: Draft,
-  { command, ticket: wished, blockers }: Blocked,
+function heldBy(
+  { resource }: Ticket,
+  blockers: readonly Blocker[],
   notWaiting: Held['notWaiting'],
-): Decision<AcquireOutcome> {
+): Held {
+  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
+  return { kind: 'held', resource, blockers, retryAfterMs, notWaiting }
+}
+
+function refuse(draft: Draft, wished: Ticket, held: Held): Decision<AcquireOutcome> {
   const ticket: Ticket = { ...wished, state: 'failed', failure: 'denied' }
-  const first = blockers[0]
+  const first = held.blockers[0]
   draft.record({
     ...eventCommon(ticket, draft.now, {
       before: draft.entries.get(ticket.id)?.state ?? null,
@@ -211,14 +221,7 @@ function refuse(
     type: 'lease.denied',
     ticket,
   })
-  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
-  return draft.answer({
-    kind: 'held',
-    resource: command.resource,
-    blockers,
-    retryAfterMs,
-    notWaiting,
-  })
+  return draft.answer(held)
 }
 
 /** Each place further back leaves the ones before it this long to act first when a blocker runs out. */

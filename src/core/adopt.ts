@@ -2,15 +2,23 @@
  * Decides an adoption. A lease that was transferred to a named holder is that holder's from the moment of the transfer,
  * so that no instant is unowned, but nobody counts its time yet. The holder takes it over by its id, or by acquiring
  * the resource; either way it is the same lease with the same fence, and its TTL runs anew from here.
+ *
+ * Acquiring takes over only what covers the request: whoever asked to be alone must not be given a share and believe
+ * that it is alone. What does not cover it stands in the way, and waiting for one's own lease is refused.
  */
 import type { Adopt } from './command.ts'
-import { inOrder } from './conflict.ts'
+import { describeBlocker, inOrder } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
-import { isHeld, type Lease } from './lease.ts'
-import { endedOutcome, type AcquireOutcome, type Granted, type Refusal } from './outcome.ts'
+import { isHeld, type Claim, type Lease } from './lease.ts'
+import {
+  endedOutcome,
+  type AcquireOutcome,
+  type Granted,
+  type Held,
+  type Refusal,
+} from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
-import type { Resource } from './resource.ts'
 import { deadlineAfter, wallAt, type Now } from './time.ts'
 
 export function decideAdopt(view: RealmView, command: Adopt, now: Now): Decision<AcquireOutcome> {
@@ -28,16 +36,45 @@ export function decideAdopt(view: RealmView, command: Adopt, now: Now): Decision
   return draft.answer({ kind: 'already_adopted', leaseId })
 }
 
-/** The lease of this very resource that waits for this holder, if there is one. */
-export function adoptable(
-  draft: Draft,
-  wanted: { readonly resource: Resource; readonly holder: string },
-): Lease | null {
-  for (const entry of inOrder(draft.entries.values())) {
-    if (!isHeld(entry, draft.now) || entry.adopted) continue
-    if (entry.resource === wanted.resource && entry.holder === wanted.holder) return entry
+type Wanted = Pick<Claim, 'resource' | 'holder' | 'mode' | 'extent' | 'slots'>
+
+/** The lease of this very resource that waits for this holder and covers what it wants, if there is one. */
+export function adoptable(draft: Draft, wanted: Wanted): Lease | null {
+  return waitingFor(draft, wanted).find((lease) => differences(lease, wanted).length === 0) ?? null
+}
+
+/** Why this holder can have nothing else of the resource: a lease of it waits for it that is not what it wants. */
+export function unfit(draft: Draft, wanted: Wanted): Held | null {
+  const leases = waitingFor(draft, wanted)
+  const [first] = leases
+  if (first === undefined) return null
+  const blockers = leases.map((lease) => describeBlocker(lease, 'lease', draft.now))
+  const retryAfterMs = Math.max(1, ...blockers.map((blocker) => blocker.remainingMs))
+  const difference = differences(first, wanted).join(' and ')
+  const { resource } = wanted
+  return { kind: 'held', resource, blockers, retryAfterMs, notWaiting: 'own_transfer', difference }
+}
+
+function waitingFor({ entries, now }: Draft, { resource, holder }: Wanted): readonly Lease[] {
+  const leases: Lease[] = []
+  for (const entry of inOrder(entries.values())) {
+    if (!isHeld(entry, now) || entry.adopted) continue
+    if (entry.resource === resource && entry.holder === holder) leases.push(entry)
   }
-  return null
+  return leases
+}
+
+/** In which respects a lease is less than, or other than, what is wanted. */
+function differences(lease: Lease, wanted: Wanted): readonly string[] {
+  const found: string[] = []
+  if (lease.mode === 'shared' && wanted.mode === 'exclusive') found.push('is shared, not exclusive')
+  if (lease.extent === 'exact' && wanted.extent === 'subtree') {
+    found.push('covers the path alone, not what is below it')
+  }
+  if (lease.slots !== wanted.slots) {
+    found.push(`has ${lease.slots ?? 'no'} slots, not ${wanted.slots ?? 'none'}`)
+  }
+  return found
 }
 
 /** What a request under this id has adopted before, when its answer was lost; null if it has adopted nothing. */

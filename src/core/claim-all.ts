@@ -2,8 +2,16 @@
  * Decides a claim for several resources: their waiter says that it is still there, and takes them all if they are all
  * free. What was transferred to it meanwhile it takes over together with the rest.
  */
-import { adoptedIn, allBlockers, givenTo, grantAll, mergeViews, queuedAll } from './acquire-all.ts'
-import { goneOutcome } from './claim.ts'
+import {
+  adoptedIn,
+  allBlockers,
+  givenTo,
+  grantAll,
+  mergeViews,
+  queuedAll,
+  unfitFor,
+} from './acquire-all.ts'
+import { deny, goneOutcome } from './claim.ts'
 import type { ClaimAll } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type Lease, type Ticket } from './lease.ts'
@@ -27,6 +35,11 @@ export function decideClaimAll(
   const tickets = waitingTickets(draft, members, views)
   if ('kind' in tickets) return draft.answer(tickets)
   const given = givenTo(draft, tickets)
+  const other = unfitFor(draft, tickets, given)
+  if (other !== null) {
+    deny(draft, tickets, other)
+    return draft.answer(other)
+  }
   const blockers = allBlockers(draft, tickets, given)
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
   for (const ticket of tickets) {

@@ -4,11 +4,17 @@
  */
 import type { ClaimOffer } from './command.ts'
 import { queuedOutcome } from './acquire.ts'
-import { adopt, adoptable, adoptedBefore } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, type Lease, type LeaseId, type Ticket } from './lease.ts'
-import { endedOutcome, type ClaimOutcome, type Dropped, type Refusal } from './outcome.ts'
+import {
+  endedOutcome,
+  type ClaimOutcome,
+  type Dropped,
+  type Held,
+  type Refusal,
+} from './outcome.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
 import { deadlineAfter, type Now } from './time.ts'
@@ -51,6 +57,11 @@ export function decideClaim(
     const lease = takeOver(draft, ticket, given)
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
+  const other = unfit(draft, ticket)
+  if (other !== null) {
+    deny(draft, [ticket], other)
+    return draft.answer(other)
+  }
   draft.record({
     ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
     type: 'lease.waiting',
@@ -63,6 +74,13 @@ export function decideClaim(
 export function goneOutcome(prior: PriorEffect | null, leaseId: LeaseId): Dropped | Refusal {
   const wasEnded = prior?.type === 'lease.failed' && prior.leaseId === leaseId
   return wasEnded ? { kind: 'terminal', leaseId, state: 'failed' } : { kind: 'dropped', leaseId }
+}
+
+/** They were given a lease that they did not ask for, and would wait for themselves; whoever waits behind them goes on. */
+export function deny(draft: Draft, tickets: readonly Ticket[], { blockers }: Held): void {
+  const reason = `has lease ${blockers[0]?.leaseId ?? ''} by transfer`
+  for (const ticket of tickets) fail(draft, ticket, 'denied', { reason })
+  makeOffers(draft)
 }
 
 /** Somebody gave the resource to this waiter past the queue: it has what it waited for, and waits no more. */

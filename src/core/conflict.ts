@@ -186,7 +186,7 @@ function comesBefore(ticket: Ticket, claim: Claim | Ticket): boolean {
   return compareTickets(ticket, claim) < 0
 }
 
-function describeBlocker(entry: Entry, kind: Blocker['kind'], now: Now): Blocker {
+export function describeBlocker(entry: Entry, kind: Blocker['kind'], now: Now): Blocker {
   const isLease = entry.kind === 'lease'
   const until = isLease
     ? ((kind === 'lock_delay' ? entry.lockedUntil : null) ?? entry.deadline)

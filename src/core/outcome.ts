@@ -123,7 +123,9 @@ export interface Held {
   readonly blockers: readonly Blocker[]
   readonly retryAfterMs: number
   /** Why the request did not wait although it might have wished to. */
-  readonly notWaiting: 'not_asked' | 'own_session' | 'waiting_disabled'
+  readonly notWaiting: 'not_asked' | 'own_session' | 'own_transfer' | 'waiting_disabled'
+  /** Of `own_transfer`: in what the lease that waits for the requester is not what it asked for. */
+  readonly difference?: string
 }
 
 export type Refusal =
@@ -263,13 +265,20 @@ function epochError(refusal: Refusal & { readonly kind: 'stale_epoch' | 'no_epoc
 function heldError(held: Held): LeaseError {
   const first = held.blockers[0]
   const who = first === undefined ? 'held by another' : describeHolder(first)
-  const why =
-    held.notWaiting === 'own_session'
-      ? ' (the same session: release it first)'
-      : held.notWaiting === 'waiting_disabled'
-        ? ' (waiting is turned off: blocking_mode_enabled=false)'
-        : ''
-  return error('RESOURCE_HELD', `${held.resource} is ${who}${why}`, held)
+  return error('RESOURCE_HELD', `${held.resource} is ${who}${whyNotWaiting(held)}`, held)
+}
+
+function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
+  switch (notWaiting) {
+    case 'not_asked':
+      return ''
+    case 'own_session':
+      return ' (the same session: release it first)'
+    case 'own_transfer':
+      return ` by transfer: lease ${blockers[0]?.leaseId} ${difference} (adopt it by its id)`
+    case 'waiting_disabled':
+      return ' (waiting is turned off: blocking_mode_enabled=false)'
+  }
 }
 
 function describeHolder(blocker: Blocker): string {

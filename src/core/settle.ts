@@ -17,6 +17,7 @@ import {
   type Lease,
   type Revoking,
   type Ticket,
+  type TicketFailure,
 } from './lease.ts'
 import { isTree, type Resource } from './resource.ts'
 import {
@@ -152,7 +153,7 @@ function dropSession(draft: Draft, session: string): void {
 export function fail(
   draft: Draft,
   ticket: Ticket,
-  failure: 'timed_out' | 'aborted' | 'abandoned' | 'lapsed' | 'deadlock',
+  failure: TicketFailure,
   cause: FailureCause = {},
 ): void {
   const { reason = failure, requestId = null, cycle = null } = cause

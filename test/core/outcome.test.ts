@@ -24,6 +24,11 @@ describe('a refusal at the surface', () => {
     [{ ...held, blockers: [] }, 'RESOURCE_HELD', 'work:W-1 is held by another'],
     [{ ...held, notWaiting: 'own_session' }, 'RESOURCE_HELD', 'the same session: release it first'],
     [{ ...held, notWaiting: 'waiting_disabled' }, 'RESOURCE_HELD', 'blocking_mode_enabled=false'],
+    [
+      { ...held, notWaiting: 'own_transfer', difference: 'is shared, not exclusive' },
+      'RESOURCE_HELD',
+      `by transfer: lease ${leaseId} is shared, not exclusive (adopt it by its id)`,
+    ],
     [{ kind: 'not_found', leaseId }, 'LEASE_NOT_FOUND', `no lease has the id "${leaseId}"`],
     [{ kind: 'not_holder', leaseId, holder: 'ada' }, 'NOT_HOLDER', 'is held by "ada"'],
     [{ kind: 'terminal', leaseId, state: 'released' }, 'LEASE_TERMINAL', 'is already released'],
