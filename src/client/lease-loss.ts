@@ -37,7 +37,7 @@ export function lossOf(refusal: Refusal): LossReason | null {
     case 'not_holder':
       return refusal.kind
     case 'terminal':
-      return refusal.state === 'revoked' ? 'revoked' : 'released'
+      return refusal.releaseReason ?? (refusal.state === 'revoked' ? 'revoked' : 'released')
     case 'held':
     case 'id_taken':
     case 'request_reused':

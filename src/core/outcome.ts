@@ -132,7 +132,13 @@ export type Refusal =
   | Held
   | { readonly kind: 'not_found'; readonly leaseId: LeaseId }
   | { readonly kind: 'not_holder'; readonly leaseId: LeaseId; readonly holder: string }
-  | { readonly kind: 'terminal'; readonly leaseId: LeaseId; readonly state: EntryState }
+  | {
+      readonly kind: 'terminal'
+      readonly leaseId: LeaseId
+      readonly state: EntryState
+      /** Of a lease that was given to another: its holder must hear that it was not merely released. */
+      readonly releaseReason?: 'transferred'
+    }
   | { readonly kind: 'expired'; readonly leaseId: LeaseId; readonly terminatedAtMs: number }
   | { readonly kind: 'id_taken'; readonly leaseId: LeaseId; readonly resource: string }
   | { readonly kind: 'request_reused'; readonly leaseId: LeaseId }
@@ -181,7 +187,9 @@ export function endedOutcome(lease: Lease): Refusal {
     const terminatedAtMs = lease.terminatedAtMs ?? lease.expiresAtMs
     return { kind: 'expired', leaseId: lease.id, terminatedAtMs }
   }
-  return { kind: 'terminal', leaseId: lease.id, state: lease.state }
+  const { id: leaseId, state, releaseReason } = lease
+  if (releaseReason !== 'transferred') return { kind: 'terminal', leaseId, state }
+  return { kind: 'terminal', leaseId, state, releaseReason }
 }
 
 export function refusalError(refusal: Refusal): LeaseError {
@@ -197,7 +205,7 @@ export function refusalError(refusal: Refusal): LeaseError {
     case 'terminal':
       return error(
         'LEASE_TERMINAL',
-        `lease ${refusal.leaseId} is already ${refusal.state}`,
+        `lease ${refusal.leaseId} is already ${refusal.releaseReason ?? refusal.state}`,
         refusal,
       )
     case 'expired':

@@ -32,6 +32,11 @@ describe('a refusal at the surface', () => {
     [{ kind: 'not_found', leaseId }, 'LEASE_NOT_FOUND', `no lease has the id "${leaseId}"`],
     [{ kind: 'not_holder', leaseId, holder: 'ada' }, 'NOT_HOLDER', 'is held by "ada"'],
     [{ kind: 'terminal', leaseId, state: 'released' }, 'LEASE_TERMINAL', 'is already released'],
+    [
+      { kind: 'terminal', leaseId, state: 'released', releaseReason: 'transferred' },
+      'LEASE_TERMINAL',
+      'is already transferred',
+    ],
     [{ kind: 'expired', leaseId, terminatedAtMs: 5 }, 'LEASE_EXPIRED', 'has expired'],
     [{ kind: 'id_taken', leaseId, resource: 'work:x' }, 'LEASE_EXISTS', 'in use for "work:x"'],
     [{ kind: 'request_reused', leaseId }, 'INVALID_INPUT', 'requestId must be new'],
