@@ -271,10 +271,14 @@ function epochError(refusal: Refusal & { readonly kind: 'stale_epoch' | 'no_epoc
 }
 
 function heldError(held: Held): LeaseError {
-  const first = held.blockers[0]
-  const who = first === undefined ? 'held by another' : describeHolder(first)
-  return error('RESOURCE_HELD', `${held.resource} is ${who}${whyNotWaiting(held)}`, held)
+  const who = held.blockers.slice(0, HOLDERS_NAMED_MAX).map((each) => describeHolder(each, held))
+  if (who.length === 0) who.push('held by another')
+  if (held.blockers.length > HOLDERS_NAMED_MAX) who.push('and by others')
+  return error('RESOURCE_HELD', `${held.resource} is ${who.join(', ')}${whyNotWaiting(held)}`, held)
 }
+
+/** The message is one line; the details tell of all. */
+const HOLDERS_NAMED_MAX = 3
 
 function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
   switch (notWaiting) {
@@ -283,15 +287,23 @@ function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
     case 'own_session':
       return ' (the same session: release it first)'
     case 'own_transfer':
-      return ` by transfer: lease ${blockers[0]?.leaseId} ${difference} (adopt it by its id)`
+      return `: lease ${blockers[0]?.leaseId}, transferred to it, ${difference} (adopt it by its id)`
     case 'waiting_disabled':
       return ' (waiting is turned off: blocking_mode_enabled=false)'
   }
 }
 
-function describeHolder(blocker: Blocker): string {
-  const name = show(blocker.holder)
-  switch (blocker.kind) {
+/** Who, through what if that is another resource than the one asked for, and in whose words. */
+function describeHolder(blocker: Blocker, { resource }: Held): string {
+  const below = blocker.extent === 'subtree' ? ' and what is below it' : ''
+  const through = blocker.resource === resource ? '' : ` through ${blocker.resource}${below}`
+  const reason = blocker.reason === null ? '' : ` (${show(blocker.reason)})`
+  return `${standingWords(blocker)}${through}${reason}`
+}
+
+function standingWords({ kind, holder }: Blocker): string {
+  const name = show(holder)
+  switch (kind) {
     case 'lease':
       return `held by ${name}`
     case 'offer':

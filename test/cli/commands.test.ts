@@ -49,7 +49,7 @@ describe('a lease from the command line', () => {
       details: { blockers: [{ holder: 'ann', reason: 'renaming' }] },
     })
     const line = await shop.tenure(['acquire', 'work:1', '--holder', 'ben'])
-    expect(line.stderr).toBe('tenure: work:1 is held by "ann" (RESOURCE_HELD)\n')
+    expect(line.stderr).toBe('tenure: work:1 is held by "ann" ("renaming") (RESOURCE_HELD)\n')
     const why: Inspection = await shop.json(['why', 'work:1'])
     expect(why.leases).toMatchObject([{ holder: 'ann', reason: 'renaming' }])
     const words = await shop.tenure(['why', 'work:1'])

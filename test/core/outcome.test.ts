@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Blocker } from '../../src/core/conflict.ts'
 import type { Held, Refusal } from '../../src/core/outcome.ts'
 import { refusalError } from '../../src/core/outcome.ts'
 import { id } from './builders.ts'
@@ -27,7 +28,7 @@ describe('a refusal at the surface', () => {
     [
       { ...held, notWaiting: 'own_transfer', difference: 'is shared, not exclusive' },
       'RESOURCE_HELD',
-      `by transfer: lease ${leaseId} is shared, not exclusive (adopt it by its id)`,
+      `: lease ${leaseId}, transferred to it, is shared, not exclusive (adopt it by its id)`,
     ],
     [{ kind: 'not_found', leaseId }, 'LEASE_NOT_FOUND', `no lease has the id "${leaseId}"`],
     [{ kind: 'not_holder', leaseId, holder: 'ada' }, 'NOT_HOLDER', 'is held by "ada"'],
@@ -54,6 +55,24 @@ describe('a refusal at the surface', () => {
     expect(error.message).toContain(message)
     expect(error.message).not.toContain('\n')
     expect(error.details).not.toHaveProperty('kind')
+  })
+
+  it.each<[Partial<Blocker>[], string]>([
+    [[{ reason: 'a "b"\nc' }], 'work:W-1 is held by "ada" ("a \\"b\\"\\nc")'],
+    [[{}, { kind: 'ticket', holder: 'bob' }], 'work:W-1 is held by "ada", waited for by "bob"'],
+    [[{}, {}, {}, {}], 'is held by "ada", held by "ada", held by "ada", and by others'],
+    [[{ resource: 'file:/s' }], 'work:W-1 is held by "ada" through file:/s'],
+    [
+      [{ resource: 'file:/s', extent: 'subtree', reason: 'moving' }],
+      'work:W-1 is held by "ada" through file:/s and what is below it ("moving")',
+    ],
+  ])('names those in the way, by what and why, in one line: %o', (changes, message) => {
+    const blockers = changes.flatMap((change) =>
+      held.blockers.map((one) => ({ ...one, ...change })),
+    )
+    const error = refusalError({ ...held, blockers })
+    expect(error.message.endsWith(message)).toBe(true)
+    expect(error.message).not.toContain('\n')
   })
 
   it('carries who stands in the way', () => {
