@@ -58,6 +58,25 @@ describe('a lease from the command line', () => {
     )
   })
 
+  it('is shown by its resource: who holds it, and who waits', async () => {
+    const shop = workshop()
+    const held: LeaseInfo = await shop.json(['acquire', 'a.ts', '--holder', 'ann'])
+    const words = await shop.tenure(['show', 'a.ts'])
+    expect(words.stdout).toBe((await shop.tenure(['show', held.id])).stdout)
+    const waiting = shop.start(['acquire', 'a.ts', '--holder', 'ben', '--wait', '60s'])
+    await until(async () => {
+      const { leases, queue }: Inspection = await shop.json(['show', 'a.ts'])
+      expect(leases).toMatchObject([{ id: held.id }])
+      return queue[0]?.holder === 'ben'
+    })
+    expect((await shop.tenure(['show', 'a.ts'])).stdout).toMatch(/holder {4}ann[^]*\n\n[^]*ben/)
+    await shop.json(['release', held.id, '--holder', 'ann'])
+    await waiting.ended
+    const { code, stderr } = await shop.tenure(['show', 'work:free'])
+    const line = 'tenure: nobody holds or waits for "work:free" (LEASE_NOT_FOUND)\n'
+    expect([code, stderr]).toEqual([13, line])
+  })
+
   it('is waited for, and granted as soon as it is free', async () => {
     const shop = workshop()
     const first: LeaseInfo = await shop.json(['acquire', 'work:1', '--holder', 'ann'])
