@@ -105,6 +105,15 @@ describe('a transfer to a named holder', () => {
     await adopted.release()
   })
 
+  it('gives the same handle to the session that adopts it again, and nothing to another', async () => {
+    const { lease, bob, world } = await newGiving()
+    const newId = (await lease.transfer('bob')) ?? ''
+    const adopted = await bob.tenure.adopt(newId)
+    expect(await bob.tenure.adopt(newId)).toBe(adopted)
+    const { tenure } = newClient(world, 'bob', { session: 'another' })
+    await expect(tenure.adopt(newId)).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
+  })
+
   it('is taken over by acquiring the resource, under the id that the lease has', async () => {
     const { lease, bob, advance } = await newGiving()
     const newId = await lease.transfer('bob')
