@@ -6,6 +6,7 @@
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { lastTerm, type LeaseLife } from '../lease-life.ts'
 import type { Ticket } from '../../src/core/lease.ts'
+import { hasPassed } from '../../src/core/time.ts'
 import { orderKey, walk, type Step } from './ledger-walk.ts'
 import { obstaclesOf } from './obstacles.ts'
 import { touch, type Reach } from './reach.ts'
@@ -44,13 +45,23 @@ function ticketsWith(ticket: Ticket, { events, live }: Step): readonly Ticket[] 
   return [...denied, ...standing].filter(({ group }) => group === ticket.group)
 }
 
+/** A lease that was transferred to whoever asks, and that it has not taken over, leaves it nothing else to have. */
+function isGiven({ resource, holder }: Ticket, { live, tick }: Step): boolean {
+  return [...live.values()].some((entry) => {
+    if (entry.kind !== 'lease' || entry.state !== 'active' || entry.adopted) return false
+    const isIts = entry.resource === resource && entry.holder === holder
+    return isIts && !hasPassed(entry.deadline, tick)
+  })
+}
+
 /** By something that is still there, or that was ended for its sake in this very commit. */
 function isBlocked(ticket: Ticket, step: Step, evidence: Evidence): boolean {
   const arrivalUs = orderKey(step.tick, ticket.priority)
   const keyUs = ticket.state === 'pending' ? (step.keys.get(ticket.id) ?? arrivalUs) : arrivalUs
   const claimed = { claim: ticket, keyUs }
   const isEnded = step.events.some(({ event }) => event.type === 'lease.revoked')
-  return isEnded || obstaclesOf(claimed, step, { evidence, byUs: step.atUs }).length > 0
+  if (isEnded || isGiven(ticket, step)) return true
+  return obstaclesOf(claimed, step, { evidence, byUs: step.atUs }).length > 0
 }
 
 interface Span {

@@ -27,7 +27,7 @@ interface CommonTable {
 export const COMMON_OPTIONS: CommonTable = {
   store: textOption(
     'URL',
-    'sqlite:PATH or memory: (default: $TENURE_STORE, else tenure.db in the git directory, else in the state directory)',
+    'memory:, sqlite:PATH, postgres://… or redis://… (default: $TENURE_STORE, else tenure.db in the git directory, else in the state directory)',
   ),
   namespace: textOption(
     'NAME',
@@ -36,7 +36,7 @@ export const COMMON_OPTIONS: CommonTable = {
   holder: textOption('NAME', 'in whose name (default: $TENURE_HOLDER, else user@host)'),
   session: textOption(
     'NAME',
-    "who waits for whom (default: the holder's name; run has one of its own)",
+    "who waits for whom (default: $TENURE_SESSION, else the holder's name; run has one of its own)",
   ),
   json: flag('one JSON value on stdout; an error as JSON on stderr'),
   debug: flag('show the stack of an unexpected error (also $TENURE_DEBUG)'),

@@ -26,11 +26,12 @@ export function identify(options: IdentityOptions, cwd: string, env: Env): Ident
   const holder = options.holder ?? fromEnv(env, 'TENURE_HOLDER') ?? defaultHolder(env)
   const store = options.store ?? fromEnv(env, 'TENURE_STORE') ?? defaultStoreUrl(cwd, env)
   const namespace = options.namespace ?? fromEnv(env, 'TENURE_NAMESPACE')
+  const session = options.session ?? fromEnv(env, 'TENURE_SESSION')
   return {
     url: absoluteUrl(store, cwd),
     namespace: namespace === undefined ? null : parseNamespace(namespace),
     holder: parseHolder(holder),
-    session: options.session === undefined ? null : parseSession(options.session),
+    session: session === undefined ? null : parseSession(session),
   }
 }
 

@@ -9,10 +9,10 @@ import { clockTime, relativeTime, visible } from './output.ts'
 export function describeInspection(inspection: Inspection, nowMs: number): string {
   const { resource, leases, queue, blockers, cycles } = inspection
   const others = blockers.filter(({ kind }) => kind === 'offer' || kind === 'lock_delay')
-  if (leases.length === 0 && queue.length === 0 && others.length === 0) {
-    return visible(`${resource} is free`)
-  }
+  const isFree = leases.length === 0 && others.length === 0
+  if (isFree && queue.length === 0) return visible(`${resource} is free`)
   const lines = [
+    ...(isFree ? [`${resource} is free, and waited for`] : []),
     ...leases.flatMap((lease) => holderLines(resource, lease, nowMs)),
     ...others.map((blocker) => otherLine(resource, blocker)),
     ...queueLines(queue, nowMs),

@@ -16,10 +16,17 @@ export interface LeaseQuestion {
   readonly holder: string | null
 }
 
-export async function findLeaseId(api: LeaseApi, question: LeaseQuestion): Promise<LeaseId> {
-  const { text, cwd, holder } = question
+/** Null for what names a resource. */
+export function readLeaseId(text: string): LeaseId | null {
   if (UUID_PATTERN.test(text)) return text.toLowerCase()
   if (MANGLED_PATTERN.test(text)) throw invalid('lease', 'must be a UUID or a resource', text)
+  return null
+}
+
+export async function findLeaseId(api: LeaseApi, question: LeaseQuestion): Promise<LeaseId> {
+  const { text, cwd, holder } = question
+  const leaseId = readLeaseId(text)
+  if (leaseId !== null) return leaseId
   const resource = readResource(text, cwd)
   const { leases } = await api.list({ resource, state: 'active' })
   const own = leases.filter((lease) => holder === null || lease.holder === holder)

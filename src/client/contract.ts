@@ -320,7 +320,10 @@ export interface Tenure extends AsyncDisposable {
     resources: readonly (string | Wanted)[],
     options?: AcquireAllOptions,
   ): Promise<LeaseSet>
-  /** Takes over a lease that was transferred to this holder. Its time runs anew from here, and its fence is its own. */
+  /**
+   * Takes over a lease that was transferred to this holder. Its time runs anew from here, and its fence is its own. Called
+   * again by the session that has it, it gives the same handle; any other session hears `LEASE_EXISTS`.
+   */
   adopt(leaseId: LeaseId, options?: AdoptOptions): Promise<Lease>
   /** Never waits. */
   tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Attempt>

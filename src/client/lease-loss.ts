@@ -24,9 +24,16 @@ const WORDS: Readonly<Record<LossReason, string>> = {
 
 export function lossError(lease: LeaseInfo, reason: LossReason, cause: unknown = null): LeaseError {
   const { id: leaseId, resource, holder, fence } = lease
-  const message = `lease ${leaseId} of ${resource} was lost: ${WORDS[reason]}`
+  const message = `lease ${leaseId} of ${resource} was lost: ${lossWords(reason, cause)}`
   const details = { leaseId, resource, holder, fence, reason }
   return new LeaseError('LEASE_LOST', message, cause === null ? { details } : { details, cause })
+}
+
+/** A lease that was not renewed because it may not be has reached its limit; nothing has gone wrong. */
+function lossWords(reason: LossReason, cause: unknown): string {
+  const isLimit = isLeaseError(cause) && cause.code === 'RENEWAL_LIMIT'
+  const limit = isLimit && reason === 'deadline_passed' ? cause.details['limit'] : undefined
+  return typeof limit === 'string' ? `it has reached ${limit}` : WORDS[reason]
 }
 
 /** What a refusal says about the lease itself; null when the lease may well live on. */
@@ -37,7 +44,7 @@ export function lossOf(refusal: Refusal): LossReason | null {
     case 'not_holder':
       return refusal.kind
     case 'terminal':
-      return refusal.state === 'revoked' ? 'revoked' : 'released'
+      return refusal.releaseReason ?? (refusal.state === 'revoked' ? 'revoked' : 'released')
     case 'held':
     case 'id_taken':
     case 'request_reused':

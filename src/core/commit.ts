@@ -176,6 +176,7 @@ const WAKING_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']
   'lease.offered',
   'lease.revoked',
   'lease.revoking',
+  'lease.transferred',
   'lease.upgraded',
 ])
 

@@ -133,7 +133,13 @@ export type Refusal =
   | Held
   | { readonly kind: 'not_found'; readonly leaseId: LeaseId }
   | { readonly kind: 'not_holder'; readonly leaseId: LeaseId; readonly holder: string }
-  | { readonly kind: 'terminal'; readonly leaseId: LeaseId; readonly state: EntryState }
+  | {
+      readonly kind: 'terminal'
+      readonly leaseId: LeaseId
+      readonly state: EntryState
+      /** Of a lease that was given to another: its holder must hear that it was not merely released. */
+      readonly releaseReason?: 'transferred'
+    }
   | { readonly kind: 'expired'; readonly leaseId: LeaseId; readonly terminatedAtMs: number }
   | { readonly kind: 'id_taken'; readonly leaseId: LeaseId; readonly resource: string }
   | { readonly kind: 'request_reused'; readonly leaseId: LeaseId }
@@ -202,7 +208,9 @@ export function endedOutcome(lease: Lease): Refusal {
     const terminatedAtMs = lease.terminatedAtMs ?? lease.expiresAtMs
     return { kind: 'expired', leaseId: lease.id, terminatedAtMs }
   }
-  return { kind: 'terminal', leaseId: lease.id, state: lease.state }
+  const { id: leaseId, state, releaseReason } = lease
+  if (releaseReason !== 'transferred') return { kind: 'terminal', leaseId, state }
+  return { kind: 'terminal', leaseId, state, releaseReason }
 }
 
 export function refusalError(refusal: Refusal): LeaseError {
@@ -215,10 +223,12 @@ export function refusalError(refusal: Refusal): LeaseError {
       const { leaseId, holder } = refusal
       return error('NOT_HOLDER', `lease ${leaseId} is held by ${show(holder)}`, refusal)
     }
-    case 'terminal': {
-      const { leaseId, state } = refusal
-      return error('LEASE_TERMINAL', `lease ${leaseId} is already ${state}`, refusal)
-    }
+    case 'terminal':
+      return error(
+        'LEASE_TERMINAL',
+        `lease ${refusal.leaseId} is already ${refusal.releaseReason ?? refusal.state}`,
+        refusal,
+      )
     case 'expired':
       return error('LEASE_EXPIRED', `lease ${refusal.leaseId} has expired`, refusal)
     case 'id_taken':
@@ -306,10 +316,14 @@ function epochError(refusal: Refusal & { readonly kind: 'stale_epoch' | 'no_epoc
 }
 
 function heldError(held: Held): LeaseError {
-  const first = held.blockers[0]
-  const who = first === undefined ? 'held by another' : describeHolder(first)
-  return error('RESOURCE_HELD', `${held.resource} is ${who}${whyNotWaiting(held)}`, held)
+  const who = held.blockers.slice(0, HOLDERS_NAMED_MAX).map((each) => describeHolder(each, held))
+  if (who.length === 0) who.push('held by another')
+  if (held.blockers.length > HOLDERS_NAMED_MAX) who.push('and by others')
+  return error('RESOURCE_HELD', `${held.resource} is ${who.join(', ')}${whyNotWaiting(held)}`, held)
 }
+
+/** The message is one line; the details tell of all. */
+const HOLDERS_NAMED_MAX = 3
 
 function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
   switch (notWaiting) {
@@ -318,15 +332,23 @@ function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
     case 'own_session':
       return ' (the same session: release it first)'
     case 'own_transfer':
-      return ` by transfer: lease ${blockers[0]?.leaseId} ${difference} (adopt it by its id)`
+      return `: lease ${blockers[0]?.leaseId}, transferred to it, ${difference} (adopt it by its id)`
     case 'waiting_disabled':
       return ' (waiting is turned off: blocking_mode_enabled=false)'
   }
 }
 
-function describeHolder(blocker: Blocker): string {
-  const name = show(blocker.holder)
-  switch (blocker.kind) {
+/** Who, through what if that is another resource than the one asked for, and in whose words. */
+function describeHolder(blocker: Blocker, { resource }: Held): string {
+  const below = blocker.extent === 'subtree' ? ' and what is below it' : ''
+  const through = blocker.resource === resource ? '' : ` through ${blocker.resource}${below}`
+  const reason = blocker.reason === null ? '' : ` (${show(blocker.reason)})`
+  return `${standingWords(blocker)}${through}${reason}`
+}
+
+function standingWords({ kind, holder }: Blocker): string {
+  const name = show(holder)
+  switch (kind) {
     case 'lease':
       return `held by ${name}`
     case 'offer':

@@ -120,7 +120,7 @@ const WRONG: readonly Wrong[] = [
     ['acquire', 'a:b', '--ttl'],
     ['ttl must be followed by DURATION'],
   ],
-  ['a lease id that is none', ['show', 'cafe'], ['id must be a UUID, got "cafe"']],
+  ['a lease id that is none', ['show', 'cafe-1234'], ['lease must be a UUID or a resource']],
   ['half a lease id', ['release', ID.slice(0, 18)], ['lease must be a UUID or a resource']],
   [
     'a lease id of one’s own that is none',

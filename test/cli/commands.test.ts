@@ -49,13 +49,32 @@ describe('a lease from the command line', () => {
       details: { blockers: [{ holder: 'ann', reason: 'renaming' }] },
     })
     const line = await shop.tenure(['acquire', 'work:1', '--holder', 'ben'])
-    expect(line.stderr).toBe('tenure: work:1 is held by "ann" (RESOURCE_HELD)\n')
+    expect(line.stderr).toBe('tenure: work:1 is held by "ann" ("renaming") (RESOURCE_HELD)\n')
     const why: Inspection = await shop.json(['why', 'work:1'])
     expect(why.leases).toMatchObject([{ holder: 'ann', reason: 'renaming' }])
     const words = await shop.tenure(['why', 'work:1'])
     expect(words.stdout).toMatch(
       /^work:1 is held by ann\n {2}since .*\n {2}until {5}in .*\n {2}reason {4}renaming\n/,
     )
+  })
+
+  it('is shown by its resource: who holds it, and who waits', async () => {
+    const shop = workshop()
+    const held: LeaseInfo = await shop.json(['acquire', 'a.ts', '--holder', 'ann'])
+    const words = await shop.tenure(['show', 'a.ts'])
+    expect(words.stdout).toBe((await shop.tenure(['show', held.id])).stdout)
+    const waiting = shop.start(['acquire', 'a.ts', '--holder', 'ben', '--wait', '60s'])
+    await until(async () => {
+      const { leases, queue }: Inspection = await shop.json(['show', 'a.ts'])
+      expect(leases).toMatchObject([{ id: held.id }])
+      return queue[0]?.holder === 'ben'
+    })
+    expect((await shop.tenure(['show', 'a.ts'])).stdout).toMatch(/holder {4}ann[^]*\n\n[^]*ben/)
+    await shop.json(['release', held.id, '--holder', 'ann'])
+    await waiting.ended
+    const { code, stderr } = await shop.tenure(['show', 'work:free'])
+    const line = 'tenure: nobody holds or waits for "work:free" (LEASE_NOT_FOUND)\n'
+    expect([code, stderr]).toEqual([13, line])
   })
 
   it('is waited for, and granted as soon as it is free', async () => {

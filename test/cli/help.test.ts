@@ -30,6 +30,7 @@ describe('help', () => {
     for (const option of ['store', 'namespace', 'holder', 'session', 'json', 'help', 'version']) {
       expect(page).toContain(`--${option}`)
     }
+    expect(page).toMatch(/--store URL +memory:, sqlite:PATH, postgres:\/\/… or redis:\/\/…/)
     for (const line of page.split('\n')) expect(line.length).toBeLessThanOrEqual(100)
   })
 

@@ -49,6 +49,11 @@ describe('why a resource is not to be had', () => {
     expect(describeParts({})).toBe('work:A is free')
   })
 
+  it('is told of a free one too when somebody waits for it', () => {
+    const text = describeParts({ queue: [BEN] })
+    expect(text).toBe('work:A is free, and waited for\n  queue     1. ben, waiting for 5s')
+  })
+
   it('says who holds it, until when and in whose words', () => {
     const text = describeParts({ leases: [ANN] })
     expect(text).toMatch(/^work:A is held by ann\n {2}since {5}5s ago \(.*\)\n/)
@@ -77,6 +82,7 @@ describe('why a resource is not to be had', () => {
     const cyd: LeaseInfo = { ...BEN, holder: 'cyd', mode: 'shared', priority: -3, reason: 'tests' }
     expect(describeParts({ queue: [BEN, cyd] })).toBe(
       [
+        'work:A is free, and waited for',
         '  queue     1. ben, waiting for 5s',
         '            2. cyd, waiting for 5s, shared, priority -3: tests',
       ].join('\n'),

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import type { Inspection, LeaseList, LedgerEntry } from '../../src/service/lease-api.ts'
-import { until, workshop, type Workshop } from './tenure-process.ts'
+import { MAIN, until, workshop, type Workshop } from './tenure-process.ts'
 
 async function isHeld(shop: Workshop, resource: string): Promise<boolean> {
   const { leases }: Inspection = await shop.json(['why', resource])
@@ -27,6 +27,33 @@ describe('a command that runs under a lease', () => {
     const { resource, id, fence } = lease ?? {}
     expect(stdout).toBe(`${resource} ${id} ${fence} ${shop.storeUrl} ann\n`)
     expect(lease).toMatchObject({ state: 'released', releaseReason: 'completed' })
+  })
+
+  it('belongs to the session of its run: what that holds it cannot wait for', async () => {
+    const shop = workshop()
+    const inner = [process.execPath, MAIN, 'run', 'work:A', '--wait', '60s', '--', 'true']
+    const { code, stderr } = await shop.tenure(['run', 'work:A', '--', ...inner])
+    expect([code, stderr]).toEqual([10, expect.stringContaining('the same session')])
+    const session = ['--', 'sh', '-c', 'echo "$TENURE_SESSION"']
+    const named = await shop.tenure(['run', 'work:A', '--session', 's1', ...session])
+    expect(named.stdout).toBe('s1\n')
+    const again = await shop.tenure(['run', 'work:A', ...session], {
+      env: { TENURE_SESSION: 's2' },
+    })
+    expect(again.stdout).toBe('s2\n')
+  })
+
+  it('is refused when it would wait for ever for another that waits for its run', async () => {
+    const shop = workshop()
+    const nested = (mine: string, other: string): readonly string[] => {
+      const ready = `touch ${mine}; until [ -e ${other} ]; do sleep 0.05; done`
+      const asks = `"${process.execPath}" "${MAIN}" run work:${other} --wait 60s -- true`
+      return ['run', `work:${mine}`, '--', 'sh', '-c', `${ready}; ${asks}`]
+    }
+    const ended = await Promise.all([shop.tenure(nested('A', 'B')), shop.tenure(nested('B', 'A'))])
+    const refused = ended.filter(({ stderr }) => stderr.includes('(DEADLOCK)'))
+    const served = ended.filter(({ code }) => code === 0)
+    expect([refused.length, served.length]).toEqual([1, 1])
   })
 
   it('passes its exit status on, and its lease says that it failed', async () => {

@@ -26,6 +26,8 @@ describe('a limit on renewals', () => {
     expect(lease.state).not.toBe('lost')
     await advance(1_000)
     expect(lease.state).toBe('lost')
+    const { message } = lease.signal.reason as Error
+    expect(message).toContain('was lost: it has reached its maxHoldMs of 10000')
     expect(world.runtime.monotonicMs() - startMs).toBe(10_000)
     expect((await world.service.get(lease.id))?.state).toBe('expired')
   })
@@ -36,6 +38,8 @@ describe('a limit on renewals', () => {
     expect(lease.state).toBe('held')
     await advance(2_970)
     expect(lease.state).toBe('lost')
+    const { message } = lease.signal.reason as Error
+    expect(message).toContain('was lost: it has reached its maxHoldMs of 3000')
   })
 
   it('refuses a manual renewal with RENEWAL_LIMIT and keeps the lease', async () => {

@@ -52,6 +52,21 @@ describe('a transfer to a named holder', () => {
     await lease[Symbol.asyncDispose]()
   })
 
+  it.each([
+    ['by a wake-up, at once', true, 1_000],
+    ['by the next renewal, if no wake-up comes', false, 11_000],
+  ])('by another process is told as such, %s', async (_, hears, afterMs) => {
+    const { lease, ann, world, advance } = await newGiving()
+    if (!hears) ann.faults.when('onWake', failWith('STORE_UNAVAILABLE'))
+    await advance(100)
+    const { id: leaseId, extent, holder } = lease
+    const target = { leaseId, resource: RESOURCE, extent, holder }
+    await world.service.transfer({ ...target, to: 'bob', newLeaseId: world.runtime.uuid() })
+    await advance(afterMs)
+    expect(lease.signal.reason).toMatchObject({ details: { reason: 'transferred' } })
+    expect(ann.faults.count('renew')).toBe(hears ? 0 : 1)
+  })
+
   it('leaves no instant unowned, and the receiver owns it before it has heard of it', async () => {
     const giving = await newGiving()
     const { lease, world, bob } = giving
@@ -88,6 +103,15 @@ describe('a transfer to a named holder', () => {
     expect(adopted).toMatchObject({ id: newId, state: 'held', holder: 'bob' })
     expect(bob.faults.count('renew')).toBeGreaterThan(3)
     await adopted.release()
+  })
+
+  it('gives the same handle to the session that adopts it again, and nothing to another', async () => {
+    const { lease, bob, world } = await newGiving()
+    const newId = (await lease.transfer('bob')) ?? ''
+    const adopted = await bob.tenure.adopt(newId)
+    expect(await bob.tenure.adopt(newId)).toBe(adopted)
+    const { tenure } = newClient(world, 'bob', { session: 'another' })
+    await expect(tenure.adopt(newId)).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
   })
 
   it('is taken over by acquiring the resource, under the id that the lease has', async () => {

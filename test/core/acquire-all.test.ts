@@ -267,6 +267,18 @@ describe('several at once, of which one was transferred to the requester', () =>
     }
   })
 
+  it('are refused, asking or waiting, when it is less than what they asked for', () => {
+    const share = { ...gift, mode: 'shared' } as const
+    const why = { kind: 'held', notWaiting: 'own_transfer', blockers: [{ leaseId: id(70) }] }
+    const refused = several([share], asked)
+    expect(refused.outcome).toMatchObject(why)
+    expect(refused.events.map((event) => event.type)).toEqual(Array(3).fill('lease.denied'))
+    const claims = several([share, ...waiting], claimed)
+    expect(claims.outcome).toMatchObject(why)
+    expect(claims.events.map((event) => event.type)).toEqual(Array(3).fill('lease.failed'))
+    for (const { entries } of [refused, claims]) expect(entries.get(id(70))).toEqual(share)
+  })
+
   it('are refused when it reaches over another of them: waiting would never end', () => {
     const [outer, inner] = [file('/src'), file('/src/a.ts')]
     const wide = lease({ ...gift, resource: outer, extent: 'subtree' })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Blocker } from '../../src/core/conflict.ts'
 import type { Held, Refusal } from '../../src/core/outcome.ts'
 import { refusalError } from '../../src/core/outcome.ts'
 import { id } from './builders.ts'
@@ -24,9 +25,19 @@ describe('a refusal at the surface', () => {
     [{ ...held, blockers: [] }, 'RESOURCE_HELD', 'work:W-1 is held by another'],
     [{ ...held, notWaiting: 'own_session' }, 'RESOURCE_HELD', 'the same session: release it first'],
     [{ ...held, notWaiting: 'waiting_disabled' }, 'RESOURCE_HELD', 'blocking_mode_enabled=false'],
+    [
+      { ...held, notWaiting: 'own_transfer', difference: 'is shared, not exclusive' },
+      'RESOURCE_HELD',
+      `: lease ${leaseId}, transferred to it, is shared, not exclusive (adopt it by its id)`,
+    ],
     [{ kind: 'not_found', leaseId }, 'LEASE_NOT_FOUND', `no lease has the id "${leaseId}"`],
     [{ kind: 'not_holder', leaseId, holder: 'ada' }, 'NOT_HOLDER', 'is held by "ada"'],
     [{ kind: 'terminal', leaseId, state: 'released' }, 'LEASE_TERMINAL', 'is already released'],
+    [
+      { kind: 'terminal', leaseId, state: 'released', releaseReason: 'transferred' },
+      'LEASE_TERMINAL',
+      'is already transferred',
+    ],
     [{ kind: 'expired', leaseId, terminatedAtMs: 5 }, 'LEASE_EXPIRED', 'has expired'],
     [{ kind: 'id_taken', leaseId, resource: 'work:x' }, 'LEASE_EXISTS', 'in use for "work:x"'],
     [{ kind: 'request_reused', leaseId }, 'INVALID_INPUT', 'requestId must be new'],
@@ -44,6 +55,24 @@ describe('a refusal at the surface', () => {
     expect(error.message).toContain(message)
     expect(error.message).not.toContain('\n')
     expect(error.details).not.toHaveProperty('kind')
+  })
+
+  it.each<[Partial<Blocker>[], string]>([
+    [[{ reason: 'a "b"\nc' }], 'work:W-1 is held by "ada" ("a \\"b\\"\\nc")'],
+    [[{}, { kind: 'ticket', holder: 'bob' }], 'work:W-1 is held by "ada", waited for by "bob"'],
+    [[{}, {}, {}, {}], 'is held by "ada", held by "ada", held by "ada", and by others'],
+    [[{ resource: 'file:/s' }], 'work:W-1 is held by "ada" through file:/s'],
+    [
+      [{ resource: 'file:/s', extent: 'subtree', reason: 'moving' }],
+      'work:W-1 is held by "ada" through file:/s and what is below it ("moving")',
+    ],
+  ])('names those in the way, by what and why, in one line: %o', (changes, message) => {
+    const blockers = changes.flatMap((change) =>
+      held.blockers.map((one) => ({ ...one, ...change })),
+    )
+    const error = refusalError({ ...held, blockers })
+    expect(error.message.endsWith(message)).toBe(true)
+    expect(error.message).not.toContain('\n')
   })
 
   it('carries who stands in the way', () => {

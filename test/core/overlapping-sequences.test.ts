@@ -98,7 +98,7 @@ it('keeps every promise in all sequences of five commands by two', { timeout: 60
 const OUTCOMES: readonly string[] = [
   ...['acquire expired', 'acquire granted', 'acquire held', 'acquire queued', 'acquire terminal'],
   ...['adopt expired', 'adopt granted', 'adopt terminal', 'claim dropped', 'claim expired'],
-  ...['claim granted', 'claim queued', 'claim terminal', 'downgrade downgraded'],
+  ...['claim granted', 'claim held', 'claim queued', 'claim terminal', 'downgrade downgraded'],
   ...['downgrade expired', 'downgrade not_found', 'downgrade terminal', 'release expired'],
   ...['release not_found', 'release released', 'release terminal', 'revoke expired'],
   ...['revoke not_found', 'revoke revoked', 'revoke terminal', 'transfer expired'],

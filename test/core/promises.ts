@@ -292,7 +292,7 @@ export class PromiseWatch {
     must(blocked, `I9: ${leaseIds.join()} waits although nothing stands in its way`)
   }
 
-  /** What a command asks for: one resource, several, or to be alone with what it shares. */
+  /** What a command asks for: one resource, several, what it waits for, or to be alone with what it shares. */
   #wishesOf(command: AnyCommand, { tick }: Now): readonly Wish[] {
     if (command.kind === 'acquire_all' || command.kind === 'acquire') {
       const asked = command.kind === 'acquire' ? [command] : command.members
@@ -300,8 +300,11 @@ export class PromiseWatch {
         return { claim: { ...one, id: one.leaseId }, keyUs: tick.us - one.priority * POINT_US }
       })
     }
-    const lease = command.kind === 'upgrade' ? this.#realm.entries.get(command.leaseId) : undefined
+    if (command.kind !== 'upgrade' && command.kind !== 'claim') return []
+    const lease = this.#realm.entries.get(command.leaseId)
     if (lease === undefined) return []
+    // A claim that is refused has failed by now; leases were in its way, whatever place it had.
+    if (command.kind === 'claim') return [{ claim: lease, keyUs: -Infinity }]
     return [{ claim: { ...lease, mode: 'exclusive', slots: null }, keyUs: -Infinity }]
   }
 

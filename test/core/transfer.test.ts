@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
 import { decide, footprintsOf } from '../../src/core/decide.ts'
+import type { Extent, Mode } from '../../src/core/resource.ts'
 import {
   acquire,
   adopt,
+  claim,
   file,
   GROUP,
   id,
@@ -17,8 +19,19 @@ import {
   transfer,
   TTL_MS,
   view,
+  WAITING,
   WALL_MS,
 } from './builders.ts'
+
+interface Shape {
+  readonly mode: Mode
+  readonly extent: Extent
+  readonly slots: number | null
+}
+
+function shapeText({ mode, extent, slots }: Shape): string {
+  return `${mode} ${extent}${slots === null ? '' : ` of ${slots}`}`
+}
 
 const given = lease({ id: id(6), holder: 'eve', session: 'eve', adopted: false, fence: 2_000 })
 
@@ -175,6 +188,89 @@ describe('an adoption', () => {
 
   it('is not for somebody else who asks for the resource', () => {
     expect(decide(view([given]), acquire(), nowAt(1)).outcome.kind).toBe('held')
+  })
+})
+
+describe('acquiring what was transferred to the requester', () => {
+  const path = file('/s')
+  const shapes = (['exclusive', 'shared'] as const).flatMap((mode) =>
+    (['exact', 'subtree'] as const).flatMap((extent) =>
+      (mode === 'exclusive' ? [null] : [null, 2, 3]).map((slots) => ({ mode, extent, slots })),
+    ),
+  )
+  const pairs = shapes.flatMap((has) => {
+    return shapes.map((asks) => ({ has, asks, name: `${shapeText(has)} for ${shapeText(asks)}` }))
+  })
+  const fits = pairs.filter(({ has, asks }) => {
+    const mode = has.mode === 'exclusive' || asks.mode === 'shared'
+    const extent = has.extent === 'subtree' || asks.extent === 'exact'
+    return mode && extent && has.slots === asks.slots
+  })
+  const eves = { holder: 'eve', session: 'session-of-eve', resource: path }
+  // Whoever is before her in the queue keeps her waiting although she might share.
+  const before = ticket({ id: id(4), resource: path, extent: 'subtree', orderUs: -1 })
+
+  it('is tried with every combination', () => {
+    expect([pairs.length, fits.length]).toEqual([64, 15])
+  })
+
+  it.each(fits)('takes it over where it covers the request: $name', ({ has, asks }) => {
+    const gift = { ...given, resource: path, ...has }
+    const wish = { ...eves, ...asks }
+    const waiting = ticket({ ...wish, id: id(3) })
+    const claims = claim({
+      resource: path,
+      extent: wish.extent,
+      leaseId: id(3),
+      session: wish.session,
+    })
+    const asked = decide(view([gift]), acquire(wish), nowAt(1))
+    const claimed = decide(view([gift, before, waiting]), claims, nowAt(1))
+    for (const { outcome } of [asked, claimed]) {
+      expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(6), ...has } })
+    }
+  })
+
+  const others = pairs.filter((pair) => !fits.includes(pair))
+  it.each(others)('is refused where it does not, waiting or not: $name', (pair) => {
+    const gift = { ...given, resource: path, ...pair.has }
+    const wish = { ...eves, ...pair.asks }
+    for (const wait of [{}, WAITING]) {
+      const decision = decide(view([gift]), acquire({ ...wish, ...wait }), nowAt(1))
+      expect(decision.outcome).toMatchObject({
+        ...{ kind: 'held', notWaiting: 'own_transfer', blockers: [{ leaseId: id(6) }] },
+      })
+      expect(told(decision)).toEqual(['lease.denied 3'])
+      expect(decision.entries.get(id(6))).toEqual(gift)
+    }
+    const waiting = ticket({ ...wish, id: id(3) })
+    const claims = claim({
+      resource: path,
+      extent: wish.extent,
+      leaseId: id(3),
+      session: wish.session,
+    })
+    const claimed = decide(view([gift, before, waiting]), claims, nowAt(1))
+    expect(claimed.outcome).toMatchObject({ kind: 'held', notWaiting: 'own_transfer' })
+    expect(claimed.entries.get(id(3))).toMatchObject({ state: 'failed', failure: 'denied' })
+    expect(claimed.entries.get(id(6))).toEqual(gift)
+  })
+
+  it('takes the one that fits where there are several', () => {
+    const share = { ...given, mode: 'shared' } as const
+    const counted = { ...share, id: id(5), slots: 2 }
+    const asks = acquire({ holder: 'eve', mode: 'shared' })
+    const { outcome } = decide(view([counted, share]), asks, nowAt(1))
+    expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(6) } })
+  })
+
+  it('lets on whoever waits behind a claim that is refused so', () => {
+    const share = { ...given, mode: 'shared' } as const
+    const mine = ticket({ id: id(3), holder: 'eve', orderUs: 1 })
+    const reader = ticket({ id: id(4), mode: 'shared', orderUs: 2 })
+    const command = claim({ leaseId: id(3), session: 'session-of-eve' })
+    const decision = decide(view([share, mine, reader]), command, nowAt(1))
+    expect(told(decision)).toEqual(['lease.failed 3', 'lease.offered 4'])
   })
 })
 
