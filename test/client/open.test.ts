@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Tenure } from '../../src/client/contract.ts'
 import * as index from '../../src/index.ts'
-import { openApi, openTenure, type OpenOptions } from '../../src/open.ts'
+import { openApi, openQuestions, openTenure, type OpenOptions } from '../../src/open.ts'
 
 let directory: string
 const opened: Tenure[] = []
@@ -185,6 +185,20 @@ describe('opening', () => {
     await expect(contradiction).rejects.toMatchObject({ details: { field: 'namespace' } })
     const unknown = openTenure('memory:', { holder: 'alice', ttlMs: 5 } as OpenOptions)
     await expect(unknown).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+  })
+
+  it('refuses options that are left out where a holder is needed, and those that are none', async () => {
+    await expect(openTenure('memory:', undefined as never)).rejects.toThrow(
+      'options must be an object with a holder, got undefined',
+    )
+    for (const open of [openTenure, openApi, openQuestions]) {
+      for (const options of [null, 'alice']) {
+        await expect(open('memory:', options as never)).rejects.toMatchObject({
+          code: 'INVALID_INPUT',
+          details: { field: 'options' },
+        })
+      }
+    }
   })
 
   it('creates nothing when the holder, the session or the claim window is refused', async () => {
