@@ -5,7 +5,7 @@
  * Every call ends in bounded time. What fails before a statement was sent certainly changed nothing. What fails after
  * that may have, unless the server itself said that it did not.
  */
-import { LeaseError } from '../../core/errors.ts'
+import { invalid, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
 export interface PostgresQuery {
@@ -35,6 +35,8 @@ export interface PostgresClient {
 
 /** What a `Pool` of `pg` is to the store. */
 export interface PostgresPool {
+  /** How many connections it has; a single `Client`, which cannot serve here, has no such number. */
+  readonly totalCount: number
   connect(): Promise<PostgresClient>
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown
@@ -54,6 +56,16 @@ export async function loadDriver(): Promise<PostgresDriver> {
   } catch (cause) {
     throw new LeaseError('STORE_UNAVAILABLE', WHAT_TO_INSTALL, { cause })
   }
+}
+
+/** Whatever else a program passes in fails much later, and sometimes where nobody can catch it. */
+export function requirePool(pool: unknown): PostgresPool {
+  const get = (name: string): unknown => {
+    return typeof pool === 'object' && pool !== null ? Reflect.get(pool, name) : undefined
+  }
+  const does = ['connect', 'query', 'on', 'end'].every((name) => typeof get(name) === 'function')
+  if (does && typeof get('totalCount') === 'number') return pool as PostgresPool
+  throw invalid('postgres', 'must be a Pool of pg', pool)
 }
 
 const AS_TEXT = { getTypeParser: () => (text: string) => text }

@@ -8,7 +8,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store } from '../../store-port/store.ts'
 import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { PostgresBackend } from './postgres-backend.ts'
-import { loadDriver, PostgresCaller, type PostgresPool } from './postgres-client.ts'
+import { loadDriver, PostgresCaller, requirePool, type PostgresPool } from './postgres-client.ts'
 import { PostgresListener } from './postgres-listener.ts'
 import { migrate, numberOf } from './postgres-schema.ts'
 import { readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
@@ -95,7 +95,7 @@ async function prepare(
   if ((url === undefined) === (pool === undefined)) {
     throw invalid('store', 'must be either a url or a pool', url === undefined ? 'neither' : 'both')
   }
-  if (pool !== undefined) return { settled: settle(options), pools: borrowed(pool) }
+  if (pool !== undefined) return { settled: settle(options), pools: borrowed(requirePool(pool)) }
   const address = readPostgresUrl(url)
   const settled = settle({ ...address.parameters, ...options })
   const Pool = await loadDriver()
