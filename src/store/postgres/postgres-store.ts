@@ -9,14 +9,19 @@ import type { Store } from '../../store-port/store.ts'
 import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { PostgresBackend } from './postgres-backend.ts'
 import { loadDriver, PostgresCaller, requirePool, type PostgresPool } from './postgres-client.ts'
-import { PostgresListener } from './postgres-listener.ts'
+import {
+  listenOn,
+  PostgresListener,
+  type Listening,
+  type ListenerOptions,
+} from './postgres-listener.ts'
 import { migrate, numberOf } from './postgres-schema.ts'
 import { readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; either this or a pool. */
   readonly url?: string
-  /** A `Pool` of `pg`. It stays the caller's to close; while somebody waits or watches, one of its connections is kept. */
+  /** A `Pool` of `pg` for two connections or more, of which one listens. It stays the caller's to close. */
   readonly pool?: PostgresPool
   readonly namespace?: string
   /** How long a call waits for a connection. Default 5 s. */
@@ -48,6 +53,7 @@ interface Settled {
 interface Pools {
   readonly calls: PostgresPool
   readonly listening: PostgresPool
+  listen(options: ListenerOptions): Listening
   readonly shown: string
   end(): Promise<void>
 }
@@ -72,7 +78,7 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
     const listening = new PostgresCaller({ ...common, pool: pools.listening })
     return new PostgresBackend({
       ...{ caller, runtime, url: pools.shown, namespace, end: () => pools.end() },
-      listener: new PostgresListener({ caller: listening, runtime }),
+      listener: pools.listen({ caller: listening, runtime }),
       ...(nowUs === undefined ? {} : { nowUs }),
     })
   } catch (error) {
@@ -111,7 +117,8 @@ async function prepare(
   const end = async (): Promise<void> => {
     await Promise.all([calls.end(), listening.end()])
   }
-  return { settled, pools: { calls, listening, shown: address.shown, end } }
+  const listen = (options: ListenerOptions): Listening => new PostgresListener(options)
+  return { settled, pools: { calls, listening, listen, shown: address.shown, end } }
 }
 
 function settle(options: PostgresStoreOptions): Settled {
@@ -125,5 +132,7 @@ function settle(options: PostgresStoreOptions): Settled {
 }
 
 function borrowed(pool: PostgresPool): Pools {
-  return { calls: pool, listening: pool, shown: 'postgres:', end: () => Promise.resolve() }
+  const listen = (options: ListenerOptions): Listening => listenOn(pool, options)
+  const end = (): Promise<void> => Promise.resolve()
+  return { calls: pool, listening: pool, listen, shown: 'postgres:', end }
 }
