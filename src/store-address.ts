@@ -124,7 +124,20 @@ function readClient(source: object, options: StoreOptions): Address {
     const { openRedisStore } = await import('./store/redis/redis-store.ts')
     return openRedisStore({ ...settled, client: client as RedisClient })
   }
-  return { key: null, open, openToLook: null, identity: () => null }
+  const key = keyOf(name, `client ${numberOf(client)}`, settled)
+  return { key, open, openToLook: null, identity: () => null }
+}
+
+const numbers = new WeakMap<object, number>()
+let lastNumber = 0
+
+/** One client is one place, whoever passes it in. */
+function numberOf(client: object): number {
+  const known = numbers.get(client)
+  if (known !== undefined) return known
+  lastNumber += 1
+  numbers.set(client, lastNumber)
+  return lastNumber
 }
 
 /** Whether it is a client of a known driver is for the store to say; that it is anything at all is said here. */

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { createClient } from 'redis'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Tenure } from '../../src/client/contract.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { openApi, openTenure } from '../../src/open.ts'
@@ -170,6 +170,37 @@ describe('a pool that stores in several namespaces share', () => {
 })
 
 describe('clients in one namespace', () => {
+  it('on one pool share a store, and two connections are enough for them', async () => {
+    const source = { postgres: poolOf(2) }
+    const one = await openApi(source, { namespace: 'shared' })
+    const two = await openApi(source, { namespace: 'shared' })
+    expect(two.store).toBe(one.store)
+    const other = await openApi(source, { namespace: 'other' })
+    const elsewhere = await openApi({ postgres: poolOf(2) }, { namespace: 'shared' })
+    expect(other.store).not.toBe(one.store)
+    expect(elsewhere.store).not.toBe(one.store)
+    await one.close()
+    expect(await two.list({})).toMatchObject({ leases: [] })
+    await Promise.all([two, other, elsewhere].map((api) => api.close()))
+  })
+
+  it('on one Redis client share its duplicates, which end with the last of them', async () => {
+    const connectionName = `shared-${randomUUID()}`
+    const client = new Redis(redis.url, { connectionName })
+    onTestFinished(() => client.disconnect())
+    const count = async (): Promise<number> => {
+      const list = String(await client.client('LIST'))
+      return list.split('\n').filter((line) => line.includes(`name=${connectionName} `)).length
+    }
+    const all = await Promise.all(
+      Array.from({ length: 12 }, () => openApi({ redis: client }, { namespace: 'shared' })),
+    )
+    await Promise.all(all.map((api, index) => api.onWake(`session-${index}`, () => undefined)))
+    expect(await count()).toBe(2)
+    await Promise.all(all.map((api) => api.close()))
+    await vi.waitUntil(async () => (await count()) === 1)
+  })
+
   it('cannot be on a pool of one connection, which listening would take', async () => {
     const opening = openTenure({ postgres: poolOf(1) }, { holder: 'a' })
     await expect(opening).rejects.toThrow('postgres must be a Pool with a max of at least 2, got 1')
