@@ -85,6 +85,10 @@ export function readAddress(source: unknown, options: StoreOptions): Address {
     /^([a-z][a-z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
   const kind = KINDS[scheme]
   if (kind === undefined) throw invalid('store', EXPECTED_URL, schemeOf(text))
+  if (kind === 'postgres' || kind === 'redis') {
+    refuseFragment(text)
+    refuseBadPort(rest)
+  }
   const { own, others } = readParameters(query, OPTIONS_OF[kind])
   // The driver of PostgreSQL has parameters of its own.
   if (others !== '' && kind !== 'postgres') throw unknownParameter(kind, others)
@@ -104,6 +108,22 @@ export function readAddress(source: unknown, options: StoreOptions): Address {
 /** Up to what may be a password. */
 function schemeOf(text: string): string {
   return text.includes('@') ? `${text.split(/[:/]/, 1)[0]}:…` : text
+}
+
+/** Not to be shown: what comes before and after it may be a password. */
+function refuseFragment(text: string): void {
+  if (!text.includes('#')) return
+  throw invalid('store', 'must have no # in its URL (in a password write %23)', '#')
+}
+
+const PORT_MAX = 65_535
+
+/** What a URL with such a port is refused for elsewhere does not tell that it is the port. */
+function refuseBadPort(rest: string): void {
+  const [authority = ''] = rest.slice('//'.length).split('/', 1)
+  const [, port] = /:(\d+)$/.exec(authority.slice(authority.lastIndexOf('@') + 1)) ?? []
+  if (port === undefined || (Number(port) >= 1 && Number(port) <= PORT_MAX)) return
+  throw invalid('store', `port must be an integer 1..${PORT_MAX}`, Number(port))
 }
 
 /** What the options of a store come to, whichever way they were given. */

@@ -150,6 +150,19 @@ describe('opening', () => {
     )
   })
 
+  it.each([
+    ['redis://127.0.0.1:99999', 'store port must be an integer 1..65535, got 99999'],
+    ['rediss://u:7@[::1]:65536/2', 'store port must be an integer 1..65535, got 65536'],
+    ['postgres://u@h:0/d', 'store port must be an integer 1..65535, got 0'],
+    ['redis://127.0.0.1/1#leases', 'store must have no # in its URL'],
+    ['postgres://u:pass#word@h/d', 'store must have no # in its URL'],
+    ['postgres://h/d?namespace=a#b', 'store must have no # in its URL'],
+  ])('says what is wrong with %s', async (url, message) => {
+    const said = await openTenure(url, { holder: 'a' }).catch((error: Error) => error.message)
+    expect(said).toContain(message)
+    expect(said).not.toContain('pass#')
+  })
+
   it('never repeats what may hold a password', async () => {
     for (const url of [
       'mysql://app:secret@host/db',
