@@ -271,10 +271,9 @@ export function storeError(error: unknown, { url, effect }: ErrorFacts): LeaseEr
   }
   const line = said.split('\n', 1)[0] ?? ''
   if (effect === 'reads' || NOT_SENT.test(said)) {
-    return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be reached: ${line}`, {
-      cause,
-      details,
-    })
+    const words = line.startsWith('ERR ') ? 'cannot be used' : 'cannot be reached'
+    const message = `${url} ${words}: ${line}`
+    return new LeaseError('STORE_UNAVAILABLE', message, { cause, details })
   }
   const message = `the answer of ${url} was lost: ${line}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details })

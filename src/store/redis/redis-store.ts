@@ -99,7 +99,23 @@ async function connect(options: RedisStoreOptions): Promise<Connection> {
   const address = addressOf(url)
   const shown = showUrl(address)
   const driver = await connectTo(address, shown, options)
+  if (address.db !== 0) await requireDatabase(driver, shown, options)
   return { driver, url: shown, close: () => driver.disconnect() }
+}
+
+/** The driver asks for the database by itself, but goes on in database 0 when the server refuses. */
+async function requireDatabase(
+  driver: RedisDriver,
+  shown: string,
+  options: RedisStoreOptions,
+): Promise<void> {
+  const db = shown.slice(shown.lastIndexOf('/') + 1)
+  try {
+    await bounded(driver.send(['SELECT', db]), shown, options)
+  } catch (error) {
+    driver.disconnect()
+    throw error
+  }
 }
 
 async function connectTo(
