@@ -12,7 +12,7 @@ import { requireShortText, requireText } from './core/text.ts'
 import { fs } from './runtime/file-system.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import { systemTickSource } from './runtime/tick-source.ts'
-import type { Store, StoreQuestions } from './store-port/store.ts'
+import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './store/postgres/postgres-client.ts'
 import type { RedisClient } from './store/redis/redis-client.ts'
 
@@ -53,6 +53,8 @@ export interface Address {
   open(): Promise<Store>
   /** For those who only look. Null where that is nothing else. */
   readonly openToLook: (() => Promise<StoreQuestions>) | null
+  /** What to look at besides, where that takes a connection of its own. */
+  readonly openCheckup?: () => Promise<Checkup>
   /** Which file it is at this moment; null for a store that is none. */
   identity(): string | null
 }
@@ -205,7 +207,16 @@ function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled
     const { openRedisStore } = await import('./store/redis/redis-store.ts')
     return openRedisStore({ ...settled, url })
   }
-  return { key: keyOf(kind, url, settled), open, openToLook: null, identity: () => null }
+  const openCheckup = async (): Promise<Checkup> => {
+    if (kind === 'postgres') {
+      const { openPostgresCheckup } = await import('./store/postgres/postgres-checkup.ts')
+      return openPostgresCheckup({ ...settled, url })
+    }
+    const { openRedisCheckup } = await import('./store/redis/redis-checkup.ts')
+    return openRedisCheckup({ ...settled, url })
+  }
+  const key = keyOf(kind, url, settled)
+  return { key, open, openToLook: null, openCheckup, identity: () => null }
 }
 
 function keyOf(kind: Kind, place: string, settled: Settled): string {

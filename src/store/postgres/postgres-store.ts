@@ -64,7 +64,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 }
 
 export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {
-  const { settled, pools } = await prepare(options)
+  const { settled, pools } = await reachPostgres(options)
   const runtime = options.runtime ?? systemRuntime
   const { nowUs } = options
   const common = { ...settled, runtime, url: pools.shown }
@@ -94,7 +94,8 @@ async function rehearse(caller: PostgresCaller, namespace: number): Promise<void
   await caller.call(statement).catch(() => undefined)
 }
 
-async function prepare(
+/** The pools for a store, through which nothing has been sent yet. */
+export async function reachPostgres(
   options: PostgresStoreOptions,
 ): Promise<{ readonly settled: Settled; readonly pools: Pools }> {
   const { url, pool } = options
