@@ -5,6 +5,7 @@
  * what decides and what holds.
  */
 import type { Tenure } from './client/contract.ts'
+import { invalid } from './core/errors.ts'
 import { parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { LeaseApi } from './service/lease-api.ts'
@@ -29,7 +30,7 @@ const OPEN_OPTIONS = [...STORE_OPTIONS, 'holder', 'session', 'claimWindowMs'] as
  * on a pool or client that the program already has.
  */
 export async function openTenure(store: StoreSource, options: OpenOptions): Promise<Tenure> {
-  refuseUnknown(options, OPEN_OPTIONS)
+  requireOptions(options)
   const { session, claimWindowMs } = options
   const holder = parseHolder(options.holder)
   if (session !== undefined) parseSession(session)
@@ -41,6 +42,12 @@ export async function openTenure(store: StoreSource, options: OpenOptions): Prom
     ...(session === undefined ? {} : { session }),
     ...(claimWindowMs === undefined ? {} : { claimWindowMs }),
   })
+}
+
+/** Who holds has no default, so the options of a client cannot be left out. */
+function requireOptions(options: unknown): void {
+  if (options === undefined) throw invalid('options', 'must be an object with a holder', options)
+  refuseUnknown(options, OPEN_OPTIONS)
 }
 
 /** Opens what the client stands on, for those who ask and end but neither wait nor hold. */

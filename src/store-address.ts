@@ -12,7 +12,7 @@ import { requireShortText, requireText } from './core/text.ts'
 import { fs } from './runtime/file-system.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import { systemTickSource } from './runtime/tick-source.ts'
-import type { Store, StoreQuestions } from './store-port/store.ts'
+import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './store/postgres/postgres-client.ts'
 import type { RedisClient } from './store/redis/redis-client.ts'
 
@@ -53,6 +53,8 @@ export interface Address {
   open(): Promise<Store>
   /** For those who only look. Null where that is nothing else. */
   readonly openToLook: (() => Promise<StoreQuestions>) | null
+  /** What to look at besides, where that takes a connection of its own. */
+  readonly openCheckup?: () => Promise<Checkup>
   /** Which file it is at this moment; null for a store that is none. */
   identity(): string | null
 }
@@ -85,6 +87,10 @@ export function readAddress(source: unknown, options: StoreOptions): Address {
     /^([a-z][a-z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
   const kind = KINDS[scheme]
   if (kind === undefined) throw invalid('store', EXPECTED_URL, schemeOf(text))
+  if (kind === 'postgres' || kind === 'redis') {
+    refuseFragment(text)
+    refuseBadPort(rest)
+  }
   const { own, others } = readParameters(query, OPTIONS_OF[kind])
   // The driver of PostgreSQL has parameters of its own.
   if (others !== '' && kind !== 'postgres') throw unknownParameter(kind, others)
@@ -106,6 +112,22 @@ function schemeOf(text: string): string {
   return text.includes('@') ? `${text.split(/[:/]/, 1)[0]}:…` : text
 }
 
+/** Not to be shown: what comes before and after it may be a password. */
+function refuseFragment(text: string): void {
+  if (!text.includes('#')) return
+  throw invalid('store', 'must have no # in its URL (in a password write %23)', '#')
+}
+
+const PORT_MAX = 65_535
+
+/** What a URL with such a port is refused for elsewhere does not tell that it is the port. */
+function refuseBadPort(rest: string): void {
+  const [authority = ''] = rest.slice('//'.length).split('/', 1)
+  const [, port] = /:(\d+)$/.exec(authority.slice(authority.lastIndexOf('@') + 1)) ?? []
+  if (port === undefined || (Number(port) >= 1 && Number(port) <= PORT_MAX)) return
+  throw invalid('store', `port must be an integer 1..${PORT_MAX}`, Number(port))
+}
+
 /** What the options of a store come to, whichever way they were given. */
 type Settled = Omit<StoreOptions, 'namespace'> & { readonly namespace: string }
 
@@ -124,7 +146,20 @@ function readClient(source: object, options: StoreOptions): Address {
     const { openRedisStore } = await import('./store/redis/redis-store.ts')
     return openRedisStore({ ...settled, client: client as RedisClient })
   }
-  return { key: null, open, openToLook: null, identity: () => null }
+  const key = keyOf(name, `client ${numberOf(client)}`, settled)
+  return { key, open, openToLook: null, identity: () => null }
+}
+
+const numbers = new WeakMap<object, number>()
+let lastNumber = 0
+
+/** One client is one place, whoever passes it in. */
+function numberOf(client: object): number {
+  const known = numbers.get(client)
+  if (known !== undefined) return known
+  lastNumber += 1
+  numbers.set(client, lastNumber)
+  return lastNumber
 }
 
 /** Whether it is a client of a known driver is for the store to say; that it is anything at all is said here. */
@@ -172,7 +207,16 @@ function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled
     const { openRedisStore } = await import('./store/redis/redis-store.ts')
     return openRedisStore({ ...settled, url })
   }
-  return { key: keyOf(kind, url, settled), open, openToLook: null, identity: () => null }
+  const openCheckup = async (): Promise<Checkup> => {
+    if (kind === 'postgres') {
+      const { openPostgresCheckup } = await import('./store/postgres/postgres-checkup.ts')
+      return openPostgresCheckup({ ...settled, url })
+    }
+    const { openRedisCheckup } = await import('./store/redis/redis-checkup.ts')
+    return openRedisCheckup({ ...settled, url })
+  }
+  const key = keyOf(kind, url, settled)
+  return { key, open, openToLook: null, openCheckup, identity: () => null }
 }
 
 function keyOf(kind: Kind, place: string, settled: Settled): string {

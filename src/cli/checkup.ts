@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { isLeaseError } from '../core/errors.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
+import type { Checkup } from '../store-port/store.ts'
 import { findBrokenRows } from '../store/sqlite/sqlite-checkup.ts'
 import { loadDriver, type SqliteDatabase, type SqliteRow } from '../store/sqlite/sqlite-client.ts'
 
@@ -93,6 +94,19 @@ async function checkRows(database: SqliteDatabase): Promise<readonly Check[]> {
 function firstColumn(database: SqliteDatabase, sql: string): readonly string[] {
   const rows = database.prepare(sql).raw().all() as SqliteRow[]
   return rows.map(([value]) => String(value))
+}
+
+/** What a server's own checkup tells; nothing where there is none. */
+export async function checkServer(open: (() => Promise<Checkup>) | undefined): Promise<Check[]> {
+  if (open === undefined) return []
+  const checks: Check[] = []
+  const opened = await attempt('checkup', async () => {
+    const checkup = await open()
+    for (const one of checkup.looks) checks.push(await attempt(one.name, () => one.look()))
+    await checkup.close()
+    return 'done'
+  })
+  return opened.ok ? checks : [...checks, opened]
 }
 
 /** Subscribing needs a place for wake files and a file watch, of which a host has only so many. */

@@ -109,6 +109,12 @@ export interface StoreDescription {
   readonly durability: string
 }
 
+/** What else can be looked at, for `tenure doctor`. Each look says what it found, or throws what is wrong. */
+export interface Checkup {
+  readonly looks: readonly { readonly name: string; look(): Promise<string> }[]
+  close(): Promise<void>
+}
+
 export interface Store {
   readonly description: StoreDescription
 

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Tenure } from '../../src/client/contract.ts'
 import * as index from '../../src/index.ts'
-import { openApi, openTenure, type OpenOptions } from '../../src/open.ts'
+import { openApi, openQuestions, openTenure, type OpenOptions } from '../../src/open.ts'
 
 let directory: string
 const opened: Tenure[] = []
@@ -150,6 +150,19 @@ describe('opening', () => {
     )
   })
 
+  it.each([
+    ['redis://127.0.0.1:99999', 'store port must be an integer 1..65535, got 99999'],
+    ['rediss://u:7@[::1]:65536/2', 'store port must be an integer 1..65535, got 65536'],
+    ['postgres://u@h:0/d', 'store port must be an integer 1..65535, got 0'],
+    ['redis://127.0.0.1/1#leases', 'store must have no # in its URL'],
+    ['postgres://u:pass#word@h/d', 'store must have no # in its URL'],
+    ['postgres://h/d?namespace=a#b', 'store must have no # in its URL'],
+  ])('says what is wrong with %s', async (url, message) => {
+    const said = await openTenure(url, { holder: 'a' }).catch((error: Error) => error.message)
+    expect(said).toContain(message)
+    expect(said).not.toContain('pass#')
+  })
+
   it('never repeats what may hold a password', async () => {
     for (const url of [
       'mysql://app:secret@host/db',
@@ -185,6 +198,20 @@ describe('opening', () => {
     await expect(contradiction).rejects.toMatchObject({ details: { field: 'namespace' } })
     const unknown = openTenure('memory:', { holder: 'alice', ttlMs: 5 } as OpenOptions)
     await expect(unknown).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+  })
+
+  it('refuses options that are left out where a holder is needed, and those that are none', async () => {
+    await expect(openTenure('memory:', undefined as never)).rejects.toThrow(
+      'options must be an object with a holder, got undefined',
+    )
+    for (const open of [openTenure, openApi, openQuestions]) {
+      for (const options of [null, 'alice']) {
+        await expect(open('memory:', options as never)).rejects.toMatchObject({
+          code: 'INVALID_INPUT',
+          details: { field: 'options' },
+        })
+      }
+    }
   })
 
   it('creates nothing when the holder, the session or the claim window is refused', async () => {

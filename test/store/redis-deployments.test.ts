@@ -72,6 +72,19 @@ describe('a client of the caller', () => {
   })
 })
 
+describe('a database', () => {
+  it('that the server does not have is refused, and database 0 is not used instead', async () => {
+    const { url } = await server({ settings: { databases: '4' } })
+    const opening = openRedisStore({ url: `${url}/4` })
+    await expect(opening).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    await expect(opening).rejects.toThrow(/\/4 cannot be used: ERR DB index is out of range/)
+    expect(await direct(url).dbsize()).toBe(0)
+    await Subject.open({ url: `${url}/3` })
+    expect(await direct(url).dbsize()).toBe(0)
+    expect(await direct(`${url}/3`).dbsize()).toBeGreaterThan(0)
+  })
+})
+
 describe('a waiter on Redis', () => {
   it('is told to look for itself while nothing can be heard, and again when it can', async () => {
     const { url } = await server()

@@ -3,12 +3,14 @@ import { randomUUID } from 'node:crypto'
 import path from 'node:path'
 import { fs } from '../../runtime/file-system.ts'
 import { openApi } from '../../open.ts'
+import { readAddress } from '../../store-address.ts'
 import {
   attempt,
   checkDatabase,
   checkDirectory,
   checkDriver,
   checkNode,
+  checkServer,
   checkWake,
   type Check,
 } from '../checkup.ts'
@@ -21,7 +23,7 @@ export const doctor: Command = defineCommand({
   positionals: [],
   options: {},
   notes: [
-    'Looks at Node, the driver, the directory, the store and every row in it, and changes nothing: what it writes to find out whether it can is rolled back, and a store that does not exist yet is not made. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
+    'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet is not made; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
   ],
   examples: ['tenure doctor', 'tenure doctor --store sqlite:/srv/leases.db --json'],
   run: async ({ identity, printer }) => {
@@ -43,9 +45,10 @@ async function examine(identity: Identity): Promise<readonly Check[]> {
     return [...checks, { name: 'store', ok: true, detail }]
   }
   checks.push(...(await examineStore(identity)))
-  if (file !== undefined && isOpen(checks)) {
-    checks.push(...(await checkDatabase(file)))
-  }
+  if (!isOpen(checks)) return checks
+  if (file !== undefined) checks.push(...(await checkDatabase(file)))
+  const { openCheckup } = readAddress(identity.url, optionsOf(identity))
+  checks.push(...(await checkServer(openCheckup)))
   return checks
 }
 

@@ -37,7 +37,7 @@ import {
 } from './postgres-client.ts'
 import { eventOf, type EventRow } from './postgres-events.ts'
 import { ATTEMPT_GROUP } from './postgres-group-functions.ts'
-import type { PostgresListener } from './postgres-listener.ts'
+import type { Listening } from './postgres-listener.ts'
 import { divide, plainArrays, plainValues, type Division } from './postgres-plain.ts'
 import { ATTEMPT_PLAIN } from './postgres-plain-functions.ts'
 import { arrayText, findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
@@ -45,7 +45,7 @@ import { entryOf, type LeaseRow } from './postgres-rows.ts'
 
 export interface PostgresBackendOptions {
   readonly caller: PostgresCaller
-  readonly listener: PostgresListener
+  readonly listener: Listening
   readonly runtime: Runtime
   readonly url: string
   /** The number of the namespace. */

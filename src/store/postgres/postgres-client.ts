@@ -5,7 +5,7 @@
  * Every call ends in bounded time. What fails before a statement was sent certainly changed nothing. What fails after
  * that may have, unless the server itself said that it did not.
  */
-import { LeaseError } from '../../core/errors.ts'
+import { invalid, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
 export interface PostgresQuery {
@@ -25,16 +25,22 @@ export interface PostgresNotification {
   readonly payload?: string | undefined
 }
 
+export type PostgresHear = (message: PostgresNotification) => void
+
 export interface PostgresClient {
   query(query: PostgresQuery): Promise<{ readonly rows: unknown[] }>
   /** With an error the connection is closed instead of used again. */
   release(error?: Error | boolean): void
-  on(event: 'notification', listener: (message: PostgresNotification) => void): unknown
+  on(event: 'notification', listener: PostgresHear): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
+  removeListener(event: 'notification', listener: PostgresHear): unknown
+  removeListener(event: 'error', listener: () => void): unknown
 }
 
 /** What a `Pool` of `pg` is to the store. */
 export interface PostgresPool {
+  /** How many connections it has; a single `Client`, which cannot serve here, has no such number. */
+  readonly totalCount: number
   connect(): Promise<PostgresClient>
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown
@@ -54,6 +60,24 @@ export async function loadDriver(): Promise<PostgresDriver> {
   } catch (cause) {
     throw new LeaseError('STORE_UNAVAILABLE', WHAT_TO_INSTALL, { cause })
   }
+}
+
+/**
+ * Whatever else a program passes in fails much later, and sometimes where nobody can catch it; and with one connection,
+ * which listens, no call would ever get through.
+ */
+export function requirePool(pool: unknown): PostgresPool {
+  const get = (name: string): unknown => {
+    return typeof pool === 'object' && pool !== null ? Reflect.get(pool, name) : undefined
+  }
+  const does = ['connect', 'query', 'on', 'end'].every((name) => typeof get(name) === 'function')
+  if (!does || typeof get('totalCount') !== 'number') {
+    throw invalid('postgres', 'must be a Pool of pg', pool)
+  }
+  const options = get('options')
+  const max: unknown = typeof options === 'object' && options && Reflect.get(options, 'max')
+  if (max === 1) throw invalid('postgres', 'must be a Pool with a max of at least 2', max)
+  return pool as PostgresPool
 }
 
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
@@ -82,16 +106,23 @@ export interface CallerOptions {
   readonly prepare: boolean
 }
 
+/** Pools and clients that have a listener for their errors already, of whichever store. */
+const heardOf = new WeakSet<PostgresPool | PostgresClient>()
+
+/** A connection that breaks tells its query, or is replaced at its next use; unheard, its error ends the process. */
+function hearErrors(source: PostgresPool | PostgresClient): void {
+  if (heardOf.has(source)) return
+  heardOf.add(source)
+  source.on('error', () => undefined)
+}
+
 /** Sends statements over a pool, each within its time, and says what went wrong in Tenure's words. */
 export class PostgresCaller {
   readonly #options: CallerOptions
-  /** Clients that have a listener for their errors already. */
-  readonly #heard = new WeakSet<PostgresClient>()
 
   constructor(options: CallerOptions) {
     this.#options = options
-    // An idle connection that breaks is replaced at its next use; without a listener it would end the process.
-    options.pool.on('error', () => undefined)
+    hearErrors(options.pool)
   }
 
   async call(statement: Statement): Promise<readonly PostgresRow[]> {
@@ -123,7 +154,7 @@ export class PostgresCaller {
     try {
       const tooLate = `no connection within ${connectMs} ms`
       const client = await this.#within(connecting, connectMs, tooLate)
-      this.#hear(client)
+      hearErrors(client)
       return client
     } catch (error) {
       connecting.then(
@@ -132,13 +163,6 @@ export class PostgresCaller {
       )
       throw storeError(error, { url, sent: false })
     }
-  }
-
-  /** A connection in use that breaks tells its query and itself; without a listener that would end the process. */
-  #hear(client: PostgresClient): void {
-    if (this.#heard.has(client)) return
-    this.#heard.add(client)
-    client.on('error', () => undefined)
   }
 
   /** One statement without values on a connection that is kept. */

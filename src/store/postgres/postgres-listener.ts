@@ -1,5 +1,6 @@
 /**
- * Hears what other processes tell by NOTIFY, on a connection of its own that is opened when somebody first listens.
+ * Hears what other processes tell by NOTIFY, on a connection of its own that is taken when somebody first listens, and
+ * given back when nobody does any more.
  *
  * When the connection is lost it is opened again with growing pauses. Whoever listens is then called once, because
  * something may have been missed. Nothing but latency depends on any of this: waiters ask for their turn by themselves,
@@ -7,14 +8,35 @@
  */
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
-import type { PostgresCaller, PostgresClient, PostgresNotification } from './postgres-client.ts'
+import type {
+  PostgresCaller,
+  PostgresClient,
+  PostgresHear,
+  PostgresPool,
+} from './postgres-client.ts'
 
 /** Null: something may have been missed. */
 export type Heard = (payload: string | null) => void
 
+/** What a store needs of a listener, whether or not others use it as well. */
+export interface Listening {
+  /** Whether notifications arrive at present. */
+  readonly isUp: boolean
+  /** Settles when the channel is listened to, or at once if that cannot be done now. */
+  listen(channel: string, heard: Heard): Promise<Unsubscribe>
+  close(): Promise<void>
+}
+
 export interface ListenerOptions {
   readonly caller: PostgresCaller
   readonly runtime: Runtime
+}
+
+/** A connection for as long as it is kept. The pool may give the same client again, for another line. */
+interface Line {
+  readonly client: PostgresClient
+  readonly hear: PostgresHear
+  readonly lose: () => void
 }
 
 const RETRY_MS_MIN = 50
@@ -22,11 +44,13 @@ const RETRY_MS_MAX = 5_000
 /** A connection that has fallen silent in the network is found out by asking it something. */
 const PING_MS = 15_000
 
-export class PostgresListener {
+export class PostgresListener implements Listening {
   readonly #options: ListenerOptions
   readonly #heard = new Map<string, Set<Heard>>()
-  #client: PostgresClient | null = null
+  #line: Line | null = null
   #connecting: Promise<void> | null = null
+  /** The last statement: a connection takes one at a time. */
+  #tail: Promise<void> = Promise.resolve()
   #timer: Timer | null = null
   #failures = 0
   #closed = false
@@ -35,18 +59,23 @@ export class PostgresListener {
     this.#options = options
   }
 
-  /** Whether notifications arrive at present. */
   get isUp(): boolean {
-    return this.#client !== null
+    return this.#line !== null
   }
 
-  /** Settles when the channel is listened to, or at once if that cannot be done now. */
   async listen(channel: string, heard: Heard): Promise<Unsubscribe> {
     const known = this.#heard.get(channel) ?? new Set()
     this.#heard.set(channel, known.add(heard))
-    if (this.#client === null) await this.#connect()
+    if (this.#line === null) await this.#connect()
     else if (known.size === 1) await this.#tell(`LISTEN ${channel}`)
+    else await this.#tail
     return () => this.#stop(channel, heard)
+  }
+
+  /** When all that was asked for has been done, and a connection that nobody needs is given back. */
+  async settled(): Promise<void> {
+    await this.#connecting
+    await this.#tail
   }
 
   async close(): Promise<void> {
@@ -61,7 +90,8 @@ export class PostgresListener {
     const known = this.#heard.get(channel)
     if (known?.delete(heard) !== true || known.size > 0) return
     this.#heard.delete(channel)
-    if (this.#client !== null) void this.#tell(`UNLISTEN ${channel}`)
+    if (this.#heard.size > 0) void this.#tell(`UNLISTEN ${channel}`)
+    else void this.#tell('UNLISTEN *', () => this.#giveBack())
   }
 
   #connect(): Promise<void> {
@@ -72,58 +102,88 @@ export class PostgresListener {
   }
 
   async #open(): Promise<void> {
-    if (this.#closed || this.#client !== null) return
+    if (this.#isIdle || this.#line !== null) return
     try {
       const client = await this.#options.caller.connect()
-      client.on('notification', (message) => this.#hear(client, message))
-      client.on('error', () => this.#lost(client))
-      this.#client = client
+      if (this.#isIdle) return client.release()
+      this.#line = this.#lineOn(client)
     } catch {
       this.#retry()
       return
     }
-    const channels = [...this.#heard.keys()]
-    if (channels.length > 0) {
-      await this.#tell(channels.map((channel) => `LISTEN ${channel}`).join('; '))
-    }
-    if (this.#client === null) return
+    await this.#tell([...this.#heard.keys()].map((channel) => `LISTEN ${channel}`).join('; '))
+    if (this.#line === null) return
     if (this.#failures > 0) this.#callAll()
     this.#failures = 0
     this.#schedulePing()
   }
 
-  /** Channel names are made by us of letters and digits only; LISTEN takes no values. */
-  async #tell(text: string): Promise<void> {
-    const client = this.#client
-    if (client === null) return
-    try {
-      await this.#options.caller.ask(client, text)
-    } catch {
-      this.#lost(client)
-    }
+  get #isIdle(): boolean {
+    return this.#closed || this.#heard.size === 0
   }
 
-  #hear(client: PostgresClient, { channel, payload }: PostgresNotification): void {
-    if (client !== this.#client) return
-    for (const heard of this.#heard.get(channel) ?? []) heard(payload ?? '')
+  #lineOn(client: PostgresClient): Line {
+    const line: Line = {
+      client,
+      hear: ({ channel, payload }) => {
+        for (const heard of this.#heard.get(channel) ?? []) heard(payload ?? '')
+      },
+      lose: () => this.#lost(line),
+    }
+    client.on('notification', line.hear)
+    client.on('error', line.lose)
+    return line
+  }
+
+  /**
+   * Sends a statement when those before it are done, unless the connection is another by then. Channel names are made
+   * by us of letters and digits only; LISTEN takes no values.
+   */
+  #tell(text: string, done: () => void = () => undefined): Promise<void> {
+    const line = this.#line
+    const send = async (): Promise<void> => {
+      if (line === null || line !== this.#line) return
+      try {
+        await this.#options.caller.ask(line.client, text)
+        if (line === this.#line) done()
+      } catch {
+        this.#lost(line)
+      }
+    }
+    this.#tail = this.#tail.then(send)
+    return this.#tail
+  }
+
+  /** Somebody may have begun to listen while the last channel was being left. */
+  #giveBack(): void {
+    if (this.#heard.size > 0) return
+    this.#timer?.cancel()
+    this.#hangUp()?.release()
   }
 
   /** Also for connections that were given up before: one that is being closed may still complain. */
-  #lost(client: PostgresClient): void {
-    if (client !== this.#client) return
+  #lost(line: Line): void {
+    if (line !== this.#line) return
     this.#drop()
     this.#retry()
   }
 
   #drop(): void {
-    const client = this.#client
-    if (client === null) return
-    this.#client = null
-    client.release(true)
+    this.#hangUp()?.release(true)
+  }
+
+  /** Whoever has the connection next hears nothing of ours. */
+  #hangUp(): PostgresClient | null {
+    const line = this.#line
+    if (line === null) return null
+    this.#line = null
+    line.client.removeListener('notification', line.hear)
+    line.client.removeListener('error', line.lose)
+    return line.client
   }
 
   #retry(): void {
-    if (this.#closed || this.#heard.size === 0) return
+    if (this.#isIdle) return
     const { runtime } = this.#options
     const spanMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** this.#failures)
     this.#failures += 1
@@ -136,7 +196,7 @@ export class PostgresListener {
     this.#timer?.cancel()
     const ping = (): void => {
       void this.#tell('SELECT 1').then(() => {
-        if (this.#client !== null && !this.#closed) this.#schedulePing()
+        if (this.#line !== null && !this.#closed) this.#schedulePing()
       })
     }
     this.#timer = this.#options.runtime.setTimer(PING_MS, ping, { keepAlive: false })
@@ -144,5 +204,47 @@ export class PostgresListener {
 
   #callAll(): void {
     for (const listeners of this.#heard.values()) for (const heard of listeners) heard(null)
+  }
+}
+
+const listeners = new WeakMap<PostgresPool, PostgresListener>()
+
+/**
+ * A part of the one listener on a pool that the program has: however many stores are on it, listening takes one of its
+ * connections. The options are those of the first who asks.
+ */
+export function listenOn(pool: PostgresPool, options: ListenerOptions): Listening {
+  const listener = listeners.get(pool) ?? new PostgresListener(options)
+  listeners.set(pool, listener)
+  return new ListenerShare(listener)
+}
+
+/** Closing it ends only what was listened to through it. */
+class ListenerShare implements Listening {
+  readonly #listener: PostgresListener
+  readonly #begun = new Set<Promise<Unsubscribe>>()
+
+  constructor(listener: PostgresListener) {
+    this.#listener = listener
+  }
+
+  get isUp(): boolean {
+    return this.#listener.isUp
+  }
+
+  async listen(channel: string, heard: Heard): Promise<Unsubscribe> {
+    const listening = this.#listener.listen(channel, heard)
+    this.#begun.add(listening)
+    const stop = await listening
+    return () => {
+      this.#begun.delete(listening)
+      stop()
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const stop of await Promise.all(this.#begun)) stop()
+    this.#begun.clear()
+    await this.#listener.settled()
   }
 }

@@ -8,15 +8,20 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store } from '../../store-port/store.ts'
 import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { PostgresBackend } from './postgres-backend.ts'
-import { loadDriver, PostgresCaller, type PostgresPool } from './postgres-client.ts'
-import { PostgresListener } from './postgres-listener.ts'
+import { loadDriver, PostgresCaller, requirePool, type PostgresPool } from './postgres-client.ts'
+import {
+  listenOn,
+  PostgresListener,
+  type Listening,
+  type ListenerOptions,
+} from './postgres-listener.ts'
 import { migrate, numberOf } from './postgres-schema.ts'
 import { readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; either this or a pool. */
   readonly url?: string
-  /** A `Pool` of `pg`. It stays the caller's to close; while somebody waits or watches, one of its connections is kept. */
+  /** A `Pool` of `pg` for two connections or more, of which one listens. It stays the caller's to close. */
   readonly pool?: PostgresPool
   readonly namespace?: string
   /** How long a call waits for a connection. Default 5 s. */
@@ -48,6 +53,7 @@ interface Settled {
 interface Pools {
   readonly calls: PostgresPool
   readonly listening: PostgresPool
+  listen(options: ListenerOptions): Listening
   readonly shown: string
   end(): Promise<void>
 }
@@ -58,7 +64,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 }
 
 export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {
-  const { settled, pools } = await prepare(options)
+  const { settled, pools } = await reachPostgres(options)
   const runtime = options.runtime ?? systemRuntime
   const { nowUs } = options
   const common = { ...settled, runtime, url: pools.shown }
@@ -72,7 +78,7 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
     const listening = new PostgresCaller({ ...common, pool: pools.listening })
     return new PostgresBackend({
       ...{ caller, runtime, url: pools.shown, namespace, end: () => pools.end() },
-      listener: new PostgresListener({ caller: listening, runtime }),
+      listener: pools.listen({ caller: listening, runtime }),
       ...(nowUs === undefined ? {} : { nowUs }),
     })
   } catch (error) {
@@ -88,14 +94,15 @@ async function rehearse(caller: PostgresCaller, namespace: number): Promise<void
   await caller.call(statement).catch(() => undefined)
 }
 
-async function prepare(
+/** The pools for a store, through which nothing has been sent yet. */
+export async function reachPostgres(
   options: PostgresStoreOptions,
 ): Promise<{ readonly settled: Settled; readonly pools: Pools }> {
   const { url, pool } = options
   if ((url === undefined) === (pool === undefined)) {
     throw invalid('store', 'must be either a url or a pool', url === undefined ? 'neither' : 'both')
   }
-  if (pool !== undefined) return { settled: settle(options), pools: borrowed(pool) }
+  if (pool !== undefined) return { settled: settle(options), pools: borrowed(requirePool(pool)) }
   const address = readPostgresUrl(url)
   const settled = settle({ ...address.parameters, ...options })
   const Pool = await loadDriver()
@@ -111,7 +118,8 @@ async function prepare(
   const end = async (): Promise<void> => {
     await Promise.all([calls.end(), listening.end()])
   }
-  return { settled, pools: { calls, listening, shown: address.shown, end } }
+  const listen = (options: ListenerOptions): Listening => new PostgresListener(options)
+  return { settled, pools: { calls, listening, listen, shown: address.shown, end } }
 }
 
 function settle(options: PostgresStoreOptions): Settled {
@@ -125,5 +133,7 @@ function settle(options: PostgresStoreOptions): Settled {
 }
 
 function borrowed(pool: PostgresPool): Pools {
-  return { calls: pool, listening: pool, shown: 'postgres:', end: () => Promise.resolve() }
+  const listen = (options: ListenerOptions): Listening => listenOn(pool, options)
+  const end = (): Promise<void> => Promise.resolve()
+  return { calls: pool, listening: pool, listen, shown: 'postgres:', end }
 }

@@ -54,16 +54,22 @@ export interface RedisDriver {
 }
 
 export function driverOf(client: unknown): RedisDriver {
-  if (typeof client === 'object' && client !== null) {
-    if ('status' in client && 'call' in client && typeof client.call === 'function') {
-      return new IoredisDriver(client as unknown as IoredisClient)
-    }
-    if ('isReady' in client && 'sendCommand' in client) {
-      return new NodeRedisDriver(client as unknown as NodeRedisClient)
-    }
+  const get = (name: string): unknown => {
+    return typeof client === 'object' && client !== null ? Reflect.get(client, name) : undefined
   }
-  throw invalid('client', 'must be a client of ioredis or of node-redis', client)
+  const does = (...names: readonly string[]): boolean => {
+    return [...COMMON_METHODS, ...names].every((name) => typeof get(name) === 'function')
+  }
+  if (typeof get('status') === 'string' && does('call', 'disconnect')) {
+    return new IoredisDriver(client as IoredisClient)
+  }
+  if (typeof get('isReady') === 'boolean' && does('sendCommand', 'destroy')) {
+    return new NodeRedisDriver(client as NodeRedisClient)
+  }
+  throw invalid('redis', 'must be a client of ioredis or of node-redis', client)
 }
+
+const COMMON_METHODS = ['duplicate', 'connect', 'subscribe', 'unsubscribe', 'on'] as const
 
 class IoredisDriver implements RedisDriver {
   readonly #client: IoredisClient
@@ -267,10 +273,9 @@ export function storeError(error: unknown, { url, effect }: ErrorFacts): LeaseEr
   }
   const line = said.split('\n', 1)[0] ?? ''
   if (effect === 'reads' || NOT_SENT.test(said)) {
-    return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be reached: ${line}`, {
-      cause,
-      details,
-    })
+    const words = line.startsWith('ERR ') ? 'cannot be used' : 'cannot be reached'
+    const message = `${url} ${words}: ${line}`
+    return new LeaseError('STORE_UNAVAILABLE', message, { cause, details })
   }
   const message = `the answer of ${url} was lost: ${line}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details })

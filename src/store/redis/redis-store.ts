@@ -18,6 +18,7 @@ import {
   type RedisClient,
   type RedisDriver,
 } from './redis-client.ts'
+import { evictionOf, EVICTS_NOTHING } from './redis-eviction.ts'
 import { KEY_PREFIX, RedisScripted } from './redis-scripted.ts'
 import { showUrl, type RedisAddress, addressOf } from './redis-url.ts'
 
@@ -41,7 +42,7 @@ export interface RedisStoreOptions {
   readonly nowUs?: () => number
 }
 
-const CALL_MS_DEFAULT = 5_000
+export const CALL_MS_DEFAULT: number = 5_000
 const CONNECT_MS_DEFAULT = 5_000
 /** More than the server is ever asked to wait before it answers. */
 const SILENCE_MS_MIN = 5_000
@@ -60,7 +61,7 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
   const namespace = parseNamespace(options.namespace ?? 'default')
   const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   if (options.buckets !== undefined) requireBuckets(options.buckets)
-  const connection = await connect(options)
+  const connection = await connectRedis(options)
   const { driver, url, close } = connection
   const calls = new RedisCalls(driver, { url, callMs, runtime })
   try {
@@ -86,7 +87,7 @@ interface Connection {
   readonly close: () => void
 }
 
-async function connect(options: RedisStoreOptions): Promise<Connection> {
+export async function connectRedis(options: RedisStoreOptions): Promise<Connection> {
   const { client, url } = options
   if (client !== undefined && url !== undefined) {
     throw invalid('client', 'must not be given together with url', url)
@@ -99,7 +100,23 @@ async function connect(options: RedisStoreOptions): Promise<Connection> {
   const address = addressOf(url)
   const shown = showUrl(address)
   const driver = await connectTo(address, shown, options)
+  if (address.db !== 0) await requireDatabase(driver, shown, options)
   return { driver, url: shown, close: () => driver.disconnect() }
+}
+
+/** The driver asks for the database by itself, but goes on in database 0 when the server refuses. */
+async function requireDatabase(
+  driver: RedisDriver,
+  shown: string,
+  options: RedisStoreOptions,
+): Promise<void> {
+  const db = shown.slice(shown.lastIndexOf('/') + 1)
+  try {
+    await bounded(driver.send(['SELECT', db]), shown, options)
+  } catch (error) {
+    driver.disconnect()
+    throw error
+  }
 }
 
 async function connectTo(
@@ -234,7 +251,11 @@ function requireBuckets(buckets: unknown): void {
 
 async function describe(calls: RedisCalls, url: string): Promise<StoreDescription> {
   const clock = 'the clock of the Redis server (TIME)'
-  return { url, clock, durability: await durabilityOf(calls) }
+  const policy = await evictionOf(calls)
+  const durability = await durabilityOf(calls)
+  if (policy === null || policy === EVICTS_NOTHING) return { url, clock, durability }
+  const evicts = `leases may be evicted (maxmemory-policy ${policy}, must be ${EVICTS_NOTHING})`
+  return { url, clock, durability: `${durability}; ${evicts}` }
 }
 
 /** As far as the server tells; a user may be kept from asking. */

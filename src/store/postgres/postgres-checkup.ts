@@ -1,0 +1,59 @@
+/**
+ * What `tenure doctor` looks at on a PostgreSQL server beyond opening the store. What is written to find out whether it
+ * can be is rolled back.
+ */
+import { systemRuntime } from '../../runtime/system-runtime.ts'
+import type { Checkup } from '../../store-port/store.ts'
+import { PostgresCaller, type PostgresConnection } from './postgres-client.ts'
+import { reachPostgres, type PostgresStoreOptions } from './postgres-store.ts'
+
+/** What a role needs, as in docs/stores/postgres.md. */
+const NEEDED: readonly (readonly [table: string, privileges: readonly string[]])[] = [
+  ['namespaces', ['SELECT', 'INSERT', 'UPDATE']],
+  ...['realms', 'leases', 'ledger', 'requests', 'config'].map((table) => {
+    return [table, ['SELECT', 'INSERT', 'UPDATE', 'DELETE']] as const
+  }),
+]
+
+export async function openPostgresCheckup(options: PostgresStoreOptions): Promise<Checkup> {
+  const { settled, pools } = await reachPostgres(options)
+  const facts = { ...settled, runtime: systemRuntime, url: pools.shown }
+  const caller = new PostgresCaller({ ...facts, pool: pools.calls })
+  return {
+    looks: [
+      { name: 'writing', look: () => tryToWrite(caller, settled.namespace) },
+      { name: 'schema', look: () => tellVersion(caller) },
+    ],
+    close: () => pools.end(),
+  }
+}
+
+async function tryToWrite(caller: PostgresCaller, namespace: string): Promise<string> {
+  const missing = await caller.during(async (connection) => {
+    await connection.run('BEGIN')
+    const text = 'UPDATE tenure.namespaces SET watched_until_us = watched_until_us WHERE name = $1'
+    await connection.run(text, [namespace])
+    await connection.run('ROLLBACK')
+    return missingPrivileges(connection)
+  })
+  if (missing.length > 0) throw new Error(`the role lacks ${missing.join(', ')}`)
+  return 'a transaction can be begun and written to, and the role may write every table'
+}
+
+async function missingPrivileges(connection: PostgresConnection): Promise<readonly string[]> {
+  const missing: string[] = []
+  for (const [table, privileges] of NEEDED) {
+    for (const privilege of privileges) {
+      const text = 'SELECT has_table_privilege($1::text, $2::text)::text'
+      const [row] = await connection.run(text, [`tenure.${table}`, privilege])
+      if (row?.[0] !== 'true') missing.push(`${privilege} on tenure.${table}`)
+    }
+  }
+  return missing
+}
+
+async function tellVersion(caller: PostgresCaller): Promise<string> {
+  const text = 'SELECT max(version) FROM tenure.migrations'
+  const [row] = await caller.call({ text, values: [], writes: false })
+  return `version ${row?.[0]}`
+}

@@ -1,0 +1,14 @@
+/** Whether a Redis server removes keys when its memory is short. One that does forgets leases. */
+import type { RedisCalls } from './redis-client.ts'
+
+export const EVICTS_NOTHING = 'noeviction'
+
+/** The server's `maxmemory-policy`; null if the server, or the user's rights, do not tell. */
+export async function evictionOf(calls: RedisCalls): Promise<string | null> {
+  try {
+    const info = String(await calls.send(['INFO', 'memory'], 'reads'))
+    return /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? null
+  } catch {
+    return null
+  }
+}

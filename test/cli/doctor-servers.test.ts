@@ -1,0 +1,79 @@
+/** `tenure doctor` on servers, and on those that are set up in a way that loses leases or refuses them. */
+import pg from 'pg'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openRedisStore } from '../../src/store/redis/redis-store.ts'
+import { openPostgresStore } from '../../src/store/postgres/postgres-store.ts'
+import { freshDatabase } from '../servers/shared-servers.ts'
+import { direct, server } from '../store/redis-subject.ts'
+import { tenure } from './tenure-process.ts'
+
+interface Found {
+  readonly code: number | null
+  readonly lines: readonly string[]
+}
+
+interface Check {
+  readonly name: string
+  readonly ok: boolean
+  readonly detail: string
+}
+
+async function examine(store: string): Promise<Found> {
+  const { code, stdout, stderr } = await tenure(['doctor', '--json', '--store', store])
+  expect(stderr).toBe('')
+  const { checks } = JSON.parse(stdout) as { readonly checks: readonly Check[] }
+  const lines = checks.map(({ name, ok, detail }) => `${ok ? 'ok' : 'wrong'} ${name}: ${detail}`)
+  return { code, lines }
+}
+
+describe('tenure doctor on Redis', () => {
+  it('tries to write, and leaves nothing of it', async () => {
+    const { url } = await server()
+    await (await openRedisStore({ url })).close()
+    const before = await direct(url).keys('*')
+    const { code, lines } = await examine(url)
+    expect(code).toBe(0)
+    expect(lines).toContain('ok writing: a key can be written and removed')
+    expect(lines).toContain('ok eviction: maxmemory-policy is noeviction')
+    expect((await direct(url).keys('*')).toSorted()).toEqual(before.toSorted())
+  })
+
+  it('calls a server that evicts keys wrong', async () => {
+    const { url } = await server({ settings: { 'maxmemory-policy': 'allkeys-lru' } })
+    const { code, lines } = await examine(url)
+    expect(code).toBe(1)
+    expect(lines).toContain(
+      'wrong eviction: maxmemory-policy must be noeviction, got allkeys-lru: a server that evicts keys forgets leases',
+    )
+    const store = await openRedisStore({ url })
+    await store.close()
+    expect(store.description.durability).toContain(
+      'leases may be evicted (maxmemory-policy allkeys-lru, must be noeviction)',
+    )
+  })
+})
+
+describe('tenure doctor on PostgreSQL', () => {
+  it('tells the version of the schema, and what the role may not write', async () => {
+    const place = await freshDatabase()
+    onTestFinished(() => place.remove())
+    await (await openPostgresStore({ url: place.url })).close()
+    const { code, lines } = await examine(place.url)
+    expect(code).toBe(0)
+    expect(lines.join('\n')).toMatch(/^ok writing: a transaction .*\nok schema: version \d+$/m)
+    const role = `reader_${new URL(place.url).pathname.slice(-12)}`
+    const admin = new pg.Client({ connectionString: place.url })
+    await admin.connect()
+    onTestFinished(async () => {
+      await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
+      await admin.end()
+    })
+    await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'reader'; GRANT USAGE ON SCHEMA tenure TO ${role};
+      GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA tenure TO ${role};
+      GRANT DELETE ON tenure.realms, tenure.ledger, tenure.requests, tenure.config TO ${role}`)
+    const url = Object.assign(new URL(place.url), { username: role, password: 'reader' })
+    const found = await examine(url.href)
+    expect(found.code).toBe(1)
+    expect(found.lines).toContain('wrong writing: the role lacks DELETE on tenure.leases')
+  })
+})
