@@ -27,6 +27,7 @@ function speaking(pool: pg.Pool, words: Readonly<Record<string, string>>): Postg
     client.on('error', () => undefined)
     return {
       on: () => undefined,
+      removeListener: () => undefined,
       release: (error) => client.release(error),
       query: (query) => {
         const sent = client.query(query as unknown as pg.QueryArrayConfig)
@@ -37,7 +38,12 @@ function speaking(pool: pg.Pool, words: Readonly<Record<string, string>>): Postg
       },
     }
   }
-  return { connect, end: () => pool.end(), on: (event, listener) => pool.on(event, listener) }
+  return {
+    totalCount: pool.totalCount,
+    connect,
+    end: () => pool.end(),
+    on: (event, listener) => pool.on(event, listener),
+  }
 }
 
 describe.each(SPOKEN)('a server that speaks %s', (_language, words) => {

@@ -28,6 +28,7 @@ function countingPool(pool: pg.Pool, counts: number[]): PostgresPool {
     const client = await pool.connect()
     return {
       on: () => undefined,
+      removeListener: () => undefined,
       release: (error) => client.release(error),
       query: async (query) => {
         await client.query('BEGIN')
@@ -39,7 +40,7 @@ function countingPool(pool: pg.Pool, counts: number[]): PostgresPool {
       },
     }
   }
-  return { connect, end: () => pool.end(), on: () => undefined }
+  return { totalCount: 1, connect, end: () => pool.end(), on: () => undefined }
 }
 
 function grants(kind: string, count: number): readonly Attempt[] {
