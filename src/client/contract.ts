@@ -340,6 +340,10 @@ export interface Tenure extends AsyncDisposable {
   isHeld(resource: string): Promise<boolean>
   holds(holder: string, resource: string): Promise<boolean>
   history(options?: HistoryOptions): Promise<readonly LedgerEntry[]>
+  /**
+   * Events in order of commit, without loss or repeat, until the signal aborts or the client is closed. Throws when the
+   * store cannot be read at first; an outage later only makes it late.
+   */
   watch(options?: WatchOptions): AsyncIterable<LedgerEntry>
   /** Ends a lease at once, or asks its holder to finish within a grace. */
   revoke(leaseId: LeaseId, options?: RevokeOptions): Promise<void>
