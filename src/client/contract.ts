@@ -351,8 +351,8 @@ export interface Tenure extends AsyncDisposable {
   releaseAll(holder: string, options?: ReasonOptions): Promise<number>
   cleanup(): Promise<CleanupResult>
   /**
-   * Releases what this client still holds, cancels its waits (`CLOSED`), and closes the store. Idempotent, and does not
-   * wait longer than 10 s for a store that does not answer. Every call after it throws `CLOSED`.
+   * Releases what this client still holds, cancels its waits (`CLOSED`), and closes the store. Idempotent, and takes 10 s
+   * at most, whatever hangs: what could not be released by then ends at its deadline. Every call after it throws `CLOSED`.
    */
   close(): Promise<void>
 }

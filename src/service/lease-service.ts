@@ -22,6 +22,7 @@ import type { Extent, Reach, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { cleanUp } from './cleanup.ts'
@@ -304,9 +305,13 @@ export class LeaseService implements LeaseApi {
   }
 
   async close(): Promise<void> {
+    await endsWithin(this.#runtime, CLOSE_WITHIN_MS, this.#atRest())
+    await this.#store.close()
+  }
+
+  async #atRest(): Promise<void> {
     await this.#sweeper?.stop()
     await this.settled()
-    await this.#store.close()
   }
 
   /** Where a lease is: from whoever knows it, else from the store. */
@@ -358,6 +363,8 @@ export class LeaseService implements LeaseApi {
   }
 }
 
+/** How long closing waits for what goes on in the background, none of which anybody depends on. */
+const CLOSE_WITHIN_MS = 1_000
 const SETTLE_BATCH = 500
 const CYCLES_SHOWN_MAX = 4
 
