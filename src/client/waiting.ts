@@ -21,7 +21,7 @@ import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
 import type { Errand, GrantedAnswer, WaitAnswer, Why } from './wait-errand.ts'
-import { nextStep, type Question, type Report, type Step } from './wait-step.ts'
+import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
 
 export interface WaitParts {
   readonly runtime: Runtime
@@ -48,7 +48,10 @@ export interface Obtained {
   readonly grants: readonly Grant[]
 }
 
-/** However short the wait for the resource, the store itself has this long to answer the first question. */
+/**
+ * However short the wait for the resource, the store itself has this long to answer the first question. Whoever does not
+ * wait sends nothing again after that: the last try may take as long as the store lets a call take.
+ */
 const FIRST_ANSWER_MS_MIN = 1_000
 const WITHDRAW_WITHIN_MS = 5_000
 /** A question may go this much of its delay sooner, along with those of other tickets. */
@@ -130,13 +133,18 @@ export class Wait implements Attended {
       if (afterMs > 0) await this.#untilTurn(afterMs)
       const sent = this.#parts.clock.now()
       const report = await this.#ask(question, sent)
-      const progress = { question, hasQueued: this.#hasQueued, failures: this.#failures }
-      const step = nextStep(progress, report)
+      const step = nextStep(this.#progress(question), report)
       if (step.kind === 'queued' || step.kind === 'ask') {
         question = step.kind === 'queued' ? 'claim' : step.question
         afterMs = step.kind === 'queued' ? this.#queue(step.queued) : step.afterMs
       } else return this.#conclude(step, sent)
     }
+  }
+
+  #progress(question: Question): Progress {
+    const againWithinMs =
+      this.#waitMs === 0 ? FIRST_ANSWER_MS_MIN - this.#passedMs : Number.POSITIVE_INFINITY
+    return { question, hasQueued: this.#hasQueued, failures: this.#failures, againWithinMs }
   }
 
   async #ask(question: Question, sent: Moment): Promise<Report> {
@@ -213,7 +221,7 @@ export class Wait implements Attended {
   }
 
   get #leftMs(): number {
-    return (this.#waitMs ?? 0) - (this.#parts.runtime.monotonicMs() - this.#startMs)
+    return (this.#waitMs ?? 0) - this.#passedMs
   }
 
   #armFirstAnswer(): void {
@@ -304,8 +312,12 @@ export class Wait implements Attended {
     if (underWay !== null && (await mayHaveLeft(underWay))) await insist(limits, send)
   }
 
+  get #passedMs(): number {
+    return this.#parts.runtime.monotonicMs() - this.#startMs
+  }
+
   get #waitedMs(): number {
-    return Math.round(this.#parts.runtime.monotonicMs() - this.#startMs)
+    return Math.round(this.#passedMs)
   }
 
   #timeoutError(): LeaseError {
