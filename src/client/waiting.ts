@@ -11,7 +11,7 @@
  *  - A grant that is already over when its answer arrives is never handed out.
  */
 import type { Blocker } from '../core/conflict.ts'
-import { LeaseError, show, type Effect } from '../core/errors.ts'
+import { LeaseError, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
@@ -21,6 +21,7 @@ import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
 import type { Errand, GrantedAnswer, WaitAnswer, Why } from './wait-errand.ts'
+import { abortedError, timeoutError, type EndedWait } from './wait-errors.ts'
 import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
 
 export interface WaitParts {
@@ -53,6 +54,8 @@ export interface Obtained {
  * wait sends nothing again after that: the last try may take as long as the store lets a call take.
  */
 const FIRST_ANSWER_MS_MIN = 1_000
+/** A question that had no answer for so long says that the store is silent. */
+const SILENT_AFTER_MS = 1_000
 const WITHDRAW_WITHIN_MS = 5_000
 /** A question may go this much of its delay sooner, along with those of other tickets. */
 const EARLY_SHARE = 0.1
@@ -69,6 +72,7 @@ export class Wait implements Attended {
   #timer: Timer | null = null
   #firstSent: Moment | null = null
   #underWay: Promise<WaitAnswer> | null = null
+  #askedAtMs: number
   #hasQueued = false
   /** In a row. */
   #failures = 0
@@ -86,13 +90,14 @@ export class Wait implements Attended {
     this.#parts = parts
     this.#errand = errand
     this.#startMs = parts.runtime.monotonicMs()
+    this.#askedAtMs = this.#startMs
     this.#waitMs = errand.waitMs === 'configured' ? null : errand.waitMs
     this.#armFirstAnswer()
   }
 
   /** Runs once. Throws for every refusal but `held`. */
   async run(signal?: AbortSignal): Promise<Obtained | Held> {
-    const onAbort = (): void => this.cancel(this.#abortedError(signal?.reason))
+    const onAbort = (): void => this.cancel(abortedError(this.#ended, signal?.reason))
     if (signal?.aborted === true) onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
     try {
@@ -149,6 +154,7 @@ export class Wait implements Attended {
 
   async #ask(question: Question, sent: Moment): Promise<Report> {
     this.#throwIfInterrupted()
+    this.#askedAtMs = sent.monotonicMs
     this.#firstSent ??= sent
     this.#signal = 'none'
     const call = this.#send(question)
@@ -232,7 +238,7 @@ export class Wait implements Attended {
 
   #arm(leftMs: number): void {
     this.#timer?.cancel()
-    const end = (): void => this.#stop(this.#timeoutError(), 'timed_out')
+    const end = (): void => this.#stop(timeoutError(this.#ended), 'timed_out')
     this.#timer = this.#parts.runtime.setTimer(Math.max(0, leftMs), end, { keepAlive: true })
   }
 
@@ -316,32 +322,32 @@ export class Wait implements Attended {
     return this.#parts.runtime.monotonicMs() - this.#startMs
   }
 
-  get #waitedMs(): number {
-    return Math.round(this.#passedMs)
+  get #ended(): EndedWait {
+    return {
+      subject: this.#errand.subject,
+      waitedMs: Math.round(this.#passedMs),
+      blockers: this.#blockers,
+      effect: this.#effect,
+      lastFailure: this.#lastFailure,
+      silence: this.#silence,
+    }
   }
 
-  #timeoutError(): LeaseError {
-    const { subject: resource } = this.#errand
-    const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
-    const first = this.#blockers[0]
-    const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
-    const message = `${resource} did not become free within ${this.#waitedMs} ms${who}`
-    const cause = this.#lastFailure
-    const effect = this.#effect
-    const options = cause === null ? { details, effect } : { details, effect, cause }
-    return new LeaseError('WAIT_TIMEOUT', message, options)
-  }
-
-  /** A question that is still under way, or whose answer was lost, may have been granted before it is withdrawn. */
+  /**
+   * A question that is still under way, or whose answer was lost, may have been granted before it is withdrawn. And a
+   * store that failed last may not hear of the withdrawal either.
+   */
   get #effect(): Effect {
-    return this.#underWay === null && this.#doubt === null ? 'none' : 'unknown'
+    const isSettled = this.#underWay === null && this.#doubt === null && this.#failures === 0
+    return isSettled ? 'none' : 'unknown'
   }
 
-  #abortedError(cause: unknown): LeaseError {
-    const { subject: resource } = this.#errand
-    const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
-    const options = { details, cause, effect: this.#effect }
-    return new LeaseError('ABORTED', `the wait for ${resource} was cancelled`, options)
+  get #silence(): LeaseError | null {
+    if (this.#failures > 0) return this.#lastFailure
+    if (this.#underWay === null) return null
+    const silentMs = Math.round(this.#parts.runtime.monotonicMs() - this.#askedAtMs)
+    if (this.#hasQueued && silentMs < SILENT_AFTER_MS) return null
+    return new LeaseError('STORE_OUTCOME_UNKNOWN', `no answer for ${silentMs} ms`)
   }
 }
 

@@ -209,8 +209,13 @@ describe('a waiter', () => {
       bob.faults.when(method, failWith('STORE_UNAVAILABLE'))
     }
     await advance(4_900)
-    expect(waiting.error()).toMatchObject({ code: 'WAIT_TIMEOUT' })
-    expect(waiting.error().cause).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    const { message, cause, ...error } = waiting.error()
+    expect(error).toMatchObject({ code: 'WAIT_TIMEOUT', effect: 'unknown' })
+    expect(error.details['store']).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    expect(message).toBe(
+      'waited 5000 ms for work:W-1, but the store did not answer: a fault of the test',
+    )
+    expect(cause).toMatchObject({ code: 'STORE_UNAVAILABLE' })
   })
 
   it('ends when an operator takes it out of the queue', async () => {
