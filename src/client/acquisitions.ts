@@ -9,6 +9,7 @@ import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AdoptRequest, LeaseApi } from '../service/lease-api.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
@@ -45,8 +46,6 @@ interface Asked {
 
 const DISCARD_WITHIN_MS = 5_000
 const ADOPT_WITHIN_MS = 10_000
-/** A store that does not answer must not keep `close` from ending. */
-const CLOSE_WITHIN_MS = 10_000
 
 export class Acquisitions {
   readonly #parts: AcquisitionParts
@@ -169,7 +168,8 @@ export class Acquisitions {
     this.#background.add(done)
   }
 
-  async close(): Promise<void> {
+  /** Gives back what can be given back within this time. */
+  async close(withinMs: number): Promise<void> {
     this.#closed = true
     this.#router.close()
     for (const wait of this.#router.waits.values()) wait.cancel(closedError())
@@ -177,7 +177,7 @@ export class Acquisitions {
       if (handle.isAbandoned) handle.detach()
       else this.background(handle.release())
     }
-    await this.#backgroundEnds()
+    await endsWithin(this.#parts.runtime, withinMs, this.#backgroundEnds())
     this.#holding.close()
     this.#waiting.close()
   }
@@ -258,20 +258,9 @@ export class Acquisitions {
     }
   }
 
+  /** Work may leave other work behind. */
   async #backgroundEnds(): Promise<void> {
-    const { runtime } = this.#parts
-    let isLate = false
-    let giveUp = (): void => undefined
-    const late = new Promise<void>((resolve) => (giveUp = resolve))
-    const onLate = (): void => {
-      isLate = true
-      giveUp()
-    }
-    const timer = runtime.setTimer(CLOSE_WITHIN_MS, onLate, { keepAlive: true })
-    while (this.#background.size > 0 && !isLate) {
-      await Promise.race([Promise.all(this.#background), late])
-    }
-    timer.cancel()
+    while (this.#background.size > 0) await Promise.all(this.#background)
   }
 }
 

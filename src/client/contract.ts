@@ -343,6 +343,10 @@ export interface Tenure extends AsyncDisposable {
   isHeld(resource: string): Promise<boolean>
   holds(holder: string, resource: string): Promise<boolean>
   history(options?: HistoryOptions): Promise<readonly LedgerEntry[]>
+  /**
+   * Events in order of commit, without loss or repeat, until the signal aborts or the client is closed. Throws when the
+   * store cannot be read at first; an outage later only makes it late.
+   */
   watch(options?: WatchOptions): AsyncIterable<LedgerEntry>
   /** Ends a lease at once, or asks its holder to finish within a grace. */
   revoke(leaseId: LeaseId, options?: RevokeOptions): Promise<void>
@@ -350,8 +354,8 @@ export interface Tenure extends AsyncDisposable {
   releaseAll(holder: string, options?: ReasonOptions): Promise<number>
   cleanup(): Promise<CleanupResult>
   /**
-   * Releases what this client still holds, cancels its waits (`CLOSED`), and closes the store. Idempotent, and does not
-   * wait longer than 10 s for a store that does not answer. Every call after it throws `CLOSED`.
+   * Releases what this client still holds, cancels its waits (`CLOSED`), and closes the store. Idempotent, and takes 10 s
+   * at most, whatever hangs: what could not be released by then ends at its deadline. Every call after it throws `CLOSED`.
    */
   close(): Promise<void>
 }

@@ -32,14 +32,13 @@ import type {
   UpgradeOptions,
 } from './contract.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
-import { mayRepeat } from './insist.ts'
 import { LeaseEpochs } from './lease-epochs.ts'
 import { LeaseKnowledge, type HandleFacts } from './lease-knowledge.ts'
 import { isGone, lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
 import { LeaseRelease, type JointRelease } from './lease-release.ts'
-import { LeaseRenewer } from './lease-renewer.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
+import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
 import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
@@ -70,7 +69,7 @@ export class LeaseHandle implements Lease, Attended {
   readonly extent: Extent
   readonly #parts: HandleParts
   readonly #known: LeaseKnowledge
-  readonly #renewer: LeaseRenewer
+  readonly #upkeep: LeaseUpkeep
   readonly #release: LeaseRelease
   readonly #modes: LeaseMode
   readonly #transfer: LeaseTransfer
@@ -79,15 +78,10 @@ export class LeaseHandle implements Lease, Attended {
   /** Made when somebody asks for the signal; most leases are released without anybody having done so. */
   #controller: AbortController | null = null
   readonly #race = new LossRace()
-  #autoRenew: boolean
   #abandoned = false
   #lost: LeaseError | null = null
   #givenUp = false
   #releasing: Promise<void> | null = null
-  /** A renewal failed and none has been confirmed since. */
-  #doubt: LeaseError | null = null
-  /** The store will not renew any further. */
-  #limit: LeaseError | null = null
   #announcedUncertain = false
 
   constructor(parts: HandleParts, { lease, term, now, autoRenew }: HandleFacts) {
@@ -97,7 +91,6 @@ export class LeaseHandle implements Lease, Attended {
     this.holder = lease.holder
     this.extent = lease.extent
     this.#known = new LeaseKnowledge(parts.clock, lease, term)
-    this.#autoRenew = autoRenew
     const { api, runtime, clock, waitParts } = parts
     const { id: leaseId, resource, extent, holder } = this
     const target = { leaseId, resource, extent, holder }
@@ -107,16 +100,27 @@ export class LeaseHandle implements Lease, Attended {
     this.#modes = new LeaseMode({ api, runtime, clock, target, waitParts, onChanged, onRefused })
     this.#transfer = new LeaseTransfer({ api, runtime, target })
     this.#epochs = new LeaseEpochs({ api, runtime, target, onRefused }, lease.epoch)
-    this.#renewer = new LeaseRenewer({
-      ...{ api, runtime, target },
-      onRenewed: (renewed, from) => this.#renewed(renewed, from),
-      onRefused: (refusal) => this.#renewalRefused(refusal),
-      onFailed: (error) => this.#renewalFailed(error),
-      isOver: () => this.isOver,
-    })
-    this.#renewer.plan.confirmed(now.monotonicMs, this.#known.untilThirdMs(now))
+    const known = this.#known
+    const handle = this.#upheld(onChanged, onRefused)
+    const upkeep = { api, runtime, clock, target, known, handle }
+    this.#upkeep = new LeaseUpkeep(upkeep, { now, autoRenew })
     this.#noteRevoking(lease, term.from)
-    parts.scheduler.schedule(this, this.#attention(now))
+    this.#parts.scheduler.schedule(this, this.#attention(now))
+  }
+
+  #upheld(onChanged: Upheld['onChanged'], onRefused: Upheld['onRefused']): Upheld {
+    return {
+      ...{ onChanged, onRefused },
+      isOver: () => this.isOver,
+      look: (now) => this.#look(now),
+      reschedule: (now) => this.#reschedule(now),
+      onRenewed: ({ renewals }, now) => {
+        const remainingMs = Math.floor(this.#known.leftMs(now))
+        this.#listeners.emit('renewed', { remainingMs, renewals })
+      },
+      onTooLate: () => this.#giveBack(),
+      onPuzzled: () => this.#parts.askAbout(this),
+    }
   }
 
   get state(): HandleState {
@@ -192,10 +196,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#requireLive()
     if (ttlMs === null && (await this.#joinRenewal())) return
     const sent = this.#requireLive()
-    const doubtInMs = this.#known.untilDoubtMs(sent)
-    const withinMs = this.#known.leftMs(sent)
-    const call = this.#renewer.renewNow({ ttlMs, sent, doubtInMs, withinMs })
-    const answer = await this.#race.run(call)
+    const answer = await this.#race.run(this.#upkeep.renew(ttlMs, sent))
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
   }
@@ -259,9 +260,8 @@ export class LeaseHandle implements Lease, Attended {
   abandon(): void {
     if (this.isOver || this.#abandoned) return
     this.#abandoned = true
-    this.#autoRenew = false
     this.#announcedUncertain = false
-    this.#renewer.plan.end()
+    this.#upkeep.end()
     this.#reschedule(this.#parts.clock.now())
   }
 
@@ -278,10 +278,7 @@ export class LeaseHandle implements Lease, Attended {
   attend(now: Moment): Attention | null {
     this.#look(now)
     if (this.isOver) return null
-    if (this.#autoRenew && this.#renewer.plan.isDue(now.monotonicMs)) {
-      const isCounted = this.info.maxRenewals >= 0
-      this.#renewer.renewAsPlanned(now, { isCounted, doubtInMs: this.#known.untilDoubtMs(now) })
-    }
+    this.#upkeep.renewIfDue(now)
     return this.#attention(now)
   }
 
@@ -307,21 +304,12 @@ export class LeaseHandle implements Lease, Attended {
 
   /** Stops all background work without a word; used when the client is closed. */
   detach(): void {
-    this.#autoRenew = false
-    this.#renewer.plan.end()
+    this.#upkeep.end()
     this.#parts.scheduler.forget(this)
   }
 
   #attention(now: Moment): Attention {
-    const { monotonicMs } = now
-    const endMs = monotonicMs + this.#known.leftMs(now)
-    if (!this.#autoRenew) return { dueMs: endMs, earliestMs: endMs }
-    const doubtMs = this.#announcedUncertain ? endMs : monotonicMs + this.#known.untilDoubtMs(now)
-    const next = this.#renewer.plan.next ?? { dueMs: endMs, earliestMs: endMs }
-    return {
-      dueMs: Math.min(doubtMs, next.dueMs, endMs),
-      earliestMs: Math.min(doubtMs, next.earliestMs, endMs),
-    }
+    return this.#upkeep.attention(now, this.#announcedUncertain)
   }
 
   #reschedule(now: Moment): void {
@@ -332,20 +320,20 @@ export class LeaseHandle implements Lease, Attended {
   #look(now: Moment): void {
     if (this.isOver) return
     if (this.#known.leftMs(now) <= 0) return this.#loseByTime()
-    if (!this.#autoRenew) return
-    const uncertain = this.#doubt !== null || this.#known.untilDoubtMs(now) <= 0
+    if (!this.#upkeep.isAutomatic) return
+    const uncertain = this.#upkeep.isInDoubt || this.#known.untilDoubtMs(now) <= 0
     if (uncertain === this.#announcedUncertain) return
     this.#announcedUncertain = uncertain
     const remainingMs = Math.floor(this.#known.leftMs(now))
     if (uncertain) {
-      this.#listeners.emit('uncertain', { remainingMs, cause: this.#doubt ?? this.#limit })
+      this.#listeners.emit('uncertain', { remainingMs, cause: this.#upkeep.trouble })
     } else this.#listeners.emit('recovered', { remainingMs })
   }
 
   /** Whoever was asked to finish, and has used up the grace, was revoked. */
   #loseByTime(): void {
     const reason = this.#known.isRevoking ? 'revoked' : 'deadline_passed'
-    this.#lose(reason, this.#doubt ?? this.#limit)
+    this.#lose(reason, this.#upkeep.trouble)
   }
 
   #requireLive(): Moment {
@@ -373,8 +361,7 @@ export class LeaseHandle implements Lease, Attended {
     const { revoking } = lease
     if (!this.#known.noteRevoking(lease, sent) || revoking === null) return
     const limit = `the end that ${revoking.by} asked for`
-    this.#limit = refusalError({ kind: 'renewal_limit', leaseId: this.id, limit })
-    this.#renewer.plan.end()
+    this.#upkeep.limitTo(refusalError({ kind: 'renewal_limit', leaseId: this.id, limit }))
     const now = this.#parts.clock.now()
     const remainingMs = Math.max(0, Math.floor(this.#known.leftMs(now)))
     this.#listeners.emit('revoking', { ...revoking, remainingMs })
@@ -384,7 +371,7 @@ export class LeaseHandle implements Lease, Attended {
 
   /** A renewal that is under way anyway answers for this one; true if it was confirmed. */
   async #joinRenewal(): Promise<boolean> {
-    const { underWay } = this.#renewer
+    const { underWay } = this.#upkeep
     if (underWay === null) return false
     try {
       const answer = await this.#race.run(underWay)
@@ -395,61 +382,10 @@ export class LeaseHandle implements Lease, Attended {
     }
   }
 
-  #renewed(lease: LeaseInfo, from: Moment): void {
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    if (this.#lost !== null) return this.#giveBack()
-    if (this.isOver) return
-    this.#changed(lease, from)
-    if (this.isOver || this.#known.isRevoking) return
-    this.#known.extend(lease, from, now)
-    this.#doubt = null
-    this.#renewer.plan.confirmed(now.monotonicMs, this.#known.untilThirdMs(now))
-    this.#look(now)
-    const remainingMs = Math.floor(this.#known.leftMs(now))
-    this.#listeners.emit('renewed', { remainingMs, renewals: lease.renewals })
-    this.#reschedule(now)
-  }
-
-  #renewalRefused(refusal: Refusal): void {
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    this.#refused(refusal)
-    if (!this.isOver) this.#refusedAlive(refusal, now)
-  }
-
   /** Draws the conclusions about the lease itself; it may well live on. */
   #refused(refusal: Refusal): void {
     const reason = lossOf(refusal)
     if (reason !== null && !this.isOver) this.#lose(reason, refusalError(refusal))
-  }
-
-  /** The lease lives on as it is: at its limit, or too soon after another renewal to be extended. */
-  #refusedAlive(refusal: Refusal, now: Moment): void {
-    this.#doubt = null
-    if (refusal.kind === 'renewal_limit') {
-      this.#limit ??= refusalError(refusal)
-      this.#renewer.plan.end()
-      // The limit may be that somebody asked for the lease, and then its end is nearer than this handle knows.
-      if (!this.#known.isRevoking) this.#parts.askAbout(this)
-    } else {
-      const pauseMs = Math.max(this.#known.untilThirdMs(now), this.#known.spanMs / 12)
-      this.#renewer.plan.confirmed(now.monotonicMs, pauseMs)
-    }
-    this.#look(now)
-    this.#reschedule(now)
-  }
-
-  #renewalFailed(error: LeaseError): void {
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    if (this.isOver) return
-    this.#doubt = error
-    if (mayRepeat(error))
-      this.#renewer.plan.failed(now.monotonicMs, this.#known.spanMs, error.effect)
-    else this.#renewer.plan.end()
-    this.#look(now)
-    this.#reschedule(now)
   }
 
   #lose(found: LossReason, cause: LeaseError | null = null): void {

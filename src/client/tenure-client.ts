@@ -14,6 +14,7 @@ import {
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { CleanupResult, Inspection, LeaseApi, LedgerEntry } from '../service/lease-api.ts'
 import { Acquisitions, closedError } from './acquisitions.ts'
@@ -62,6 +63,9 @@ export interface TenureClientOptions {
 }
 
 const REVOKE_WITHIN_MS = 10_000
+/** A store that does not answer must not keep `close` from ending. Most of the time is for giving leases back. */
+const CLOSE_WITHIN_MS = 10_000
+const GIVE_BACK_WITHIN_MS = 7_000
 
 export class TenureClient implements Tenure {
   readonly holder: string
@@ -219,9 +223,11 @@ export class TenureClient implements Tenure {
   }
 
   async #closeOnce(): Promise<void> {
+    const untilMs = this.#runtime.monotonicMs() + CLOSE_WITHIN_MS
     this.#closing.abort()
-    await this.#acquisitions.close()
-    await this.#api.close()
+    await this.#acquisitions.close(GIVE_BACK_WITHIN_MS)
+    const leftMs = untilMs - this.#runtime.monotonicMs()
+    await endsWithin(this.#runtime, leftMs, this.#api.close())
   }
 
   #requireOpen(): void {

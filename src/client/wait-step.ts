@@ -5,7 +5,7 @@
  *  2. Queued: claim again when the answer says so, or when woken.
  *  3. Dropped: the ticket is gone but the wait is not over, so file it again under the same id.
  *  4. The answer was lost: ask the same again, because the id makes that safe. A request that never had an answer at
- *     all is given up after a few tries.
+ *     all is given up after a few tries, or when the time for a first answer is used up.
  *  5. The store is away: whoever already stands in the queue keeps trying; whoever does not is told at once.
  */
 import type { LeaseError } from '../core/errors.ts'
@@ -27,6 +27,8 @@ export interface Progress {
   readonly hasQueued: boolean
   /** Failures in a row. */
   readonly failures: number
+  /** Within how long a request that never had an answer may still be sent again. */
+  readonly againWithinMs: number
 }
 
 export type Step =
@@ -81,11 +83,12 @@ function afterAnswer(answer: WaitAnswer): Step {
   }
 }
 
-function afterFailure({ question, hasQueued, failures }: Progress, error: LeaseError): Step {
+function afterFailure(progress: Progress, error: LeaseError): Step {
+  const { question, hasQueued, failures, againWithinMs } = progress
   const isUnknown = error.code === 'STORE_OUTCOME_UNKNOWN'
-  const again: Step = { kind: 'ask', question, afterMs: pauseMs(failures) }
+  const again = { kind: 'ask', question, afterMs: pauseMs(failures) } as const
   if (hasQueued && (isUnknown || isStoreAway(error))) return again
-  if (isUnknown && failures < TRIES_MAX) return again
+  if (isUnknown && failures < TRIES_MAX && again.afterMs < againWithinMs) return again
   return { kind: 'failed', error, leftBehind: isUnknown || hasQueued }
 }
 

@@ -11,7 +11,7 @@
  *  - A grant that is already over when its answer arrives is never handed out.
  */
 import type { Blocker } from '../core/conflict.ts'
-import { LeaseError, show, type Effect } from '../core/errors.ts'
+import { LeaseError, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
@@ -21,7 +21,8 @@ import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
 import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
 import type { Errand, GrantedAnswer, WaitAnswer, Why } from './wait-errand.ts'
-import { nextStep, type Question, type Report, type Step } from './wait-step.ts'
+import { abortedError, timeoutError, type EndedWait } from './wait-errors.ts'
+import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
 
 export interface WaitParts {
   readonly runtime: Runtime
@@ -48,8 +49,13 @@ export interface Obtained {
   readonly grants: readonly Grant[]
 }
 
-/** However short the wait for the resource, the store itself has this long to answer the first question. */
+/**
+ * However short the wait for the resource, the store itself has this long to answer the first question. Whoever does not
+ * wait sends nothing again after that: the last try may take as long as the store lets a call take.
+ */
 const FIRST_ANSWER_MS_MIN = 1_000
+/** A question that had no answer for so long says that the store is silent. */
+const SILENT_AFTER_MS = 1_000
 const WITHDRAW_WITHIN_MS = 5_000
 /** A question may go this much of its delay sooner, along with those of other tickets. */
 const EARLY_SHARE = 0.1
@@ -66,6 +72,7 @@ export class Wait implements Attended {
   #timer: Timer | null = null
   #firstSent: Moment | null = null
   #underWay: Promise<WaitAnswer> | null = null
+  #askedAtMs: number
   #hasQueued = false
   /** In a row. */
   #failures = 0
@@ -83,13 +90,14 @@ export class Wait implements Attended {
     this.#parts = parts
     this.#errand = errand
     this.#startMs = parts.runtime.monotonicMs()
+    this.#askedAtMs = this.#startMs
     this.#waitMs = errand.waitMs === 'configured' ? null : errand.waitMs
     this.#armFirstAnswer()
   }
 
   /** Runs once. Throws for every refusal but `held`. */
   async run(signal?: AbortSignal): Promise<Obtained | Held> {
-    const onAbort = (): void => this.cancel(this.#abortedError(signal?.reason))
+    const onAbort = (): void => this.cancel(abortedError(this.#ended, signal?.reason))
     if (signal?.aborted === true) onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
     try {
@@ -130,8 +138,7 @@ export class Wait implements Attended {
       if (afterMs > 0) await this.#untilTurn(afterMs)
       const sent = this.#parts.clock.now()
       const report = await this.#ask(question, sent)
-      const progress = { question, hasQueued: this.#hasQueued, failures: this.#failures }
-      const step = nextStep(progress, report)
+      const step = nextStep(this.#progress(question), report)
       if (step.kind === 'queued' || step.kind === 'ask') {
         question = step.kind === 'queued' ? 'claim' : step.question
         afterMs = step.kind === 'queued' ? this.#queue(step.queued) : step.afterMs
@@ -139,8 +146,15 @@ export class Wait implements Attended {
     }
   }
 
+  #progress(question: Question): Progress {
+    const againWithinMs =
+      this.#waitMs === 0 ? FIRST_ANSWER_MS_MIN - this.#passedMs : Number.POSITIVE_INFINITY
+    return { question, hasQueued: this.#hasQueued, failures: this.#failures, againWithinMs }
+  }
+
   async #ask(question: Question, sent: Moment): Promise<Report> {
     this.#throwIfInterrupted()
+    this.#askedAtMs = sent.monotonicMs
     this.#firstSent ??= sent
     this.#signal = 'none'
     const call = this.#send(question)
@@ -213,7 +227,7 @@ export class Wait implements Attended {
   }
 
   get #leftMs(): number {
-    return (this.#waitMs ?? 0) - (this.#parts.runtime.monotonicMs() - this.#startMs)
+    return (this.#waitMs ?? 0) - this.#passedMs
   }
 
   #armFirstAnswer(): void {
@@ -224,7 +238,7 @@ export class Wait implements Attended {
 
   #arm(leftMs: number): void {
     this.#timer?.cancel()
-    const end = (): void => this.#stop(this.#timeoutError(), 'timed_out')
+    const end = (): void => this.#stop(timeoutError(this.#ended), 'timed_out')
     this.#timer = this.#parts.runtime.setTimer(Math.max(0, leftMs), end, { keepAlive: true })
   }
 
@@ -304,32 +318,36 @@ export class Wait implements Attended {
     if (underWay !== null && (await mayHaveLeft(underWay))) await insist(limits, send)
   }
 
-  get #waitedMs(): number {
-    return Math.round(this.#parts.runtime.monotonicMs() - this.#startMs)
+  get #passedMs(): number {
+    return this.#parts.runtime.monotonicMs() - this.#startMs
   }
 
-  #timeoutError(): LeaseError {
-    const { subject: resource } = this.#errand
-    const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
-    const first = this.#blockers[0]
-    const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
-    const message = `${resource} did not become free within ${this.#waitedMs} ms${who}`
-    const cause = this.#lastFailure
-    const effect = this.#effect
-    const options = cause === null ? { details, effect } : { details, effect, cause }
-    return new LeaseError('WAIT_TIMEOUT', message, options)
+  get #ended(): EndedWait {
+    return {
+      subject: this.#errand.subject,
+      waitedMs: Math.round(this.#passedMs),
+      blockers: this.#blockers,
+      effect: this.#effect,
+      lastFailure: this.#lastFailure,
+      silence: this.#silence,
+    }
   }
 
-  /** A question that is still under way, or whose answer was lost, may have been granted before it is withdrawn. */
+  /**
+   * A question that is still under way, or whose answer was lost, may have been granted before it is withdrawn. And a
+   * store that failed last may not hear of the withdrawal either.
+   */
   get #effect(): Effect {
-    return this.#underWay === null && this.#doubt === null ? 'none' : 'unknown'
+    const isSettled = this.#underWay === null && this.#doubt === null && this.#failures === 0
+    return isSettled ? 'none' : 'unknown'
   }
 
-  #abortedError(cause: unknown): LeaseError {
-    const { subject: resource } = this.#errand
-    const details = { resource, waitedMs: this.#waitedMs, blockers: this.#blockers }
-    const options = { details, cause, effect: this.#effect }
-    return new LeaseError('ABORTED', `the wait for ${resource} was cancelled`, options)
+  get #silence(): LeaseError | null {
+    if (this.#failures > 0) return this.#lastFailure
+    if (this.#underWay === null) return null
+    const silentMs = Math.round(this.#parts.runtime.monotonicMs() - this.#askedAtMs)
+    if (this.#hasQueued && silentMs < SILENT_AFTER_MS) return null
+    return new LeaseError('STORE_OUTCOME_UNKNOWN', `no answer for ${silentMs} ms`)
   }
 }
 

@@ -7,6 +7,7 @@
  */
 import type { Budget } from '../core/budget.ts'
 import type { Blocker } from '../core/conflict.ts'
+import type { LeaseError } from '../core/errors.ts'
 import type { LeaseEventType } from '../core/event.ts'
 import type {
   CycleStep,
@@ -276,6 +277,17 @@ export interface WatchFilter {
   /** Only what was committed after this position; without it, only what is committed from now on. */
   readonly after?: Position
   readonly signal?: AbortSignal
+  readonly observer?: WatchObserver
+}
+
+/** Hears how a watch fares, beside what it yields. */
+export interface WatchObserver {
+  /** The store cannot be read for now, told once; the watch goes on by itself. */
+  onAway(error: LeaseError): void
+  /** It can be read again. */
+  onBack(): void
+  /** Everything up to here was yielded and taken, or is not wanted. */
+  onPosition(position: Position): void
 }
 
 export interface CleanupResult {
@@ -323,7 +335,10 @@ export interface LeaseApi {
   /** `subtree`: also what lies below it. */
   inspect(resource: Resource, extent?: Extent): Promise<Inspection>
   history(filter: HistoryFilter): Promise<readonly LedgerEntry[]>
-  /** Yields events in order of commit until the signal aborts or the store closes. */
+  /**
+   * Yields events in order of commit until the signal aborts or the store is closed. Throws when the store cannot be read
+   * at first; later it waits for a store that is away, and goes on where it was.
+   */
   watch(filter: WatchFilter): AsyncIterable<LedgerEntry>
 
   /** Settles everything that is over and prunes what retention no longer keeps. */

@@ -19,6 +19,7 @@ import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Extent, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { grantedAnswer, inspectionOf, releaseAnswer, releaseRefOf } from './answers.ts'
@@ -340,9 +341,13 @@ export class LeaseService implements LeaseApi {
   }
 
   async close(): Promise<void> {
+    await endsWithin(this.#runtime, CLOSE_WITHIN_MS, this.#atRest())
+    await this.#store.close()
+  }
+
+  async #atRest(): Promise<void> {
     await this.#sweeper?.stop()
     await this.settled()
-    await this.#store.close()
   }
 
   /** Where a lease is: from whoever knows it, else from the store. */
@@ -394,5 +399,7 @@ export class LeaseService implements LeaseApi {
   }
 }
 
+/** How long closing waits for what goes on in the background, none of which anybody depends on. */
+const CLOSE_WITHIN_MS = 1_000
 const SETTLE_BATCH = 500
 const CYCLES_SHOWN_MAX = 4

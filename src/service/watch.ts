@@ -1,14 +1,26 @@
 /**
  * Follows the ledger. While a watch is open it also settles what runs out, so that an expiry is seen within a second
  * although nobody asks for the resource; safety never depends on that.
+ *
+ * Whoever could read the store once is not sent away when it fails later: the watch goes on from its position, with
+ * growing pauses, until it can be read again. Nothing is lost or repeated, because the position only moves with what
+ * was read.
  */
+import { isLeaseError, type ErrorCode, type LeaseError } from '../core/errors.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { LedgerEntry, Store } from '../store-port/store.ts'
+import type { LedgerEntry, Position, Store } from '../store-port/store.ts'
 import type { SettleBatch } from './cleanup.ts'
-import type { WatchFilter } from './lease-api.ts'
+import type { WatchFilter, WatchObserver } from './lease-api.ts'
 
 const SETTLE_EVERY_MS = 500
 const PAGE = 500
+const PAUSE_MS_MIN = 100
+const PAUSE_MS_MAX = 2_000
+const PASSING: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'STORE_UNAVAILABLE',
+  'STORE_OUTCOME_UNKNOWN',
+  'STORE_CONFLICT',
+])
 
 export interface WatchSources {
   readonly store: Store
@@ -18,29 +30,90 @@ export interface WatchSources {
 
 export async function* watchLedger(
   sources: WatchSources,
-  filter: WatchFilter,
+  { signal, observer, after, ...where }: WatchFilter,
 ): AsyncGenerator<LedgerEntry, void, undefined> {
-  const { signal, after, ...where } = filter
   const bell = new Bell(sources, signal)
+  const outage = new Outage(sources.runtime, observer)
+  const move = (to: Position): Position => {
+    observer?.onPosition(to)
+    return to
+  }
   try {
-    let position = after ?? (await sources.store.end())
+    const start = after ?? (await bell.unlessStopped(sources.store.end()))
+    if (start === null) return
+    let position = start
     while (!bell.stopped) {
-      // Read before the page: if that is empty, nothing that was committed up to here is wanted.
-      const end = await sources.store.end()
-      const page = await sources.store.history({ ...where, after: position, limit: PAGE })
-      for (const entry of page) {
-        position = entry.position
+      const look = readOn(sources.store, { ...where, after: position })
+      const read = await bell.unlessStopped(look.catch((error: unknown) => outage.survive(error)))
+      if (read === null) return
+      if ('pauseMs' in read) {
+        await bell.pause(read.pauseMs)
+        continue
+      }
+      outage.end()
+      move(position)
+      for (const entry of read.page) {
         yield entry
+        position = move(entry.position)
         if (bell.stopped) return
       }
-      if (page.length === PAGE) continue
-      if (page.length === 0) position = end
+      if (read.page.length === PAGE) continue
+      if (read.page.length === 0) position = move(read.end)
       await bell.rung()
-      if (bell.isTimeToSettle()) await sources.settle().catch(() => undefined)
+      if (bell.isTimeToSettle()) {
+        await bell.unlessStopped(sources.settle().catch(() => undefined))
+      }
     }
   } finally {
     bell.dispose()
   }
+}
+
+interface Read {
+  readonly end: Position
+  readonly page: readonly LedgerEntry[]
+}
+
+async function readOn(
+  store: Store,
+  where: Omit<WatchFilter, 'signal' | 'observer'>,
+): Promise<Read> {
+  // Read before the page: if that is empty, nothing that was committed up to here is wanted.
+  const end = await store.end()
+  return { end, page: await store.history({ ...where, limit: PAGE }) }
+}
+
+/** Decides whether a failed look is the end of the watch, and after how long to look again. */
+class Outage {
+  readonly #runtime: Runtime
+  readonly #observer: WatchObserver | undefined
+  #wasRead = false
+  /** In a row. */
+  #failures = 0
+
+  constructor(runtime: Runtime, observer: WatchObserver | undefined) {
+    this.#runtime = runtime
+    this.#observer = observer
+  }
+
+  /** Throws what the watch does not survive. The pause is random, so that watchers do not come back all at once. */
+  survive(error: unknown): { readonly pauseMs: number } {
+    if (!this.#wasRead || !isPassing(error)) throw error
+    if (this.#failures === 0) this.#observer?.onAway(error)
+    const mostMs = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** Math.min(this.#failures, 10))
+    this.#failures += 1
+    return { pauseMs: (mostMs * (1 + this.#runtime.random())) / 2 }
+  }
+
+  end(): void {
+    this.#wasRead = true
+    if (this.#failures > 0) this.#observer?.onBack()
+    this.#failures = 0
+  }
+}
+
+function isPassing(error: unknown): error is LeaseError {
+  return isLeaseError(error) && PASSING.has(error.code)
 }
 
 /** Rings when the ledger may have grown, when it is time to settle, or when the watch is over. */
@@ -50,6 +123,7 @@ class Bell {
   readonly #signal: AbortSignal | undefined
   readonly #unfollow: () => void
   #waiting: (() => void) | null = null
+  #leaveCall: (() => void) | null = null
   #changed = false
   #settleAtMs: number
 
@@ -88,6 +162,26 @@ class Bell {
     })
   }
 
+  /** Null when the watch is over first: a store that does not answer must not keep it open. */
+  unlessStopped<Answer>(call: Promise<Answer>): Promise<Answer | null> {
+    return new Promise((resolve, reject) => {
+      this.#leaveCall = () => resolve(null)
+      if (this.stopped) resolve(null)
+      call.then(resolve, reject)
+    })
+  }
+
+  async pause(pauseMs: number): Promise<void> {
+    if (this.stopped) return
+    await new Promise<void>((resolve) => {
+      const timer = this.#sources.runtime.setTimer(pauseMs, resolve, { keepAlive: true })
+      this.#leaveCall = () => {
+        timer.cancel()
+        resolve()
+      }
+    })
+  }
+
   dispose(): void {
     this.#unfollow()
     this.#signal?.removeEventListener('abort', this.#onAbort)
@@ -102,5 +196,6 @@ class Bell {
   #onAbort = (): void => {
     this.stopped = true
     this.#waiting?.()
+    this.#leaveCall?.()
   }
 }

@@ -202,6 +202,25 @@ describe('the history', () => {
       .map((line) => JSON.parse(line) as LedgerEntry)
     expect(events.map(({ event }) => event.type)).toEqual(['lease.released'])
   })
+
+  it('are watched on from where an interrupted watch says', async () => {
+    const shop = workshop()
+    await shop.json(['acquire', 'work:0', '--holder', 'ann', '--ttl', '60s'])
+    const [acquired]: LedgerEntry[] = await shop.json(['history'])
+    const first = shop.start(['watch', '--after', acquired?.position ?? ''])
+    await shop.json(['renew', 'work:0', '--holder', 'ann'])
+    await first.says('renewed')
+    first.process.kill('SIGINT')
+    const { code, stderr } = await first.ended
+    expect([code, stderr]).toEqual([130, expect.stringMatching(/^resume with --after \S+\n$/)])
+    await shop.json(['release', 'work:0', '--holder', 'ann'])
+    const position = stderr.trim().split(' ').at(-1) ?? ''
+    const second = shop.start(['watch', '--after', position])
+    await second.says('released')
+    second.process.kill('SIGINT')
+    const { stdout } = await second.ended
+    expect(stdout.trim().split('\n')).toHaveLength(1)
+  })
 })
 
 describe('the configuration', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { AcquireOptions, Tenure } from '../../src/client/contract.ts'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { failWith, first, follow, loseAnswer, newClient, newWorld } from './harness.ts'
+import { failWith, first, follow, hang, loseAnswer, newClient, newWorld } from './harness.ts'
 
 const RESOURCE = 'work:W-1'
 
@@ -311,9 +311,27 @@ describe('closing', () => {
     await tenure.acquire(RESOURCE)
     faults.when('release', () => new Promise(() => undefined))
     const closing = follow(tenure.close())
-    await world.runtime.advance(10_000)
-    expect(closing.isPending()).toBe(false)
+    await world.runtime.advance(7_000)
+    closing.value()
+    await world.runtime.advance(3_000)
     expect(world.runtime.pendingTimers).toBe(0)
+  })
+
+  it('ends within ten seconds, whatever hangs', async () => {
+    const world = newWorld()
+    const { tenure, faults } = newClient(world, 'alice')
+    await tenure.acquire(RESOURCE)
+    for (const method of ['release', 'acquire', 'withdraw', 'close'] as const) {
+      faults.when(method, hang)
+    }
+    const asking = follow(tenure.acquire('work:W-2', { waitMs: 60_000 }))
+    const closing = follow(tenure.close())
+    await world.runtime.advance(9_999)
+    expect(asking.error().code).toBe('CLOSED')
+    expect(closing.isPending()).toBe(true)
+    expect(faults.count('close')).toBe(1)
+    await world.runtime.advance(1)
+    closing.value()
   })
 
   it('ends a subscription that comes about only then', async () => {

@@ -3,8 +3,9 @@ import { nextStep, type Progress } from '../../src/client/wait-step.ts'
 import { LeaseError, type ErrorCode } from '../../src/core/errors.ts'
 import type { WaitAnswer } from '../../src/client/wait-errand.ts'
 
-const fresh: Progress = { question: 'acquire', hasQueued: false, failures: 0 }
-const waiting: Progress = { question: 'claim', hasQueued: true, failures: 0 }
+const start = { failures: 0, againWithinMs: Number.POSITIVE_INFINITY }
+const fresh: Progress = { question: 'acquire', hasQueued: false, ...start }
+const waiting: Progress = { question: 'claim', hasQueued: true, ...start }
 
 const queued: WaitAnswer = {
   kind: 'queued',
@@ -58,6 +59,15 @@ describe('the next step of a wait', () => {
     const last = failed(fresh, 'STORE_OUTCOME_UNKNOWN', 3)
     expect(last).toMatchObject({ kind: 'failed', leftBehind: true })
     expect(failed(waiting, 'STORE_OUTCOME_UNKNOWN', 99)).toMatchObject({ kind: 'ask' })
+  })
+
+  it('is to give up when the time for a first answer is used up', () => {
+    const late = { ...fresh, againWithinMs: 50 }
+    expect(failed(late, 'STORE_OUTCOME_UNKNOWN', 1)).toMatchObject({ kind: 'failed' })
+    const inTime = { ...fresh, againWithinMs: 51 }
+    expect(failed(inTime, 'STORE_OUTCOME_UNKNOWN', 1)).toMatchObject({ kind: 'ask' })
+    const queued = { ...waiting, againWithinMs: 50 }
+    expect(failed(queued, 'STORE_OUTCOME_UNKNOWN', 1)).toMatchObject({ kind: 'ask' })
   })
 
   it('is to give up on errors that asking again cannot mend, leaving nothing behind', () => {

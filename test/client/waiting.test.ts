@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { LeaseError } from '../../src/core/errors.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import {
   failWith,
@@ -208,8 +209,13 @@ describe('a waiter', () => {
       bob.faults.when(method, failWith('STORE_UNAVAILABLE'))
     }
     await advance(4_900)
-    expect(waiting.error()).toMatchObject({ code: 'WAIT_TIMEOUT' })
-    expect(waiting.error().cause).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    const { message, cause, ...error } = waiting.error()
+    expect(error).toMatchObject({ code: 'WAIT_TIMEOUT', effect: 'unknown' })
+    expect(error.details['store']).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    expect(message).toBe(
+      'waited 5000 ms for work:W-1, but the store did not answer: a fault of the test',
+    )
+    expect(cause).toMatchObject({ code: 'STORE_UNAVAILABLE' })
   })
 
   it('ends when an operator takes it out of the queue', async () => {
@@ -352,6 +358,31 @@ describe('an answer that was lost', () => {
     await advance(150)
     expect(acquiring.error()).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
     expect(await statesOf(world, 'alice')).toEqual([])
+  })
+
+  it('of one that does not wait is not asked for again once a second is over', async () => {
+    const { alice, advance, world } = newStage()
+    const silentFor = (callMs: number): Fault => {
+      return async () => {
+        await new Promise<void>((resolve) => {
+          world.runtime.setTimer(callMs, resolve, { keepAlive: true })
+        })
+        throw new LeaseError('STORE_OUTCOME_UNKNOWN', 'no answer')
+      }
+    }
+    alice.faults.when('acquire', silentFor(5_000))
+    const trying = follow(alice.tenure.tryAcquire(RESOURCE))
+    const acquiring = follow(alice.tenure.acquire(RESOURCE, { waitMs: 0 }))
+    await advance(5_000)
+    const unknown = { code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' }
+    expect(trying.error()).toMatchObject(unknown)
+    expect(acquiring.error()).toMatchObject(unknown)
+    expect(alice.faults.count('acquire')).toBe(2)
+    alice.faults.when('acquire', silentFor(500))
+    const quick = follow(alice.tenure.tryAcquire(RESOURCE))
+    await advance(1_050)
+    expect(quick.error()).toMatchObject(unknown)
+    expect(alice.faults.count('acquire')).toBe(4)
   })
 
   it('of an acquire stays lost when the store is away afterwards, and what it left is withdrawn', async () => {

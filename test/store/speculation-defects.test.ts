@@ -5,6 +5,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Group, GroupReply } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { MemoryBackend } from './memory-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
@@ -56,6 +57,33 @@ describe('an entry whose id was used before, where no history is kept', () => {
     expect((await bystander.acquire(wish(6, a))).kind).toBe('held')
     const own = { leaseId: idOf(2), resource: parseResource(a), requestId: idOf(77) }
     expect((await waiter.renew({ ...both, ...own })).kind).toBe('renewed')
+  })
+})
+
+describe('a server that has stopped answering', () => {
+  it('does not keep its store from closing, and gets nothing more to do', async () => {
+    const ticks = new ServerTicks()
+    const backend = new MemoryBackend(ticks)
+    const runtime = new FakeRuntime()
+    const store = await SpeculatingStore.open(ticks.drive(backend), runtime, ticks.time)
+    const api = new LeaseService({ store, runtime })
+    let calls = 0
+    backend.attempt = () => {
+      calls += 1
+      return new Promise(() => undefined)
+    }
+    void api.acquire(wish(1, 'work:A'))
+    await runtime.settle()
+    const unsent = api.acquire(wish(2, 'work:A')).catch((error: unknown) => error)
+    await runtime.settle()
+    let isClosed = false
+    void store.close().then(() => (isClosed = true))
+    await runtime.advance(999)
+    expect(isClosed).toBe(false)
+    await runtime.advance(1)
+    expect(isClosed).toBe(true)
+    expect(await unsent).toMatchObject({ code: 'CLOSED', effect: 'none' })
+    expect(calls).toBe(1)
   })
 })
 

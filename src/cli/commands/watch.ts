@@ -1,8 +1,14 @@
-/** `tenure watch`: a line per event, as it is committed by any process, until it is interrupted. */
+/**
+ * `tenure watch`: a line per event, as it is committed by any process, until it is interrupted. Beside the events it says
+ * when the store is away and back, and at the end where to go on.
+ */
+import type { Position, WatchObserver } from '../../service/lease-api.ts'
 import { textOption } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
 import { eventLine } from '../event-text.ts'
+import { visible } from '../output.ts'
+import type { Printer } from '../printer.ts'
 import { readResource } from '../resource-argument.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { given, withApi } from '../store-access.ts'
@@ -12,9 +18,15 @@ export const watch: Command = defineCommand({
   options: {
     holder: textOption('NAME', 'only of this holder'),
     type: eventTypesOption,
-    after: textOption('POSITION', 'start after this position, as --json shows it (default: now)'),
+    after: textOption(
+      'POSITION',
+      'start after this position, as --json and the last line show it (default: now)',
+    ),
   },
-  notes: ['With --json, one JSON value per line.'],
+  notes: [
+    'With --json, one JSON value per line.',
+    'A store that is away is waited for; when it is back, nothing is missing and nothing comes twice.',
+  ],
   examples: [
     'tenure watch',
     'tenure watch src/app.ts --json',
@@ -29,12 +41,40 @@ export const watch: Command = defineCommand({
       after: options.after,
     })
     const interruption = listenForInterruption()
+    const observer = new Remarks(printer)
     await withApi(identity, async (api) => {
-      for await (const entry of api.watch({ ...filter, signal: interruption.signal })) {
+      for await (const entry of api.watch({ ...filter, observer, signal: interruption.signal })) {
         printer.line(printer.json ? JSON.stringify(entry) : eventLine(entry.event, printer.paint))
       }
-    })
+    }).finally(() => observer.onEnd())
     interruption.stop()
     return interruption.received === null ? 0 : signalExitCode(interruption.received)
   },
 })
+
+/** What a watch says to people beside the events. */
+class Remarks implements WatchObserver {
+  readonly #printer: Printer
+  #position: Position | null = null
+
+  constructor(printer: Printer) {
+    this.#printer = printer
+  }
+
+  onAway({ message }: Error): void {
+    this.#printer.remark(`tenure: the store is away, waiting for it: ${visible(message)}`)
+  }
+
+  onBack(): void {
+    this.#printer.remark('tenure: the store is back')
+  }
+
+  onPosition(position: Position): void {
+    this.#position = position
+  }
+
+  /** Also when an error ends the watch: then more than ever somebody wants to go on. */
+  onEnd(): void {
+    if (this.#position !== null) this.#printer.remark(`resume with --after ${this.#position}`)
+  }
+}

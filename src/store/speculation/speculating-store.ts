@@ -10,6 +10,7 @@ import { LeaseError } from '../../core/errors.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
+import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
   Decide,
@@ -73,6 +74,8 @@ const LATES_COUNTED_MAX = 3
 const TRIES_MAX = 200
 const TRYING_MS_MAX = 10_000
 const TRIES_AT_ONCE = 4
+/** How long closing waits for what is under way; whoever has leases to give back does so before. */
+const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
 
 export class SpeculatingStore implements Store {
@@ -207,18 +210,20 @@ export class SpeculatingStore implements Store {
     return this.#closing
   }
 
+  /** What is under way when the time is over ends with its connection; what was not sent yet never is. */
   async #close(): Promise<void> {
     if (this.#unfinished > 0) {
-      await new Promise<void>((resolve) => {
-        this.#drained = resolve
-      })
+      const drained = new Promise<void>((resolve) => (this.#drained = resolve))
+      await endsWithin(this.#runtime, CLOSE_WITHIN_MS, drained)
     }
+    const unsent = [...this.#again.splice(0), ...this.#queue.splice(0)]
+    for (const errand of unsent) this.#fail(errand, closedError())
     this.#listeners.clear()
     await this.#backend.close()
   }
 
   #refuseIfClosed(): void {
-    if (this.#closing !== null) throw new LeaseError('CLOSED', 'the store was closed')
+    if (this.#closing !== null) throw closedError()
   }
 
   /** After everything that is asked for in this turn, so that it shares a call. */
@@ -431,6 +436,10 @@ export class SpeculatingStore implements Store {
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }
+}
+
+function closedError(): LeaseError {
+  return new LeaseError('CLOSED', 'the store was closed')
 }
 
 /** The first reply, and a clock for tests that know what the server's says. */
