@@ -12,13 +12,11 @@
  * What it does not promise: after a revocation the store may have given the resource away before this handle hears of
  * it. Until then only the fence protects.
  */
-import { LeaseError } from '../core/errors.ts'
+import type { LeaseError } from '../core/errors.ts'
 import { parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
-import type { Runtime } from '../runtime/runtime.ts'
-import type { LeaseApi } from '../service/lease-api.ts'
 import type {
   AdvanceOptions,
   EpochRange,
@@ -31,73 +29,53 @@ import type {
   RenewOptions,
   UpgradeOptions,
 } from './contract.ts'
-import type { HolderClock, Moment } from './holder-clock.ts'
-import { mayRepeat } from './insist.ts'
+import type { HandleParts } from './handle-parts.ts'
+import type { Moment } from './holder-clock.ts'
 import { LeaseEpochs } from './lease-epochs.ts'
 import { LeaseKnowledge, type HandleFacts } from './lease-knowledge.ts'
-import { isGone, lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
+import {
+  isGone,
+  lossError,
+  lossOf,
+  lossSeen,
+  releasedError,
+  type LossReason,
+} from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
 import { LeaseRelease, type JointRelease } from './lease-release.ts'
-import { LeaseRenewer } from './lease-renewer.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
+import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
 import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
-import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
-import type { WaitParts } from './waiting.ts'
-
-export interface HandleParts {
-  readonly api: LeaseApi
-  readonly runtime: Runtime
-  readonly clock: HolderClock
-  readonly scheduler: RenewalScheduler
-  /** Takes over work that no caller waits for; it must neither be lost at close nor reject into the void. */
-  readonly background: (work: Promise<unknown>) => void
-  /** For an upgrade that has to wait. */
-  readonly waitParts: () => WaitParts
-  /** Finds out, in the background, how the store sees the lease. */
-  readonly askAbout: (handle: LeaseHandle) => void
-  /** The lease has a new fence. */
-  readonly onFence: (lease: LeaseInfo) => void
-  /** The handle holds nothing any more. */
-  readonly onEnd: (handle: LeaseHandle) => void
-}
+import type { Attended, Attention } from './renewal-scheduler.ts'
 
 export class LeaseHandle implements Lease, Attended {
   readonly id: LeaseId
   readonly resource: Resource
   readonly holder: string
   readonly extent: Extent
-  readonly #parts: HandleParts
+  readonly #parts: HandleParts<LeaseHandle>
   readonly #known: LeaseKnowledge
-  readonly #renewer: LeaseRenewer
+  readonly #upkeep: LeaseUpkeep
   readonly #release: LeaseRelease
   readonly #modes: LeaseMode
   readonly #transfer: LeaseTransfer
   readonly #epochs: LeaseEpochs
   readonly #listeners = new Listeners<LeaseEvents>()
-  /** Made when somebody asks for the signal; most leases are released without anybody having done so. */
-  #controller: AbortController | null = null
   readonly #race = new LossRace()
-  #autoRenew: boolean
   #abandoned = false
   #lost: LeaseError | null = null
   #givenUp = false
   #releasing: Promise<void> | null = null
-  /** A renewal failed and none has been confirmed since. */
-  #doubt: LeaseError | null = null
-  /** The store will not renew any further. */
-  #limit: LeaseError | null = null
-  #announcedUncertain = false
 
-  constructor(parts: HandleParts, { lease, term, now, autoRenew }: HandleFacts) {
+  constructor(parts: HandleParts<LeaseHandle>, { lease, term, now, autoRenew }: HandleFacts) {
     this.#parts = parts
     this.id = lease.id
     this.resource = lease.resource
     this.holder = lease.holder
     this.extent = lease.extent
     this.#known = new LeaseKnowledge(parts.clock, lease, term)
-    this.#autoRenew = autoRenew
     const { api, runtime, clock, waitParts } = parts
     const { id: leaseId, resource, extent, holder } = this
     const target = { leaseId, resource, extent, holder }
@@ -107,23 +85,34 @@ export class LeaseHandle implements Lease, Attended {
     this.#modes = new LeaseMode({ api, runtime, clock, target, waitParts, onChanged, onRefused })
     this.#transfer = new LeaseTransfer({ api, runtime, target })
     this.#epochs = new LeaseEpochs({ api, runtime, target, onRefused }, lease.epoch)
-    this.#renewer = new LeaseRenewer({
-      ...{ api, runtime, target },
-      onRenewed: (renewed, from) => this.#renewed(renewed, from),
-      onRefused: (refusal) => this.#renewalRefused(refusal),
-      onFailed: (error) => this.#renewalFailed(error),
-      isOver: () => this.isOver,
-    })
-    this.#renewer.plan.confirmed(now.monotonicMs, this.#known.untilThirdMs(now))
+    const known = this.#known
+    const handle = this.#upheld(onChanged, onRefused)
+    const upkeep = { api, runtime, clock, target, known, handle }
+    this.#upkeep = new LeaseUpkeep(upkeep, { now, autoRenew })
     this.#noteRevoking(lease, term.from)
-    parts.scheduler.schedule(this, this.#attention(now))
+    this.#parts.scheduler.schedule(this, this.#upkeep.attention(now))
+  }
+
+  #upheld(onChanged: Upheld['onChanged'], onRefused: Upheld['onRefused']): Upheld {
+    return {
+      ...{ onChanged, onRefused },
+      isOver: () => this.isOver,
+      look: (now) => this.#look(now),
+      reschedule: (now) => this.#reschedule(now),
+      onRenewed: ({ renewals }, now) => {
+        const remainingMs = Math.floor(this.#known.leftMs(now))
+        this.#listeners.emit('renewed', { remainingMs, renewals })
+      },
+      onTooLate: () => this.#giveBack(),
+      onPuzzled: () => this.#parts.askAbout(this),
+    }
   }
 
   get state(): HandleState {
     this.#look(this.#parts.clock.now())
     if (this.#lost !== null) return 'lost'
     if (this.#givenUp) return 'released'
-    return this.#announcedUncertain ? 'uncertain' : 'held'
+    return this.#upkeep.isUncertain ? 'uncertain' : 'held'
   }
 
   get remainingMs(): number {
@@ -134,9 +123,7 @@ export class LeaseHandle implements Lease, Attended {
 
   get signal(): AbortSignal {
     this.#look(this.#parts.clock.now())
-    this.#controller ??= new AbortController()
-    if (this.#lost !== null) this.#controller.abort(this.#lost)
-    return this.#controller.signal
+    return this.#race.signal
   }
 
   get info(): LeaseInfo {
@@ -190,12 +177,9 @@ export class LeaseHandle implements Lease, Attended {
     refuseUnknown(options, ['ttlMs'])
     const ttlMs = options?.ttlMs === undefined ? null : parseTtlMs(options.ttlMs)
     this.#requireLive()
-    if (ttlMs === null && (await this.#joinRenewal())) return
+    if (ttlMs === null && (await this.#upkeep.join(this.#race))) return
     const sent = this.#requireLive()
-    const doubtInMs = this.#known.untilDoubtMs(sent)
-    const withinMs = this.#known.leftMs(sent)
-    const call = this.#renewer.renewNow({ ttlMs, sent, doubtInMs, withinMs })
-    const answer = await this.#race.run(call)
+    const answer = await this.#race.run(this.#upkeep.renew(ttlMs, sent))
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
   }
@@ -259,9 +243,7 @@ export class LeaseHandle implements Lease, Attended {
   abandon(): void {
     if (this.isOver || this.#abandoned) return
     this.#abandoned = true
-    this.#autoRenew = false
-    this.#announcedUncertain = false
-    this.#renewer.plan.end()
+    this.#upkeep.end()
     this.#reschedule(this.#parts.clock.now())
   }
 
@@ -278,11 +260,8 @@ export class LeaseHandle implements Lease, Attended {
   attend(now: Moment): Attention | null {
     this.#look(now)
     if (this.isOver) return null
-    if (this.#autoRenew && this.#renewer.plan.isDue(now.monotonicMs)) {
-      const isCounted = this.info.maxRenewals >= 0
-      this.#renewer.renewAsPlanned(now, { isCounted, doubtInMs: this.#known.untilDoubtMs(now) })
-    }
-    return this.#attention(now)
+    this.#upkeep.renewIfDue(now)
+    return this.#upkeep.attention(now)
   }
 
   /** What the store said about the lease when somebody looked, at `sent` or later. */
@@ -307,45 +286,29 @@ export class LeaseHandle implements Lease, Attended {
 
   /** Stops all background work without a word; used when the client is closed. */
   detach(): void {
-    this.#autoRenew = false
-    this.#renewer.plan.end()
+    this.#upkeep.end()
     this.#parts.scheduler.forget(this)
   }
 
-  #attention(now: Moment): Attention {
-    const { monotonicMs } = now
-    const endMs = monotonicMs + this.#known.leftMs(now)
-    if (!this.#autoRenew) return { dueMs: endMs, earliestMs: endMs }
-    const doubtMs = this.#announcedUncertain ? endMs : monotonicMs + this.#known.untilDoubtMs(now)
-    const next = this.#renewer.plan.next ?? { dueMs: endMs, earliestMs: endMs }
-    return {
-      dueMs: Math.min(doubtMs, next.dueMs, endMs),
-      earliestMs: Math.min(doubtMs, next.earliestMs, endMs),
-    }
-  }
-
   #reschedule(now: Moment): void {
-    if (!this.isOver) this.#parts.scheduler.schedule(this, this.#attention(now))
+    if (!this.isOver) this.#parts.scheduler.schedule(this, this.#upkeep.attention(now))
   }
 
   /** Draws the conclusions that the clock allows at this moment. */
   #look(now: Moment): void {
     if (this.isOver) return
     if (this.#known.leftMs(now) <= 0) return this.#loseByTime()
-    if (!this.#autoRenew) return
-    const uncertain = this.#doubt !== null || this.#known.untilDoubtMs(now) <= 0
-    if (uncertain === this.#announcedUncertain) return
-    this.#announcedUncertain = uncertain
+    const change = this.#upkeep.judge(now)
+    if (change === null) return
     const remainingMs = Math.floor(this.#known.leftMs(now))
-    if (uncertain) {
-      this.#listeners.emit('uncertain', { remainingMs, cause: this.#doubt ?? this.#limit })
-    } else this.#listeners.emit('recovered', { remainingMs })
+    if (change === 'recovered') this.#listeners.emit('recovered', { remainingMs })
+    else this.#listeners.emit('uncertain', { remainingMs, cause: this.#upkeep.trouble })
   }
 
   /** Whoever was asked to finish, and has used up the grace, was revoked. */
   #loseByTime(): void {
     const reason = this.#known.isRevoking ? 'revoked' : 'deadline_passed'
-    this.#lose(reason, this.#doubt ?? this.#limit)
+    this.#lose(reason, this.#upkeep.trouble)
   }
 
   #requireLive(): Moment {
@@ -353,12 +316,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#look(now)
     if (this.#lost !== null) throw this.#lost
     if (!this.#givenUp) return now
-    throw this.#releasedError()
-  }
-
-  #releasedError(): LeaseError {
-    const details = { leaseId: this.id, resource: this.resource, state: 'released' }
-    return new LeaseError('LEASE_TERMINAL', `lease ${this.id} is already released`, { details })
+    throw releasedError(this)
   }
 
   /** The store described the lease, asked at `sent` or later. */
@@ -373,8 +331,7 @@ export class LeaseHandle implements Lease, Attended {
     const { revoking } = lease
     if (!this.#known.noteRevoking(lease, sent) || revoking === null) return
     const limit = `the end that ${revoking.by} asked for`
-    this.#limit = refusalError({ kind: 'renewal_limit', leaseId: this.id, limit })
-    this.#renewer.plan.end()
+    this.#upkeep.limitTo(refusalError({ kind: 'renewal_limit', leaseId: this.id, limit }))
     const now = this.#parts.clock.now()
     const remainingMs = Math.max(0, Math.floor(this.#known.leftMs(now)))
     this.#listeners.emit('revoking', { ...revoking, remainingMs })
@@ -382,74 +339,10 @@ export class LeaseHandle implements Lease, Attended {
     this.#reschedule(now)
   }
 
-  /** A renewal that is under way anyway answers for this one; true if it was confirmed. */
-  async #joinRenewal(): Promise<boolean> {
-    const { underWay } = this.#renewer
-    if (underWay === null) return false
-    try {
-      const answer = await this.#race.run(underWay)
-      return answer.kind === 'renewed'
-    } catch (error) {
-      if (error === this.#lost) throw error
-      return false
-    }
-  }
-
-  #renewed(lease: LeaseInfo, from: Moment): void {
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    if (this.#lost !== null) return this.#giveBack()
-    if (this.isOver) return
-    this.#changed(lease, from)
-    if (this.isOver || this.#known.isRevoking) return
-    this.#known.extend(lease, from, now)
-    this.#doubt = null
-    this.#renewer.plan.confirmed(now.monotonicMs, this.#known.untilThirdMs(now))
-    this.#look(now)
-    const remainingMs = Math.floor(this.#known.leftMs(now))
-    this.#listeners.emit('renewed', { remainingMs, renewals: lease.renewals })
-    this.#reschedule(now)
-  }
-
-  #renewalRefused(refusal: Refusal): void {
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    this.#refused(refusal)
-    if (!this.isOver) this.#refusedAlive(refusal, now)
-  }
-
   /** Draws the conclusions about the lease itself; it may well live on. */
   #refused(refusal: Refusal): void {
     const reason = lossOf(refusal)
     if (reason !== null && !this.isOver) this.#lose(reason, refusalError(refusal))
-  }
-
-  /** The lease lives on as it is: at its limit, or too soon after another renewal to be extended. */
-  #refusedAlive(refusal: Refusal, now: Moment): void {
-    this.#doubt = null
-    if (refusal.kind === 'renewal_limit') {
-      this.#limit ??= refusalError(refusal)
-      this.#renewer.plan.end()
-      // The limit may be that somebody asked for the lease, and then its end is nearer than this handle knows.
-      if (!this.#known.isRevoking) this.#parts.askAbout(this)
-    } else {
-      const pauseMs = Math.max(this.#known.untilThirdMs(now), this.#known.spanMs / 12)
-      this.#renewer.plan.confirmed(now.monotonicMs, pauseMs)
-    }
-    this.#look(now)
-    this.#reschedule(now)
-  }
-
-  #renewalFailed(error: LeaseError): void {
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    if (this.isOver) return
-    this.#doubt = error
-    if (mayRepeat(error))
-      this.#renewer.plan.failed(now.monotonicMs, this.#known.spanMs, error.effect)
-    else this.#renewer.plan.end()
-    this.#look(now)
-    this.#reschedule(now)
   }
 
   #lose(found: LossReason, cause: LeaseError | null = null): void {
@@ -461,7 +354,6 @@ export class LeaseHandle implements Lease, Attended {
     this.#lost = error
     this.detach()
     this.#modes.cancel(error)
-    this.#controller?.abort(error)
     this.#race.lose(error)
     this.#listeners.emit('lost', { error })
     this.#parts.onEnd(this)
@@ -476,7 +368,7 @@ export class LeaseHandle implements Lease, Attended {
   async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
     this.#givenUp = true
     this.detach()
-    this.#modes.cancel(this.#releasedError())
+    this.#modes.cancel(releasedError(this))
     try {
       const result = await this.#release.send(reason, together)
       if (result.kind === 'released') {
