@@ -14,9 +14,10 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { AdoptRequest, LeaseApi } from '../service/lease-api.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
 import { termOf } from './grant-term.ts'
+import type { HandleParts } from './handle-parts.ts'
 import { HolderClock } from './holder-clock.ts'
 import { insist } from './insist.ts'
-import { LeaseHandle, type HandleParts } from './lease-handle.ts'
+import { LeaseHandle } from './lease-handle.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
 import { groupErrand, singleErrand, type Errand } from './wait-errand.ts'
@@ -242,7 +243,7 @@ export class Acquisitions {
     return { runtime, clock: this.#clock, scheduler, background: this.background, onQueued }
   }
 
-  get #handleParts(): HandleParts {
+  get #handleParts(): HandleParts<LeaseHandle> {
     const { api, runtime } = this.#parts
     const { handles } = this.#router
     const scheduler = this.#holding

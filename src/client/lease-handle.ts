@@ -12,13 +12,11 @@
  * What it does not promise: after a revocation the store may have given the resource away before this handle hears of
  * it. Until then only the fence protects.
  */
-import { LeaseError } from '../core/errors.ts'
+import type { LeaseError } from '../core/errors.ts'
 import { parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
-import type { Runtime } from '../runtime/runtime.ts'
-import type { LeaseApi } from '../service/lease-api.ts'
 import type {
   AdvanceOptions,
   EpochRange,
@@ -31,10 +29,18 @@ import type {
   RenewOptions,
   UpgradeOptions,
 } from './contract.ts'
-import type { HolderClock, Moment } from './holder-clock.ts'
+import type { HandleParts } from './handle-parts.ts'
+import type { Moment } from './holder-clock.ts'
 import { LeaseEpochs } from './lease-epochs.ts'
 import { LeaseKnowledge, type HandleFacts } from './lease-knowledge.ts'
-import { isGone, lossError, lossOf, lossSeen, type LossReason } from './lease-loss.ts'
+import {
+  isGone,
+  lossError,
+  lossOf,
+  lossSeen,
+  releasedError,
+  type LossReason,
+} from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
 import { LeaseRelease, type JointRelease } from './lease-release.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
@@ -42,32 +48,14 @@ import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
 import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
-import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
-import type { WaitParts } from './waiting.ts'
-
-export interface HandleParts {
-  readonly api: LeaseApi
-  readonly runtime: Runtime
-  readonly clock: HolderClock
-  readonly scheduler: RenewalScheduler
-  /** Takes over work that no caller waits for; it must neither be lost at close nor reject into the void. */
-  readonly background: (work: Promise<unknown>) => void
-  /** For an upgrade that has to wait. */
-  readonly waitParts: () => WaitParts
-  /** Finds out, in the background, how the store sees the lease. */
-  readonly askAbout: (handle: LeaseHandle) => void
-  /** The lease has a new fence. */
-  readonly onFence: (lease: LeaseInfo) => void
-  /** The handle holds nothing any more. */
-  readonly onEnd: (handle: LeaseHandle) => void
-}
+import type { Attended, Attention } from './renewal-scheduler.ts'
 
 export class LeaseHandle implements Lease, Attended {
   readonly id: LeaseId
   readonly resource: Resource
   readonly holder: string
   readonly extent: Extent
-  readonly #parts: HandleParts
+  readonly #parts: HandleParts<LeaseHandle>
   readonly #known: LeaseKnowledge
   readonly #upkeep: LeaseUpkeep
   readonly #release: LeaseRelease
@@ -75,16 +63,13 @@ export class LeaseHandle implements Lease, Attended {
   readonly #transfer: LeaseTransfer
   readonly #epochs: LeaseEpochs
   readonly #listeners = new Listeners<LeaseEvents>()
-  /** Made when somebody asks for the signal; most leases are released without anybody having done so. */
-  #controller: AbortController | null = null
   readonly #race = new LossRace()
   #abandoned = false
   #lost: LeaseError | null = null
   #givenUp = false
   #releasing: Promise<void> | null = null
-  #announcedUncertain = false
 
-  constructor(parts: HandleParts, { lease, term, now, autoRenew }: HandleFacts) {
+  constructor(parts: HandleParts<LeaseHandle>, { lease, term, now, autoRenew }: HandleFacts) {
     this.#parts = parts
     this.id = lease.id
     this.resource = lease.resource
@@ -105,7 +90,7 @@ export class LeaseHandle implements Lease, Attended {
     const upkeep = { api, runtime, clock, target, known, handle }
     this.#upkeep = new LeaseUpkeep(upkeep, { now, autoRenew })
     this.#noteRevoking(lease, term.from)
-    this.#parts.scheduler.schedule(this, this.#attention(now))
+    this.#parts.scheduler.schedule(this, this.#upkeep.attention(now))
   }
 
   #upheld(onChanged: Upheld['onChanged'], onRefused: Upheld['onRefused']): Upheld {
@@ -127,7 +112,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#look(this.#parts.clock.now())
     if (this.#lost !== null) return 'lost'
     if (this.#givenUp) return 'released'
-    return this.#announcedUncertain ? 'uncertain' : 'held'
+    return this.#upkeep.isUncertain ? 'uncertain' : 'held'
   }
 
   get remainingMs(): number {
@@ -138,9 +123,7 @@ export class LeaseHandle implements Lease, Attended {
 
   get signal(): AbortSignal {
     this.#look(this.#parts.clock.now())
-    this.#controller ??= new AbortController()
-    if (this.#lost !== null) this.#controller.abort(this.#lost)
-    return this.#controller.signal
+    return this.#race.signal
   }
 
   get info(): LeaseInfo {
@@ -194,7 +177,7 @@ export class LeaseHandle implements Lease, Attended {
     refuseUnknown(options, ['ttlMs'])
     const ttlMs = options?.ttlMs === undefined ? null : parseTtlMs(options.ttlMs)
     this.#requireLive()
-    if (ttlMs === null && (await this.#joinRenewal())) return
+    if (ttlMs === null && (await this.#upkeep.join(this.#race))) return
     const sent = this.#requireLive()
     const answer = await this.#race.run(this.#upkeep.renew(ttlMs, sent))
     if (answer.kind !== 'renewed') throw refusalError(answer)
@@ -260,7 +243,6 @@ export class LeaseHandle implements Lease, Attended {
   abandon(): void {
     if (this.isOver || this.#abandoned) return
     this.#abandoned = true
-    this.#announcedUncertain = false
     this.#upkeep.end()
     this.#reschedule(this.#parts.clock.now())
   }
@@ -279,7 +261,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#look(now)
     if (this.isOver) return null
     this.#upkeep.renewIfDue(now)
-    return this.#attention(now)
+    return this.#upkeep.attention(now)
   }
 
   /** What the store said about the lease when somebody looked, at `sent` or later. */
@@ -308,26 +290,19 @@ export class LeaseHandle implements Lease, Attended {
     this.#parts.scheduler.forget(this)
   }
 
-  #attention(now: Moment): Attention {
-    return this.#upkeep.attention(now, this.#announcedUncertain)
-  }
-
   #reschedule(now: Moment): void {
-    if (!this.isOver) this.#parts.scheduler.schedule(this, this.#attention(now))
+    if (!this.isOver) this.#parts.scheduler.schedule(this, this.#upkeep.attention(now))
   }
 
   /** Draws the conclusions that the clock allows at this moment. */
   #look(now: Moment): void {
     if (this.isOver) return
     if (this.#known.leftMs(now) <= 0) return this.#loseByTime()
-    if (!this.#upkeep.isAutomatic) return
-    const uncertain = this.#upkeep.isInDoubt || this.#known.untilDoubtMs(now) <= 0
-    if (uncertain === this.#announcedUncertain) return
-    this.#announcedUncertain = uncertain
+    const change = this.#upkeep.judge(now)
+    if (change === null) return
     const remainingMs = Math.floor(this.#known.leftMs(now))
-    if (uncertain) {
-      this.#listeners.emit('uncertain', { remainingMs, cause: this.#upkeep.trouble })
-    } else this.#listeners.emit('recovered', { remainingMs })
+    if (change === 'recovered') this.#listeners.emit('recovered', { remainingMs })
+    else this.#listeners.emit('uncertain', { remainingMs, cause: this.#upkeep.trouble })
   }
 
   /** Whoever was asked to finish, and has used up the grace, was revoked. */
@@ -341,12 +316,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#look(now)
     if (this.#lost !== null) throw this.#lost
     if (!this.#givenUp) return now
-    throw this.#releasedError()
-  }
-
-  #releasedError(): LeaseError {
-    const details = { leaseId: this.id, resource: this.resource, state: 'released' }
-    return new LeaseError('LEASE_TERMINAL', `lease ${this.id} is already released`, { details })
+    throw releasedError(this)
   }
 
   /** The store described the lease, asked at `sent` or later. */
@@ -369,19 +339,6 @@ export class LeaseHandle implements Lease, Attended {
     this.#reschedule(now)
   }
 
-  /** A renewal that is under way anyway answers for this one; true if it was confirmed. */
-  async #joinRenewal(): Promise<boolean> {
-    const { underWay } = this.#upkeep
-    if (underWay === null) return false
-    try {
-      const answer = await this.#race.run(underWay)
-      return answer.kind === 'renewed'
-    } catch (error) {
-      if (error === this.#lost) throw error
-      return false
-    }
-  }
-
   /** Draws the conclusions about the lease itself; it may well live on. */
   #refused(refusal: Refusal): void {
     const reason = lossOf(refusal)
@@ -397,7 +354,6 @@ export class LeaseHandle implements Lease, Attended {
     this.#lost = error
     this.detach()
     this.#modes.cancel(error)
-    this.#controller?.abort(error)
     this.#race.lose(error)
     this.#listeners.emit('lost', { error })
     this.#parts.onEnd(this)
@@ -412,7 +368,7 @@ export class LeaseHandle implements Lease, Attended {
   async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
     this.#givenUp = true
     this.detach()
-    this.#modes.cancel(this.#releasedError())
+    this.#modes.cancel(releasedError(this))
     try {
       const result = await this.#release.send(reason, together)
       if (result.kind === 'released') {

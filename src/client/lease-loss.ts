@@ -87,3 +87,9 @@ export function isGone(error: unknown): boolean {
   const codes = ['LEASE_LOST', 'LEASE_EXPIRED', 'LEASE_TERMINAL', 'LEASE_NOT_FOUND']
   return isLeaseError(error) && codes.includes(error.code)
 }
+
+/** For whoever asks something of a lease that its own holder has given up. */
+export function releasedError({ id, resource }: Pick<LeaseInfo, 'id' | 'resource'>): LeaseError {
+  const details = { leaseId: id, resource, state: 'released' }
+  return new LeaseError('LEASE_TERMINAL', `lease ${id} is already released`, { details })
+}

@@ -13,6 +13,7 @@ import { mayRepeat } from './insist.ts'
 import type { LeaseKnowledge } from './lease-knowledge.ts'
 import type { LeaseTarget } from './lease-release.ts'
 import { LeaseRenewer } from './lease-renewer.ts'
+import type { LossRace } from './loss-race.ts'
 import type { Attention } from './renewal-scheduler.ts'
 
 /** What the upkeep asks of the handle, and tells it. */
@@ -46,7 +47,9 @@ export class LeaseUpkeep {
   readonly #known: LeaseKnowledge
   readonly #handle: Upheld
   readonly #renewer: LeaseRenewer
+  /** Whether the lease is renewed without anybody asking. */
   #isAutomatic: boolean
+  #isUncertain = false
   /** A renewal failed and none has been confirmed since. */
   #doubt: LeaseError | null = null
   /** The store will not renew any further. */
@@ -67,13 +70,9 @@ export class LeaseUpkeep {
     this.#renewer.plan.confirmed(begin.now.monotonicMs, known.untilThirdMs(begin.now))
   }
 
-  /** Whether the lease is renewed without anybody asking. */
-  get isAutomatic(): boolean {
-    return this.#isAutomatic
-  }
-
-  get isInDoubt(): boolean {
-    return this.#doubt !== null
+  /** Whether the holder was told that the next renewal may come too late. */
+  get isUncertain(): boolean {
+    return this.#isUncertain
   }
 
   /** Why the lease may come to its end, if a reason is known. */
@@ -81,9 +80,26 @@ export class LeaseUpkeep {
     return this.#doubt ?? this.#limit
   }
 
-  /** A renewal under way that can answer for a second one. */
-  get underWay(): Promise<RenewAnswer> | null {
-    return this.#renewer.underWay
+  /** How the prospects have changed since the last time, if they have. */
+  judge(now: Moment): 'uncertain' | 'recovered' | null {
+    if (!this.#isAutomatic) return null
+    const isUncertain = this.#doubt !== null || this.#known.untilDoubtMs(now) <= 0
+    if (isUncertain === this.#isUncertain) return null
+    this.#isUncertain = isUncertain
+    return isUncertain ? 'uncertain' : 'recovered'
+  }
+
+  /** A renewal that is under way anyway answers for another one; true if it was confirmed. */
+  async join(race: LossRace): Promise<boolean> {
+    const { underWay } = this.#renewer
+    if (underWay === null) return false
+    try {
+      const answer = await race.run(underWay)
+      return answer.kind === 'renewed'
+    } catch (error) {
+      if (error === race.lost) throw error
+      return false
+    }
   }
 
   renew(ttlMs: number | null, sent: Moment): Promise<RenewAnswer> {
@@ -102,6 +118,7 @@ export class LeaseUpkeep {
   /** Nothing is renewed by itself any more. */
   end(): void {
     this.#isAutomatic = false
+    this.#isUncertain = false
     this.#renewer.plan.end()
   }
 
@@ -112,11 +129,11 @@ export class LeaseUpkeep {
   }
 
   /** When to come by: at the end of the term, the beginning of doubt, or the next renewal. */
-  attention(now: Moment, isUncertain: boolean): Attention {
+  attention(now: Moment): Attention {
     const { monotonicMs } = now
     const endMs = monotonicMs + this.#known.leftMs(now)
     if (!this.#isAutomatic) return { dueMs: endMs, earliestMs: endMs }
-    const doubtMs = isUncertain ? endMs : monotonicMs + this.#known.untilDoubtMs(now)
+    const doubtMs = this.#isUncertain ? endMs : monotonicMs + this.#known.untilDoubtMs(now)
     const next = this.#renewer.plan.next ?? { dueMs: endMs, earliestMs: endMs }
     return {
       dueMs: Math.min(doubtMs, next.dueMs, endMs),
