@@ -223,12 +223,10 @@ export function refusalError(refusal: Refusal): LeaseError {
       const { leaseId, holder } = refusal
       return error('NOT_HOLDER', `lease ${leaseId} is held by ${show(holder)}`, refusal)
     }
-    case 'terminal':
-      return error(
-        'LEASE_TERMINAL',
-        `lease ${refusal.leaseId} is already ${refusal.releaseReason ?? refusal.state}`,
-        refusal,
-      )
+    case 'terminal': {
+      const how = refusal.releaseReason ?? refusal.state
+      return error('LEASE_TERMINAL', `lease ${refusal.leaseId} is already ${how}`, refusal)
+    }
     case 'expired':
       return error('LEASE_EXPIRED', `lease ${refusal.leaseId} has expired`, refusal)
     case 'id_taken':
