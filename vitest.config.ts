@@ -19,19 +19,44 @@ const ALONE = [
   'test/store/sqlite-faults.test.ts',
 ]
 
+/**
+ * Tests of what keeps nothing between two of them: they share what they import, which takes longer to load than most
+ * of them take to run.
+ */
+const PURE = [
+  'test/core/**/*.test.ts',
+  'test/client/**/*.test.ts',
+  'test/delegation/**/*.test.ts',
+  'test/fleet/**/*.test.ts',
+  'test/ledger/**/*.test.ts',
+  'test/service/**/*.test.ts',
+  'test/testing/**/*.test.ts',
+]
+
 export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    maxWorkers: 2,
     globalSetup: 'test/servers/global-setup.ts',
     projects: [
       {
         extends: true,
         test: {
+          name: 'pure',
+          include: PURE,
+          exclude: ALONE,
+          isolate: false,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: 'together',
           include: ['test/**/*.test.ts'],
-          exclude: ALONE,
-          sequence: { groupOrder: 0 },
+          exclude: [...PURE, ...ALONE],
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -40,7 +65,7 @@ export default defineConfig({
           name: 'alone',
           include: ALONE,
           fileParallelism: false,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -26,7 +26,8 @@ describe.each(SERVER_STORES)('%s', (name, store) => {
     await expectChaosSurvived({ name, store, directory, ...LOAD })
   }, 60_000)
 
-  it.each(TROUBLES)(
+  // One of them; all of them are in the long form.
+  it.each(TROUBLES.slice(0, 1))(
     'a server that %s: no overlap, no lost grant, and service resumes by itself',
     (how, trouble) => {
       const options = { name: `${name} ${how}`, store, directory, ...LOAD }

@@ -127,6 +127,7 @@ describe('a fleet of processes', () => {
     const victim = await stage.start()
     const other = await stage.start()
     await untilSpread([victim, other], 20)
+    await untilSo(() => victim.lines.at(-1)?.kind === 'begin')
     victim.pause()
     await untilSpread([other], 20)
     const resumedUs = nowUs()

@@ -124,7 +124,7 @@ describe('a disk that is full', () => {
       '-rm',
       'sh',
       '-c',
-      'mount -t tmpfs -o size=600k tmpfs "$1" && exec "$2" "$3" "$1"',
+      'mount -t tmpfs -o size=1000k tmpfs "$1" && exec "$2" "$3" "$1"',
     ]
     const { stdout } = await promisify(execFile)(
       'unshare',
