@@ -9,6 +9,8 @@ const ALONE = [
   'test/faults/**/*.test.ts',
   'test/cli/same-session.test.ts',
   'test/fleet/renewal-speed.test.ts',
+  // It counts the commands of a server that others use as well.
+  'test/fleet/poll-layout.test.ts',
   'test/cli/demo/demo.test.ts',
   'test/ledger/reducer-speed.test.ts',
   'test/ledger/verify-speed.test.ts',

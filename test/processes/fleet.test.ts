@@ -128,8 +128,14 @@ describe('a fleet of processes', () => {
     const other = await stage.start()
     await untilSpread([victim, other], 20)
     await untilSo(() => victim.lines.at(-1)?.kind === 'begin')
+    const pausedUs = nowUs()
     victim.pause()
     await untilSpread([other], 20)
+    // A late write is refused by whoever has written since; a takeover alone raises no mark.
+    await untilSo(() => {
+      const written = other.lines.filter((line) => line.kind === 'end' && line.atUs > pausedUs)
+      return new Set(written.map((line) => 'session' in line && line.session)).size === 20
+    })
     const resumedUs = nowUs()
     victim.resume()
     await untilSpread([victim, other], 20)
