@@ -37,6 +37,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
+import { LazyView } from '../lazy-view.ts'
 import { LiveIndex } from '../live-index.ts'
 
 export interface MemoryStoreOptions {
@@ -189,7 +190,6 @@ export class MemoryStore implements Store {
 
   #view(footprint: Footprint, now: Now): RealmView {
     const { resource, leaseId, requestId } = footprint
-    const countTickets = (): number => this.#countTickets(realmOf(resource), now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
     const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
@@ -197,16 +197,16 @@ export class MemoryStore implements Store {
       const entry = this.#entries.get(id)
       if (entry !== undefined) entries.set(id, entry)
     }
-    return {
+    return new LazyView({
       entries,
       lastFence: this.#lastFence,
-      get ticketCount() {
-        return countTickets()
-      },
-      epoch: this.#epochs.get(resource) ?? 0,
+      countTickets: this.#countTickets,
+      readEpoch: this.#readEpoch,
+      footprint,
+      now,
       prior,
       settings: resolveSettings([...this.#settings.values()], resource),
-    }
+    })
   }
 
   #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
@@ -269,9 +269,11 @@ export class MemoryStore implements Store {
     if (ids?.size === 0) this.#tickets.delete(realm)
   }
 
-  #countTickets(realm: string, now: Now): number {
+  readonly #readEpoch = (resource: Resource): number => this.#epochs.get(resource) ?? 0
+
+  readonly #countTickets = (resource: Resource, now: Now): number => {
     let count = 0
-    for (const id of this.#tickets.get(realm) ?? []) {
+    for (const id of this.#tickets.get(realmOf(resource)) ?? []) {
       const ticket = this.#entries.get(id)
       if (ticket !== undefined && isWaiting(ticket, now)) count += 1
     }
