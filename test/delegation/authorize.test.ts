@@ -1,75 +1,63 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
-import { generateSigningKey, Registrar, verifyGrant } from '../../src/delegation/index.ts'
-import { formatKeyRing, withFirstKey, EMPTY_KEY_RING } from '../../src/ledger/key-ring.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { generateSigningKey, verifyGrant } from '../../src/delegation/index.ts'
+import { writeKeyFile } from '../../src/delegation/key-file.ts'
+import { EMPTY_KEY_RING, rotateKeys, withFirstKey } from '../../src/ledger/key-ring.ts'
+import { openTenure, type OpenOptions } from '../../src/index.ts'
 import { workshop } from '../cli/tenure-process.ts'
-import { verifier } from '../ledger/grants.ts'
-import { codeOf, Family } from './family.ts'
 
-const KEY = generateSigningKey()
-const KEYS = [verifier(KEY)]
-
-async function registered() {
-  const family = new Family()
-  const registrar = new Registrar({ api: family.api, key: KEY })
-  const root = await family.root('file:/repo', 'subtree')
-  const now = root.grantedAtMs ?? 0
-  return { family, registrar, root, now }
+async function opened(url: string, options: Omit<OpenOptions, 'holder'>) {
+  const tenure = await openTenure(url, { holder: 'boss', ...options })
+  onTestFinished(() => tenure.close())
+  return tenure
 }
 
-describe('a registrar', () => {
-  it('derives leases whose grants anybody can check, down to the root', async () => {
-    const { registrar, root, now } = await registered()
-    const scope = { tools: ['edit', 'test'], namespaces: ['src'] }
-    const lead = await registrar.derive(root, { holder: 'lead', scope, budget: { tokens: 100 } })
-    const aide = await lead.derive({
-      holder: 'aide',
-      scope: { tools: ['edit'], namespaces: ['src/core'] },
-      budget: { tokens: 40 },
-      audience: 'editor',
-    })
-    const verified = verifyGrant(aide.grant, KEYS, { now, audience: 'editor' })
-    expect(verified).toMatchObject({ id: aide.id, holder: 'aide', depth: 2, parentId: lead.id })
-    expect(verified.root).toEqual({ leaseId: root.id, fence: root.fence })
-    expect(() => verifyGrant(aide.grant, KEYS, { now })).toThrow(/is for "editor"/)
+describe('a client that was opened with a file of keys', () => {
+  it('signs with the active key, also after it was rotated', async () => {
+    const { directory } = workshop()
+    const keyFile = path.join(directory, 'keys.json')
+    const nowMs = Date.now()
+    const ring = withFirstKey(EMPTY_KEY_RING, generateSigningKey(), nowMs)
+    writeKeyFile(keyFile, ring)
+    const tenure = await opened('memory:', { keyFile })
+    const lease = await tenure.acquire('work:W-1', { ttlMs: 60_000 })
+    const before = lease.grant
+    verifyGrant(before, ring.keys, { now: nowMs })
+    const rotated = rotateKeys(ring, { next: generateSigningKey(), nowMs, overlapMs: 60_000 })
+    writeKeyFile(keyFile, rotated)
+    await lease.renew()
+    const [, active] = rotated.keys
+    if (active === undefined) throw new Error('there is no new key')
+    verifyGrant(lease.grant, [active], { now: nowMs })
+    expect(() => verifyGrant(before, [active], { now: nowMs })).toThrow('is not known')
+    verifyGrant(before, rotated.keys, { now: nowMs })
   })
 
-  it('has grants that do not change when something is spent', async () => {
-    const { registrar, root, now } = await registered()
-    const lead = await registrar.derive(root, { holder: 'lead', budget: { tokens: 100 } })
-    const before = lead.grant
-    await lead.spend({ tokens: 99 })
-    expect(lead.grant).toBe(before)
-    expect(verifyGrant(before, KEYS, { now }).budget).toEqual({ tokens: 100 })
-    await expect(lead.spend({ tokens: 2 })).rejects.toMatchObject({ code: 'BUDGET_EXHAUSTED' })
-  })
-
-  it('gives back on release, and does not sign what has ended', async () => {
-    const { family, registrar, root } = await registered()
-    const lead = await registrar.derive(root, { holder: 'lead', budget: { tokens: 100 } })
-    const aide = await lead.derive({ holder: 'aide', budget: { tokens: 40 } })
-    await aide.spend({ tokens: 1 })
-    await aide.release()
-    expect(await family.used(lead.info)).toEqual({ tokens: 1 })
-    await family.release(root)
-    expect(await codeOf(registrar.derive(root, { holder: 'late' }))).toBe('LEASE_TERMINAL')
-    expect(await codeOf(lead.spend({ tokens: 1 }))).toBe('LEASE_TERMINAL')
+  it('is refused at once without a key that signs', async () => {
+    const { directory } = workshop()
+    const keyFile = path.join(directory, 'none.json')
+    const signingKey = generateSigningKey()
+    for (const [options, said] of [
+      [{ keyFile }, 'no key that signs'],
+      [{ keyFile: 7 as unknown as string }, 'keyFile must be a path, got 7'],
+      [{ signingKey: {} as typeof signingKey }, 'signingKey must be a SigningKey'],
+      [{ signingKey, keyFile }, 'keyFile must not be given beside signingKey'],
+    ] as const) {
+      await expect(openTenure('memory:', { holder: 'boss', ...options })).rejects.toThrow(said)
+    }
   })
 })
 
 describe('tenure authorize', () => {
   it('allows what is in the grant and refuses the rest, by exit status', async () => {
     const { tenure, directory } = workshop()
-    const family = new Family()
-    const registrar = new Registrar({ api: family.api, key: KEY })
-    family.ticks.stepWall(Date.now() - family.ticks.wallMs())
-    const root = await family.root()
+    expect((await tenure(['keys', 'generate', '--keys', 'k.json'])).code).toBe(0)
+    const client = await opened('memory:', { keyFile: path.join(directory, 'k.json') })
+    const root = await client.acquire('work:W-1', { ttlMs: 60_000 })
     const scope = { tools: ['edit'], namespaces: ['src'] }
-    const lead = await registrar.derive(root, { holder: 'lead', scope, budget: { tokens: 10 } })
+    const lead = await root.derive({ holder: 'lead', scope, budget: { tokens: 10 } })
     fs.writeFileSync(path.join(directory, 'a.grant'), `${lead.grant}\n`)
-    const ring = formatKeyRing(withFirstKey(EMPTY_KEY_RING, KEY, 0), { secrets: false })
-    fs.writeFileSync(path.join(directory, 'k.json'), ring, { mode: 0o600 })
     for (const [words, code, said] of [
       [['--tool', 'edit', '--path', 'src/a.ts', '--tokens', '10'], 0, ''],
       [['--tool', 'shell'], 10, 'tool must be within the scope'],
@@ -80,15 +68,8 @@ describe('tenure authorize', () => {
       const result = await tenure(['authorize', '--grant', 'a.grant', '--keys', 'k.json', ...words])
       expect([result.code, result.stderr]).toEqual([code, expect.stringContaining(said)])
     }
-    const unknown = await tenure([
-      'authorize',
-      '--grant',
-      'a.grant',
-      '--keys',
-      'none',
-      '--tool',
-      'edit',
-    ])
+    const strange = ['authorize', '--grant', 'a.grant', '--keys', 'none', '--tool', 'edit']
+    const unknown = await tenure(strange)
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining('is not known')])
   })
 })
