@@ -5,8 +5,8 @@
  *
  * Run it with `node examples/delegation.mjs` (after `npm run build`).
  */
-import { openApi } from 'tenure'
-import { authorizeGrant, generateSigningKey, Registrar, verifyGrant } from 'tenure/delegation'
+import { openTenure } from 'tenure'
+import { authorizeGrant, generateSigningKey, verifyGrant } from 'tenure/delegation'
 import {
   LedgerChain,
   LeaseReducer,
@@ -16,24 +16,22 @@ import {
   verifyLedger,
 } from 'tenure/ledger'
 
-const api = await openApi('memory:')
-const key = generateSigningKey()
-const registrar = new Registrar({ api, key })
+const signingKey = generateSigningKey()
+const tenure = await openTenure('memory:', { holder: 'supervisor', signingKey })
+const repository = await tenure.acquire('file:/repo', {
+  extent: 'subtree',
+  ttlMs: 60_000,
+  budget: { tokens: 2_000 },
+})
 
-const leaseId = '00000000-0000-4000-8000-000000000001'
-const resource = 'file:/repo'
-const supervisor = { leaseId, resource, extent: 'subtree', holder: 'supervisor', waitMs: 0 }
-const held = await api.acquire({ ...supervisor, session: 'supervisor', ttlMs: 60_000 })
-if (held.kind !== 'granted') throw new Error(held.kind)
-
-const writer = await registrar.derive(held.lease, {
+const writer = await repository.derive({
   holder: 'writer',
   resource: 'file:/repo/src',
   extent: 'subtree',
   scope: { tools: ['edit'], namespaces: ['src'] },
   budget: { tokens: 1_000, toolCalls: 3 },
 })
-const tester = await registrar.derive(held.lease, {
+const tester = await repository.derive({
   holder: 'tester',
   resource: 'file:/repo/test',
   extent: 'subtree',
@@ -42,7 +40,8 @@ const tester = await registrar.derive(held.lease, {
 })
 
 // A tool server knows the public key, and nothing else: no store, no secret.
-const keys = [{ keyId: key.keyId, publicKey: key.publicKey, state: 'active', retiresAtMs: null }]
+const { keyId, publicKey } = signingKey
+const keys = [{ keyId, publicKey, state: 'active', retiresAtMs: null }]
 const check = (token, act) => {
   try {
     authorizeGrant(verifyGrant(token, keys, { now: Date.now() }), act)
@@ -59,15 +58,16 @@ await writer.spend({ tokens: 900, toolCalls: 1 })
 const overspent = await writer.spend({ tokens: 200 }).catch((error) => error)
 console.log('writer overspends:', overspent.code, overspent.details.left, 'tokens were left')
 
-await api.revoke({ leaseId: tester.id, by: 'operator', reason: 'off the rails' })
-const stopped = await tester.spend({ tokens: 1 }).catch((error) => error)
-console.log('tester was revoked:', stopped.code)
+await tenure.revoke(tester.id, { reason: 'off the rails' })
+console.log('tester was revoked:', tester.state, tester.signal.reason.details.reason)
+await writer.release({ reason: 'completed' })
+console.log('the supervisor has', (await repository.spend({ tokens: 100 })).tokens, 'tokens left')
 
 // The ledger is exported and sealed. The auditor gets the lines, the checkpoint and the public key.
 const chain = new LedgerChain()
-const lines = (await api.history({ limit: 1_000 })).map((entry) => chain.append(entry))
-const checkpoints = [sealChain(chain, { key, atMs: Date.now(), previous: null })]
-await api.close()
+const lines = (await tenure.history({ limit: 1_000 })).map((entry) => chain.append(entry))
+const checkpoints = [sealChain(chain, { key: signingKey, atMs: Date.now(), previous: null })]
+await tenure.close()
 
 const verdict = verifyLedger({ lines, checkpoints }, keys)
 console.log('the ledger is whole:', verdict.ok, `(${verdict.sealed} events)`)

@@ -8,6 +8,7 @@ export type {
   AdoptOptions,
   AdvanceOptions,
   Attempt,
+  DeriveOptions,
   EpochRange,
   HandleState,
   HistoryOptions,
@@ -29,6 +30,10 @@ export type {
   Wanted,
   WatchOptions,
 } from './client/contract.ts'
+export type { GrantSigner, SignedLease } from './client/grant-signer.ts'
+export type { Budget, Dimension } from './core/budget.ts'
+export type { Scope } from './core/scope.ts'
+export type { SigningKey } from './ledger/ed25519.ts'
 export type { Blocker } from './core/conflict.ts'
 export type { Effect, ErrorCode } from './core/errors.ts'
 export type { LeaseEvent, LeaseEventType } from './core/event.ts'

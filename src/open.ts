@@ -5,7 +5,9 @@
  * what decides and what holds.
  */
 import type { Tenure } from './client/contract.ts'
+import type { GrantSigner } from './client/grant-signer.ts'
 import { invalid } from './core/errors.ts'
+import type { SigningKey } from './ledger/ed25519.ts'
 import { parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { LeaseApi } from './service/lease-api.ts'
@@ -21,9 +23,20 @@ export interface OpenOptions extends StoreOptions {
   readonly session?: string
   /** How long a waiter that is not heard of keeps its place: 50..60000, default 5000. */
   readonly claimWindowMs?: number
+  /** Signs the grants of what this client holds and derives (`lease.grant`). */
+  readonly signingKey?: SigningKey
+  /** Instead of a key: a file made by `tenure keys`, whose active key signs, also after it was rotated. */
+  readonly keyFile?: string
 }
 
-const OPEN_OPTIONS = [...STORE_OPTIONS, 'holder', 'session', 'claimWindowMs'] as const
+const OPEN_OPTIONS = [
+  ...STORE_OPTIONS,
+  'holder',
+  'session',
+  'claimWindowMs',
+  'signingKey',
+  'keyFile',
+] as const satisfies readonly (keyof OpenOptions)[]
 
 /**
  * Opens a client on `memory:`, `memory:NAME` (shared within the process), `sqlite:PATH`, `postgres://…`, `redis://…`, or
@@ -36,12 +49,24 @@ export async function openTenure(store: StoreSource, options: OpenOptions): Prom
   if (session !== undefined) parseSession(session)
   const { readClaimWindow, TenureClient } = await import('./client/tenure-client.ts')
   readClaimWindow(claimWindowMs)
+  const signer = await signerOf(options)
   const api = await openApi(store, options)
   return new TenureClient({
     ...{ api, runtime: systemRuntime, holder },
     ...(session === undefined ? {} : { session }),
     ...(claimWindowMs === undefined ? {} : { claimWindowMs }),
+    ...(signer === null ? {} : { signer }),
   })
+}
+
+/** Whoever signs nothing does not load what signs. */
+async function signerOf({ signingKey, keyFile }: OpenOptions): Promise<GrantSigner | null> {
+  if (signingKey === undefined && keyFile === undefined) return null
+  const { LeaseSigner } = await import('./delegation/lease-signer.ts')
+  if (signingKey !== undefined && keyFile !== undefined) {
+    throw invalid('keyFile', 'must not be given beside signingKey', keyFile)
+  }
+  return signingKey === undefined ? LeaseSigner.ofFile(keyFile) : LeaseSigner.of(signingKey)
 }
 
 /** Who holds has no default, so the options of a client cannot be left out. */

@@ -20,7 +20,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   service: ['core', 'ledger', 'runtime', 'store-port'],
   client: ['core', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
-  delegation: ['core', 'ledger', 'runtime', 'service'],
+  delegation: ['client', 'core', 'ledger', 'runtime', 'service'],
   fleet: ['client', 'core', 'ledger', 'runtime', 'service', 'store'],
   guard: ['core'],
   workflow: ['client', 'core', 'guard', 'runtime', 'service'],

@@ -1,16 +1,8 @@
-/**
- * The file that keys are kept in. Only its owner may read it; one that others can read is not used. It is replaced as
- * a whole, so that a crash leaves the old keys or the new ones.
- */
+/** Where the command line keeps its keys. */
 import path from 'node:path'
-import { invalid, LeaseError } from '../core/errors.ts'
-import { EMPTY_KEY_RING, formatKeyRing, parseKeyRing, type KeyRing } from '../ledger/key-ring.ts'
-import { fs } from '../runtime/file-system.ts'
 import { defaultDirectory } from './default-store.ts'
 
 const KEY_FILE = 'tenure.keys.json'
-const OWNER_ONLY = 0o600
-const OTHERS = 0o077
 
 export function keyFileOf(given: string | undefined, cwd: string): string {
   const named = given ?? process.env['TENURE_KEYS']
@@ -18,46 +10,4 @@ export function keyFileOf(given: string | undefined, cwd: string): string {
     return path.join(defaultDirectory(cwd, process.env), KEY_FILE)
   }
   return path.resolve(cwd, named)
-}
-
-/** An empty ring where there is no file yet. */
-export function readKeyFile(file: string): KeyRing {
-  const status = fs.statSync(file, { throwIfNoEntry: false })
-  if (status === undefined) return EMPTY_KEY_RING
-  const isShown = process.platform !== 'win32' && (status.mode & OTHERS) !== 0
-  if (isShown) throw invalid('keys', `must be readable by its owner only (chmod 600)`, file)
-  return parseKeyRing(readText(file))
-}
-
-export function writeKeyFile(file: string, ring: KeyRing): void {
-  const temporary = `${file}.${process.pid}.new`
-  try {
-    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
-    fs.rmSync(temporary, { force: true })
-    const text = formatKeyRing(ring, { secrets: true })
-    const descriptor = fs.openSync(temporary, 'wx', OWNER_ONLY)
-    fs.writeFileSync(descriptor, text)
-    fs.fsyncSync(descriptor)
-    fs.closeSync(descriptor)
-    fs.renameSync(temporary, file)
-  } catch (cause) {
-    fs.rmSync(temporary, { force: true })
-    throw unusable(file, cause)
-  }
-}
-
-export function readText(file: string): string {
-  try {
-    return fs.readFileSync(file, 'utf8')
-  } catch (cause) {
-    throw unusable(file, cause)
-  }
-}
-
-function unusable(file: string, cause: unknown): LeaseError {
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('INVALID_INPUT', `file must be usable, got ${file}: ${why}`, {
-    details: { field: 'file' },
-    cause,
-  })
 }

@@ -11,7 +11,7 @@ import { verifyLedger, type SealedLedger } from '../ledger/verify-ledger.ts'
 import { fs } from '../runtime/file-system.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
-import { readText } from './key-file.ts'
+import { readText } from '../delegation/key-file.ts'
 
 const PAGE = 5_000
 

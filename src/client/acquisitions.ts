@@ -5,6 +5,7 @@
  * Work that no caller waits for is kept account of here, so that nothing rejects into the void and `close` leaves
  * nothing behind: no timer, no subscription, no ticket, and no lease but those that were abandoned on purpose.
  */
+import { delegationOf } from '../core/delegation.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
@@ -14,10 +15,14 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { AdoptRequest, LeaseApi } from '../service/lease-api.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
 import { termOf } from './grant-term.ts'
+import { GrantBook } from './grant-book.ts'
+import type { GrantSigner } from './grant-signer.ts'
 import type { HandleParts } from './handle-parts.ts'
 import { HolderClock } from './holder-clock.ts'
 import { insist } from './insist.ts'
+import type { Discarded } from './lease-delegation.ts'
 import { LeaseHandle } from './lease-handle.ts'
+import type { HandleFacts } from './lease-knowledge.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
 import { groupErrand, singleErrand, type Errand } from './wait-errand.ts'
@@ -30,11 +35,15 @@ export interface AcquisitionParts {
   readonly holder: string
   readonly session: string
   readonly claimWindowMs: number | null
+  /** Signs the grants of what is held; null: nobody does. */
+  readonly signer: GrantSigner | null
 }
 
 export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle } | Held
 export type ObtainingAll =
   { readonly kind: 'granted'; readonly leases: readonly LeaseHandle[] } | Held
+
+type GrantFacts = Pick<HandleFacts, 'autoRenew' | 'audience'>
 
 interface Asked {
   readonly errand: Errand
@@ -54,6 +63,7 @@ export class Acquisitions {
   readonly #holding: RenewalScheduler
   readonly #waiting: RenewalScheduler
   readonly #router: WakeRouter
+  readonly #grants: GrantBook
   readonly #fences = new FenceMemory()
   readonly #background = new Set<Promise<void>>()
   /** What this client let go of while it was asking for something: an answer that was on its way may still tell of it. */
@@ -72,6 +82,8 @@ export class Acquisitions {
       ...{ api, runtime, holder, session, background },
       clock: this.#clock,
     })
+    const { handles } = this.#router
+    this.#grants = new GrantBook({ api, handles, background, signer: parts.signer })
   }
 
   async obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
@@ -105,8 +117,22 @@ export class Acquisitions {
 
   async #adopt(request: AdoptRequest, autoRenew: boolean): Promise<LeaseHandle> {
     const grant = await this.#sendAdopt(request)
+    await this.#grants.learnLine(grant.lease)
     this.#verify([grant], new Map())
-    return this.#handOut(grant, autoRenew)
+    return this.#handOut(grant, { autoRenew })
+  }
+
+  async #handOutChild(
+    parent: LeaseHandle,
+    derivation: Promise<Grant>,
+    facts: GrantFacts,
+  ): Promise<LeaseHandle> {
+    const grant = await derivation
+    this.#verify([grant], new Map())
+    const child = this.#handOut(grant, facts)
+    // The parent may have ended while the answer was on its way, before anybody could tell the child.
+    if (parent.isOver) child.endWithParent()
+    return child
   }
 
   get #asker(): { readonly holder: string; readonly session: string; claimWindowMs?: number } {
@@ -124,8 +150,9 @@ export class Acquisitions {
     )
     const outcome = await this.#waitFor(asked)
     if (outcome.kind === 'held') return outcome
+    for (const { lease } of outcome.grants) await this.#grants.learnLine(lease)
     this.#verify(outcome.grants, before)
-    const leases = outcome.grants.map((grant) => this.#handOut(grant, autoRenew))
+    const leases = outcome.grants.map((grant) => this.#handOut(grant, { autoRenew }))
     return { kind: 'granted', leases }
   }
 
@@ -158,6 +185,13 @@ export class Acquisitions {
       this.#asking -= 1
       if (this.#asking === 0) this.#letGo.clear()
     }
+  }
+
+  /** What this client itself has done to a lease, its own handle of it need not wait to be told. */
+  async lookAt(leaseId: LeaseId): Promise<void> {
+    const handle = this.#router.handles.get(leaseId)
+    // The lease was ended all the same, and the handle will hear of it when the store can be read again.
+    if (handle !== undefined) await this.#router.lookAt(handle).catch(() => undefined)
   }
 
   /** Takes over work that no caller waits for. */
@@ -208,7 +242,7 @@ export class Acquisitions {
   }
 
   /** A repeated grant of a lease that this client still holds is the handle that it already has. */
-  #handOut({ lease, term, now }: Grant, autoRenew: boolean): LeaseHandle {
+  #handOut({ lease, term, now }: Grant, granted: GrantFacts): LeaseHandle {
     const fence = fenceOf(lease)
     this.#remember(lease)
     const { handles } = this.#router
@@ -217,7 +251,7 @@ export class Acquisitions {
     // The answer is older than the end that this client itself has put to the lease.
     const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id)
     if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
-    const facts = { lease: { ...lease, fence }, term, now, autoRenew }
+    const facts = { lease: { ...lease, fence }, term, now, ...granted }
     const handle = new LeaseHandle(this.#handleParts, facts)
     if (handle.isOver) return handle
     handles.set(lease.id, handle)
@@ -229,7 +263,7 @@ export class Acquisitions {
     this.#fences.remember(realmOf(lease.resource), { fence: fenceOf(lease), leaseId: lease.id })
   }
 
-  #discard({ id: leaseId, resource, extent, session }: LeaseInfo): void {
+  #discard({ id: leaseId, resource, extent, session }: Discarded): void {
     const { api, runtime } = this.#parts
     const ticket = { leaseId, resource, extent, session, why: 'aborted' } as const
     const limits = { runtime, withinMs: DISCARD_WITHIN_MS }
@@ -244,18 +278,33 @@ export class Acquisitions {
   }
 
   get #handleParts(): HandleParts<LeaseHandle> {
-    const { api, runtime } = this.#parts
+    const { api, runtime, session } = this.#parts
     const { handles } = this.#router
     const scheduler = this.#holding
+    const onLettingGo = (handle: LeaseHandle): void => this.#endFamily(handle)
     const onEnd = (handle: LeaseHandle): void => {
+      this.#endFamily(handle)
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
       if (handle.isLetGo && this.#asking > 0) this.#letGo.add(handle.id)
     }
     return {
-      ...{ api, runtime, clock: this.#clock, scheduler, background: this.background, onEnd },
+      ...{ api, runtime, clock: this.#clock, session, scheduler, background: this.background },
+      ...{ onEnd, onLettingGo },
+      handOutChild: (parent, derivation, facts) => {
+        return this.#accounted(this.#handOutChild(parent, derivation, facts))
+      },
+      signedGrant: (handle) => this.#grants.tokenOf(handle),
+      discard: (lease) => this.#discard(lease),
       waitParts: () => this.#waitParts,
       askAbout: (handle) => this.background(this.#router.lookAt(handle)),
       onFence: (lease) => this.#remember(lease),
+    }
+  }
+
+  /** What was derived from a lease ends when its holder ends it, or no longer knows that it lives. */
+  #endFamily({ id }: LeaseHandle): void {
+    for (const other of [...this.#router.handles.values()]) {
+      if (delegationOf(other.info).line.includes(id)) other.endWithParent()
     }
   }
 

@@ -2,11 +2,13 @@
  * What applications hold: the `Tenure` client and the `Lease` handle. The contract stands here once; `tenure-client.ts`
  * and `lease-handle.ts` keep it.
  */
+import type { Budget } from '../core/budget.ts'
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseError } from '../core/errors.ts'
 import type { LeaseEventType } from '../core/event.ts'
 import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
 import type { Extent, Mode } from '../core/resource.ts'
+import type { Scope } from '../core/scope.ts'
 import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
 import type { CleanupResult, Inspection, LedgerEntry, Position } from '../service/lease-api.ts'
 
@@ -62,6 +64,13 @@ export interface AcquireOptions {
    * returned, with no more than what is left of it. Default: a new UUID.
    */
   readonly leaseId?: LeaseId
+  /**
+   * What the lease, and all that is derived from it, may be used for. A set that is left out allows nothing. Default:
+   * everything.
+   */
+  readonly scope?: Partial<Scope>
+  /** How much of it. A dimension that is left out is unlimited; default: all of them. */
+  readonly budget?: Budget
 }
 
 /** One of several resources that are acquired together. */
@@ -72,7 +81,10 @@ export interface Wanted {
 }
 
 /** What is the same for all of several resources. */
-export type AcquireAllOptions = Omit<AcquireOptions, 'mode' | 'extent' | 'slots' | 'leaseId'>
+export type AcquireAllOptions = Omit<
+  AcquireOptions,
+  'mode' | 'extent' | 'slots' | 'leaseId' | 'scope' | 'budget'
+>
 
 /** Does not wait, and so asks nobody to finish. */
 export type TryAcquireOptions = Omit<AcquireOptions, 'waitMs' | 'signal' | 'breakGraceMs'>
@@ -100,6 +112,32 @@ export interface AdvanceOptions {
 export interface EpochRange {
   readonly from: number
   readonly to: number
+}
+
+export interface DeriveOptions {
+  /** Who holds the derived lease. */
+  readonly holder: string
+  /**
+   * Where that holder hears of what others do to it. Default: this client's own. Name the session of another process to
+   * let it take the lease over with `adopt`.
+   */
+  readonly session?: string
+  /** Within the parent's. Default: the parent's own, shared with the others that are derived so. */
+  readonly resource?: string
+  readonly extent?: Extent
+  /** Default: `exclusive` for a resource of its own, else `shared`. */
+  readonly mode?: Mode
+  /** No longer than the parent has left. Default: as long as that. */
+  readonly ttlMs?: number
+  /** Within the parent's. A set that is left out allows nothing. */
+  readonly scope?: Partial<Scope>
+  /** Taken out of the parent's. A dimension that is left out is unlimited, which a limited parent refuses. */
+  readonly budget?: Budget
+  readonly reason?: string
+  /** Who is to check the grant, 1..128 bytes; without it anybody may. */
+  readonly audience?: string
+  /** As for an acquire. */
+  readonly autoRenew?: boolean
 }
 
 export interface UpgradeOptions {
@@ -172,6 +210,12 @@ export interface Lease extends AsyncDisposable {
   readonly signal: AbortSignal
   /** What the store said last. */
   readonly info: LeaseInfo
+  /**
+   * The signed token that others check without a store: the chain from the root to this lease, with the times of the last
+   * confirmed renewal. It does not change when something is spent. Reading it throws `MISSING_SIGNATURE` for a client
+   * without a key, and what `renew` throws for a lease that is over.
+   */
+  readonly grant: string
 
   /**
    * Joins a renewal that is under way, unless it names a TTL. Throws `LEASE_LOST` at the latest when the lease is lost,
@@ -185,6 +229,18 @@ export interface Lease extends AsyncDisposable {
    * has no epochs, and what the store throws; then the epochs it might have used are lost, and nobody uses them.
    */
   advance(options?: AdvanceOptions): Promise<EpochRange>
+  /**
+   * A lease inside this one, for another holder, with less of everything; it renews itself like any other, no further
+   * than this one, and is lost when this one ends. What its budget takes from this one's comes back, less what it spent,
+   * when it ends. Throws `INVALID_DERIVATION` for what is larger than what this lease has left, and then nothing has
+   * changed; `RESOURCE_HELD` when another derived lease is in the way; `LEASE_LOST` at the latest when this one is lost.
+   */
+  derive(options: DeriveOptions): Promise<Lease>
+  /**
+   * Uses up some of the budget, in all dimensions or in none, and tells what is left of those that are limited. Throws
+   * `BUDGET_EXHAUSTED` with the dimension, what was asked and what is left.
+   */
+  spend(amounts: Budget): Promise<Budget>
   /**
    * From shared to exclusive in place: the same id, a new `fence`, and no moment at which another could slip in. Lets
    * nobody new in while it waits for the others to leave; joins an upgrade that is under way. Throws `WAIT_TIMEOUT`

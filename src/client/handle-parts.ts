@@ -3,14 +3,18 @@ import type { LeaseInfo } from '../core/lease.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { HolderClock } from './holder-clock.ts'
+import type { Discarded } from './lease-delegation.ts'
+import type { HandleFacts } from './lease-knowledge.ts'
 import type { RenewalScheduler } from './renewal-scheduler.ts'
-import type { WaitParts } from './waiting.ts'
+import type { Grant, WaitParts } from './waiting.ts'
 
 export interface HandleParts<Handle> {
   readonly api: LeaseApi
   readonly runtime: Runtime
   readonly clock: HolderClock
   readonly scheduler: RenewalScheduler
+  /** Of the client. */
+  readonly session: string
   /** Takes over work that no caller waits for; it must neither be lost at close nor reject into the void. */
   readonly background: (work: Promise<unknown>) => void
   /** For an upgrade that has to wait. */
@@ -19,6 +23,18 @@ export interface HandleParts<Handle> {
   readonly askAbout: (handle: Handle) => void
   /** The lease has a new fence. */
   readonly onFence: (lease: LeaseInfo) => void
+  /** Turns what was derived from a lease into a handle of its own. */
+  readonly handOutChild: (
+    parent: Handle,
+    derivation: Promise<Grant>,
+    facts: Pick<HandleFacts, 'autoRenew' | 'audience'>,
+  ) => Promise<Handle>
+  /** The signed token of the lease. */
+  readonly signedGrant: (handle: Handle) => string
+  /** Gives back, in the background, what nobody is to have. */
+  readonly discard: (lease: Discarded) => void
+  /** The holder has begun to give the lease up: what was derived from it ends with it. */
+  readonly onLettingGo: (handle: Handle) => void
   /** The handle holds nothing any more. */
   readonly onEnd: (handle: Handle) => void
 }

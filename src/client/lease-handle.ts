@@ -12,6 +12,7 @@
  * What it does not promise: after a revocation the store may have given the resource away before this handle hears of
  * it. Until then only the fence protects.
  */
+import { parseBudget, type Budget } from '../core/budget.ts'
 import type { LeaseError } from '../core/errors.ts'
 import { parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
@@ -19,6 +20,7 @@ import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type {
   AdvanceOptions,
+  DeriveOptions,
   EpochRange,
   HandleState,
   Lease,
@@ -31,6 +33,7 @@ import type {
 } from './contract.ts'
 import type { HandleParts } from './handle-parts.ts'
 import type { Moment } from './holder-clock.ts'
+import { LeaseDelegation } from './lease-delegation.ts'
 import { LeaseEpochs } from './lease-epochs.ts'
 import { LeaseKnowledge, type HandleFacts } from './lease-knowledge.ts'
 import {
@@ -47,7 +50,7 @@ import { LeaseTransfer } from './lease-transfer.ts'
 import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
-import { checkListener, readReceiver, readUpgrade } from './read-options.ts'
+import { checkListener, readDerive, readReceiver, readUpgrade } from './read-options.ts'
 import type { Attended, Attention } from './renewal-scheduler.ts'
 
 export class LeaseHandle implements Lease, Attended {
@@ -55,6 +58,8 @@ export class LeaseHandle implements Lease, Attended {
   readonly resource: Resource
   readonly holder: string
   readonly extent: Extent
+  /** Who is to check the grant; null: anybody. */
+  readonly audience: string | null
   readonly #parts: HandleParts<LeaseHandle>
   readonly #known: LeaseKnowledge
   readonly #upkeep: LeaseUpkeep
@@ -62,6 +67,7 @@ export class LeaseHandle implements Lease, Attended {
   readonly #modes: LeaseMode
   readonly #transfer: LeaseTransfer
   readonly #epochs: LeaseEpochs
+  readonly #delegation: LeaseDelegation
   readonly #listeners = new Listeners<LeaseEvents>()
   readonly #race = new LossRace()
   #abandoned = false
@@ -69,14 +75,16 @@ export class LeaseHandle implements Lease, Attended {
   #givenUp = false
   #releasing: Promise<void> | null = null
 
-  constructor(parts: HandleParts<LeaseHandle>, { lease, term, now, autoRenew }: HandleFacts) {
+  constructor(parts: HandleParts<LeaseHandle>, facts: HandleFacts) {
+    const { lease, term, now, autoRenew } = facts
     this.#parts = parts
+    this.audience = facts.audience ?? null
     this.id = lease.id
     this.resource = lease.resource
     this.holder = lease.holder
     this.extent = lease.extent
     this.#known = new LeaseKnowledge(parts.clock, lease, term)
-    const { api, runtime, clock, waitParts } = parts
+    const { api, runtime, clock, session, waitParts, discard } = parts
     const { id: leaseId, resource, extent, holder } = this
     const target = { leaseId, resource, extent, holder }
     const onRefused = (refusal: Refusal): void => this.#refused(refusal)
@@ -85,6 +93,8 @@ export class LeaseHandle implements Lease, Attended {
     this.#modes = new LeaseMode({ api, runtime, clock, target, waitParts, onChanged, onRefused })
     this.#transfer = new LeaseTransfer({ api, runtime, target })
     this.#epochs = new LeaseEpochs({ api, runtime, target, onRefused }, lease.epoch)
+    const delegate = { api, runtime, clock, session, target, onChanged, onRefused, discard }
+    this.#delegation = new LeaseDelegation(delegate)
     const known = this.#known
     const handle = this.#upheld(onChanged, onRefused)
     const upkeep = { api, runtime, clock, target, known, handle }
@@ -142,6 +152,11 @@ export class LeaseHandle implements Lease, Attended {
     return this.#epochs.next
   }
 
+  get grant(): string {
+    this.#requireLive()
+    return this.#parts.signedGrant(this)
+  }
+
   get renewals(): number {
     return this.#known.info.renewals
   }
@@ -189,6 +204,19 @@ export class LeaseHandle implements Lease, Attended {
     const range = await this.#race.run(this.#epochs.advance(options))
     this.#requireLive()
     return range
+  }
+
+  async derive(options: DeriveOptions): Promise<LeaseHandle> {
+    const { wish, facts } = readDerive(this.#parts.runtime, options)
+    this.#requireLive()
+    const derivation = this.#race.run(this.#delegation.derive(wish))
+    return this.#parts.handOutChild(this, derivation, facts)
+  }
+
+  async spend(amounts: Budget): Promise<Budget> {
+    const parsed = parseBudget('amounts', amounts)
+    this.#requireLive()
+    return this.#race.run(this.#delegation.spend(parsed))
   }
 
   async upgrade(options?: UpgradeOptions): Promise<ModeChange> {
@@ -272,6 +300,11 @@ export class LeaseHandle implements Lease, Attended {
     if (reason === null && seen !== null) return this.#changed(seen, sent)
     if (seen !== null) this.#known.takeEnd(seen)
     this.#lose(reason ?? 'not_found')
+  }
+
+  /** The lease that this one was derived from has ended, and this one with it. */
+  endWithParent(): void {
+    if (!this.isOver) this.#lose('parent_ended')
   }
 
   /** The store called the lease by its name. */
@@ -369,6 +402,7 @@ export class LeaseHandle implements Lease, Attended {
     this.#givenUp = true
     this.detach()
     this.#modes.cancel(releasedError(this))
+    this.#parts.onLettingGo(this)
     try {
       const result = await this.#release.send(reason, together)
       if (result.kind === 'released') {

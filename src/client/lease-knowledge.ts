@@ -4,6 +4,7 @@
  * Answers may arrive in another order than the store gave them. So a fence only grows, a mode that is older than the
  * fence is not believed, and once somebody has asked for the lease nothing makes its end later.
  */
+import { delegationOf } from '../core/delegation.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import type { Mode } from '../core/resource.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
@@ -19,6 +20,8 @@ export interface HandleFacts {
   /** When the grant arrived. */
   readonly now: Moment
   readonly autoRenew: boolean
+  /** Who is to check the grant of the lease; absent: anybody. */
+  readonly audience?: string
 }
 
 export class LeaseKnowledge {
@@ -98,9 +101,11 @@ export class LeaseKnowledge {
   /** The store renewed the lease, asked at `from`. Of two terms that it confirmed, both are safe. */
   extend(lease: LeaseInfo, from: Moment, now: Moment): void {
     if (this.isRevoking) return
-    // `maxHoldMs` may have cut the term short, and the store rounds up what is left: hence the millisecond.
+    // `maxHoldMs` or the end of a parent may have cut the term short, and the store rounds up what is left: hence the
+    // millisecond.
     const { ttlMs, maxHoldMs, remainingMs } = lease
-    const spanMs = maxHoldMs === null ? ttlMs : Math.min(ttlMs, remainingMs - 1)
+    const isWhole = maxHoldMs === null && delegationOf(lease).line.length === 0
+    const spanMs = isWhole ? ttlMs : Math.min(ttlMs, remainingMs - 1)
     const term = { from, spanMs }
     if (this.#clock.remainingMs(term, now) > this.leftMs(now)) this.#term = term
   }

@@ -11,6 +11,7 @@ export type LossReason =
   | 'transferred'
   | 'not_found'
   | 'not_holder'
+  | 'parent_ended'
 
 const WORDS: Readonly<Record<LossReason, string>> = {
   deadline_passed: 'its deadline passed without a confirmed renewal',
@@ -20,6 +21,7 @@ const WORDS: Readonly<Record<LossReason, string>> = {
   transferred: 'it was transferred to another',
   not_found: 'the store does not know it',
   not_holder: 'it has another holder',
+  parent_ended: 'the lease that it was derived from has ended',
 }
 
 export function lossError(lease: LeaseInfo, reason: LossReason, cause: unknown = null): LeaseError {

@@ -164,10 +164,13 @@ export class LeaseUpkeep {
     if (!isOver()) this.#refusedAlive(refusal, now)
   }
 
-  /** The lease lives on as it is: at its limit, or too soon after another renewal to be extended. */
+  /**
+   * The lease lives on as it is: at its limit, or too soon after another renewal to be extended, or too soon for its
+   * parent, which was not renewed yet.
+   */
   #refusedAlive(refusal: Refusal, now: Moment): void {
     this.#doubt = null
-    if (refusal.kind === 'renewal_limit') {
+    if (refusal.kind === 'renewal_limit' && refusal.parentId === undefined) {
       this.limitTo(this.#limit ?? refusalError(refusal))
       // The limit may be that somebody asked for the lease, and then its end is nearer than this handle knows.
       if (!this.#known.isRevoking) this.#handle.onPuzzled()

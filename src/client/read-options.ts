@@ -2,6 +2,7 @@
  * Reads what callers pass to the client. Whatever came is checked here before anything is sent: unknown options are
  * refused, because a misspelt one must not be silently without effect.
  */
+import { parseBudget, type Budget } from '../core/budget.ts'
 import { invalid } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
 import {
@@ -15,6 +16,7 @@ import {
   parseMode,
   parseNote,
   parsePriority,
+  parseSession,
   parseSlots,
   parseSpanMs,
   parseState,
@@ -24,11 +26,13 @@ import {
 } from '../core/input.ts'
 import { ALL_MEMBERS_MAX, LIST_LIMIT_MAX } from '../core/limits.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
+import { parseScope, type Scope } from '../core/scope.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
   AllMember,
+  DeriveRequest,
   HistoryFilter,
   ListFilter,
   WatchFilter,
@@ -37,6 +41,7 @@ import type {
   AcquireAllOptions,
   AcquireOptions,
   AdoptOptions,
+  DeriveOptions,
   HistoryOptions,
   LeaseEvents,
   ListOptions,
@@ -64,6 +69,8 @@ const OWN_OPTIONS = [
   'extent',
   'slots',
   'leaseId',
+  'scope',
+  'budget',
 ] as const satisfies readonly (keyof TryAcquireOptions)[]
 
 const WAIT_OPTIONS = [
@@ -158,14 +165,26 @@ function readWanted(runtime: Runtime, wanted: unknown): AllMember {
 function readOwn(
   runtime: Runtime,
   resource: unknown,
-  { mode, extent, slots, leaseId }: Pick<AcquireOptions, (typeof OWN_OPTIONS)[number]>,
-): Pick<AcquireWish, 'leaseId' | 'resource' | 'mode' | 'extent' | 'slots'> {
+  options: Pick<AcquireOptions, (typeof OWN_OPTIONS)[number]>,
+): Pick<AcquireWish, 'resource' | (typeof OWN_OPTIONS)[number]> {
+  const { mode, extent, slots, leaseId } = options
   return {
+    ...readAuthority(options),
     leaseId: leaseId === undefined ? runtime.uuid() : parseLeaseId(leaseId),
     resource: readResource(runtime, resource),
     ...(mode === undefined ? {} : { mode: parseMode(mode) }),
     ...(extent === undefined ? {} : { extent: parseExtent(extent) }),
     ...(slots === undefined ? {} : { slots: parseSlots(slots) }),
+  }
+}
+
+function readAuthority({ scope, budget }: Pick<AcquireOptions, 'scope' | 'budget'>): {
+  readonly scope?: Scope
+  readonly budget?: Budget
+} {
+  return {
+    ...(scope === undefined ? {} : { scope: parseScope(scope) }),
+    ...(budget === undefined ? {} : { budget: parseBudget('budget', budget) }),
   }
 }
 
@@ -197,6 +216,49 @@ function readWait(
 
 function readWaitMs(waitMs: unknown): number | 'configured' {
   return waitMs === undefined ? 'configured' : parseWaitMs(waitMs)
+}
+
+const DERIVE_OPTIONS = [
+  'holder',
+  'session',
+  'resource',
+  'extent',
+  'mode',
+  'ttlMs',
+  'scope',
+  'budget',
+  'reason',
+  'audience',
+  'autoRenew',
+] as const satisfies readonly (keyof DeriveOptions)[]
+
+/** What a derivation asks of the store, apart from what it is derived from and by whom. */
+export type DeriveWish = Omit<DeriveRequest, 'leaseId' | 'parent' | 'by' | 'session'> & {
+  readonly session?: string
+}
+
+export interface ReadDerive {
+  readonly wish: DeriveWish
+  readonly facts: { readonly autoRenew: boolean; readonly audience?: string }
+}
+
+export function readDerive(runtime: Runtime, options: DeriveOptions): ReadDerive {
+  if (options === undefined) throw invalid('options', 'must be an object with a holder', options)
+  refuseUnknown(options, DERIVE_OPTIONS)
+  const { session, resource, extent, mode, ttlMs, audience } = options
+  const { reason } = parseNote(options.reason, undefined)
+  const wish = {
+    holder: parseHolder(options.holder),
+    ...(session === undefined ? {} : { session: parseSession(session) }),
+    ...(resource === undefined ? {} : { resource: readResource(runtime, resource) }),
+    ...(extent === undefined ? {} : { extent: parseExtent(extent) }),
+    ...(mode === undefined ? {} : { mode: parseMode(mode) }),
+    ...(ttlMs === undefined ? {} : { ttlMs: parseTtlMs(ttlMs) }),
+    ...readAuthority(options),
+    ...(reason === null ? {} : { reason }),
+  }
+  const whom = audience === undefined ? {} : { audience: parseHolder(audience, 'audience') }
+  return { wish, facts: { autoRenew: readAutoRenew(options.autoRenew), ...whom } }
 }
 
 export function readAdopt(options: AdoptOptions = {}): { readonly autoRenew: boolean } {

@@ -35,6 +35,7 @@ import type {
   Wanted,
   WatchOptions,
 } from './contract.ts'
+import type { GrantSigner } from './grant-signer.ts'
 import { HandleSet } from './handle-set.ts'
 import { insist, mayRepeat } from './insist.ts'
 import { JointRelease } from './lease-release.ts'
@@ -60,6 +61,8 @@ export interface TenureClientOptions {
   readonly session?: string
   /** How long a waiter that is not heard of keeps its place; 50..60000. */
   readonly claimWindowMs?: number
+  /** Signs the grants of what the client holds. */
+  readonly signer?: GrantSigner
 }
 
 const REVOKE_WITHIN_MS = 10_000
@@ -77,7 +80,8 @@ export class TenureClient implements Tenure {
   readonly #closing = new AbortController()
   #closed: Promise<void> | null = null
 
-  constructor({ api, runtime, holder, session, claimWindowMs }: TenureClientOptions) {
+  constructor(options: TenureClientOptions) {
+    const { api, runtime, holder, session, claimWindowMs, signer = null } = options
     this.holder = parseHolder(holder)
     this.session = session === undefined ? runtime.uuid() : parseSession(session)
     this.#api = api
@@ -87,6 +91,7 @@ export class TenureClient implements Tenure {
     this.#acquisitions = new Acquisitions({
       ...{ api, runtime, holder: this.holder, session: this.session },
       claimWindowMs: readClaimWindow(claimWindowMs),
+      signer,
     })
   }
 
@@ -200,6 +205,7 @@ export class TenureClient implements Tenure {
     const limits = { runtime: this.#runtime, withinMs: REVOKE_WITHIN_MS }
     const answer = await insist(limits, async () => this.#api.revoke(request))
     if (answer.kind !== 'revoked') throw refusalError(answer)
+    await this.#acquisitions.lookAt(request.leaseId)
   }
 
   async releaseAll(holder: string, options?: ReasonOptions): Promise<number> {

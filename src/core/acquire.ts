@@ -21,6 +21,7 @@ import {
   priorityUs,
   type Blocker,
 } from './conflict.ts'
+import { rootWith } from './delegation.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Entry, type Ticket } from './lease.ts'
@@ -173,7 +174,7 @@ export interface Arrival {
  */
 export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival): Ticket {
   const { now } = at
-  return {
+  const ticket: Ticket = {
     id: command.leaseId,
     resource: command.resource,
     mode: command.mode,
@@ -201,6 +202,8 @@ export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival)
     failure: null,
     cycle: null,
   }
+  const { authority } = command
+  return authority === undefined ? ticket : { ...ticket, delegation: rootWith(authority) }
 }
 
 function heldBy(

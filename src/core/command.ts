@@ -2,6 +2,7 @@
  * The commands that the core decides. They are validated before they get here: a command holds facts, not wishes.
  */
 import type { Budget } from './budget.ts'
+import type { Authority } from './delegation.ts'
 import type { Extent, Mode, Resource } from './resource.ts'
 import type { Scope } from './scope.ts'
 import type { CycleStep, LeaseId, Metadata, ReleaseReason } from './lease.ts'
@@ -36,6 +37,8 @@ export interface Acquire {
   readonly metadata: Metadata | null
   readonly wait: Wait
   readonly claimWindowMs: number
+  /** Absent: everything, without limit. */
+  readonly authority?: Authority
 }
 
 /** The waiter's word that it is still there; turns its offer, if it has one, into a lease. */

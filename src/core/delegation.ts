@@ -31,13 +31,32 @@ export const ROOT_DELEGATION: Delegation = {
   children: [],
 }
 
+/** What a lease may be used for and how much of it, as whoever acquires it asks. */
+export interface Authority {
+  readonly scope: Scope
+  readonly limits: Budget
+}
+
+/** The delegation of a lease that was acquired with less than everything. */
+export function rootWith({ scope, limits }: Authority): Delegation {
+  return { ...ROOT_DELEGATION, scope, limits }
+}
+
+/** What of a lease's delegation goes on when its resource is given to another: what it may, and what it has used. */
+export function inheritedDelegation(lease: Lease): Delegation | null {
+  const { delegation } = lease
+  if (delegation === undefined) return null
+  const isWhole = delegation.scope.unlimited && Object.keys(delegation.limits).length === 0
+  return isWhole ? null : { ...delegation, children: [] }
+}
+
 /** What changed in the account of a lease, for whoever reads the history. */
 export type AccountChange =
   | { readonly kind: 'derived'; readonly childId: LeaseId; readonly amounts: Budget }
   | { readonly kind: 'refunded'; readonly childId: LeaseId; readonly amounts: Budget }
   | { readonly kind: 'spent'; readonly amounts: Budget }
 
-export function delegationOf(claim: Claim): Delegation {
+export function delegationOf(claim: Pick<Claim, 'delegation'>): Delegation {
   return claim.delegation ?? ROOT_DELEGATION
 }
 

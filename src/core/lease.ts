@@ -53,7 +53,7 @@ export interface Claim {
   readonly createdAtMs: number
   /** Whether the ledger tells of it from its beginning. If not, it tells nothing of it, whatever is configured later. */
   readonly recorded: boolean
-  /** Of leases that were derived, and of those that others were derived from. */
+  /** Of what was derived, of what others were derived from, and of what was asked for with a scope or a budget. */
   readonly delegation?: Delegation
 }
 
@@ -287,6 +287,7 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     releaseReason: null,
     reason: ticket.reason,
     metadata: ticket.metadata,
+    ...(ticket.delegation === undefined ? {} : { delegation: ticket.delegation }),
   }
 }
 

@@ -143,7 +143,13 @@ export type Refusal =
   | { readonly kind: 'expired'; readonly leaseId: LeaseId; readonly terminatedAtMs: number }
   | { readonly kind: 'id_taken'; readonly leaseId: LeaseId; readonly resource: string }
   | { readonly kind: 'request_reused'; readonly leaseId: LeaseId }
-  | { readonly kind: 'renewal_limit'; readonly leaseId: LeaseId; readonly limit: string }
+  | {
+      readonly kind: 'renewal_limit'
+      readonly leaseId: LeaseId
+      readonly limit: string
+      /** Of a derived lease that ends when its parent does: it can be renewed once the parent was. */
+      readonly parentId?: LeaseId
+    }
   | { readonly kind: 'does_not_extend'; readonly leaseId: LeaseId; readonly expiresAtMs: number }
   | {
       readonly kind: 'slots_differ'

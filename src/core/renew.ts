@@ -28,7 +28,8 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
   if (limit !== null) return draft.answer({ kind: 'renewal_limit', leaseId: lease.id, limit })
   const deadline = extendedDeadline(lease, { ttlMs, ceiling }, now)
   if (ceiling !== null && deadline.us <= lease.deadline.us && deadline.us === ceiling) {
-    return draft.answer({ kind: 'renewal_limit', leaseId, limit: 'the end of its parent' })
+    const limit = 'the end of its parent'
+    return draft.answer({ kind: 'renewal_limit', leaseId, limit, parentId: parentOf(lease) ?? '' })
   }
   if (deadline.us <= lease.deadline.us) {
     const { expiresAtMs } = lease

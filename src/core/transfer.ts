@@ -7,7 +7,7 @@
  */
 import type { Transfer } from './command.ts'
 import { isBlocked } from './conflict.ts'
-import { parentOf, unseenDescendants } from './delegation.ts'
+import { inheritedDelegation, parentOf, unseenDescendants } from './delegation.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Claim, type Lease } from './lease.ts'
@@ -97,10 +97,12 @@ function end(draft: Draft, lease: Lease, { to, requestId }: Transfer): void {
 }
 
 function give(draft: Draft, lease: Lease, command: Transfer, to: string): Lease {
-  // What was derived from the lease has ended with it; the receiver begins anew.
+  // What was derived from the lease has ended with it, and has given back what it did not use.
   const { delegation: _delegation, ...rest } = lease
+  const delegation = inheritedDelegation(draft.lease(lease.id))
   const claim: Claim = {
     ...rest,
+    ...(delegation === null ? {} : { delegation }),
     id: command.newLeaseId,
     holder: to,
     session: to,

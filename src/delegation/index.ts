@@ -12,10 +12,4 @@ export {
 } from '../ledger/grant.ts'
 export type { KeyState, VerificationKey } from '../ledger/key-ring.ts'
 export { authorizeGrant } from './authorize-grant.ts'
-export {
-  DerivedLease,
-  Registrar,
-  type DeriveOptions,
-  type HeldLease,
-  type RegistrarOptions,
-} from './registrar.ts'
+export { grantOf, LeaseSigner } from './lease-signer.ts'

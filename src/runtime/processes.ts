@@ -14,6 +14,11 @@ export function ownProcessId(): number {
   return process.pid
 }
 
+/** Whether the system keeps, with each file, who may read it. */
+export function hasFileModes(): boolean {
+  return process.platform !== 'win32'
+}
+
 /** A process of another user cannot be asked, but it answers that it is there. */
 export function isProcessAlive(pid: number): boolean {
   try {

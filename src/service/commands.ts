@@ -1,6 +1,7 @@
 /**
  * Requests into commands: everything that a caller passed is read and checked here, once for all faces.
  */
+import { parseBudget } from '../core/budget.ts'
 import type {
   Acquire,
   AcquireAll,
@@ -47,6 +48,7 @@ import {
   EPOCHS_PER_ADVANCE_MAX,
 } from '../core/limits.ts'
 import { isTree, overlap, type Extent, type Resource } from '../core/resource.ts'
+import { parseScope, UNLIMITED_SCOPE } from '../core/scope.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
@@ -88,7 +90,15 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     ...parseNote(request.reason, request.metadata),
     wait: waitOf(request.waitMs),
     claimWindowMs: parseClaimWindow(request.claimWindowMs),
+    ...authorityOf(request),
   }
+}
+
+/** Whoever names a scope or a budget has no more than that; whoever names neither has everything. */
+function authorityOf({ scope, budget }: AcquireRequest): Pick<Acquire, 'authority'> {
+  if (scope === undefined && budget === undefined) return {}
+  const limits = parseBudget('budget', budget)
+  return { authority: { scope: scope === undefined ? UNLIMITED_SCOPE : parseScope(scope), limits } }
 }
 
 /** All members are asked for alike; no two of them may overlap, or the request would stand in its own way. */

@@ -63,12 +63,16 @@ export interface AcquireRequest {
   /** 0: do not wait. `configured`: as long as `acquisition_timeout_ms` says. */
   readonly waitMs: number | 'configured'
   readonly claimWindowMs?: number
+  /** What the lease, and all that is derived from it, may be used for. Default: everything. */
+  readonly scope?: Partial<Scope>
+  /** How much of it; a dimension that is absent is unlimited. */
+  readonly budget?: Budget
 }
 
 /** What is the same for all of several resources. */
 export interface AcquireAllRequest extends Omit<
   AcquireRequest,
-  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots'
+  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots' | 'scope' | 'budget'
 > {
   /** Chosen by the requester, as the lease ids are. */
   readonly group: string

@@ -93,6 +93,11 @@ const CASES: readonly [string, Case][] = [
   onConfig('all', [undefined, NO_RESOURCE.slice(1)]),
   onLease('renew', OPTIONS),
   onLease('advance', OPTIONS),
+  onLease('derive', [{ holder: 'bob' }, [undefined, ...NO_OPTIONS]]),
+  onLease('spend', [
+    { tokens: 1 },
+    [undefined, {}, { tokens: 0 }, { tokens: -1 }, { gold: 1 }, ...JUNK],
+  ]),
   onLease('upgrade', OPTIONS),
   onLease('transfer', ['bob', [...NO_HOLDER, 'ann', { holder: 'ann' }, { holder: '' }]]),
   onLease('release', OPTIONS),
@@ -153,7 +158,7 @@ describe.each(CASES)('%s', (_, { call, inputs }) => {
 it('every method is in the table, but those that take nothing', () => {
   const named = new Set(CASES.map(([name]) => name.split('.').at(-1)))
   const none = ['constructor', 'cleanup', 'close', 'overrides', 'downgrade', 'abandon']
-  const own = ['attend', 'detach', 'hint', 'tell', 'wake', 'releaseWith']
+  const own = ['attend', 'detach', 'hint', 'tell', 'wake', 'releaseWith', 'endWithParent']
   for (const target of [tenure, tenure.config, lease]) {
     const properties = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(target))
     const methods = Object.keys(properties).filter((name) => {

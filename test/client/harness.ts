@@ -3,6 +3,7 @@
  * can be slow, hang, fail, or lose its answers.
  */
 import type { AcquireOptions, Lease, Tenure } from '../../src/client/contract.ts'
+import type { GrantSigner } from '../../src/client/grant-signer.ts'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { LeaseError, type ErrorCode } from '../../src/core/errors.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
@@ -97,6 +98,7 @@ export function newWorld(runtime: FakeRuntime = new FakeRuntime()): World {
 export interface ClientOptions {
   readonly session?: string
   readonly claimWindowMs?: number
+  readonly signer?: GrantSigner
 }
 
 export interface TestClient {

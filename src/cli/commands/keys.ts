@@ -13,7 +13,8 @@ import {
 } from '../../ledger/key-ring.ts'
 import { durationOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
-import { keyFileOf, readKeyFile, readText, writeKeyFile } from '../key-file.ts'
+import { readKeyFile, readText, writeKeyFile } from '../../delegation/key-file.ts'
+import { keyFileOf } from '../key-file.ts'
 import { formatTable } from '../output.ts'
 
 const ACTIONS = ['generate', 'ls', 'rotate', 'export', 'import'] as const

@@ -11,7 +11,8 @@ import type { LedgerEntry } from '../../store-port/store.ts'
 import { durationOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { parseInstant } from '../instant.ts'
-import { keyFileOf, readKeyFile } from '../key-file.ts'
+import { readKeyFile } from '../../delegation/key-file.ts'
+import { keyFileOf } from '../key-file.ts'
 import {
   eventsAfter,
   ledgerDirectoryOf,

@@ -98,6 +98,7 @@ function pushTicket(fields: unknown[], ticket: Ticket): void {
     ticket.failure,
     ticket.cycle,
   )
+  if (ticket.delegation !== undefined) fields.push(ticket.delegation)
 }
 
 type Fields = readonly unknown[]
@@ -126,12 +127,16 @@ function entryOf(fields: Fields, { id, fence }: EntryNames): Entry {
     createdAtMs: fields[14] as number,
     recorded: fields[15] as boolean,
   }
-  const delegation = fields[29] as Delegation | undefined
-  const derived = delegation === undefined ? {} : { delegation }
   const state = fields[1] as EntryState
   return state === 'pending' || state === 'failed'
-    ? { ...claim, state, ...ticketFields(fields, fence) }
-    : { ...claim, state, ...leaseFields(fields, fence), ...derived }
+    ? { ...claim, state, ...ticketFields(fields, fence), ...delegationAt(fields, 24) }
+    : { ...claim, state, ...leaseFields(fields, fence), ...delegationAt(fields, 29) }
+}
+
+/** The last field, of those entries that have one. */
+function delegationAt(fields: Fields, index: number): Pick<Claim, 'delegation'> {
+  const delegation = fields[index] as Delegation | undefined
+  return delegation === undefined ? {} : { delegation }
 }
 
 function leaseFields(fields: Fields, fence: number): Omit<Lease, keyof Claim | 'state'> {

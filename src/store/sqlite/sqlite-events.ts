@@ -175,7 +175,6 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
   if (!lease.adopted) data.unadopted = true
   if (lease.epoch !== 0) data.epoch = lease.epoch
   if (lease.revoking !== null) data.revoking = lease.revoking
-  if (lease.delegation !== undefined) data.delegation = lease.delegation
   return data
 }
 
@@ -204,6 +203,7 @@ function claimData(type: LeaseEventType, claim: Claim, event: EventCommon): Even
   if (claim.breakable) data.breakable = true
   if (metadata !== null) data.metadata = metadata
   if (reason !== event.reason) data.claimReason = reason
+  if (claim.delegation !== undefined) data.delegation = claim.delegation
   return data
 }
 
@@ -307,7 +307,6 @@ function issuedLease(common: EventCommon, data: EventData, names: RowNames): Lea
     upgrading: false,
     adopted: data.unadopted !== true,
     epoch: data.epoch ?? 0,
-    ...(data.delegation === undefined ? {} : { delegation: data.delegation }),
   }
 }
 
@@ -346,5 +345,6 @@ function claimFrom(common: EventCommon, data: EventData): Claim {
     metadata: data.metadata ?? null,
     createdAtMs: data.createdAtMs ?? common.atMs,
     recorded: true,
+    ...(data.delegation === undefined ? {} : { delegation: data.delegation }),
   }
 }

@@ -106,6 +106,7 @@ interface ClaimDetail {
   slots?: number
   lockDelayMs?: number
   breakable?: true
+  delegation?: Delegation
 }
 
 interface LeaseDetail extends ClaimDetail {
@@ -115,7 +116,6 @@ interface LeaseDetail extends ClaimDetail {
   upgrading?: true
   unadopted?: true
   epoch?: number
-  delegation?: Delegation
 }
 
 interface TicketDetail extends ClaimDetail {
@@ -183,7 +183,6 @@ function leaseDetail(lease: Lease, names: RowNames): string | null {
   if (lease.upgrading) detail.upgrading = true
   if (!lease.adopted) detail.unadopted = true
   if (lease.epoch !== 0) detail.epoch = lease.epoch
-  if (lease.delegation !== undefined) detail.delegation = lease.delegation
   const text = JSON.stringify(detail)
   return text === '{}' ? null : text
 }
@@ -206,6 +205,7 @@ function claimDetail(claim: Claim): ClaimDetail {
   if (claim.slots !== null) detail.slots = claim.slots
   if (claim.lockDelayMs !== 0) detail.lockDelayMs = claim.lockDelayMs
   if (claim.breakable) detail.breakable = true
+  if (claim.delegation !== undefined) detail.delegation = claim.delegation
   return detail
 }
 
@@ -262,6 +262,7 @@ function ticketOf(row: SqliteRow, state: Ticket['state'], names: RowNames): Tick
         : { fence: offer[0], deadline: tickFrom([offer[1], offer[2]], names) },
     failure: failure ?? null,
     cycle: detail.cycle ?? null,
+    ...(detail.delegation === undefined ? {} : { delegation: detail.delegation }),
   }
 }
 

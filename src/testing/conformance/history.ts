@@ -1,7 +1,9 @@
 /** Reading the ledger: in order of commit, from any position, by every field there is. */
 import assert from 'node:assert/strict'
+import { rootWith } from '../../core/delegation.ts'
 import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { parseResource } from '../../core/resource.ts'
+import { NO_SCOPE } from '../../core/scope.ts'
 import type { HistoryQuery } from '../../store-port/store.ts'
 import type { Behaviour } from './harness.ts'
 import { refusesWith, TTL_MS, WORK, type Stage } from './stage.ts'
@@ -9,6 +11,7 @@ import { refusesWith, TTL_MS, WORK, type Stage } from './stage.ts'
 const OTHER = parseResource('work:W-2')
 const DELAYED = parseResource('work:W-delayed')
 const DERIVED = parseResource('work:W-derived')
+const AUTHORITY = { scope: { ...NO_SCOPE, tools: ['edit'] }, limits: { tokens: 7 } }
 
 export const historyBehaviours: readonly Behaviour[] = [
   {
@@ -72,6 +75,21 @@ export const historyBehaviours: readonly Behaviour[] = [
       const types = new Set<string>(events.map((event) => event.type))
       assert.deepEqual([...types].toSorted(), EVERY_RECORDED_TYPE)
       assert.deepEqual(events, written)
+    },
+  },
+  {
+    name: 'a scope and a budget that were asked for are kept with the ticket, and go with its lease',
+    async run(stage) {
+      const written = stage.recordEvents()
+      const held = await stage.grant()
+      const { leaseId } = await stage.queue({ holder: 'bob', authority: AUTHORITY })
+      const [ticket] = (await stage.entries()).filter(({ id }) => id === leaseId)
+      assert.deepEqual(ticket?.delegation, rootWith(AUTHORITY))
+      await stage.release(held)
+      const place = { leaseId, resource: WORK, extent: 'exact' } as const
+      await stage.run({ kind: 'claim', ...place, session: 'session-of-bob' })
+      assert.deepEqual((await stage.kept(leaseId))?.delegation, rootWith(AUTHORITY))
+      assert.deepEqual(await stage.events(), written)
     },
   },
   {

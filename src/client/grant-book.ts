@@ -1,0 +1,97 @@
+/**
+ * The signed grants of what a client holds. A grant is the chain from the root to a lease, and changes with any of
+ * them: so it is made when somebody reads it, and again when one of the chain was renewed since.
+ *
+ * Whoever took over a derived lease does not hold what it was derived from. What the store said of those is kept, and
+ * asked for again when the lease has outlived it; until the answer comes, a grant ends where that said it does.
+ */
+import { delegationOf } from '../core/delegation.ts'
+import { LeaseError } from '../core/errors.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import { refusalError } from '../core/outcome.ts'
+import type { LeaseApi } from '../service/lease-api.ts'
+import type { GrantSigner, SignedLease } from './grant-signer.ts'
+import type { LeaseHandle } from './lease-handle.ts'
+
+export interface GrantBookParts {
+  readonly api: Pick<LeaseApi, 'get'>
+  readonly handles: ReadonlyMap<LeaseId, LeaseHandle>
+  /** Takes over work that no caller waits for. */
+  readonly background: (work: Promise<unknown>) => void
+  readonly signer: GrantSigner | null
+}
+
+interface Signed {
+  readonly line: readonly SignedLease[]
+  readonly token: string
+}
+
+export class GrantBook {
+  readonly #parts: GrantBookParts
+  readonly #signed = new WeakMap<LeaseHandle, Signed>()
+  /** What the store said of leases that others hold and that a lease of this client was derived from. */
+  readonly #others = new Map<LeaseId, LeaseInfo>()
+
+  constructor(parts: GrantBookParts) {
+    this.#parts = parts
+  }
+
+  tokenOf(handle: LeaseHandle): string {
+    const { signer } = this.#parts
+    if (signer === null) {
+      const message = 'signingKey or keyFile must be given to openTenure for a grant to be signed'
+      throw new LeaseError('MISSING_SIGNATURE', message, { details: { leaseId: handle.id } })
+    }
+    const line = this.#lineTo(handle)
+    const known = this.#signed.get(handle)
+    if (known !== undefined && isSame(known.line, line)) return known.token
+    const token = signer.sign(line)
+    this.#signed.set(handle, { line, token })
+    return token
+  }
+
+  /** Asks for what a lease was derived from, as far as this client does not hold it. */
+  async learnLine(lease: LeaseInfo): Promise<void> {
+    const { api, handles, signer } = this.#parts
+    if (signer === null) return
+    const { line } = delegationOf(lease)
+    if (line.length > 0) this.#forgetStrangers()
+    for (const id of line) {
+      const found = handles.has(id) ? null : await api.get(id)
+      if (found !== null) this.#others.set(id, found)
+    }
+  }
+
+  /** Nothing is kept of those from whom nothing is held any more. */
+  #forgetStrangers(): void {
+    const lines = [...this.#parts.handles.values()].flatMap(({ info }) => delegationOf(info).line)
+    const known = new Set(lines)
+    for (const id of this.#others.keys()) if (!known.has(id)) this.#others.delete(id)
+  }
+
+  #lineTo(handle: LeaseHandle): readonly SignedLease[] {
+    const { info, audience } = handle
+    const above = delegationOf(info).line.map((id) => this.#ancestor(id))
+    const isOutlived = above.some(({ lease }) => {
+      return !this.#parts.handles.has(lease.id) && endOf(lease) < endOf(info)
+    })
+    if (isOutlived) this.#parts.background(this.learnLine(info))
+    return [...above, { lease: info, audience }]
+  }
+
+  #ancestor(leaseId: LeaseId): SignedLease {
+    const handle = this.#parts.handles.get(leaseId)
+    if (handle !== undefined) return { lease: handle.info, audience: handle.audience }
+    const lease = this.#others.get(leaseId)
+    if (lease !== undefined) return { lease, audience: null }
+    throw refusalError({ kind: 'not_found', leaseId })
+  }
+}
+
+function endOf({ expiresAtMs }: LeaseInfo): number {
+  return expiresAtMs ?? 0
+}
+
+function isSame(a: readonly SignedLease[], b: readonly SignedLease[]): boolean {
+  return a.length === b.length && a.every(({ lease }, index) => lease === b[index]?.lease)
+}

@@ -1,0 +1,72 @@
+/** The handle's derive, spend, grant and end, on every store there is. */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { generateSigningKey, verifyGrant } from '../../src/delegation/index.ts'
+import { openTenure, type Tenure } from '../../src/index.ts'
+import { foldLedger } from '../../src/ledger/fold.ts'
+import { verifier } from '../ledger/grants.ts'
+import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+
+const KEY = generateSigningKey()
+const KEYS = [verifier(KEY)]
+
+const STORES: Readonly<Record<string, () => Promise<string>>> = {
+  memory: async () => `memory:delegation-${process.pid}`,
+  sqlite: async () => {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-delegation-'))
+    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
+    return `sqlite:${directory}/leases.db`
+  },
+  redis: () => served(freshRedis()),
+  postgres: () => served(freshDatabase()),
+}
+
+async function served(opening: Promise<Place>): Promise<string> {
+  const place = await opening
+  onTestFinished(async () => place.remove())
+  return place.url
+}
+
+async function client(url: string, holder: string): Promise<Tenure> {
+  const tenure = await openTenure(url, { holder, signingKey: KEY })
+  onTestFinished(() => tenure.close())
+  return tenure
+}
+
+it.each(Object.keys(STORES))('a supervisor on %s derives, spends and ends', async (name) => {
+  const url = (await STORES[name]?.()) ?? ''
+  const [tenure, before] = [await client(url, 'boss'), await client(url, 'before')]
+  const first = await before.acquire('file:/repo', { extent: 'subtree', ttlMs: 30_000 })
+  const scope = { tools: ['edit', 'run'], namespaces: ['src'] }
+  const limited = { scope, budget: { tokens: 100 }, extent: 'subtree', ttlMs: 30_000 } as const
+  const waiting = tenure.acquire('file:/repo', { ...limited, waitMs: 15_000 })
+  await first.release()
+  const root = await waiting
+  const lead = await root.derive({
+    ...{ holder: 'lead', resource: 'file:/repo/src', extent: 'subtree', ttlMs: 20_000 },
+    ...{ scope: { tools: ['edit'], namespaces: ['src/a'] }, budget: { tokens: 60 } },
+  })
+  const aide = await lead.derive({ holder: 'aide', budget: { tokens: 20 } })
+  expect(await aide.spend({ tokens: 5 })).toEqual({ tokens: 15 })
+  await expect(aide.spend({ tokens: 16 })).rejects.toMatchObject({ code: 'BUDGET_EXHAUSTED' })
+  await lead.renew()
+  expect(verifyGrant(aide.grant, KEYS, { now: Date.now() })).toMatchObject({
+    ...{ holder: 'aide', depth: 2, budget: { tokens: 20 } },
+    root: { leaseId: root.id, fence: root.fence },
+  })
+  await aide.release()
+  expect((await tenure.get(lead.id))?.delegation?.used).toEqual({ tokens: 5 })
+  await lead.release()
+  expect((await tenure.get(root.id))?.delegation).toMatchObject({ used: { tokens: 5 } })
+  const last = await root.derive({ holder: 'last', budget: { tokens: 95 } })
+  await root.release()
+  expect([last.state, (await tenure.get(last.id))?.state]).toEqual(['lost', 'revoked'])
+  const events = (await tenure.history({ limit: 1_000 })).map(({ event }) => event)
+  const folded = foldLedger(events)
+  for (const id of [root.id, lead.id, aide.id, last.id]) {
+    const { delegation } = (await tenure.get(id)) ?? {}
+    expect(folded.get(id)?.delegation).toEqual(delegation)
+  }
+})
