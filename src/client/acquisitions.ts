@@ -5,7 +5,6 @@
  * Work that no caller waits for is kept account of here, so that nothing rejects into the void and `close` leaves
  * nothing behind: no timer, no subscription, no ticket, and no lease but those that were abandoned on purpose.
  */
-import { delegationOf } from '../core/delegation.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
@@ -21,6 +20,7 @@ import type { HandleParts } from './handle-parts.ts'
 import { HolderClock } from './holder-clock.ts'
 import { insist } from './insist.ts'
 import type { Discarded } from './lease-delegation.ts'
+import { LeaseFamilies } from './lease-families.ts'
 import { LeaseHandle } from './lease-handle.ts'
 import type { HandleFacts } from './lease-knowledge.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
@@ -64,6 +64,8 @@ export class Acquisitions {
   readonly #waiting: RenewalScheduler
   readonly #router: WakeRouter
   readonly #grants: GrantBook
+  readonly #families = new LeaseFamilies()
+  readonly #handleParts: HandleParts<LeaseHandle>
   readonly #fences = new FenceMemory()
   readonly #background = new Set<Promise<void>>()
   /** What this client let go of while it was asking for something: an answer that was on its way may still tell of it. */
@@ -84,6 +86,7 @@ export class Acquisitions {
     })
     const { handles } = this.#router
     this.#grants = new GrantBook({ api, handles, background, signer: parts.signer })
+    this.#handleParts = this.#partsOfHandles()
   }
 
   async obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
@@ -251,10 +254,12 @@ export class Acquisitions {
     // The answer is older than the end that this client itself has put to the lease.
     const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id)
     if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
-    const facts = { lease: { ...lease, fence }, term, now, ...granted }
+    const { autoRenew, audience = null } = granted
+    const facts = { lease: { ...lease, fence }, term, now, autoRenew, audience }
     const handle = new LeaseHandle(this.#handleParts, facts)
     if (handle.isOver) return handle
     handles.set(lease.id, handle)
+    this.#families.add(handle)
     this.#router.listenSoon()
     return handle
   }
@@ -277,19 +282,20 @@ export class Acquisitions {
     return { runtime, clock: this.#clock, scheduler, background: this.background, onQueued }
   }
 
-  get #handleParts(): HandleParts<LeaseHandle> {
+  #partsOfHandles(): HandleParts<LeaseHandle> {
     const { api, runtime, session } = this.#parts
     const { handles } = this.#router
-    const scheduler = this.#holding
-    const onLettingGo = (handle: LeaseHandle): void => this.#endFamily(handle)
     const onEnd = (handle: LeaseHandle): void => {
-      this.#endFamily(handle)
+      this.#families.endBelow(handle)
+      this.#families.remove(handle)
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
       if (handle.isLetGo && this.#asking > 0) this.#letGo.add(handle.id)
     }
     return {
-      ...{ api, runtime, clock: this.#clock, session, scheduler, background: this.background },
-      ...{ onEnd, onLettingGo },
+      ...{ api, runtime, session, clock: this.#clock, scheduler: this.#holding },
+      background: this.background,
+      onEnd,
+      onLettingGo: (handle) => this.#families.endBelow(handle),
       handOutChild: (parent, derivation, facts) => {
         return this.#accounted(this.#handOutChild(parent, derivation, facts))
       },
@@ -298,13 +304,6 @@ export class Acquisitions {
       waitParts: () => this.#waitParts,
       askAbout: (handle) => this.background(this.#router.lookAt(handle)),
       onFence: (lease) => this.#remember(lease),
-    }
-  }
-
-  /** What was derived from a lease ends when its holder ends it, or no longer knows that it lives. */
-  #endFamily({ id }: LeaseHandle): void {
-    for (const other of [...this.#router.handles.values()]) {
-      if (delegationOf(other.info).line.includes(id)) other.endWithParent()
     }
   }
 
