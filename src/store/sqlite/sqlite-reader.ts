@@ -68,7 +68,8 @@ export class SqliteReader {
     if (footprint.depth === 'claims') this.#finder.collect(entries, footprint, this.#liveCached)
     const prior = requestId === null ? null : this.#prior(requestId)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
-      const entry = entries.has(id) ? undefined : this.#entryOf(id)
+      if (entries.has(id)) continue
+      const entry = this.#cache.entry(pathOf(resource), id) ?? this.#entryOf(id)
       if (entry !== undefined) entries.set(id, entry)
     }
     return new LazyView({
