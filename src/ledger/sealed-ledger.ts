@@ -94,6 +94,12 @@ export function positionOf(line: string): Position | null {
   return position === undefined ? null : textOf(position)
 }
 
+/** The realm in whose chain a line claims to stand; null if it is no line. */
+export function realmNamed(line: string): string | null {
+  const realm = LINE_PATTERN.exec(line)?.[3]
+  return realm === undefined ? null : textOf(realm)
+}
+
 /** The event of a line whose hash was verified. */
 export function entryOf(line: string): LedgerEntry {
   const { position, event } = parseLine(line)

@@ -112,12 +112,40 @@ describe('tenure ledger', () => {
     expect(stdout).toBe(fs.readFileSync(shop.events, 'utf8'))
   })
 
+  it('rebuilds an empty store from what was exported, with the same digest', async () => {
+    const shop = await sealedWorkshop()
+    const file = path.join(shop.directory, 'ledger.ndjson')
+    fs.writeFileSync(file, (await shop.tenure(['ledger', 'export'])).stdout)
+    const elsewhere = ['--store', `sqlite:${path.join(shop.directory, 'other.db')}`]
+    const imported = await shop.json<{ digest: string }>([
+      ...['ledger', 'import', 'ledger.ndjson', ...elsewhere],
+    ])
+    expect(imported).toMatchObject({ events: 4 })
+    const digests = [
+      await shop.json(['ledger', 'digest']),
+      await shop.json(['ledger', 'digest', ...elsewhere]),
+    ]
+    const { digest } = imported
+    expect(digests).toEqual([
+      { events: 4, leases: 3, digest },
+      { events: 4, leases: 3, digest },
+    ])
+    // On the clock of the same host what was held is held on.
+    const listed = await shop.json<{ leases: readonly { holder: string }[] }>(['ls', ...elsewhere])
+    expect(listed.leases.map(({ holder }) => holder).toSorted()).toEqual(['bob', 'cyd'])
+    fs.appendFileSync(file, 'nonsense\n')
+    const bad = await shop.tenure(['ledger', 'import', 'ledger.ndjson', ...elsewhere])
+    expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining('line 5')])
+  })
+
   it('refuses in one line what it cannot do', async () => {
     const { tenure } = workshop()
     for (const [words, said] of [
-      [['ledger', 'melt'], 'ACTION must be one of seal, verify, replay, export'],
+      [['ledger', 'melt'], 'ACTION must be one of seal, verify, replay, export, import, digest'],
       [['ledger', 'verify', 'more'], 'must be followed by nothing'],
       [['ledger', 'verify', '--keys', 'k'], 'must have a checkpoint, got none'],
+      [['ledger', 'import'], 'ledger import must be followed by FILE'],
+      [['ledger', 'import', 'none.ndjson'], 'file must be usable'],
       [['ledger', 'replay'], 'at must be given'],
       [['ledger', 'replay', '--at', '25:00'], 'at must be a time such as'],
       [['ledger', 'seal', '--keys', 'k'], 'no key that signs'],

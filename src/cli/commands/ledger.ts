@@ -3,15 +3,18 @@ import path from 'node:path'
 import { invalid, LeaseError } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
 import { compareLedgers } from '../../ledger/compare-ledger.ts'
+import { LeaseReducer } from '../../ledger/lease-reducer.ts'
 import { checkpointHash } from '../../ledger/ledger-checkpoint.ts'
+import { ledgerRecord } from '../../ledger/payloads.ts'
 import { replayLedger } from '../../ledger/replay-ledger.ts'
 import { entryOf, LedgerChain } from '../../ledger/sealed-ledger.ts'
 import { verifyLedger, type SealedLedger } from '../../ledger/verify-ledger.ts'
+import { importLedger } from '../../open.ts'
 import type { LedgerEntry } from '../../store-port/store.ts'
-import { durationOption, textOption, type Option } from '../arguments.ts'
+import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { parseInstant } from '../instant.ts'
-import { readKeyFile } from '../../delegation/key-file.ts'
+import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { keyFileOf } from '../key-file.ts'
 import {
   eventsAfter,
@@ -23,7 +26,7 @@ import {
 import { leaseTable } from '../lease-text.ts'
 import { plural } from '../output.ts'
 import { readResource } from '../resource-argument.ts'
-import { withQuestions } from '../store-access.ts'
+import { given, withQuestions } from '../store-access.ts'
 import { KEYS_OPTION } from './keys.ts'
 
 type LedgerTable = {
@@ -32,6 +35,7 @@ type LedgerTable = {
   readonly copy: Option<string>
   readonly at: Option<string>
   readonly every: Option<number>
+  readonly continue: Option<true>
 }
 type LedgerCall = Call<LedgerTable>
 
@@ -40,12 +44,18 @@ const ACTIONS: Readonly<Record<string, (call: LedgerCall) => Promise<number>>> =
   verify,
   replay,
   export: exportLines,
+  import: importLines,
+  digest,
 }
 
 export const ledger: Command = defineCommand({
   positionals: [
-    { name: 'ACTION', help: 'seal, verify, replay, or export' },
-    { name: 'RESOURCE', help: 'of replay: only this resource', optional: true },
+    { name: 'ACTION', help: 'seal, verify, replay, export, import or digest' },
+    {
+      name: 'WHAT',
+      help: 'of replay: the only RESOURCE; of import: the FILE that export has written',
+      optional: true,
+    },
   ],
   options: {
     ledger: textOption('DIR', 'where the sealed ledger is (default: STORE.ledger beside the file)'),
@@ -56,16 +66,20 @@ export const ledger: Command = defineCommand({
       { field: 'every', minMs: 100, maxMs: 86_400_000 },
       'of seal: again and again, until it is stopped',
     ),
+    continue: flag('of import: go on with an import of the same file that was cut short'),
   },
   notes: [
     'seal appends what is new in the store to the sealed ledger, each line chained to the one before it in its realm, and signs a checkpoint over all realms.',
     'verify finds every line that was changed, removed, moved, added or cut off since, names the first, compares the store with what was sealed, and exits with 1 if anything differs.',
+    'import rebuilds an empty store, of whatever kind, from what export has written. digest is a number over all leases that the ledger tells of: it is the same for a store and for one that was rebuilt from it.',
   ],
   examples: [
     'tenure ledger seal --copy /mnt/other/checkpoints.ndjson',
     'tenure ledger verify',
     'tenure ledger replay --at 14:03:07',
     'tenure ledger export > ledger.ndjson',
+    'tenure ledger import ledger.ndjson --store postgres://host/leases',
+    'tenure ledger digest',
   ],
   run: async (call) => {
     const [word, resource] = call.positionals
@@ -73,7 +87,7 @@ export const ledger: Command = defineCommand({
     if (action === undefined || !Object.hasOwn(ACTIONS, word ?? '')) {
       throw invalid('ACTION', `must be one of ${Object.keys(ACTIONS).join(', ')}`, word)
     }
-    if (resource !== undefined && word !== 'replay') {
+    if (resource !== undefined && word !== 'replay' && word !== 'import') {
       throw invalid(`ledger ${word}`, 'must be followed by nothing', resource)
     }
     return action(call)
@@ -197,5 +211,37 @@ async function exportLines({ identity, printer }: LedgerCall): Promise<number> {
   await withQuestions(identity, async (questions) => {
     for await (const entry of eventsAfter(questions, null)) printer.line(chain.append(entry))
   })
+  return 0
+}
+
+async function importLines({
+  identity,
+  options,
+  positionals,
+  printer,
+  cwd,
+}: LedgerCall): Promise<number> {
+  const [, file] = positionals
+  if (file === undefined) throw invalid('ledger import', 'must be followed by FILE', undefined)
+  const { url, namespace } = identity
+  const where = given({ namespace: namespace ?? undefined, resume: options.continue })
+  const imported = await importLedger(url, readText(path.resolve(cwd, file)), where)
+  printer.answer(imported, () => {
+    return `${plural(imported.events, 'event')} imported, digest ${imported.digest}`
+  })
+  return 0
+}
+
+async function digest({ identity, printer }: LedgerCall): Promise<number> {
+  const reducer = new LeaseReducer()
+  let events = 0
+  await withQuestions(identity, async (questions) => {
+    for await (const { event } of eventsAfter(questions, null)) {
+      reducer.apply(ledgerRecord(event))
+      events += 1
+    }
+  })
+  const answer = { events, leases: reducer.state.len(), digest: reducer.state.digest() }
+  printer.answer(answer, () => `${answer.digest} (${plural(events, 'event')})`)
   return 0
 }
