@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { workshop, type Workshop } from './tenure-process.ts'
@@ -87,6 +88,40 @@ describe('tenure ledger', () => {
     await shop.json(['release', 'work:b', '--holder', 'bob'])
     await shop.json(['ledger', 'seal', '--keys', 'keys.json'])
     expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true, sealed: 5 })
+  })
+
+  it('seals by itself at an interval, and goes on after one that was killed', async () => {
+    const shop = workshop()
+    const keys = ['--keys', 'keys.json']
+    await shop.json(['keys', 'generate', ...keys])
+    const sealing = shop.start(['ledger', 'seal', ...keys, '--every', '100ms'])
+    await sealing.says('over 0 events')
+    await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
+    await sealing.says('over 1 event of 1 realm')
+    sealing.process.kill('SIGKILL')
+    await sealing.ended
+    const directory = `${shop.storeFile}.ledger`
+    const left = `sealing-${os.hostname()}-${sealing.process.pid}`
+    fs.writeFileSync(path.join(directory, left), '')
+    await shop.json(['release', 'work:a', '--holder', 'ada'])
+    expect(await shop.json(['ledger', 'seal', ...keys])).toMatchObject({ events: 2 })
+    expect(fs.readdirSync(directory).toSorted()).toEqual([
+      ...['checkpoints.ndjson', 'events.ndjson', 'keys.json'],
+    ])
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true, sealed: 2 })
+  })
+
+  it('tells of rotated keys, so that whoever has the first one can follow', async () => {
+    const shop = await sealedWorkshop()
+    const { stdout } = await shop.tenure(['keys', 'export', '--keys', 'keys.json'])
+    fs.writeFileSync(path.join(shop.directory, 'first.json'), stdout, { mode: 0o600 })
+    await shop.json(['keys', 'rotate', '--keys', 'keys.json', '--overlap', '0s'])
+    expect(await shop.json(['ledger', 'seal', '--keys', 'keys.json'])).toMatchObject({ events: 5 })
+    const words = ['ledger', 'verify', '--keys', 'first.json']
+    expect(await shop.json(words)).toMatchObject({ ok: true, sealed: 5, checkpoints: 2 })
+    const text = fs.readFileSync(shop.events, 'utf8')
+    fs.writeFileSync(shop.events, text.replace(/"byOld":"./, '"byOld":"_'))
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, first: { line: 5 } })
   })
 
   it('tells who held what at an instant, and exports every event', async () => {

@@ -1,5 +1,6 @@
 /** `tenure ledger`: a ledger that proves itself, and questions about the past. */
 import path from 'node:path'
+import { isStoreAway } from '../../client/insist.ts'
 import { invalid, LeaseError } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
 import { compareLedgers } from '../../ledger/compare-ledger.ts'
@@ -7,7 +8,7 @@ import { LeaseReducer } from '../../ledger/lease-reducer.ts'
 import { checkpointHash } from '../../ledger/ledger-checkpoint.ts'
 import { ledgerRecord } from '../../ledger/payloads.ts'
 import { replayLedger } from '../../ledger/replay-ledger.ts'
-import { entryOf, LedgerChain } from '../../ledger/sealed-ledger.ts'
+import { entryOf, isRotationLine, LedgerChain } from '../../ledger/sealed-ledger.ts'
 import { verifyLedger, type SealedLedger } from '../../ledger/verify-ledger.ts'
 import { importLedger } from '../../open.ts'
 import type { LedgerEntry } from '../../store-port/store.ts'
@@ -19,9 +20,9 @@ import { keyFileOf } from '../key-file.ts'
 import {
   eventsAfter,
   ledgerDirectoryOf,
+  LedgerSealer,
   readCheckpoints,
   readSealedLedger,
-  sealLedger,
 } from '../ledger-files.ts'
 import { leaseTable } from '../lease-text.ts'
 import { plural } from '../output.ts'
@@ -95,21 +96,35 @@ export const ledger: Command = defineCommand({
 })
 
 async function seal(call: LedgerCall): Promise<number> {
-  const { options, identity, printer, cwd } = call
+  const { options, identity, cwd } = call
   const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
-  const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
+  const { every } = options
   return withQuestions(identity, async (questions) => {
+    const sealer = new LedgerSealer(questions, directory)
     for (;;) {
-      const ring = readKeyFile(keyFileOf(options.keys, cwd))
-      const checkpoint = await sealLedger(questions, { directory, ring, nowMs: Date.now(), copy })
-      printer.answer(checkpoint, () => {
-        const { sequence, events, realms } = checkpoint
-        const over = `${plural(events, 'event')} of ${plural(realms, 'realm')}`
-        return `checkpoint ${sequence} over ${over} in ${directory}`
-      })
-      if (options.every === undefined) return 0
-      await new Promise((resolve) => setTimeout(resolve, options.every))
+      try {
+        await sealOnce(call, sealer)
+      } catch (error) {
+        if (every === undefined || !isStoreAway(error)) throw error
+        call.printer.remark(`not sealed this time: ${String(error)}`)
+      }
+      if (every === undefined) return 0
+      await new Promise((resolve) => setTimeout(resolve, every))
     }
+  })
+}
+
+async function sealOnce(
+  { options, printer, cwd }: LedgerCall,
+  sealer: LedgerSealer,
+): Promise<void> {
+  const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
+  const ring = readKeyFile(keyFileOf(options.keys, cwd))
+  const checkpoint = await sealer.seal({ ring, nowMs: Date.now(), copy })
+  printer.answer(checkpoint, () => {
+    const { sequence, events, realms } = checkpoint
+    const over = `${plural(events, 'event')} of ${plural(realms, 'realm')}`
+    return `checkpoint ${sequence} over ${over}`
   })
 }
 
@@ -150,9 +165,13 @@ function copyProblem({ options, cwd }: LedgerCall, { checkpoints }: SealedLedger
   return odd === undefined ? null : `checkpoint ${odd.sequence} of the copy is not in the ledger`
 }
 
+function isEventLine(line: string): boolean {
+  return !isRotationLine(line)
+}
+
 async function compareStore({ identity }: LedgerCall, { lines, checkpoints }: SealedLedger) {
   const count = checkpoints.at(-1)?.events ?? 0
-  const sealed = lines.slice(0, count).map(entryOf)
+  const sealed = lines.slice(0, count).filter(isEventLine).map(entryOf)
   const last = sealed.at(-1)?.position
   const kept: LedgerEntry[] = []
   await withQuestions(identity, async (questions) => {
