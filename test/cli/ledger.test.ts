@@ -143,6 +143,14 @@ describe('tenure ledger', () => {
     expect(await at((first?.event.atMs ?? 0) - 1)).toEqual([])
     expect(await at(second?.event.atMs)).toEqual(['ada', 'bob'])
     expect(await at(Date.now())).toEqual(['bob', 'cyd'])
+    const since = String(second?.event.atMs)
+    const { holdings } = await shop.json<{ readonly holdings: readonly object[] }>([
+      ...['ledger', 'replay', 'work:a', '--since', since],
+    ])
+    expect(holdings).toMatchObject([
+      { holder: 'ada', end: 'released', releaseReason: 'voluntary' },
+      { holder: 'cyd', end: 'active', toMs: null },
+    ])
     const { stdout } = await shop.tenure(['ledger', 'export'])
     expect(stdout).toBe(fs.readFileSync(shop.events, 'utf8'))
   })
@@ -181,7 +189,9 @@ describe('tenure ledger', () => {
       [['ledger', 'verify', '--keys', 'k'], 'must have a checkpoint, got none'],
       [['ledger', 'import'], 'ledger import must be followed by FILE'],
       [['ledger', 'import', 'none.ndjson'], 'file must be usable'],
-      [['ledger', 'replay'], 'at must be given'],
+      [['ledger', 'replay'], 'at must be given, or since'],
+      [['ledger', 'replay', '--at', '1h', '--since', '1h'], 'at must not be given beside since'],
+      [['ledger', 'replay', '--since', '1h', '--until', '2h'], 'until must not be before since'],
       [['ledger', 'replay', '--at', '25:00'], 'at must be a time such as'],
       [['ledger', 'seal', '--keys', 'k'], 'no key that signs'],
       [['ledger', 'seal', '--store', 'memory:', '--keys', 'k'], 'must be given for a store'],

@@ -2,19 +2,17 @@
 import path from 'node:path'
 import { isStoreAway } from '../../client/insist.ts'
 import { invalid, LeaseError } from '../../core/errors.ts'
-import type { LeaseInfo } from '../../core/lease.ts'
 import { compareLedgers } from '../../ledger/compare-ledger.ts'
 import { LeaseReducer } from '../../ledger/lease-reducer.ts'
 import { checkpointHash } from '../../ledger/ledger-checkpoint.ts'
 import { ledgerRecord } from '../../ledger/payloads.ts'
-import { replayLedger } from '../../ledger/replay-ledger.ts'
 import { entryOf, isRotationLine, LedgerChain } from '../../ledger/sealed-ledger.ts'
 import { verifyLedger, type SealedLedger } from '../../ledger/verify-ledger.ts'
 import { importLedger } from '../../open.ts'
 import type { LedgerEntry } from '../../store-port/store.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
-import { parseInstant } from '../instant.ts'
+import { instantOption } from '../instant.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { keyFileOf } from '../key-file.ts'
 import {
@@ -24,7 +22,7 @@ import {
   readCheckpoints,
   readSealedLedger,
 } from '../ledger-files.ts'
-import { leaseTable } from '../lease-text.ts'
+import { tellPast } from '../ledger-past.ts'
 import { plural } from '../output.ts'
 import { readResource } from '../resource-argument.ts'
 import { given, withQuestions } from '../store-access.ts'
@@ -34,7 +32,10 @@ type LedgerTable = {
   readonly ledger: Option<string>
   readonly keys: Option<string>
   readonly copy: Option<string>
-  readonly at: Option<string>
+  readonly at: Option<number>
+  readonly since: Option<number>
+  readonly until: Option<number>
+  readonly holder: Option<string>
   readonly every: Option<number>
   readonly continue: Option<true>
 }
@@ -62,7 +63,10 @@ export const ledger: Command = defineCommand({
     ledger: textOption('DIR', 'where the sealed ledger is (default: STORE.ledger beside the file)'),
     keys: KEYS_OPTION,
     copy: textOption('FILE', 'a second place for checkpoints: seal writes it, verify compares it'),
-    at: textOption('TIME', 'of replay: 14:03:07, 2026-03-01T14:03:07Z, or milliseconds'),
+    at: instantOption('at', 'of replay: 14:03:07, 2026-03-01T14:03:07Z, milliseconds, or 1h (ago)'),
+    since: instantOption('since', 'of replay: what was held from then on, written like at'),
+    until: instantOption('until', 'of replay with since: up to then (default: now)'),
+    holder: textOption('NAME', 'of replay: only what this holder held'),
     every: durationOption(
       { field: 'every', minMs: 100, maxMs: 86_400_000 },
       'of seal: again and again, until it is stopped',
@@ -78,6 +82,7 @@ export const ledger: Command = defineCommand({
     'tenure ledger seal --copy /mnt/other/checkpoints.ndjson',
     'tenure ledger verify',
     'tenure ledger replay --at 14:03:07',
+    'tenure ledger replay --holder agent-7 --since 13:00 --until 14:00',
     'tenure ledger export > ledger.ndjson',
     'tenure ledger import ledger.ndjson --store postgres://host/leases',
     'tenure ledger digest',
@@ -202,27 +207,16 @@ async function replay({
   printer,
   cwd,
 }: LedgerCall): Promise<number> {
-  const nowMs = Date.now()
-  if (options.at === undefined) throw invalid('at', 'must be given', undefined)
-  const atMs = parseInstant('at', options.at, nowMs)
   const [, text] = positionals
-  const resource = text === undefined ? null : readResource(text, cwd)
-  const events = await withQuestions(identity, async (questions) => {
-    const all: LedgerEntry[] = []
-    for await (const entry of eventsAfter(questions, null)) all.push(entry)
-    return all.map(({ event }) => event)
-  })
-  const leases = replayLedger(events, { atMs }).filter((lease) => isShown(lease, resource))
-  printer.answer({ atMs, leases }, () => {
-    if (leases.length === 0) return `no leases at ${new Date(atMs).toISOString()}`
-    return leaseTable(leases, atMs, printer.paint)
+  const { at, since, until, holder } = options
+  await tellPast(identity, printer, {
+    atMs: at,
+    sinceMs: since,
+    untilMs: until,
+    holder,
+    resource: text === undefined ? undefined : readResource(text, cwd),
   })
   return 0
-}
-
-function isShown(lease: LeaseInfo, resource: string | null): boolean {
-  const isLive = lease.state === 'active' || lease.state === 'pending'
-  return isLive && (resource === null || lease.resource === resource)
 }
 
 async function exportLines({ identity, printer }: LedgerCall): Promise<number> {
