@@ -1,6 +1,6 @@
 /** The public face of the library: what is not named here is not promised. */
 export { ERROR_CODES, isLeaseError, LeaseError } from './core/errors.ts'
-export { openApi, openTenure } from './open.ts'
+export { importLedger, openApi, openTenure } from './open.ts'
 
 export type {
   AcquireAllOptions,
@@ -48,7 +48,7 @@ export type {
 } from './core/lease.ts'
 export type { Extent, Mode, Resource } from './core/resource.ts'
 export type { SettingKey, SettingRow, SettingScope, Settings } from './core/settings.ts'
-export type { OpenOptions } from './open.ts'
+export type { ImportedLedger, ImportOptions, OpenOptions } from './open.ts'
 export type { StoreOptions, StoreSource } from './store-address.ts'
 export type {
   CleanupResult,

@@ -88,6 +88,44 @@ export async function openApi(
   return new Service({ store: await share(address, address.key, keep), runtime: systemRuntime })
 }
 
+export interface ImportedLedger {
+  readonly events: number
+  /** Of the state that the ledger leads to: that of the store it came from, and that of the one it was put into. */
+  readonly digest: string
+}
+
+export interface ImportOptions extends StoreOptions {
+  /** Goes on with an import of the same ledger that was cut short. Default false. */
+  readonly resume?: boolean
+}
+
+/**
+ * Rebuilds an empty store, of whatever kind, from the lines of an exported ledger; up to 5,000 events in one commit, more
+ * in several. Throws `DECODE_ERROR` with the number of the first line that cannot be taken, and `LEASE_EXISTS` for a
+ * store that has a past already; either way nothing is written.
+ */
+export async function importLedger(
+  source: StoreSource,
+  text: string,
+  options: ImportOptions = {},
+): Promise<ImportedLedger> {
+  refuseUnknown(options, [...STORE_OPTIONS, 'resume'])
+  const { resume = false, ...where } = options
+  if (typeof text !== 'string') throw invalid('text', 'must be the lines of a ledger', text)
+  const address = readAddress(source, where)
+  const { readLedger } = await import('./ledger/read-ledger.ts')
+  const { events, digest } = readLedger(text)
+  const { restoreLedger } = await import('./service/restore-ledger.ts')
+  const { key } = address
+  const store = key === null ? await address.open() : await share(address, key, null)
+  try {
+    await restoreLedger(store, events, { resume })
+  } finally {
+    await store.close()
+  }
+  return { events: events.length, digest }
+}
+
 /** Opens a store for those who only look: nothing is swept, and nothing that decides is loaded. */
 export async function openQuestions(
   source: StoreSource,

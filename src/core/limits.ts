@@ -32,6 +32,9 @@ export const DERIVATION_DEPTH_MAX = 16
 /** Live leases that were derived from one and the same. */
 export const CHILDREN_MAX = 64
 
+/** Events of a ledger that a store is rebuilt from in one commit. A server takes about a second for so many. */
+export const RESTORE_STEP_EVENTS = 5_000
+
 /** A ticket or an offer lives this long unless its waiter is heard of again. */
 export const CLAIM_WINDOW_MS_DEFAULT = 5_000
 export const CLAIM_WINDOW_MS_MIN = 50

@@ -27,6 +27,8 @@ export interface KeyRotation {
   readonly oldKeyId: string
   readonly newKeyId: string
   readonly atMs: number
+  /** Until when the old key still verifies. */
+  readonly retiresAtMs: number
   readonly byOld: Uint8Array
   readonly byNew: Uint8Array
 }
@@ -64,18 +66,13 @@ export interface RotateOptions {
 
 export function rotateKeys(ring: KeyRing, { next, nowMs, overlapMs }: RotateOptions): KeyRing {
   const old = signingKeyOf(ring)
-  const message = rotationBytes({ oldKeyId: old.keyId, newKeyId: next.keyId, atMs: nowMs })
-  const rotation: KeyRotation = {
-    oldKeyId: old.keyId,
-    newKeyId: next.keyId,
-    atMs: nowMs,
-    byOld: old.sign(message),
-    byNew: next.sign(message),
-  }
+  const retiresAtMs = nowMs + overlapMs
+  const facts = { oldKeyId: old.keyId, newKeyId: next.keyId, atMs: nowMs, retiresAtMs }
+  const message = rotationBytes(facts)
+  const rotation = { ...facts, byOld: old.sign(message), byNew: next.sign(message) }
+  const state = overlapMs === 0 ? 'retired' : 'retiring'
   const keys = ring.keys.map((key): KeptKey => {
-    if (key.keyId !== old.keyId) return key
-    if (overlapMs === 0) return { ...key, state: 'retired', retiresAtMs: nowMs, signing: null }
-    return { ...key, state: 'retiring', retiresAtMs: nowMs + overlapMs, signing: null }
+    return key.keyId === old.keyId ? { ...key, state, retiresAtMs, signing: null } : key
   })
   const rotations = [...ring.rotations, rotation]
   return { keys: [...keys, freshKey(next, nowMs)], rotations }
@@ -101,14 +98,17 @@ function freshKey(signing: SigningKey, createdAtMs: number): KeptKey {
   return { keyId, publicKey, state: 'active', retiresAtMs: null, createdAtMs, signing }
 }
 
-/** Throws `INVALID_SIGNATURE` unless both keys have signed the rotation. */
-export function verifyRotation(ring: KeyRing, rotation: KeyRotation): void {
+/** Throws `INVALID_SIGNATURE` unless both keys, which must be among these, have signed the rotation. */
+export function verifyRotation(
+  keys: readonly Pick<VerificationKey, 'keyId' | 'publicKey'>[],
+  rotation: KeyRotation,
+): void {
   const message = rotationBytes(rotation)
   for (const [keyId, signature] of [
     [rotation.oldKeyId, rotation.byOld],
     [rotation.newKeyId, rotation.byNew],
   ] as const) {
-    const key = ring.keys.find((candidate) => candidate.keyId === keyId)
+    const key = keys.find((candidate) => candidate.keyId === keyId)
     if (key !== undefined && verifySignature(message, signature, key.publicKey)) continue
     throw new LeaseError(
       'INVALID_SIGNATURE',
@@ -122,7 +122,8 @@ export function verifyRotation(ring: KeyRing, rotation: KeyRotation): void {
 
 function rotationBytes(facts: Omit<KeyRotation, 'byOld' | 'byNew'>): Buffer {
   const writer = new ByteWriter().text(ROTATION_TAG).integer(VERSION)
-  return writer.text(facts.oldKeyId).text(facts.newKeyId).integer(facts.atMs).toBytes()
+  writer.text(facts.oldKeyId).text(facts.newKeyId)
+  return writer.integer(facts.atMs).integer(facts.retiresAtMs).toBytes()
 }
 
 /** The key of this id, if it may still verify something at this time. */
@@ -150,17 +151,19 @@ export function formatKeyRing(ring: KeyRing, { secrets }: { readonly secrets: bo
     ...{ keyId, publicKey: base64(publicKey), state, retiresAtMs, createdAtMs },
     ...(secrets && signing !== null ? { seed: base64(signing.exportSeed()) } : {}),
   }))
-  const rotations = ring.rotations.map(({ oldKeyId, newKeyId, atMs, byOld, byNew }) => {
-    return { oldKeyId, newKeyId, atMs, byOld: base64(byOld), byNew: base64(byNew) }
-  })
+  const rotations = ring.rotations.map(rotationFields)
   return `${JSON.stringify({ version: VERSION, keys, rotations }, null, 2)}\n`
 }
 
-function base64(bytes: Uint8Array): string {
+export function rotationFields({ byOld, byNew, ...facts }: KeyRotation): Loose {
+  return { ...facts, byOld: base64(byOld), byNew: base64(byNew) }
+}
+
+export function base64(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('base64url')
 }
 
-type Loose = Readonly<Record<string, unknown>>
+export type Loose = Readonly<Record<string, unknown>>
 
 /** Reads a ring, and believes nothing: ids must be those of their keys, rotations must be signed. */
 export function parseKeyRing(text: string): KeyRing {
@@ -170,7 +173,7 @@ export function parseKeyRing(text: string): KeyRing {
   }
   const keys = listOf(value['keys']).map(parseKey)
   const ring = { keys, rotations: listOf(value['rotations']).map(parseRotation) }
-  for (const rotation of ring.rotations) verifyRotation(ring, rotation)
+  for (const rotation of ring.rotations) verifyRotation(keys, rotation)
   if (keys.filter(({ state }) => state === 'active').length <= 1) return ring
   throw undecodable('more than one key is active')
 }
@@ -209,16 +212,18 @@ function parseKey(value: Loose): KeptKey {
   return { keyId, publicKey, state, ...times, signing }
 }
 
-function parseRotation(value: Loose): KeyRotation {
-  const { oldKeyId, newKeyId, atMs } = value
-  if (typeof oldKeyId !== 'string' || typeof newKeyId !== 'string' || !Number.isSafeInteger(atMs)) {
-    throw undecodable('a rotation does not name its keys and time')
+export function parseRotation(value: Loose): KeyRotation {
+  const { oldKeyId, newKeyId, atMs, retiresAtMs } = value
+  const isTimed = [atMs, retiresAtMs].every((ms) => Number.isSafeInteger(ms) && (ms as number) >= 0)
+  if (typeof oldKeyId !== 'string' || typeof newKeyId !== 'string' || !isTimed) {
+    throw undecodable('a rotation does not name its keys and times')
   }
+  const times = { atMs: atMs as number, retiresAtMs: retiresAtMs as number }
   const signatures = { byOld: bytesOf(value, 'byOld'), byNew: bytesOf(value, 'byNew') }
-  return { oldKeyId, newKeyId, atMs: atMs as number, ...signatures }
+  return { oldKeyId, newKeyId, ...times, ...signatures }
 }
 
-function bytesOf(value: Loose, field: string): Uint8Array {
+export function bytesOf(value: Loose, field: string): Uint8Array {
   const text = value[field]
   if (typeof text !== 'string') throw undecodable(`${field} must be base64url`)
   return Uint8Array.from(fromBase64Url(field, text))

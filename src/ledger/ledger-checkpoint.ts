@@ -72,7 +72,7 @@ export function verifyCheckpoint(
   previous: LedgerCheckpoint | null,
   keys: readonly VerificationKey[],
 ): void {
-  const key = requireVerifier(keys.map(asOfThen), checkpoint.keyId, checkpoint.atMs)
+  const key = requireVerifier(keysOfThen(keys), checkpoint.keyId, checkpoint.atMs)
   const signature = fromBase64Url('signature', checkpoint.signature)
   if (!verifySignature(checkpointBytes(checkpoint), signature, key.publicKey)) {
     throw unproven(checkpoint, 'its signature does not fit')
@@ -82,6 +82,11 @@ export function verifyCheckpoint(
     checkpoint.previous === (previous === null ? '' : checkpointHash(previous)) &&
     checkpoint.events >= (previous?.events ?? 0)
   if (!isNext) throw unproven(checkpoint, 'it does not follow from the one before it')
+}
+
+/** The keys as they count for what was signed at some time in the past. */
+export function keysOfThen(keys: readonly VerificationKey[]): readonly VerificationKey[] {
+  return keys.map(asOfThen)
 }
 
 /** A key that has retired since may have signed rightly before; when it retired is what counts. */

@@ -3,12 +3,15 @@
  * its position in the store, its realm, and the hash over all of that and over the line before it in the same realm.
  *
  * The hash is over the text of the line, so that verifying it needs no second opinion about how JSON is written.
+ *
+ * Between the events stand the rotations of the registrar's keys, in a chain of their own.
  */
 import { hash } from 'node:crypto'
 import { LEASE_EVENT_TYPES, type LeaseEvent } from '../core/event.ts'
 import { realmOf } from '../core/resource.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 import { undecodable } from './canonical-bytes.ts'
+import type { Loose } from './key-ring.ts'
 
 /** How far the chain of one realm has come. */
 export interface RealmHead {
@@ -16,6 +19,9 @@ export interface RealmHead {
   readonly hash: string
 }
 
+/** No resource is without a name, so no realm of leases is called so. */
+const KEYS_REALM = 'keys:'
+const KEYS_REALM_TEXT = JSON.stringify(KEYS_REALM)
 const CHAIN_TAG = 'tenure-chain/1\n'
 const HASH_LENGTH = 64
 const TAIL_LENGTH = ',"hash":""}'.length + HASH_LENGTH
@@ -25,6 +31,7 @@ export class LedgerChain {
   readonly #heads = new Map<string, RealmHead>()
   #count = 0
   #lastPosition: Position | null = null
+  #isAtRotation = false
 
   get count(): number {
     return this.#count
@@ -34,30 +41,59 @@ export class LedgerChain {
     return this.#lastPosition
   }
 
+  /** Whether the last line is not an event, but a rotation of keys. */
+  get isAtRotation(): boolean {
+    return this.#isAtRotation
+  }
+
   get heads(): ReadonlyMap<string, RealmHead> {
     return this.#heads
   }
 
   /** The next line, without its end. */
   append({ position, event }: LedgerEntry): string {
-    const realm = realmOf(event.resource)
+    const line = this.#appendTo(
+      realmOf(event.resource),
+      position,
+      `"event":${JSON.stringify(event)}`,
+    )
+    this.#isAtRotation = false
+    this.#lastPosition = position
+    return line
+  }
+
+  /** The next line, about the keys that sign and not about a lease: it has no place in the store. */
+  appendRotation(rotation: Loose): string {
+    this.#isAtRotation = true
+    return this.#appendTo(KEYS_REALM, '', `"rotation":${JSON.stringify(rotation)}`)
+  }
+
+  #appendTo(realm: string, position: Position, content: string): string {
     const names = `"position":${JSON.stringify(position)},"realm":${JSON.stringify(realm)}`
-    const body = `{"n":${this.#count + 1},${names},"event":${JSON.stringify(event)}`
+    const body = `{"n":${this.#count + 1},${names},${content}`
     const link = this.#link(realm, body)
-    this.#advance(realm, position, link)
+    this.#advance(realm, link)
     return `${body},"hash":"${link}"}`
   }
 
   /** Takes a line that must be the next; tells what is wrong with it, or null. */
   accept(line: string): string | null {
-    const [, n, position, realm] = LINE_PATTERN.exec(line) ?? []
+    const [, n, position, realm, kind] = LINE_PATTERN.exec(line) ?? []
     if (n === undefined || position === undefined || realm === undefined) return 'is no event'
+    const isRotation = kind === 'rotation'
+    const isOfKeys = position === '""' || realm === KEYS_REALM_TEXT
+    if (isOfKeys && !(isRotation && position === '""' && realm === KEYS_REALM_TEXT)) {
+      return 'is no event'
+    }
+    if (isRotation && !isOfKeys) return 'is no rotation of keys'
     if (Number(n) !== this.#count + 1) return `is numbered ${n} instead of ${this.#count + 1}`
     const body = line.slice(0, -TAIL_LENGTH)
     const link = this.#link(textOf(realm), body)
     if (line.slice(-TAIL_LENGTH) !== `,"hash":"${link}"}`) return 'does not fit its hash'
-    if (!this.#isLater(textOf(position))) return 'stands after a later one'
-    this.#advance(textOf(realm), textOf(position), link)
+    if (!isRotation && !this.#isLater(textOf(position))) return 'stands after a later one'
+    this.#advance(textOf(realm), link)
+    this.#isAtRotation = isRotation
+    if (!isRotation) this.#lastPosition = textOf(position)
     return null
   }
 
@@ -72,16 +108,15 @@ export class LedgerChain {
     return Number(position) > Number(this.#lastPosition)
   }
 
-  #advance(realm: string, position: Position, link: string): void {
+  #advance(realm: string, link: string): void {
     const { count } = this.#heads.get(realm) ?? { count: 0 }
     this.#heads.set(realm, { count: count + 1, hash: link })
     this.#count += 1
-    this.#lastPosition = position
   }
 }
 
 const LINE_PATTERN =
-  /^\{"n":(\d{1,15}),"position":("(?:[^"\\]|\\.){0,256}"),"realm":("(?:[^"\\]|\\.){1,8192}?"),"event":\{/
+  /^\{"n":(\d{1,15}),"position":("(?:[^"\\]|\\.){0,256}"),"realm":("(?:[^"\\]|\\.){1,8192}?"),"(event|rotation)":\{/
 
 /** Most names need no decoding, and decoding is most of what a line costs. */
 function textOf(json: string): string {
@@ -92,6 +127,16 @@ function textOf(json: string): string {
 export function positionOf(line: string): Position | null {
   const position = LINE_PATTERN.exec(line)?.[2]
   return position === undefined ? null : textOf(position)
+}
+
+/** The realm in whose chain a line claims to stand; null if it is no line. */
+export function realmNamed(line: string): string | null {
+  const realm = LINE_PATTERN.exec(line)?.[3]
+  return realm === undefined ? null : textOf(realm)
+}
+
+export function isRotationLine(line: string): boolean {
+  return LINE_PATTERN.exec(line)?.[4] === 'rotation'
 }
 
 /** The event of a line whose hash was verified. */

@@ -2,11 +2,14 @@
  * Whether a sealed ledger is what was sealed. It finds every line that was altered, removed, reordered, inserted or cut
  * off before the last checkpoint, and names the first. A forger who writes all hashes anew after a change is found at
  * the next checkpoint; then the first line that this checkpoint is about is the one that is named.
+ *
+ * Keys that the ledger itself tells of are trusted from there on, if one that is trusted has signed their rotation.
  */
 import { isLeaseError } from '../core/errors.ts'
 import type { Position } from '../store-port/store.ts'
 import type { VerificationKey } from './key-ring.ts'
 import { merkleRoot, verifyCheckpoint, type LedgerCheckpoint } from './ledger-checkpoint.ts'
+import { followRotation } from './recorded-rotation.ts'
 import { LedgerChain, positionOf } from './sealed-ledger.ts'
 
 export interface LedgerProblem {
@@ -19,8 +22,9 @@ export interface LedgerProblem {
 
 export interface LedgerVerdict {
   readonly ok: boolean
+  /** Lines: events, and rotations of keys. */
   readonly events: number
-  /** Events that a checkpoint vouches for; those after it are chained, but could be cut off unnoticed. */
+  /** Of them, those that a checkpoint vouches for; the others are chained, but could be cut off unnoticed. */
   readonly sealed: number
   readonly checkpoints: number
   readonly realms: number
@@ -36,30 +40,32 @@ export function verifyLedger(
   { lines, checkpoints }: SealedLedger,
   keys: readonly VerificationKey[],
 ): LedgerVerdict {
-  const chain = new LedgerChain()
+  const progress = new Progress(lines, keys)
   let previous: LedgerCheckpoint | null = null
   const verdict = (first: LedgerProblem | null): LedgerVerdict => ({
     ok: first === null,
-    events: chain.count,
+    events: progress.chain.count,
     sealed: previous?.events ?? 0,
     checkpoints: previous?.sequence ?? 0,
-    realms: chain.heads.size,
+    realms: progress.chain.heads.size,
     first,
   })
   for (const checkpoint of checkpoints) {
-    const sealed = problemOfSignature(checkpoint, previous, keys)
-    if (sealed !== null) return verdict(at(lines, (previous?.events ?? 0) + 1, sealed))
-    const bad = acceptUpTo(chain, lines, checkpoint.events)
+    const since = (previous?.events ?? 0) + 1
+    const bad = progress.acceptUpTo(checkpoint.events)
     if (bad !== null) return verdict(bad)
+    const unproven = problemOfSignature(checkpoint, previous, progress.keys)
+    if (unproven !== null) return verdict(progress.at(since, unproven))
+    const { chain } = progress
     const isSame =
       checkpoint.root === merkleRoot(chain.heads) && checkpoint.position === chain.lastPosition
     if (!isSame) {
       const problem = `or a later one is not what checkpoint ${checkpoint.sequence} was made of`
-      return verdict(at(lines, (previous?.events ?? 0) + 1, problem))
+      return verdict(progress.at(since, problem))
     }
     previous = checkpoint
   }
-  return verdict(acceptUpTo(chain, lines, lines.length))
+  return verdict(progress.acceptUpTo(lines.length))
 }
 
 function problemOfSignature(
@@ -76,21 +82,38 @@ function problemOfSignature(
   }
 }
 
-function acceptUpTo(
-  chain: LedgerChain,
-  lines: readonly string[],
-  count: number,
-): LedgerProblem | null {
-  while (chain.count < count) {
-    const line = lines[chain.count]
-    if (line === undefined) return at(lines, chain.count + 1, 'is missing')
-    const problem = chain.accept(line)
-    if (problem !== null) return at(lines, chain.count + 1, problem)
-  }
-  return null
-}
+/** How far a ledger was read, and the keys that are trusted there. */
+class Progress {
+  readonly chain: LedgerChain = new LedgerChain()
+  readonly #lines: readonly string[]
+  #keys: readonly VerificationKey[]
 
-function at(lines: readonly string[], line: number, problem: string): LedgerProblem {
-  const text = lines[line - 1]
-  return { line, position: text === undefined ? null : positionOf(text), problem }
+  constructor(lines: readonly string[], keys: readonly VerificationKey[]) {
+    this.#lines = lines
+    this.#keys = keys
+  }
+
+  get keys(): readonly VerificationKey[] {
+    return this.#keys
+  }
+
+  acceptUpTo(count: number): LedgerProblem | null {
+    while (this.chain.count < count) {
+      const number = this.chain.count + 1
+      const line = this.#lines[number - 1]
+      if (line === undefined) return this.at(number, 'is missing')
+      const problem = this.chain.accept(line)
+      if (problem !== null) return this.at(number, problem)
+      if (!this.chain.isAtRotation) continue
+      const keys = followRotation(this.#keys, line)
+      if (typeof keys === 'string') return this.at(number, keys)
+      this.#keys = keys
+    }
+    return null
+  }
+
+  at(line: number, problem: string): LedgerProblem {
+    const text = this.#lines[line - 1]
+    return { line, position: text === undefined ? null : positionOf(text), problem }
+  }
 }

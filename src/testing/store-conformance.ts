@@ -14,6 +14,7 @@ import { historyBehaviours } from './conformance/history.ts'
 import { lifeBehaviours } from './conformance/life.ts'
 import { pruneBehaviours } from './conformance/prune.ts'
 import { requestBehaviours } from './conformance/requests.ts'
+import { restoreBehaviours } from './conformance/restore.ts'
 import { settingBehaviours } from './conformance/settings.ts'
 import { severalBehaviours } from './conformance/several.ts'
 import { Stage } from './conformance/stage.ts'
@@ -33,6 +34,7 @@ const CHAPTERS: Readonly<Record<string, readonly Behaviour[]>> = {
   'tells the history': historyBehaviours,
   'keeps settings': settingBehaviours,
   'prunes what has ended': pruneBehaviours,
+  'is rebuilt from a ledger': restoreBehaviours,
   'wakes who waits': wakeBehaviours,
   'opens and closes': lifeBehaviours,
 }

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { workshop, type Workshop } from './tenure-process.ts'
@@ -89,6 +90,40 @@ describe('tenure ledger', () => {
     expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true, sealed: 5 })
   })
 
+  it('seals by itself at an interval, and goes on after one that was killed', async () => {
+    const shop = workshop()
+    const keys = ['--keys', 'keys.json']
+    await shop.json(['keys', 'generate', ...keys])
+    const sealing = shop.start(['ledger', 'seal', ...keys, '--every', '100ms'])
+    await sealing.says('over 0 events')
+    await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
+    await sealing.says('over 1 event of 1 realm')
+    sealing.process.kill('SIGKILL')
+    await sealing.ended
+    const directory = `${shop.storeFile}.ledger`
+    const left = `sealing-${os.hostname()}-${sealing.process.pid}`
+    fs.writeFileSync(path.join(directory, left), '')
+    await shop.json(['release', 'work:a', '--holder', 'ada'])
+    expect(await shop.json(['ledger', 'seal', ...keys])).toMatchObject({ events: 2 })
+    expect(fs.readdirSync(directory).toSorted()).toEqual([
+      ...['checkpoints.ndjson', 'events.ndjson', 'keys.json'],
+    ])
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true, sealed: 2 })
+  })
+
+  it('tells of rotated keys, so that whoever has the first one can follow', async () => {
+    const shop = await sealedWorkshop()
+    const { stdout } = await shop.tenure(['keys', 'export', '--keys', 'keys.json'])
+    fs.writeFileSync(path.join(shop.directory, 'first.json'), stdout, { mode: 0o600 })
+    await shop.json(['keys', 'rotate', '--keys', 'keys.json', '--overlap', '0s'])
+    expect(await shop.json(['ledger', 'seal', '--keys', 'keys.json'])).toMatchObject({ events: 5 })
+    const words = ['ledger', 'verify', '--keys', 'first.json']
+    expect(await shop.json(words)).toMatchObject({ ok: true, sealed: 5, checkpoints: 2 })
+    const text = fs.readFileSync(shop.events, 'utf8')
+    fs.writeFileSync(shop.events, text.replace(/"byOld":"./, '"byOld":"_'))
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, first: { line: 5 } })
+  })
+
   it('tells who held what at an instant, and exports every event', async () => {
     const shop = await sealedWorkshop()
     const [first, second] = await shop.json<
@@ -108,17 +143,55 @@ describe('tenure ledger', () => {
     expect(await at((first?.event.atMs ?? 0) - 1)).toEqual([])
     expect(await at(second?.event.atMs)).toEqual(['ada', 'bob'])
     expect(await at(Date.now())).toEqual(['bob', 'cyd'])
+    const since = String(second?.event.atMs)
+    const { holdings } = await shop.json<{ readonly holdings: readonly object[] }>([
+      ...['ledger', 'replay', 'work:a', '--since', since],
+    ])
+    expect(holdings).toMatchObject([
+      { holder: 'ada', end: 'released', releaseReason: 'voluntary' },
+      { holder: 'cyd', end: 'active', toMs: null },
+    ])
     const { stdout } = await shop.tenure(['ledger', 'export'])
     expect(stdout).toBe(fs.readFileSync(shop.events, 'utf8'))
+  })
+
+  it('rebuilds an empty store from what was exported, with the same digest', async () => {
+    const shop = await sealedWorkshop()
+    const file = path.join(shop.directory, 'ledger.ndjson')
+    fs.writeFileSync(file, (await shop.tenure(['ledger', 'export'])).stdout)
+    const elsewhere = ['--store', `sqlite:${path.join(shop.directory, 'other.db')}`]
+    const imported = await shop.json<{ digest: string }>([
+      ...['ledger', 'import', 'ledger.ndjson', ...elsewhere],
+    ])
+    expect(imported).toMatchObject({ events: 4 })
+    const digests = [
+      await shop.json(['ledger', 'digest']),
+      await shop.json(['ledger', 'digest', ...elsewhere]),
+    ]
+    const { digest } = imported
+    expect(digests).toEqual([
+      { events: 4, leases: 3, digest },
+      { events: 4, leases: 3, digest },
+    ])
+    // On the clock of the same host what was held is held on.
+    const listed = await shop.json<{ leases: readonly { holder: string }[] }>(['ls', ...elsewhere])
+    expect(listed.leases.map(({ holder }) => holder).toSorted()).toEqual(['bob', 'cyd'])
+    fs.appendFileSync(file, 'nonsense\n')
+    const bad = await shop.tenure(['ledger', 'import', 'ledger.ndjson', ...elsewhere])
+    expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining('line 5')])
   })
 
   it('refuses in one line what it cannot do', async () => {
     const { tenure } = workshop()
     for (const [words, said] of [
-      [['ledger', 'melt'], 'ACTION must be one of seal, verify, replay, export'],
+      [['ledger', 'melt'], 'ACTION must be one of seal, verify, replay, export, import, digest'],
       [['ledger', 'verify', 'more'], 'must be followed by nothing'],
       [['ledger', 'verify', '--keys', 'k'], 'must have a checkpoint, got none'],
-      [['ledger', 'replay'], 'at must be given'],
+      [['ledger', 'import'], 'ledger import must be followed by FILE'],
+      [['ledger', 'import', 'none.ndjson'], 'file must be usable'],
+      [['ledger', 'replay'], 'at must be given, or since'],
+      [['ledger', 'replay', '--at', '1h', '--since', '1h'], 'at must not be given beside since'],
+      [['ledger', 'replay', '--since', '1h', '--until', '2h'], 'until must not be before since'],
       [['ledger', 'replay', '--at', '25:00'], 'at must be a time such as'],
       [['ledger', 'seal', '--keys', 'k'], 'no key that signs'],
       [['ledger', 'seal', '--store', 'memory:', '--keys', 'k'], 'must be given for a store'],

@@ -39,12 +39,13 @@ describe('a ring of keys', () => {
   it('has rotations that both keys have signed', () => {
     const [rotation] = ROTATED.rotations
     if (rotation === undefined) throw new Error('no rotation')
-    verifyRotation(ROTATED, rotation)
+    verifyRotation(ROTATED.keys, rotation)
     const swapped = { ...rotation, byOld: rotation.byNew }
     const later = { ...rotation, atMs: NOW + 1 }
     const other = { ...rotation, byNew: rotation.byOld }
-    for (const odd of [swapped, later, other]) {
-      expect(() => verifyRotation(ROTATED, odd)).toThrow(/is not signed/)
+    const longer = { ...rotation, retiresAtMs: NOW + 101 }
+    for (const odd of [swapped, later, other, longer]) {
+      expect(() => verifyRotation(ROTATED.keys, odd)).toThrow(/is not signed/)
     }
   })
 

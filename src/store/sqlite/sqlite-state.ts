@@ -26,6 +26,8 @@ export class SqliteState implements RowNames {
   readonly #readState: SqliteStatement
   readonly #writeState: SqliteStatement
   readonly #readDomain: SqliteStatement
+  readonly #findForeign: SqliteStatement
+  readonly #lowestDomain: SqliteStatement
   readonly #addDomain: SqliteStatement
   readonly #readSettings: SqliteStatement
   readonly #domains = new Map<number, Domain>()
@@ -54,6 +56,14 @@ export class SqliteState implements RowNames {
     )
     this.#readDomain = database
       .prepare('SELECT base, since_us FROM clock_domains WHERE namespace = ? AND generation = ?')
+      .raw()
+    this.#findForeign = database
+      .prepare(
+        'SELECT generation FROM clock_domains WHERE namespace = ? AND base = ? AND generation < 0',
+      )
+      .raw()
+    this.#lowestDomain = database
+      .prepare('SELECT min(generation) FROM clock_domains WHERE namespace = ?')
       .raw()
     this.#addDomain = database.prepare('INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)')
     this.#readSettings = database
@@ -88,6 +98,7 @@ export class SqliteState implements RowNames {
   /** Forgets what a transaction that was rolled back may have brought in. */
   reset(): void {
     this.#domains.clear()
+    this.#lastDomain = ''
     this.#configRevision = -1
   }
 
@@ -114,10 +125,24 @@ export class SqliteState implements RowNames {
 
   generationOf(domain: string): number {
     if (domain !== this.#lastDomain) {
+      this.#lastGeneration = this.#generationOf(domain)
       this.#lastDomain = domain
-      this.#lastGeneration = Number(domain.slice(domain.lastIndexOf('#') + 1))
     }
     return this.#lastGeneration
+  }
+
+  /** A clock of another store, of which a rebuilt one tells, is written down under a number below 0. */
+  #generationOf(domain: string): number {
+    const generation = Number(domain.slice(domain.lastIndexOf('#') + 1))
+    if (this.#domains.get(generation)?.name === domain) return generation
+    const own = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
+    if (own !== undefined && `${own[0] as string}#${generation}` === domain) return generation
+    const foreign = this.#findForeign.get(this.namespace, domain) as SqliteRow | undefined
+    if (foreign !== undefined) return foreign[0] as number
+    const [lowest] = this.#lowestDomain.get(this.namespace) as SqliteRow
+    const next = Math.min(0, (lowest as number | null) ?? 0) - 1
+    this.#addDomain.run(this.namespace, next, domain, 0, 0)
+    return next
   }
 
   get settingRows(): readonly SettingRow[] {
@@ -139,7 +164,8 @@ export class SqliteState implements RowNames {
     const row = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
     if (row === undefined) throw new Error(`clock ${generation} was never written down`)
     const base = row[0] as string
-    const domain = { name: `${base}#${generation}`, base, sinceUs: row[1] as number }
+    const name = generation < 0 ? base : `${base}#${generation}`
+    const domain = { name, base, sinceUs: row[1] as number }
     this.#domains.set(generation, domain)
     return domain
   }

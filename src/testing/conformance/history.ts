@@ -191,7 +191,8 @@ async function handover(stage: Stage): Promise<void> {
   assert.equal(outcome.kind, 'granted')
 }
 
-async function everyType(stage: Stage): Promise<void> {
+/** Lets everything happen that the ledger can tell of. */
+export async function everyType(stage: Stage): Promise<void> {
   await handover(stage)
   await stage.run(stage.acquire({ holder: 'refused' }))
   await stage.revoke(await stage.queue({ holder: 'cyd' }))

@@ -39,16 +39,19 @@ export interface Seen<Outcome> {
 
 export class Stage {
   readonly clock: TestClock
+  readonly #harness: StoreHarness
   readonly #opened: OpenedStore
+  readonly #others: Stage[] = []
   #store: Store
   #written: LeaseEvent[] | null = null
   #ids = 0
 
   static async open(harness: StoreHarness): Promise<Stage> {
-    return new Stage(await harness.open(new ManualTicks()))
+    return new Stage(harness, await harness.open(new ManualTicks()))
   }
 
-  private constructor(opened: OpenedStore) {
+  private constructor(harness: StoreHarness, opened: OpenedStore) {
+    this.#harness = harness
     this.#opened = opened
     this.#store = opened.store
     this.clock = opened.clock
@@ -58,8 +61,16 @@ export class Stage {
     return this.#store
   }
 
-  close(): Promise<void> {
-    return this.#opened.close()
+  async close(): Promise<void> {
+    for (const other of this.#others) await other.close()
+    await this.#opened.close()
+  }
+
+  /** Another, empty store of the same kind. */
+  async elsewhere(): Promise<Stage> {
+    const other = await Stage.open(this.#harness)
+    this.#others.push(other)
+    return other
   }
 
   async reopen(): Promise<void> {

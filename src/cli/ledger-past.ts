@@ -1,0 +1,91 @@
+/** Questions about the past: who held what at an instant, and what somebody held over a stretch of time. */
+import { invalid } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import { holdingsIn, type Holding } from '../ledger/holdings.ts'
+import { replayLedger } from '../ledger/replay-ledger.ts'
+import type { Identity } from './identity.ts'
+import { eventsAfter } from './ledger-files.ts'
+import { leaseTable, sharingWords } from './lease-text.ts'
+import { clockTime, formatTable, type Paint } from './output.ts'
+import type { Printer } from './printer.ts'
+import { given, withQuestions } from './store-access.ts'
+
+export interface PastQuestion {
+  readonly atMs: number | undefined
+  readonly sinceMs: number | undefined
+  readonly untilMs: number | undefined
+  readonly holder: string | undefined
+  readonly resource: string | undefined
+}
+
+export async function tellPast(
+  identity: Identity,
+  printer: Printer,
+  question: PastQuestion,
+): Promise<void> {
+  const { atMs, sinceMs, untilMs } = question
+  if (atMs === undefined && sinceMs === undefined) {
+    throw invalid('at', 'must be given, or since', undefined)
+  }
+  if (atMs !== undefined && (sinceMs !== undefined || untilMs !== undefined)) {
+    throw invalid('at', 'must not be given beside since or until', atMs)
+  }
+  const events = await wholeLedger(identity)
+  if (atMs !== undefined) return tellInstant(printer, question, { events, atMs })
+  const nowMs = Date.now()
+  const stretch = { fromMs: sinceMs ?? 0, toMs: untilMs ?? nowMs }
+  if (stretch.fromMs > stretch.toMs) {
+    throw invalid('until', 'must not be before since', new Date(stretch.toMs).toISOString())
+  }
+  const { holder, resource } = question
+  const holdings = holdingsIn(events, { ...stretch, nowMs, ...given({ holder, resource }) })
+  printer.answer({ ...stretch, holdings }, () => {
+    return holdings.length === 0 ? 'nothing was held' : holdingTable(holdings, printer.paint)
+  })
+}
+
+async function wholeLedger(identity: Identity): Promise<readonly LeaseEvent[]> {
+  return withQuestions(identity, async (questions) => {
+    const events: LeaseEvent[] = []
+    for await (const { event } of eventsAfter(questions, null)) events.push(event)
+    return events
+  })
+}
+
+interface Instant {
+  readonly events: readonly LeaseEvent[]
+  readonly atMs: number
+}
+
+function tellInstant(printer: Printer, question: PastQuestion, { events, atMs }: Instant): void {
+  const leases = replayLedger(events, { atMs }).filter((lease) => isAsked(lease, question))
+  printer.answer({ atMs, leases }, () => {
+    if (leases.length === 0) return `no leases at ${new Date(atMs).toISOString()}`
+    return leaseTable(leases, atMs, printer.paint)
+  })
+}
+
+function isAsked(lease: LeaseInfo, { holder, resource }: PastQuestion): boolean {
+  const isLive = lease.state === 'active' || lease.state === 'pending'
+  if (!isLive || (holder !== undefined && lease.holder !== holder)) return false
+  return resource === undefined || lease.resource === resource
+}
+
+const COLUMNS = ['HOLDER', 'RESOURCE', 'MODE', 'FROM', 'UNTIL', 'END', 'FENCE', 'ID'].map(
+  (title) => ({ title }),
+)
+
+function holdingTable(holdings: readonly Holding[], paint: Paint): string {
+  const rows = holdings.map((holding) => [
+    { text: holding.holder },
+    { text: holding.resource },
+    { text: sharingWords({ ...holding, slots: null }) },
+    { text: clockTime(holding.fromMs) },
+    { text: holding.toMs === null ? 'now' : clockTime(holding.toMs) },
+    { text: holding.end === 'active' ? 'held' : (holding.releaseReason ?? holding.end) },
+    { text: String(holding.fence) },
+    { text: holding.leaseId },
+  ])
+  return formatTable(COLUMNS, rows, paint)
+}

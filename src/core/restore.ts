@@ -1,0 +1,125 @@
+/**
+ * A ledger as commits: what an empty store must be told to become the one that the ledger tells of. Folding is the
+ * core's `evolve`, so the rebuilt entries are those that the first store kept.
+ *
+ * Deadlines stay what they were, on the clock that they were counted on. On the same clock what was held is held on; on
+ * another one it is over, and whoever might still hold it is waited for, as after any change of clock.
+ *
+ * Up to a number of events all is one step. A longer ledger takes several, in its order, since a server takes no commit
+ * of any size: between two of them the store is what it was at an earlier moment, and the next step is the only one that
+ * fits.
+ */
+import { NOTHING, type Commit, type EntryChange } from './commit.ts'
+import type { LeaseEvent } from './event.ts'
+import { evolveEntry } from './evolve.ts'
+import type { Entry, LeaseId } from './lease.ts'
+import type { Footprint, RealmView } from './realm.ts'
+import { isTree, kindOf, realmOf, type Resource } from './resource.ts'
+
+export interface RestoreStep {
+  /** How many events come before it. */
+  readonly after: number
+  /** How many have been told with it. */
+  readonly upTo: number
+  readonly footprints: readonly Footprint[]
+  /** One view per footprint; null when the store is not as the step before has left it. */
+  readonly commit: (views: readonly RealmView[]) => Commit | null
+}
+
+/** `events` in order of commit. Throws when one does not follow from those before it. */
+export function restoreSteps(
+  events: readonly LeaseEvent[],
+  stepEvents: number,
+): readonly RestoreStep[] {
+  const entries = new Map<LeaseId, Entry>()
+  const steps: RestoreStep[] = []
+  for (let after = 0; after < events.length; after += stepEvents) {
+    const told = events.slice(after, after + stepEvents)
+    const before = new Map(told.map(({ leaseId }) => [leaseId, entries.get(leaseId)]))
+    for (const event of told) {
+      entries.set(event.leaseId, evolveEntry(entries.get(event.leaseId), event))
+    }
+    const changes = [...before].map(([id, was]): EntryChange => {
+      return { id, before: was, after: entries.get(id) ?? null, renewal: false }
+    })
+    const commit = { ...NOTHING, changes, events: told, epochs: epochsOf(told) }
+    const facts = { after, upTo: after + told.length }
+    steps.push(after === 0 ? firstStep(events, commit, facts) : laterStep(commit, facts))
+  }
+  return steps
+}
+
+type Place = Pick<RestoreStep, 'after' | 'upTo'>
+
+/**
+ * Looks at all realms that the ledger tells of, whether they are empty, and sees to it that none of them ever gives a
+ * fence again that any of them has given.
+ */
+function firstStep(events: readonly LeaseEvent[], commit: Commit, place: Place): RestoreStep {
+  const realms = new Map<string, Footprint>()
+  let fence = 0
+  for (const event of events) {
+    fence = Math.max(fence, fenceOf(event))
+    const realm = realmOf(event.resource)
+    if (!realms.has(realm)) realms.set(realm, wholeRealm(event))
+  }
+  const whole = { ...commit, firstFence: fence, lastFence: fence }
+  return {
+    ...place,
+    footprints: [...realms.values()],
+    commit: (views) => (views.every(isUntouched) ? whole : null),
+  }
+}
+
+/** Looks at the entries that it changes and at nothing else. */
+function laterStep(commit: Commit, place: Place): RestoreStep {
+  const footprints = commit.changes.map(({ id, after }): Footprint => {
+    if (after === null) throw new Error(`nothing is known of entry ${id}`)
+    const { resource, extent } = after
+    return { resource, extent, leaseId: id, requestId: null, depth: 'entry' }
+  })
+  return {
+    ...place,
+    footprints,
+    commit: (views) => {
+      const changes = commit.changes.map((change, index) => {
+        return { ...change, before: views[index]?.entries.get(change.id) }
+      })
+      const isNext = changes.every(({ before }, index) => {
+        return isSame(before, commit.changes[index]?.before)
+      })
+      return isNext ? { ...commit, changes } : null
+    },
+  }
+}
+
+/** Of the fields that no unrecorded event changes. */
+function isSame(kept: Entry | undefined, told: Entry | undefined): boolean {
+  return kept?.state === told?.state && kept?.holder === told?.holder
+}
+
+/** Nothing is there, and no epoch was used up. */
+function isUntouched({ entries, epoch }: RealmView): boolean {
+  return entries.size === 0 && epoch === 0
+}
+
+function wholeRealm({ resource, leaseId }: LeaseEvent): Footprint {
+  const reach = isTree(resource)
+    ? ({ resource: `${kindOf(resource)}:/` as Resource, extent: 'subtree' } as const)
+    : ({ resource, extent: 'exact' } as const)
+  return { ...reach, leaseId, requestId: null, depth: 'claims' }
+}
+
+function epochsOf(events: readonly LeaseEvent[]): Commit['epochs'] {
+  const epochs = new Map<Resource, number>()
+  for (const event of events) {
+    if (event.type === 'lease.advanced') epochs.set(event.resource, event.to)
+  }
+  return [...epochs].map(([resource, epoch]) => ({ resource, epoch }))
+}
+
+/** The fence that an event gives; 0 if it gives none. */
+function fenceOf(event: LeaseEvent): number {
+  if (event.type === 'lease.issued') return event.lease.fence
+  return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : 0
+}

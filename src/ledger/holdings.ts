@@ -1,0 +1,73 @@
+/**
+ * What somebody held over a stretch of time, from the ledger alone. Each lease was held from its grant to its end: the
+ * one that the ledger tells of, or its expiry if nobody has written that down yet.
+ *
+ * The whole ledger is folded, also what came after the stretch: how a lease ended may have been told later.
+ */
+import { parentOf } from '../core/delegation.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import type { Lease, LeaseId, LeaseState, ReleaseReason } from '../core/lease.ts'
+import type { Extent, Mode, Resource } from '../core/resource.ts'
+import { foldLedger } from './fold.ts'
+
+export interface Holding {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly holder: string
+  readonly mode: Mode
+  readonly extent: Extent
+  readonly fence: number
+  /** Of a derived lease. */
+  readonly parentId: LeaseId | null
+  readonly fromMs: number
+  /** Null: it is still held. */
+  readonly toMs: number | null
+  /** How it ended; `active` while it is held. */
+  readonly end: LeaseState
+  readonly releaseReason: ReleaseReason | null
+}
+
+export interface HoldingsQuery {
+  /** Both included: what was held at any moment between them is told. */
+  readonly fromMs: number
+  readonly toMs: number
+  /** The present: what was to end before it has ended. */
+  readonly nowMs: number
+  readonly holder?: string
+  readonly resource?: string
+}
+
+/** In order of their beginning. */
+export function holdingsIn(
+  events: Iterable<LeaseEvent>,
+  { fromMs, toMs, nowMs, holder, resource }: HoldingsQuery,
+): readonly Holding[] {
+  const found: Holding[] = []
+  for (const entry of foldLedger(events).values()) {
+    if (entry.kind !== 'lease') continue
+    if (holder !== undefined && entry.holder !== holder) continue
+    if (resource !== undefined && entry.resource !== resource) continue
+    const holding = holdingOf(entry, nowMs)
+    const isWithin = holding.fromMs <= toMs && (holding.toMs === null || holding.toMs > fromMs)
+    if (isWithin) found.push(holding)
+  }
+  return found.toSorted((a, b) => a.fromMs - b.fromMs || a.fence - b.fence)
+}
+
+function holdingOf(lease: Lease, nowMs: number): Holding {
+  const isOver = lease.state === 'active' && lease.expiresAtMs <= nowMs
+  const overdue: LeaseState = lease.revoking === null ? 'expired' : 'revoked'
+  return {
+    leaseId: lease.id,
+    resource: lease.resource,
+    holder: lease.holder,
+    mode: lease.mode,
+    extent: lease.extent,
+    fence: lease.fence,
+    parentId: parentOf(lease),
+    fromMs: lease.grantedAtMs,
+    toMs: isOver ? lease.expiresAtMs : lease.terminatedAtMs,
+    end: isOver ? overdue : lease.state,
+    releaseReason: lease.releaseReason,
+  }
+}

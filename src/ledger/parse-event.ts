@@ -1,0 +1,235 @@
+/**
+ * Reads an event that came from outside. A hash proves that nobody has changed a line since it was written, not that it
+ * was a store that wrote it: so every field must be there, be of its kind, and be known.
+ */
+import { parseBudget } from '../core/budget.ts'
+import type { AccountChange, Delegation } from '../core/delegation.ts'
+import { isLeaseError, show } from '../core/errors.ts'
+import { LEASE_EVENT_TYPES, type EventCommon, type LeaseEvent } from '../core/event.ts'
+import { parseExtent, parseHolder, parseLeaseId, parseMode, parseSession } from '../core/input.ts'
+import {
+  ENTRY_STATES,
+  RELEASE_REASONS,
+  type Claim,
+  type CycleStep,
+  type Lease,
+  type Offer,
+  type Revoking,
+  type Ticket,
+  type TicketFailure,
+} from '../core/lease.ts'
+import { parseResource } from '../core/resource.ts'
+import { parseScope } from '../core/scope.ts'
+import type { Tick } from '../core/time.ts'
+import { undecodable } from './canonical-bytes.ts'
+
+type Check = (value: unknown) => boolean
+type Shape<Value> = Readonly<Record<keyof Value, Check>>
+
+const text: Check = (value) => typeof value === 'string'
+const flag: Check = (value) => typeof value === 'boolean'
+const integer: Check = (value) => Number.isSafeInteger(value)
+const count: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0
+
+function maybe(check: Check): Check {
+  return (value) => value === null || check(value)
+}
+
+function optional(check: Check): Check {
+  return (value) => value === undefined || check(value)
+}
+
+function oneOf(words: readonly unknown[]): Check {
+  return (value) => words.includes(value)
+}
+
+function listOf(check: Check): Check {
+  return (value) => Array.isArray(value) && value.every(check)
+}
+
+/** Whether a value is what reading it gives: there is one spelling of it. */
+function spelt(parse: (value: unknown) => unknown): Check {
+  return (value) => {
+    try {
+      return same(parse(value), value)
+    } catch (error) {
+      if (isLeaseError(error)) return false
+      throw error
+    }
+  }
+}
+
+function same(a: unknown, b: unknown): boolean {
+  return a === b || JSON.stringify(a) === JSON.stringify(b)
+}
+
+/** The first field that is not as it must be; null if all are. */
+function oddField(shape: Readonly<Record<string, Check>>, value: unknown): string | null {
+  if (typeof value !== 'object' || value === null) return ''
+  const fields = value as Readonly<Record<string, unknown>>
+  const strange = Object.keys(fields).find((name) => !Object.hasOwn(shape, name))
+  if (strange !== undefined) return strange
+  return Object.keys(shape).find((name) => shape[name]?.(fields[name]) !== true) ?? null
+}
+
+function object<Value>(shape: Shape<Value>): Check {
+  return (value) => oddField(shape, value) === null
+}
+
+const id = spelt((value) => parseLeaseId(value))
+const holder = spelt((value) => parseHolder(value))
+const session = spelt((value) => parseSession(value))
+const resource = spelt((value) => parseResource(value))
+const budget = spelt((value) => parseBudget('budget', value))
+const tick = object<Tick>({ domain: text, us: integer })
+const cycle = listOf(object<CycleStep>({ holder: text, session: text, resource: text }))
+const metadata: Check = (value) => {
+  const isScalar = (field: unknown): boolean => {
+    return ['string', 'number', 'boolean'].includes(typeof field)
+  }
+  return typeof value === 'object' && value !== null && Object.values(value).every(isScalar)
+}
+
+const DELEGATION: Shape<Delegation> = {
+  line: listOf(id),
+  rootFence: maybe(count),
+  scope: spelt((value) => parseScope(value)),
+  limits: budget,
+  used: budget,
+  children: listOf(id),
+}
+
+const CLAIM: Shape<Required<Claim>> = {
+  id,
+  resource,
+  mode: spelt((value) => parseMode(value)),
+  extent: spelt((value) => parseExtent(value)),
+  holder,
+  session,
+  ttlMs: count,
+  maxRenewals: integer,
+  maxHoldMs: maybe(count),
+  slots: maybe(count),
+  lockDelayMs: count,
+  breakable: flag,
+  reason: maybe(text),
+  metadata: maybe(metadata),
+  createdAtMs: count,
+  recorded: oneOf([true]),
+  delegation: optional(object(DELEGATION)),
+}
+
+const LEASE: Shape<Required<Lease>> = {
+  ...CLAIM,
+  kind: oneOf(['lease']),
+  state: oneOf(['active']),
+  fence: count,
+  grantedAtMs: count,
+  renewedAtMs: maybe(count),
+  expiresAtMs: count,
+  terminatedAtMs: maybe(count),
+  deadline: tick,
+  holdUntilUs: maybe(integer),
+  renewals: count,
+  releaseReason: maybe(oneOf(RELEASE_REASONS)),
+  lockedUntil: maybe(tick),
+  revoking: maybe(object<Revoking>({ by: text, reason: maybe(text) })),
+  upgrading: flag,
+  adopted: flag,
+  epoch: count,
+}
+
+const FAILURES: readonly TicketFailure[] = [
+  'denied',
+  'timed_out',
+  'aborted',
+  'abandoned',
+  'lapsed',
+  'deadlock',
+]
+
+const TICKET: Shape<Required<Ticket>> = {
+  ...CLAIM,
+  kind: oneOf(['ticket']),
+  state: oneOf(['pending', 'failed']),
+  group: maybe(id),
+  priority: integer,
+  orderUs: integer,
+  deadline: tick,
+  claimWindowMs: count,
+  offer: maybe(object<Offer>({ fence: count, deadline: tick })),
+  failure: maybe(oneOf(FAILURES)),
+  cycle: maybe(cycle),
+}
+
+const COMMON: Shape<EventCommon> = {
+  leaseId: id,
+  resource,
+  holder,
+  session,
+  atMs: count,
+  before: maybe(oneOf(ENTRY_STATES)),
+  after: oneOf(ENTRY_STATES),
+  renewals: count,
+  reason: maybe(text),
+  requestId: maybe(id),
+}
+
+const GIVEN: Shape<Extract<AccountChange, { readonly kind: 'derived' }>> = {
+  kind: oneOf(['derived', 'refunded']),
+  childId: id,
+  amounts: budget,
+}
+const SPENT: Shape<Extract<AccountChange, { readonly kind: 'spent' }>> = {
+  kind: oneOf(['spent']),
+  amounts: budget,
+}
+const change: Check = (value) => object(GIVEN)(value) || object(SPENT)(value)
+
+type OwnShape<Type extends LeaseEvent['type']> = Shape<
+  Omit<Extract<LeaseEvent, { readonly type: Type }>, keyof EventCommon | 'type'>
+>
+
+const end = { terminatedAtMs: count, lockedUntil: maybe(tick) }
+
+/** What each type has beside what all have. */
+const OWN: { readonly [Type in LeaseEvent['type']]: OwnShape<Type> } = {
+  'lease.issued': { lease: object(LEASE) },
+  'lease.renewed': { ttlMs: count, expiresAtMs: count, deadline: tick },
+  'lease.released': { releaseReason: oneOf(RELEASE_REASONS) },
+  'lease.expired': end,
+  'lease.revoked': { by: text, ...end },
+  'lease.revoking': { by: text, deadline: tick, expiresAtMs: count },
+  'lease.upgrading': { wished: flag },
+  'lease.upgraded': { fence: count },
+  'lease.downgraded': {},
+  'lease.transferred': { to: maybe(text) },
+  'lease.adopted': { deadline: tick, expiresAtMs: count },
+  'lease.advanced': { from: count, to: count },
+  'lease.unlocked': {},
+  'lease.queued': { ticket: object(TICKET) },
+  'lease.offered': { fence: count, deadline: tick },
+  'lease.waiting': { deadline: tick },
+  'lease.failed': { failure: oneOf(FAILURES), cycle: maybe(cycle) },
+  'lease.denied': { ticket: object(TICKET) },
+  'lease.accounted': { change },
+}
+
+/** Throws `DECODE_ERROR` that names the field. */
+export function parseLeaseEvent(value: unknown): LeaseEvent {
+  const { type: named } = (value ?? {}) as { readonly type?: unknown }
+  const type = LEASE_EVENT_TYPES.find((known) => known === named)
+  if (type === undefined) throw undecodable(`no event is of type ${show(named)}`)
+  const odd = oddField({ type: text, ...COMMON, ...OWN[type] }, value)
+  if (odd !== null) throw undecodable(`${type} has no such ${odd}`)
+  const event = value as LeaseEvent
+  const inner = innerOf(event)
+  const isOne = inner === null || (inner.id === event.leaseId && inner.resource === event.resource)
+  if (!isOne) throw undecodable(`${type} is about another than what it holds`)
+  return event
+}
+
+function innerOf(event: LeaseEvent): Lease | Ticket | null {
+  if (event.type === 'lease.issued') return event.lease
+  return event.type === 'lease.queued' || event.type === 'lease.denied' ? event.ticket : null
+}

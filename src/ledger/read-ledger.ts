@@ -1,0 +1,47 @@
+/**
+ * Reads a ledger that was exported, and believes nothing: each line must be the next of its chain, hold an event, and
+ * that event must follow from those before it. The first that does not is named by its number.
+ */
+import { isLeaseError, LeaseError } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import { realmOf } from '../core/resource.ts'
+import { LeaseReducer } from './lease-reducer.ts'
+import { parseLeaseEvent } from './parse-event.ts'
+import { ledgerRecord } from './payloads.ts'
+import { entryOf, LedgerChain, linesOf, realmNamed } from './sealed-ledger.ts'
+
+export interface ReadLedger {
+  readonly events: readonly LeaseEvent[]
+  /** Of the state that the events lead to. */
+  readonly digest: string
+}
+
+/** Throws `DECODE_ERROR` with the number of the first line that cannot be taken. */
+export function readLedger(text: string): ReadLedger {
+  const lines = linesOf(text)
+  const chain = new LedgerChain()
+  const reducer = new LeaseReducer()
+  const events: LeaseEvent[] = []
+  for (const [index, line] of lines.entries()) {
+    const problem = chain.accept(line)
+    if (problem !== null) throw badLine(index + 1, problem)
+    // Which keys sealed a ledger is not part of what happened to leases.
+    if (chain.isAtRotation) continue
+    try {
+      const event = parseLeaseEvent(entryOf(line).event)
+      if (realmNamed(line) !== realmOf(event.resource)) throw new Error('names another realm')
+      reducer.apply(ledgerRecord(event))
+      events.push(event)
+    } catch (cause) {
+      throw badLine(index + 1, cause instanceof Error ? cause.message : String(cause), cause)
+    }
+  }
+  if (!text.endsWith('\n') && text !== '') throw badLine(lines.length + 1, 'is cut off')
+  return { events, digest: reducer.state.digest() }
+}
+
+function badLine(line: number, problem: string, cause?: unknown): LeaseError {
+  const details = isLeaseError(cause) ? { ...cause.details, line } : { line }
+  const message = `line ${line} cannot be taken: ${problem}`
+  return new LeaseError('DECODE_ERROR', message, { details, cause })
+}

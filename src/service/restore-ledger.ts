@@ -1,0 +1,69 @@
+/**
+ * Rebuilds a store from the events of a ledger: in one commit, all of it or nothing, up to as many events as every
+ * store takes at once; beyond that in several, of which a later call can make up for those that are missing.
+ */
+import { NOTHING } from '../core/commit.ts'
+import { LeaseError } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import { RESTORE_STEP_EVENTS } from '../core/limits.ts'
+import { restoreSteps, type RestoreStep } from '../core/restore.ts'
+import { canonicalJson } from '../ledger/fold.ts'
+import type { Position, Store } from '../store-port/store.ts'
+
+export interface RestoreOptions {
+  /** Goes on with what was cut short: the store must have exactly the beginning of the events. */
+  readonly resume: boolean
+}
+
+/** Throws `LEASE_EXISTS` when the store has a past already, and writes nothing. */
+export async function restoreLedger(
+  store: Store,
+  events: readonly LeaseEvent[],
+  { resume }: RestoreOptions,
+): Promise<void> {
+  const known = resume ? await countKnown(store, events) : 0
+  if (!resume && !(await isEmpty(store))) throw notEmpty(store, 'must be empty')
+  const steps = restoreSteps(events, RESTORE_STEP_EVENTS).filter(({ upTo }) => upTo > known)
+  const [first] = steps
+  if (first !== undefined && first.after !== known) throw notEmpty(store, 'must be as it was left')
+  for (const step of steps) await take(store, step)
+}
+
+async function take(store: Store, { footprints, commit }: RestoreStep): Promise<void> {
+  const isDone = await store.transact(footprints, (views) => {
+    const whole = commit(views)
+    return { outcome: whole !== null, commit: whole ?? NOTHING, validUntilUs: null }
+  })
+  if (!isDone) throw notEmpty(store, 'must be used by nobody else')
+}
+
+async function isEmpty(store: Store): Promise<boolean> {
+  const [entry] = await store.history({ limit: 1 })
+  const { entries } = await store.find({ limit: 1 })
+  return entry === undefined && entries.length === 0
+}
+
+/** How many of the events the store has; it must have them in this order, and no others. */
+async function countKnown(store: Store, events: readonly LeaseEvent[]): Promise<number> {
+  let known = 0
+  let position: Position | null = null
+  for (;;) {
+    const after: { readonly after?: Position } = position === null ? {} : { after: position }
+    const page = await store.history({ ...after, limit: PAGE })
+    for (const { event } of page) {
+      if (canonicalJson(event) !== canonicalJson(events[known])) {
+        throw notEmpty(store, 'must have nothing but the beginning of the ledger')
+      }
+      known += 1
+    }
+    position = page.at(-1)?.position ?? position
+    if (page.length < PAGE) return known
+  }
+}
+
+const PAGE = 5_000
+
+function notEmpty({ description }: Store, expectation: string): LeaseError {
+  const message = `store ${expectation} to be rebuilt from a ledger, got ${description.url}`
+  return new LeaseError('LEASE_EXISTS', message)
+}

@@ -1,0 +1,80 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { LeaseEvent } from '../../src/core/event.ts'
+import type { LeaseInfo } from '../../src/core/lease.ts'
+import { holdingsIn } from '../../src/ledger/holdings.ts'
+import { replayLedger } from '../../src/ledger/replay-ledger.ts'
+import { codeOf, Family, ROOT_TTL_MS } from '../delegation/family.ts'
+import { wholeHistory } from './ledger-world.ts'
+
+async function eventsOf(family: Family): Promise<readonly LeaseEvent[]> {
+  return (await wholeHistory(family.store)).map(({ event }) => event)
+}
+
+describe('what somebody held between two instants', () => {
+  it('is every lease that was held at some moment of them, with its own beginning and end', async () => {
+    const family = new Family()
+    const begin = family.ticks.wallMs()
+    const released = await family.root('work:a')
+    family.ticks.pass(1_000)
+    await family.release(released)
+    family.ticks.pass(1_000)
+    const expired = await family.root('work:a')
+    const held = await family.root('work:b')
+    const child = await family.derive(held, { holder: 'ann', ttlMs: 5_000 })
+    const events = await eventsOf(family)
+    const nowMs = begin + 2_000 + ROOT_TTL_MS - 1
+    const ask = (fromMs: number, toMs: number, holder = 'boss') => {
+      const query = { fromMs: begin + fromMs, toMs: begin + toMs, nowMs, holder }
+      return holdingsIn(events, query).map(({ leaseId }) => leaseId)
+    }
+    expect(ask(0, 10)).toEqual([released.id])
+    expect(ask(500, 600)).toEqual([released.id])
+    expect(ask(1_000, 1_999)).toEqual([])
+    expect(ask(999, 2_000)).toEqual([released.id, expired.id, held.id])
+    expect(ask(0, 9_000, 'ann')).toEqual([child.id])
+    expect(ask(7_000, 9_000, 'ann')).toEqual([])
+    expect(ask(0, 9_000, 'eve')).toEqual([])
+    const query = { fromMs: begin, toMs: nowMs + 9, nowMs: nowMs + 9, resource: 'work:a' }
+    expect(holdingsIn(events, query)).toMatchObject([
+      { end: 'released', toMs: begin + 1_000, releaseReason: 'voluntary' },
+      { end: 'expired', toMs: begin + 2_000 + ROOT_TTL_MS },
+    ])
+  })
+})
+
+describe('for every history', () => {
+  const acts = fc.array(fc.tuple(fc.nat(3), fc.nat(2), fc.integer({ min: 1, max: 40_000 })), {
+    maxLength: 30,
+  })
+
+  it('what is held at an instant is what a replay of that instant shows', async () => {
+    await fc.assert(
+      fc.asyncProperty(acts, fc.nat(300_000), async (script, at) => {
+        const family = new Family()
+        const begin = family.ticks.wallMs()
+        const leases = new Map<string, LeaseInfo>()
+        for (const [what, which, spanMs] of script) {
+          family.ticks.pass(spanMs)
+          const resource = `work:${which}`
+          const lease = leases.get(resource)
+          if (what < 2 || lease === undefined) {
+            await family.root(resource).then(
+              (root) => leases.set(resource, root),
+              () => undefined,
+            )
+          } else if (what === 2) await codeOf(family.release(lease))
+          else await family.api.renew({ leaseId: lease.id, holder: lease.holder })
+        }
+        const events = await eventsOf(family)
+        const [atMs, nowMs] = [Math.min(begin + at, family.ticks.wallMs()), family.ticks.wallMs()]
+        const replayed = replayLedger(events, { atMs }).filter(({ state }) => state === 'active')
+        const held = holdingsIn(events, { fromMs: atMs, toMs: atMs, nowMs })
+        expect(held.map(({ leaseId }) => leaseId).toSorted()).toEqual(
+          replayed.map(({ id }) => id).toSorted(),
+        )
+      }),
+      { numRuns: 150 },
+    )
+  })
+})

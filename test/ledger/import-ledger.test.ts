@@ -1,0 +1,164 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { LeaseEvent } from '../../src/core/event.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { importLedger, openApi } from '../../src/index.ts'
+import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
+import { ledgerRecord } from '../../src/ledger/payloads.ts'
+import { readLedger } from '../../src/ledger/read-ledger.ts'
+import { LedgerChain } from '../../src/ledger/sealed-ledger.ts'
+import { restoreLedger } from '../../src/service/restore-ledger.ts'
+import type { LedgerEntry } from '../../src/store-port/store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+import { livedWorld, wholeHistory } from './ledger-world.ts'
+
+function exported(entries: readonly LedgerEntry[]): string {
+  const chain = new LedgerChain()
+  return entries.map((entry) => `${chain.append(entry)}\n`).join('')
+}
+
+function digestOf(entries: readonly LedgerEntry[]): string {
+  const reducer = new LeaseReducer()
+  for (const { event } of entries) reducer.apply(ledgerRecord(event))
+  return reducer.state.digest()
+}
+
+const STORES: Readonly<Record<string, () => Promise<string>>> = {
+  memory: async () => `memory:import-${process.pid}`,
+  sqlite: async () => {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-import-'))
+    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
+    return `sqlite:${directory}/leases.db`
+  },
+  redis: () => served(freshRedis()),
+  postgres: () => served(freshDatabase()),
+}
+
+async function served(opening: Promise<Place>): Promise<string> {
+  const place = await opening
+  onTestFinished(async () => place.remove())
+  return place.url
+}
+
+describe('a ledger that is imported', () => {
+  it.each(Object.keys(STORES))('makes %s the store that it was exported from', async (name) => {
+    const world = await livedWorld(5, 300)
+    const history = await wholeHistory(world.store)
+    const url = (await STORES[name]?.()) ?? ''
+    const api = await openApi(url)
+    onTestFinished(() => api.close())
+    const { events, digest } = await importLedger(url, exported(history))
+    const rebuilt = await api.history({ limit: 10_000 })
+    expect(rebuilt.map(({ event }) => event)).toEqual(history.map(({ event }) => event))
+    expect([events, digest]).toEqual([history.length, digestOf(history)])
+    expect(digestOf(rebuilt)).toBe(digest)
+    const again = importLedger(url, exported(history))
+    await expect(again).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
+    expect(await api.history({ limit: 10_000 })).toEqual(rebuilt)
+    // What was live on a clock that this store does not know is over here, and can be asked for.
+    const free = parseResource('work:free')
+    const request = { resource: free, holder: 'new', session: 'new', waitMs: 0 } as const
+    const leaseId = 'ffffffff-0000-4000-8000-000000000001'
+    expect((await api.acquire({ ...request, leaseId })).kind).toBe('granted')
+  })
+
+  it('is refused at the first line that is not the next, and nothing is written', async () => {
+    const world = await livedWorld(6, 100)
+    const lines = exported(await wholeHistory(world.store))
+      .split('\n')
+      .slice(0, -1)
+    const text = (change: (line: string, at: number) => readonly string[]): string => {
+      return lines
+        .flatMap(change)
+        .map((line) => `${line}\n`)
+        .join('')
+    }
+    for (const [damaged, line, said] of [
+      [text((each, at) => [at === 4 ? each.replace('"atMs":1', '"atMs":2') : each]), 5, 'hash'],
+      [text((each, at) => (at === 3 ? [] : [each])), 4, 'numbered 5 instead of 4'],
+      [text((each, at) => (at === 2 ? [each, each] : [each])), 4, 'numbered 3'],
+      [text((each, at) => [at === 6 ? 'nonsense' : each]), 7, 'is no event'],
+      [text((each) => [each]).slice(0, -9), lines.length, 'is cut off'],
+    ] as const) {
+      expect(() => readLedger(damaged)).toThrow(
+        expect.objectContaining({
+          code: 'DECODE_ERROR',
+          message: expect.stringMatching(`^line ${line} cannot be taken: .*${said}`) as string,
+        }),
+      )
+      const url = `memory:damaged-${process.pid}`
+      const api = await openApi(url)
+      await expect(importLedger(url, damaged)).rejects.toMatchObject({ code: 'DECODE_ERROR' })
+      expect(await api.history({ limit: 10 })).toEqual([])
+      await api.close()
+    }
+  })
+
+  it('is refused where a chain that fits holds what no store has written', async () => {
+    const world = await livedWorld(6, 100)
+    const history = await wholeHistory(world.store)
+    const at = history.findIndex(({ event }) => event.type === 'lease.issued')
+    const forge = (change: (event: LeaseEvent) => unknown): string => {
+      const entries = history.map((entry, index) => {
+        if (index !== at) return entry
+        return { ...entry, event: change(entry.event) as LeaseEvent }
+      })
+      return exported(entries)
+    }
+    const first = history[at]?.event
+    if (first?.type !== 'lease.issued') throw new Error('nothing was issued')
+    for (const [change, said] of [
+      [{ fence: -1 }, 'lease.issued has no such lease'],
+      [{ gold: 1 }, 'lease.issued has no such lease'],
+      [{ deadline: { domain: 'x', us: 'y' } }, 'lease.issued has no such lease'],
+      [{ delegation: { line: [] } }, 'lease.issued has no such lease'],
+      [{ id: 'ffffffff-0000-4000-8000-000000000001' }, 'is about another than what it holds'],
+    ] as const) {
+      const text = forge((event) => ({ ...event, lease: { ...first.lease, ...change } }))
+      expect(() => readLedger(text)).toThrow(`line ${at + 1} cannot be taken`)
+      expect(() => readLedger(text)).toThrow(said)
+    }
+    expect(() => readLedger(forge((event) => ({ ...event, more: 1 })))).toThrow('no such more')
+    const twice = history.flatMap((entry, index) => (index === at ? [entry, entry] : [entry]))
+    expect(() => readLedger(exported(twice))).toThrow(`line ${at + 2} cannot be taken`)
+  })
+})
+
+describe('a long ledger', () => {
+  it('takes several commits, and goes on after the last one that was made', async () => {
+    const api = await openApi('memory:')
+    onTestFinished(() => api.close())
+    for (let number = 0; number < 2_600; number += 1) {
+      const leaseId = `${String(number).padStart(8, '0')}-0000-4000-8000-000000000000`
+      const resource = parseResource(`work:${number % 300}`)
+      const who = { leaseId, resource, holder: 'ann' }
+      await api.acquire({ ...who, session: 'ann', waitMs: 0, ttlMs: 60_000 })
+      await api.release(who)
+    }
+    const history = await api.history({ limit: 10_000 })
+    const { events } = readLedger(exported(history))
+    const store = new MemoryStore({ ticks: new ManualTicks() })
+    const transact = store.transact.bind(store)
+    let commits = 0
+    store.transact = async (footprints, decide) => {
+      commits += 1
+      if (commits > 1) throw new Error('the power is gone')
+      return transact(footprints, decide)
+    }
+    const started = restoreLedger(store, events, { resume: false })
+    await expect(started).rejects.toThrow('the power is gone')
+    expect(await store.history({ limit: 10_000 })).toHaveLength(5_000)
+    store.transact = transact
+    const anew = restoreLedger(store, events, { resume: false })
+    await expect(anew).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
+    const other = restoreLedger(store, events.slice(1), { resume: true })
+    await expect(other).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
+    await restoreLedger(store, events, { resume: true })
+    expect(await store.history({ limit: 10_000 })).toEqual(history)
+    await restoreLedger(store, events, { resume: true })
+  })
+})
