@@ -24,9 +24,16 @@ export interface GuardedLease {
   /** Default `exact`. */
   readonly extent?: Extent
   readonly slots?: number | null
-  /** Of a derived lease: the lease at the root of its line, which it acts for. */
-  readonly root?: { readonly id: string; readonly fence: number }
+  /** Of a derived lease: the lease at the root of its line, which it acts for. As in a verified grant, or with `id`. */
+  readonly root?: GuardedRoot
+  /** Not null for a derived lease, which must name its root. */
+  readonly parentId?: string | null
+  readonly delegation?: { readonly line: readonly string[] }
 }
+
+export type GuardedRoot =
+  | { readonly id: string; readonly fence: number }
+  | { readonly leaseId: string; readonly fence: number }
 
 export interface WriteOptions {
   /** What is written, when it is less than the lease covers. */
@@ -62,7 +69,7 @@ export function readAct(
   if (typeof lease !== 'object' || lease === null) {
     throw invalid('lease', 'must be an object with id, resource and fence', lease)
   }
-  const { id, fence } = lease.root ?? lease
+  const { id, fence } = actorOf(lease)
   const reach = reachOf(lease, canonical)
   return {
     leaseId: parseLeaseId(id, 'lease.id'),
@@ -71,6 +78,17 @@ export function readAct(
     target: targetOf(reach, options.resource, canonical),
     reach,
   }
+}
+
+/** A derived lease has a fence of its own, which would shut out the root that it acts for. */
+function actorOf(lease: GuardedLease): { readonly id: unknown; readonly fence: unknown } {
+  const { root, parentId, delegation } = lease
+  if (root !== undefined && root !== null) {
+    return { id: 'leaseId' in root ? root.leaseId : root.id, fence: root.fence }
+  }
+  const above = parentId ?? delegation?.line.at(-1) ?? null
+  if (above === null) return lease
+  throw invalid('lease.root', 'must be given for a derived lease: the id and fence', root)
 }
 
 /** For a caller that knows a fence and nothing else. */
