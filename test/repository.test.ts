@@ -22,8 +22,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
   delegation: ['client', 'core', 'ledger', 'runtime', 'service'],
   fleet: ['client', 'core', 'ledger', 'runtime', 'service', 'store'],
-  guard: ['core'],
-  workflow: ['client', 'core', 'guard', 'runtime', 'service'],
+  guard: ['core', 'runtime'],
+  workflow: ['client', 'core', 'guard', 'ledger', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']

@@ -145,7 +145,7 @@ export class MemoryStore implements Store {
     const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) this.#entries.delete(id)
-    const superseded = supersededRenewals(this.#ledger, policy)
+    const superseded = supersededEvents(this.#ledger, policy, (id) => this.#entries.get(id))
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
@@ -333,22 +333,27 @@ function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
   return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
 }
 
-/** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
-function supersededRenewals(
+/** Old renewals and advances of a lease say nothing once a later one is kept, unless they may still be repeated. */
+function supersededEvents(
   ledger: readonly KeptEvent[],
   { endedBeforeMs, nowMs }: PrunePolicy,
+  entryOf: (id: LeaseId) => Entry | undefined,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
-  const latest = new Map<LeaseId, KeptEvent>()
+  const latest = new Map<string, KeptEvent>()
   for (const row of ledger) {
-    if (row.event.type !== 'lease.renewed') continue
-    const earlier = latest.get(row.event.leaseId)
+    const { type, leaseId } = row.event
+    if (type !== 'lease.renewed' && type !== 'lease.advanced') continue
+    const key = `${type} ${leaseId}`
+    const earlier = latest.get(key)
     if (earlier !== undefined && isForgettable(earlier.event)) superseded.add(earlier)
-    latest.set(row.event.leaseId, row)
+    latest.set(key, row)
   }
   return superseded
 
-  function isForgettable({ atMs, requestId }: LeaseEvent): boolean {
-    return atMs < endedBeforeMs && (requestId === null || atMs < nowMs - TTL_MS_MAX)
+  function isForgettable({ type, leaseId, atMs, requestId }: LeaseEvent): boolean {
+    if (atMs >= endedBeforeMs) return false
+    if (type === 'lease.advanced') return atMs + (entryOf(leaseId)?.ttlMs ?? TTL_MS_MAX) < nowMs
+    return requestId === null || atMs < nowMs - TTL_MS_MAX
   }
 }

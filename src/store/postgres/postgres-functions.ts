@@ -368,6 +368,7 @@ DECLARE
   unused text[];
   marks bigint;
   renewals bigint;
+  advances bigint;
 BEGIN
   SELECT array_agg(id), array_agg(DISTINCT resource) INTO gone, places FROM (
     SELECT id, resource FROM tenure.leases WHERE NOT live
@@ -392,11 +393,21 @@ BEGIN
         AND later.seq > old.seq AND later.type = 'renewed')
     LIMIT batch);
   GET DIAGNOSTICS renewals = ROW_COUNT;
+  -- The last advance of an epoch says how far the workflow has come, once nobody can repeat those before it.
+  DELETE FROM tenure.ledger WHERE seq IN (
+    SELECT old.seq FROM tenure.ledger AS old
+    JOIN tenure.leases AS l ON l.id = old.lease_id AND l.namespace = p_namespace
+    WHERE old.namespace = p_namespace AND old.type = 'advanced' AND old.at_ms < ended_before
+      AND old.at_ms + l.ttl_ms < p_now_ms
+      AND EXISTS (SELECT 1 FROM tenure.ledger AS later WHERE later.lease_id = old.lease_id
+        AND later.seq > old.seq AND later.type = 'advanced')
+    LIMIT batch);
+  GET DIAGNOSTICS advances = ROW_COUNT;
   SELECT w.unused, w.walked_to INTO unused, walked_to
     FROM tenure.walk_realms(p_namespace, ended_before * 1000, p_after, batch) AS w;
   PERFORM tenure.forget_realms(p_namespace, places || unused);
-  events := events + renewals;
-  more := batch IN (leases, marks, renewals)
+  events := events + renewals + advances;
+  more := batch IN (leases, marks, renewals, advances)
     OR (walked_to IS NOT NULL AND unused IS NOT NULL);
 END $$;
 -- A realm that is a whole tree (its name ends with a colon) stays: there is one for each kind.
