@@ -71,6 +71,15 @@ describe('the keys', () => {
     expect(await a.getLiveNodes()).toEqual([a.instanceId])
   })
 
+  it('spell a session as it was given: to a foreign instance another spelling is another key', async () => {
+    const manager = await start()
+    const upper = ID.toUpperCase()
+    await redis.set(`poll:lease:${upper}`, 'foreign', 'PX', 30_000)
+    expect(await manager.tryAcquire(upper)).toBe(false)
+    expect(await manager.tryAcquire(ID)).toBe(true)
+    expect(manager.ownedSessions()).toEqual([ID])
+  })
+
   it('are gone when the manager has stopped, all but the fence', async () => {
     const manager = await openLeaseManager(place.url, { name: 'blue' })
     await manager.start()

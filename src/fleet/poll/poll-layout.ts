@@ -56,8 +56,10 @@ export class PollLayout implements FleetLayout {
     this.#settings = settings
   }
 
+  /** As it is spelled: to foreign instances it is text, and another spelling another key. */
   parseSessionId(value: unknown): string {
-    return parseLeaseId(value, 'sessionId')
+    parseLeaseId(value, 'sessionId')
+    return String(value)
   }
 
   async open(listener: LayoutListener): Promise<void> {
