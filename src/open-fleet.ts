@@ -1,9 +1,11 @@
 /** From a URL to the manager of one instance of a fleet: which layout, on which store. */
 import { invalid } from './core/errors.ts'
+import { refuseUnknown } from './core/input.ts'
 import { requireText } from './core/text.ts'
 import { FleetManager } from './fleet/fleet-manager.ts'
 import type { FleetLayout } from './fleet/fleet-layout.ts'
 import {
+  MANAGER_OPTIONS,
   readSettings,
   type FleetSettings,
   type LayoutName,
@@ -27,6 +29,8 @@ export interface OpenManagerOptions extends LeaseManagerOptions {
   readonly namespace?: string
 }
 
+const OPEN_OPTIONS = [...MANAGER_OPTIONS, 'layout', 'prefix', 'namespace'] as const
+
 /** Opens nothing yet: `start` connects. */
 export async function openLeaseManager(
   url: string,
@@ -42,6 +46,7 @@ export interface OpenedLayout {
 }
 
 export async function openLayout(url: string, options: OpenManagerOptions): Promise<OpenedLayout> {
+  refuseUnknown(options, OPEN_OPTIONS)
   const { layout: name, prefix, namespace, ...rest } = options
   const birth = { host: hostName(), startedAtMs: processStartedAtMs() }
   const settings = readSettings(rest, { runtime: systemRuntime, ...birth })

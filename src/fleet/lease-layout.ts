@@ -5,9 +5,10 @@
  */
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
-import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { LIST_LIMIT_MAX, NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
+import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, LedgerEntry } from '../service/lease-api.ts'
 import { answerWithin, asLeaseError, pause } from './answer-within.ts'
@@ -52,10 +53,8 @@ export class LeaseLayout implements FleetLayout {
   }
 
   parseSessionId(value: unknown): string {
-    if (typeof value === 'string' && value !== '') return nameOf(parseResource(`session:${value}`))
-    throw new LeaseError('INVALID_INPUT', `sessionId must be 1..1024 bytes, got ${String(value)}`, {
-      details: { field: 'sessionId' },
-    })
+    const text = requireShortText({ field: 'sessionId', bytesMax: NAME_BYTES_MAX }, value)
+    return nameOf(parseResource(`session:${text}`))
   }
 
   async open(listener: LayoutListener): Promise<void> {
