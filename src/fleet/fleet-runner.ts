@@ -290,7 +290,8 @@ export class FleetRunner implements Fleet, SessionUser {
     const { instanceId } = to
     const isReady = this.#manager.candidates.some((node) => node.instanceId === instanceId)
     if (!isReady) return this.#wantPass()
-    if (await this.#manager.give(sessionId, to)) this.#holdOff.gave(sessionId)
+    const isGiven = await this.#gate.transfer(() => this.#manager.give(sessionId, to))
+    if (isGiven) this.#holdOff.gave(sessionId)
   }
 
   /** Stops the work on a session, as far as it can be stopped. */
