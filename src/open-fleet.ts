@@ -19,6 +19,7 @@ import type { LeaseManager } from './fleet/contract.ts'
 import { openApi } from './open.ts'
 import { hostName, processStartedAtMs } from './runtime/processes.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
+import { readAddress } from './store-address.ts'
 
 export interface OpenManagerOptions extends LeaseManagerOptions {
   /** `poll`: the keys that polling services on Redis know. `lease`: leases as everywhere. Default: `poll` on Redis. */
@@ -59,8 +60,13 @@ export async function openLayout(url: string, options: OpenManagerOptions): Prom
     return { layout: new PollLayout({ client, keys, settings }), settings }
   }
   if (prefix !== undefined) throw invalid('prefix', 'must not be given with lease', prefix)
-  const api = await openApi(url, namespace === undefined ? {} : { namespace })
-  return { layout: new LeaseLayout({ api, settings, runtime: systemRuntime }), settings }
+  const place = namespace === undefined ? {} : { namespace }
+  readAddress(url, place)
+  const layout = new LeaseLayout({
+    ...{ settings, runtime: systemRuntime },
+    openApi: () => openApi(url, place),
+  })
+  return { layout, settings }
 }
 
 function readLayout(url: string, name: unknown): LayoutName {

@@ -10,7 +10,7 @@ import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
 import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { LeaseApi, LedgerEntry } from '../service/lease-api.ts'
+import type { LeaseApi, Unsubscribe, WakeSignal } from '../service/lease-api.ts'
 import { answerWithin, asLeaseError, pause } from './answer-within.ts'
 import type {
   AcquireReply,
@@ -31,23 +31,27 @@ const DRAINS_SESSION = 'fleet:drains'
 const DRAIN_TTL_MS = 86_400_000
 const WATCH_AGAIN_MS = 500
 
+/** So many gifts are remembered, so that one that is told of twice is taken once. */
+const TOLD_MAX = 10_000
+
 export interface LeaseLayoutParts {
-  readonly api: LeaseApi
+  /** Connects to the store. */
+  readonly openApi: () => Promise<LeaseApi>
   readonly runtime: Runtime
   readonly settings: FleetSettings
 }
 
 export class LeaseLayout implements FleetLayout {
   readonly name = 'lease'
-  readonly #api: LeaseApi
+  readonly #openApi: () => Promise<LeaseApi>
   readonly #runtime: Runtime
   readonly #settings: FleetSettings
-  readonly #closing = new AbortController()
+  readonly #told = new Set<string>()
+  #opened: Opened | null = null
   #nodeLeaseId: string | null = null
-  #watching: Promise<void> | null = null
 
-  constructor({ api, runtime, settings }: LeaseLayoutParts) {
-    this.#api = api
+  constructor({ openApi, runtime, settings }: LeaseLayoutParts) {
+    this.#openApi = openApi
     this.#runtime = runtime
     this.#settings = settings
   }
@@ -58,7 +62,19 @@ export class LeaseLayout implements FleetLayout {
   }
 
   async open(listener: LayoutListener): Promise<void> {
-    this.#watching ??= this.#watch(listener)
+    const api = await this.#openApi()
+    const closing = new AbortController()
+    const watching = this.#watch(api, listener, closing.signal)
+    this.#opened = { api, closing, watching, unlisten: null }
+    const onWake = (signal: WakeSignal): void => this.#onWake(api, listener, signal)
+    try {
+      const unlisten = await this.#bounded(api.onWake(this.#settings.instanceId, onWake))
+      if (this.#opened?.api !== api) return unlisten()
+      this.#opened = { ...this.#opened, unlisten }
+    } catch (error) {
+      await this.close()
+      throw error
+    }
   }
 
   async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
@@ -163,9 +179,18 @@ export class LeaseLayout implements FleetLayout {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort()
-    await this.#watching
-    await this.#api.close()
+    const opened = this.#opened
+    this.#opened = null
+    if (opened === null) return
+    opened.unlisten?.()
+    opened.closing.abort()
+    await opened.watching
+    await opened.api.close()
+  }
+
+  get #api(): LeaseApi {
+    if (this.#opened !== null) return this.#opened.api
+    throw new LeaseError('CLOSED', 'the store was closed')
   }
 
   async #acquire(sessionId: string): Promise<AcquireReply> {
@@ -208,17 +233,47 @@ export class LeaseLayout implements FleetLayout {
     return leases
   }
 
+  /**
+   * A store that can tell whom it wakes says at once which lease was handed over; the ledger says so a little later, to
+   * those as well that were away for a while or whose store only says that something has changed.
+   */
+  #onWake(api: LeaseApi, listener: LayoutListener, { leaseIds }: WakeSignal): void {
+    const look = async (leaseId: string): Promise<void> => {
+      const lease = await api.get(leaseId)
+      if (lease !== null && lease.state === 'active') this.#tellOf(lease, listener)
+    }
+    for (const leaseId of leaseIds ?? []) void look(leaseId).catch(() => undefined)
+  }
+
   /** A ledger that cannot be read for a while is read on later: what was missed is found by the next pass. */
-  async #watch(listener: LayoutListener): Promise<void> {
-    const { signal } = this.#closing
+  async #watch(api: LeaseApi, listener: LayoutListener, signal: AbortSignal): Promise<void> {
     const holder = this.#settings.instanceId
     while (!signal.aborted) {
       try {
-        const events = this.#api.watch({ holder, types: ['lease.issued'], signal })
-        for await (const entry of events) tellOf(entry, listener)
+        const events = api.watch({ holder, types: ['lease.issued'], signal })
+        for await (const { event } of events) {
+          if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
+        }
       } catch {
         if (!signal.aborted) await pause(this.#runtime, WATCH_AGAIN_MS)
       }
+    }
+  }
+
+  /** Of a session that is ours because another handed it over. */
+  #tellOf(lease: Given, listener: LayoutListener): void {
+    const { id, resource, holder, adopted } = lease
+    const isOurs = holder === this.#settings.instanceId && !adopted
+    if (!isOurs || kindOf(resource) !== 'session' || this.#told.has(id)) return
+    this.#told.add(id)
+    if (this.#told.size > TOLD_MAX) this.#forgetOldest()
+    listener.given(nameOf(resource), null)
+  }
+
+  #forgetOldest(): void {
+    for (const oldest of this.#told) {
+      this.#told.delete(oldest)
+      return
     }
   }
 
@@ -227,6 +282,16 @@ export class LeaseLayout implements FleetLayout {
     return answerWithin({ runtime: this.#runtime, withinMs }, call)
   }
 }
+
+interface Opened {
+  readonly api: LeaseApi
+  readonly closing: AbortController
+  readonly watching: Promise<void>
+  /** Null until wake-ups are listened to. */
+  readonly unlisten: Unsubscribe | null
+}
+
+type Given = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
 
 const DONE: GrantReply = { kind: 'done' }
 const GONE: GrantReply = { kind: 'gone' }
@@ -261,13 +326,6 @@ function nodeOf(
     isForeign: false,
     isDraining: draining.has(instanceId),
     expiresInMs: remainingMs,
-  }
-}
-
-function tellOf({ event }: LedgerEntry, listener: LayoutListener): void {
-  if (event.type !== 'lease.issued' || event.lease.adopted) return
-  if (kindOf(event.lease.resource) === 'session') {
-    listener.given(nameOf(event.lease.resource), null)
   }
 }
 

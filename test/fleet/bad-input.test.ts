@@ -182,6 +182,20 @@ describe('a manager', () => {
   })
 })
 
+describe('opening', () => {
+  it('connects to nothing: only a start does, as often as it is tried', async () => {
+    const { port } = new URL(UNREACHABLE)
+    for (const url of [`postgres://127.0.0.1:${port}/none`, UNREACHABLE]) {
+      const manager = await openLeaseManager(url, { layout: 'lease' })
+      expect(await reasonOf(() => manager.start())).toMatch(/^STORE_UNAVAILABLE/)
+      expect(await reasonOf(() => manager.start())).toMatch(/^STORE_UNAVAILABLE/)
+      await manager[Symbol.asyncDispose]()
+    }
+    const refused = openLeaseManager('sqlite:', {})
+    expect(await reasonOf(() => refused)).toMatch(/^INVALID_INPUT: store must be/)
+  })
+})
+
 describe('runFleet', () => {
   it('refuses what it cannot run', async () => {
     const manager = await openLeaseManager('memory:')
