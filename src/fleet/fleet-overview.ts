@@ -50,7 +50,8 @@ export function overviewOf(
   { owned, draining }: Survey,
   facts: OverviewFacts,
 ): Overview {
-  const candidates = nodes.filter(({ instanceId }) => !draining.includes(instanceId))
+  const isDraining = new Set(draining)
+  const candidates = nodes.filter(({ instanceId }) => !isDraining.has(instanceId))
   const present = new Set([...nodes.map(({ instanceId }) => instanceId), ...draining])
   const sessions = owned.map((row): SessionRow => {
     const state = present.has(row.owner) ? stateOf(row, facts) : 'orphaned'
@@ -67,17 +68,20 @@ export function overviewOf(
 
 function nodeRows(nodes: readonly FleetNode[], { owned, draining }: Survey): readonly NodeRow[] {
   const known = new Map(nodes.map((node) => [node.instanceId, node]))
+  const isDraining = new Set(draining)
+  const counts = new Map<string, number>()
+  for (const { owner } of owned) counts.set(owner, (counts.get(owner) ?? 0) + 1)
   const ids = new Set([...known.keys(), ...draining, ...owned.map(({ owner }) => owner)])
   return [...ids].toSorted().map((instanceId): NodeRow => {
     const node = known.get(instanceId)
-    const isReady = node !== undefined && !draining.includes(instanceId)
+    const isReady = node !== undefined && !isDraining.has(instanceId)
     return {
       instanceId,
       name: node?.name ?? null,
-      state: isReady ? 'ready' : draining.includes(instanceId) ? 'draining' : 'silent',
+      state: isReady ? 'ready' : isDraining.has(instanceId) ? 'draining' : 'silent',
       isForeign: node?.isForeign ?? false,
       weight: node?.weight ?? null,
-      sessions: owned.filter(({ owner }) => owner === instanceId).length,
+      sessions: counts.get(instanceId) ?? 0,
     }
   })
 }

@@ -177,9 +177,14 @@ function answerOf(action: Exclude<Action, 'drain'>, overview: Overview): unknown
 }
 
 function ownersOf({ nodes, sessions }: Overview): readonly Owner[] {
+  const byOwner = new Map<string, string[]>()
+  for (const { ownerId, sessionId } of sessions) {
+    const own = byOwner.get(ownerId) ?? []
+    byOwner.set(ownerId, own)
+    own.push(sessionId)
+  }
   return nodes.map(({ instanceId, name }) => {
-    const own = sessions.filter(({ ownerId }) => ownerId === instanceId)
-    return { instanceId, name, sessions: own.map(({ sessionId }) => sessionId) }
+    return { instanceId, name, sessions: byOwner.get(instanceId) ?? [] }
   })
 }
 
