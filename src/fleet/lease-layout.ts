@@ -5,12 +5,13 @@
  */
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
-import { LIST_LIMIT_MAX, NAME_BYTES_MAX } from '../core/limits.ts'
+import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
 import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, Unsubscribe, WakeSignal } from '../service/lease-api.ts'
+import { listAll } from '../service/list-all.ts'
 import { answerWithin, asLeaseError, pause } from './answer-within.ts'
 import type {
   AcquireReply,
@@ -228,8 +229,9 @@ export class LeaseLayout implements FleetLayout {
     readonly session?: string
     readonly resource?: Resource
   }): Promise<readonly LeaseInfo[]> {
-    const list = this.#api.list({ ...filter, state: 'active', limit: LIST_LIMIT_MAX })
-    const { leases } = await this.#bounded(list)
+    const pages = listAll(this.#bound, { ...filter, state: 'active' })
+    const leases: LeaseInfo[] = []
+    for await (const page of pages) leases.push(...page)
     return leases
   }
 
@@ -275,6 +277,11 @@ export class LeaseLayout implements FleetLayout {
       this.#told.delete(oldest)
       return
     }
+  }
+
+  /** Each page within the time of a call. */
+  readonly #bound: Pick<LeaseApi, 'list'> = {
+    list: (filter) => this.#bounded(this.#api.list(filter)),
   }
 
   #bounded<Answer>(call: Promise<Answer>): Promise<Answer> {
