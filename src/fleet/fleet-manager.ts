@@ -308,6 +308,8 @@ export class FleetManager implements LeaseManager {
     // A round that is under way may show the heartbeat once more; it must not come after this.
     await this.#heart.beat()
     await this.#layout.hush()
+    // It is still there, and should be known by its name to whoever looks.
+    if (!this.#isWithdrawn) await this.#heart.beat()
   }
 
   #onRead(): void {

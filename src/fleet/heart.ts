@@ -79,7 +79,7 @@ export class Heart {
     const { layout, book, isShown } = this.#parts
     const [isRenewed, isSeen] = await Promise.all([
       this.#renew(book.grants),
-      isShown() ? layout.beat().then(yes, no) : true,
+      layout.beat(isShown()).then(yes, no),
     ])
     const isWhole = isSeen && isRenewed
     this.#failures = isWhole ? 0 : this.#failures + 1

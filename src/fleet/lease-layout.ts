@@ -26,8 +26,9 @@ import type {
 } from './fleet-layout.ts'
 import type { FleetSettings } from './fleet-options.ts'
 
-/** Leases of nodes and drains have a session in common, by which all of them can be listed. */
+/** Leases of nodes, of hidden nodes and of drains have a session in common, by which all of them can be listed. */
 const NODES_SESSION = 'fleet:nodes'
+const HIDDEN_SESSION = 'fleet:hidden'
 const DRAINS_SESSION = 'fleet:drains'
 const DRAIN_TTL_MS = 86_400_000
 const WATCH_AGAIN_MS = 500
@@ -49,7 +50,8 @@ export class LeaseLayout implements FleetLayout {
   readonly #settings: FleetSettings
   readonly #told = new Set<string>()
   #opened: Opened | null = null
-  #nodeLeaseId: string | null = null
+  /** The lease by which others know that this instance is there. */
+  #sign: { readonly leaseId: string; readonly session: string } | null = null
 
   constructor({ openApi, runtime, settings }: LeaseLayoutParts) {
     this.#openApi = openApi
@@ -126,28 +128,31 @@ export class LeaseLayout implements FleetLayout {
     return { nodes: nodes.map((lease) => nodeOf(lease, draining)), isSelfDraining }
   }
 
-  async beat(): Promise<void> {
+  async beat(isShown: boolean): Promise<void> {
     const { heartbeatTtlMs: ttlMs, instanceId: holder, weight, name } = this.#settings
     const resource = parseResource(`node:${holder}`)
-    if (this.#nodeLeaseId !== null) {
-      const renewal = { leaseId: this.#nodeLeaseId, resource, holder, ttlMs }
+    const session = isShown ? NODES_SESSION : HIDDEN_SESSION
+    if (this.#sign !== null && this.#sign.session !== session) await this.hush()
+    if (this.#sign !== null) {
+      const renewal = { leaseId: this.#sign.leaseId, resource, holder, ttlMs }
       const { kind } = await this.#bounded(this.#api.renew(renewal))
       if (kind === 'renewed' || kind === 'does_not_extend') return
     }
     const leaseId = this.#runtime.uuid()
     const metadata = name === null ? { weight } : { weight, name }
-    const request = { leaseId, resource, holder, session: NODES_SESSION, ttlMs, metadata }
+    const request = { leaseId, resource, holder, session, ttlMs, metadata }
     const answer = await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS }))
     if (answer.kind !== 'granted' && answer.kind !== 'held') throw unexpected('beat', answer.kind)
-    this.#nodeLeaseId =
-      answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
+    const id = answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
+    this.#sign = { leaseId: id, session }
   }
 
   async hush(): Promise<void> {
-    const leaseId = this.#nodeLeaseId
-    this.#nodeLeaseId = null
-    if (leaseId === null) return
-    await this.#bounded(this.#api.release({ leaseId, holder: this.#settings.instanceId }))
+    const sign = this.#sign
+    this.#sign = null
+    if (sign === null) return
+    const { instanceId: holder } = this.#settings
+    await this.#bounded(this.#api.release({ leaseId: sign.leaseId, holder }))
   }
 
   async leave(): Promise<void> {
@@ -176,7 +181,10 @@ export class LeaseLayout implements FleetLayout {
     const owned = of('session').map(({ resource, holder, remainingMs, ttlMs }): OwnedRow => {
       return { sessionId: nameOf(resource), owner: holder, remainingMs, ttlMs }
     })
-    return { owned, draining: of('drain').map(({ resource }) => nameOf(resource)) }
+    const draining = of('drain').map(({ resource }) => nameOf(resource))
+    const hidden = of('node').filter(({ session }) => session === HIDDEN_SESSION)
+    const isDraining = new Set(draining)
+    return { owned, draining, hidden: hidden.map((lease) => nodeOf(lease, isDraining)) }
   }
 
   async close(): Promise<void> {
@@ -333,6 +341,7 @@ function nodeOf(
     isForeign: false,
     isDraining: draining.has(instanceId),
     expiresInMs: remainingMs,
+    leaseTtlMs: null,
   }
 }
 

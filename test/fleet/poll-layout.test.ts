@@ -59,8 +59,8 @@ describe('the keys', () => {
     expect(Math.abs(fence / 1000 - Date.now())).toBeLessThan(60_000)
     const keys = (await redis.keys('*')).toSorted()
     const { instanceId } = manager
-    const own = [`poll:node:${instanceId}`, 'poll:nodes', `poll:weight:${instanceId}`]
-    expect(keys).toEqual([FENCE, LEASE, ...own])
+    const own = ['node', 'ttl', 'weight'].map((kind) => `poll:${kind}:${instanceId}`)
+    expect(keys).toEqual([FENCE, LEASE, ...own, 'poll:nodes'].toSorted())
   })
 
   it('begin with the prefix that is configured, and two prefixes know nothing of each other', async () => {

@@ -53,7 +53,7 @@ export const fleet: Command = defineCommand({
     layout,
     ttl: durationOption(
       { field: 'ttl', minMs: 1, maxMs: DAY_MS },
-      'the lease TTL of the fleet, where the store does not keep it (default: 30s)',
+      'the lease TTL of foreign instances on Redis (default: 30s)',
     ),
     wait: durationOption(
       { field: 'wait', minMs: 0, maxMs: DAY_MS },
@@ -223,6 +223,7 @@ const COLOURS: Readonly<Record<string, Colour>> = {
   ready: 'green',
   owned: 'green',
   draining: 'yellow',
+  not_ready: 'yellow',
   uncertain: 'yellow',
   silent: 'red',
   orphaned: 'red',

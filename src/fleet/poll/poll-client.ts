@@ -35,6 +35,8 @@ interface Letter {
 
 /** A connection takes longer than a call: names are looked up, and a server that has just started is slow. */
 const CONNECT_MS_MIN = 2_000
+/** For all connections of the first time together: a Cluster has several. */
+const OPEN_MS_MIN = 10_000
 
 export class PollClient {
   readonly #parts: PollClientParts
@@ -71,7 +73,7 @@ export class PollClient {
     this.#isClosed = false
     this.#listener = listener
     this.#lastError = null
-    const bound = { runtime, withinMs: this.#connectMs }
+    const bound = { runtime, withinMs: Math.max(OPEN_MS_MIN, this.#connectMs) }
     try {
       const connection = await answerWithin(bound, this.#connect())
       this.#connection = connection

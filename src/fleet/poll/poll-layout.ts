@@ -51,6 +51,8 @@ export class PollLayout implements FleetLayout {
   readonly #scanned = new Set<string>()
   /** Where SCAN goes on; null before the first look. */
   #scan: ScanPlace | null = null
+  /** Of ours, those that the last look at the nodes found without a heartbeat. */
+  #hidden: readonly FleetNode[] = []
 
   constructor({ client, keys, settings }: PollLayoutParts) {
     this.#client = client
@@ -142,18 +144,23 @@ export class PollLayout implements FleetLayout {
     const ours = listOf(listed).map(String)
     const ids = [...new Set([instanceId, ...ours, ...this.#scanned])]
     const facts = await this.#factsOf(ids)
-    const nodes = ids.map((id, index) => nodeOf(id, facts.slice(4 * index, 4 * index + 4)))
-    const gone = nodes.filter(({ expiresInMs }) => !(expiresInMs > 0))
-    await this.#forget(gone, ours)
+    const size = FACT_COMMANDS.length
+    const nodes = ids.map((id, at) => nodeOf(id, facts.slice(size * at, size * (at + 1))))
     const isThere = nodes.filter(({ expiresInMs }) => expiresInMs > 0)
+    const silent = nodes.filter(({ expiresInMs }) => !(expiresInMs > 0))
+    this.#hidden = silent.filter(({ isForeign }) => !isForeign)
+    await this.#forget(
+      silent.filter(({ isForeign }) => isForeign),
+      ours,
+    )
     return { nodes: isThere, isSelfDraining: nodes[0]?.isDraining === true }
   }
 
-  /** PTTL of the heartbeat, weight, name and drain of each, in one list. */
+  /** PTTL of the heartbeat, weight, name, TTL and drain of each, in one list. */
   async #factsOf(ids: readonly string[]): Promise<readonly unknown[]> {
     const keys = ids.map((id) => [
-      ...[this.#keys.node(id), this.#keys.weight(id)],
-      ...[this.#keys.name(id), this.#keys.drain(id)],
+      ...[this.#keys.node(id), this.#keys.weight(id), this.#keys.name(id)],
+      ...[this.#keys.ttl(id), this.#keys.drain(id)],
     ])
     if (this.#client.isCluster) {
       const commands = keys.flatMap((own) => {
@@ -167,14 +174,16 @@ export class PollLayout implements FleetLayout {
     return reply
   }
 
-  async beat(): Promise<void> {
-    const { instanceId, heartbeatTtlMs, weight, name } = this.#settings
-    const ttl = String(heartbeatTtlMs)
-    const commands = [['SET', this.#keys.weight(instanceId), String(weight), 'PX', ttl]]
-    if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, 'PX', ttl])
+  async beat(isShown: boolean): Promise<void> {
+    const { instanceId, heartbeatTtlMs, leaseTtlMs, weight, name } = this.#settings
+    const ttl = ['PX', String(heartbeatTtlMs)]
+    const commands = [['SET', this.#keys.weight(instanceId), String(weight), ...ttl]]
+    if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, ...ttl])
+    commands.push(['SET', this.#keys.ttl(instanceId), String(leaseTtlMs), ...ttl])
     commands.push(['SADD', this.#keys.nodes, instanceId])
+    if (!isShown) return void (await this.#ask(commands))
     // Last, so that whoever finds the heartbeat finds the weight, and does not take the instance for a foreign one.
-    const heartbeat = ['SET', this.#keys.node(instanceId), '1', 'PX', ttl, 'GET']
+    const heartbeat = ['SET', this.#keys.node(instanceId), '1', ...ttl, 'GET']
     // The servers of a Cluster carry out in any order what they get at the same time.
     if (this.#client.isCluster) await this.#ask(commands.splice(0))
     const replies = await this.#ask([...commands, heartbeat])
@@ -189,7 +198,7 @@ export class PollLayout implements FleetLayout {
 
   async leave(): Promise<void> {
     const { instanceId } = this.#settings
-    const keys = ['node', 'weight', 'name', 'drain'] as const
+    const keys = ['node', 'weight', 'name', 'ttl', 'drain'] as const
     const removals = keys.map((kind) => ['DEL', this.#keys[kind](instanceId)])
     await this.#ask([...removals, ['SREM', this.#keys.nodes, instanceId]])
     await this.#announce()
@@ -215,7 +224,8 @@ export class PollLayout implements FleetLayout {
       const remainingMs = Number(leftMs) < 0 ? null : Number(leftMs)
       return [{ sessionId: this.#keys.idIn('lease', key), owner, remainingMs, ttlMs: null }]
     })
-    return { owned, draining: drains.map((key) => this.#keys.idIn('drain', key)) }
+    const draining = drains.map((key) => this.#keys.idIn('drain', key))
+    return { owned, draining, hidden: this.#hidden }
   }
 
   async close(): Promise<void> {
@@ -312,7 +322,7 @@ export class PollLayout implements FleetLayout {
 }
 
 /** In the order in which `nodes`, the script, tells them. */
-const FACT_COMMANDS = ['PTTL', 'GET', 'GET', 'EXISTS'] as const
+const FACT_COMMANDS = ['PTTL', 'GET', 'GET', 'GET', 'EXISTS'] as const
 
 /** How far a SCAN has come: on which of the servers, and where there. */
 interface ScanPlace {
@@ -375,7 +385,7 @@ function grantReply(reply: Reply, code: unknown): GrantReply {
 }
 
 function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
-  const [expiresInMs, weight, name, drain] = facts
+  const [expiresInMs, weight, name, ttlMs, drain] = facts
   const isForeign = weight === null
   const share = Number(weight)
   return {
@@ -384,6 +394,7 @@ function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
     name: typeof name === 'string' ? name : null,
     isForeign,
     isDraining: drain === 1,
+    leaseTtlMs: Number(ttlMs) > 0 ? Number(ttlMs) : null,
     // A heartbeat that never ends is somebody's mistake, and still a heartbeat.
     expiresInMs: expiresInMs === -1 ? Infinity : Number(expiresInMs),
   }

@@ -71,14 +71,13 @@ else
 end
 return 1`
 
-/** KEYS: node, weight, name and drain of each instance. Returns PTTL, weight or false, name or false, 1 or 0 for each. */
+/** KEYS: node, weight, name, TTL and drain of each instance. Returns PTTL, three texts or false, 1 or 0 for each. */
 const NODES = `
 local facts = {}
-for index = 1, #KEYS, 4 do
+for index = 1, #KEYS, 5 do
   facts[index] = redis.call('PTTL', KEYS[index])
-  facts[index + 1] = redis.call('GET', KEYS[index + 1])
-  facts[index + 2] = redis.call('GET', KEYS[index + 2])
-  facts[index + 3] = redis.call('EXISTS', KEYS[index + 3])
+  for more = index + 1, index + 3 do facts[more] = redis.call('GET', KEYS[more]) end
+  facts[index + 4] = redis.call('EXISTS', KEYS[index + 4])
 end
 return facts`
 
