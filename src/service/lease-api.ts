@@ -242,12 +242,16 @@ export interface ListFilter {
   readonly session?: string
   /** As it stands at the moment of reading. Without it: what is live, active and pending. */
   readonly state?: EntryState
+  /** Goes on where another list with the same filter was cut short: its `next`. */
+  readonly after?: string
   readonly limit?: number
 }
 
 export interface LeaseList {
   readonly leases: readonly LeaseInfo[]
   readonly more: boolean
+  /** To be passed as `after`; absent where there is no more, or nothing to go on with. */
+  readonly next?: string
 }
 
 /** All there is to know about one resource at this moment. */

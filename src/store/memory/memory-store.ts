@@ -58,6 +58,8 @@ export class MemoryStore implements Store {
   readonly description: StoreDescription
   readonly #ticks: TickSource
   readonly #entries = new Map<LeaseId, Entry>()
+  readonly #numbers = new Map<LeaseId, number>()
+  #lastNumber = 0
   readonly #live = new LiveIndex()
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
@@ -100,12 +102,17 @@ export class MemoryStore implements Store {
     this.#refuseIfClosed()
     const now = nowOf(this.#advanced())
     const entries: Entry[] = []
+    const after = Number(query.after ?? 0)
     for (const entry of this.#candidates(query)) {
-      if (!matches(entry, query, now)) continue
-      if (entries.length === query.limit) return { now, entries, more: true }
+      if (!matches(entry, query, now) || this.#numberOf(entry) <= after) continue
+      if (entries.length === query.limit) {
+        const last = entries.at(-1)
+        const next = last === undefined ? null : String(this.#numberOf(last))
+        return { now, entries, more: true, next }
+      }
       entries.push(entry)
     }
-    return { now, entries, more: false }
+    return { now, entries, more: false, next: null }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -144,7 +151,10 @@ export class MemoryStore implements Store {
     this.#refuseIfClosed()
     const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
-    for (const id of gone) this.#entries.delete(id)
+    for (const id of gone) {
+      this.#entries.delete(id)
+      this.#numbers.delete(id)
+    }
     const superseded = supersededEvents(this.#ledger, policy, (id) => this.#entries.get(id))
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
@@ -230,6 +240,7 @@ export class MemoryStore implements Store {
     if (before !== undefined && isLive(before)) this.#unlist(before)
     if (after === null) return this.#forget(id, before)
     this.#entries.set(id, after)
+    if (before === undefined) this.#numbers.set(id, (this.#lastNumber += 1))
     if (!isLive(after)) return
     this.#live.add(after.resource, id)
     if (after.state === 'pending') this.#listTicket(after)
@@ -238,11 +249,17 @@ export class MemoryStore implements Store {
   /** What the ledger told of an entry goes with it, so that what is left always folds. */
   #forget(id: LeaseId, before: Entry | undefined): void {
     this.#entries.delete(id)
+    this.#numbers.delete(id)
     if (before === undefined) return
     this.#ledger = this.#ledger.filter(({ event }) => event.leaseId !== id)
     for (const [requestId, { leaseId, keepUntilMs }] of this.#requests) {
       if (leaseId === id && keepUntilMs === null) this.#requests.delete(requestId)
     }
+  }
+
+  /** In the order of creation, from 1. */
+  #numberOf({ id }: Entry): number {
+    return this.#numbers.get(id) ?? 0
   }
 
   /** In order of creation, each once. */

@@ -135,6 +135,7 @@ export interface FoundKept {
   readonly nowUs: number
   readonly entries: readonly Entry[]
   readonly more: boolean
+  readonly next: string | null
 }
 
 /**

@@ -151,9 +151,9 @@ export class SpeculatingStore implements Store {
 
   async find(query: EntryQuery): Promise<Found> {
     this.#refuseIfClosed()
-    const { nowUs, entries, more } = await this.#backend.find(query)
+    const { nowUs, entries, more, next } = await this.#backend.find(query)
     const wallMs = Math.floor(nowUs / 1000)
-    return { now: this.#now({ us: nowUs, wallMs, toleranceUs: 0 }), entries, more }
+    return { now: this.#now({ us: nowUs, wallMs, toleranceUs: 0 }), entries, more, next }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
