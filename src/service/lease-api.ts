@@ -63,12 +63,19 @@ export interface AcquireRequest {
   /** 0: do not wait. `configured`: as long as `acquisition_timeout_ms` says. */
   readonly waitMs: number | 'configured'
   readonly claimWindowMs?: number
+  readonly besides?: Besides
 }
+
+/**
+ * What the session that asks has besides, if it knows for certain. With nothing else it is in no circle of those who
+ * wait for each other, and nobody need look for one; while it waits elsewhere, being given something may close one.
+ */
+export type Besides = 'nothing' | 'leases' | 'tickets'
 
 /** What is the same for all of several resources. */
 export interface AcquireAllRequest extends Omit<
   AcquireRequest,
-  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots'
+  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots' | 'besides'
 > {
   /** Chosen by the requester, as the lease ids are. */
   readonly group: string
@@ -88,6 +95,7 @@ export interface TicketRef {
   readonly resource: Resource
   readonly extent?: Extent
   readonly session: string
+  readonly besides?: Besides
 }
 
 /**
