@@ -11,7 +11,7 @@ import { refusalError, type Held } from '../core/outcome.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { AdoptRequest, LeaseApi } from '../service/lease-api.ts'
+import type { AdoptRequest, Besides, LeaseApi } from '../service/lease-api.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
 import { termOf } from './grant-term.ts'
 import { GrantBook } from './grant-book.ts'
@@ -34,6 +34,8 @@ export interface AcquisitionParts {
   readonly runtime: Runtime
   readonly holder: string
   readonly session: string
+  /** Whether nobody but this client can have the same session. */
+  readonly isSessionOwn: boolean
   readonly claimWindowMs: number | null
   /** Signs the grants of what is held; null: nobody does. */
   readonly signer: GrantSigner | null
@@ -71,6 +73,8 @@ export class Acquisitions {
   /** What this client let go of while it was asking for something: an answer that was on its way may still tell of it. */
   readonly #letGo = new Set<LeaseId>()
   #asking = 0
+  /** Waits that have got into a queue. */
+  #queued = 0
   #closed = false
 
   constructor(parts: AcquisitionParts) {
@@ -95,14 +99,24 @@ export class Acquisitions {
     if (known?.state === 'held' && known.resource === wish.resource) {
       return { kind: 'granted', lease: known }
     }
-    const errand = singleErrand(this.#parts.api, { ...wish, ...this.#asker })
     const { leaseId, resource } = wish
+    const besides = (): Besides | undefined => this.#besides(leaseId)
+    const errand = singleErrand(this.#parts.api, { ...wish, ...this.#asker }, besides)
     const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
     const outcome = await this.#accounted(this.#obtain(asked))
     if (outcome.kind === 'held') return outcome
     const [lease] = outcome.leases
     if (lease === undefined) throw new Error(`${resource} was granted without a lease`)
     return { kind: 'granted', lease }
+  }
+
+  /** What this session has besides one wait, as far as it alone can know. */
+  #besides(leaseId: LeaseId): Besides | undefined {
+    if (!this.#parts.isSessionOwn) return undefined
+    const { waits, handles } = this.#router
+    const own = waits.get(leaseId)
+    if (this.#queued > (own?.hasQueued === true ? 1 : 0)) return 'tickets'
+    return handles.size === 0 && waits.size <= 1 ? 'nothing' : 'leases'
   }
 
   async obtainAll({ wish, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
@@ -227,11 +241,16 @@ export class Acquisitions {
       const message = `lease id ${leaseId} is already being asked for`
       throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
     }
-    const wait = new Wait(this.#waitParts, errand)
+    const onQueued = (): void => {
+      this.#queued += 1
+      this.#router.listen()
+    }
+    const wait = new Wait({ ...this.#waitParts, onQueued }, errand)
     for (const id of leaseIds) waits.set(id, wait)
     try {
       return await wait.run(signal)
     } finally {
+      if (wait.hasQueued) this.#queued -= 1
       for (const id of leaseIds) waits.delete(id)
     }
   }

@@ -91,6 +91,7 @@ export class TenureClient implements Tenure {
     this.config = new ClientConfig({ api, runtime, requireOpen })
     this.#acquisitions = new Acquisitions({
       ...{ api, runtime, holder: this.holder, session: this.session },
+      isSessionOwn: session === undefined,
       claimWindowMs: readClaimWindow(claimWindowMs),
       signer,
     })

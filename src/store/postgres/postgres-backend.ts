@@ -142,8 +142,8 @@ export class PostgresBackend implements Backend {
     const [nowUs, revisionText, moved, views, othersMoved, othersViews] = row
     const answers = new Answers(moved, views)
     const others = plain.size === 0 ? answers : new Answers(othersMoved, othersViews)
-    const replies = attempts.map((_, index) => {
-      return (plain.has(index) ? answers : others).next(this.clockDomain)
+    const replies = attempts.map((attempt, index) => {
+      return (plain.has(index) ? answers : others).next(attempt, this.clockDomain)
     })
     const revision = Number(revisionText)
     return {
