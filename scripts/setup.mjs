@@ -56,16 +56,24 @@ async function install() {
 async function installAfresh(first) {
   const when = first ? 'first run, ' : ''
   say(`Installing (${when}about 2 minutes where ${DRIVER} must be compiled)…`)
-  const npm = process.env['npm_execpath']
-  const command = npm === undefined ? ['npm'] : [process.execPath, npm]
   // Development tools are needed even where the environment says production.
-  const args = ['ci', '--include=dev', '--include=optional', '--no-progress', '--loglevel=error']
-  const shell = npm === undefined && process.platform === 'win32'
-  const { status, output } = await runQuietly([...command, ...args], { cwd: ROOT, shell })
+  const { status, output } = await runNpmCi(ROOT, ['--include=dev', '--include=optional'])
   if (status !== 0)
     throw new SetupError(`${output.trimEnd()}\nnpm ci failed with status ${status}.`)
   const cause = await driverFailure()
   if (cause !== null) throw new SetupError(driverAdvice({ ...surroundings(), cause }))
+}
+
+/**
+ * @param {string} folder with a lockfile
+ * @param {readonly string[]} options
+ */
+export function runNpmCi(folder, options) {
+  const npm = process.env['npm_execpath']
+  const command = npm === undefined ? ['npm'] : [process.execPath, npm]
+  const args = ['ci', ...options, '--no-progress', '--loglevel=error']
+  const shell = npm === undefined && process.platform === 'win32'
+  return runQuietly([...command, ...args], { cwd: folder, shell })
 }
 
 /** Loads the driver in a process of its own: a half-built addon can do worse than throw. */

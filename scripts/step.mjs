@@ -5,6 +5,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { build, checkTypes } from './compile.mjs'
+import { providePeers } from './peers.mjs'
 import { runMain, runStep } from './report.mjs'
 import { ROOT, SetupError, setUp } from './setup.mjs'
 import { lint, runTests, writeFormat } from './steps.mjs'
@@ -48,6 +49,7 @@ async function prove() {
 async function buildAll() {
   const passed = await setUp(async () => {
     await provideTestTools()
+    await providePeers()
     return (await runStep('build', build)) && (await runStep('types', checkTypes))
   })
   if (!passed) throw new SetupError('The build failed.')

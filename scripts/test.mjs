@@ -4,6 +4,7 @@
  * goes to Vitest. The last line counts the tests: "N passed, N failed".
  */
 import { build, checkTypes } from './compile.mjs'
+import { providePeers } from './peers.mjs'
 import { runMain, runStep } from './report.mjs'
 import { setUp } from './setup.mjs'
 import { checkFormat, lint, runTests } from './steps.mjs'
@@ -23,6 +24,7 @@ await runMain(async () => {
 
   const isBuilt = await setUp(async () => {
     await provideTestTools()
+    await providePeers()
     const passed = await step('build', build)
     if (passed) await step('types', checkTypes)
     return passed

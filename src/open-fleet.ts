@@ -1,9 +1,10 @@
-/** From a URL to the manager of one instance of a fleet: which layout, on which store. */
+/** From a URL or a client to the manager of one instance of a fleet: which layout, on which store. */
 import { invalid } from './core/errors.ts'
-import { requireText } from './core/text.ts'
+import { refuseUnknown } from './core/input.ts'
 import { FleetManager } from './fleet/fleet-manager.ts'
 import type { FleetLayout } from './fleet/fleet-layout.ts'
 import {
+  MANAGER_OPTIONS,
   readSettings,
   type FleetSettings,
   type LayoutName,
@@ -17,6 +18,9 @@ import type { LeaseManager } from './fleet/contract.ts'
 import { openApi } from './open.ts'
 import { hostName, processStartedAtMs } from './runtime/processes.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
+import type { LeaseApi } from './service/lease-api.ts'
+import { readAddress, type StoreSource } from './store-address.ts'
+import type { RedisClient } from './store/redis/redis-client.ts'
 
 export interface OpenManagerOptions extends LeaseManagerOptions {
   /** `poll`: the keys that polling services on Redis know. `lease`: leases as everywhere. Default: `poll` on Redis. */
@@ -27,12 +31,14 @@ export interface OpenManagerOptions extends LeaseManagerOptions {
   readonly namespace?: string
 }
 
-/** Opens nothing yet: `start` connects. */
+const OPEN_OPTIONS = [...MANAGER_OPTIONS, 'layout', 'prefix', 'namespace'] as const
+
+/** On a URL or on a connection that the program has. Opens nothing yet: `start` connects. */
 export async function openLeaseManager(
-  url: string,
+  store: StoreSource,
   options: OpenManagerOptions = {},
 ): Promise<LeaseManager> {
-  const { layout, settings } = await openLayout(url, options)
+  const { layout, settings } = await openLayout(store, options)
   return new FleetManager({ layout, settings, runtime: systemRuntime })
 }
 
@@ -41,25 +47,38 @@ export interface OpenedLayout {
   readonly settings: FleetSettings
 }
 
-export async function openLayout(url: string, options: OpenManagerOptions): Promise<OpenedLayout> {
+export async function openLayout(
+  store: StoreSource,
+  options: OpenManagerOptions,
+): Promise<OpenedLayout> {
+  refuseUnknown(options, OPEN_OPTIONS)
   const { layout: name, prefix, namespace, ...rest } = options
   const birth = { host: hostName(), startedAtMs: processStartedAtMs() }
   const settings = readSettings(rest, { runtime: systemRuntime, ...birth })
-  if (readLayout(requireText('store', url), name) === 'poll') {
+  const redis = redisOf(store)
+  if (readLayout(redis !== null, name) === 'poll' && redis !== null) {
     if (namespace !== undefined)
       throw invalid('namespace', 'must not be given with poll', namespace)
     const { callMs } = settings
     const keys = new PollKeys(prefix ?? PREFIX_DEFAULT)
-    const client = new PollClient({ url, runtime: systemRuntime, callMs })
+    const client = new PollClient({ source: redis, runtime: systemRuntime, callMs })
     return { layout: new PollLayout({ client, keys, settings }), settings }
   }
   if (prefix !== undefined) throw invalid('prefix', 'must not be given with lease', prefix)
-  const api = await openApi(url, namespace === undefined ? {} : { namespace })
-  return { layout: new LeaseLayout({ api, settings, runtime: systemRuntime }), settings }
+  const place = namespace === undefined ? {} : { namespace }
+  readAddress(store, place)
+  const openStore = (): Promise<LeaseApi> => openApi(store, place)
+  const layout = new LeaseLayout({ settings, runtime: systemRuntime, openApi: openStore })
+  return { layout, settings }
 }
 
-function readLayout(url: string, name: unknown): LayoutName {
-  const isRedis = /^rediss?:/.test(url)
+/** The URL or the client, if it leads to Redis. */
+function redisOf(store: StoreSource): string | RedisClient | null {
+  if (typeof store === 'string') return /^rediss?:/.test(store) ? store : null
+  return typeof store === 'object' && store !== null && 'redis' in store ? store.redis : null
+}
+
+function readLayout(isRedis: boolean, name: unknown): LayoutName {
   if (name === undefined) return isRedis ? 'poll' : 'lease'
   if (name !== 'poll' && name !== 'lease') throw invalid('layout', 'must be poll or lease', name)
   if (name === 'poll' && !isRedis) throw invalid('layout', 'must be lease on this store', name)

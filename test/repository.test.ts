@@ -22,8 +22,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
   delegation: ['client', 'core', 'ledger', 'runtime', 'service'],
   fleet: ['client', 'core', 'ledger', 'runtime', 'service', 'store'],
-  guard: ['core'],
-  workflow: ['client', 'core', 'guard', 'runtime', 'service'],
+  guard: ['core', 'runtime'],
+  workflow: ['client', 'core', 'guard', 'ledger', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']
@@ -44,7 +44,7 @@ function filesBelow(directory: string): readonly SourceFile[] {
   })
 }
 
-const FILES = filesBelow(ROOT).filter(({ name }) => name !== 'package-lock.json')
+const FILES = filesBelow(ROOT).filter(({ name }) => path.basename(name) !== 'package-lock.json')
 const CODE = FILES.filter(({ name }) => /\.(ts|mjs)$/.test(name))
 const SOURCES = CODE.filter(({ name }) => name.startsWith('src/'))
 
@@ -162,10 +162,42 @@ describe('the folders of src', () => {
   })
 })
 
-describe('the lockfile', () => {
-  it('names no registry', () => {
-    const lockfile = fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8')
+describe('the lockfiles', () => {
+  it.each(['package-lock.json', 'bench/package-lock.json'])('%s names no registry', (name) => {
+    const lockfile = fs.readFileSync(path.join(ROOT, name), 'utf8')
     expect(lockfile).not.toMatch(/"resolved":/)
+  })
+
+  it('of the peers compiles nothing, and brings no driver of its own', () => {
+    const text = fs.readFileSync(path.join(ROOT, 'bench/package-lock.json'), 'utf8')
+    const { packages } = JSON.parse(text) as {
+      readonly packages: Readonly<Record<string, { readonly hasInstallScript?: boolean }>>
+    }
+    expect(Object.keys(packages).length).toBeGreaterThan(5)
+    expect(Object.values(packages).filter(({ hasInstallScript }) => hasInstallScript)).toEqual([])
+    const drivers = ['better-sqlite3', 'pg', 'ioredis'].map((name) => `node_modules/${name}`)
+    expect(drivers.filter((driver) => driver in packages)).toEqual([])
+  })
+})
+
+describe('what Tenure is measured beside', () => {
+  const { dependencies } = JSON.parse(
+    fs.readFileSync(path.join(ROOT, 'bench/package.json'), 'utf8'),
+  ) as { readonly dependencies: Readonly<Record<string, string>> }
+
+  it('is pinned, so that a figure names what was measured', () => {
+    expect(
+      Object.values(dependencies).filter((version) => !/^\d+\.\d+\.\d+$/.test(version)),
+    ).toEqual([])
+  })
+
+  it('is no dependency of the package, and no source knows it', () => {
+    const root = fs.readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8')
+    const names = Object.keys(dependencies)
+    expect(names.length).toBeGreaterThan(4)
+    expect(names.filter((name) => root.includes(`"node_modules/${name}"`))).toEqual([])
+    const importing = new RegExp(`from '(${names.join('|')})(/|')`)
+    expect(filesWith(importing, CODE)).toEqual([])
   })
 })
 

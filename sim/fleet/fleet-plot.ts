@@ -1,4 +1,5 @@
 /** Draws what the fleet did as an SVG of three panels over one axis of time. */
+import { GRID, INK, numberText, svgLine, svgPage, svgPolyline, svgText } from '../plot/svg.ts'
 import type { ModelReport, Second } from './fleet-model.ts'
 
 interface Line {
@@ -21,21 +22,12 @@ const RIGHT = 20
 const PANEL = 150
 const GAP = 50
 const START_UP = 10
-const INK = '#24292f'
-const GRID = '#d0d7de'
 
 export function plotOf(report: ModelReport, title: string): string {
   const panels = panelsOf(report)
   const height = 50 + panels.length * (PANEL + GAP)
   const body = panels.map((panel, index) => drawPanel(panel, report, 60 + index * (PANEL + GAP)))
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif">`,
-    `<rect width="${WIDTH}" height="${height}" fill="#ffffff"/>`,
-    text({ x: LEFT, y: 24, size: 15 }, title),
-    ...body,
-    '</svg>',
-    '',
-  ].join('\n')
+  return svgPage({ width: WIDTH, height }, [svgText({ x: LEFT, y: 24, size: 15 }, title), ...body])
 }
 
 function panelsOf({ seconds, bound }: ModelReport): readonly Panel[] {
@@ -80,24 +72,23 @@ function drawPanel(panel: Panel, { seconds }: ModelReport, top: number): string 
   const x = (second: number): number =>
     LEFT + (second / Math.max(1, seconds.length - 1)) * (WIDTH - LEFT - RIGHT)
   const y = (value: number): number => top + PANEL - Math.min(1, value / panel.max) * PANEL
+  const across = { x1: LEFT, x2: WIDTH - RIGHT }
   const levels = [0, 0.5, 1].map((part) => part * panel.max)
   const grid = levels.flatMap((level) => [
-    `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(level)}" y2="${y(level)}" stroke="${GRID}"/>`,
-    text({ x: LEFT - 8, y: y(level) + 4, anchor: 'end' }, numberText(level)),
+    svgLine({ ...across, y1: y(level), y2: y(level) }, GRID),
+    svgText({ x: LEFT - 8, y: y(level) + 4, anchor: 'end' }, numberText(level)),
   ])
   const ticks = seconds.flatMap((_, second) =>
     second % 60 === 0
-      ? [text({ x: x(second), y: top + PANEL + 16, anchor: 'middle' }, `${second} s`)]
+      ? [svgText({ x: x(second), y: top + PANEL + 16, anchor: 'middle' }, `${second} s`)]
       : [],
   )
   const lines = panel.lines.map(({ colour, value }) => {
-    const points = seconds.map(
-      (second, index) => `${x(index).toFixed(1)},${y(value(second)).toFixed(1)}`,
-    )
-    return `<polyline fill="none" stroke="${colour}" stroke-width="1.3" points="${points.join(' ')}"/>`
+    const points = seconds.map((second, index) => [x(index), y(value(second))] as const)
+    return svgPolyline(points, colour)
   })
   const legend = panel.lines.map(({ label, colour }, index) =>
-    text(
+    svgText(
       {
         x: WIDTH - RIGHT - 110 * (panel.lines.length - index) + 110,
         y: top - 6,
@@ -107,31 +98,9 @@ function drawPanel(panel: Panel, { seconds }: ModelReport, top: number): string 
       label,
     ),
   )
+  const { limit: level } = panel
   const limit =
-    panel.limit === undefined
-      ? []
-      : [
-          `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(panel.limit)}" y2="${y(panel.limit)}" stroke="${INK}" stroke-dasharray="5 4"/>`,
-        ]
-  const heading = text({ x: LEFT, y: top - 6 }, panel.title)
+    level === undefined ? [] : [svgLine({ ...across, y1: y(level), y2: y(level) }, INK, '5 4')]
+  const heading = svgText({ x: LEFT, y: top - 6 }, panel.title)
   return [heading, ...grid, ...ticks, ...limit, ...lines, ...legend].join('\n')
-}
-
-interface TextPlace {
-  readonly x: number
-  readonly y: number
-  readonly size?: number
-  readonly anchor?: string
-  readonly colour?: string
-}
-
-function text(
-  { x, y, size = 11, anchor = 'start', colour = INK }: TextPlace,
-  words: string,
-): string {
-  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" font-size="${size}" text-anchor="${anchor}" fill="${colour}">${words}</text>`
-}
-
-function numberText(value: number): string {
-  return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString('en')
 }

@@ -1,6 +1,6 @@
 /** Events of the ledger in words. */
 import type { Budget } from '../core/budget.ts'
-import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
+import { eventWord, type LeaseEvent, type LeaseEventType } from '../core/event.ts'
 import { sharingWords, type Sharing } from './lease-text.ts'
 import {
   clockTime,
@@ -14,29 +14,6 @@ import {
 } from './output.ts'
 
 const REASON_WIDTH_MAX = 40
-
-/** Events as people speak of them; the ledger's own names are `lease.` and so on. */
-export const EVENT_WORDS: Readonly<Record<LeaseEventType, string>> = {
-  'lease.issued': 'acquired',
-  'lease.renewed': 'renewed',
-  'lease.released': 'released',
-  'lease.expired': 'expired',
-  'lease.revoked': 'revoked',
-  'lease.revoking': 'revoking',
-  'lease.upgrading': 'upgrading',
-  'lease.upgraded': 'upgraded',
-  'lease.downgraded': 'downgraded',
-  'lease.transferred': 'transferred',
-  'lease.adopted': 'adopted',
-  'lease.advanced': 'advanced',
-  'lease.unlocked': 'unlocked',
-  'lease.queued': 'queued',
-  'lease.offered': 'offered',
-  'lease.waiting': 'waiting',
-  'lease.failed': 'failed',
-  'lease.denied': 'denied',
-  'lease.accounted': 'accounted',
-}
 
 export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
   'lease.issued': 'green',
@@ -75,7 +52,7 @@ const EVENT_COLUMNS: readonly Column[] = [
 export function eventTable(events: readonly LeaseEvent[], paint: Paint): string {
   const rows = events.map((event): readonly Cell[] => [
     { text: clockTime(event.atMs), colour: 'dim' },
-    { text: EVENT_WORDS[event.type], colour: EVENT_COLOURS[event.type] },
+    { text: eventWord(event.type), colour: EVENT_COLOURS[event.type] },
     { text: event.resource, colour: 'bold' },
     { text: event.holder },
     { text: `${event.before ?? '-'} → ${event.after}` },
@@ -99,7 +76,7 @@ function modeOf(event: LeaseEvent): string {
 
 /** One event on a line of its own, for a stream whose next line nobody knows yet. */
 export function eventLine(event: LeaseEvent, paint: Paint): string {
-  const word = paint(EVENT_WORDS[event.type].padEnd(11), EVENT_COLOURS[event.type])
+  const word = paint(eventWord(event.type).padEnd(11), EVENT_COLOURS[event.type])
   const parts = [visible(event.resource), visible(event.holder), ...factsOf(event)]
   if (event.reason !== null) parts.push(visible(event.reason))
   return [paint(clockTime(event.atMs), 'dim'), word, ...parts].join('  ')

@@ -5,14 +5,13 @@
  * Work that no caller waits for is kept account of here, so that nothing rejects into the void and `close` leaves
  * nothing behind: no timer, no subscription, no ticket, and no lease but those that were abandoned on purpose.
  */
-import { delegationOf } from '../core/delegation.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { AdoptRequest, LeaseApi } from '../service/lease-api.ts'
+import type { AdoptRequest, Besides, LeaseApi } from '../service/lease-api.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
 import { termOf } from './grant-term.ts'
 import { GrantBook } from './grant-book.ts'
@@ -21,6 +20,7 @@ import type { HandleParts } from './handle-parts.ts'
 import { HolderClock } from './holder-clock.ts'
 import { insist } from './insist.ts'
 import type { Discarded } from './lease-delegation.ts'
+import { LeaseFamilies } from './lease-families.ts'
 import { LeaseHandle } from './lease-handle.ts'
 import type { HandleFacts } from './lease-knowledge.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
@@ -34,6 +34,8 @@ export interface AcquisitionParts {
   readonly runtime: Runtime
   readonly holder: string
   readonly session: string
+  /** Whether nobody but this client can have the same session. */
+  readonly isSessionOwn: boolean
   readonly claimWindowMs: number | null
   /** Signs the grants of what is held; null: nobody does. */
   readonly signer: GrantSigner | null
@@ -64,11 +66,15 @@ export class Acquisitions {
   readonly #waiting: RenewalScheduler
   readonly #router: WakeRouter
   readonly #grants: GrantBook
+  readonly #families = new LeaseFamilies()
+  readonly #handleParts: HandleParts<LeaseHandle>
   readonly #fences = new FenceMemory()
   readonly #background = new Set<Promise<void>>()
   /** What this client let go of while it was asking for something: an answer that was on its way may still tell of it. */
   readonly #letGo = new Set<LeaseId>()
   #asking = 0
+  /** Waits that have got into a queue. */
+  #queued = 0
   #closed = false
 
   constructor(parts: AcquisitionParts) {
@@ -84,6 +90,7 @@ export class Acquisitions {
     })
     const { handles } = this.#router
     this.#grants = new GrantBook({ api, handles, background, signer: parts.signer })
+    this.#handleParts = this.#partsOfHandles()
   }
 
   async obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
@@ -92,14 +99,24 @@ export class Acquisitions {
     if (known?.state === 'held' && known.resource === wish.resource) {
       return { kind: 'granted', lease: known }
     }
-    const errand = singleErrand(this.#parts.api, { ...wish, ...this.#asker })
     const { leaseId, resource } = wish
+    const besides = (): Besides | undefined => this.#besides(leaseId)
+    const errand = singleErrand(this.#parts.api, { ...wish, ...this.#asker }, besides)
     const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
     const outcome = await this.#accounted(this.#obtain(asked))
     if (outcome.kind === 'held') return outcome
     const [lease] = outcome.leases
     if (lease === undefined) throw new Error(`${resource} was granted without a lease`)
     return { kind: 'granted', lease }
+  }
+
+  /** What this session has besides one wait, as far as it alone can know. */
+  #besides(leaseId: LeaseId): Besides | undefined {
+    if (!this.#parts.isSessionOwn) return undefined
+    const { waits, handles } = this.#router
+    const own = waits.get(leaseId)
+    if (this.#queued > (own?.hasQueued === true ? 1 : 0)) return 'tickets'
+    return handles.size === 0 && waits.size <= 1 ? 'nothing' : 'leases'
   }
 
   async obtainAll({ wish, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
@@ -224,11 +241,16 @@ export class Acquisitions {
       const message = `lease id ${leaseId} is already being asked for`
       throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
     }
-    const wait = new Wait(this.#waitParts, errand)
+    const onQueued = (): void => {
+      this.#queued += 1
+      this.#router.listen()
+    }
+    const wait = new Wait({ ...this.#waitParts, onQueued }, errand)
     for (const id of leaseIds) waits.set(id, wait)
     try {
       return await wait.run(signal)
     } finally {
+      if (wait.hasQueued) this.#queued -= 1
       for (const id of leaseIds) waits.delete(id)
     }
   }
@@ -251,10 +273,12 @@ export class Acquisitions {
     // The answer is older than the end that this client itself has put to the lease.
     const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id)
     if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
-    const facts = { lease: { ...lease, fence }, term, now, ...granted }
+    const { autoRenew, audience = null } = granted
+    const facts = { lease: { ...lease, fence }, term, now, autoRenew, audience }
     const handle = new LeaseHandle(this.#handleParts, facts)
     if (handle.isOver) return handle
     handles.set(lease.id, handle)
+    this.#families.add(handle)
     this.#router.listenSoon()
     return handle
   }
@@ -277,19 +301,20 @@ export class Acquisitions {
     return { runtime, clock: this.#clock, scheduler, background: this.background, onQueued }
   }
 
-  get #handleParts(): HandleParts<LeaseHandle> {
+  #partsOfHandles(): HandleParts<LeaseHandle> {
     const { api, runtime, session } = this.#parts
     const { handles } = this.#router
-    const scheduler = this.#holding
-    const onLettingGo = (handle: LeaseHandle): void => this.#endFamily(handle)
     const onEnd = (handle: LeaseHandle): void => {
-      this.#endFamily(handle)
+      this.#families.endBelow(handle)
+      this.#families.remove(handle)
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
       if (handle.isLetGo && this.#asking > 0) this.#letGo.add(handle.id)
     }
     return {
-      ...{ api, runtime, clock: this.#clock, session, scheduler, background: this.background },
-      ...{ onEnd, onLettingGo },
+      ...{ api, runtime, session, clock: this.#clock, scheduler: this.#holding },
+      background: this.background,
+      onEnd,
+      onLettingGo: (handle) => this.#families.endBelow(handle),
       handOutChild: (parent, derivation, facts) => {
         return this.#accounted(this.#handOutChild(parent, derivation, facts))
       },
@@ -298,13 +323,6 @@ export class Acquisitions {
       waitParts: () => this.#waitParts,
       askAbout: (handle) => this.background(this.#router.lookAt(handle)),
       onFence: (lease) => this.#remember(lease),
-    }
-  }
-
-  /** What was derived from a lease ends when its holder ends it, or no longer knows that it lives. */
-  #endFamily({ id }: LeaseHandle): void {
-    for (const other of [...this.#router.handles.values()]) {
-      if (delegationOf(other.info).line.includes(id)) other.endWithParent()
     }
   }
 

@@ -396,6 +396,8 @@ export interface Tenure extends AsyncDisposable {
   get(leaseId: LeaseId): Promise<LeaseInfo | null>
   inspect(resource: string): Promise<Inspection>
   list(options?: ListOptions): Promise<readonly LeaseInfo[]>
+  /** All of them, however many, in order of creation; read page by page while they are asked for. */
+  listAll(options?: Omit<ListOptions, 'limit'>): AsyncIterable<LeaseInfo>
   isHeld(resource: string): Promise<boolean>
   holds(holder: string, resource: string): Promise<boolean>
   history(options?: HistoryOptions): Promise<readonly LedgerEntry[]>

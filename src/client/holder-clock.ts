@@ -5,7 +5,8 @@
  * the larger of the two counts, and the boot clock is believed only where it is ahead by more than its own coarseness
  * explains; then one step is added, because two readings may differ by a step less than what passed. Where there is no boot clock, wall time takes its place: setting it forward then costs leases early, and
  * setting it back changes nothing. One percent of every term is given away, because two clocks may run at different
- * rates. What this does not cover: a host whose monotonic clock runs slow by more than that.
+ * rates. What this does not cover: a host whose monotonic clock runs slow by more than that; and for one millisecond of
+ * running time a sleep of which the wall clock, set back at that very moment, shows nothing either.
  */
 import type { Runtime } from '../runtime/runtime.ts'
 
@@ -29,21 +30,36 @@ const WALL_STEP_MS = 1
 /** Ahead by no more than this and a step, a clock proves nothing. */
 const SLACK_MS = 10
 const RATE_ALLOWANCE = 0.01
+/** A reading of the boot clock opens a file on Linux; one a millisecond is more than its own steps can tell. */
+const BOOT_FRESH_MS = 1
 
 export class HolderClock {
   readonly #runtime: Runtime
   /** Taken for coarse until it shows a fraction. */
   #bootStepMs = COARSE_STEP_MS
+  /** When the boot clock was last read. */
+  #last: Moment | null = null
 
   constructor(runtime: Runtime) {
     this.#runtime = runtime
   }
 
   now(): Moment {
+    const monotonicMs = this.#runtime.monotonicMs()
+    const wallMs = this.#runtime.wallMs()
+    const last = this.#last
+    if (last !== null && isShortlyAfter(last, monotonicMs, wallMs)) {
+      return { monotonicMs, bootMs: last.bootMs, wallMs }
+    }
+    this.#last = { monotonicMs, bootMs: this.#readBoot(), wallMs }
+    return this.#last
+  }
+
+  #readBoot(): number | null {
     const bootMs = this.#runtime.bootMs()
     const isWholeSecond = bootMs === null || bootMs % COARSE_STEP_MS === 0
     if (!isWholeSecond) this.#bootStepMs = FINE_STEP_MS
-    return { monotonicMs: this.#runtime.monotonicMs(), bootMs, wallMs: this.#runtime.wallMs() }
+    return bootMs
   }
 
   /** The larger of monotonic and boot time between two moments. */
@@ -68,4 +84,15 @@ export class HolderClock {
 
 function larger(preciseMs: number, coarseMs: number, stepMs: number): number {
   return coarseMs > preciseMs + stepMs + SLACK_MS ? coarseMs + stepMs : preciseMs
+}
+
+/**
+ * Whether so little has passed that the boot clock can have nothing new to tell: by the monotonic clock, and, because
+ * that one stands still while the host sleeps, by wall time as well.
+ */
+function isShortlyAfter(last: Moment, monotonicMs: number, wallMs: number): boolean {
+  return (
+    monotonicMs - last.monotonicMs < BOOT_FRESH_MS &&
+    Math.abs(wallMs - last.wallMs) <= BOOT_FRESH_MS
+  )
 }

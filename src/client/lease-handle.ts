@@ -105,7 +105,8 @@ export class LeaseHandle implements Lease, Attended {
 
   #upheld(onChanged: Upheld['onChanged'], onRefused: Upheld['onRefused']): Upheld {
     return {
-      ...{ onChanged, onRefused },
+      onChanged,
+      onRefused,
       isOver: () => this.isOver,
       look: (now) => this.#look(now),
       reschedule: (now) => this.#reschedule(now),
@@ -386,7 +387,7 @@ export class LeaseHandle implements Lease, Attended {
     const error = lossError(this.info, reason, cause)
     this.#lost = error
     this.detach()
-    this.#modes.cancel(error)
+    this.#modes.cancel(() => error)
     this.#race.lose(error)
     this.#listeners.emit('lost', { error })
     this.#parts.onEnd(this)
@@ -401,7 +402,7 @@ export class LeaseHandle implements Lease, Attended {
   async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
     this.#givenUp = true
     this.detach()
-    this.#modes.cancel(releasedError(this))
+    this.#modes.cancel(() => releasedError(this))
     this.#parts.onLettingGo(this)
     try {
       const result = await this.#release.send(reason, together)

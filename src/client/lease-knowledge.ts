@@ -21,7 +21,7 @@ export interface HandleFacts {
   readonly now: Moment
   readonly autoRenew: boolean
   /** Who is to check the grant of the lease; absent: anybody. */
-  readonly audience?: string
+  readonly audience?: string | null
 }
 
 export class LeaseKnowledge {

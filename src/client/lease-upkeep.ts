@@ -62,7 +62,10 @@ export class LeaseUpkeep {
     this.#handle = handle
     this.#isAutomatic = begin.autoRenew
     this.#renewer = new LeaseRenewer({
-      ...{ api, runtime, target, isOver: handle.isOver },
+      api,
+      runtime,
+      target,
+      isOver: handle.isOver,
       onRenewed: (lease, from) => this.#renewed(lease, from),
       onRefused: (refusal) => this.#refused(refusal),
       onFailed: (error) => this.#failed(error),

@@ -17,6 +17,7 @@ import { refusalError } from '../core/outcome.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { CleanupResult, Inspection, LeaseApi, LedgerEntry } from '../service/lease-api.ts'
+import { listAll } from '../service/list-all.ts'
 import { Acquisitions, closedError } from './acquisitions.ts'
 import type {
   AcquireAllOptions,
@@ -90,6 +91,7 @@ export class TenureClient implements Tenure {
     this.config = new ClientConfig({ api, runtime, requireOpen })
     this.#acquisitions = new Acquisitions({
       ...{ api, runtime, holder: this.holder, session: this.session },
+      isSessionOwn: session === undefined,
       claimWindowMs: readClaimWindow(claimWindowMs),
       signer,
     })
@@ -166,6 +168,12 @@ export class TenureClient implements Tenure {
     this.#requireOpen()
     const { leases } = await this.#api.list(readList(this.#runtime, options))
     return leases
+  }
+
+  async *listAll(options?: Omit<ListOptions, 'limit'>): AsyncGenerator<LeaseInfo, void, undefined> {
+    this.#requireOpen()
+    const { limit: _limit, ...filter } = readList(this.#runtime, options)
+    for await (const page of listAll(this.#api, filter)) yield* page
   }
 
   async isHeld(resource: string): Promise<boolean> {

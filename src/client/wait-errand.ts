@@ -10,6 +10,7 @@ import type {
   AcquireAllAnswer,
   AcquireAllRequest,
   AcquireRequest,
+  Besides,
   ClaimAnswer,
   Inspection,
   LeaseApi,
@@ -54,15 +55,23 @@ export interface Errand {
   mayBeTurn(): Promise<boolean>
 }
 
-/** One resource. */
-export function singleErrand(api: LeaseApi, request: AcquireRequest): Errand {
+/** One resource. `besides` says at any time what else the session has; undefined: it does not know. */
+export function singleErrand(
+  api: LeaseApi,
+  request: AcquireRequest,
+  besides: () => Besides | undefined = () => undefined,
+): Errand {
+  const told = (): { readonly besides?: Besides } => {
+    const known = besides()
+    return known === undefined ? {} : { besides: known }
+  }
   const ticket = ticketOf(request, request.session)
   return {
     subject: request.resource,
     waitMs: request.waitMs,
     hasParts: false,
-    file: async (waitMs) => single(await api.acquire({ ...request, waitMs })),
-    claim: async () => single(await api.claim(ticket)),
+    file: async (waitMs) => single(await api.acquire({ ...request, waitMs, ...told() })),
+    claim: async () => single(await api.claim({ ...ticket, ...told() })),
     withdraw: (why) => api.withdraw({ ...ticket, why }),
     isForeign: ({ id }) => id !== ticket.leaseId,
     mayBeTurn: async () => {

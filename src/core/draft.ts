@@ -242,6 +242,17 @@ interface EventFacts {
   readonly requestId?: string | null
 }
 
+/**
+ * An event of a kind that happens all the time. It adds to what it is given, because V8 takes microseconds for a spread
+ * that gets more properties, and a tenth of one for this.
+ */
+export function frequentEvent<Rest extends object>(
+  common: EventCommon,
+  rest: Rest,
+): EventCommon & Rest {
+  return Object.assign(common, rest)
+}
+
 /** The fields that every event carries, taken from the claim it is about. */
 export function eventCommon(claim: Claim, now: Now, facts: EventFacts): EventCommon {
   return {

@@ -193,3 +193,8 @@ export const LEASE_EVENT_TYPES: readonly LeaseEventType[] = [
   'lease.denied',
   'lease.accounted',
 ]
+
+/** An event as people speak of it: "acquired" for `lease.issued`, and for the rest the name without its `lease.`. */
+export function eventWord(type: LeaseEventType): string {
+  return type === 'lease.issued' ? 'acquired' : type.slice('lease.'.length)
+}

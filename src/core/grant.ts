@@ -2,7 +2,7 @@
  * Turns a claim into a lease. The TTL runs from `now`; whoever asked counts from before it sent the request, so its
  * own view ends no later than this.
  */
-import { eventCommon, type Draft } from './draft.ts'
+import { eventCommon, frequentEvent, type Draft } from './draft.ts'
 import type { Claim, EntryState, Lease, Revoking } from './lease.ts'
 import { hasEpoch } from './resource.ts'
 import { deadlineAfter, wallAt, type Now } from './time.ts'
@@ -61,11 +61,8 @@ export function grant(draft: Draft, granted: Grant): Lease {
     epoch: hasEpoch(claim.resource) ? (granted.epoch ?? draft.view.epoch) : 0,
     ...(claim.delegation === undefined ? {} : { delegation: claim.delegation }),
   }
-  draft.record({
-    ...eventCommon(lease, now, { before, after: 'active', reason: claim.reason }),
-    type: 'lease.issued',
-    lease,
-  })
+  const common = eventCommon(lease, now, { before, after: 'active', reason: claim.reason })
+  draft.record(frequentEvent(common, { type: 'lease.issued', lease }))
   return lease
 }
 

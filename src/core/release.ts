@@ -8,7 +8,7 @@
 import { mergeViews } from './acquire-all.ts'
 import type { Release, ReleaseAll } from './command.ts'
 import { unseenDescendants } from './delegation.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft, eventCommon, frequentEvent } from './draft.ts'
 import { endedOutcome, type ReleasedAll, type ReleaseOutcome } from './outcome.ts'
 import { ownLease, type OwnLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
@@ -61,12 +61,13 @@ function ownOf(view: RealmView, { leaseId, holder }: Release): OwnLease {
 function end(draft: Draft, { leaseId, releaseReason, requestId }: Release): ReleaseOutcome {
   const lease = draft.lease(leaseId)
   if (lease.state !== 'active') return endedOutcome(lease)
-  const { renewals } = lease
-  const facts = { before: 'active', after: 'released', renewals, requestId } as const
-  draft.record({
-    ...eventCommon(lease, draft.now, { ...facts, reason: releaseReason }),
-    type: 'lease.released',
-    releaseReason,
+  const common = eventCommon(lease, draft.now, {
+    before: 'active',
+    after: 'released',
+    renewals: lease.renewals,
+    reason: releaseReason,
+    requestId,
   })
+  draft.record(frequentEvent(common, { type: 'lease.released', releaseReason }))
   return { kind: 'released', lease: draft.lease(leaseId) }
 }

@@ -4,7 +4,7 @@
  */
 import type { Renew } from './command.ts'
 import { parentOf } from './delegation.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft, eventCommon, frequentEvent } from './draft.ts'
 import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type RenewOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
@@ -35,18 +35,14 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
     const { expiresAtMs } = lease
     return draft.answer({ kind: 'does_not_extend', leaseId, expiresAtMs })
   }
-  draft.record({
-    ...eventCommon(lease, now, {
-      before: 'active',
-      after: 'active',
-      renewals: lease.renewals + 1,
-      requestId: command.requestId,
-    }),
-    type: 'lease.renewed',
-    ttlMs,
-    deadline,
-    expiresAtMs: wallAt(deadline.us, now),
+  const common = eventCommon(lease, now, {
+    before: 'active',
+    after: 'active',
+    renewals: lease.renewals + 1,
+    requestId: command.requestId,
   })
+  const expiresAtMs = wallAt(deadline.us, now)
+  draft.record(frequentEvent(common, { type: 'lease.renewed', ttlMs, deadline, expiresAtMs }))
   return draft.answer({ kind: 'renewed', lease: renewedLease(draft, lease) })
 }
 

@@ -16,6 +16,7 @@ import { kindOf, type Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi, ListFilter } from '../service/lease-api.ts'
+import { listAll } from '../service/list-all.ts'
 import { AgentWaits } from './agent-waits.ts'
 import { fileLeaseOf, holderAmong, holderOf, type FileLease } from './file-lease.ts'
 import { parseAgentId, parseSeconds, readAcquisition, readFilePath } from './request-input.ts'
@@ -156,9 +157,12 @@ export class FileLeases implements AsyncDisposable {
   async #list(filter: ListFilter, options: LookUpOptions): Promise<readonly FileLease[]> {
     refuseUnknown(options, ['status'])
     const state = options.status === undefined ? {} : { state: parseState(options.status) }
-    const { leases, more } = await this.#api.list({ ...filter, ...state, limit: LIST_LIMIT_MAX })
-    if (more) throw tooManyError()
-    return leases.filter(isFile).map(fileLeaseOf)
+    const found: FileLease[] = []
+    for await (const page of listAll(this.#api, { ...filter, ...state })) {
+      found.push(...page.filter(isFile).map(fileLeaseOf))
+      if (found.length > LIST_LIMIT_MAX) throw tooManyError()
+    }
+    return found
   }
 
   /** A refusal names the holder; what else is known about it is looked up for whoever is refused. */

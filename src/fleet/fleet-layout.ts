@@ -42,6 +42,8 @@ export interface FleetNode extends Candidate {
   readonly isDraining: boolean
   /** When its heartbeat is over unless it is renewed. */
   readonly expiresInMs: number
+  /** What it acquires leases for; null where nobody says so. */
+  readonly leaseTtlMs: number | null
 }
 
 export interface NodeView {
@@ -76,6 +78,8 @@ export interface Survey {
   readonly owned: readonly OwnedRow[]
   /** Instances that somebody wants to be empty, whether or not they are there. */
   readonly draining: readonly string[]
+  /** Instances that are there and show no heartbeat, because they are not ready or are being emptied. */
+  readonly hidden: readonly FleetNode[]
 }
 
 export interface FleetLayout {
@@ -90,8 +94,8 @@ export interface FleetLayout {
   /** The session is the receiver's at once; it is never free in between, except on the way to a foreign instance. */
   transfer(grant: Grant, to: FleetNode): Promise<GrantReply>
   nodes(): Promise<NodeView>
-  /** Says that this instance is here and ready. */
-  beat(): Promise<void>
+  /** Says that this instance is here; that it is ready, too, if it is shown to others. */
+  beat(isShown: boolean): Promise<void>
   /** Takes the heartbeat back, without leaving. */
   hush(): Promise<void>
   /** Removes every sign of this instance. */

@@ -3,14 +3,15 @@
  * ownership), how that stays so (the heart), and who else is there (the watch). What is here is the life of the whole:
  * it starts, is ready or not, is drained, and stops in order.
  */
-import { LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { Listeners } from '../client/listeners.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { preferredNode } from './assignment.ts'
 import type { FleetEvents, LeaseInfo, LeaseManager, LeaseState } from './contract.ts'
 import type { AcquireReply, FleetLayout, FleetNode, LayoutListener } from './fleet-layout.ts'
-import type { FleetSettings } from './fleet-options.ts'
+import { FLEET_EVENTS, requireListener } from './event-listener.ts'
+import { parseFlag, type FleetSettings } from './fleet-options.ts'
 import { Heart } from './heart.ts'
 import { NodeWatch } from './node-watch.ts'
 import { Ownership } from './ownership.ts'
@@ -25,6 +26,14 @@ export interface ManagerParts {
 
 type Life = 'new' | 'starting' | 'started' | 'stopping' | 'stopped'
 
+/** Who works with what the manager owns, and must have stopped before anything is let go. */
+export interface SessionUser {
+  /** Stops work on a session, runs `work`, and lets nobody begin work on it meanwhile. */
+  letGo<Result>(sessionId: string, work: () => Promise<Result>): Promise<Result>
+  /** Stops all work in order, and the manager with it. */
+  stop(): Promise<void>
+}
+
 export class FleetManager implements LeaseManager {
   readonly instanceId: string
   readonly settings: FleetSettings
@@ -38,7 +47,9 @@ export class FleetManager implements LeaseManager {
   readonly #ownership: Ownership
   readonly #viewListeners = new Set<() => void>()
   #life: Life = 'new'
+  #starting: Promise<void> | null = null
   #stopping: Promise<void> | null = null
+  #user: SessionUser | null = null
   #isReady: boolean
   /** Somebody wants this instance to be empty. */
   #isDrainWanted = false
@@ -70,6 +81,7 @@ export class FleetManager implements LeaseManager {
   async start(): Promise<void> {
     await this.connect()
     await this.show()
+    this.#requireStarted()
   }
 
   /** The first half of a start: from here on everything can be seen, but nobody sees this instance. */
@@ -77,16 +89,8 @@ export class FleetManager implements LeaseManager {
     if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError()
     if (this.#life !== 'new') throw stateError('start', 'called once', this.#life)
     this.#life = 'starting'
-    try {
-      await this.#layout.open(this.#layoutListener)
-      await this.#watch.start()
-    } catch (error) {
-      this.#watch.stop()
-      await this.#layout.close()
-      this.#life = 'new'
-      throw error
-    }
-    this.#life = 'started'
+    this.#starting = this.#connect()
+    await this.#starting
   }
 
   /** The second half: whoever looks sees that this instance is there, and may hand it something at once. */
@@ -96,10 +100,9 @@ export class FleetManager implements LeaseManager {
   }
 
   async stop(): Promise<void> {
-    if (this.#life === 'new' || this.#life === 'starting') {
-      throw stateError('stop', 'called after start', this.#life)
-    }
-    this.#stopping ??= this.#stop()
+    if (this.#life === 'new') throw stateError('stop', 'called after start', this.#life)
+    if (this.#user !== null) return this.#user.stop()
+    this.#stopping ??= this.#life === 'starting' ? this.#breakOff() : this.#stop()
     return this.#stopping
   }
 
@@ -118,7 +121,8 @@ export class FleetManager implements LeaseManager {
   async release(sessionId: string): Promise<void> {
     this.#requireStarted()
     const id = this.#layout.parseSessionId(sessionId)
-    await this.#ownership.release([id])
+    const release = async (): Promise<void> => this.#ownership.release([id])
+    await (this.#user === null ? release() : this.#user.letGo(id, release))
   }
 
   isOwned(sessionId: string): boolean {
@@ -160,16 +164,16 @@ export class FleetManager implements LeaseManager {
     this.#requireStarted()
     const id = this.#layout.parseSessionId(sessionId)
     const to = this.#watch.candidates.find((node) => node.instanceId === instanceId)
-    if (to !== undefined && instanceId !== this.instanceId) {
-      return this.#ownership.handOver(id, to)
+    if (to === undefined || instanceId === this.instanceId) {
+      throw invalid('instanceId', 'must be another instance that is ready', instanceId)
     }
-    const expected = 'instanceId must be another instance that is ready'
-    const details = { field: 'instanceId', instanceId }
-    throw new LeaseError('INVALID_INPUT', `${expected}, got ${instanceId}`, { details })
+    const give = async (): Promise<boolean> => this.#ownership.handOver(id, to)
+    return this.#user === null ? give() : this.#user.letGo(id, give)
   }
 
   async setReady(isReady: boolean): Promise<void> {
     this.#requireStarted()
+    parseFlag('isReady', isReady)
     if (this.#isReady === isReady) return
     this.#isReady = isReady
     if (isReady) await this.#heart.beat()
@@ -181,10 +185,21 @@ export class FleetManager implements LeaseManager {
     name: Name,
     listener: (event: FleetEvents[Name]) => void,
   ): () => void {
+    requireListener(FLEET_EVENTS, name, listener)
     return this.#listeners.add(name, listener)
   }
 
   // What follows is for the runner, which works on many sessions at a time.
+
+  /** One at a time: two would poll the same sessions side by side. Returns what ends it. */
+  attach(user: SessionUser): () => void {
+    if (this.#user !== null) {
+      const message = 'runFleet must be called once for a manager, got one with a fleet'
+      throw new LeaseError('INVALID_STATE', message)
+    }
+    this.#user = user
+    return () => (this.#user = null)
+  }
 
   parseSessionId(value: unknown): string {
     return this.#layout.parseSessionId(value)
@@ -229,6 +244,11 @@ export class FleetManager implements LeaseManager {
     await this.#ownership.release(sessionIds)
   }
 
+  /** As `handOver`, by whoever has stopped the work itself. */
+  async give(sessionId: string, to: FleetNode): Promise<boolean> {
+    return this.#ownership.handOver(sessionId, to)
+  }
+
   /** Tells everybody that this instance is about to leave, so that nothing is given to it any more. */
   async withdraw(): Promise<void> {
     if (this.#life !== 'started') return
@@ -252,6 +272,33 @@ export class FleetManager implements LeaseManager {
     },
   }
 
+  async #connect(): Promise<void> {
+    try {
+      await this.#layout.open(this.#layoutListener)
+      await this.#watch.start()
+    } catch (error) {
+      await this.#disconnect()
+      if (this.#life === 'starting') this.#life = 'new'
+      throw this.#life === 'new' ? error : closedError()
+    }
+    if (this.#life !== 'starting') throw closedError()
+    this.#life = 'started'
+  }
+
+  /** Stopped before it had started: whoever waits for the start hears of it. */
+  async #breakOff(): Promise<void> {
+    this.#life = 'stopping'
+    await this.#disconnect()
+    await this.#starting?.catch(() => undefined)
+    await this.#disconnect()
+    this.#life = 'stopped'
+  }
+
+  async #disconnect(): Promise<void> {
+    this.#watch.stop()
+    await this.#layout.close()
+  }
+
   #given(sessionId: string, from: string | null): void {
     if (this.#life === 'started') void this.#ownership.adopt(sessionId, from)
     else if (this.#life === 'stopping') void this.#ownership.decline(sessionId)
@@ -261,6 +308,8 @@ export class FleetManager implements LeaseManager {
     // A round that is under way may show the heartbeat once more; it must not come after this.
     await this.#heart.beat()
     await this.#layout.hush()
+    // It is still there, and should be known by its name to whoever looks.
+    if (!this.#isWithdrawn) await this.#heart.beat()
   }
 
   #onRead(): void {
@@ -280,8 +329,7 @@ export class FleetManager implements LeaseManager {
     await this.#ownership.end()
     await this.#heart.stop()
     await this.#layout.leave().catch(() => undefined)
-    this.#watch.stop()
-    await this.#layout.close()
+    await this.#disconnect()
     this.#life = 'stopped'
   }
 

@@ -1,6 +1,6 @@
 /** The options of a fleet: their defaults, their limits, and how they must relate to each other. */
 import { invalid } from '../core/errors.ts'
-import { parseSpanMs, refuseUnknown } from '../core/input.ts'
+import { parseSpanMs } from '../core/input.ts'
 import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { newInstanceId, parseInstanceId, type Birth } from './instance-id.ts'
@@ -50,7 +50,7 @@ const WEIGHT_MIN = 0.01
 const WEIGHT_MAX = 100
 const NAME_BYTES_MAX = 64
 
-const KNOWN: readonly (keyof LeaseManagerOptions)[] = [
+export const MANAGER_OPTIONS: readonly (keyof LeaseManagerOptions)[] = [
   'leaseTtlMs',
   'heartbeatTtlMs',
   'refreshMs',
@@ -66,8 +66,8 @@ export interface SettingsSource extends Birth {
   readonly runtime: Runtime
 }
 
+/** Whatever else is among the options is for whoever opens the layout, and checked there. */
 export function readSettings(options: LeaseManagerOptions, source: SettingsSource): FleetSettings {
-  refuseUnknown(options, KNOWN)
   const refreshMs = span('refreshMs', options.refreshMs ?? REFRESH_MS_DEFAULT)
   const callDefaultMs = Math.min(CALL_TIMEOUT_MS_DEFAULT, Math.ceil(refreshMs / 2))
   const settings: FleetSettings = {
@@ -85,7 +85,7 @@ export function readSettings(options: LeaseManagerOptions, source: SettingsSourc
       options.instanceId === undefined
         ? newInstanceId(source.runtime, source)
         : parseInstanceId(options.instanceId),
-    ready: parseReady(options.ready ?? true),
+    ready: parseFlag('ready', options.ready ?? true),
   }
   checkRelations(settings)
   return settings
@@ -124,7 +124,7 @@ function parseName(value: unknown): string {
   return requireShortText({ field: 'name', bytesMax: NAME_BYTES_MAX }, value)
 }
 
-function parseReady(value: unknown): boolean {
+export function parseFlag(field: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value
-  throw invalid('ready', 'must be true or false', value)
+  throw invalid(field, 'must be true or false', value)
 }

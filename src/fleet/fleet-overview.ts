@@ -1,6 +1,6 @@
 /** A fleet as people want to see it: who owns what, who should, and when each was last heard of. */
 import { preferredNode } from './assignment.ts'
-import type { FleetLayout, FleetNode, OwnedRow, Survey } from './fleet-layout.ts'
+import type { FleetLayout, FleetNode, Survey } from './fleet-layout.ts'
 
 /**
  * `owned`: renewed of late by an instance that is there. `uncertain`: it is there, but a renewal is overdue.
@@ -8,8 +8,8 @@ import type { FleetLayout, FleetNode, OwnedRow, Survey } from './fleet-layout.ts
  */
 export type SessionState = 'owned' | 'uncertain' | 'orphaned'
 
-/** `silent`: it owns something and shows no heartbeat: dead, or not ready. */
-export type NodeState = 'ready' | 'draining' | 'silent'
+/** `not_ready`: it is there and wants nothing yet. `silent`: it owns something and is not heard of: dead, or cut off. */
+export type NodeState = 'ready' | 'not_ready' | 'draining' | 'silent'
 
 export interface SessionRow {
   readonly sessionId: string
@@ -36,60 +36,66 @@ export interface Overview {
 
 export interface OverviewFacts {
   readonly nowMs: number
-  /** What a lease is granted for, where the store does not say. */
+  /** What a lease is granted for, where neither the store nor its owner says so. */
   readonly leaseTtlMs: number
 }
 
 export async function readOverview(layout: FleetLayout, facts: OverviewFacts): Promise<Overview> {
-  const [{ nodes }, survey] = await Promise.all([layout.nodes(), layout.survey()])
-  return overviewOf(nodes, survey, facts)
+  const { nodes } = await layout.nodes()
+  return overviewOf(nodes, await layout.survey(), facts)
 }
 
 export function overviewOf(
   nodes: readonly FleetNode[],
-  { owned, draining }: Survey,
+  survey: Survey,
   facts: OverviewFacts,
 ): Overview {
-  const candidates = nodes.filter(({ instanceId }) => !draining.includes(instanceId))
-  const present = new Set([...nodes.map(({ instanceId }) => instanceId), ...draining])
+  const { owned, draining, hidden } = survey
+  const isDraining = new Set(draining)
+  const candidates = nodes.filter(({ instanceId }) => !isDraining.has(instanceId))
+  const known = new Map([...nodes, ...hidden].map((node) => [node.instanceId, node]))
+  const present = new Set([...known.keys(), ...draining])
   const sessions = owned.map((row): SessionRow => {
-    const state = present.has(row.owner) ? stateOf(row, facts) : 'orphaned'
+    const ttlMs = row.ttlMs ?? known.get(row.owner)?.leaseTtlMs ?? facts.leaseTtlMs
     const { sessionId, owner: ownerId, remainingMs } = row
+    const state = present.has(ownerId) ? stateOf(remainingMs, ttlMs) : 'orphaned'
     const preferredOwnerId = preferredNode(sessionId, candidates)
-    const lastRenewedAtMs = renewedAtMs(row, facts)
+    const lastRenewedAtMs = remainingMs === null ? null : facts.nowMs - (ttlMs - remainingMs)
     return { sessionId, ownerId, preferredOwnerId, state, lastRenewedAtMs, remainingMs }
   })
   return {
-    nodes: nodeRows(nodes, { owned, draining }),
+    nodes: nodeRows(nodes, survey),
     sessions: sessions.toSorted((a, b) => (a.sessionId < b.sessionId ? -1 : 1)),
   }
 }
 
-function nodeRows(nodes: readonly FleetNode[], { owned, draining }: Survey): readonly NodeRow[] {
-  const known = new Map(nodes.map((node) => [node.instanceId, node]))
-  const ids = new Set([...known.keys(), ...draining, ...owned.map(({ owner }) => owner)])
+function nodeRows(nodes: readonly FleetNode[], survey: Survey): readonly NodeRow[] {
+  const { owned, draining, hidden } = survey
+  const known = new Map([...hidden, ...nodes].map((node) => [node.instanceId, node]))
+  const isDraining = new Set(draining)
+  const isReady = new Set(nodes.map(({ instanceId }) => instanceId))
+  const counts = new Map<string, number>()
+  for (const { owner } of owned) counts.set(owner, (counts.get(owner) ?? 0) + 1)
+  const stateOfNode = (id: string): NodeState => {
+    if (isDraining.has(id)) return 'draining'
+    if (isReady.has(id)) return 'ready'
+    return known.has(id) ? 'not_ready' : 'silent'
+  }
+  const ids = new Set([...known.keys(), ...draining, ...counts.keys()])
   return [...ids].toSorted().map((instanceId): NodeRow => {
     const node = known.get(instanceId)
-    const isReady = node !== undefined && !draining.includes(instanceId)
     return {
       instanceId,
       name: node?.name ?? null,
-      state: isReady ? 'ready' : draining.includes(instanceId) ? 'draining' : 'silent',
+      state: stateOfNode(instanceId),
       isForeign: node?.isForeign ?? false,
       weight: node?.weight ?? null,
-      sessions: owned.filter(({ owner }) => owner === instanceId).length,
+      sessions: counts.get(instanceId) ?? 0,
     }
   })
 }
 
-function renewedAtMs(
-  { remainingMs, ttlMs }: OwnedRow,
-  { nowMs, leaseTtlMs }: OverviewFacts,
-): number | null {
-  return remainingMs === null ? null : nowMs - ((ttlMs ?? leaseTtlMs) - remainingMs)
-}
-
 /** A renewal comes before half of the TTL is over. */
-function stateOf({ remainingMs, ttlMs }: OwnedRow, { leaseTtlMs }: OverviewFacts): SessionState {
-  return remainingMs !== null && remainingMs < (ttlMs ?? leaseTtlMs) / 2 ? 'uncertain' : 'owned'
+function stateOf(remainingMs: number | null, ttlMs: number): SessionState {
+  return remainingMs !== null && remainingMs < ttlMs / 2 ? 'uncertain' : 'owned'
 }

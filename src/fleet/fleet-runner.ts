@@ -8,17 +8,19 @@
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { Listeners } from '../client/listeners.ts'
 import type { Fleet, FleetEvents, RunnerEvents } from './contract.ts'
-import type { FleetManager } from './fleet-manager.ts'
+import { requireListener, RUNNER_EVENTS } from './event-listener.ts'
+import type { FleetManager, SessionUser } from './fleet-manager.ts'
 import { FleetPlanner, type FleetPlan, type Gift } from './fleet-plan.ts'
 import { Gate } from './gate.ts'
 import { HoldOff } from './hold-off.ts'
 import type { ReadFleetOptions } from './runner-options.ts'
 import { SessionPoller } from './session-poller.ts'
+import { UnfitSessions } from './unfit-sessions.ts'
 
 /** Right after another's lease should have ended. */
 const EXPIRY_SLACK_MS = 3
 
-export class FleetRunner implements Fleet {
+export class FleetRunner implements Fleet, SessionUser {
   readonly #manager: FleetManager
   readonly #runtime: Runtime
   readonly #options: ReadFleetOptions
@@ -29,10 +31,7 @@ export class FleetRunner implements Fleet {
   /** Sessions that are on their way out. */
   readonly #moves = new Map<string, Promise<void>>()
   readonly #gate: Gate
-  /** Polls that did not return although they were told to: until they do, no other begins here. */
-  readonly #hanging = new Set<string>()
-  /** Sessions whose poll kept failing here, until when. */
-  readonly #unfitUntilMs = new Map<string, number>()
+  readonly #unfit: UnfitSessions
   /** Since when a foreign instance should have taken a session. */
   readonly #leftSinceMs = new Map<string, number>()
   /** What could not be handed over and may still be ours. */
@@ -43,6 +42,8 @@ export class FleetRunner implements Fleet {
   #isPassWanted = false
   #timer: Timer | null = null
   #stopping: Promise<void> | null = null
+  readonly #detach: () => void
+  readonly #stopListeners: (() => void)[] = []
 
   constructor(manager: FleetManager, options: ReadFleetOptions) {
     this.#manager = manager
@@ -50,6 +51,8 @@ export class FleetRunner implements Fleet {
     this.#options = options
     this.#holdOff = new HoldOff(manager.runtime, manager.settings.discoverMs)
     this.#gate = new Gate(manager.runtime)
+    this.#unfit = new UnfitSessions(manager.runtime, () => this.#wantPass())
+    this.#detach = manager.attach(this)
     this.#unlisten = [
       manager.onView(() => this.#wantPass()),
       manager.on('acquired', (event) => this.#onAcquired(event)),
@@ -66,6 +69,7 @@ export class FleetRunner implements Fleet {
     name: Name,
     listener: (event: RunnerEvents[Name]) => void,
   ): () => void {
+    requireListener(RUNNER_EVENTS, name, listener)
     return this.#listeners.add(name, listener)
   }
 
@@ -86,8 +90,27 @@ export class FleetRunner implements Fleet {
   }
 
   stop(): Promise<void> {
-    this.#stopping ??= this.#stop()
+    if (this.#stopping === null) {
+      this.#stopping = this.#stop()
+      for (const listener of this.#stopListeners) listener()
+    }
     return this.#stopping
+  }
+
+  get isStopping(): boolean {
+    return this.#stopping !== null
+  }
+
+  /** When this begins to stop. */
+  onStop(listener: () => void): void {
+    this.#stopListeners.push(listener)
+  }
+
+  async letGo<Result>(sessionId: string, work: () => Promise<Result>): Promise<Result> {
+    while (this.#moves.has(sessionId)) await this.#moves.get(sessionId)
+    const result = this.#quit(sessionId, 'is let go').then(work)
+    this.#track(sessionId, result)
+    return result
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -104,7 +127,8 @@ export class FleetRunner implements Fleet {
     await Promise.all(this.#moves.values())
     for (const unlisten of this.#unlisten) unlisten()
     for (const poller of this.#pollers.values()) poller.abort(new Error('the fleet was stopped'))
-    await this.#manager.stop()
+    this.#detach()
+    if (!this.#manager.isNew) await this.#manager.stop()
   }
 
   #wantPass(): void {
@@ -127,10 +151,11 @@ export class FleetRunner implements Fleet {
   async #pass(): Promise<void> {
     if (!this.#manager.isStarted) return
     this.#holdOff.prune()
+    this.#unfit.prune()
     const plan = this.#plan()
     this.#carryOut(plan)
     const wanted = [...plan.acquire, ...this.#due(plan.standIn), ...this.#retry]
-    const free = wanted.filter((id) => !this.#moves.has(id) && !this.#hanging.has(id))
+    const free = wanted.filter((id) => !this.#moves.has(id) && !this.#unfit.hangs(id))
     this.#retry.clear()
     if (free.length > 0) await this.#manager.acquireMany(free)
     this.#arm(plan)
@@ -142,18 +167,18 @@ export class FleetRunner implements Fleet {
       ...{ self, candidates, sessionIds: this.#sessionIds },
       owned: this.#manager.isStarted ? this.#manager.ownedSessions() : [],
       isLeaving: isDraining || this.#stopping !== null,
-      isUnfit: (sessionId) => this.#isUnfit(sessionId),
+      isUnfit: (sessionId) => this.#unfit.has(sessionId),
     })
   }
 
   #carryOut(plan: FleetPlan): void {
     for (const sessionId of plan.keep) this.#poll(sessionId)
-    for (const sessionId of plan.release) this.#move(sessionId, null)
+    this.#free(plan.release)
     const isLeaving = this.#manager.isDraining || this.#stopping !== null
     for (const gift of plan.give) {
-      const mayGive = isLeaving || this.#isUnfit(gift.sessionId)
+      const mayGive = isLeaving || this.#unfit.has(gift.sessionId)
       const leftMs = this.#holdOff.leftMs(gift.sessionId, gift.to)
-      if (mayGive || leftMs <= 0) this.#move(gift.sessionId, gift)
+      if (mayGive || leftMs <= 0) this.#give(gift)
       else this.#poll(gift.sessionId)
     }
   }
@@ -187,22 +212,25 @@ export class FleetRunner implements Fleet {
     if (isGiven) this.#holdOff.received(sessionId)
     else if (this.#leftSinceMs.has(sessionId)) this.#holdOff.neglected(sessionId)
     const isWanted = this.#sessionIds.has(sessionId) && !this.#manager.isDraining
-    if (isWanted && !this.#isUnfit(sessionId) && this.#stopping === null) this.#poll(sessionId)
+    if (isWanted && !this.#unfit.has(sessionId) && this.#stopping === null) this.#poll(sessionId)
     else this.#wantPass()
   }
 
   #onLost(sessionId: string): void {
     const poller = this.#pollers.get(sessionId)
     poller?.abort(new Error(`session ${sessionId} was lost`))
-    this.#pollers.delete(sessionId)
-    if (poller !== undefined) this.#noteHanging(sessionId, poller)
+    if (poller !== undefined) this.#drop(sessionId, poller)
     this.#wantPass()
   }
 
   #poll(sessionId: string): void {
-    if (this.#pollers.has(sessionId) || this.#moves.has(sessionId)) return
+    if (this.#moves.has(sessionId)) return
+    const before = this.#pollers.get(sessionId)
+    if (before !== undefined && !before.isStopped) return
+    // One that was told to stop, and there is nobody else to give the session to.
+    if (before !== undefined) this.#drop(sessionId, before)
     const fence = this.#manager.fenceOf(sessionId)
-    if (fence === null || this.#hanging.has(sessionId)) return
+    if (fence === null || this.#unfit.hangs(sessionId)) return
     const { poll, intervalMs, pollTimeoutMs } = this.#options
     const poller = new SessionPoller({
       ...{ sessionId, fence, poll, intervalMs, pollTimeoutMs, runtime: this.#runtime },
@@ -217,57 +245,68 @@ export class FleetRunner implements Fleet {
 
   /** Somebody else may have more luck with it. */
   #onStuck(sessionId: string): void {
-    const untilMs = this.#runtime.monotonicMs() + this.#options.pollTimeoutMs
-    this.#unfitUntilMs.set(sessionId, untilMs)
+    this.#unfit.failed(sessionId, this.#options.pollTimeoutMs)
     this.#wantPass()
   }
 
-  #isUnfit(sessionId: string): boolean {
-    if (this.#hanging.has(sessionId)) return true
-    const untilMs = this.#unfitUntilMs.get(sessionId)
-    if (untilMs === undefined) return false
-    if (untilMs > this.#runtime.monotonicMs()) return true
-    this.#unfitUntilMs.delete(sessionId)
-    return false
+  /** Forgets a poller; while its last poll goes on, no other begins here. */
+  #drop(sessionId: string, poller: SessionPoller): void {
+    this.#pollers.delete(sessionId)
+    if (poller.running !== null) this.#unfit.hanging(sessionId, poller.running)
   }
 
-  #noteHanging(sessionId: string, poller: SessionPoller): void {
-    if (poller.running === null) return
-    this.#hanging.add(sessionId)
-    void poller.running.then(() => {
-      this.#hanging.delete(sessionId)
-      this.#wantPass()
-    })
-  }
-
-  /** Stops the poller, then gives the session away, or frees it. */
-  #move(sessionId: string, gift: Gift | null): void {
+  /** Gives a session away; what could not be given is looked at again by the next pass. */
+  #give(gift: Gift): void {
+    const { sessionId } = gift
     if (this.#moves.has(sessionId)) return
-    const move = this.#stopAndGive(sessionId, gift)
-      .catch((error: unknown) => {
-        this.#retry.add(sessionId)
-        this.fail(error)
-      })
-      .finally(() => this.#moves.delete(sessionId))
-    this.#moves.set(sessionId, move)
+    const move = this.#stopAndGive(gift).catch((error: unknown) => this.#onMoveFailed(error, gift))
+    this.#track(sessionId, move)
   }
 
-  async #stopAndGive(sessionId: string, gift: Gift | null): Promise<void> {
-    await this.#gate.pass()
-    const poller = this.#pollers.get(sessionId)
-    if (poller !== undefined) {
-      const reason = new Error(`session ${sessionId} goes to another instance`)
-      const result = await poller.stop(reason, this.#options.stopTimeoutMs)
-      this.#pollers.delete(sessionId)
-      if (result === 'still_running') {
-        this.#noteHanging(sessionId, poller)
-        const error = new Error('the poll went on after it was told to stop')
-        this.#listeners.emit('poll_failed', { sessionId, error, failures: 1 })
-      }
-    }
-    if (gift === null) return this.#manager.releaseMany([sessionId])
-    const to = gift.to.instanceId
-    if (!this.#manager.candidates.some((node) => node.instanceId === to)) return this.#wantPass()
-    if (await this.#manager.handOver(sessionId, to)) this.#holdOff.gave(sessionId)
+  /** Nobody waits for these, so they are freed together when the last of their pollers has stopped. */
+  #free(sessionIds: readonly string[]): void {
+    const free = sessionIds.filter((sessionId) => !this.#moves.has(sessionId))
+    if (free.length === 0) return
+    const reason = 'is not wanted here any more'
+    const move = Promise.all(free.map((sessionId) => this.#quit(sessionId, reason)))
+      .then(() => this.#manager.releaseMany(free))
+      .catch((error: unknown) => this.fail(error))
+    for (const sessionId of free) this.#track(sessionId, move)
   }
+
+  #onMoveFailed(error: unknown, { sessionId }: Gift): void {
+    this.#retry.add(sessionId)
+    this.fail(error)
+  }
+
+  #track(sessionId: string, move: Promise<unknown>): void {
+    const ended = move.then(nothing, nothing).finally(() => this.#moves.delete(sessionId))
+    this.#moves.set(sessionId, ended)
+  }
+
+  async #stopAndGive({ sessionId, to }: Gift): Promise<void> {
+    await this.#gate.pass()
+    await this.#quit(sessionId, 'goes to another instance')
+    const { instanceId } = to
+    const isReady = this.#manager.candidates.some((node) => node.instanceId === instanceId)
+    if (!isReady) return this.#wantPass()
+    const isGiven = await this.#gate.transfer(() => this.#manager.give(sessionId, to))
+    if (isGiven) this.#holdOff.gave(sessionId)
+  }
+
+  /** Stops the work on a session, as far as it can be stopped. */
+  async #quit(sessionId: string, why: string): Promise<void> {
+    const poller = this.#pollers.get(sessionId)
+    if (poller === undefined) return
+    const reason = new Error(`session ${sessionId} ${why}`)
+    const result = await poller.stop(reason, this.#options.stopTimeoutMs)
+    this.#drop(sessionId, poller)
+    if (result === 'stopped') return
+    const error = new Error('the poll went on after it was told to stop')
+    this.#listeners.emit('poll_failed', { sessionId, error, failures: 1 })
+  }
+}
+
+function nothing(): void {
+  return undefined
 }

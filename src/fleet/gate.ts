@@ -1,8 +1,9 @@
 /**
  * Lets handovers begin in groups. A session rests from the moment its poller stops until the receiver has begun; if a
  * thousand began at once, all of them would rest until the last had been received. So groups follow each other, small
- * ones first: a receiver that has just started is slow with the first few. No group waits for a poll that takes its
- * time.
+ * ones first: a receiver that has just started is slow with the first few. A group waits while the store has too many
+ * transfers to answer, because the sessions of the next are polled on until it begins; it does not wait for a poll that
+ * takes its time.
  */
 import type { Runtime } from '../runtime/runtime.ts'
 
@@ -12,6 +13,7 @@ const EVERY_MS = 10
 export class Gate {
   readonly #runtime: Runtime
   readonly #waiting: (() => void)[] = []
+  #underWay = 0
   #group = 1
   /** How many may still pass before the next group; null while nobody has come for a while. */
   #left: number | null = null
@@ -32,6 +34,16 @@ export class Gate {
     return Promise.resolve()
   }
 
+  /** Counts a transfer among those that the store has to answer. */
+  async transfer<Answer>(call: () => Promise<Answer>): Promise<Answer> {
+    this.#underWay += 1
+    try {
+      return await call()
+    } finally {
+      this.#underWay -= 1
+    }
+  }
+
   #open(): void {
     this.#left = this.#group
     this.#runtime.setTimer(EVERY_MS, () => this.#next(), { keepAlive: true })
@@ -44,7 +56,8 @@ export class Gate {
     }
     this.#group = Math.min(GROUP_MAX, 2 * this.#group)
     this.#open()
-    for (const resolve of this.#waiting.splice(0, this.#group)) {
+    const free = Math.max(0, this.#group - this.#underWay)
+    for (const resolve of this.#waiting.splice(0, free)) {
       this.#left = (this.#left ?? 1) - 1
       resolve()
     }

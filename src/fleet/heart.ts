@@ -1,6 +1,6 @@
 /**
  * Renews everything that an instance owns, together with its heartbeat, at a fixed pace. One round of it is one round
- * trip, however many sessions there are. A round that failed is followed by another soon, until one is confirmed; a
+ * trip for each ten thousand sessions. A round that failed is followed by another soon, until one is confirmed; a
  * round never waits for the one before longer than the call timeout.
  *
  * Between rounds it watches the clock for the book: a session is lost at its local deadline whether or not any call
@@ -8,7 +8,8 @@
  */
 import type { HolderClock } from '../client/holder-clock.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import type { FleetLayout, GrantReply } from './fleet-layout.ts'
+import type { FleetLayout, Grant, GrantReply } from './fleet-layout.ts'
+import { inParts } from './in-parts.ts'
 import type { SessionBook } from './session-book.ts'
 
 export interface HeartParts {
@@ -21,6 +22,8 @@ export interface HeartParts {
   readonly isShown: () => boolean
 }
 
+/** Of one call: with many more, the last answers would come too late. */
+const RENEW_MAX = 10_000
 const RETRY_FIRST_MS = 50
 const RETRY_MS_MAX = 1_000
 /** A host that slept has timers that are late by as long as it slept. */
@@ -73,18 +76,28 @@ export class Heart {
   }
 
   async #round(): Promise<boolean> {
-    const { layout, book, clock, isShown } = this.#parts
-    const { grants } = book
-    const sent = clock.now()
-    const [replies, isSeen] = await Promise.all([
-      grants.length === 0 ? [] : layout.renew(grants),
-      isShown() ? layout.beat().then(yes, no) : true,
+    const { layout, book, isShown } = this.#parts
+    const [isRenewed, isSeen] = await Promise.all([
+      this.#renew(book.grants),
+      layout.beat(isShown()).then(yes, no),
     ])
-    book.renewals(grants, replies, sent)
-    const isWhole = isSeen && !replies.some(isFailed)
+    const isWhole = isSeen && isRenewed
     this.#failures = isWhole ? 0 : this.#failures + 1
     this.#arm()
     this.watch()
+    return isWhole
+  }
+
+  /** True if everything was answered. */
+  async #renew(grants: readonly Grant[]): Promise<boolean> {
+    const { layout, book, clock } = this.#parts
+    let isWhole = true
+    for (const part of inParts(grants, RENEW_MAX)) {
+      const sent = clock.now()
+      const replies = await layout.renew(part)
+      book.renewals(part, replies, sent)
+      isWhole &&= !replies.some(isFailed)
+    }
     return isWhole
   }
 

@@ -5,11 +5,13 @@
  */
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
-import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
+import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { LeaseApi, LedgerEntry } from '../service/lease-api.ts'
+import type { LeaseApi, Unsubscribe, WakeSignal } from '../service/lease-api.ts'
+import { listAll } from '../service/list-all.ts'
 import { answerWithin, asLeaseError, pause } from './answer-within.ts'
 import type {
   AcquireReply,
@@ -24,42 +26,58 @@ import type {
 } from './fleet-layout.ts'
 import type { FleetSettings } from './fleet-options.ts'
 
-/** Leases of nodes and drains have a session in common, by which all of them can be listed. */
+/** Leases of nodes, of hidden nodes and of drains have a session in common, by which all of them can be listed. */
 const NODES_SESSION = 'fleet:nodes'
+const HIDDEN_SESSION = 'fleet:hidden'
 const DRAINS_SESSION = 'fleet:drains'
 const DRAIN_TTL_MS = 86_400_000
 const WATCH_AGAIN_MS = 500
 
+/** So many gifts are remembered, so that one that is told of twice is taken once. */
+const TOLD_MAX = 10_000
+
 export interface LeaseLayoutParts {
-  readonly api: LeaseApi
+  /** Connects to the store. */
+  readonly openApi: () => Promise<LeaseApi>
   readonly runtime: Runtime
   readonly settings: FleetSettings
 }
 
 export class LeaseLayout implements FleetLayout {
   readonly name = 'lease'
-  readonly #api: LeaseApi
+  readonly #openApi: () => Promise<LeaseApi>
   readonly #runtime: Runtime
   readonly #settings: FleetSettings
-  readonly #closing = new AbortController()
-  #nodeLeaseId: string | null = null
-  #watching: Promise<void> | null = null
+  readonly #told = new Set<string>()
+  #opened: Opened | null = null
+  /** The lease by which others know that this instance is there. */
+  #sign: { readonly leaseId: string; readonly session: string } | null = null
 
-  constructor({ api, runtime, settings }: LeaseLayoutParts) {
-    this.#api = api
+  constructor({ openApi, runtime, settings }: LeaseLayoutParts) {
+    this.#openApi = openApi
     this.#runtime = runtime
     this.#settings = settings
   }
 
   parseSessionId(value: unknown): string {
-    if (typeof value === 'string' && value !== '') return nameOf(parseResource(`session:${value}`))
-    throw new LeaseError('INVALID_INPUT', `sessionId must be 1..1024 bytes, got ${String(value)}`, {
-      details: { field: 'sessionId' },
-    })
+    const text = requireShortText({ field: 'sessionId', bytesMax: NAME_BYTES_MAX }, value)
+    return nameOf(parseResource(`session:${text}`))
   }
 
   async open(listener: LayoutListener): Promise<void> {
-    this.#watching ??= this.#watch(listener)
+    const api = await this.#openApi()
+    const closing = new AbortController()
+    const watching = this.#watch(api, listener, closing.signal)
+    this.#opened = { api, closing, watching, unlisten: null }
+    const onWake = (signal: WakeSignal): void => this.#onWake(api, listener, signal)
+    try {
+      const unlisten = await this.#bounded(api.onWake(this.#settings.instanceId, onWake))
+      if (this.#opened?.api !== api) return unlisten()
+      this.#opened = { ...this.#opened, unlisten }
+    } catch (error) {
+      await this.close()
+      throw error
+    }
   }
 
   async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
@@ -110,28 +128,31 @@ export class LeaseLayout implements FleetLayout {
     return { nodes: nodes.map((lease) => nodeOf(lease, draining)), isSelfDraining }
   }
 
-  async beat(): Promise<void> {
+  async beat(isShown: boolean): Promise<void> {
     const { heartbeatTtlMs: ttlMs, instanceId: holder, weight, name } = this.#settings
     const resource = parseResource(`node:${holder}`)
-    if (this.#nodeLeaseId !== null) {
-      const renewal = { leaseId: this.#nodeLeaseId, resource, holder, ttlMs }
+    const session = isShown ? NODES_SESSION : HIDDEN_SESSION
+    if (this.#sign !== null && this.#sign.session !== session) await this.hush()
+    if (this.#sign !== null) {
+      const renewal = { leaseId: this.#sign.leaseId, resource, holder, ttlMs }
       const { kind } = await this.#bounded(this.#api.renew(renewal))
       if (kind === 'renewed' || kind === 'does_not_extend') return
     }
     const leaseId = this.#runtime.uuid()
     const metadata = name === null ? { weight } : { weight, name }
-    const request = { leaseId, resource, holder, session: NODES_SESSION, ttlMs, metadata }
+    const request = { leaseId, resource, holder, session, ttlMs, metadata }
     const answer = await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS }))
     if (answer.kind !== 'granted' && answer.kind !== 'held') throw unexpected('beat', answer.kind)
-    this.#nodeLeaseId =
-      answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
+    const id = answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
+    this.#sign = { leaseId: id, session }
   }
 
   async hush(): Promise<void> {
-    const leaseId = this.#nodeLeaseId
-    this.#nodeLeaseId = null
-    if (leaseId === null) return
-    await this.#bounded(this.#api.release({ leaseId, holder: this.#settings.instanceId }))
+    const sign = this.#sign
+    this.#sign = null
+    if (sign === null) return
+    const { instanceId: holder } = this.#settings
+    await this.#bounded(this.#api.release({ leaseId: sign.leaseId, holder }))
   }
 
   async leave(): Promise<void> {
@@ -160,13 +181,25 @@ export class LeaseLayout implements FleetLayout {
     const owned = of('session').map(({ resource, holder, remainingMs, ttlMs }): OwnedRow => {
       return { sessionId: nameOf(resource), owner: holder, remainingMs, ttlMs }
     })
-    return { owned, draining: of('drain').map(({ resource }) => nameOf(resource)) }
+    const draining = of('drain').map(({ resource }) => nameOf(resource))
+    const hidden = of('node').filter(({ session }) => session === HIDDEN_SESSION)
+    const isDraining = new Set(draining)
+    return { owned, draining, hidden: hidden.map((lease) => nodeOf(lease, isDraining)) }
   }
 
   async close(): Promise<void> {
-    this.#closing.abort()
-    await this.#watching
-    await this.#api.close()
+    const opened = this.#opened
+    this.#opened = null
+    if (opened === null) return
+    opened.unlisten?.()
+    opened.closing.abort()
+    await opened.watching
+    await opened.api.close()
+  }
+
+  get #api(): LeaseApi {
+    if (this.#opened !== null) return this.#opened.api
+    throw new LeaseError('CLOSED', 'the store was closed')
   }
 
   async #acquire(sessionId: string): Promise<AcquireReply> {
@@ -204,23 +237,59 @@ export class LeaseLayout implements FleetLayout {
     readonly session?: string
     readonly resource?: Resource
   }): Promise<readonly LeaseInfo[]> {
-    const list = this.#api.list({ ...filter, state: 'active', limit: LIST_LIMIT_MAX })
-    const { leases } = await this.#bounded(list)
+    const pages = listAll(this.#bound, { ...filter, state: 'active' })
+    const leases: LeaseInfo[] = []
+    for await (const page of pages) leases.push(...page)
     return leases
   }
 
+  /**
+   * A store that can tell whom it wakes says at once which lease was handed over; the ledger says so a little later, to
+   * those as well that were away for a while or whose store only says that something has changed.
+   */
+  #onWake(api: LeaseApi, listener: LayoutListener, { leaseIds }: WakeSignal): void {
+    const look = async (leaseId: string): Promise<void> => {
+      const lease = await api.get(leaseId)
+      if (lease !== null && lease.state === 'active') this.#tellOf(lease, listener)
+    }
+    for (const leaseId of leaseIds ?? []) void look(leaseId).catch(() => undefined)
+  }
+
   /** A ledger that cannot be read for a while is read on later: what was missed is found by the next pass. */
-  async #watch(listener: LayoutListener): Promise<void> {
-    const { signal } = this.#closing
+  async #watch(api: LeaseApi, listener: LayoutListener, signal: AbortSignal): Promise<void> {
     const holder = this.#settings.instanceId
     while (!signal.aborted) {
       try {
-        const events = this.#api.watch({ holder, types: ['lease.issued'], signal })
-        for await (const entry of events) tellOf(entry, listener)
+        const events = api.watch({ holder, types: ['lease.issued'], signal })
+        for await (const { event } of events) {
+          if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
+        }
       } catch {
         if (!signal.aborted) await pause(this.#runtime, WATCH_AGAIN_MS)
       }
     }
+  }
+
+  /** Of a session that is ours because another handed it over. */
+  #tellOf(lease: Given, listener: LayoutListener): void {
+    const { id, resource, holder, adopted } = lease
+    const isOurs = holder === this.#settings.instanceId && !adopted
+    if (!isOurs || kindOf(resource) !== 'session' || this.#told.has(id)) return
+    this.#told.add(id)
+    if (this.#told.size > TOLD_MAX) this.#forgetOldest()
+    listener.given(nameOf(resource), null)
+  }
+
+  #forgetOldest(): void {
+    for (const oldest of this.#told) {
+      this.#told.delete(oldest)
+      return
+    }
+  }
+
+  /** Each page within the time of a call. */
+  readonly #bound: Pick<LeaseApi, 'list'> = {
+    list: (filter) => this.#bounded(this.#api.list(filter)),
   }
 
   #bounded<Answer>(call: Promise<Answer>): Promise<Answer> {
@@ -228,6 +297,16 @@ export class LeaseLayout implements FleetLayout {
     return answerWithin({ runtime: this.#runtime, withinMs }, call)
   }
 }
+
+interface Opened {
+  readonly api: LeaseApi
+  readonly closing: AbortController
+  readonly watching: Promise<void>
+  /** Null until wake-ups are listened to. */
+  readonly unlisten: Unsubscribe | null
+}
+
+type Given = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
 
 const DONE: GrantReply = { kind: 'done' }
 const GONE: GrantReply = { kind: 'gone' }
@@ -262,13 +341,7 @@ function nodeOf(
     isForeign: false,
     isDraining: draining.has(instanceId),
     expiresInMs: remainingMs,
-  }
-}
-
-function tellOf({ event }: LedgerEntry, listener: LayoutListener): void {
-  if (event.type !== 'lease.issued' || event.lease.adopted) return
-  if (kindOf(event.lease.resource) === 'session') {
-    listener.given(nameOf(event.lease.resource), null)
+    leaseTtlMs: null,
   }
 }
 

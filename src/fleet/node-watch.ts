@@ -15,6 +15,8 @@ export interface NodeWatchParts {
 
 /** All instances hear of a change at the same moment, and need not all ask at once. */
 const HINT_DELAY_MS_MAX = 50
+/** After a read that failed. */
+const RETRY_MS = 500
 /** Right after a heartbeat should have ended. */
 const EXPIRY_SLACK_MS = 5
 
@@ -66,21 +68,27 @@ export class NodeWatch {
   }
 
   async #read(): Promise<NodeView> {
+    // What is known of heartbeats grows old while the store cannot be read, and does not tell when to look again.
+    let nextMs = Math.min(this.#parts.discoverMs, RETRY_MS)
     try {
       const view = await this.#parts.layout.nodes()
       this.#view = view
       this.#candidates = view.nodes.filter(({ isDraining }) => !isDraining)
+      nextMs = this.#nextReadInMs()
       this.#parts.onRead(view)
       return view
     } finally {
       this.#isHinted = false
-      this.#arm(this.#nextReadInMs())
+      this.#arm(nextMs)
     }
   }
 
   #nextReadInMs(): number {
-    const expiriesMs = this.#view.nodes.map((node) => node.expiresInMs + EXPIRY_SLACK_MS)
-    return Math.min(this.#parts.discoverMs, ...expiriesMs)
+    const firstMs = this.#view.nodes.reduce(
+      (least, node) => Math.min(least, node.expiresInMs),
+      Infinity,
+    )
+    return Math.min(this.#parts.discoverMs, firstMs + EXPIRY_SLACK_MS)
   }
 
   #arm(inMs: number): void {

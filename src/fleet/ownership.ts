@@ -7,9 +7,10 @@ import { FenceMemory, isStale } from '../client/fence-memory.ts'
 import type { HolderClock } from '../client/holder-clock.ts'
 import type { Listeners } from '../client/listeners.ts'
 import type { FleetEvents } from './contract.ts'
-import type { AcquireReply, FleetLayout, FleetNode } from './fleet-layout.ts'
+import type { AcquireReply, FleetLayout, FleetNode, GrantReply } from './fleet-layout.ts'
 import type { RestartGrace } from './restart-grace.ts'
 import type { Origin, SessionBook } from './session-book.ts'
+import { inParts } from './in-parts.ts'
 import { Turns } from './turns.ts'
 
 export interface OwnershipParts {
@@ -23,6 +24,11 @@ export interface OwnershipParts {
   readonly onGranted: () => void
 }
 
+/** Of one call: more might not be answered in time, and then none of them would ever be ours. */
+const ACQUIRE_MAX = 1_000
+
+const RELEASE_MAX = 10_000
+
 const TAKEN: Origin = { isGiven: false, from: null }
 
 export class Ownership {
@@ -34,7 +40,7 @@ export class Ownership {
     this.#parts = parts
   }
 
-  /** In one round trip; null for those that must be left alone for now. Never throws for a store that is away. */
+  /** A thousand in a round trip; null for those that must be left alone for now. Never throws for a store that is away. */
   async acquire(sessionIds: readonly string[]): Promise<readonly (AcquireReply | null)[]> {
     return this.#turns.take(sessionIds, async () => this.#acquire(sessionIds, TAKEN))
   }
@@ -85,10 +91,21 @@ export class Ownership {
     sessionIds: readonly string[],
     origin: Origin,
   ): Promise<readonly (AcquireReply | null)[]> {
-    const { layout, book, clock, onGranted } = this.#parts
     const wanted = sessionIds.filter((id) => !this.#isHeld(id) && this.#mayTake(id))
+    const answers = new Map<string, AcquireReply>()
+    for (const part of inParts(wanted, ACQUIRE_MAX)) {
+      for (const [id, reply] of await this.#acquirePart(part, origin)) answers.set(id, reply)
+    }
+    return sessionIds.map((sessionId) => answers.get(sessionId) ?? this.#ownReply(sessionId))
+  }
+
+  async #acquirePart(
+    wanted: readonly string[],
+    origin: Origin,
+  ): Promise<ReadonlyMap<string, AcquireReply>> {
+    const { layout, book, clock, onGranted } = this.#parts
     const sent = clock.now()
-    const replies = wanted.length === 0 ? [] : await layout.acquire(wanted)
+    const replies = await layout.acquire(wanted)
     const answers = new Map<string, AcquireReply>()
     for (const [index, sessionId] of wanted.entries()) {
       const reply = this.#checkFence(sessionId, replies[index])
@@ -96,8 +113,8 @@ export class Ownership {
       const isLate = reply.kind === 'acquired' && !isOurs
       answers.set(sessionId, isLate ? failed(lateError(sessionId)) : reply)
     }
-    if (wanted.length > 0) onGranted()
-    return sessionIds.map((sessionId) => answers.get(sessionId) ?? this.#ownReply(sessionId))
+    onGranted()
+    return answers
   }
 
   /** A store that grants a lower fence than before has lost data, and whoever checks fences would refuse us anyway. */
@@ -132,9 +149,12 @@ export class Ownership {
     const { layout, book, listeners } = this.#parts
     const grants = sessionIds.flatMap((sessionId) => book.take(sessionId) ?? [])
     if (grants.length === 0) return
-    const replies = await layout.release(grants)
+    const replies: GrantReply[] = []
+    for (const part of inParts(grants, RELEASE_MAX)) replies.push(...(await layout.release(part)))
     for (const [index, { sessionId }] of grants.entries()) {
-      if (replies[index]?.kind === 'done') listeners.emit('released', { sessionId })
+      const kind = replies[index]?.kind
+      if (kind === 'done') listeners.emit('released', { sessionId })
+      if (kind === 'gone') listeners.emit('lost', { sessionId, reason: 'not_owner' })
     }
     const problem = replies.find((reply) => reply.kind === 'failed')
     if (problem?.kind === 'failed') throw problem.error

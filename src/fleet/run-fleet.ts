@@ -1,5 +1,5 @@
 /** `runFleet`: checks what it is given, starts the runner, and feeds it the sessions. */
-import { invalid } from '../core/errors.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { Fleet, FleetOptions, LeaseManager, SessionSource } from './contract.ts'
 import { FleetManager } from './fleet-manager.ts'
 import { FleetRunner } from './fleet-runner.ts'
@@ -23,14 +23,15 @@ export async function runFleet(
   }
   const first = isList(sessions) ? readSessions(manager, sessions) : null
   const isNew = manager.isNew
-  if (isNew) await manager.connect()
   const runner = new FleetRunner(manager, read)
   try {
+    if (isNew) await manager.connect()
     if (first !== null) runner.setSessions(first)
-    else await firstOf(manager, runner, sessions as AsyncIterable<readonly string[]>)
+    else await followSource(manager, runner, sessions as AsyncIterable<readonly string[]>)
     // Only now, because what is handed to it from here on is polled at once.
     if (isNew) await manager.show()
     await runner.pass()
+    if (runner.isStopping) throw new LeaseError('CLOSED', 'the manager was stopped')
     return runner
   } catch (error) {
     await runner.stop()
@@ -43,23 +44,49 @@ function readSessions(manager: FleetManager, list: unknown): readonly string[] {
   return list.map((sessionId) => manager.parseSessionId(sessionId))
 }
 
-/** Reads the source until it ends or the manager does; resolves with its first list. */
-async function firstOf(
+/** Resolves with the first list of a source. From then on a list that cannot be read is reported and passed over. */
+async function followSource(
   manager: FleetManager,
   runner: FleetRunner,
   source: AsyncIterable<readonly string[]>,
 ): Promise<void> {
   const lists = source[Symbol.asyncIterator]()
-  const next = async (): Promise<boolean> => {
-    const { done, value } = await lists.next()
-    if (done === true || !manager.isStarted) return false
-    runner.setSessions(readSessions(manager, value))
-    return true
+  const stopped = new Promise<null>((resolve) => {
+    runner.onStop(() => {
+      resolve(null)
+      end(lists)
+    })
+  })
+  const first = await Promise.race([lists.next(), stopped])
+  if (first === null) throw new LeaseError('CLOSED', 'the manager was stopped')
+  if (first.done === true) return
+  runner.setSessions(readSessions(manager, first.value))
+  void follow(manager, runner, lists)
+}
+
+async function follow(
+  manager: FleetManager,
+  runner: FleetRunner,
+  lists: AsyncIterator<readonly string[]>,
+): Promise<void> {
+  for (;;) {
+    try {
+      const { done, value } = await lists.next()
+      if (done === true || runner.isStopping) return
+      runner.setSessions(readSessions(manager, value))
+    } catch (error) {
+      runner.fail(error)
+      if (!isInvalidInput(error)) return
+    }
   }
-  const follow = async (): Promise<void> => {
-    while (await next()) continue
-    await lists.return?.()
-  }
-  await next()
-  follow().catch((error: unknown) => runner.fail(error))
+}
+
+/** A source may wait for a list that never comes; nobody waits for it to agree that it is over. */
+function end(lists: AsyncIterator<readonly string[]>): void {
+  lists.return?.().catch(() => undefined)
+}
+
+/** Ours, of a list that came; whatever else a source throws is its end. */
+function isInvalidInput(error: unknown): boolean {
+  return isLeaseError(error) && error.code === 'INVALID_INPUT'
 }

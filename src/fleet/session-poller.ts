@@ -39,6 +39,11 @@ export class SessionPoller {
     return this.#running
   }
 
+  /** It polls no more, though a poll may still be under way. */
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
   /** Polls now if it may; otherwise it looks again an interval later, or when it is kicked. */
   kick(): void {
     if (this.#isStopped || this.#running !== null) return

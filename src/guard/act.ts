@@ -24,9 +24,16 @@ export interface GuardedLease {
   /** Default `exact`. */
   readonly extent?: Extent
   readonly slots?: number | null
-  /** Of a derived lease: the lease at the root of its line, which it acts for. */
-  readonly root?: { readonly id: string; readonly fence: number }
+  /** Of a derived lease: the lease at the root of its line, which it acts for. As in a verified grant, or with `id`. */
+  readonly root?: GuardedRoot
+  /** Not null for a derived lease, which must name its root. */
+  readonly parentId?: string | null
+  readonly delegation?: { readonly line: readonly string[] }
 }
+
+export type GuardedRoot =
+  | { readonly id: string; readonly fence: number }
+  | { readonly leaseId: string; readonly fence: number }
 
 export interface WriteOptions {
   /** What is written, when it is less than the lease covers. */
@@ -44,30 +51,53 @@ export interface Act {
   readonly reach: Reach
 }
 
-/** `known` are the options that the guard has. */
+export interface ActReading {
+  /** The options that the guard has. */
+  readonly known: readonly string[]
+  /** The one name of something that has several. */
+  readonly canonical: (resource: Resource) => Resource
+}
+
+const PLAIN_READING: ActReading = { known: ['resource'], canonical: (resource) => resource }
+
 export function readAct(
   lease: GuardedLease,
   options: WriteOptions = {},
-  known: readonly string[] = ['resource'],
+  { known, canonical }: ActReading = PLAIN_READING,
 ): Act {
   refuseUnknown(options, known)
   if (typeof lease !== 'object' || lease === null) {
     throw invalid('lease', 'must be an object with id, resource and fence', lease)
   }
-  const { id, fence } = lease.root ?? lease
-  const reach = reachOf(lease)
+  const { id, fence } = actorOf(lease)
+  const reach = reachOf(lease, canonical)
   return {
     leaseId: parseLeaseId(id, 'lease.id'),
     fence: parseFence(fence, 'lease.fence'),
     shared: isShared(lease),
-    target: targetOf(reach, options.resource),
+    target: targetOf(reach, options.resource, canonical),
     reach,
   }
 }
 
+/** A derived lease has a fence of its own, which would shut out the root that it acts for. */
+function actorOf(lease: GuardedLease): { readonly id: unknown; readonly fence: unknown } {
+  const { root, parentId, delegation } = lease
+  if (root !== undefined && root !== null) {
+    return { id: 'leaseId' in root ? root.leaseId : root.id, fence: root.fence }
+  }
+  const above = parentId ?? delegation?.line.at(-1) ?? null
+  if (above === null) return lease
+  throw invalid('lease.root', 'must be given for a derived lease: the id and fence', root)
+}
+
 /** For a caller that knows a fence and nothing else. */
-export function plainAct(resource: unknown, fence: unknown): Act {
-  const target: Reach = { resource: parseResource(resource), extent: 'exact' }
+export function plainAct(
+  resource: unknown,
+  fence: unknown,
+  { canonical }: ActReading = PLAIN_READING,
+): Act {
+  const target: Reach = { resource: canonical(parseResource(resource)), extent: 'exact' }
   return {
     leaseId: null,
     fence: parseFence(fence, 'fence'),
@@ -82,9 +112,9 @@ export function parseFence(value: unknown, field: string): number {
   throw invalid(field, `must be an integer 1..${Number.MAX_SAFE_INTEGER}`, value)
 }
 
-function reachOf({ resource, extent }: GuardedLease): Reach {
+function reachOf({ resource, extent }: GuardedLease, canonical: ActReading['canonical']): Reach {
   return {
-    resource: parseResource(resource),
+    resource: canonical(parseResource(resource)),
     extent: extent === undefined ? 'exact' : parseExtent(extent),
   }
 }
@@ -96,11 +126,15 @@ function isShared({ mode, slots }: GuardedLease): boolean {
 }
 
 /** A flat resource has nothing below it, so that its extent does not matter. */
-function targetOf(reach: Reach, narrower: string | undefined): Reach {
+function targetOf(
+  reach: Reach,
+  narrower: string | undefined,
+  canonical: ActReading['canonical'],
+): Reach {
   if (narrower === undefined) {
     return isTree(reach.resource) ? reach : { resource: reach.resource, extent: 'exact' }
   }
-  const target: Reach = { resource: parseResource(narrower), extent: 'exact' }
+  const target: Reach = { resource: canonical(parseResource(narrower)), extent: 'exact' }
   if (covers(reach, target)) return target
   throw outsideError(reach, target.resource)
 }

@@ -2,19 +2,19 @@
  * Marks in the memory of one process, for a server that guards what only it writes and that starts empty. They are
  * lost with the process: whatever outlives it needs a guard that does, too.
  */
-import { invalid } from '../core/errors.ts'
 import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
 import { judge, type Mark } from './marks.ts'
+import { requireResult, requireSynchronous } from './synchronous-work.ts'
 
 export class MemoryGuard {
   readonly #marks = new Map<string, Mark>()
 
-  /** Runs `work` if no later holder was seen; throws `STALE_FENCE` otherwise. */
+  /** Runs `work` if no later holder was seen; throws `STALE_FENCE` otherwise. `work` must be done when it returns. */
   write<Result>(lease: GuardedLease, work: () => Result, options?: WriteOptions): Result {
     const act = readAct(lease, options)
-    if (typeof work !== 'function') throw invalid('work', 'must be a function', work)
+    requireSynchronous(work)
     this.#pass(act)
-    return work()
+    return requireResult(work())
   }
 
   /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */

@@ -2,6 +2,7 @@
  * A transaction on PostgreSQL for whoever has a pool or a client: of its own on a connection of the pool, of its own
  * on a client that has none open, or a savepoint in the one that the client has open.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { invalid, LeaseError } from '../core/errors.ts'
 
 /** What is needed of a client; that of `pg` has it. */
@@ -25,32 +26,69 @@ export async function inTransaction<Client extends PostgresClientLike, Result>(
   source: PostgresLike<Client>,
   work: (client: Client) => Promise<Result>,
 ): Promise<Result> {
-  if (!isPool(source)) return carryOut(source, work, { joined: await join(source) })
-  const client = await source.connect().catch((cause: unknown) => {
+  if (isPool(source)) return onPool(source, work)
+  return inTurn(source, async () => carryOut(source, work, { joined: await join(source) }))
+}
+
+async function onPool<Client extends PostgresClientLike, Result>(
+  pool: PostgresPoolLike<Client>,
+  work: (client: Client) => Promise<Result>,
+): Promise<Result> {
+  const client = await pool.connect().catch((cause: unknown) => {
     throw unavailable(cause)
   })
-  let broken = false
+  let broken = true
   try {
-    return await carryOut<Client, Result>(client, work, { joined: await open(client) })
-  } catch (error) {
-    broken = error instanceof LeaseError && error.code.startsWith('STORE_')
-    throw error
+    const joined = await open(client)
+    const result = await inTurn(client, () => {
+      return carryOut<Client, Result>(client, work, { joined, onUndone: () => (broken = false) })
+    })
+    broken = false
+    return result
   } finally {
     // A connection on which something failed may still be in the transaction, and nobody else should get it so.
     client.release(broken)
   }
 }
 
+/** Whose turn it is on a client: of all its callers, and of those within the transaction that is open on it. */
+interface Turns {
+  last: Promise<unknown>
+}
+
+const turnsOf = new WeakMap<object, Turns>()
+const within = new AsyncLocalStorage<ReadonlyMap<object, Turns>>()
+
+/**
+ * A client has one transaction at a time: of two writes at once, the second would find itself in the transaction of the
+ * first, and be committed or undone with it. So they take turns. Whoever is called from within a transaction takes its
+ * turn among those within, and does not wait for the one it is part of.
+ */
+function inTurn<Result>(client: object, run: () => Promise<Result>): Promise<Result> {
+  const outer = within.getStore()
+  const turns = outer?.get(client) ?? turnsOf.get(client) ?? { last: Promise.resolve() }
+  if (outer?.has(client) !== true) turnsOf.set(client, turns)
+  const inner = new Map(outer).set(client, { last: Promise.resolve() })
+  const turn = turns.last.then(() => within.run(inner, run))
+  turns.last = turn.catch(() => undefined)
+  return turn
+}
+
+interface Undoing {
+  readonly joined: boolean
+  readonly onUndone?: () => void
+}
+
 async function carryOut<Client extends PostgresClientLike, Result>(
   client: Client,
   work: (client: Client) => Promise<Result>,
-  { joined }: { readonly joined: boolean },
+  { joined, onUndone }: Undoing,
 ): Promise<Result> {
   let result: Result
   try {
     result = await work(client)
   } catch (error) {
-    await undo(client, joined)
+    if (await undo(client, joined)) onUndone?.()
     throw error
   }
   await commit(client, joined)
@@ -93,12 +131,15 @@ function commitError(cause: unknown): LeaseError {
   return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer to COMMIT was lost: ${why}`, { cause })
 }
 
-async function undo(client: PostgresClientLike, joined: boolean): Promise<void> {
+/** False when nobody knows whether it was: the connection is of no more use. */
+async function undo(client: PostgresClientLike, joined: boolean): Promise<boolean> {
   try {
     await client.query(joined ? 'ROLLBACK TO SAVEPOINT tenure_guard' : 'ROLLBACK')
     if (joined) await client.query('RELEASE SAVEPOINT tenure_guard')
+    return true
   } catch {
-    // The connection is gone, and with it the transaction; what `work` threw says more than this.
+    // What `work` threw says more than this.
+    return false
   }
 }
 

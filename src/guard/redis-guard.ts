@@ -6,7 +6,14 @@
  * A holder that writes many times pays one round trip for each.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
+import {
+  plainAct,
+  readAct,
+  type Act,
+  type ActReading,
+  type GuardedLease,
+  type WriteOptions,
+} from './act.ts'
 import { judge, markKey, measuresOf, NO_STAMP, type Mark, type Stamp } from './marks.ts'
 import {
   commandsOf,
@@ -24,6 +31,10 @@ export interface RedisGuardOptions {
   readonly key?: string
 }
 
+const READING: ActReading = {
+  known: ['resource', 'keys', 'args'],
+  canonical: (resource) => resource,
+}
 /** How often the marks may change under a write before it gives up; they change only with a new holder. */
 const TRIES_MAX = 100
 /** Fields remembered; beyond it the guard forgets them all, which costs a round trip and nothing else. */
@@ -53,10 +64,10 @@ export class RedisGuard {
     args: readonly (string | number)[] = [],
   ): Promise<unknown> {
     const options = isList(keys) ? { keys, args } : keys
-    const act = readAct(lease, options, ['resource', 'keys', 'args'])
+    const act = readAct(lease, options, READING)
     if (typeof script !== 'string') throw invalid('script', 'must be text', script)
-    const text = (options.args ?? []).map(String)
-    return this.#pass(act, { script, keys: options.keys ?? [], args: text })
+    const texts = textsOf('args', options.args)
+    return this.#pass(act, { script, keys: textsOf('keys', options.keys), args: texts })
   }
 
   /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
@@ -77,6 +88,8 @@ export class RedisGuard {
       const answer = await this.#run({ fields, seen, raises, run }, work)
       if (answer.kind === 'done') {
         if (judgement.kind === 'stale') throw judgement.error
+        // What alone would be an error reply comes as a value here, among others.
+        if (answer.result instanceof Error) throw answer.result
         return answer.result
       }
     }
@@ -128,6 +141,14 @@ interface Attempt {
 
 type Answer = { readonly kind: 'done'; readonly result: unknown } | { readonly kind: 'moved' }
 
+function textsOf(field: string, values: readonly (string | number)[] = []): readonly string[] {
+  if (!Array.isArray(values)) throw invalid(field, 'must be a list', values)
+  return values.map((value: unknown) => {
+    if (typeof value === 'string' || typeof value === 'number') return String(value)
+    throw invalid(field, 'must be text or numbers', value)
+  })
+}
+
 function isList<Item>(value: readonly Item[] | object): value is readonly Item[] {
   return Array.isArray(value)
 }
@@ -177,7 +198,16 @@ function readStamp(fence = '', leaseId = '-'): Stamp {
 
 /** An answer of Redis is the caller's own error; no answer leaves open whether the script ran. */
 function redisError(cause: unknown): unknown {
-  if (!(cause instanceof Error) || /^[A-Z]+ /.test(cause.message)) return cause
+  if (!(cause instanceof Error) || isReply(cause)) return cause
   const message = `the answer of Redis was lost: ${cause.message}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause })
+}
+
+/** ioredis calls it by its name, node-redis by its class; both keep what Redis said, which begins with a code. */
+function isReply(error: Error): boolean {
+  return (
+    error.name === 'ReplyError' ||
+    /^(ErrorReply|SimpleError|BlobError)$/.test(error.constructor.name) ||
+    /^[A-Z][A-Z0-9_]* /.test(error.message)
+  )
 }

@@ -9,6 +9,7 @@ import { invalid, LeaseError } from '../core/errors.ts'
 import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
 import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
+import { requireResult, requireSynchronous } from './synchronous-work.ts'
 
 /** What a guard needs of a database; better-sqlite3's has it. */
 export interface SqliteLike {
@@ -31,10 +32,7 @@ export class SqliteGuard<Database extends SqliteLike> {
   #statements: Statements | null = null
 
   constructor(database: Database) {
-    if (typeof database?.prepare !== 'function' || typeof database.exec !== 'function') {
-      throw invalid('database', 'must be an open SQLite database', database)
-    }
-    this.#database = database
+    this.#database = requireSqlite(database)
   }
 
   /** Creates the table of marks unless it is there. */
@@ -53,20 +51,22 @@ export class SqliteGuard<Database extends SqliteLike> {
     options?: WriteOptions,
   ): Result {
     const act = readAct(lease, options)
-    if (typeof work !== 'function') throw invalid('work', 'must be a function', work)
-    return this.#atomically(() => {
-      this.#pass(act)
-      const result = work(this.#database)
-      if (isThenable(result)) throw invalid('work', 'must not be asynchronous', result)
-      return result
-    })
+    requireSynchronous(work)
+    return this.carryOut(act, work)
   }
 
   /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
   check(resource: string, fence: number): true {
-    const act = plainAct(resource, fence)
-    this.#atomically(() => this.#pass(act))
+    this.carryOut(plainAct(resource, fence), () => undefined)
     return true
+  }
+
+  /** As `write`, for guards that read their acts themselves. */
+  carryOut<Result>(act: Act, work: (database: Database) => Result): Result {
+    return this.#atomically(() => {
+      this.#pass(act)
+      return requireResult(work(this.#database))
+    })
   }
 
   #pass(act: Act): void {
@@ -109,14 +109,17 @@ export class SqliteGuard<Database extends SqliteLike> {
   }
 }
 
+/** Refuses what is no database when it is given, not when it is first used. */
+export function requireSqlite<Database extends SqliteLike>(database: Database): Database {
+  if (typeof database?.prepare === 'function' && typeof database.exec === 'function') {
+    return database
+  }
+  throw invalid('database', 'must be an open SQLite database', database)
+}
+
 interface Statements {
   readonly select: SqliteStatementLike
   readonly upsert: SqliteStatementLike
-}
-
-function isThenable(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return 'then' in value && typeof value.then === 'function'
 }
 
 function schemaError(cause: unknown): unknown {

@@ -67,12 +67,19 @@ export interface AcquireRequest {
   readonly scope?: Partial<Scope>
   /** How much of it; a dimension that is absent is unlimited. */
   readonly budget?: Budget
+  readonly besides?: Besides
 }
+
+/**
+ * What the session that asks has besides, if it knows for certain. With nothing else it is in no circle of those who
+ * wait for each other, and nobody need look for one; while it waits elsewhere, being given something may close one.
+ */
+export type Besides = 'nothing' | 'leases' | 'tickets'
 
 /** What is the same for all of several resources. */
 export interface AcquireAllRequest extends Omit<
   AcquireRequest,
-  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots' | 'scope' | 'budget'
+  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots' | 'scope' | 'budget' | 'besides'
 > {
   /** Chosen by the requester, as the lease ids are. */
   readonly group: string
@@ -92,6 +99,7 @@ export interface TicketRef {
   readonly resource: Resource
   readonly extent?: Extent
   readonly session: string
+  readonly besides?: Besides
 }
 
 /**
@@ -242,12 +250,16 @@ export interface ListFilter {
   readonly session?: string
   /** As it stands at the moment of reading. Without it: what is live, active and pending. */
   readonly state?: EntryState
+  /** Goes on where another list with the same filter was cut short: its `next`. */
+  readonly after?: string
   readonly limit?: number
 }
 
 export interface LeaseList {
   readonly leases: readonly LeaseInfo[]
   readonly more: boolean
+  /** To be passed as `after`; absent where there is no more, or nothing to go on with. */
+  readonly next?: string
 }
 
 /** All there is to know about one resource at this moment. */

@@ -2,6 +2,7 @@
  * The questions of `LeaseApi` that need nothing but what is kept: no command is made, nothing is decided, nothing
  * changes. They stand apart so that whoever only looks, `tenure ls` above all, need not load what decides.
  */
+import { invalid } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs } from '../core/input.ts'
 import { describeEntry, type EntryState, type LeaseId, type LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
@@ -41,15 +42,22 @@ export class LeaseQuestions implements Questions {
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    const { state, limit: asked, ...where } = filter
+    const { state, limit: asked, after, ...where } = filter
     const limit = parseListLimit(asked)
-    const queries = queriesFor(state).map((query) => ({ ...where, ...query, limit }))
-    const found = await Promise.all(queries.map((query) => this.#store.find(query)))
-    const leases = found
+    const from = after === undefined ? {} : { after: parseCursor(after) }
+    const [kept, unsettled] = queriesFor(state)
+    const first = await this.#store.find({ ...where, ...kept, ...from, limit })
+    // What has run out and is not settled yet comes last: with a page that is not cut short.
+    const second =
+      unsettled === undefined || first.more
+        ? null
+        : await this.#store.find({ ...where, ...unsettled, limit })
+    const leases = [first, ...(second === null ? [] : [second])]
       .flatMap(({ entries, now }) => entries.map((entry) => describeEntry(entry, now)))
       .filter((lease) => state === undefined || lease.state === state)
-    const more = found.some((part) => part.more) || leases.length > limit
-    return { leases: leases.slice(0, limit), more }
+    const more = first.more || second?.more === true || leases.length > limit
+    const next = first.next === null ? {} : { next: first.next }
+    return { leases: leases.slice(0, limit), more, ...next }
   }
 
   async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
@@ -70,7 +78,9 @@ export class LeaseQuestions implements Questions {
 }
 
 /** The queries that together find what is in `state` at this moment, settled or not. */
-function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'limit'>[] {
+function queriesFor(
+  state: EntryState | undefined,
+): readonly [Omit<EntryQuery, 'limit'>, Omit<EntryQuery, 'limit'>?] {
   switch (state) {
     case undefined:
       return [{ states: ['active', 'pending'], deadline: 'running' }]
@@ -86,6 +96,14 @@ function queriesFor(state: EntryState | undefined): readonly Omit<EntryQuery, 'l
       return [{ states: [state] }]
   }
 }
+
+function parseCursor(after: unknown): string {
+  if (typeof after === 'string' && CURSOR_PATTERN.test(after)) return after
+  throw invalid('after', 'must be what another list gave as next', after)
+}
+
+/** What stores give: a number, on some with another beside it. */
+const CURSOR_PATTERN = /^\d{1,16}(?: \d{1,4})?$/
 
 function parseListLimit(limit: unknown): number {
   if (limit === undefined) return LIST_LIMIT_DEFAULT

@@ -4,6 +4,7 @@
  */
 import type { Derive, SeveralCommand, Spend, Upgrade, WithdrawUpgrade } from '../core/command.ts'
 import type { OutcomeOf } from '../core/decide.ts'
+import type { Queued, Refusal } from '../core/outcome.ts'
 import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
@@ -37,6 +38,7 @@ import type {
   AdoptRequest,
   AdvanceAnswer,
   AdvanceRequest,
+  Besides,
   ClaimAnswer,
   CleanupResult,
   DeriveRequest,
@@ -104,11 +106,17 @@ export class LeaseService implements LeaseApi {
 
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
     const { outcome, now } = await this.#runner.run(commands.acquireCommand(request))
-    if (outcome.kind === 'queued')
-      return (await this.#cycles.breakAround([outcome.leaseId])) ?? outcome
+    const { besides } = request
+    if (outcome.kind === 'queued') return this.#queuedAnswer(outcome, besides)
     if (outcome.kind !== 'granted') return outcome
-    if (outcome.lease.id !== request.leaseId) this.#cycles.lookLater(outcome.lease)
+    const isGift = outcome.lease.id !== request.leaseId
+    if (isGift || besides === 'tickets') this.#cycles.lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
+  }
+
+  async #queuedAnswer(queued: Queued, besides: Besides | undefined): Promise<Queued | Refusal> {
+    if (besides === 'nothing') return queued
+    return (await this.#cycles.breakAround([queued.leaseId])) ?? queued
   }
 
   async acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer> {
@@ -132,10 +140,11 @@ export class LeaseService implements LeaseApi {
 
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
     const { outcome, now } = await this.#runner.run(commands.claimCommand(ticket))
-    if (outcome.kind === 'queued')
-      return (await this.#cycles.breakAround([outcome.leaseId])) ?? outcome
+    const { besides } = ticket
+    if (outcome.kind === 'queued') return this.#queuedAnswer(outcome, besides)
     if (outcome.kind !== 'granted') return outcome
-    if (outcome.lease.id !== ticket.leaseId) this.#cycles.lookLater(outcome.lease)
+    const isGift = outcome.lease.id !== ticket.leaseId
+    if (isGift || besides === 'tickets') this.#cycles.lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
   }
 

@@ -39,6 +39,8 @@ export interface EntryQuery {
   readonly states?: readonly EntryState[]
   /** `passed`: live entries whose deadline is over on the store's clock but that nobody has settled yet. */
   readonly deadline?: 'running' | 'passed'
+  /** Goes on where another answer to the same query was cut short (`Found.next`). Not with `ids`, `overlapping` or `passed`. */
+  readonly after?: string
   /** 1..LIST_LIMIT_MAX. */
   readonly limit: number
 }
@@ -49,6 +51,8 @@ export interface Found {
   readonly entries: readonly Entry[]
   /** True when the limit cut the answer short. */
   readonly more: boolean
+  /** What to pass as `after` to go on; opaque. Null unless the answer was cut short and can be gone on with. */
+  readonly next: string | null
 }
 
 /** A place in the ledger. Opaque; positions of one store compare by order of commit. */

@@ -2,11 +2,23 @@
  * What stands before a processor: it lets through the actions of whoever holds the workflow now, each once and in
  * order, and refuses everything else with the code that says why. Each workflow is judged by itself.
  */
-import type { Tenure } from '../client/contract.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs, refuseUnknown } from '../core/input.ts'
-import { createAction, LEASE_TRANSFER, parseEpoch, parseWorkflowId, type Action } from './action.ts'
-import { MemoryMarks, type ActionMarks, type Verdict } from './action-marks.ts'
+import {
+  createAction,
+  EVERY_TARGET,
+  LEASE_TRANSFER,
+  parseEpoch,
+  parseName,
+  parseWorkflowId,
+  type Action,
+} from './action.ts'
+import {
+  MemoryMarks,
+  WORKFLOWS_REMEMBERED,
+  type ActionMarks,
+  type Verdict,
+} from './action-marks.ts'
 import type { Bus, Subscription } from './bus.ts'
 import {
   judgeAction,
@@ -15,6 +27,7 @@ import {
   type LeaseFact,
   type WorkflowMark,
 } from './judgement.ts'
+import { RecentMap } from './recent-map.ts'
 import type { Revocation } from './wire/action-json.ts'
 
 export interface ActionGuardOptions<Transaction> {
@@ -22,8 +35,11 @@ export interface ActionGuardOptions<Transaction> {
   readonly strict?: boolean
   /** Default: in memory. */
   readonly marks?: ActionMarks<Transaction>
-  /** Asked when an action carries a lease that is not known, with a higher fence; `currentLease` asks the store. */
-  readonly lookUp?: (workflowId: string) => Promise<LeaseFact | null>
+  /**
+   * Asked when an action carries a lease that is not known, with a higher fence. `currentLease` asks the store,
+   * `grantedLease` believes what the registrar has signed.
+   */
+  readonly lookUp?: LeaseLookUp
   /** Told of each refusal, once. */
   readonly log?: (error: LeaseError) => void
 }
@@ -38,22 +54,31 @@ export type ActionEffect<Transaction, Result> = (
   context: { readonly action: Action; readonly transaction: Transaction },
 ) => Promise<Result> | Result
 
+/** Says which lease a workflow is under, as far as it knows. What it throws for good refuses the action. */
+export type LeaseLookUp = (
+  workflowId: string,
+  action: Action,
+) => Promise<LeaseFact | null> | LeaseFact | null
+
 const OPTIONS = ['strict', 'marks', 'lookUp', 'log']
 const LOGGED_MAX = 10_000
 
 export class ActionGuard<Transaction = undefined> {
   readonly #strict: boolean
   readonly #marks: ActionMarks<Transaction>
-  readonly #lookUp: ((workflowId: string) => Promise<LeaseFact | null>) | null
+  readonly #lookUp: LeaseLookUp | null
   readonly #log: (error: LeaseError) => void
   /** What this guard was told, by workflow; what the marks know counts as well, and the higher fence wins. */
-  readonly #told = new Map<string, WorkflowMark>()
+  readonly #told = new RecentMap<WorkflowMark>(WORKFLOWS_REMEMBERED)
   readonly #logged = new Set<string>()
   /** What this guard threw itself, as against what an effect threw. */
   readonly #refusals = new WeakSet<LeaseError>()
+  /** Whose actions these are: there is one guard for each target. */
+  #target: string | null = null
 
   constructor(options: ActionGuardOptions<Transaction> = {}) {
     refuseUnknown(options, OPTIONS)
+    requireParts(options)
     this.#strict = options.strict ?? false
     // Without marks of its own the transaction is nothing, which is what `Transaction` is then.
     this.#marks = options.marks ?? (new MemoryMarks() as unknown as ActionMarks<Transaction>)
@@ -122,6 +147,7 @@ export class ActionGuard<Transaction = undefined> {
   ): Promise<Result | undefined> {
     const read = createAction(action)
     if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
+    if (read.target !== EVERY_TARGET) this.#target ??= read.target
     await this.#learn(read)
     const { workflowId, actionId } = read
     return this.#marks.transact({ workflowId, actionId }, (known) => {
@@ -138,6 +164,8 @@ export class ActionGuard<Transaction = undefined> {
     target: string,
     effect: ActionEffect<Transaction, Result>,
   ): Promise<Subscription> {
+    if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
+    this.#target = parseName(target, 'target')
     return bus.subscribe(target, {
       onAction: async (action) => {
         try {
@@ -171,12 +199,16 @@ export class ActionGuard<Transaction = undefined> {
 
   #judge(action: Action, { mark, seen }: Known): WorkflowMark {
     const told = this.#markOf(action.workflowId, mark)
-    const judgement = judgeAction(action, { mark: told, seen }, this.#strict)
+    const manner = { strict: this.#strict, target: this.#target }
+    const judgement = judgeAction(action, { mark: told, seen }, manner)
     if (judgement.kind === 'accepted') return judgement.mark
-    const { error } = judgement
+    throw this.#refusal(action, judgement.error)
+  }
+
+  #refusal({ actionId }: Action, error: LeaseError): LeaseError {
     this.#refusals.add(error)
-    this.#logOnce(`${action.actionId} ${error.code}`, error)
-    throw error
+    this.#logOnce(`${actionId} ${error.code}`, error)
+    return error
   }
 
   /** What is kept and what was told, as one: the later lease, and the higher epoch. */
@@ -188,13 +220,24 @@ export class ActionGuard<Transaction = undefined> {
     return { ...later, epoch: Math.max(later.epoch, other.epoch) }
   }
 
-  /** A lease that nobody told of may be the next one: the store knows. */
-  async #learn({ workflowId, actionId, leaseId, fence }: Action): Promise<void> {
+  /** A lease that nobody told of may be the next one: the store knows, or the registrar has signed it. */
+  async #learn(action: Action): Promise<void> {
+    const { workflowId, actionId, leaseId, fence } = action
     if (this.#lookUp === null) return
     const told = this.#markOf(workflowId, this.#marks.peek({ workflowId, actionId }).mark)
     if (told !== null && (told.leaseId === leaseId || told.fence >= fence)) return
-    const fact = await this.#lookUp(workflowId)
-    if (fact !== null) this.#told.set(workflowId, withLease(told, fact))
+    const fact = await this.#ask(this.#lookUp, action)
+    // Others may have been told meanwhile; the higher fence wins.
+    const now = this.#markOf(workflowId, this.#marks.peek({ workflowId, actionId }).mark)
+    if (fact !== null) this.#told.set(workflowId, withLease(now, fact))
+  }
+
+  async #ask(lookUp: LeaseLookUp, action: Action): Promise<LeaseFact | null> {
+    try {
+      return await lookUp(action.workflowId, action)
+    } catch (error) {
+      throw isLeaseError(error) && !error.retryable ? this.#refusal(action, error) : error
+    }
   }
 
   #logOnce(key: string, error: LeaseError): void {
@@ -205,16 +248,17 @@ export class ActionGuard<Transaction = undefined> {
   }
 }
 
-/** Who holds a workflow now, by the store; for a guard's `lookUp`. */
-export function currentLease(
-  tenure: Pick<Tenure, 'inspect'>,
-): (workflowId: string) => Promise<LeaseFact | null> {
-  return async (workflowId) => {
-    const { leases } = await tenure.inspect(`workflow:${workflowId}`)
-    const [lease] = leases
-    return lease === undefined || lease.fence === null
-      ? null
-      : { leaseId: lease.id, fence: lease.fence }
+function requireParts({ strict, marks, lookUp, log }: ActionGuardOptions<never>): void {
+  if (strict !== undefined && typeof strict !== 'boolean') {
+    throw invalid('strict', 'must be true or false', strict)
+  }
+  if (marks !== undefined && typeof marks?.transact !== 'function') {
+    throw invalid('marks', 'must be marks', marks)
+  }
+  for (const [field, part] of Object.entries({ lookUp, log })) {
+    if (part !== undefined && typeof part !== 'function') {
+      throw invalid(field, 'must be a function', part)
+    }
   }
 }
 

@@ -3,9 +3,12 @@
  * transaction and a processor that is started again refuses what it refused before.
  */
 import type { Known, WorkflowMark } from './judgement.ts'
+import { RecentMap } from './recent-map.ts'
 
 /** How many of the last actions of a workflow are recognised when they come again; older ones are stale. */
 export const ACTIONS_REMEMBERED = 1_000
+/** How many workflows a process has in mind; one that was forgotten is unknown, as after a restart. */
+export const WORKFLOWS_REMEMBERED = 10_000
 
 export interface ActionRef {
   readonly workflowId: string
@@ -36,43 +39,69 @@ export interface ActionMarks<Transaction> {
 }
 
 interface Remembered {
-  mark: WorkflowMark | null
+  readonly mark: WorkflowMark | null
   readonly actionIds: Set<string>
-  turn: Promise<unknown>
 }
 
-/** Marks in the memory of one process; they end with it. Each workflow's actions run one after the other. */
-export class MemoryMarks implements ActionMarks<undefined> {
-  readonly #workflows = new Map<string, Remembered>()
+/** What a process saw last of each workflow, which is not what counts where marks are kept elsewhere. */
+export class SeenMarks {
+  readonly #workflows = new RecentMap<Remembered>(WORKFLOWS_REMEMBERED)
 
   peek({ workflowId, actionId }: ActionRef): Known {
     const known = this.#workflows.get(workflowId)
     return { mark: known?.mark ?? null, seen: known?.actionIds.has(actionId) ?? false }
   }
 
+  /** `wasCarriedOut`: the action of `ref` is one of those that the mark was raised by. */
+  note(
+    { workflowId, actionId }: ActionRef,
+    mark: WorkflowMark | null,
+    wasCarriedOut: boolean,
+  ): void {
+    const known = this.#workflows.get(workflowId)
+    const actionIds = known?.actionIds ?? new Set()
+    if (wasCarriedOut) remember(actionIds, actionId)
+    this.#workflows.set(workflowId, { mark: mark ?? known?.mark ?? null, actionIds })
+  }
+}
+
+/** One after the other for each workflow; different ones do not wait for each other. */
+export class WorkflowTurns {
+  readonly #last = new Map<string, Promise<unknown>>()
+
+  take<Result>(workflowId: string, run: () => Promise<Result>): Promise<Result> {
+    const turn = (this.#last.get(workflowId) ?? Promise.resolve()).then(run)
+    const ended = turn.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#last.set(workflowId, ended)
+    void ended.then(() => {
+      if (this.#last.get(workflowId) === ended) this.#last.delete(workflowId)
+    })
+    return turn
+  }
+}
+
+/** Marks in the memory of one process; they end with it. Each workflow's actions run one after the other. */
+export class MemoryMarks implements ActionMarks<undefined> {
+  readonly #seen = new SeenMarks()
+  readonly #turns = new WorkflowTurns()
+
+  peek(ref: ActionRef): Known {
+    return this.#seen.peek(ref)
+  }
+
   transact<Result>(
     ref: ActionRef,
     decide: (known: Known) => Verdict<undefined, Result>,
   ): Promise<Result> {
-    const workflow = this.#workflow(ref.workflowId)
-    const run = async (): Promise<Result> => {
+    return this.#turns.take(ref.workflowId, async () => {
       const { mark, epoch, effect } = decide(this.peek(ref))
       const result = await effect(undefined)
-      if (mark !== null) workflow.mark = mark
-      if (epoch !== null) remember(workflow.actionIds, ref.actionId)
+      this.#seen.note(ref, mark, epoch !== null)
       return result
-    }
-    const turn = workflow.turn.then(run)
-    workflow.turn = turn.catch(() => undefined)
-    return turn
-  }
-
-  #workflow(workflowId: string): Remembered {
-    const known = this.#workflows.get(workflowId)
-    if (known !== undefined) return known
-    const fresh: Remembered = { mark: null, actionIds: new Set(), turn: Promise.resolve() }
-    this.#workflows.set(workflowId, fresh)
-    return fresh
+    })
   }
 }
 

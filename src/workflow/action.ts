@@ -24,7 +24,12 @@ export interface Action {
   /** 1..10, default 5. */
   readonly priority: number
   readonly issuedAtMs: number
+  /** The lease as the registrar has signed it, for processors that do not ask a store. */
+  readonly grant?: string
 }
+
+/** An action as somebody else tells it. */
+export type ActionFields = { readonly [Field in keyof Action]: unknown }
 
 /** For all processors, whatever their target. */
 export const EVERY_TARGET = '*'
@@ -36,9 +41,10 @@ const ACTION_PRIORITY_MIN = 1
 const ACTION_PRIORITY_MAX = 10
 const NAME_BYTES_MAX = 256
 const WORKFLOW_ID_BYTES_MAX = 1_000
+const GRANT_BYTES_MAX = 65_536
 
 /** Reads whatever came and gives back an action that can be trusted to be one; its payload is taken as it is. */
-export function createAction(fields: Readonly<Record<keyof Action, unknown>>): Action {
+export function createAction(fields: ActionFields): Action {
   if (typeof fields !== 'object' || fields === null) {
     throw invalid('action', 'must be an action', fields)
   }
@@ -55,7 +61,14 @@ export function createAction(fields: Readonly<Record<keyof Action, unknown>>): A
     previousEpoch: parsePreviousEpoch(fields.previousEpoch, epoch),
     priority: parseActionPriority(fields.priority),
     issuedAtMs: parseEpoch(fields.issuedAtMs, 'issuedAtMs'),
+    ...(fields.grant === undefined || fields.grant === null
+      ? {}
+      : { grant: parseGrant(fields.grant) }),
   })
+}
+
+export function parseGrant(value: unknown): string {
+  return requireShortText({ field: 'grant', bytesMax: GRANT_BYTES_MAX }, value)
 }
 
 export function parseWorkflowId(value: unknown): string {

@@ -1,5 +1,5 @@
 /** Claims a workflow: takes its lease through the store, and makes an orchestrator of whoever gets it. */
-import type { AcquireOptions, Tenure } from '../client/contract.ts'
+import type { AcquireOptions, Lease, Tenure } from '../client/contract.ts'
 import { invalid } from '../core/errors.ts'
 import { parseSpanMs, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -7,6 +7,8 @@ import { systemRuntime } from '../runtime/system-runtime.ts'
 import { parseName, parseWorkflowId } from './action.ts'
 import type { Bus } from './bus.ts'
 import { Orchestrator } from './orchestrator.ts'
+import { WorkflowGrant, type SignLease } from './workflow-grant.ts'
+import { INITIAL_STATE, lastState } from './workflow-state.ts'
 
 export interface ClaimOptions {
   readonly bus: Bus
@@ -17,15 +19,22 @@ export interface ClaimOptions {
   /** How long to wait for whoever has it. Default 0: `RESOURCE_HELD` at once. */
   readonly waitMs?: number
   readonly signal?: AbortSignal
-  /** How far the workflow is, as its next orchestrator knows from elsewhere. Default `initialized`. */
+  /** How far the workflow is, where that is known better elsewhere. Default: as the ledger has it, or `initialized`. */
   readonly state?: string
   readonly reason?: string
+  /**
+   * Signs the lease, now and after each renewal, so that every action carries the grant and processors need no store:
+   * `(lease) => registrar.grantOf(lease)`.
+   */
+  readonly grant?: SignLease
   readonly runtime?: Runtime
 }
 
 const TTL_MS_DEFAULT = 300_000
 const RENEW_BELOW_MS_DEFAULT = 60_000
-const OPTIONS = ['bus', 'ttlMs', 'renewBelowMs', 'waitMs', 'signal', 'state', 'reason', 'runtime']
+const OPTIONS = [
+  ...['bus', 'ttlMs', 'renewBelowMs', 'waitMs', 'signal', 'state', 'reason', 'grant', 'runtime'],
+]
 
 /** Throws `RESOURCE_HELD` while another orchestrator has the workflow. */
 export async function claimWorkflow(
@@ -35,17 +44,52 @@ export async function claimWorkflow(
 ): Promise<Orchestrator> {
   if (typeof options !== 'object') throw invalid('options', 'must be an object', options)
   refuseUnknown(options, OPTIONS)
+  if (typeof tenure?.acquire !== 'function') throw invalid('tenure', 'must be a client', tenure)
   const id = parseWorkflowId(workflowId)
   const { bus, runtime = systemRuntime } = options
   if (typeof bus?.publish !== 'function') throw invalid('bus', 'must be a bus', bus)
-  const state = parseName(options.state ?? 'initialized', 'state')
+  if (options.grant !== undefined && typeof options.grant !== 'function') {
+    throw invalid('grant', 'must be a function', options.grant)
+  }
+  const given = options.state === undefined ? null : parseName(options.state, 'state')
   const ttlMs = options.ttlMs === undefined ? TTL_MS_DEFAULT : parseTtlMs(options.ttlMs)
   const renewBelowMs = readRenewBelow(options.renewBelowMs, ttlMs)
   const lease = await tenure.acquire(`workflow:${id}`, {
     ...{ ttlMs, waitMs: options.waitMs ?? 0, autoRenew: false },
     ...passedOn(options),
   })
-  return new Orchestrator({ tenure, lease, bus, runtime, workflowId: id, state, renewBelowMs })
+  const { state, grant } = await orGiveBack(lease, async () => ({
+    state: given ?? (await stateOf(tenure, lease, id)),
+    grant: await WorkflowGrant.of(lease, options.grant),
+  }))
+  return new Orchestrator({
+    ...{ tenure, lease, bus, runtime, workflowId: id, state, grant },
+    renewBelowMs: fitting(renewBelowMs, { asked: ttlMs, granted: lease.info.ttlMs }),
+  })
+}
+
+/** A lease that was handed over has kept its own TTL, which may be shorter than the one that was asked for. */
+function fitting(
+  renewBelowMs: number,
+  ttlMs: { readonly asked: number; readonly granted: number },
+): number {
+  if (ttlMs.granted >= ttlMs.asked) return renewBelowMs
+  return Math.min(renewBelowMs, Math.floor(ttlMs.granted / 3))
+}
+
+/** Whoever cannot learn how far the workflow is, or cannot have it signed, does not have it. */
+async function orGiveBack<Result>(lease: Lease, prepare: () => Promise<Result>): Promise<Result> {
+  try {
+    return await prepare()
+  } catch (error) {
+    await lease.release({ reason: 'aborted' }).catch(() => undefined)
+    throw error
+  }
+}
+
+async function stateOf(tenure: Tenure, lease: Lease, workflowId: string): Promise<string> {
+  if (lease.epoch === 0) return INITIAL_STATE
+  return (await lastState(tenure, workflowId)) ?? INITIAL_STATE
 }
 
 function passedOn({ signal, reason }: ClaimOptions): Pick<AcquireOptions, 'signal' | 'reason'> {

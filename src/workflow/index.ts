@@ -1,7 +1,8 @@
 /** `tenure/workflow`: one orchestrator drives a workflow; processors refuse everybody else. */
-export { ActionGuard, currentLease } from './action-guard.ts'
+export { ActionGuard } from './action-guard.ts'
 export { MemoryMarks } from './action-marks.ts'
 export { claimWorkflow } from './claim-workflow.ts'
+export { currentLease, grantedLease } from './lease-look-up.ts'
 export { LocalBus } from './local-bus.ts'
 export { POSTGRES_ACTION_TABLES, SQLITE_ACTION_TABLES } from './mark-tables.ts'
 export { PostgresMarks } from './postgres-marks.ts'
@@ -12,13 +13,20 @@ export { SqliteMarks } from './sqlite-marks.ts'
 export { formatAction, parseAction } from './wire/action-json.ts'
 
 export type { Action } from './action.ts'
-export type { ActionEffect, ActionGuardOptions, SetLeaseOptions } from './action-guard.ts'
+export type {
+  ActionEffect,
+  ActionGuardOptions,
+  LeaseLookUp,
+  SetLeaseOptions,
+} from './action-guard.ts'
 export type { ActionMarks, ActionRef, Verdict } from './action-marks.ts'
 export type { Bus, DeadLetter, Listener, Subscription } from './bus.ts'
 export type { ClaimOptions } from './claim-workflow.ts'
+export type { Handoff } from './handoff.ts'
 export type { Known, LeaseFact, WorkflowMark } from './judgement.ts'
+export type { GrantedLeaseOptions } from './lease-look-up.ts'
 export type { LocalBusOptions } from './local-bus.ts'
-export type { EmitOptions, Handoff, Orchestrator } from './orchestrator.ts'
+export type { EmitOptions, Orchestrator } from './orchestrator.ts'
 export type { RedisBusClient, RedisBusOptions } from './redis-bus.ts'
 export type { RedisEffects, RedisMarksOptions } from './redis-marks.ts'
 export type { Revocation } from './wire/action-json.ts'

@@ -6,7 +6,8 @@
  *  3. Again: an action that was carried out is recognised, and not carried out twice.
  *  4. Epoch: above the last one that was carried out.
  *  5. Gap, in strict mode: the action before it to the same target must have been carried out. The first under a new
- *     lease names none before it, and may follow anything.
+ *     lease names none before it, and may follow anything. The announcement of a transfer goes to all targets, and
+ *     says for each of them which action was its last.
  */
 import { LeaseError, type ErrorCode } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs } from '../core/input.ts'
@@ -39,21 +40,42 @@ export type Judgement =
   | { readonly kind: 'accepted'; readonly mark: WorkflowMark }
   | { readonly kind: 'refused'; readonly error: LeaseError }
 
-export function judgeAction(action: Action, { mark, seen }: Known, strict: boolean): Judgement {
+export interface Manner {
+  /** Whether a gap is refused. */
+  readonly strict: boolean
+  /** The target whose actions are judged; null if that is not known. */
+  readonly target: string | null
+}
+
+export function judgeAction(action: Action, { mark, seen }: Known, manner: Manner): Judgement {
   if (mark === null) return violation(action, null, 'its lease is not known here')
   if (action.leaseId !== mark.leaseId) return violation(action, mark, 'it carries another lease')
   if (action.fence < mark.fence) return violation(action, mark, 'it carries a lower fence')
   if (mark.revoked) return violation(action, mark, 'its lease was revoked')
   if (seen) return duplicate(action, mark)
   if (action.epoch <= mark.epoch) return stale(action, mark)
-  const isTransfer = action.actionType === LEASE_TRANSFER
-  const { previousEpoch } = action
-  if (strict && previousEpoch !== null && previousEpoch > mark.epoch) {
+  const previousEpoch = manner.strict ? previousTo(action, manner.target) : null
+  if (previousEpoch !== null && previousEpoch > mark.epoch) {
     return future(action, mark, previousEpoch)
   }
   const { leaseId, fence, epoch } = action
   const accepted: WorkflowMark = { leaseId, fence, revoked: false, epoch }
-  return isTransfer ? transferred(action, accepted) : { kind: 'accepted', mark: accepted }
+  if (action.actionType === LEASE_TRANSFER) return transferred(action, accepted)
+  return { kind: 'accepted', mark: accepted }
+}
+
+/** The epoch of the action before this one, as far as its sender says. */
+function previousTo(action: Action, target: string | null): number | null {
+  if (action.actionType !== LEASE_TRANSFER || target === null) return action.previousEpoch
+  const last = fieldsOf(fieldsOf(action.payload)['last_epochs'])
+  const epoch = Object.hasOwn(last, target) ? last[target] : null
+  return typeof epoch === 'number' ? epoch : action.previousEpoch
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
+    ? (value as Readonly<Record<string, unknown>>)
+    : {}
 }
 
 /** The lease with the higher fence is the later one. */
@@ -65,7 +87,7 @@ export function withLease(mark: WorkflowMark | null, fact: LeaseFact): WorkflowM
 
 /** Under its old lease an announcement may name the next one, if that has a higher fence. */
 function transferred(action: Action, mark: WorkflowMark): Judgement {
-  const payload = (action.payload ?? {}) as Readonly<Record<string, unknown>>
+  const payload = fieldsOf(action.payload)
   try {
     const leaseId = parseLeaseId(payload['new_lease_id'], 'new_lease_id')
     const limit = { field: 'new_fence', min: mark.fence + 1, max: Number.MAX_SAFE_INTEGER }

@@ -14,6 +14,8 @@ import {
   type Listener,
   type Subscription,
 } from './bus.ts'
+import { Fifo } from './fifo.ts'
+import { HeldBack, type Failure } from './held-back.ts'
 import {
   formatAction,
   formatRevocation,
@@ -32,11 +34,6 @@ export interface LocalBusOptions {
 }
 
 const DEAD_LETTERS_MAX = 1_000
-
-interface Delivery {
-  readonly text: string
-  readonly deliveries: number
-}
 
 export class LocalBus implements Bus {
   readonly #options: Required<LocalBusOptions>
@@ -69,7 +66,7 @@ export class LocalBus implements Bus {
   /** Puts a message on the bus as it is, whatever it is. */
   send(target: string, text: string): void {
     const names = target === EVERY_TARGET ? [...this.#mailboxes.keys()] : [target]
-    for (const name of names) this.#mailbox(name).put({ text, deliveries: 0 })
+    for (const name of names) this.#mailbox(name).put(text)
   }
 
   async subscribe(target: string, listener: Listener): Promise<Subscription> {
@@ -101,13 +98,14 @@ const WAITING_MAX = 100_000
 /** What waits for one target; its listeners take turns. */
 class Mailbox {
   readonly #target: string
-  readonly #options: Required<LocalBusOptions>
+  readonly #runtime: Runtime
   readonly #bury: (letter: DeadLetter) => void
-  #waiting: Delivery[] = []
+  readonly #held: HeldBack<string>
+  readonly #waiting = new Fifo<string>()
   #listeners: Listener[] = []
   #turn = 0
   #running: Promise<void> | null = null
-  readonly #retries = new Set<Timer>()
+  #retry: Timer | null = null
   #idle: (() => void)[] = []
 
   constructor(
@@ -116,16 +114,17 @@ class Mailbox {
     bury: (letter: DeadLetter) => void,
   ) {
     this.#target = target
-    this.#options = options
+    this.#runtime = options.runtime
     this.#bury = bury
+    this.#held = new HeldBack(options)
   }
 
-  put(delivery: Delivery): void {
-    if (this.#waiting.length >= WAITING_MAX) {
+  put(text: string): void {
+    if (this.#waiting.length + this.#held.size >= WAITING_MAX) {
       const message = `at most ${WAITING_MAX} actions may wait for ${this.#target}`
       throw new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: WAITING_MAX } })
     }
-    this.#waiting.push(delivery)
+    this.#waiting.push(text)
     this.#start()
   }
 
@@ -146,56 +145,77 @@ class Mailbox {
   }
 
   get #isIdle(): boolean {
-    const nothingToDo = this.#waiting.length === 0 || this.#listeners.length === 0
-    return nothingToDo && this.#running === null && this.#retries.size === 0
+    const nothingToDo = this.#waiting.length === 0 && this.#held.size === 0
+    return (nothingToDo || this.#listeners.length === 0) && this.#running === null
   }
 
   #start(): void {
     this.#running ??= this.#run().finally(() => {
       this.#running = null
       if (this.#waiting.length > 0 && this.#listeners.length > 0) return this.#start()
+      this.#arm()
       if (!this.#isIdle) return
       for (const resolve of this.#idle) resolve()
       this.#idle = []
     })
   }
 
+  /** Comes back when what failed is due. */
+  #arm(): void {
+    this.#retry?.cancel()
+    const { dueMs } = this.#held
+    if (dueMs === null || this.#listeners.length === 0) return
+    const delayMs = Math.max(0, dueMs - this.#runtime.monotonicMs())
+    this.#retry = this.#runtime.setTimer(delayMs, () => this.#start(), { keepAlive: true })
+  }
+
   async #run(): Promise<void> {
     // Delivered from a turn of its own: whoever publishes must not run its processors.
     await Promise.resolve()
-    for (;;) {
-      const listener = this.#listeners[this.#turn % Math.max(1, this.#listeners.length)]
-      const delivery = listener === undefined ? undefined : this.#waiting.shift()
-      if (listener === undefined || delivery === undefined) return
-      this.#turn += 1
-      await this.#deliver(listener, delivery)
+    for (const key of this.#held.due(this.#runtime.monotonicMs())) await this.#retryLine(key)
+    while (this.#listeners.length > 0) {
+      const text = this.#waiting.shift()
+      if (text === undefined) return
+      await this.#handle(text)
     }
   }
 
-  async #deliver(listener: Listener, { text, deliveries }: Delivery): Promise<void> {
+  async #handle(text: string): Promise<void> {
     const message = readMessage(text)
-    if ('reason' in message) {
-      return this.#bury({ target: this.#target, reason: message.reason, message: text })
-    }
-    try {
-      if (message.kind === 'action') await listener.onAction(message.action)
-      else await listener.onRevoked?.(message.revocation)
-    } catch (error) {
-      this.#again({ text, deliveries: deliveries + 1 }, reasonOf(error))
+    if ('reason' in message) return this.#buryText(text, message.reason)
+    const { workflowId } = message.kind === 'action' ? message.action : message.revocation
+    if (message.kind === 'action' && this.#held.join(workflowId, text)) return
+    const failure = await this.#deliver(message)
+    if (failure === null || this.#held.keep(workflowId, text, failure)) return
+    this.#buryText(text, reasonOf(failure.error))
+  }
+
+  async #retryLine(key: string): Promise<void> {
+    for (let text = this.#held.first(key); text !== undefined; text = this.#held.first(key)) {
+      const message = readMessage(text)
+      if (this.#listeners.length === 0 || 'reason' in message) return
+      const failure = await this.#deliver(message)
+      if (failure !== null && this.#held.again(key, failure)) return
+      if (failure !== null) this.#buryText(text, reasonOf(failure.error))
+      this.#held.next(key)
     }
   }
 
-  #again(delivery: Delivery, reason: string): void {
-    const { deliveriesMax, retryAfterMs, runtime } = this.#options
-    if (delivery.deliveries >= deliveriesMax) {
-      return this.#bury({ target: this.#target, reason, message: delivery.text })
+  /** Null, or what the listener whose turn it is threw. */
+  async #deliver(message: BusMessage): Promise<Failure | null> {
+    const listener = this.#listeners[this.#turn % this.#listeners.length]
+    this.#turn += 1
+    try {
+      if (message.kind === 'action') await listener?.onAction(message.action)
+      else await listener?.onRevoked?.(message.revocation)
+      return null
+    } catch (error) {
+      return { error, atMs: this.#runtime.monotonicMs() }
     }
-    const put = (): void => {
-      this.#retries.delete(timer)
-      this.put(delivery)
-    }
-    const timer = runtime.setTimer(retryAfterMs, put, { keepAlive: true })
-    this.#retries.add(timer)
+  }
+
+  #buryText(message: string, reason: string): void {
+    this.#bury({ target: this.#target, reason, message })
   }
 }
 

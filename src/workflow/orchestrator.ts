@@ -6,7 +6,8 @@
  * had in hand. The guards of the processors refuse it, by lease and fence.
  */
 import type { Lease, Tenure } from '../client/contract.ts'
-import { isLeaseError, LeaseError } from '../core/errors.ts'
+import { readReceiver } from '../client/read-options.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import {
@@ -19,8 +20,11 @@ import {
   type Action,
 } from './action.ts'
 import type { Bus } from './bus.ts'
-import { EmissionQueue, type Draft } from './emission-queue.ts'
-import { frozenCopy } from './wire/action-json.ts'
+import { EmissionQueue, limitError, TARGETS_MAX, type Draft } from './emission-queue.ts'
+import { givenLease, unannounced, type Handoff } from './handoff.ts'
+import { frozenCopy, LEASE_REVOKED } from './wire/action-json.ts'
+import type { WorkflowGrant } from './workflow-grant.ts'
+import { stateNote } from './workflow-state.ts'
 import { WorkflowRenewal } from './workflow-renewal.ts'
 
 export interface EmitOptions {
@@ -30,14 +34,6 @@ export interface EmitOptions {
   readonly priority?: number
 }
 
-/** What the receiver of a workflow has, whether or not it has taken it over yet. */
-export interface Handoff {
-  readonly leaseId: string
-  readonly fence: number
-  /** The receiver goes on from here. */
-  readonly epoch: number
-}
-
 export interface OrchestratorParts {
   readonly tenure: Tenure
   readonly lease: Lease
@@ -45,6 +41,8 @@ export interface OrchestratorParts {
   readonly runtime: Runtime
   readonly workflowId: string
   readonly state: string
+  /** Null when nobody signs. */
+  readonly grant: WorkflowGrant | null
   readonly renewBelowMs: number
 }
 
@@ -53,14 +51,12 @@ export class Orchestrator implements AsyncDisposable {
   readonly #parts: OrchestratorParts
   readonly #queue: EmissionQueue
   readonly #renewal: WorkflowRenewal
-  #state: string
 
   constructor(parts: OrchestratorParts) {
-    const { lease, bus, runtime, renewBelowMs } = parts
+    const { lease, bus, runtime, renewBelowMs, state } = parts
     this.workflowId = parts.workflowId
     this.#parts = parts
-    this.#state = parts.state
-    this.#queue = new EmissionQueue({ lease, bus, requireHeld: () => this.#requireHeld() })
+    this.#queue = new EmissionQueue({ lease, bus, state, requireHeld: () => this.#requireHeld() })
     this.#renewal = new WorkflowRenewal({ lease, runtime, renewBelowMs })
   }
 
@@ -77,9 +73,9 @@ export class Orchestrator implements AsyncDisposable {
     return this.#parts.lease.epoch ?? 0
   }
 
-  /** The orchestrator's own word for how far the workflow is. */
+  /** How far the workflow is, in the words of its orchestrators; the next one goes on from there. */
   get state(): string {
-    return this.#state
+    return this.#queue.state
   }
 
   /** Aborts with a `LeaseError` when the workflow is lost. */
@@ -97,8 +93,8 @@ export class Orchestrator implements AsyncDisposable {
    */
   async emit(type: string, payload: unknown, options: EmitOptions): Promise<Action> {
     refuseUnknown(options, ['target', 'priority'])
-    const draft = this.#draft(type, payload, {
-      target: parseName(options?.target, 'target'),
+    const draft = this.#draft(parseOwnType(type), payload, {
+      target: this.#readTarget(options?.target),
       priority: parseActionPriority(options.priority),
     })
     const { action } = await this.#put(draft)
@@ -107,46 +103,25 @@ export class Orchestrator implements AsyncDisposable {
 
   /** Notes a change of the workflow's state, under an epoch of its own, in the ledger. */
   async advance(state: string): Promise<void> {
-    const word = parseName(state, 'state')
-    await this.#put({ kind: 'state', state: word })
-    this.#state = word
+    await this.#put({ kind: 'state', state: parseName(state, 'state') })
   }
 
   /**
    * Gives the workflow to another orchestrator in one commit, so that it is never without an owner, and tells the
    * processors. The receiver takes it over with `claimWorkflow`, under that name, and goes on with the next epoch.
+   *
+   * What was emitted before is sent first, and what is emitted meanwhile is not sent: the announcement is the last word.
    */
   async handoff(to: string): Promise<Handoff> {
-    const { tenure, lease, bus } = this.#parts
     this.#requireHeld()
-    await this.#queue.drained()
-    const { from: epoch, to: next } = await this.#guarded(() => lease.advance())
-    const { id: oldLeaseId, fence: oldFence } = lease
-    this.#renewal.stop()
-    const newLeaseId = await this.#guarded(() => lease.transfer({ holder: to }))
-    const given = newLeaseId === null ? null : await tenure.get(newLeaseId)
-    if (newLeaseId === null || given === null || given.fence === null) {
-      throw new LeaseError('LEASE_NOT_FOUND', `the lease given to ${to} has ended already`)
-    }
-    const announcement = this.#build(
-      { type: LEASE_TRANSFER, target: EVERY_TARGET, priority: 10 },
-      { leaseId: oldLeaseId, fence: oldFence, epoch, previousEpoch: null },
-      {
-        old_lease_id: oldLeaseId,
-        new_lease_id: newLeaseId,
-        new_fence: given.fence,
-        transfer_epoch: epoch,
-      },
-    )
-    await bus.publish([announcement])
-    return { leaseId: newLeaseId, fence: given.fence, epoch: next }
+    readReceiver({ holder: to }, this.#parts.lease.holder)
+    return this.#queue.alone(() => this.#guarded(() => this.#handOff(to)))
   }
 
   /** Everything is done: the lease is given back. */
   async complete(): Promise<void> {
-    await this.#queue.drained()
-    this.#renewal.stop()
-    await this.#guarded(() => this.#parts.lease.release({ reason: 'completed' }))
+    const release = (): Promise<void> => this.#parts.lease.release({ reason: 'completed' })
+    await this.#queue.alone(() => this.#guarded(() => this.#finally(release)))
   }
 
   /** Gives the workflow up, whatever state it is in; never throws for one that is gone. */
@@ -155,9 +130,53 @@ export class Orchestrator implements AsyncDisposable {
     await this.#parts.lease[Symbol.asyncDispose]()
   }
 
+  async #handOff(to: string): Promise<Handoff> {
+    const { lease, bus } = this.#parts
+    this.#requireHeld()
+    const { id: oldLeaseId, fence: oldFence } = lease
+    const range = await lease.advance({ reason: stateNote(this.state) })
+    const newLeaseId = await this.#finally(() => lease.transfer({ holder: to }))
+    const given = await givenLease(this.#parts, newLeaseId, to)
+    const announcement = this.#build(
+      { type: LEASE_TRANSFER, target: EVERY_TARGET, priority: 10 },
+      { leaseId: oldLeaseId, fence: oldFence, epoch: range.from, previousEpoch: null },
+      {
+        old_lease_id: oldLeaseId,
+        new_lease_id: given.leaseId,
+        new_fence: given.fence,
+        transfer_epoch: range.from,
+        last_epochs: Object.fromEntries(this.#queue.lastSent),
+      },
+    )
+    const handoff = { ...given, epoch: range.to }
+    await bus.publish([announcement]).catch((cause: unknown) => {
+      throw unannounced(to, handoff, cause)
+    })
+    return handoff
+  }
+
+  /** The lease is over after `end`, or lives on and is renewed as before. */
+  async #finally<Result>(end: () => Promise<Result>): Promise<Result> {
+    this.#renewal.stop()
+    try {
+      return await end()
+    } catch (error) {
+      this.#renewal.resume()
+      throw error
+    }
+  }
+
+  #readTarget(value: unknown): string {
+    const target = parseName(value, 'target')
+    if (target === EVERY_TARGET) throw invalid('target', 'must be a target of its own', target)
+    const { lastSent } = this.#queue
+    if (lastSent.size < TARGETS_MAX || lastSent.has(target)) return target
+    throw limitError('targets may be sent to under one lease', TARGETS_MAX)
+  }
+
   #draft(type: string, payload: unknown, to: Required<EmitOptions>): Draft {
     const copy = frozenCopy(payloadText(payload))
-    const named = { type: parseName(type, 'actionType'), ...to }
+    const named = { type, ...to }
     const build = (epoch: number, previousEpoch: number | null): Action => {
       const { id: leaseId, fence } = this.#parts.lease
       return this.#build(named, { leaseId, fence, epoch, previousEpoch }, copy)
@@ -170,7 +189,7 @@ export class Orchestrator implements AsyncDisposable {
     proof: Pick<Action, 'leaseId' | 'fence' | 'epoch' | 'previousEpoch'>,
     payload: unknown,
   ): Action {
-    const { runtime } = this.#parts
+    const { runtime, grant } = this.#parts
     return createAction({
       actionId: runtime.uuid(),
       actionType: named.type,
@@ -180,6 +199,7 @@ export class Orchestrator implements AsyncDisposable {
       ...proof,
       priority: named.priority,
       issuedAtMs: Math.floor(runtime.wallMs()),
+      grant: grant?.token,
     })
   }
 
@@ -201,7 +221,9 @@ export class Orchestrator implements AsyncDisposable {
     const { lease } = this.#parts
     const { state } = lease
     if (state === 'released') {
-      throw new LeaseError('LEASE_TERMINAL', `workflow ${this.workflowId} was given up already`)
+      const message = `workflow ${this.workflowId} was given up already`
+      const details = { workflow_id: this.workflowId, lease_id: this.leaseId }
+      throw new LeaseError('LEASE_TERMINAL', message, { details })
     }
     if (state === 'lost') throw this.#lossError(lease.signal.reason as LeaseError)
   }
@@ -228,4 +250,11 @@ export class Orchestrator implements AsyncDisposable {
 
 function isLoss({ code }: LeaseError): boolean {
   return code === 'LEASE_LOST' || code === 'LEASE_EXPIRED'
+}
+
+/** What orchestrators and the store announce cannot be emitted as if it were an action. */
+function parseOwnType(value: unknown): string {
+  const type = parseName(value, 'actionType')
+  if (type !== LEASE_TRANSFER && type !== LEASE_REVOKED) return type
+  throw invalid('actionType', `must not be ${LEASE_TRANSFER} or ${LEASE_REVOKED}`, type)
 }

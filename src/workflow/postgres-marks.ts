@@ -12,6 +12,7 @@ import {
 import { parseName } from './action.ts'
 import {
   ACTIONS_REMEMBERED,
+  SeenMarks,
   type ActionMarks,
   type ActionRef,
   type Verdict,
@@ -38,7 +39,6 @@ const PUT_ACTION = 'INSERT INTO tenure_workflow_actions VALUES ($1, $2, $3, $4)'
 const FORGET = `DELETE FROM tenure_workflow_actions WHERE processor = $1 AND workflow_id = $2
   AND epoch < (SELECT epoch FROM tenure_workflow_actions WHERE processor = $1 AND workflow_id = $2
     ORDER BY epoch DESC LIMIT 1 OFFSET ${ACTIONS_REMEMBERED - 1})`
-const SEEN_MAX = 10_000
 
 interface KnownRow extends WorkflowMarkRow {
   readonly action_id: string | null
@@ -47,8 +47,7 @@ interface KnownRow extends WorkflowMarkRow {
 export class PostgresMarks<Client extends PostgresClientLike> implements ActionMarks<Client> {
   readonly #source: PostgresLike<Client>
   readonly #processor: string
-  /** What this process saw last. */
-  readonly #seen = new Map<string, WorkflowMark>()
+  readonly #seen = new SeenMarks()
 
   /** `processor` names whose marks these are: several kinds of processors may share a database. */
   constructor(pool: PostgresPoolLike<Client>, processor: string)
@@ -63,23 +62,25 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
     await inTransaction(this.#source, (client) => client.query(POSTGRES_ACTION_TABLES))
   }
 
-  peek({ workflowId }: ActionRef): Known {
-    return { mark: this.#seen.get(workflowId) ?? null, seen: false }
+  peek(ref: ActionRef): Known {
+    return this.#seen.peek(ref)
   }
 
   async transact<Result>(
     ref: ActionRef,
     decide: (known: Known) => Verdict<Client, Result>,
   ): Promise<Result> {
-    return inTransaction(this.#source, async (client) => {
+    const { result, mark, epoch } = await inTransaction(this.#source, async (client) => {
       const known = await this.#lock(client, ref)
-      if (known.mark !== null) this.#note(ref.workflowId, known.mark)
-      const { mark, epoch, effect } = decide(known)
-      const result = await effect(client)
-      if (mark !== null) await this.#putMark(client, ref, mark)
-      if (epoch !== null) await this.#putAction(client, ref, epoch)
-      return result
+      this.#seen.note(ref, known.mark, known.seen)
+      const verdict = decide(known)
+      const done = { ...verdict, result: await verdict.effect(client) }
+      if (done.mark !== null) await this.#putMark(client, ref, done.mark)
+      if (done.epoch !== null) await this.#putAction(client, ref, done.epoch)
+      return done
     })
+    this.#seen.note(ref, mark, epoch !== null)
+    return result
   }
 
   async #lock(client: Client, { workflowId, actionId }: ActionRef): Promise<Known> {
@@ -107,11 +108,5 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
     const place = [this.#processor, workflowId]
     await client.query(PUT_ACTION, [...place, actionId, epoch])
     await client.query(FORGET, place)
-  }
-
-  /** Before the commit, and so perhaps too high by what is undone: whoever only validates may be told no too often. */
-  #note(workflowId: string, mark: WorkflowMark): void {
-    if (this.#seen.size >= SEEN_MAX) this.#seen.clear()
-    this.#seen.set(workflowId, mark)
   }
 }

@@ -1,7 +1,7 @@
 /**
- * A bus on a Redis stream. Every target is a consumer group: each of its messages goes to one of the processors that
- * share the target, is delivered again when that one dies or fails, and becomes a dead letter when it fails too often
- * or cannot be read.
+ * A bus on a Redis stream. Every target is a consumer group: of the processors that share the target one at a time
+ * handles its messages, in order, and another takes over when it dies. A message is delivered again when its processor
+ * dies or fails, and becomes a dead letter when it fails too often or cannot be read.
  *
  * One stream for all targets, because the order counts across them: an announcement to everybody must not pass, nor be
  * passed by, the actions that went before it.
@@ -25,7 +25,7 @@ import { formatAction, formatRevocation, type Revocation } from './wire/action-j
 export interface RedisBusOptions {
   /** The key of the stream; dead letters go to the same with `:dead`. Default `tenure:actions`. */
   readonly stream?: string
-  /** About how many messages the stream keeps. Default 1000000. */
+  /** About how many messages the stream keeps, and how many dead letters. Default 1000000. */
   readonly lengthMax?: number
   /** After so many failures a message becomes a dead letter. Default 5. */
   readonly deliveriesMax?: number
@@ -44,6 +44,7 @@ return #ARGV - 1`
 const OPTIONS = ['stream', 'lengthMax', 'deliveriesMax', 'retryAfterMs', 'runtime']
 /** Actions in one script, so that a large batch does not hold the server up. */
 const PUBLISHED_AT_ONCE = 500
+const DEAD_LETTERS_READ_MAX = 10_000
 
 export class RedisBus implements Bus {
   readonly #client: RedisBusClient
@@ -77,6 +78,7 @@ export class RedisBus implements Bus {
 
   /** The oldest dead letters, of all targets. */
   async deadLetters(limit = 100): Promise<readonly DeadLetter[]> {
+    parseSpanMs({ field: 'limit', min: 1, max: DEAD_LETTERS_READ_MAX }, limit)
     const key = `${this.#options.stream}:dead`
     const reply = await this.#command(['XRANGE', key, '-', '+', 'COUNT', String(limit)])
     return (reply as readonly (readonly [string, readonly string[]])[]).map(([, fields]) => {

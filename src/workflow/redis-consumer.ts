@@ -1,19 +1,22 @@
 /**
- * One consumer of a group on a Redis stream, on a connection of its own. It handles one message after the other, in
- * the order of the stream:
+ * One consumer of a group on a Redis stream, on a connection of its own. While it has the group's turn it handles one
+ * message after the other, in the order of the stream:
  *
- *  1. What others of the group have taken and not acknowledged in time, because they died or failed. Too often: a dead
- *     letter.
- *  2. What is new; if nothing is, it waits for it.
+ *  1. When the turn is new, or the connection was: everything that was delivered and not acknowledged, by whomever.
+ *  2. What failed before and is due; nothing of its workflow passes it. Too often: a dead letter.
+ *  3. What is new; if nothing is, it waits for it.
  *
- * A message is acknowledged when it was handled, and not before.
+ * A message is acknowledged when it was handled, and not before. One that was delivered again and again without ever
+ * being answered has brought its processors down, and becomes a dead letter unread.
  */
-import type { Runtime } from '../runtime/runtime.ts'
-import { commandsOf, type RedisCommand } from '../guard/redis-client.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { EVERY_TARGET } from './action.ts'
 import type { Listener, Subscription } from './bus.ts'
+import { HeldBack, type Failure } from './held-back.ts'
 import { readMessage } from './local-bus.ts'
 import type { RedisBusClient } from './redis-bus.ts'
+import { RedisGroup, type Entry } from './redis-group.ts'
 import { reasonOf } from './wire/action-json.ts'
 
 export interface ConsumerOptions {
@@ -21,31 +24,41 @@ export interface ConsumerOptions {
   readonly stream: string
   readonly group: string
   readonly listener: Listener
+  readonly lengthMax: number
   readonly deliveriesMax: number
   readonly retryAfterMs: number
   readonly runtime: Runtime
 }
 
-interface Entry {
-  readonly id: string
-  readonly text: string
-}
-
-const READ_COUNT = 100
 const PAUSE_MS = 200
+const TURN_MS_MIN = 1_000
+const HELD_MAX = 10_000
+const CLOSE_WITHIN_MS = 1_000
 
 export class RedisConsumer implements Subscription {
   readonly #options: ConsumerOptions
   readonly #connection: RedisBusClient
-  readonly #command: RedisCommand
-  readonly #name: string
+  readonly #group: RedisGroup
+  readonly #held: HeldBack<Entry>
+  readonly #turnMs: number
   #closed = false
+  /** What is pending in Redis and not known here has to be fetched first. */
+  #isBehind = true
+  #keepingTurn: Timer | null = null
+  #handling: Promise<unknown> | null = null
   #running: Promise<void> = Promise.resolve()
 
   static async start(options: ConsumerOptions): Promise<RedisConsumer> {
     const connection = await connected(options.client.duplicate())
     const consumer = new RedisConsumer(options, connection)
-    await consumer.#createGroup()
+    try {
+      await consumer.#group.create()
+      await consumer.#group.forgetConsumers()
+    } catch (error) {
+      disconnect(connection)
+      throw error
+    }
+    consumer.#keepTurn()
     consumer.#running = consumer.#run()
     return consumer
   }
@@ -53,132 +66,149 @@ export class RedisConsumer implements Subscription {
   private constructor(options: ConsumerOptions, connection: RedisBusClient) {
     this.#options = options
     this.#connection = connection
-    this.#command = commandsOf(connection)
-    this.#name = options.runtime.uuid()
+    this.#held = new HeldBack(options)
+    this.#turnMs = Math.max(TURN_MS_MIN, options.retryAfterMs)
+    this.#group = new RedisGroup(connection, { ...options, turnMs: this.#turnMs })
   }
 
+  /** Waits for what is being handled, but not for a server that does not answer. */
   async close(): Promise<void> {
     this.#closed = true
-    await this.#running
+    this.#keepingTurn?.cancel()
+    await this.#handling
+    const leaving = this.#running.then(() => this.#group.leave()).catch(() => undefined)
+    await endsWithin(this.#options.runtime, CLOSE_WITHIN_MS, leaving)
     disconnect(this.#connection)
-  }
-
-  async #createGroup(): Promise<void> {
-    const { stream, group } = this.#options
-    try {
-      await this.#command(['XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM'])
-    } catch (error) {
-      if (!String(error).includes('BUSYGROUP')) throw error
-    }
   }
 
   /** Nothing that the server does ends it: it tries again until it is closed. */
   async #run(): Promise<void> {
     while (!this.#closed) {
       try {
-        await this.#handleAll(await this.#abandoned())
-        await this.#handleAll(await this.#fresh())
-      } catch {
-        await this.#pause(PAUSE_MS)
+        await this.#step()
+      } catch (error) {
+        this.#isBehind = true
+        if (String(error).includes('NOGROUP')) await this.#group.create().catch(() => undefined)
+        else await this.#pause()
       }
     }
   }
 
-  async #handleAll(entries: readonly Entry[]): Promise<void> {
-    for (const entry of entries) {
-      if (this.#closed) return
+  async #step(): Promise<void> {
+    const turn = await this.#group.takeTurn()
+    if (turn === 'refused') {
+      this.#isBehind = true
+      return this.#pause()
+    }
+    if (turn === 'taken' || this.#isBehind) await this.#catchUp()
+    await this.#retry()
+    if (this.#held.size >= HELD_MAX) return this.#pause()
+    for (const entry of await this.#group.readFresh(this.#blockMs())) {
+      if (!this.#mayGoOn()) return
       await this.#handle(entry)
     }
   }
 
-  async #handle({ id, text }: Entry): Promise<void> {
-    const { group, listener } = this.#options
+  async #catchUp(): Promise<void> {
+    this.#held.clear()
+    const entries = await this.#group.claimPending()
+    this.#isBehind = false
+    const [first, ...rest] = entries
+    if (first === undefined) return
+    // Only the first can have been under way when its processor died: the others wait behind it.
+    const deliveries = await this.#group.deliveriesOf(first.id)
+    if (deliveries > this.#options.deliveriesMax) {
+      await this.#group.bury(first, `was delivered ${deliveries} times and never answered`)
+    }
+    const left = deliveries > this.#options.deliveriesMax ? rest : entries
+    for (const entry of left) {
+      if (!this.#mayGoOn()) return
+      await this.#handle(entry)
+    }
+  }
+
+  /** What is left over when it may not is still pending, for whoever has the next turn. */
+  #mayGoOn(): boolean {
+    if (!this.#closed && this.#group.hasTurn) return true
+    this.#isBehind = true
+    return false
+  }
+
+  async #handle(entry: Entry): Promise<void> {
+    const message = readMessage(entry.text)
+    if ('reason' in message) return this.#group.bury(entry, message.reason)
+    const { workflowId } = message.kind === 'action' ? message.action : message.revocation
+    if (message.kind === 'action' && this.#held.join(workflowId, entry)) return
+    const failure = await this.#deliver(entry)
+    if (failure === null) return this.#group.acknowledge(entry.id)
+    if (!this.#held.keep(workflowId, entry, failure)) {
+      await this.#group.bury(entry, reasonOf(failure.error))
+    }
+  }
+
+  async #retry(): Promise<void> {
+    const { runtime } = this.#options
+    for (const key of this.#held.due(runtime.monotonicMs())) await this.#retryLine(key)
+  }
+
+  async #retryLine(key: string): Promise<void> {
+    for (let entry = this.#held.first(key); entry !== undefined; entry = this.#held.first(key)) {
+      if (!this.#mayGoOn()) return
+      const failure = await this.#deliver(entry)
+      if (failure !== null && this.#held.again(key, failure)) return
+      if (failure === null) await this.#group.acknowledge(entry.id)
+      else await this.#group.bury(entry, reasonOf(failure.error))
+      this.#held.next(key)
+    }
+  }
+
+  /** Null, or what the listener threw. */
+  async #deliver({ text }: Entry): Promise<Failure | null> {
+    const { group, listener, runtime } = this.#options
     const message = readMessage(text)
-    if ('reason' in message) return this.#bury({ id, text }, message.reason)
-    try {
+    if ('reason' in message) return null
+    const call = async (): Promise<void> => {
       if (message.kind === 'revoked') await listener.onRevoked?.(message.revocation)
       else if ([group, EVERY_TARGET].includes(message.action.target)) {
         await listener.onAction(message.action)
       }
-    } catch (error) {
-      const deliveries = await this.#deliveriesOf(id)
-      if (deliveries >= this.#options.deliveriesMax) await this.#bury({ id, text }, reasonOf(error))
-      return
     }
-    await this.#acknowledge(id)
+    const handling = call().then(
+      () => null,
+      (error: unknown) => ({ error, atMs: runtime.monotonicMs() }),
+    )
+    this.#handling = handling
+    const outcome = await handling
+    this.#handling = null
+    return outcome
   }
 
-  async #acknowledge(id: string): Promise<void> {
-    const { stream, group } = this.#options
-    await this.#command(['XACK', stream, group, id])
+  /** As long as something is being handled, whatever it takes. */
+  #keepTurn(): void {
+    const keep = (): void => {
+      if (this.#handling !== null) this.#group.takeTurn().catch(() => undefined)
+      if (!this.#closed) this.#keepTurn()
+    }
+    const { runtime } = this.#options
+    this.#keepingTurn = runtime.setTimer(this.#turnMs / 3, keep, { keepAlive: false })
   }
 
-  async #bury({ id, text }: Entry, reason: string): Promise<void> {
-    const { stream, group } = this.#options
-    const fields = ['target', group, 'reason', reason, 'message', text]
-    await this.#command(['XADD', `${stream}:dead`, '*', ...fields])
-    await this.#acknowledge(id)
+  #blockMs(): number {
+    const { dueMs } = this.#held
+    if (dueMs === null) return PAUSE_MS
+    return Math.min(PAUSE_MS, dueMs - this.#options.runtime.monotonicMs())
   }
 
-  async #deliveriesOf(id: string): Promise<number> {
-    const { stream, group } = this.#options
-    const reply = await this.#command(['XPENDING', stream, group, id, id, '1'])
-    const [pending] = reply as readonly (readonly [string, string, number, number])[]
-    return Number(pending?.[3] ?? 0)
-  }
-
-  async #abandoned(): Promise<readonly Entry[]> {
-    const { stream, group, retryAfterMs } = this.#options
-    const range = ['0', 'COUNT', String(READ_COUNT)]
-    const reply = await this.#command([
-      ...['XAUTOCLAIM', stream, group, this.#name, String(retryAfterMs)],
-      ...range,
-    ])
-    return entriesOf((reply as readonly unknown[])[1])
-  }
-
-  async #fresh(): Promise<readonly Entry[]> {
-    const { stream, group, retryAfterMs } = this.#options
-    const reply = await this.#command([
-      ...['XREADGROUP', 'GROUP', group, this.#name, 'COUNT', String(READ_COUNT)],
-      ...['BLOCK', String(Math.min(PAUSE_MS, retryAfterMs)), 'STREAMS', stream, '>'],
-    ])
-    return streamEntries(reply)
-  }
-
-  #pause(delayMs: number): Promise<void> {
+  #pause(): Promise<void> {
     return new Promise((resolve) => {
-      this.#options.runtime.setTimer(delayMs, resolve, { keepAlive: true })
+      this.#options.runtime.setTimer(PAUSE_MS, resolve, { keepAlive: true })
     })
   }
 }
 
-/**
- * The entries of the only stream that was asked for: a list of pairs in the second version of the protocol, in the
- * third a map, of which some clients make an object and others a flat list.
- */
-function streamEntries(reply: unknown): readonly Entry[] {
-  if (reply === null || typeof reply !== 'object') return []
-  if (!Array.isArray(reply)) return entriesOf(Object.values(reply)[0])
-  const [first, second] = reply as readonly unknown[]
-  return entriesOf(Array.isArray(first) ? first[1] : second)
-}
-
-/** An entry that was trimmed away meanwhile has no fields, and is left out. */
-function entriesOf(reply: unknown): readonly Entry[] {
-  if (!Array.isArray(reply)) return []
-  return (reply as readonly (readonly [string, readonly string[] | null] | null)[]).flatMap(
-    (entry) => {
-      if (entry === null || entry[1] === null) return []
-      const [id, fields] = entry
-      const at = fields.indexOf('message')
-      return [{ id, text: at < 0 ? '' : (fields[at + 1] ?? '') }]
-    },
-  )
-}
-
-/** node-redis connects when it is told to, ioredis by itself. */
+/** node-redis connects when it is told to, ioredis by itself. Both tell of a lost connection, and neither needs help. */
 async function connected(client: RedisBusClient): Promise<RedisBusClient> {
+  if ('on' in client && typeof client.on === 'function') client.on('error', () => undefined)
   if ('isOpen' in client && client.isOpen === false && 'connect' in client) {
     await (client.connect as () => Promise<unknown>).call(client)
   }

@@ -8,13 +8,18 @@ import { commandsOf, runScript, type RedisCommand, type RedisLike } from '../gua
 import { parseName } from './action.ts'
 import {
   ACTIONS_REMEMBERED,
+  SeenMarks,
+  WorkflowTurns,
   type ActionMarks,
   type ActionRef,
   type Verdict,
 } from './action-marks.ts'
 import type { Known, WorkflowMark } from './judgement.ts'
 
-/** The commands of an effect; none runs before the effect has ended, and all run with the mark or none. */
+/**
+ * The commands of an effect. None runs before the effect has ended; all run in one script, and then the mark is raised.
+ * Redis does not undo: when one of them fails, those before it stay, and the mark is not raised.
+ */
 export interface RedisEffects {
   command(name: string, ...args: readonly (string | number)[]): void
 }
@@ -28,7 +33,6 @@ export interface RedisMarksOptions {
 }
 
 const TRIES_MAX = 20
-const SEEN_MAX = 10_000
 
 const READ = `return {redis.call('GET', KEYS[1]) or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}`
 
@@ -49,8 +53,8 @@ return 1`
 export class RedisMarks implements ActionMarks<RedisEffects> {
   readonly #command: RedisCommand
   readonly #stem: string
-  /** What this process saw last. */
-  readonly #seen = new Map<string, WorkflowMark>()
+  readonly #seen = new SeenMarks()
+  readonly #turns = new WorkflowTurns()
 
   /** `processor` names whose marks these are: several kinds of processors may share a server. */
   constructor(client: RedisLike, processor: string, options: RedisMarksOptions = {}) {
@@ -59,11 +63,19 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
     this.#stem = `${prefix}${parseName(processor, 'processor')}:`
   }
 
-  peek({ workflowId }: ActionRef): Known {
-    return { mark: this.#seen.get(workflowId) ?? null, seen: false }
+  peek(ref: ActionRef): Known {
+    return this.#seen.peek(ref)
   }
 
-  async transact<Result>(
+  /** Within this process an effect runs once; of several processes each may run it, and one has its commands kept. */
+  transact<Result>(
+    ref: ActionRef,
+    decide: (known: Known) => Verdict<RedisEffects, Result>,
+  ): Promise<Result> {
+    return this.#turns.take(ref.workflowId, () => this.#transact(ref, decide))
+  }
+
+  async #transact<Result>(
     ref: ActionRef,
     decide: (known: Known) => Verdict<RedisEffects, Result>,
   ): Promise<Result> {
@@ -77,7 +89,10 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
       const args = [text, raised, ref.actionId, String(epoch ?? ''), ...commands.words]
       const keys = this.#keys(ref)
       const done = await runScript(this.#command, { script: COMMIT, keys, args })
-      if (Number(done) === 1) return result
+      if (Number(done) === 1) {
+        this.#seen.note(ref, mark, epoch !== null)
+        return result
+      }
     }
     const message = `the mark of workflow ${ref.workflowId} changed ${TRIES_MAX} times under one action`
     throw new LeaseError('STORE_CONFLICT', message)
@@ -88,17 +103,12 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
     const reply = await runScript(this.#command, { script: READ, keys, args: [ref.actionId] })
     const [text = '', score = ''] = (reply as readonly unknown[]).map(String)
     const mark = readMark(text)
-    if (mark !== null) this.#note(ref.workflowId, mark)
+    this.#seen.note(ref, mark, score !== '')
     return { text, known: { mark, seen: score !== '' } }
   }
 
   #keys({ workflowId }: ActionRef): readonly string[] {
     return [`${this.#stem}mark:${workflowId}`, `${this.#stem}actions:${workflowId}`]
-  }
-
-  #note(workflowId: string, mark: WorkflowMark): void {
-    if (this.#seen.size >= SEEN_MAX) this.#seen.clear()
-    this.#seen.set(workflowId, mark)
   }
 }
 

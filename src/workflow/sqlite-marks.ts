@@ -2,7 +2,7 @@
  * Marks in a SQLite database, in the same transaction as the effect. The connection must be the processor's own: while
  * an effect is under way, everything that is done on it is part of the transaction, and actions take turns on it.
  */
-import type { SqliteLike } from '../guard/sqlite-guard.ts'
+import { requireSqlite, type SqliteLike } from '../guard/sqlite-guard.ts'
 import { parseName } from './action.ts'
 import {
   ACTIONS_REMEMBERED,
@@ -35,7 +35,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
 
   /** `processor` names whose marks these are: several kinds of processors may share a database. */
   constructor(database: Database, processor: string) {
-    this.#database = database
+    this.#database = requireSqlite(database)
     this.#processor = parseName(processor, 'processor')
   }
 

@@ -30,6 +30,13 @@ export class WorkflowRenewal {
     this.#timer?.cancel()
   }
 
+  /** Goes on after a stop, if there is something left to renew. */
+  resume(): void {
+    if (!this.#stopped || isOver(this.#parts.lease)) return
+    this.#stopped = false
+    this.#arm(this.#untilDueMs())
+  }
+
   #untilDueMs(): number {
     const { lease, renewBelowMs } = this.#parts
     return Math.max(0, lease.remainingMs - renewBelowMs)

@@ -32,7 +32,7 @@ describe('tenure fleet', () => {
     const place = kind === 'redis' ? await freshRedis() : null
     const url = place?.url ?? workshop().storeUrl
     const [blue = '', green = ''] = await twoInstances(url)
-    const store = ['--store', url, '--ttl', '6s']
+    const store = ['--store', url]
     const { sessions } = await json<Pick<Overview, 'sessions'>>(['fleet', 'ls', ...store])
     expect(sessions.map(({ sessionId }) => sessionId)).toEqual(SESSIONS)
     expect(sessions.every(({ ownerId }) => ownerId === blue || ownerId === green)).toBe(true)
@@ -49,9 +49,13 @@ describe('tenure fleet', () => {
     expect(drained).toEqual({ instanceId: blue, draining: true, sessions: 0 })
     const { stdout } = await tenure(['fleet', 'owners', ...store])
     expect(stdout).toContain(`${green}  12`)
-    expect((await tenure(['fleet', 'nodes', ...store])).stdout).toContain('draining')
-    expect(await json(['fleet', 'drain', blue, '--undo', ...store])).toMatchObject({
-      draining: false,
+    const { nodes: after } = await json<Pick<Overview, 'nodes'>>(['fleet', 'nodes', ...store])
+    expect(after.map(({ name, state }) => `${name} ${state}`).toSorted()).toEqual([
+      'blue draining',
+      'green ready',
+    ])
+    expect(await json(['fleet', 'drain', 'blue', '--undo', ...store])).toMatchObject({
+      ...{ instanceId: blue, draining: false },
     })
     expect((await tenure(['fleet', 'ls', ...store])).stdout).toMatch(/^SESSION +OWNER/)
     // Whatever runs the fleet ends before its database is taken away.
@@ -93,7 +97,7 @@ describe('tenure fleet', () => {
 describe('the overview', () => {
   const node = {
     ...{ instanceId: 'a-1-00000000', weight: 1, name: null },
-    ...{ isForeign: false, isDraining: false, expiresInMs: 1 },
+    ...{ isForeign: false, isDraining: false, expiresInMs: 1, leaseTtlMs: null },
   }
   const facts = { nowMs: 100_000, leaseTtlMs: 30_000 }
   const row = (owner: string, remainingMs: number | null) => ({
@@ -106,13 +110,21 @@ describe('the overview', () => {
     [row('b-1-00000000', 29_000), 'orphaned', 99_000],
     [row('a-1-00000000', null), 'owned', null],
   ])('of %j is %s', (owned, state, lastRenewedAtMs) => {
-    const { sessions } = overviewOf([node], { owned: [owned], draining: [] }, facts)
+    const { sessions } = overviewOf([node], { owned: [owned], draining: [], hidden: [] }, facts)
     expect(sessions).toMatchObject([{ state, lastRenewedAtMs, preferredOwnerId: node.instanceId }])
   })
 
   it('tells those who are drained from those who are silent', () => {
     const owned = [row('b-1-00000000', 1)]
-    const { nodes } = overviewOf([node], { owned, draining: ['c-1-00000000'] }, facts)
-    expect(nodes.map(({ state }) => state)).toEqual(['ready', 'silent', 'draining'])
+    const hidden = ['c-1-00000000', 'd-1-00000000'].map((instanceId) => ({ ...node, instanceId }))
+    const { nodes } = overviewOf([node], { owned, draining: ['c-1-00000000'], hidden }, facts)
+    expect(nodes.map(({ state }) => state)).toEqual(['ready', 'silent', 'draining', 'not_ready'])
+  })
+
+  it('counts by the TTL of the owner where the store does not keep it', () => {
+    const hidden = { ...node, instanceId: 'b-1-00000000', leaseTtlMs: 4_000 }
+    const owned = [row('b-1-00000000', 3_000)]
+    const { sessions } = overviewOf([node], { owned, draining: [], hidden: [hidden] }, facts)
+    expect(sessions).toMatchObject([{ state: 'owned', lastRenewedAtMs: 99_000 }])
   })
 })

@@ -99,4 +99,64 @@ describe('a circle of clients that wait for each other', () => {
     const { cycles } = await world.service.inspect(parseResource('work:A'))
     expect(cycles).toEqual([])
   })
+
+  it('is found although the first to wait had nothing else at that time', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
+    await bob.tenure.acquire('work:B')
+    const waiting = follow(ann.tenure.acquire('work:B', { waitMs: 60_000 }))
+    await world.runtime.advance(10)
+    await ann.tenure.acquire('work:A')
+    const closing = follow(bob.tenure.acquire('work:A', { waitMs: 60_000 }))
+    await world.runtime.advance(0)
+    expect(closing.error()).toMatchObject({ code: 'DEADLOCK' })
+    expect(waiting.isPending()).toBe(true)
+  })
+
+  it('is broken at once when somebody who waits elsewhere gets in past a ticket', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
+    await ann.tenure.acquire('work:A')
+    await newClient(world, 'cat').tenure.acquire('work:C', { mode: 'shared' })
+    const bobs = follow(bob.tenure.acquire('work:A', { waitMs: 60_000 }))
+    await world.runtime.advance(10)
+    const anns = follow(ann.tenure.acquire('work:C', { waitMs: 60_000 }))
+    await world.runtime.advance(10)
+    await bob.tenure.acquire('work:C', { mode: 'shared', priority: 100 })
+    await world.runtime.advance(0)
+    expect(anns.error()).toMatchObject({ code: 'DEADLOCK' })
+    expect(bobs.isPending()).toBe(true)
+  })
+})
+
+describe('what a client says that it has besides', () => {
+  it('is nothing, leases, or tickets, and is told with every question', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
+    await bob.tenure.acquire('work:B')
+    await bob.tenure.acquire('work:C')
+    const told = (): readonly unknown[] => {
+      const questions = ann.faults.calls.filter(({ method }) => /acquire|claim/.test(method))
+      return questions.map(({ request }) => (request as { besides?: unknown }).besides)
+    }
+    const first = follow(ann.tenure.acquire('work:B', { waitMs: 60_000 }))
+    await world.runtime.advance(1_700)
+    expect(told()).toEqual(['nothing', 'nothing'])
+    const second = follow(ann.tenure.acquire('work:C', { waitMs: 1_000 }))
+    await world.runtime.advance(1_100)
+    expect(told().slice(2)).toEqual(['tickets'])
+    await ann.tenure.acquire('work:A')
+    await world.runtime.advance(1_000)
+    expect(told().slice(3)).toEqual(['tickets', 'leases'])
+    expect([first.isPending(), second.isPending()]).toEqual([true, false])
+  })
+
+  it('is not known of a session that others may share', async () => {
+    const world = newWorld()
+    await newClient(world, 'bob').tenure.acquire('work:B')
+    const ann = newClient(world, 'ann', { session: 'shared' })
+    void follow(ann.tenure.acquire('work:B', { waitMs: 60_000 }))
+    await world.runtime.advance(10)
+    expect(ann.faults.calls[0]?.request).not.toHaveProperty('besides')
+  })
 })

@@ -164,3 +164,27 @@ export async function newHolding(options: AcquireOptions = {}): Promise<Holding>
   const lease = await client.tenure.acquire('work:W-1', { ttlMs: 30_000, ...options })
   return { world, ...client, lease, advance: (spanMs) => world.runtime.advance(spanMs) }
 }
+
+/** Two clients of one store, which most of what happens between people needs. */
+export interface Stage {
+  readonly world: World
+  readonly alice: TestClient
+  readonly bob: TestClient
+  readonly advance: (spanMs: number) => Promise<void>
+}
+
+export function newStage(): Stage {
+  const world = newWorld()
+  return {
+    world,
+    alice: newClient(world, 'alice'),
+    bob: newClient(world, 'bob'),
+    advance: (spanMs) => world.runtime.advance(spanMs),
+  }
+}
+
+/** The store's view of a holder's leases and tickets. */
+export async function statesOf(world: World, holder: string): Promise<readonly string[]> {
+  const { leases } = await world.service.list({ holder })
+  return leases.map((lease) => lease.state)
+}

@@ -28,6 +28,40 @@ describe('the clock of a holder', () => {
     expect(clock.sleptBetween(from, clock.now())).toBe(true)
   })
 
+  it('notices a sleep at once, even one right after the last look', () => {
+    const runtime = new FakeRuntime()
+    const clock = newClock(runtime)
+    const from = clock.now()
+    runtime.suspend(60_000)
+    expect(clock.elapsedMs(from, clock.now())).toBeGreaterThanOrEqual(60_000)
+  })
+
+  it('notices a sleep a millisecond later when the wall clock was set back by as much', () => {
+    const runtime = new FakeRuntime()
+    const clock = newClock(runtime)
+    const from = clock.now()
+    runtime.suspend(60_000)
+    runtime.stepWall(-60_000)
+    runtime.stall(1)
+    expect(clock.elapsedMs(from, clock.now())).toBeGreaterThanOrEqual(60_000)
+  })
+
+  it('reads the boot clock once a millisecond, however often it is asked', () => {
+    const runtime = new FakeRuntime()
+    let readings = 0
+    const readBoot = runtime.bootMs.bind(runtime)
+    runtime.bootMs = () => {
+      readings += 1
+      return readBoot()
+    }
+    const clock = newClock(runtime)
+    for (let asked = 0; asked < 1_000; asked += 1) {
+      clock.now()
+      runtime.stall(0.01)
+    }
+    expect(readings).toBeLessThanOrEqual(11)
+  })
+
   it('does not believe the boot clock where its coarseness explains the difference', () => {
     const runtime = new FakeRuntime()
     const clock = newClock(runtime)

@@ -1,31 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
-import { follow, newClient, newWorld, type TestClient, type World } from './harness.ts'
+import { follow, newStage, statesOf } from './harness.ts'
 
 const RESOURCE = 'work:W-1'
-
-interface Stage {
-  readonly world: World
-  readonly alice: TestClient
-  readonly bob: TestClient
-  readonly advance: (spanMs: number) => Promise<void>
-}
-
-function newStage(): Stage {
-  const world = newWorld()
-  return {
-    world,
-    alice: newClient(world, 'alice'),
-    bob: newClient(world, 'bob'),
-    advance: (spanMs) => world.runtime.advance(spanMs),
-  }
-}
-
-/** The store's view of a lease or ticket. */
-async function statesOf(world: World, holder: string): Promise<readonly string[]> {
-  const { leases } = await world.service.list({ holder })
-  return leases.map((lease) => lease.state)
-}
 
 describe.each([true, false])(
   'with keep_history %s, a waiter whom an operator sends away',

@@ -1,22 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { failWith, first, follow, hang, newClient, newWorld, type TestClient } from './harness.ts'
+import { failWith, first, follow, hang, newStage } from './harness.ts'
 
 const RESOURCE = 'work:W-1'
-
-interface Stage {
-  readonly alice: TestClient
-  readonly bob: TestClient
-  readonly advance: (spanMs: number) => Promise<void>
-}
-
-function newStage(): Stage {
-  const world = newWorld()
-  return {
-    alice: newClient(world, 'alice'),
-    bob: newClient(world, 'bob'),
-    advance: (spanMs) => world.runtime.advance(spanMs),
-  }
-}
 
 describe('a waiter whose time is over', () => {
   it.each(['acquire', 'claim'] as const)(

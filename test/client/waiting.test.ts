@@ -7,36 +7,13 @@ import {
   follow,
   loseAnswer,
   newClient,
-  newWorld,
+  newStage,
+  statesOf,
   type Fault,
-  type TestClient,
   type World,
 } from './harness.ts'
 
 const RESOURCE = 'work:W-1'
-
-interface Stage {
-  readonly world: World
-  readonly alice: TestClient
-  readonly bob: TestClient
-  readonly advance: (spanMs: number) => Promise<void>
-}
-
-function newStage(): Stage {
-  const world = newWorld()
-  return {
-    world,
-    alice: newClient(world, 'alice'),
-    bob: newClient(world, 'bob'),
-    advance: (spanMs) => world.runtime.advance(spanMs),
-  }
-}
-
-/** The store's view of a lease or ticket. */
-async function statesOf(world: World, holder: string): Promise<readonly string[]> {
-  const { leases } = await world.service.list({ holder })
-  return leases.map((lease) => lease.state)
-}
 
 /** The store tells that something happened but not what, as a store across processes does. */
 function tellNoIds({ service }: World): Fault {

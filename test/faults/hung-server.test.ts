@@ -10,6 +10,9 @@ import type { TestServer } from '../servers/test-server.ts'
 import { freshStore, SERVER_STORES } from './server-stores.ts'
 
 const TTL_MS = 1_200
+/** A call is given up after the deadline, so that it is the deadline that ends the lease; but not long after. */
+const CALL_MS = 2_000
+const PATIENCE = { holder: 'ann', callMs: CALL_MS, connectMs: CALL_MS }
 /** How much later than a timer of this process may the loss come? The machine may have other things to do. */
 const LATE_MS = 50
 const RESUMED_WITHIN_MS = 10_000
@@ -95,7 +98,7 @@ describe.each(SERVER_STORES)('%s', (_name, store) => {
     'a server %s: the holder is in doubt, then loses its lease on time',
     async (_how, { begin, end }) => {
       const url = freshStore(stage.server.url)
-      await using tenure = await openTenure(stage.proxy.through(url), { holder: 'ann' })
+      await using tenure = await openTenure(stage.proxy.through(url), PATIENCE)
       const lease = await tenure.acquire('work:w', { ttlMs: TTL_MS })
       const course = courseOf(lease)
       await new Promise((resolve) => lease.on('renewed', resolve))
@@ -116,7 +119,7 @@ describe.each(SERVER_STORES)('%s', (_name, store) => {
 
   it('another client gets what a cut-off holder had, after that holder knows it is lost', async () => {
     const url = freshStore(stage.server.url)
-    await using cutOff = await openTenure(stage.proxy.through(url), { holder: 'ann' })
+    await using cutOff = await openTenure(stage.proxy.through(url), PATIENCE)
     await using other = await openTenure(url, { holder: 'bob' })
     const lease = await cutOff.acquire('work:w', { ttlMs: TTL_MS })
     const course = courseOf(lease)

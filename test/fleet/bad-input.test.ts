@@ -43,7 +43,11 @@ describe('options', () => {
     [{ ready: 'yes' as unknown as boolean }, 'ready must be true or false, got "yes"'],
     [{ prefix: 'a{b' }, 'prefix must be without *?[]\\{}, got "a{b"'],
     [{ layout: 'other' as 'poll' }, 'layout must be poll or lease, got "other"'],
-    [{ ttl: 3 } as object, 'options must be among'],
+    [
+      { ttl: 3 } as object,
+      'options must be among leaseTtlMs, heartbeatTtlMs, refreshMs, discoverMs, callMs, weight, name, instanceId, ready, layout, prefix, namespace, got "ttl"',
+    ],
+    [null as unknown as object, 'options must be an object, got null'],
   ])('%j are refused: %s', async (options, message) => {
     expect(await reasonOf(async () => openLeaseManager(UNREACHABLE, options))).toContain(
       `INVALID_INPUT: ${message}`,
@@ -118,8 +122,35 @@ describe('a manager', () => {
     const memory = await openLeaseManager('memory:')
     await memory.start()
     expect(await memory.tryAcquire('any name: {a} *')).toBe(true)
-    expect(await reasonOf(() => memory.tryAcquire(''))).toMatch(/^INVALID_INPUT: sessionId/)
+    const refused: readonly (readonly [unknown, string])[] = [
+      ['', 'sessionId must be 1..1024 bytes, got ""'],
+      ['a'.repeat(1_025), 'sessionId must be 1..1024 bytes, got "1025 bytes"'],
+      ['a\nb', 'sessionId must not contain control characters, got "a\\nb"'],
+      [5, 'sessionId must be text, got 5'],
+    ]
+    for (const [id, reason] of refused) {
+      expect(await reasonOf(() => memory.tryAcquire(id as string))).toBe(`INVALID_INPUT: ${reason}`)
+    }
     await memory.stop()
+  })
+
+  it('refuses events that it does not have, and listeners that are none', async () => {
+    const manager = await openLeaseManager('memory:')
+    const nobody = (): void => undefined
+    expect(await reasonOf(() => manager.on('aquired' as 'acquired', nobody))).toMatch(
+      /^INVALID_INPUT: event must be one of acquired, renewed, .*, got "aquired"/,
+    )
+    expect(await reasonOf(() => manager.on('lost', 5 as never))).toBe(
+      'INVALID_INPUT: listener must be a function, got 5',
+    )
+    const fleet = await runFleet(manager, [], { poll: nobody })
+    expect(await reasonOf(() => fleet.on('fail' as 'failed', nobody))).toBe(
+      'INVALID_INPUT: event must be one of poll_failed, failed, got "fail"',
+    )
+    expect(await reasonOf(() => manager.setReady('yes' as never))).toBe(
+      'INVALID_INPUT: isReady must be true or false, got "yes"',
+    )
+    await fleet.stop()
   })
 
   it('has no preferred owner where there is no ready node', async () => {
@@ -135,7 +166,9 @@ describe('a manager', () => {
     const manager = await openLeaseManager('memory:')
     await manager.start()
     for (const to of [manager.instanceId, 'nobody-1-00000000']) {
-      expect(await reasonOf(() => manager.handOver('a', to))).toMatch(/^INVALID_INPUT: instanceId/)
+      expect(await reasonOf(() => manager.handOver('a', to))).toBe(
+        `INVALID_INPUT: instanceId must be another instance that is ready, got "${to}"`,
+      )
     }
     await manager.stop()
   })
@@ -146,6 +179,20 @@ describe('a manager', () => {
     expect(reason).toMatch(/^STORE_UNAVAILABLE: redis:\/\/127\.0\.0\.1:1 cannot be reached/)
     expect(reason).not.toContain('secret')
     expect(await reasonOf(() => manager.start())).toMatch(/^STORE_UNAVAILABLE/)
+  })
+})
+
+describe('opening', () => {
+  it('connects to nothing: only a start does, as often as it is tried', async () => {
+    const { port } = new URL(UNREACHABLE)
+    for (const url of [`postgres://127.0.0.1:${port}/none`, UNREACHABLE]) {
+      const manager = await openLeaseManager(url, { layout: 'lease' })
+      expect(await reasonOf(() => manager.start())).toMatch(/^STORE_UNAVAILABLE/)
+      expect(await reasonOf(() => manager.start())).toMatch(/^STORE_UNAVAILABLE/)
+      await manager[Symbol.asyncDispose]()
+    }
+    const refused = openLeaseManager('sqlite:', {})
+    expect(await reasonOf(() => refused)).toMatch(/^INVALID_INPUT: store must be/)
   })
 })
 

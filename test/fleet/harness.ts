@@ -49,7 +49,7 @@ export function fleetWorld(): World {
       const spans = { leaseTtlMs: TTL_MS, heartbeatTtlMs: TTL_MS, refreshMs: REFRESH_MS }
       const read = { ...spans, callMs: CALL_TIMEOUT_MS, ...options }
       const settings = readSettings(read, { runtime, host: 'test', startedAtMs: 1_736_598_400_000 })
-      const layout = new LeaseLayout({ api: faults.api, runtime, settings })
+      const layout = new LeaseLayout({ openApi: async () => faults.api, runtime, settings })
       const manager = new FleetManager({ layout, runtime, settings })
       const told: Told[] = []
       for (const name of EVENTS) manager.on(name, (event) => told.push([name, event] as Told))

@@ -149,6 +149,77 @@ describe('a session', () => {
     await manager.stop()
   })
 
+  it('is handed over by a wake-up of the store, also while the ledger cannot be read', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    // A watch is no promise; that it gets one makes it fail.
+    b.faults.when('watch' as 'list', hang)
+    await Promise.all([a.manager.start(), b.manager.start()])
+    await a.manager.getLiveNodes()
+    await a.manager.tryAcquire('s')
+    expect(await a.manager.handOver('s', b.manager.instanceId)).toBe(true)
+    await world.runtime.settle()
+    expect(b.manager.isOwned('s')).toBe(true)
+    b.faults.heal('watch' as 'list')
+    await b.manager.release('s')
+    // The ledger tells of the same gift once more, which is not taken once more.
+    await world.runtime.advance(TTL_MS)
+    expect(b.manager.state('s')).toBe('unknown')
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
+  it('is acquired in parts, and renewed in parts, so that each is answered in time', async () => {
+    const world = fleetWorld()
+    const { manager, faults } = world.instance()
+    const many = Array.from({ length: 12_000 }, (_, index) => `s-${index}`)
+    await manager.start()
+    let underWay = 0
+    let most = 0
+    const counted: Parameters<typeof faults.when>[1] = async (send) => {
+      underWay += 1
+      most = Math.max(most, underWay)
+      const answer = await send()
+      underWay -= 1
+      return answer
+    }
+    faults.when('acquire', counted)
+    await manager.acquireMany(many)
+    expect(manager.ownedSessions().length).toBe(12_000)
+    expect(most).toBe(1_000)
+    most = 0
+    faults.when('renew', counted)
+    await world.runtime.advance(REFRESH_MS)
+    expect(most).toBe(10_001)
+    await manager.stop()
+  })
+
+  it('that turns out to be another’s when it is released is said to be lost', async () => {
+    const world = fleetWorld()
+    const { manager, told } = world.instance()
+    await manager.start()
+    await manager.tryAcquire('s')
+    await world.service.revokeAll(manager.instanceId, 'operator')
+    await manager.release('s')
+    expect(told.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'not_owner' }])
+    await manager.stop()
+  })
+
+  it('is looked for at a pace while the nodes cannot be read, however soon a heartbeat was to end', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await Promise.all([a.manager.start(), b.manager.start()])
+    for (const method of ['renew', 'acquire'] as const) b.faults.when(method, hang)
+    await world.runtime.advance(TTL_MS - 50)
+    await a.manager.getLiveNodes()
+    a.faults.when('list', failWith('STORE_UNAVAILABLE'))
+    a.faults.calls.length = 0
+    await world.runtime.advance(10 * REFRESH_MS)
+    expect(a.faults.count('list')).toBeLessThan(2 * 25)
+    a.faults.heal('list')
+    for (const method of ['renew', 'acquire'] as const) b.faults.heal(method)
+    await Promise.all([a.manager.stop(), b.manager.stop()])
+  })
+
   it('is handed over without a moment free, and begins with the receiver at once', async () => {
     const world = fleetWorld()
     const [a, b, thief] = [world.instance(), world.instance(), world.instance()]

@@ -59,8 +59,8 @@ describe('the keys', () => {
     expect(Math.abs(fence / 1000 - Date.now())).toBeLessThan(60_000)
     const keys = (await redis.keys('*')).toSorted()
     const { instanceId } = manager
-    const own = [`poll:node:${instanceId}`, 'poll:nodes', `poll:weight:${instanceId}`]
-    expect(keys).toEqual([FENCE, LEASE, ...own])
+    const own = ['node', 'ttl', 'weight'].map((kind) => `poll:${kind}:${instanceId}`)
+    expect(keys).toEqual([FENCE, LEASE, ...own, 'poll:nodes'].toSorted())
   })
 
   it('begin with the prefix that is configured, and two prefixes know nothing of each other', async () => {
@@ -69,6 +69,15 @@ describe('the keys', () => {
     expect(await b.tryAcquire(ID)).toBe(true)
     expect(await redis.get(`my:app:lease:${ID}`)).toBe(a.instanceId)
     expect(await a.getLiveNodes()).toEqual([a.instanceId])
+  })
+
+  it('spell a session as it was given: to a foreign instance another spelling is another key', async () => {
+    const manager = await start()
+    const upper = ID.toUpperCase()
+    await redis.set(`poll:lease:${upper}`, 'foreign', 'PX', 30_000)
+    expect(await manager.tryAcquire(upper)).toBe(false)
+    expect(await manager.tryAcquire(ID)).toBe(true)
+    expect(manager.ownedSessions()).toEqual([ID])
   })
 
   it('are gone when the manager has stopped, all but the fence', async () => {

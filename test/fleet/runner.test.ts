@@ -1,69 +1,17 @@
 import { describe, expect, it } from 'vitest'
-import type { Fleet, FleetOptions, SessionSource } from '../../src/fleet/contract.ts'
-import { runFleet } from '../../src/fleet/run-fleet.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { failWith, hang } from '../client/harness.ts'
+import { CALL_TIMEOUT_MS, fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
 import {
-  CALL_TIMEOUT_MS,
-  fleetWorld,
-  REFRESH_MS,
-  TTL_MS,
-  type Instance,
-  type World,
-} from './harness.ts'
-
-const SESSIONS = Array.from({ length: 20 }, (_, index) => `session-${index + 1}`)
-const INTERVAL_MS = 100
-const POLL_TIMEOUT_MS = 2_000
-const STOP_TIMEOUT_MS = 100
-
-interface Running extends Instance {
-  readonly fleet: Fleet
-  /** Session of every poll that began. */
-  readonly polls: string[]
-  readonly failures: string[]
-}
-
-async function run(
-  world: World,
-  sessions: SessionSource = SESSIONS,
-  { weight = 1, ...options }: Partial<FleetOptions> & { readonly weight?: number } = {},
-): Promise<Running> {
-  const instance = world.instance({ weight })
-  const polls: string[] = []
-  const failures: string[] = []
-  const { poll, ...rest } = options
-  const fleet = await runFleet(instance.manager, sessions, {
-    poll: async (sessionId, context) => {
-      polls.push(sessionId)
-      await poll?.(sessionId, context)
-    },
-    ...{ intervalMs: INTERVAL_MS, pollTimeoutMs: POLL_TIMEOUT_MS },
-    stopTimeoutMs: STOP_TIMEOUT_MS,
-    ...rest,
-  })
-  fleet.on('poll_failed', ({ error, failures: count }) => {
-    failures.push(`${(error as Error).message} (${count})`)
-  })
-  return { ...instance, fleet, polls, failures }
-}
-
-async function stop(world: World, ...running: readonly Running[]): Promise<void> {
-  const stopped = Promise.all(running.map(async ({ fleet }) => fleet.stop()))
-  await world.runtime.advance(20 * STOP_TIMEOUT_MS)
-  await stopped
-  await world.runtime.advance(1)
-  expect(world.runtime.pendingTimers).toBe(0)
-}
-
-async function stopOne(world: World, { fleet }: Running): Promise<void> {
-  const stopped = fleet.stop()
-  await world.runtime.advance(20 * STOP_TIMEOUT_MS)
-  await stopped
-}
-
-const counts = (...running: readonly Running[]): readonly number[] =>
-  running.map(({ fleet }) => fleet.polling.length)
+  counts,
+  INTERVAL_MS,
+  POLL_TIMEOUT_MS,
+  run,
+  SESSIONS,
+  stop,
+  STOP_TIMEOUT_MS,
+  stopOne,
+} from './running.ts'
 
 describe('a fleet', () => {
   it('of one polls everything, at its interval', async () => {

@@ -103,6 +103,18 @@ describe.each(Object.keys(STAGES) as readonly StageName[])('a guard in %s', (nam
     expect(await codeOf(stage.write(child, 'stale'))).toBe('STALE_FENCE')
   })
 
+  it('does not take a derived lease for one of its own kind: it must name its root', async () => {
+    const root = lease('work:W', 10)
+    const child = { ...lease('work:W', 11), parentId: root.id }
+    const error = await refusal(stage.write(child, 'a'))
+    expect(error.message).toMatch(/^lease.root must be given for a derived lease/)
+    const told = { ...lease('work:W', 12), delegation: { line: [root.id] } }
+    expect(await codeOf(stage.write(told, 'a'))).toBe('INVALID_INPUT')
+    await stage.write({ ...child, root: { leaseId: root.id, fence: root.fence } }, 'b')
+    await stage.write(root, 'c')
+    expect(await stage.values()).toEqual(['b', 'c'])
+  })
+
   it('lets a holder that was downgraded go on under its fence', async () => {
     const exclusive = lease('work:W', 10)
     await stage.write(exclusive, 'a')

@@ -39,6 +39,13 @@ async function values(): Promise<readonly string[]> {
   return rows.map(({ value }) => value)
 }
 
+/** One client of one's own, as a program has that needs no pool. */
+async function connected(): Promise<AsyncDisposable & { readonly own: pg.Client }> {
+  const own = new pg.Client({ connectionString: place.url })
+  await own.connect()
+  return { own, [Symbol.asyncDispose]: () => own.end() }
+}
+
 function gate(): { readonly opened: Promise<void>; open(): void } {
   let open = (): void => undefined
   const opened = new Promise<void>((resolve) => {
@@ -89,6 +96,57 @@ describe('a guarded write in PostgreSQL', () => {
     await client.query('ROLLBACK')
     expect(await guarded.check('work:W', 35)).toBe(true)
     client.release()
+  })
+
+  it('takes turns on one client: two writes at once do not share a transaction', async () => {
+    await using client = await connected()
+    const guarded = guard.postgres(client.own)
+    const undone = guarded.write(lease(10, 'work:A'), async (own) => {
+      await own.query(`INSERT INTO writes (value) VALUES ('a1')`)
+      await own.query('SELECT pg_sleep(0.02)')
+      await own.query(`INSERT INTO writes (value) VALUES ('a2')`)
+      throw new Error('no')
+    })
+    const kept = guarded.write(lease(10, 'work:B'), async (own) => {
+      await own.query(`INSERT INTO writes (value) VALUES ('b')`)
+    })
+    await expect(undone).rejects.toThrow('no')
+    await kept
+    expect(await values()).toEqual(['b'])
+  })
+
+  it('does not wait for itself: a write within a write, and two of them at once', async () => {
+    await using client = await connected()
+    const guarded = guard.postgres(client.own)
+    await guarded.write(lease(10, 'work:A'), async () => {
+      const failing = guarded.write(lease(10, 'work:B'), async (own) => {
+        await own.query(`INSERT INTO writes (value) VALUES ('undone')`)
+        throw new Error('no')
+      })
+      const fine = guarded.write(lease(10, 'work:C'), async (own) => {
+        await own.query(`INSERT INTO writes (value) VALUES ('kept')`)
+      })
+      await expect(failing).rejects.toThrow('no')
+      await fine
+    })
+    expect(await values()).toEqual(['kept'])
+  })
+
+  it('gives no connection back to the pool that may still be in its transaction', async () => {
+    const released: unknown[] = []
+    const client = {
+      query: async (sql: string) => {
+        if (sql === 'ROLLBACK') throw new Error('timeout')
+        return { rows: [] }
+      },
+      release: (broken?: boolean) => void released.push(broken),
+    }
+    const stub = { totalCount: 1, query: () => undefined, connect: async () => client }
+    const writing = guard.postgres(stub as unknown as pg.Pool).write(lease(10), () => {
+      throw new Error('no')
+    })
+    await expect(writing).rejects.toThrow('no')
+    expect(released).toEqual([true])
   })
 
   it('finds out by trying whether an older driver is in a transaction', async () => {

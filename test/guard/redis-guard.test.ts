@@ -87,6 +87,28 @@ describe('a guarded write in Redis', () => {
     lost.disconnect()
   })
 
+  it('throws what a script answers as an error, whatever its code', async () => {
+    const guarded = guard.redis(client)
+    const answer = `return redis.error_reply('MY_CODE no')`
+    await expect(guarded.write(lease(1), answer)).rejects.toThrow('MY_CODE no')
+    const thrown = `redis.call('SET', 'text', 'x') return redis.pcall('INCR', 'text')`
+    await expect(guarded.write(lease(2), thrown)).rejects.toThrow('not an integer')
+    const custom = `error({ err = 'MY_CODE no' })`
+    const error = await guarded.write(lease(3), custom).catch((cause: unknown) => cause)
+    expect(error).toBeInstanceOf(Error)
+    expect(error).not.toHaveProperty('code', 'STORE_OUTCOME_UNKNOWN')
+  })
+
+  it('refuses keys and arguments that are none', async () => {
+    const guarded = guard.redis(client)
+    const write = (keys: unknown, args?: unknown): Promise<unknown> => {
+      return guarded.write(lease(1), 'return 1', keys as string[], args as string[])
+    }
+    await expect(write([null])).rejects.toThrow('keys must be text or numbers, got null')
+    await expect(write([], 'x')).rejects.toThrow('args must be a list, got "x"')
+    await expect(write([], [{}])).rejects.toThrow('args must be text or numbers')
+  })
+
   it('keeps its marks under a key of one’s own, for a cluster', async () => {
     await guard.redis(client, { key: '{orders}:fences' }).check('work:W', 10)
     expect(await client.keys('*')).toEqual(['{orders}:fences'])

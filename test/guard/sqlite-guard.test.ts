@@ -3,7 +3,12 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { guard, type GuardedLease, type SqliteGuard } from '../../src/guard/index.ts'
+import {
+  guard,
+  type SqliteLike,
+  type GuardedLease,
+  type SqliteGuard,
+} from '../../src/guard/index.ts'
 import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
 
 let directory: string
@@ -61,6 +66,21 @@ describe('a guarded write in SQLite', () => {
     guarded.init()
     const late = async (): Promise<void> => void insert('late')(database)
     expect(() => guarded.write(lease(1), late)).toThrow('work must not be asynchronous')
+    expect(values()).toEqual([])
+  })
+
+  it('does not let the second half of such work write later, nor bring the process down', async () => {
+    guarded.init()
+    const late = async (): Promise<void> => {
+      await Promise.resolve()
+      insert('late')(database)
+    }
+    expect(() => guarded.write(lease(1), late)).toThrow('got "an async function"')
+    const failing = (): unknown => Promise.reject(new Error('later'))
+    expect(() => guarded.write(lease(1), failing)).toThrow('got "a promise"')
+    expect(() => guard.memory().write(lease(1), late)).toThrow('got "an async function"')
+    expect(() => guard.memory().write(lease(1), failing)).toThrow('got "a promise"')
+    await new Promise((resolve) => setImmediate(resolve))
     expect(values()).toEqual([])
   })
 
@@ -124,18 +144,80 @@ describe('a guarded file', () => {
   })
 
   it('is not replaced when a later holder comes between the check and the rename', () => {
+    guard.file(database).write(at(10), 'first')
+    let begun = 0
+    const interrupted: SqliteLike = {
+      inTransaction: false,
+      prepare: (sql) => database.prepare(sql),
+      exec: (sql) => {
+        begun += sql.startsWith('BEGIN') ? 1 : 0
+        // The later holder comes exactly between the two transactions.
+        if (sql.startsWith('BEGIN') && begun === 2) {
+          guard.sqlite(database).check(`file:${file}`, 20)
+        }
+        return database.exec(sql)
+      },
+    }
+    const files = guard.file(interrupted)
+    expect(() => files.write(at(11), 'stale')).toThrow('fence must be at least 20, got 11')
+    expect(read()).toBe('first')
+    database.exec('ROLLBACK')
+  })
+
+  it('keeps permissions that the mask of the process would take away', () => {
+    fs.writeFileSync(file, 'old')
+    fs.chmodSync(file, 0o666)
+    const mask = process.umask(0o077)
+    guard.file(database).write(at(10), 'new')
+    process.umask(mask)
+    expect(fs.statSync(file).mode & 0o777).toBe(0o666)
+  })
+
+  it('is written over what a process left beside it that died', () => {
     const files = guard.file(database)
-    files.write(at(10), 'first')
-    // The content is asked for while it is written to its draft: exactly between the two checks.
-    const slow = new Uint8Array(1)
-    Object.defineProperty(slow, 'byteLength', {
+    const names: string[] = []
+    const dying = new Uint8Array(1)
+    Object.defineProperty(dying, 'byteLength', {
       get: () => {
-        guard.sqlite(database).check(`file:${file}`, 20)
+        names.push(...fs.readdirSync(directory).filter((name) => name.startsWith('.tenure-')))
         return 1
       },
     })
-    expect(() => files.write(at(11), slow)).toThrow('fence must be at least 20, got 11')
-    expect(read()).toBe('first')
+    files.write(at(10), dying)
+    const [draft = ''] = names
+    expect(draft).not.toBe('')
+    fs.writeFileSync(path.join(directory, draft), 'half', { mode: 0o400 })
+    files.write(at(11), 'whole')
+    expect(read()).toBe('whole')
+    expect(fs.readdirSync(directory)).not.toContain(draft)
+  })
+
+  it('is one file however it is reached: through a link an older holder is refused as well', () => {
+    const real = path.join(path.dirname(file), 'real')
+    fs.mkdirSync(real)
+    fs.symlinkSync('real', path.join(path.dirname(file), 'link'))
+    const files = guard.file(database)
+    files.write(lease(20, `file:${real}/a`), 'later')
+    const around = `file:${path.dirname(file)}/link/a`
+    expect(() => files.write(lease(10, around), 'stale')).toThrow('must be at least 20, got 10')
+    expect(() => files.check(around, 10)).toThrow('must be at least 20, got 10')
+    fs.symlinkSync(path.join(real, 'a'), file)
+    files.write(at(30), 'through the link')
+    expect(fs.readFileSync(path.join(real, 'a'), 'utf8')).toBe('through the link')
+    expect(fs.lstatSync(file).isSymbolicLink()).toBe(true)
+  })
+
+  it('is not written where a link leads out of what the lease covers', () => {
+    const top = path.dirname(file)
+    fs.mkdirSync(path.join(top, 'src'))
+    fs.mkdirSync(path.join(top, 'secret'))
+    fs.symlinkSync('../secret', path.join(top, 'src', 'out'))
+    const whole = { ...lease(10, `file:${top}/src`), extent: 'subtree' } as const
+    const write = (): void => {
+      guard.file(database).write(whole, 'x', { resource: `file:${top}/src/out/a` })
+    }
+    expect(write).toThrow(`got file:${top}/secret/a`)
+    expect(fs.readdirSync(path.join(top, 'secret'))).toEqual([])
   })
 
   it('is written below a directory that is leased', () => {

@@ -227,9 +227,23 @@ describe('a circle is broken when it is closed', () => {
     expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
   })
 
+  it('by somebody who gets in past a ticket and says that it waits elsewhere', async () => {
+    await world.hold('bob', 'work:c', { mode: 'shared', priority: 100, besides: 'tickets' })
+    expect(await refused()).toEqual(['ann'])
+  })
+
   it('by somebody who gets in past a ticket, when the ticket is heard of again', async () => {
     await world.hold('bob', 'work:c', { mode: 'shared', priority: 100 })
     expect(await world.claim('ann', 'work:c')).toMatchObject({ kind: 'deadlock' })
+  })
+})
+
+it('nobody looks for a circle around a session that says it has nothing else', async () => {
+  await world.hold('ann', 'work:a')
+  await world.hold('bob', 'work:b')
+  await world.wait('ann', 'work:b')
+  expect(await world.wait('bob', 'work:a', { besides: 'nothing' })).toMatchObject({
+    kind: 'queued',
   })
 })
 

@@ -3,7 +3,7 @@
  * ids, repeated requests, late claims, nonsense in the configuration, a clock that jumps.
  */
 import { parseResource } from '../../src/core/resource.ts'
-import type { AcquireRequest } from '../../src/service/lease-api.ts'
+import type { AcquireRequest, ListFilter } from '../../src/service/lease-api.ts'
 import type { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import type { TestClock } from '../../src/testing/manual-ticks.ts'
@@ -333,9 +333,9 @@ export class DifferentialScript {
     const state = this.#pick(['active', 'pending', 'released', 'expired', 'revoked'] as const)
     const reads: readonly ScriptStep[] = [
       { name: 'get', run: ({ api }) => api.get(leaseId) },
-      { name: 'list live', run: ({ api }) => api.list({}) },
-      { name: 'list by state', run: ({ api }) => api.list({ state, holder, limit: 5 }) },
-      { name: 'list by resource', run: ({ api }) => api.list({ resource, state }) },
+      { name: 'list live', run: ({ api }) => list(api, {}) },
+      { name: 'list by state', run: ({ api }) => list(api, { state, holder, limit: 5 }) },
+      { name: 'list by resource', run: ({ api }) => list(api, { resource, state }) },
       { name: 'inspect', run: ({ api }) => api.inspect(resource) },
       { name: 'history of a lease', run: ({ api }) => history(api, { leaseId }) },
       {
@@ -409,6 +409,14 @@ export class DifferentialScript {
 }
 
 /** Positions are opaque and may differ; what happened may not. */
+/** With a second page where there is one; what leads there is each store's own. */
+async function list(api: LeaseService, filter: ListFilter): Promise<unknown> {
+  const { next, ...first } = await api.list(filter)
+  if (next === undefined) return { first }
+  const { next: _next, ...second } = await api.list({ ...filter, after: next })
+  return { first, second }
+}
+
 async function history(api: LeaseService, filter: object): Promise<unknown> {
   return (await api.history(filter)).map((entry) => entry.event)
 }

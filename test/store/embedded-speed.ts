@@ -1,5 +1,6 @@
-/** The median ratio of several interleaved rounds of `bench/embedded.ts`, and how it is shown. */
-import { measureRound, median, type Round } from '../../bench/embedded.ts'
+/** The median ratio of several interleaved rounds of `same-rows-loop.ts`, and how it is shown. */
+import { median } from '../../bench/measure/statistics.ts'
+import { measureRound, type Round } from './same-rows-loop.ts'
 
 export async function medianRatio(rounds: number, pairs: number): Promise<number> {
   // The first round is for the compiler: it would be counted against whoever needs it more.

@@ -150,8 +150,8 @@ export class MemoryBackend implements Backend {
   }
 
   async find(query: EntryQuery): Promise<FoundKept> {
-    const { entries, more } = await this.#kept.find(query)
-    return { nowUs: this.#ticks.nowUs(), entries, more }
+    const { entries, more, next } = await this.#kept.find(query)
+    return { nowUs: this.#ticks.nowUs(), entries, more, next }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {

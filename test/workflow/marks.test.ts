@@ -19,6 +19,9 @@ interface Processor {
   setLease(leaseId: string, fence: number): void
   revoke(leaseId: string, fence: number): Promise<void>
   process(action: Action, value: string, fail?: boolean): Promise<unknown>
+  validate(action: Action): true
+  /** How often an effect has run. */
+  runs(): number
 }
 
 interface Stage {
@@ -34,11 +37,15 @@ function processorOf<Transaction>(
   guard: ActionGuard<Transaction>,
   write: Write<Transaction>,
 ): Processor {
+  let runs = 0
   return {
+    runs: () => runs,
     setLease: (leaseId, fence) => guard.setLease('w', leaseId, fence),
     revoke: (leaseId, fence) => guard.revoke({ workflowId: 'w', leaseId, fence }),
+    validate: (action) => guard.validate(action),
     process: (action, value, fail = false) => {
       return guard.process(action, async (_, { transaction }) => {
+        runs += 1
         await write(transaction, value)
         if (fail) throw new Error('no')
         return value
@@ -140,6 +147,26 @@ describe.each(Object.keys(STAGES) as (keyof typeof STAGES)[])('marks in %s', (na
 
   afterEach(async () => {
     await stage.close()
+  })
+
+  it('validates by what it has carried out itself', async () => {
+    const processor = stage.newProcessor()
+    processor.setLease(OLD.leaseId, OLD.fence)
+    const first = action(0)
+    expect(processor.validate(first)).toBe(true)
+    await processor.process(first, 'a')
+    expect(() => processor.validate(first)).toThrow('was carried out already')
+    expect(() => processor.validate(action(0))).toThrow('epoch must be above 0, got 0')
+    expect(processor.validate(action(1, { previousEpoch: 0 }))).toBe(true)
+  })
+
+  it('runs an effect once for an action that comes several times at once', async () => {
+    const processor = stage.newProcessor()
+    processor.setLease(OLD.leaseId, OLD.fence)
+    const one = action(0)
+    const calls = await Promise.allSettled([1, 2, 3].map((n) => processor.process(one, `${n}`)))
+    expect(calls.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
+    expect(processor.runs()).toBe(1)
   })
 
   it('let a processor that is started again refuse what it refused before', async () => {

@@ -3,7 +3,13 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createAction, type Action } from '../../src/workflow/action.ts'
-import { ActionGuard, RedisBus, type RedisBusClient } from '../../src/workflow/index.ts'
+import {
+  ActionGuard,
+  formatAction,
+  RedisBus,
+  type RedisBusClient,
+} from '../../src/workflow/index.ts'
+import { startRedis } from '../servers/redis-server.ts'
 import { freshRedis, type Place } from '../servers/shared-servers.ts'
 
 interface Connected {
@@ -14,10 +20,12 @@ interface Connected {
 const CLIENTS: Readonly<Record<string, (url: string) => Promise<Connected>>> = {
   ioredis: async (url) => {
     const client = new Redis(url)
+    client.on('error', () => undefined)
     return { client, close: () => client.disconnect() }
   },
   'node-redis': async (url) => {
     const client = createClient({ url })
+    client.on('error', () => undefined)
     await client.connect()
     return { client, close: () => client.destroy() }
   },
@@ -137,6 +145,105 @@ describe.each(Object.keys(CLIENTS))('a bus on Redis, through %s', (name) => {
     await Promise.all([...subscriptions, guarded].map((subscription) => subscription.close()))
   })
 
+  it('keeps the order however many share a target: a lenient guard loses nothing', async () => {
+    const bus = new RedisBus(connected.client)
+    const guard = new ActionGuard()
+    guard.setLease('w', LEASE.leaseId, LEASE.fence)
+    const done: number[] = []
+    const subscriptions = await Promise.all(
+      [15, 0].map((pauseMs) => {
+        return guard.subscribe(bus, 'compute', async (_, context) => {
+          await new Promise((resolve) => setTimeout(resolve, pauseMs))
+          done.push(context.action.epoch)
+        })
+      }),
+    )
+    const epochs = Array.from({ length: 30 }, (_, epoch) => epoch)
+    for (const epoch of epochs) await bus.publish([action(epoch)])
+    await expect.poll(() => done.at(-1), WITHIN).toBe(29)
+    expect(done).toEqual(epochs)
+    await Promise.all(subscriptions.map((subscription) => subscription.close()))
+  })
+
+  it('goes on where one that died has stopped, before what is new', async () => {
+    const bus = new RedisBus(connected.client)
+    await bus.publish([0, 1, 2].map((epoch) => action(epoch)))
+    await admin.xgroup('CREATE', 'tenure:actions', 'compute', '0')
+    const taken = ['GROUP', 'compute', 'dead', 'COUNT', '2', 'STREAMS', 'tenure:actions', '>']
+    await admin.call('XREADGROUP', ...taken)
+    const done: number[] = []
+    const subscription = await bus.subscribe('compute', {
+      onAction: ({ epoch }) => void done.push(epoch),
+    })
+    await expect.poll(() => done, WITHIN).toEqual([0, 1, 2])
+    await subscription.close()
+  })
+
+  it('lets nothing of a workflow pass an action that failed, and others go on', async () => {
+    const bus = new RedisBus(connected.client, { retryAfterMs: 30 })
+    const done: string[] = []
+    let failures = 0
+    const subscription = await bus.subscribe('compute', {
+      onAction: ({ workflowId, epoch }) => {
+        if (workflowId === 'w' && epoch === 1 && failures++ < 2) throw new Error('not yet')
+        done.push(`${workflowId}${epoch}`)
+      },
+    })
+    const other = action(0, { workflowId: 'v' })
+    await bus.publish([...[0, 1, 2].map((epoch) => action(epoch)), other])
+    await expect.poll(() => done, WITHIN).toEqual(['w0', 'v0', 'w1', 'w2'])
+    await expect.poll(() => pendingOf('compute'), WITHIN).toBe(0)
+    await subscription.close()
+  })
+
+  it('buries unread what has brought its processors down again and again', async () => {
+    const bus = new RedisBus(connected.client, { deliveriesMax: 2 })
+    await bus.publish([action(0), action(1)])
+    await admin.xgroup('CREATE', 'tenure:actions', 'compute', '0')
+    const read = ['GROUP', 'compute', 'dead', 'STREAMS', 'tenure:actions', '>']
+    await admin.call('XREADGROUP', ...read)
+    await admin.call('XAUTOCLAIM', 'tenure:actions', 'compute', 'dead again', '0', '0')
+    const done: number[] = []
+    const subscription = await bus.subscribe('compute', {
+      onAction: ({ epoch }) => void done.push(epoch),
+    })
+    await expect.poll(() => done, WITHIN).toEqual([1])
+    const [letter] = await bus.deadLetters()
+    expect(letter?.reason).toBe('was delivered 3 times and never answered')
+    await subscription.close()
+  })
+
+  it('goes on after its connection was lost, and after the stream was deleted', async () => {
+    const bus = new RedisBus(connected.client)
+    const done: number[] = []
+    const subscription = await bus.subscribe('compute', {
+      onAction: ({ epoch }) => void done.push(epoch),
+    })
+    await bus.publish([action(0)])
+    await expect.poll(() => done, WITHIN).toEqual([0])
+    await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await admin.xadd('tenure:actions', '*', 'message', formatAction(action(1)))
+    await expect.poll(() => done, WITHIN).toEqual([0, 1])
+    await admin.del('tenure:actions')
+    await admin.xadd('tenure:actions', '*', 'message', formatAction(action(2)))
+    await expect.poll(() => done, WITHIN).toEqual([0, 1, 2])
+    await subscription.close()
+  })
+
+  it('leaves nothing behind when it is closed', async () => {
+    const bus = new RedisBus(connected.client)
+    for (let n = 0; n < 3; n += 1) {
+      let handled = 0
+      const subscription = await bus.subscribe('compute', { onAction: () => (handled += 1) })
+      await bus.publish([action(n)])
+      await expect.poll(() => handled, WITHIN).toBe(1)
+      await subscription.close()
+    }
+    const consumers = await admin.call('XINFO', 'CONSUMERS', 'tenure:actions', 'compute')
+    expect(consumers).toEqual([])
+    expect(await admin.keys('*turn*')).toEqual([])
+  })
+
   it('deduplicates by the guard what is delivered twice', async () => {
     const bus = new RedisBus(connected.client)
     const guard = new ActionGuard({ strict: true })
@@ -153,6 +260,35 @@ describe.each(Object.keys(CLIENTS))('a bus on Redis, through %s', (name) => {
 })
 
 describe('a bus on Redis', () => {
+  it('does not keep dead letters without end', async () => {
+    const own = await freshRedis()
+    const client = new Redis(own.url)
+    const bus = new RedisBus(client, { lengthMax: 100 })
+    const subscription = await bus.subscribe('compute', { onAction: () => undefined })
+    for (let n = 0; n < 10; n += 1) {
+      await Promise.all(
+        Array.from({ length: 60 }, () => client.xadd('tenure:actions', '*', 'message', '?')),
+      )
+      await expect.poll(() => unread(client), WITHIN).toBe(0)
+    }
+    expect(await client.xlen('tenure:actions:dead')).toBeLessThan(400)
+    await expect(bus.deadLetters(0)).rejects.toThrow('limit must be an integer 1..10000, got 0')
+    await subscription.close()
+    client.disconnect()
+    await own.remove()
+  })
+
+  it('is closed within a second or so when the server does not answer', async () => {
+    await using server = await startRedis()
+    const client = new Redis(server.url)
+    client.on('error', () => undefined)
+    const bus = new RedisBus(client)
+    const subscription = await bus.subscribe('compute', { onAction: () => undefined })
+    await server.kill()
+    await subscription.close()
+    client.disconnect()
+  })
+
   it.each([
     [{ stream: '' }, 'stream must be text, got ""'],
     [{ deliveriesMax: 0 }, 'deliveriesMax must be an integer 1..1000, got 0'],
@@ -162,6 +298,13 @@ describe('a bus on Redis', () => {
     expect(() => new RedisBus(client, options as object)).toThrow(message)
   })
 })
+
+/** What the group has not read yet, or not acknowledged. */
+async function unread(client: Redis): Promise<number> {
+  const [fields = []] = (await client.call('XINFO', 'GROUPS', 'tenure:actions')) as unknown[][]
+  const at = (name: string): number => Number(fields[fields.indexOf(name) + 1])
+  return at('pending') + at('lag')
+}
 
 async function pendingOf(group: string): Promise<number> {
   const [count] = (await admin.xpending('tenure:actions', group)) as [number]

@@ -53,7 +53,7 @@ export const fleet: Command = defineCommand({
     layout,
     ttl: durationOption(
       { field: 'ttl', minMs: 1, maxMs: DAY_MS },
-      'the lease TTL of the fleet, where the store does not keep it (default: 30s)',
+      'the lease TTL of foreign instances on Redis (default: 30s)',
     ),
     wait: durationOption(
       { field: 'wait', minMs: 0, maxMs: DAY_MS },
@@ -177,9 +177,14 @@ function answerOf(action: Exclude<Action, 'drain'>, overview: Overview): unknown
 }
 
 function ownersOf({ nodes, sessions }: Overview): readonly Owner[] {
+  const byOwner = new Map<string, string[]>()
+  for (const { ownerId, sessionId } of sessions) {
+    const own = byOwner.get(ownerId) ?? []
+    byOwner.set(ownerId, own)
+    own.push(sessionId)
+  }
   return nodes.map(({ instanceId, name }) => {
-    const own = sessions.filter(({ ownerId }) => ownerId === instanceId)
-    return { instanceId, name, sessions: own.map(({ sessionId }) => sessionId) }
+    return { instanceId, name, sessions: byOwner.get(instanceId) ?? [] }
   })
 }
 
@@ -218,6 +223,7 @@ const COLOURS: Readonly<Record<string, Colour>> = {
   ready: 'green',
   owned: 'green',
   draining: 'yellow',
+  not_ready: 'yellow',
   uncertain: 'yellow',
   silent: 'red',
   orphaned: 'red',

@@ -1,39 +1,28 @@
 /**
- * One connection to Redis for asking and one for listening, by ioredis, which is typed by what is used of it.
+ * Sends commands to Redis and listens to its channels.
  *
- *  - Commands of one call go out together and are one round trip.
- *  - A command is sent once. It is neither kept for better times nor sent again after a reconnect: an acquire that is
- *    carried out long after everybody gave it up would own a session that nobody polls.
- *  - A connection that does not answer in time is given up and made anew.
+ *  - Calls of one turn of the event loop go out together.
+ *  - A command is sent once, and not while there is no connection: an acquire that is carried out long after everybody
+ *    gave it up would own a session that nobody polls.
+ *  - A connection of our own that does not answer in time is given up and made anew.
  *  - A server that is another than before, or has begun anew, is told of before anything is sent to it.
  */
 import { LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
+import type { RedisClient } from '../../store/redis/redis-client.ts'
+import { addressOf } from '../../store/redis/redis-url.ts'
 import { answerWithin } from '../answer-within.ts'
-
-/** What is used of an ioredis client. */
-interface IoredisClient {
-  connect(): Promise<unknown>
-  disconnect(reconnect?: boolean): void
-  pipeline(commands: string[][]): { exec(): Promise<[Error | null, unknown][] | null> }
-  subscribe(...channels: string[]): Promise<unknown>
-  on(event: 'error', listener: (error: Error) => void): unknown
-  on(event: string, listener: (...args: string[]) => void): unknown
-}
-
-type IoredisConstructor = new (
-  url: string,
-  options: Readonly<Record<string, unknown>>,
-) => IoredisClient
+import { connectionOf, connectTo, type PollConnection } from './poll-connection.ts'
+import type { Command, Reply } from './poll-connection.ts'
+import { PollEar, type EarListener } from './poll-ear.ts'
 
 export interface PollClientParts {
-  readonly url: string
+  readonly source: string | RedisClient
   readonly runtime: Runtime
   readonly callMs: number
 }
 
-export interface ConnectionListener {
-  message(channel: string, text: string): void
+export interface ConnectionListener extends EarListener {
   disconnected(): void
   restarted(): void
 }
@@ -44,55 +33,62 @@ interface Letter {
   readonly reject: (error: unknown) => void
 }
 
-export type Command = readonly string[]
-/** What the server said to one command; an `Error` when it refused. */
-export type Reply = unknown
-
 /** A connection takes longer than a call: names are looked up, and a server that has just started is slow. */
 const CONNECT_MS_MIN = 2_000
-/** For all attempts of the first time together. */
+/** For all connections of the first time together: a Cluster has several. */
 const OPEN_MS_MIN = 10_000
-const RETRY_STEP_MS = 50
-const RETRY_MS_MAX = 500
 
 export class PollClient {
   readonly #parts: PollClientParts
   /** What is sent at the end of this turn. */
   readonly #letters: Letter[] = []
-  #asking: IoredisClient | null = null
-  #listening: IoredisClient | null = null
+  #connection: PollConnection | null = null
+  #ear: PollEar | null = null
   #listener: ConnectionListener | null = null
+  #unwatch: (() => void) | null = null
   /** The server's own name for its incarnation; null until one was met. */
   #runId: string | null = null
+  /** Why a connection could not be made. */
+  #lastError: unknown = null
+  /** How many connections were lost so far. */
+  #losses = 0
   #isReady = false
   #isClosed = false
 
   constructor(parts: PollClientParts) {
     this.#parts = parts
+    // What is neither a URL nor a client is refused before anything is opened.
+    if (typeof parts.source === 'string') addressOf(parts.source)
+    else connectionOf(parts.source)
+  }
+
+  /** The keys of a Cluster lie on several servers, and no script can reach them all. */
+  get isCluster(): boolean {
+    return this.#connection?.isCluster === true
   }
 
   /** Connects and subscribes. Throws `STORE_UNAVAILABLE` if that takes too long. */
   async open(listener: ConnectionListener, channels: readonly string[]): Promise<void> {
-    const Redis = await loadDriver()
-    const { url, runtime, callMs } = this.#parts
-    const withinMs = Math.max(OPEN_MS_MIN, callMs)
-    this.#listener = listener
+    const { runtime } = this.#parts
     this.#isClosed = false
-    const listening = new Redis(url, this.#options())
-    this.#listening = listening
-    listening.on('error', () => undefined)
-    listening.on('message', (channel = '', text = '') => this.#listener?.message(channel, text))
-    // Later the driver tries again for as long as it takes; whoever starts wants to know.
-    const connected = new Promise<void>((resolve, reject) => {
-      this.#asking = this.#connect(Redis, resolve)
-      this.#asking.on('error', reject)
-    })
+    this.#listener = listener
+    this.#lastError = null
+    const bound = { runtime, withinMs: Math.max(OPEN_MS_MIN, this.#connectMs) }
     try {
-      const subscribed = connected.then(() => listening.subscribe(...channels))
-      await answerWithin({ runtime, withinMs }, subscribed)
+      const connection = await answerWithin(bound, this.#connect())
+      this.#connection = connection
+      this.#unwatch = connection.watch(
+        () => void this.#welcome(connection),
+        () => this.#onClose(),
+      )
+      await this.#meet(connection)
+      const ear = new PollEar(connection, channels, listener)
+      this.#ear = ear
+      await answerWithin(bound, ear.open())
+      if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
     } catch (error) {
       this.close()
-      throw unavailable(url, error)
+      throw unavailable(this.#shown, this.#lastError ?? error)
     }
   }
 
@@ -108,12 +104,45 @@ export class PollClient {
     })
   }
 
+  /** How many servers keep the data: one, or the masters of a Cluster. */
+  get keepers(): number {
+    return this.#usable().keepers.length
+  }
+
+  /** Asks one of them. */
+  async sendTo(index: number, command: Command): Promise<Reply> {
+    const { runtime, callMs } = this.#parts
+    const keeper = this.#usable().keepers[index]
+    if (keeper === undefined) throw unavailable(this.#shown, new Error('its Cluster has changed'))
+    return answerWithin({ runtime, withinMs: callMs }, keeper(command))
+  }
+
   close(): void {
     this.#isClosed = true
     this.#isReady = false
     this.#listener = null
-    this.#asking?.disconnect()
-    this.#listening?.disconnect()
+    this.#unwatch?.()
+    this.#ear?.close()
+    this.#connection?.close()
+    this.#connection = null
+    this.#ear = null
+  }
+
+  async #connect(): Promise<PollConnection> {
+    const { source, runtime } = this.#parts
+    if (typeof source !== 'string') {
+      const given = connectionOf(source)
+      if (!given.isReady) await given.connect()
+      return given
+    }
+    const onError = (error: unknown): void => {
+      this.#lastError = error
+    }
+    const connectMs = this.#connectMs
+    const connection = await connectTo({ url: source, runtime, connectMs, onError })
+    // Whoever waited for it may have given up meanwhile.
+    if (this.#isClosed) connection.close()
+    return connection
   }
 
   async #flush(): Promise<void> {
@@ -131,105 +160,74 @@ export class PollClient {
   }
 
   async #exchange(commands: readonly Command[]): Promise<readonly Reply[]> {
-    const { url, runtime, callMs } = this.#parts
-    const client = this.#asking
+    const { runtime, callMs } = this.#parts
+    const connection = this.#usable()
+    const onLate = (): void => this.#onSilence(connection)
+    const losses = this.#losses
+    const replies = await connection.exchange(commands, { runtime, withinMs: callMs, onLate })
+    if (losses === this.#losses) return replies
+    // A client that was given may have sent the commands again, to a server that nobody had asked for its name.
+    throw new LeaseError('STORE_OUTCOME_UNKNOWN', 'the connection was lost meanwhile')
+  }
+
+  #usable(): PollConnection {
+    const connection = this.#connection
     if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
-    if (client === null || !this.#isReady) throw unavailable(url, new Error('not connected'))
-    const call = client.pipeline(commands.map(asCall)).exec()
-    const onLate = (): void => this.#reconnect(client)
-    const replies = await answerWithin({ runtime, withinMs: callMs, onLate }, call)
-    return (replies ?? []).map(([error, reply]) => requireAnswer(error, reply))
-  }
-
-  #connect(Redis: IoredisConstructor, onReady: () => void): IoredisClient {
-    const client = new Redis(this.#parts.url, this.#options())
-    // The driver repeats the reason of a failed attempt here; whoever sends something hears of it.
-    client.on('error', () => undefined)
-    client.on('ready', () => void this.#welcome(client, onReady))
-    client.on('close', () => this.#onClose())
-    return client
-  }
-
-  #options(): Readonly<Record<string, unknown>> {
-    return {
-      enableReadyCheck: false,
-      enableOfflineQueue: true,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: 0,
-      connectTimeout: this.#connectMs,
-      retryStrategy: (attempt: number) => Math.min(attempt * RETRY_STEP_MS, RETRY_MS_MAX),
-    }
+    if (connection !== null && this.#isReady && connection.isReady) return connection
+    throw unavailable(this.#shown, new Error('not connected'))
   }
 
   get #connectMs(): number {
     return Math.max(CONNECT_MS_MIN, this.#parts.callMs)
   }
 
-  /** Finds out which server this is before anybody uses it. */
-  async #welcome(client: IoredisClient, onReady: () => void): Promise<void> {
-    const { runtime } = this.#parts
+  get #shown(): string {
+    const { source } = this.#parts
+    if (this.#connection !== null) return this.#connection.shown
+    return typeof source === 'string' ? source.replace(/\/\/[^@/]*@/, '//') : 'redis:'
+  }
+
+  /** A connection that is there again. */
+  async #welcome(connection: PollConnection): Promise<void> {
     try {
-      const asked = client.pipeline([asCall(['INFO', 'server'])]).exec()
-      const replies = await answerWithin({ runtime, withinMs: this.#connectMs }, asked)
-      const [error, info] = replies?.[0] ?? [new Error('no reply'), null]
-      const runId = /^run_id:(\w+)/m.exec(String(info))?.[1]
-      if (error !== null || runId === undefined) throw error ?? new Error('no run_id')
-      if (this.#isClosed) return
-      const isOther = this.#runId !== null && this.#runId !== runId
-      this.#runId = runId
-      if (isOther) this.#listener?.restarted()
-      this.#isReady = true
-      onReady()
+      await this.#meet(connection)
     } catch {
-      if (!this.#isClosed) client.disconnect(true)
+      if (!this.#isClosed) connection.reconnect()
     }
+  }
+
+  /** Finds out which server this is before anybody uses it. A Cluster has no name of its own. */
+  async #meet(connection: PollConnection): Promise<void> {
+    const { runtime } = this.#parts
+    const bound = { runtime, withinMs: this.#connectMs }
+    const [info] = await connection.exchange([['INFO', 'server']], bound)
+    const runId = connection.isCluster ? '' : /^run_id:(\w+)/m.exec(String(info))?.[1]
+    if (runId === undefined) throw info instanceof Error ? info : new Error('it has no run_id')
+    if (this.#isClosed) return
+    const isOther = this.#runId !== null && this.#runId !== runId
+    this.#runId = runId
+    if (isOther) this.#listener?.restarted()
+    this.#isReady = true
   }
 
   #onClose(): void {
     if (!this.#isReady) return
     this.#isReady = false
+    this.#losses += 1
     this.#listener?.disconnected()
   }
 
   /** The connection that listens goes the same way, and cannot tell by itself that it has gone silent. */
-  #reconnect(silent: IoredisClient): void {
-    if (this.#isClosed) return
-    silent.disconnect(true)
-    this.#listening?.disconnect(true)
+  #onSilence(connection: PollConnection): void {
+    // Of a Cluster one server is silent, and its client sees to that by itself.
+    if (this.#isClosed || connection.isCluster) return
+    connection.reconnect()
+    this.#ear?.reopen()
   }
 }
 
-/** The driver takes any command by this name, and others only if it has a method for them. */
-function asCall(command: Command): string[] {
-  return ['call', ...command]
-}
-
-/** An error of the server is its answer; any other means that there was none. */
-function requireAnswer(error: Error | null, reply: unknown): Reply {
-  if (error === null) return reply
-  if (error.name === 'ReplyError') return error
-  throw new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer was lost: ${error.message}`, {
-    cause: error,
-  })
-}
-
-function unavailable(url: string, cause: unknown): LeaseError {
+function unavailable(shown: string, cause: unknown): LeaseError {
   const reason = cause instanceof Error ? cause.message : String(cause)
-  const message = `${withoutSecrets(url)} cannot be reached: ${reason}`
+  const message = `${shown} cannot be reached: ${reason}`
   return new LeaseError('STORE_UNAVAILABLE', message, { cause })
-}
-
-function withoutSecrets(url: string): string {
-  return url.replace(/\/\/[^@/]*@/, '//')
-}
-
-/** Loaded when a fleet on Redis is opened and not before: who uses another store need not have it. */
-async function loadDriver(): Promise<IoredisConstructor> {
-  try {
-    const { Redis } = (await import('ioredis')) as unknown as { Redis: IoredisConstructor }
-    return Redis
-  } catch (cause) {
-    const message = 'a fleet on Redis needs the package ioredis: npm install ioredis'
-    throw new LeaseError('STORE_UNAVAILABLE', message, { cause })
-  }
 }

@@ -36,6 +36,11 @@ export class PollKeys {
     return `${this.prefix}:name:${instanceId}`
   }
 
+  /** Of its leases, in ms. */
+  ttl(instanceId: string): string {
+    return `${this.prefix}:ttl:${instanceId}`
+  }
+
   drain(instanceId: string): string {
     return `${this.prefix}:drain:${instanceId}`
   }

@@ -20,7 +20,9 @@ import type {
   Survey,
 } from '../fleet-layout.ts'
 import type { FleetSettings } from '../fleet-options.ts'
-import type { Command, PollClient, Reply } from './poll-client.ts'
+import { inParts } from '../in-parts.ts'
+import type { PollClient } from './poll-client.ts'
+import type { Command, Reply } from './poll-connection.ts'
 import type { PollKeys } from './poll-keys.ts'
 import { SCRIPTS, type ScriptName } from './poll-scripts.ts'
 
@@ -48,7 +50,9 @@ export class PollLayout implements FleetLayout {
   /** Heartbeats that SCAN has found. */
   readonly #scanned = new Set<string>()
   /** Where SCAN goes on; null before the first look. */
-  #cursor: string | null = null
+  #scan: ScanPlace | null = null
+  /** Of ours, those that the last look at the nodes found without a heartbeat. */
+  #hidden: readonly FleetNode[] = []
 
   constructor({ client, keys, settings }: PollLayoutParts) {
     this.#client = client
@@ -56,8 +60,10 @@ export class PollLayout implements FleetLayout {
     this.#settings = settings
   }
 
+  /** As it is spelled: to foreign instances it is text, and another spelling another key. */
   parseSessionId(value: unknown): string {
-    return parseLeaseId(value, 'sessionId')
+    parseLeaseId(value, 'sessionId')
+    return String(value)
   }
 
   async open(listener: LayoutListener): Promise<void> {
@@ -72,6 +78,7 @@ export class PollLayout implements FleetLayout {
       message: onMessage,
       disconnected: () => listener.disconnected(),
       restarted: () => listener.restarted(),
+      heard: () => listener.nodesChanged(),
     }
     await this.#client.open(heard, [given, changed])
     await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
@@ -115,7 +122,10 @@ export class PollLayout implements FleetLayout {
     const channel = this.#keys.given(to.instanceId)
     const message = `${sessionId} ${instanceId}`
     const giver = [instanceId, grant.token]
-    const args = [...giver, to.instanceId, String(ttlMs), channel, message, this.#keys.changed]
+    // On a Cluster the receiver may listen to another server than the one that counts who hears.
+    const isHeard = this.#client.isCluster ? '1' : '0'
+    const receiver = [to.instanceId, String(ttlMs), channel, message]
+    const args = [...giver, ...receiver, this.#keys.changed, isHeard]
     const keys = this.#keysOf(sessionId)
     const [reply] = await this.#evaluate([{ script: 'transfer', keys, args }])
     return grantReply(reply, reply)
@@ -131,32 +141,52 @@ export class PollLayout implements FleetLayout {
       this.#ask([['SMEMBERS', this.#keys.nodes]]),
       this.#scanSome(),
     ])
-    const ours = Array.isArray(listed) ? listed.map(String) : []
+    const ours = listOf(listed).map(String)
     const ids = [...new Set([instanceId, ...ours, ...this.#scanned])]
-    const keys = ids.flatMap((id) => [
-      ...[this.#keys.node(id), this.#keys.weight(id)],
-      ...[this.#keys.name(id), this.#keys.drain(id)],
-    ])
-    const [reply] = await this.#evaluate([{ script: 'nodes', keys, args: [] }])
-    if (reply instanceof Error) throw refusedError(reply)
-    if (!Array.isArray(reply)) throw malformed('nodes', reply)
-    const facts: readonly unknown[] = reply
-    const nodes = ids.map((id, index) => nodeOf(id, facts.slice(4 * index, 4 * index + 4)))
-    const gone = nodes.filter(({ expiresInMs }) => !(expiresInMs > 0))
-    await this.#forget(gone, ours)
+    const facts = await this.#factsOf(ids)
+    const size = FACT_COMMANDS.length
+    const nodes = ids.map((id, at) => nodeOf(id, facts.slice(size * at, size * (at + 1))))
     const isThere = nodes.filter(({ expiresInMs }) => expiresInMs > 0)
+    const silent = nodes.filter(({ expiresInMs }) => !(expiresInMs > 0))
+    this.#hidden = silent.filter(({ isForeign }) => !isForeign)
+    await this.#forget(
+      silent.filter(({ isForeign }) => isForeign),
+      ours,
+    )
     return { nodes: isThere, isSelfDraining: nodes[0]?.isDraining === true }
   }
 
-  async beat(): Promise<void> {
-    const { instanceId, heartbeatTtlMs, weight, name } = this.#settings
-    const ttl = String(heartbeatTtlMs)
-    const commands = [['SET', this.#keys.weight(instanceId), String(weight), 'PX', ttl]]
-    if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, 'PX', ttl])
+  /** PTTL of the heartbeat, weight, name, TTL and drain of each, in one list. */
+  async #factsOf(ids: readonly string[]): Promise<readonly unknown[]> {
+    const keys = ids.map((id) => [
+      ...[this.#keys.node(id), this.#keys.weight(id), this.#keys.name(id)],
+      ...[this.#keys.ttl(id), this.#keys.drain(id)],
+    ])
+    if (this.#client.isCluster) {
+      const commands = keys.flatMap((own) => {
+        return FACT_COMMANDS.map((name, index) => [name, own[index] ?? ''])
+      })
+      return this.#ask(commands)
+    }
+    const [reply] = await this.#evaluate([{ script: 'nodes', keys: keys.flat(), args: [] }])
+    if (reply instanceof Error) throw refusedError(reply)
+    if (!Array.isArray(reply)) throw malformed('nodes', reply)
+    return reply
+  }
+
+  async beat(isShown: boolean): Promise<void> {
+    const { instanceId, heartbeatTtlMs, leaseTtlMs, weight, name } = this.#settings
+    const ttl = ['PX', String(heartbeatTtlMs)]
+    const commands = [['SET', this.#keys.weight(instanceId), String(weight), ...ttl]]
+    if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, ...ttl])
+    commands.push(['SET', this.#keys.ttl(instanceId), String(leaseTtlMs), ...ttl])
     commands.push(['SADD', this.#keys.nodes, instanceId])
+    if (!isShown) return void (await this.#ask(commands))
     // Last, so that whoever finds the heartbeat finds the weight, and does not take the instance for a foreign one.
-    commands.push(['SET', this.#keys.node(instanceId), '1', 'PX', ttl, 'GET'])
-    const replies = await this.#ask(commands)
+    const heartbeat = ['SET', this.#keys.node(instanceId), '1', ...ttl, 'GET']
+    // The servers of a Cluster carry out in any order what they get at the same time.
+    if (this.#client.isCluster) await this.#ask(commands.splice(0))
+    const replies = await this.#ask([...commands, heartbeat])
     if (replies.at(-1) === null) await this.#announce()
   }
 
@@ -168,7 +198,7 @@ export class PollLayout implements FleetLayout {
 
   async leave(): Promise<void> {
     const { instanceId } = this.#settings
-    const keys = ['node', 'weight', 'name', 'drain'] as const
+    const keys = ['node', 'weight', 'name', 'ttl', 'drain'] as const
     const removals = keys.map((kind) => ['DEL', this.#keys[kind](instanceId)])
     await this.#ask([...removals, ['SREM', this.#keys.nodes, instanceId]])
     await this.#announce()
@@ -181,7 +211,7 @@ export class PollLayout implements FleetLayout {
   }
 
   async survey(): Promise<Survey> {
-    const [keys, drains] = await Promise.all([this.#scan('lease'), this.#scan('drain')])
+    const [keys, drains] = await Promise.all([this.#scanAll('lease'), this.#scanAll('drain')])
     const replies = await this.#ask(
       keys.flatMap((key) => [
         ['GET', key],
@@ -194,7 +224,8 @@ export class PollLayout implements FleetLayout {
       const remainingMs = Number(leftMs) < 0 ? null : Number(leftMs)
       return [{ sessionId: this.#keys.idIn('lease', key), owner, remainingMs, ttlMs: null }]
     })
-    return { owned, draining: drains.map((key) => this.#keys.idIn('drain', key)) }
+    const draining = drains.map((key) => this.#keys.idIn('drain', key))
+    return { owned, draining, hidden: this.#hidden }
   }
 
   async close(): Promise<void> {
@@ -207,15 +238,15 @@ export class PollLayout implements FleetLayout {
 
   /** All of it at first, then a few pages from where the last look ended. */
   async #scanSome(): Promise<void> {
-    const isFirst = this.#cursor === null
-    let cursor = this.#cursor ?? '0'
+    const isFirst = this.#scan === null
+    let place = this.#scan ?? SCAN_START
     for (let page = 0; isFirst || page < SCAN_PAGES_MAX; page += 1) {
-      const { next, keys } = await this.#scanPage('node', cursor)
+      const { next, keys } = await this.#scanPage('node', place)
       for (const key of keys) this.#scanned.add(this.#keys.idIn('node', key))
-      cursor = next
-      if (cursor === '0') break
+      place = next ?? SCAN_START
+      if (next === null) break
     }
-    this.#cursor = cursor
+    this.#scan = place
   }
 
   /** A dead instance of ours cannot take itself off the list. One that lives is back with its next heartbeat. */
@@ -225,42 +256,41 @@ export class PollLayout implements FleetLayout {
     if (dead.length > 0) await this.#ask([['SREM', this.#keys.nodes, ...dead]])
   }
 
-  async #scan(kind: 'lease' | 'drain'): Promise<readonly string[]> {
+  async #scanAll(kind: 'lease' | 'drain'): Promise<readonly string[]> {
     const found = new Set<string>()
-    let cursor = '0'
-    do {
-      const { next, keys } = await this.#scanPage(kind, cursor)
-      for (const key of keys) found.add(key)
-      cursor = next
-    } while (cursor !== '0')
+    for (let place: ScanPlace | null = SCAN_START; place !== null;) {
+      const page: ScanPage = await this.#scanPage(kind, place)
+      for (const key of page.keys) found.add(key)
+      place = page.next
+    }
     return [...found]
   }
 
-  async #scanPage(
-    kind: 'lease' | 'node' | 'drain',
-    cursor: string,
-  ): Promise<{ readonly next: string; readonly keys: readonly string[] }> {
+  /** One page of one server; when that has no more, the next server of a Cluster follows. */
+  async #scanPage(kind: 'lease' | 'node' | 'drain', place: ScanPlace): Promise<ScanPage> {
+    const count = this.#client.keepers
+    // A Cluster that has lost a server meanwhile is looked at from the beginning.
+    const { keeper, cursor } = place.keeper < count ? place : SCAN_START
     const pattern = this.#keys.pattern(kind)
     const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]
-    const [reply] = await this.#ask([scan])
-    const [next, keys] = Array.isArray(reply) ? (reply as readonly unknown[]) : []
+    const reply = await this.#client.sendTo(keeper, scan)
+    const [next, keys] = listOf(reply)
     if (!Array.isArray(keys)) throw malformed('SCAN', reply)
-    return { next: String(next), keys: keys.map(String) }
+    const texts = keys.map(String)
+    if (String(next) !== '0') return { next: { keeper, cursor: String(next) }, keys: texts }
+    return { next: keeper + 1 < count ? { keeper: keeper + 1, cursor: '0' } : null, keys: texts }
   }
 
-  /** In scripts of a thousand each, all sent together. */
+  /** In scripts of a thousand each, all sent together; on a Cluster in scripts of one. */
   async #forEach(
     grants: readonly Grant[],
     callFor: (part: readonly Grant[]) => ScriptCall,
   ): Promise<readonly GrantReply[]> {
-    const calls: ScriptCall[] = []
-    for (let start = 0; start < grants.length; start += SCRIPT_GRANTS_MAX) {
-      calls.push(callFor(grants.slice(start, start + SCRIPT_GRANTS_MAX)))
-    }
-    const replies = await this.#evaluate(calls)
+    const size = this.#client.isCluster ? 1 : SCRIPT_GRANTS_MAX
+    const replies = await this.#evaluate([...inParts(grants, size)].map(callFor))
     return grants.map((_, index) => {
-      const reply = replies[Math.floor(index / SCRIPT_GRANTS_MAX)]
-      return grantReply(reply, Array.isArray(reply) ? reply[index % SCRIPT_GRANTS_MAX] : reply)
+      const reply = replies[Math.floor(index / size)]
+      return grantReply(reply, Array.isArray(reply) ? reply[index % size] : reply)
     })
   }
 
@@ -291,6 +321,23 @@ export class PollLayout implements FleetLayout {
   }
 }
 
+/** In the order in which `nodes`, the script, tells them. */
+const FACT_COMMANDS = ['PTTL', 'GET', 'GET', 'GET', 'EXISTS'] as const
+
+/** How far a SCAN has come: on which of the servers, and where there. */
+interface ScanPlace {
+  readonly keeper: number
+  readonly cursor: string
+}
+
+interface ScanPage {
+  /** Null: that was the last. */
+  readonly next: ScanPlace | null
+  readonly keys: readonly string[]
+}
+
+const SCAN_START: ScanPlace = { keeper: 0, cursor: '0' }
+
 interface ScriptCall {
   readonly script: ScriptName
   readonly keys: readonly string[]
@@ -306,6 +353,12 @@ const DIGESTS: Readonly<Record<string, string>> = Object.fromEntries(
 function command(by: 'EVAL' | 'EVALSHA', { script, keys, args }: ScriptCall): Command {
   const text = by === 'EVAL' ? SCRIPTS[script] : (DIGESTS[script] ?? '')
   return [by, text, String(keys.length), ...keys, ...args]
+}
+
+/** Some drivers make a set of what a server calls a set. */
+function listOf(reply: Reply): readonly unknown[] {
+  if (reply instanceof Set) return [...reply]
+  return Array.isArray(reply) ? reply : []
 }
 
 function isNoScript(reply: Reply): boolean {
@@ -332,7 +385,7 @@ function grantReply(reply: Reply, code: unknown): GrantReply {
 }
 
 function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
-  const [expiresInMs, weight, name, drain] = facts
+  const [expiresInMs, weight, name, ttlMs, drain] = facts
   const isForeign = weight === null
   const share = Number(weight)
   return {
@@ -341,6 +394,7 @@ function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
     name: typeof name === 'string' ? name : null,
     isForeign,
     isDraining: drain === 1,
+    leaseTtlMs: Number(ttlMs) > 0 ? Number(ttlMs) : null,
     // A heartbeat that never ends is somebody's mistake, and still a heartbeat.
     expiresInMs: expiresInMs === -1 ? Infinity : Number(expiresInMs),
   }

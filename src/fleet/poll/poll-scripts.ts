@@ -56,14 +56,14 @@ end
 return released`
 
 /**
- * KEYS: lease, fence. ARGV: giver, its fence, receiver, TTL in ms, channel of the receiver, message, channel of all. On the
- * same conditions as a release. A receiver that nobody hears from any more gets nothing: the session is free, and
+ * KEYS: lease, fence. ARGV: giver, its fence, receiver, TTL in ms, channel of the receiver, message, channel of all, 1 to
+ * take for granted that the receiver hears. On the same conditions as a release. A receiver that nobody hears from any more gets nothing: the session is free, and
  * all are told to look. One that dies right after has a short time to renew, so that the session is free again soon.
  */
 const TRANSFER = `
 local fence = redis.call('GET', KEYS[2])
 if redis.call('GET', KEYS[1]) ~= ARGV[1] or (fence and fence ~= ARGV[2]) then return 0 end
-if redis.call('PUBLISH', ARGV[5], ARGV[6]) > 0 then
+if redis.call('PUBLISH', ARGV[5], ARGV[6]) > 0 or ARGV[8] == '1' then
   redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
 else
   redis.call('DEL', KEYS[1])
@@ -71,14 +71,13 @@ else
 end
 return 1`
 
-/** KEYS: node, weight, name and drain of each instance. Returns PTTL, weight or false, name or false, 1 or 0 for each. */
+/** KEYS: node, weight, name, TTL and drain of each instance. Returns PTTL, three texts or false, 1 or 0 for each. */
 const NODES = `
 local facts = {}
-for index = 1, #KEYS, 4 do
+for index = 1, #KEYS, 5 do
   facts[index] = redis.call('PTTL', KEYS[index])
-  facts[index + 1] = redis.call('GET', KEYS[index + 1])
-  facts[index + 2] = redis.call('GET', KEYS[index + 2])
-  facts[index + 3] = redis.call('EXISTS', KEYS[index + 3])
+  for more = index + 1, index + 3 do facts[more] = redis.call('GET', KEYS[more]) end
+  facts[index + 4] = redis.call('EXISTS', KEYS[index + 4])
 end
 return facts`
 

@@ -37,6 +37,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
+import { LazyView } from '../lazy-view.ts'
 import { LiveIndex } from '../live-index.ts'
 
 export interface MemoryStoreOptions {
@@ -57,6 +58,8 @@ export class MemoryStore implements Store {
   readonly description: StoreDescription
   readonly #ticks: TickSource
   readonly #entries = new Map<LeaseId, Entry>()
+  readonly #numbers = new Map<LeaseId, number>()
+  #lastNumber = 0
   readonly #live = new LiveIndex()
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
@@ -99,12 +102,17 @@ export class MemoryStore implements Store {
     this.#refuseIfClosed()
     const now = nowOf(this.#advanced())
     const entries: Entry[] = []
+    const after = Number(query.after ?? 0)
     for (const entry of this.#candidates(query)) {
-      if (!matches(entry, query, now)) continue
-      if (entries.length === query.limit) return { now, entries, more: true }
+      if (!matches(entry, query, now) || this.#numberOf(entry) <= after) continue
+      if (entries.length === query.limit) {
+        const last = entries.at(-1)
+        const next = last === undefined ? null : String(this.#numberOf(last))
+        return { now, entries, more: true, next }
+      }
       entries.push(entry)
     }
-    return { now, entries, more: false }
+    return { now, entries, more: false, next: null }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -143,8 +151,11 @@ export class MemoryStore implements Store {
     this.#refuseIfClosed()
     const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
-    for (const id of gone) this.#entries.delete(id)
-    const superseded = supersededRenewals(this.#ledger, policy)
+    for (const id of gone) {
+      this.#entries.delete(id)
+      this.#numbers.delete(id)
+    }
+    const superseded = supersededEvents(this.#ledger, policy, (id) => this.#entries.get(id))
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
@@ -189,7 +200,6 @@ export class MemoryStore implements Store {
 
   #view(footprint: Footprint, now: Now): RealmView {
     const { resource, leaseId, requestId } = footprint
-    const countTickets = (): number => this.#countTickets(realmOf(resource), now)
     const entries = new Map<LeaseId, Entry>()
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
     const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
@@ -197,16 +207,16 @@ export class MemoryStore implements Store {
       const entry = this.#entries.get(id)
       if (entry !== undefined) entries.set(id, entry)
     }
-    return {
+    return new LazyView({
       entries,
       lastFence: this.#lastFence,
-      get ticketCount() {
-        return countTickets()
-      },
-      epoch: this.#epochs.get(resource) ?? 0,
+      countTickets: this.#countTickets,
+      readEpoch: this.#readEpoch,
+      footprint,
+      now,
       prior,
       settings: resolveSettings([...this.#settings.values()], resource),
-    }
+    })
   }
 
   #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
@@ -230,6 +240,7 @@ export class MemoryStore implements Store {
     if (before !== undefined && isLive(before)) this.#unlist(before)
     if (after === null) return this.#forget(id, before)
     this.#entries.set(id, after)
+    if (before === undefined) this.#numbers.set(id, (this.#lastNumber += 1))
     if (!isLive(after)) return
     this.#live.add(after.resource, id)
     if (after.state === 'pending') this.#listTicket(after)
@@ -238,11 +249,17 @@ export class MemoryStore implements Store {
   /** What the ledger told of an entry goes with it, so that what is left always folds. */
   #forget(id: LeaseId, before: Entry | undefined): void {
     this.#entries.delete(id)
+    this.#numbers.delete(id)
     if (before === undefined) return
     this.#ledger = this.#ledger.filter(({ event }) => event.leaseId !== id)
     for (const [requestId, { leaseId, keepUntilMs }] of this.#requests) {
       if (leaseId === id && keepUntilMs === null) this.#requests.delete(requestId)
     }
+  }
+
+  /** In the order of creation, from 1. */
+  #numberOf({ id }: Entry): number {
+    return this.#numbers.get(id) ?? 0
   }
 
   /** In order of creation, each once. */
@@ -269,9 +286,11 @@ export class MemoryStore implements Store {
     if (ids?.size === 0) this.#tickets.delete(realm)
   }
 
-  #countTickets(realm: string, now: Now): number {
+  readonly #readEpoch = (resource: Resource): number => this.#epochs.get(resource) ?? 0
+
+  readonly #countTickets = (resource: Resource, now: Now): number => {
     let count = 0
-    for (const id of this.#tickets.get(realm) ?? []) {
+    for (const id of this.#tickets.get(realmOf(resource)) ?? []) {
       const ticket = this.#entries.get(id)
       if (ticket !== undefined && isWaiting(ticket, now)) count += 1
     }
@@ -331,22 +350,27 @@ function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
   return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
 }
 
-/** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
-function supersededRenewals(
+/** Old renewals and advances of a lease say nothing once a later one is kept, unless they may still be repeated. */
+function supersededEvents(
   ledger: readonly KeptEvent[],
   { endedBeforeMs, nowMs }: PrunePolicy,
+  entryOf: (id: LeaseId) => Entry | undefined,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
-  const latest = new Map<LeaseId, KeptEvent>()
+  const latest = new Map<string, KeptEvent>()
   for (const row of ledger) {
-    if (row.event.type !== 'lease.renewed') continue
-    const earlier = latest.get(row.event.leaseId)
+    const { type, leaseId } = row.event
+    if (type !== 'lease.renewed' && type !== 'lease.advanced') continue
+    const key = `${type} ${leaseId}`
+    const earlier = latest.get(key)
     if (earlier !== undefined && isForgettable(earlier.event)) superseded.add(earlier)
-    latest.set(row.event.leaseId, row)
+    latest.set(key, row)
   }
   return superseded
 
-  function isForgettable({ atMs, requestId }: LeaseEvent): boolean {
-    return atMs < endedBeforeMs && (requestId === null || atMs < nowMs - TTL_MS_MAX)
+  function isForgettable({ type, leaseId, atMs, requestId }: LeaseEvent): boolean {
+    if (atMs >= endedBeforeMs) return false
+    if (type === 'lease.advanced') return atMs + (entryOf(leaseId)?.ttlMs ?? TTL_MS_MAX) < nowMs
+    return requestId === null || atMs < nowMs - TTL_MS_MAX
   }
 }

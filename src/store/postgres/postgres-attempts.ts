@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import type { Wake } from '../../core/realm.ts'
 import { ancestorsOf, isTree } from '../../core/resource.ts'
 import type { SettingRow } from '../../core/settings.ts'
-import type { Attempt, Place, PlaceView, Reply } from '../speculation/backend.ts'
+import type { Attempt, Kept, Place, PlaceView, Reply, SeenClaim } from '../speculation/backend.ts'
 import { eventRow, typeOf, wordOf } from './postgres-events.ts'
 import { keptOf, rowOf, type LeaseRow } from './postgres-rows.ts'
 
@@ -34,11 +34,12 @@ export function locksOf(attempts: readonly Attempt[]): Locks {
   for (const { places, writes, epochs } of attempts) {
     // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
     for (const { resource } of epochs) realms.add(resource)
-    for (const { realm, claims, footprint, own } of places) {
+    for (const { realm, claims, footprint, own, isSignOfLife } of places) {
+      const isOfRealm = claims !== null && isSignOfLife !== true
       // A look that writes nothing waits for nobody.
-      if (claims !== null && (writes.length > 0 || places.length > 1)) realms.add(realm)
+      if (isOfRealm && (writes.length > 0 || places.length > 1)) realms.add(realm)
       if (epochs.length > 0) realms.add(realm)
-      if (claims === null && own > 0 && writes.length > 0) ids.add(footprint.leaseId)
+      if (!isOfRealm && own > 0 && writes.length > 0) ids.add(footprint.leaseId)
     }
     for (const { id, before } of writes) if (before !== null) ids.add(id)
   }
@@ -97,7 +98,12 @@ function placeJson(place: Place): object {
   const { footprint, realm, own, claims, hasPrior, epoch } = place
   const { resource, leaseId, requestId, extent } = footprint
   const json: Record<string, unknown> = { realm, resource, id: leaseId, own }
-  if (claims !== null) json['claims'] = claimsText(place)
+  if (claims !== null) {
+    const seen = claims.length > 1 ? claims.toSorted(compareIds) : claims
+    json['claims'] = seen.map(({ id, claim }) => `${id}:${claim}`).join()
+    if (tellsVersions(claims)) json['versions'] = seen.map((one) => one.kept?.version).join()
+    if (place.isSignOfLife === true) Object.assign(json, aliveJson(place, seen))
+  }
   if (isTree(resource)) {
     json['above'] = ancestorsOf(resource)
     if (extent === 'subtree')
@@ -109,11 +115,23 @@ function placeJson(place: Place): object {
   return json
 }
 
-/** The claims of a place as one text, made on the server in the same way. */
-export function claimsText({ claims }: Place): string | null {
-  if (claims === null) return null
-  const texts = claims.map(({ id, claim }) => `${id}:${claim}`)
-  return texts.length > 1 ? texts.toSorted().join(',') : (texts[0] ?? '')
+/** Whose sign of life it is, and what else of the same holder was seen. */
+function aliveJson({ footprint }: Place, seen: readonly SeenClaim[]): object {
+  const holder = seen.find(({ id }) => id === footprint.leaseId)?.kept?.entry.holder
+  const mine = seen.filter(({ kept }) => kept?.entry.holder === holder)
+  return { alive: holder, mine: mine.map(({ id, claim }) => `${id}:${claim}`).join() }
+}
+
+/** In the order in which the server compares. */
+function compareIds(a: SeenClaim, b: SeenClaim): number {
+  return a.id < b.id ? -1 : 1
+}
+
+/** Of few entries it is cheaper to hear all again. */
+const VERSIONS_MIN = 8
+
+function tellsVersions(claims: readonly SeenClaim[]): boolean {
+  return claims.length >= VERSIONS_MIN && claims.every(({ kept }) => kept !== undefined)
 }
 
 function wakeJson({ session, leaseId }: Wake, namespace: number): readonly string[] {
@@ -122,6 +140,8 @@ function wakeJson({ session, leaseId }: Wake, namespace: number): readonly strin
 
 interface ViewJson {
   readonly entries: readonly LeaseRow[]
+  /** Of what the place has told the versions of. */
+  readonly gone: readonly string[] | null
   readonly fence: number | null
   readonly wall: number
   readonly tickets: number
@@ -142,30 +162,43 @@ export class Answers {
     this.#told = told == null ? [] : (JSON.parse(told) as unknown[])
   }
 
-  next(domain: string): Reply {
+  next(attempt: Attempt, domain: string): Reply {
     const answer = this.#moved[this.#at++]
     if (answer === undefined) throw new Error('the server left an attempt without an answer')
-    return replyOf(answer, answer < 0 ? this.#told[this.#missed++] : null, domain)
+    if (answer >= 0) return { kind: 'committed', fencesMovedBy: answer }
+    const told = this.#told[this.#missed++]
+    if (answer === -2) return { kind: 'clock_behind', behindMs: told as number }
+    const views = told as readonly ViewJson[]
+    return {
+      kind: 'missed',
+      views: views.map((view, index) => viewFrom(view, attempt.places[index], domain)),
+    }
   }
 }
 
-/** `answer` is by how much fences were moved; below zero, `told` says what is the matter. */
-function replyOf(answer: number, told: unknown, domain: string): Reply {
-  if (answer >= 0) return { kind: 'committed', fencesMovedBy: answer }
-  if (answer === -2) return { kind: 'clock_behind', behindMs: told as number }
-  return { kind: 'missed', views: (told as ViewJson[]).map((view) => viewFrom(view, domain)) }
-}
-
-function viewFrom(view: ViewJson, domain: string): PlaceView {
+function viewFrom(view: ViewJson, place: Place | undefined, domain: string): PlaceView {
   const { prior_id: leaseId, prior_type: word } = view
   return {
-    entries: view.entries.map((row) => keptOf(row, domain)),
+    entries: entriesFrom(view, place?.claims ?? [], domain),
     lastFence: view.fence ?? 0,
     lastWallMs: view.wall,
     ticketCount: view.tickets,
     prior: leaseId === null || word === null ? null : { leaseId, type: typeOf(word) },
     epoch: view.epoch,
   }
+}
+
+/** What the server told, and what it left out because it has not changed. */
+function entriesFrom(
+  { entries, gone }: ViewJson,
+  claims: readonly SeenClaim[],
+  domain: string,
+): readonly Kept[] {
+  const told = entries.map((row) => keptOf(row, domain))
+  if (!tellsVersions(claims)) return told
+  const other = new Set([...told.map(({ entry }) => entry.id), ...(gone ?? [])])
+  const same = claims.flatMap(({ id, kept }) => (kept === undefined || other.has(id) ? [] : [kept]))
+  return [...same, ...told]
 }
 
 interface SettingJson {

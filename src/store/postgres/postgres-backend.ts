@@ -64,6 +64,9 @@ const ATTEMPT = `SELECT now_us, revision, moved, views
 const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::smallint
   ORDER BY number`
 
+/** Numbers are given in order of creation. */
+type NumberedRow = LeaseRow & { readonly number: number }
+
 /** A transient error means that two calls met; met so often, something else is the matter. */
 const TRIES_MAX = 10
 
@@ -139,8 +142,8 @@ export class PostgresBackend implements Backend {
     const [nowUs, revisionText, moved, views, othersMoved, othersViews] = row
     const answers = new Answers(moved, views)
     const others = plain.size === 0 ? answers : new Answers(othersMoved, othersViews)
-    const replies = attempts.map((_, index) => {
-      return (plain.has(index) ? answers : others).next(this.clockDomain)
+    const replies = attempts.map((attempt, index) => {
+      return (plain.has(index) ? answers : others).next(attempt, this.clockDomain)
     })
     const revision = Number(revisionText)
     return {
@@ -155,13 +158,16 @@ export class PostgresBackend implements Backend {
     const { namespace } = this.#options
     const nowUs = this.#options.nowUs?.() ?? null
     const rows = await this.#call(findStatement(query, { namespace, nowUs }))
-    const entries = rows.flatMap(([, json]) => {
-      return json == null ? [] : [entryOf(JSON.parse(json) as LeaseRow, this.clockDomain)]
+    const found = rows.flatMap(([, json]) => {
+      return json == null ? [] : [JSON.parse(json) as NumberedRow]
     })
+    const shown = found.slice(0, query.limit)
+    const more = found.length > query.limit
     return {
       nowUs: Number(rows[0]?.[0]),
-      entries: entries.slice(0, query.limit),
-      more: entries.length > query.limit,
+      entries: shown.map((row) => entryOf(row, this.clockDomain)),
+      more,
+      next: more ? String(shown.at(-1)?.number) : null,
     }
   }
 

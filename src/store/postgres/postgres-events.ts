@@ -7,7 +7,7 @@ import type { Claim, EntryState, Lease, Ticket } from '../../core/lease.ts'
 import { CLAIM_WINDOW_MS_DEFAULT } from '../../core/limits.ts'
 import type { Resource } from '../../core/resource.ts'
 import { US_PER_MS, type Tick } from '../../core/time.ts'
-import { differences } from './postgres-rows.ts'
+import { IN_COLUMN, unusual, USUAL_CLAIM, USUAL_TERM, type Usual } from './postgres-rows.ts'
 
 export interface EventRow {
   readonly lease_id: string
@@ -61,35 +61,64 @@ function fenceOf(event: LeaseEvent): number | null {
 }
 
 function dataOf(event: LeaseEvent, domain: string): EventRow['data'] {
-  if (event.type === 'lease.issued') {
-    const { ttlMs, deadline, fence } = event.lease
-    const issued = { ttlMs, us: deadline.us }
-    const usual = ordinaryLease(event, { ...issued, fence, domain })
-    return { ...issued, ...differences(event.lease, usual) }
-  }
-  if (event.type === 'lease.queued' || event.type === 'lease.denied') {
-    const { ttlMs, deadline } = event.ticket
-    const filed = { ttlMs, us: deadline.us }
-    return { ...filed, ...differences(event.ticket, ordinaryTicket(event, { ...filed, domain })) }
-  }
+  if (event.type === 'lease.issued') return issuedData(event, domain)
+  if (event.type === 'lease.queued' || event.type === 'lease.denied')
+    return filedData(event, domain)
   return particulars(event, domain)
 }
 
-const COLUMNS: ReadonlySet<string> = new Set([
-  ...['leaseId', 'resource', 'holder', 'session', 'type', 'atMs', 'before', 'after', 'renewals'],
-  ...['reason', 'requestId', 'fence'],
-])
+/** What the event itself says is in its columns. */
+const USUAL_ISSUED: Usual = {
+  ...{ ...USUAL_CLAIM, ...USUAL_TERM, mode: 'exclusive', extent: 'exact', maxRenewals: -1 },
+  ...{ renewedAtMs: null, terminatedAtMs: null, renewals: 0, releaseReason: null },
+  ...{ reason: IN_COLUMN, createdAtMs: IN_COLUMN, grantedAtMs: IN_COLUMN, expiresAtMs: IN_COLUMN },
+}
+
+function issuedData(
+  { lease, atMs, reason }: Extract<LeaseEvent, { type: 'lease.issued' }>,
+  domain: string,
+): EventRow['data'] {
+  const { ttlMs, deadline, createdAtMs, grantedAtMs, expiresAtMs } = lease
+  const data: Record<string, unknown> = { ttlMs, us: deadline.us }
+  if (lease.reason !== reason) data['reason'] = lease.reason
+  if (createdAtMs !== atMs) data['createdAtMs'] = createdAtMs
+  if (grantedAtMs !== atMs) data['grantedAtMs'] = grantedAtMs
+  if (expiresAtMs !== atMs + ttlMs) data['expiresAtMs'] = expiresAtMs
+  if (deadline.domain !== domain) data['deadline'] = deadline
+  const special = unusual(lease, USUAL_ISSUED)
+  return special === null ? data : { ...data, ...special }
+}
+
+const USUAL_FILED: Usual = {
+  ...{ ...USUAL_CLAIM, mode: 'exclusive', extent: 'exact', maxRenewals: -1, group: null },
+  ...{ priority: 0, claimWindowMs: CLAIM_WINDOW_MS_DEFAULT, offer: null, cycle: null },
+}
+
+function filedData(
+  { type, ticket, atMs, reason }: Extract<LeaseEvent, { type: 'lease.queued' | 'lease.denied' }>,
+  domain: string,
+): EventRow['data'] {
+  const { ttlMs, deadline } = ticket
+  const data: Record<string, unknown> = { ttlMs, us: deadline.us }
+  const failure = type === 'lease.denied' ? 'denied' : null
+  const known = { reason, createdAtMs: atMs, orderUs: atMs * US_PER_MS, failure }
+  const special = unusual(ticket, { ...USUAL_FILED, ...known })
+  if (special !== null) Object.assign(data, special)
+  if (deadline.domain !== domain) data['deadline'] = deadline
+  return data
+}
+
+const USUAL_EVENT: Usual = {
+  ...{ leaseId: IN_COLUMN, resource: IN_COLUMN, holder: IN_COLUMN, session: IN_COLUMN },
+  ...{ type: IN_COLUMN, atMs: IN_COLUMN, before: IN_COLUMN, after: IN_COLUMN },
+  ...{ renewals: IN_COLUMN, reason: IN_COLUMN, requestId: IN_COLUMN, fence: IN_COLUMN },
+}
 
 function particulars(event: LeaseEvent, domain: string): EventRow['data'] {
-  const data: Record<string, unknown> = {}
-  let any = false
-  for (const [name, field] of Object.entries(event)) {
-    if (COLUMNS.has(name)) continue
-    any = true
-    if (name === 'deadline' && isTickOf(domain, field)) data['us'] = field.us
-    else data[name] = field
-  }
-  return any ? data : null
+  const data = unusual(event, USUAL_EVENT)
+  if (data === null || !('deadline' in data) || !isTickOf(domain, data['deadline'])) return data
+  const { deadline, ...rest } = data
+  return { us: deadline.us, ...rest }
 }
 
 function isTickOf(domain: string, field: unknown): field is Tick {

@@ -11,6 +11,7 @@
  * holds to its end; a reader stops below the lowest number announced (`tenure.ledger_end`). An order by transaction id
  * would not do: of two that changed one realm, the later may have the lower id.
  */
+import { LEASE_COLUMNS } from './postgres-view-functions.ts'
 
 /** The first key of the advisory locks of appenders. */
 export const APPENDING = 1_952_804_469
@@ -42,85 +43,19 @@ BEGIN
   RETURN highest - coalesce(announced, 0);
 END $$;`
 
-/** Live entries that overlap a place: at it, below it if it is a subtree, and subtrees above it. */
-const OVERLAPPING = `
-CREATE FUNCTION tenure.overlapping(
-  p_namespace smallint, p_resource text, p_stem text, p_above text[]
-) RETURNS SETOF tenure.leases LANGUAGE sql STABLE ROWS 5 AS $$
-  SELECT * FROM tenure.leases
-    WHERE namespace = p_namespace AND resource = p_resource AND live
-  UNION ALL
-  SELECT * FROM tenure.leases
-    WHERE namespace = p_namespace AND p_stem IS NOT NULL AND live
-      AND resource > p_stem || '/' COLLATE "C" AND resource < p_stem || '0' COLLATE "C"
-  UNION ALL
-  SELECT * FROM tenure.leases
-    WHERE namespace = p_namespace AND resource = ANY (p_above) AND extent = 'subtree'
-      AND live
-$$;`
-
-const PRIOR = `
-CREATE FUNCTION tenure.prior(p_namespace smallint, p_request uuid, OUT lease_id uuid, OUT type text)
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-  IF p_request IS NULL THEN RETURN; END IF;
-  SELECT l.lease_id, l.type INTO lease_id, type FROM tenure.ledger l
-    WHERE l.request_id = p_request AND l.namespace = p_namespace LIMIT 1;
-  IF FOUND THEN RETURN; END IF;
-  SELECT r.lease_id, r.type INTO lease_id, type FROM tenure.requests r
-    WHERE r.namespace = p_namespace AND r.id = p_request;
-END $$;`
-
-/** What is really at a place, for whoever missed. */
-const VIEW = `
-CREATE FUNCTION tenure.view_of(p_namespace smallint, place jsonb, p_now_us bigint)
-RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  kept jsonb;
-  at tenure.realms;
-  marked record;
-  tickets bigint;
-  newest bigint;
-  named text := place->>'realm';
-BEGIN
-  SELECT * INTO marked FROM tenure.prior(p_namespace, (place->>'request')::uuid);
-  SELECT jsonb_agg(to_jsonb(present) - 'number' - 'namespace' - 'due_us' - 'live'), max(present.renewed_at)
-    INTO kept, newest FROM (
-    SELECT * FROM tenure.overlapping(p_namespace, place->>'resource', place->>'stem',
-      ARRAY(SELECT jsonb_array_elements_text(place->'above'))) WHERE place->>'claims' IS NOT NULL
-    UNION
-    SELECT * FROM tenure.leases WHERE namespace = p_namespace
-      AND id = ANY (ARRAY[(place->>'id')::uuid, marked.lease_id])
-  ) AS present;
-  SELECT * INTO at FROM tenure.realms WHERE namespace = p_namespace AND realm = named;
-  IF named = place->>'resource' THEN
-    SELECT count(*) INTO tickets FROM tenure.leases WHERE namespace = p_namespace
-      AND resource = named AND state = 'pending' AND live_until_us > p_now_us;
-  ELSE
-    SELECT count(*) INTO tickets FROM tenure.leases WHERE namespace = p_namespace
-      AND resource >= named COLLATE "C" AND resource < rtrim(named, ':') || ';' COLLATE "C"
-      AND state = 'pending' AND live_until_us > p_now_us;
-  END IF;
-  RETURN jsonb_build_object('entries', coalesce(kept, '[]'), 'tickets', tickets,
-    'fence', greatest(at.last_fence,
-      (SELECT fence_floor FROM tenure.namespaces WHERE number = p_namespace)),
-    'wall', greatest(at.last_wall_ms, newest, 0), 'prior_id', marked.lease_id,
-    'prior_type', marked.type, 'epoch', tenure.epoch_of(p_namespace, place->>'resource'));
-END $$;
-CREATE FUNCTION tenure.epoch_of(p_namespace smallint, p_resource text)
-RETURNS bigint LANGUAGE sql STABLE AS $$
-  SELECT coalesce((SELECT epoch FROM tenure.realms
-    WHERE namespace = p_namespace AND realm = p_resource), 0)
-$$;`
-
 /** Makes the realms that are missing, then locks all of them; both in order of name. */
 const HOLD = `
 CREATE FUNCTION tenure.hold(p_namespace smallint, p_realms text[], p_ids uuid[])
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   there integer;
+  is_held boolean := false;
 BEGIN
-  IF cardinality(p_realms) > 0 THEN
+  IF cardinality(p_realms) = 1 THEN
+    PERFORM 1 FROM tenure.realms WHERE namespace = p_namespace AND realm = p_realms[1] FOR UPDATE;
+    is_held := FOUND;
+  END IF;
+  IF cardinality(p_realms) > 0 AND NOT is_held THEN
     SELECT count(*) INTO there FROM tenure.realms
       WHERE namespace = p_namespace AND realm = ANY (p_realms);
     IF there < cardinality(p_realms) THEN
@@ -141,48 +76,62 @@ BEGIN
   END IF;
 END $$;`
 
-/** Compares one place with what was believed of it. Returns null if all is as believed, else why not. */
+/**
+ * Compares one place with what was believed of it. For a sign of life (`alive`) it is enough that the entry itself is as
+ * it was, that the time of no other has run out, and that its holder was not given anything; so it locks no realm.
+ */
 const COMPARE = `
-CREATE FUNCTION tenure.differs(p_namespace smallint, place jsonb, wall bigint, p_now_us bigint)
+CREATE FUNCTION tenure.is_news(p_namespace smallint, place jsonb, p_now_us bigint)
 RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-  believed text := place->>'claims';
+  own uuid := (place->>'id')::uuid;
+  wanted text := place->>'resource';
+  alive text := place->>'alive';
+  is_due boolean;
+  is_own boolean;
+  mine text;
+BEGIN
+  SELECT bool_or(live_until_us <= p_now_us),
+      bool_or(id = own AND version = (place->>'own')::integer),
+      string_agg(id::text || ':' || claim, ',' ORDER BY id) FILTER (WHERE holder = alive)
+    INTO is_due, is_own, mine FROM tenure.leases
+    WHERE namespace = p_namespace AND resource = wanted AND live;
+  RETURN coalesce(is_due OR NOT is_own OR mine <> place->>'mine', true);
+END $$;
+CREATE FUNCTION tenure.differs(
+  p_namespace smallint, place jsonb, at tenure.realms, wall bigint, p_now_us bigint
+) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  own uuid := (place->>'id')::uuid;
+  wanted text := place->>'resource';
+  stem text := place->>'stem';
+  above text[];
   seen text;
   newest bigint;
-  at tenure.realms;
-  marked record;
+  epoch bigint := at.epoch;
 BEGIN
-  SELECT * INTO at FROM tenure.realms
-    WHERE namespace = p_namespace AND realm = place->>'realm';
+  IF place->'alive' IS NOT NULL THEN RETURN tenure.is_news(p_namespace, place, p_now_us); END IF;
   IF at.last_wall_ms > wall THEN RETURN true; END IF;
-  IF coalesce((SELECT version FROM tenure.leases
-      WHERE namespace = p_namespace AND id = (place->>'id')::uuid), 0)
+  IF coalesce((SELECT version FROM tenure.leases WHERE namespace = p_namespace AND id = own), 0)
     <> (place->>'own')::integer THEN RETURN true; END IF;
-  IF believed IS NOT NULL THEN
+  IF place->'claims' IS NOT NULL THEN
     IF place->'above' IS NULL THEN
       SELECT string_agg(id::text || ':' || claim, ',' ORDER BY id), max(renewed_at)
         INTO seen, newest FROM tenure.leases WHERE namespace = p_namespace
-        AND resource = place->>'resource' AND live;
+        AND resource = wanted AND live;
     ELSE
+      above := ARRAY(SELECT jsonb_array_elements_text(place->'above'));
       SELECT string_agg(id::text || ':' || claim, ',' ORDER BY id), max(renewed_at)
-        INTO seen, newest FROM tenure.overlapping(p_namespace, place->>'resource',
-          place->>'stem', ARRAY(SELECT jsonb_array_elements_text(place->'above')));
+        INTO seen, newest FROM tenure.overlapping(p_namespace, wanted, stem, above);
     END IF;
-    IF coalesce(seen, '') <> believed OR newest > wall THEN RETURN true; END IF;
+    IF coalesce(seen, '') <> place->>'claims' OR newest > wall THEN RETURN true; END IF;
   END IF;
-  IF place->'request' IS NOT NULL THEN
-    SELECT * INTO marked FROM tenure.prior(p_namespace, (place->>'request')::uuid);
-    IF (marked.lease_id IS NOT NULL) <> (place->'prior' IS NOT NULL) THEN RETURN true; END IF;
-  END IF;
-  IF place->'above' IS NOT NULL THEN
-    at.epoch := tenure.epoch_of(p_namespace, place->>'resource');
-  END IF;
-  RETURN coalesce(at.epoch, 0) <> coalesce((place->>'epoch')::bigint, 0);
+  IF place->'request' IS NOT NULL AND (place->'prior' IS NOT NULL) <> EXISTS (
+      SELECT 1 FROM tenure.prior(p_namespace, (place->>'request')::uuid) AS p
+      WHERE p.lease_id IS NOT NULL) THEN RETURN true; END IF;
+  IF place->'above' IS NOT NULL THEN epoch := tenure.epoch_of(p_namespace, wanted); END IF;
+  RETURN coalesce(epoch, 0) <> coalesce((place->>'epoch')::bigint, 0);
 END $$;`
-
-const LEASE_COLUMNS = `deadline_us, live_until_us, ttl_ms, created_at, granted_at, renewed_at,
-  expires_at, terminated_at, ended_at, version, claim, renewals, max_renewals, resource, holder, session, state, mode,
-  extent, release_reason, reason, detail`
 
 const ROW_COLUMNS = LEASE_COLUMNS.split(',')
   .map((column) => `r.${column.trim()}`)
@@ -203,6 +152,8 @@ const STORE = `
 CREATE FUNCTION tenure.store(
   p_namespace smallint, a jsonb, first bigint, moved bigint, is_announced boolean
 ) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  changed tenure.leases;
 BEGIN
   IF a->'insert' IS NOT NULL THEN
     INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${LEASE_COLUMNS})
@@ -211,12 +162,14 @@ BEGIN
         ${ROW_COLUMNS}
       FROM jsonb_populate_recordset(null::tenure.leases, a->'insert') AS r;
   END IF;
-  IF a->'update' IS NOT NULL THEN
-    UPDATE tenure.leases AS l SET (fence, due_us, ${LEASE_COLUMNS}) = ROW (${MOVED_FENCE},
-        ${dueOf('r')}, ${ROW_COLUMNS})
-      FROM jsonb_populate_recordset(null::tenure.leases, a->'update') AS r
-      WHERE l.namespace + 0 = p_namespace AND l.id = r.id;
-  END IF;
+  -- One by one: the planner may take a join the wrong way round, and walk all leases.
+  FOR i IN 0 .. coalesce(jsonb_array_length(a->'update'), 0) - 1 LOOP
+    changed := jsonb_populate_record(null::tenure.leases, a->'update'->i);
+    UPDATE tenure.leases AS l SET (fence, due_us, ${LEASE_COLUMNS}) = ROW (
+        ${MOVED_FENCE.replaceAll('r.', 'changed.')}, ${dueOf('changed')},
+        ${ROW_COLUMNS.replaceAll('r.', 'changed.')})
+      WHERE l.id = changed.id AND l.namespace = p_namespace;
+  END LOOP;
   IF a->'remove' IS NOT NULL THEN
     DELETE FROM tenure.leases WHERE namespace = p_namespace
       AND id IN (SELECT (jsonb_array_elements_text(a->'remove'))::uuid);
@@ -224,7 +177,10 @@ BEGIN
       AND lease_id IN (SELECT (jsonb_array_elements_text(a->'remove'))::uuid);
   END IF;
   IF a->'events' IS NOT NULL THEN
-    IF NOT is_announced THEN PERFORM tenure.announce(); END IF;
+    IF NOT is_announced THEN
+      PERFORM pg_advisory_xact_lock_shared(${APPENDING},
+        (nextval('tenure.ledger_seq') % 2147483648)::integer);
+    END IF;
     INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
         reason, request_id, fence, resource, holder, session, data)
       SELECT nextval('tenure.ledger_seq'), p_namespace, r.lease_id, r.type, r.at_ms, r.before,
@@ -256,30 +212,30 @@ CREATE FUNCTION tenure.attempt_one(
   p_namespace smallint, a jsonb, p_now_us bigint, is_announced boolean
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+  places jsonb := a->'places';
   place jsonb;
+  at tenure.realms;
   wall bigint := (a->>'wall')::bigint;
   first bigint := (a->>'first')::bigint;
   last bigint := (a->>'last')::bigint;
   moved bigint := 0;
-  held text[] := '{}';
   changed text[] := '{}';
   highest bigint;
-  latest bigint;
+  is_other boolean := p_now_us < (a->>'from')::bigint OR p_now_us >= (a->>'before')::bigint;
 BEGIN
-  FOR place IN SELECT jsonb_array_elements(a->'places') LOOP
-    held := held || (place->>'realm');
+  FOR i IN 0 .. jsonb_array_length(places) - 1 LOOP
+    place := places->i;
+    SELECT * INTO at FROM tenure.realms
+      WHERE namespace = p_namespace AND realm = place->>'realm';
+    IF at.last_us - p_now_us > 5000000 THEN RETURN -2; END IF;
+    highest := greatest(highest, at.last_fence);
+    is_other := is_other OR tenure.differs(p_namespace, place, at, wall, p_now_us);
     -- The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
-    IF place->'claims' IS NOT NULL OR a->'epochs' IS NOT NULL THEN
-      changed := changed || (place->>'realm');
+    IF (place->'claims' IS NOT NULL AND place->'alive' IS NULL) OR a->'epochs' IS NOT NULL THEN
+      changed := changed || at.realm;
     END IF;
   END LOOP;
-  SELECT max(last_fence), max(last_us) INTO highest, latest FROM tenure.realms
-    WHERE namespace = p_namespace AND realm = ANY (held);
-  IF latest - p_now_us > 5000000 THEN RETURN -2; END IF;
-  IF p_now_us < (a->>'from')::bigint OR p_now_us >= (a->>'before')::bigint THEN RETURN -1; END IF;
-  FOR place IN SELECT jsonb_array_elements(a->'places') LOOP
-    IF tenure.differs(p_namespace, place, wall, p_now_us) THEN RETURN -1; END IF;
-  END LOOP;
+  IF is_other THEN RETURN -1; END IF;
   IF a->'versions' IS NOT NULL AND EXISTS (
       SELECT 1 FROM jsonb_each_text(a->'versions') AS v
       LEFT JOIN tenure.leases AS l ON l.namespace + 0 = p_namespace AND l.id = v.key::uuid
@@ -287,12 +243,14 @@ BEGIN
   IF a->'idle' IS NOT NULL THEN RETURN 0; END IF;
   IF first IS NOT NULL THEN moved := greatest(0, coalesce(highest, 0) + 1 - first); END IF;
   PERFORM tenure.store(p_namespace, a, first, moved, is_announced);
-  UPDATE tenure.realms SET last_fence = greatest(last_fence, last + moved),
-      last_wall_ms = wall, last_us = greatest(last_us, p_now_us)
-    WHERE namespace = p_namespace AND realm = ANY (changed);
-  IF a->'wakes' IS NOT NULL THEN
-    PERFORM pg_notify(w->>0, w->>1) FROM jsonb_array_elements(a->'wakes') AS w;
+  IF changed <> '{}' THEN
+    UPDATE tenure.realms SET last_fence = greatest(last_fence, last + moved),
+        last_wall_ms = wall, last_us = greatest(last_us, p_now_us)
+      WHERE namespace = p_namespace AND realm = ANY (changed);
   END IF;
+  FOR i IN 0 .. coalesce(jsonb_array_length(a->'wakes'), 0) - 1 LOOP
+    PERFORM pg_notify(a->'wakes'->i->>0, a->'wakes'->i->>1);
+  END LOOP;
   RETURN moved;
 END $$;`
 
@@ -303,25 +261,25 @@ END $$;`
 const EACH = `
 CREATE FUNCTION tenure.attempt_each(
   p_namespace smallint, is_current boolean, p_attempts jsonb, p_now_us bigint,
-  is_announced boolean, OUT moved bigint[], OUT views jsonb, OUT appended boolean
+  is_announced boolean, OUT moved bigint[], OUT views json[], OUT appended boolean
 ) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   a jsonb;
   answer bigint;
 BEGIN
   appended := false;
-  FOR a IN SELECT jsonb_array_elements(p_attempts) LOOP
+  FOR i IN 0 .. jsonb_array_length(p_attempts) - 1 LOOP
+    a := p_attempts->i;
     answer := CASE WHEN is_current
       THEN tenure.attempt_one(p_namespace, a, p_now_us, is_announced OR appended) ELSE -1 END;
     moved := moved || answer;
     IF answer >= 0 THEN
       appended := appended OR a->'events' IS NOT NULL;
     ELSIF answer = -1 THEN
-      views := coalesce(views, '[]') || jsonb_build_array(
-        (SELECT jsonb_agg(tenure.view_of(p_namespace, place, p_now_us))
-          FROM jsonb_array_elements(a->'places') AS place));
+      views := views || (SELECT json_agg(tenure.view_of(p_namespace, place, p_now_us))
+          FROM jsonb_array_elements(a->'places') AS place);
     ELSE
-      views := coalesce(views, '[]') || (SELECT to_jsonb((max(last_us) - p_now_us + 999) / 1000)
+      views := views || (SELECT to_json((max(last_us) - p_now_us + 999) / 1000)
         FROM tenure.realms WHERE namespace = p_namespace AND realm IN (
           SELECT place->>'realm' FROM jsonb_array_elements(a->'places') AS place));
     END IF;
@@ -333,7 +291,7 @@ const ATTEMPT = `
 CREATE FUNCTION tenure.attempt(
   p_namespace smallint, p_revision bigint, p_realms text[], p_ids uuid[], p_attempts jsonb,
   p_now_us bigint,
-  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views jsonb
+  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views json
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
 DECLARE
   watched bigint;
@@ -343,107 +301,19 @@ BEGIN
   SELECT config_revision, watched_until_us INTO revision, watched
     FROM tenure.namespaces WHERE number = p_namespace;
   now_us := coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
-  SELECT e.moved, e.views, e.appended INTO moved, views, appended
+  SELECT e.moved, to_json(e.views), e.appended INTO moved, views, appended
     FROM tenure.attempt_each(p_namespace, revision = p_revision, p_attempts, now_us, false) AS e;
   IF appended AND watched > now_us THEN
     PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
   END IF;
 END $$;`
 
-/**
- * History goes with its lease, so that what is left always folds. A realm that nothing is left of goes too; its
- * highest fence becomes the least that any new realm starts from.
- *
- * Where no history is kept no ended lease leads to its realm. So each call also walks over one batch of realms, from
- * where the last one stopped: an index by time of use would have to be changed by every commit.
- */
-const PRUNE = `
-CREATE FUNCTION tenure.prune(
-  p_namespace smallint, ended_before bigint, p_now_ms bigint, forget_before bigint, batch integer,
-  p_after text, OUT leases bigint, OUT events bigint, OUT more boolean, OUT walked_to text
-) LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  gone uuid[];
-  places text[];
-  unused text[];
-  marks bigint;
-  renewals bigint;
-BEGIN
-  SELECT array_agg(id), array_agg(DISTINCT resource) INTO gone, places FROM (
-    SELECT id, resource FROM tenure.leases WHERE NOT live
-      AND due_us < ended_before * 1000 AND ended_at + ttl_ms < p_now_ms AND namespace = p_namespace
-    LIMIT batch FOR UPDATE SKIP LOCKED) AS ended;
-  DELETE FROM tenure.ledger WHERE lease_id = ANY (gone) AND namespace = p_namespace;
-  GET DIAGNOSTICS events = ROW_COUNT;
-  DELETE FROM tenure.leases WHERE namespace = p_namespace AND id = ANY (gone);
-  GET DIAGNOSTICS leases = ROW_COUNT;
-  DELETE FROM tenure.requests WHERE namespace = p_namespace AND id IN (
-    SELECT id FROM tenure.requests WHERE keep_until < p_now_ms AND namespace = p_namespace
-    LIMIT batch);
-  GET DIAGNOSTICS marks = ROW_COUNT;
-  DELETE FROM tenure.ledger WHERE seq IN (
-    SELECT old.seq FROM tenure.ledger AS old
-    WHERE old.namespace = p_namespace AND old.type = 'renewed' AND old.at_ms < ended_before
-      AND old.seq < coalesce((SELECT seq FROM tenure.ledger
-        WHERE at_ms >= ended_before AND namespace = p_namespace ORDER BY seq LIMIT 1),
-        9223372036854775807)
-      AND (old.request_id IS NULL OR old.at_ms < forget_before)
-      AND EXISTS (SELECT 1 FROM tenure.ledger AS later WHERE later.lease_id = old.lease_id
-        AND later.seq > old.seq AND later.type = 'renewed')
-    LIMIT batch);
-  GET DIAGNOSTICS renewals = ROW_COUNT;
-  SELECT w.unused, w.walked_to INTO unused, walked_to
-    FROM tenure.walk_realms(p_namespace, ended_before * 1000, p_after, batch) AS w;
-  PERFORM tenure.forget_realms(p_namespace, places || unused);
-  events := events + renewals;
-  more := batch IN (leases, marks, renewals)
-    OR (walked_to IS NOT NULL AND unused IS NOT NULL);
-END $$;
--- A realm that is a whole tree (its name ends with a colon) stays: there is one for each kind.
-CREATE FUNCTION tenure.walk_realms(
-  p_namespace smallint, used_before_us bigint, p_after text, batch integer,
-  OUT unused text[], OUT walked_to text
-) LANGUAGE plpgsql VOLATILE ${BY_INDEX} SET enable_sort = off AS $$
-BEGIN
-  SELECT array_agg(realm) FILTER (WHERE epoch = 0 AND last_us < used_before_us
-      AND realm NOT LIKE '%:'), CASE WHEN count(*) = batch THEN max(realm) END
-    INTO unused, walked_to FROM (
-      SELECT realm, epoch, last_us FROM tenure.realms
-      WHERE namespace = p_namespace AND realm > p_after ORDER BY realm LIMIT batch) AS walked;
-  SELECT array_agg(old.realm) INTO unused FROM unnest(unused) AS old(realm)
-    WHERE NOT EXISTS (SELECT 1 FROM tenure.leases AS l
-      WHERE l.resource = old.realm AND l.namespace = p_namespace);
-END $$;
-CREATE FUNCTION tenure.forget_realms(p_namespace smallint, places text[])
-RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  idle text[];
-  highest bigint;
-BEGIN
-  SELECT array_agg(realm) INTO idle FROM (
-    SELECT realm FROM tenure.realms WHERE namespace = p_namespace AND realm = ANY (places)
-      AND epoch = 0 ORDER BY realm FOR UPDATE SKIP LOCKED) AS candidates;
-  -- A statement of its own, because only now nobody can file anything there.
-  SELECT array_agg(realm), max(last_fence) INTO idle, highest FROM tenure.realms AS r
-    WHERE namespace = p_namespace AND realm = ANY (idle)
-    AND NOT EXISTS (SELECT 1 FROM tenure.leases AS l WHERE l.namespace = p_namespace
-      AND l.resource = r.realm);
-  IF idle IS NULL THEN RETURN; END IF;
-  UPDATE tenure.namespaces SET fence_floor = greatest(fence_floor, highest)
-    WHERE number = p_namespace;
-  DELETE FROM tenure.realms WHERE namespace = p_namespace AND realm = ANY (idle);
-END $$;`
-
 export const ATTEMPT_FUNCTIONS: string = [
   LEDGER_END,
-  OVERLAPPING,
-  PRIOR,
-  VIEW,
   HOLD,
   COMPARE,
   STORE,
   ONE,
   EACH,
   ATTEMPT,
-  PRUNE,
 ].join('\n')

@@ -78,11 +78,11 @@ const WRITE = `
     WHERE r.realm = u.realm AND r.namespace + 0 = p_namespace AND u.claims AND u.moved >= 0;`
 
 const TELL = `
-  SELECT jsonb_agg(CASE WHEN u.moved = -1
-      THEN jsonb_build_array(tenure.view_of(p_namespace, jsonb_strip_nulls(jsonb_build_object(
+  SELECT json_agg(CASE WHEN u.moved = -1
+      THEN json_build_array(tenure.view_of(p_namespace, jsonb_strip_nulls(jsonb_build_object(
         'realm', u.realm, 'resource', u.resource, 'id', u.id, 'request', u.request,
         'claims', CASE WHEN u.claims THEN '' END)), now_us))
-      ELSE (SELECT to_jsonb((r.last_us - now_us + 999) / 1000) FROM tenure.realms AS r
+      ELSE (SELECT to_json((r.last_us - now_us + 999) / 1000) FROM tenure.realms AS r
         WHERE r.realm = u.realm AND r.namespace = p_namespace) END ORDER BY u.i) INTO views
     FROM ${rowsOf(['realm', 'resource', 'id', 'request', 'claims'])} WHERE u.moved < 0;`
 
@@ -90,8 +90,8 @@ export const GROUP_FUNCTIONS: string = `
 CREATE FUNCTION tenure.attempt_group(
   p_namespace smallint, p_revision bigint, p_realms text[], p_ids uuid[], p_now_us bigint,
   p_others jsonb, ${PARAMETERS},
-  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views jsonb,
-  OUT others_moved bigint[], OUT others_views jsonb
+  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views json,
+  OUT others_moved bigint[], OUT others_views json
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
 #variable_conflict use_column
 DECLARE
@@ -111,7 +111,7 @@ BEGIN
     ${TELL}
   END IF;
   IF p_others IS NOT NULL THEN
-    SELECT e.moved, e.views INTO others_moved, others_views
+    SELECT e.moved, to_json(e.views) INTO others_moved, others_views
       FROM tenure.attempt_each(p_namespace, revision = p_revision, p_others, now_us,
         0 <= ANY (moved)) AS e;
   END IF;

@@ -115,7 +115,7 @@ const WRITE = `
 export const PLAIN_FUNCTIONS: string = `
 CREATE FUNCTION tenure.attempt_plain(
   p_namespace smallint, p_revision bigint, p_now_us bigint, ${PARAMETERS},
-  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views jsonb
+  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views json
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
 #variable_conflict use_column
 DECLARE
@@ -133,11 +133,11 @@ BEGIN
   IF answer >= 0 THEN
     ${WRITE}
   ELSIF answer = -1 THEN
-    views := jsonb_build_array(jsonb_build_array(tenure.view_of(p_namespace, jsonb_strip_nulls(
+    views := json_build_array(json_build_array(tenure.view_of(p_namespace, jsonb_strip_nulls(
       jsonb_build_object('realm', p_realm, 'resource', p_resource, 'id', p_id,
         'request', p_request, 'claims', CASE WHEN p_claims THEN '' END)), now_us)));
   ELSE
-    views := jsonb_build_array((latest - now_us + 999) / 1000);
+    views := json_build_array((latest - now_us + 999) / 1000);
   END IF;
   moved := ARRAY[answer];
 END $$;`

@@ -54,6 +54,7 @@ export function findStatement(query: EntryQuery, context: ReadContext): Statemen
   const order = isSelective(query) ? 'l.number + 0' : 'l.number'
   addNames(where, query)
   addDeadline(where, query)
+  if (query.after !== undefined) where.and('l.number > ?::bigint', query.after)
   const limit = where.value(String(query.limit + 1))
   const text = `WITH clock AS MATERIALIZED (${clock}),
     found AS (SELECT l.* FROM ${source} AS l, clock WHERE ${where.sql}

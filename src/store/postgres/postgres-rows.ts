@@ -51,7 +51,8 @@ export interface LeaseRow {
 
 export function rowOf({ entry, version, claim }: Kept, domain: string): LeaseRow {
   const lease = entry.kind === 'lease' ? entry : null
-  const row: LeaseRow = {
+  const liveUntilUs = liveDeadline(entry)?.us ?? null
+  return {
     id: entry.id,
     resource: entry.resource,
     holder: entry.holder,
@@ -72,12 +73,85 @@ export function rowOf({ entry, version, claim }: Kept, domain: string): LeaseRow
     release_reason: lease?.releaseReason ?? null,
     reason: entry.reason,
     deadline_us: entry.deadline.us,
-    live_until_us: liveDeadline(entry)?.us ?? null,
+    live_until_us: liveUntilUs,
     version,
     claim,
-    detail: null,
+    detail:
+      entry.kind === 'lease'
+        ? leaseDetail(entry, domain)
+        : ticketDetail(entry, { liveUntilUs, domain }),
   }
-  return { ...row, detail: differences(entry, ordinary(row, domain)) }
+}
+
+/** Stands for what a column holds, whatever it is. */
+export const IN_COLUMN: unique symbol = Symbol('in a column')
+
+/** What the fields of an entry usually are. */
+export type Usual = Readonly<Record<string, unknown>>
+
+export const USUAL_CLAIM: Usual = {
+  ...{ kind: IN_COLUMN, state: IN_COLUMN, id: IN_COLUMN, resource: IN_COLUMN, holder: IN_COLUMN },
+  ...{ session: IN_COLUMN, ttlMs: IN_COLUMN, deadline: IN_COLUMN, fence: IN_COLUMN },
+  ...{ maxHoldMs: null, slots: null, lockDelayMs: 0, breakable: false, metadata: null },
+  recorded: true,
+}
+
+const USUAL_ENTRY: Usual = {
+  ...USUAL_CLAIM,
+  ...{ mode: IN_COLUMN, extent: IN_COLUMN, maxRenewals: IN_COLUMN, reason: IN_COLUMN },
+  createdAtMs: IN_COLUMN,
+}
+
+export const USUAL_TERM: Usual = {
+  ...{ holdUntilUs: null, lockedUntil: null, revoking: null, upgrading: false, adopted: true },
+  epoch: 0,
+}
+
+const USUAL_LEASE: Usual = {
+  ...{ ...USUAL_ENTRY, ...USUAL_TERM, grantedAtMs: IN_COLUMN, renewedAtMs: IN_COLUMN },
+  ...{ expiresAtMs: IN_COLUMN, terminatedAtMs: IN_COLUMN, renewals: IN_COLUMN },
+  releaseReason: IN_COLUMN,
+}
+
+const USUAL_TICKET: Usual = {
+  ...{ ...USUAL_ENTRY, group: null, priority: 0, claimWindowMs: CLAIM_WINDOW_MS_DEFAULT },
+  ...{ offer: null, failure: null, cycle: null },
+}
+
+function leaseDetail(lease: Lease, domain: string): LeaseRow['detail'] {
+  const detail = unusual(lease, USUAL_LEASE)
+  return lease.deadline.domain === domain ? detail : { ...detail, deadline: lease.deadline }
+}
+
+/** Of a failed ticket the usual is that it was denied; an offer is in columns if it ends with the ticket. */
+function ticketDetail(
+  ticket: Ticket,
+  { liveUntilUs, domain }: { readonly liveUntilUs: number | null; readonly domain: string },
+): LeaseRow['detail'] {
+  const { offer, deadline, failure, state, createdAtMs, orderUs } = ticket
+  const isOfferUsual =
+    offer === null || (offer.deadline.us === liveUntilUs && offer.deadline.domain === domain)
+  const detail = unusual(ticket, {
+    ...USUAL_TICKET,
+    orderUs: createdAtMs * US_PER_MS === orderUs ? IN_COLUMN : null,
+    failure: (state === 'failed' ? 'denied' : null) === failure ? IN_COLUMN : undefined,
+    offer: isOfferUsual ? IN_COLUMN : undefined,
+  })
+  return deadline.domain === domain ? detail : { ...detail, deadline }
+}
+
+/** The fields of a value that are not what they usually are, or null if all are. */
+export function unusual(value: object, usual: Usual): Readonly<Record<string, unknown>> | null {
+  let found: Record<string, unknown> | null = null
+  const fields = value as Readonly<Record<string, unknown>>
+  for (const name in fields) {
+    const expected = usual[name]
+    const field = fields[name]
+    if (expected === IN_COLUMN || expected === field) continue
+    found ??= {}
+    found[name] = field
+  }
+  return found
 }
 
 export function entryOf(row: LeaseRow, domain: string): Entry {
@@ -87,26 +161,6 @@ export function entryOf(row: LeaseRow, domain: string): Entry {
 
 export function keptOf(row: LeaseRow, domain: string): Kept {
   return { entry: entryOf(row, domain), version: row.version, claim: row.claim }
-}
-
-/** The fields of a value that are not what was to be expected, or null if all are. */
-export function differences(
-  value: object,
-  expected: object,
-): Readonly<Record<string, unknown>> | null {
-  let found: Record<string, unknown> | null = null
-  const known = expected as Readonly<Record<string, unknown>>
-  for (const [name, field] of Object.entries(value)) {
-    if (field === known[name]) continue
-    if (isObject(field) && JSON.stringify(field) === JSON.stringify(known[name])) continue
-    found ??= {}
-    found[name] = field
-  }
-  return found
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null
 }
 
 /** What the columns alone say. */

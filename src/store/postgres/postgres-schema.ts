@@ -11,6 +11,8 @@ import type { PostgresConnection } from './postgres-client.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { GROUP_FUNCTIONS } from './postgres-group-functions.ts'
 import { PLAIN_FUNCTIONS, REHEARSE_FUNCTION } from './postgres-plain-functions.ts'
+import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
+import { VIEW_FUNCTIONS } from './postgres-view-functions.ts'
 
 export interface Migration {
   readonly version: number
@@ -80,7 +82,7 @@ CREATE INDEX leases_live_order ON tenure.leases (number, namespace) WHERE live;
 CREATE INDEX leases_subtree ON tenure.leases (resource, namespace)
   WHERE live AND extent = 'subtree';
 CREATE INDEX leases_tickets ON tenure.leases (resource, namespace) WHERE state = 'pending';
-CREATE INDEX leases_session ON tenure.leases (session, namespace) WHERE state = 'pending';`
+CREATE INDEX leases_session ON tenure.leases (session) WHERE state = 'pending';`
 
 const LEDGER = `
 CREATE SEQUENCE tenure.ledger_seq;
@@ -133,9 +135,10 @@ END $$;
 CREATE TRIGGER config_changed AFTER INSERT OR UPDATE OR DELETE ON tenure.config
   FOR EACH ROW EXECUTE FUNCTION tenure.config_changed();`
 
-const FUNCTIONS = [ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, REHEARSE_FUNCTION, GROUP_FUNCTIONS].join(
-  '\n',
-)
+const FUNCTIONS = [
+  ...[VIEW_FUNCTIONS, ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, REHEARSE_FUNCTION, GROUP_FUNCTIONS],
+  PRUNE_FUNCTIONS,
+].join('\n')
 
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'leases and realms', sql: LEASES },

@@ -216,7 +216,10 @@ export class RedisBackend implements Backend {
     let events = 0
     let next = from
     for (let step = 0; step < TRIM_STEPS; step += 1) {
-      const args = [next, last, String(policy.endedBeforeMs), requested, String(TRIM_ROWS)]
+      const args = [
+        ...[next, last, String(policy.endedBeforeMs), requested],
+        ...[String(TRIM_ROWS), String(policy.nowMs)],
+      ]
       const reply = await this.#scripted.run(TRIM, args, { bucket, effect: WRITES })
       const [position, gone] = reply as readonly [string, number]
       events += gone

@@ -53,12 +53,21 @@ export class RedisReader {
         ? this.#bucketsFor(query)
         : [this.#scripted.bucketOf(query.overlapping.resource)]
     const parts = await Promise.all(buckets.map((bucket) => this.#gather(bucket, query)))
-    const records = parts.flatMap((part) => part.records)
-    const inOrder = records.toSorted((a, b) => a.created - b.created)
+    const records = parts.flatMap((part, index) => {
+      const bucket = buckets[index] ?? 0
+      const isNew = (record: KeptRecord): boolean =>
+        query.after === undefined || record.created > floorOf(query, bucket)
+      return part.records.filter(isNew).map(({ created, entry }) => ({ created, entry, bucket }))
+    })
+    const inOrder = records.toSorted((a, b) => a.created - b.created || a.bucket - b.bucket)
+    const shown = inOrder.slice(0, query.limit)
+    const more = inOrder.length > query.limit
+    const last = more ? shown.at(-1) : undefined
     return {
       nowUs: Math.max(...parts.map((part) => part.nowUs)),
-      entries: inOrder.slice(0, query.limit).map((record) => record.entry),
-      more: inOrder.length > query.limit,
+      entries: shown.map((record) => record.entry),
+      more,
+      next: last === undefined ? null : `${last.created} ${last.bucket}`,
     }
   }
 
@@ -86,7 +95,8 @@ export class RedisReader {
   /** Goes on until there are more than asked for, which tells that there are. */
   async #walk(bucket: number, query: EntryQuery, walk: Walk): Promise<Gathered> {
     const records: KeptRecord[] = []
-    for (let from = '0'; ;) {
+    const [how] = walk('0')
+    for (let from = how === 'created' ? String(floorOf(query, bucket)) : '0'; ;) {
       const page = await this.#look(bucket, walk(from))
       records.push(...matching(page, query))
       if (page.next === '' || records.length > query.limit) return { nowUs: page.nowUs, records }
@@ -194,6 +204,12 @@ interface Told {
   readonly bucket: number
   readonly us: number
   readonly event: LeaseEvent
+}
+
+/** What a bucket has up to here was told before; entries of two buckets may have been created in one moment. */
+function floorOf({ after }: EntryQuery, bucket: number): number {
+  const [created = 0, told = 0] = (after ?? '0 0').split(' ').map(Number)
+  return bucket <= told ? created : created - 1
 }
 
 /** Whoever asks for little is seldom told to read much. */

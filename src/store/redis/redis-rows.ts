@@ -83,6 +83,7 @@ function pushLease(fields: unknown[], lease: Lease): void {
     lease.revoking,
     lease.upgrading,
     lease.adopted,
+    // The 29th of all; the script that trims the ledger reads it there.
     lease.epoch,
   )
   if (lease.delegation !== undefined) fields.push(lease.delegation)
@@ -200,15 +201,22 @@ export function recordOf(id: string, text: string, created: number): KeptRecord 
 /** `textOf` gives the text of the entry that the event leaves behind, which may be known already. */
 export function eventText(event: LeaseEvent, textOf: (entry: Entry) => string): string {
   const { leaseId, type, atMs, requestId, renewals } = event
-  const mark = type === 'lease.renewed' ? 'r' : 'e'
-  const head = `${leaseId} ${eventFence(event)} ${mark} ${atMs} ${requestId ?? '-'} ${renewals}`
+  const head = `${leaseId} ${eventNumber(event)} ${markOf(type)} ${atMs} ${requestId ?? '-'} ${renewals}`
   const { resource, holder, session, before, after, reason } = event
   const common = JSON.stringify([resource, holder, session, before, after, reason])
   return `${head} ${type} ${common.slice(0, -1)}${restText(event, textOf)}]`
 }
 
-function eventFence(event: LeaseEvent): number {
+/** Renewals and advances are forgotten once later ones are kept. */
+function markOf(type: LeaseEvent['type']): string {
+  if (type === 'lease.renewed') return 'r'
+  return type === 'lease.advanced' ? 'a' : 'e'
+}
+
+/** The fence that was given, or the epoch that was advanced to: what scripts look at without reading the rest. */
+function eventNumber(event: LeaseEvent): number {
   if (event.type === 'lease.issued') return event.lease.fence
+  if (event.type === 'lease.advanced') return event.to
   return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : 0
 }
 

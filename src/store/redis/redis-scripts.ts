@@ -146,17 +146,18 @@ return entries
 `
 
 /**
- * Takes from the old part of the ledger what nobody can see any more, and renewals that a later one has superseded.
- * ARGV: first position, position to stop at, before which wall time renewals are old, before which those that a
- * request asked for are, how many. Answers with the next position, or '' at the end, and how many were taken.
+ * Takes from the old part of the ledger what nobody can see any more, and renewals and advances of an epoch that a later
+ * one has superseded. ARGV: first position, position to stop at, before which wall time renewals are old, before which
+ * those that a request asked for are, how many, the wall time. Answers with the next position, or '' at the end, and how
+ * many were taken.
  */
 export const TRIM_SCRIPT: string = `${PREAMBLE}
 local rows = call('XRANGE', prefix .. 'l', ARGV[1], ARGV[2], 'COUNT', ARGV[5])
 local gone = {}
 for _, row in ipairs(rows) do
   local place = tonumber(match(row[1], '^%d+'))
-  local id, mark, at, request, renewals =
-    match(row[2][2], '^(%S+) %d+ (%a) (%d+) (%S+) (%d+)')
+  local id, number, mark, at, request, renewals =
+    match(row[2][2], '^(%S+) (%d+) (%a) (%d+) (%S+) (%d+)')
   local since = tonumber(created(id))
   if not since or since >= place then
     gone[#gone + 1] = row[1]
@@ -164,6 +165,11 @@ for _, row in ipairs(rows) do
     local record = call('GET', prefix .. 'e:' .. id)
     local latest = match(record or '', '^%d+ %d+ %d+ %d+ %d+ (%d+)')
     if latest and tonumber(latest) > tonumber(renewals) then gone[#gone + 1] = row[1] end
+  elseif mark == 'a' and tonumber(at) < tonumber(ARGV[3]) then
+    local record = call('GET', prefix .. 'e:' .. id)
+    local ttl, fields = match(record or '', '^%d+ %d+ %d+ %d+ (%d+) %d+ %S+ (.*)$')
+    local over = ttl and at + ttl < tonumber(ARGV[6])
+    if over and cjson.decode(fields)[29] > tonumber(number) then gone[#gone + 1] = row[1] end
   end
 end
 if #gone > 0 then inChunks('XDEL', prefix .. 'l', gone) end

@@ -51,6 +51,8 @@ export interface Kept {
 export interface SeenClaim {
   readonly id: LeaseId
   readonly claim: number
+  /** The entry as it was seen, so that a server need not tell again of what has not changed. */
+  readonly kept?: Kept
 }
 
 /** One footprint, and what the decision believed to be there. */
@@ -60,6 +62,12 @@ export interface Place {
   readonly own: number
   /** Null at depth `entry`: whatever else is there does not matter. */
   readonly claims: readonly SeenClaim[] | null
+  /**
+   * The decision does nothing but prolong the entry of the footprint's own id, as a waiter does that gives a sign of
+   * life. Instead of all `claims`, a server may then compare those of the same holder, and see to it that the time of no
+   * entry there has run out: only these could have led to another decision.
+   */
+  readonly isSignOfLife?: boolean
   readonly hasPrior: boolean
   readonly epoch: number
 }
@@ -135,6 +143,7 @@ export interface FoundKept {
   readonly nowUs: number
   readonly entries: readonly Entry[]
   readonly more: boolean
+  readonly next: string | null
 }
 
 /**

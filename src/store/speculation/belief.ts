@@ -19,12 +19,14 @@ export interface Belief {
   readonly epoch: number
   /** It would lead to a refusal that nothing else in it lets the server confirm: the server is to say what is there. */
   readonly isDoubtful: boolean
+  /** When the server last confirmed all that is there, by its clock. */
+  readonly confirmedUs: number
 }
 
-export function beliefOf(footprint: Footprint, view: PlaceView): Belief {
+export function beliefOf(footprint: Footprint, view: PlaceView, confirmedUs: number): Belief {
   const { entries, ...facts } = view
   const kept = new Map(entries.map((one) => [one.entry.id, one]))
-  return { footprint, kept, ...facts, isDoubtful: false }
+  return { footprint, kept, ...facts, isDoubtful: false, confirmedUs }
 }
 
 /** The belief as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
@@ -53,8 +55,9 @@ export function placeOf({ footprint, kept, prior, epoch, isDoubtful }: Belief): 
 /** The entry of a footprint's own id may have ended, or be somewhere else altogether: then it stands in nobody's way. */
 function claimsOf(footprint: Footprint, kept: Iterable<Kept>): readonly SeenClaim[] {
   const claims: SeenClaim[] = []
-  for (const { entry, claim } of kept) {
-    if (isLive(entry) && overlap(entry, footprint)) claims.push({ id: entry.id, claim })
+  for (const one of kept) {
+    const { entry, claim } = one
+    if (isLive(entry) && overlap(entry, footprint)) claims.push({ id: entry.id, claim, kept: one })
   }
   return claims
 }

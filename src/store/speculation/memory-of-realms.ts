@@ -16,9 +16,12 @@ interface RealmFacts {
   readonly lastWallMs: number
   readonly ticketCount: number
   readonly epoch: number
+  readonly confirmedUs: number
 }
 
-const NO_FACTS: RealmFacts = { lastFence: 0, lastWallMs: 0, ticketCount: 0, epoch: 0 }
+const NO_FACTS: RealmFacts = {
+  ...{ lastFence: 0, lastWallMs: 0, ticketCount: 0, epoch: 0, confirmedUs: 0 },
+}
 const ENTRIES_MAX = 200_000
 const REALMS_MAX = 200_000
 
@@ -41,11 +44,11 @@ export class MemoryOfRealms {
   }
 
   /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */
-  learn(footprint: Footprint, view: PlaceView): void {
+  learn(footprint: Footprint, view: PlaceView, confirmedUs: number): void {
     this.forget(footprint)
     for (const kept of view.entries) this.#put(kept)
     const { lastFence, lastWallMs, ticketCount, epoch } = view
-    const facts = { lastFence, lastWallMs, ticketCount, epoch }
+    const facts = { lastFence, lastWallMs, ticketCount, epoch, confirmedUs }
     this.#putFacts(realmOf(footprint.resource), facts)
   }
 
@@ -59,7 +62,8 @@ export class MemoryOfRealms {
       const known = this.#realms.get(realmOf(resource)) ?? NO_FACTS
       const lastFence = Math.max(known.lastFence, facts.lastFence)
       const lastWallMs = Math.max(known.lastWallMs, facts.wallMs)
-      this.#putFacts(realmOf(resource), { ...known, lastFence, lastWallMs })
+      const confirmedUs = Math.max(known.confirmedUs, facts.confirmedUs)
+      this.#putFacts(realmOf(resource), { ...known, lastFence, lastWallMs, confirmedUs })
     }
     for (const write of writes) this.#countTicket(write)
     for (const { resource, epoch } of facts.epochs) {
@@ -129,4 +133,6 @@ export interface CommitFacts {
   readonly lastFence: number
   readonly epochs: readonly EpochMark[]
   readonly wallMs: number
+  /** When the server confirmed all that is there; 0 if it was not asked. */
+  readonly confirmedUs: number
 }

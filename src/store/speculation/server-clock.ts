@@ -32,14 +32,19 @@ const TOLERANCE_MS_MIN = 20
 /** After a long silence it is better to ask once more than to let every lease last longer. */
 const TOLERANCE_MS_MAX = 1_000
 const RATE_DOUBT = 0.001
+/** What is left of a slow round trip with each one after it, in what the next may take. */
+const SLOWNESS_KEPT = 0.9
 
 export class ServerClock implements ServerTime {
   readonly #runtime: Runtime
   #sample: Sample
+  /** How long round trips take of late; the one that told the time best was a quick one. */
+  #slowMs: number
 
   constructor(runtime: Runtime, first: Sample) {
     this.#runtime = runtime
     this.#sample = first
+    this.#slowMs = first.roundTripMs
   }
 
   lowerUs(): number {
@@ -55,14 +60,15 @@ export class ServerClock implements ServerTime {
 
   /** Several round trips, and the doubt about the rate. */
   toleranceUs(): number {
-    const { receivedMs, roundTripMs } = this.#sample
+    const { receivedMs } = this.#sample
     const doubtMs = 2 * RATE_DOUBT * (this.#runtime.monotonicMs() - receivedMs)
-    const wayMs = Math.max(TOLERANCE_MS_MIN, 4 * roundTripMs)
+    const wayMs = Math.max(TOLERANCE_MS_MIN, 4 * this.#slowMs)
     return Math.ceil(Math.min(TOLERANCE_MS_MAX, wayMs + doubtMs) * 1000)
   }
 
   /** Believes whichever of two readings says more; a reading that contradicts the other means that the clock was set. */
   note(sample: Sample): void {
+    this.#slowMs = Math.max(sample.roundTripMs, this.#slowMs * SLOWNESS_KEPT)
     const expectedUs = lowerAt(this.#sample, sample.receivedMs)
     const wasSetBack = sample.serverUs + sample.roundTripMs * 1000 < expectedUs
     if (wasSetBack || sample.serverUs >= expectedUs || this.#isOld(sample)) this.#sample = sample

@@ -3,10 +3,11 @@
  */
 import type { Commit, EntryChange } from '../../core/commit.ts'
 import type { LeaseId } from '../../core/lease.ts'
+import { isTree } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { Decide } from '../../store-port/store.ts'
 import type { ResolvedSettings } from '../resolved-settings.ts'
-import type { Attempt, EntryWrite, Kept } from './backend.ts'
+import type { Attempt, EntryWrite, Kept, Place } from './backend.ts'
 import { placeOf, viewOfBelief, type Belief } from './belief.ts'
 
 export interface Speculation<Outcome> {
@@ -32,10 +33,11 @@ export function speculate<Outcome>(
   })
   const { outcome, commit, validUntilUs } = decide(views, now)
   const latestUs = now.tick.us + now.toleranceUs + 1
+  const places = beliefs.map(placeOf)
   return {
     outcome,
     attempt: {
-      places: beliefs.map(placeOf),
+      places: isSignOfLife(commit, beliefs, now) ? places.map(asSignOfLife) : places,
       fromUs: now.tick.us,
       beforeUs: Math.min(latestUs, validUntilUs ?? latestUs),
       wallMs: now.wallMs,
@@ -47,6 +49,25 @@ export function speculate<Outcome>(
       fences: commit.firstFence === 0 ? null : { first: commit.firstFence, last: commit.lastFence },
     },
   }
+}
+
+/** What is believed of the others must not become older than this, or nobody would notice whom it concerns. */
+const FRESH_US = 3_000_000
+
+/** Whether a decision only prolongs its own entry, on what was confirmed a short while ago. */
+function isSignOfLife({ changes, events }: Commit, beliefs: readonly Belief[], now: Now): boolean {
+  const [belief] = beliefs
+  const [change] = changes
+  if (belief === undefined || beliefs.length > 1) return false
+  const { footprint, confirmedUs } = belief
+  if (footprint.depth !== 'claims' || isTree(footprint.resource)) return false
+  if (change === undefined || changes.length > 1 || events.length > 0 || !change.renewal)
+    return false
+  return change.id === footprint.leaseId && now.tick.us - confirmedUs < FRESH_US
+}
+
+function asSignOfLife(place: Place): Place {
+  return { ...place, isSignOfLife: true }
 }
 
 /**

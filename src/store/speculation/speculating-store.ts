@@ -151,9 +151,9 @@ export class SpeculatingStore implements Store {
 
   async find(query: EntryQuery): Promise<Found> {
     this.#refuseIfClosed()
-    const { nowUs, entries, more } = await this.#backend.find(query)
+    const { nowUs, entries, more, next } = await this.#backend.find(query)
     const wallMs = Math.floor(nowUs / 1000)
-    return { now: this.#now({ us: nowUs, wallMs, toleranceUs: 0 }), entries, more }
+    return { now: this.#now({ us: nowUs, wallMs, toleranceUs: 0 }), entries, more, next }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -368,8 +368,10 @@ export class SpeculatingStore implements Store {
     const { errand } = trial
     const { outcome, attempt } =
       fencesMovedBy === 0 ? trial.speculation : this.#moved(trial, fencesMovedBy)
-    const { epochs, wallMs } = attempt
-    const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs }
+    const { epochs, wallMs, places } = attempt
+    const isWhole = places.every(({ claims, isSignOfLife }) => claims !== null && !isSignOfLife)
+    const confirmedUs = isWhole ? trial.now.tick.us : 0
+    const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs, confirmedUs }
     this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
     this.#memory.note(errand.footprints, attempt.writes, facts)
     this.#finish(errand)
@@ -389,7 +391,8 @@ export class SpeculatingStore implements Store {
     if (hasEvents) this.#listeners.tellFollowers()
   }
 
-  #miss({ errand, speculation }: Trial, views: readonly PlaceView[]): void {
+  #miss({ errand, speculation, now }: Trial, views: readonly PlaceView[]): void {
+    const nowUs = now.tick.us
     const { fences } = speculation.attempt
     // Fences that were not given need not be passed over.
     if (fences !== null && fences.last === this.#lastFence) this.#lastFence = fences.first - 1
@@ -402,8 +405,8 @@ export class SpeculatingStore implements Store {
     errand.beliefs = errand.footprints.map((footprint, index) => {
       const view = views[index]
       if (view === undefined) throw new Error('the server left a place without a view')
-      this.#memory.learn(footprint, view)
-      return beliefOf(footprint, view)
+      this.#memory.learn(footprint, view, nowUs)
+      return beliefOf(footprint, view, nowUs)
     })
     this.#tryAgain(errand)
   }

@@ -1,6 +1,6 @@
 /**
- * Remembers the live entries of recently used resources, so that a release need not read what the acquire before it
- * has just written. It is believed only inside a write transaction, and only while `data_version` says that no other
+ * Remembers the live entries of recently used resources, so that a release or renewal need not read what this
+ * connection has written itself. It is believed only inside a write transaction, and only while `data_version` says that no other
  * connection has committed since: then what this connection saw and wrote is all there is.
  */
 import type { EntryChange } from '../../core/commit.ts'
@@ -8,7 +8,7 @@ import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
 import { pathOf } from './sqlite-rows.ts'
 
-const PATHS_MAX = 10_000
+const PATHS_MAX = 20_000
 
 export class LiveCache {
   readonly #dataVersion: SqliteStatement
@@ -28,6 +28,11 @@ export class LiveCache {
 
   get(path: string): Iterable<Entry> | null {
     return this.#entries.get(path)?.values() ?? null
+  }
+
+  /** Undefined for what is not live, as well as for what is not known. */
+  entry(path: string, id: LeaseId): Entry | undefined {
+    return this.#entries.get(path)?.get(id)
   }
 
   set(path: string, entries: readonly Entry[]): void {

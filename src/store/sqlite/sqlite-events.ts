@@ -3,13 +3,14 @@
  * only `evolve` needs is JSON in `data`, without what the columns say or what is the ordinary case.
  */
 import type { AccountChange, Delegation } from '../../core/delegation.ts'
-import type {
-  EventCommon,
-  LeaseDenied,
-  LeaseEvent,
-  LeaseEventType,
-  LeaseIssued,
-  LeaseQueued,
+import {
+  eventWord,
+  type EventCommon,
+  type LeaseDenied,
+  type LeaseEvent,
+  type LeaseEventType,
+  type LeaseIssued,
+  type LeaseQueued,
 } from '../../core/event.ts'
 import type {
   Claim,
@@ -43,31 +44,9 @@ export const INSERT_EVENT: string = `INSERT INTO lease_history (${EVENT_COLUMNS}
 /** An event that no request asked for by id is named after its place in the ledger. */
 const ANONYMOUS_PATTERN = /^e\d+$/
 
-/** The seed's words; the rest are named after the event. A refused request is a failed one to whoever reads. */
-const WORDS: Readonly<Record<LeaseEventType, string>> = {
-  'lease.issued': 'acquired',
-  'lease.renewed': 'renewed',
-  'lease.released': 'released',
-  'lease.expired': 'expired',
-  'lease.revoked': 'revoked',
-  'lease.revoking': 'revoking',
-  'lease.upgrading': 'upgrading',
-  'lease.upgraded': 'upgraded',
-  'lease.downgraded': 'downgraded',
-  'lease.transferred': 'transferred',
-  'lease.adopted': 'adopted',
-  'lease.advanced': 'advanced',
-  'lease.unlocked': 'unlocked',
-  'lease.queued': 'queued',
-  'lease.offered': 'offered',
-  'lease.waiting': 'waiting',
-  'lease.failed': 'failed',
-  'lease.denied': 'failed',
-  'lease.accounted': 'accounted',
-}
-
+/** The seed's words, where a refused request is a failed one to whoever reads. */
 export function wordOf(type: LeaseEventType): string {
-  return WORDS[type]
+  return type === 'lease.denied' ? 'failed' : eventWord(type)
 }
 
 /** What is in `data`; every field but the type only where it differs from the ordinary. */
@@ -115,7 +94,7 @@ export function eventValues(event: LeaseEvent, sequence: number, names: RowNames
     keyOf(event.leaseId, names),
     event.holder,
     pathOf(event.resource),
-    WORDS[event.type],
+    wordOf(event.type),
     event.before,
     event.after,
     event.renewals,

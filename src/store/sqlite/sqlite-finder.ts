@@ -21,6 +21,13 @@ const ABOVE = `SELECT ${ENTRY_COLUMNS} FROM leases
   WHERE file_path IN (SELECT value FROM json_each(?)) AND extent = 'subtree'
     AND live_until_us IS NOT NULL AND namespace = ?`
 
+export interface FoundRows {
+  readonly entries: readonly Entry[]
+  readonly next: string | null
+}
+
+const NOTHING: FoundRows = { entries: [], next: null }
+
 export class SqliteFinder {
   readonly #statements: StatementCache
   readonly #state: SqliteState
@@ -30,10 +37,12 @@ export class SqliteFinder {
     this.#state = state
   }
 
-  find(query: EntryQuery, now: Now): readonly Entry[] {
-    if (query.ids !== undefined && query.ids.length === 0) return []
-    if (query.overlapping !== undefined)
-      return this.#overlapping(query.overlapping, query.limit + 1)
+  /** One more than the limit, if there is one; `next` goes on behind the limit. */
+  find(query: EntryQuery, now: Now): FoundRows {
+    if (query.ids !== undefined && query.ids.length === 0) return NOTHING
+    if (query.overlapping !== undefined) {
+      return { entries: this.#overlapping(query.overlapping, query.limit + 1), next: null }
+    }
     const where = new Where('namespace = ?', [this.#state.namespace])
     if (query.ids !== undefined) {
       const keys = query.ids.map((id) => keyOf(id, this.#state))
@@ -51,9 +60,13 @@ export class SqliteFinder {
     this.#addDeadline(where, query, now)
     // The sign keeps the planner from walking the whole table just because it is in the right order.
     const order = isNarrow(query) ? '+rowid' : 'rowid'
-    const sql = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE ${where.sql} ORDER BY ${order} LIMIT ?`
-    const rows = this.#statements.get(sql).all(...where.values, query.limit + 1)
-    return rows.map((row) => entryOf(row as SqliteRow, this.#state))
+    if (query.after !== undefined) where.and(`${order} > ?`, Number(query.after))
+    const columns = `${ENTRY_COLUMNS}, rowid`
+    const sql = `SELECT ${columns} FROM leases WHERE ${where.sql} ORDER BY ${order} LIMIT ?`
+    const rows = this.#statements.get(sql).all(...where.values, query.limit + 1) as SqliteRow[]
+    const entries = rows.map((row) => entryOf(row, this.#state))
+    const last = entries.length > query.limit ? rows[query.limit - 1] : undefined
+    return { entries, next: last === undefined ? null : String(last.at(-1)) }
   }
 
   #overlapping(reach: Reach, limit: number): readonly Entry[] {

@@ -56,8 +56,9 @@ export class SqliteQuestions implements StoreQuestions {
   find(query: EntryQuery): Promise<Found> {
     return this.read(() => {
       const now = nowOf(this.state.peek(readClock(this.#connection)))
-      const entries = this.finder.find(query, now)
-      return { now, entries: entries.slice(0, query.limit), more: entries.length > query.limit }
+      const { entries, next } = this.finder.find(query, now)
+      const more = entries.length > query.limit
+      return { now, entries: entries.slice(0, query.limit), more, next }
     })
   }
 

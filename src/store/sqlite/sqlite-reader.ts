@@ -8,6 +8,7 @@ import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
 import { isTree, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
+import { LazyView } from '../lazy-view.ts'
 import { LiveCache } from './live-cache.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from './sqlite-client.ts'
 import { wordOf } from './sqlite-events.ts'
@@ -67,10 +68,11 @@ export class SqliteReader {
     if (footprint.depth === 'claims') this.#finder.collect(entries, footprint, this.#liveCached)
     const prior = requestId === null ? null : this.#prior(requestId)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
-      const entry = entries.has(id) ? undefined : this.#entryOf(id)
+      if (entries.has(id)) continue
+      const entry = this.#cache.entry(pathOf(resource), id) ?? this.#entryOf(id)
       if (entry !== undefined) entries.set(id, entry)
     }
-    return new SqliteView({
+    return new LazyView({
       entries,
       lastFence: this.#state.lastFence,
       countTickets: this.#countTickets,
@@ -121,39 +123,5 @@ export class SqliteReader {
     const type = LEASE_EVENT_TYPES.find((candidate) => wordOf(candidate) === recorded[1])
     if (type === undefined) throw new Error(`event ${String(recorded[1])} is not known`)
     return { leaseId: idOf(recorded[0] as string), type: type satisfies LeaseEventType }
-  }
-}
-
-interface ViewParts extends Pick<RealmView, 'entries' | 'lastFence' | 'prior' | 'settings'> {
-  readonly countTickets: (resource: Resource, now: Now) => number
-  readonly readEpoch: (resource: Resource) => number
-  readonly footprint: Footprint
-  readonly now: Now
-}
-
-/** A view that counts tickets and reads the epoch only if it is asked to: hardly any decision needs to know. */
-class SqliteView implements RealmView {
-  readonly entries: RealmView['entries']
-  readonly lastFence: number
-  readonly prior: PriorEffect | null
-  readonly settings: RealmView['settings']
-  readonly #parts: ViewParts
-
-  constructor(parts: ViewParts) {
-    this.entries = parts.entries
-    this.lastFence = parts.lastFence
-    this.prior = parts.prior
-    this.settings = parts.settings
-    this.#parts = parts
-  }
-
-  get ticketCount(): number {
-    const { countTickets, footprint, now } = this.#parts
-    return countTickets(footprint.resource, now)
-  }
-
-  get epoch(): number {
-    const { readEpoch, footprint } = this.#parts
-    return readEpoch(footprint.resource)
   }
 }

@@ -124,8 +124,9 @@ export class SqliteWriter {
       )
       .run(nowMs, batch).changes
     const renewals = this.#pruneRenewals(policy)
-    const more = [leases, requests, renewals].includes(batch)
-    return { leases, events: gone + renewals, more }
+    const advances = this.#pruneAdvances(policy)
+    const more = [leases, requests, renewals, advances].includes(batch)
+    return { leases, events: gone + renewals + advances, more }
   }
 
   #delete(place: string, ids: string): number {
@@ -154,6 +155,22 @@ export class SqliteWriter {
         nowMs - TTL_MS_MAX,
         batch,
       ).changes
+  }
+
+  /** So do old advances of an epoch, once nobody can repeat them: the last one says how far the workflow has come. */
+  #pruneAdvances({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
+    return this.#database
+      .prepare(
+        `DELETE FROM lease_history WHERE rowid IN (
+           SELECT old.rowid FROM lease_history AS old JOIN leases ON leases.id = old.lease_id
+           WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'advanced'
+             AND old.event_at + leases.ttl_ms < ?
+             AND EXISTS (SELECT 1 FROM lease_history AS later
+               WHERE later.lease_id = old.lease_id AND later.seq > old.seq
+                 AND later.event_type = 'advanced')
+           LIMIT ?)`,
+      )
+      .run(this.#namespace, this.#firstSequenceAt(endedBeforeMs), nowMs, batch).changes
   }
 
   /** The first event at or after a wall time. Wall times never go back along the ledger, so halving finds it. */

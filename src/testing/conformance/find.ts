@@ -133,6 +133,45 @@ export const findBehaviours: readonly Behaviour[] = [
       ]
       assert.deepEqual([two.entries.length, two.more], [2, true])
       assert.deepEqual([three.entries.length, three.more], [3, false])
+      assert.equal(three.next, null)
+    },
+  },
+  {
+    name: 'page by page, each once and in order of creation, whatever changes meanwhile',
+    async run(stage) {
+      const names = Array.from({ length: 7 }, (_, index) => `work:P-${index}`)
+      const leases = []
+      for (const name of names) {
+        leases.push(await stage.grant({ resource: parseResource(name), session: 's' }))
+      }
+      const ids = leases.map(({ id }) => id)
+      const queries: readonly Omit<EntryQuery, 'limit'>[] = [
+        {},
+        { session: 's' },
+        { holder: 'ada', states: ['active'] },
+        { states: ['active', 'pending'], deadline: 'running' },
+      ]
+      for (const query of queries) assert.deepEqual(await paged(stage, query), ids)
+      const [first, second] = leases
+      assert.ok(first !== undefined && second !== undefined)
+      const page = await stage.store.find({ limit: 2 })
+      await stage.release(first)
+      await stage.renew(second)
+      const late = await stage.grant({ session: 's' })
+      const rest = await paged(stage, {}, page.next)
+      assert.deepEqual(rest, [...ids.slice(2), late.id])
+    },
+  },
+  {
+    name: 'page by page what was on one resource',
+    async run(stage) {
+      const ids = []
+      for (let turn = 0; turn < 5; turn += 1) {
+        const lease = await stage.grant()
+        await stage.release(lease)
+        ids.push(lease.id)
+      }
+      assert.deepEqual(await paged(stage, { resource: WORK }), ids)
     },
   },
   {
@@ -146,6 +185,22 @@ export const findBehaviours: readonly Behaviour[] = [
     },
   },
 ]
+
+async function paged(
+  stage: Stage,
+  query: Omit<EntryQuery, 'limit'>,
+  start: string | null = null,
+): Promise<readonly string[]> {
+  const ids: string[] = []
+  for (let after = start; ;) {
+    const from = after === null ? {} : { after }
+    const { entries, more, next } = await stage.store.find({ ...query, ...from, limit: 2 })
+    ids.push(...entries.map(({ id }) => id))
+    assert.equal(next !== null, more)
+    if (next === null) return ids
+    after = next
+  }
+}
 
 async function found(stage: Stage, query: Omit<EntryQuery, 'limit'>): Promise<readonly string[]> {
   const { entries } = await stage.store.find({ ...query, limit: 100 })

@@ -89,6 +89,25 @@ export const pruneBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'old advances of a live lease go, but never the last one, nor before its ttl has passed',
+    async run(stage) {
+      const resource = parseResource('workflow:order-991')
+      const lease = await stage.grant({ resource, ttlMs: 5 * AGE_MS })
+      for (let epoch = 0; epoch < 3; epoch += 1) await stage.advance(lease, epoch)
+      stage.clock.pass(4 * AGE_MS)
+      await stage.renew(lease)
+      assert.equal((await prune(stage)).events, 0)
+      stage.clock.pass(4 * AGE_MS)
+      assert.deepEqual(await prune(stage), { leases: 0, events: 2, more: false })
+      const kept = await stage.kept(lease.id)
+      assert.equal(kept?.kind === 'lease' && kept.epoch, 3)
+      const left = (await stage.events()).map((event) => event.type)
+      assert.deepEqual(left, ['lease.issued', 'lease.advanced', 'lease.renewed'])
+      const [, last] = await stage.events()
+      assert.equal(last?.type === 'lease.advanced' && last.to, 3)
+    },
+  },
+  {
     name: 'a batch has an end, and says whether there is more to do',
     async run(stage) {
       for (const name of ['a', 'b', 'c']) {

@@ -4,7 +4,15 @@
  */
 import { isLeaseError, LeaseError, show } from '../../core/errors.ts'
 import { parseLeaseId } from '../../core/input.ts'
-import { createAction, parseEpoch, parseWorkflowId, type Action } from '../action.ts'
+import { utf8Length } from '../../core/text.ts'
+import {
+  createAction,
+  parseEpoch,
+  parseWorkflowId,
+  PAYLOAD_BYTES_MAX,
+  payloadText,
+  type Action,
+} from '../action.ts'
 
 /** A lease of a workflow was revoked: what it still sends is to be refused. */
 export interface Revocation {
@@ -37,6 +45,7 @@ export function formatAction(action: Action): string {
     previous_epoch: action.previousEpoch,
     priority: action.priority,
     issued_at_ms: action.issuedAtMs,
+    grant: action.grant,
   })
 }
 
@@ -59,16 +68,18 @@ export function parseMessage(text: unknown): BusMessage {
   if (fields['event_type'] === LEASE_REVOKED) {
     return { kind: 'revoked', revocation: revocationOf(fields['payload']) }
   }
-  return { kind: 'action', action: actionOf(fields) }
+  return { kind: 'action', action: actionOf(fields, text) }
 }
 
 export function parseAction(text: unknown): Action {
-  return actionOf(objectOf(text))
+  return actionOf(objectOf(text), text)
 }
 
 type Fields = Readonly<Record<string, unknown>>
 
-function actionOf(fields: Fields): Action {
+function actionOf(fields: Fields, text: unknown): Action {
+  // A message that is short enough has a payload that is, and need not be written out again to be measured.
+  if (utf8Length(String(text)) > PAYLOAD_BYTES_MAX) payloadText(fields['payload'] ?? null)
   return createAction({
     actionId: fields['action_id'],
     actionType: fields['action_type'],
@@ -81,6 +92,7 @@ function actionOf(fields: Fields): Action {
     previousEpoch: fields['previous_epoch'],
     priority: fields['priority'],
     issuedAtMs: fields['issued_at_ms'],
+    grant: fields['grant'],
   })
 }
 
@@ -129,10 +141,15 @@ export function frozenCopy(json: string): unknown {
   return frozen(JSON.parse(json))
 }
 
+/** Not recursive: how deep a payload is nested is for its sender to choose. */
 function frozen(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value
-  for (const part of Object.values(value)) frozen(part)
-  return Object.freeze(value)
+  const parts = [value]
+  for (let part = parts.pop(); part !== undefined; part = parts.pop()) {
+    if (typeof part !== 'object' || part === null) continue
+    Object.freeze(part)
+    for (const inner of Object.values(part)) if (typeof inner === 'object') parts.push(inner)
+  }
+  return value
 }
 
 /** Why a message cannot be read, in one line. */

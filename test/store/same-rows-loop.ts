@@ -1,25 +1,23 @@
 /**
- * How fast durable acquire + release pairs are on the embedded store, against the limit: a bare better-sqlite3 loop
- * that writes the same rows into the same tables, in transactions of as many operations as Tenure has in flight.
- * Rounds are interleaved and the ratio is taken per round, because absolute times on a shared machine say little.
- *
- *   npm run bench:embedded -- --rounds 5 --pairs 20000
+ * How fast durable acquire + release pairs are on the embedded store, against a bare better-sqlite3 loop that writes the
+ * same rows into the same tables, in transactions of as many operations as Tenure has in flight. Rounds are interleaved
+ * and the ratio is taken per round, because absolute times on a shared machine say little. (The limit of `npm run bench`
+ * is a leaner loop, with tables of its own.)
  */
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { parseArgs } from 'node:util'
-import { parseResource } from '../src/core/resource.ts'
-import { systemRuntime } from '../src/runtime/system-runtime.ts'
-import type { LeaseApi } from '../src/service/lease-api.ts'
-import { LeaseService } from '../src/service/lease-service.ts'
-import { configureConnection } from '../src/store/sqlite/sqlite-connection.ts'
-import { SqliteStore } from '../src/store/sqlite/sqlite-store.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { configureConnection } from '../../src/store/sqlite/sqlite-connection.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import {
   loadDriver,
   type SqliteDatabase,
   type SqliteStatement,
-} from '../src/store/sqlite/sqlite-client.ts'
+} from '../../src/store/sqlite/sqlite-client.ts'
 
 const IN_FLIGHT = 100
 const RESOURCES = 1_000
@@ -154,36 +152,4 @@ class RowCopier {
     const row = { ...this.#event, ...changes, lease_id: leaseId, seq: this.#sequence }
     this.#insertEvent.run(...Object.values(row))
   }
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
-}
-
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      rounds: { type: 'string', default: '5' },
-      pairs: { type: 'string', default: '20000' },
-    },
-  })
-  const ratios: number[] = []
-  process.stdout.write('round  bare pairs/s  tenure pairs/s  ratio\n')
-  for (let round = 1; round <= Number(values.rounds); round += 1) {
-    const { barePairsPerSecond, tenurePairsPerSecond, ratio } = await measureRound(
-      Number(values.pairs),
-    )
-    ratios.push(ratio)
-    const cells = [round, Math.round(barePairsPerSecond), Math.round(tenurePairsPerSecond)]
-    process.stdout.write(`${cells.join('  ')}  ${ratio.toFixed(2)}\n`)
-  }
-  const spread = `${Math.min(...ratios).toFixed(2)}..${Math.max(...ratios).toFixed(2)}`
-  process.stdout.write(
-    `median ratio ${median(ratios).toFixed(2)} (${spread}), ${IN_FLIGHT} in flight\n`,
-  )
-}
-
-if (process.argv[1] !== undefined && import.meta.filename === fs.realpathSync(process.argv[1])) {
-  await main()
 }

@@ -1,0 +1,59 @@
+/**
+ * `npm run bench`: Tenure beside its peers, in one run on the same servers. See `bench-options.ts` for the options and
+ * docs/benchmarks.md for what came out. Exit code 1: something could not be measured; 2: the options make no sense.
+ */
+import fs from 'node:fs'
+import path from 'node:path'
+import { HELP, readOptions, UsageError } from './bench-options.ts'
+import { describeMachine } from './report/machine.ts'
+import { pageOf, tablesOf, type Run } from './report/page.ts'
+import { plotsOf } from './report/plots.ts'
+import { terminalText } from './report/table.ts'
+import { rowOf } from './result.ts'
+import { runBench } from './run-bench.ts'
+import { ROOT } from './systems/load-peer.ts'
+
+async function main(args: readonly string[]): Promise<number> {
+  const { plan, isJson, isHelp, docs } = readOptions(args, path.join(ROOT, 'docs'))
+  if (isHelp) {
+    process.stdout.write(HELP)
+    return 0
+  }
+  const startMs = performance.now()
+  const say = (line: string): void => {
+    const seconds = Math.round((performance.now() - startMs) / 1_000)
+    process.stderr.write(`${String(seconds).padStart(5)} s  ${line}\n`)
+  }
+  const machine = await describeMachine(
+    `npm run bench${args.length === 0 ? '' : ` -- ${args.join(' ')}`}`,
+  )
+  const findings = await runBench(plan, say)
+  const run = { plan, machine, findings }
+  if (docs !== null) writeDocs(docs, run)
+  process.stdout.write(isJson ? jsonText(run) : tablesOf(run).map(terminalText).join('\n'))
+  say('done')
+  return findings.results.some(({ error }) => error !== null) ? 1 : 0
+}
+
+function jsonText({ findings: { results } }: Run): string {
+  return `${JSON.stringify(
+    results.map((result) => rowOf(result, results)),
+    null,
+    2,
+  )}\n`
+}
+
+function writeDocs(folder: string, run: Run): void {
+  fs.mkdirSync(folder, { recursive: true })
+  const plots = plotsOf(run.findings)
+  for (const { file, svg } of plots) fs.writeFileSync(path.join(folder, file), svg)
+  fs.writeFileSync(path.join(folder, 'benchmarks.md'), pageOf(run, plots))
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error
+  process.stderr.write(`${error.message}\n`)
+  process.exitCode = 2
+}

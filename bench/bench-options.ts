@@ -1,0 +1,109 @@
+/** Reads the command line of the benchmarks. What cannot be read is refused with one line. */
+import { parseArgs } from 'node:util'
+import { FULL, QUICK, WORKS, type Plan } from './plan.ts'
+import { STORE_NAMES } from './system.ts'
+
+export const HELP = `npm run bench -- [options]
+
+Measures Tenure beside its peers, on servers of its own, and prints tables with ratios against
+each store's floor or limit. A whole run writes docs/benchmarks.md and its plots.
+
+  --quick           every ratio within a minute; writes no file
+  --json            prints rows { work, store, system, inFlight, opsPerSecond, p50Ms, p99Ms, ratio }
+                    instead of tables
+  --only WORKS      some of ${WORKS.join(', ')}
+  --store STORES    some of ${STORE_NAMES.join(', ')}
+  --rounds N        how often everybody has a turn, 1..1000
+  --docs FOLDER     writes benchmarks.md and its plots there, whatever was measured
+  --help            this
+
+Lists are separated by commas. What is given here follows \`--\`: npm run bench -- --quick
+`
+
+const ROUNDS_MAX = 1_000
+
+export class UsageError extends Error {
+  override name = 'UsageError'
+}
+
+export interface BenchOptions {
+  readonly plan: Plan
+  readonly isJson: boolean
+  readonly isHelp: boolean
+  /** Where to write; null: nowhere. */
+  readonly docs: string | null
+}
+
+export function readOptions(args: readonly string[], defaultDocs: string): BenchOptions {
+  const values = parse(args)
+  const isQuick = values.quick === true
+  const works = readList('only', values.only, WORKS)
+  const stores = readList('store', values.store, STORE_NAMES)
+  const isWhole = works.length === WORKS.length && stores.length === STORE_NAMES.length
+  const amounts = isQuick ? QUICK : FULL
+  const rounds = readRounds(values.rounds)
+  const plan: Plan = { ...amounts, isQuick, works, stores }
+  return {
+    plan: rounds === null ? plan : withRounds(plan, rounds),
+    isJson: values.json === true,
+    isHelp: values.help === true,
+    docs: readFolder(values.docs) ?? (isWhole && !isQuick ? defaultDocs : null),
+  }
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        quick: { type: 'boolean' },
+        json: { type: 'boolean' },
+        only: { type: 'string' },
+        store: { type: 'string' },
+        rounds: { type: 'string' },
+        docs: { type: 'string' },
+        help: { type: 'boolean' },
+      },
+    }).values
+  } catch (error) {
+    const [line = ''] = String(error instanceof Error ? error.message : error).split('\n')
+    throw new UsageError(`${line.replace(/\.? To specify .*$/, '')}; --help lists the options`)
+  }
+}
+
+function readList<Name extends string>(
+  option: string,
+  text: string | undefined,
+  names: readonly Name[],
+): readonly Name[] {
+  if (text === undefined) return names
+  const given = text.split(',').map((part) => part.trim())
+  const unknown = given.find((part) => !names.some((name) => name === part))
+  if (unknown !== undefined) {
+    const expected = names.join(', ')
+    throw new UsageError(`--${option} must be some of ${expected}, got ${JSON.stringify(unknown)}`)
+  }
+  return names.filter((name) => given.includes(name))
+}
+
+function readRounds(text: string | undefined): number | null {
+  if (text === undefined) return null
+  const rounds = /^\d{1,9}$/.test(text) ? Number(text) : 0
+  if (rounds >= 1 && rounds <= ROUNDS_MAX) return rounds
+  throw new UsageError(`--rounds must be an integer 1..${ROUNDS_MAX}, got ${JSON.stringify(text)}`)
+}
+
+function readFolder(text: string | undefined): string | null {
+  if (text === '') throw new UsageError('--docs must be a folder, got ""')
+  return text ?? null
+}
+
+function withRounds(plan: Plan, rounds: number): Plan {
+  return {
+    ...plan,
+    uncontended: { ...plan.uncontended, rounds },
+    contended: { ...plan.contended, rounds },
+    many: { ...plan.many, rounds },
+    startUp: { rounds },
+  }
+}

@@ -1,0 +1,59 @@
+/** Workers of one process who all want one resource, again and again, until the time is over. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { OpenSystem } from '../system.ts'
+import type { Turn, Turns, Waiting } from './turns.ts'
+
+export interface ContendOptions {
+  readonly resource: string
+  readonly workers: number
+  /** How workers of this process are called, so that those of another have other names. */
+  readonly prefix: string
+  readonly holdMs: number
+  readonly untilUs: number
+}
+
+const TTL_MS = 60_000
+
+export function nowUs(): number {
+  return Number(process.hrtime.bigint() / 1_000n)
+}
+
+export function workerNames(prefix: string, workers: number): readonly string[] {
+  return Array.from({ length: workers }, (_, worker) => `${prefix}${worker}`)
+}
+
+/** Throws nothing away: who counts from a later moment does so when it judges. */
+export async function contend(system: OpenSystem, options: ContendOptions): Promise<Turns> {
+  const names = workerNames(options.prefix, options.workers)
+  const done = await Promise.all(
+    names.map((name, worker) => work(system, { name, worker }, options)),
+  )
+  return {
+    turns: done.flatMap(({ turns }) => turns),
+    waiting: done.flatMap(({ waiting }) => waiting),
+  }
+}
+
+async function work(
+  system: OpenSystem,
+  { name, worker }: { readonly name: string; readonly worker: number },
+  { resource, holdMs, untilUs }: ContendOptions,
+): Promise<Turns> {
+  const turns: Turn[] = []
+  const waiting: Waiting[] = []
+  for (;;) {
+    const askedUs = nowUs()
+    if (askedUs >= untilUs) return { turns, waiting }
+    const held = await system.acquire(resource, { worker, ttlMs: TTL_MS })
+    const startUs = nowUs()
+    if (startUs >= untilUs) {
+      // Too late to count as a turn: it was a wait that the end of the measurement cut short.
+      waiting.push({ worker: name, waitedUs: untilUs - askedUs })
+      await system.release(held)
+      return { turns, waiting }
+    }
+    if (holdMs > 0) await sleep(holdMs)
+    turns.push({ worker: name, askedUs, startUs, endUs: nowUs() })
+    await system.release(held)
+  }
+}

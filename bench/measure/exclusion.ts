@@ -1,0 +1,31 @@
+/**
+ * Before a system is scored in works where nobody meets anybody, it must show that it excludes at all: else the fastest
+ * would be the one that does nothing.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { OpenSystem } from '../system.ts'
+import { nowUs } from './contend.ts'
+import { overlapOf, type Turn } from './turns.ts'
+
+const WORKERS = 6
+const TURNS_EACH = 3
+const HOLD_MS = 1
+const TTL_MS = 60_000
+
+/** Throws with what it saw. */
+export async function proveExclusion(system: OpenSystem): Promise<void> {
+  const turns: Turn[] = []
+  const work = async (worker: number): Promise<void> => {
+    for (let turn = 0; turn < TURNS_EACH; turn += 1) {
+      const askedUs = nowUs()
+      const held = await system.acquire('exclusion', { worker, ttlMs: TTL_MS })
+      const startUs = nowUs()
+      await sleep(HOLD_MS)
+      turns.push({ worker: String(worker), askedUs, startUs, endUs: nowUs() })
+      await system.release(held)
+    }
+  }
+  await Promise.all(Array.from({ length: WORKERS }, (_, worker) => work(worker)))
+  const overlap = overlapOf(turns)
+  if (overlap !== null) throw new Error(overlap)
+}

@@ -1,0 +1,53 @@
+/** How much is measured: enough for figures to keep, or just enough to see every ratio within a minute. */
+import type { StoreName } from './system.ts'
+
+export const WORKS = ['uncontended', 'contended', 'many', 'keeping', 'start-up'] as const
+export type WorkName = (typeof WORKS)[number]
+
+export interface Plan {
+  readonly isQuick: boolean
+  readonly works: readonly WorkName[]
+  readonly stores: readonly StoreName[]
+  readonly uncontended: {
+    readonly rounds: number
+    readonly sliceMs: number
+    /** Before the first round; Tenure has more to compile, and has four times as long. */
+    readonly warmUpMs: number
+    /** How many resources there are. */
+    readonly resources: number
+  }
+  readonly contended: {
+    readonly rounds: number
+    /** Before each round; not counted. */
+    readonly leadInMs: number
+    readonly roundMs: number
+    /** How long each round without a hold lasts; it makes far more turns. */
+    readonly holdlessMs: number
+  }
+  readonly many: {
+    /** Beside a store of 1,000, which is always there. */
+    readonly sizes: readonly number[]
+    readonly rounds: number
+    readonly samples: number
+  }
+  readonly keeping: { readonly leases: number; readonly ttlMs: number; readonly lastsMs: number }
+  readonly startUp: { readonly rounds: number }
+}
+
+export type Amounts = Omit<Plan, 'works' | 'stores' | 'isQuick'>
+
+export const FULL: Amounts = {
+  uncontended: { rounds: 9, sliceMs: 300, warmUpMs: 500, resources: 1_000 },
+  contended: { rounds: 2, leadInMs: 500, roundMs: 5_000, holdlessMs: 1_000 },
+  many: { sizes: [1, 100_000, 1_000_000], rounds: 7, samples: 60 },
+  keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
+  startUp: { rounds: 15 },
+}
+
+export const QUICK: Amounts = {
+  uncontended: { rounds: 3, sliceMs: 20, warmUpMs: 80, resources: 200 },
+  contended: { rounds: 1, leadInMs: 80, roundMs: 200, holdlessMs: 60 },
+  many: { sizes: [1, 3_000], rounds: 3, samples: 3 },
+  keeping: { leases: 500, ttlMs: 3_000, lastsMs: 1_000 },
+  startUp: { rounds: 3 },
+}

@@ -1,0 +1,33 @@
+/** How figures are written, the same everywhere. */
+import type { Spread } from '../measure/statistics.ts'
+
+export function perSecondText(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return '—'
+  return value < 100 ? value.toFixed(1) : Math.round(value).toLocaleString('en')
+}
+
+export function msText(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return '—'
+  if (value >= 100) return Math.round(value).toLocaleString('en')
+  return value >= 1 ? value.toFixed(1) : value.toFixed(3)
+}
+
+/** The median, and from where to where the rounds went. */
+export function ratioText(ratio: Spread | null): string {
+  if (ratio === null) return '—'
+  return `${twoDigits(ratio.median)} (${twoDigits(ratio.min)}–${twoDigits(ratio.max)})`
+}
+
+export function twoDigits(value: number): string {
+  if (!Number.isFinite(value)) return '—'
+  return value >= 100 ? Math.round(value).toLocaleString('en') : value.toFixed(2)
+}
+
+export function percentText(part: number): string {
+  return `${(100 * part).toFixed(1)} %`
+}
+
+export function countText(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return '—'
+  return value >= 100 ? Math.round(value).toLocaleString('en') : value.toFixed(1)
+}

@@ -1,0 +1,85 @@
+/** On what it was measured: the figures mean little without it. */
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import os from 'node:os'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { requireTestTool } from '../../scripts/test-tools.mjs'
+import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { peerVersions, ROOT } from '../systems/load-peer.ts'
+import type { Table } from './table.ts'
+
+export interface Machine {
+  readonly facts: readonly (readonly [what: string, which: string])[]
+}
+
+/** Asked before anything is measured: afterwards the machine is busy with the measurement itself. */
+export async function describeMachine(command: string): Promise<Machine> {
+  const [cpu] = os.cpus()
+  const drivers = ['better-sqlite3', 'ioredis', 'pg'].map((name) => `${name} ${installed(name)}`)
+  const peers = Object.entries(peerVersions()).map(([name, version]) => `${name} ${version}`)
+  return {
+    facts: [
+      ['date', new Date().toISOString().slice(0, 10)],
+      ['command', command],
+      ['processor', `${os.cpus().length} × ${cpu?.model.trim() ?? 'unknown'}`],
+      ['memory', `${(os.totalmem() / 2 ** 30).toFixed(1)} GiB`],
+      [
+        'load before the run',
+        os
+          .loadavg()
+          .map((load) => load.toFixed(2))
+          .join(' '),
+      ],
+      ['system', `${os.type()} ${os.release()}`],
+      ['disk of the temporary folder', fileSystemOf(os.tmpdir())],
+      ['Node', process.versions.node],
+      ['SQLite', await sqliteVersion()],
+      ['Redis', firstLine('redis-server', ['--version'])],
+      ['PostgreSQL', firstLine('postgres', ['--version'])],
+      ['drivers', drivers.join(', ')],
+      ['peers', peers.join(', ')],
+    ],
+  }
+}
+
+export function machineTable({ facts }: Machine): Table {
+  return { title: 'Machine and versions', columns: ['what', 'which'], rows: facts }
+}
+
+function installed(name: string): string {
+  const root = createRequire(path.join(ROOT, 'package.json'))
+  const folder = root.resolve(name).split(`${path.sep}${name}${path.sep}`)[0] ?? ''
+  const manifest = fs.readFileSync(path.join(folder, name, 'package.json'), 'utf8')
+  return (JSON.parse(manifest) as { readonly version: string }).version
+}
+
+async function sqliteVersion(): Promise<string> {
+  const Driver = await loadDriver()
+  const database = new Driver(':memory:')
+  const version = database.prepare('SELECT sqlite_version() AS version').get() as {
+    readonly version: string
+  }
+  database.close()
+  return version.version
+}
+
+function firstLine(program: string, args: readonly string[]): string {
+  try {
+    return firstOf(execFileSync(requireTestTool(program), [...args], { encoding: 'utf8' }))
+  } catch {
+    return 'not found'
+  }
+}
+
+function fileSystemOf(folder: string): string {
+  try {
+    return firstOf(execFileSync('stat', ['-f', '-c', '%T', folder], { encoding: 'utf8' }))
+  } catch {
+    return 'unknown'
+  }
+}
+
+function firstOf(text: string): string {
+  return text.split('\n', 1)[0]?.trim() ?? ''
+}

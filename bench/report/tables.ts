@@ -1,0 +1,228 @@
+/** The tables of a run, from what it found out. */
+import { median } from '../measure/statistics.ts'
+import { ratioBetween, referenceOf, type Result } from '../result.ts'
+import type { Findings } from '../run-bench.ts'
+import { STORE_NAMES, type StoreName, type SystemUnderTest } from '../system.ts'
+import { ALL_SYSTEMS } from '../systems/all-systems.ts'
+import { START_UP } from '../works/start-up.ts'
+import { countText, msText, percentText, perSecondText, ratioText, twoDigits } from './figures.ts'
+import type { Table } from './table.ts'
+
+const STORE_TITLES: Readonly<Record<StoreName, string>> = {
+  sqlite: 'SQLite',
+  redis: 'Redis',
+  postgres: 'PostgreSQL',
+}
+
+const REFERENCE_TITLES: Readonly<Record<StoreName, string>> = {
+  sqlite: 'the limit',
+  redis: 'the floor',
+  postgres: 'the floor',
+}
+
+export function uncontendedTables({ results }: Findings): readonly Table[] {
+  return STORE_NAMES.flatMap((store) => {
+    const own = scored(results).filter(
+      (result) => result.store === store && /^(acquire\+release|renew)(,|$)/.test(result.work),
+    )
+    if (own.length === 0) return []
+    const title = `${STORE_TITLES[store]}, uncontended`
+    const columns = ['work', 'in flight', 'system', 'per second', 'p50 ms', 'p99 ms']
+    const against = REFERENCE_TITLES[store]
+    return [
+      {
+        title,
+        columns: [...columns, `throughput × ${against}`, `p50 × ${against}`, 'does not offer'],
+        rows: own.map((result) => uncontendedRow(result, results)),
+      },
+    ]
+  })
+}
+
+function uncontendedRow(result: Result, all: readonly Result[]): readonly string[] {
+  const reference = referenceOf(result, all)
+  const figure = (name: 'opsPerSecond' | 'p50Ms' | 'p99Ms'): number =>
+    median(result.rounds.map((round) => round[name]))
+  return [
+    result.work,
+    String(result.inFlight),
+    result.system,
+    perSecondText(figure('opsPerSecond')),
+    msText(figure('p50Ms')),
+    msText(figure('p99Ms')),
+    ratioText(ratioBetween(result, reference)),
+    ratioText(ratioBetween(result, reference, 'p50Ms')),
+    lacksOf(result),
+  ]
+}
+
+/** What one would have to do without; shown beside the figures, because it is part of what they cost. */
+function lacksOf({ store, system: name }: Result): string {
+  const system = ALL_SYSTEMS.find((one) => one.store === store && one.name === name)
+  const lacks = Object.entries(system?.offers ?? {}).flatMap(([what, isThere]) =>
+    isThere ? [] : [what === 'ttl' ? 'TTL' : what],
+  )
+  return lacks.length === 0 ? '—' : lacks.join(', ')
+}
+
+export function contendedTables({ results }: Findings): readonly Table[] {
+  const own = scored(results).filter(({ contention }) => contention !== undefined)
+  const works = [...new Set(own.map(({ work }) => work))]
+  return works.map((work) => ({
+    title: `${work}, ${own.find((result) => result.work === work)?.inFlight} workers`,
+    note: 'Gap: from the end of one turn to the start of the next. Wait: p99, waits that had not ended included; beside it how many times the ideal, workers × (hold + gap).',
+    columns: [
+      ...['store', 'system', 'handovers/s', '× reference', 'gap p50 ms', 'gap p99 ms'],
+      ...[
+        'turns min/max',
+        'starved',
+        'wait p99 ms',
+        '× ideal',
+        'calls/handover',
+        'commits/handover',
+      ],
+      'does not offer',
+    ],
+    rows: own
+      .filter((result) => result.work === work)
+      .map((result) => contendedRow(result, results)),
+  }))
+}
+
+function contendedRow(result: Result, all: readonly Result[]): readonly string[] {
+  const rounds = result.contention?.rounds ?? []
+  const middle = (figure: (round: (typeof rounds)[number]) => number): number =>
+    median(rounds.map(figure))
+  const fairest = rounds[0]
+  return [
+    result.store,
+    result.system,
+    perSecondText(middle(({ handoversPerSecond }) => handoversPerSecond)),
+    ratioText(ratioBetween(result, referenceOf(result, all))),
+    msText(middle(({ gapP50Ms }) => gapP50Ms)),
+    msText(middle(({ gapP99Ms }) => gapP99Ms)),
+    `${fairest?.fewest}/${fairest?.most} = ${twoDigits(middle(({ fairness }) => fairness))}`,
+    String(Math.max(...rounds.map(({ starved }) => starved))),
+    msText(middle(({ waitP99Ms }) => waitP99Ms)),
+    twoDigits(middle(({ waitP99Ms, idealWaitMs }) => waitP99Ms / idealWaitMs)),
+    countText(result.contention?.operationsPerHandover ?? null),
+    countText(result.contention?.commitsPerHandover ?? null),
+    lacksOf(result),
+  ]
+}
+
+export function manyTables({ growth, space }: Findings): readonly Table[] {
+  const grown: Table = {
+    title: 'Among many live leases',
+    note: 'One at a time. The last column compares with a store of 1,000 that was measured in the same rounds.',
+    columns: [
+      'store',
+      'system',
+      'work',
+      'live leases',
+      'p50 ms',
+      'p99 ms',
+      'p50 × that among 1,000',
+    ],
+    rows: growth.map(({ store, system, kind, size, rounds, smallRounds }) => [
+      ...[store, system, kind, size.toLocaleString('en')],
+      msText(median(rounds.map(({ p50Ms }) => p50Ms))),
+      msText(median(rounds.map(({ p99Ms }) => p99Ms))),
+      ratioText(growthOf({ rounds, smallRounds })),
+    ]),
+  }
+  const taken: Table = {
+    title: 'Bytes per live lease of Tenure',
+    note: 'On disk: with its event in the ledger and all indexes, beyond the names of resource, holder and session.',
+    columns: ['store', 'live leases', 'disk', "the server's memory", "this process's heap"],
+    rows: space.map(({ store, size, space: each }) => [
+      ...[store, size.toLocaleString('en')],
+      ...[countText(each.diskBytes), countText(each.memoryBytes), countText(each.heapBytes)],
+    ]),
+  }
+  return [grown, taken].filter(({ rows }) => rows.length > 0)
+}
+
+export function growthOf({
+  rounds,
+  smallRounds,
+}: {
+  readonly rounds: Result['rounds']
+  readonly smallRounds: Result['rounds']
+}): ReturnType<typeof ratioBetween> {
+  const common = { work: '', store: 'process', system: '', isReference: false } as const
+  const place = { ...common, inFlight: 1, error: null }
+  return ratioBetween({ ...place, rounds }, { ...place, rounds: smallRounds }, 'p50Ms')
+}
+
+export function keepingTables({ keeping }: Findings): readonly Table[] {
+  if (keeping.length === 0) return []
+  return [
+    {
+      title: 'Keeping leases alive',
+      columns: [
+        ...['store', 'leases', 'TTL', 'CPU of one core', 'renewals/s', 'store calls/s'],
+        ...['least left at any time', 'lost'],
+      ],
+      rows: keeping.map((kept) => [
+        ...[kept.store, kept.leases.toLocaleString('en'), `${kept.ttlMs / 1_000} s`],
+        ...[percentText(kept.cpuPart), countText(kept.renewalsPerSecond)],
+        countText(kept.operationsPerSecond),
+        ...[`${percentText(kept.worstPart)} of the TTL`, String(kept.lost)],
+      ]),
+    },
+  ]
+}
+
+export function startUpTables({ results }: Findings): readonly Table[] {
+  const own = scored(results).filter(({ work }) => work === START_UP)
+  if (own.length === 0) return []
+  return [
+    {
+      title: 'Start-up of a process',
+      columns: ['program', 'median ms', '× node -e 0'],
+      rows: own.map((result) => [
+        result.system,
+        msText(median(result.rounds.map(({ p50Ms }) => p50Ms))),
+        ratioText(ratioBetween(result, referenceOf(result, results), 'p50Ms')),
+      ]),
+    },
+  ]
+}
+
+/** What each one is, and what it does not do. */
+export function systemTable(
+  systems: readonly SystemUnderTest[],
+  stores: readonly StoreName[],
+): Table {
+  const mark = (isThere: boolean): string => (isThere ? 'yes' : 'no')
+  return {
+    title: 'Who is measured, and what each offers',
+    columns: ['system', 'store', 'TTL', 'fence', 'fair', 'history', 'durable', 'settings'],
+    rows: systems
+      .filter(({ store }) => stores.includes(store))
+      .map(({ name, store, offers, settings }) => [
+        ...[name, store, mark(offers.ttl), mark(offers.fence), mark(offers.fair)],
+        ...[mark(offers.history), mark(offers.durable), settings],
+      ]),
+  }
+}
+
+/** What was not scored, and why. */
+export function failureTables({ results }: Findings): readonly Table[] {
+  const failed = results.filter(({ error }) => error !== null)
+  if (failed.length === 0) return []
+  return [
+    {
+      title: 'Not scored',
+      columns: ['system', 'store', 'work', 'in flight', 'why'],
+      rows: failed.map(({ system, store, work, inFlight, error }) => {
+        return [system, store, work, String(inFlight), error ?? '']
+      }),
+    },
+  ]
+}
+
+function scored(results: readonly Result[]): readonly Result[] {
+  return results.filter(({ error, rounds }) => error === null && rounds.length > 0)
+}

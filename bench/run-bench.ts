@@ -1,0 +1,60 @@
+/** Runs the works of a plan one after the other and gathers what they found out. */
+import { Places } from './places.ts'
+import type { Plan } from './plan.ts'
+import type { Result } from './result.ts'
+import { ALL_SYSTEMS } from './systems/all-systems.ts'
+import { measureContended } from './works/contended.ts'
+import type { Stage } from './works/entrants.ts'
+import { measureKeeping, type Keeping } from './works/keeping.ts'
+import { measureMany, type Growth, type SpaceTaken } from './works/many.ts'
+import { measureStartUp } from './works/start-up.ts'
+import { measureUncontended } from './works/uncontended.ts'
+
+export interface Findings {
+  readonly results: readonly Result[]
+  readonly growth: readonly Growth[]
+  readonly space: readonly SpaceTaken[]
+  readonly keeping: readonly Keeping[]
+}
+
+export async function runBench(plan: Plan, say: (line: string) => void): Promise<Findings> {
+  const needsStores = plan.works.some((work) => work !== 'start-up')
+  const places = await Places.open(needsStores ? plan.stores : [])
+  try {
+    return await runWorks({ places, systems: ALL_SYSTEMS, say }, plan)
+  } finally {
+    await places.close()
+  }
+}
+
+async function runWorks(stage: Stage, plan: Plan): Promise<Findings> {
+  const results: Result[] = []
+  const found = { growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] }
+  for (const work of plan.works) {
+    switch (work) {
+      case 'uncontended':
+        results.push(...(await measureUncontended(stage, plan)))
+        break
+      case 'contended':
+        results.push(...(await measureContended(stage, plan)))
+        break
+      case 'many': {
+        const many = await measureMany(stage, plan)
+        results.push(...many.results)
+        found.growth.push(...many.growth)
+        found.space.push(...many.space)
+        break
+      }
+      case 'keeping': {
+        const report = await measureKeeping(stage, plan)
+        results.push(...report.results)
+        found.keeping.push(...report.keeping)
+        break
+      }
+      case 'start-up':
+        results.push(...(await measureStartUp(stage, plan)))
+        break
+    }
+  }
+  return { results, ...found }
+}

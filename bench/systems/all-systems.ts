@@ -1,0 +1,35 @@
+/** Everything that is measured, in the order of the tables: the reference of a store first. */
+import { STORE_NAMES, type StoreName, type SystemUnderTest } from '../system.ts'
+import { advisorySystem } from './advisory-system.ts'
+import { postgresFloor } from './postgres-floor.ts'
+import { properLockfileSystem } from './proper-lockfile-system.ts'
+import { redisFloor } from './redis-floor.ts'
+import { redisSemaphoreSystem, redlockSystem, redlockUniversalSystem } from './redis-peers.ts'
+import { sqliteLimit } from './sqlite-limit.ts'
+import { tenureClient, tenureService } from './tenure-system.ts'
+import { verrouSystem } from './verrou-system.ts'
+
+const REFERENCES: Readonly<Record<StoreName, SystemUnderTest>> = {
+  sqlite: sqliteLimit,
+  redis: redisFloor,
+  postgres: postgresFloor,
+}
+
+const PEERS: Readonly<Record<StoreName, readonly SystemUnderTest[]>> = {
+  sqlite: [verrouSystem('sqlite'), properLockfileSystem],
+  redis: [redlockSystem, redisSemaphoreSystem, verrouSystem('redis'), redlockUniversalSystem],
+  postgres: [advisorySystem, verrouSystem('postgres')],
+}
+
+export const ALL_SYSTEMS: readonly SystemUnderTest[] = STORE_NAMES.flatMap((store) => [
+  REFERENCES[store],
+  tenureClient(store),
+  tenureService(store),
+  ...PEERS[store],
+])
+
+export function systemNamed(store: StoreName, name: string): SystemUnderTest {
+  const found = ALL_SYSTEMS.find((system) => system.store === store && system.name === name)
+  if (found === undefined) throw new Error(`there is no system ${name} on ${store}`)
+  return found
+}

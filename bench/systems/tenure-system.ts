@@ -1,0 +1,135 @@
+/**
+ * Tenure itself, twice: `tenure` is what applications hold (`openTenure`: handles that renew themselves, notice loss
+ * and wait in a queue), `tenure service` what it stands on (`openApi`: ids and outcomes, no handle).
+ */
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Lease, Tenure } from '../../src/client/contract.ts'
+import type { LeaseInfo } from '../../src/core/lease.ts'
+import { parseResource, type Resource } from '../../src/core/resource.ts'
+import { openApi, openTenure } from '../../src/open.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
+import type { Offers, OpenSystem, Place, StoreName, SystemUnderTest } from '../system.ts'
+
+const WAIT_MS = 600_000
+const FILL_TOGETHER = 2_000
+const FILL_TTL_MS = 86_400_000
+const LEASES_PER_HOLDER = 10
+
+export function tenureUrl(store: StoreName, place: Place): string {
+  return store === 'sqlite' ? `sqlite:${path.join(place.at, 'tenure.db')}` : place.at
+}
+
+function offersOf(store: StoreName): Offers {
+  return { ttl: true, fence: true, fair: true, history: true, durable: store !== 'redis' }
+}
+
+const SETTINGS: Readonly<Record<StoreName, string>> = {
+  sqlite: 'defaults: synchronous FULL, history and renewals recorded',
+  redis: 'defaults: history and renewals recorded',
+  postgres: 'defaults: 4 connections, synchronous_commit on, history and renewals recorded',
+}
+
+export function tenureClient(store: StoreName): SystemUnderTest<Lease> {
+  return {
+    ...{ name: 'tenure', store, role: 'tenure', contends: true },
+    settings: `openTenure, ${SETTINGS[store]}; handles renew themselves`,
+    offers: offersOf(store),
+    open: async (place, workers) => {
+      const url = tenureUrl(store, place)
+      const clients = await Promise.all(
+        Array.from({ length: workers }, (_, worker) =>
+          openTenure(url, { holder: `worker-${process.pid}-${worker}` }),
+        ),
+      )
+      return openClient(clients)
+    },
+  }
+}
+
+function openClient(clients: readonly Tenure[]): OpenSystem<Lease> {
+  return {
+    acquire: async (resource, { worker, ttlMs }) => {
+      const client = clients[worker % clients.length]
+      if (client === undefined) throw new Error('opened for no worker')
+      return client.acquire(`work:${resource}`, { ttlMs, waitMs: WAIT_MS })
+    },
+    release: (lease) => lease.release(),
+    renew: (lease, ttlMs) => lease.renew({ ttlMs }),
+    close: async () => void (await Promise.all(clients.map((client) => client.close()))),
+  }
+}
+
+interface Kept {
+  readonly resource: Resource
+  readonly info: LeaseInfo
+}
+
+export function tenureService(store: StoreName): SystemUnderTest<Kept> {
+  return {
+    ...{ name: 'tenure service', store, role: 'tenure', contends: false },
+    settings: `openApi, ${SETTINGS[store]}; no handle, no waiting`,
+    offers: offersOf(store),
+    open: async (place) => openService(await openApi(tenureUrl(store, place))),
+  }
+}
+
+function openService(api: LeaseApi): OpenSystem<Kept> {
+  const filler = new Filler(api)
+  return {
+    acquire: async (name, { worker, ttlMs }) => {
+      const resource = parseResource(`work:${name}`)
+      for (;;) {
+        const holder = `worker-${worker}`
+        const leaseId = systemRuntime.uuid()
+        const wish = { leaseId, resource, holder, session: holder, ttlMs, waitMs: 0 }
+        const answer = await api.acquire(wish)
+        if (answer.kind === 'granted') return { resource, info: answer.lease }
+        if (answer.kind !== 'held') throw new Error(`acquire came to ${answer.kind}`)
+        await sleep(1)
+      }
+    },
+    release: async ({ resource, info }) => {
+      const { id: leaseId, holder } = info
+      const requestId = systemRuntime.uuid()
+      const { kind } = await api.release({ leaseId, resource, holder, requestId })
+      if (kind !== 'released') throw new Error(`release came to ${kind}`)
+    },
+    renew: async ({ resource, info }, ttlMs) => {
+      const { id: leaseId, holder } = info
+      const requestId = systemRuntime.uuid()
+      const { kind } = await api.renew({ leaseId, resource, holder, ttlMs, requestId })
+      if (kind !== 'renewed') throw new Error(`renew came to ${kind}`)
+    },
+    fill: (count) => filler.fill(count),
+    list: async (holder) => (await api.list({ holder })).leases.length,
+    close: () => api.close(),
+  }
+}
+
+/** Through the front door, many at a time, so that what is measured among them is what Tenure itself made. */
+class Filler {
+  readonly #api: LeaseApi
+  #made = 0
+
+  constructor(api: LeaseApi) {
+    this.#api = api
+  }
+
+  async fill(count: number): Promise<void> {
+    const until = this.#made + count
+    const worker = async (): Promise<void> => {
+      while (this.#made < until) {
+        const holder = `holder-${Math.floor(this.#made / LEASES_PER_HOLDER)}`
+        this.#made += 1
+        const leaseId = systemRuntime.uuid()
+        const resource = parseResource(`work:live-${leaseId}`)
+        const wish = { leaseId, resource, holder, session: holder, ttlMs: FILL_TTL_MS, waitMs: 0 }
+        const { kind } = await this.#api.acquire(wish)
+        if (kind !== 'granted') throw new Error(`filling came to ${kind}`)
+      }
+    }
+    await Promise.all(Array.from({ length: Math.min(FILL_TOGETHER, count) }, worker))
+  }
+}

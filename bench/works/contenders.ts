@@ -1,0 +1,61 @@
+/** Several processes that contend, started once and used for every system; together they are one system under test. */
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { ContendOptions } from '../measure/contend.ts'
+import type { Turns } from '../measure/turns.ts'
+import type { Place, SystemUnderTest } from '../system.ts'
+import type { Order, Reply } from './contender-process.ts'
+
+const PROGRAM = fileURLToPath(new URL('./contender-process.js', import.meta.url))
+
+export class Contenders {
+  readonly #children: readonly ChildProcess[]
+
+  private constructor(children: readonly ChildProcess[]) {
+    this.#children = children
+  }
+
+  static start(processes: number): Contenders {
+    return new Contenders(Array.from({ length: processes }, () => fork(PROGRAM)))
+  }
+
+  async open(system: SystemUnderTest, place: Place, workers: number): Promise<void> {
+    const { store, name } = system
+    // One after the other: whoever comes first makes the tables.
+    for (const child of this.#children) {
+      await ask(child, { kind: 'open', store, system: name, place, workers })
+    }
+  }
+
+  async contend(system: string, options: ContendOptions): Promise<Turns> {
+    const asked = this.#children.map((child, index) => {
+      const prefix = `${options.prefix}${index}.`
+      return ask(child, { kind: 'contend', system, options: { ...options, prefix } })
+    })
+    const all = await Promise.all(asked)
+    return {
+      turns: all.flatMap((part) => part?.turns ?? []),
+      waiting: all.flatMap((part) => part?.waiting ?? []),
+    }
+  }
+
+  async close(system: string): Promise<void> {
+    await Promise.all(this.#children.map((child) => ask(child, { kind: 'close', system })))
+  }
+
+  async end(): Promise<void> {
+    const running = this.#children.filter(({ exitCode }) => exitCode === null)
+    const ended = running.map((child) => once(child, 'exit'))
+    for (const child of running) child.disconnect()
+    await Promise.all(ended)
+  }
+}
+
+async function ask(child: ChildProcess, order: Order): Promise<Turns | null> {
+  const answered = once(child, 'message')
+  child.send(order)
+  const [reply] = (await answered) as [Reply]
+  if (reply.kind === 'failed') throw new Error(reply.error)
+  return reply.turns
+}

@@ -1,0 +1,16 @@
+/** Every lease that a filter finds, page by page: in order of creation, each once, however many there are. */
+import type { LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { LeaseApi, ListFilter } from './lease-api.ts'
+
+export async function* listAll(
+  api: Pick<LeaseApi, 'list'>,
+  filter: Omit<ListFilter, 'after' | 'limit'>,
+): AsyncGenerator<readonly LeaseInfo[], void, undefined> {
+  let page = await api.list({ ...filter, limit: LIST_LIMIT_MAX })
+  yield page.leases
+  while (page.next !== undefined) {
+    page = await api.list({ ...filter, limit: LIST_LIMIT_MAX, after: page.next })
+    yield page.leases
+  }
+}

@@ -1,0 +1,66 @@
+/** Where a guard can learn of a lease that nobody told it of: from the store, or from what the registrar has signed. */
+import type { Tenure } from '../client/contract.ts'
+import { LeaseError } from '../core/errors.ts'
+import { verifyGrant } from '../ledger/grant.ts'
+import type { VerificationKey } from '../ledger/key-ring.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+import type { LeaseLookUp } from './action-guard.ts'
+
+/**
+ * Who holds a workflow now, by the store. If nobody does, the lease of the action counts if its holder gave it back:
+ * whoever does that has sent everything before. One that ran out, or was taken away, does not.
+ */
+export function currentLease(tenure: Pick<Tenure, 'inspect' | 'get'>): LeaseLookUp {
+  return async (workflowId, { leaseId }) => {
+    const resource = `workflow:${workflowId}`
+    const { leases } = await tenure.inspect(resource)
+    const lease = leases[0] ?? (await tenure.get(leaseId))
+    if (lease === null || lease.fence === null || lease.resource !== resource) return null
+    if (lease.state !== 'active' && !isGivenBack(lease)) return null
+    return { leaseId: lease.id, fence: lease.fence }
+  }
+}
+
+function isGivenBack(lease: {
+  readonly state: string
+  readonly releaseReason: string | null
+}): boolean {
+  return lease.state === 'released' && lease.releaseReason === 'completed'
+}
+
+export interface GrantedLeaseOptions {
+  /** Who checks, where grants name it. */
+  readonly audience?: string
+  readonly runtime?: Pick<Runtime, 'wallMs'>
+}
+
+/**
+ * The lease of an action as its grant has it, checked with nothing but public keys. Null for an action without a grant.
+ * Throws what `verifyGrant` throws, and `LEASE_VIOLATION` for a grant of something else.
+ */
+export function grantedLease(
+  keys: readonly VerificationKey[],
+  { audience, runtime = systemRuntime }: GrantedLeaseOptions = {},
+): LeaseLookUp {
+  return (workflowId, action) => {
+    if (action.grant === undefined) return null
+    const now = Math.floor(runtime.wallMs())
+    const grant = verifyGrant(action.grant, keys, {
+      now,
+      ...(audience === undefined ? {} : { audience }),
+    })
+    const { id: leaseId, fence, resource, mode } = grant
+    const isItsOwn = leaseId === action.leaseId && fence === action.fence
+    const isOfWorkflow = resource === `workflow:${workflowId}` && mode === 'exclusive'
+    if (isItsOwn && isOfWorkflow) return { leaseId, fence }
+    const message = `the grant of action ${action.actionId} must be of its own lease of workflow ${workflowId}`
+    throw new LeaseError('LEASE_VIOLATION', message, {
+      details: {
+        ...{ action_id: action.actionId, workflow_id: workflowId },
+        ...{ expected: action.leaseId, received: leaseId },
+        ...{ expected_fence: action.fence, received_fence: fence, resource },
+      },
+    })
+  }
+}

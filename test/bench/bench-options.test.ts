@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { readOptions } from '../../bench/bench-options.ts'
+
+describe('the options of the benchmarks', () => {
+  it('without any, everything is measured and written down', () => {
+    const { plan, docs, isJson } = readOptions([], 'docs')
+    expect(plan.stores).toEqual(['sqlite', 'redis', 'postgres'])
+    expect(plan.works).toEqual(['uncontended', 'contended', 'many', 'keeping', 'start-up'])
+    expect({ docs, isJson, isQuick: plan.isQuick }).toEqual({
+      ...{ docs: 'docs', isJson: false, isQuick: false },
+    })
+  })
+
+  it('a quick run and a part of it write nothing, unless told where', () => {
+    expect(readOptions(['--quick'], 'docs').docs).toBeNull()
+    expect(readOptions(['--only', 'many'], 'docs').docs).toBeNull()
+    expect(readOptions(['--store', 'redis'], 'docs').docs).toBeNull()
+    expect(readOptions(['--quick', '--docs', 'there'], 'docs').docs).toBe('there')
+  })
+
+  it('lists choose works and stores', () => {
+    const { plan } = readOptions(['--only', 'contended, many', '--store', 'postgres,redis'], 'docs')
+    expect({ works: plan.works, stores: plan.stores }).toEqual({
+      ...{ works: ['contended', 'many'], stores: ['redis', 'postgres'] },
+    })
+  })
+
+  it.each([
+    [
+      ['--only', 'fast'],
+      '--only must be some of uncontended, contended, many, keeping, start-up, got "fast"',
+    ],
+    [['--store', ''], '--store must be some of sqlite, redis, postgres, got ""'],
+    [['--rounds', '0'], '--rounds must be an integer 1..1000, got "0"'],
+    [['--rounds', '1e3'], '--rounds must be an integer 1..1000, got "1e3"'],
+    [['--docs', ''], '--docs must be a folder, got ""'],
+    [['--fast'], "Unknown option '--fast'; --help lists the options"],
+    [
+      ['fast'],
+      "Unexpected argument 'fast'. This command does not take positional arguments; --help lists the options",
+    ],
+    [['--only'], "Option '--only <value>' argument missing; --help lists the options"],
+  ])('%j is refused with one line', (args, line) => {
+    expect(() => readOptions(args, 'docs')).toThrow(
+      expect.objectContaining({ name: 'UsageError', message: line }) as Error,
+    )
+  })
+})

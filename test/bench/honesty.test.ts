@@ -1,0 +1,127 @@
+/**
+ * A benchmark can be won by doing nothing. These show that it cannot be won here: each system that is measured really
+ * excludes, and one that does not, or throws, is told of and not scored.
+ */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { proveExclusion } from '../../bench/measure/exclusion.ts'
+import { QUICK } from '../../bench/plan.ts'
+import type { Places } from '../../bench/places.ts'
+import { rowOf } from '../../bench/result.ts'
+import type { Place, StoreName, SystemUnderTest } from '../../bench/system.ts'
+import { ALL_SYSTEMS } from '../../bench/systems/all-systems.ts'
+import { measureAct } from '../../bench/works/contended.ts'
+import { measureUncontended } from '../../bench/works/uncontended.ts'
+import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
+import { breakingSystem, lineSystem, yesSystem } from './broken-systems.ts'
+
+let folder: string
+const removals: (() => Promise<void>)[] = []
+
+beforeAll(() => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-honesty-'))
+})
+
+afterAll(async () => {
+  for (const remove of removals) await remove()
+  fs.rmSync(folder, { recursive: true, force: true })
+})
+
+async function freshPlace(store: StoreName): Promise<Place> {
+  if (store === 'sqlite') return { at: fs.mkdtempSync(path.join(folder, 'place-')) }
+  const { url, remove } = store === 'redis' ? await freshRedis() : await freshDatabase()
+  removals.push(remove)
+  return { at: url }
+}
+
+const places: Pick<Places, 'fresh' | 'remove' | 'counts' | 'processes'> = {
+  fresh: freshPlace,
+  remove: async () => {},
+  counts: async () => null,
+  processes: () => [],
+}
+
+const ACT = {
+  company: { processes: 1, workers: 5 },
+  scenes: [{ work: 'handover', holdMs: 1, leadInMs: 10, roundMs: 100, rounds: 2 }],
+}
+
+function uncontended(systems: readonly SystemUnderTest[]) {
+  const plan = { ...QUICK, isQuick: true, works: [], stores: ['sqlite'] as const }
+  const stage = { places: places as Places, systems, say: () => {} }
+  return measureUncontended(stage, plan)
+}
+
+describe('what is measured', () => {
+  it.each(ALL_SYSTEMS.map((system) => [system.store, system.name, system] as const))(
+    'on %s: %s excludes',
+    async (store, _, system) => {
+      const open = await system.open(await freshPlace(store), 6)
+      await proveExclusion(open)
+      await open.close()
+    },
+  )
+
+  it('has one reference for each store, and says with which settings it runs', () => {
+    const references = ALL_SYSTEMS.filter(({ role }) => role === 'reference')
+    expect(references.map(({ store }) => store)).toEqual(['sqlite', 'redis', 'postgres'])
+    expect(ALL_SYSTEMS.filter(({ settings }) => settings.length < 10)).toEqual([])
+  })
+})
+
+describe('a system that does not exclude', () => {
+  it('is caught before it is measured where nobody meets anybody', async () => {
+    const results = await uncontended([lineSystem, yesSystem])
+    const rows = results.map((result) => rowOf(result, results))
+    const wrong = rows.filter(({ system }) => system === 'yes')
+    expect(wrong.length).toBeGreaterThan(0)
+    expect(
+      wrong.filter(({ opsPerSecond, ratio }) => opsPerSecond !== null || ratio !== null),
+    ).toEqual([])
+    expect(wrong[0]?.error).toMatch(
+      /^does not exclude: worker \d and worker \d both had it for \d+ µs$/,
+    )
+    const right = rows.filter(({ system }) => system === 'line')
+    expect(right.filter(({ opsPerSecond }) => opsPerSecond === null)).toEqual([])
+  })
+
+  it('is caught where everybody wants the same', async () => {
+    const results = await measureAct(places, [lineSystem, yesSystem], ACT)
+    const [line, yes] = ['line', 'yes'].map((name) => results.find(({ system }) => system === name))
+    expect(yes?.error).toMatch(/^does not exclude/)
+    expect(yes?.rounds).toEqual([])
+    expect(line?.error).toBeNull()
+    expect(line?.contention?.rounds[0]?.starved).toBe(0)
+  })
+})
+
+describe('a system that throws', () => {
+  it('is told of and not scored, however well it did until then', async () => {
+    const results = await measureAct(places, [breakingSystem(20), lineSystem], ACT)
+    const broken = results.find(({ system }) => system === 'breaking')
+    expect(broken).toMatchObject({ error: 'out of order', rounds: [] })
+    expect(results.find(({ system }) => system === 'line')?.rounds).toHaveLength(2)
+  })
+
+  it('and one that cannot be opened keeps nobody else from being measured', async () => {
+    const open = async (): Promise<never> => Promise.reject(new Error('no server'))
+    const closed: SystemUnderTest = { ...lineSystem, name: 'closed', open }
+    const results = await uncontended([closed, lineSystem])
+    const told = results.filter(({ system }) => system === 'closed').map(({ error }) => error)
+    expect(new Set(told)).toEqual(new Set(['no server']))
+    expect(results.some(({ system, rounds }) => system === 'line' && rounds.length > 0)).toBe(true)
+  })
+})
+
+it('no two renewals of a lease ask for the same expiry', async () => {
+  const asked: number[] = []
+  const open: SystemUnderTest['open'] = async (place, workers) => ({
+    ...(await lineSystem.open(place, workers)),
+    renew: async (_, ttlMs) => void asked.push(ttlMs),
+  })
+  await uncontended([{ ...lineSystem, open }])
+  expect(asked.length).toBeGreaterThan(100)
+  expect(new Set(asked).size).toBe(asked.length)
+})

@@ -1,0 +1,38 @@
+import { expect, it } from 'vitest'
+import { ratioBetween, rowOf, type Result } from '../../bench/result.ts'
+
+function result(system: string, rates: readonly number[], change: Partial<Result> = {}): Result {
+  const rounds = rates.map((opsPerSecond) => ({ opsPerSecond, p50Ms: 1, p99Ms: 2 }))
+  return {
+    ...{ work: 'renew', store: 'redis', system, isReference: false, inFlight: 100 },
+    ...{ rounds, error: null, ...change },
+  }
+}
+
+it('a ratio is taken within each round, so that a slow moment of the machine weighs on both', () => {
+  const ours = result('tenure', [100, 10, 50])
+  const floor = result('floor', [200, 20, 50], { isReference: true })
+  expect(ratioBetween(ours, floor)).toEqual({ median: 0.5, min: 0.5, max: 1 })
+})
+
+it('a row compares with the reference of the same store, work and number in flight', () => {
+  const ours = result('tenure', [100])
+  const others = [
+    result('floor', [50], { isReference: true, inFlight: 1 }),
+    result('floor', [20], { isReference: true, store: 'postgres' }),
+    result('floor', [400], { isReference: true }),
+  ]
+  expect(rowOf(ours, [ours, ...others])).toEqual({
+    ...{ work: 'renew', store: 'redis', system: 'tenure', inFlight: 100 },
+    ...{ opsPerSecond: 100, p50Ms: 1, p99Ms: 2, ratio: 0.25 },
+  })
+})
+
+it('what failed is told of and has no figure, whatever it measured before', () => {
+  const failed = result('broken', [1_000_000], { error: 'does not exclude' })
+  const floor = result('floor', [10], { isReference: true })
+  expect(rowOf(failed, [failed, floor])).toEqual({
+    ...{ work: 'renew', store: 'redis', system: 'broken', inFlight: 100 },
+    ...{ opsPerSecond: null, p50Ms: null, p99Ms: null, ratio: null, error: 'does not exclude' },
+  })
+})

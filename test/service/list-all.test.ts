@@ -1,0 +1,68 @@
+/** More leases than one list can hold. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { TenureClient } from '../../src/client/tenure-client.ts'
+import { FileLeases } from '../../src/files/file-leases.ts'
+import { readSettings } from '../../src/fleet/fleet-options.ts'
+import { LeaseLayout } from '../../src/fleet/lease-layout.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
+
+const SESSIONS = 10_100
+const runtime = new FakeRuntime()
+const store = new MemoryStore({ ticks: runtime.ticks })
+const service = new LeaseService({ store, runtime })
+
+async function acquire(resource: string): Promise<void> {
+  await service.acquire({
+    ...{ leaseId: runtime.uuid(), resource: parseResource(resource), waitMs: 0 },
+    ...{ holder: 'ada', session: 'ada', ttlMs: 60_000 },
+  })
+}
+
+beforeAll(async () => {
+  const names = Array.from({ length: SESSIONS }, (_, index) => `session:${index}`)
+  await Promise.all(names.map(acquire))
+  await acquire('file:/repo/last.ts')
+}, 60_000)
+
+afterAll(() => service.close())
+
+it('are listed page by page, and the last page says that it is the last', async () => {
+  const first = await service.list({ limit: 10_000 })
+  expect([first.leases.length, first.more]).toEqual([10_000, true])
+  const rest = await service.list({ limit: 10_000, after: first.next ?? '' })
+  expect([rest.leases.length, rest.more, rest.next]).toEqual([101, false, undefined])
+})
+
+it('are all there for whoever asks the library for all', async () => {
+  const tenure = new TenureClient({ api: service, runtime, holder: 'bob' })
+  const seen = new Set<string>()
+  for await (const { resource } of tenure.listAll({ holder: 'ada' })) seen.add(resource)
+  expect(seen.size).toBe(SESSIONS + 1)
+})
+
+it('do not hide the files among them', async () => {
+  const files = new FileLeases(service, { runtime })
+  const found = await files.getAllLeases()
+  expect(found.map(({ filePath }) => filePath)).toEqual(['/repo/last.ts'])
+})
+
+it('are all in the survey of a fleet', async () => {
+  const settings = readSettings({}, { runtime, host: 'test', startedAtMs: 0 })
+  const layout = new LeaseLayout({ openApi: async () => service, runtime, settings })
+  await layout.open({
+    given: () => undefined,
+    nodesChanged: () => undefined,
+    disconnected: () => undefined,
+    restarted: () => undefined,
+  })
+  expect((await layout.survey()).owned.length).toBe(SESSIONS)
+})
+
+it('refuses a cursor that no list gave', async () => {
+  for (const after of ['', 'x', '1; DROP', 5 as unknown as string]) {
+    await expect(service.list({ after })).rejects.toThrow(/^after must be what another list gave/)
+  }
+})
