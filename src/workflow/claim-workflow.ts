@@ -24,7 +24,7 @@ export interface ClaimOptions {
   readonly reason?: string
   /**
    * Signs the lease, now and after each renewal, so that every action carries the grant and processors need no store:
-   * `(lease) => registrar.grantOf(lease)`.
+   * `(lease) => lease.grant`, for a client that was opened with a key.
    */
   readonly grant?: SignLease
   readonly runtime?: Runtime

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { generateSigningKey, Registrar } from '../../src/delegation/index.ts'
+import { generateSigningKey, LeaseSigner } from '../../src/delegation/index.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import type { LeaseError } from '../../src/core/errors.ts'
 import {
@@ -28,12 +28,12 @@ async function codeOf(call: Promise<unknown>): Promise<unknown> {
 function newStage() {
   const world = newWorld()
   const { runtime } = world
-  const registrar = new Registrar({ api: world.service, key: KEY })
+  const signer = LeaseSigner.of(KEY)
   const claim = (holder: string, workflowId = 'w'): Promise<Orchestrator> => {
-    const { tenure } = newClient(world, holder)
+    const { tenure } = newClient(world, holder, { signer })
     return claimWorkflow(tenure, workflowId, {
       ...{ bus: new LocalBus({ runtime }), runtime, ttlMs: 10_000 },
-      grant: (lease) => registrar.grantOf(lease),
+      grant: (lease) => lease.grant,
     })
   }
   const newGuard = (options: { readonly log?: (error: LeaseError) => void } = {}) => {
