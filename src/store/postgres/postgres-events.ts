@@ -62,19 +62,15 @@ export function eventRow(event: LeaseEvent, domain: string): EventRow {
     release_reason: null,
     data: null,
   }
-  switch (event.type) {
-    case 'lease.issued': {
-      const { ttlMs, deadline } = event.lease
-      return { ...row, ttl_ms: ttlMs, deadline_us: deadline.us, data: issuedData(event, domain) }
-    }
-    case 'lease.queued':
-    case 'lease.denied': {
-      const { ttlMs, deadline } = event.ticket
-      return { ...row, ttl_ms: ttlMs, deadline_us: deadline.us, data: filedData(event, domain) }
-    }
-    default:
-      return { ...row, ...particulars(event, domain) }
+  if (event.type === 'lease.issued') {
+    const { ttlMs, deadline } = event.lease
+    return { ...row, ttl_ms: ttlMs, deadline_us: deadline.us, data: issuedData(event, domain) }
   }
+  if (event.type === 'lease.queued' || event.type === 'lease.denied') {
+    const { ttlMs, deadline } = event.ticket
+    return { ...row, ttl_ms: ttlMs, deadline_us: deadline.us, data: filedData(event, domain) }
+  }
+  return { ...row, ...particulars(event, domain) }
 }
 
 function fenceOf(event: LeaseEvent): number | null {

@@ -81,18 +81,13 @@ function takesOf(event: LeaseEvent, entry: Entry): number | null {
   const { leaseId, resource, holder, session } = event
   if (leaseId !== entry.id || resource !== entry.resource) return null
   if (holder !== entry.holder || session !== entry.session || entry.kind !== 'lease') return null
-  switch (event.type) {
-    case 'lease.issued':
-      return isSameTerm(event.lease, entry) ? TAKES_TERM : null
-    case 'lease.renewed': {
-      const isSame = isSameTerm(event, entry) && event.expiresAtMs === entry.expiresAtMs
-      return isSame ? TAKES_TERM + TAKES_EXPIRY : null
-    }
-    case 'lease.released':
-      return event.releaseReason === entry.releaseReason ? TAKES_RELEASE_REASON : null
-    default:
-      return null
+  if (event.type === 'lease.issued') return isSameTerm(event.lease, entry) ? TAKES_TERM : null
+  if (event.type === 'lease.renewed') {
+    const isSame = isSameTerm(event, entry) && event.expiresAtMs === entry.expiresAtMs
+    return isSame ? TAKES_TERM + TAKES_EXPIRY : null
   }
+  const isRelease = event.type === 'lease.released' && event.releaseReason === entry.releaseReason
+  return isRelease ? TAKES_RELEASE_REASON : null
 }
 
 function isSameTerm(a: Term, b: Term): boolean {

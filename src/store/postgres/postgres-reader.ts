@@ -78,7 +78,8 @@ const BEGUN: readonly EntryState[] = ['active', 'pending']
 function partsOf({ states, deadline }: EntryQuery): readonly string[] {
   const isAbout = (state: EntryState): boolean => BEGUN.includes(state)
   if (deadline === 'running' || states?.every(isAbout) === true) return ['l.live']
-  if (states?.some(isAbout) === false) return ['l.live AND l.terminated_at IS NOT NULL', 'NOT l.live']
+  if (states?.some(isAbout) === false)
+    return ['l.live AND l.terminated_at IS NOT NULL', 'NOT l.live']
   return ['l.live', 'NOT l.live']
 }
 
