@@ -10,7 +10,7 @@ import { isBudgetWithin, parseBudget, type Budget } from '../core/budget.ts'
 import { LeaseError } from '../core/errors.ts'
 import { parseExtent, parseMode } from '../core/input.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
-import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
+import { covers, parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
 import { isScopeWithin, parseScope, type Scope } from '../core/scope.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
@@ -140,6 +140,8 @@ function verifiedBlock(
 
 function isNarrower(grant: Grant, parent: Grant): boolean {
   return (
+    covers(parent, grant) &&
+    (parent.mode === 'exclusive' || grant.mode === 'shared') &&
     grant.expiresAtMs <= parent.expiresAtMs &&
     isScopeWithin(grant.scope, parent.scope) &&
     isBudgetWithin(grant.budget, parent.budget)

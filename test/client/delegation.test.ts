@@ -258,6 +258,15 @@ describe('a grant', () => {
     expect(root.info.expiresAtMs).toBeGreaterThan(early.expiresAtMs)
   })
 
+  it('of a child still holds after its parent was upgraded, under the new fence of the root', async () => {
+    const { root, nowMs } = await supervision({ mode: 'shared' })
+    const lead = await root.derive({ holder: 'lead' })
+    await root.upgrade()
+    expect(root.fence).toBeGreaterThan(lead.fence)
+    const verified = verifyGrant(lead.grant, KEYS, { now: nowMs() })
+    expect(verified.root).toEqual({ leaseId: root.id, fence: root.fence })
+  })
+
   it('ends no later than the grant of its parent, though the wall clock was set between them', async () => {
     const { root, world, nowMs } = await supervision({ autoRenew: false })
     world.runtime.stepWall(5_000)

@@ -1,4 +1,4 @@
-/** docs/contracts.md names tests that exist, and every id of the registrar's design. */
+/** docs/contracts.md names tests that exist, and every id, name and error of the four designs. */
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
 
@@ -21,14 +21,44 @@ const IDS: readonly string[] = [
   ...['CTR-0505', 'CTR-0601', 'CTR-0602'],
 ]
 
+/** Names and errors of the designs; each must be in the first cell of a row. */
+const NAMES: readonly string[] = [
+  ...['lease_id', 'epoch', 'ModelAction', 'emit_action', 'set_lease', 'validate_action'],
+  ...['handle_epoch_conflict', 'handoff_lease', 'LEASE_TRANSFER', 'ModelLeaseMetadata'],
+  ...['is_expired', 'remaining_ttl', 'renew_lease', 'revoke_lease', 'LEASE_REVOKED'],
+  ...['LEASE_VIOLATION', 'STALE_EPOCH', 'FUTURE_EPOCH', 'LEASE_EXPIRED', 'LEASE_NOT_FOUND'],
+  ...['poll:lease:{sessionID}', 'poll:node:{instanceID}', 'InstanceID', 'LeaseManager', 'Start'],
+  ...['Stop', 'TryAcquire', 'Release', 'IsOwned', 'OwnedSessions', 'GetLiveNodes'],
+  ...['PreferredOwner', 'LeaseState', 'LeaseStateUncertain', 'LeaseInfo', 'RendezvousHasher'],
+  ...['LeaseStatus', 'acquire_lease', 'release_lease', 'get_lease', 'get_file_leases'],
+  ...['get_agent_leases', 'get_all_leases', 'is_file_locked', 'has_agent_lease'],
+  ...['cleanup_expired_leases', 'force_release_agent_leases', 'leases', 'lease_history'],
+  ...['lease_configs', 'migrations', 'idx_leases_expires_at', 'default_ttl_seconds'],
+  ...['max_renewals', 'acquisition_timeout_ms', 'cleanup_interval_seconds'],
+  ...['auto_expire_enabled', 'blocking_mode_enabled', 'keep_history', 'history_retention_days'],
+  ...['WorkAlreadyLeased', 'LeaseNotFound', 'LeaseAlreadyTerminal', 'LeaseExpired'],
+  ...['InvalidReleaseReason', 'InvalidLeaseState', 'InvalidSignature', 'MissingSignature'],
+  ...['RenewalDoesNotExtend', 'DecodeError', 'LeaseAlreadyExists', 'Unauthorized'],
+  ...['InvalidExpiration', 'InvalidInput', 'summary', 'HtfTick', 'lease_conflict_payload'],
+]
+
+const FIRST_CELLS = [...PAGE.matchAll(/^\| (.+?) \|/gm)].map(([, cell = '']) => cell)
+
 describe('docs/contracts.md', () => {
+  it.each(NAMES)('tells of %s', (name) => {
+    const isNamed = (cell: string): boolean => {
+      return cell.split(/[`, ]+/).some((word) => word.replace(/:$/, '') === name)
+    }
+    expect(FIRST_CELLS.some(isNamed)).toBe(true)
+  })
+
   it('names every id of the registrar once in its table', () => {
     const told = [...PAGE.matchAll(/^\| ((?:INV|CTR)-\d{4}) \|/gm)].map(([, id]) => id)
     expect(new Set(told)).toEqual(new Set(IDS))
   })
 
   it('names many tests', () => {
-    expect(NAMED.length).toBeGreaterThan(70)
+    expect(NAMED.length).toBeGreaterThan(150)
   })
 
   it.each(NAMED)('%s has the test: %s', (file, title) => {

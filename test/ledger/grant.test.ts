@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
+import { parseResource } from '../../src/core/resource.ts'
 import { ByteReader, ByteWriter } from '../../src/ledger/canonical-bytes.ts'
 import { generateSigningKey } from '../../src/ledger/ed25519.ts'
-import { grantBytes, signGrant, verifyGrant } from '../../src/ledger/grant.ts'
+import { grantBytes, signGrant, verifyGrant, type Grant } from '../../src/ledger/grant.ts'
 import { chain, CHILD, grant, KEY, NOW, verifier } from './grants.ts'
 
 const KEYS = [verifier()]
@@ -107,9 +108,9 @@ describe('a grant', () => {
 
 describe('a chain of grants', () => {
   it('is refused when a block is dropped, repeated, reordered or comes from elsewhere', () => {
-    const grandchild = { ...CHILD, id: 'grandchild', parentId: 'child' }
+    const grandchild = { ...CHILD, id: 'grandchild', parentId: 'child', fence: 9 }
     const [a, b, c] = blocks(chain(grant(), CHILD, grandchild))
-    const [, stranger] = blocks(chain(grant({ fence: 8 }), CHILD))
+    const [, stranger] = blocks(chain(grant({ fence: 6 }), CHILD))
     if (!a || !b || !c || !stranger) throw new Error('a chain has three blocks')
     expect(codeOf(joined([a, b, c]))).toBe('accepted')
     for (const odd of [[b], [c], [a, c], [b, c], [b, a], [a, a], [a, b, b], [a, stranger]]) {
@@ -131,16 +132,34 @@ describe('a chain of grants', () => {
       { scope: grant().scope },
       { budget: { tokens: 101 } },
       { budget: {} },
+      { resource: parseResource('work:W-2') },
     ]
+    const narrow = { ...CHILD, id: 'grandchild', parentId: 'child', fence: 9 }
+    expect(codeOf(chain(grant(), CHILD, narrow))).toBe('accepted')
     for (const facts of wider) {
-      const odd = { ...CHILD, id: 'grandchild', parentId: 'child', ...facts }
-      expect(codeOf(chain(grant(), CHILD, odd))).toBe('INVALID_DERIVATION')
+      expect(codeOf(chain(grant(), CHILD, { ...narrow, ...facts }))).toBe('INVALID_DERIVATION')
     }
+  })
+
+  it('is refused where a child leaves the subtree of its parent, or has alone what that shares', () => {
+    const tree = { resource: parseResource('file:/repo/src'), extent: 'subtree' } as const
+    const under = (facts: Partial<Grant>, root: Partial<Grant> = {}): string => {
+      const child = grant({ id: 'child', parentId: 'root', fence: 8, ...facts })
+      return codeOf(chain(grant({ ...tree, ...root }), child))
+    }
+    expect(under({ resource: parseResource('file:/repo/src/a.ts') })).toBe('accepted')
+    for (const name of ['file:/repo', 'file:/repo/src_backup', 'file:/etc/passwd', 'work:W-1']) {
+      expect(under({ resource: parseResource(name) })).toBe('INVALID_DERIVATION')
+    }
+    expect(under(tree, { extent: 'exact' })).toBe('INVALID_DERIVATION')
+    expect(under(tree, { mode: 'shared' })).toBe('INVALID_DERIVATION')
+    expect(under({ ...tree, mode: 'shared' }, { mode: 'shared' })).toBe('accepted')
   })
 
   it('is at most 17 long: a root and sixteen derivations', () => {
     const many = Array.from({ length: 18 }, (_, depth) => {
-      return grant({ id: `g${depth}`, parentId: depth === 0 ? null : `g${depth - 1}` })
+      const parentId = depth === 0 ? null : `g${depth - 1}`
+      return grant({ id: `g${depth}`, fence: 7 + depth, parentId })
     })
     expect(codeOf(chain(...many.slice(0, 17)))).toBe('accepted')
     expect(codeOf(chain(...many))).toBe('DECODE_ERROR')
