@@ -62,8 +62,8 @@ export function grant(draft: Draft, granted: Grant): Lease {
     ...(claim.delegation === undefined ? {} : { delegation: claim.delegation }),
   }
   draft.record({
-    ...eventCommon(lease, now, { before, after: 'active', reason: claim.reason }),
     type: 'lease.issued',
+    ...eventCommon(lease, now, { before, after: 'active', reason: claim.reason }),
     lease,
   })
   return lease

@@ -62,10 +62,11 @@ function end(draft: Draft, { leaseId, releaseReason, requestId }: Release): Rele
   const lease = draft.lease(leaseId)
   if (lease.state !== 'active') return endedOutcome(lease)
   const { renewals } = lease
-  const facts = { before: 'active', after: 'released', renewals, requestId } as const
+  const reason = releaseReason
+  const facts = { before: 'active', after: 'released', renewals, reason, requestId } as const
   draft.record({
-    ...eventCommon(lease, draft.now, { ...facts, reason: releaseReason }),
     type: 'lease.released',
+    ...eventCommon(lease, draft.now, facts),
     releaseReason,
   })
   return { kind: 'released', lease: draft.lease(leaseId) }

@@ -35,13 +35,13 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
     return draft.answer({ kind: 'does_not_extend', leaseId, expiresAtMs })
   }
   draft.record({
+    type: 'lease.renewed',
     ...eventCommon(lease, now, {
       before: 'active',
       after: 'active',
       renewals: lease.renewals + 1,
       requestId: command.requestId,
     }),
-    type: 'lease.renewed',
     ttlMs,
     deadline,
     expiresAtMs: wallAt(deadline.us, now),
