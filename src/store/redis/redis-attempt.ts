@@ -20,7 +20,7 @@ export interface GroupFacts {
 }
 
 export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly string[] {
-  const group = new GroupText(facts.channelOf, timesText(attempts[0]))
+  const group = new GroupText(facts.channelOf, attempts[0])
   for (const attempt of attempts) group.add(attempt)
   return group.args(facts, attempts.length)
 }
@@ -55,22 +55,23 @@ const NONE = three(0)
 
 class GroupText {
   readonly #channelOf: (session: string) => string
-  readonly #times: string
+  /** Whose times hold for the group. */
+  readonly #first: Attempt | undefined
   readonly #ids = new Names()
   readonly #realms = new Names()
   readonly #names = new Names()
   readonly #requests = new Names()
   readonly #rest: string[] = []
 
-  constructor(channelOf: (session: string) => string, times: string) {
+  constructor(channelOf: (session: string) => string, first: Attempt | undefined) {
     this.#channelOf = channelOf
-    this.#times = times
+    this.#first = first
   }
 
   args({ clock, settingsRevision, sender }: GroupFacts, attempts: number): readonly string[] {
     const sections = [this.#ids.all, this.#realms.all, this.#names.all, this.#requests.all]
     const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
-    const args = [clock, String(settingsRevision), sender, counts, this.#times]
+    const args = [clock, String(settingsRevision), sender, counts, timesText(this.#first)]
     return args.concat(...sections, this.#rest)
   }
 
@@ -81,14 +82,13 @@ class GroupText {
     const at = rest.push('') - 1
     let text = ''
     for (const place of places) text += this.#place(place)
-    for (const write of writes) text += this.#write(write)
+    for (const write of writes) text += this.#write(write) + versionText(write, places)
     for (const event of events) rest.push(eventText(event, bornIn(writes, event.leaseId)))
     const eventsWithRequest = this.#marks(attempt, writes)
     text += eventsWithRequest.text
     for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
     for (const { session, leaseId } of wakes) rest.push(this.#channelOf(session), leaseId)
-    const times = timesText(attempt)
-    const isOwn = times !== this.#times
+    const isOwn = this.#hasOwnTimes(attempt)
     const counts =
       three(places.length) +
       three(writes.length) +
@@ -99,7 +99,13 @@ class GroupText {
       three(rest.length - at)
     const numbers = fences === null ? '' : digits(fences.first, 16) + digits(fences.last, 16)
     const flags = (isOwn ? '!' : '=') + (fences === null ? '-' : 'f')
-    rest[at] = flags + counts + numbers + (isOwn ? times : '') + text
+    rest[at] = flags + counts + numbers + (isOwn ? timesText(attempt) : '') + text
+  }
+
+  #hasOwnTimes({ fromUs, beforeUs, wallMs }: Attempt): boolean {
+    const first = this.#first
+    if (first === undefined) return true
+    return fromUs !== first.fromUs || beforeUs !== first.beforeUs || wallMs !== first.wallMs
   }
 
   #place({ footprint, realm, own, claims, hasPrior, epoch }: Place): string {
@@ -146,8 +152,7 @@ class GroupText {
       this.#realms.numberOf(realmOf(entry.resource)) +
       this.#names.numberOf(entry.holder) +
       session +
-      oldSession +
-      digits(before?.version ?? 0, VERSION_WIDTH)
+      oldSession
     )
   }
 
@@ -181,6 +186,16 @@ class GroupText {
 interface Marks {
   readonly text: string
   readonly count: number
+}
+
+const NO_VERSION = ' '.repeat(VERSION_WIDTH)
+
+/** Blank where a place says the same. */
+function versionText({ id, before }: EntryWrite, places: readonly Place[]): string {
+  const version = before?.version ?? 0
+  const [place] = places
+  const isSaid = place?.footprint.leaseId === id && place.own === version
+  return isSaid ? NO_VERSION : digits(version, VERSION_WIDTH)
 }
 
 const NO_TIME = '0'.repeat(13)

@@ -8,6 +8,7 @@ import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import {
   bodyText,
+  CLOCK_DOMAIN,
   digits,
   entryOf,
   maybeTickOf,
@@ -33,9 +34,20 @@ export function eventText(event: LeaseEvent, born: Entry | null): string {
     const was = before === null ? 'null' : `"${before}"`
     return `${head}b${type} [${was},"${after}",${movingText(born)}]`
   }
-  const { resource, holder, session, reason } = event
-  const common = JSON.stringify([resource, holder, session, before, after, reason])
-  return `${head}-${type} ${common.slice(0, -1)}${restText(event)}]`
+  return `${head}-${type} [${commonText(event)}${restText(event)}]`
+}
+
+function commonText({ resource, holder, session, before, after, reason }: LeaseEvent): string {
+  const names = `${quoted(resource)},${quoted(holder)},${quoted(session)}`
+  const was = before === null ? 'null' : `"${before}"`
+  return `${names},${was},"${after}",${reason === null ? 'null' : quoted(reason)}`
+}
+
+/** What JSON writes as it is. */
+const PLAIN = /^[ !#-[\]-~]*$/
+
+function quoted(text: string): string {
+  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text)
 }
 
 /** Whether an event says of the entry that it creates what the entry says itself. */
@@ -65,6 +77,10 @@ function restText(event: LeaseEvent): string {
   if (event.type === 'lease.issued') return `,${entryText(event.lease)}`
   if (event.type === 'lease.queued' || event.type === 'lease.denied') {
     return `,${entryText(event.ticket)}`
+  }
+  if (event.type === 'lease.released') return `,"${event.releaseReason}"`
+  if (event.type === 'lease.renewed' && event.deadline.domain === CLOCK_DOMAIN) {
+    return `,${event.ttlMs},${event.expiresAtMs},${event.deadline.us}`
   }
   const rest = JSON.stringify(restOf(event))
   return rest === '[]' ? '' : `,${rest.slice(1, -1)}`
@@ -163,8 +179,8 @@ function bornEvent(
 }
 
 function withEntry(common: EventCommon, type: BornType, entry: Entry): LeaseEvent {
-  if (type === 'lease.issued') return { ...common, type, lease: entry as Lease }
-  return { ...common, type, ticket: entry as Ticket }
+  if (type === 'lease.issued') return { type, ...common, lease: entry as Lease }
+  return { type, ...common, ticket: entry as Ticket }
 }
 
 interface EventRest {
@@ -181,9 +197,9 @@ function eventFrom(
     const [body, moving] = rest as readonly [Fields, Fields]
     return withEntry(common, type, entryOf({ id: common.leaseId, fence, moving, body }))
   }
-  if (type === 'lease.upgraded') return { ...common, type, fence }
+  if (type === 'lease.upgraded') return { type, ...common, fence }
   if (type === 'lease.offered') {
-    return { ...common, type, fence, deadline: tickOf(rest[0] as TickText) }
+    return { type, ...common, fence, deadline: tickOf(rest[0] as TickText) }
   }
   return plainEvent(common, type, rest)
 }
@@ -196,31 +212,31 @@ function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEv
   const [first, second] = rest as readonly [never, never]
   switch (type) {
     case 'lease.renewed':
-      return { ...common, type, ttlMs: first, expiresAtMs: second, deadline: tickAt(2) }
+      return { type, ...common, ttlMs: first, expiresAtMs: second, deadline: tickAt(2) }
     case 'lease.released':
-      return { ...common, type, releaseReason: first }
+      return { type, ...common, releaseReason: first }
     case 'lease.expired':
-      return { ...common, type, terminatedAtMs: first, lockedUntil: lockedAt(1) }
+      return { type, ...common, terminatedAtMs: first, lockedUntil: lockedAt(1) }
     case 'lease.revoked':
-      return { ...common, type, by: first, terminatedAtMs: second, lockedUntil: lockedAt(2) }
+      return { type, ...common, by: first, terminatedAtMs: second, lockedUntil: lockedAt(2) }
     case 'lease.revoking':
-      return { ...common, type, by: first, deadline: tickAt(1), expiresAtMs: rest[2] as number }
+      return { type, ...common, by: first, deadline: tickAt(1), expiresAtMs: rest[2] as number }
     case 'lease.advanced':
-      return { ...common, type, from: first, to: second }
+      return { type, ...common, from: first, to: second }
     case 'lease.upgrading':
-      return { ...common, type, wished: first }
+      return { type, ...common, wished: first }
     case 'lease.transferred':
-      return { ...common, type, to: first }
+      return { type, ...common, to: first }
     case 'lease.adopted':
-      return { ...common, type, deadline: tickAt(0), expiresAtMs: second }
+      return { type, ...common, deadline: tickAt(0), expiresAtMs: second }
     case 'lease.waiting':
-      return { ...common, type, deadline: tickAt(0) }
+      return { type, ...common, deadline: tickAt(0) }
     case 'lease.failed':
-      return { ...common, type, failure: first, cycle: second }
+      return { type, ...common, failure: first, cycle: second }
     case 'lease.accounted':
-      return { ...common, type, change: first }
+      return { type, ...common, change: first }
     case 'lease.downgraded':
     case 'lease.unlocked':
-      return { ...common, type }
+      return { type, ...common }
   }
 }
