@@ -37,8 +37,9 @@ const TIDY_PER_GROUP = 20
 /** Events in one entry of the stream. It can only be removed as a whole, so one that must stay keeps few others. */
 export const EVENTS_PER_ROW = 16
 
-/** ARGV: clock or '', revision, sender, five counts, times; ids, realms, names, requests; attempts. */
+/** ARGV: a list of clock or '', revision, sender, five counts, times; ids, realms, names, requests; attempts. */
 const READ = `
+local A = cmsgpack.unpack(ARGV[1])
 local byte, find, format = string.byte, string.find, string.format
 local b = call('GET', P .. 'b') or STATE
 local last, high, revision = tonumber(sub(b, 1, 16)), tonumber(sub(b, 17, 32)), sub(b, 53)

@@ -8,6 +8,7 @@ import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { eventText } from './redis-events.ts'
+import { oneByte, packed } from './redis-packed.ts'
 import { bodyText, digits, hasSameBody, headText, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS } from './redis-script-preamble.ts'
 
@@ -19,10 +20,11 @@ export interface GroupFacts {
   readonly channelOf: (session: string) => string
 }
 
-export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly string[] {
+/** The one argument of the script. */
+export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly [Buffer] {
   const group = new GroupText(facts.channelOf, attempts[0])
   for (const attempt of attempts) group.add(attempt)
-  return group.args(facts, attempts.length)
+  return [packed(group.args(facts, attempts.length))]
 }
 
 /** Three characters that Lua can read without making a string. */
@@ -45,7 +47,7 @@ class Names {
   numberOf(name: string): string {
     const known = this.#numbers.get(name)
     if (known !== undefined) return known
-    const number = three(this.all.push(name))
+    const number = three(this.all.push(oneByte(name)))
     this.#numbers.set(name, number)
     return number
   }
@@ -87,7 +89,7 @@ class GroupText {
     const eventsWithRequest = this.#marks(attempt, writes)
     text += eventsWithRequest.text
     for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
-    for (const { session, leaseId } of wakes) rest.push(this.#channelOf(session), leaseId)
+    for (const { session, leaseId } of wakes) rest.push(oneByte(this.#channelOf(session)), leaseId)
     const isOwn = this.#hasOwnTimes(attempt)
     const counts =
       three(places.length) +
@@ -117,7 +119,7 @@ class GroupText {
       for (const { id, claim } of claims) list += id + digits(claim, VERSION_WIDTH)
       this.#rest.push(list)
     }
-    if (shape !== 'f') this.#rest.push(resource)
+    if (shape !== 'f') this.#rest.push(oneByte(resource))
     const depth = hasList ? 'l' : claims === null ? '*' : '0'
     const id = this.#ids.numberOf(leaseId)
     const request = requestId === null ? NONE : this.#requests.numberOf(requestId)
@@ -135,10 +137,10 @@ class GroupText {
     const rest = this.#rest
     const hasBody = after !== null && (before === null || !hasSameBody(before.entry, after.entry))
     rest.push(after === null ? '' : headText(after))
-    if (hasBody) rest.push(bodyText(entry))
+    if (hasBody) rest.push(oneByte(bodyText(entry)))
     if (mode !== 'k') {
       rest.push(scoreOf(after))
-      if (shape !== 'f') rest.push(entry.resource)
+      if (shape !== 'f') rest.push(oneByte(entry.resource))
     }
     const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)
     const tickets = TICKETS[1 + Number(isPending(after)) - Number(isPending(before))] ?? '0'
@@ -177,7 +179,7 @@ class GroupText {
 
   #epoch(resource: Resource, epoch: number): string {
     const shape = shapeOf({ resource, extent: 'exact' })
-    if (shape !== 'f') this.#rest.push(resource)
+    if (shape !== 'f') this.#rest.push(oneByte(resource))
     this.#rest.push(digits(epoch, 16))
     return shape + this.#realms.numberOf(realmOf(resource))
   }

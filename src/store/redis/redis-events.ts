@@ -6,6 +6,7 @@ import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.t
 import type { Entry, EntryState, Lease, Ticket } from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
+import { asciiJson, asciiText } from './redis-packed.ts'
 import {
   bodyText,
   CLOCK_DOMAIN,
@@ -23,7 +24,7 @@ import {
 export const NO_REQUEST: string = '-'.repeat(36)
 const JSON_AT = 113
 
-/** `born` is the entry that this event creates, if it does. */
+/** All of it is ASCII, so that nobody has to look. `born` is the entry that this event creates, if it does. */
 export function eventText(event: LeaseEvent, born: Entry | null): string {
   const { leaseId, type, atMs, requestId, renewals } = event
   const mark = born !== null ? 'c' : type === 'lease.renewed' ? 'r' : 'e'
@@ -47,7 +48,7 @@ function commonText({ resource, holder, session, before, after, reason }: LeaseE
 const PLAIN = /^[ !#-[\]-~]*$/
 
 function quoted(text: string): string {
-  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text)
+  return PLAIN.test(text) ? `"${text}"` : asciiJson(text)
 }
 
 /** Whether an event says of the entry that it creates what the entry says itself. */
@@ -82,12 +83,12 @@ function restText(event: LeaseEvent): string {
   if (event.type === 'lease.renewed' && event.deadline.domain === CLOCK_DOMAIN) {
     return `,${event.ttlMs},${event.expiresAtMs},${event.deadline.us}`
   }
-  const rest = JSON.stringify(restOf(event))
+  const rest = asciiJson(restOf(event))
   return rest === '[]' ? '' : `,${rest.slice(1, -1)}`
 }
 
 function entryText(entry: Entry): string {
-  return `${bodyText(entry)},${movingText(entry)}`
+  return `${asciiText(bodyText(entry))},${movingText(entry)}`
 }
 
 type PlainEvent = Exclude<LeaseEvent, { type: 'lease.issued' | 'lease.queued' | 'lease.denied' }>
