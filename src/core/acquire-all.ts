@@ -268,8 +268,8 @@ function isFiled(draft: Draft, { id }: Ticket): boolean {
 function file(draft: Draft, ticket: Ticket): void {
   const before = draft.entries.get(ticket.id)?.state ?? null
   draft.record({
-    ...eventCommon(ticket, draft.now, { before, after: 'pending', reason: ticket.reason }),
     type: 'lease.queued',
+    ...eventCommon(ticket, draft.now, { before, after: 'pending', reason: ticket.reason }),
     ticket,
   })
 }
@@ -285,8 +285,8 @@ function refuse(
     const before = draft.entries.get(ticket.id)?.state ?? null
     const reason = `held by ${blockers[0]?.holder ?? 'another'}`
     draft.record({
-      ...eventCommon(ticket, draft.now, { before, after: 'failed', reason }),
       type: 'lease.denied',
+      ...eventCommon(ticket, draft.now, { before, after: 'failed', reason }),
       ticket: { ...ticket, state: 'failed', failure: 'denied' },
     })
   }

@@ -140,12 +140,12 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
     return draft.answer({ kind: 'queue_full', resource: command.resource, limit })
   }
   draft.record({
+    type: 'lease.queued',
     ...eventCommon(ticket, draft.now, {
       before: draft.entries.get(ticket.id)?.state ?? null,
       after: 'pending',
       reason: ticket.reason,
     }),
-    type: 'lease.queued',
     ticket,
   })
   if (command.breakGraceMs !== null) askToFinish(draft, ticket, command.breakGraceMs)
@@ -219,12 +219,12 @@ function refuse(draft: Draft, wished: Ticket, held: Held): Decision<AcquireOutco
   const ticket: Ticket = { ...wished, state: 'failed', failure: 'denied' }
   const first = held.blockers[0]
   draft.record({
+    type: 'lease.denied',
     ...eventCommon(ticket, draft.now, {
       before: draft.entries.get(ticket.id)?.state ?? null,
       after: 'failed',
       reason: first === undefined ? 'held' : `held by ${first.holder}`,
     }),
-    type: 'lease.denied',
     ticket,
   })
   return draft.answer(held)

@@ -39,6 +39,6 @@ export function decideAdvance(
   }
   const { renewals } = lease
   const facts = { before: 'active', after: 'active', renewals, reason, requestId } as const
-  draft.record({ ...eventCommon(lease, now, facts), type: 'lease.advanced', from, to })
+  draft.record({ type: 'lease.advanced', ...eventCommon(lease, now, facts), from, to })
   return draft.answer({ kind: 'advanced', lease: draft.lease(leaseId), from, to })
 }

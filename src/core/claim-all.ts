@@ -44,8 +44,8 @@ export function decideClaimAll(
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
   for (const ticket of tickets) {
     draft.record({
-      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
       type: 'lease.waiting',
+      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
       deadline: deadlineAfter(now, ticket.claimWindowMs),
     })
   }

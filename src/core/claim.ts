@@ -63,8 +63,8 @@ export function decideClaim(
     return draft.answer(other)
   }
   draft.record({
-    ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
     type: 'lease.waiting',
+    ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
     deadline: deadlineAfter(now, ticket.claimWindowMs),
   })
   return draft.answer(queuedOutcome(draft, ticket, 0))

@@ -62,12 +62,17 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   return {
     changes,
     events: recorded,
-    requests: [...requestMarks(events, recorded, entries), ...leaseMarks(decision, changes)],
+    requests: joined(requestMarks(events, recorded, entries), leaseMarks(decision, changes)),
     epochs: epochsOf(events),
-    wakes: [...wakesOf(events), ...decision.wakes],
+    wakes: joined(wakesOf(events), decision.wakes),
     firstFence: decision.firstFence,
     lastFence: decision.lastFence,
   }
+}
+
+/** Most commits have neither. */
+function joined<Item>(some: readonly Item[], more: readonly Item[]): readonly Item[] {
+  return more.length === 0 ? some : [...some, ...more]
 }
 
 /**
@@ -88,16 +93,27 @@ function changesOf(
   view: RealmView,
   { events, entries }: Decision<unknown>,
 ): readonly EntryChange[] {
+  const [only] = events
+  if (only !== undefined && events.length === 1) {
+    return [changeOf(view, only.leaseId, { entries, renewal: RENEWAL_TYPES.has(only.type) })]
+  }
   const changed = new Set(events.map((event) => event.leaseId))
   const moved = new Set<LeaseId>()
   for (const { type, leaseId } of events) if (!RENEWAL_TYPES.has(type)) moved.add(leaseId)
   const changes: EntryChange[] = []
-  for (const id of changed) {
-    const entry = entries.get(id)
-    const after = entry !== undefined && isKept(view, entry) ? entry : null
-    changes.push({ id, before: view.entries.get(id), after, renewal: !moved.has(id) })
-  }
+  for (const id of changed) changes.push(changeOf(view, id, { entries, renewal: !moved.has(id) }))
   return changes
+}
+
+interface ChangeFacts {
+  readonly entries: ReadonlyMap<LeaseId, Entry>
+  readonly renewal: boolean
+}
+
+function changeOf(view: RealmView, id: LeaseId, { entries, renewal }: ChangeFacts): EntryChange {
+  const entry = entries.get(id)
+  const after = entry !== undefined && isKept(view, entry) ? entry : null
+  return { id, before: view.entries.get(id), after, renewal }
 }
 
 function isRecorded(view: RealmView, event: LeaseEvent, entry: Entry | undefined): boolean {

@@ -89,7 +89,7 @@ export class Draft {
     const facts = { before: 'active', after: 'active', renewals, requestId } as const
     const reason = change.kind
     const common = eventCommon(lease, this.now, { ...facts, reason })
-    this.record({ ...common, type: 'lease.accounted', change })
+    this.record({ type: 'lease.accounted', ...common, change })
   }
 
   /**
@@ -214,8 +214,8 @@ function expiredWithParent(child: Lease, now: Now): LeaseEvent {
   const { renewals } = child
   const reason = 'ttl passed'
   return {
-    ...eventCommon(child, now, { before: 'active', after: 'expired', renewals, reason }),
     type: 'lease.expired',
+    ...eventCommon(child, now, { before: 'active', after: 'expired', renewals, reason }),
     terminatedAtMs: expiryWallMs(child, now),
     lockedUntil: null,
   }
@@ -226,8 +226,8 @@ function endedWithParent(child: Lease, now: Now): LeaseEvent {
   const { renewals } = child
   const reason = `its parent ${parentOf(child) ?? ''} has ended`
   return {
-    ...eventCommon(child, now, { before: 'active', after: 'revoked', renewals, reason }),
     type: 'lease.revoked',
+    ...eventCommon(child, now, { before: 'active', after: 'revoked', renewals, reason }),
     by: 'its parent',
     terminatedAtMs: now.wallMs,
     lockedUntil: null,

@@ -56,8 +56,8 @@ export function requestEnd(draft: Draft, lease: Lease, request: EndRequest): voi
   const deadline = end.us < lease.deadline.us ? end : lease.deadline
   const facts = { before: 'active', after: 'active', reason, requestId } as const
   draft.record({
-    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
     type: 'lease.revoking',
+    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
     by,
     deadline,
     expiresAtMs: wallAt(deadline.us, now),
@@ -68,8 +68,8 @@ function endNow(draft: Draft, lease: Lease, { by, reason, requestId }: EndReques
   const { now } = draft
   const facts = { before: 'active', after: 'revoked', reason, requestId } as const
   draft.record({
-    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
     type: 'lease.revoked',
+    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
     by,
     terminatedAtMs: now.wallMs,
     lockedUntil: lockDelay(lease, deadlineAfter(now, 0), now),

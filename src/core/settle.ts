@@ -68,8 +68,8 @@ function expire(draft: Draft, lease: Lease): void {
   if (lease.revoking !== null) return endRevoked(draft, lease, lease.revoking)
   const facts = { before: 'active', after: 'expired', reason: 'ttl passed' } as const
   draft.record({
-    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
     type: 'lease.expired',
+    ...eventCommon(lease, now, { ...facts, renewals: lease.renewals }),
     terminatedAtMs: expiryWallMs(lease, now),
     lockedUntil: delayAfterForeignClock(lease, now) ?? lockDelay(lease, lease.deadline, now),
   })
@@ -80,8 +80,8 @@ function endRevoked(draft: Draft, lease: Lease, { by, reason }: Revoking): void 
   const { now } = draft
   const { renewals } = lease
   draft.record({
-    ...eventCommon(lease, now, { before: 'active', after: 'revoked', renewals, reason }),
     type: 'lease.revoked',
+    ...eventCommon(lease, now, { before: 'active', after: 'revoked', renewals, reason }),
     by,
     terminatedAtMs: expiryWallMs(lease, now),
     lockedUntil: delayAfterForeignClock(lease, now) ?? lockDelay(lease, lease.deadline, now),
@@ -107,17 +107,17 @@ function settleDelay(draft: Draft, lease: Lease): void {
   const lockedUntil = measured ? null : delayAfterForeignClock(lease, now)
   if (lockedUntil === null) {
     const common = eventCommon(lease, now, { before: state, after: state, renewals })
-    return draft.record({ ...common, type: 'lease.unlocked' })
+    return draft.record({ type: 'lease.unlocked', ...common })
   }
   const reason = 'clock changed, lock delay starts again'
   const common = eventCommon(lease, now, { before: state, after: state, renewals, reason })
   const terminatedAtMs = lease.terminatedAtMs ?? expiryWallMs(lease, now)
   if (state !== 'revoked') {
-    return draft.record({ ...common, type: 'lease.expired', terminatedAtMs, lockedUntil })
+    return draft.record({ type: 'lease.expired', ...common, terminatedAtMs, lockedUntil })
   }
   // A store that was written before this was kept does not say by whom.
   const by = lease.revoking?.by ?? 'an operator'
-  draft.record({ ...common, type: 'lease.revoked', by, terminatedAtMs, lockedUntil })
+  draft.record({ type: 'lease.revoked', ...common, by, terminatedAtMs, lockedUntil })
 }
 
 /**
@@ -158,7 +158,7 @@ export function fail(
 ): void {
   const { reason = failure, requestId = null, cycle = null } = cause
   const facts = { before: 'pending', after: 'failed', reason, requestId } as const
-  draft.record({ ...eventCommon(ticket, draft.now, facts), type: 'lease.failed', failure, cycle })
+  draft.record({ type: 'lease.failed', ...eventCommon(ticket, draft.now, facts), failure, cycle })
 }
 
 interface FailureCause {
@@ -188,8 +188,8 @@ export function makeOffers(draft: Draft): void {
       continue
     }
     draft.record({
-      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
       type: 'lease.offered',
+      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
       fence: draft.nextFence(),
       deadline: deadlineAfter(now, ticket.claimWindowMs),
     })
@@ -222,8 +222,8 @@ export function obstaclesOf(lease: Lease, draft: Draft): readonly Blocker[] {
 export function upgrade(draft: Draft, lease: Lease): void {
   const { renewals } = lease
   draft.record({
-    ...eventCommon(lease, draft.now, { before: 'active', after: 'active', renewals }),
     type: 'lease.upgraded',
+    ...eventCommon(lease, draft.now, { before: 'active', after: 'active', renewals }),
     fence: draft.nextFence(),
   })
 }

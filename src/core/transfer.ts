@@ -90,8 +90,8 @@ function end(draft: Draft, lease: Lease, { to, requestId }: Transfer): void {
   const reason = to === null ? 'transferred to the next in the queue' : `transferred to ${to}`
   const facts = { before: 'active', after: 'released', reason, requestId } as const
   draft.record({
-    ...eventCommon(lease, draft.now, { ...facts, renewals }),
     type: 'lease.transferred',
+    ...eventCommon(lease, draft.now, { ...facts, renewals }),
     to,
   })
 }

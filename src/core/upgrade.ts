@@ -77,8 +77,8 @@ function deadlock(lease: Lease, rival: Lease): UpgradeOutcome {
 function wish(draft: Draft, lease: Lease, wished: boolean): void {
   const { renewals } = lease
   draft.record({
-    ...eventCommon(lease, draft.now, { before: 'active', after: 'active', renewals }),
     type: 'lease.upgrading',
+    ...eventCommon(lease, draft.now, { before: 'active', after: 'active', renewals }),
     wished,
   })
 }
@@ -119,8 +119,8 @@ export function decideDowngrade(
   const { renewals } = lease
   const { requestId } = command
   draft.record({
-    ...eventCommon(lease, now, { before: 'active', after: 'active', renewals, requestId }),
     type: 'lease.downgraded',
+    ...eventCommon(lease, now, { before: 'active', after: 'active', renewals, requestId }),
   })
   makeOffers(draft)
   return draft.answer({ kind: 'downgraded', lease: draft.lease(lease.id), changed: true })

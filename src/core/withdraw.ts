@@ -30,13 +30,13 @@ export function decideWithdraw(
     return draft.answer({ kind: 'withdrawn', released: false })
   }
   draft.record({
+    type: 'lease.released',
     ...eventCommon(entry, now, {
       before: 'active',
       after: 'released',
       renewals: entry.renewals,
       reason: command.why,
     }),
-    type: 'lease.released',
     releaseReason: 'aborted',
   })
   makeOffers(draft)

@@ -42,15 +42,11 @@ export class CommandRunner {
     }
   }
 
-  async #runSeeing<C extends Command>(
+  #runSeeing<C extends Command>(
     command: C,
     seen: readonly LeaseId[],
   ): Promise<Decided<OutcomeOf<C>>> {
-    const { resource, extent } = command
-    const more = seen.map((leaseId) => {
-      return { resource, extent, leaseId, requestId: null, depth: 'entry' } as const
-    })
-    return this.#store.transact([...footprintsOf(command), ...more], (views, now) => {
+    return this.#store.transact(footprintsSeeing(command, seen), (views, now) => {
       const view = viewOf(views)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
@@ -82,4 +78,14 @@ export class CommandRunner {
       return { outcome: { outcome, now }, commit, validUntilUs }
     })
   }
+}
+
+function footprintsSeeing(command: Command, seen: readonly LeaseId[]): readonly Footprint[] {
+  const own = footprintsOf(command)
+  if (seen.length === 0) return own
+  const { resource, extent } = command
+  const more = seen.map((leaseId) => {
+    return { resource, extent, leaseId, requestId: null, depth: 'entry' } as const
+  })
+  return [...own, ...more]
 }

@@ -156,7 +156,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async renew(request: RenewRequest): Promise<RenewAnswer> {
-    const place = await this.#locate(request)
+    const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#runner.run(commands.renewCommand(request, place))
     if (outcome.kind !== 'renewed') return outcome
@@ -164,7 +164,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async release(request: ReleaseRequest): Promise<ReleaseAnswer> {
-    const place = await this.#locate(request)
+    const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#runner.run(commands.releaseCommand(request, place))
     return releaseAnswer(outcome, now)
@@ -361,10 +361,9 @@ export class LeaseService implements LeaseApi {
 
   /** Where a lease is: from whoever knows it, else from the store. */
   async #locate(ref: LeaseRef): Promise<commands.Place | null> {
+    const known = knownPlace(ref)
+    if (known !== null) return known
     const leaseId = parseLeaseId(ref.leaseId)
-    if (ref.resource !== undefined) {
-      return { leaseId, resource: ref.resource, extent: ref.extent ?? 'exact' }
-    }
     const found = await this.#store.find({ ids: [leaseId], limit: 1 })
     const entry = found.entries[0]
     return entry === undefined ? null : { leaseId, resource: entry.resource, extent: entry.extent }
@@ -412,3 +411,7 @@ export class LeaseService implements LeaseApi {
 const CLOSE_WITHIN_MS = 1_000
 const SETTLE_BATCH = 500
 const CYCLES_SHOWN_MAX = 4
+
+function knownPlace({ leaseId, resource, extent = 'exact' }: LeaseRef): commands.Place | null {
+  return resource === undefined ? null : { leaseId: parseLeaseId(leaseId), resource, extent }
+}

@@ -12,13 +12,22 @@ interface Branch {
 }
 
 export class LiveIndex {
-  /** By realm: a flat resource has one of its own, and no children. */
-  readonly #roots = new Map<string, Branch>()
+  /** By resource. Most commands are about one of these, so they have neither branches nor generators. */
+  readonly #flat = new Map<Resource, Set<LeaseId>>()
+  /** By realm. */
+  readonly #trees = new Map<string, Branch>()
 
   add(resource: Resource, id: LeaseId): void {
+    if (isTree(resource)) return this.#addToTree(resource, id)
+    const ids = this.#flat.get(resource)
+    if (ids === undefined) this.#flat.set(resource, new Set([id]))
+    else ids.add(id)
+  }
+
+  #addToTree(resource: Resource, id: LeaseId): void {
     const realm = realmOf(resource)
-    let branch = this.#roots.get(realm) ?? emptyBranch()
-    this.#roots.set(realm, branch)
+    let branch = this.#trees.get(realm) ?? emptyBranch()
+    this.#trees.set(realm, branch)
     for (const segment of segmentsOf(resource)) {
       const child = branch.children.get(segment) ?? emptyBranch()
       branch.children.set(segment, child)
@@ -28,25 +37,39 @@ export class LiveIndex {
   }
 
   remove(resource: Resource, id: LeaseId): void {
+    if (isTree(resource)) return this.#removeFromTree(resource, id)
+    const ids = this.#flat.get(resource)
+    if (ids === undefined || !ids.delete(id)) return
+    if (ids.size === 0) this.#flat.delete(resource)
+  }
+
+  #removeFromTree(resource: Resource, id: LeaseId): void {
     const realm = realmOf(resource)
-    const root = this.#roots.get(realm)
+    const root = this.#trees.get(realm)
     if (root === undefined) return
     removeFrom(root, segmentsOf(resource), id)
-    if (isEmpty(root)) this.#roots.delete(realm)
+    if (isEmpty(root)) this.#trees.delete(realm)
   }
 
   /** All entries at the reach, above it, and, for a subtree, below it; some of those above may not reach down to it. */
-  *near({ resource, extent }: Reach): Iterable<LeaseId> {
-    let branch = this.#roots.get(realmOf(resource))
+  near(reach: Reach): Iterable<LeaseId> {
+    if (!isTree(reach.resource)) return this.#flat.get(reach.resource) ?? NOBODY
+    const root = this.#trees.get(realmOf(reach.resource))
+    return root === undefined ? NOBODY : nearIn(root, reach)
+  }
+}
+
+const NOBODY: readonly LeaseId[] = []
+
+function* nearIn(root: Branch, { resource, extent }: Reach): Iterable<LeaseId> {
+  let branch: Branch | undefined = root
+  yield* branch.ids
+  for (const segment of segmentsOf(resource)) {
+    branch = branch.children.get(segment)
     if (branch === undefined) return
     yield* branch.ids
-    for (const segment of segmentsOf(resource)) {
-      branch = branch.children.get(segment)
-      if (branch === undefined) return
-      yield* branch.ids
-    }
-    if (extent === 'subtree') yield* below(branch)
   }
+  if (extent === 'subtree') yield* below(branch)
 }
 
 function emptyBranch(): Branch {
@@ -58,7 +81,6 @@ function isEmpty({ ids, children }: Branch): boolean {
 }
 
 function segmentsOf(resource: Resource): readonly string[] {
-  if (!isTree(resource)) return []
   return nameOf(resource)
     .split('/')
     .filter((segment) => segment !== '')

@@ -37,8 +37,9 @@ const TIDY_PER_GROUP = 20
 /** Events in one entry of the stream. It can only be removed as a whole, so one that must stay keeps few others. */
 export const EVENTS_PER_ROW = 16
 
-/** ARGV: clock or '', revision, sender, five counts, times; ids, realms, names, requests; attempts. */
+/** ARGV: a list of clock or '', revision, sender, five counts, times; ids, realms, names, requests; attempts. */
 const READ = `
+local A = cmsgpack.unpack(ARGV[1])
 local byte, find, format = string.byte, string.find, string.format
 local b = call('GET', P .. 'b') or STATE
 local last, high, revision = tonumber(sub(b, 1, 16)), tonumber(sub(b, 17, 32)), sub(b, 53)
@@ -104,6 +105,8 @@ local left, leftHolder, leftSession, leftCount = {}, {}, {}, 0
 local gone, idle = {}, {}
 local dayMarks, longMarks, news, listed, unlisted = {}, {}, {}, {}, {}
 local trees, more
+local groupFrom, groupBefore = tonumber(sub(A[5], 1, 16)), tonumber(sub(A[5], 17, 32))
+local groupWall = sub(A[5], 33)
 `
 
 /**
@@ -128,19 +131,18 @@ for n = 1, attempts do
   local places = (a1 - 33) * 8100 + (a2 - 33) * 90 + a3 - 33
   local writes = (a4 - 33) * 8100 + (a5 - 33) * 90 + a6 - 33
   at = at + (a19 - 33) * 8100 + (a20 - 33) * 90 + a21 - 33
-  local p, times, timesAt = 24, A[5], 1
+  local p, from, before, wall = 24, groupFrom, groupBefore, groupWall
   local firstFence, lastFence
   if ownFences == 102 then
     firstFence, lastFence = sub(c, p, p + 15), sub(c, p + 16, p + 31)
     p = p + 32
   end
   if ownTimes == 33 then
-    times, timesAt = c, p
+    from, before = tonumber(sub(c, p, p + 15)), tonumber(sub(c, p + 16, p + 31))
+    wall = sub(c, p + 32, p + 44)
     p = p + 45
   end
-  local wall = sub(times, timesAt + 32, timesAt + 44)
-  local holds = isCurrent and now >= tonumber(sub(times, timesAt, timesAt + 15))
-    and now < tonumber(sub(times, timesAt + 16, timesAt + 31))
+  local holds = isCurrent and now >= from and now < before
   local placesAt, argumentsAt = p, x
   for m = 1, holds and places or 0 do
     local shape, depth, hasPrior, i1, i2, i3, r1, r2, r3, q1, q2, q3 = byte(c, p, p + 11)
@@ -181,11 +183,14 @@ for n = 1, attempts do
   local writesAt = placesAt + places * 39
   p = writesAt
   for m = 1, holds and writes or 0 do
-    local i1, i2, i3 = byte(c, p + 6, p + 8)
-    local head = heads[(i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
-    if (head and sub(head, 1, 11) or NONE11) ~= sub(c, p + 21, p + 31) then
-      holds = false
-      break
+    -- Blank for the entry of a place, which has been looked at.
+    if byte(c, p + 21) ~= 32 then
+      local i1, i2, i3 = byte(c, p + 6, p + 8)
+      local head = heads[(i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
+      if (head and sub(head, 1, 11) or NONE11) ~= sub(c, p + 21, p + 31) then
+        holds = false
+        break
+      end
     end
     p = p + 32
   end

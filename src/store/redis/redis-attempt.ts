@@ -9,6 +9,7 @@ import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { eventText } from './redis-events.ts'
+import { oneByte, packed } from './redis-packed.ts'
 import { bodyText, digits, hasSameBody, headText, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS } from './redis-script-preamble.ts'
 
@@ -20,10 +21,11 @@ export interface GroupFacts {
   readonly channelOf: (session: string) => string
 }
 
-export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly string[] {
-  const group = new GroupText(facts.channelOf, timesText(attempts[0]))
+/** The one argument of the script. */
+export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly [Buffer] {
+  const group = new GroupText(facts.channelOf, attempts[0])
   for (const attempt of attempts) group.add(attempt)
-  return group.args(facts, attempts.length)
+  return [packed(group.args(facts, attempts.length))]
 }
 
 /** Three characters that Lua can read without making a string. */
@@ -46,7 +48,7 @@ class Names {
   numberOf(name: string): string {
     const known = this.#numbers.get(name)
     if (known !== undefined) return known
-    const number = three(this.all.push(name))
+    const number = three(this.all.push(oneByte(name)))
     this.#numbers.set(name, number)
     return number
   }
@@ -56,22 +58,23 @@ const NONE = three(0)
 
 class GroupText {
   readonly #channelOf: (session: string) => string
-  readonly #times: string
+  /** Whose times hold for the group. */
+  readonly #first: Attempt | undefined
   readonly #ids = new Names()
   readonly #realms = new Names()
   readonly #names = new Names()
   readonly #requests = new Names()
   readonly #rest: string[] = []
 
-  constructor(channelOf: (session: string) => string, times: string) {
+  constructor(channelOf: (session: string) => string, first: Attempt | undefined) {
     this.#channelOf = channelOf
-    this.#times = times
+    this.#first = first
   }
 
   args({ clock, settingsRevision, sender }: GroupFacts, attempts: number): readonly string[] {
     const sections = [this.#ids.all, this.#realms.all, this.#names.all, this.#requests.all]
     const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
-    const args = [clock, String(settingsRevision), sender, counts, this.#times]
+    const args = [clock, String(settingsRevision), sender, counts, timesText(this.#first)]
     return args.concat(...sections, this.#rest)
   }
 
@@ -82,14 +85,13 @@ class GroupText {
     const at = rest.push('') - 1
     let text = ''
     for (const place of places) text += this.#place(place)
-    for (const write of writes) text += this.#write(write)
+    for (const write of writes) text += this.#write(write) + versionText(write, places)
     for (const event of events) rest.push(eventText(event, bornWith(event, writes)))
     const eventsWithRequest = this.#marks(attempt, writes)
     text += eventsWithRequest.text
     for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
-    for (const { session, leaseId } of wakes) rest.push(this.#channelOf(session), leaseId)
-    const times = timesText(attempt)
-    const isOwn = times !== this.#times
+    for (const { session, leaseId } of wakes) rest.push(oneByte(this.#channelOf(session)), leaseId)
+    const isOwn = this.#hasOwnTimes(attempt)
     const counts =
       three(places.length) +
       three(writes.length) +
@@ -100,7 +102,13 @@ class GroupText {
       three(rest.length - at)
     const numbers = fences === null ? '' : digits(fences.first, 16) + digits(fences.last, 16)
     const flags = (isOwn ? '!' : '=') + (fences === null ? '-' : 'f')
-    rest[at] = flags + counts + numbers + (isOwn ? times : '') + text
+    rest[at] = flags + counts + numbers + (isOwn ? timesText(attempt) : '') + text
+  }
+
+  #hasOwnTimes({ fromUs, beforeUs, wallMs }: Attempt): boolean {
+    const first = this.#first
+    if (first === undefined) return true
+    return fromUs !== first.fromUs || beforeUs !== first.beforeUs || wallMs !== first.wallMs
   }
 
   #place({ footprint, realm, own, claims, hasPrior, epoch }: Place): string {
@@ -112,7 +120,7 @@ class GroupText {
       for (const { id, claim } of claims) list += id + digits(claim, VERSION_WIDTH)
       this.#rest.push(list)
     }
-    if (shape !== 'f') this.#rest.push(resource)
+    if (shape !== 'f') this.#rest.push(oneByte(resource))
     const depth = hasList ? 'l' : claims === null ? '*' : '0'
     const id = this.#ids.numberOf(leaseId)
     const request = requestId === null ? NONE : this.#requests.numberOf(requestId)
@@ -130,10 +138,10 @@ class GroupText {
     const rest = this.#rest
     const hasBody = after !== null && (before === null || !hasSameBody(before.entry, after.entry))
     rest.push(after === null ? '' : headText(after))
-    if (hasBody) rest.push(bodyText(entry))
+    if (hasBody) rest.push(oneByte(bodyText(entry)))
     if (mode !== 'k') {
       rest.push(scoreOf(after))
-      if (shape !== 'f') rest.push(entry.resource)
+      if (shape !== 'f') rest.push(oneByte(entry.resource))
     }
     const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)
     const tickets = TICKETS[1 + Number(isPending(after)) - Number(isPending(before))] ?? '0'
@@ -147,8 +155,7 @@ class GroupText {
       this.#realms.numberOf(realmOf(entry.resource)) +
       this.#names.numberOf(entry.holder) +
       session +
-      oldSession +
-      digits(before?.version ?? 0, VERSION_WIDTH)
+      oldSession
     )
   }
 
@@ -173,7 +180,7 @@ class GroupText {
 
   #epoch(resource: Resource, epoch: number): string {
     const shape = shapeOf({ resource, extent: 'exact' })
-    if (shape !== 'f') this.#rest.push(resource)
+    if (shape !== 'f') this.#rest.push(oneByte(resource))
     this.#rest.push(digits(epoch, 16))
     return shape + this.#realms.numberOf(realmOf(resource))
   }
@@ -182,6 +189,16 @@ class GroupText {
 interface Marks {
   readonly text: string
   readonly count: number
+}
+
+const NO_VERSION = ' '.repeat(VERSION_WIDTH)
+
+/** Blank where a place says the same. */
+function versionText({ id, before }: EntryWrite, places: readonly Place[]): string {
+  const version = before?.version ?? 0
+  const [place] = places
+  const isSaid = place?.footprint.leaseId === id && place.own === version
+  return isSaid ? NO_VERSION : digits(version, VERSION_WIDTH)
 }
 
 const NO_TIME = '0'.repeat(13)

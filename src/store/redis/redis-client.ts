@@ -6,11 +6,14 @@
 import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
+/** Of a command: text, or bytes as they are. */
+export type Argument = string | Buffer
+
 /** What is used of an ioredis client, or of its Cluster. */
 export interface IoredisClient {
   readonly status: string
   readonly isCluster?: boolean
-  call(command: string, ...args: string[]): Promise<unknown>
+  call(command: string, ...args: Argument[]): Promise<unknown>
   duplicate(override?: { readonly autoResubscribe: boolean }): IoredisClient
   connect(): Promise<unknown>
   disconnect(): void
@@ -22,7 +25,7 @@ export interface IoredisClient {
 /** What is used of a node-redis client. */
 interface NodeRedisClient {
   readonly isReady: boolean
-  sendCommand(args: readonly string[]): Promise<unknown>
+  sendCommand(args: readonly Argument[]): Promise<unknown>
   duplicate(): NodeRedisClient
   connect(): Promise<unknown>
   destroy(): void
@@ -40,7 +43,7 @@ export type RedisClient =
 export interface RedisDriver {
   readonly isCluster: boolean
   readonly isReady: boolean
-  send(args: readonly string[]): Promise<unknown>
+  send(args: readonly Argument[]): Promise<unknown>
   /** A connection of its own, not yet open, whose errors nobody has to listen to. */
   duplicate(): RedisDriver
   connect(): Promise<unknown>
@@ -86,8 +89,8 @@ class IoredisDriver implements RedisDriver {
     return this.#client.status === 'ready'
   }
 
-  send([command = '', ...args]: readonly string[]): Promise<unknown> {
-    return this.#client.call(command, ...args)
+  send([command = '', ...args]: readonly Argument[]): Promise<unknown> {
+    return this.#client.call(String(command), ...args)
   }
 
   duplicate(): RedisDriver {
@@ -144,7 +147,7 @@ class NodeRedisDriver implements RedisDriver {
     return this.#client.isReady
   }
 
-  send(args: readonly string[]): Promise<unknown> {
+  send(args: readonly Argument[]): Promise<unknown> {
     return this.#client.sendCommand(args)
   }
 
@@ -201,7 +204,7 @@ export class RedisCalls {
   }
 
   /** The server's reply. An error that the server itself gave is thrown as it is, for whoever can do better. */
-  async send(args: readonly string[], effect: CommandEffect): Promise<unknown> {
+  async send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
     const { url, callMs, runtime } = this.#facts
     if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
     if (!this.driver.isReady) throw storeError(new Error('not connected'), { url, effect: 'reads' })

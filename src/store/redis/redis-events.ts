@@ -6,8 +6,10 @@ import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.t
 import type { Entry, EntryState, Lease, Ticket } from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
+import { asciiJson, asciiText } from './redis-packed.ts'
 import {
   bodyText,
+  CLOCK_DOMAIN,
   digits,
   entryOf,
   maybeTickOf,
@@ -22,7 +24,7 @@ import {
 export const NO_REQUEST: string = '-'.repeat(36)
 const JSON_AT = 113
 
-/** `born` is the entry that this event creates, if it does. */
+/** All of it is ASCII, so that nobody has to look. `born` is the entry that this event creates, if it does. */
 export function eventText(event: LeaseEvent, born: Entry | null): string {
   const { leaseId, type, atMs, requestId, renewals } = event
   const mark = born === null ? markOf(type) : 'c'
@@ -33,9 +35,20 @@ export function eventText(event: LeaseEvent, born: Entry | null): string {
     const was = before === null ? 'null' : `"${before}"`
     return `${head}b${type} [${was},"${after}",${movingText(born)}]`
   }
-  const { resource, holder, session, reason } = event
-  const common = JSON.stringify([resource, holder, session, before, after, reason])
-  return `${head}-${type} ${common.slice(0, -1)}${restText(event)}]`
+  return `${head}-${type} [${commonText(event)}${restText(event)}]`
+}
+
+function commonText({ resource, holder, session, before, after, reason }: LeaseEvent): string {
+  const names = `${quoted(resource)},${quoted(holder)},${quoted(session)}`
+  const was = before === null ? 'null' : `"${before}"`
+  return `${names},${was},"${after}",${reason === null ? 'null' : quoted(reason)}`
+}
+
+/** What JSON writes as it is. */
+const PLAIN = /^[ !#-[\]-~]*$/
+
+function quoted(text: string): string {
+  return PLAIN.test(text) ? `"${text}"` : asciiJson(text)
 }
 
 /** Renewals and advances are forgotten once later ones are kept. */
@@ -72,12 +85,16 @@ function restText(event: LeaseEvent): string {
   if (event.type === 'lease.queued' || event.type === 'lease.denied') {
     return `,${entryText(event.ticket)}`
   }
-  const rest = JSON.stringify(restOf(event))
+  if (event.type === 'lease.released') return `,"${event.releaseReason}"`
+  if (event.type === 'lease.renewed' && event.deadline.domain === CLOCK_DOMAIN) {
+    return `,${event.ttlMs},${event.expiresAtMs},${event.deadline.us}`
+  }
+  const rest = asciiJson(restOf(event))
   return rest === '[]' ? '' : `,${rest.slice(1, -1)}`
 }
 
 function entryText(entry: Entry): string {
-  return `${bodyText(entry)},${movingText(entry)}`
+  return `${asciiText(bodyText(entry))},${movingText(entry)}`
 }
 
 type PlainEvent = Exclude<LeaseEvent, { type: 'lease.issued' | 'lease.queued' | 'lease.denied' }>
@@ -170,8 +187,8 @@ function bornEvent(
 }
 
 function withEntry(common: EventCommon, type: BornType, entry: Entry): LeaseEvent {
-  if (type === 'lease.issued') return { ...common, type, lease: entry as Lease }
-  return { ...common, type, ticket: entry as Ticket }
+  if (type === 'lease.issued') return { type, ...common, lease: entry as Lease }
+  return { type, ...common, ticket: entry as Ticket }
 }
 
 interface EventRest {
@@ -188,9 +205,9 @@ function eventFrom(
     const [body, moving] = rest as readonly [Fields, Fields]
     return withEntry(common, type, entryOf({ id: common.leaseId, fence, moving, body }))
   }
-  if (type === 'lease.upgraded') return { ...common, type, fence }
+  if (type === 'lease.upgraded') return { type, ...common, fence }
   if (type === 'lease.offered') {
-    return { ...common, type, fence, deadline: tickOf(rest[0] as TickText) }
+    return { type, ...common, fence, deadline: tickOf(rest[0] as TickText) }
   }
   return plainEvent(common, type, rest)
 }
@@ -203,31 +220,31 @@ function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEv
   const [first, second] = rest as readonly [never, never]
   switch (type) {
     case 'lease.renewed':
-      return { ...common, type, ttlMs: first, expiresAtMs: second, deadline: tickAt(2) }
+      return { type, ...common, ttlMs: first, expiresAtMs: second, deadline: tickAt(2) }
     case 'lease.released':
-      return { ...common, type, releaseReason: first }
+      return { type, ...common, releaseReason: first }
     case 'lease.expired':
-      return { ...common, type, terminatedAtMs: first, lockedUntil: lockedAt(1) }
+      return { type, ...common, terminatedAtMs: first, lockedUntil: lockedAt(1) }
     case 'lease.revoked':
-      return { ...common, type, by: first, terminatedAtMs: second, lockedUntil: lockedAt(2) }
+      return { type, ...common, by: first, terminatedAtMs: second, lockedUntil: lockedAt(2) }
     case 'lease.revoking':
-      return { ...common, type, by: first, deadline: tickAt(1), expiresAtMs: rest[2] as number }
+      return { type, ...common, by: first, deadline: tickAt(1), expiresAtMs: rest[2] as number }
     case 'lease.advanced':
-      return { ...common, type, from: first, to: second }
+      return { type, ...common, from: first, to: second }
     case 'lease.upgrading':
-      return { ...common, type, wished: first }
+      return { type, ...common, wished: first }
     case 'lease.transferred':
-      return { ...common, type, to: first }
+      return { type, ...common, to: first }
     case 'lease.adopted':
-      return { ...common, type, deadline: tickAt(0), expiresAtMs: second }
+      return { type, ...common, deadline: tickAt(0), expiresAtMs: second }
     case 'lease.waiting':
-      return { ...common, type, deadline: tickAt(0) }
+      return { type, ...common, deadline: tickAt(0) }
     case 'lease.failed':
-      return { ...common, type, failure: first, cycle: second }
+      return { type, ...common, failure: first, cycle: second }
     case 'lease.accounted':
-      return { ...common, type, change: first }
+      return { type, ...common, change: first }
     case 'lease.downgraded':
     case 'lease.unlocked':
-      return { ...common, type }
+      return { type, ...common }
   }
 }

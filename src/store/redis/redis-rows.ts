@@ -42,12 +42,13 @@ export function maybeTickOf(text: TickText | null): Tick | null {
   return text === null ? null : tickOf(text)
 }
 
-const ZEROS = '0000000000000000'
+const ZEROS: readonly string[] = Array.from({ length: 17 }, (_, count) => '0'.repeat(count))
 
 /** A number with zeros before it, up to 16 characters in all. */
 export function digits(value: number, width: number): string {
+  if (value === 0) return ZEROS[width] ?? ''
   const text = String(value)
-  return text.length >= width ? text : ZEROS.slice(0, width - text.length) + text
+  return (ZEROS[width - text.length] ?? '') + text
 }
 
 /** The fence that an entry carries: a lease's own, or that of the offer to a ticket; 0 for none. */

@@ -17,12 +17,13 @@ export const CREATED_WIDTH = 16
 
 const COMMON = `
 local P = KEYS[1] .. ':'
-local A, call, sub = ARGV, redis.call, string.sub
+local call, sub = redis.call, string.sub
 local STATE = '${'0'.repeat(STATE_REVISION_AT + 1)}'
 `
 
 /** For scripts that are not run for every command. */
 export const PLAIN: string = `
+local A = ARGV
 local function int(number) return string.format('%d', number) end
 local function clock(given)
   if given ~= '' then return tonumber(given) end

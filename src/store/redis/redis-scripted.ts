@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { realmOf, type Resource } from '../../core/resource.ts'
-import { isNoScript, type CommandEffect, type RedisCalls } from './redis-client.ts'
+import { isNoScript, type Argument, type CommandEffect, type RedisCalls } from './redis-client.ts'
 import { ATTEMPT_SCRIPT, VIEW_SCRIPT } from './redis-attempt-script.ts'
 import {
   CONFIGURE_SCRIPT,
@@ -84,7 +84,7 @@ export class RedisScripted {
     return `${this.prefixes[bucket]}:${name}`
   }
 
-  async run(script: Script, args: readonly string[], options: RunOptions): Promise<unknown> {
+  async run(script: Script, args: readonly Argument[], options: RunOptions): Promise<unknown> {
     const { bucket, effect } = options
     const rest = ['1', this.prefixes[bucket] ?? '', ...args]
     try {

@@ -6,20 +6,21 @@ import type { EpochMark } from '../../core/commit.ts'
 import { isLive, type LeaseId } from '../../core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
 import type { Footprint } from '../../core/realm.ts'
-import { overlap, realmOf } from '../../core/resource.ts'
+import { overlap, realmOf, type Resource } from '../../core/resource.ts'
 import { LiveIndex } from '../live-index.ts'
 import type { EntryWrite, Kept, PlaceView } from './backend.ts'
 import type { Belief } from './belief.ts'
 
+/** Changed in place: they change with every commit. */
 interface RealmFacts {
-  readonly lastFence: number
-  readonly lastWallMs: number
-  readonly ticketCount: number
-  readonly epoch: number
-  readonly confirmedUs: number
+  lastFence: number
+  lastWallMs: number
+  ticketCount: number
+  epoch: number
+  confirmedUs: number
 }
 
-const NO_FACTS: RealmFacts = {
+const NO_FACTS: Readonly<RealmFacts> = {
   ...{ lastFence: 0, lastWallMs: 0, ticketCount: 0, epoch: 0, confirmedUs: 0 },
 }
 const ENTRIES_MAX = 200_000
@@ -38,61 +39,69 @@ export class MemoryOfRealms {
     const own = this.#kept.get(footprint.leaseId)
     if (own !== undefined) kept.set(own.entry.id, own)
     const facts = this.#realms.get(realmOf(footprint.resource)) ?? NO_FACTS
+    const { lastFence, lastWallMs, ticketCount, epoch, confirmedUs } = facts
     // Others may have left the queue since; that it is full is for the server to say.
-    const isDoubtful = facts.ticketCount >= TICKETS_PER_REALM_MAX
-    return { footprint, kept, prior: null, ...facts, isDoubtful }
+    const isDoubtful = ticketCount >= TICKETS_PER_REALM_MAX
+    return {
+      footprint,
+      kept,
+      lastFence,
+      lastWallMs,
+      ticketCount,
+      prior: null,
+      epoch,
+      isDoubtful,
+      confirmedUs,
+    }
   }
 
   /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */
   learn(footprint: Footprint, view: PlaceView, confirmedUs: number): void {
     this.forget(footprint)
     for (const kept of view.entries) this.#put(kept)
-    const { lastFence, lastWallMs, ticketCount, epoch } = view
-    const facts = { lastFence, lastWallMs, ticketCount, epoch, confirmedUs }
-    this.#putFacts(realmOf(footprint.resource), facts)
+    const facts = this.#factsOf(footprint.resource)
+    facts.lastFence = view.lastFence
+    facts.lastWallMs = view.lastWallMs
+    facts.ticketCount = view.ticketCount
+    facts.epoch = view.epoch
+    facts.confirmedUs = confirmedUs
   }
 
   /** What has been committed, with the numbers under which it was. */
-  note(footprints: readonly Footprint[], writes: readonly EntryWrite[], facts: CommitFacts): void {
-    for (const { id, after } of writes) {
-      this.#remove(id)
-      if (after !== null) this.#put(after)
-    }
+  note(footprints: readonly Footprint[], writes: readonly EntryWrite[], commit: CommitFacts): void {
+    for (const { id, after } of writes) this.#replace(id, after)
     for (const { resource } of footprints) {
-      const known = this.#realms.get(realmOf(resource)) ?? NO_FACTS
-      const lastFence = Math.max(known.lastFence, facts.lastFence)
-      const lastWallMs = Math.max(known.lastWallMs, facts.wallMs)
-      const confirmedUs = Math.max(known.confirmedUs, facts.confirmedUs)
-      this.#putFacts(realmOf(resource), { ...known, lastFence, lastWallMs, confirmedUs })
+      const facts = this.#factsOf(resource)
+      facts.lastFence = Math.max(facts.lastFence, commit.lastFence)
+      facts.lastWallMs = Math.max(facts.lastWallMs, commit.wallMs)
+      facts.confirmedUs = Math.max(facts.confirmedUs, commit.confirmedUs)
     }
     for (const write of writes) this.#countTicket(write)
-    for (const { resource, epoch } of facts.epochs) {
-      const realm = realmOf(resource)
-      this.#putFacts(realm, { ...(this.#realms.get(realm) ?? NO_FACTS), epoch })
-    }
+    for (const { resource, epoch } of commit.epochs) this.#factsOf(resource).epoch = epoch
   }
 
   #countTicket({ before, after }: EntryWrite): void {
-    const entry = after?.entry ?? before?.entry
     const more = Number(isPending(after)) - Number(isPending(before))
-    if (entry === undefined || more === 0) return
-    const realm = realmOf(entry.resource)
-    const known = this.#realms.get(realm) ?? NO_FACTS
-    this.#putFacts(realm, { ...known, ticketCount: Math.max(0, known.ticketCount + more) })
+    const entry = after?.entry ?? before?.entry
+    if (more === 0 || entry === undefined) return
+    const facts = this.#factsOf(entry.resource)
+    facts.ticketCount = Math.max(0, facts.ticketCount + more)
   }
 
   forget(footprint: Footprint): void {
     if (footprint.depth === 'claims') {
-      for (const { entry } of [...this.#near(footprint)]) this.#remove(entry.id)
+      for (const { entry } of this.#near(footprint)) this.#remove(entry.id)
     }
     this.#remove(footprint.leaseId)
   }
 
-  *#near(footprint: Footprint): Iterable<Kept> {
+  #near(footprint: Footprint): readonly Kept[] {
+    const near: Kept[] = []
     for (const id of this.#live.near(footprint)) {
       const kept = this.#kept.get(id)
-      if (kept !== undefined && overlap(kept.entry, footprint)) yield kept
+      if (kept !== undefined && overlap(kept.entry, footprint)) near.push(kept)
     }
+    return near
   }
 
   #put(kept: Kept): void {
@@ -110,18 +119,30 @@ export class MemoryOfRealms {
     this.#live.remove(known.entry.resource, id)
   }
 
+  /** Where an entry is does not change while it is live. */
+  #replace(id: LeaseId, after: Kept | null): void {
+    if (after === null || !isLive(after.entry)) return this.#remove(id)
+    if (!this.#kept.delete(id)) return this.#put(after)
+    this.#kept.set(id, after)
+  }
+
   #dropOldest(): void {
     const [oldest] = this.#kept.keys()
     if (oldest !== undefined) this.#remove(oldest)
   }
 
-  #putFacts(realm: string, facts: RealmFacts): void {
-    this.#realms.delete(realm)
+  /** To be changed. Those that have been there longest go first, whether or not they are in use. */
+  #factsOf(resource: Resource): RealmFacts {
+    const realm = realmOf(resource)
+    const known = this.#realms.get(realm)
+    if (known !== undefined) return known
     if (this.#realms.size >= REALMS_MAX) {
       const [oldest] = this.#realms.keys()
       if (oldest !== undefined) this.#realms.delete(oldest)
     }
+    const facts = { ...NO_FACTS }
     this.#realms.set(realm, facts)
+    return facts
   }
 }
 

@@ -51,9 +51,8 @@ interface Errand {
   lates: number
   /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
   refusedAtUs: number | null
+  isUnderWay: boolean
   isFinished: boolean
-  /** Lets those go on who waited for this one. */
-  end: () => void
 }
 
 /** An errand with the decision that is being tried. */
@@ -124,13 +123,10 @@ export class SpeculatingStore implements Store {
     this.#settingsRevision = reply.settingsRevision
   }
 
-  async transact<Outcome>(
-    footprints: readonly Footprint[],
-    decide: Decide<Outcome>,
-  ): Promise<Outcome> {
-    this.#refuseIfClosed()
-    this.#backend.refuseApart?.(footprints)
+  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
     return new Promise<Outcome>((resolve, reject) => {
+      this.#refuseIfClosed()
+      this.#backend.refuseApart?.(footprints)
       this.#unfinished += 1
       this.#queue.push({
         footprints,
@@ -142,8 +138,8 @@ export class SpeculatingStore implements Store {
         tries: 0,
         lates: 0,
         refusedAtUs: null,
+        isUnderWay: false,
         isFinished: false,
-        end: () => undefined,
       })
       this.#schedule()
     })
@@ -264,7 +260,8 @@ export class SpeculatingStore implements Store {
         if (taken.length < most) passedOver.begin(footprints)
         continue
       }
-      errand.end = this.#underWay.begin(footprints)
+      errand.isUnderWay = true
+      this.#underWay.begin(footprints)
       taken.push(errand)
     }
     this.#queue = left
@@ -273,7 +270,7 @@ export class SpeculatingStore implements Store {
 
   async #send(errands: readonly Errand[]): Promise<void> {
     const settingsRevision = this.#settingsRevision
-    const trials = errands.flatMap((errand) => this.#try(errand))
+    const trials = this.#tryAll(errands)
     try {
       if (trials.length === 0) return
       const sentMs = this.#runtime.monotonicMs()
@@ -289,30 +286,44 @@ export class SpeculatingStore implements Store {
     }
   }
 
+  /** All of a group are decided at one time, which is then told to the server once. */
+  #tryAll(errands: readonly Errand[]): readonly Trial[] {
+    const now = this.#now({
+      us: this.#clock.lowerUs(),
+      wallMs: this.#clock.wallMs(),
+      toleranceUs: this.#clock.toleranceUs(),
+    })
+    const trials: Trial[] = []
+    for (const errand of errands) {
+      const trial = this.#try(errand, now)
+      if (trial !== null) trials.push(trial)
+    }
+    return trials
+  }
+
   /** No trial for an errand whose decision itself throws. */
-  #try(errand: Errand): readonly Trial[] {
+  #try(errand: Errand, groupNow: Now): Trial | null {
     try {
       const beliefs = errand.beliefs ?? errand.footprints.map((one) => this.#memory.believe(one))
-      const now = this.#nowFor(beliefs, errand)
+      const now = this.#nowFor(beliefs, errand, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
       const speculation = speculate(errand.decide, { beliefs, now, settings, fenceTaken })
       this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
-      return [{ errand, beliefs, now, settings, speculation }]
+      return { errand, beliefs, now, settings, speculation }
     } catch (error) {
       this.#fail(errand, error)
-      return []
+      return null
     }
   }
 
   /** Whoever came too late allows for a longer way. */
-  #nowFor(beliefs: readonly Belief[], { lates, refusedAtUs }: Errand): Now {
-    const latestWallMs = Math.max(...beliefs.map((belief) => belief.lastWallMs))
-    return this.#now({
-      us: refusedAtUs ?? this.#clock.lowerUs(),
-      wallMs: Math.max(this.#clock.wallMs(), latestWallMs),
-      toleranceUs: this.#clock.toleranceUs() * 2 ** Math.min(lates, LATES_COUNTED_MAX),
-    })
+  #nowFor(beliefs: readonly Belief[], { lates, refusedAtUs }: Errand, now: Now): Now {
+    let wallMs = now.wallMs
+    for (const { lastWallMs } of beliefs) wallMs = Math.max(wallMs, lastWallMs)
+    if (lates === 0 && refusedAtUs === null && wallMs === now.wallMs) return now
+    const toleranceUs = now.toleranceUs * 2 ** Math.min(lates, LATES_COUNTED_MAX)
+    return this.#now({ us: refusedAtUs ?? now.tick.us, wallMs, toleranceUs })
   }
 
   #now({ us, wallMs, toleranceUs }: NowFacts): Now {
@@ -331,11 +342,13 @@ export class SpeculatingStore implements Store {
       this.#settings = new ResolvedSettings(reply.settings)
       this.#settingsRevision = reply.settingsRevision
     }
-    for (const [index, trial] of trials.entries()) {
+    let index = 0
+    for (const trial of trials) {
       const { tick, toleranceUs } = trial.now
       if (reply.nowUs > tick.us + toleranceUs) trial.errand.lates += 1
       trial.errand.refusedAtUs = tick.us > reply.nowUs ? reply.nowUs : null
       this.#settleOne(trial, reply.replies[index])
+      index += 1
     }
   }
 
@@ -435,7 +448,7 @@ export class SpeculatingStore implements Store {
   #finish(errand: Errand): void {
     if (errand.isFinished) return
     errand.isFinished = true
-    errand.end()
+    if (errand.isUnderWay) this.#underWay.end(errand.footprints)
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }

@@ -6,55 +6,79 @@
  * somebody else keeps missing in the same place.
  */
 import type { Footprint } from '../../core/realm.ts'
-import { overlap } from '../../core/resource.ts'
+import { isTree, overlap, type Resource } from '../../core/resource.ts'
 import { LiveIndex } from '../live-index.ts'
 
 export class UnderWay {
-  readonly #footprints = new Map<string, Footprint>()
-  readonly #claims = new LiveIndex()
   readonly #ids = new Map<string, number>()
+  /** Flat resources about which there is a decision that depends on all that is there. */
+  readonly #flat = new Map<Resource, number>()
+  readonly #trees = new LiveIndex()
+  readonly #inTrees = new Map<string, Footprint>()
+  readonly #keys = new Map<Footprint, string>()
   #count = 0
 
   /** Whether a decision about these footprints must wait for another. */
   concerns(footprints: readonly Footprint[]): boolean {
-    return footprints.some((footprint) => {
+    for (const footprint of footprints) {
       if (this.#ids.has(footprint.leaseId)) return true
-      return footprint.depth === 'claims' && this.#touches(footprint)
-    })
+      if (footprint.depth === 'claims' && this.#touches(footprint)) return true
+    }
+    return false
   }
 
-  /** Returns how to end it. */
-  begin(footprints: readonly Footprint[]): () => void {
-    const keys = footprints.map((footprint) => this.#add(footprint))
-    return () => {
-      for (const key of keys) this.#remove(key)
+  begin(footprints: readonly Footprint[]): void {
+    for (const footprint of footprints) {
+      const { leaseId, resource, depth } = footprint
+      increase(this.#ids, leaseId)
+      if (depth === 'entry') continue
+      if (isTree(resource)) this.#addToTree(footprint)
+      else increase(this.#flat, resource)
     }
   }
 
-  #add(footprint: Footprint): string {
-    this.#count += 1
-    const key = String(this.#count)
-    this.#footprints.set(key, footprint)
-    if (footprint.depth === 'claims') this.#claims.add(footprint.resource, key)
-    this.#ids.set(footprint.leaseId, (this.#ids.get(footprint.leaseId) ?? 0) + 1)
-    return key
+  end(footprints: readonly Footprint[]): void {
+    for (const footprint of footprints) {
+      const { leaseId, resource, depth } = footprint
+      decrease(this.#ids, leaseId)
+      if (depth === 'entry') continue
+      if (isTree(resource)) this.#removeFromTree(footprint)
+      else decrease(this.#flat, resource)
+    }
   }
 
-  #remove(key: string): void {
-    const footprint = this.#footprints.get(key)
-    if (footprint === undefined) return
-    this.#footprints.delete(key)
-    if (footprint.depth === 'claims') this.#claims.remove(footprint.resource, key)
-    const left = (this.#ids.get(footprint.leaseId) ?? 1) - 1
-    if (left === 0) this.#ids.delete(footprint.leaseId)
-    else this.#ids.set(footprint.leaseId, left)
+  #addToTree(footprint: Footprint): void {
+    this.#count += 1
+    const key = String(this.#count)
+    this.#keys.set(footprint, key)
+    this.#inTrees.set(key, footprint)
+    this.#trees.add(footprint.resource, key)
+  }
+
+  #removeFromTree(footprint: Footprint): void {
+    const key = this.#keys.get(footprint)
+    if (key === undefined) return
+    this.#keys.delete(footprint)
+    this.#inTrees.delete(key)
+    this.#trees.remove(footprint.resource, key)
   }
 
   #touches(footprint: Footprint): boolean {
-    for (const key of this.#claims.near(footprint)) {
-      const other = this.#footprints.get(key)
+    if (!isTree(footprint.resource)) return this.#flat.has(footprint.resource)
+    for (const key of this.#trees.near(footprint)) {
+      const other = this.#inTrees.get(key)
       if (other !== undefined && overlap(other, footprint)) return true
     }
     return false
   }
+}
+
+function increase<Key>(counts: Map<Key, number>, key: Key): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1)
+}
+
+function decrease<Key>(counts: Map<Key, number>, key: Key): void {
+  const left = (counts.get(key) ?? 1) - 1
+  if (left === 0) counts.delete(key)
+  else counts.set(key, left)
 }
