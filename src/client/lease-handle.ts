@@ -353,7 +353,7 @@ export class LeaseHandle implements Lease, Attended {
     const error = lossError(this.info, reason, cause)
     this.#lost = error
     this.detach()
-    this.#modes.cancel(error)
+    this.#modes.cancel(() => error)
     this.#race.lose(error)
     this.#listeners.emit('lost', { error })
     this.#parts.onEnd(this)
@@ -368,7 +368,7 @@ export class LeaseHandle implements Lease, Attended {
   async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
     this.#givenUp = true
     this.detach()
-    this.#modes.cancel(releasedError(this))
+    this.#modes.cancel(() => releasedError(this))
     try {
       const result = await this.#release.send(reason, together)
       if (result.kind === 'released') {

@@ -66,7 +66,7 @@ export class LeaseMode {
   }
 
   async downgrade(): Promise<ModeChange> {
-    this.cancel(new LeaseError('ABORTED', 'the upgrade was taken back by a downgrade'))
+    this.cancel(() => new LeaseError('ABORTED', 'the upgrade was taken back by a downgrade'))
     await this.#undoing
     const answer = await this.#sendDowngrade()
     if (answer.kind === 'downgraded') return { changed: answer.changed }
@@ -74,9 +74,9 @@ export class LeaseMode {
     throw refusalError(answer)
   }
 
-  /** Ends an upgrade that is under way with this error. */
-  cancel(error: LeaseError): void {
-    this.#wait?.cancel(error)
+  /** Ends an upgrade that is under way with this error, which hardly any release has a use for. */
+  cancel(error: () => LeaseError): void {
+    this.#wait?.cancel(error())
   }
 
   /** The lease's own name was called. */
