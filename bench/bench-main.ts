@@ -10,7 +10,7 @@ import { pageOf, tablesOf, type Run } from './report/page.ts'
 import { plotsOf } from './report/plots.ts'
 import { terminalText } from './report/table.ts'
 import { rowOf } from './result.ts'
-import { runBench } from './run-bench.ts'
+import { runBench, type Findings } from './run-bench.ts'
 import { ROOT } from './systems/load-peer.ts'
 
 async function main(args: readonly string[]): Promise<number> {
@@ -27,9 +27,11 @@ async function main(args: readonly string[]): Promise<number> {
   const machine = await describeMachine(
     `npm run bench${args.length === 0 ? '' : ` -- ${args.join(' ')}`}`,
   )
-  const findings = await runBench(plan, say)
+  const onWork = (findings: Findings): void => {
+    if (docs !== null) writeDocs(docs, { plan, machine, findings })
+  }
+  const findings = await runBench(plan, { say, onWork })
   const run = { plan, machine, findings }
-  if (docs !== null) writeDocs(docs, run)
   process.stdout.write(isJson ? jsonText(run) : tablesOf(run).map(terminalText).join('\n'))
   say('done')
   return findings.results.some(({ error }) => error !== null) ? 1 : 0
@@ -48,6 +50,14 @@ function writeDocs(folder: string, run: Run): void {
   const plots = plotsOf(run.findings)
   for (const { file, svg } of plots) fs.writeFileSync(path.join(folder, file), svg)
   fs.writeFileSync(path.join(folder, 'benchmarks.md'), pageOf(run, plots))
+}
+
+// Interrupted, it leaves nothing behind: the servers end with this process, and `exit` removes the rest.
+for (const [signal, status] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  process.once(signal, () => process.exit(status))
 }
 
 try {

@@ -1,6 +1,6 @@
 /** Reads the command line of the benchmarks. What cannot be read is refused with one line. */
 import { parseArgs } from 'node:util'
-import { FULL, QUICK, WORKS, type Plan } from './plan.ts'
+import { BRIEF, FULL, QUICK, WORKS, type Amounts, type Plan } from './plan.ts'
 import { STORE_NAMES } from './system.ts'
 
 export const HELP = `npm run bench -- [options]
@@ -9,6 +9,7 @@ Measures Tenure beside its peers, on servers of its own, and prints tables with 
 each store's floor or limit. A whole run writes docs/benchmarks.md and its plots.
 
   --quick           every ratio within a minute; writes no file
+  --brief           a third of the time, up to 100,000 live leases; writes no file
   --json            prints rows { work, store, system, inFlight, opsPerSecond, p50Ms, p99Ms, ratio }
                     instead of tables
   --only WORKS      some of ${WORKS.join(', ')}
@@ -36,18 +37,18 @@ export interface BenchOptions {
 
 export function readOptions(args: readonly string[], defaultDocs: string): BenchOptions {
   const values = parse(args)
-  const isQuick = values.quick === true
   const works = readList('only', values.only, WORKS)
   const stores = readList('store', values.store, STORE_NAMES)
-  const isWhole = works.length === WORKS.length && stores.length === STORE_NAMES.length
-  const amounts = isQuick ? QUICK : FULL
+  const amounts = readAmounts(values)
+  const isAll = works.length === WORKS.length && stores.length === STORE_NAMES.length
+  const isWhole = isAll && amounts === FULL
   const rounds = readRounds(values.rounds)
-  const plan: Plan = { ...amounts, isQuick, works, stores }
+  const plan: Plan = { ...amounts, works, stores }
   return {
     plan: rounds === null ? plan : withRounds(plan, rounds),
     isJson: values.json === true,
     isHelp: values.help === true,
-    docs: readFolder(values.docs) ?? (isWhole && !isQuick ? defaultDocs : null),
+    docs: readFolder(values.docs) ?? (isWhole ? defaultDocs : null),
   }
 }
 
@@ -57,6 +58,7 @@ function parse(args: readonly string[]) {
       args: [...args],
       options: {
         quick: { type: 'boolean' },
+        brief: { type: 'boolean' },
         json: { type: 'boolean' },
         only: { type: 'string' },
         store: { type: 'string' },
@@ -69,6 +71,14 @@ function parse(args: readonly string[]) {
     const [line = ''] = String(error instanceof Error ? error.message : error).split('\n')
     throw new UsageError(`${line.replace(/\.? To specify .*$/, '')}; --help lists the options`)
   }
+}
+
+function readAmounts(values: { readonly quick?: boolean; readonly brief?: boolean }): Amounts {
+  if (values.quick === true && values.brief === true) {
+    throw new UsageError('--quick and --brief exclude each other, got both')
+  }
+  if (values.quick === true) return QUICK
+  return values.brief === true ? BRIEF : FULL
 }
 
 function readList<Name extends string>(

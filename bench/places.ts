@@ -24,7 +24,12 @@ export interface StoreCounts {
 export class Places {
   readonly #folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-bench-'))
   readonly #servers = new Map<StoreName, TestServer>()
+  readonly #removeFolder = (): void => fs.rmSync(this.#folder, { recursive: true, force: true })
   #made = 0
+
+  private constructor() {
+    process.once('exit', this.#removeFolder)
+  }
 
   static async open(stores: readonly StoreName[]): Promise<Places> {
     const places = new Places()
@@ -75,7 +80,8 @@ export class Places {
 
   async close(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.close()))
-    fs.rmSync(this.#folder, { recursive: true, force: true })
+    process.off('exit', this.#removeFolder)
+    this.#removeFolder()
   }
 
   #server(store: StoreName): TestServer {

@@ -1,11 +1,10 @@
-/** How much is measured: enough for figures to keep, or just enough to see every ratio within a minute. */
+/** How much is measured: enough for figures to keep, less for a look, or just enough to see every ratio within a minute. */
 import type { StoreName } from './system.ts'
 
 export const WORKS = ['uncontended', 'contended', 'many', 'keeping', 'start-up'] as const
 export type WorkName = (typeof WORKS)[number]
 
 export interface Plan {
-  readonly isQuick: boolean
   readonly works: readonly WorkName[]
   readonly stores: readonly StoreName[]
   readonly uncontended: {
@@ -34,7 +33,7 @@ export interface Plan {
   readonly startUp: { readonly rounds: number }
 }
 
-export type Amounts = Omit<Plan, 'works' | 'stores' | 'isQuick'>
+export type Amounts = Omit<Plan, 'works' | 'stores'>
 
 export const FULL: Amounts = {
   uncontended: { rounds: 9, sliceMs: 300, warmUpMs: 500, resources: 1_000 },
@@ -42,6 +41,14 @@ export const FULL: Amounts = {
   many: { sizes: [1, 100_000, 1_000_000], rounds: 7, samples: 60 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
   startUp: { rounds: 15 },
+}
+
+export const BRIEF: Amounts = {
+  uncontended: { rounds: 5, sliceMs: 150, warmUpMs: 250, resources: 1_000 },
+  contended: { rounds: 1, leadInMs: 500, roundMs: 3_000, holdlessMs: 500 },
+  many: { sizes: [1, 100_000], rounds: 5, samples: 40 },
+  keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 30_000 },
+  startUp: { rounds: 9 },
 }
 
 export const QUICK: Amounts = {

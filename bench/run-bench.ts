@@ -17,17 +17,23 @@ export interface Findings {
   readonly keeping: readonly Keeping[]
 }
 
-export async function runBench(plan: Plan, say: (line: string) => void): Promise<Findings> {
+export interface RunOptions {
+  readonly say: (line: string) => void
+  /** After each work, with all that was found so far: a long run that is interrupted leaves something. */
+  readonly onWork: (findings: Findings) => void
+}
+
+export async function runBench(plan: Plan, { say, onWork }: RunOptions): Promise<Findings> {
   const needsStores = plan.works.some((work) => work !== 'start-up')
   const places = await Places.open(needsStores ? plan.stores : [])
   try {
-    return await runWorks({ places, systems: ALL_SYSTEMS, say }, plan)
+    return await runWorks({ places, systems: ALL_SYSTEMS, say }, plan, onWork)
   } finally {
     await places.close()
   }
 }
 
-async function runWorks(stage: Stage, plan: Plan): Promise<Findings> {
+async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']): Promise<Findings> {
   const results: Result[] = []
   const found = { growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] }
   for (const work of plan.works) {
@@ -55,6 +61,7 @@ async function runWorks(stage: Stage, plan: Plan): Promise<Findings> {
         results.push(...(await measureStartUp(stage, plan)))
         break
     }
+    onWork({ results, ...found })
   }
   return { results, ...found }
 }

@@ -44,15 +44,15 @@ async function measureStore(
   { rounds, sliceMs, warmUpMs, resources }: Plan['uncontended'],
 ): Promise<readonly Result[]> {
   const { places } = stage
+  const operations = new Map<OpenSystem, Operations>()
   const opened = await openAll(
     systemsOf(stage, store),
     { places, workers: PROBING },
-    proveExclusion,
+    async (open) => {
+      await proveExclusion(open)
+      operations.set(open, await Operations.of(open, resources))
+    },
   )
-  const operations = new Map<Entrant, Operations>()
-  for (const entrant of opened.entrants) {
-    operations.set(entrant, await Operations.of(entrant.open, resources))
-  }
   const servers = (): readonly number[] => places.processes(store)
   const layouts = coreLayouts(servers())
   const cells = KINDS.flatMap((kind): readonly Cell[] => [
@@ -61,9 +61,11 @@ async function measureStore(
   ])
   const results: Result[] = []
   for (const cell of cells) {
-    const able = opened.entrants.filter((entrant) => operations.get(entrant)?.offers(cell.kind))
+    const able = opened.entrants.filter((entrant) =>
+      operations.get(entrant.open)?.offers(cell.kind),
+    )
     const measure = (entrant: Entrant, ms: number): Promise<Slice> => {
-      const mine = operations.get(entrant)
+      const mine = operations.get(entrant.open)
       if (mine === undefined) throw new Error('it has no operations')
       return mine.run(cell.kind, { inFlight: cell.inFlight, sliceMs: ms })
     }

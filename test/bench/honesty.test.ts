@@ -49,7 +49,7 @@ const ACT = {
 }
 
 function uncontended(systems: readonly SystemUnderTest[]) {
-  const plan = { ...QUICK, isQuick: true, works: [], stores: ['sqlite'] as const }
+  const plan = { ...QUICK, works: [], stores: ['sqlite'] as const }
   const stage = { places: places as Places, systems, say: () => {} }
   return measureUncontended(stage, plan)
 }
