@@ -6,6 +6,7 @@
  * A holder that writes many times pays one round trip for each.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
+import { refuseUnknown } from '../core/input.ts'
 import {
   plainAct,
   readAct,
@@ -46,6 +47,7 @@ export class RedisGuard {
   readonly #seen = new Map<string, string>()
 
   constructor(client: RedisLike, options: RedisGuardOptions = {}) {
+    refuseUnknown(options, ['key'])
     this.#command = commandsOf(client)
     const { key = 'tenure:fences' } = options
     if (typeof key !== 'string' || key === '') throw invalid('key', 'must be text', key)

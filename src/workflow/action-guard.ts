@@ -62,6 +62,8 @@ export type LeaseLookUp = (
 
 const OPTIONS = ['strict', 'marks', 'lookUp', 'log']
 const LOGGED_MAX = 10_000
+/** Not a refusal: the action is judged again when somebody was asked. */
+const NEW_LEASE = new Error('the lease is not known yet')
 
 export class ActionGuard<Transaction = undefined> {
   readonly #strict: boolean
@@ -148,11 +150,20 @@ export class ActionGuard<Transaction = undefined> {
     const read = createAction(action)
     if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
     if (read.target !== EVERY_TARGET) this.#target ??= read.target
+    const attempt = (mayAsk: boolean): Promise<Result | undefined> => {
+      return this.#marks.transact(read, (known) => {
+        if (mayAsk && this.#isNew(read, known.mark)) throw NEW_LEASE
+        return this.#verdict(read, known, effect)
+      })
+    }
+    // Nobody is asked about a lease that the marks know: whoever is asked may be away.
+    try {
+      return await attempt(this.#lookUp !== null)
+    } catch (error) {
+      if (error !== NEW_LEASE) throw error
+    }
     await this.#learn(read)
-    const { workflowId, actionId } = read
-    return this.#marks.transact({ workflowId, actionId }, (known) => {
-      return this.#verdict(read, known, effect)
-    })
+    return attempt(false)
   }
 
   /**
@@ -220,16 +231,19 @@ export class ActionGuard<Transaction = undefined> {
     return { ...later, epoch: Math.max(later.epoch, other.epoch) }
   }
 
-  /** A lease that nobody told of may be the next one: the store knows, or the registrar has signed it. */
+  /** A lease that nobody told of may be the next one. */
+  #isNew({ workflowId, leaseId, fence }: Action, kept: WorkflowMark | null): boolean {
+    const told = this.#markOf(workflowId, kept)
+    return told === null || (told.leaseId !== leaseId && told.fence < fence)
+  }
+
+  /** The store knows, or the registrar has signed it. */
   async #learn(action: Action): Promise<void> {
-    const { workflowId, actionId, leaseId, fence } = action
     if (this.#lookUp === null) return
-    const told = this.#markOf(workflowId, this.#marks.peek({ workflowId, actionId }).mark)
-    if (told !== null && (told.leaseId === leaseId || told.fence >= fence)) return
     const fact = await this.#ask(this.#lookUp, action)
-    // Others may have been told meanwhile; the higher fence wins.
-    const now = this.#markOf(workflowId, this.#marks.peek({ workflowId, actionId }).mark)
-    if (fact !== null) this.#told.set(workflowId, withLease(now, fact))
+    // Read after the answer, because others may have been told meanwhile; the higher fence wins.
+    const told = this.#markOf(action.workflowId, this.#marks.peek(action).mark)
+    if (fact !== null) this.#told.set(action.workflowId, withLease(told, fact))
   }
 
   async #ask(lookUp: LeaseLookUp, action: Action): Promise<LeaseFact | null> {

@@ -1,6 +1,7 @@
 /**
- * The road between orchestrators and processors. Delivery is at least once and, from one orchestrator, in order;
- * a guard at the processor makes it at most once.
+ * The road between orchestrators and processors. Delivery is at least once and, from one orchestrator, in order: what
+ * failed is delivered again before anything that follows it in its workflow. A guard at the processor makes it at most
+ * once.
  */
 import { invalid } from '../core/errors.ts'
 import type { Action } from './action.ts'
@@ -33,8 +34,8 @@ export function requireListener(listener: Listener): Listener {
 export interface Bus {
   /** In this order. When it throws, nobody knows which of them have arrived. */
   publish(actions: readonly Action[]): Promise<void>
-  /** Tells every listener, whatever its target. */
+  /** Tells every target, by one of its listeners. */
   announce(revocation: Revocation): Promise<void>
-  /** Actions for `target` and those for everybody, each to one of the listeners that share a target. */
+  /** Actions for `target` and those for everybody, each to one of the listeners that share a target, in order. */
   subscribe(target: string, listener: Listener): Promise<Subscription>
 }

@@ -4,6 +4,7 @@
  * is judged again.
  */
 import { LeaseError } from '../core/errors.ts'
+import { refuseUnknown } from '../core/input.ts'
 import { commandsOf, runScript, type RedisCommand, type RedisLike } from '../guard/redis-client.ts'
 import { parseName } from './action.ts'
 import {
@@ -58,6 +59,7 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
 
   /** `processor` names whose marks these are: several kinds of processors may share a server. */
   constructor(client: RedisLike, processor: string, options: RedisMarksOptions = {}) {
+    refuseUnknown(options, ['prefix'])
     this.#command = commandsOf(client)
     const { prefix = 'tenure:marks:' } = options
     this.#stem = `${prefix}${parseName(processor, 'processor')}:`

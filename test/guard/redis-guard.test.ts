@@ -113,6 +113,8 @@ describe('a guarded write in Redis', () => {
     await guard.redis(client, { key: '{orders}:fences' }).check('work:W', 10)
     expect(await client.keys('*')).toEqual(['{orders}:fences'])
     expect(() => guard.redis(client, { key: '' })).toThrow('key must be text, got ""')
+    const misspelt = { kee: 'x' } as object
+    expect(() => guard.redis(client, misspelt)).toThrow('options must be among key, got "kee"')
     expect(() => guard.redis('redis://' as unknown as RedisLike)).toThrow(
       'client must be a client of Redis (ioredis or redis), got "redis://"',
     )

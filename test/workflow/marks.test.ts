@@ -4,12 +4,14 @@ import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { LeaseError } from '../../src/core/errors.ts'
 import { createAction, type Action } from '../../src/workflow/action.ts'
 import {
   ActionGuard,
   PostgresMarks,
   RedisMarks,
   SqliteMarks,
+  type LeaseLookUp,
   type RedisEffects,
 } from '../../src/workflow/index.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
@@ -26,7 +28,7 @@ interface Processor {
 
 interface Stage {
   /** As after a restart: it knows what is durable and nothing else. */
-  newProcessor(): Processor
+  newProcessor(lookUp?: LeaseLookUp): Processor
   values(): Promise<readonly string[]>
   close(): Promise<void>
 }
@@ -64,9 +66,12 @@ async function sqliteStage(): Promise<Stage> {
     transaction.prepare('INSERT INTO effects VALUES (?)').run(value)
   }
   return {
-    newProcessor: () => {
+    newProcessor: (lookUp) => {
       const marks = new SqliteMarks(database, 'compute')
-      return processorOf(new ActionGuard({ strict: true, marks }), write)
+      return processorOf(
+        new ActionGuard({ strict: true, marks, ...(lookUp === undefined ? {} : { lookUp }) }),
+        write,
+      )
     },
     values: async () => {
       const rows = database.prepare('SELECT value FROM effects ORDER BY rowid').raw().all()
@@ -87,9 +92,12 @@ async function postgresStage(): Promise<Stage> {
     return client.query('INSERT INTO effects (value) VALUES ($1)', [value])
   }
   return {
-    newProcessor: () => {
+    newProcessor: (lookUp) => {
       const marks = new PostgresMarks(pool, 'compute')
-      return processorOf(new ActionGuard({ strict: true, marks }), write)
+      return processorOf(
+        new ActionGuard({ strict: true, marks, ...(lookUp === undefined ? {} : { lookUp }) }),
+        write,
+      )
     },
     values: async () => {
       const { rows } = await pool.query<{ value: string }>('SELECT value FROM effects ORDER BY id')
@@ -107,9 +115,12 @@ async function redisStage(): Promise<Stage> {
   const client = new Redis(place.url)
   const write: Write<RedisEffects> = (effects, value) => effects.command('RPUSH', 'effects', value)
   return {
-    newProcessor: () => {
+    newProcessor: (lookUp) => {
       const marks = new RedisMarks(client, 'compute')
-      return processorOf(new ActionGuard({ strict: true, marks }), write)
+      return processorOf(
+        new ActionGuard({ strict: true, marks, ...(lookUp === undefined ? {} : { lookUp }) }),
+        write,
+      )
     },
     values: () => client.lrange('effects', 0, -1),
     close: async () => {
@@ -167,6 +178,23 @@ describe.each(Object.keys(STAGES) as (keyof typeof STAGES)[])('marks in %s', (na
     const calls = await Promise.allSettled([1, 2, 3].map((n) => processor.process(one, `${n}`)))
     expect(calls.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
     expect(processor.runs()).toBe(1)
+  })
+
+  it('know a lease after a restart without anybody who can be asked', async () => {
+    const before = stage.newProcessor()
+    before.setLease(OLD.leaseId, OLD.fence)
+    await before.process(action(0), 'a')
+    const away = new LeaseError('STORE_UNAVAILABLE', 'the store is away')
+    let asked = 0
+    const after = stage.newProcessor(() => {
+      asked += 1
+      throw away
+    })
+    await after.process(action(1, { previousEpoch: 0 }), 'b')
+    expect(asked).toBe(0)
+    await expect(after.process(action(2, NEW), 'c')).rejects.toBe(away)
+    expect(asked).toBe(1)
+    expect(await stage.values()).toEqual(['a', 'b'])
   })
 
   it('let a processor that is started again refuse what it refused before', async () => {

@@ -3,7 +3,14 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { MemoryMarks, WORKFLOWS_REMEMBERED } from '../../src/workflow/action-marks.ts'
 import { createAction, type Action } from '../../src/workflow/action.ts'
-import { ActionGuard, formatAction, LocalBus, parseAction } from '../../src/workflow/index.ts'
+import {
+  ActionGuard,
+  formatAction,
+  LocalBus,
+  parseAction,
+  RedisMarks,
+  SqliteMarks,
+} from '../../src/workflow/index.ts'
 
 const LEASE = { leaseId: randomUUID(), fence: 10 }
 
@@ -49,6 +56,16 @@ describe('a guard', () => {
     const none = undefined as unknown as () => void
     const listening = new ActionGuard().subscribe(new LocalBus(), 'compute', none)
     await expect(listening).rejects.toThrow('effect must be a function')
+  })
+
+  it('refuses marks that are misspelt or have no place', () => {
+    const client = { call: async () => null }
+    const marks = (options: object): (() => unknown) => {
+      return () => new RedisMarks(client, 'compute', options)
+    }
+    expect(marks({ prefx: 'x' })).toThrow('options must be among prefix, got "prefx"')
+    const none = {} as unknown as ConstructorParameters<typeof SqliteMarks>[0]
+    expect(() => new SqliteMarks(none, 'compute')).toThrow('must be an open SQLite database')
   })
 
   it('does not fill the memory with workflows: the one it used least is unknown again', async () => {
