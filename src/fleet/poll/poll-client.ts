@@ -36,7 +36,7 @@ interface Letter {
 /** A connection takes longer than a call: names are looked up, and a server that has just started is slow. */
 const CONNECT_MS_MIN = 5_000
 /** For all connections of the first time together: a Cluster has several. */
-const OPEN_MS_MIN = 10_000
+const OPEN_MS_MIN = 20_000
 
 export class PollClient {
   readonly #parts: PollClientParts
@@ -73,7 +73,8 @@ export class PollClient {
     this.#isClosed = false
     this.#listener = listener
     this.#lastError = null
-    const bound = { runtime, withinMs: Math.max(OPEN_MS_MIN, this.#connectMs) }
+    const withinMs = Math.max(OPEN_MS_MIN, this.#connectMs)
+    const bound = { runtime, withinMs }
     try {
       const connection = await answerWithin(bound, this.#connect())
       this.#connection = connection
@@ -81,7 +82,7 @@ export class PollClient {
         () => void this.#welcome(connection),
         () => this.#onClose(),
       )
-      await this.#meet(connection)
+      await this.#meet(connection, withinMs)
       const ear = new PollEar(connection, channels, listener)
       this.#ear = ear
       await answerWithin(bound, ear.open())
@@ -190,16 +191,16 @@ export class PollClient {
   /** A connection that is there again. */
   async #welcome(connection: PollConnection): Promise<void> {
     try {
-      await this.#meet(connection)
+      await this.#meet(connection, this.#connectMs)
     } catch {
       if (!this.#isClosed) connection.reconnect()
     }
   }
 
   /** Finds out which server this is before anybody uses it. A Cluster has no name of its own. */
-  async #meet(connection: PollConnection): Promise<void> {
+  async #meet(connection: PollConnection, withinMs: number): Promise<void> {
     const { runtime } = this.#parts
-    const bound = { runtime, withinMs: this.#connectMs }
+    const bound = { runtime, withinMs }
     const [info] = await connection.exchange([['INFO', 'server']], bound)
     const runId = connection.isCluster ? '' : /^run_id:(\w+)/m.exec(String(info))?.[1]
     if (runId === undefined) throw info instanceof Error ? info : new Error('it has no run_id')

@@ -131,7 +131,7 @@ export async function connectTo(destination: Destination): Promise<PollConnectio
   const retry = (attempt: number): number => Math.min(attempt * RETRY_STEP_MS, RETRY_MS_MAX)
   const one = new Redis({ host, port, ...redisOptions, retryStrategy: retry })
   const single = await connected(one, destination)
-  const [info] = await single.exchange([['INFO', 'cluster']], { runtime, withinMs: connectMs })
+  const [info] = await single.exchange([['INFO', 'cluster']], { runtime, withinMs: 4 * connectMs })
   if (!String(info).includes('cluster_enabled:1')) return single
   single.close()
   // Nobody tells a Cluster's client to make a silent connection anew, so that it has to see to it itself.
