@@ -235,6 +235,7 @@ describe('the public face', () => {
     expect(Object.keys(index).toSorted()).toEqual([
       'ERROR_CODES',
       'LeaseError',
+      'importLedger',
       'isLeaseError',
       'openApi',
       'openTenure',
