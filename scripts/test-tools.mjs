@@ -22,6 +22,7 @@ export const TEST_TOOLS = [
   { program: 'redis-server', debianPackage: 'redis-server', insteadOf: 'TENURE_TEST_REDIS_URL' },
   { program: 'initdb', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
   { program: 'postgres', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
+  { program: 'pgbouncer', debianPackage: 'pgbouncer' },
 ]
 
 /** Debian keeps the programs of each version of the PostgreSQL server in a folder that is not on the path. */
@@ -57,9 +58,13 @@ export function requireTestTool(program) {
   throw new SetupError(advice(TEST_TOOLS.filter((tool) => tool.program === program)))
 }
 
+/** Where Debian keeps PgBouncer, which is not on everybody's path. */
+const SYSTEM_PROGRAMS = '/usr/sbin'
+
 /** The path, and after it the folders of PostgreSQL's server programs, the latest version first. */
 function searchPath() {
-  return [process.env['PATH'] ?? '', ...postgresFolders(POSTGRES_VERSIONS)].join(delimiter)
+  const more = [...postgresFolders(POSTGRES_VERSIONS), SYSTEM_PROGRAMS]
+  return [process.env['PATH'] ?? '', ...more].join(delimiter)
 }
 
 /** @param {string} versionsFolder */

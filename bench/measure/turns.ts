@@ -52,7 +52,7 @@ export function overlapOf(turns: readonly Turn[]): string | null {
       const us = Math.min(turn.endUs, last.endUs) - turn.startUs
       return `does not exclude: worker ${last.worker} and worker ${turn.worker} both had it for ${us} µs`
     }
-    if (last === null || turn.endUs > last.endUs) last = turn
+    last = turn
   }
   return null
 }

@@ -6,7 +6,7 @@ import { coreLayouts, inLayout, type CoreLayout } from '../measure/cores.ts'
 import { proveExclusion } from '../measure/exclusion.ts'
 import { runFor, runLoopFor, type Slice } from '../measure/load.ts'
 import type { Plan } from '../plan.ts'
-import type { Result } from '../result.ts'
+import { messageOf, type Result } from '../result.ts'
 import type { OpenSystem, StoreName } from '../system.ts'
 import {
   closeAll,
@@ -78,8 +78,23 @@ async function measureStore(
     })
     results.push(...resultsOf(cell, store, measured), ...failuresOf(cell, store, opened))
   }
+  const broken = await findBroken(opened.entrants)
   await closeAll(opened.entrants, places)
-  return results
+  return results.map((result) => {
+    const error = broken.get(result.system)
+    return error === undefined ? result : { ...result, rounds: [], error }
+  })
+}
+
+/** What excluded before it was measured must still do so after it. */
+async function findBroken(entrants: readonly Entrant[]): Promise<ReadonlyMap<string, string>> {
+  const broken = new Map<string, string>()
+  for (const { system, open } of entrants) {
+    await proveExclusion(open).catch((error: unknown) => {
+      broken.set(system.name, `afterwards: ${messageOf(error)}`)
+    })
+  }
+  return broken
 }
 
 /** The two things that are measured of a system, each with the state that it needs. */

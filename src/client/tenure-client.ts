@@ -170,10 +170,11 @@ export class TenureClient implements Tenure {
     return leases
   }
 
-  async *listAll(options?: Omit<ListOptions, 'limit'>): AsyncGenerator<LeaseInfo, void, undefined> {
+  /** Says at once what is wrong with the options, as `watch` does. */
+  listAll(options?: Omit<ListOptions, 'limit'>): AsyncIterable<LeaseInfo> {
     this.#requireOpen()
     const { limit: _limit, ...filter } = readList(this.#runtime, options)
-    for await (const page of listAll(this.#api, filter)) yield* page
+    return eachOf(listAll(this.#api, filter))
   }
 
   async isHeld(resource: string): Promise<boolean> {
@@ -264,4 +265,8 @@ export function readClaimWindow(claimWindowMs: number | undefined): number | nul
   if (claimWindowMs === undefined) return null
   const limit = { field: 'claimWindowMs', min: CLAIM_WINDOW_MS_MIN, max: CLAIM_WINDOW_MS_MAX }
   return parseSpanMs(limit, claimWindowMs)
+}
+
+async function* eachOf<Item>(pages: AsyncIterable<readonly Item[]>): AsyncGenerator<Item> {
+  for await (const page of pages) yield* page
 }

@@ -286,6 +286,7 @@ function lowerFence(workflowId: string, told: LeaseFact, fact: LeaseFact): Lease
       received: fact.leaseId,
       expected_fence: told.fence,
       received_fence: fact.fence,
+      recommendation: 'ask the store who holds the workflow',
     },
   })
 }

@@ -24,7 +24,7 @@ export interface Action {
   /** 1..10, default 5. */
   readonly priority: number
   readonly issuedAtMs: number
-  /** The lease as the registrar has signed it, for processors that do not ask a store. */
+  /** The lease as its holder has signed it, for processors that do not ask a store. */
   readonly grant?: string
 }
 

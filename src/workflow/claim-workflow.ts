@@ -4,10 +4,9 @@ import { invalid } from '../core/errors.ts'
 import { parseSpanMs, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
-import { parseName, parseWorkflowId } from './action.ts'
+import { parseGrant, parseName, parseWorkflowId } from './action.ts'
 import type { Bus } from './bus.ts'
 import { Orchestrator } from './orchestrator.ts'
-import { WorkflowGrant, type SignLease } from './workflow-grant.ts'
 import { INITIAL_STATE, lastState } from './workflow-state.ts'
 
 export interface ClaimOptions {
@@ -23,17 +22,17 @@ export interface ClaimOptions {
   readonly state?: string
   readonly reason?: string
   /**
-   * Signs the lease, now and after each renewal, so that every action carries the grant and processors need no store:
-   * `(lease) => lease.grant`, for a client that was opened with a key.
+   * Whether every action carries the signed grant of its lease, so that processors need no store. The client must have
+   * a key to sign with. Default false.
    */
-  readonly grant?: SignLease
+  readonly signed?: boolean
   readonly runtime?: Runtime
 }
 
 const TTL_MS_DEFAULT = 300_000
 const RENEW_BELOW_MS_DEFAULT = 60_000
 const OPTIONS = [
-  ...['bus', 'ttlMs', 'renewBelowMs', 'waitMs', 'signal', 'state', 'reason', 'grant', 'runtime'],
+  ...['bus', 'ttlMs', 'renewBelowMs', 'waitMs', 'signal', 'state', 'reason', 'signed', 'runtime'],
 ]
 
 /** Throws `RESOURCE_HELD` while another orchestrator has the workflow. */
@@ -48,9 +47,8 @@ export async function claimWorkflow(
   const id = parseWorkflowId(workflowId)
   const { bus, runtime = systemRuntime } = options
   if (typeof bus?.publish !== 'function') throw invalid('bus', 'must be a bus', bus)
-  if (options.grant !== undefined && typeof options.grant !== 'function') {
-    throw invalid('grant', 'must be a function', options.grant)
-  }
+  const { signed = false } = options
+  if (typeof signed !== 'boolean') throw invalid('signed', 'must be true or false', signed)
   const given = options.state === undefined ? null : parseName(options.state, 'state')
   const ttlMs = options.ttlMs === undefined ? TTL_MS_DEFAULT : parseTtlMs(options.ttlMs)
   const renewBelowMs = readRenewBelow(options.renewBelowMs, ttlMs)
@@ -58,12 +56,12 @@ export async function claimWorkflow(
     ...{ ttlMs, waitMs: options.waitMs ?? 0, autoRenew: false },
     ...passedOn(options),
   })
-  const { state, grant } = await orGiveBack(lease, async () => ({
-    state: given ?? (await stateOf(tenure, lease, id)),
-    grant: await WorkflowGrant.of(lease, options.grant),
-  }))
+  const state = await orGiveBack(lease, async () => {
+    if (signed) parseGrant(lease.grant)
+    return given ?? stateOf(tenure, lease, id)
+  })
   return new Orchestrator({
-    ...{ tenure, lease, bus, runtime, workflowId: id, state, grant },
+    ...{ tenure, lease, bus, runtime, workflowId: id, state, signed },
     renewBelowMs: fitting(renewBelowMs, { asked: ttlMs, granted: lease.info.ttlMs }),
   })
 }

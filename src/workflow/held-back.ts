@@ -35,8 +35,9 @@ export class HeldBack<Message> {
 
   /** When the next line is due, or null. */
   get dueMs(): number | null {
-    const dues = [...this.#lines.values()].map(({ dueMs }) => dueMs)
-    return dues.length === 0 ? null : Math.min(...dues)
+    let first: number | null = null
+    for (const { dueMs } of this.#lines.values()) first = Math.min(first ?? dueMs, dueMs)
+    return first
   }
 
   /** True when the message has to wait behind another of its workflow, and does so now. */

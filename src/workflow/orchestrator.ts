@@ -23,7 +23,6 @@ import type { Bus } from './bus.ts'
 import { EmissionQueue, limitError, TARGETS_MAX, type Draft } from './emission-queue.ts'
 import { givenLease, unannounced, type Handoff } from './handoff.ts'
 import { frozenCopy, LEASE_REVOKED } from './wire/action-json.ts'
-import type { WorkflowGrant } from './workflow-grant.ts'
 import { stateNote } from './workflow-state.ts'
 import { WorkflowRenewal } from './workflow-renewal.ts'
 
@@ -42,7 +41,8 @@ export interface OrchestratorParts {
   readonly workflowId: string
   readonly state: string
   /** Null when nobody signs. */
-  readonly grant: WorkflowGrant | null
+  /** Whether actions carry the signed grant of the lease. */
+  readonly signed: boolean
   readonly renewBelowMs: number
 }
 
@@ -189,7 +189,7 @@ export class Orchestrator implements AsyncDisposable {
     proof: Pick<Action, 'leaseId' | 'fence' | 'epoch' | 'previousEpoch'>,
     payload: unknown,
   ): Action {
-    const { runtime, grant } = this.#parts
+    const { runtime, lease, signed } = this.#parts
     return createAction({
       actionId: runtime.uuid(),
       actionType: named.type,
@@ -199,7 +199,7 @@ export class Orchestrator implements AsyncDisposable {
       ...proof,
       priority: named.priority,
       issuedAtMs: Math.floor(runtime.wallMs()),
-      grant: grant?.token,
+      grant: signed ? lease.grant : undefined,
     })
   }
 

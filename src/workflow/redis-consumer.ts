@@ -129,7 +129,7 @@ export class RedisConsumer implements Subscription {
 
   /** What is left over when it may not is still pending, for whoever has the next turn. */
   #mayGoOn(): boolean {
-    if (!this.#closed && this.#group.hasTurn) return true
+    if (!this.#closed && this.#group.hasTurn && !this.#isBehind) return true
     this.#isBehind = true
     return false
   }
@@ -183,14 +183,16 @@ export class RedisConsumer implements Subscription {
     return outcome
   }
 
-  /** As long as something is being handled, whatever it takes. */
+  /** However long something is being handled. A turn that has to be taken anew was another's meanwhile. */
   #keepTurn(): void {
-    const keep = (): void => {
-      if (this.#handling !== null) this.#group.takeTurn().catch(() => undefined)
+    const keep = async (): Promise<void> => {
       if (!this.#closed) this.#keepTurn()
+      if (!this.#group.hasTurn) return
+      const turn = await this.#group.takeTurn().catch(() => 'refused')
+      if (turn !== 'kept') this.#isBehind = true
     }
     const { runtime } = this.#options
-    this.#keepingTurn = runtime.setTimer(this.#turnMs / 3, keep, { keepAlive: false })
+    this.#keepingTurn = runtime.setTimer(this.#turnMs / 3, () => void keep(), { keepAlive: false })
   }
 
   #blockMs(): number {

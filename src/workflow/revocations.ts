@@ -5,22 +5,39 @@
 import type { Tenure } from '../client/contract.ts'
 import { isLeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
+import { refuseUnknown } from '../core/input.ts'
+import type { Position } from '../service/lease-api.ts'
 import type { Bus } from './bus.ts'
 import type { Revocation } from './wire/action-json.ts'
 
 const PREFIX = 'workflow:'
 
+export interface RelayOptions {
+  readonly signal: AbortSignal
+  /** Where the last relay has stopped, so that nothing is lost between the two. Default: from now on. */
+  readonly after?: Position
+  /** Told how far it has come, each time the bus has taken a revocation. */
+  readonly onRelayed?: (position: Position) => void
+}
+
 /** Runs until the signal aborts. Throws what the bus or the store throws; whoever runs it starts it again. */
 export async function relayRevocations(
   tenure: Pick<Tenure, 'watch' | 'get'>,
   bus: Bus,
-  options: { readonly signal: AbortSignal },
+  options: RelayOptions,
 ): Promise<void> {
+  refuseUnknown(options, ['signal', 'after', 'onRelayed'])
   const types = ['lease.revoked'] as const
+  const from = options.after === undefined ? {} : { after: options.after }
   try {
-    for await (const { event } of tenure.watch({ types, signal: options.signal })) {
+    for await (const { event, position } of tenure.watch({
+      types,
+      ...from,
+      signal: options.signal,
+    })) {
       const revocation = await revocationOf(tenure, event)
       if (revocation !== null) await bus.announce(revocation)
+      options.onRelayed?.(position)
     }
   } catch (error) {
     if (!options.signal.aborted || !isLeaseError(error)) throw error

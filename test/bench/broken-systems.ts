@@ -51,6 +51,28 @@ export function breakingSystem(turns: number): SystemUnderTest {
   })
 }
 
+/** Excludes for so many turns, and then says yes to everybody. */
+export function tiringSystem(turns: number): SystemUnderTest {
+  return systemOf('tiring', () => {
+    let left = turns
+    const [whole, tired] = [lineSystem, yesSystem].map((system) => system.open({ at: '' }, 1))
+    const wholes = new WeakSet<object>()
+    return {
+      acquire: async (resource, wish) => {
+        left -= 1
+        if (left < 0) return (await tired)?.acquire(resource, wish)
+        const held = await (await whole)?.acquire(resource, wish)
+        if (typeof held === 'function') wholes.add(held)
+        return held
+      },
+      release: async (held) => {
+        if (typeof held === 'function' && wholes.has(held)) await (await whole)?.release(held)
+      },
+      close: async () => {},
+    }
+  })
+}
+
 function newPromise(): { readonly promise: Promise<void>; readonly resolve: () => void } {
   let settle = (): void => {}
   const promise = new Promise<void>((resolve) => {

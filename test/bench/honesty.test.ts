@@ -15,7 +15,7 @@ import { ALL_SYSTEMS } from '../../bench/systems/all-systems.ts'
 import { measureAct } from '../../bench/works/contended.ts'
 import { measureUncontended } from '../../bench/works/uncontended.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
-import { breakingSystem, lineSystem, yesSystem } from './broken-systems.ts'
+import { breakingSystem, lineSystem, tiringSystem, yesSystem } from './broken-systems.ts'
 
 let folder: string
 const removals: (() => Promise<void>)[] = []
@@ -85,6 +85,12 @@ describe('a system that does not exclude', () => {
     )
     const right = rows.filter(({ system }) => system === 'line')
     expect(right.filter(({ opsPerSecond }) => opsPerSecond === null)).toEqual([])
+  })
+
+  it('is caught although it did when it was asked first', async () => {
+    const results = await uncontended([tiringSystem(40)])
+    expect(results.map(({ rounds }) => rounds)).toEqual(results.map(() => []))
+    expect(results[0]?.error).toMatch(/^afterwards: does not exclude/)
   })
 
   it('is caught where everybody wants the same', async () => {

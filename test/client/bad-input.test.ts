@@ -76,6 +76,7 @@ const CASES: readonly [string, Case][] = [
   onTenure('get', [ID, NO_ID]),
   onTenure('inspect', RESOURCE),
   onTenure('list', OPTIONS),
+  onTenure('listAll', OPTIONS),
   onTenure('isHeld', RESOURCE),
   onTenure('holds', ['ann', NO_HOLDER], RESOURCE),
   onTenure('history', OPTIONS),

@@ -156,6 +156,24 @@ it('on a client that was given notices a server that has begun anew', async () =
   await manager.stop()
 })
 
+it('says at once when the server does not let it listen', async () => {
+  await using server = await startRedis()
+  const admin = new Redis(server.url)
+  onTestFinished(() => admin.disconnect())
+  await admin.call(
+    'ACL',
+    'SETUSER',
+    'deaf',
+    'on',
+    '>secret',
+    'allkeys',
+    'allcommands',
+    'resetchannels',
+  )
+  const manager = await openLeaseManager(server.url.replace('//', '//deaf:secret@'))
+  await expect(manager.start()).rejects.toThrow(/cannot be reached: .*NOPERM/)
+})
+
 it('refuses what is no client, and a client that would change the keys', async () => {
   const client = new Redis({ lazyConnect: true, keyPrefix: 'app:' })
   const cases: readonly (readonly [unknown, string])[] = [

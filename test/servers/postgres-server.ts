@@ -65,7 +65,7 @@ function initOptions(data: string, passwordFile: string): readonly string[] {
 }
 
 /** PostgreSQL refuses to run as root; then it runs as a user that every system has. */
-function unprivilegedUser(): Supervised['user'] {
+export function unprivilegedUser(): Supervised['user'] {
   if (process.getuid?.() !== 0) return null
   const users = fs.readFileSync('/etc/passwd', 'utf8').split('\n')
   for (const name of ['postgres', 'nobody']) {
@@ -77,7 +77,7 @@ function unprivilegedUser(): Supervised['user'] {
   )
 }
 
-async function answers(url: string): Promise<boolean> {
+export async function answers(url: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
   try {

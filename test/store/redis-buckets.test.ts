@@ -1,7 +1,13 @@
 /** Attempts of one process that lie in several buckets, each of which may be on another node of a Cluster. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
-import { direct, server, Subject, until } from './redis-subject.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import type { EntryQuery, Store } from '../../src/store-port/store.ts'
+import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { direct, server, Subject, TTL_MS, until } from './redis-subject.ts'
+import { ServerTicks } from './server-ticks.ts'
 
 const BUCKETS = 2
 
@@ -78,5 +84,48 @@ describe('a group of attempts in several buckets', () => {
       expect(answer).toMatchObject({ reason: { code: 'STORE_OUTCOME_UNKNOWN' } })
     }
     expect(written).toBeGreaterThan(0)
+  })
+})
+
+/** On a clock that stands still, so that the first leases of the buckets are created in one moment. */
+async function openAtOneMoment() {
+  const { url } = await server()
+  const ticks = new ServerTicks()
+  const backend = await openRedisBackend({ url, buckets: BUCKETS, nowUs: ticks.nowUs })
+  const store = await SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time)
+  const api = new LeaseService({ store, runtime: systemRuntime })
+  onTestFinished(() => api.close())
+  return { api, store }
+}
+
+async function pagesOf(store: Store, query: EntryQuery): Promise<readonly string[]> {
+  const { entries, next } = await store.find(query)
+  const ids = entries.map(({ id }) => id)
+  expect(ids.length).toBeGreaterThan(0)
+  return next === null ? ids : [...ids, ...(await pagesOf(store, { ...query, after: next }))]
+}
+
+describe('leases in several buckets', () => {
+  it('are listed page by page, each once, though some were created in one moment', async () => {
+    const { api, store } = await openAtOneMoment()
+    const wishes = NAMES.map((name) => {
+      return {
+        leaseId: systemRuntime.uuid(),
+        resource: parseResource(`work:${name}`),
+        holder: 'ada',
+      }
+    })
+    const asked = { session: 'ada', ttlMs: TTL_MS, waitMs: 0 }
+    await Promise.all(wishes.map((wish) => api.acquire({ ...wish, ...asked })))
+    const all = (await store.find({ limit: 100 })).entries.map(({ id }) => id)
+    expect(all.toSorted()).toEqual(wishes.map(({ leaseId }) => leaseId).toSorted())
+    const found = async (): Promise<readonly (readonly string[])[]> => [
+      await pagesOf(store, { limit: 1 }),
+      await pagesOf(store, { limit: 3, holder: 'ada' }),
+    ]
+    expect(await found()).toEqual([all, all])
+    expect(await pagesOf(store, { limit: 1, states: ['active'] })).toEqual(all)
+    for (const wish of wishes) await api.release({ ...wish, requestId: systemRuntime.uuid() })
+    expect(await found()).toEqual([all, all])
   })
 })

@@ -1,16 +1,16 @@
 /** Data on the server that Tenure did not write, or that were damaged. */
 import { describe, expect, it } from 'vitest'
-import { groupReplyOf } from '../../src/store/redis/redis-attempt.ts'
+import { groupReplyOf } from '../../src/store/redis/redis-answer.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { direct, server, Subject } from './redis-subject.ts'
 
 /** Leaves the numbers that the script reads, and cuts off the rest. */
 async function damage(url: string, leaseId: string): Promise<void> {
   const admin = direct(url)
-  const key = `tenure:{default}:e:${leaseId}`
-  const record = await admin.get(key)
-  if (record === null) throw new Error(`there is no ${key}`)
-  await admin.set(key, record.slice(0, record.indexOf('[') + 5))
+  const key = 'tenure:{default}:j'
+  const body = await admin.hget(key, leaseId)
+  if (body === null) throw new Error(`there is no ${leaseId} in ${key}`)
+  await admin.hset(key, leaseId, body.slice(0, 5))
 }
 
 describe('a record that cannot be understood', () => {

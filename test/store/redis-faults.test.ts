@@ -201,7 +201,7 @@ describe('fences on Redis', () => {
     const admin = direct(replica.url)
     const subject = await Subject.open({ url: primary.url })
     const first = await subject.grant()
-    await until(async () => (await admin.exists(`tenure:{default}:e:${first.id}`)) === 1)
+    await until(async () => (await admin.hexists('tenure:{default}:e', first.id)) === 1)
     await admin.replicaof('NO', 'ONE')
     await subject.release(first.id)
     const lost = await subject.grant()
@@ -212,17 +212,31 @@ describe('fences on Redis', () => {
 
   it('go on growing after an idle realm was forgotten', async () => {
     const { url } = await server()
-    const subject = await Subject.open({ url })
+    const clock = new ShiftedClock()
+    const subject = await Subject.open({ url, nowUs: clock.nowUs })
     const before = await subject.grant()
-    const admin = direct(url)
-    expect(await admin.pttl('tenure:{default}:m:work:W-1')).toBe(-1)
+    await subject.grant('held')
     await subject.release(before.id)
-    const leftMs = await admin.pttl('tenure:{default}:m:work:W-1')
-    expect(leftMs).toBeGreaterThan(86_000_000)
-    await admin.del('tenure:{default}:m:work:W-1')
+    const realms = (): Promise<string[]> => direct(url).hkeys('tenure:{default}:r')
+    clock.shiftMs += 2 * DAY_MS
+    await subject.grant('other')
+    await subject.grant('another')
+    expect((await realms()).toSorted()).toEqual(['work:another', 'work:held', 'work:other'])
     expect((await subject.grant()).fence).toBeGreaterThan(before.fence)
   })
+
+  it('are remembered by an idle realm for a day', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const subject = await Subject.open({ url, nowUs: clock.nowUs })
+    await subject.release((await subject.grant()).id)
+    clock.shiftMs += DAY_MS
+    await subject.grant('other')
+    expect(await direct(url).hkeys('tenure:{default}:r')).toContain('work:W-1')
+  })
 })
+
+const DAY_MS = 86_400_000
 
 describe('the clock of the server', () => {
   it('is not believed when it is more than 5 s behind the last commit', async () => {

@@ -315,6 +315,34 @@ describe('a revocation', () => {
     await world.runtime.advance(1_000)
     await relay
   })
+
+  it('is relayed later when nobody relayed it at the time', async () => {
+    const { world, claim } = newStage()
+    const { tenure } = newClient(world, 'ops')
+    const bus = new LocalBus({ runtime: world.runtime })
+    const heard: (string | null)[] = []
+    await bus.subscribe('compute', {
+      onAction: () => undefined,
+      onRevoked: ({ reason }) => void heard.push(reason),
+    })
+    const positions: string[] = []
+    const relay = async (after?: string): Promise<void> => {
+      const end = new AbortController()
+      const from = after === undefined ? {} : { after }
+      const options = { ...from, onRelayed: (position: string) => void positions.push(position) }
+      const running = relayRevocations(tenure, bus, { signal: end.signal, ...options })
+      await world.runtime.advance(1)
+      await tenure.revoke((await claim('one')).leaseId, { reason: 'first' })
+      await world.runtime.advance(1_000)
+      end.abort()
+      await world.runtime.advance(1_000)
+      await running
+    }
+    await relay()
+    await tenure.revoke((await claim('one')).leaseId, { reason: 'meanwhile' })
+    await relay(positions.at(-1))
+    expect(heard).toEqual(['first', 'meanwhile', 'first'])
+  })
 })
 
 describe('a guard that may ask the store', () => {

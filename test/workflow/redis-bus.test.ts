@@ -213,6 +213,29 @@ describe.each(Object.keys(CLIENTS))('a bus on Redis, through %s', (name) => {
     await subscription.close()
   })
 
+  it('does not go on with what another has handled who had the turn meanwhile', async () => {
+    const bus = new RedisBus(connected.client, { retryAfterMs: 50 })
+    await bus.publish([0, 1, 2, 3].map((epoch) => action(epoch)))
+    const done: number[] = []
+    let open = (): void => undefined
+    const opened = new Promise<void>((resolve) => (open = resolve))
+    const subscription = await bus.subscribe('compute', {
+      onAction: async ({ epoch }) => {
+        done.push(epoch)
+        if (epoch === 0) await opened
+      },
+    })
+    await expect.poll(() => done, WITHIN).toEqual([0])
+    await admin.del('tenure:actions:turn:compute')
+    const entries = await admin.xrange('tenure:actions', '-', '+')
+    for (const [id] of entries.slice(1, 3)) await admin.xack('tenure:actions', 'compute', id)
+    await expect.poll(() => admin.exists('tenure:actions:turn:compute'), WITHIN).toBe(1)
+    open()
+    await expect.poll(() => done.at(-1), WITHIN).toBe(3)
+    expect(done).toEqual([0, 3])
+    await subscription.close()
+  })
+
   it('goes on after its connection was lost, and after the stream was deleted', async () => {
     const bus = new RedisBus(connected.client)
     const done: number[] = []

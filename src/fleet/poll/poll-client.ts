@@ -34,7 +34,7 @@ interface Letter {
 }
 
 /** A connection takes longer than a call: names are looked up, and a server that has just started is slow. */
-const CONNECT_MS_MIN = 2_000
+const CONNECT_MS_MIN = 5_000
 /** For all connections of the first time together: a Cluster has several. */
 const OPEN_MS_MIN = 10_000
 

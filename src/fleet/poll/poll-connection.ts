@@ -126,7 +126,8 @@ export async function connectTo(destination: Destination): Promise<PollConnectio
   const { host, port, ...rest } = addressOf(url)
   // A command is sent once: what is repeated behind our back may be carried out when everybody has given it up.
   const once = { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 }
-  const redisOptions = { ...rest, ...once, connectTimeout: connectMs, lazyConnect: true }
+  const asked = { enableReadyCheck: false, connectTimeout: connectMs, lazyConnect: true }
+  const redisOptions = { ...rest, ...once, ...asked }
   const retry = (attempt: number): number => Math.min(attempt * RETRY_STEP_MS, RETRY_MS_MAX)
   const one = new Redis({ host, port, ...redisOptions, retryStrategy: retry })
   const single = await connected(one, destination)
@@ -147,7 +148,17 @@ async function connected(
   ;(client as unknown as EventSource).on('error', onError)
   const connection = new PollConnection(client, { shown: showUrl(addressOf(url)), isOwn: true })
   try {
-    await connection.connect()
+    await new Promise((resolve, reject) => {
+      // A Cluster that is not whole at first is tried again by its driver, whose first promise then never settles.
+      const unwatch = connection.watch(
+        () => {
+          unwatch()
+          resolve(null)
+        },
+        () => undefined,
+      )
+      connection.connect().then(resolve, reject)
+    })
     return connection
   } catch (error) {
     connection.close()
@@ -177,10 +188,15 @@ function asCall(command: Command): string[] {
 /** What servers say begins with a word in capitals, as no error of a connection does that drivers report. */
 const REFUSAL_PATTERN = /^(?!E(?:CONN|TIMEDOUT|PIPE|HOST|NOTFOUND))[A-Z]{3,} /
 
+/** Whether it is what a server said, and not that nothing was heard. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && REFUSAL_PATTERN.test(error.message)
+}
+
 /** An error of the server is its answer; any other means that there was none. */
 function answerOf(error: unknown): Error {
+  if (isRefusal(error)) return error
   const message = error instanceof Error ? error.message : String(error)
-  if (error instanceof Error && REFUSAL_PATTERN.test(message)) return error
   const cause = new Error(message)
   return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer was lost: ${message}`, { cause })
 }

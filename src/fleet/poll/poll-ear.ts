@@ -4,7 +4,7 @@
  * ends the process. Whatever was said in between is lost, so the listener is told when it hears again.
  */
 import type { RedisDriver } from '../../store/redis/redis-client.ts'
-import type { PollConnection } from './poll-connection.ts'
+import { isRefusal, type PollConnection } from './poll-connection.ts'
 
 export interface EarListener {
   message(channel: string, text: string): void
@@ -25,7 +25,7 @@ export class PollEar {
     this.#listener = listener
   }
 
-  /** Resolves when every channel is subscribed to for the first time. */
+  /** Resolves when every channel is subscribed to for the first time; rejects when the server refuses that. */
   open(): Promise<void> {
     const driver = this.#connection.duplicate()
     this.#driver = driver
@@ -33,9 +33,12 @@ export class PollEar {
     driver.onMessage((channel, text) => {
       if (isCurrent()) this.#listener.message(channel, text)
     })
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown): void => {
+        if (isRefusal(error)) reject(error)
+      }
       driver.onReady(() => {
-        if (isCurrent()) this.#subscribe(driver).then(resolve, nothing)
+        if (isCurrent()) this.#subscribe(driver).then(resolve, fail)
       })
       // A driver goes on trying when the first attempt fails; then the connection is ready later.
       driver.connect().catch(nothing)
@@ -46,7 +49,7 @@ export class PollEar {
   reopen(): void {
     if (this.#driver === null) return
     this.#driver.disconnect()
-    void this.open()
+    this.open().catch(nothing)
   }
 
   close(): void {

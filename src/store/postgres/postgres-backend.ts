@@ -38,7 +38,7 @@ import {
 import { eventOf, type EventRow } from './postgres-events.ts'
 import { ATTEMPT_GROUP } from './postgres-group-functions.ts'
 import type { Listening } from './postgres-listener.ts'
-import { divide, plainArrays, plainValues, type Division } from './postgres-plain.ts'
+import { divide, plainRows, plainValues, type Division } from './postgres-plain.ts'
 import { ATTEMPT_PLAIN } from './postgres-plain-functions.ts'
 import { arrayText, findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
 import { entryOf, type LeaseRow } from './postgres-rows.ts'
@@ -129,8 +129,8 @@ export class PostgresBackend implements Backend {
     if (only === undefined) {
       return { text: ATTEMPT, values: [...common, json, now], name: 'tenure_attempt' }
     }
-    const arrays = plainArrays(plain.values(), this.clockDomain)
-    const values = [...common, now, others.length === 0 ? null : json, ...arrays]
+    const rows = plainRows(plain.values(), this.clockDomain)
+    const values = [...common, now, others.length === 0 ? null : json, rows]
     return { text: ATTEMPT_GROUP, values, name: 'tenure_group' }
   }
 

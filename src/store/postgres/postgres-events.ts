@@ -24,6 +24,11 @@ export interface EventRow {
   readonly request_id: string | null
   /** The fence that the event gives, if it gives one. */
   readonly fence: number | null
+  /** Of events that begin or prolong something. */
+  readonly ttl_ms: number | null
+  readonly deadline_us: number | null
+  readonly expires_at: number | null
+  readonly release_reason: string | null
   readonly data: Readonly<Record<string, unknown>> | null
 }
 
@@ -38,7 +43,7 @@ export function typeOf(word: string): LeaseEventType {
 }
 
 export function eventRow(event: LeaseEvent, domain: string): EventRow {
-  return {
+  const row = {
     lease_id: event.leaseId,
     resource: event.resource,
     holder: event.holder,
@@ -51,20 +56,26 @@ export function eventRow(event: LeaseEvent, domain: string): EventRow {
     reason: event.reason,
     request_id: event.requestId,
     fence: fenceOf(event),
-    data: dataOf(event, domain),
+    ttl_ms: null,
+    deadline_us: null,
+    expires_at: null,
+    release_reason: null,
+    data: null,
   }
+  if (event.type === 'lease.issued') {
+    const { ttlMs, deadline } = event.lease
+    return { ...row, ttl_ms: ttlMs, deadline_us: deadline.us, data: issuedData(event, domain) }
+  }
+  if (event.type === 'lease.queued' || event.type === 'lease.denied') {
+    const { ttlMs, deadline } = event.ticket
+    return { ...row, ttl_ms: ttlMs, deadline_us: deadline.us, data: filedData(event, domain) }
+  }
+  return { ...row, ...particulars(event, domain) }
 }
 
 function fenceOf(event: LeaseEvent): number | null {
   if (event.type === 'lease.issued') return event.lease.fence
   return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : null
-}
-
-function dataOf(event: LeaseEvent, domain: string): EventRow['data'] {
-  if (event.type === 'lease.issued') return issuedData(event, domain)
-  if (event.type === 'lease.queued' || event.type === 'lease.denied')
-    return filedData(event, domain)
-  return particulars(event, domain)
 }
 
 /** What the event itself says is in its columns. */
@@ -79,14 +90,15 @@ function issuedData(
   domain: string,
 ): EventRow['data'] {
   const { ttlMs, deadline, createdAtMs, grantedAtMs, expiresAtMs } = lease
-  const data: Record<string, unknown> = { ttlMs, us: deadline.us }
+  const special = unusual(lease, USUAL_ISSUED)
+  const data: Record<string, unknown> = special === null ? {} : { ...special }
   if (lease.reason !== reason) data['reason'] = lease.reason
   if (createdAtMs !== atMs) data['createdAtMs'] = createdAtMs
   if (grantedAtMs !== atMs) data['grantedAtMs'] = grantedAtMs
   if (expiresAtMs !== atMs + ttlMs) data['expiresAtMs'] = expiresAtMs
   if (deadline.domain !== domain) data['deadline'] = deadline
-  const special = unusual(lease, USUAL_ISSUED)
-  return special === null ? data : { ...data, ...special }
+  for (const _ in data) return data
+  return null
 }
 
 const USUAL_FILED: Usual = {
@@ -98,14 +110,11 @@ function filedData(
   { type, ticket, atMs, reason }: Extract<LeaseEvent, { type: 'lease.queued' | 'lease.denied' }>,
   domain: string,
 ): EventRow['data'] {
-  const { ttlMs, deadline } = ticket
-  const data: Record<string, unknown> = { ttlMs, us: deadline.us }
   const failure = type === 'lease.denied' ? 'denied' : null
   const known = { reason, createdAtMs: atMs, orderUs: atMs * US_PER_MS, failure }
   const special = unusual(ticket, { ...USUAL_FILED, ...known })
-  if (special !== null) Object.assign(data, special)
-  if (deadline.domain !== domain) data['deadline'] = deadline
-  return data
+  const { deadline } = ticket
+  return deadline.domain === domain ? special : { ...special, deadline }
 }
 
 const USUAL_EVENT: Usual = {
@@ -114,15 +123,27 @@ const USUAL_EVENT: Usual = {
   ...{ renewals: IN_COLUMN, reason: IN_COLUMN, requestId: IN_COLUMN, fence: IN_COLUMN },
 }
 
-function particulars(event: LeaseEvent, domain: string): EventRow['data'] {
-  const data = unusual(event, USUAL_EVENT)
-  if (data === null || !('deadline' in data) || !isTickOf(domain, data['deadline'])) return data
-  const { deadline, ...rest } = data
-  return { us: deadline.us, ...rest }
+type Particulars = Pick<
+  EventRow,
+  'ttl_ms' | 'deadline_us' | 'expires_at' | 'release_reason' | 'data'
+>
+
+function particulars(event: LeaseEvent, domain: string): Partial<Particulars> {
+  const special = unusual(event, USUAL_EVENT)
+  if (special === null) return {}
+  const { ttlMs, expiresAtMs, releaseReason, deadline, ...rest } = special
+  const data = deadline === undefined || isTickOf(domain, deadline) ? rest : { ...rest, deadline }
+  return {
+    ttl_ms: (ttlMs as number | undefined) ?? null,
+    expires_at: (expiresAtMs as number | undefined) ?? null,
+    release_reason: (releaseReason as string | undefined) ?? null,
+    deadline_us: isTickOf(domain, deadline) ? deadline.us : null,
+    data: Object.keys(data).length === 0 ? null : data,
+  }
 }
 
 function isTickOf(domain: string, field: unknown): field is Tick {
-  return (field as Tick).domain === domain
+  return (field as Tick | undefined)?.domain === domain
 }
 
 export function eventOf(row: EventRow, domain: string): LeaseEvent {
@@ -139,18 +160,23 @@ export function eventOf(row: EventRow, domain: string): LeaseEvent {
     requestId: row.request_id,
   }
   const type = typeOf(row.type)
-  const { us, ...rest } = (row.data ?? {}) as { readonly us?: number; readonly ttlMs?: number }
-  const term = { ttlMs: rest.ttlMs ?? 0, us: us ?? 0, domain }
+  const { ttl_ms: ttlMs, deadline_us: us, expires_at: expiresAtMs, data } = row
+  const term = { ttlMs: ttlMs ?? 0, us: us ?? 0, domain }
   if (type === 'lease.issued') {
     const usual = ordinaryLease(common, { ...term, fence: row.fence ?? 0 })
-    return { ...common, type, lease: { ...usual, ...rest } }
+    return { ...common, type, lease: { ...usual, ...data } }
   }
   if (type === 'lease.queued' || type === 'lease.denied') {
-    return { ...common, type, ticket: { ...ordinaryTicket({ ...common, type }, term), ...rest } }
+    return { ...common, type, ticket: { ...ordinaryTicket({ ...common, type }, term), ...data } }
   }
-  const fence = row.fence === null ? {} : { fence: row.fence }
-  const deadline = us === undefined ? {} : { deadline: { domain, us } }
-  return { ...common, type, ...fence, ...deadline, ...rest } as LeaseEvent
+  const fields = {
+    ...(row.fence === null ? {} : { fence: row.fence }),
+    ...(ttlMs === null ? {} : { ttlMs }),
+    ...(expiresAtMs === null ? {} : { expiresAtMs }),
+    ...(us === null ? {} : { deadline: { domain, us } }),
+    ...(row.release_reason === null ? {} : { releaseReason: row.release_reason }),
+  }
+  return { ...common, type, ...fields, ...data } as LeaseEvent
 }
 
 interface Term {

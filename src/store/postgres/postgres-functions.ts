@@ -182,10 +182,11 @@ BEGIN
         (nextval('tenure.ledger_seq') % 2147483648)::integer);
     END IF;
     INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
-        reason, request_id, fence, resource, holder, session, data)
+        reason, request_id, fence, resource, holder, session, ttl_ms, deadline_us, expires_at,
+        release_reason, data)
       SELECT nextval('tenure.ledger_seq'), p_namespace, r.lease_id, r.type, r.at_ms, r.before,
         r.after, r.renewals, r.reason, r.request_id, ${MOVED_FENCE}, r.resource, r.holder,
-        r.session, r.data
+        r.session, r.ttl_ms, r.deadline_us, r.expires_at, r.release_reason, r.data
       FROM jsonb_populate_recordset(null::tenure.ledger, a->'events') AS r;
   END IF;
   IF a->'marks' IS NOT NULL THEN

@@ -10,30 +10,27 @@
  * few rows are of one namespace, and walks them all.
  */
 import { BY_INDEX, dueOf } from './postgres-functions.ts'
-import { PLAIN_COLUMNS, STATE_COLUMNS } from './postgres-plain-functions.ts'
+import {
+  LEDGER_COLUMNS,
+  ledgerValues,
+  PLAIN_COLUMNS,
+  STATE_COLUMNS,
+} from './postgres-plain-functions.ts'
 
-const PARAMETERS = PLAIN_COLUMNS.map((column) => `p_${column}[]`).join(', ')
-
-/** The named columns of all attempts, one row each, with what became of it so far. */
-function rowsOf(names: readonly string[], answers = true): string {
-  const columns = answers ? [...names, 'moved'] : names
-  const arrays = columns.map((name) => (name === 'moved' ? 'moved' : `p_${name}`))
-  return `unnest(${arrays.join(', ')}) WITH ORDINALITY AS u(${columns.join(', ')}, i)`
-}
+const NAMES = PLAIN_COLUMNS.map((column) => column.split(' ')[0]).join(', ')
+const ROWS = `unnest(p_rows) WITH ORDINALITY AS u(${NAMES}, i)`
+/** With what became of each. */
+const ANSWERED = `unnest(p_rows, moved) WITH ORDINALITY AS u(${NAMES}, moved, i)`
 
 const TO_STATE = STATE_COLUMNS.join(', ')
 const FROM_STATE = STATE_COLUMNS.map((name) => `u.${name}`).join(', ')
-const WRITTEN = ['id', 'own', 'first', 'fence', ...STATE_COLUMNS]
-const MOVED_FENCE = 'CASE WHEN u.fence >= u.first THEN u.fence + u.moved ELSE u.fence END'
 
-const COMPARED = [
-  ...['realm', 'resource', 'id', 'own', 'claims', 'request', 'prior', 'from_us', 'before_us'],
-  ...['wall', 'first'],
-]
-const TOLD = [
-  ...['id', 'resource', 'holder', 'session', 'event_type', 'at_ms', 'before', 'after'],
-  ...['event_renewals', 'event_reason', 'request_id', 'event_fence', 'first', 'data'],
-]
+/** A fence that is new moves up with the others; see `Attempt.fences`. */
+function movedFence(name: string): string {
+  return `CASE WHEN u.${name} >= u.first THEN u.${name} + u.moved ELSE u.${name} END`
+}
+
+const TOLD = ledgerValues((name) => (name === 'event_fence' ? movedFence(name) : `u.${name}`))
 
 const COMPARE = `
   SELECT array_agg(CASE
@@ -51,30 +48,26 @@ const COMPARE = `
             WHERE q.id = u.request AND q.namespace = p_namespace)) <> u.prior) THEN -1
       WHEN u.first IS NULL THEN 0
       ELSE greatest(0, coalesce(r.last_fence, 0) + 1 - u.first) END ORDER BY u.i) INTO moved
-    FROM ${rowsOf(COMPARED, false)}
+    FROM ${ROWS}
     LEFT JOIN tenure.realms AS r ON r.realm = u.realm AND r.namespace + 0 = p_namespace
     LEFT JOIN tenure.leases AS o ON o.id = u.id AND o.namespace + 0 = p_namespace;`
 
 const WRITE = `
   INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${TO_STATE})
     SELECT p_namespace, u.id, nextval('tenure.entry_number'),
-      coalesce(u.live_until_us, u.ended_at * 1000), ${MOVED_FENCE},
+      coalesce(u.live_until_us, u.ended_at * 1000), ${movedFence('fence')},
       ${FROM_STATE}
-    FROM ${rowsOf(WRITTEN)} WHERE u.own = 0 AND u.moved >= 0;
-  UPDATE tenure.leases AS l SET (fence, due_us, ${TO_STATE}) = ROW (${MOVED_FENCE},
+    FROM ${ANSWERED} WHERE u.own = 0 AND u.moved >= 0;
+  UPDATE tenure.leases AS l SET (fence, due_us, ${TO_STATE}) = ROW (${movedFence('fence')},
       ${dueOf('u')}, ${FROM_STATE})
-    FROM ${rowsOf(WRITTEN)}
+    FROM ${ANSWERED}
     WHERE l.id = u.id AND l.namespace + 0 = p_namespace AND u.own > 0 AND u.moved >= 0;
-  INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
-      reason, request_id, fence, resource, holder, session, data)
-    SELECT nextval('tenure.ledger_seq'), p_namespace, u.id, u.event_type, u.at_ms, u.before,
-      u.after, u.event_renewals, u.event_reason, u.request_id,
-      CASE WHEN u.event_fence >= u.first THEN u.event_fence + u.moved ELSE u.event_fence END,
-      u.resource, u.holder, u.session, u.data
-    FROM ${rowsOf(TOLD)} WHERE u.event_type IS NOT NULL AND u.moved >= 0;
+  INSERT INTO tenure.ledger (${LEDGER_COLUMNS})
+    SELECT ${TOLD}
+    FROM ${ANSWERED} WHERE u.event_type IS NOT NULL AND u.moved >= 0;
   UPDATE tenure.realms AS r SET last_wall_ms = u.wall, last_us = greatest(r.last_us, now_us),
       last_fence = greatest(r.last_fence, u.first + u.moved)
-    FROM ${rowsOf(['realm', 'claims', 'wall', 'first'])}
+    FROM ${ANSWERED}
     WHERE r.realm = u.realm AND r.namespace + 0 = p_namespace AND u.claims AND u.moved >= 0;`
 
 const TELL = `
@@ -84,12 +77,13 @@ const TELL = `
         'claims', CASE WHEN u.claims THEN '' END)), now_us))
       ELSE (SELECT to_json((r.last_us - now_us + 999) / 1000) FROM tenure.realms AS r
         WHERE r.realm = u.realm AND r.namespace = p_namespace) END ORDER BY u.i) INTO views
-    FROM ${rowsOf(['realm', 'resource', 'id', 'request', 'claims'])} WHERE u.moved < 0;`
+    FROM ${ANSWERED} WHERE u.moved < 0;`
 
 export const GROUP_FUNCTIONS: string = `
+CREATE TYPE tenure.plain AS (${PLAIN_COLUMNS.join(', ')});
 CREATE FUNCTION tenure.attempt_group(
   p_namespace smallint, p_revision bigint, p_realms text[], p_ids uuid[], p_now_us bigint,
-  p_others jsonb, ${PARAMETERS},
+  p_others jsonb, p_rows tenure.plain[],
   OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views json,
   OUT others_moved bigint[], OUT others_views json
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
@@ -123,4 +117,4 @@ END $$;`
 /** The statement that calls it. */
 export const ATTEMPT_GROUP: string = `SELECT now_us, revision, moved, views, others_moved, others_views
   FROM tenure.attempt_group($1::smallint, $2::bigint, $3::text[], $4::uuid[], $5::bigint, $6::jsonb,
-    ${PLAIN_COLUMNS.map((column, index) => `$${index + 7}::${column.split(' ')[1]}[]`).join(', ')})`
+    $7::tenure.plain[])`

@@ -8,7 +8,7 @@
  */
 import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
 
-/** What a plain attempt consists of. */
+/** What a plain attempt consists of; the columns of the type `tenure.plain`. */
 export const PLAIN_COLUMNS: readonly string[] = [
   ...['realm text', 'resource text', 'id uuid', 'own integer', 'claims boolean', 'request uuid'],
   ...['prior boolean', 'from_us bigint', 'before_us bigint', 'wall bigint', 'first bigint'],
@@ -18,8 +18,32 @@ export const PLAIN_COLUMNS: readonly string[] = [
   ...['max_renewals integer', 'release_reason text', 'reason text', 'deadline_us bigint'],
   ...['live_until_us bigint', 'version integer', 'claim integer', 'detail jsonb'],
   ...['event_type text', 'at_ms bigint', 'before text', 'after text', 'event_renewals integer'],
-  ...['event_reason text', 'request_id uuid', 'event_fence bigint', 'data jsonb'],
+  ...['event_reason text', 'request_id uuid', 'event_fence bigint', 'takes integer', 'data jsonb'],
 ]
+
+/** What the event of a plain attempt has in common with the entry that it leaves; sums of these. */
+export const TAKES_TERM = 1
+export const TAKES_EXPIRY = 2
+export const TAKES_RELEASE_REASON = 4
+
+export const LEDGER_COLUMNS = `seq, namespace, lease_id, type, at_ms, before, after, renewals,
+      reason, request_id, fence, resource, holder, session, ttl_ms, deadline_us, expires_at,
+      release_reason, data`
+
+/** `of` names a column of the attempt. */
+export function ledgerValues(of: (name: string) => string): string {
+  const take = (bit: number, name: string): string => {
+    return `CASE WHEN ${of('takes')} & ${bit} <> 0 THEN ${of(name)} END`
+  }
+  return [
+    ...[`nextval('tenure.ledger_seq')`, 'p_namespace', of('id'), of('event_type'), of('at_ms')],
+    ...[of('before'), of('after'), of('event_renewals'), of('event_reason'), of('request_id')],
+    ...[of('event_fence'), of('resource'), of('holder'), of('session')],
+    ...[take(TAKES_TERM, 'ttl_ms'), take(TAKES_TERM, 'deadline_us')],
+    ...[take(TAKES_EXPIRY, 'expires_at'), take(TAKES_RELEASE_REASON, 'release_reason')],
+    of('data'),
+  ].join(', ')
+}
 
 export const STATE_COLUMNS: readonly string[] = [
   ...['deadline_us', 'live_until_us', 'ttl_ms', 'created_at', 'granted_at', 'renewed_at'],
@@ -36,22 +60,38 @@ const SET_STATE = STATE_COLUMNS.map((name) => `${name} = p_${name}`).join(', ')
 /**
  * A renewal locks its own entry alone. The change of the entry would lock it as well, but only after the clock was read:
  * should it wait there for somebody who then takes everything back, a lease that has ended meanwhile would live again.
+ * What is locked is read in the same step, and cannot change any more.
  */
 const HOLD = `
   IF p_claims THEN
-    PERFORM 1 FROM tenure.realms AS r
-      WHERE r.realm = p_realm AND r.namespace = p_namespace FOR UPDATE;
-    IF NOT FOUND THEN PERFORM tenure.hold(p_namespace, ARRAY[p_realm], NULL); END IF;
+    ${readRealm('FOR UPDATE')}
+    IF NOT FOUND THEN
+      PERFORM tenure.hold(p_namespace, ARRAY[p_realm], NULL);
+      ${readRealm('')}
+    END IF;
+  ELSE
+    ${readRealm('')}
   END IF;
   IF p_own > 0 THEN
-    PERFORM 1 FROM tenure.leases AS l
+    SELECT l.version, l.renewed_at INTO own, renewed FROM tenure.leases AS l
       WHERE l.id = p_id AND l.namespace = p_namespace FOR NO KEY UPDATE;
   END IF;`
 
-/** One look at everything that is compared, but for the version of the own entry, which its change compares. */
+function readRealm(lock: string): string {
+  return `SELECT r.last_fence, r.last_wall_ms, r.last_us, r.epoch INTO highest, wall, latest, epoch
+      FROM tenure.realms AS r WHERE r.realm = p_realm AND r.namespace = p_namespace ${lock};`
+}
+
+/**
+ * One look at everything else that is compared, and at the clock. One statement, because whatever is decided in between
+ * costs as much as one.
+ */
 const LOOK = `
-  SELECT n.config_revision, n.watched_until_us, r.last_fence, r.last_us,
-      n.config_revision <> p_revision OR r.last_wall_ms > p_wall OR coalesce(r.epoch, 0) <> 0
+  SELECT c.now_us, n.config_revision, n.watched_until_us, CASE
+      WHEN latest - c.now_us > 5000000 THEN -2
+      WHEN n.config_revision <> p_revision OR c.now_us < p_from_us OR c.now_us >= p_before_us
+        OR wall > p_wall OR renewed > p_wall OR epoch <> 0
+        OR (p_own <> 0 AND own IS DISTINCT FROM p_own)
         OR (p_claims AND EXISTS (SELECT 1 FROM tenure.leases AS l WHERE l.resource = p_resource
           AND l.namespace = p_namespace AND l.live AND l.id <> p_id))
         OR (p_own = 0 AND EXISTS (SELECT 1 FROM tenure.leases AS l
@@ -61,50 +101,41 @@ const LOOK = `
             WHERE l.request_id = p_request AND l.namespace = p_namespace)
           OR EXISTS (SELECT 1 FROM tenure.requests AS q
             WHERE q.id = p_request AND q.namespace = p_namespace)) <> p_prior)
-        OR (p_realm <> p_resource AND tenure.epoch_of(p_namespace, p_resource) <> 0)
-    INTO revision, watched, highest, latest, is_other
-    FROM tenure.namespaces AS n
-    LEFT JOIN tenure.realms AS r ON r.realm = p_realm AND r.namespace + 0 = n.number
+        OR (p_realm <> p_resource AND tenure.epoch_of(p_namespace, p_resource) <> 0) THEN -1
+      WHEN p_first IS NULL THEN 0
+      ELSE greatest(0, coalesce(highest, 0) + 1 - p_first) END
+    INTO now_us, revision, watched, answer
+    FROM tenure.namespaces AS n, (SELECT coalesce(p_now_us,
+      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now_us OFFSET 0) AS c
     WHERE n.number = p_namespace;`
 
-const COMPARE = `
-  IF latest - now_us > 5000000 THEN
-    answer := -2;
-  ELSIF is_other OR now_us < p_from_us OR now_us >= p_before_us THEN
-    answer := -1;
-  ELSE
-    IF p_first IS NOT NULL THEN
-      answer := greatest(0, coalesce(highest, 0) + 1 - p_first);
-      IF p_fence >= p_first THEN p_fence := p_fence + answer; END IF;
-      IF p_event_fence >= p_first THEN p_event_fence := p_event_fence + answer; END IF;
-    END IF;
-    IF p_own > 0 THEN
-      UPDATE tenure.leases AS l SET fence = p_fence, due_us = ${dueOf('p').replaceAll('p.', 'p_')},
-          ${SET_STATE}
-        WHERE l.id = p_id AND l.namespace = p_namespace AND l.version = p_own
-          AND coalesce(l.renewed_at, 0) <= p_wall;
-      IF NOT FOUND THEN answer := -1; END IF;
-    END IF;
-  END IF;`
+/** A fence that is new moves up with the others; see `Attempt.fences`. */
+function movedFence(name: string): string {
+  return `CASE WHEN ${name} >= p_first THEN ${name} + answer ELSE ${name} END`
+}
 
+const TOLD = ledgerValues((name) => {
+  return name === 'event_fence' ? movedFence('p_event_fence') : `p_${name}`
+})
+
+/** A number of the ledger is announced before any other is taken. */
 const WRITE = `
   IF p_own = 0 THEN
     INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${TO_STATE})
       VALUES (p_namespace, p_id, nextval('tenure.entry_number'),
-        coalesce(p_live_until_us, p_ended_at * 1000), p_fence, ${FROM_STATE});
+        coalesce(p_live_until_us, p_ended_at * 1000), ${movedFence('p_fence')}, ${FROM_STATE});
+  ELSE
+    UPDATE tenure.leases AS l SET fence = ${movedFence('p_fence')},
+        due_us = ${dueOf('p').replaceAll('p.', 'p_')}, ${SET_STATE}
+      WHERE l.id = p_id AND l.namespace = p_namespace;
   END IF;
   IF p_event_type IS NOT NULL THEN
-    is_announced := pg_advisory_xact_lock_shared(${APPENDING},
-      (nextval('tenure.ledger_seq') % 2147483648)::integer) IS NULL;
-  END IF;
-  INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
-      reason, request_id, fence, resource, holder, session, data)
-    SELECT nextval('tenure.ledger_seq'), p_namespace, p_id, p_event_type, p_at_ms, p_before,
-      p_after, p_event_renewals, p_event_reason, p_request_id, p_event_fence, p_resource,
-      p_holder, p_session, p_data
-    WHERE p_event_type IS NOT NULL;
-  IF FOUND AND watched > now_us THEN
-    PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
+    INSERT INTO tenure.ledger (${LEDGER_COLUMNS}) SELECT ${TOLD}
+      FROM (SELECT pg_advisory_xact_lock_shared(${APPENDING},
+        (nextval('tenure.ledger_seq') % 2147483648)::integer) OFFSET 0) AS announced;
+    IF watched > now_us THEN
+      PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
+    END IF;
   END IF;
   IF p_claims THEN
     UPDATE tenure.realms AS r SET last_wall_ms = p_wall, last_us = greatest(r.last_us, now_us),
@@ -121,15 +152,15 @@ CREATE FUNCTION tenure.attempt_plain(
 DECLARE
   watched bigint;
   highest bigint;
+  wall bigint;
   latest bigint;
-  is_other boolean;
-  answer bigint := 0;
-  is_announced boolean;
+  epoch bigint;
+  own integer;
+  renewed bigint;
+  answer bigint;
 BEGIN
   ${HOLD}
   ${LOOK}
-  now_us := coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
-  ${COMPARE}
   IF answer >= 0 THEN
     ${WRITE}
   ELSIF answer = -1 THEN

@@ -1,9 +1,13 @@
 /**
- * Plain attempts as one array per column, for the server to carry out many with one statement per table.
+ * Plain attempts as rows, for the server to carry out many with one statement per table.
  */
+import type { LeaseEvent } from '../../core/event.ts'
+import type { Entry } from '../../core/lease.ts'
 import { isTree } from '../../core/resource.ts'
+import type { Tick } from '../../core/time.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { eventRow, type EventRow } from './postgres-events.ts'
+import { TAKES_EXPIRY, TAKES_RELEASE_REASON, TAKES_TERM } from './postgres-plain-functions.ts'
 import { rowOf, type LeaseRow } from './postgres-rows.ts'
 
 /**
@@ -16,6 +20,8 @@ export interface PlainAttempt {
   readonly attempt: Attempt
   readonly place: Place
   readonly write: EntryWrite & { readonly after: Kept }
+  /** What the event has in common with the entry that it leaves. */
+  readonly takes: number
 }
 
 export interface Division {
@@ -65,12 +71,32 @@ function plainOf(attempt: Attempt): PlainAttempt | null {
     return null
   if (entry.resource !== place.footprint.resource || place.epoch !== 0) return null
   if (place.claims !== null && !claimsOnlyItself(place, write)) return null
-  if (event !== undefined) {
-    const { leaseId, resource, holder, session } = event
-    if (leaseId !== entry.id || resource !== entry.resource) return null
-    if (holder !== entry.holder || session !== entry.session) return null
+  const takes = event === undefined ? 0 : takesOf(event, entry)
+  if (takes === null) return null
+  return { attempt, place, write: { ...write, after: write.after }, takes }
+}
+
+/** Null for an event that tells of more, or of something else, than the entry as it is now. */
+function takesOf(event: LeaseEvent, entry: Entry): number | null {
+  const { leaseId, resource, holder, session } = event
+  if (leaseId !== entry.id || resource !== entry.resource) return null
+  if (holder !== entry.holder || session !== entry.session || entry.kind !== 'lease') return null
+  if (event.type === 'lease.issued') return isSameTerm(event.lease, entry) ? TAKES_TERM : null
+  if (event.type === 'lease.renewed') {
+    const isSame = isSameTerm(event, entry) && event.expiresAtMs === entry.expiresAtMs
+    return isSame ? TAKES_TERM + TAKES_EXPIRY : null
   }
-  return { attempt, place, write: { ...write, after: write.after } }
+  const isRelease = event.type === 'lease.released' && event.releaseReason === entry.releaseReason
+  return isRelease ? TAKES_RELEASE_REASON : null
+}
+
+function isSameTerm(a: Term, b: Term): boolean {
+  return a.ttlMs === b.ttlMs && a.deadline.us === b.deadline.us
+}
+
+interface Term {
+  readonly ttlMs: number
+  readonly deadline: Tick
 }
 
 function claimsOnlyItself({ claims, footprint }: Place, { before }: EntryWrite): boolean {
@@ -127,6 +153,7 @@ const COLUMNS: readonly Column[] = [
   ({ event }) => event?.reason ?? null,
   ({ event }) => event?.request_id ?? null,
   ({ event }) => event?.fence ?? null,
+  ({ plain }) => plain.takes,
   ({ event }) => (event === null || event.data === null ? null : JSON.stringify(event.data)),
 ]
 
@@ -145,16 +172,30 @@ export function plainValues(plain: PlainAttempt, domain: string): readonly (stri
   })
 }
 
-/** One array per column, as PostgreSQL reads arrays. */
-export function plainArrays(attempts: Iterable<PlainAttempt>, domain: string): readonly string[] {
-  const rows = Array.from(attempts, (plain) => rowsOf(plain, domain))
-  return COLUMNS.map((column) => `{${rows.map((row) => elementText(column(row))).join(',')}}`)
+/** One array of rows, as PostgreSQL reads them. */
+export function plainRows(attempts: Iterable<PlainAttempt>, domain: string): string {
+  const rows: string[] = []
+  for (const plain of attempts) rows.push(rowText(rowsOf(plain, domain)))
+  return `{${rows.join()}}`
 }
 
-const NEEDS_ESCAPE = /["\\]/
+/** Written without quotes in a row. */
+const PLAIN_WORD = /^[\w:./@+-]+$/
+const NEEDS_ESCAPE = /["\\]/g
 
-function elementText(value: string | number | boolean | null): string {
-  if (value === null) return 'NULL'
-  if (typeof value !== 'string') return String(value)
-  return NEEDS_ESCAPE.test(value) ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : `"${value}"`
+function rowText(row: Parameters<Column>[0]): string {
+  let text = '('
+  let isQuoted = false
+  for (const [index, column] of COLUMNS.entries()) {
+    if (index > 0) text += ','
+    const value = column(row)
+    if (value === null) continue
+    if (typeof value !== 'string' || PLAIN_WORD.test(value)) text += String(value)
+    else {
+      isQuoted = true
+      text += `"${value.replaceAll(NEEDS_ESCAPE, '\\$&')}"`
+    }
+  }
+  const whole = `${text})`
+  return `"${isQuoted ? whole.replaceAll(NEEDS_ESCAPE, '\\$&') : whole}"`
 }

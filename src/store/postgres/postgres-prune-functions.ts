@@ -67,7 +67,7 @@ CREATE FUNCTION tenure.walk_realms(
   OUT unused text[], OUT walked_to text
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} SET enable_sort = off AS $$
 BEGIN
-  SELECT array_agg(realm) FILTER (WHERE epoch = 0 AND last_us < used_before_us
+  SELECT array_agg(realm) FILTER (WHERE epoch IS NULL AND last_us < used_before_us
       AND realm NOT LIKE '%:'), CASE WHEN count(*) = batch THEN max(realm) END
     INTO unused, walked_to FROM (
       SELECT realm, epoch, last_us FROM tenure.realms
@@ -84,7 +84,7 @@ DECLARE
 BEGIN
   SELECT array_agg(realm) INTO idle FROM (
     SELECT realm FROM tenure.realms WHERE namespace = p_namespace AND realm = ANY (places)
-      AND epoch = 0 ORDER BY realm FOR UPDATE SKIP LOCKED) AS candidates;
+      AND epoch IS NULL ORDER BY realm FOR UPDATE SKIP LOCKED) AS candidates;
   -- A statement of its own, because only now nobody can file anything there.
   SELECT array_agg(realm), max(last_fence) INTO idle, highest FROM tenure.realms AS r
     WHERE namespace = p_namespace AND realm = ANY (idle)

@@ -1,6 +1,7 @@
 /**
  * Questions about entries and the ledger as statements. Names reach SQL as data only.
  */
+import type { EntryState } from '../../core/lease.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery } from '../../store-port/store.ts'
@@ -50,17 +51,37 @@ export function findStatement(query: EntryQuery, context: ReadContext): Statemen
   const now = where.value(context.nowUs === null ? '' : String(context.nowUs))
   const clock = `SELECT coalesce(nullif(${now}, '')::bigint, ${NOW_US}) AS us`
   const source = query.overlapping === undefined ? 'tenure.leases' : overlapping(where, query)
-  // Computed, the order is no reason for the planner to walk all entries in search of a few.
-  const order = isSelective(query) ? 'l.number + 0' : 'l.number'
   addNames(where, query)
   addDeadline(where, query)
   if (query.after !== undefined) where.and('l.number > ?::bigint', query.after)
   const limit = where.value(String(query.limit + 1))
-  const text = `WITH clock AS MATERIALIZED (${clock}),
-    found AS (SELECT l.* FROM ${source} AS l, clock WHERE ${where.sql}
-      ORDER BY ${order} LIMIT ${limit}::bigint)
+  const found = (condition: string, order: string): string => {
+    return `SELECT l.* FROM ${source} AS l, clock WHERE ${where.sql}${condition}
+      ORDER BY ${order} LIMIT ${limit}::bigint`
+  }
+  // Computed, the order is no reason for the planner to walk all entries in search of a few.
+  const all = isSelective(query)
+    ? found('', 'l.number + 0')
+    : `SELECT * FROM (${partsOf(query)
+        .map((part) => `(${found(` AND ${part}`, 'l.number')})`)
+        .join(' UNION ALL ')}) AS l ORDER BY l.number LIMIT ${limit}::bigint`
+  const text = `WITH clock AS MATERIALIZED (${clock}), found AS (${all})
     SELECT clock.us, to_jsonb(found) FROM clock LEFT JOIN found ON true ORDER BY found.number`
   return { text, values: where.values, writes: false }
+}
+
+const BEGUN: readonly EntryState[] = ['active', 'pending']
+
+/**
+ * The parts of the index that has the order. Few that have ended are live still, until their lock delay has passed: they
+ * have an index of their own.
+ */
+function partsOf({ states, deadline }: EntryQuery): readonly string[] {
+  const isAbout = (state: EntryState): boolean => BEGUN.includes(state)
+  if (deadline === 'running' || states?.every(isAbout) === true) return ['l.live']
+  if (states?.some(isAbout) === false)
+    return ['l.live AND l.terminated_at IS NOT NULL', 'NOT l.live']
+  return ['l.live', 'NOT l.live']
 }
 
 /** Whether an index leads to what is asked for, so that there is little to sort. */

@@ -34,14 +34,14 @@ CREATE TABLE tenure.namespaces (
   fence_floor bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 CREATE TABLE tenure.realms (
-  namespace smallint NOT NULL,
-  realm text COLLATE "C" NOT NULL,
   last_fence bigint NOT NULL DEFAULT 0,
   last_wall_ms bigint NOT NULL DEFAULT 0,
   last_us bigint NOT NULL DEFAULT 0,
-  epoch bigint NOT NULL DEFAULT 0,
+  epoch bigint,
+  namespace smallint NOT NULL,
+  realm text COLLATE "C" NOT NULL,
   PRIMARY KEY (realm, namespace)
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 90);
 CREATE SEQUENCE tenure.entry_number;
 CREATE TABLE tenure.leases (
   id uuid NOT NULL,
@@ -73,12 +73,12 @@ CREATE TABLE tenure.leases (
   reason text,
   detail jsonb,
   PRIMARY KEY (id, namespace)
-) WITH (fillfactor = 85);
+) WITH (fillfactor = 92);
 CREATE INDEX leases_resource ON tenure.leases (resource, live, namespace);
 CREATE INDEX leases_holder ON tenure.leases (holder, live, namespace);
 CREATE INDEX leases_due ON tenure.leases (live, due_us);
-CREATE INDEX leases_order ON tenure.leases (number, namespace);
-CREATE INDEX leases_live_order ON tenure.leases (number, namespace) WHERE live;
+CREATE INDEX leases_order ON tenure.leases (live, number);
+CREATE INDEX leases_delayed ON tenure.leases (number) WHERE live AND terminated_at IS NOT NULL;
 CREATE INDEX leases_subtree ON tenure.leases (resource, namespace)
   WHERE live AND extent = 'subtree';
 CREATE INDEX leases_tickets ON tenure.leases (resource, namespace) WHERE state = 'pending';
@@ -92,6 +92,9 @@ CREATE TABLE tenure.ledger (
   lease_id uuid NOT NULL,
   request_id uuid,
   fence bigint,
+  ttl_ms bigint,
+  deadline_us bigint,
+  expires_at bigint,
   renewals integer NOT NULL,
   namespace smallint NOT NULL,
   type text COLLATE "C" NOT NULL,
@@ -100,6 +103,7 @@ CREATE TABLE tenure.ledger (
   resource text COLLATE "C" NOT NULL,
   holder text COLLATE "C" NOT NULL,
   session text COLLATE "C" NOT NULL,
+  release_reason text COLLATE "C",
   reason text,
   data jsonb
 );

@@ -1,467 +1,426 @@
 /**
- * The script that carries out a group of attempts: it compares, stores and appends, and knows nothing about leases. All names reach it as data; all keys begin with KEYS[1], whose hash tag puts them
- * into one slot.
+ * The script that carries out a group of attempts: it compares, stores and appends, and knows nothing about leases. All
+ * names reach it as data; all keys begin with KEYS[1], whose hash tag puts them into one slot.
  *
- * Keys of a bucket, after its prefix:
+ * Keys of a bucket, after its prefix (the widths of what is in them stand in redis-script-preamble.ts):
  *
- *     b              last position of the ledger, highest server clock seen, revision of the settings
- *     g              hash: the settings
- *     l              stream: the ledger, one entry for each event, at `position-0`
- *     e:ID           the entry: version claim fence liveUs ttlMs renewals, the request of the last renewal, JSON
- *     m:REALM        lastWallMs lastFence tickets epoch; of a flat realm without live entries, for a day
- *     c:RESOURCE     live entries on a resource: `id claim ` for each
- *     u:RESOURCE     those of them that cover its subtree
- *     t              sorted set of the resources of trees that have live entries, by name
- *     o:RESOURCE     the epoch of a resource of a tree
- *     q:REQUEST      what a request id has done: lease type keepUntilMs kind
- *     n:RESOURCE     list of all entries on a resource, by creation
- *     i, h:HOLDER, s:SESSION   sorted sets of all entries, by creation
- *     d              sorted set of live entries, by a tick that is not later than their deadline
- *     x              sorted set of ended entries, by their end
- *     p              where the pruning of the ledger has got to
+ *     b            state of the bucket
+ *     g            hash: the settings
+ *     l            stream: the ledger; an entry holds up to 16 events, the first of them at its own position
+ *     e            hash: head of each entry, which holds all that renewals and endings change
+ *     j            hash: body of each entry, as JSON
+ *     k            hash: the first body of those entries that have got another since; events tell of that one
+ *     r            hash: realms
+ *     c, u         hashes, of trees: the claims on a resource, and those of them that cover its subtree
+ *     t            sorted set of the resources of trees that have live entries, by name
+ *     o            hash: the epochs of resources of trees
+ *     d            sorted set of entries: live ones by a tick not later than their deadline, ended ones by -(endedAtMs + 1)
+ *     h:HOLDER, s:SESSION   sets of live entries
+ *     i            sorted set of the entries of which the ledger does not tell, by creation
+ *     q:DAY        hash: what the request ids of a day have done; Q:PERIOD for leases whose TTL is longer than a day
+ *     y:DAY        set of the flat realms that were left without live entries on that day
+ *     p            where the pruning of the ledger has got to
  *
- * Writes are collected and made at the end, so that whatever makes an attempt miss leaves nothing half done. The first
- * line lets the server refuse the whole script when it is out of memory or may not write.
+ * Every attempt is checked before anything of it is noted, and everything is written at the end, one command for each
+ * key: a command costs more than the work that it does. For the same reason there are few functions here, and no tables
+ * for attempts; making them took three times as long as all commands together.
  */
+import { RARE } from './redis-rare-script.ts'
+import { DAY_MS, READING, TIDY, WRITING } from './redis-script-preamble.ts'
 
-import { PREAMBLE } from './redis-script-preamble.ts'
-
-/** How long an idle flat realm remembers its last fence and wall time. */
-const IDLE_MS = 86_400_000
 /** A server clock further behind than this is not believed. */
 const CLOCK_BEHIND_US_MAX = 5_000_000
+/** A mark of this period is found in the next one too, so it is kept as long as the longest TTL. */
+const PERIOD_DAYS = 31
+/** Idle realms that each group looks at, when there are some from the day before yesterday. */
+const TIDY_PER_GROUP = 20
+/** Events in one entry of the stream. It can only be removed as a whole, so one that must stay keeps few others. */
+export const EVENTS_PER_ROW = 16
 
-/** What has been read, and what is to be written, by key. */
-const CACHE = `
-local cache, dirty = {}, {}
-local function read(key)
-  local value = cache[key]
-  if value == nil then
-    value = call('GET', key)
-    cache[key] = value
+/** ARGV: clock or '', revision, sender, five counts, times; ids, realms, names, requests; attempts. */
+const READ = `
+local byte, find, format = string.byte, string.find, string.format
+local b = call('GET', P .. 'b') or STATE
+local last, high, revision = tonumber(sub(b, 1, 16)), tonumber(sub(b, 17, 32)), sub(b, 53)
+local now = tonumber(A[1])
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local behind = high - now
+if now <= high then now = high + 1 end
+local nowText = format('%016d', now)
+local isCurrent = revision == A[2]
+local answer = { nowText, revision, false, 0 }
+if not isCurrent then answer[3] = call('HGETALL', P .. 'g') end
+if behind > ${CLOCK_BEHIND_US_MAX} then
+  answer[4] = format('%d', math.ceil(behind / 1000))
+  return answer
+end
+local E, R, O = P .. 'e', P .. 'r', P .. 'o'
+local n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15 = byte(A[4], 1, 15)
+local ids = 5
+local realmNames = ids + (n1 - 33) * 8100 + (n2 - 33) * 90 + n3 - 33
+local names = realmNames + (n4 - 33) * 8100 + (n5 - 33) * 90 + n6 - 33
+local requests = names + (n7 - 33) * 8100 + (n8 - 33) * 90 + n9 - 33
+local at = requests + (n10 - 33) * 8100 + (n11 - 33) * 90 + n12 - 33
+local attempts = (n13 - 33) * 8100 + (n14 - 33) * 90 + n15 - 33
+local function fetch(key, from, to)
+  if to == from then return {} end
+  if to - from <= 4000 then return call('HMGET', key, unpack(A, from + 1, to)) end
+  local values = {}
+  for first = from + 1, to, 4000 do
+    local some = call('HMGET', key, unpack(A, first, math.min(first + 3999, to)))
+    for n = 1, #some do values[first - from + n - 1] = some[n] end
   end
-  return value
+  return values
 end
-local function write(key, value)
-  cache[key] = value
-  dirty[key] = true
-end
-local function prefetch(keys)
-  for first = 1, #keys, 4000 do
-    local last = math.min(first + 3999, #keys)
-    local values = call('MGET', unpack(keys, first, last))
-    for n = first, last do cache[keys[n]] = values[n - first + 1] end
-  end
-end
--- Changes of sorted sets, by key and member: a score, or false.
-local sorted = {}
-local function score(key, member, value)
-  local members = sorted[key]
-  if not members then
-    members = {}
-    sorted[key] = members
-  end
-  members[member] = value
-end
-local function flushSorted()
-  for key, members in pairs(sorted) do
-    local added, removed = {}, {}
-    for member, value in pairs(members) do
-      if value then
-        added[#added + 1] = value
-        added[#added + 1] = member
-      else
-        removed[#removed + 1] = member
-      end
-    end
-    if #added > 0 then inChunks('ZADD', key, added) end
-    if #removed > 0 then inChunks('ZREM', key, removed) end
+local heads, realms = fetch(E, ids, realmNames), fetch(R, realmNames, names)
+local day = math.floor(now / ${DAY_MS * 1000})
+local period = math.floor(day / ${PERIOD_DAYS})
+local longSince, idleDay = tonumber(sub(b, 33, 42)), tonumber(sub(b, 43, 52))
+local marked = {}
+local today, yesterday, long, longer
+if at > requests then
+  today = fetch(P .. 'q:' .. day, requests, at)
+  yesterday = fetch(P .. 'q:' .. day - 1, requests, at)
+  if longSince >= period - 1 and longSince > 0 then
+    long = fetch(P .. 'Q:' .. period, requests, at)
+    longer = fetch(P .. 'Q:' .. period - 1, requests, at)
   end
 end
 `
 
-/** Lists of claims, and the trees in which they may lie. */
-const CLAIMS = `
-local function listed(key, id, claim)
-  local list = read(key) or ''
-  local from, to = find(list, id .. ' ', 1, true)
-  local item = claim and (id .. ' ' .. claim .. ' ') or ''
-  if from then
-    local rest = find(list, ' ', to + 1, true)
-    list = sub(list, 1, from - 1) .. item .. sub(list, rest + 1)
-  elseif claim then
-    list = list .. item
-  else
-    return list ~= ''
-  end
-  write(key, list ~= '' and list or false)
-  return list ~= ''
-end
--- Resources of trees that have got, or lost, their live entries in this script.
-local grown = {}
-local function claim(id, resource, shape, number)
-  local some = listed(prefix .. 'c:' .. resource, id, number)
-  if shape.isFlat then return end
-  listed(prefix .. 'u:' .. resource, id, shape.isSubtree and number)
-  grown[resource] = some
-end
-local function above(resource)
-  local list, name = '', resource
-  local root = find(resource, ':', 1, true) + 1
-  while #name > root do
-    local slash = #name
-    while sub(name, slash, slash) ~= '/' do slash = slash - 1 end
-    name = sub(name, 1, slash == root and root or slash - 1)
-    list = list .. (read(prefix .. 'u:' .. name) or '')
-  end
-  return list
-end
-local function below(resource)
-  local stem = sub(resource, -1) == '/' and resource or resource .. '/'
-  local names, list = {}, ''
-  local range = { '(' .. stem, '(' .. sub(stem, 1, -2) .. '0' }
-  for _, name in ipairs(call('ZRANGEBYLEX', prefix .. 't', range[1], range[2])) do
-    names[name] = true
-  end
-  for name, some in pairs(grown) do
-    if #name > #stem and sub(name, 1, #stem) == stem then names[name] = some end
-  end
-  local keys = {}
-  for name, some in pairs(names) do
-    local key = prefix .. 'c:' .. name
-    if some and cache[key] == nil then keys[#keys + 1] = key end
-  end
-  prefetch(keys)
-  for name, some in pairs(names) do
-    if some then list = list .. (read(prefix .. 'c:' .. name) or '') end
-  end
-  return list
-end
-local function claimsAt(place)
-  local list = read(place.claimsKey) or ''
-  if place.isFlat then return list end
-  list = list .. above(place.resource)
-  if place.isSubtree then list = list .. below(place.resource) end
-  return list
-end
-local function sameClaims(expected, list)
-  if expected == list then return true end
-  if #expected ~= #list then return false end
-  local numbers = {}
-  for id, number in string.gmatch(list, '(%S+) (%S+) ') do numbers[id] = number end
-  for id, number in string.gmatch(expected, '(%S+) (%S+) ') do
-    if numbers[id] ~= number then return false end
-  end
-  return true
-end
+/** What is to be written: lists of arguments, and how long they are. */
+const NOTES = `
+local NONE11, NONE16 = '00000000000', '0000000000000000'
+local NO_REALM = '${'0'.repeat(50)}'
+local base = last >= now and last or now - 1
+local created, isChanged = 0, false
+local putHeads, headsPut, putBodies, bodiesPut, putRealms, realmsPut = {}, 0, {}, 0, {}, 0
+local dated, datedCount, ledger, events = {}, 0, {}, 0
+local joined, joinedHolder, joinedSession, joinedCount = {}, {}, {}, 0
+local left, leftHolder, leftSession, leftCount = {}, {}, {}, 0
+local gone, idle = {}, {}
+local dayMarks, longMarks, news, listed, unlisted = {}, {}, {}, {}, {}
+local trees, more
 `
 
 /**
- * Reads ARGV into tables, and everything that the group is sure to need with one command. What is large is an argument
- * of its own and stored as it came: making a large string costs Lua more than all else that it does here.
+ * An attempt is one argument that says all that has a width, and then what has none, in the same order. That one says:
+ * times ('=' those of the group), fences ('-' none), counts of places, writes, events, marks, epochs, wakes and of its
+ * own arguments [3 each]; fences[32]; times[45]; then
  *
- *     attempt   fromUs[16] beforeUs[16] wallMs[13] firstFence[16] lastFence[16], then six counts of three characters
- *     place     id[36] hasPrior[1] shape[1] requestId[36] version ' ' epoch; resource; claims, or * for any
- *     write     mode[1] shape[1] id[36] version ' ' tickets ' ' endedAtMs; record; what the mode needs
- *     mark      requestId[36] forMs ' ' what it has done
+ *     place   shape depth hasPrior, id realm request [3 each], own version[11], epoch[16]; claims if listed; resource
+ *             unless flat
+ *     write   mode shape hasBody live recorded tickets, id realm holder session before [3 each], version[11]; head,
+ *             body if any, score unless it keeps its place, resource unless flat
+ *     mark    request[3] isLong; text
+ *     epoch   shape realm[3]; resource unless flat, epoch[16]
+ *     wake    channel, lease
  */
-const PARSE = `
-local keys = { prefix .. 'b' }
-local at, wanted = 5, 1
-local E, M, C, Q, O = prefix .. 'e:', prefix .. 'm:', prefix .. 'c:', prefix .. 'q:', prefix .. 'o:'
-local FLAT, SUBTREE, YES, KEEP, FORGET = 102, 115, 49, 107, 120
-local function want(key)
-  wanted = wanted + 1
-  keys[wanted] = key
-  return key
-end
-local function parsePlace()
-  local text, resource, claims = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local prior, shape, request = byte(text, 37, 39)
-  local gap = find(text, ' ', 76, true)
-  at = at + 3
-  return {
-    key = want(E .. sub(text, 1, 36)), own = sub(text, 75, gap), epoch = sub(text, gap + 1),
-    hasPrior = prior == YES, isFlat = shape == FLAT, isSubtree = shape == SUBTREE,
-    realmKey = want(M .. (shape == FLAT and resource or match(resource, '^[^:]*:'))),
-    requestKey = request ~= 45 and want(Q .. sub(text, 39, 74)), text = text,
-    claimsKey = claims ~= '*' and want(C .. resource), claims = claims, resource = resource,
-  }
-end
--- u: resource; s: resource, old and new session; n, x: resource, holder, session.
-local EXTRA = { [KEEP] = 0, [117] = 1, [110] = 3, [120] = 3, [115] = 3 }
-local function parseWrite()
-  local text, first = ARGV[at], at
-  local mode, shape = byte(text, 1, 2)
-  local gap = find(text, ' ', 40, true)
-  at = at + 2 + EXTRA[mode]
-  local entry = {
-    id = sub(text, 3, 38), mode = mode, before = sub(text, 39, gap), record = ARGV[first + 1],
-  }
-  entry.key = want(E .. entry.id)
-  if mode == KEEP then return entry end
-  entry.isFlat, entry.isSubtree = shape == FLAT, shape == SUBTREE
-  entry.tickets, entry.ended = match(text, '^(%S+) (%d+)', gap + 1)
-  entry.resource, entry.one, entry.two = ARGV[first + 2], ARGV[first + 3], ARGV[first + 4]
-  return entry
-end
-local function number(a, b, c) return ((a - 33) * 90 + b - 33) * 90 + c - 33 end
-local function parseAttempt()
-  local text = ARGV[at]
-  local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r = byte(text, 78, 95)
-  local attempt = {
-    from = sub(text, 1, 16), before = sub(text, 17, 32), wall = sub(text, 33, 45),
-    first = sub(text, 46, 61), last = sub(text, 62, 77), places = {}, writes = {},
-  }
-  at = at + 1
-  for x = 1, number(a, b, c) do attempt.places[x] = parsePlace() end
-  for x = 1, number(d, e, f) do attempt.writes[x] = parseWrite() end
-  attempt.events, at = at, at + number(g, h, i)
-  attempt.marks, at = at, at + number(j, k, l)
-  attempt.epochs, at = at, at + 2 * number(m, n, o)
-  attempt.wakes, at = at, at + 2 * number(p, q, r)
-  attempt.ends = at
-  return attempt
-end
-local attempts = {}
-for n = 1, tonumber(ARGV[4]) do attempts[n] = parseAttempt() end
-prefetch(keys)
-`
-
-/** Whether an attempt's premises hold, and what to tell if they do not. Numbers of fixed width compare as text. */
 const CHECK = `
-local NO_REALM, NO_FENCE = '0000000000000 0000000000000000 0 0', '0000000000000000'
-local function epochOf(place, realm)
-  if not place.isFlat then return read(O .. place.resource) or '0' end
-  if sub(realm, -2) == ' 0' then return '0' end
-  return match(realm, '%d+$')
-end
-local function priorOf(place)
-  if not place.requestKey then return nil end
-  local own, request = read(place.key), sub(place.text, 39, 74)
-  if own and find(own, request, 1, true) then
-    local renewal = match(own, '^%d+ %d+ %d+ %d+ %d+ %d+ (%S+)')
-    if renewal == request then return sub(place.text, 1, 36), '-' end
+for n = 1, attempts do
+  local x = at + 1
+  local c = A[x]
+  local ownTimes, ownFences, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17,
+    a18, a19, a20, a21 = byte(c, 1, 23)
+  local places = (a1 - 33) * 8100 + (a2 - 33) * 90 + a3 - 33
+  local writes = (a4 - 33) * 8100 + (a5 - 33) * 90 + a6 - 33
+  at = at + (a19 - 33) * 8100 + (a20 - 33) * 90 + a21 - 33
+  local p, times, timesAt = 24, A[5], 1
+  local firstFence, lastFence
+  if ownFences == 102 then
+    firstFence, lastFence = sub(c, p, p + 15), sub(c, p + 16, p + 31)
+    p = p + 32
   end
-  local known = read(place.requestKey)
-  if not known then return nil end
-  local lease, kind, keep, source = match(known, '^(%S+) (%S+) (%d+) (%a)$')
-  if source == 'e' and not read(E .. lease) then return nil end
-  if source == 'm' and tonumber(keep) * 1000 < now then return nil end
-  return lease, kind
-end
-local function isAt(record, version)
-  if record then return sub(record, 1, #version) == version end
-  return version == '0 '
-end
-local function holds(attempt)
-  if nowText < attempt.from or nowText >= attempt.before then return false end
-  for _, place in ipairs(attempt.places) do
-    local realm = read(place.realmKey) or NO_REALM
-    if attempt.wall < sub(realm, 1, 13) then return false end
-    if not isAt(read(place.key), place.own) then return false end
-    if (priorOf(place) ~= nil) ~= place.hasPrior then return false end
-    if epochOf(place, realm) ~= place.epoch then return false end
-    if place.claimsKey and not sameClaims(place.claims, claimsAt(place)) then return false end
+  if ownTimes == 33 then
+    times, timesAt = c, p
+    p = p + 45
   end
-  for _, entry in ipairs(attempt.writes) do
-    if not isAt(read(entry.key), entry.before) then return false end
+  local wall = sub(times, timesAt + 32, timesAt + 44)
+  local holds = isCurrent and now >= tonumber(sub(times, timesAt, timesAt + 15))
+    and now < tonumber(sub(times, timesAt + 16, timesAt + 31))
+  local placesAt, argumentsAt = p, x
+  for m = 1, holds and places or 0 do
+    local shape, depth, hasPrior, i1, i2, i3, r1, r2, r3, q1, q2, q3 = byte(c, p, p + 11)
+    local head = heads[(i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
+    local realm = realms[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33] or NO_REALM
+    local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
+    local mark = q > 0 and (marked[q] or today[q] or yesterday[q] or (long and (long[q] or longer[q])))
+    if mark then more = more or rare() end
+    local claims
+    if depth == 108 then
+      x = x + 1
+      claims = A[x]
+    end
+    if (head and sub(head, 1, 11) or NONE11) ~= sub(c, p + 12, p + 22)
+      or sub(realm, 1, 13) > wall
+      or ((mark and more.prior(q) ~= nil or false) ~= (hasPrior == 49))
+    then
+      holds = false
+    elseif shape == 102 then
+      if sub(realm, 30, 45) ~= sub(c, p + 23, p + 38) then
+        holds = false
+      elseif depth == 48 then
+        holds = #realm == 50
+      elseif claims and sub(realm, 51) ~= claims then
+        more = more or rare()
+        holds = more.isSame(claims, sub(realm, 51))
+      end
+    else
+      x = x + 1
+      more = more or rare()
+      trees = trees or more.treesOf()
+      holds = trees.epoch(A[x]) == sub(c, p + 23, p + 38)
+        and (depth == 42 or more.isSame(claims or '', trees.claims(A[x], shape)))
+    end
+    if not holds then break end
+    p = p + 39
   end
-  return true
-end
-local function viewOf(place)
-  local realm = read(place.realmKey) or NO_REALM
-  local wall, fence, tickets = match(realm, '^(%d+) (%d+) (%d+)')
-  local prior, kind = priorOf(place)
-  local view = { fence, wall, tickets, epochOf(place, realm), prior or '', kind or '' }
-  local seen = {}
-  local function show(id)
-    local record = not seen[id] and read(E .. id)
-    seen[id] = true
-    if not record then return end
-    view[#view + 1] = id
-    view[#view + 1] = record
+  local writesAt = placesAt + places * 39
+  p = writesAt
+  for m = 1, holds and writes or 0 do
+    local i1, i2, i3 = byte(c, p + 6, p + 8)
+    local head = heads[(i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
+    if (head and sub(head, 1, 11) or NONE11) ~= sub(c, p + 21, p + 31) then
+      holds = false
+      break
+    end
+    p = p + 32
   end
-  if place.claimsKey then
-    for id in string.gmatch(claimsAt(place), '(%S+) %S+ ') do show(id) end
-  end
-  show(sub(place.text, 1, 36))
-  if prior then show(prior) end
-  return view
-end
+  if not holds then
+    more = more or rare()
+    answer[n + 4] = more.views(c, placesAt, argumentsAt, places)
+  elseif writes == 0 then
+    answer[n + 4] = 0
+  else
 `
 
-/** Collects what an attempt changes. */
+/** Notes what an attempt writes, and lets the attempts after it see that. A fence is moved on where others had it. */
 const APPLY = `
-local last, high, revision = state(cache[keys[1]])
-local isChanged = false
-local ledger, places, pushed, dropped, marks, news, idle = {}, {}, {}, {}, {}, {}, {}
-local function position()
-  last = last + 1
-  if last < now then last = now end
-  return int(last)
-end
-local function register(entry, created)
-  score(prefix .. 'i', entry.id, created)
-  score(prefix .. 'h:' .. entry.one, entry.id, created)
-  score(prefix .. 's:' .. entry.two, entry.id, created)
-end
-local function count(entry)
-  local key = M .. (entry.isFlat and entry.resource or match(entry.resource, '^[^:]*:'))
-  local head, tickets, epoch = match(read(key) or NO_REALM, '^(%d+ %d+) (%d+) (%d+)$')
-  write(key, head .. ' ' .. math.max(0, tickets + entry.tickets) .. ' ' .. epoch)
-end
-local function relist(entry, wasLive)
-  local number, live = match(entry.record, '^%d+ (%d+) %d+ (%d+)')
-  local isLive = entry.mode ~= FORGET and live ~= '0'
-  if wasLive or isLive then
-    claim(entry.id, entry.resource, entry, isLive and number)
-    if entry.isFlat then idle[M .. entry.resource] = C .. entry.resource end
-  end
-  score(prefix .. 'd', entry.id, isLive and live)
-  score(prefix .. 'x', entry.id, entry.ended ~= '0' and entry.ended)
-  if entry.tickets ~= '0' then count(entry) end
-end
-local function change(entry, record)
-  local before = read(entry.key)
-  relist(entry, before and match(before, '^%d+ %d+ %d+ (%d+)') ~= '0')
-  if entry.mode == FORGET then
-    register(entry, false)
-    dropped[#dropped + 1] = entry
-    return write(entry.key, false)
-  end
-  if not before then
-    register(entry, position())
-    pushed[#pushed + 1] = entry
-  elseif entry.mode == SUBTREE then
-    score(prefix .. 's:' .. entry.one, entry.id, false)
-    score(prefix .. 's:' .. entry.two, entry.id, call('ZSCORE', prefix .. 'i', entry.id) or '0')
-  end
-  write(entry.key, record)
-end
--- A fence is the third number of a record and the second word of an event.
-local function moved(text, pattern, first, shift)
-  if shift == 0 then return text end
-  local head, fence, rest = match(text, pattern)
-  if tonumber(fence) < tonumber(first) then return text end
-  return head .. int(tonumber(fence) + shift) .. rest
-end
-local function shiftOf(attempt)
-  local shift = 0
-  if attempt.first == NO_FENCE then return shift end
-  for _, place in ipairs(attempt.places) do
-    local fence = sub(read(place.realmKey) or NO_REALM, 15, 30)
-    if fence >= attempt.first then
-      shift = math.max(shift, tonumber(fence) + 1 - tonumber(attempt.first))
+    isChanged = true
+    local shift = 0
+    if firstFence then
+      local wanted = tonumber(firstFence)
+      for m = 0, places - 1 do
+        local r1, r2, r3 = byte(c, placesAt + m * 39 + 6, placesAt + m * 39 + 8)
+        local realm = realms[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33]
+        local taken = realm and tonumber(sub(realm, 14, 29)) or 0
+        if taken >= wanted + shift then shift = taken + 1 - wanted end
+      end
+      if shift > 0 then more = more or rare() end
     end
-  end
-  return shift
-end
-local function noteRealms(attempt, shift)
-  local fence = attempt.last
-  if shift > 0 then fence = int(tonumber(fence) + shift) end
-  for _, place in ipairs(attempt.places) do
-    local realm = read(place.realmKey) or NO_REALM
-    if fence == NO_FENCE then
-      write(place.realmKey, attempt.wall .. sub(realm, 14))
-    else
-      write(place.realmKey, attempt.wall .. ' ' .. fence .. sub(realm, 31))
+    p = writesAt
+    for m = 1, writes do
+      local mode, shape, hasBody, live, recorded, tickets, i1, i2, i3, r1, r2, r3, h1, h2, h3, s1, s2, s3,
+        o1, o2, o3 = byte(c, p, p + 20)
+      local i = (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33
+      local id, before, head = A[ids + i], heads[i], A[x + 1]
+      x = x + 1
+      if shift > 0 then head = more.moved(head, 23, firstFence, shift) end
+      if mode == 110 then
+        created = created + 1
+        head = head .. format('%016d', base + created)
+      elseif before then
+        head = head .. sub(before, -16)
+      end
+      if hasBody == 98 then
+        x = x + 1
+        if before then call('HSETNX', P .. 'k', id, call('HGET', P .. 'j', id)) end
+        putBodies[bodiesPut + 1], putBodies[bodiesPut + 2] = id, A[x]
+        bodiesPut = bodiesPut + 2
+      end
+      if mode == 120 then
+        gone[#gone + 1] = id
+        heads[i] = false
+      else
+        putHeads[headsPut + 1], putHeads[headsPut + 2] = id, head
+        headsPut = headsPut + 2
+        heads[i] = head
+      end
+      if mode ~= 107 then
+        x = x + 1
+        dated[datedCount + 1], dated[datedCount + 2] = A[x], id
+        datedCount = datedCount + 2
+        if recorded == 117 and mode == 110 then
+          listed[#listed + 1] = format('%016d', base + created)
+          listed[#listed + 1] = id
+        elseif recorded == 117 and mode == 120 then
+          unlisted[#unlisted + 1] = id
+        end
+        local isLive = live == 43 or live == 61
+        local item = isLive and id .. sub(head, 12, 22) or ''
+        local r = (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
+        local realm = realms[r] or NO_REALM
+        if tickets ~= 48 then
+          local count = tonumber(sub(realm, 46, 50)) + tickets - 48
+          realm = sub(realm, 1, 45) .. string.format('%05d', math.max(0, count)) .. sub(realm, 51)
+        end
+        if shape == 102 then
+          local from = #realm > 50 and find(realm, id, 51, true)
+          if from then
+            realm = sub(realm, 1, from - 1) .. item .. sub(realm, from + 47)
+          elseif isLive then
+            realm = realm .. item
+          end
+          if #realm == 50 and sub(realm, 30, 45) == NONE16 then
+            idle[#idle + 1] = A[realmNames + r]
+          end
+        else
+          x = x + 1
+          more = more or rare()
+          trees = trees or more.treesOf()
+          trees.list(A[x], id, item, shape == 115)
+        end
+        realms[r] = realm
+        putRealms[realmsPut + 1] = r
+        realmsPut = realmsPut + 2
+        local h, s, o = (h1 - 33) * 8100 + (h2 - 33) * 90 + h3 - 33,
+          (s1 - 33) * 8100 + (s2 - 33) * 90 + s3 - 33, (o1 - 33) * 8100 + (o2 - 33) * 90 + o3 - 33
+        if live == 43 then
+          joinedCount = joinedCount + 1
+          joined[joinedCount], joinedHolder[joinedCount], joinedSession[joinedCount] = id, h, s
+        elseif live == 45 then
+          leftCount = leftCount + 1
+          left[leftCount], leftHolder[leftCount], leftSession[leftCount] = id, h, o
+        elseif mode == 115 and isLive then
+          call('SREM', P .. 's:' .. A[names + o], id)
+          call('SADD', P .. 's:' .. A[names + s], id)
+        end
+      end
+      p = p + 32
     end
+    for m = 1, (a7 - 33) * 8100 + (a8 - 33) * 90 + a9 - 33 do
+      local event = A[x + m]
+      if shift > 0 then event = more.moved(event, 37, firstFence, shift) end
+      ledger[events + m] = event
+    end
+    local lines = (a7 - 33) * 8100 + (a8 - 33) * 90 + a9 - 33
+    events, x = events + lines, x + lines
+    for m = 1, (a10 - 33) * 8100 + (a11 - 33) * 90 + a12 - 33 do
+      local q1, q2, q3, isLong = byte(c, p, p + 3)
+      local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
+      local list = isLong == 49 and longMarks or dayMarks
+      x, p = x + 1, p + 4
+      marked[q] = A[x]
+      list[#list + 1] = A[requests + q]
+      list[#list + 1] = A[x]
+    end
+    if firstFence and shift > 0 then lastFence = format('%016d', tonumber(lastFence) + shift) end
+    for m = 0, places - 1 do
+      local r1, r2, r3 = byte(c, placesAt + m * 39 + 6, placesAt + m * 39 + 8)
+      local r = (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
+      local realm = realms[r] or NO_REALM
+      if firstFence or sub(realm, 1, 13) ~= wall then
+        realms[r] = wall .. (firstFence and lastFence .. sub(realm, 30) or sub(realm, 14))
+        putRealms[realmsPut + 1] = r
+        realmsPut = realmsPut + 2
+      end
+    end
+    for m = 1, (a13 - 33) * 8100 + (a14 - 33) * 90 + a15 - 33 do
+      local shape, r1, r2, r3 = byte(c, p, p + 3)
+      local r = (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
+      x, p = x + 1, p + 4
+      if shape == 102 then
+        local realm = realms[r] or NO_REALM
+        realms[r] = sub(realm, 1, 29) .. A[x] .. sub(realm, 46)
+        putRealms[realmsPut + 1] = r
+        realmsPut = realmsPut + 2
+      else
+        more = more or rare()
+        trees = trees or more.treesOf()
+        trees.advance(A[x], A[x + 1])
+        x = x + 1
+      end
+    end
+    for m = 1, (a16 - 33) * 8100 + (a17 - 33) * 90 + a18 - 33 do
+      news[#news + 1] = A[x + 1]
+      news[#news + 1] = A[3] .. ' ' .. A[x + 2]
+      x = x + 2
+    end
+    answer[n + 4] = shift
   end
-end
-local function noteEpoch(resource, epoch)
-  local key = M .. resource
-  local realm = cache[key]
-  if realm then write(key, match(realm, '^%d+ %d+ %d+ ') .. epoch) else write(O .. resource, epoch) end
-end
-local function apply(attempt)
-  local shift = shiftOf(attempt)
-  for _, entry in ipairs(attempt.writes) do
-    local record = moved(entry.record, '^(%d+ %d+ )(%d+)(.*)$', attempt.first, shift)
-    if entry.mode == KEEP then write(entry.key, record) else change(entry, record) end
-  end
-  for n = attempt.events, attempt.marks - 1 do
-    ledger[#ledger + 1] = moved(ARGV[n], '^(%S+ )(%d+)(.*)$', attempt.first, shift)
-    places[#ledger] = position()
-  end
-  for n = attempt.marks, attempt.epochs - 1 do
-    local mark = ARGV[n]
-    local gap = find(mark, ' ', 37, true)
-    local key, text = Q .. sub(mark, 1, 36), sub(mark, gap + 1)
-    cache[key] = text
-    marks[#marks + 1] = { key, text, sub(mark, 37, gap - 1) }
-  end
-  for n = attempt.wakes, attempt.ends - 1, 2 do
-    news[#news + 1] = { ARGV[n], ARGV[3] .. ' ' .. ARGV[n + 1] }
-  end
-  noteRealms(attempt, shift)
-  for n = attempt.epochs, attempt.wakes - 1, 2 do noteEpoch(ARGV[n], ARGV[n + 1]) end
-  isChanged = true
-  return shift
 end
 `
 
 const FLUSH = `
-local function flush()
-  write(keys[1], int(last) .. ' ' .. nowText .. ' ' .. revision)
-  for key, claimsKey in pairs(idle) do
-    local text = cache[key]
-    if text and sub(text, -2) == ' 0' and not read(claimsKey) then
-      call('SET', key, text, 'PX', ${IDLE_MS})
-      dirty[key] = nil
+if not isChanged then return answer end
+local function send(command, key, list)
+  for first = 1, #list, 4000 do
+    call(command, key, unpack(list, first, math.min(first + 3999, #list)))
+  end
+end
+local function sendByName(command, key, list, numbers)
+  local first, isOne = numbers[1], true
+  for n = 2, #list do
+    if numbers[n] ~= first then
+      isOne = false
+      break
     end
   end
-  local put, removed, filled = {}, {}, 0
-  for key in pairs(dirty) do
-    local value = cache[key]
-    if value then
-      put[filled + 1], put[filled + 2] = key, value
-      filled = filled + 2
-    else
-      removed[#removed + 1] = key
-    end
+  if isOne then return send(command, key .. A[names + first], list) end
+  local byName = {}
+  for n = 1, #list do
+    local some = byName[numbers[n]]
+    if some then some[#some + 1] = list[n] else byName[numbers[n]] = { list[n] } end
   end
-  for first = 1, filled, 4000 do call('MSET', unpack(put, first, math.min(first + 3999, filled))) end
-  for first = 1, #removed, 4000 do
-    call('DEL', unpack(removed, first, math.min(first + 3999, #removed)))
-  end
-  for resource, some in pairs(grown) do score(prefix .. 't', resource, some and '0') end
-  flushSorted()
-  for _, entry in ipairs(pushed) do call('RPUSH', prefix .. 'n:' .. entry.resource, entry.id) end
-  for _, entry in ipairs(dropped) do call('LREM', prefix .. 'n:' .. entry.resource, 1, entry.id) end
-  local stream = prefix .. 'l'
-  for n, event in ipairs(ledger) do call('XADD', stream, places[n] .. '-0', 'e', event) end
-  for _, mark in ipairs(marks) do
-    if tonumber(mark[3]) > 0 then call('SET', mark[1], mark[2], 'PX', mark[3]) end
-  end
-  for _, wake in ipairs(news) do call('PUBLISH', wake[1], wake[2]) end
+  for name, some in pairs(byName) do send(command, key .. A[names + name], some) end
 end
-`
-
-/** ARGV: clock or '', revision of the settings, name of the sender, number of attempts, attempts. */
-export const ATTEMPT_SCRIPT: string = `${PREAMBLE}
-local now, nowText = clock(ARGV[1]), nil
-local byte = string.byte
-${CACHE}${CLAIMS}${PARSE}${CHECK}${APPLY}${FLUSH}
-local behind = high - now
-now = math.max(now, high + 1)
-nowText = int(now)
-local isCurrent = revision == ARGV[2]
-local answer = { nowText, revision, isCurrent or call('HGETALL', prefix .. 'g'), 0 }
-if isCurrent then answer[3] = false end
-if behind > ${CLOCK_BEHIND_US_MAX} then
-  answer[4] = int(math.ceil(behind / 1000))
-  return answer
+if longMarks[1] then longSince = period end
+if idle[1] and idleDay == 0 then idleDay = day end
+if idleDay > 0 and idleDay < day - 1 then
+  local most = ${TIDY_PER_GROUP} + 2 * #idle
+${TIDY}end
+local final = base + created + events
+call('SET', P .. 'b', format('%016d', final) .. nowText .. string.format('%010d%010d', longSince, idleDay) .. revision)
+for n = 1, realmsPut, 2 do
+  local r = putRealms[n]
+  putRealms[n], putRealms[n + 1] = A[realmNames + r], realms[r]
 end
-for n, attempt in ipairs(attempts) do
-  if isCurrent and holds(attempt) then
-    answer[n + 4] = #attempt.writes > 0 and apply(attempt) or 0
-  else
-    local views = {}
-    for m, place in ipairs(attempt.places) do views[m] = viewOf(place) end
-    answer[n + 4] = views
+send('HSET', E, putHeads)
+if bodiesPut > 0 then send('HSET', P .. 'j', putBodies) end
+send('HSET', R, putRealms)
+if datedCount > 0 then send('ZADD', P .. 'd', dated) end
+if leftCount > 0 then
+  sendByName('SREM', P .. 'h:', left, leftHolder)
+  sendByName('SREM', P .. 's:', left, leftSession)
+end
+if joinedCount > 0 then
+  sendByName('SADD', P .. 'h:', joined, joinedHolder)
+  sendByName('SADD', P .. 's:', joined, joinedSession)
+end
+if events > 0 then
+  ledger[events + 1] = events % 2 == 1 and '' or nil
+  for first = 1, events, ${EVENTS_PER_ROW} do
+    call('XADD', P .. 'l', format('%016d', base + created + first) .. '-0',
+      unpack(ledger, first, math.min(first + ${EVENTS_PER_ROW - 1}, events + events % 2)))
   end
 end
-if isChanged then flush() end
+if dayMarks[1] then
+  send('HSET', P .. 'q:' .. day, dayMarks)
+  call('PEXPIRE', P .. 'q:' .. day, ${3 * DAY_MS})
+end
+if longMarks[1] then
+  send('HSET', P .. 'Q:' .. period, longMarks)
+  call('PEXPIRE', P .. 'Q:' .. period, ${3 * PERIOD_DAYS * DAY_MS})
+end
+if idle[1] then send('SADD', P .. 'y:' .. day, idle) end
+if gone[1] then
+  send('HDEL', E, gone)
+  send('HDEL', P .. 'j', gone)
+  send('HDEL', P .. 'k', gone)
+  send('ZREM', P .. 'd', gone)
+end
+send('ZADD', P .. 'i', listed)
+send('ZREM', P .. 'i', unlisted)
+if trees then trees.flush() end
+for n = 1, #news, 2 do call('PUBLISH', news[n], news[n + 1]) end
 return answer
 `
+
+const SCRIPT = `${READ}${NOTES}${RARE}${CHECK}${APPLY}${FLUSH}`
+
+export const ATTEMPT_SCRIPT: string = `${WRITING}${SCRIPT}`
+/** For attempts that can only miss: it runs wherever something can be read. */
+export const VIEW_SCRIPT: string = `${READING}${SCRIPT}`

@@ -1,85 +1,215 @@
 /**
- * Groups of attempts as arguments of the script, and its answers. Few arguments with many numbers in each: encoding and
- * sending an argument costs more than taking it apart in Lua.
+ * Groups of attempts as arguments of the script (redis-attempt-script.ts). What has a fixed width is put into one argument
+ * per attempt, and names are sent once and then numbered: encoding, sending and taking in an argument costs more than
+ * looking into one.
  */
-import { endedAtMs, liveDeadline, type Entry } from '../../core/lease.ts'
+import type { LeaseEvent } from '../../core/event.ts'
+import { endedAtMs, isLive, liveDeadline, type Entry } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
-import type { PriorEffect } from '../../core/realm.ts'
-import { isTree, type Reach } from '../../core/resource.ts'
-import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
-import type {
-  Attempt,
-  EntryWrite,
-  GroupReply,
-  Kept,
-  Place,
-  PlaceView,
-  Reply,
-} from '../speculation/backend.ts'
-import { notUnderstood } from './redis-client.ts'
-import { entryText, eventText, recordOf, recordText, type KeptRecord } from './redis-rows.ts'
+import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
+import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
+import { eventText } from './redis-events.ts'
+import { bodyText, digits, hasSameBody, headText, VERSION_WIDTH } from './redis-rows.ts'
+import { DAY_MS } from './redis-script-preamble.ts'
 
-/** Renewals come by the thousand, and the entry itself remembers its latest; this is for an id used for another. */
-const RENEWAL_REQUEST_MS = 60_000
-
-export function pushAttempt(
-  args: string[],
-  attempt: Attempt,
-  channelOf: (session: string) => string,
-): void {
-  const { places, events, epochs, wakes } = attempt
-  const writes = attempt.writes.filter(({ before, after }) => before !== null || after !== null)
-  const marks = marksOf(attempt, writes)
-  args.push(
-    headOf(attempt) +
-      countText(places.length) +
-      countText(writes.length) +
-      countText(events.length) +
-      countText(marks.length) +
-      countText(epochs.length) +
-      countText(wakes.length),
-  )
-  for (const place of places) pushPlace(args, place)
-  const texts = new Map<Entry, string>()
-  const requests = renewalRequests(events)
-  for (const write of writes) {
-    pushWrite(args, write, { texts, request: requests.get(write.id) ?? '-' })
-  }
-  const textOf = (entry: Entry): string => texts.get(entry) ?? entryText(entry)
-  for (const event of events) args.push(eventText(event, textOf))
-  args.push(...marks)
-  for (const { resource, epoch } of epochs) args.push(resource, String(epoch))
-  for (const { session, leaseId } of wakes) args.push(channelOf(session), leaseId)
+export interface GroupFacts {
+  /** The clock that a test has set, or empty. */
+  readonly clock: string
+  readonly settingsRevision: number
+  readonly sender: string
+  readonly channelOf: (session: string) => string
 }
 
-function headOf({ fromUs, beforeUs, wallMs, fences }: Attempt): string {
-  const fence = fences === null ? NO_FENCES : tickDigits(fences.first) + tickDigits(fences.last)
-  return tickDigits(fromUs) + tickDigits(beforeUs) + String(wallMs).padStart(13, '0') + fence
+export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly string[] {
+  const group = new GroupText(facts.channelOf, timesText(attempts[0]))
+  for (const attempt of attempts) group.add(attempt)
+  return group.args(facts, attempts.length)
 }
-
-function tickDigits(us: number): string {
-  return String(us).padStart(16, '0')
-}
-
-const NO_FENCES = '0'.repeat(32)
 
 /** Three characters that Lua can read without making a string. */
-function countText(count: number): string {
-  if (count < 90) return `!!${String.fromCharCode(33 + count)}`
-  const digits = [Math.floor(count / 8_100), Math.floor(count / 90) % 90, count % 90]
-  return String.fromCharCode(...digits.map((digit) => 33 + digit))
+function three(count: number): string {
+  return THREES[count] ?? threeOf(count)
 }
 
-function pushPlace(args: string[], { footprint, own, claims, hasPrior, epoch }: Place): void {
-  const { leaseId, requestId, resource } = footprint
-  args.push(
-    `${leaseId}${hasPrior ? 1 : 0}${shapeOf(footprint)}${requestId ?? NO_REQUEST}${own} ${epoch}`,
-    resource,
-    claims === null ? '*' : claims.map(({ id, claim }) => `${id} ${claim} `).join(''),
-  )
+function threeOf(count: number): string {
+  const parts = [Math.floor(count / 8_100), Math.floor(count / 90) % 90, count % 90]
+  return String.fromCharCode(...parts.map((part) => 33 + part))
 }
 
-const NO_REQUEST = '-'.repeat(36)
+const THREES: readonly string[] = Array.from({ length: 1_000 }, (_, count) => threeOf(count))
+
+/** Texts that are sent once and referred to by number, from 1 on. */
+class Names {
+  readonly all: string[] = []
+  readonly #numbers = new Map<string, string>()
+
+  numberOf(name: string): string {
+    const known = this.#numbers.get(name)
+    if (known !== undefined) return known
+    const number = three(this.all.push(name))
+    this.#numbers.set(name, number)
+    return number
+  }
+}
+
+const NONE = three(0)
+
+class GroupText {
+  readonly #channelOf: (session: string) => string
+  readonly #times: string
+  readonly #ids = new Names()
+  readonly #realms = new Names()
+  readonly #names = new Names()
+  readonly #requests = new Names()
+  readonly #rest: string[] = []
+
+  constructor(channelOf: (session: string) => string, times: string) {
+    this.#channelOf = channelOf
+    this.#times = times
+  }
+
+  args({ clock, settingsRevision, sender }: GroupFacts, attempts: number): readonly string[] {
+    const sections = [this.#ids.all, this.#realms.all, this.#names.all, this.#requests.all]
+    const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
+    const args = [clock, String(settingsRevision), sender, counts, this.#times]
+    return args.concat(...sections, this.#rest)
+  }
+
+  add(attempt: Attempt): void {
+    const { places, events, epochs, wakes, fences } = attempt
+    const writes = attempt.writes.filter(isWrite)
+    const rest = this.#rest
+    const at = rest.push('') - 1
+    let text = ''
+    for (const place of places) text += this.#place(place)
+    for (const write of writes) text += this.#write(write)
+    for (const event of events) rest.push(eventText(event, bornWith(event, writes)))
+    const eventsWithRequest = this.#marks(attempt, writes)
+    text += eventsWithRequest.text
+    for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
+    for (const { session, leaseId } of wakes) rest.push(this.#channelOf(session), leaseId)
+    const times = timesText(attempt)
+    const isOwn = times !== this.#times
+    const counts =
+      three(places.length) +
+      three(writes.length) +
+      three(events.length) +
+      three(eventsWithRequest.count) +
+      three(epochs.length) +
+      three(wakes.length) +
+      three(rest.length - at)
+    const numbers = fences === null ? '' : digits(fences.first, 16) + digits(fences.last, 16)
+    const flags = (isOwn ? '!' : '=') + (fences === null ? '-' : 'f')
+    rest[at] = flags + counts + numbers + (isOwn ? times : '') + text
+  }
+
+  #place({ footprint, realm, own, claims, hasPrior, epoch }: Place): string {
+    const { leaseId, requestId, resource } = footprint
+    const shape = shapeOf(footprint)
+    const hasList = claims !== null && claims.length > 0
+    if (hasList) {
+      let list = ''
+      for (const { id, claim } of claims) list += id + digits(claim, VERSION_WIDTH)
+      this.#rest.push(list)
+    }
+    if (shape !== 'f') this.#rest.push(resource)
+    const depth = hasList ? 'l' : claims === null ? '*' : '0'
+    const id = this.#ids.numberOf(leaseId)
+    const request = requestId === null ? NONE : this.#requests.numberOf(requestId)
+    const numbers = id + this.#realms.numberOf(realm) + request
+    const premises = digits(own, VERSION_WIDTH) + digits(epoch, 16)
+    return shape + depth + (hasPrior ? '1' : '0') + numbers + premises
+  }
+
+  #write(write: EntryWrite): string {
+    const { id, before, after } = write
+    const entry = (after ?? before)?.entry
+    if (entry === undefined) throw new Error(`nothing is to be written of entry ${id}`)
+    const mode = modeOf(write)
+    const shape = shapeOf(entry)
+    const rest = this.#rest
+    const hasBody = after !== null && (before === null || !hasSameBody(before.entry, after.entry))
+    rest.push(after === null ? '' : headText(after))
+    if (hasBody) rest.push(bodyText(entry))
+    if (mode !== 'k') {
+      rest.push(scoreOf(after))
+      if (shape !== 'f') rest.push(entry.resource)
+    }
+    const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)
+    const tickets = TICKETS[1 + Number(isPending(after)) - Number(isPending(before))] ?? '0'
+    const session = this.#names.numberOf(entry.session)
+    const oldSession = before === null ? session : this.#names.numberOf(before.entry.session)
+    return (
+      flags +
+      (entry.recorded ? 'r' : 'u') +
+      tickets +
+      this.#ids.numberOf(id) +
+      this.#realms.numberOf(realmOf(entry.resource)) +
+      this.#names.numberOf(entry.holder) +
+      session +
+      oldSession +
+      digits(before?.version ?? 0, VERSION_WIDTH)
+    )
+  }
+
+  /** What request ids have done: `e` as long as its entry is kept, `m` until a moment. */
+  #marks({ events, requests, wallMs }: Attempt, writes: readonly EntryWrite[]): Marks {
+    let text = ''
+    let count = 0
+    for (const { requestId, leaseId, type } of events) {
+      if (requestId === null) continue
+      const ttlMs = writes.find(({ id }) => id === leaseId)?.after?.entry.ttlMs ?? 0
+      text += this.#requests.numberOf(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
+      this.#rest.push(`${leaseId}${NO_TIME}e${type}`)
+      count += 1
+    }
+    for (const { requestId, leaseId, type, keepUntilMs } of requests) {
+      text += this.#requests.numberOf(requestId) + longMark(keepUntilMs - wallMs)
+      this.#rest.push(`${leaseId}${digits(keepUntilMs, 13)}m${type}`)
+      count += 1
+    }
+    return { text, count }
+  }
+
+  #epoch(resource: Resource, epoch: number): string {
+    const shape = shapeOf({ resource, extent: 'exact' })
+    if (shape !== 'f') this.#rest.push(resource)
+    this.#rest.push(digits(epoch, 16))
+    return shape + this.#realms.numberOf(realmOf(resource))
+  }
+}
+
+interface Marks {
+  readonly text: string
+  readonly count: number
+}
+
+const NO_TIME = '0'.repeat(13)
+/** One ticket less, as many, one more; as characters around `0`. */
+const TICKETS = ['/', '0', '1']
+
+function longMark(keepMs: number): string {
+  return keepMs > DAY_MS ? '1' : '0'
+}
+
+function timesText(attempt: Attempt | undefined): string {
+  if (attempt === undefined) return ''
+  const { fromUs, beforeUs, wallMs } = attempt
+  return digits(fromUs, 16) + digits(beforeUs, 16) + digits(wallMs, 13)
+}
+
+function isWrite({ before, after }: EntryWrite): boolean {
+  return before !== null || after !== null
+}
+
+/** The entry that an event creates, if it does. A commit that rebuilds a store tells more of it than that. */
+function bornWith(event: LeaseEvent, writes: readonly EntryWrite[]): Entry | null {
+  if (event.before !== null) return null
+  for (const { id, before, after } of writes) {
+    if (id === event.leaseId) return before === null ? (after?.entry ?? null) : null
+  }
+  return null
+}
 
 /** Flat, or of a tree: exact, or with its subtree. */
 function shapeOf({ resource, extent }: Reach): 'f' | 'x' | 's' {
@@ -93,33 +223,6 @@ function shapeOf({ resource, extent }: Reach): 'f' | 'x' | 's' {
  */
 type WriteMode = 'k' | 'u' | 's' | 'n' | 'x'
 
-interface WriteFacts {
-  /** Of each entry that is written. */
-  readonly texts: Map<Entry, string>
-  /** The request that renewed it, or `-`. */
-  readonly request: string
-}
-
-function pushWrite(args: string[], write: EntryWrite, { texts, request }: WriteFacts): void {
-  const { id, before, after } = write
-  const entry = (after ?? before)?.entry
-  if (entry === undefined) return
-  const mode = modeOf(write)
-  const ended = after === null ? 0 : (endedAtMs(entry) ?? 0)
-  const tickets = Number(isPending(after)) - Number(isPending(before))
-  args.push(`${mode}${shapeOf(entry)}${id}${before?.version ?? 0} ${tickets} ${ended}`)
-  if (after === null) args.push('0 0 0 0')
-  else {
-    const text = entryText(entry)
-    texts.set(entry, text)
-    args.push(recordText(after, text, request))
-  }
-  if (mode === 'k') return
-  args.push(entry.resource)
-  if (mode === 's') args.push(before?.entry.session ?? '', entry.session)
-  else if (mode !== 'u') args.push(entry.holder, (before?.entry ?? entry).session)
-}
-
 function modeOf({ before, after }: EntryWrite): WriteMode {
   if (after === null) return 'x'
   if (before === null) return 'n'
@@ -131,136 +234,21 @@ function modeOf({ before, after }: EntryWrite): WriteMode {
   return lags && isPending(before) === isPending(after) ? 'k' : 'u'
 }
 
+/** Where an entry is listed: a live one by its deadline, an ended one below 0 by its end. */
+function scoreOf(after: Kept | null): string {
+  if (after === null) return '0'
+  const live = liveDeadline(after.entry)
+  return live === null ? `-${(endedAtMs(after.entry) ?? 0) + 1}` : String(live.us)
+}
+
+/** Whether it comes to life, stays so, ends, or neither was nor is live. */
+function liveMark(before: Kept | null, after: Kept | null): '+' | '=' | '-' | '0' {
+  const was = before !== null && isLive(before.entry)
+  const is = after !== null && isLive(after.entry)
+  if (is) return was ? '=' : '+'
+  return was ? '-' : '0'
+}
+
 function isPending(kept: Kept | null): boolean {
   return kept?.entry.state === 'pending'
-}
-
-function renewalRequests(events: Attempt['events']): ReadonlyMap<string, string> {
-  const requests = new Map<string, string>()
-  for (const { type, leaseId, requestId } of events) {
-    if (type === 'lease.renewed' && requestId !== null) requests.set(leaseId, requestId)
-  }
-  return requests
-}
-
-/** What request ids have done: `e` as long as its entry is kept, `m` until a moment. */
-function marksOf({ events, requests, wallMs }: Attempt, writes: readonly EntryWrite[]): string[] {
-  const marks: string[] = []
-  for (const event of events) {
-    const { requestId, leaseId, type } = event
-    if (requestId === null) continue
-    marks.push(`${requestId}${requestMs(event, writes)} ${leaseId} ${type} 0 e`)
-  }
-  for (const { requestId, leaseId, type, keepUntilMs } of requests) {
-    marks.push(`${requestId}${keepUntilMs - wallMs} ${leaseId} ${type} ${keepUntilMs} m`)
-  }
-  return marks
-}
-
-function requestMs(event: Attempt['events'][number], writes: readonly EntryWrite[]): number {
-  if (event.type === 'lease.renewed') return RENEWAL_REQUEST_MS
-  const write = writes.find(({ id }) => id === event.leaseId)
-  return Math.max(REQUEST_MEMORY_MS_MIN, write?.after?.entry.ttlMs ?? 0)
-}
-
-/** The script's answer: clock, revision, settings, how far the clock is behind, then one answer for each attempt. */
-export type ScriptAnswer = readonly [string, string, readonly string[] | null, string, ...unknown[]]
-
-/**
- * The script has run when this reads its answer, so whatever cannot be understood leaves open what was written. An
- * attempt whose own answer is good is not told of that of another.
- */
-export function groupReplyOf(
-  answer: unknown,
-  attempts: readonly Attempt[],
-  url: string,
-): GroupReply {
-  try {
-    const [nowUs, revision, settings, behindMs, ...replies] = answer as ScriptAnswer
-    const behind: Reply = { kind: 'clock_behind', behindMs: numberOf(behindMs) }
-    return {
-      nowUs: numberOf(nowUs),
-      settingsRevision: numberOf(revision),
-      settings: settings === null ? null : settingRows(settings),
-      replies: attempts.map((attempt, index) => {
-        return behind.behindMs > 0 ? behind : replyOf(replies[index], attempt, url)
-      }),
-    }
-  } catch (error) {
-    throw notUnderstood(error, { url, effect: attempts.length > 0 ? 'writes' : 'reads' })
-  }
-}
-
-function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
-  try {
-    if (typeof reply === 'number') return { kind: 'committed', fencesMovedBy: reply }
-    const views = reply as readonly (readonly string[])[]
-    if (views.length !== places.length) {
-      throw new Error(`expected ${places.length} views, got ${views.length}`)
-    }
-    return { kind: 'missed', views: views.map(viewOf) }
-  } catch (error) {
-    return { kind: 'failed', error: notUnderstood(error, { url, effect: 'writes' }) }
-  }
-}
-
-function numberOf(told: unknown): number {
-  const value = typeof told === 'string' || typeof told === 'number' ? Number(told) : Number.NaN
-  if (!Number.isFinite(value)) throw new Error(`expected a number, got ${String(told)}`)
-  return value
-}
-
-/** A view as it is told, with the records as the server keeps them. */
-export interface RecordView extends PlaceView {
-  readonly entries: readonly KeptRecord[]
-}
-
-export function viewOf(view: readonly string[]): RecordView {
-  const [fence, wallMs, tickets, epoch, prior = '', type = '', ...records] = view
-  return {
-    entries: recordsInOrder(records),
-    lastFence: Number(fence),
-    lastWallMs: Number(wallMs),
-    ticketCount: Number(tickets),
-    prior: prior === '' ? null : priorOf(prior, type),
-    epoch: Number(epoch),
-  }
-}
-
-/** The server does not name the effect of a request that an entry itself remembers: those are its renewals. */
-function priorOf(leaseId: string, type: string): PriorEffect {
-  return { leaseId, type: type === '-' ? 'lease.renewed' : (type as PriorEffect['type']) }
-}
-
-/** Ids and records by turns, in order of creation. */
-function recordsInOrder(pairs: readonly string[]): readonly KeptRecord[] {
-  const records: KeptRecord[] = []
-  for (let at = 0; at + 1 < pairs.length; at += 2) {
-    records.push(recordOf(pairs[at] ?? '', pairs[at + 1] ?? '', at))
-  }
-  return records
-}
-
-/** Ids, records and when they were created, by turns. */
-export function recordsOf(triples: readonly string[]): readonly KeptRecord[] {
-  const records: KeptRecord[] = []
-  for (let at = 0; at + 2 < triples.length; at += 3) {
-    const [id = '', text = '', created] = triples.slice(at, at + 3)
-    records.push(recordOf(id, text, Number(created)))
-  }
-  return records
-}
-
-export function settingField({ key, scope, resourceId }: Omit<SettingRow, 'value'>): string {
-  return JSON.stringify([key, scope, resourceId])
-}
-
-export function settingRows(pairs: readonly string[]): readonly SettingRow[] {
-  const rows: SettingRow[] = []
-  for (let at = 0; at + 1 < pairs.length; at += 2) {
-    const field = JSON.parse(pairs[at] ?? '') as [SettingKey, SettingScope, string | null]
-    const [key, scope, resourceId] = field
-    rows.push({ key, value: pairs[at + 1] ?? '', scope, resourceId })
-  }
-  return rows
 }

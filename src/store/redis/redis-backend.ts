@@ -21,17 +21,20 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
-import { groupReplyOf, pushAttempt, recordsOf, settingField, settingRows } from './redis-attempt.ts'
+import { groupReplyOf, settingField, settingRows } from './redis-answer.ts'
+import { groupArgs } from './redis-attempt.ts'
 import { divide, joinReplies } from './redis-divided-group.ts'
 import { LedgerFollowers, WakeListeners } from './redis-listeners.ts'
 import { RedisReader, type ClockText } from './redis-reader.ts'
-import { CLOCK_DOMAIN, type KeptRecord } from './redis-rows.ts'
+import { CLOCK_DOMAIN, digits, recordsOf, VERSION_WIDTH, type KeptRecord } from './redis-rows.ts'
+import { STATE_REVISION_AT } from './redis-script-preamble.ts'
 import {
   ATTEMPT,
   CONFIGURE,
   COPY_SETTINGS,
   FORGET,
   LOOK,
+  TIDY,
   TRIM,
   type RedisScripted,
 } from './redis-scripted.ts'
@@ -112,9 +115,9 @@ export class RedisBackend implements Backend {
     settingsRevision: number,
     attempts: readonly Attempt[],
   ): Promise<GroupReply> {
-    const { clock } = this.#parts
-    const args = [clock(), String(settingsRevision), this.#sender, String(attempts.length)]
-    for (const attempt of attempts) pushAttempt(args, attempt, this.#scripted.channelOf)
+    const { channelOf } = this.#scripted
+    const facts = { clock: this.#parts.clock(), settingsRevision, sender: this.#sender, channelOf }
+    const args = groupArgs(attempts, facts)
     const effect = attempts.some(({ writes }) => writes.length > 0) ? WRITES : 'reads'
     const answer = await this.#scripted.run(ATTEMPT, args, { bucket, effect })
     return groupReplyOf(answer, attempts, this.description.url)
@@ -159,7 +162,7 @@ export class RedisBackend implements Backend {
     const [, ...others] = this.#scripted.buckets
     if (others.length === 0) return
     const state = await this.#scripted.calls.send(['GET', this.#scripted.keyOf(0, 'b')], 'reads')
-    const [, , revision = '0'] = ((state ?? '0 0 0') as string).split(' ')
+    const revision = typeof state === 'string' ? state.slice(STATE_REVISION_AT) : '0'
     const args = [revision, ...(await this.#settingPairs(0))]
     await Promise.all(
       others.map((bucket) => this.#scripted.run(COPY_SETTINGS, args, { bucket, effect: WRITES })),
@@ -172,6 +175,7 @@ export class RedisBackend implements Backend {
       const batch = policy.batch - total.leases
       const ended = await this.#pruneEnded(bucket, { ...policy, batch })
       const trimmed = await this.#trim(bucket, policy, ended.leases > 0)
+      await this.#tidy(bucket)
       total.leases += ended.leases
       total.events += trimmed.events
       total.more ||= ended.more || trimmed.more
@@ -182,8 +186,8 @@ export class RedisBackend implements Backend {
   async #pruneEnded(bucket: number, policy: PrunePolicy): Promise<Omit<Pruned, 'events'>> {
     const prunable: KeptRecord[] = []
     for (let from = '0'; prunable.length <= policy.batch;) {
-      const below = `(${policy.endedBeforeMs}`
-      const args = [this.#parts.clock(), 'scored', 'x', below, from, String(PRUNE_PAGE)]
+      const beforeMs = String(Math.max(0, policy.endedBeforeMs))
+      const args = [this.#parts.clock(), 'ended', beforeMs, from, String(PRUNE_PAGE)]
       const reply = await this.#scripted.run(LOOK, args, { bucket, effect: 'reads' })
       const [, next = '', ...pairs] = reply as readonly string[]
       prunable.push(...recordsOf(pairs).filter((record) => isPrunable(record, policy)))
@@ -192,11 +196,16 @@ export class RedisBackend implements Backend {
     }
     const gone = prunable.slice(0, policy.batch)
     if (gone.length === 0) return { leases: 0, more: prunable.length > 0 }
-    const args = gone.flatMap(({ version, entry: { id, resource, holder, session } }) => {
-      return [id, String(version), resource, holder, session]
-    })
+    const args = gone.flatMap(({ version, entry }) => [entry.id, digits(version, VERSION_WIDTH)])
     const leases = await this.#scripted.run(FORGET, args, { bucket, effect: WRITES })
     return { leases: leases as number, more: prunable.length > gone.length }
+  }
+
+  async #tidy(bucket: number): Promise<void> {
+    for (let step = 0; step < TRIM_STEPS; step += 1) {
+      const args = [this.#parts.clock(), String(PRUNE_PAGE)]
+      if ((await this.#scripted.run(TIDY, args, { bucket, effect: WRITES })) !== 1) return
+    }
   }
 
   /** Goes on where the last call has stopped, and begins again when there is cause, or after a while. */

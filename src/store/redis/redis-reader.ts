@@ -6,21 +6,26 @@ import { LeaseError } from '../../core/errors.ts'
 import { hasPassed, type Tick } from '../../core/time.ts'
 import { isLive, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import type { Reach } from '../../core/resource.ts'
+import { isTree, realmOf, type Reach } from '../../core/resource.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import type { Attempt, FoundKept } from '../speculation/backend.ts'
-import { pushAttempt, recordsOf, viewOf, type ScriptAnswer } from './redis-attempt.ts'
+import { viewOf, type ScriptAnswer } from './redis-answer.ts'
+import { EVENTS_PER_ROW } from './redis-attempt-script.ts'
+import { groupArgs } from './redis-attempt.ts'
+import { eventOf } from './redis-events.ts'
 import { parsePosition, positionText, startOf, type Positions } from './redis-position.ts'
-import { CLOCK_DOMAIN, eventOf, type KeptRecord } from './redis-rows.ts'
-import { ATTEMPT, DUE, LEDGER, LOOK, type RedisScripted } from './redis-scripted.ts'
+import { CLOCK_DOMAIN, recordsOf, type KeptRecord } from './redis-rows.ts'
+import { DUE, LEDGER, LOOK, RELIST, VIEW, type RedisScripted } from './redis-scripted.ts'
 
 /** The server's clock for a test that moves it; empty for the real one. */
 export type ClockText = () => string
 
-const PAGE = 1_000
-const PAGE_MIN = 100
+/** Entries of the stream, each of which has some events. */
+const PAGE = 500
 /** More live entries than this are not gathered to be put in order; then all entries are walked in order instead. */
 const GATHERED_MAX = 10_000
+/** How often what renewals have moved on is listed anew before a question for what is due is answered. */
+const RELISTS_MAX = 50
 const READS = 'reads'
 
 interface LookedUp {
@@ -35,8 +40,16 @@ interface Gathered {
   readonly records: readonly KeptRecord[]
 }
 
+/** What a bucket is asked for. */
+interface Ask {
+  readonly query: EntryQuery
+  readonly bucket: number
+  /** Entries created up to here were told before. */
+  readonly floor: number
+}
+
 /** How to go through one of the lists of a bucket. */
-type Walk = (from: string) => readonly string[]
+type Walk = (from: string | null) => readonly string[]
 
 export class RedisReader {
   readonly #scripted: RedisScripted
@@ -52,12 +65,11 @@ export class RedisReader {
       query.overlapping === undefined
         ? this.#bucketsFor(query)
         : [this.#scripted.bucketOf(query.overlapping.resource)]
-    const parts = await Promise.all(buckets.map((bucket) => this.#gather(bucket, query)))
+    const asks = buckets.map((bucket) => ({ query, bucket, floor: floorOf(query, bucket) }))
+    const parts = await Promise.all(asks.map((ask) => this.#gather(ask)))
     const records = parts.flatMap((part, index) => {
       const bucket = buckets[index] ?? 0
-      const isNew = (record: KeptRecord): boolean =>
-        query.after === undefined || record.created > floorOf(query, bucket)
-      return part.records.filter(isNew).map(({ created, entry }) => ({ created, entry, bucket }))
+      return part.records.map(({ created, entry }) => ({ created, entry, bucket }))
     })
     const inOrder = records.toSorted((a, b) => a.created - b.created || a.bucket - b.bucket)
     const shown = inOrder.slice(0, query.limit)
@@ -75,31 +87,47 @@ export class RedisReader {
     return resource === undefined ? this.#scripted.buckets : [this.#scripted.bucketOf(resource)]
   }
 
-  async #gather(bucket: number, query: EntryQuery): Promise<Gathered> {
+  async #gather(ask: Ask): Promise<Gathered> {
+    const { query, bucket } = ask
     if (query.overlapping !== undefined) return this.#overlapping(bucket, query.overlapping)
-    if (query.ids !== undefined) {
-      const walk: Walk = () => ['ids', '', ...new Set(query.ids)]
-      return this.#walk(bucket, query, walk)
-    }
-    const named = namedWalk(query)
-    if (named !== null) return this.#walk(bucket, query, named)
-    if (query.deadline === 'passed') return this.#due(bucket, query)
-    if (asksForLive(query)) {
-      const most = String(GATHERED_MAX + 1)
-      const { next, ...live } = await this.#look(bucket, ['scored', 'd', '+inf', '0', most])
-      if (next === '') return { ...live, records: matching(live, query) }
-    }
-    return this.#walk(bucket, query, (from) => ['created', 'i', from, pageOf(query)])
+    if (query.ids !== undefined) return this.#once(ask, ['ids', ...new Set(query.ids)])
+    if (query.deadline === 'passed' && isUnnamed(query)) return this.#due(ask)
+    const live = asksForLive(query) ? await this.#live(ask) : null
+    return live ?? this.#all(ask)
+  }
+
+  async #once(ask: Ask, args: readonly string[]): Promise<Gathered> {
+    const page = await this.#look(ask.bucket, args)
+    return { nowUs: page.nowUs, records: matching(page, ask) }
+  }
+
+  /** What is live is listed by name. Null: there is too much of it to be put in order. */
+  async #live(ask: Ask): Promise<Gathered | null> {
+    const page = await this.#look(ask.bucket, liveLook(ask.query))
+    if (page.next !== '') return null
+    const records = matching(page, ask).toSorted((a, b) => a.created - b.created)
+    return { nowUs: page.nowUs, records }
+  }
+
+  /**
+   * In order of creation: those of which the ledger tells, and those of which it does not. The ledger tells of an entry
+   * behind the place at which it was created.
+   */
+  async #all(ask: Ask): Promise<Gathered> {
+    const [page, floor] = [String(PAGE), String(ask.floor)]
+    const told = await this.#walk(ask, (from) => ['born', from ?? `(${floor}`, page])
+    const untold = await this.#walk(ask, (from) => ['unlisted', from ?? floor, page])
+    return { nowUs: untold.nowUs, records: [...told.records, ...untold.records] }
   }
 
   /** Goes on until there are more than asked for, which tells that there are. */
-  async #walk(bucket: number, query: EntryQuery, walk: Walk): Promise<Gathered> {
+  async #walk(ask: Ask, walk: Walk): Promise<Gathered> {
+    const { limit } = ask.query
     const records: KeptRecord[] = []
-    const [how] = walk('0')
-    for (let from = how === 'created' ? String(floorOf(query, bucket)) : '0'; ;) {
-      const page = await this.#look(bucket, walk(from))
-      records.push(...matching(page, query))
-      if (page.next === '' || records.length > query.limit) return { nowUs: page.nowUs, records }
+    for (let from: string | null = null; ;) {
+      const page: LookedUp = await this.#look(ask.bucket, walk(from))
+      records.push(...matching(page, ask))
+      if (page.next === '' || records.length > limit) return { nowUs: page.nowUs, records }
       from = page.next
     }
   }
@@ -109,24 +137,40 @@ export class RedisReader {
       bucket,
       effect: READS,
     })
-    const [nowUs, next = '', ...pairs] = reply as readonly string[]
-    return { nowUs: Number(nowUs), next, records: recordsOf(pairs) }
+    const [nowUs, next = '', ...triples] = reply as readonly string[]
+    return { nowUs: Number(nowUs), next, records: recordsOf(triples) }
   }
 
-  async #due(bucket: number, query: EntryQuery): Promise<Gathered> {
-    const args = [this.#clock(), String(query.limit + 1)]
-    const reply = await this.#scripted.run(DUE, args, { bucket, effect: READS })
-    const [nowUs, ...pairs] = reply as readonly string[]
-    const page = { nowUs: Number(nowUs), records: recordsOf(pairs) }
-    return { ...page, records: matching(page, query) }
+  async #due(ask: Ask): Promise<Gathered> {
+    const { query, bucket } = ask
+    for (let relists = 0; ; relists += 1) {
+      const args = [this.#clock(), String(query.limit + 1)]
+      const reply = await this.#scripted.run(DUE, args, { bucket, effect: READS })
+      const [nowUs, moved, ...triples] = reply as readonly [string, string[], ...string[]]
+      const page = { nowUs: Number(nowUs), records: recordsOf(triples) }
+      const isDone = moved.length === 0 || page.records.length > 0 || relists === RELISTS_MAX
+      const canGoOn = await this.#relist(bucket, moved)
+      if (isDone || !canGoOn) return { ...page, records: matching(page, ask) }
+    }
+  }
+
+  /** Whoever may not write, or cannot, leaves it to others. */
+  async #relist(bucket: number, moved: readonly string[]): Promise<boolean> {
+    if (moved.length === 0) return true
+    try {
+      await this.#scripted.run(RELIST, moved, { bucket, effect: 'writes' })
+      return true
+    } catch {
+      return false
+    }
   }
 
   /** An attempt that can only miss is answered with what is there. */
   async #overlapping(bucket: number, reach: Reach): Promise<Gathered> {
-    const args = [this.#clock(), '-1', '', '1']
-    const attempt = lookAt(reach)
-    pushAttempt(args, attempt, this.#scripted.channelOf)
-    const answer = await this.#scripted.run(ATTEMPT, args, { bucket, effect: READS })
+    const { channelOf } = this.#scripted
+    const facts = { clock: this.#clock(), settingsRevision: -1, sender: '', channelOf }
+    const args = groupArgs([lookAt(reach)], facts)
+    const answer = await this.#scripted.run(VIEW, args, { bucket, effect: READS })
     const [nowUs, , , behindMs, views] = answer as ScriptAnswer
     if (views === undefined) {
       const message = `the server's clock is ${behindMs} ms behind its last commit`
@@ -159,31 +203,26 @@ export class RedisReader {
     const first = await this.#firstOf(bucket, query)
     if (first === null) return []
     const told: Told[] = []
-    for (let at = start; told.length < limit;) {
-      const range = newestFirst
-        ? ['XREVRANGE', at === '' ? '+' : `(${at}-0`, first]
-        : ['XRANGE', `(${Number(at) < Number(first) ? first : at}-0`, '+']
-      const args = [...range, String(PAGE), leaseId ?? '']
+    for (let range = firstRange(start, first, newestFirst); told.length < limit;) {
+      const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
+      const args = [command, ...range, String(PAGE), leaseId ?? '']
       const reply = await this.#scripted.run(LEDGER, args, { bucket, effect: READS })
       const [next = '', ...rows] = reply as readonly string[]
-      for (let row = 0; row + 1 < rows.length; row += 2) {
-        const event = eventOf(rows[row + 1] ?? '')
-        if (tells(event, query)) told.push({ bucket, us: Number(rows[row]), event })
+      for (let row = 0; row + 2 < rows.length; row += 3) {
+        const us = Number(rows[row])
+        const event = eventOf(rows[row + 1] ?? '', rows[row + 2] ?? '')
+        if (isPast(us, start, newestFirst) && tells(event, query)) told.push({ bucket, us, event })
       }
       if (next === '') break
-      at = next
+      range = [`(${next}`, range[1]]
     }
     return told.slice(0, limit)
   }
 
-  /** What is known of a lease, or of the first on a resource, tells where its history begins. Null: it has none. */
-  async #firstOf(bucket: number, { leaseId, resource }: HistoryQuery): Promise<string | null> {
-    if (leaseId !== undefined) {
-      const [record] = (await this.#look(bucket, ['ids', '', leaseId])).records
-      return record === undefined ? null : String(record.created)
-    }
-    if (resource === undefined) return '0'
-    const [record] = (await this.#look(bucket, ['list', `n:${resource}`, '0', '1'])).records
+  /** What is known of a lease tells where its history begins. Null: it has none. */
+  async #firstOf(bucket: number, { leaseId }: HistoryQuery): Promise<string | null> {
+    if (leaseId === undefined) return '0'
+    const [record] = (await this.#look(bucket, ['ids', leaseId])).records
     return record === undefined ? null : String(record.created)
   }
 
@@ -196,7 +235,7 @@ export class RedisReader {
     const states = await Promise.all(
       buckets.map((bucket) => calls.send(['GET', this.#scripted.keyOf(bucket, 'b')], READS)),
     )
-    return states.map((state) => ((state ?? '0') as string).split(' ', 1)[0] ?? '0')
+    return states.map((state) => String(Number(((state ?? '0') as string).slice(0, 16))))
   }
 }
 
@@ -206,27 +245,37 @@ interface Told {
   readonly event: LeaseEvent
 }
 
-/** What a bucket has up to here was told before; entries of two buckets may have been created in one moment. */
+/** Entries of two buckets may have been created in one moment; then those of the first bucket come first. */
 function floorOf({ after }: EntryQuery, bucket: number): number {
-  const [created = 0, told = 0] = (after ?? '0 0').split(' ').map(Number)
+  if (after === undefined) return 0
+  const [created = 0, told = 0] = after.split(' ').map(Number)
   return bucket <= told ? created : created - 1
 }
 
-/** Whoever asks for little is seldom told to read much. */
-function pageOf({ limit }: EntryQuery): string {
-  return String(Math.min(PAGE, Math.max(PAGE_MIN, limit + 1)))
+/** From where to where the stream is read first. A position may lie within one of its entries. */
+function firstRange(start: string, first: string, newestFirst: boolean): readonly [string, string] {
+  if (newestFirst) return [start === '' ? '+' : `(${start}-0`, first]
+  const from = Math.max(Number(start) + 1 - EVENTS_PER_ROW, Number(first))
+  return [String(Math.max(0, from)), '+']
 }
 
-function namedWalk(query: EntryQuery): Walk | null {
-  const { resource, holder, session, deadline, states } = query
-  const page = pageOf(query)
-  if (resource !== undefined && asksForLive({ deadline, states })) {
-    return () => ['claims', `c:${resource}`]
+function isPast(us: number, start: string, newestFirst: boolean): boolean {
+  if (newestFirst) return start === '' || us < Number(start)
+  return us > Number(start)
+}
+
+function isUnnamed({ resource, holder, session }: EntryQuery): boolean {
+  return resource === undefined && holder === undefined && session === undefined
+}
+
+function liveLook({ resource, holder, session }: EntryQuery): readonly string[] {
+  const most = String(GATHERED_MAX)
+  if (resource !== undefined) {
+    return ['claims', ...(isTree(resource) ? ['c', resource, '1'] : ['r', resource, '51'])]
   }
-  if (resource !== undefined) return (from) => ['list', `n:${resource}`, from, page]
-  if (session !== undefined) return (from) => ['created', `s:${session}`, from, page]
-  if (holder !== undefined) return (from) => ['created', `h:${holder}`, from, page]
-  return null
+  if (session !== undefined) return ['members', `s:${session}`, most]
+  if (holder !== undefined) return ['members', `h:${holder}`, most]
+  return ['live', most]
 }
 
 const LIVE_STATES: ReadonlySet<EntryState> = new Set<EntryState>(['active', 'pending'])
@@ -241,9 +290,9 @@ function asksForLive({
   return deadline !== undefined || states?.every((state) => LIVE_STATES.has(state)) === true
 }
 
-function matching({ nowUs, records }: Gathered, query: EntryQuery): readonly KeptRecord[] {
+function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly KeptRecord[] {
   const now = { domain: CLOCK_DOMAIN, us: nowUs }
-  return records.filter(({ entry }) => matches(entry, query, now))
+  return records.filter(({ created, entry }) => created > floor && matches(entry, query, now))
 }
 
 function matches(entry: Entry, query: EntryQuery, now: Tick): boolean {
@@ -269,7 +318,8 @@ const NOBODY = '00000000-0000-0000-0000-000000000000'
 
 function lookAt(reach: Reach): Attempt {
   const footprint = { ...reach, leaseId: NOBODY, requestId: null, depth: 'claims' } as const
-  const place = { footprint, realm: '', own: 0, claims: [], hasPrior: false, epoch: 0 }
+  const realm = realmOf(reach.resource)
+  const place = { footprint, realm, own: 0, claims: [], hasPrior: false, epoch: 0 }
   return {
     places: [place],
     fromUs: 0,

@@ -1,25 +1,58 @@
 /**
  * What every script begins with. The first line lets the server refuse a script as a whole when it is out of memory or
- * may not write; without it the script would begin, and fail at its first write.
+ * may not write; without it the script would begin, and fail at its first write. A script that only reads says so, and
+ * then runs on a server that is out of memory, and on a read-only replica.
+ *
+ * Numbers in what is kept have fixed widths, so that they are found by their place and need no taking apart:
+ *
+ *     state   last position[16] highest clock seen[16] period of long marks[10] day of idle realms[10] revision
+ *     head    version[11] claim[11] fence[16] liveUs[16] renewals[10], JSON, created[16]
+ *     realm   wallMs[13] fence[16] epoch[16] tickets[5], then of a flat realm its claims: id[36] claim[11] each
+ *     event   lease[36] fence[16] mark[1] atMs[13] renewals[10] request[36] hasBody[1], type, JSON
+ *     mark    lease[36] keepUntilMs[13] source[1], type
  */
-export const PREAMBLE: string = `#!lua
-local prefix = KEYS[1] .. ':'
-local match, find, sub, format = string.match, string.find, string.sub, string.format
-local call = redis.call
-local function int(number) return format('%d', number) end
-local function inChunks(command, key, list)
-  for first = 1, #list, 4000 do
-    call(command, key, unpack(list, first, math.min(first + 3999, #list)))
-  end
-end
-local function created(id) return call('ZSCORE', prefix .. 'i', id) or '' end
+export const STATE_REVISION_AT = 52
+export const HEAD_JSON_AT = 64
+export const CREATED_WIDTH = 16
+
+const COMMON = `
+local P = KEYS[1] .. ':'
+local A, call, sub = ARGV, redis.call, string.sub
+local STATE = '${'0'.repeat(STATE_REVISION_AT + 1)}'
+`
+
+/** For scripts that are not run for every command. */
+export const PLAIN: string = `
+local function int(number) return string.format('%d', number) end
 local function clock(given)
   if given ~= '' then return tonumber(given) end
   local time = call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+  return time[1] * 1000000 + time[2]
 end
-local function state(text)
-  local last, high, revision = match(text or '0 0 0', '^(%d+) (%d+) (%d+)$')
-  return tonumber(last), tonumber(high), revision
-end
+`
+
+export const WRITING: string = `#!lua
+${COMMON}`
+
+export const READING: string = `#!lua flags=no-writes
+${COMMON}`
+
+/** How long an idle flat realm remembers its last fence and wall time, at least. */
+export const DAY_MS = 86_400_000
+
+/**
+ * Takes some of the realms that were left idle on the day before yesterday or earlier, and forgets those that are still
+ * as they were left. Needs `now`, `day`, `idleDay` and `most`, and moves `idleDay` on when there are no more.
+ */
+export const TIDY: string = `
+  local some = call('SPOP', P .. 'y:' .. idleDay, most)
+  for n = 1, #some do
+    local realm = call('HGET', P .. 'r', some[n])
+    if realm and #realm == 50 and tonumber(sub(realm, 30, 45)) == 0
+      and tonumber(sub(realm, 1, 13)) * 1000 < now - ${DAY_MS * 1000}
+    then
+      call('HDEL', P .. 'r', some[n])
+    end
+  end
+  if #some < most then idleDay = idleDay + 1 end
 `

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { realmOf, type Resource } from '../../core/resource.ts'
 import { isNoScript, type CommandEffect, type RedisCalls } from './redis-client.ts'
-import { ATTEMPT_SCRIPT } from './redis-attempt-script.ts'
+import { ATTEMPT_SCRIPT, VIEW_SCRIPT } from './redis-attempt-script.ts'
 import {
   CONFIGURE_SCRIPT,
   COPY_SETTINGS_SCRIPT,
@@ -13,6 +13,8 @@ import {
   FORGET_SCRIPT,
   LEDGER_SCRIPT,
   LOOK_SCRIPT,
+  RELIST_SCRIPT,
+  TIDY_SCRIPT,
   TRIM_SCRIPT,
 } from './redis-scripts.ts'
 
@@ -26,12 +28,15 @@ function scriptOf(text: string): Script {
 }
 
 export const ATTEMPT: Script = scriptOf(ATTEMPT_SCRIPT)
+export const VIEW: Script = scriptOf(VIEW_SCRIPT)
 export const CONFIGURE: Script = scriptOf(CONFIGURE_SCRIPT)
 export const COPY_SETTINGS: Script = scriptOf(COPY_SETTINGS_SCRIPT)
 export const LOOK: Script = scriptOf(LOOK_SCRIPT)
 export const LEDGER: Script = scriptOf(LEDGER_SCRIPT)
 export const DUE: Script = scriptOf(DUE_SCRIPT)
+export const RELIST: Script = scriptOf(RELIST_SCRIPT)
 export const FORGET: Script = scriptOf(FORGET_SCRIPT)
+export const TIDY: Script = scriptOf(TIDY_SCRIPT)
 export const TRIM: Script = scriptOf(TRIM_SCRIPT)
 
 export const KEY_PREFIX = 'tenure'
@@ -93,7 +98,7 @@ export class RedisScripted {
 
   /** So that the first command of each kind is not sent twice. */
   async load(): Promise<void> {
-    const all = [ATTEMPT, CONFIGURE, LOOK, LEDGER, DUE, FORGET, TRIM]
+    const all = [ATTEMPT, VIEW, CONFIGURE, LOOK, LEDGER, DUE, RELIST, FORGET, TIDY, TRIM]
     await Promise.all(
       all.map((script) => this.calls.send(['SCRIPT', 'LOAD', script.text], 'reads')),
     )

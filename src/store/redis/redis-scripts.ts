@@ -1,145 +1,197 @@
 /**
  * The scripts besides that of the attempts: configuration, reading, retention. The keys are described with that one
- * (redis-attempt-script.ts). Each looks at a bounded number of things, so that nobody waits long behind it.
+ * (redis-attempt-script.ts). Each looks at a bounded number of things, so that nobody waits long behind it, and those
+ * that only read say so.
  */
-import { PREAMBLE } from './redis-script-preamble.ts'
+import {
+  CREATED_WIDTH,
+  DAY_MS,
+  HEAD_JSON_AT,
+  PLAIN,
+  READING,
+  TIDY,
+  WRITING,
+} from './redis-script-preamble.ts'
 
 /** ARGV: clock or '', field, and its value unless it is to be removed. */
-export const CONFIGURE_SCRIPT: string = `${PREAMBLE}
-local now = clock(ARGV[1])
-local last, high, revision = state(call('GET', prefix .. 'b'))
-if ARGV[3] == nil then
-  call('HDEL', prefix .. 'g', ARGV[2])
+export const CONFIGURE_SCRIPT: string = `${WRITING}${PLAIN}
+local now = clock(A[1])
+local b = call('GET', P .. 'b') or STATE
+if A[3] == nil then
+  call('HDEL', P .. 'g', A[2])
 else
-  call('HSET', prefix .. 'g', ARGV[2], ARGV[3])
+  call('HSET', P .. 'g', A[2], A[3])
 end
-local raised = int(math.max(tonumber(revision) + 1, now))
-call('SET', prefix .. 'b', int(last) .. ' ' .. int(high) .. ' ' .. raised)
+call('SET', P .. 'b', sub(b, 1, 52) .. int(math.max(tonumber(sub(b, 53)) + 1, now)))
 return 1
 `
 
 /** Puts the settings of one bucket into another. ARGV: revision, then fields and values. */
-export const COPY_SETTINGS_SCRIPT: string = `${PREAMBLE}
-local last, high, revision = state(call('GET', prefix .. 'b'))
-if tonumber(revision) >= tonumber(ARGV[1]) then return 0 end
-call('DEL', prefix .. 'g')
-for n = 2, #ARGV, 2 do call('HSET', prefix .. 'g', ARGV[n], ARGV[n + 1]) end
-call('SET', prefix .. 'b', int(last) .. ' ' .. int(high) .. ' ' .. ARGV[1])
+export const COPY_SETTINGS_SCRIPT: string = `${WRITING}${PLAIN}
+local b = call('GET', P .. 'b') or STATE
+if tonumber(sub(b, 53)) >= tonumber(A[1]) then return 0 end
+call('DEL', P .. 'g')
+for n = 2, #A, 2 do call('HSET', P .. 'g', A[n], A[n + 1]) end
+call('SET', P .. 'b', sub(b, 1, 52) .. A[1])
 return 1
 `
 
+/** Adds entries to an answer: the id, head and body of each that is there. */
+const SHOW = `
+local function show(answer, ids)
+  for first = 1, #ids, 4000 do
+    local last = math.min(first + 3999, #ids)
+    local heads = call('HMGET', P .. 'e', unpack(ids, first, last))
+    local bodies = call('HMGET', P .. 'j', unpack(ids, first, last))
+    for n = 1, #heads do
+      if heads[n] then
+        answer[#answer + 1] = ids[first + n - 1]
+        answer[#answer + 1] = heads[n]
+        answer[#answer + 1] = bodies[n]
+      end
+    end
+  end
+  return answer
+end
+`
+
 /**
- * Entries by the key that lists them. ARGV: clock or '', how to look, key, and what that needs. Answers with the
- * clock, where to go on ('' at the end), then ids, records and when each was created.
+ * Entries by what lists them. ARGV: clock or '', how to look, and what that needs. Answers with the clock, where to go
+ * on ('' at the end), then ids, heads and bodies.
  *
- *     ids                          the entries named by ARGV[4] and all that follow
- *     created KEY after count      a sorted set by creation
- *     scored KEY below from count  a sorted set by another score
- *     list KEY from count          a list
- *     claims KEY                   a list of claims
+ *     ids                     the entries that are named
+ *     members key most        a set, unless it has more
+ *     live most               live entries, unless there are more
+ *     ended beforeMs from count
+ *     claims key field from   a list of claims
+ *     born from count         those of whose creation the ledger tells, in that order; of so many entries of the stream
+ *     unlisted from count     those of whom the ledger does not tell, by creation
  */
-export const LOOK_SCRIPT: string = `${PREAMBLE}
-local now = clock(ARGV[1])
-local last, high = state(call('GET', prefix .. 'b'))
-local answer = { int(math.max(now, high)), '' }
-local how, key, ids = ARGV[2], prefix .. ARGV[3], {}
+export const LOOK_SCRIPT: string = `${READING}${PLAIN}${SHOW}
+local now = clock(A[1])
+local b = call('GET', P .. 'b') or STATE
+local answer = { int(math.max(now, tonumber(sub(b, 17, 32)))), '' }
+local how, ids = A[2], {}
 if how == 'ids' then
-  for n = 4, #ARGV do ids[#ids + 1] = ARGV[n] end
-elseif how == 'created' then
-  local found = call('ZRANGEBYSCORE', key, '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[5])
-  for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
-  if #ids == tonumber(ARGV[5]) then answer[2] = found[#found] end
-elseif how == 'scored' then
-  ids = call('ZRANGEBYSCORE', key, '-inf', ARGV[4], 'LIMIT', ARGV[5], ARGV[6])
-  if #ids == tonumber(ARGV[6]) then answer[2] = int(ARGV[5] + #ids) end
-elseif how == 'list' then
-  ids = call('LRANGE', key, ARGV[4], ARGV[4] + ARGV[5] - 1)
-  if #ids == tonumber(ARGV[5]) then answer[2] = int(ARGV[4] + #ids) end
+  for n = 3, #A do ids[n - 2] = A[n] end
+elseif how == 'members' then
+  if call('SCARD', P .. A[3]) > tonumber(A[4]) then
+    answer[2] = 'more'
+  else
+    ids = call('SMEMBERS', P .. A[3])
+  end
+elseif how == 'live' then
+  ids = call('ZRANGEBYSCORE', P .. 'd', 1, '+inf', 'LIMIT', 0, A[3] + 1)
+  if #ids > tonumber(A[3]) then
+    answer[2], ids = 'more', {}
+  end
+elseif how == 'ended' then
+  ids = call('ZREVRANGEBYSCORE', P .. 'd', '(0', '-' .. A[3], 'LIMIT', A[4], A[5])
+  if #ids == tonumber(A[5]) then answer[2] = int(A[4] + #ids) end
+elseif how == 'claims' then
+  local claims = sub(call('HGET', P .. A[3], A[4]) or '', A[5])
+  for from = 1, #claims, 47 do ids[#ids + 1] = sub(claims, from, from + 35) end
+elseif how == 'born' then
+  local rows = call('XRANGE', P .. 'l', A[3], '+', 'COUNT', A[4])
+  for _, row in ipairs(rows) do
+    local place = tonumber(string.match(row[1], '^%d+'))
+    for n, event in ipairs(row[2]) do
+      if sub(event, 53, 53) == 'c' then
+        local id = sub(event, 1, 36)
+        local head = call('HGET', P .. 'e', id)
+        if head and tonumber(sub(head, -16)) < place + n - 1 then ids[#ids + 1] = id end
+      end
+    end
+  end
+  if #rows == tonumber(A[4]) then answer[2] = '(' .. rows[#rows][1] end
 else
-  for id in string.gmatch(call('GET', key) or '', '(%S+) %S+ ') do ids[#ids + 1] = id end
+  local found = call('ZRANGEBYSCORE', P .. 'i', '(' .. A[3], '+inf', 'WITHSCORES', 'LIMIT', 0, A[4])
+  for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
+  if #ids == tonumber(A[4]) then answer[2] = found[#found] end
 end
-for _, id in ipairs(ids) do
-  local record = call('GET', prefix .. 'e:' .. id)
-  if record then
-    answer[#answer + 1] = id
-    answer[#answer + 1] = record
-    answer[#answer + 1] = created(id)
-  end
-end
-return answer
+return show(answer, ids)
 `
 
 /**
- * Events that can still be seen. ARGV: command, first and last position, how many to look at, lease id or ''. Answers
- * with the last position looked at ('' at the end), then positions and events.
+ * Events that can still be seen. ARGV: command, first and last entry of the stream, how many, lease id or ''. Answers
+ * with the last entry looked at ('' at the end), then positions, events and the bodies that belong to them or ''.
  */
-export const LEDGER_SCRIPT: string = `${PREAMBLE}
-local rows = call(ARGV[1], prefix .. 'l', ARGV[2], ARGV[3], 'COUNT', ARGV[4])
+export const LEDGER_SCRIPT: string = `${READING}${PLAIN}
+local rows = call(A[1], P .. 'l', A[2], A[3], 'COUNT', A[4])
 local answer, since = { '' }, {}
+local function tell(place, event)
+  local id = sub(event, 1, 36)
+  if event == '' or (A[5] ~= '' and A[5] ~= id) then return end
+  if since[id] == nil then
+    local head = call('HGET', P .. 'e', id)
+    since[id] = head and tonumber(sub(head, -16)) or false
+  end
+  if not since[id] or since[id] >= place then return end
+  local hasBody = sub(event, 113, 113) == 'b'
+  local body = hasBody and (call('HGET', P .. 'k', id) or call('HGET', P .. 'j', id)) or ''
+  answer[#answer + 1] = int(place)
+  answer[#answer + 1] = event
+  answer[#answer + 1] = body
+end
 for _, row in ipairs(rows) do
-  local place, text = match(row[1], '^%d+'), row[2][2]
-  local id = match(text, '^%S+')
-  if ARGV[5] == '' or ARGV[5] == id then
-    if since[id] == nil then since[id] = tonumber(created(id)) or false end
-    if since[id] and since[id] < tonumber(place) then
-      answer[#answer + 1] = place
-      answer[#answer + 1] = text
-    end
+  local place, events = tonumber(string.match(row[1], '^%d+')), row[2]
+  if A[1] == 'XRANGE' then
+    for n = 1, #events do tell(place + n - 1, events[n]) end
+  else
+    for n = #events, 1, -1 do tell(place + n - 1, events[n]) end
   end
 end
-if #rows == tonumber(ARGV[4]) then answer[1] = match(rows[#rows][1], '^%d+') end
+if #rows == tonumber(A[4]) then answer[1] = rows[#rows][1] end
 return answer
 `
 
 /**
- * Live entries whose deadline has passed. The index may name a tick that a renewal has moved since; such an entry is
- * put where it belongs. ARGV: clock or '', how many. Answers with the clock, then ids, records and when
- * each was created.
+ * Live entries whose deadline has passed. ARGV: clock or '', how many. Answers with the clock, the entries that renewals
+ * have moved on since they were listed, then ids, heads and bodies of those that are due.
  */
-export const DUE_SCRIPT: string = `${PREAMBLE}
-local now = clock(ARGV[1])
-local last, high = state(call('GET', prefix .. 'b'))
-now = math.max(now, high)
-local answer, most = { int(now) }, tonumber(ARGV[2])
-local from = 0
-while #answer <= 3 * most and from < 20 * most do
-  local ids = call('ZRANGEBYSCORE', prefix .. 'd', '-inf', int(now), 'LIMIT', from, most)
-  if #ids == 0 then break end
-  for _, id in ipairs(ids) do
-    local record = call('GET', prefix .. 'e:' .. id)
-    local live = record and match(record, '^%S+ %S+ %S+ (%d+)') or '0'
-    if live == '0' then
-      call('ZREM', prefix .. 'd', id)
-    elseif tonumber(live) > now then
-      call('ZADD', prefix .. 'd', live, id)
+export const DUE_SCRIPT: string = `${READING}${PLAIN}${SHOW}
+local b = call('GET', P .. 'b') or STATE
+local now = math.max(clock(A[1]), tonumber(sub(b, 17, 32)))
+local most, ids, moved = tonumber(A[2]), {}, {}
+for from = 0, 19 * most, most do
+  local found = call('ZRANGEBYSCORE', P .. 'd', 1, int(now), 'LIMIT', from, most)
+  for _, id in ipairs(found) do
+    local head = call('HGET', P .. 'e', id)
+    if head and tonumber(sub(head, 39, 54)) <= now then
+      if #ids < most then ids[#ids + 1] = id end
     else
-      from = from + 1
-      answer[#answer + 1] = id
-      answer[#answer + 1] = record
-      answer[#answer + 1] = created(id)
+      moved[#moved + 1] = id
     end
   end
+  if #found < most or #ids == most then break end
 end
-return answer
+return show({ int(now), moved }, ids)
 `
 
-/**
- * Forgets ended entries. ARGV: for each its id, version, resource, holder and session. Answers with how many.
- */
-export const FORGET_SCRIPT: string = `${PREAMBLE}
+/** Lists entries where they belong. ARGV: their ids. */
+export const RELIST_SCRIPT: string = `${WRITING}${PLAIN}
+for _, id in ipairs(A) do
+  local head = call('HGET', P .. 'e', id)
+  local live = head and sub(head, 39, 54)
+  if not head then
+    call('ZREM', P .. 'd', id)
+  elseif tonumber(live) > 0 then
+    call('ZADD', P .. 'd', live, id)
+  end
+end
+return #A
+`
+
+/** Forgets ended entries. ARGV: for each its id and version. Answers with how many. */
+export const FORGET_SCRIPT: string = `${WRITING}${PLAIN}
 local entries = 0
-for at = 1, #ARGV, 5 do
-  local id, version, resource = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  local record = call('GET', prefix .. 'e:' .. id)
-  local kept, live = match(record or '', '^(%d+) %d+ %d+ (%d+)')
-  if kept == version and live == '0' then
+for at = 1, #A, 2 do
+  local id = A[at]
+  local head = call('HGET', P .. 'e', id)
+  if head and sub(head, 1, 11) == A[at + 1] and tonumber(sub(head, 39, 54)) == 0 then
     entries = entries + 1
-    call('DEL', prefix .. 'e:' .. id)
-    call('ZREM', prefix .. 'i', id)
-    call('ZREM', prefix .. 'x', id)
-    call('ZREM', prefix .. 'h:' .. ARGV[at + 3], id)
-    call('ZREM', prefix .. 's:' .. ARGV[at + 4], id)
-    call('LREM', prefix .. 'n:' .. resource, 1, id)
+    for _, key in ipairs({ 'e', 'j', 'k' }) do call('HDEL', P .. key, id) end
+    call('ZREM', P .. 'd', id)
   end
 end
 return entries
@@ -147,32 +199,65 @@ return entries
 
 /**
  * Takes from the old part of the ledger what nobody can see any more, and renewals and advances of an epoch that a later
- * one has superseded. ARGV: first position, position to stop at, before which wall time renewals are old, before which
- * those that a request asked for are, how many, the wall time. Answers with the next position, or '' at the end, and how
- * many were taken.
+ * one has superseded. An entry of the stream goes when all of its events may.
+ *
+ * ARGV: first position, position to stop at, before which wall time renewals are old, before which those that a request
+ * asked for are, how many, the wall time. Answers with the next position, or '' at the end, and how many events were
+ * taken.
  */
-export const TRIM_SCRIPT: string = `${PREAMBLE}
-local rows = call('XRANGE', prefix .. 'l', ARGV[1], ARGV[2], 'COUNT', ARGV[5])
-local gone = {}
+export const TRIM_SCRIPT: string = `${WRITING}${PLAIN}
+local rows = call('XRANGE', P .. 'l', A[1], A[2], 'COUNT', A[5])
+local gone, events, heads, epochs = {}, 0, {}, {}
+local old, requested, NONE = tonumber(A[3]), tonumber(A[4]), string.rep('-', 36)
+local function isSuperseded(id, head, event)
+  local at = tonumber(sub(event, 54, 66))
+  local ttl = cjson.decode(sub(head, ${HEAD_JSON_AT + 1}, -${CREATED_WIDTH + 1}))[2]
+  if at >= old or at + ttl >= tonumber(A[6]) then return false end
+  epochs[id] = epochs[id] or cjson.decode(call('HGET', P .. 'j', id))[22]
+  return epochs[id] > tonumber(string.match(event, ',(%d+)%]$'))
+end
+local function isGone(place, event)
+  local id = sub(event, 1, 36)
+  local head = heads[id]
+  if head == nil then
+    head = call('HGET', P .. 'e', id)
+    heads[id] = head
+  end
+  if not head or tonumber(sub(head, -16)) >= place then return true end
+  local mark = sub(event, 53, 53)
+  if mark == 'a' then return isSuperseded(id, head, event) end
+  if mark ~= 'r' then return false end
+  local before = sub(event, 77, 112) == NONE and old or requested
+  return tonumber(sub(event, 54, 66)) < before and sub(head, 55, 64) > sub(event, 67, 76)
+end
 for _, row in ipairs(rows) do
-  local place = tonumber(match(row[1], '^%d+'))
-  local id, number, mark, at, request, renewals =
-    match(row[2][2], '^(%S+) (%d+) (%a) (%d+) (%S+) (%d+)')
-  local since = tonumber(created(id))
-  if not since or since >= place then
+  local place, taken, isKept = tonumber(string.match(row[1], '^%d+')), 0, false
+  for n, event in ipairs(row[2]) do
+    if event ~= '' then
+      if not isGone(place + n - 1, event) then
+        isKept = true
+        break
+      end
+      taken = taken + 1
+    end
+  end
+  if not isKept then
     gone[#gone + 1] = row[1]
-  elseif mark == 'r' and tonumber(at) < tonumber(request == '-' and ARGV[3] or ARGV[4]) then
-    local record = call('GET', prefix .. 'e:' .. id)
-    local latest = match(record or '', '^%d+ %d+ %d+ %d+ %d+ (%d+)')
-    if latest and tonumber(latest) > tonumber(renewals) then gone[#gone + 1] = row[1] end
-  elseif mark == 'a' and tonumber(at) < tonumber(ARGV[3]) then
-    local record = call('GET', prefix .. 'e:' .. id)
-    local ttl, fields = match(record or '', '^%d+ %d+ %d+ %d+ (%d+) %d+ %S+ (.*)$')
-    local over = ttl and at + ttl < tonumber(ARGV[6])
-    if over and cjson.decode(fields)[29] > tonumber(number) then gone[#gone + 1] = row[1] end
+    events = events + taken
   end
 end
-if #gone > 0 then inChunks('XDEL', prefix .. 'l', gone) end
-if #rows < tonumber(ARGV[5]) then return { '', #gone } end
-return { '(' .. rows[#rows][1], #gone }
+if #gone > 0 then call('XDEL', P .. 'l', unpack(gone)) end
+if #rows < tonumber(A[5]) then return { '', events } end
+return { '(' .. rows[#rows][1], events }
+`
+
+/** Forgets realms that have been idle for long. ARGV: clock or '', how many to look at. Answers with 1 if there are more. */
+export const TIDY_SCRIPT: string = `${WRITING}${PLAIN}
+local now, most = clock(A[1]), tonumber(A[2])
+local b = call('GET', P .. 'b') or STATE
+local day, idleDay = math.floor(now / ${DAY_MS * 1000}), tonumber(sub(b, 43, 52))
+if idleDay == 0 or idleDay >= day - 1 then return 0 end
+${TIDY}
+call('SET', P .. 'b', sub(b, 1, 42) .. string.format('%010d', idleDay) .. sub(b, 53))
+return idleDay < day - 1 and 1 or 0
 `

@@ -49,7 +49,7 @@ const SILENCE_MS_MIN = 5_000
 const CLUSTER_BUCKETS_DEFAULT = 64
 const BUCKETS_MAX = 1_024
 const RECONNECT_MS_MAX = 2_000
-const LAYOUT_VERSION = 1
+const LAYOUT_VERSION = 2
 
 export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
   const backend = await openRedisBackend(options)
@@ -223,17 +223,21 @@ async function settleBuckets(
 ): Promise<number> {
   const key = `${KEY_PREFIX}:{${namespace}}:meta`
   const isDivided = calls.driver.isCluster
-  const initial = wanted ?? (isDivided ? CLUSTER_BUCKETS_DEFAULT : 1)
-  await calls.send(['HSETNX', key, 'version', String(LAYOUT_VERSION)], 'writes')
-  await calls.send(['HSETNX', key, 'buckets', String(initial)], 'writes')
-  const [version, buckets] = (await calls.send(
-    ['HMGET', key, 'version', 'buckets'],
-    'reads',
-  )) as readonly string[]
-  if (Number(version) > LAYOUT_VERSION) {
+  const initial = String(wanted ?? (isDivided ? CLUSTER_BUCKETS_DEFAULT : 1))
+  const read = async (): Promise<readonly (string | null)[]> => {
+    return (await calls.send(['HMGET', key, 'version', 'buckets'], 'reads')) as (string | null)[]
+  }
+  let [version = null, buckets = null] = await read()
+  // Whoever finds it written does not write: a server that cannot be written to may well be read.
+  if (version === null || buckets === null) {
+    await calls.send(['HSETNX', key, 'version', String(LAYOUT_VERSION)], 'writes')
+    await calls.send(['HSETNX', key, 'buckets', initial], 'writes')
+    ;[version = null, buckets = null] = await read()
+  }
+  if (Number(version) !== LAYOUT_VERSION) {
     throw new LeaseError(
       'STORE_SCHEMA',
-      `schema version must be at most ${LAYOUT_VERSION} for this version of Tenure, got ${version}`,
+      `schema version must be ${LAYOUT_VERSION} for this version of Tenure, got ${version}`,
       { details: { supported: LAYOUT_VERSION, found: Number(version) } },
     )
   }

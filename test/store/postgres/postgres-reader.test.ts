@@ -64,3 +64,21 @@ it.each<[string, Omit<EntryQuery, 'limit'>, number]>([
   const plan = rows[0]?.['QUERY PLAN'][0].Plan
   expect(plan === undefined ? Infinity : rowsOf(plan)).toBeLessThanOrEqual(rowsMax)
 })
+
+it('what has ended is listed while its lock delay lasts, in its place', async () => {
+  const delayed = `UPDATE tenure.leases SET state = 'expired', terminated_at = 1 WHERE number = 500`
+  const ended = `UPDATE tenure.leases SET state = 'expired' WHERE number IN (301, 701)`
+  await client.query('BEGIN')
+  try {
+    await client.query(delayed)
+    await client.query(ended)
+    const query = { states: ['expired'], limit: LIMIT } as const
+    const statement = findStatement(query, { namespace: 1, nowUs: 0 })
+    const { rows } = await client.query<{ to_jsonb: { number: number } }>(statement.text, [
+      ...statement.values,
+    ])
+    expect(rows.map((row) => row.to_jsonb.number)).toEqual([301, 500, 701])
+  } finally {
+    await client.query('ROLLBACK')
+  }
+})

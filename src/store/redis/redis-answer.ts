@@ -1,0 +1,84 @@
+/** Answers of the scripts. */
+import type { PriorEffect } from '../../core/realm.ts'
+import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
+import type { Attempt, GroupReply, PlaceView, Reply } from '../speculation/backend.ts'
+import { notUnderstood } from './redis-client.ts'
+import { recordsOf, type KeptRecord } from './redis-rows.ts'
+
+/** The script's answer: clock, revision, settings, how far the clock is behind, then one answer for each attempt. */
+export type ScriptAnswer = readonly [string, string, readonly string[] | null, string, ...unknown[]]
+
+/**
+ * The script has run when this reads its answer, so whatever cannot be understood leaves open what was written. An
+ * attempt whose own answer is good is not told of that of another.
+ */
+export function groupReplyOf(
+  answer: unknown,
+  attempts: readonly Attempt[],
+  url: string,
+): GroupReply {
+  try {
+    const [nowUs, revision, settings, behindMs, ...replies] = answer as ScriptAnswer
+    const behind: Reply = { kind: 'clock_behind', behindMs: numberOf(behindMs) }
+    return {
+      nowUs: numberOf(nowUs),
+      settingsRevision: numberOf(revision),
+      settings: settings === null ? null : settingRows(settings),
+      replies: attempts.map((attempt, index) => {
+        return behind.behindMs > 0 ? behind : replyOf(replies[index], attempt, url)
+      }),
+    }
+  } catch (error) {
+    throw notUnderstood(error, { url, effect: attempts.length > 0 ? 'writes' : 'reads' })
+  }
+}
+
+function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
+  try {
+    if (typeof reply === 'number') return { kind: 'committed', fencesMovedBy: reply }
+    const views = reply as readonly (readonly string[])[]
+    if (views.length !== places.length) {
+      throw new Error(`expected ${places.length} views, got ${views.length}`)
+    }
+    return { kind: 'missed', views: views.map(viewOf) }
+  } catch (error) {
+    return { kind: 'failed', error: notUnderstood(error, { url, effect: 'writes' }) }
+  }
+}
+
+function numberOf(told: unknown): number {
+  const value = typeof told === 'string' || typeof told === 'number' ? Number(told) : Number.NaN
+  if (!Number.isFinite(value)) throw new Error(`expected a number, got ${String(told)}`)
+  return value
+}
+
+/** A view as it is told, with the records as the server keeps them. */
+export interface RecordView extends PlaceView {
+  readonly entries: readonly KeptRecord[]
+}
+
+export function viewOf(view: readonly string[]): RecordView {
+  const [fence, wallMs, tickets, epoch, prior = '', type = '', ...records] = view
+  return {
+    entries: recordsOf(records),
+    lastFence: Number(fence),
+    lastWallMs: Number(wallMs),
+    ticketCount: Number(tickets),
+    prior: prior === '' ? null : { leaseId: prior, type: type as PriorEffect['type'] },
+    epoch: Number(epoch),
+  }
+}
+
+export function settingField({ key, scope, resourceId }: Omit<SettingRow, 'value'>): string {
+  return JSON.stringify([key, scope, resourceId])
+}
+
+export function settingRows(pairs: readonly string[]): readonly SettingRow[] {
+  const rows: SettingRow[] = []
+  for (let at = 0; at + 1 < pairs.length; at += 2) {
+    const field = JSON.parse(pairs[at] ?? '') as [SettingKey, SettingScope, string | null]
+    const [key, scope, resourceId] = field
+    rows.push({ key, value: pairs[at + 1] ?? '', scope, resourceId })
+  }
+  return rows
+}
