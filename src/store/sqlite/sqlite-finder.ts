@@ -81,7 +81,7 @@ export class SqliteFinder {
    */
   #addDeadline(where: Where, query: EntryQuery, now: Now): void {
     if (query.deadline === undefined) return
-    const generation = this.#state.generationOf(now.tick.domain)
+    const generation = this.#state.ownGenerationOf(now.tick.domain)
     where.and('live_until_us IS NOT NULL')
     if (query.deadline === 'passed' && !isNarrow(query) && query.states === undefined) {
       const most = query.limit + 1

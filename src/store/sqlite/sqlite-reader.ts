@@ -101,7 +101,7 @@ export class SqliteReader {
   readonly #countTickets = (resource: Resource, now: Now): number => {
     const path = pathOf(resource)
     const [from, to] = isTree(resource) ? ['/', '0'] : [path, `${path}\u0000`]
-    const generation = this.#state.generationOf(now.tick.domain)
+    const generation = this.#state.ownGenerationOf(now.tick.domain)
     const row = this.#statements
       .get(COUNT_TICKETS)
       .get(from, to, this.#state.namespace, generation, now.tick.us) as SqliteRow

@@ -131,9 +131,14 @@ export class SqliteState implements RowNames {
     return this.#lastGeneration
   }
 
+  /** Of the clock that this store goes by, or is about to: it need not be written down yet. */
+  ownGenerationOf(domain: string): number {
+    return Number(domain.slice(domain.lastIndexOf('#') + 1))
+  }
+
   /** A clock of another store, of which a rebuilt one tells, is written down under a number below 0. */
   #generationOf(domain: string): number {
-    const generation = Number(domain.slice(domain.lastIndexOf('#') + 1))
+    const generation = this.ownGenerationOf(domain)
     if (this.#domains.get(generation)?.name === domain) return generation
     const own = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
     if (own !== undefined && `${own[0] as string}#${generation}` === domain) return generation
