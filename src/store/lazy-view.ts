@@ -1,3 +1,4 @@
+/** What a store that decides inside its own transaction shows to a decision. */
 import type { Footprint, PriorEffect, RealmView } from '../core/realm.ts'
 import type { Resource } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
