@@ -37,7 +37,7 @@ export interface ActionGuardOptions<Transaction> {
   readonly marks?: ActionMarks<Transaction>
   /**
    * Asked when an action carries a lease that is not known, with a higher fence. `currentLease` asks the store,
-   * `grantedLease` believes what the registrar has signed.
+   * `grantedLease` believes signed grants.
    */
   readonly lookUp?: LeaseLookUp
   /** Told of each refusal, once. */

@@ -1,4 +1,4 @@
-/** Where a guard can learn of a lease that nobody told it of: from the store, or from what the registrar has signed. */
+/** Where a guard can learn of a lease that nobody told it of: from the store, or from what its holder has signed. */
 import type { Tenure } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
 import { verifyGrant } from '../ledger/grant.ts'
