@@ -156,6 +156,25 @@ describe('what is kept on Redis', () => {
   })
 })
 
+describe('words beyond ASCII on Redis', () => {
+  it('come back in leases and in their history as they were given', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    const resource = parseResource('work:Zürich 東京 😀')
+    const holder = 'Ærø "x" \\ 😀'
+    const request = { leaseId: systemRuntime.uuid(), resource, holder, session: 'sitzung-é' }
+    const words = { reason: 'größer\u2028', metadata: { schlüssel: 'wért' } }
+    await subject.api.acquire({ ...request, ...words, ttlMs: TTL_MS, waitMs: 0 })
+    await subject.api.revoke({ leaseId: request.leaseId, by: 'opérateur', reason: 'weil „ja“' })
+    expect(await subject.api.get(request.leaseId)).toMatchObject({ resource, holder, ...words })
+    const events = await subject.api.history({ resource })
+    expect(events.map(({ event }) => event)).toMatchObject([
+      { resource, holder, session: request.session, reason: words.reason, lease: words },
+      { resource, holder, session: request.session, reason: 'weil „ja“', by: 'opérateur' },
+    ])
+  })
+})
+
 describe('Redis Cluster', () => {
   it('serves a namespace that is divided into buckets, and one that is not', async () => {
     const node = await server({

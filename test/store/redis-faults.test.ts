@@ -3,7 +3,16 @@ import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
-import { direct, proxyTo, server, ShiftedClock, Subject, TTL_MS, until } from './redis-subject.ts'
+import {
+  direct,
+  proxyTo,
+  server,
+  ShiftedClock,
+  Subject,
+  TTL_MS,
+  until,
+  WORK,
+} from './redis-subject.ts'
 
 const PASSWORD = 'p%:@/word'
 
@@ -142,7 +151,7 @@ describe('a server that cannot be used', () => {
     }
   })
 
-  it('a read-only replica is refused with one clear line', async () => {
+  it('a read-only replica where nothing is yet is refused with one clear line', async () => {
     const primary = await server()
     const { port } = new URL(primary.url)
     const replica = await server({ settings: { replicaof: `127.0.0.1 ${port}` } })
@@ -168,6 +177,56 @@ describe('a server that cannot be used', () => {
     await admin.config('SET', 'maxmemory', '0')
     expect((await subject.release(id)).kind).toBe('released')
     expect((await subject.acquire({}, 'W-2')).kind).toBe('granted')
+  })
+})
+
+describe('questions on Redis', () => {
+  const asks = async (subject: Subject, held: string): Promise<void> => {
+    const { leases } = await subject.api.list({ holder: 'ada' })
+    expect(leases.map(({ id }) => id)).toContain(held)
+    expect((await subject.api.get(held))?.state).toBe('active')
+    expect((await subject.api.inspect(WORK)).leases.map(({ id }) => id)).toEqual([held])
+    expect(await subject.api.history({ leaseId: held })).toHaveLength(1)
+    const { entries } = await subject.store.find({ deadline: 'passed', limit: 10 })
+    expect(entries).toEqual([])
+  }
+
+  it('are answered by a server that is out of memory, also to whoever comes then', async () => {
+    const { url } = await server()
+    const subject = await Subject.open({ url })
+    const { id } = await subject.grant()
+    await direct(url).config('SET', 'maxmemory', '1')
+    await asks(subject, id)
+    await asks(await Subject.open({ url }), id)
+  })
+
+  it('are answered by a read-only replica', async () => {
+    const primary = await server()
+    const { port } = new URL(primary.url)
+    const { id } = await (await Subject.open({ url: primary.url })).grant()
+    const replica = await server({ settings: { replicaof: `127.0.0.1 ${port}` } })
+    await until(async () => (await direct(replica.url).hexists('tenure:{default}:e', id)) === 1)
+    const subject = await Subject.open({ url: replica.url })
+    await asks(subject, id)
+    await expect(subject.acquire({}, 'W-2')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  })
+})
+
+describe('a renewal on Redis', () => {
+  it('that is repeated within a day counts once, whatever came between', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const subject = await Subject.open({ url, nowUs: clock.nowUs })
+    const { id } = await subject.grant()
+    const [first, second] = [systemRuntime.uuid(), systemRuntime.uuid()]
+    await subject.renew(id, first, DAY_MS)
+    await subject.renew(id, second, DAY_MS + 60_000)
+    clock.shiftMs += DAY_MS - 60_000
+    await subject.renew(id, first, DAY_MS)
+    const renewals = (await subject.api.history({ leaseId: id })).filter(({ event }) => {
+      return event.type === 'lease.renewed'
+    })
+    expect(renewals.map(({ event }) => event.requestId)).toEqual([first, second])
   })
 })
 

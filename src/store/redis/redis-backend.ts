@@ -36,6 +36,7 @@ import {
   LOOK,
   TIDY,
   TRIM,
+  VIEW,
   type RedisScripted,
 } from './redis-scripted.ts'
 
@@ -118,8 +119,9 @@ export class RedisBackend implements Backend {
     const { channelOf } = this.#scripted
     const facts = { clock: this.#parts.clock(), settingsRevision, sender: this.#sender, channelOf }
     const args = groupArgs(attempts, facts)
-    const effect = attempts.some(({ writes }) => writes.length > 0) ? WRITES : 'reads'
-    const answer = await this.#scripted.run(ATTEMPT, args, { bucket, effect })
+    const hasWrites = attempts.some(({ writes }) => writes.length > 0)
+    const effect = hasWrites ? WRITES : 'reads'
+    const answer = await this.#scripted.run(hasWrites ? ATTEMPT : VIEW, args, { bucket, effect })
     return groupReplyOf(answer, attempts, this.description.url)
   }
 
