@@ -1,6 +1,6 @@
 /**
  * Tenure itself, twice: `tenure` is what applications hold (`openTenure`: handles that renew themselves, notice loss
- * and wait in a queue), `tenure service` what it stands on (`openApi`: ids and outcomes, no handle).
+ * and wait in a queue), `tenure-service` what it stands on (`openApi`: ids and outcomes, no handle).
  */
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -68,7 +68,7 @@ interface Kept {
 
 export function tenureService(store: StoreName): SystemUnderTest<Kept> {
   return {
-    ...{ name: 'tenure service', store, role: 'tenure', contends: false },
+    ...{ name: 'tenure-service', store, role: 'tenure', contends: false },
     settings: `openApi, ${SETTINGS[store]}; no handle, no waiting`,
     offers: offersOf(store),
     open: async (place) => openService(await openApi(tenureUrl(store, place))),
