@@ -13,7 +13,7 @@ import type { LeaseApi } from '../../src/service/lease-api.ts'
 import type { Offers, OpenSystem, Place, StoreName, SystemUnderTest } from '../system.ts'
 
 const WAIT_MS = 600_000
-const FILL_TOGETHER = 2_000
+const FILL_TOGETHER = 500
 const FILL_TTL_MS = 86_400_000
 const LEASES_PER_HOLDER = 10
 
