@@ -24,9 +24,7 @@ async function main(args: readonly string[]): Promise<number> {
     const seconds = Math.round((performance.now() - startMs) / 1_000)
     process.stderr.write(`${String(seconds).padStart(5)} s  ${line}\n`)
   }
-  const machine = await describeMachine(
-    `npm run bench${args.length === 0 ? '' : ` -- ${args.join(' ')}`}`,
-  )
+  const machine = await describeMachine(commandOf(args))
   const onWork = (findings: Findings): void => {
     if (docs !== null) writeDocs(docs, { plan, machine, findings })
   }
@@ -35,6 +33,12 @@ async function main(args: readonly string[]): Promise<number> {
   process.stdout.write(isJson ? jsonText(run) : tablesOf(run).map(terminalText).join('\n'))
   say('done')
   return findings.results.some(({ error }) => error !== null) ? 1 : 0
+}
+
+/** As others would repeat it: where its page was written is nobody's business. */
+function commandOf(args: readonly string[]): string {
+  const shown = args.filter((arg, index) => arg !== '--docs' && args[index - 1] !== '--docs')
+  return ['npm run bench', ...(shown.length === 0 ? [] : ['--', ...shown])].join(' ')
 }
 
 function jsonText({ findings: { results } }: Run): string {

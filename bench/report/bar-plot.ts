@@ -18,7 +18,7 @@ export interface BarPanel {
 }
 
 const WIDTH = 860
-const LEFT = 150
+const LEFT = 190
 const RIGHT = 170
 const BAR = 14
 const STEP = 20

@@ -34,7 +34,7 @@ How to read it:
 - **The floor** (Redis, PostgreSQL) and **the limit** (SQLite) are written by hand and do nothing but what the work asks
   for. The limit has no callers at all: it is a loop that writes the rows of 100 operations in one transaction.
 - \`tenure\` is what applications hold (\`openTenure\`: handles that renew themselves, notice loss, wait in a queue);
-  \`tenure service\` is what it stands on (\`openApi\`: ids and outcomes).
+  \`tenure-service\` is what it stands on (\`openApi\`: ids and outcomes).
 - Peers run with the settings that serve them best here, which are printed. What a peer does not offer is in the same table.
 - Renewals ask for another expiry each time: SQLite skips a write of the same bytes, and would show five times the true rate.
 - With one operation in flight it matters whether client and server share a core, so both are measured, pinned by

@@ -74,7 +74,7 @@ function contendedPlot(results: readonly Result[]): Plot | null {
 }
 
 function growthPlot({ growth }: Findings): Plot | null {
-  const own = growth.filter(({ system }) => system === 'tenure service')
+  const own = growth.filter(({ system }) => system === 'tenure-service')
   const panels = STORE_NAMES.flatMap((store): readonly LinePanel[] => {
     const here = own.filter((one) => one.store === store)
     if (here.length === 0) return []

@@ -10,9 +10,7 @@ export interface Table {
 /** Words to the left, figures to the right. */
 export function terminalText({ title, columns, rows, note }: Table): string {
   const lines = [columns, ...rows]
-  const isFigures = columns.map((_, column) =>
-    rows.every((row) => /^[\d—]/.test(row[column] ?? '')),
-  )
+  const isFigures = figureColumns({ columns, rows })
   const widths = columns.map((_, column) => Math.max(...lines.map((row) => lengthOf(row[column]))))
   const written = lines.map((row) =>
     row
@@ -29,9 +27,14 @@ export function terminalText({ title, columns, rows, note }: Table): string {
 export function markdownText({ title, columns, rows, note }: Table): string {
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
-  const rule = line(columns.map((_, column) => (column === 0 ? '---' : '--:')))
+  const rule = line(figureColumns({ columns, rows }).map((is) => (is ? '--:' : '---')))
   const above = note === undefined ? [] : [note, '']
   return [`### ${title}`, '', ...above, line(columns), rule, ...rows.map(line), ''].join('\n')
+}
+
+/** Which columns have nothing but figures. */
+function figureColumns({ columns, rows }: Pick<Table, 'columns' | 'rows'>): readonly boolean[] {
+  return columns.map((_, column) => rows.every((row) => /^[\d—]/.test(row[column] ?? '')))
 }
 
 function lengthOf(cell: string | undefined): number {

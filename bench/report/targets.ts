@@ -17,7 +17,7 @@ export interface Reading {
 
 type Bound = { readonly atLeast: number } | { readonly atMost: number }
 
-const TENURES = ['tenure', 'tenure service'] as const
+const TENURES = ['tenure', 'tenure-service'] as const
 const DISK_BYTES_MAX = 600
 const CPU_PART_MAX = 0.05
 const START_UP_EXTRA_MS = 30
@@ -159,7 +159,7 @@ function growthReadings({ growth, space }: Findings): readonly Reading[] {
   return [
     ...growth
       .filter(({ size, kind, system }) => {
-        return size === most && kind === 'acquire' && system === 'tenure service'
+        return size === most && kind === 'acquire' && system === 'tenure-service'
       })
       .flatMap((one) =>
         reading(

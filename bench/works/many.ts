@@ -47,7 +47,7 @@ export async function measureMany(stage: Stage, plan: Plan): Promise<ManyReport>
   const reports: ManyReport[] = []
   for (const store of plan.stores) {
     const systems = systemsOf(stage, store).filter(
-      ({ name, role }) => role === 'reference' || name === 'tenure service',
+      ({ name, role }) => role === 'reference' || name === 'tenure-service',
     )
     for (const system of systems) reports.push(await tryToMeasure(stage, system, plan.many))
   }

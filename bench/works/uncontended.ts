@@ -20,6 +20,7 @@ import {
 
 const TTL_MS = 600_000
 const PROBING = 6
+const HOLD_TOGETHER = 100
 const KINDS = ['acquire+release', 'renew'] as const
 type Kind = (typeof KINDS)[number]
 
@@ -115,9 +116,13 @@ class Operations {
   static async of(open: OpenSystem, resources: number): Promise<Operations> {
     const mayRenew = open.renew !== undefined && open.loop === undefined
     const names = Array.from({ length: mayRenew ? resources : 0 }, (_, index) => `renewed-${index}`)
-    const hold = (name: string): Promise<unknown> =>
-      open.acquire(name, { worker: 0, ttlMs: TTL_MS })
-    return new Operations(open, resources, await Promise.all(names.map(hold)))
+    const held: unknown[] = []
+    for (let done = 0; done < names.length; done += HOLD_TOGETHER) {
+      const some = names.slice(done, done + HOLD_TOGETHER)
+      const wish = { worker: 0, ttlMs: TTL_MS }
+      held.push(...(await Promise.all(some.map((name) => open.acquire(name, wish)))))
+    }
+    return new Operations(open, resources, held)
   }
 
   offers(kind: Kind): boolean {

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest'
+import { pageOf } from '../../bench/report/page.ts'
+import { plotsOf } from '../../bench/report/plots.ts'
+import { markdownText, terminalText } from '../../bench/report/table.ts'
+import { readingsOf } from '../../bench/report/targets.ts'
+import { QUICK } from '../../bench/plan.ts'
+import type { Result } from '../../bench/result.ts'
+import type { Findings } from '../../bench/run-bench.ts'
+
+const TABLE = {
+  title: 'A title',
+  columns: ['who', 'per second'],
+  rows: [
+    ['a|b', '1,000'],
+    ['long name', '5'],
+  ],
+}
+
+function result(system: string, opsPerSecond: number, change: Partial<Result> = {}): Result {
+  return {
+    ...{ work: 'acquire+release', store: 'redis', system, inFlight: 100, error: null },
+    isReference: system === 'floor',
+    rounds: [{ opsPerSecond, p50Ms: 1, p99Ms: 2 }],
+    ...change,
+  }
+}
+
+const FINDINGS: Findings = {
+  results: [
+    result('floor', 100),
+    result('tenure', 110),
+    result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
+  ],
+  ...{ growth: [], space: [], keeping: [] },
+}
+
+describe('a table', () => {
+  it('has words to the left and figures to the right', () => {
+    expect(terminalText(TABLE)).toBe(
+      'A title\nwho        per second\na|b             1,000\nlong name           5\n',
+    )
+  })
+
+  it('on a page keeps a bar within its cell', () => {
+    expect(markdownText(TABLE)).toBe(
+      '### A title\n\n| who | per second |\n| --- | --: |\n| a\\|b | 1,000 |\n| long name | 5 |\n',
+    )
+  })
+})
+
+it('a target that was measured is read, one that was not is left out', () => {
+  expect(readingsOf(FINDINGS)).toEqual([
+    {
+      target: 'redis, acquire+release, 100 in flight: throughput of tenure × floor',
+      ...{ wanted: '≥ 1.00', reads: '1.10 (1.10–1.10)', isMet: true },
+    },
+  ])
+})
+
+it('the page shows what was scored with what it does not offer, and what was not with the reason', () => {
+  const plan = { ...QUICK, works: [], stores: ['redis'] as const }
+  const page = pageOf({ plan, machine: { facts: [['date', 'today']] }, findings: FINDINGS }, [])
+  expect(page).toMatch(/\| acquire\+release \| 100 \| floor .* \| fence, fair, history, durable \|/)
+  expect(page).toMatch(/\| acquire\+release \| 100 \| tenure \| 110 .* 1\.10 \(1\.10–1\.10\)/)
+  expect(page).toContain('| verrou | redis | acquire+release | 100 | does not exclude: <& more |')
+})
+
+it('a plot has a bar for each that was scored, and none for the others', () => {
+  const [plot] = plotsOf(FINDINGS)
+  const labels = [...(plot?.svg ?? '').matchAll(/text-anchor="end"[^>]*>([^<]*)</g)].map(
+    ([, text]) => text,
+  )
+  expect(labels).toEqual(['floor', 'tenure'])
+})
