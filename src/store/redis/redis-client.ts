@@ -7,7 +7,7 @@ import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
 /** Of a command: text, or bytes as they are. */
-export type Argument = string | Buffer
+export type Argument = string | Uint8Array
 
 /** What is used of an ioredis client, or of its Cluster. */
 export interface IoredisClient {
