@@ -1,17 +1,21 @@
 import { defineConfig } from 'vitest/config'
 
 /**
- * Tests that start processes or measure time: one file after the other, when all the rest is done, so that they
- * measure this program and not their neighbours.
+ * Tests that measure time: one file after the other, when all the rest is done, so that they measure this program and
+ * not their neighbours.
  */
 const ALONE = [
-  'test/processes/**/*.test.ts',
-  'test/faults/**/*.test.ts',
-  'test/cli/same-session.test.ts',
+  'test/processes/clocks.test.ts',
+  'test/processes/contention.test.ts',
+  'test/processes/fleet.test.ts',
+  'test/processes/handover.test.ts',
+  'test/processes/rich-leases.test.ts',
+  'test/processes/watch.test.ts',
+  'test/faults/hung-server.test.ts',
+  'test/faults/paused-holder.test.ts',
   'test/fleet/renewal-speed.test.ts',
   // It counts the commands of a server that others use as well.
   'test/fleet/poll-layout.test.ts',
-  'test/cli/demo/demo.test.ts',
   'test/ledger/reducer-speed.test.ts',
   'test/ledger/verify-speed.test.ts',
   'test/store/embedded-speed.test.ts',

@@ -93,7 +93,7 @@ describe.each(['redis', 'postgres'] as const)('a %s that cannot be reached', (na
 
 describe('Redis', () => {
   it('that is a read-only replica is refused, and used once it is the primary', async () => {
-    await using primary = await startRedis({ settings: { 'repl-diskless-sync-delay': '0' } })
+    await using primary = await startRedis()
     await using replica = await startRedis({
       settings: { replicaof: `127.0.0.1 ${primary.port}` },
     })

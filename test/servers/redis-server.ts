@@ -47,6 +47,8 @@ function defaults(port: number, folder: string): Record<string, string> {
     dir: path.join(folder, 'data'),
     databases: '512',
     save: '""',
+    // A replica is served at once, not after five seconds in which others might ask as well.
+    'repl-diskless-sync-delay': '0',
   }
 }
 
