@@ -27,8 +27,18 @@ const WORDS: Readonly<Record<LossReason, string>> = {
 export function lossError(lease: LeaseInfo, reason: LossReason, cause: unknown = null): LeaseError {
   const { id: leaseId, resource, holder, fence } = lease
   const message = `lease ${leaseId} of ${resource} was lost: ${lossWords(reason, cause)}`
-  const details = { leaseId, resource, holder, fence, reason }
+  const details = { leaseId, resource, holder, fence, reason, ...revocationOf(lease, reason) }
   return new LeaseError('LEASE_LOST', message, cause === null ? { details } : { details, cause })
+}
+
+/** By whom a lease was revoked, why and when, as far as the store has told it. */
+function revocationOf(
+  { revoking, terminatedAtMs }: LeaseInfo,
+  reason: LossReason,
+): Readonly<Record<string, unknown>> {
+  if (reason !== 'revoked' || revoking === null) return {}
+  const { by: revokedBy, reason: revokedFor } = revoking
+  return { revokedBy, revokedFor, revokedAtMs: terminatedAtMs }
 }
 
 /** A lease that was not renewed because it may not be has reached its limit; nothing has gone wrong. */

@@ -145,7 +145,14 @@ describe('an orchestrator', () => {
     if (how === 'revoked') {
       await newClient(world, 'ops').tenure.revoke(orchestrator.leaseId, { reason: 'stuck' })
       await world.runtime.advance(1_000)
-      expect(orchestrator.signal.reason).toMatchObject({ details: { reason: 'revoked' } })
+      expect(orchestrator.signal.reason).toMatchObject({
+        details: {
+          reason: 'revoked',
+          revokedBy: 'ops',
+          revokedFor: 'stuck',
+          revokedAtMs: expect.any(Number) as number,
+        },
+      })
     }
     expect(await codeOf(orchestrator.emit('A', {}, TO))).toBe(code)
     expect(await codeOf(orchestrator.advance('x'))).toBe(code)
