@@ -43,8 +43,7 @@ export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 20_000,
-    // One more than there are processors: much of what runs together waits for servers and for time to pass.
-    maxWorkers: 3,
+    maxWorkers: 2,
     globalSetup: 'test/servers/global-setup.ts',
     projects: [
       {
