@@ -267,7 +267,11 @@ export class PromiseWatch {
     for (const { leaseId } of outcome.blockers) {
       const entry = this.#realm.entries.get(leaseId)
       must(entry !== undefined && runs(entry, now), `I5: ${leaseId} is over and still blocks`)
-      const inTheWay = wishes.some((wish) => this.#obstacles(wish, now).includes(entry))
+      const inTheWay = wishes.some((wish) => {
+        return outcome.notWaiting === 'own_transfer'
+          ? isOtherGift(entry, wish.claim)
+          : this.#obstacles(wish, now).includes(entry)
+      })
       must(inTheWay, `I5: ${leaseId} is named as a blocker and is not in the way`)
     }
   }
@@ -341,8 +345,17 @@ export class PromiseWatch {
   }
 }
 
+/** A lease that was transferred to whoever asks, who has not adopted it and asks for something else. */
+function isOtherGift(entry: Entry, wanted: Wish['claim']): boolean {
+  if (entry.kind !== 'lease' || entry.adopted || entry.resource !== wanted.resource) return false
+  const isLess =
+    (entry.mode === 'shared' && wanted.mode === 'exclusive') ||
+    (entry.extent === 'exact' && wanted.extent === 'subtree')
+  return entry.holder === wanted.holder && (isLess || entry.slots !== wanted.slots)
+}
+
 interface Wish {
-  readonly claim: Reached & Pick<Claim, 'id' | 'slots'>
+  readonly claim: Reached & Pick<Claim, 'id' | 'holder' | 'slots'>
   readonly keyUs: number
 }
 
