@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { createAction, type Action } from '../../src/workflow/action.ts'
 import {
   ActionGuard,
@@ -11,6 +11,7 @@ import {
 } from '../../src/workflow/index.ts'
 import { startRedis } from '../servers/redis-server.ts'
 import { freshRedis, type Place } from '../servers/shared-servers.ts'
+import type { TestServer } from '../servers/test-server.ts'
 
 interface Connected {
   readonly client: RedisBusClient
@@ -44,13 +45,20 @@ function action(epoch: number, change: Partial<Action> = {}): Action {
 /** How long a busy machine may take. */
 const WITHIN = { timeout: 15_000 }
 
+/** Its own: one of the tests cuts every connection that the server has. */
+let server: TestServer
 let place: Place
 let connected: Connected
 let admin: Redis
 
+beforeAll(async () => {
+  server = await startRedis()
+  return () => server.close()
+})
+
 describe.each(Object.keys(CLIENTS))('a bus on Redis, through %s', (name) => {
   beforeEach(async () => {
-    place = await freshRedis()
+    place = await freshRedis(server.url)
     admin = new Redis(place.url)
     connected = (await CLIENTS[name]?.(place.url)) as Connected
   })
