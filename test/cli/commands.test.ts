@@ -62,7 +62,8 @@ describe('a lease from the command line', () => {
     const shop = workshop()
     const held: LeaseInfo = await shop.json(['acquire', 'a.ts', '--holder', 'ann'])
     const words = await shop.tenure(['show', 'a.ts'])
-    expect(words.stdout).toBe((await shop.tenure(['show', held.id])).stdout)
+    const byId = await shop.tenure(['show', held.id])
+    expect(withoutSpans(words.stdout)).toBe(withoutSpans(byId.stdout))
     const waiting = shop.start(['acquire', 'a.ts', '--holder', 'ben', '--wait', '60s'])
     await until(async () => {
       const { leases, queue }: Inspection = await shop.json(['show', 'a.ts'])
@@ -312,3 +313,8 @@ describe('around the store', () => {
     }
   })
 })
+
+/** Two commands are never run at the same moment, so what they say of how long ago it was differs. */
+function withoutSpans(text: string): string {
+  return text.replaceAll(/\b(\d+[hm] ?)*[\d.]+s\b/g, 'SPAN')
+}
