@@ -1,33 +1,13 @@
 /** The handle's derive, spend, grant and end, on every store there is. */
-import fs from 'node:fs'
-import os from 'node:os'
-import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { generateSigningKey, verifyGrant } from '../../src/delegation/index.ts'
 import { openTenure, type Tenure } from '../../src/index.ts'
 import { foldLedger } from '../../src/ledger/fold.ts'
 import { verifier } from '../ledger/grants.ts'
-import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
 
 const KEY = generateSigningKey()
 const KEYS = [verifier(KEY)]
-
-const STORES: Readonly<Record<string, () => Promise<string>>> = {
-  memory: async () => `memory:delegation-${process.pid}`,
-  sqlite: async () => {
-    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-delegation-'))
-    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
-    return `sqlite:${directory}/leases.db`
-  },
-  redis: () => served(freshRedis()),
-  postgres: () => served(freshDatabase()),
-}
-
-async function served(opening: Promise<Place>): Promise<string> {
-  const place = await opening
-  onTestFinished(async () => place.remove())
-  return place.url
-}
 
 async function client(url: string, holder: string): Promise<Tenure> {
   const tenure = await openTenure(url, { holder, signingKey: KEY })
@@ -35,8 +15,8 @@ async function client(url: string, holder: string): Promise<Tenure> {
   return tenure
 }
 
-it.each(Object.keys(STORES))('a supervisor on %s derives, spends and ends', async (name) => {
-  const url = (await STORES[name]?.()) ?? ''
+it.each(EVERY_STORE)('a supervisor on %s derives, spends and ends', async (name) => {
+  const url = await freshStoreOf(name)
   const [tenure, before] = [await client(url, 'boss'), await client(url, 'before')]
   const first = await before.acquire('file:/repo', { extent: 'subtree', ttlMs: 30_000 })
   const scope = { tools: ['edit', 'run'], namespaces: ['src'] }

@@ -1,6 +1,3 @@
-import fs from 'node:fs'
-import os from 'node:os'
-import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import { parseResource } from '../../src/core/resource.ts'
@@ -13,7 +10,7 @@ import { restoreLedger } from '../../src/service/restore-ledger.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
-import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
 
 function exported(entries: readonly LedgerEntry[]): string {
@@ -27,28 +24,11 @@ function digestOf(entries: readonly LedgerEntry[]): string {
   return reducer.state.digest()
 }
 
-const STORES: Readonly<Record<string, () => Promise<string>>> = {
-  memory: async () => `memory:import-${process.pid}`,
-  sqlite: async () => {
-    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-import-'))
-    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
-    return `sqlite:${directory}/leases.db`
-  },
-  redis: () => served(freshRedis()),
-  postgres: () => served(freshDatabase()),
-}
-
-async function served(opening: Promise<Place>): Promise<string> {
-  const place = await opening
-  onTestFinished(async () => place.remove())
-  return place.url
-}
-
 describe('a ledger that is imported', () => {
-  it.each(Object.keys(STORES))('makes %s the store that it was exported from', async (name) => {
+  it.each(EVERY_STORE)('makes %s the store that it was exported from', async (name) => {
     const world = await livedWorld(5, 300)
     const history = await wholeHistory(world.store)
-    const url = (await STORES[name]?.()) ?? ''
+    const url = await freshStoreOf(name)
     const api = await openApi(url)
     onTestFinished(() => api.close())
     const { events, digest } = await importLedger(url, exported(history))

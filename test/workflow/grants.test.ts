@@ -14,16 +14,10 @@ import {
 } from '../../src/workflow/index.ts'
 import { newClient, newWorld } from '../client/harness.ts'
 import { verifier } from '../ledger/grants.ts'
+import { codeOf } from './code-of.ts'
 
 const KEY = generateSigningKey()
 const TO = { target: 'compute' } as const
-
-async function codeOf(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    () => 'no error',
-    (error: { readonly code: unknown }) => error.code,
-  )
-}
 
 function newStage() {
   const world = newWorld()

@@ -11,6 +11,7 @@ import {
   newWorld,
   type World,
 } from '../client/harness.ts'
+import { codeOf } from './code-of.ts'
 
 interface Stage {
   readonly world: World
@@ -49,13 +50,6 @@ function newStage(): Stage {
     return claimWorkflow(tenure, 'order-991', { bus, runtime, ttlMs: 10_000, ...options })
   }
   return { world, bus, claim }
-}
-
-async function codeOf(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    () => 'no error',
-    (error: { readonly code: unknown }) => error.code,
-  )
 }
 
 const TO = { target: 'compute' } as const

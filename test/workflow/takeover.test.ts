@@ -3,15 +3,9 @@ import { describe, expect, it } from 'vitest'
 import type { Action, Bus, Orchestrator } from '../../src/workflow/index.ts'
 import { ActionGuard, claimWorkflow, currentLease, LocalBus } from '../../src/workflow/index.ts'
 import { failWith, first, newClient, newWorld, type TestClient } from '../client/harness.ts'
+import { codeOf } from './code-of.ts'
 
 const TO = { target: 'compute' } as const
-
-async function codeOf(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    () => 'no error',
-    (error: { readonly code: unknown }) => error.code,
-  )
-}
 
 function newStage() {
   const world = newWorld()
