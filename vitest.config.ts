@@ -43,7 +43,7 @@ export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 20_000,
-    maxWorkers: 2,
+    maxWorkers: 3,
     globalSetup: 'test/servers/global-setup.ts',
     projects: [
       {
