@@ -11,7 +11,7 @@ import { refusalError, type Held } from '../core/outcome.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { AdoptRequest, Besides, LeaseApi } from '../service/lease-api.ts'
+import type { AcquireRequest, AdoptRequest, Besides, LeaseApi } from '../service/lease-api.ts'
 import { BackgroundWork } from './background-work.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
 import { termOf } from './grant-term.ts'
@@ -63,6 +63,7 @@ const ADOPT_WITHIN_MS = 10_000
 
 export class Acquisitions {
   readonly #parts: AcquisitionParts
+  readonly #asker: Pick<AcquireRequest, 'holder' | 'session' | 'claimWindowMs'>
   readonly #clock: HolderClock
   readonly #holding: RenewalScheduler
   readonly #waiting: RenewalScheduler
@@ -83,6 +84,8 @@ export class Acquisitions {
     const { api, runtime, holder, session } = parts
     const background = this.#background.add
     this.#parts = parts
+    const { claimWindowMs } = parts
+    this.#asker = { holder, session, ...(claimWindowMs === null ? {} : { claimWindowMs }) }
     this.#clock = new HolderClock(runtime)
     this.#holding = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: false })
     this.#waiting = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
@@ -109,7 +112,8 @@ export class Acquisitions {
     }
     const { leaseId, resource } = wish
     const besides = (): Besides | undefined => this.#besides(leaseId)
-    const errand = singleErrand(this.#parts.api, { ...wish, ...this.#asker }, besides)
+    const request = Object.assign({}, this.#asker, wish)
+    const errand = singleErrand(this.#parts.api, request, besides)
     const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
     const outcome = await this.#accounted([realmOf(resource)], this.#obtain(asked))
     if (outcome.kind === 'held') return outcome
@@ -159,11 +163,6 @@ export class Acquisitions {
     // The parent may have ended while the answer was on its way, before anybody could tell the child.
     if (parent.isOver) child.endWithParent()
     return child
-  }
-
-  get #asker(): { readonly holder: string; readonly session: string; claimWindowMs?: number } {
-    const { holder, session, claimWindowMs } = this.#parts
-    return { holder, session, ...(claimWindowMs === null ? {} : { claimWindowMs }) }
   }
 
   async #obtain(asked: Asked): Promise<ObtainingAll> {
