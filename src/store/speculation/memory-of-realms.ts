@@ -120,11 +120,11 @@ export class MemoryOfRealms {
     this.#live.remove(known.entry.resource, id)
   }
 
-  /** Where an entry is does not change while it is live. */
+  /** Where an entry is does not change while it is live, and it keeps its place among those that may be forgotten. */
   #replace(id: LeaseId, after: Kept | null): void {
-    if (after === null || !isLive(after.entry)) return this.#remove(id)
-    if (!this.#kept.delete(id)) return this.#put(after)
-    this.#kept.set(id, after)
+    if (after === null || !isLive(after.entry)) this.#remove(id)
+    else if (this.#kept.has(id)) this.#kept.set(id, after)
+    else this.#put(after)
   }
 
   #dropOldest(): void {
