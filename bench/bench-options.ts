@@ -12,7 +12,8 @@ each store's floor or limit. A whole run writes docs/benchmarks.md and its plots
   --brief           a third of the time, up to 100,000 live leases; writes no file
   --json            prints rows { work, store, system, inFlight, opsPerSecond, p50Ms, p99Ms, ratio }
                     instead of tables
-  --only WORKS      some of ${WORKS.join(', ')}
+  --only WORKS      some of ${WORKS.join(', ')};
+                    profile shows which part spends the processor's time
   --store STORES    some of ${STORE_NAMES.join(', ')}
   --rounds N        how often everybody has a turn, 1..1000
   --docs FOLDER     writes benchmarks.md and its plots there, whatever was measured
@@ -37,7 +38,9 @@ export interface BenchOptions {
 
 export function readOptions(args: readonly string[], defaultDocs: string): BenchOptions {
   const values = parse(args)
-  const works = readList('only', values.only, WORKS)
+  // A look within a minute is at ratios, and a profile has none.
+  const usual = values.quick === true ? WORKS.filter((work) => work !== 'profile') : WORKS
+  const works = values.only === undefined ? usual : readList('only', values.only, WORKS)
   const stores = readList('store', values.store, STORE_NAMES)
   const amounts = readAmounts(values)
   const isAll = works.length === WORKS.length && stores.length === STORE_NAMES.length

@@ -1,7 +1,7 @@
 /** How much is measured: enough for figures to keep, less for a look, or just enough to see every ratio within a minute. */
 import type { StoreName } from './system.ts'
 
-export const WORKS = ['uncontended', 'contended', 'many', 'keeping', 'start-up'] as const
+export const WORKS = ['uncontended', 'contended', 'many', 'keeping', 'start-up', 'profile'] as const
 export type WorkName = (typeof WORKS)[number]
 
 export interface Plan {
@@ -31,6 +31,8 @@ export interface Plan {
   }
   readonly keeping: { readonly leases: number; readonly ttlMs: number; readonly lastsMs: number }
   readonly startUp: { readonly rounds: number }
+  /** How often each operation is done, three times over. */
+  readonly profile: { readonly operations: number }
 }
 
 export type Amounts = Omit<Plan, 'works' | 'stores'>
@@ -41,6 +43,7 @@ export const FULL: Amounts = {
   many: { sizes: [1, 100_000, 1_000_000], rounds: 7, samples: 60 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
   startUp: { rounds: 15 },
+  profile: { operations: 20_000 },
 }
 
 export const BRIEF: Amounts = {
@@ -49,6 +52,7 @@ export const BRIEF: Amounts = {
   many: { sizes: [1, 100_000], rounds: 5, samples: 40 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 30_000 },
   startUp: { rounds: 9 },
+  profile: { operations: 5_000 },
 }
 
 export const QUICK: Amounts = {
@@ -57,4 +61,5 @@ export const QUICK: Amounts = {
   many: { sizes: [1, 3_000], rounds: 3, samples: 3 },
   keeping: { leases: 500, ttlMs: 3_000, lastsMs: 1_000 },
   startUp: { rounds: 3 },
+  profile: { operations: 500 },
 }

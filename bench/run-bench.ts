@@ -7,6 +7,7 @@ import { measureContended } from './works/contended.ts'
 import type { Stage } from './works/entrants.ts'
 import { measureKeeping, type Keeping } from './works/keeping.ts'
 import { measureMany, type Growth, type SpaceTaken } from './works/many.ts'
+import { measureProfiles, type Profile } from './works/profile.ts'
 import { measureStartUp } from './works/start-up.ts'
 import { measureUncontended } from './works/uncontended.ts'
 
@@ -15,6 +16,7 @@ export interface Findings {
   readonly growth: readonly Growth[]
   readonly space: readonly SpaceTaken[]
   readonly keeping: readonly Keeping[]
+  readonly profiles: readonly Profile[]
 }
 
 export interface RunOptions {
@@ -35,7 +37,10 @@ export async function runBench(plan: Plan, { say, onWork }: RunOptions): Promise
 
 async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']): Promise<Findings> {
   const results: Result[] = []
-  const found = { growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] }
+  const found = {
+    ...{ growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] },
+    profiles: [] as Profile[],
+  }
   for (const work of plan.works) {
     switch (work) {
       case 'uncontended':
@@ -60,6 +65,12 @@ async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']):
       case 'start-up':
         results.push(...(await measureStartUp(stage, plan)))
         break
+      case 'profile': {
+        const report = await measureProfiles(stage, plan)
+        results.push(...report.failures)
+        found.profiles.push(...report.profiles)
+        break
+      }
     }
     onWork({ results, ...found })
   }

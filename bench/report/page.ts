@@ -10,6 +10,7 @@ import {
   failureTables,
   keepingTables,
   manyTables,
+  profileTables,
   startUpTables,
   systemTable,
   uncontendedTables,
@@ -60,6 +61,7 @@ export function pageOf({ plan, machine, findings }: Run, plots: readonly Plot[])
     ...chapter('Many leases', manyTables(findings), 'bench-growth.svg'),
     ...chapter('Keeping', keepingTables(findings)),
     ...chapter('Start-up', startUpTables(findings)),
+    ...chapter('Where the time goes', profileTables(findings)),
     ...chapter('Failures', failureTables(findings)),
   ].join('\n')
 }
@@ -74,6 +76,7 @@ export function tablesOf({ plan, machine, findings }: Run): readonly Table[] {
     ...manyTables(findings),
     ...keepingTables(findings),
     ...startUpTables(findings),
+    ...profileTables(findings),
     ...targetTables(findings),
     ...failureTables(findings),
   ]

@@ -4,6 +4,7 @@ import { ratioBetween, referenceOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import { STORE_NAMES, type StoreName, type SystemUnderTest } from '../system.ts'
 import { ALL_SYSTEMS } from '../systems/all-systems.ts'
+import { PARTS } from '../measure/processor-time.ts'
 import { START_UP } from '../works/start-up.ts'
 import { countText, msText, percentText, perSecondText, ratioText, twoDigits } from './figures.ts'
 import type { Table } from './table.ts'
@@ -225,4 +226,20 @@ export function failureTables({ results }: Findings): readonly Table[] {
 
 function scored(results: readonly Result[]): readonly Result[] {
   return results.filter(({ error, rounds }) => error === null && rounds.length > 0)
+}
+
+export function profileTables({ profiles }: Findings): readonly Table[] {
+  if (profiles.length === 0) return []
+  const parts = PARTS.filter((part) => profiles.some(({ shares }) => shares[part] >= 0.005))
+  return [
+    {
+      title: 'Processor time of one operation, 100 in flight',
+      note: 'In µs, without what is waited for. The client by its parts: the rules (`core`), the handles (`client`), the stores, the driver, Node with all native code (SQLite too), and the collection of garbage. Client and server run on two cores, so that the slower of them sets the pace at best.',
+      columns: ['work', 'store', 'system', 'client µs', 'server µs', ...parts],
+      rows: profiles.map(({ work, store, system, clientUs, serverUs, shares }) => [
+        ...[work, store, system, countText(clientUs), countText(serverUs)],
+        ...parts.map((part) => countText(clientUs * shares[part])),
+      ]),
+    },
+  ]
 }

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { readOptions } from '../../bench/bench-options.ts'
+import { WORKS } from '../../bench/plan.ts'
 
 describe('the options of the benchmarks', () => {
   it('without any, everything is measured and written down', () => {
     const { plan, docs, isJson } = readOptions([], 'docs')
     expect(plan.stores).toEqual(['sqlite', 'redis', 'postgres'])
-    expect(plan.works).toEqual(['uncontended', 'contended', 'many', 'keeping', 'start-up'])
+    expect(plan.works).toEqual(WORKS)
     expect(plan.many.sizes.at(-1)).toBe(1_000_000)
     expect({ docs, isJson }).toEqual({ docs: 'docs', isJson: false })
   })
@@ -18,6 +19,11 @@ describe('the options of the benchmarks', () => {
     expect(readOptions(['--quick', '--docs', 'there'], 'docs').docs).toBe('there')
   })
 
+  it('a quick run has no profile, unless it is asked for', () => {
+    expect(readOptions(['--quick'], 'docs').plan.works).not.toContain('profile')
+    expect(readOptions(['--quick', '--only', 'profile'], 'docs').plan.works).toEqual(['profile'])
+  })
+
   it('lists choose works and stores', () => {
     const { plan } = readOptions(['--only', 'contended, many', '--store', 'postgres,redis'], 'docs')
     expect({ works: plan.works, stores: plan.stores }).toEqual({
@@ -28,7 +34,7 @@ describe('the options of the benchmarks', () => {
   it.each([
     [
       ['--only', 'fast'],
-      '--only must be some of uncontended, contended, many, keeping, start-up, got "fast"',
+      '--only must be some of uncontended, contended, many, keeping, start-up, profile, got "fast"',
     ],
     [['--store', ''], '--store must be some of sqlite, redis, postgres, got ""'],
     [['--rounds', '0'], '--rounds must be an integer 1..1000, got "0"'],

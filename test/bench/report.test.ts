@@ -31,7 +31,7 @@ const FINDINGS: Findings = {
     result('tenure', 110),
     result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
   ],
-  ...{ growth: [], space: [], keeping: [] },
+  ...{ growth: [], space: [], keeping: [], profiles: [] },
 }
 
 describe('a table', () => {

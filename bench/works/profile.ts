@@ -1,0 +1,128 @@
+/**
+ * Work 6: where the time goes. Processor time of one operation with 100 in flight, in the client and in the server, for
+ * Tenure and for what is written by hand; and which parts of the client spend it. Time that is waited for is not in
+ * here, so that this tells the same on a busy machine.
+ */
+import { ownProcessorUs, processorUsOf, sharesOf, type Shares } from '../measure/processor-time.ts'
+import type { Plan } from '../plan.ts'
+import { messageOf, type Result } from '../result.ts'
+import type { OpenSystem, StoreName, SystemUnderTest } from '../system.ts'
+import { systemsOf, type Stage } from './entrants.ts'
+
+export interface Profile {
+  readonly work: (typeof WORKS)[number]
+  readonly store: StoreName
+  readonly system: string
+  readonly clientUs: number
+  /** Null for a store without a server, or where the system does not tell. */
+  readonly serverUs: number | null
+  readonly shares: Shares
+}
+
+export interface ProfileReport {
+  readonly profiles: readonly Profile[]
+  readonly failures: readonly Result[]
+}
+
+const WORKS = ['acquire+release', 'renew'] as const
+const IN_FLIGHT = 100
+const RESOURCES = 1_000
+const TTL_MS = 600_000
+
+export async function measureProfiles(stage: Stage, plan: Plan): Promise<ProfileReport> {
+  const profiles: Profile[] = []
+  const failures: Result[] = []
+  for (const store of plan.stores) {
+    stage.say(`profile on ${store}`)
+    for (const system of systemsOf(stage, store).filter(({ role }) => role !== 'peer')) {
+      try {
+        profiles.push(...(await profileSystem(stage, system, plan.profile.operations)))
+      } catch (error) {
+        const place = { work: 'profile', store, system: system.name, inFlight: IN_FLIGHT }
+        failures.push({ ...place, isReference: false, rounds: [], error: messageOf(error) })
+      }
+    }
+  }
+  return { profiles, failures }
+}
+
+async function profileSystem(
+  { places }: Stage,
+  system: SystemUnderTest,
+  operations: number,
+): Promise<readonly Profile[]> {
+  const { store, name } = system
+  const place = await places.fresh(store)
+  const open = await system.open(place, 1)
+  const servers = (): number | null => {
+    const pids = places.processes(store)
+    return pids.length === 0 ? null : processorUsOf(pids)
+  }
+  try {
+    const runs = await runsOf(open)
+    const profiles: Profile[] = []
+    for (const work of WORKS) {
+      await runs[work](operations)
+      const [ownUs, serverUs] = [ownProcessorUs(), servers()]
+      await runs[work](operations)
+      const [ownAfterUs, serverAfterUs] = [ownProcessorUs(), servers()]
+      profiles.push({
+        ...{ work, store, system: name },
+        clientUs: (ownAfterUs - ownUs) / operations,
+        serverUs:
+          serverUs === null || serverAfterUs === null
+            ? null
+            : (serverAfterUs - serverUs) / operations,
+        shares: await sharesOf(() => runs[work](operations)),
+      })
+    }
+    return profiles
+  } finally {
+    await open.close()
+    await places.remove(store, place)
+  }
+}
+
+type Runs = Readonly<Record<Profile['work'], (operations: number) => Promise<void>>>
+
+async function runsOf(open: OpenSystem): Promise<Runs> {
+  const { loop } = open
+  if (loop !== undefined) {
+    const inBatches = (batch: (count: number) => void) => async (operations: number) => {
+      for (let done = 0; done < operations; done += IN_FLIGHT) batch(IN_FLIGHT)
+    }
+    return {
+      'acquire+release': inBatches((count) => loop.pairs(count)),
+      renew: inBatches((count) => loop.renewals(count)),
+    }
+  }
+  const wish = { worker: 0, ttlMs: TTL_MS }
+  const names = Array.from({ length: RESOURCES }, (_, index) => `kept-${index}`)
+  const held = await Promise.all(names.map((name) => open.acquire(name, wish)))
+  let extended = 0
+  return {
+    'acquire+release': (operations) =>
+      keepInFlight(operations, async (index) => {
+        await open.release(await open.acquire(`item-${index % RESOURCES}`, wish))
+      }),
+    renew: (operations) =>
+      keepInFlight(operations, async (index) => {
+        extended += 1
+        await open.renew?.(held[index % RESOURCES], TTL_MS + extended)
+      }),
+  }
+}
+
+async function keepInFlight(
+  operations: number,
+  operation: (index: number) => Promise<void>,
+): Promise<void> {
+  let next = 0
+  const worker = async (): Promise<void> => {
+    while (next < operations) {
+      next += 1
+      await operation(next)
+    }
+  }
+  await Promise.all(Array.from({ length: IN_FLIGHT }, worker))
+}

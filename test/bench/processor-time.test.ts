@@ -1,0 +1,37 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import { PARTS, processorUsOf, sharesOf } from '../../bench/measure/processor-time.ts'
+import { parseResource } from '../../src/core/resource.ts'
+
+const BUSY_MS = 300
+
+describe('processor time', () => {
+  it('of other processes is what they spent, not what they waited', async () => {
+    const spin = `const end = process.cpuUsage().user + ${BUSY_MS}e3; while (process.cpuUsage().user < end);`
+    const wait = 'setInterval(() => {}, 1000); console.log()'
+    const [busy, lazy] = [spin + wait, wait].map((text) => spawn(process.execPath, ['-e', text]))
+    try {
+      await Promise.all([busy, lazy].map((child) => once(child?.stdout ?? process, 'data')))
+      const [busyUs = 0, lazyUs = 0] = [busy, lazy].map((child) => processorUsOf([child?.pid ?? 0]))
+      expect((busyUs ?? 0) - (lazyUs ?? 0)).toBeGreaterThan(BUSY_MS * 500)
+      expect(lazyUs).toBeLessThan(BUSY_MS * 1_000)
+    } finally {
+      for (const child of [busy, lazy]) child?.kill('SIGKILL')
+    }
+  })
+
+  it('of a process that is gone is not told', () => {
+    expect(processorUsOf([2 ** 22 + 1])).toBeNull()
+  })
+
+  it('is put down to the part of the program that spent it', async () => {
+    const shares = await sharesOf(async () => {
+      const endMs = performance.now() + BUSY_MS
+      while (performance.now() < endMs) parseResource('file:/a/b/../c/./d/e/f')
+    })
+    expect(shares.core).toBeGreaterThan(0.3)
+    expect(shares.driver).toBe(0)
+    expect(PARTS.reduce((sum, part) => sum + shares[part], 0)).toBeCloseTo(1)
+  })
+})
