@@ -51,7 +51,7 @@ import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
 import { checkListener, readDerive, readReceiver, readUpgrade } from './read-options.ts'
-import type { Attended, Attention, Turn } from './renewal-scheduler.ts'
+import { Turn, type Attended, type Attention } from './renewal-scheduler.ts'
 
 export class LeaseHandle implements Lease, Attended {
   readonly id: LeaseId
@@ -74,7 +74,7 @@ export class LeaseHandle implements Lease, Attended {
   #transfer: LeaseTransfer | null = null
   #epochs: LeaseEpochs | null = null
   #delegation: LeaseDelegation | null = null
-  turn: Turn | null = null
+  readonly #turn = new Turn(this)
   /** The epoch of the workflow when the lease was granted; null for what has none. */
   readonly #firstEpoch: number | null
   #abandoned = false
@@ -100,7 +100,7 @@ export class LeaseHandle implements Lease, Attended {
     const upkeep = { api, runtime, clock, target, known: this.#known, handle: this.#upheld() }
     this.#upkeep = new LeaseUpkeep(upkeep, { now, autoRenew })
     this.#noteRevoking(lease, term.from)
-    this.#parts.scheduler.schedule(this, this.#upkeep.attention(now))
+    this.#parts.scheduler.schedule(this.#turn, this.#upkeep.attention(now))
   }
 
   #upheld(): Upheld {
@@ -323,7 +323,7 @@ export class LeaseHandle implements Lease, Attended {
   /** Stops all background work without a word; used when the client is closed. */
   detach(): void {
     this.#upkeep.end()
-    this.#parts.scheduler.forget(this)
+    this.#parts.scheduler.forget(this.#turn)
   }
 
   get #isTransferOpen(): boolean {
@@ -358,7 +358,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   #reschedule(now: Moment): void {
-    if (!this.isOver) this.#parts.scheduler.schedule(this, this.#upkeep.attention(now))
+    if (!this.isOver) this.#parts.scheduler.schedule(this.#turn, this.#upkeep.attention(now))
   }
 
   /** Draws the conclusions that the clock allows at this moment. */

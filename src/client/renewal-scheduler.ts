@@ -22,18 +22,28 @@ export interface Attention {
 }
 
 export interface Attended {
-  /** Its place in the schedule, which the scheduler alone sets; null: it has none. */
-  turn: Turn | null
   /** Does what is due and says when to come back; null: never. Must not throw. */
   attend(now: Moment): Attention | null
 }
 
 /**
- * The heaps hold these instead of the items, and let go of the item at once when it is forgotten: a map that is used as
- * much as theirs would keep it until the next full collection (see `TransientMap`).
+ * Stands for an item in the schedule, and lets go of it for good when it is forgotten: a map that is used as much as those
+ * of the heaps would keep it until the next full collection (see `TransientMap`).
  */
-export interface Turn {
-  item: Attended | null
+export class Turn {
+  #item: Attended | null
+
+  constructor(item: Attended) {
+    this.#item = item
+  }
+
+  get item(): Attended | null {
+    return this.#item
+  }
+
+  end(): void {
+    this.#item = null
+  }
 }
 
 export interface SchedulerOptions {
@@ -65,19 +75,16 @@ export class RenewalScheduler {
     return this.#byDue.size
   }
 
-  schedule(item: Attended, attention: Attention): void {
-    if (this.#closed) return
+  /** Puts it in, or moves it if it is in already. A turn that was forgotten is never attended to again. */
+  schedule(turn: Turn, attention: Attention): void {
+    if (this.#closed || turn.item === null) return
     if (this.#byDue.size === 0) this.#looked = this.#clock.now()
-    item.turn ??= { item }
-    this.#place(item.turn, attention)
+    this.#place(turn, attention)
     this.#arm()
   }
 
-  forget(item: Attended): void {
-    const { turn } = item
-    if (turn === null) return
-    item.turn = null
-    turn.item = null
+  forget(turn: Turn): void {
+    turn.end()
     this.#byDue.delete(turn)
     this.#byEarliest.delete(turn)
     if (this.#byDue.size === 0) this.#disarm()
@@ -107,11 +114,9 @@ export class RenewalScheduler {
   }
 
   #attend(turn: Turn, now: Moment): void {
-    const { item } = turn
-    if (item === null) return
-    const attention = item.attend(now)
-    if (attention === null) this.forget(item)
-    else if (item.turn === turn) this.#place(turn, attention)
+    const attention = turn.item?.attend(now) ?? null
+    if (attention === null || turn.item === null) this.forget(turn)
+    else this.#place(turn, attention)
   }
 
   /** All that may be attended to now, provided that at least one of them must. */

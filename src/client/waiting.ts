@@ -19,7 +19,7 @@ import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
-import type { Attended, Attention, RenewalScheduler, Turn } from './renewal-scheduler.ts'
+import { Turn, type Attended, type Attention, type RenewalScheduler } from './renewal-scheduler.ts'
 import type { Errand, GrantedAnswer, WaitAnswer, Why } from './wait-errand.ts'
 import { abortedError, timeoutError, type EndedWait } from './wait-errors.ts'
 import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
@@ -64,7 +64,6 @@ const EARLY_SHARE = 0.1
 type Signal = 'none' | 'hint' | 'wake'
 
 export class Wait implements Attended {
-  turn: Turn | null = null
   readonly #parts: WaitParts
   readonly #errand: Errand
   readonly #startMs: number
@@ -106,7 +105,7 @@ export class Wait implements Attended {
     } finally {
       signal?.removeEventListener('abort', onAbort)
       this.#timer?.cancel()
-      this.#parts.scheduler.forget(this)
+      this.#wakeSleeper?.()
     }
   }
 
@@ -277,13 +276,15 @@ export class Wait implements Attended {
     const { runtime, scheduler } = this.#parts
     if (this.#signal !== 'none') return Promise.resolve()
     return new Promise((resolve) => {
+      const turn = new Turn(this)
+      this.#wakeSleeper?.()
       this.#wakeSleeper = () => {
         this.#wakeSleeper = null
-        scheduler.forget(this)
+        scheduler.forget(turn)
         resolve()
       }
       const dueMs = runtime.monotonicMs() + afterMs
-      scheduler.schedule(this, { dueMs, earliestMs: dueMs - afterMs * EARLY_SHARE })
+      scheduler.schedule(turn, { dueMs, earliestMs: dueMs - afterMs * EARLY_SHARE })
     })
   }
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { HolderClock, type Moment } from '../../src/client/holder-clock.ts'
 import {
   RenewalScheduler,
+  Turn,
   type Attended,
   type Attention,
 } from '../../src/client/renewal-scheduler.ts'
@@ -16,7 +17,7 @@ interface Stage {
     name: string,
     attention: Attention,
     next?: (now: Moment) => Attention | null,
-  ) => Attended
+  ) => Turn
 }
 
 /** Times are counted from the start of the test. */
@@ -28,14 +29,14 @@ function newStage(keepAlive = false): Stage {
   const attended: [string, number][] = []
   const add: Stage['add'] = (name, { dueMs, earliestMs }, next = () => null) => {
     const item: Attended = {
-      turn: null,
       attend: (now) => {
         attended.push([name, now.monotonicMs - startMs])
         return next(now)
       },
     }
-    scheduler.schedule(item, { dueMs: startMs + dueMs, earliestMs: startMs + earliestMs })
-    return item
+    const turn = new Turn(item)
+    scheduler.schedule(turn, { dueMs: startMs + dueMs, earliestMs: startMs + earliestMs })
+    return turn
   }
   return { runtime, scheduler, startMs, attended, add }
 }
@@ -134,5 +135,19 @@ describe('the renewal scheduler', () => {
     await runtime.advance(100)
     expect(attended).toEqual([])
     expect(runtime.pendingTimers).toBe(0)
+  })
+
+  it('never attends again to what was forgotten, not even when its own attention asks for it', async () => {
+    const { runtime, scheduler, attended, add, startMs } = newStage()
+    const again = { earliestMs: startMs + 200, dueMs: startMs + 200 }
+    const turn: Turn = add('a', { earliestMs: 100, dueMs: 100 }, () => {
+      scheduler.forget(turn)
+      return again
+    })
+    await runtime.advance(100)
+    scheduler.schedule(turn, again)
+    await runtime.advance(1_000)
+    expect(attended).toEqual([['a', 100]])
+    expect(scheduler.size).toBe(0)
   })
 })
