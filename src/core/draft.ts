@@ -16,8 +16,9 @@ import {
   type Lease,
   type LeaseId,
 } from './lease.ts'
+import type { LookFurther } from './outcome.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
-import { covers, overlap, type Reach } from './resource.ts'
+import { covers, overlap, type Reach, type Resource } from './resource.ts'
 import { hasPassed, US_PER_MS, type Now } from './time.ts'
 
 export class Draft {
@@ -27,6 +28,8 @@ export class Draft {
   readonly #events: LeaseEvent[] = []
   readonly #wakes: Wake[] = []
   #entries: Map<LeaseId, Entry> | null = null
+  /** Derived leases that this decision would have to end, or to ask to finish, and that were not read. */
+  #unseen: Map<LeaseId, Resource> | null = null
   #firstFence = 0
   #lastFence: number
 
@@ -131,6 +134,7 @@ export class Draft {
     const children: Lease[] = []
     for (const id of delegationOf(lease).children) {
       const child = this.entries.get(id)
+      if (child === undefined) (this.#unseen ??= new Map()).set(id, lease.resource)
       if (child?.kind === 'lease' && child.state === 'active') children.push(child)
     }
     return children
@@ -150,8 +154,13 @@ export class Draft {
     return fence
   }
 
-  answer<Outcome>(outcome: Outcome): Decision<Outcome> {
+  /** Nobody is ended without those derived from it: a decision that has not read all of them is none. */
+  answer<Outcome>(outcome: Outcome): Decision<Outcome | LookFurther> {
     const { entries } = this
+    if (this.#unseen !== null) {
+      const unseen = [...this.#unseen].map(([leaseId, resource]) => ({ leaseId, resource }))
+      return new Draft(this.view, this.now).answer({ kind: 'look_further', unseen } as const)
+    }
     const firstFence = this.#firstFence
     return {
       outcome,
