@@ -40,7 +40,7 @@ export class CommandRunner {
     seen: readonly Unseen[],
   ): Promise<Decided<OutcomeOf<C>>> {
     return this.#store.transact(besides(footprintsOf(command), seen), (views, now) => {
-      const view = viewOf(views)
+      const view = seeing(viewOf(views), seen)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
       const decided = { outcome, now }
@@ -63,7 +63,7 @@ export class CommandRunner {
     const own = members.map(footprintOf)
     return looking((seen) => {
       return this.#store.transact(besides(own, seen), (views, now) => {
-        const ofMembers = viewsOfMembers(views, own.length)
+        const ofMembers = viewsOfMembers(views, own.length, seen)
         const decision = judge(ofMembers, now)
         const { outcome, validUntilUs } = decision
         const commit = commitOf(mergeViews(ofMembers), decision)
@@ -99,8 +99,19 @@ function besides(own: readonly Footprint[], seen: readonly Unseen[]): readonly F
 }
 
 /** What was read besides the members is shown with the first of them, whose settings and fences stay its own. */
-function viewsOfMembers(views: readonly RealmView[], count: number): readonly RealmView[] {
+function viewsOfMembers(
+  views: readonly RealmView[],
+  count: number,
+  seen: readonly Unseen[],
+): readonly RealmView[] {
   const [first, ...others] = views.slice(0, count)
   if (first === undefined || views.length === count) return views
-  return [viewOf([first, ...views.slice(count)]), ...others]
+  return [seeing(viewOf([first, ...views.slice(count)]), seen), ...others]
+}
+
+/** Whatever was looked for and is not there is gone, and nothing has to wait for it. */
+function seeing(view: RealmView, seen: readonly Unseen[]): RealmView {
+  if (seen.length === 0) return view
+  const absent = seen.filter(({ leaseId }) => !view.entries.has(leaseId))
+  return { ...view, absent: new Set(absent.map(({ leaseId }) => leaseId)) }
 }

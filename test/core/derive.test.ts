@@ -230,6 +230,40 @@ describe('a derived lease', () => {
     expect([asked.outcome, told(asked)]).toEqual([lookingFor(id(5)), []])
   })
 
+  it.each([
+    ['nobody asked for', null, 'lease.expired 5', 'expired'],
+    ['somebody asked for', { by: 'operator', reason: 'enough' }, 'lease.revoked 5', 'revoked'],
+  ] as const)(
+    'whose time is over ended then, by an end that %s',
+    (_whose, revoking, told5, state) => {
+      const asked = { by: 'operator', reason: null }
+      const elder = lease({ ...parent(), revoking: asked, deadline: tickAt(6_000) })
+      const over = child({ revoking, expiresAtMs: nowAt(5_000).wallMs })
+      const decision = decide(view([elder, over]), settle({ leaseId: id(1) }), nowAt(7_000))
+      expect(told(decision)).toEqual([told5, 'lease.accounted 1', 'lease.revoked 1'])
+      const { wallMs: terminatedAtMs } = nowAt(5_000)
+      expect(decision.entries.get(id(5))).toMatchObject({ state, terminatedAtMs })
+      const event = decision.events[0]
+      if (revoking !== null) expect(event).toMatchObject({ ...revoking })
+    },
+  )
+
+  it('gives back to a parent that nobody has read only after a look at it', () => {
+    const command = release({ leaseId: id(5), holder: 'cyd' })
+    const alone = decide(view([child({}, { limits: { tokens: 4 } })]), command, nowAt(1))
+    expect([alone.outcome, told(alone)]).toEqual([lookingFor(id(1)), []])
+  })
+
+  it('waits for no relative that was looked for and is not there', () => {
+    const absent = new Set([id(1), id(5)])
+    const command = release({ leaseId: id(1), holder: 'ada' })
+    expect(told(decide(view([parent()], { absent }), command, nowAt(1)))).toEqual([
+      'lease.released 1',
+    ])
+    const orphan = decide(view([child()], { absent }), settle({ leaseId: id(5) }), nowAt(5_000))
+    expect(told(orphan)).toEqual(['lease.expired 5'])
+  })
+
   it('ends before its parent does, in the same commit', () => {
     const entries = [parent(), child()]
     const command = release({ leaseId: id(1), holder: 'ada' })
