@@ -11,6 +11,7 @@ import { NO_SCOPE } from '../../src/core/scope.ts'
 import {
   acquire,
   acquireAll,
+  downgrade,
   id,
   lease,
   nowAt,
@@ -23,6 +24,7 @@ import {
   told,
   transfer,
   TTL_MS,
+  upgrade,
   view,
   WAITING,
   WORK,
@@ -262,6 +264,27 @@ describe('a derived lease', () => {
     ])
     const orphan = decide(view([child()], { absent }), settle({ leaseId: id(5) }), nowAt(5_000))
     expect(told(orphan)).toEqual(['lease.expired 5'])
+  })
+
+  it.each([
+    ['shared', 'invalid_derivation', []],
+    ['exclusive', 'upgraded', ['lease.upgraded 5']],
+  ] as const)('of a %s parent asks to be alone: %s', (mode, kind, events) => {
+    const entries = [lease({ ...parent(), mode }), child()]
+    const command = upgrade({ leaseId: id(5), holder: 'cyd' })
+    const decision = decide(view(entries), command, nowAt(1))
+    expect([decision.outcome.kind, told(decision)]).toEqual([kind, events])
+  })
+
+  it.each([
+    ['is alone', child({ mode: 'exclusive' }), 'invalid_derivation'],
+    ['wishes to be alone', child({ upgrading: true }), 'invalid_derivation'],
+    ['shares', child(), 'downgraded'],
+    ['has ended', child({ state: 'released', mode: 'exclusive' }), 'downgraded'],
+  ] as const)('that %s, and a parent that is to share: %s', (_what, derived, kind) => {
+    const command = downgrade({ leaseId: id(1), holder: 'ada' })
+    expect(decide(view([parent(), derived]), command, nowAt(1)).outcome.kind).toBe(kind)
+    expect(decide(view([parent()]), command, nowAt(1)).outcome).toEqual(lookingFor(id(5)))
   })
 
   it('ends before its parent does, in the same commit', () => {
