@@ -24,7 +24,7 @@ import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { grantedAnswer, inspectionOf, releaseAnswer } from './answers.ts'
-import { cleanUp } from './cleanup.ts'
+import { cleanUp, placesToSettle } from './cleanup.ts'
 import * as commands from './commands.ts'
 import { CommandRunner, type Decided } from './command-runner.ts'
 import { CycleBreaker } from './cycle-breaker.ts'
@@ -386,9 +386,8 @@ export class LeaseService implements LeaseApi {
   async #settle(): Promise<{ readonly expired: number; readonly more: boolean }> {
     const query: EntryQuery = { deadline: 'passed', limit: SETTLE_BATCH }
     const { entries, more } = await this.#store.find(query)
-    const places = new Map(entries.map((entry) => [entry.resource, entry]))
     const settled = await Promise.all(
-      [...places.values()].map(async ({ id, resource, extent }) => {
+      placesToSettle(entries).map(async ({ id, resource, extent }) => {
         const { outcome } = await this.#runner.run({
           kind: 'settle',
           leaseId: id,
