@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
-import type { LeaseService } from '../../src/service/lease-service.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { Family, id, ROOT_TTL_MS } from './family.ts'
 import { openOnTicksOf, STORES_ON_TICKS, watchCommits } from './stores-on-ticks.ts'
 
@@ -85,4 +86,20 @@ describe.each(STORES_ON_TICKS)('on %s, what was derived', (kind) => {
       ...['aide', 'lead', 'reader', 'second'].map((holder) => `lease.revoked ${holder}`),
     ])
   })
+})
+
+it('a sweep takes one transaction for a family', async () => {
+  const { family, expire } = await grow('memory')
+  const transact = family.store.transact.bind(family.store)
+  let transactions = 0
+  const counting = new Proxy(family.store, {
+    get: (target, name) => {
+      if (name === 'transact') transactions += 1
+      return name === 'transact' ? transact : Reflect.get(target, name)
+    },
+  })
+  const api = new LeaseService({ store: counting, runtime: new FakeRuntime() })
+  expire()
+  expect(await api.cleanup()).toMatchObject({ expired: 5 })
+  expect(transactions).toBe(1)
 })
