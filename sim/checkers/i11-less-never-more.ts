@@ -34,37 +34,47 @@ type Amounts = Readonly<Record<string, number>>
 type Member = Lease & { readonly delegation: NonNullable<Lease['delegation']> }
 
 export class Families {
-  /** What each lease has spent itself; of one that came by transfer, also what had been used before. */
+  /** What each lease has spent, and all that were ever derived from it; of one that came by transfer, also before it. */
   readonly #spent = new Map<LeaseId, Amounts>()
   readonly #lines = new Map<LeaseId, readonly LeaseId[]>()
 
   spent(leaseId: LeaseId, amounts: Amounts): void {
-    this.#spent.set(leaseId, sum(this.#spent.get(leaseId) ?? {}, amounts))
+    for (const id of [leaseId, ...(this.#lines.get(leaseId) ?? [])]) {
+      this.#spent.set(id, sum(this.#spent.get(id) ?? {}, amounts))
+    }
   }
 
   /** What is wrong with the leases that live after a commit. */
   wrongWith(live: ReadonlyMap<LeaseId, Entry>): readonly Complaint[] {
     const members = [...live.values()].filter(isMember)
-    for (const { id, delegation } of members) this.#meet(id, delegation)
-    return members.flatMap((member) => {
+    const children = new Map<LeaseId, Member[]>()
+    for (const member of members) {
+      this.#meet(member)
       const parentId = member.delegation.line.at(-1)
-      if (parentId === undefined) return this.#wrongAccount(member, members)
-      const parent = members.find(({ id }) => id === parentId)
-      if (parent === undefined) return [`${nameOf(member)} lives on without its parent`]
-      return [...excess(member, parent), ...this.#wrongAccount(member, members)]
+      if (parentId === undefined) continue
+      children.set(parentId, [...(children.get(parentId) ?? []), member])
+    }
+    return members.flatMap((member) => {
+      const own = this.#wrongAccount(member, children.get(member.id) ?? [])
+      const parentId = member.delegation.line.at(-1)
+      if (parentId === undefined) return own
+      const parent = live.get(parentId)
+      if (parent === undefined || !isMember(parent)) {
+        return [`${nameOf(member)} lives on without its parent`]
+      }
+      return [...excess(member, parent), ...own]
     })
   }
 
-  #meet(id: LeaseId, { line, used }: Member['delegation']): void {
+  #meet({ id, delegation: { line, used } }: Member): void {
     if (this.#lines.has(id)) return
     this.#lines.set(id, line)
     // Only a transfer gives a lease that has been used before, and it is seen before it can have spent anything.
     if (line.length === 0 && !this.#spent.has(id)) this.#spent.set(id, { ...used })
   }
 
-  #wrongAccount(member: Member, members: readonly Member[]): readonly Complaint[] {
+  #wrongAccount(member: Member, living: readonly Member[]): readonly Complaint[] {
     const { limits, used, children } = member.delegation
-    const living = members.filter(({ delegation }) => delegation.line.at(-1) === member.id)
     const known = living.map(({ id }) => id).toSorted()
     const complaints: Complaint[] = []
     if (known.join() !== children.toSorted().join()) {
@@ -72,10 +82,9 @@ export class Families {
     }
     for (const [dimension, limit] of Object.entries(limits)) {
       const held = living.map((child) => {
-        const given = amountIn(child.delegation.limits, dimension)
-        return given - this.#spentBelow(child.id, dimension)
+        return amountIn(child.delegation.limits, dimension) - this.#spentBy(child, dimension)
       })
-      const gone = this.#spentBelow(member.id, dimension) + held.reduce((a, b) => a + b, 0)
+      const gone = this.#spentBy(member, dimension) + held.reduce((a, b) => a + b, 0)
       const told = amountIn(used, dimension)
       if (told !== gone) {
         complaints.push(`${nameOf(member)} counts ${told} ${dimension} as used, ${gone} are`)
@@ -87,13 +96,8 @@ export class Families {
     return complaints
   }
 
-  /** By a lease and by all that were ever derived from it. */
-  #spentBelow(leaseId: LeaseId, dimension: string): number {
-    let total = amountIn(this.#spent.get(leaseId) ?? {}, dimension)
-    for (const [id, line] of this.#lines) {
-      if (line.includes(leaseId)) total += amountIn(this.#spent.get(id) ?? {}, dimension)
-    }
-    return total
+  #spentBy({ id }: Member, dimension: string): number {
+    return amountIn(this.#spent.get(id) ?? {}, dimension)
   }
 }
 
