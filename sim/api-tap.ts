@@ -48,6 +48,7 @@ interface Request {
   readonly ttlMs?: number
   readonly priority?: number
   readonly group?: string
+  readonly parent?: { readonly leaseId: string }
 }
 
 interface Answer {
@@ -82,6 +83,8 @@ export function tapped(api: LeaseApi, incarnation: Incarnation): LeaseApi {
     downgrade: (request) => listen('downgrade', [request], () => api.downgrade(request)),
     transfer: (request) => listen('transfer', [request], () => api.transfer(request)),
     adopt: (request) => listen('adopt', [request], () => api.adopt(request)),
+    derive: (request) => listen('derive', [request], () => api.derive(request)),
+    spend: (request) => listen('spend', [request], () => api.spend(request)),
   }
 }
 
@@ -116,8 +119,10 @@ async function listenTo<Result extends Answer>(
       log.write({ kind: 'answered', ...who, ...facts, givenId: lease?.id ?? null })
     }
   }
-  for (const { leaseId, requestId = null, ttlMs = null, priority = 0, group = null } of requests) {
-    log.write({ kind: 'asked', ...who, method, leaseId, requestId, ttlMs, priority, group })
+  for (const { leaseId, requestId = null, ttlMs = null, priority = 0, ...rest } of requests) {
+    const { group = null, parent } = rest
+    const relations = { group, parentId: parent?.leaseId ?? null }
+    log.write({ kind: 'asked', ...who, method, leaseId, requestId, ttlMs, priority, ...relations })
   }
   try {
     const answer = await call()

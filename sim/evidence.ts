@@ -13,6 +13,8 @@ export interface Evidence {
   readonly lives: readonly LeaseLife[]
   /** The log, handle by handle. */
   readonly handles: readonly HandleLog[]
+  /** What each derived lease was derived from, as whoever derived it asked. */
+  readonly parents: Parents
   /** All that the store keeps at the end. */
   readonly entries: readonly Entry[]
   readonly heard: ReadonlyMap<LeaseId, readonly Heard[]>
@@ -23,11 +25,34 @@ export interface Evidence {
   trueUs(tick: Tick): number
 }
 
+export type Parents = ReadonlyMap<LeaseId, LeaseId>
+
+export function parentsOf(log: readonly Logged[]): Parents {
+  const parents = new Map<LeaseId, LeaseId>()
+  for (const entry of log) {
+    if (entry.kind !== 'asked' || entry.parentId === null) continue
+    parents.set(entry.leaseId, entry.parentId)
+  }
+  return parents
+}
+
+/** Whether one of the two was derived from the other, however far up: such leases may overlap. */
+export function areInLine(parents: Parents, a: LeaseId, b: LeaseId): boolean {
+  return isAbove(parents, a, b) || isAbove(parents, b, a)
+}
+
+function isAbove(parents: Parents, upper: LeaseId, lower: LeaseId): boolean {
+  for (let id = parents.get(lower); id !== undefined; id = parents.get(id)) {
+    if (id === upper) return true
+  }
+  return false
+}
+
 /** One promise was broken; what, when and by whom, in one line. */
 export type Complaint = string
 
 export interface Checker {
-  /** I1 to I9. */
+  /** I1 to I11. */
   readonly promise: string
   readonly name: string
   check(evidence: Evidence): readonly Complaint[]

@@ -5,7 +5,7 @@
  * life.
  */
 import { isLeaseError } from '../src/core/errors.ts'
-import type { Lease } from '../src/client/contract.ts'
+import type { DeriveOptions, Lease } from '../src/client/contract.ts'
 import { parseResource } from '../src/core/resource.ts'
 import type { Calls } from './calls.ts'
 import type { FencedResources } from './fenced-resource.ts'
@@ -30,6 +30,8 @@ export interface HoldingPlan {
   readonly upgradeWaitMs: number | null
   /** Holders to whom it may be given away; none: it is given to nobody. */
   readonly receivers: readonly string[]
+  /** Whether to derive from it, and to spend its budget. */
+  readonly isDelegating: boolean
 }
 
 /** Releasing, downgrading and transferring insist for ten seconds; the rest is for the store's own answer. */
@@ -60,6 +62,7 @@ export class Holder {
       if (!this.step()) return
       if (random.chance(0.1)) await this.#renew()
       if (this.#plan.upgradeWaitMs !== null && random.chance(0.3)) await this.#changeMode()
+      if (this.#plan.isDelegating) await this.#delegate()
     }
   }
 
@@ -89,6 +92,8 @@ export class Holder {
     const { id: leaseId, fence, mode } = this.#lease
     const { state } = this.#look('look')
     if (state !== 'held' && state !== 'uncertain') return false
+    // What is written under a derived lease carries the fence of its root; the root's own writes show that.
+    if (this.#lease.info.delegation?.line.length) return true
     const resource = random.pick(writable(this.#lease))
     downstream.send(incarnation, { leaseId, resource, mode, fence })
     return true
@@ -150,6 +155,44 @@ export class Holder {
     if (given.leaseId !== null) mailbox.put(to, given.leaseId)
   }
 
+  /** Derives from its lease, uses some of that, and gives it back or leaves it to end with its parent. */
+  async #delegate(): Promise<void> {
+    const { calls, incarnation } = this.#parts
+    const random = this.#parts.random.fork(`delegate ${this.#lease.id}`)
+    const facts = { ...this.#about, operation: 'derive', boundMs: INSIST_BOUND_MS } as const
+    const wish = derivation(random, this.#lease)
+    const derive = (): Promise<Lease> => this.#lease.derive(wish)
+    const child = await calls.make(incarnation, facts, derive, () => 'granted')
+    if (child === null) return
+    const { ttlMs } = child.info
+    const { autoRenew } = wish
+    const plan = { ttlMs, autoRenew, upgradeWaitMs: null, receivers: [], isDelegating: true }
+    const holder = new Holder({ ...this.#parts, random }, child, plan)
+    await holder.#useUp(random)
+  }
+
+  async #useUp(random: Random): Promise<void> {
+    for (let rounds = random.between(1, 3); rounds > 0; rounds -= 1) {
+      await this.#parts.incarnation.sleep(random.magnitude(1, this.#plan.ttlMs))
+      if (!this.step()) return
+      await this.#spend(random)
+      if (random.chance(0.3)) await this.#renew()
+      if (random.chance(0.2)) await this.#delegate()
+    }
+    const how = random.weighted({ release: 6, abandon: 2, keep: 2 })
+    if (how === 'release') return this.release('release')
+    if (how === 'keep') return
+    this.#lease.abandon()
+    this.noteLetGo()
+  }
+
+  async #spend(random: Random): Promise<void> {
+    const { calls, incarnation } = this.#parts
+    const facts = { ...this.#about, operation: 'spend', boundMs: INSIST_BOUND_MS } as const
+    const amounts = { tokens: random.between(1, 4) }
+    await calls.make(incarnation, facts, () => this.#lease.spend(amounts))
+  }
+
   async #watchAfterEnd(): Promise<void> {
     const { incarnation, random } = this.#parts
     for (let looks = random.between(0, 2); looks > 0; looks -= 1) {
@@ -205,4 +248,26 @@ function writable({ resource, extent }: Lease): readonly string[] {
   return extent === 'exact'
     ? [resource]
     : [resource, `${resource}/src/app.ts`, `${resource}/app.ts`]
+}
+
+/** Some part of a lease, mostly less than it has. */
+function derivation(
+  random: Random,
+  { holder, resource, extent, info }: Lease,
+): DeriveOptions & { readonly autoRenew: boolean } {
+  const parts = extent === 'exact' ? [{}] : [{}, ...partsOf(resource)]
+  return {
+    ...{ holder, ...random.pick(parts), autoRenew: random.chance(0.5) },
+    ...(random.chance(0.5) ? { ttlMs: random.magnitude(1, info.ttlMs) } : {}),
+    budget: random.pick([{ tokens: 2 }, { tokens: 8 }, {}]),
+    scope: { tools: [random.pick(['edit', 'run', 'edit', 'fly'])] },
+  }
+}
+
+function partsOf(resource: string): readonly Pick<DeriveOptions, 'resource' | 'extent'>[] {
+  return [
+    { resource: `${resource}/src`, extent: 'subtree' },
+    { resource: `${resource}/src/app.ts` },
+    { resource: `${resource}/app.ts` },
+  ]
 }

@@ -7,6 +7,7 @@ import type { LeaseEvent } from '../src/core/event.ts'
 import type { Lease, LeaseId } from '../src/core/lease.ts'
 import type { Mode } from '../src/core/resource.ts'
 import type { Tick } from '../src/core/time.ts'
+import type { Parents } from './evidence.ts'
 import type { TimedEvent } from './store-host.ts'
 
 /** A time span of the deciding clock that the store granted. */
@@ -49,17 +50,27 @@ export interface LeaseLife {
 type Growing = { -readonly [K in keyof LeaseLife]: LeaseLife[K] }
 type TrueUs = (tick: Tick) => number
 
-export function leaseLives(ledger: readonly TimedEvent[], trueUs: TrueUs): readonly LeaseLife[] {
+export function leaseLives(
+  ledger: readonly TimedEvent[],
+  parents: Parents,
+  trueUs: TrueUs,
+): readonly LeaseLife[] {
   const lives = new Map<LeaseId, Growing>()
+  const parentDueUs = (id: LeaseId): number => {
+    const parent = lives.get(parents.get(id) ?? '')
+    return parent === undefined ? Infinity : lastTerm(parent).dueUs
+  }
   let given: { readonly commit: number; readonly life: Growing } | null = null
   for (const timed of ledger) {
     const { event, commit } = timed
     const known = lives.get(event.leaseId)
     if (event.type === 'lease.issued') {
       const giver = !event.lease.adopted && given?.commit === commit ? given.life : null
-      lives.set(event.leaseId, born(timed, event.lease, giver))
+      const life = born(timed, event.lease, giver)
+      lives.set(event.leaseId, within(life, parentDueUs(event.leaseId)))
     } else if (known !== undefined) {
       grow(known, timed, trueUs)
+      within(known, parentDueUs(event.leaseId))
       if (event.type === 'lease.transferred') given = { commit, life: known }
     }
   }
@@ -77,6 +88,15 @@ function born(issued: TimedEvent, lease: Lease, giver: LeaseLife | null): Growin
     terms: [{ atUs, tick, ttlMs, deadline, dueUs, isAsked }],
     phases: [{ commit, mode, slots, fence }],
   }
+}
+
+/** No term of a derived lease goes beyond what its parent had when it was given. */
+function within(life: Growing, limitUs: number): Growing {
+  const last = lastTerm(life)
+  if (last.dueUs <= limitUs) return life
+  const [first, ...others] = [...life.terms.slice(0, -1), { ...last, dueUs: limitUs }]
+  if (first !== undefined) life.terms = [first, ...others]
+  return life
 }
 
 function ownCeilingUs({ maxHoldMs }: Lease, atUs: number): number {

@@ -52,6 +52,8 @@ export type Operation =
   | 'upgrade'
   | 'downgrade'
   | 'transfer'
+  | 'derive'
+  | 'spend'
   | 'release'
   | 'revoke'
   | 'release_all'
@@ -73,6 +75,8 @@ export type ApiMethod =
   | 'downgrade'
   | 'transfer'
   | 'adopt'
+  | 'derive'
+  | 'spend'
 
 /** A process incarnation, as far as the log is concerned. */
 export interface Who {
@@ -154,6 +158,8 @@ export interface Asked extends Who {
   readonly priority: number
   /** What several that are asked for together have in common. */
   readonly group: string | null
+  /** Of a lease that is to be derived from another. */
+  readonly parentId: string | null
 }
 
 export interface Answered extends Who {

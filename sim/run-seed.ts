@@ -16,6 +16,7 @@ import { noWayBack } from './checkers/i6-no-way-back.ts'
 import { oneEvent } from './checkers/i7-one-event.ts'
 import { exactlyOnce } from './checkers/i8-exactly-once.ts'
 import { fair } from './checkers/i9-fair.ts'
+import { lessNeverMore } from './checkers/i11-less-never-more.ts'
 import { lockDelayRespected } from './checkers/lock-delay.ts'
 import { noStarvation } from './checkers/no-starvation.ts'
 import { slotsNeverExceeded } from './checkers/slots.ts'
@@ -42,6 +43,7 @@ export const CHECKERS: readonly Checker[] = [
   fair,
   noStarvation,
   cycleFreedom,
+  lessNeverMore,
 ]
 
 export interface Verdict {

@@ -12,7 +12,7 @@ import type { Store } from '../src/store-port/store.ts'
 import { tapped } from './api-tap.ts'
 import { Calls } from './calls.ts'
 import { handleLogs } from './beliefs.ts'
-import type { Evidence } from './evidence.ts'
+import { parentsOf, type Evidence } from './evidence.ts'
 import { FencedResources } from './fenced-resource.ts'
 import { RATE_MAX, RATE_MIN } from './host-clock.ts'
 import { leaseLives } from './lease-life.ts'
@@ -186,9 +186,10 @@ export class Simulation {
   async #evidence(): Promise<Evidence> {
     const ledger = await this.#host.ledger()
     const log = this.log.entries
-    const lives = leaseLives(ledger, (tick) => this.#host.trueUs(tick))
+    const parents = parentsOf(log)
+    const lives = leaseLives(ledger, parents, (tick) => this.#host.trueUs(tick))
     return {
-      ...{ log, ledger, lives, handles: handleLogs(log) },
+      ...{ log, ledger, lives, handles: handleLogs(log), parents },
       entries: await this.#host.entries(),
       heard: this.#host.heard,
       clockChanges: this.#host.clockChanges,

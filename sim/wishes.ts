@@ -27,6 +27,8 @@ export interface Habits {
   readonly richness: number
   /** How likely a process is to ask for more while it holds something, in whatever order. */
   readonly nesting: number
+  /** Whether leases are given out with a budget, and others derived from them. */
+  readonly isDelegating: boolean
 }
 
 const PLAIN: readonly Place[] = [
@@ -69,7 +71,7 @@ export function habitsOf(random: Random, holders: readonly string[]): Habits {
   }
   if (!isRich) {
     const places = PLAIN.slice(0, random.between(1, PLAIN.length))
-    return { ...common, places, sharing: 0, richness: 0, nesting: 0 }
+    return { ...common, places, sharing: 0, richness: 0, nesting: 0, isDelegating: false }
   }
   return {
     ...common,
@@ -77,6 +79,7 @@ export function habitsOf(random: Random, holders: readonly string[]): Habits {
     sharing: random.pick([0.2, 0.5, 0.8]),
     richness: random.pick([0.1, 0.3]),
     nesting: random.pick([0, 0.2, 0.6]),
+    isDelegating: random.fork('delegating').chance(0.3),
   }
 }
 
@@ -88,7 +91,7 @@ export type LeaseOptions = TryAcquireOptions & {
 
 /** Options for one place, without those that are about waiting. */
 export function leaseOptions(random: Random, habits: Habits, place: Place): LeaseOptions {
-  const { ttlMsMin, ttlMsMax, sharing } = habits
+  const { ttlMsMin, ttlMsMax, sharing, isDelegating } = habits
   const { extent, slots } = place
   const ttlMs = random.magnitude(ttlMsMin, ttlMsMax)
   return {
@@ -100,6 +103,7 @@ export function leaseOptions(random: Random, habits: Habits, place: Place): Leas
     ...(random.chance(0.2) ? { maxRenewals: random.between(0, 3) } : {}),
     ...(random.chance(0.15) ? { maxHoldMs: random.magnitude(ttlMs, 4 * ttlMs) } : {}),
     ...commonOptions(random, habits),
+    ...(isDelegating ? { budget: { tokens: 20 }, scope: { tools: ['edit', 'run'] } } : {}),
   }
 }
 

@@ -251,13 +251,14 @@ export class Worker {
   }
 
   #plan({ ttlMs, autoRenew }: Pick<HoldingPlan, 'ttlMs' | 'autoRenew'>): HoldingPlan {
-    const { richness, waitMsMax, holders } = this.#parts.habits
+    const { richness, waitMsMax, holders, isDelegating } = this.#parts.habits
     const changes = this.#random.chance(2 * richness)
     const gives = this.#random.chance(richness)
     const others = holders.filter((holder) => holder !== this.#incarnation.process.holder)
     return {
       ...{ ttlMs, autoRenew, upgradeWaitMs: changes ? waitMsMax : null },
       receivers: gives ? others : [],
+      isDelegating,
     }
   }
 

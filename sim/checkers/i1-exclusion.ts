@@ -1,5 +1,5 @@
 /**
- * I1: at every instant, leases that touch are all shared. Looked at twice: by the store's own clock (nobody is let in,
+ * I1: at every instant, leases that touch are all shared, or in one line of derivation. Looked at twice: by the store's own clock (nobody is let in,
  * or made the only one, while the ledger shows another lease that is neither ended nor past its deadline) and by what
  * the holders themselves believed, in true time. After a revocation only the fence protects until the holder hears of
  * it, so a belief counts up to the revocation at most.
@@ -7,7 +7,15 @@
 import type { Lease, LeaseId } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
 import { beliefs, type Belief } from '../beliefs.ts'
-import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import {
+  areInLine,
+  seconds,
+  short,
+  type Checker,
+  type Complaint,
+  type Evidence,
+  type Parents,
+} from '../evidence.ts'
 import { walk, type Step } from './ledger-walk.ts'
 import { clash } from './reach.ts'
 
@@ -17,14 +25,14 @@ export const exclusion: Checker = {
   check: (evidence) => [...overlapsInLedger(evidence), ...overlapsInBelief(evidence)],
 }
 
-function overlapsInLedger({ ledger }: Evidence): readonly Complaint[] {
+function overlapsInLedger({ ledger, parents }: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
   for (const step of walk(ledger)) {
     for (const { event } of step.events) {
       if (event.type !== 'lease.issued' && event.type !== 'lease.upgraded') continue
       const own = step.live.get(event.leaseId)
       if (own?.kind !== 'lease') continue
-      const other = runningBeside(own, step)
+      const other = runningBeside(own, step, parents)
       if (other === null) continue
       const how = event.type === 'lease.issued' ? 'was granted to' : 'became alone for'
       complaints.push(
@@ -37,9 +45,10 @@ function overlapsInLedger({ ledger }: Evidence): readonly Complaint[] {
 }
 
 /** A lease that may not be there at the same time and is still running, by the store's clock. */
-function runningBeside(own: Lease, { live, tick }: Step): Lease | null {
+function runningBeside(own: Lease, { live, tick }: Step, parents: Parents): Lease | null {
   for (const other of live.values()) {
     if (other.kind !== 'lease' || other.state !== 'active' || other.id === own.id) continue
+    if (areInLine(parents, own.id, other.id)) continue
     if (clash(own, other) && !hasPassed(other.deadline, tick)) return other
   }
   return null
@@ -52,6 +61,7 @@ function overlapsInBelief(evidence: Evidence): readonly Complaint[] {
     for (const before of justified.slice(0, index)) {
       if (before.untilUs <= belief.fromUs || before.leaseId === belief.leaseId) continue
       if (!clash(before, belief)) continue
+      if (areInLine(evidence.parents, before.leaseId, belief.leaseId)) continue
       complaints.push(
         `${before.session} believed in ${before.resource} until ${seconds(before.untilUs)}, ` +
           `${belief.session} in ${belief.resource} from ${seconds(belief.fromUs)}`,

@@ -1,6 +1,7 @@
 /**
  * I6: active, then released (or given to another), expired or revoked, and nothing after that. A lease is issued once; what is past its
  * deadline can only become expired, so a renewal or a release that was accepted after the deadline is a way back too.
+ * What comes back to it from derived leases that end with it, in that very commit, is not.
  * A holder that once saw its lease lost or released never sees it held again.
  */
 import type { LeaseId } from '../../src/core/lease.ts'
@@ -8,6 +9,7 @@ import { hasPassed, type Tick } from '../../src/core/time.ts'
 import { isHolding } from '../beliefs.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { isEnd } from '../lease-life.ts'
+import type { TimedEvent } from '../store-host.ts'
 
 export const noWayBack: Checker = {
   promise: 'I6',
@@ -25,7 +27,8 @@ interface Life {
 function inLedger({ ledger }: Evidence): readonly Complaint[] {
   const lives = new Map<LeaseId, Life>()
   const complaints: Complaint[] = []
-  for (const { event, tick, atUs } of ledger) {
+  const ends = new Map(ledger.flatMap((one) => (isEnd(one.event) ? [endOf(one)] : [])))
+  for (const { event, tick, atUs, commit } of ledger) {
     const { leaseId, type } = event
     const life = lives.get(leaseId)
     const complain = (why: string): void => {
@@ -36,7 +39,9 @@ function inLedger({ ledger }: Evidence): readonly Complaint[] {
       const { deadline, revoking } = event.lease
       lives.set(leaseId, { deadline, isAsked: revoking !== null, ended: null })
     } else if (life !== undefined) {
-      const problem = problemOf(life, type, tick)
+      const isRefund = type === 'lease.accounted' && event.change.kind === 'refunded'
+      const isLast = isRefund && ends.get(leaseId) === commit
+      const problem = isLast ? null : problemOf(life, type, tick)
       if (problem !== null) complain(problem)
       if (type === 'lease.revoking') life.isAsked = true
       if (DATED.has(type) && 'deadline' in event) life.deadline = event.deadline
@@ -44,6 +49,10 @@ function inLedger({ ledger }: Evidence): readonly Complaint[] {
     }
   }
   return complaints
+}
+
+function endOf({ event, commit }: TimedEvent): readonly [LeaseId, number] {
+  return [event.leaseId, commit]
 }
 
 const DATED: ReadonlySet<string> = new Set(['lease.renewed', 'lease.adopted', 'lease.revoking'])

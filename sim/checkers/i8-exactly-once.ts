@@ -61,6 +61,7 @@ const EFFECT_OF_ANSWER: Readonly<Record<string, string>> = {
   transferred: 'lease.transferred',
   renewed: 'lease.renewed',
   released: 'lease.released',
+  spent: 'lease.accounted',
 }
 
 type Refused = CallEnded & { readonly begun: CallBegun & At; readonly atUs: number }

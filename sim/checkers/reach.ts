@@ -11,6 +11,13 @@ export function touch(a: Reach, b: Reach): boolean {
   return a.resource === b.resource || isBelow(a, b) || isBelow(b, a)
 }
 
+/** Whether one place is the other, or a part of it. */
+export function isWithin(inner: Reach, outer: Reach): boolean {
+  if (isBelow(outer, inner)) return true
+  const isWider = inner.extent === 'subtree' && outer.extent === 'exact'
+  return inner.resource === outer.resource && !isWider
+}
+
 function isBelow(outer: Reach, inner: Reach): boolean {
   const isTree = outer.extent === 'subtree' && outer.resource.startsWith('file:')
   return isTree && inner.resource.startsWith(`${outer.resource}/`)

@@ -1,6 +1,6 @@
 /**
  * A counted resource never has more leases than places: not by the store's own clock, and not in the eyes of those who
- * hold them.
+ * hold them. Derived leases take the place of what they were derived from.
  */
 import type { Lease } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
@@ -14,13 +14,13 @@ export const slotsNeverExceeded: Checker = {
   check: (evidence) => [...inLedger(evidence), ...inBelief(evidence)],
 }
 
-function inLedger({ ledger }: Evidence): readonly Complaint[] {
+function inLedger({ ledger, parents }: Evidence): readonly Complaint[] {
   const complaints: Complaint[] = []
   for (const step of walk(ledger)) {
     for (const { event } of step.events) {
       if (event.type !== 'lease.issued' || event.lease.slots === null) continue
       const { slots, resource } = event.lease
-      const there = runningAt(event.lease, step)
+      const there = runningAt(event.lease, step).filter(({ id }) => !parents.has(id))
       if (there.length <= slots) continue
       complaints.push(
         `${resource} has ${there.length} leases in ${slots} slots at ${seconds(step.atUs)}`,

@@ -1,7 +1,7 @@
 /**
  * Follows the queues and tells of everybody who was served before somebody whose turn came first. A claim may pass
  * whoever does not stand in its way: one that it does not touch, or with whom it would share. An upgrade goes before
- * every ticket by design, and so does whoever is given a lease by name.
+ * every ticket by design, and so does whoever is given a lease by name; a derived lease is part of one that was served.
  */
 import type { Claim, LeaseId } from '../../src/core/lease.ts'
 import type { Mode } from '../../src/core/resource.ts'
@@ -34,7 +34,8 @@ export function passings(evidence: Evidence): readonly Passing[] {
     const { event, tick } = timed
     const { leaseId } = event
     const known = waiters.get(leaseId)
-    if (event.type === 'lease.issued' && event.lease.adopted && known?.isOffered !== true) {
+    const isServed = event.type === 'lease.issued' && !evidence.parents.has(leaseId)
+    if (isServed && event.lease.adopted && known?.isOffered !== true) {
       const keyUs = known?.keyUs ?? orderKey(tick, priorities.get(leaseId) ?? 0)
       found.push(...passedBy({ ...event.lease, leaseId, keyUs }, timed, { waiters, evidence }))
     }

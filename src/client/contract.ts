@@ -248,7 +248,11 @@ export interface Lease extends AsyncDisposable {
    * `LEASE_LOST`. Whatever it throws but the last, the lease is shared as before.
    */
   upgrade(options?: UpgradeOptions): Promise<ModeChange>
-  /** From exclusive to shared in place, with the same id and fence; takes back an upgrade that is under way. */
+  /**
+   * From exclusive to shared in place, with the same id and fence; takes back an upgrade that is under way. Throws
+   * `INVALID_DERIVATION` while a lease derived from it is exclusive, or waits to be: the store keeps it exclusive then,
+   * and this handle counts as shared until the next `upgrade`, which has nobody to wait for.
+   */
   downgrade(): Promise<ModeChange>
   /**
    * Gives the lease away in one step, so that it is never without an owner. A named receiver passes the queue: its

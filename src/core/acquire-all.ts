@@ -78,8 +78,10 @@ export function mergeViews(views: readonly RealmView[]): RealmView {
   if (first === undefined) throw new Error('several resources need at least one view')
   const entries = new Map(views.flatMap((view) => [...view.entries]))
   const keepHistory = views.some((view) => view.settings.keep_history)
+  const absent = new Set(views.flatMap((view) => [...(view.absent ?? [])]))
   return {
     entries,
+    absent,
     lastFence: Math.max(...views.map((view) => view.lastFence)),
     get ticketCount() {
       return Math.max(...views.map((view) => view.ticketCount))

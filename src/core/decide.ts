@@ -40,7 +40,7 @@ import type {
   ReleaseOutcome,
   RenewOutcome,
   RevokeOutcome,
-  Settled,
+  SettleOutcome,
   SpendOutcome,
   TransferOutcome,
   UpgradeOutcome,
@@ -83,7 +83,7 @@ export type OutcomeOf<C extends Command> = C extends Acquire
                       : C extends Advance
                         ? AdvanceOutcome
                         : C extends Settle
-                          ? Settled
+                          ? SettleOutcome
                           : C extends Derive
                             ? AcquireOutcome
                             : C extends Spend
@@ -135,10 +135,11 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
   }
 }
 
-function decideSettle(view: RealmView, command: Settle, now: Now): Decision<Settled> {
+function decideSettle(view: RealmView, command: Settle, now: Now): Decision<SettleOutcome> {
   const draft = new Draft(view, now, command)
   settle(draft)
-  const decision = draft.answer({ kind: 'settled', expired: 0 } as Settled)
+  const decision = draft.answer({ kind: 'settled' } as const)
+  if (decision.outcome.kind === 'look_further') return { ...decision, outcome: decision.outcome }
   const expired = decision.events.filter((event) => {
     return event.type === 'lease.expired' && event.before === 'active'
   }).length

@@ -5,7 +5,7 @@
  * child was given counts as used by its parent until the child ends.
  */
 import { addBudgets, subtractBudgets, type Budget } from './budget.ts'
-import type { Claim, Entry, Lease, LeaseId } from './lease.ts'
+import type { Claim, Lease, LeaseId } from './lease.ts'
 import { UNLIMITED_SCOPE, type Scope } from './scope.ts'
 
 export interface Delegation {
@@ -85,18 +85,4 @@ export function accountAfter(lease: Lease, change: AccountChange): Delegation {
     case 'spent':
       return { ...account, used: addBudgets(account.used, change.amounts) }
   }
-}
-
-/** The descendants of a lease that live and are not among these entries: nothing can be decided about them. */
-export function unseenDescendants(
-  lease: Entry,
-  entries: ReadonlyMap<LeaseId, Entry>,
-): readonly LeaseId[] {
-  const unseen: LeaseId[] = []
-  for (const id of lease.delegation?.children ?? []) {
-    const child = entries.get(id)
-    if (child === undefined) unseen.push(id)
-    else unseen.push(...unseenDescendants(child, entries))
-  }
-  return unseen
 }

@@ -16,8 +16,9 @@ import {
   type Lease,
   type LeaseId,
 } from './lease.ts'
+import type { LookFurther } from './outcome.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
-import { covers, overlap, type Reach } from './resource.ts'
+import { covers, overlap, type Reach, type Resource } from './resource.ts'
 import { hasPassed, US_PER_MS, type Now } from './time.ts'
 
 export class Draft {
@@ -27,6 +28,8 @@ export class Draft {
   readonly #events: LeaseEvent[] = []
   readonly #wakes: Wake[] = []
   #entries: Map<LeaseId, Entry> | null = null
+  /** Relatives of leases that this decision depends on and that were not read. */
+  #unseen: Map<LeaseId, Resource> | null = null
   #firstFence = 0
   #lastFence: number
 
@@ -98,11 +101,11 @@ export class Draft {
    */
   #recordOfFamily(lease: Lease, event: LeaseEvent): void {
     const ends = lease.state === 'active' && event.after !== 'active'
-    if (ends) this.#endChildren(lease, event)
+    if (ends) this.#endChildren(lease)
     const before = this.lease(lease.id)
     this.#append(event, evolveEntry(before, event))
     if (event.type === 'lease.revoking') {
-      for (const child of this.#childrenOf(before)) {
+      for (const child of this.childrenOf(before)) {
         if (child.deadline.us <= event.deadline.us) continue
         this.record({ ...event, ...subjectOf(child), renewals: child.renewals, requestId: null })
       }
@@ -110,16 +113,16 @@ export class Draft {
     if (ends) this.#refund(before)
   }
 
-  #endChildren(lease: Lease, event: LeaseEvent): void {
-    for (const child of this.#childrenOf(lease)) {
-      const isOver = event.type === 'lease.expired' && hasPassed(child.deadline, this.now.tick)
-      this.record(isOver ? expiredWithParent(child, this.now) : endedWithParent(child, this.now))
+  #endChildren(lease: Lease): void {
+    for (const child of this.childrenOf(lease)) {
+      const isOver = hasPassed(child.deadline, this.now.tick)
+      this.record(isOver ? overWithParent(child, this.now) : endedWithParent(child, this.now))
     }
   }
 
   #refund(lease: Lease): void {
-    const parent = this.entries.get(parentOf(lease) ?? '')
-    if (parent?.kind !== 'lease' || parent.state !== 'active') return
+    const parent = this.parentOf(lease)
+    if (parent === null) return
     const { limits, used } = delegationOf(lease)
     const kept = Object.keys(delegationOf(parent).limits)
     const unused = Object.entries(subtractBudgets(limits, used))
@@ -127,13 +130,29 @@ export class Draft {
     this.account(parent, { kind: 'refunded', childId: lease.id, amounts })
   }
 
-  #childrenOf(lease: Lease): readonly Lease[] {
+  /** The lease that another was derived from, if it lives. */
+  parentOf(lease: Lease): Lease | null {
+    const parentId = parentOf(lease)
+    return parentId === null ? null : this.#relative(lease, parentId)
+  }
+
+  /** Those that live and were derived from this very lease. */
+  childrenOf(lease: Lease): readonly Lease[] {
     const children: Lease[] = []
     for (const id of delegationOf(lease).children) {
-      const child = this.entries.get(id)
-      if (child?.kind === 'lease' && child.state === 'active') children.push(child)
+      const child = this.#relative(lease, id)
+      if (child !== null) children.push(child)
     }
     return children
+  }
+
+  #relative({ resource }: Lease, id: LeaseId): Lease | null {
+    const entry = this.entries.get(id)
+    if (entry === undefined && this.view.absent?.has(id) !== true) {
+      this.#unseen ??= new Map()
+      this.#unseen.set(id, resource)
+    }
+    return entry?.kind === 'lease' && entry.state === 'active' ? entry : null
   }
 
   /**
@@ -150,8 +169,13 @@ export class Draft {
     return fence
   }
 
-  answer<Outcome>(outcome: Outcome): Decision<Outcome> {
+  /** A decision that depends on what was not read is none: nobody is ended without those derived from it. */
+  answer<Outcome>(outcome: Outcome): Decision<Outcome | LookFurther> {
     const { entries } = this
+    if (this.#unseen !== null) {
+      const unseen = [...this.#unseen].map(([leaseId, resource]) => ({ leaseId, resource }))
+      return new Draft(this.view, this.now).answer({ kind: 'look_further', unseen } as const)
+    }
     const firstFence = this.#firstFence
     return {
       outcome,
@@ -210,15 +234,17 @@ function subjectOf(lease: Lease): Pick<EventCommon, 'leaseId' | 'resource' | 'ho
   return { leaseId, resource, holder, session }
 }
 
-function expiredWithParent(child: Lease, now: Now): LeaseEvent {
-  const { renewals } = child
-  const reason = 'ttl passed'
-  return {
-    type: 'lease.expired',
-    ...eventCommon(child, now, { before: 'active', after: 'expired', renewals, reason }),
-    terminatedAtMs: expiryWallMs(child, now),
-    lockedUntil: null,
+/** Its own time was over too: it ended then, whatever becomes of its parent. */
+function overWithParent(child: Lease, now: Now): LeaseEvent {
+  const { renewals, revoking } = child
+  const rest = { terminatedAtMs: expiryWallMs(child, now), lockedUntil: null }
+  if (revoking === null) {
+    const facts = { before: 'active', after: 'expired', renewals, reason: 'ttl passed' } as const
+    return { type: 'lease.expired', ...eventCommon(child, now, facts), ...rest }
   }
+  const { by, reason } = revoking
+  const facts = { before: 'active', after: 'revoked', renewals, reason } as const
+  return { type: 'lease.revoked', ...eventCommon(child, now, facts), by, ...rest }
 }
 
 /** Whoever holds a derived lease did not give it back; it was taken away with what it came from. */

@@ -5,6 +5,7 @@ import type { Shortage } from './budget.ts'
 import type { Blocker } from './conflict.ts'
 import { LeaseError, show } from './errors.ts'
 import { circleText, type CycleStep, type EntryState, type Lease, type LeaseId } from './lease.ts'
+import type { Resource } from './resource.ts'
 
 export interface Granted {
   readonly kind: 'granted'
@@ -190,7 +191,13 @@ export interface Spent {
 /** Nothing was decided: the answer depends on these entries too, and they were not read. */
 export interface LookFurther {
   readonly kind: 'look_further'
-  readonly leaseIds: readonly LeaseId[]
+  readonly unseen: readonly Unseen[]
+}
+
+/** An entry, and a resource of the realm that it is in. */
+export interface Unseen {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
 }
 
 export type SpendOutcome = Spent | Refusal
@@ -199,6 +206,8 @@ export type AcquireAllOutcome = GrantedAll | QueuedAll | Dropped | Refusal
 export type ClaimOutcome = Granted | Queued | Dropped | Refusal
 export type RenewOutcome = Renewed | Refusal
 export type ReleaseOutcome = Released | Refusal
+export type ReleaseAllOutcome = ReleasedAll | LookFurther
+export type SettleOutcome = Settled | LookFurther
 export type RevokeOutcome = Revoked | Refusal
 export type UpgradeOutcome = Upgraded | Upgrading | UpgradeWithdrawn | Refusal
 export type DowngradeOutcome = Downgraded | Refusal

@@ -28,6 +28,8 @@ export interface PriorEffect {
 export interface RealmView {
   /** What the footprint touches, and the entry that `prior` names, in whatever state. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
+  /** What was looked for by its id and is not there; without it nobody can say so of what the footprint does not touch. */
+  readonly absent?: ReadonlySet<LeaseId>
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
   /** Live tickets in the whole realm, not only in the footprint. A store may count them when it is asked. */

@@ -7,9 +7,8 @@
  */
 import { mergeViews } from './acquire-all.ts'
 import type { Release, ReleaseAll } from './command.ts'
-import { unseenDescendants } from './delegation.ts'
 import { Draft, eventCommon, frequentEvent } from './draft.ts'
-import { endedOutcome, type ReleasedAll, type ReleaseOutcome } from './outcome.ts'
+import { endedOutcome, type ReleaseAllOutcome, type ReleaseOutcome } from './outcome.ts'
 import { ownLease, type OwnLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { makeOffers, settle } from './settle.ts'
@@ -24,8 +23,6 @@ export function decideRelease(
   const own = ownOf(view, command)
   if (own.kind === 'refused') return draft.answer(own.refusal)
   if (own.repeated) return draft.answer({ kind: 'released', lease: own.lease })
-  const leaseIds = unseenDescendants(own.lease, view.entries)
-  if (leaseIds.length > 0) return draft.answer({ kind: 'look_further', leaseIds })
   settle(draft)
   const outcome = end(draft, command)
   makeOffers(draft)
@@ -37,7 +34,7 @@ export function decideReleaseAll(
   views: readonly RealmView[],
   { members }: ReleaseAll,
   now: Now,
-): Decision<ReleasedAll> {
+): Decision<ReleaseAllOutcome> {
   const draft = new Draft(mergeViews(views), now, ...members)
   settle(draft)
   const outcomes = members.map((member, index): ReleaseOutcome => {
@@ -46,8 +43,6 @@ export function decideReleaseAll(
     const own = ownOf(view, member)
     if (own.kind === 'refused') return own.refusal
     if (own.repeated) return { kind: 'released', lease: own.lease }
-    const leaseIds = unseenDescendants(own.lease, draft.entries)
-    if (leaseIds.length > 0) return { kind: 'look_further', leaseIds }
     return end(draft, member)
   })
   makeOffers(draft)

@@ -21,7 +21,8 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
   if (own.repeated) return draft.answer({ kind: 'renewed', lease })
   const ceiling = parentCeiling(view, lease)
   if (ceiling === 'unseen') {
-    return draft.answer({ kind: 'look_further', leaseIds: [parentOf(lease) ?? ''] })
+    const unseen = [{ leaseId: parentOf(lease) ?? '', resource: lease.resource }]
+    return draft.answer({ kind: 'look_further', unseen })
   }
   const ttlMs = command.ttlMs ?? lease.ttlMs
   const limit = reachedLimit(lease, now)

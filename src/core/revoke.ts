@@ -3,7 +3,6 @@
  * only the fence protects.
  */
 import type { Revoke } from './command.ts'
-import { unseenDescendants } from './delegation.ts'
 import { Draft, eventCommon } from './draft.ts'
 import type { Lease, LeaseId } from './lease.ts'
 import { endedOutcome, type RevokeOutcome } from './outcome.ts'
@@ -17,9 +16,6 @@ export function decideRevoke(view: RealmView, command: Revoke, now: Now): Decisi
   const { leaseId, requestId } = command
   const reason = command.reason ?? `revoked by ${command.by}`
   if (view.prior !== null) return draft.answer(repeatOf(view.prior, leaseId))
-  const known = view.entries.get(leaseId)
-  const leaseIds = known === undefined ? [] : unseenDescendants(known, view.entries)
-  if (leaseIds.length > 0) return draft.answer({ kind: 'look_further', leaseIds })
   settle(draft)
   const waiting = draft.entries.get(leaseId)
   if (waiting?.kind === 'ticket' && waiting.state === 'pending') {

@@ -7,7 +7,7 @@
  */
 import type { Transfer } from './command.ts'
 import { isBlocked } from './conflict.ts'
-import { inheritedDelegation, parentOf, unseenDescendants } from './delegation.ts'
+import { inheritedDelegation, parentOf } from './delegation.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Claim, type Lease } from './lease.ts'
@@ -36,8 +36,6 @@ export function decideTransfer(
   if (command.to !== null && taken !== undefined) {
     return draft.answer({ kind: 'id_taken', leaseId: taken.id, resource: taken.resource })
   }
-  const leaseIds = unseenDescendants(own.lease, view.entries)
-  if (leaseIds.length > 0) return draft.answer({ kind: 'look_further', leaseIds })
   if (parentOf(own.lease) !== null) {
     const problem = 'a derived lease cannot be transferred; its parent can derive another'
     return draft.answer({ kind: 'invalid_derivation', leaseId: own.lease.id, problem })

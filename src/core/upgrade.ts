@@ -33,6 +33,10 @@ export function decideUpgrade(
     const changed = own.lease.mode !== 'exclusive'
     return draft.answer({ kind: 'upgraded', lease, changed })
   }
+  if (draft.parentOf(lease)?.mode === 'shared') {
+    const problem = 'mode must be shared, as that of its parent'
+    return draft.answer({ kind: 'invalid_derivation', leaseId: lease.id, problem })
+  }
   const obstacles = obstaclesOf(lease, draft)
   if (obstacles.length === 0) {
     upgrade(draft, lease)
@@ -115,6 +119,13 @@ export function decideDowngrade(
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
   if (own.repeated || lease.mode === 'shared') {
     return draft.answer({ kind: 'downgraded', lease, changed: false })
+  }
+  const lone = draft.childrenOf(lease).find(({ mode, upgrading }) => {
+    return mode === 'exclusive' || upgrading
+  })
+  if (lone !== undefined) {
+    const problem = `mode must be exclusive, as that of lease ${lone.id} that was derived from it`
+    return draft.answer({ kind: 'invalid_derivation', leaseId: lease.id, problem })
   }
   const { renewals } = lease
   const { requestId } = command

@@ -1,21 +1,14 @@
 /** What the service answers with: outcomes of the core, with their leases as the world is told about them. */
-import type { Release } from '../core/command.ts'
 import { blockersOf, compareTickets } from '../core/conflict.ts'
 import { describeEntry, isHeld, isWaiting, type Entry } from '../core/lease.ts'
 import type { Granted, ReleaseOutcome } from '../core/outcome.ts'
 import type { Reach } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
 import { probeClaim } from './commands.ts'
-import type { AcquireAnswer, Inspection, ReleaseAnswer, ReleaseRequest } from './lease-api.ts'
+import type { AcquireAnswer, Inspection, ReleaseAnswer } from './lease-api.ts'
 
 export function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
   return { ...granted, lease: describeEntry(granted.lease, now) }
-}
-
-export function releaseRefOf(member: Release): ReleaseRequest {
-  const { leaseId, resource, extent, holder, releaseReason, requestId } = member
-  const place = { leaseId, resource, extent, holder, releaseReason }
-  return requestId === null ? place : { ...place, requestId }
 }
 
 export function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {

@@ -2,7 +2,9 @@
  * Writes down what the clock has already decided, and removes what retention no longer keeps. Nothing depends on it
  * being run: expired means free at the moment of the check.
  */
+import type { Entry } from '../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../core/limits.ts'
+import type { Resource } from '../core/resource.ts'
 import { resolveSettings } from '../core/settings.ts'
 import type { Store } from '../store-port/store.ts'
 import type { CleanupResult } from './lease-api.ts'
@@ -21,6 +23,21 @@ export async function cleanUp(store: Store, settleBatch: SettleBatch): Promise<C
   }
   const { prunedLeases, prunedEvents } = await pruneAll(store)
   return { expired, prunedLeases, prunedEvents }
+}
+
+/**
+ * One entry for each place at which something is over. Whatever was derived from another that is over ends with it, and
+ * whoever looks at a directory with all that is below it sees what is at its own name.
+ */
+export function placesToSettle(entries: readonly Entry[]): readonly Entry[] {
+  const over = new Set(entries.map(({ id }) => id))
+  const places = new Map<Resource, Entry>()
+  for (const entry of entries) {
+    if (entry.delegation?.line.some((ancestor) => over.has(ancestor)) === true) continue
+    const known = places.get(entry.resource)
+    if (known?.extent !== 'subtree') places.set(entry.resource, entry)
+  }
+  return [...places.values()]
 }
 
 async function pruneAll(store: Store): Promise<Omit<CleanupResult, 'expired'>> {

@@ -12,7 +12,7 @@ import {
 } from '../core/decide.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
-import type { AcquireAllOutcome, ReleasedAll } from '../core/outcome.ts'
+import type { AcquireAllOutcome, LookFurther, ReleaseAllOutcome, Unseen } from '../core/outcome.ts'
 import type { Decision, Footprint, RealmView } from '../core/realm.ts'
 import { decideReleaseAll } from '../core/release.ts'
 import type { Now } from '../core/time.ts'
@@ -31,23 +31,16 @@ export class CommandRunner {
     this.#store = store
   }
 
-  /** Decides again with more to see, as often as a decision depends on derived leases that were not read. */
-  async run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    let seen: readonly LeaseId[] = []
-    for (let round = 0; ; round += 1) {
-      const decided = await this.#runSeeing(command, seen)
-      const { outcome } = decided
-      if (outcome.kind !== 'look_further' || round > DERIVATION_DEPTH_MAX) return decided
-      seen = [...new Set([...seen, ...outcome.leaseIds])]
-    }
+  run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
+    return looking((seen) => this.#runSeeing(command, seen))
   }
 
   #runSeeing<C extends Command>(
     command: C,
-    seen: readonly LeaseId[],
+    seen: readonly Unseen[],
   ): Promise<Decided<OutcomeOf<C>>> {
-    return this.#store.transact(footprintsSeeing(command, seen), (views, now) => {
-      const view = viewOf(views)
+    return this.#store.transact(besides(footprintsOf(command), seen), (views, now) => {
+      const view = seeing(viewOf(views), seen)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs } = decision
       const decided = { outcome, now }
@@ -56,36 +49,69 @@ export class CommandRunner {
   }
 
   async runSeveral(command: SeveralCommand): Promise<Decided<AcquireAllOutcome>> {
-    return this.#over(command.members.map(footprintOf), (views, now) => {
-      return decideSeveral(views, command, now)
-    })
+    return this.#over(command.members, (views, now) => decideSeveral(views, command, now))
   }
 
-  async releaseAll(command: ReleaseAll): Promise<Decided<ReleasedAll>> {
-    return this.#over(command.members.map(footprintOf), (views, now) => {
-      return decideReleaseAll(views, command, now)
-    })
+  async releaseAll(command: ReleaseAll): Promise<Decided<ReleaseAllOutcome>> {
+    return this.#over(command.members, (views, now) => decideReleaseAll(views, command, now))
   }
 
-  async #over<Outcome>(
-    footprints: readonly Footprint[],
+  #over<Outcome extends { readonly kind: string }>(
+    members: readonly Command[],
     judge: (views: readonly RealmView[], now: Now) => Decision<Outcome>,
   ): Promise<Decided<Outcome>> {
-    return this.#store.transact(footprints, (views, now) => {
-      const decision = judge(views, now)
-      const { outcome, validUntilUs } = decision
-      const commit = commitOf(mergeViews(views), decision)
-      return { outcome: { outcome, now }, commit, validUntilUs }
+    const own = members.map(footprintOf)
+    return looking((seen) => {
+      return this.#store.transact(besides(own, seen), (views, now) => {
+        const ofMembers = viewsOfMembers(views, own.length, seen)
+        const decision = judge(ofMembers, now)
+        const { outcome, validUntilUs } = decision
+        const commit = commitOf(mergeViews(ofMembers), decision)
+        return { outcome: { outcome, now }, commit, validUntilUs }
+      })
     })
   }
 }
 
-function footprintsSeeing(command: Command, seen: readonly LeaseId[]): readonly Footprint[] {
-  const own = footprintsOf(command)
+/** Decides again with more to see, as often as a decision depends on derived leases that were not read. */
+async function looking<Outcome extends { readonly kind: string }>(
+  look: (seen: readonly Unseen[]) => Promise<Decided<Outcome>>,
+): Promise<Decided<Outcome>> {
+  const seen = new Map<LeaseId, Unseen>()
+  for (let round = 0; ; round += 1) {
+    const decided = await look([...seen.values()])
+    const { outcome } = decided
+    if (!isLookFurther(outcome) || round > DERIVATION_DEPTH_MAX) return decided
+    for (const unseen of outcome.unseen) seen.set(unseen.leaseId, unseen)
+  }
+}
+
+function isLookFurther(outcome: { readonly kind: string }): outcome is LookFurther {
+  return outcome.kind === 'look_further'
+}
+
+function besides(own: readonly Footprint[], seen: readonly Unseen[]): readonly Footprint[] {
   if (seen.length === 0) return own
-  const { resource, extent } = command
-  const more = seen.map((leaseId) => {
-    return { resource, extent, leaseId, requestId: null, depth: 'entry' } as const
+  const more = seen.map(({ leaseId, resource }): Footprint => {
+    return { resource, extent: 'exact', leaseId, requestId: null, depth: 'entry' }
   })
   return [...own, ...more]
+}
+
+/** What was read besides the members is shown with the first of them, whose settings and fences stay its own. */
+function viewsOfMembers(
+  views: readonly RealmView[],
+  count: number,
+  seen: readonly Unseen[],
+): readonly RealmView[] {
+  const [first, ...others] = views.slice(0, count)
+  if (first === undefined || views.length === count) return views
+  return [seeing(viewOf([first, ...views.slice(count)]), seen), ...others]
+}
+
+/** Whatever was looked for and is not there is gone, and nothing has to wait for it. */
+function seeing(view: RealmView, seen: readonly Unseen[]): RealmView {
+  if (seen.length === 0) return view
+  const absent = seen.filter(({ leaseId }) => !view.entries.has(leaseId))
+  return { ...view, absent: new Set(absent.map(({ leaseId }) => leaseId)) }
 }

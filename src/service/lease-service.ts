@@ -23,8 +23,8 @@ import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
-import { grantedAnswer, inspectionOf, releaseAnswer, releaseRefOf } from './answers.ts'
-import { cleanUp } from './cleanup.ts'
+import { grantedAnswer, inspectionOf, releaseAnswer } from './answers.ts'
+import { cleanUp, placesToSettle } from './cleanup.ts'
 import * as commands from './commands.ts'
 import { CommandRunner, type Decided } from './command-runner.ts'
 import { CycleBreaker } from './cycle-breaker.ts'
@@ -173,13 +173,8 @@ export class LeaseService implements LeaseApi {
   async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
     const command = commands.releaseAllCommand(request)
     const { outcome, now } = await this.#runner.releaseAll(command)
-    return Promise.all(
-      outcome.outcomes.map(async (one, index) => {
-        const member = command.members[index]
-        if (one.kind !== 'look_further' || member === undefined) return releaseAnswer(one, now)
-        return this.release(releaseRefOf(member))
-      }),
-    )
+    if (outcome.kind === 'look_further') return command.members.map(() => outcome)
+    return outcome.outcomes.map((one) => releaseAnswer(one, now))
   }
 
   async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
@@ -391,16 +386,15 @@ export class LeaseService implements LeaseApi {
   async #settle(): Promise<{ readonly expired: number; readonly more: boolean }> {
     const query: EntryQuery = { deadline: 'passed', limit: SETTLE_BATCH }
     const { entries, more } = await this.#store.find(query)
-    const places = new Map(entries.map((entry) => [entry.resource, entry]))
     const settled = await Promise.all(
-      [...places.values()].map(async ({ id, resource, extent }) => {
+      placesToSettle(entries).map(async ({ id, resource, extent }) => {
         const { outcome } = await this.#runner.run({
           kind: 'settle',
           leaseId: id,
           resource,
           extent,
         })
-        return outcome.expired
+        return outcome.kind === 'settled' ? outcome.expired : 0
       }),
     )
     return { expired: settled.reduce((sum, one) => sum + one, 0), more }

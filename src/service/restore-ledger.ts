@@ -21,12 +21,26 @@ export async function restoreLedger(
   events: readonly LeaseEvent[],
   { resume }: RestoreOptions,
 ): Promise<void> {
-  const known = resume ? await countKnown(store, events) : 0
+  const known = resume ? await countKnown(store, events, 'must have the beginning of it alone') : 0
   if (!resume && !(await isEmpty(store))) throw notEmpty(store, 'must be empty')
   const steps = restoreSteps(events, RESTORE_STEP_EVENTS).filter(({ upTo }) => upTo > known)
   const [first] = steps
   if (first !== undefined && first.after !== known) throw notEmpty(store, 'must be as it was left')
-  for (const step of steps) await take(store, step)
+  for (const step of steps) {
+    await requireUndisturbed(store, events[step.after - 1])
+    await take(store, step)
+  }
+  // Somebody who comes between two commits finds free what a later one tells to be held.
+  if (steps.length > 1) await countKnown(store, events, ALONE)
+}
+
+const ALONE = 'must be used by nobody else'
+
+/** Looks before it goes on, so that as little as possible is written into a store that somebody uses already. */
+async function requireUndisturbed(store: Store, last: LeaseEvent | undefined): Promise<void> {
+  if (last === undefined) return
+  const [newest] = await store.history({ newestFirst: true, limit: 1 })
+  if (canonicalJson(newest?.event) !== canonicalJson(last)) throw notEmpty(store, ALONE)
 }
 
 async function take(store: Store, { footprints, commit }: RestoreStep): Promise<void> {
@@ -34,7 +48,7 @@ async function take(store: Store, { footprints, commit }: RestoreStep): Promise<
     const whole = commit(views)
     return { outcome: whole !== null, commit: whole ?? NOTHING, validUntilUs: null }
   })
-  if (!isDone) throw notEmpty(store, 'must be used by nobody else')
+  if (!isDone) throw notEmpty(store, ALONE)
 }
 
 async function isEmpty(store: Store): Promise<boolean> {
@@ -44,7 +58,11 @@ async function isEmpty(store: Store): Promise<boolean> {
 }
 
 /** How many of the events the store has; it must have them in this order, and no others. */
-async function countKnown(store: Store, events: readonly LeaseEvent[]): Promise<number> {
+async function countKnown(
+  store: Store,
+  events: readonly LeaseEvent[],
+  expectation: string,
+): Promise<number> {
   let known = 0
   let position: Position | null = null
   for (;;) {
@@ -52,7 +70,7 @@ async function countKnown(store: Store, events: readonly LeaseEvent[]): Promise<
     const page = await store.history({ ...after, limit: PAGE })
     for (const { event } of page) {
       if (canonicalJson(event) !== canonicalJson(events[known])) {
-        throw notEmpty(store, 'must have nothing but the beginning of the ledger')
+        throw notEmpty(store, expectation)
       }
       known += 1
     }

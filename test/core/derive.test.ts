@@ -1,22 +1,32 @@
 import { describe, expect, it } from 'vitest'
-import type { Derive, Spend } from '../../src/core/command.ts'
-import { decide, footprintOf, footprintsOf } from '../../src/core/decide.ts'
+import type { Command, Derive, Spend } from '../../src/core/command.ts'
+import { decide, decideSeveral, footprintOf, footprintsOf } from '../../src/core/decide.ts'
 import type { Delegation } from '../../src/core/delegation.ts'
 import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
-import type { Lease } from '../../src/core/lease.ts'
+import type { Lease, LeaseId } from '../../src/core/lease.ts'
+import type { LookFurther } from '../../src/core/outcome.ts'
+import { decideReleaseAll } from '../../src/core/release.ts'
+import { parseResource } from '../../src/core/resource.ts'
 import { NO_SCOPE } from '../../src/core/scope.ts'
 import {
+  acquire,
+  acquireAll,
+  downgrade,
   id,
   lease,
   nowAt,
   release,
   renew,
   revoke,
+  settle,
   tickAt,
   ticket,
   told,
+  transfer,
   TTL_MS,
+  upgrade,
   view,
+  WAITING,
   WORK,
   type Moment,
 } from './builders.ts'
@@ -58,6 +68,12 @@ function child(change: Partial<Lease> = {}, delegation: Partial<Delegation> = {}
 
 function parent(delegation: Partial<Delegation> = {}): Lease {
   return lease({ delegation: account({ children: [id(5)], ...delegation }) })
+}
+
+const OTHER = parseResource('work:W-2')
+
+function lookingFor(leaseId: LeaseId): LookFurther {
+  return { kind: 'look_further', unseen: [{ leaseId, resource: WORK }] }
 }
 
 interface Case {
@@ -140,21 +156,135 @@ describe('a derived lease', () => {
   it('is not renewed before its parent was looked at', () => {
     const command = renew({ leaseId: id(5), holder: 'cyd' })
     const alone = decide(view([child()]), command, nowAt(1_000))
-    expect(alone.outcome).toEqual({ kind: 'look_further', leaseIds: [id(1)] })
+    expect(alone.outcome).toEqual(lookingFor(id(1)))
     expect(told(alone)).toEqual([])
     const { outcome } = decide(view([child(), parent()]), command, nowAt(1_000))
     expect(outcome).toMatchObject({ kind: 'renewed', lease: { deadline: tickAt(TTL_MS) } })
   })
 
-  it('that nobody has read keeps its parent from ending', () => {
-    for (const command of [
+  it.each<readonly [string, Command, number]>([
+    ['release', release({ leaseId: id(1), holder: 'ada' }), 1],
+    ['revocation', revoke({ leaseId: id(1) }), 1],
+    ['revocation with a grace', revoke({ leaseId: id(1), graceMs: 100 }), 1],
+    ['transfer', transfer({ leaseId: id(1), holder: 'ada', to: 'bob', newLeaseId: id(7) }), 1],
+    ['expiry, which a stranger notices', acquire({ leaseId: id(2), holder: 'bob' }), TTL_MS],
+    ['expiry, which a sweep notices', settle({ leaseId: id(1) }), TTL_MS],
+    ['expiry, which its holder notices', release({ leaseId: id(1), holder: 'ada' }), TTL_MS],
+  ])('that nobody has read keeps its parent from its end: %s', (_how, command, at) => {
+    const decision = decide(view([parent()]), command, nowAt(at))
+    expect(decision.outcome).toEqual(lookingFor(id(5)))
+    expect([told(decision), decision.firstFence, decision.wakes]).toEqual([[], 0, []])
+    const again = decide(view([parent(), child()]), command, nowAt(at))
+    expect(again.outcome.kind).not.toBe('look_further')
+    expect(told(again).some((event) => event.endsWith(' 5'))).toBe(true)
+  })
+
+  it('that nobody has read is looked for under one that was', () => {
+    const between = child({}, { children: [id(6)] })
+    const decision = decide(view([parent(), between]), settle({ leaseId: id(1) }), nowAt(TTL_MS))
+    expect(decision.outcome).toEqual(lookingFor(id(6)))
+  })
+
+  it('that nobody has read keeps its parent from being asked to finish', () => {
+    const asking = acquire({ leaseId: id(2), holder: 'bob', ...WAITING, breakGraceMs: 100 })
+    const breakable = lease({ ...parent(), breakable: true })
+    expect(decide(view([breakable]), asking, nowAt(1)).outcome).toEqual(lookingFor(id(5)))
+    const { entries } = decide(view([breakable, child()]), asking, nowAt(1))
+    expect(entries.get(id(5))).toMatchObject({ deadline: tickAt(101) })
+  })
+
+  it('that nobody has read keeps nothing of its parent from those who leave it alone', () => {
+    const commands = [acquire({ leaseId: id(2), holder: 'bob' }), settle({ leaseId: id(1) })]
+    const outcomes = commands.map((command) => decide(view([parent()]), command, nowAt(1)).outcome)
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['held', 'settled'])
+  })
+
+  it.each([
+    ['an earlier boot of this host', 'host-a/boot-0/0#1', 1_000],
+    ['another host, whose holders may count on', 'host-b/boot-1/0#1', TTL_MS + 1_000 - 1],
+  ])('ends with its parent when both were counted by %s', (_whose, domain, retryAfterMs) => {
+    const deadline = tickAt(5_000, { domain })
+    const elder = lease({ ...parent(), deadline, lockDelayMs: 1_000 })
+    const stranger = acquire({ leaseId: id(2), holder: 'bob' })
+    expect(decide(view([elder]), stranger, nowAt(1)).outcome).toEqual(lookingFor(id(5)))
+    const decision = decide(view([elder, child({ deadline })]), stranger, nowAt(1))
+    expect(told(decision).slice(0, 3)).toEqual([
+      ...['lease.expired 5', 'lease.accounted 1', 'lease.expired 1'],
+    ])
+    // The lock delay of the parent covers all that the child had.
+    const { id: leaseId } = elder
+    const blockers = [{ kind: 'lock_delay', leaseId }]
+    expect(decision.outcome).toMatchObject({ kind: 'held', retryAfterMs, blockers })
+  })
+
+  it('keeps several from ending where one of them needs a look', () => {
+    const other = lease({ id: id(2), resource: OTHER })
+    const members = [
       release({ leaseId: id(1), holder: 'ada' }),
-      revoke({ leaseId: id(1) }),
-    ]) {
-      const decision = decide(view([parent()]), command, nowAt(1))
-      expect(decision.outcome).toEqual({ kind: 'look_further', leaseIds: [id(5)] })
-      expect(told(decision)).toEqual([])
-    }
+      release({ leaseId: id(2), resource: OTHER, holder: 'ada' }),
+    ]
+    const together = { kind: 'release_all', members } as const
+    const views = [view([parent()]), view([other])]
+    const decision = decideReleaseAll(views, together, nowAt(1))
+    expect([decision.outcome, told(decision)]).toEqual([lookingFor(id(5)), []])
+    const all = acquireAll([{ leaseId: id(3) }, { leaseId: id(4), resource: OTHER }])
+    const asked = decideSeveral([view([parent()]), view()], all, nowAt(TTL_MS))
+    expect([asked.outcome, told(asked)]).toEqual([lookingFor(id(5)), []])
+  })
+
+  it.each([
+    ['nobody asked for', null, 'lease.expired 5', 'expired'],
+    ['somebody asked for', { by: 'operator', reason: 'enough' }, 'lease.revoked 5', 'revoked'],
+  ] as const)(
+    'whose time is over ended then, by an end that %s',
+    (_whose, revoking, told5, state) => {
+      const asked = { by: 'operator', reason: null }
+      const elder = lease({ ...parent(), revoking: asked, deadline: tickAt(6_000) })
+      const over = child({ revoking, expiresAtMs: nowAt(5_000).wallMs })
+      const decision = decide(view([elder, over]), settle({ leaseId: id(1) }), nowAt(7_000))
+      expect(told(decision)).toEqual([told5, 'lease.accounted 1', 'lease.revoked 1'])
+      const { wallMs: terminatedAtMs } = nowAt(5_000)
+      expect(decision.entries.get(id(5))).toMatchObject({ state, terminatedAtMs })
+      const event = decision.events[0]
+      if (revoking !== null) expect(event).toMatchObject({ ...revoking })
+    },
+  )
+
+  it('gives back to a parent that nobody has read only after a look at it', () => {
+    const command = release({ leaseId: id(5), holder: 'cyd' })
+    const alone = decide(view([child({}, { limits: { tokens: 4 } })]), command, nowAt(1))
+    expect([alone.outcome, told(alone)]).toEqual([lookingFor(id(1)), []])
+  })
+
+  it('waits for no relative that was looked for and is not there', () => {
+    const absent = new Set([id(1), id(5)])
+    const command = release({ leaseId: id(1), holder: 'ada' })
+    expect(told(decide(view([parent()], { absent }), command, nowAt(1)))).toEqual([
+      'lease.released 1',
+    ])
+    const orphan = decide(view([child()], { absent }), settle({ leaseId: id(5) }), nowAt(5_000))
+    expect(told(orphan)).toEqual(['lease.expired 5'])
+  })
+
+  it.each([
+    ['shared', 'invalid_derivation', []],
+    ['exclusive', 'upgraded', ['lease.upgraded 5']],
+  ] as const)('of a %s parent asks to be alone: %s', (mode, kind, events) => {
+    const entries = [lease({ ...parent(), mode }), child()]
+    const command = upgrade({ leaseId: id(5), holder: 'cyd' })
+    const decision = decide(view(entries), command, nowAt(1))
+    expect([decision.outcome.kind, told(decision)]).toEqual([kind, events])
+  })
+
+  it.each([
+    ['is alone', child({ mode: 'exclusive' }), 'invalid_derivation'],
+    ['wishes to be alone', child({ upgrading: true }), 'invalid_derivation'],
+    ['shares', child(), 'downgraded'],
+    ['has ended', child({ state: 'released', mode: 'exclusive' }), 'downgraded'],
+  ] as const)('that %s, and a parent that is to share: %s', (_what, derived, kind) => {
+    const command = downgrade({ leaseId: id(1), holder: 'ada' })
+    expect(decide(view([parent(), derived]), command, nowAt(1)).outcome.kind).toBe(kind)
+    expect(decide(view([parent()]), command, nowAt(1)).outcome).toEqual(lookingFor(id(5)))
   })
 
   it('ends before its parent does, in the same commit', () => {

@@ -135,15 +135,16 @@ describe('a release of several together', () => {
       ...['lease.released 1', 'lease.released 11'],
       ...['lease.offered 3', 'lease.offered 4'],
     ])
-    const { outcomes } = decision.outcome
-    expect(outcomes.map(({ kind }) => kind)).toEqual(['released', 'released'])
+    const outcomes = [{ kind: 'released' }, { kind: 'released' }]
+    expect(decision.outcome).toMatchObject({ kind: 'released_all', outcomes })
   })
 
   it('does not keep the others because one is no longer held, and says which', () => {
     const expired = lease({ deadline: tickAt(1) })
     const decision = decideReleaseAll([view([expired]), view([other])], both, nowAt(1))
     expect(told(decision)).toEqual(['lease.expired 1', 'lease.released 11'])
-    expect(decision.outcome.outcomes).toMatchObject([{ kind: 'expired' }, { kind: 'released' }])
+    const outcomes = [{ kind: 'expired' }, { kind: 'released' }]
+    expect(decision.outcome).toMatchObject({ outcomes })
   })
 
   it('has no second effect when it is heard twice, and refuses a stranger', () => {
@@ -152,6 +153,7 @@ describe('a release of several together', () => {
     const foreign = view([lease({ holder: 'eve' })])
     const decision = decideReleaseAll([foreign, view([ended], { prior })], both, nowAt(1))
     expect(decision.events).toEqual([])
-    expect(decision.outcome.outcomes).toMatchObject([{ kind: 'not_holder' }, { kind: 'released' }])
+    const outcomes = [{ kind: 'not_holder' }, { kind: 'released' }]
+    expect(decision.outcome).toMatchObject({ outcomes })
   })
 })

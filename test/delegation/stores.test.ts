@@ -50,3 +50,18 @@ it.each(EVERY_STORE)('a supervisor on %s derives, spends and ends', async (name)
     expect(folded.get(id)?.delegation).toEqual(delegation)
   }
 })
+
+it('a lease is not shared while one that was derived from it is exclusive', async () => {
+  const tenure = await client(await freshStoreOf('memory'), 'boss')
+  const root = await tenure.acquire('file:/repo', { extent: 'subtree', ttlMs: 30_000 })
+  const child = await root.derive({ holder: 'lead', resource: 'file:/repo/src' })
+  await expect(root.downgrade()).rejects.toMatchObject({ code: 'INVALID_DERIVATION' })
+  expect([(await tenure.get(root.id))?.mode, root.mode]).toEqual(['exclusive', 'shared'])
+  await root.upgrade()
+  expect(root.mode).toBe('exclusive')
+  await child.release()
+  expect(await root.downgrade()).toEqual({ changed: true })
+  const reader = await root.derive({ holder: 'reader' })
+  await expect(reader.upgrade()).rejects.toMatchObject({ code: 'INVALID_DERIVATION' })
+  expect(reader.state).toBe('held')
+})

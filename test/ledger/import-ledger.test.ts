@@ -6,9 +6,11 @@ import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../src/ledger/payloads.ts'
 import { readLedger } from '../../src/ledger/read-ledger.ts'
 import { LedgerChain } from '../../src/ledger/sealed-ledger.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
 import { restoreLedger } from '../../src/service/restore-ledger.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
@@ -108,19 +110,23 @@ describe('a ledger that is imported', () => {
   })
 })
 
+/** 5,200 events: two commits. */
+async function longLedger(): Promise<readonly LeaseEvent[]> {
+  const api = await openApi('memory:')
+  onTestFinished(() => api.close())
+  for (let number = 0; number < 2_600; number += 1) {
+    const leaseId = `${String(number).padStart(8, '0')}-0000-4000-8000-000000000000`
+    const resource = parseResource(`work:${number % 300}`)
+    const who = { leaseId, resource, holder: 'ann' }
+    await api.acquire({ ...who, session: 'ann', waitMs: 0, ttlMs: 60_000 })
+    await api.release(who)
+  }
+  return readLedger(exported(await api.history({ limit: 10_000 }))).events
+}
+
 describe('a long ledger', () => {
   it('takes several commits, and goes on after the last one that was made', async () => {
-    const api = await openApi('memory:')
-    onTestFinished(() => api.close())
-    for (let number = 0; number < 2_600; number += 1) {
-      const leaseId = `${String(number).padStart(8, '0')}-0000-4000-8000-000000000000`
-      const resource = parseResource(`work:${number % 300}`)
-      const who = { leaseId, resource, holder: 'ann' }
-      await api.acquire({ ...who, session: 'ann', waitMs: 0, ttlMs: 60_000 })
-      await api.release(who)
-    }
-    const history = await api.history({ limit: 10_000 })
-    const { events } = readLedger(exported(history))
+    const events = await longLedger()
     const store = new MemoryStore({ ticks: new ManualTicks() })
     const transact = store.transact.bind(store)
     let commits = 0
@@ -138,7 +144,37 @@ describe('a long ledger', () => {
     const other = restoreLedger(store, events.slice(1), { resume: true })
     await expect(other).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
     await restoreLedger(store, events, { resume: true })
-    expect(await store.history({ limit: 10_000 })).toEqual(history)
+    const kept = await store.history({ limit: 10_000 })
+    expect(kept.map(({ event }) => event)).toEqual(events)
     await restoreLedger(store, events, { resume: true })
+  })
+
+  it.each([1, 2])('is refused when somebody comes before commit %i is made', async (nth) => {
+    const events = await longLedger()
+    const store = new MemoryStore({ ticks: new ManualTicks() })
+    const transact = store.transact.bind(store)
+    const stranger = new LeaseService({ store, runtime: new FakeRuntime() })
+    const come = async (): Promise<void> => {
+      store.transact = transact
+      const resource = parseResource(nth === 1 ? 'work:elsewhere' : 'work:299')
+      const who = {
+        leaseId: '00000000-0000-4000-8000-000000000009',
+        resource,
+        holder: 'eve',
+        session: 'eve',
+      }
+      const answer = await stranger.acquire({ ...who, waitMs: 0, ttlMs: 60_000 })
+      expect(answer.kind).toBe('granted')
+    }
+    let commits = 0
+    store.transact = async (footprints, decide) => {
+      commits += 1
+      if (commits === nth) await come()
+      return transact(footprints, decide)
+    }
+    const restoring = restoreLedger(store, events, { resume: false })
+    await expect(restoring).rejects.toThrow('must be used by nobody else')
+    const again = restoreLedger(store, events, { resume: true })
+    await expect(again).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
   })
 })

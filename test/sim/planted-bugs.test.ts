@@ -8,6 +8,7 @@ import { failureLines } from '../../sim/report.ts'
 import { CHECKERS, runSeed } from '../../sim/run-seed.ts'
 import type { Defect } from '../../sim/simulation.ts'
 import { KNOWN_DEFECTS, STILL_HELD } from './defects.ts'
+import { FAMILY_DEFECTS } from './family-defects.ts'
 import { RICH_DEFECTS } from './rich-defects.ts'
 
 const SEEDS_MAX = 60
@@ -23,7 +24,8 @@ async function complaintsOf(
 }
 
 describe('a planted defect is found', () => {
-  for (const { name, promise, says, defect } of [...KNOWN_DEFECTS, ...RICH_DEFECTS]) {
+  const defects = [...KNOWN_DEFECTS, ...RICH_DEFECTS, ...FAMILY_DEFECTS]
+  for (const { name, promise, says, defect } of defects) {
     it(`${name} (${promise})`, async () => {
       let caught: number | null = null
       for (let seed = 1; seed <= SEEDS_MAX && caught === null; seed += 1) {

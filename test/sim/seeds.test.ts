@@ -39,7 +39,11 @@ const OUTCOMES = [
   ...['transfer: transferred', 'transfer: nobody_waiting', 'transfer: done'],
   ...['transfer: WAIT_TIMEOUT', 'adopt: granted', 'adopt: expired', 'adopt: LEASE_EXPIRED'],
   ...['handle: revoking', 'lease.revoking', 'lease.upgrading', 'lease.upgraded'],
-  ...['lease.downgraded', 'lease.transferred', 'lease.adopted'],
+  ...['lease.downgraded', 'lease.transferred', 'lease.adopted', 'lease.accounted'],
+  ...['derive: granted', 'derive: repeated', 'derive: invalid_derivation', 'derive: held'],
+  ...['derive: expired', 'derive: INVALID_DERIVATION', 'derive: RESOURCE_HELD'],
+  ...['derive: LEASE_LOST', 'spend: spent', 'spend: budget_exhausted', 'spend: expired'],
+  ...['spend: done', 'spend: BUDGET_EXHAUSTED', 'spend: LEASE_LOST'],
 ]
 
 const tally = new Tally()

@@ -7,6 +7,7 @@ import type { AcquireRequest, ListFilter } from '../../src/service/lease-api.ts'
 import type { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import type { TestClock } from '../../src/testing/manual-ticks.ts'
+import { FamilyScript } from './family-script.ts'
 
 /** One of the two stores that are compared. */
 export interface Side {
@@ -19,6 +20,8 @@ export interface ScriptStep {
   readonly name: string
   /** Whom the step is about, for a script that listens to what becomes of it. */
   readonly about?: Known
+  /** What is used up, if the step comes to that. */
+  readonly spending?: { readonly leaseId: string; readonly amounts: { readonly tokens: number } }
   run(side: Side): Promise<unknown>
 }
 
@@ -51,15 +54,18 @@ export class DifferentialScript {
   readonly #waiting: Known[] = []
   readonly #given: Known[] = []
   readonly #groups: Group[] = []
+  readonly #families: FamilyScript
   readonly #requestIds: string[] = []
   #ids = 0
 
   constructor(random: () => number, { oneClock }: { readonly oneClock: boolean }) {
     this.#random = random
     this.#oneClock = oneClock
+    this.#families = new FamilyScript({ random, id: () => this.#id() })
   }
 
   next(): ScriptStep {
+    if (this.#families.isUnderWay) return this.#families.next()
     const makers: readonly (readonly [number, () => ScriptStep])[] = [
       [20, () => this.#acquire()],
       [28, () => this.#claim()],
@@ -73,18 +79,19 @@ export class DifferentialScript {
       [6, () => this.#adopt()],
       [3, () => this.#orchestrate()],
       [6, () => this.#advance()],
+      [3, () => this.#families.next()],
       [8, () => this.#acquireAll()],
       [14, () => this.#claimAll()],
       [1, () => this.#rivals()],
       [2, () => this.#together()],
       [7, () => this.#revoke()],
-      // Ends several at once, which speculating stores do at one tick and others at one each.
+      // These end several at once, which speculating stores do at one tick and others at one each, in an order of its own.
       [this.#oneClock ? 0 : 1, () => this.#revokeAll()],
+      [this.#oneClock ? 0 : 1, () => ({ name: 'cleanup', run: ({ api }) => api.cleanup() })],
       [3, () => this.#pass()],
       [this.#oneClock ? 0 : 1, () => this.#clock()],
       [10, () => this.#read()],
       [5, () => this.#configure()],
-      [1, () => ({ name: 'cleanup', run: ({ api }) => api.cleanup() })],
     ]
     let rest = this.#random() * makers.reduce((sum, [weight]) => sum + weight, 0)
     const chosen = makers.find(([weight]) => (rest -= weight) < 0)
@@ -94,6 +101,7 @@ export class DifferentialScript {
   /** What a step came to; so that most claims are of somebody who waits, and most releases of somebody who holds. */
   hear({ about }: ScriptStep, outcome: string): void {
     if (about === undefined) return
+    this.#families.hear(about, outcome)
     if (/granted|transferred/.test(outcome)) this.#held.push(about)
     if (outcome.includes('queued')) this.#waiting.push(about)
   }

@@ -16,7 +16,7 @@ const memory: OpenStore = (ticks) => Promise.resolve(new MemoryStore({ ticks }))
 
 describe('a differential run', () => {
   it('of a store against itself finds no difference, and everything comes up', async () => {
-    const { steps, outcomes } = await runDifferential(1, memory, memory)
+    const { steps, outcomes } = await runDifferential(17, memory, memory)
     expect(steps).toBeGreaterThanOrEqual(800)
     expect(outcomes.get('acquire granted')).toBeGreaterThan(20)
   })
@@ -37,7 +37,7 @@ describe('a differential run', () => {
         },
       })
     }
-    await expect(runDifferential(1, memory, forgetful)).rejects.toThrow(/^seed 1, .* differs/)
+    await expect(runDifferential(3, memory, forgetful)).rejects.toThrow(/^seed 3, .* differs/)
   })
 
   it('finds a store whose answer is lost once', async () => {
@@ -51,12 +51,12 @@ describe('a differential run', () => {
       }
       return new FaultyStore({ store, weather })
     }
-    await expect(runDifferential(1, memory, lossy)).rejects.toThrow(/differs/)
+    await expect(runDifferential(17, memory, lossy)).rejects.toThrow(/differs/)
   })
 })
 
 describe('a store that speculates and memory', () => {
-  it.each([1, 2, 4])('answer alike at every step (seed %i)', async (seed) => {
+  it.each([1, 7, 28])('answer alike at every step (seed %i)', async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]
     const backend = there.drive(new MemoryBackend(there))
     const speculating = await SpeculatingStore.open(backend, systemRuntime, there.time)
@@ -80,7 +80,7 @@ describe('memory and SQLite', () => {
   })
 
   // Seeds whose scripts come to everything soon.
-  it.each([4, 5, 10])('answer alike at every step (seed %i)', async (seed) => {
+  it.each([17, 20])('answer alike at every step (seed %i)', async (seed) => {
     const sqlite: OpenStore = (ticks) => {
       const file = path.join(directory, 'leases.db')
       return SqliteStore.open({ path: file, ticks, synchronous: 'normal' })

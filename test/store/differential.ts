@@ -1,10 +1,12 @@
 /**
  * Runs one seeded script against two stores, in step, and demands the same answer from both at every step and the same
- * entries and events at the end. It does not stop before everything that a call can come to has come up.
+ * entries and events at the end. It does not stop before everything that a call can come to has come up. After every
+ * step derived leases must be within those that they come from, by a reckoning of its own.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { isLeaseError } from '../../src/core/errors.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import { Families } from '../../sim/checkers/i11-less-never-more.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
@@ -56,6 +58,11 @@ const REQUIRED: readonly string[] = [
   ...['claimAll queued_all', 'claimAll dropped', 'claimAll expired'],
   ...['advance advanced', 'advance stale_epoch', 'advance no_epoch', 'advance not_holder'],
   ...['advance expired', 'advance terminal', 'advance not_found', 'advance request_reused'],
+  ...['derive granted', 'derive granted again', 'derive invalid_derivation', 'derive not_holder'],
+  ...['derive held not_asked', 'derive not_found', 'derive expired', 'derive terminal'],
+  ...['spend spent', 'spend budget_exhausted', 'spend not_holder', 'spend expired'],
+  ...['spend terminal', 'spend request_reused', 'transfer invalid_derivation'],
+  ...['upgrade invalid_derivation', 'downgrade invalid_derivation'],
 ]
 
 const STEPS_MIN = 800
@@ -83,6 +90,7 @@ export async function compareStores(
   const script = new DifferentialScript(randomFrom(seed), options)
   const outcomes = new Map<string, number>()
   const missing = new Set(REQUIRED)
+  const families = new Families()
   let steps = 0
   while (steps < STEPS_MIN || missing.size > 0) {
     if (steps === STEPS_MAX) {
@@ -96,10 +104,22 @@ export async function compareStores(
     script.hear(step, label)
     outcomes.set(label, (outcomes.get(label) ?? 0) + 1)
     missing.delete(label)
+    const { spending } = step
+    if (spending !== undefined && label === 'spend spent') {
+      families.spent(spending.leaseId, spending.amounts)
+    }
+    await checkFamilies(families, sides[0].store, `seed ${seed}, step ${steps}: after ${label}`)
   }
   await compareAll(sides, `seed ${seed}, after ${steps} steps`)
   for (const side of sides) await side.api.close()
   return { steps, outcomes }
+}
+
+/** The other store has the same, or the step would have differed. */
+async function checkFamilies(families: Families, store: Store, where: string): Promise<void> {
+  const { entries } = await store.find({ states: ['active'], limit: 10_000 })
+  const wrong = families.wrongWith(new Map(entries.map((entry) => [entry.id, entry])))
+  if (wrong.length > 0) throw new Error(`${where}: ${wrong.join('; ')}`)
 }
 
 function sideOf({ store, ticks }: OpenedSide): Side {

@@ -328,7 +328,8 @@ export class SpeculatingStore implements Store {
 
   #now({ us, wallMs, toleranceUs }: NowFacts): Now {
     const tick = { domain: this.#backend.clockDomain, us }
-    return { tick, wallMs, toleranceUs, domainSinceUs: 0 }
+    // What another clock has counted came with an import, and nobody remembers when that was: it may have been just now.
+    return { tick, wallMs, toleranceUs, domainSinceUs: us }
   }
 
   #hear(sentMs: number, reply: GroupReply, trials: readonly Trial[]): void {
