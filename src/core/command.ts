@@ -66,6 +66,8 @@ export interface RefuseDeadlock {
   readonly leaseId: LeaseId
   readonly resource: Resource
   readonly extent: Extent
+  /** The place in the queue that it had when somebody looked: one that was filed anew has another. */
+  readonly orderUs: number
   readonly cycle: readonly CycleStep[]
 }
 

@@ -49,8 +49,8 @@ function grantedId({ prior }: RealmView, { leaseId }: Withdraw): LeaseId {
 }
 
 /**
- * Ends a ticket that can never be served, whoever filed it. One that is no longer there, or has been served since
- * somebody looked, is left alone, and whoever asked must not speak of a circle.
+ * Ends a ticket that can never be served, whoever filed it. One that is no longer there, has been served, or was filed
+ * anew since somebody looked, is left alone, and whoever asked must not speak of a circle.
  */
 export function decideRefuseDeadlock(
   view: RealmView,
@@ -61,7 +61,9 @@ export function decideRefuseDeadlock(
   settle(draft)
   const ticket = draft.entries.get(command.leaseId)
   const isPending = ticket?.kind === 'ticket' && ticket.state === 'pending' && ticket.offer === null
-  if (!isPending) return draft.answer({ kind: 'not_found', leaseId: command.leaseId })
+  if (!isPending || ticket.orderUs !== command.orderUs) {
+    return draft.answer({ kind: 'not_found', leaseId: command.leaseId })
+  }
   const { cycle } = command
   fail(draft, ticket, 'deadlock', { reason: circleText(cycle), cycle })
   makeOffers(draft)

@@ -78,23 +78,23 @@ export class CycleBreaker {
     }
     const together = youngest.group === null ? [youngest] : await this.#groupOf(youngest)
     const refused: LeaseId[] = []
-    for (const { id: leaseId, resource, extent } of together) {
-      const place = { leaseId, resource, extent }
-      const { steps } = cycle
+    for (const { id: leaseId, resource, extent, orderUs } of together) {
+      const ticket = { leaseId, resource, extent, orderUs }
       const { outcome } = await this.#runner.run({
         kind: 'refuse_deadlock',
-        ...place,
-        cycle: steps,
+        ...ticket,
+        cycle: cycle.steps,
       })
       if (outcome.kind === 'withdrawn') refused.push(leaseId)
     }
     return refused
   }
 
-  async #groupOf({ session, group }: Ticket): Promise<readonly Entry[]> {
+  async #groupOf({ session, group }: Ticket): Promise<readonly Ticket[]> {
     const query = { session, states: ['pending'], limit: LIST_LIMIT_MAX } as const
     const { entries } = await this.#store.find(query)
-    return entries.filter((entry) => entry.kind === 'ticket' && entry.group === group)
+    const tickets = entries.filter((entry) => entry.kind === 'ticket')
+    return tickets.filter((ticket) => ticket.group === group)
   }
 
   /** Waits for the searches that nobody else waits for. */

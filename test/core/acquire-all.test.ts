@@ -182,6 +182,7 @@ describe('a ticket in a circle', () => {
       [ticket({ offer: { fence: 9, deadline: { domain: nowAt(0).tick.domain, us: 9e9 } } })],
     ],
     ['has become a lease', [lease({ id: id(2) })]],
+    ['was filed anew', [lease(), ticket({ orderUs: 1 })]],
   ])('is left alone when it %s', (_, entries) => {
     const { outcome, events } = decide(view(entries), refuseDeadlock(), nowAt(1))
     expect(outcome).toEqual({ kind: 'not_found', leaseId: id(2) })

@@ -269,7 +269,7 @@ export function refuseDeadlock(change: Partial<RefuseDeadlock> = {}): RefuseDead
     { holder: 'ada', session: 'session-of-ada', resource: 'work:W-2' },
   ]
   const place = { leaseId: id(2), resource: WORK, extent: 'exact' } as const
-  return { kind: 'refuse_deadlock', ...place, cycle, ...change }
+  return { kind: 'refuse_deadlock', ...place, orderUs: 0, cycle, ...change }
 }
 
 export const GROUP = id(900)

@@ -3,7 +3,7 @@
  * seed and shrinks to the fewest steps that break the promise.
  */
 import { describe, it } from 'vitest'
-import type { Acquire } from '../../src/core/command.ts'
+import type { Acquire, Command } from '../../src/core/command.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../../src/core/resource.ts'
 import fc from '../fast-check.ts'
 import {
@@ -258,6 +258,13 @@ interface Conditions {
   readonly keepHistory?: boolean
 }
 
+/** Whoever refuses a ticket for a circle has just looked at it. */
+function seenNow(realm: TinyRealm, command: Command): Command {
+  if (command.kind !== 'refuse_deadlock') return command
+  const entry = realm.entries.get(command.leaseId)
+  return entry?.kind === 'ticket' ? { ...command, orderUs: entry.orderUs } : command
+}
+
 function play(script: readonly Move[], conditions: Conditions = {}): void {
   const { recordRenewals = true, keepHistory = true } = conditions
   const realm = new TinyRealm()
@@ -270,7 +277,7 @@ function play(script: readonly Move[], conditions: Conditions = {}): void {
     if (move.kind === 'pass') realm.pass(move.ms)
     else if (move.kind === 'wall') realm.setWallBy(move.ms)
     else if (move.kind === 'domain') realm.enterDomain(`${move.domain}#${(generation += 1)}`)
-    else watch.run(move.command)
+    else watch.run(seenNow(realm, move.command))
   }
   if (keepHistory) watch.checkLedger(recordRenewals)
 }

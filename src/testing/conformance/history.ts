@@ -264,7 +264,10 @@ async function deadlock(stage: Stage): Promise<void> {
     { holder: 'cyd', session: 'session-of-cyd', resource: 'work:W-1' },
     { holder: 'eve "é"', session: 'session-of-eve', resource: 'work:W-2' },
   ]
-  await stage.run({ kind: 'refuse_deadlock', leaseId, resource, extent, cycle })
+  const [ticket] = (await stage.store.find({ ids: [leaseId], limit: 1 })).entries
+  assert.ok(ticket?.kind === 'ticket', 'the ticket is found by its id')
+  const { orderUs } = ticket
+  await stage.run({ kind: 'refuse_deadlock', leaseId, resource, extent, orderUs, cycle })
 }
 
 async function inPages(stage: Stage, newestFirst: boolean): Promise<readonly unknown[]> {
