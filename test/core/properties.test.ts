@@ -3,7 +3,7 @@
  * seed and shrinks to the fewest steps that break the promise.
  */
 import { describe, it } from 'vitest'
-import type { Acquire, Command } from '../../src/core/command.ts'
+import type { Acquire } from '../../src/core/command.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../../src/core/resource.ts'
 import fc from '../fast-check.ts'
 import {
@@ -259,7 +259,7 @@ interface Conditions {
 }
 
 /** Whoever refuses a ticket for a circle has just looked at it. */
-function seenNow(realm: TinyRealm, command: Command): Command {
+function seenNow(realm: TinyRealm, command: AnyCommand): AnyCommand {
   if (command.kind !== 'refuse_deadlock') return command
   const entry = realm.entries.get(command.leaseId)
   return entry?.kind === 'ticket' ? { ...command, orderUs: entry.orderUs } : command
