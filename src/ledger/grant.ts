@@ -14,7 +14,7 @@ import { covers, parseResource, type Extent, type Mode, type Resource } from '..
 import { isScopeWithin, parseScope, type Scope } from '../core/scope.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
-import { requireVerifier, type VerificationKey } from './key-ring.ts'
+import { requireVerifier, type VerificationKey } from './verification-key.ts'
 
 export interface Grant {
   readonly id: string

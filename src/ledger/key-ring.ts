@@ -5,17 +5,7 @@
 import { invalid, LeaseError } from '../core/errors.ts'
 import { ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { keyIdOf, requireSoundKey, SigningKey, verifySignature } from './ed25519.ts'
-
-export type KeyState = 'active' | 'retiring' | 'retired'
-
-/** What somebody who verifies needs to know of a key. */
-export interface VerificationKey {
-  readonly keyId: string
-  readonly publicKey: Uint8Array
-  /** `retiring` verifies until `retiresAtMs`, `retired` never. */
-  readonly state: KeyState
-  readonly retiresAtMs: number | null
-}
+import { isEndOf, KEY_STATES, type VerificationKey } from './verification-key.ts'
 
 export interface KeptKey extends VerificationKey {
   readonly createdAtMs: number
@@ -126,25 +116,6 @@ function rotationBytes(facts: Omit<KeyRotation, 'byOld' | 'byNew'>): Buffer {
   return writer.integer(facts.atMs).integer(facts.retiresAtMs).toBytes()
 }
 
-/** The key of this id, if it may still verify something at this time. */
-export function requireVerifier(
-  keys: readonly VerificationKey[],
-  keyId: string,
-  nowMs: number,
-): VerificationKey {
-  const key = keys.find((candidate) => candidate.keyId === keyId)
-  if (key === undefined) throw untrusted(keyId, 'is not known')
-  requireSoundKey(key.publicKey)
-  if (keyIdOf(key.publicKey) !== keyId) throw untrusted(keyId, 'is the name of another key')
-  const isOver = key.retiresAtMs !== null && nowMs >= key.retiresAtMs
-  if (key.state === 'retired' || isOver) throw untrusted(keyId, 'is retired')
-  return key
-}
-
-function untrusted(keyId: string, problem: string): LeaseError {
-  return new LeaseError('INVALID_SIGNATURE', `key ${keyId} ${problem}`, { details: { keyId } })
-}
-
 /** `secrets`: with the parts that sign, for the file that only its owner reads. */
 export function formatKeyRing(ring: KeyRing, { secrets }: { readonly secrets: boolean }): string {
   const keys = ring.keys.map(({ keyId, publicKey, state, retiresAtMs, createdAtMs, signing }) => ({
@@ -193,14 +164,11 @@ function listOf(value: unknown): readonly Loose[] {
   throw undecodable('keys and rotations must be lists')
 }
 
-const STATES: readonly KeyState[] = ['active', 'retiring', 'retired']
-
 function parseKey(value: Loose): KeptKey {
   const publicKey = bytesOf(value, 'publicKey')
-  const state = STATES.find((candidate) => candidate === value['state'])
+  const state = KEY_STATES.find((candidate) => candidate === value['state'])
   const { retiresAtMs, createdAtMs } = value
-  const isTimed = retiresAtMs === null || Number.isSafeInteger(retiresAtMs)
-  if (state === undefined || !isTimed || !Number.isSafeInteger(createdAtMs)) {
+  if (state === undefined || !isEndOf(state, retiresAtMs) || !Number.isSafeInteger(createdAtMs)) {
     throw undecodable('a key has no state or time')
   }
   requireSoundKey(publicKey)

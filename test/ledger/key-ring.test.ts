@@ -5,12 +5,12 @@ import {
   formatKeyRing,
   importKeys,
   parseKeyRing,
-  requireVerifier,
   rotateKeys,
   signingKeyOf,
   verifyRotation,
   withFirstKey,
 } from '../../src/ledger/key-ring.ts'
+import { requireVerifier } from '../../src/ledger/verification-key.ts'
 
 const NOW = 1_000
 const OLD = generateSigningKey()

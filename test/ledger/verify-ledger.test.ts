@@ -119,6 +119,26 @@ describe('a sealed ledger', () => {
     expect(verifyLedger(ledger, since).ok).toBe(true)
   })
 
+  it('shows a line whose names cannot be read, at its place', () => {
+    const line = ledger.lines[20] ?? ''
+    for (const odd of [
+      line.replace(/"position":"/, '"position":"\\q'),
+      line.replace(/"realm":"/, '"realm":"\\u00'),
+    ]) {
+      const { first } = verifyLedger({ ...ledger, lines: ledger.lines.with(20, odd) }, SEAL_KEYS)
+      expect(first).toMatchObject({ line: 21, problem: 'is no event' })
+    }
+  })
+
+  it('asks for keys that it understands', () => {
+    for (const odd of [undefined, [null], SEAL_KEYS.map((key) => ({ ...key, state: 'good' }))]) {
+      const keys = odd as unknown as typeof SEAL_KEYS
+      expect(() => verifyLedger(ledger, keys)).toThrow(
+        expect.objectContaining({ code: 'INVALID_INPUT' }),
+      )
+    }
+  })
+
   it('says how much of it no checkpoint vouches for yet', () => {
     const checkpoints = ledger.checkpoints.slice(0, 2)
     const verdict = verifyLedger({ ...ledger, checkpoints }, SEAL_KEYS)
