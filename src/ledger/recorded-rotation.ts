@@ -14,6 +14,7 @@ import {
   bytesOf,
   parseRotation,
   rotationFields,
+  signingKeyOf,
   verifyRotation,
   type KeyRing,
   type KeyRotation,
@@ -21,16 +22,32 @@ import {
 } from './key-ring.ts'
 import { keysOfThen, requireVerifier, untrusted, type VerificationKey } from './verification-key.ts'
 
-/** The rotations of a ring that are not in the ledger yet, in their order, as they are to be written there. */
+/**
+ * The rotations of a ring that are not in the ledger yet, in their order, as they are to be written there: those that
+ * lead to the key that signs. Those of other registrars are none of this ledger's business.
+ */
 export function rotationsToRecord(ring: KeyRing, lines: readonly string[]): readonly Loose[] {
   const known = new Set(lines.map((line) => readRotation(line).rotation.newKeyId))
-  return ring.rotations
+  return ownRotations(ring)
     .filter(({ newKeyId }) => !known.has(newKeyId))
     .map((rotation) => {
       const key = ring.keys.find(({ keyId }) => keyId === rotation.newKeyId)
       if (key === undefined) throw undecodable(`key ${rotation.newKeyId} is not in its own ring`)
       return { ...rotationFields(rotation), publicKey: base64(key.publicKey) }
     })
+}
+
+function ownRotations(ring: KeyRing): readonly KeyRotation[] {
+  const line: KeyRotation[] = []
+  let keyId: string | undefined = signingKeyOf(ring).keyId
+  while (keyId !== undefined && line.length < ring.rotations.length) {
+    const rotation: KeyRotation | undefined = ring.rotations.find(({ newKeyId }) => {
+      return newKeyId === keyId
+    })
+    if (rotation !== undefined) line.unshift(rotation)
+    keyId = rotation?.oldKeyId
+  }
+  return line
 }
 
 /** Whom a ledger is believed: the keys that were given, and those that it leads to from there. */

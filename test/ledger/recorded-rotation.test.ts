@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { generateSigningKey, type SigningKey } from '../../src/ledger/ed25519.ts'
 import {
   EMPTY_KEY_RING,
+  importKeys,
   rotateKeys,
   signingKeyOf,
   withFirstKey,
@@ -167,6 +168,16 @@ describe('a ledger with rotations of its keys', () => {
         problem: expect.stringContaining('rotation') as string,
       })
     }
+  })
+
+  it('tells of none but the keys that lead to the one which signs', () => {
+    const foreign = rotateKeys(withFirstKey(EMPTY_KEY_RING, generateSigningKey(), 0), {
+      ...{ next: generateSigningKey(), nowMs: 5_000, overlapMs: OVERLAP_MS },
+    })
+    const { ring } = rotating(3)
+    const own = rotationsToRecord(ring, [])
+    expect(own).toHaveLength(2)
+    expect(rotationsToRecord(importKeys(ring, foreign), [])).toEqual(own)
   })
 
   it('tells the same of leases as one without them', () => {
