@@ -13,7 +13,7 @@ import { fs } from '../runtime/file-system.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 import { readText } from '../delegation/key-file.ts'
-import { takeTurn } from './sealing-turn.ts'
+import { takeTurn } from './turn.ts'
 
 const PAGE = 5_000
 const EVENTS = 'events.ndjson'
@@ -88,7 +88,7 @@ export class LedgerSealer {
   async seal({ ring, nowMs, copy }: Sealing): Promise<LedgerCheckpoint> {
     const key = signingKeyOf(ring)
     fs.mkdirSync(this.#directory, { recursive: true })
-    const endTurn = takeTurn(this.#directory)
+    const endTurn = takeTurn({ directory: this.#directory, name: 'sealing', act: 'seal' })
     try {
       const { chain, last, rotations } = this.#current(ring)
       this.#known = null
