@@ -172,6 +172,23 @@ describe('a store', () => {
     }
   })
 
+  it('may have pruned renewals and advances that a later one superseded, and no last one', () => {
+    const one = history.find(({ event }) => event.type === 'lease.issued')
+    if (one === undefined) throw new Error('no lease was issued')
+    for (const type of ['lease.renewed', 'lease.advanced'] as const) {
+      const more = ['1', '2', '3'].map((position) => {
+        return { position: `9${position}`, event: { ...one.event, type } as LedgerEntry['event'] }
+      })
+      const past = [one, ...more]
+      expect(compareLedgers(past, past)).toEqual({ first: null, prunedLeases: 0 })
+      expect(compareLedgers(past, past.toSpliced(1, 2)).first).toBeNull()
+      const cut = compareLedgers(past, past.slice(0, 3)).first
+      expect(cut).toEqual({ position: '93', problem: 'removed' })
+      const all = compareLedgers(past, past.slice(0, 1)).first
+      expect(all).toEqual({ position: '91', problem: 'removed' })
+    }
+  })
+
   it('may have pruned a lease that has ended, with all of its history, and no other', () => {
     const ended = history.find(({ event }) => event.after === 'released')?.event.leaseId
     const live = history.findLast(({ event }) => event.after === 'active')
