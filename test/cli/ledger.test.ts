@@ -82,6 +82,66 @@ describe('tenure ledger', () => {
     expect(found).toMatchObject({ code: 1, copy: 'checkpoint 2 of the copy is not in the ledger' })
   })
 
+  it('is not satisfied by a copy that is missing, empty, or cannot be read', async () => {
+    const shop = await sealedWorkshop()
+    const copy = path.join(shop.directory, 'other.ndjson')
+    const words = ['ledger', 'verify', '--keys', 'keys.json', '--copy', 'other.ndjson']
+    const missing = await shop.tenure(words)
+    expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('must be a file')])
+    fs.writeFileSync(copy, '')
+    const empty = await shop.tenure(words)
+    expect([empty.code, empty.stderr]).toEqual([
+      2,
+      expect.stringContaining('copy must have a checkpoint, got none'),
+    ])
+    fs.writeFileSync(copy, 'nonsense\n')
+    const found = await verdictOf(shop, '--copy', 'other.ndjson')
+    expect(found).toMatchObject({ code: 1, ok: false })
+    expect(found.copy).toContain(`line 1 of ${copy}`)
+  })
+
+  it('names the checkpoint that cannot be read, and the line that only looks like one', async () => {
+    const shop = await sealedWorkshop()
+    const file = path.join(`${shop.storeFile}.ledger`, 'checkpoints.ndjson')
+    const text = fs.readFileSync(file, 'utf8')
+    fs.writeFileSync(file, `${text}{"sequence":2}\n`)
+    const found = await shop.tenure(['ledger', 'verify', '--keys', 'keys.json'])
+    expect([found.code, found.stdout]).toEqual([1, expect.stringContaining(`line 2 of ${file}`)])
+    const refused = await shop.tenure(['ledger', 'seal', '--keys', 'keys.json'])
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('checkpoint 2')])
+    fs.writeFileSync(file, text)
+    const events = fs.readFileSync(shop.events, 'utf8')
+    fs.writeFileSync(shop.events, events.replace('"realm":"', '"realm":"\\q'))
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: { line: 1 } })
+  })
+
+  it('tells from the sealed ledger what the store no longer knows', async () => {
+    const shop = await sealedWorkshop()
+    await shop.sql("DELETE FROM lease_history WHERE agent_id = 'ada'")
+    const directory = `${shop.storeFile}.ledger`
+    const asked = ['ledger', 'replay', '--since', '1h', '--holder', 'ada']
+    expect(await shop.json(asked)).toMatchObject({ holdings: [] })
+    const { holdings } = await shop.json<{ readonly holdings: readonly object[] }>([
+      ...asked,
+      ...['--ledger', directory],
+    ])
+    expect(holdings).toMatchObject([{ holder: 'ada', end: 'released' }])
+    fs.appendFileSync(shop.events, 'nonsense\n')
+    const bad = await shop.tenure([...asked, '--ledger', directory])
+    expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining('line 5 that is no event')])
+  })
+
+  it('makes no store of the one that it is to verify', async () => {
+    const shop = await sealedWorkshop()
+    const none = path.join(shop.directory, 'none.db')
+    const ended = await shop.tenure([
+      ...['ledger', 'verify', '--keys', 'keys.json', '--store', `sqlite:${none}`],
+      ...['--ledger', `${shop.storeFile}.ledger`],
+    ])
+    expect([ended.code, ended.stderr]).toEqual([2, expect.stringContaining('store must exist')])
+    expect(fs.existsSync(none)).toBe(false)
+  })
+
   it('goes on after a writer that died in the middle of a line', async () => {
     const shop = await sealedWorkshop()
     fs.appendFileSync(shop.events, '{"n":5,"posi')
@@ -182,8 +242,15 @@ describe('tenure ledger', () => {
   })
 
   it('refuses in one line what it cannot do', async () => {
-    const { tenure } = workshop()
+    const { tenure, json } = workshop()
+    await json(['keys', 'generate', '--keys', 'keys.json'])
+    const sealWith = ['ledger', 'seal', '--keys', 'keys.json']
     for (const [words, said] of [
+      [[...sealWith, '--copy', '/nonexistent/copy'], 'file must be usable, got /nonexistent/copy'],
+      [[...sealWith, '--ledger', '/dev/null/x'], 'file must be usable, got /dev/null/x'],
+      [['ledger', 'replay', '--at', '1h', '--every', '5s'], 'every must not be given to ledger'],
+      [['ledger', 'export', '--copy', 'c'], 'copy must not be given to ledger export'],
+      [['ledger', 'replay', '--at', '1h', '--ledger', 'none'], 'ledger must have events'],
       [['ledger', 'melt'], 'ACTION must be one of seal, verify, replay, export, import, digest'],
       [['ledger', 'verify', 'more'], 'must be followed by nothing'],
       [['ledger', 'verify', '--keys', 'k'], 'must have a checkpoint, got none'],
