@@ -5,6 +5,8 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { linesIn, LineWriter } from '../../src/cli/ledger-files.ts'
 import { LedgerSealer, type Sealing } from '../../src/cli/ledger-sealer.ts'
 import { sealedEvents } from '../../src/cli/sealed-directory.ts'
+import { parseResource } from '../../src/core/resource.ts'
+import { openApi } from '../../src/index.ts'
 import { generateSigningKey } from '../../src/ledger/ed25519.ts'
 import {
   EMPTY_KEY_RING,
@@ -15,6 +17,7 @@ import {
 import { entryOf, LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import type { Questions } from '../../src/service/lease-questions.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
+import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
 import { livedWorld, type LedgerWorld } from '../ledger/ledger-world.ts'
 
 const RING = withFirstKey(EMPTY_KEY_RING, generateSigningKey(), 0)
@@ -60,6 +63,25 @@ function madeUp({ event }: LedgerEntry, position: string): LedgerEntry {
 }
 
 describe('whoever seals a ledger', () => {
+  it.each(EVERY_STORE)('knows %s again, whoever has sealed it before', async (name) => {
+    const directory = place()
+    const url = await freshStoreOf(name)
+    const api = await openApi(url)
+    onTestFinished(() => api.close())
+    for (const round of [1, 2, 3]) {
+      const leaseId = `00000000-0000-4000-8000-00000000000${round}`
+      const resource = parseResource(`work:${round}`)
+      const request = { leaseId, resource, holder: 'ada', session: 'ada', waitMs: 0 } as const
+      const limits = { scope: { tools: ['edit'], namespaces: ['src'] }, budget: { tokens: 9 } }
+      await api.acquire({ ...request, ...limits, ttlMs: 60_000 })
+      await api.spend({ leaseId, holder: 'ada', amounts: { tokens: 1 } })
+      const { events } = await new LedgerSealer(api, directory).seal(sealing())
+      expect(events).toBe(round * 2)
+    }
+    const last = await api.history({ limit: 100 })
+    expect(sealedEvents(directory)).toEqual(last.map(({ event }) => event))
+  })
+
   it('does not sign lines that the store does not have, whatever they tell', async () => {
     for (const forge of [
       (last: LedgerEntry) => [madeUp(last, '999999')],
@@ -124,6 +146,30 @@ describe('whoever seals a ledger', () => {
     await reader.seal(sealing())
     current.at = 1
     await expect(reader.seal(sealing())).rejects.toMatchObject(refused)
+  })
+
+  it('looks twice before it calls missing what was pruned while it looked', async () => {
+    const directory = place()
+    const world = await livedWorld(11, 60)
+    const questions = questionsOf(world)
+    await new LedgerSealer(questions, directory).seal(sealing())
+    const lost = (await questions.history({})).find(({ event }) => event.type === 'lease.issued')
+    for (const [timesMissing, isRefused] of [
+      [1, false],
+      [2, true],
+    ] as const) {
+      let times = timesMissing
+      const asked: Pick<Questions, 'history'> = {
+        history: async (filter) => {
+          const entries = await questions.history(filter)
+          const isWhole = filter.after === undefined && times > 0
+          if (isWhole) times -= 1
+          return isWhole ? entries.filter(({ position }) => position !== lost?.position) : entries
+        },
+      }
+      const sealed = new LedgerSealer(asked, directory).seal(sealing())
+      await (isRefused ? expect(sealed).rejects.toThrow('was removed') : sealed)
+    }
   })
 
   it('does not sign with a key that the ledger knows to have been followed', async () => {

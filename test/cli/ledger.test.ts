@@ -174,11 +174,14 @@ describe('tenure ledger', () => {
   it('tells of rotated keys, so that whoever has the first one can follow', async () => {
     const shop = await sealedWorkshop()
     const { stdout } = await shop.tenure(['keys', 'export', '--keys', 'keys.json'])
-    fs.writeFileSync(path.join(shop.directory, 'first.json'), stdout, { mode: 0o600 })
+    fs.writeFileSync(path.join(shop.directory, 'first.json'), stdout)
     await shop.json(['keys', 'rotate', '--keys', 'keys.json', '--overlap', '0s'])
     expect(await shop.json(['ledger', 'seal', '--keys', 'keys.json'])).toMatchObject({ events: 5 })
     const words = ['ledger', 'verify', '--keys', 'first.json']
     expect(await shop.json(words)).toMatchObject({ ok: true, sealed: 5, checkpoints: 2 })
+    // What lies beside the ledger is public, and can be used as it is.
+    const published = path.join(`${shop.storeFile}.ledger`, 'keys.json')
+    expect(await shop.json(['ledger', 'verify', '--keys', published])).toMatchObject({ ok: true })
     const text = fs.readFileSync(shop.events, 'utf8')
     fs.writeFileSync(shop.events, text.replace(/"byOld":"./, '"byOld":"_'))
     expect(await verdictOf(shop)).toMatchObject({ code: 1, first: { line: 5 } })
