@@ -104,7 +104,10 @@ export function importKeys(ring: KeyRing, other: KeyRing): KeyRing {
 type End = Pick<VerificationKey, 'state' | 'retiresAtMs'>
 
 function earlierEnd(a: End, b: End): End {
-  if (a.state === 'active' || b.state === 'active') return a.state === 'active' ? b : a
+  if (a.state === 'active' || b.state === 'active') {
+    const { state, retiresAtMs } = a.state === 'active' ? b : a
+    return { state, retiresAtMs }
+  }
   const [first, second] = [a.retiresAtMs, b.retiresAtMs]
   const retiresAtMs = first === null || second === null ? null : Math.min(first, second)
   const isOver = a.state === 'retired' || b.state === 'retired'

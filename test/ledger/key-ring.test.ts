@@ -166,6 +166,12 @@ describe('a ring of keys', () => {
   it('takes in the public part of another, and believes it that a key has retired', () => {
     const reader = importKeys(EMPTY_KEY_RING, FIRST)
     expect(reader.keys[0]?.signing).toBeNull()
+    // Whoever was handed a file with a secret in it must not keep the secret, either.
+    const careless = rotateKeys(FIRST, { next: NEXT, nowMs: NOW, overlapMs: 100 })
+    const told = careless.keys.map((key) =>
+      key.keyId === OLD.keyId ? { ...key, signing: OLD } : key,
+    )
+    expect(importKeys(reader, { ...careless, keys: told }).keys[0]?.signing).toBeNull()
     const updated = importKeys(reader, ROTATED)
     expect(updated.keys.map(({ state }) => state)).toEqual(['retiring', 'active'])
     expect(updated.rotations).toHaveLength(1)
