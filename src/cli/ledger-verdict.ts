@@ -4,11 +4,13 @@
  */
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { Comparison } from '../ledger/compare-ledger.ts'
+import type { LeaseId } from '../core/lease.ts'
 import { checkpointHash, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { VerificationKey } from '../ledger/verification-key.ts'
 import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
 import { fs } from '../runtime/file-system.ts'
 import type { Identity } from './identity.ts'
+import { firstOddLease } from './kept-leases.ts'
 import { checkpointsFile, readCheckpoints, sqliteFileOf } from './ledger-files.ts'
 import { plural } from './output.ts'
 import { compareStore, examineLedger } from './sealed-directory.ts'
@@ -19,7 +21,12 @@ export interface DirectoryVerdict extends LedgerVerdict {
   readonly checkpoint: string | null
   readonly copy: string | null
   /** Null if the ledger itself is not what was sealed. */
-  readonly store: Comparison | null
+  readonly store: ComparedStore | null
+}
+
+export interface ComparedStore extends Comparison {
+  /** A lease that the store keeps otherwise than its events tell. */
+  readonly oddLease: LeaseId | null
 }
 
 export interface VerifyDirectory {
@@ -44,7 +51,8 @@ export async function verifyDirectory({
   const copy = file === undefined ? null : copyProblem(file, checkpoints)
   const last = checkpoints.at(-1) ?? null
   const store = verdict.ok ? await compareWith(identity, directory, last) : null
-  const ok = verdict.ok && copy === null && (store?.first ?? null) === null
+  const isSame = (store?.first ?? null) === null && (store?.oddLease ?? null) === null
+  const ok = verdict.ok && copy === null && isSame
   return { ...verdict, ok, checkpoint: null, copy, store }
 }
 
@@ -57,13 +65,17 @@ async function compareWith(
   identity: Identity,
   directory: string,
   last: LedgerCheckpoint | null,
-): Promise<Comparison> {
+): Promise<ComparedStore> {
   const file = sqliteFileOf(identity.url)
   // To open a store that is missing would make it.
   if (file !== null && !fs.existsSync(file)) {
     throw invalid('store', 'must exist to be compared with what was sealed', identity.url)
   }
-  return withQuestions(identity, (questions) => compareStore(questions, directory, last))
+  return withQuestions(identity, async (questions) => {
+    const compared = await compareStore(questions, directory, last)
+    const oddLease = compared.first === null ? await firstOddLease(questions) : null
+    return { ...compared, oddLease }
+  })
 }
 
 /** Whoever cut the ledger and its checkpoints short together is found by the copy. */
@@ -101,6 +113,9 @@ export function verdictText({ first, sealed, checkpoint, copy, store }: Director
   if (store !== null && store.first !== null) {
     const { position, problem } = store.first
     return `the store differs from what was sealed: position ${position} was ${problem}`
+  }
+  if (store !== null && store.oddLease !== null) {
+    return `the store keeps lease ${store.oddLease} otherwise than its events tell`
   }
   const pruned = plural(store?.prunedLeases ?? 0, 'pruned lease')
   return `${plural(sealed, 'event')} are as they were sealed (${pruned})`

@@ -3,7 +3,7 @@
  * their history at once, and renewals and advances that a later one has superseded; anything else that is missing,
  * more, or other than it was sealed is found at its position.
  *
- * It is about events. What a store keeps of its leases beside them is not compared.
+ * It is about events, and not about what a store keeps of its leases beside them.
  */
 import { hash } from 'node:crypto'
 import type { LeaseEvent } from '../core/event.ts'

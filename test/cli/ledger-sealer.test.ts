@@ -2,10 +2,12 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { firstOddLease } from '../../src/cli/kept-leases.ts'
 import { linesIn, LineWriter } from '../../src/cli/ledger-files.ts'
 import { LedgerSealer, type Sealing } from '../../src/cli/ledger-sealer.ts'
 import { sealedEvents } from '../../src/cli/sealed-directory.ts'
 import { parseResource } from '../../src/core/resource.ts'
+import type { LeaseInfo } from '../../src/core/lease.ts'
 import { openApi } from '../../src/index.ts'
 import { generateSigningKey } from '../../src/ledger/ed25519.ts'
 import {
@@ -80,6 +82,7 @@ describe('whoever seals a ledger', () => {
     }
     const last = await api.history({ limit: 100 })
     expect(sealedEvents(directory)).toEqual(last.map(({ event }) => event))
+    expect(await firstOddLease(api)).toBeNull()
   })
 
   it('does not sign lines that the store does not have, whatever they tell', async () => {
@@ -193,6 +196,41 @@ describe('whoever seals a ledger', () => {
     const sealed = new LedgerSealer(questionsOf(world), directory).seal({ ...sealing(), copy })
     await expect(sealed).rejects.toMatchObject({ code: 'INVALID_INPUT' })
     expect(fs.readdirSync(directory)).toEqual([])
+  })
+})
+
+describe('the leases that a store keeps', () => {
+  it('are those that its events tell of, whatever has happened to them', async () => {
+    for (const seed of [11, 12, 13]) {
+      const world = await livedWorld(seed, 0)
+      for (let step = 0; step < 200; step += 1) {
+        await world.step()
+        if (step % 20 === 0) expect(await firstOddLease(world.api)).toBeNull()
+      }
+      expect(await world.store.history({ limit: 1 })).toHaveLength(1)
+    }
+  })
+
+  it('are odd where a live one is another, or none at all', async () => {
+    const world = await livedWorld(11, 60)
+    const { leases } = await world.api.list({})
+    const [one] = leases
+    if (one === undefined) throw new Error('nothing is live')
+    const asked = (change: (lease: LeaseInfo) => LeaseInfo | null) => {
+      const changed = (lease: LeaseInfo | null) => (lease?.id === one.id ? change(lease) : lease)
+      return firstOddLease({
+        history: (filter) => world.api.history(filter),
+        get: async (leaseId) => changed(await world.api.get(leaseId)),
+        list: async (filter) => {
+          const { leases: kept, ...more } = await world.api.list(filter)
+          return { ...more, leases: kept.map(changed).filter((lease) => lease !== null) }
+        },
+      })
+    }
+    expect(await asked((lease) => lease)).toBeNull()
+    expect(await asked((lease) => ({ ...lease, holder: 'mallory' }))).toBe(one.id)
+    expect(await asked((lease) => ({ ...lease, mode: 'shared', session: 'x' }))).toBe(one.id)
+    expect(await asked(() => null)).toBe(one.id)
   })
 })
 

@@ -65,6 +65,20 @@ describe('tenure ledger', () => {
     })
   })
 
+  it('finds a lease that was given to another behind the back of the store, or taken away', async () => {
+    const shop = await sealedWorkshop()
+    await shop.sql("UPDATE leases SET agent_id = 'mallory' WHERE agent_id = 'bob'")
+    const found = await shop.tenure(['ledger', 'verify', '--keys', 'keys.json'])
+    expect([found.code, found.stdout]).toEqual([
+      1,
+      expect.stringMatching(/keeps lease \S{36} otherwise than its events tell/),
+    ])
+    await shop.sql("UPDATE leases SET agent_id = 'bob' WHERE agent_id = 'mallory'")
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { oddLease: null } })
+    await shop.sql("DELETE FROM leases WHERE agent_id = 'bob'")
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: null })
+  })
+
   it('finds by the copy that ledger and checkpoints were cut short together', async () => {
     const shop = await sealedWorkshop()
     await shop.json(['release', 'work:b', '--holder', 'bob'])
