@@ -1,43 +1,152 @@
 /**
  * A sealed ledger on disk: `events.ndjson`, `checkpoints.ndjson`, and the registrar's public keys, in one directory.
- * Lines are only ever appended, and a checkpoint is written when its events are on the disk.
+ * Lines are only ever appended, and a checkpoint is written when its events are on the disk. Events are read and
+ * written a piece at a time: there may be more of them than memory.
  */
 import path from 'node:path'
-import { invalid, LeaseError } from '../core/errors.ts'
-import { formatKeyRing, signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
-import { parseCheckpoint, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
-import { rotationsToRecord } from '../ledger/recorded-rotation.ts'
-import { isRotationLine, LedgerChain, linesOf } from '../ledger/sealed-ledger.ts'
-import { verifyLedger, type SealedLedger } from '../ledger/verify-ledger.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { unusable } from '../delegation/key-file.ts'
+import { parseCheckpoint, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { fs } from '../runtime/file-system.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
-import { readText } from '../delegation/key-file.ts'
-import { takeTurn } from './sealing-turn.ts'
 
 const PAGE = 5_000
-const EVENTS = 'events.ndjson'
-const CHECKPOINTS = 'checkpoints.ndjson'
+const CHUNK_BYTES = 1_048_576
+/** Far beyond any event: resource, holder, reason and metadata are all bounded. */
+const LINE_BYTES_MAX = 16 * CHUNK_BYTES
+const LINE_END = 10
+
+export function eventsFile(directory: string): string {
+  return path.join(directory, 'events.ndjson')
+}
+
+export function checkpointsFile(directory: string): string {
+  return path.join(directory, 'checkpoints.ndjson')
+}
 
 /** Beside a SQLite file, unless another place was named. */
 export function ledgerDirectoryOf(given: string | undefined, url: string, cwd: string): string {
   if (given !== undefined) return path.resolve(cwd, given)
-  const [, file] = /^sqlite:([^?]+)/.exec(url) ?? []
-  if (file !== undefined) return `${file}.ledger`
+  const file = sqliteFileOf(url)
+  if (file !== null) return `${file}.ledger`
   throw invalid('ledger', 'must be given for a store that is not a file', url)
 }
 
-export function readSealedLedger(directory: string): SealedLedger {
-  const lines = linesOf(readIfThere(path.join(directory, EVENTS)))
-  return { lines, checkpoints: readCheckpoints(path.join(directory, CHECKPOINTS)) }
+/** The file of a SQLite store; null for other stores. */
+export function sqliteFileOf(url: string): string | null {
+  return /^sqlite:([^?]+)/.exec(url)?.[1] ?? null
 }
 
+/** A checkpoint that cannot be read is a `DECODE_ERROR` with the file and the number of its line. */
 export function readCheckpoints(file: string): readonly LedgerCheckpoint[] {
-  return linesOf(readIfThere(file)).map(parseCheckpoint)
+  const checkpoints: LedgerCheckpoint[] = []
+  for (const line of linesIn(file)) {
+    try {
+      checkpoints.push(parseCheckpoint(line))
+    } catch (cause) {
+      const number = checkpoints.length + 1
+      const why = isLeaseError(cause) ? cause.message : String(cause)
+      const message = `checkpoint ${number} is not as it was sealed, got line ${number} of ${file}: ${why}`
+      throw new LeaseError('DECODE_ERROR', message, { details: { line: number }, cause })
+    }
+  }
+  return checkpoints
 }
 
-function readIfThere(file: string): string {
-  return fs.existsSync(file) ? readText(file) : ''
+/**
+ * The lines of a file, none where there is no file. A last line without an end was being written when its writer died,
+ * and does not count.
+ */
+export function* linesIn(file: string): Generator<string> {
+  if (!fs.existsSync(file)) return
+  const descriptor = openFile(file, 'r')
+  try {
+    let begun = Buffer.alloc(0)
+    const chunk = Buffer.alloc(CHUNK_BYTES)
+    for (;;) {
+      const size = fs.readSync(descriptor, chunk)
+      if (size === 0) return
+      const bytes = Buffer.concat([begun, chunk.subarray(0, size)])
+      let from = 0
+      for (let end = bytes.indexOf(LINE_END); end >= 0; end = bytes.indexOf(LINE_END, from)) {
+        yield bytes.toString('utf8', from, end)
+        from = end + 1
+      }
+      begun = bytes.subarray(from)
+      if (begun.length > LINE_BYTES_MAX) {
+        throw new LeaseError('DECODE_ERROR', `a line of ${file} is longer than any event`)
+      }
+    }
+  } finally {
+    fs.closeSync(descriptor)
+  }
+}
+
+function openFile(file: string, flags: 'r' | 'a+'): number {
+  try {
+    return fs.openSync(file, flags)
+  } catch (cause) {
+    throw unusable(file, cause)
+  }
+}
+
+/** Appends lines to a file, which it makes and opens at once: whatever is wrong with it shows before anything is written. */
+export class LineWriter {
+  readonly #file: string
+  readonly #descriptor: number
+  #lines: string[] = []
+  #length = 0
+
+  constructor(file: string) {
+    this.#file = file
+    this.#descriptor = openFile(file, 'a+')
+    dropTornLine(this.#descriptor)
+  }
+
+  append(line: string): void {
+    this.#lines.push(line)
+    this.#length += line.length
+    if (this.#length >= CHUNK_BYTES) this.#flush()
+  }
+
+  /** Puts all that was appended on the disk. */
+  sync(): void {
+    this.#flush()
+    fs.fsyncSync(this.#descriptor)
+  }
+
+  close(): void {
+    fs.closeSync(this.#descriptor)
+  }
+
+  #flush(): void {
+    const text = this.#lines.map((line) => `${line}\n`).join('')
+    this.#lines = []
+    this.#length = 0
+    try {
+      if (text !== '') fs.writeFileSync(this.#descriptor, text)
+    } catch (cause) {
+      throw unusable(this.#file, cause)
+    }
+  }
+}
+
+/** What a writer that died has left of its last line. */
+function dropTornLine(descriptor: number): void {
+  const { size } = fs.fstatSync(descriptor)
+  const chunk = Buffer.alloc(CHUNK_BYTES)
+  for (let end = size; end > 0;) {
+    const from = Math.max(0, end - CHUNK_BYTES)
+    fs.readSync(descriptor, chunk, 0, end - from, from)
+    const last = chunk.subarray(0, end - from).lastIndexOf(LINE_END)
+    const keep = last < 0 ? 0 : from + last + 1
+    if (last >= 0 || from === 0) {
+      if (keep < size) fs.ftruncateSync(descriptor, keep)
+      return
+    }
+    end = from
+  }
 }
 
 /** All events after a position, page by page. */
@@ -52,108 +161,5 @@ export async function* eventsAfter(
     yield* page
     position = page.at(-1)?.position ?? position
     if (page.length < PAGE) return
-  }
-}
-
-export interface Sealing {
-  readonly ring: KeyRing
-  readonly nowMs: number
-  /** A second place for checkpoints, best on another machine. */
-  readonly copy: string | undefined
-}
-
-/** What is known of the files since they were last read or written. */
-interface Known {
-  readonly chain: LedgerChain
-  readonly last: LedgerCheckpoint | null
-  readonly rotations: readonly string[]
-  /** Of the files: who changes them changes it too. */
-  readonly version: string
-}
-
-/**
- * Appends what is new in the store and seals it. What is there already is verified first: nobody may be made to sign
- * what was tampered with. Whoever seals again and again reads it again only when somebody else has written it.
- */
-export class LedgerSealer {
-  readonly #questions: Pick<Questions, 'history'>
-  readonly #directory: string
-  #known: Known | null = null
-
-  constructor(questions: Pick<Questions, 'history'>, directory: string) {
-    this.#questions = questions
-    this.#directory = directory
-  }
-
-  async seal({ ring, nowMs, copy }: Sealing): Promise<LedgerCheckpoint> {
-    const key = signingKeyOf(ring)
-    fs.mkdirSync(this.#directory, { recursive: true })
-    const endTurn = takeTurn(this.#directory)
-    try {
-      const { chain, last, rotations } = this.#current(ring)
-      this.#known = null
-      const recorded = rotationsToRecord(ring, rotations).map((each) => chain.appendRotation(each))
-      const lines = [...recorded]
-      for await (const entry of eventsAfter(this.#questions, chain.lastPosition)) {
-        lines.push(chain.append(entry))
-      }
-      const checkpoint = sealChain(chain, { key, atMs: nowMs, previous: last })
-      this.#write(lines, checkpoint, copy)
-      const file = path.join(this.#directory, 'keys.json')
-      fs.writeFileSync(file, formatKeyRing(ring, { secrets: false }))
-      const told = [...rotations, ...recorded]
-      this.#known = { chain, last: checkpoint, rotations: told, version: this.#version() }
-      return checkpoint
-    } finally {
-      endTurn()
-    }
-  }
-
-  #current(ring: KeyRing): Known {
-    const version = this.#version()
-    if (this.#known?.version === version) return this.#known
-    const ledger = readSealedLedger(this.#directory)
-    const { first } = verifyLedger(ledger, ring.keys)
-    if (first !== null) {
-      const message = `the sealed ledger must be whole, got line ${first.line} that ${first.problem}`
-      throw new LeaseError('DECODE_ERROR', message, { details: { ...first } })
-    }
-    const chain = new LedgerChain()
-    for (const line of ledger.lines) chain.accept(line)
-    const rotations = ledger.lines.filter(isRotationLine)
-    return { chain, last: ledger.checkpoints.at(-1) ?? null, rotations, version }
-  }
-
-  #write(lines: readonly string[], checkpoint: LedgerCheckpoint, copy: string | undefined): void {
-    const text = JSON.stringify(checkpoint)
-    append(path.join(this.#directory, EVENTS), lines)
-    append(path.join(this.#directory, CHECKPOINTS), [text])
-    if (copy !== undefined) append(copy, [text])
-  }
-
-  #version(): string {
-    const versions = [EVENTS, CHECKPOINTS].map((name) => {
-      const status = fs.statSync(path.join(this.#directory, name), { throwIfNoEntry: false })
-      return status === undefined ? 'none' : `${status.ino} ${status.size} ${status.mtimeMs}`
-    })
-    return versions.join()
-  }
-}
-
-/** What a writer that died has left of its last line. */
-function dropTornLine(file: string): void {
-  const text = readIfThere(file)
-  const end = text.lastIndexOf('\n') + 1
-  if (end !== text.length) fs.truncateSync(file, Buffer.byteLength(text.slice(0, end)))
-}
-
-function append(file: string, lines: readonly string[]): void {
-  dropTornLine(file)
-  const descriptor = fs.openSync(file, 'a')
-  try {
-    if (lines.length > 0) fs.writeFileSync(descriptor, `${lines.join('\n')}\n`)
-    fs.fsyncSync(descriptor)
-  } finally {
-    fs.closeSync(descriptor)
   }
 }

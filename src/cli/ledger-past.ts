@@ -9,6 +9,7 @@ import { eventsAfter } from './ledger-files.ts'
 import { leaseTable, sharingWords } from './lease-text.ts'
 import { clockTime, formatTable, type Paint } from './output.ts'
 import type { Printer } from './printer.ts'
+import { sealedEvents } from './sealed-directory.ts'
 import { given, withQuestions } from './store-access.ts'
 
 export interface PastQuestion {
@@ -17,6 +18,8 @@ export interface PastQuestion {
   readonly untilMs: number | undefined
   readonly holder: string | undefined
   readonly resource: string | undefined
+  /** Of a sealed ledger, which also knows what the store has pruned; undefined: the store is asked. */
+  readonly directory: string | undefined
 }
 
 export async function tellPast(
@@ -31,7 +34,8 @@ export async function tellPast(
   if (atMs !== undefined && (sinceMs !== undefined || untilMs !== undefined)) {
     throw invalid('at', 'must not be given beside since or until', atMs)
   }
-  const events = await wholeLedger(identity)
+  const { directory } = question
+  const events = directory === undefined ? await wholeLedger(identity) : sealedEvents(directory)
   if (atMs !== undefined) return tellInstant(printer, question, { events, atMs })
   const nowMs = Date.now()
   const stretch = { fromMs: sinceMs ?? 0, toMs: untilMs ?? nowMs }

@@ -69,7 +69,7 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorFacts>> = {
   LEASE_TERMINAL: facts('the lease has already ended', [410, 13]),
   LEASE_EXPIRED: facts('the lease ran out before the request', [410, 13]),
   LEASE_LOST: facts('the holder can no longer prove that it holds the lease', [410, 14]),
-  LEASE_EXISTS: facts('the lease id is in use for something else', [409, 2]),
+  LEASE_EXISTS: facts('the id is in use, or what was to be made is there already', [409, 2]),
   RENEWAL_LIMIT: facts('the lease may not be renewed any further', [409, 10]),
   RENEWAL_DOES_NOT_EXTEND: facts('the renewal would not move the deadline forward', [409, 10]),
   INVALID_INPUT: facts('an argument is not acceptable', [400, 2]),

@@ -4,7 +4,7 @@
  */
 import { invalid } from './errors.ts'
 import { SCOPE_ITEM_BYTES_MAX, SCOPE_ITEMS_MAX } from './limits.ts'
-import { requireShortText } from './text.ts'
+import { requireShortText, requireText } from './text.ts'
 
 export interface Scope {
   /** Everything; the sets are then empty. */
@@ -71,13 +71,19 @@ function parseSet(
 }
 
 /**
+ * What decodes to a dot, a slash, a control character, or to a percent sign, which would begin such a thing again. No
+ * UTF-8 has `%c0` and `%c1`, but there are decoders that take them for the beginning of an ASCII character.
+ */
+const ENCODED_PATTERN = /%(?:2e|2f|5c|25|7f|[01][0-9a-f]|c[01])/i
+
+/**
  * A namespace or path in its one spelling. What could climb out of it, by whatever spelling, is refused: the one who
  * opens the file may decode what the one who checks it did not.
  */
 export function namespaceOf(text: string, field = 'scope.namespaces'): string {
-  const path = text.normalize('NFC')
-  if (path === '' || path.includes('\\') || /%(2e|2f|5c|00)/i.test(path)) {
-    throw invalid(field, 'must be a path without "\\" or encoded dots and slashes', text)
+  const path = requireText(field, text).normalize('NFC')
+  if (path === '' || path.includes('\\') || ENCODED_PATTERN.test(path)) {
+    throw invalid(field, 'must be a path without "\\" or encoded dots, slashes and controls', text)
   }
   const isAbsolute = path.startsWith('/')
   const trimmed = path.slice(isAbsolute ? 1 : 0).replace(/\/$/, '')
@@ -106,6 +112,21 @@ export function isScopeWithin(child: Scope, parent: Scope): boolean {
 
 function inSome(path: string, namespaces: readonly string[]): boolean {
   return namespaces.some((namespace) => isInNamespace(path, namespace))
+}
+
+const ACT_FIELDS = ['workId', 'tool', 'path'] as const
+
+/** An act as somebody has named it. A field that is not known might be the one that is not allowed. */
+export function parseAct(value: unknown): ScopedAct {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalid('act', `must have ${ACT_FIELDS.join(', ')}`, value)
+  }
+  const unknown = Object.keys(value).find((name) => !ACT_FIELDS.some((field) => field === name))
+  if (unknown !== undefined) throw invalid('act', `must have ${ACT_FIELDS.join(', ')}`, unknown)
+  const act = value as Partial<Record<keyof ScopedAct, unknown>>
+  const odd = ACT_FIELDS.find((field) => act[field] !== undefined && typeof act[field] !== 'string')
+  if (odd !== undefined) throw invalid(odd, 'must be text', act[odd])
+  return value as ScopedAct
 }
 
 /** What of an act is not allowed; null if all of it is. An act that names nothing is none that could be allowed. */

@@ -4,12 +4,12 @@
  */
 import { parseBudget, shortageOf, type Budget } from '../core/budget.ts'
 import { LeaseError, show } from '../core/errors.ts'
-import { outsideScope, type ScopedAct } from '../core/scope.ts'
+import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
 import type { Grant } from '../ledger/grant.ts'
 
-/** Throws `SCOPE_VIOLATION` or `BUDGET_EXHAUSTED` when it does not. */
+/** Throws `SCOPE_VIOLATION` or `BUDGET_EXHAUSTED` when it does not, and `INVALID_INPUT` for what is no act. */
 export function authorizeGrant(grant: Grant, act: ScopedAct, spending: Budget = {}): void {
-  const outside = outsideScope(grant.scope, act)
+  const outside = outsideScope(grant.scope, parseAct(act))
   if (outside !== null) {
     const got = outside === 'act' ? undefined : act[outside]
     const message = `${outside} must be within the scope of lease ${grant.id}, got ${show(got)}`

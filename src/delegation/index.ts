@@ -10,6 +10,7 @@ export {
   type VerifiedGrant,
   type VerifyGrantOptions,
 } from '../ledger/grant.ts'
-export type { KeyState, VerificationKey } from '../ledger/key-ring.ts'
+export { parseVerificationKeys } from '../ledger/key-ring.ts'
+export type { KeyState, VerificationKey } from '../ledger/verification-key.ts'
 export { authorizeGrant } from './authorize-grant.ts'
 export { grantOf, LeaseSigner } from './lease-signer.ts'

@@ -1,6 +1,6 @@
 /**
- * The file that keys are kept in. Only its owner may read it; one that others can read is not used. It is replaced as
- * a whole, so that a crash leaves the old keys or the new ones.
+ * The file that keys are kept in. Where it holds a secret only its owner may read it; one that others can read is not
+ * used. It is replaced as a whole, so that a crash leaves the old keys or the new ones.
  */
 import path from 'node:path'
 import { invalid, LeaseError } from '../core/errors.ts'
@@ -15,17 +15,20 @@ const OTHERS = 0o077
 export function readKeyFile(file: string): KeyRing {
   const status = fs.statSync(file, { throwIfNoEntry: false })
   if (status === undefined) return EMPTY_KEY_RING
+  const ring = parseKeyRing(readText(file))
   const isShown = hasFileModes() && (status.mode & OTHERS) !== 0
-  if (isShown) throw invalid('keys', `must be readable by its owner only (chmod 600)`, file)
-  return parseKeyRing(readText(file))
+  if (!isShown || ring.keys.every(({ signing }) => signing === null)) return ring
+  throw invalid('keys', `must be readable by its owner only (chmod 600)`, file)
 }
 
+/** A ring that could not be read again is not written. */
 export function writeKeyFile(file: string, ring: KeyRing): void {
+  const text = formatKeyRing(ring, { secrets: true })
+  parseKeyRing(text)
+  makeDirectoryFor(file)
   const temporary = `${file}.${ownProcessId()}.new`
   try {
-    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
     fs.rmSync(temporary, { force: true })
-    const text = formatKeyRing(ring, { secrets: true })
     const descriptor = fs.openSync(temporary, 'wx', OWNER_ONLY)
     fs.writeFileSync(descriptor, text)
     fs.fsyncSync(descriptor)
@@ -33,6 +36,14 @@ export function writeKeyFile(file: string, ring: KeyRing): void {
     fs.renameSync(temporary, file)
   } catch (cause) {
     fs.rmSync(temporary, { force: true })
+    throw unusable(file, cause)
+  }
+}
+
+export function makeDirectoryFor(file: string): void {
+  try {
+    fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 })
+  } catch (cause) {
     throw unusable(file, cause)
   }
 }
@@ -45,7 +56,8 @@ export function readText(file: string): string {
   }
 }
 
-function unusable(file: string, cause: unknown): LeaseError {
+/** Why a file that somebody has named cannot be used. */
+export function unusable(file: string, cause: unknown): LeaseError {
   const why = cause instanceof Error ? cause.message : String(cause)
   return new LeaseError('INVALID_INPUT', `file must be usable, got ${file}: ${why}`, {
     details: { field: 'file' },

@@ -7,14 +7,14 @@
  */
 import { createHash } from 'node:crypto'
 import { isBudgetWithin, parseBudget, type Budget } from '../core/budget.ts'
-import { LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import { parseExtent, parseMode } from '../core/input.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import { covers, parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
 import { isScopeWithin, parseScope, type Scope } from '../core/scope.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
-import { requireVerifier, type VerificationKey } from './key-ring.ts'
+import { requireKeys, requireVerifier, type VerificationKey } from './verification-key.ts'
 
 export interface Grant {
   readonly id: string
@@ -81,15 +81,18 @@ export interface VerifyGrantOptions {
 }
 
 /**
- * Checks a token with nothing but public keys. Throws `DECODE_ERROR` for bytes that are no token, `INVALID_SIGNATURE`
+ * Checks a token with nothing but public keys. Throws `INVALID_INPUT` for a time or key that is none, `DECODE_ERROR` for
+ * bytes that are no token, `INVALID_SIGNATURE`
  * for keys and signatures that do not hold, `INVALID_DERIVATION` for a chain that does not narrow, `LEASE_EXPIRED`, and
  * `UNAUTHORIZED` for another audience.
  */
 export function verifyGrant(
   token: string,
   keys: readonly VerificationKey[],
-  { now, audience }: VerifyGrantOptions,
+  options: VerifyGrantOptions,
 ): VerifiedGrant {
+  const { now, audience } = parseOptions(options)
+  requireKeys(keys)
   const blocks = blocksOf(token)
   const chain: Grant[] = []
   let before: Block | undefined
@@ -105,6 +108,17 @@ export function verifyGrant(
   const ancestors = chain.slice(0, -1)
   const { id: leaseId, fence } = root
   return { ...grant, ancestors, depth: ancestors.length, root: { leaseId, fence } }
+}
+
+/** Without a time nothing can be told to have expired, so that nothing is accepted. */
+function parseOptions(options: VerifyGrantOptions): VerifyGrantOptions {
+  const isGiven = typeof options === 'object' && options !== null
+  const { now, audience }: Partial<VerifyGrantOptions> = isGiven ? options : {}
+  if (!Number.isSafeInteger(now)) throw invalid('now', 'must be whole milliseconds', now)
+  if (audience !== undefined && typeof audience !== 'string') {
+    throw invalid('audience', 'must be text', audience)
+  }
+  return options
 }
 
 interface Block {

@@ -1,21 +1,13 @@
 /**
  * The registrar's keys: one that signs, those that still verify, those that no longer do. Rotation is signed by the
  * old key and by the new one: the old one says who follows, the new one that it exists.
+ *
+ * A key signs here if its secret is here. Keys of other registrars, active or not, are there to verify what those sign.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError, show } from '../core/errors.ts'
 import { ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { keyIdOf, requireSoundKey, SigningKey, verifySignature } from './ed25519.ts'
-
-export type KeyState = 'active' | 'retiring' | 'retired'
-
-/** What somebody who verifies needs to know of a key. */
-export interface VerificationKey {
-  readonly keyId: string
-  readonly publicKey: Uint8Array
-  /** `retiring` verifies until `retiresAtMs`, `retired` never. */
-  readonly state: KeyState
-  readonly retiresAtMs: number | null
-}
+import { isEndOf, KEY_STATES, type VerificationKey } from './verification-key.ts'
 
 export interface KeptKey extends VerificationKey {
   readonly createdAtMs: number
@@ -44,15 +36,19 @@ const VERSION = 1
 const ROTATION_TAG = 'tenure-key-rotation'
 
 export function withFirstKey(ring: KeyRing, signing: SigningKey, nowMs: number): KeyRing {
-  if (ring.keys.some(({ state }) => state === 'active')) {
-    throw new LeaseError('LEASE_EXISTS', 'there is an active key already; rotate it instead')
+  if (ring.keys.some(isSigning)) {
+    throw new LeaseError('LEASE_EXISTS', 'there is a key that signs already; rotate it instead')
   }
   return { ...ring, keys: [...ring.keys, freshKey(signing, nowMs)] }
 }
 
+export function isSigning({ state, signing }: KeptKey): boolean {
+  return state === 'active' && signing !== null
+}
+
 /** The key that signs, or `MISSING_SIGNATURE` where there is none. */
 export function signingKeyOf(ring: KeyRing): SigningKey {
-  const signing = ring.keys.find(({ state }) => state === 'active')?.signing ?? null
+  const signing = ring.keys.find(isSigning)?.signing ?? null
   if (signing !== null) return signing
   throw new LeaseError('MISSING_SIGNATURE', 'there is no key that signs; generate one first')
 }
@@ -78,19 +74,51 @@ export function rotateKeys(ring: KeyRing, { next, nowMs, overlapMs }: RotateOpti
   return { keys: [...keys, freshKey(next, nowMs)], rotations }
 }
 
-/** Adds what is public of another ring; what is known already stays, but a key that was retired there is so here. */
+/**
+ * Adds what is public of another ring, to verify with. What is known already stays, but a key that was retired there is
+ * so here; none lives longer than either says.
+ */
 export function importKeys(ring: KeyRing, other: KeyRing): KeyRing {
-  const known = ring.keys.map((key): KeptKey => {
-    const told = other.keys.find(({ keyId }) => keyId === key.keyId)
-    if (told === undefined || told.state === 'active' || key.signing !== null) return key
-    return { ...key, state: told.state, retiresAtMs: told.retiresAtMs }
-  })
-  const added = other.keys.filter(({ keyId }) => !ring.keys.some((key) => key.keyId === keyId))
   const isNew = (rotation: KeyRotation): boolean => {
     return !ring.rotations.some(({ newKeyId }) => newKeyId === rotation.newKeyId)
   }
-  const rotations = [...ring.rotations, ...other.rotations.filter(isNew)]
-  return { keys: [...known, ...added.map((key) => ({ ...key, signing: null }))], rotations }
+  const rotations = other.rotations.filter(isNew)
+  const elsewhere = ring.keys.find((key) => isSigning(key) && successionOf(key, rotations) !== null)
+  if (elsewhere !== undefined) {
+    const { keyId } = elsewhere
+    throw invalid(
+      'FILE',
+      'must not tell of another key that follows the one that signs here',
+      keyId,
+    )
+  }
+  const known = ring.keys.map((key): KeptKey => {
+    const told = other.keys.find(({ keyId }) => keyId === key.keyId)
+    return told === undefined || isSigning(key) ? key : { ...key, ...earlierEnd(key, told) }
+  })
+  const added = other.keys.filter(({ keyId }) => !ring.keys.some((key) => key.keyId === keyId))
+  const keys = [...known, ...added.map((key) => ({ ...key, signing: null }))]
+  return { keys, rotations: [...ring.rotations, ...rotations] }
+}
+
+type End = Pick<VerificationKey, 'state' | 'retiresAtMs'>
+
+function earlierEnd(a: End, b: End): End {
+  if (a.state === 'active' || b.state === 'active') {
+    const { state, retiresAtMs } = a.state === 'active' ? b : a
+    return { state, retiresAtMs }
+  }
+  const [first, second] = [a.retiresAtMs, b.retiresAtMs]
+  const retiresAtMs = first === null || second === null ? null : Math.min(first, second)
+  const isOver = a.state === 'retired' || b.state === 'retired'
+  return { state: isOver ? 'retired' : 'retiring', retiresAtMs }
+}
+
+function successionOf(
+  { keyId }: VerificationKey,
+  rotations: readonly KeyRotation[],
+): KeyRotation | null {
+  return rotations.find(({ oldKeyId }) => oldKeyId === keyId) ?? null
 }
 
 function freshKey(signing: SigningKey, createdAtMs: number): KeptKey {
@@ -126,25 +154,6 @@ function rotationBytes(facts: Omit<KeyRotation, 'byOld' | 'byNew'>): Buffer {
   return writer.integer(facts.atMs).integer(facts.retiresAtMs).toBytes()
 }
 
-/** The key of this id, if it may still verify something at this time. */
-export function requireVerifier(
-  keys: readonly VerificationKey[],
-  keyId: string,
-  nowMs: number,
-): VerificationKey {
-  const key = keys.find((candidate) => candidate.keyId === keyId)
-  if (key === undefined) throw untrusted(keyId, 'is not known')
-  requireSoundKey(key.publicKey)
-  if (keyIdOf(key.publicKey) !== keyId) throw untrusted(keyId, 'is the name of another key')
-  const isOver = key.retiresAtMs !== null && nowMs >= key.retiresAtMs
-  if (key.state === 'retired' || isOver) throw untrusted(keyId, 'is retired')
-  return key
-}
-
-function untrusted(keyId: string, problem: string): LeaseError {
-  return new LeaseError('INVALID_SIGNATURE', `key ${keyId} ${problem}`, { details: { keyId } })
-}
-
 /** `secrets`: with the parts that sign, for the file that only its owner reads. */
 export function formatKeyRing(ring: KeyRing, { secrets }: { readonly secrets: boolean }): string {
   const keys = ring.keys.map(({ keyId, publicKey, state, retiresAtMs, createdAtMs, signing }) => ({
@@ -165,17 +174,41 @@ export function base64(bytes: Uint8Array): string {
 
 export type Loose = Readonly<Record<string, unknown>>
 
-/** Reads a ring, and believes nothing: ids must be those of their keys, rotations must be signed. */
+/**
+ * Reads a ring, and believes nothing: ids must be those of their keys, rotations must be signed, and no key may last
+ * longer than the rotation says that it has signed.
+ */
 export function parseKeyRing(text: string): KeyRing {
   const value = readJson(text)
   if (value['version'] !== VERSION) {
     throw invalid('keys', `must be a file of version ${VERSION}`, value['version'])
   }
-  const keys = listOf(value['keys']).map(parseKey)
-  const ring = { keys, rotations: listOf(value['rotations']).map(parseRotation) }
-  for (const rotation of ring.rotations) verifyRotation(keys, rotation)
-  if (keys.filter(({ state }) => state === 'active').length <= 1) return ring
-  throw undecodable('more than one key is active')
+  const keys = listOf('keys', value['keys']).map(parseKey)
+  const rotations = listOf('rotations', value['rotations']).map(parseRotation)
+  for (const rotation of rotations) verifyRotation(keys, rotation)
+  if (new Set(keys.map(({ keyId }) => keyId)).size < keys.length) {
+    throw undecodable('a key is there twice')
+  }
+  if (new Set(rotations.map(({ oldKeyId }) => oldKeyId)).size < rotations.length) {
+    throw undecodable('a key has two that follow it')
+  }
+  for (const key of keys) requireEnd(key, successionOf(key, rotations))
+  if (keys.filter(isSigning).length <= 1) return { keys, rotations }
+  throw undecodable('more than one key signs')
+}
+
+/** What a key has signed about its own end is stronger than what the file says. */
+function requireEnd({ keyId, state, retiresAtMs }: KeptKey, rotation: KeyRotation | null): void {
+  if (rotation === null || (state === 'retired' && retiresAtMs === null)) return
+  if (state !== 'active' && (retiresAtMs ?? Infinity) <= rotation.retiresAtMs) return
+  throw undecodable(`the key ${keyId} has signed that it retires earlier`)
+}
+
+/** The public keys of what `tenure keys export` has written, for whoever verifies; secrets are left out. */
+export function parseVerificationKeys(text: string): readonly VerificationKey[] {
+  return parseKeyRing(text).keys.map(({ keyId, publicKey, state, retiresAtMs }) => {
+    return { keyId, publicKey, state, retiresAtMs }
+  })
 }
 
 function readJson(text: string): Loose {
@@ -188,19 +221,19 @@ function readJson(text: string): Loose {
   throw undecodable('the keys are no JSON object')
 }
 
-function listOf(value: unknown): readonly Loose[] {
-  if (Array.isArray(value)) return value as readonly Loose[]
-  throw undecodable('keys and rotations must be lists')
+function listOf(field: string, value: unknown): readonly Loose[] {
+  if (!Array.isArray(value)) throw undecodable(`${field} must be a list`)
+  const isRecord = (item: unknown): boolean => typeof item === 'object' && item !== null
+  const odd = value.findIndex((item) => !isRecord(item))
+  if (odd >= 0) throw undecodable(`${field}[${odd}] must be an object, got ${show(value[odd])}`)
+  return value as readonly Loose[]
 }
-
-const STATES: readonly KeyState[] = ['active', 'retiring', 'retired']
 
 function parseKey(value: Loose): KeptKey {
   const publicKey = bytesOf(value, 'publicKey')
-  const state = STATES.find((candidate) => candidate === value['state'])
+  const state = KEY_STATES.find((candidate) => candidate === value['state'])
   const { retiresAtMs, createdAtMs } = value
-  const isTimed = retiresAtMs === null || Number.isSafeInteger(retiresAtMs)
-  if (state === undefined || !isTimed || !Number.isSafeInteger(createdAtMs)) {
+  if (state === undefined || !isEndOf(state, retiresAtMs) || !Number.isSafeInteger(createdAtMs)) {
     throw undecodable('a key has no state or time')
   }
   requireSoundKey(publicKey)

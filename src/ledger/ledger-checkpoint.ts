@@ -3,11 +3,11 @@
  * realms. Each names the hash of the one before it, so that none can be left out between two others.
  */
 import { createHash } from 'node:crypto'
-import { LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import type { Position } from '../store-port/store.ts'
 import { ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
-import { requireVerifier, type VerificationKey } from './key-ring.ts'
+import type { LedgerTrust } from './recorded-rotation.ts'
 import type { LedgerChain, RealmHead } from './sealed-ledger.ts'
 
 export interface LedgerCheckpoint {
@@ -31,6 +31,7 @@ const VERSION = 1
 
 export interface SealOptions {
   readonly key: SigningKey
+  /** A clock that was set back does not count: the checkpoint is then dated like the last. */
   readonly atMs: number
   /** The last checkpoint there is. */
   readonly previous: LedgerCheckpoint | null
@@ -46,7 +47,7 @@ export function sealChain(
     realms: chain.heads.size,
     root: merkleRoot(chain.heads),
     position: chain.lastPosition,
-    atMs,
+    atMs: Math.max(parsedMs(atMs), previous?.atMs ?? 0),
     previous: previous === null ? '' : checkpointHash(previous),
     keyId: key.keyId,
   }
@@ -54,7 +55,13 @@ export function sealChain(
   return { ...facts, signature }
 }
 
-function checkpointBytes(facts: Omit<LedgerCheckpoint, 'signature'>): Buffer {
+function parsedMs(atMs: number): number {
+  if (Number.isSafeInteger(atMs) && atMs >= 0) return atMs
+  throw invalid('atMs', 'must be whole milliseconds', atMs)
+}
+
+/** The bytes that are signed. */
+export function checkpointBytes(facts: Omit<LedgerCheckpoint, 'signature'>): Buffer {
   const writer = new ByteWriter().text(TAG).integer(VERSION)
   writer.integer(facts.sequence).integer(facts.events).integer(facts.realms).text(facts.root)
   writer.optional(facts.position, (position) => writer.text(position))
@@ -66,13 +73,16 @@ export function checkpointHash(checkpoint: LedgerCheckpoint): string {
   return createHash('sha256').update(bytes.toBytes()).digest('hex')
 }
 
-/** Throws `INVALID_SIGNATURE` unless a key that was good when it was made has signed it and it follows from the last. */
+/**
+ * Throws `INVALID_SIGNATURE` unless a key that was good when it was made has signed it and it follows from the last. Time
+ * does not go back from one to the next: otherwise a key that has retired could date what it signs before its end.
+ */
 export function verifyCheckpoint(
   checkpoint: LedgerCheckpoint,
   previous: LedgerCheckpoint | null,
-  keys: readonly VerificationKey[],
+  trust: LedgerTrust,
 ): void {
-  const key = requireVerifier(keysOfThen(keys), checkpoint.keyId, checkpoint.atMs)
+  const key = trust.requireSealer(checkpoint.keyId, checkpoint.atMs)
   const signature = fromBase64Url('signature', checkpoint.signature)
   if (!verifySignature(checkpointBytes(checkpoint), signature, key.publicKey)) {
     throw unproven(checkpoint, 'its signature does not fit')
@@ -82,17 +92,9 @@ export function verifyCheckpoint(
     checkpoint.previous === (previous === null ? '' : checkpointHash(previous)) &&
     checkpoint.events >= (previous?.events ?? 0)
   if (!isNext) throw unproven(checkpoint, 'it does not follow from the one before it')
-}
-
-/** The keys as they count for what was signed at some time in the past. */
-export function keysOfThen(keys: readonly VerificationKey[]): readonly VerificationKey[] {
-  return keys.map(asOfThen)
-}
-
-/** A key that has retired since may have signed rightly before; when it retired is what counts. */
-function asOfThen(key: VerificationKey): VerificationKey {
-  const isTimed = key.state === 'retired' && key.retiresAtMs !== null
-  return isTimed ? { ...key, state: 'retiring' } : key
+  if (checkpoint.atMs < (previous?.atMs ?? 0)) {
+    throw unproven(checkpoint, 'it is dated before the one before it')
+  }
 }
 
 function unproven({ sequence }: LedgerCheckpoint, problem: string): LeaseError {

@@ -1,6 +1,10 @@
 /**
  * Rotations of keys as a sealed ledger has them: with the public part of the new key, so that whoever trusts the old one
  * can follow to the new one by the ledger alone.
+ *
+ * What a key says of time is worth nothing once somebody has stolen it: it can date whatever it signs back. So a key
+ * names one successor and no more, and seals nothing after it has; nor can it name a stranger once whoever verifies
+ * knows that it is no longer the one that signs.
  */
 import { isLeaseError } from '../core/errors.ts'
 import { undecodable } from './canonical-bytes.ts'
@@ -9,20 +13,22 @@ import {
   base64,
   bytesOf,
   parseRotation,
-  requireVerifier,
   rotationFields,
+  signingKeyOf,
   verifyRotation,
   type KeyRing,
   type KeyRotation,
   type Loose,
-  type VerificationKey,
 } from './key-ring.ts'
-import { keysOfThen } from './ledger-checkpoint.ts'
+import { keysOfThen, requireVerifier, untrusted, type VerificationKey } from './verification-key.ts'
 
-/** The rotations of a ring that are not in the ledger yet, in their order, as they are to be written there. */
+/**
+ * The rotations of a ring that are not in the ledger yet, in their order, as they are to be written there: those that
+ * lead to the key that signs. Those of other registrars are none of this ledger's business.
+ */
 export function rotationsToRecord(ring: KeyRing, lines: readonly string[]): readonly Loose[] {
   const known = new Set(lines.map((line) => readRotation(line).rotation.newKeyId))
-  return ring.rotations
+  return ownRotations(ring)
     .filter(({ newKeyId }) => !known.has(newKeyId))
     .map((rotation) => {
       const key = ring.keys.find(({ keyId }) => keyId === rotation.newKeyId)
@@ -31,30 +37,64 @@ export function rotationsToRecord(ring: KeyRing, lines: readonly string[]): read
     })
 }
 
-/**
- * What is trusted after a rotation: the new key too, and the old one until it retires. Tells what is wrong with the
- * rotation, if anything is: it must be signed by a key that was trusted at its time, and by the one that it names.
- */
-export function followRotation(
-  keys: readonly VerificationKey[],
-  line: string,
-): readonly VerificationKey[] | string {
-  try {
-    const { rotation, publicKey } = readRotation(line)
-    const { oldKeyId, newKeyId, atMs, retiresAtMs } = rotation
+function ownRotations(ring: KeyRing): readonly KeyRotation[] {
+  const line: KeyRotation[] = []
+  let keyId: string | undefined = signingKeyOf(ring).keyId
+  while (keyId !== undefined && line.length < ring.rotations.length) {
+    const rotation: KeyRotation | undefined = ring.rotations.find(({ newKeyId }) => {
+      return newKeyId === keyId
+    })
+    if (rotation !== undefined) line.unshift(rotation)
+    keyId = rotation?.oldKeyId
+  }
+  return line
+}
+
+/** Whom a ledger is believed: the keys that were given, and those that it leads to from there. */
+export class LedgerTrust {
+  #keys: readonly VerificationKey[]
+  readonly #given: ReadonlySet<string>
+  readonly #succeeded = new Set<string>()
+
+  constructor(keys: readonly VerificationKey[]) {
+    this.#keys = keys
+    this.#given = new Set(keys.map(({ keyId }) => keyId))
+  }
+
+  /** The key, if it was good at that time and is the last of its line; throws `INVALID_SIGNATURE`. */
+  requireSealer(keyId: string, atMs: number): VerificationKey {
+    const key = requireVerifier(keysOfThen(this.#keys), keyId, atMs)
+    if (this.#succeeded.has(keyId)) throw untrusted(keyId, 'is retired: it has named its successor')
+    return key
+  }
+
+  /**
+   * Trusts the new key of a rotation from here on, and the old one no longer. Tells what is wrong with the rotation, or
+   * null: it must be signed by a key that was trusted at its time, and by the one that it names.
+   */
+  follow(line: string): string | null {
+    try {
+      this.#follow(readRotation(line))
+      return null
+    } catch (error) {
+      if (isLeaseError(error)) return `is no rotation of keys: ${error.message}`
+      throw error
+    }
+  }
+
+  #follow({ rotation, publicKey }: ReadRotation): void {
+    const { oldKeyId, newKeyId, atMs } = rotation
     // To name who follows may be the last that a key does.
-    const old = requireVerifier(keysOfThen(keys), oldKeyId, atMs - 1)
+    const old = this.requireSealer(oldKeyId, atMs - 1)
     if (keyIdOf(publicKey) !== newKeyId) throw undecodable('a rotation names another key')
     verifyRotation([old, { keyId: newKeyId, publicKey }], rotation)
-    const others = keys.filter(({ keyId }) => keyId !== oldKeyId)
-    const retires = Math.min(old.retiresAtMs ?? retiresAtMs, retiresAtMs)
-    const retiring = { ...old, state: 'retiring', retiresAtMs: retires } as const
-    const isKnown = keys.some(({ keyId }) => keyId === newKeyId)
+    if (old.state !== 'active' && !this.#given.has(newKeyId)) {
+      throw untrusted(oldKeyId, `no longer signs, and ${newKeyId} is not known to follow it`)
+    }
+    this.#succeeded.add(oldKeyId)
+    if (this.#keys.some(({ keyId }) => keyId === newKeyId)) return
     const next = { keyId: newKeyId, publicKey, state: 'active', retiresAtMs: null } as const
-    return [...others, retiring, ...(isKnown ? [] : [next])]
-  } catch (error) {
-    if (isLeaseError(error)) return `is no rotation of keys: ${error.message}`
-    throw error
+    this.#keys = [...this.#keys, next]
   }
 }
 
@@ -64,6 +104,16 @@ interface ReadRotation {
 }
 
 function readRotation(line: string): ReadRotation {
-  const { rotation } = JSON.parse(line) as { readonly rotation: Loose }
+  const rotation = rotationOf(line)
   return { rotation: parseRotation(rotation), publicKey: bytesOf(rotation, 'publicKey') }
+}
+
+function rotationOf(line: string): Loose {
+  try {
+    const { rotation } = JSON.parse(line) as { readonly rotation?: unknown }
+    if (typeof rotation === 'object' && rotation !== null) return rotation as Loose
+  } catch (cause) {
+    throw undecodable('a rotation is no JSON', cause)
+  }
+  throw undecodable('a rotation is no JSON object')
 }

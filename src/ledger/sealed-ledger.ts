@@ -21,7 +21,6 @@ export interface RealmHead {
 
 /** No resource is without a name, so no realm of leases is called so. */
 const KEYS_REALM = 'keys:'
-const KEYS_REALM_TEXT = JSON.stringify(KEYS_REALM)
 const CHAIN_TAG = 'tenure-chain/1\n'
 const HASH_LENGTH = 64
 const TAIL_LENGTH = ',"hash":""}'.length + HASH_LENGTH
@@ -80,20 +79,22 @@ export class LedgerChain {
   accept(line: string): string | null {
     const [, n, position, realm, kind] = LINE_PATTERN.exec(line) ?? []
     if (n === undefined || position === undefined || realm === undefined) return 'is no event'
+    const names = { position: textOf(position), realm: textOf(realm) }
+    if (names.position === null || names.realm === null) return 'is no event'
     const isRotation = kind === 'rotation'
-    const isOfKeys = position === '""' || realm === KEYS_REALM_TEXT
-    if (isOfKeys && !(isRotation && position === '""' && realm === KEYS_REALM_TEXT)) {
+    const isOfKeys = names.position === '' || names.realm === KEYS_REALM
+    if (isOfKeys && !(isRotation && names.position === '' && names.realm === KEYS_REALM)) {
       return 'is no event'
     }
     if (isRotation && !isOfKeys) return 'is no rotation of keys'
     if (Number(n) !== this.#count + 1) return `is numbered ${n} instead of ${this.#count + 1}`
     const body = line.slice(0, -TAIL_LENGTH)
-    const link = this.#link(textOf(realm), body)
+    const link = this.#link(names.realm, body)
     if (line.slice(-TAIL_LENGTH) !== `,"hash":"${link}"}`) return 'does not fit its hash'
-    if (!isRotation && !this.#isLater(textOf(position))) return 'stands after a later one'
-    this.#advance(textOf(realm), link)
+    if (!isRotation && !this.#isLater(names.position)) return 'stands after a later one'
+    this.#advance(names.realm, link)
     this.#isAtRotation = isRotation
-    if (!isRotation) this.#lastPosition = textOf(position)
+    if (!isRotation) this.#lastPosition = names.position
     return null
   }
 
@@ -118,9 +119,14 @@ export class LedgerChain {
 const LINE_PATTERN =
   /^\{"n":(\d{1,15}),"position":("(?:[^"\\]|\\.){0,256}"),"realm":("(?:[^"\\]|\\.){1,8192}?"),"(event|rotation)":\{/
 
-/** Most names need no decoding, and decoding is most of what a line costs. */
-function textOf(json: string): string {
-  return json.includes('\\') ? (JSON.parse(json) as string) : json.slice(1, -1)
+/** Most names need no decoding, and decoding is most of what a line costs. Null if it is no text after all. */
+function textOf(json: string): string | null {
+  if (!json.includes('\\')) return json.slice(1, -1)
+  try {
+    return JSON.parse(json) as string
+  } catch {
+    return null
+  }
 }
 
 /** The position that a line claims to have, for whoever must be told where it is; null if it is no line. */

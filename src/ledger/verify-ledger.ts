@@ -3,14 +3,14 @@
  * off before the last checkpoint, and names the first. A forger who writes all hashes anew after a change is found at
  * the next checkpoint; then the first line that this checkpoint is about is the one that is named.
  *
- * Keys that the ledger itself tells of are trusted from there on, if one that is trusted has signed their rotation.
+ * Keys that the ledger itself tells of are trusted from there on, if the one that is trusted has signed their rotation.
  */
 import { isLeaseError } from '../core/errors.ts'
 import type { Position } from '../store-port/store.ts'
-import type { VerificationKey } from './key-ring.ts'
 import { merkleRoot, verifyCheckpoint, type LedgerCheckpoint } from './ledger-checkpoint.ts'
-import { followRotation } from './recorded-rotation.ts'
+import { LedgerTrust } from './recorded-rotation.ts'
 import { LedgerChain, positionOf } from './sealed-ledger.ts'
+import { requireKeys, type VerificationKey } from './verification-key.ts'
 
 export interface LedgerProblem {
   /** Of the first bad line, from 1. */
@@ -40,80 +40,86 @@ export function verifyLedger(
   { lines, checkpoints }: SealedLedger,
   keys: readonly VerificationKey[],
 ): LedgerVerdict {
-  const progress = new Progress(lines, keys)
-  let previous: LedgerCheckpoint | null = null
-  const verdict = (first: LedgerProblem | null): LedgerVerdict => ({
-    ok: first === null,
-    events: progress.chain.count,
-    sealed: previous?.events ?? 0,
-    checkpoints: previous?.sequence ?? 0,
-    realms: progress.chain.heads.size,
-    first,
-  })
-  for (const checkpoint of checkpoints) {
-    const since = (previous?.events ?? 0) + 1
-    const bad = progress.acceptUpTo(checkpoint.events)
-    if (bad !== null) return verdict(bad)
-    const unproven = problemOfSignature(checkpoint, previous, progress.keys)
-    if (unproven !== null) return verdict(progress.at(since, unproven))
-    const { chain } = progress
-    const isSame =
-      checkpoint.root === merkleRoot(chain.heads) && checkpoint.position === chain.lastPosition
-    if (!isSame) {
-      const problem = `or a later one is not what checkpoint ${checkpoint.sequence} was made of`
-      return verdict(progress.at(since, problem))
-    }
-    previous = checkpoint
-  }
-  return verdict(progress.acceptUpTo(lines.length))
+  const verification = new LedgerVerification(checkpoints, keys)
+  for (const line of lines) if (!verification.accept(line)) break
+  return verification.end()
 }
 
-function problemOfSignature(
-  checkpoint: LedgerCheckpoint,
-  previous: LedgerCheckpoint | null,
-  keys: readonly VerificationKey[],
-): string | null {
-  try {
-    verifyCheckpoint(checkpoint, previous, keys)
-    return null
-  } catch (error) {
-    if (isLeaseError(error)) return `cannot be proven: ${error.message}`
-    throw error
-  }
-}
-
-/** How far a ledger was read, and the keys that are trusted there. */
-class Progress {
+/** Verifies a ledger line by line, so that nobody needs to have all of it at once. */
+export class LedgerVerification {
   readonly chain: LedgerChain = new LedgerChain()
-  readonly #lines: readonly string[]
-  #keys: readonly VerificationKey[]
+  readonly trust: LedgerTrust
+  readonly #checkpoints: readonly LedgerCheckpoint[]
+  #previous: LedgerCheckpoint | null = null
+  #next = 0
+  /** What the first line after the last checkpoint says its position is. */
+  #positionSince: Position | null = null
+  #first: LedgerProblem | null = null
 
-  constructor(lines: readonly string[], keys: readonly VerificationKey[]) {
-    this.#lines = lines
-    this.#keys = keys
+  constructor(checkpoints: readonly LedgerCheckpoint[], keys: readonly VerificationKey[]) {
+    this.#checkpoints = checkpoints
+    this.trust = new LedgerTrust(requireKeys(keys))
   }
 
-  get keys(): readonly VerificationKey[] {
-    return this.#keys
+  /** Takes the next line; false as soon as something is wrong. */
+  accept(line: string): boolean {
+    this.#checkDue()
+    if (this.#first !== null) return false
+    const number = this.chain.count + 1
+    if (number === this.#since) this.#positionSince = positionOf(line)
+    const problem =
+      this.chain.accept(line) ?? (this.chain.isAtRotation ? this.trust.follow(line) : null)
+    if (problem !== null) this.#first = { line: number, position: positionOf(line), problem }
+    return problem === null
   }
 
-  acceptUpTo(count: number): LedgerProblem | null {
-    while (this.chain.count < count) {
-      const number = this.chain.count + 1
-      const line = this.#lines[number - 1]
-      if (line === undefined) return this.at(number, 'is missing')
-      const problem = this.chain.accept(line)
-      if (problem !== null) return this.at(number, problem)
-      if (!this.chain.isAtRotation) continue
-      const keys = followRotation(this.#keys, line)
-      if (typeof keys === 'string') return this.at(number, keys)
-      this.#keys = keys
+  /** What all of it has shown, once there are no more lines. */
+  end(): LedgerVerdict {
+    this.#checkDue()
+    if (this.#first === null && this.#next < this.#checkpoints.length) {
+      this.#first = { line: this.chain.count + 1, position: null, problem: 'is missing' }
     }
-    return null
+    return {
+      ok: this.#first === null,
+      events: this.chain.count,
+      sealed: this.#previous?.events ?? 0,
+      checkpoints: this.#previous?.sequence ?? 0,
+      realms: this.chain.heads.size,
+      first: this.#first,
+    }
   }
 
-  at(line: number, problem: string): LedgerProblem {
-    const text = this.#lines[line - 1]
-    return { line, position: text === undefined ? null : positionOf(text), problem }
+  /** The number of the first line after the last checkpoint. */
+  get #since(): number {
+    return (this.#previous?.events ?? 0) + 1
+  }
+
+  /** The checkpoints over what was read so far. */
+  #checkDue(): void {
+    while (this.#first === null) {
+      const checkpoint = this.#checkpoints[this.#next]
+      if (checkpoint === undefined || checkpoint.events > this.chain.count) return
+      const problem = this.#problemOf(checkpoint)
+      if (problem !== null) {
+        this.#first = { line: this.#since, position: this.#positionSince, problem }
+        return
+      }
+      this.#previous = checkpoint
+      this.#positionSince = null
+      this.#next += 1
+    }
+  }
+
+  #problemOf(checkpoint: LedgerCheckpoint): string | null {
+    try {
+      verifyCheckpoint(checkpoint, this.#previous, this.trust)
+    } catch (error) {
+      if (isLeaseError(error)) return `cannot be proven: ${error.message}`
+      throw error
+    }
+    const { heads, lastPosition } = this.chain
+    const isSame = checkpoint.root === merkleRoot(heads) && checkpoint.position === lastPosition
+    if (isSame) return null
+    return `or a later one is not what checkpoint ${checkpoint.sequence} was made of`
   }
 }

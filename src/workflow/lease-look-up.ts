@@ -2,7 +2,7 @@
 import type { Tenure } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
 import { verifyGrant } from '../ledger/grant.ts'
-import type { VerificationKey } from '../ledger/key-ring.ts'
+import type { VerificationKey } from '../ledger/verification-key.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseLookUp } from './action-guard.ts'

@@ -49,14 +49,60 @@ describe('tenure keys', () => {
     ])
   })
 
+  it('takes in the keys of other registrars and signs with its own as before', async () => {
+    const { tenure, json, directory } = workshop()
+    for (const name of ['a', 'b']) {
+      await tenure(['keys', 'generate', '--keys', `${name}.json`])
+      const { stdout } = await tenure(['keys', 'export', '--keys', `${name}.json`])
+      fs.writeFileSync(path.join(directory, `${name}.pub`), stdout)
+    }
+    await json(['keys', 'import', 'a.pub', '--keys', 'b.json'])
+    const rotated = await json<Listed>(['keys', 'rotate', '--keys', 'b.json'])
+    expect(rotated.keys.map(({ state, signs }) => [state, signs])).toEqual([
+      ['retiring', false],
+      ['active', false],
+      ['active', true],
+    ])
+    await json(['keys', 'import', 'a.pub', '--keys', 'reader.json'])
+    await json(['keys', 'import', 'b.pub', '--keys', 'reader.json'])
+    const { keys } = await json<Listed>(['keys', 'generate', '--keys', 'reader.json'])
+    expect(keys.map(({ signs }) => signs)).toEqual([false, false, true])
+  })
+
+  it('loses no key when two rotate at once', async () => {
+    const { json } = workshop()
+    await json(['keys', 'generate', '--keys', 'a.json'])
+    const rotate = async () => json<Listed>(['keys', 'rotate', '--keys', 'a.json'])
+    const told = await Promise.all([rotate(), rotate(), rotate()])
+    const { keys, rotations } = await json<Listed>(['keys', 'ls', '--keys', 'a.json'])
+    expect(rotations).toBe(3)
+    const kept = keys.map(({ keyId }) => keyId)
+    const made = told.flatMap((each) => each.keys.filter(({ signs }) => signs))
+    expect(kept).toEqual(expect.arrayContaining(made.map(({ keyId }) => keyId)))
+    expect(new Set(made.map(({ keyId }) => keyId)).size).toBe(3)
+  })
+
+  it('lets anybody read a file that holds nothing secret', async () => {
+    const { tenure, json, directory } = workshop()
+    await tenure(['keys', 'generate', '--keys', 'a.json'])
+    const { stdout } = await tenure(['keys', 'export', '--keys', 'a.json'])
+    fs.writeFileSync(path.join(directory, 'a.pub'), stdout, { mode: 0o644 })
+    const { keys } = await json<Listed>(['keys', 'ls', '--keys', 'a.pub'])
+    expect(keys).toMatchObject([{ state: 'active', signs: false }])
+  })
+
   it('refuses a file that others can read, one that is none, and words that it does not know', async () => {
     const { tenure, directory } = workshop()
     await tenure(['keys', 'generate', '--keys', 'a.json'])
     fs.chmodSync(path.join(directory, 'a.json'), 0o644)
     fs.writeFileSync(path.join(directory, 'b.json'), 'nonsense', { mode: 0o600 })
+    const none = '{"version":1,"keys":[null],"rotations":[]}'
+    fs.writeFileSync(path.join(directory, 'd.json'), none)
     for (const [words, said] of [
       [['keys', 'ls', '--keys', 'a.json'], 'readable by its owner only'],
       [['keys', 'ls', '--keys', 'b.json'], 'no JSON'],
+      [['keys', 'ls', '--keys', 'd.json'], 'keys[0] must be an object, got null'],
+      [['keys', 'generate', '--keys', 'b.json/k'], 'file must be usable'],
       [['keys', 'import', 'missing.json', '--keys', 'c.json'], 'file must be usable'],
       [['keys', 'import', '--keys', 'c.json'], 'must be followed by FILE'],
       [['keys', 'ls', 'more', '--keys', 'c.json'], 'must be followed by nothing'],

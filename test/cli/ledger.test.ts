@@ -65,6 +65,20 @@ describe('tenure ledger', () => {
     })
   })
 
+  it('finds a lease that was given to another behind the back of the store, or taken away', async () => {
+    const shop = await sealedWorkshop()
+    await shop.sql("UPDATE leases SET agent_id = 'mallory' WHERE agent_id = 'bob'")
+    const found = await shop.tenure(['ledger', 'verify', '--keys', 'keys.json'])
+    expect([found.code, found.stdout]).toEqual([
+      1,
+      expect.stringMatching(/keeps lease \S{36} otherwise than its events tell/),
+    ])
+    await shop.sql("UPDATE leases SET agent_id = 'bob' WHERE agent_id = 'mallory'")
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { oddLease: null } })
+    await shop.sql("DELETE FROM leases WHERE agent_id = 'bob'")
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: null })
+  })
+
   it('finds by the copy that ledger and checkpoints were cut short together', async () => {
     const shop = await sealedWorkshop()
     await shop.json(['release', 'work:b', '--holder', 'bob'])
@@ -80,6 +94,66 @@ describe('tenure ledger', () => {
     expect(await verdictOf(shop)).toMatchObject({ code: 0, ok: true })
     const found = await verdictOf(shop, '--copy', 'copy.ndjson')
     expect(found).toMatchObject({ code: 1, copy: 'checkpoint 2 of the copy is not in the ledger' })
+  })
+
+  it('is not satisfied by a copy that is missing, empty, or cannot be read', async () => {
+    const shop = await sealedWorkshop()
+    const copy = path.join(shop.directory, 'other.ndjson')
+    const words = ['ledger', 'verify', '--keys', 'keys.json', '--copy', 'other.ndjson']
+    const missing = await shop.tenure(words)
+    expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('must be a file')])
+    fs.writeFileSync(copy, '')
+    const empty = await shop.tenure(words)
+    expect([empty.code, empty.stderr]).toEqual([
+      2,
+      expect.stringContaining('copy must have a checkpoint, got none'),
+    ])
+    fs.writeFileSync(copy, 'nonsense\n')
+    const found = await verdictOf(shop, '--copy', 'other.ndjson')
+    expect(found).toMatchObject({ code: 1, ok: false })
+    expect(found.copy).toContain(`line 1 of ${copy}`)
+  })
+
+  it('names the checkpoint that cannot be read, and the line that only looks like one', async () => {
+    const shop = await sealedWorkshop()
+    const file = path.join(`${shop.storeFile}.ledger`, 'checkpoints.ndjson')
+    const text = fs.readFileSync(file, 'utf8')
+    fs.writeFileSync(file, `${text}{"sequence":2}\n`)
+    const found = await shop.tenure(['ledger', 'verify', '--keys', 'keys.json'])
+    expect([found.code, found.stdout]).toEqual([1, expect.stringContaining(`line 2 of ${file}`)])
+    const refused = await shop.tenure(['ledger', 'seal', '--keys', 'keys.json'])
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('checkpoint 2')])
+    fs.writeFileSync(file, text)
+    const events = fs.readFileSync(shop.events, 'utf8')
+    fs.writeFileSync(shop.events, events.replace('"realm":"', '"realm":"\\q'))
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: { line: 1 } })
+  })
+
+  it('tells from the sealed ledger what the store no longer knows', async () => {
+    const shop = await sealedWorkshop()
+    await shop.sql("DELETE FROM lease_history WHERE agent_id = 'ada'")
+    const directory = `${shop.storeFile}.ledger`
+    const asked = ['ledger', 'replay', '--since', '1h', '--holder', 'ada']
+    expect(await shop.json(asked)).toMatchObject({ holdings: [] })
+    const { holdings } = await shop.json<{ readonly holdings: readonly object[] }>([
+      ...asked,
+      ...['--ledger', directory],
+    ])
+    expect(holdings).toMatchObject([{ holder: 'ada', end: 'released' }])
+    fs.appendFileSync(shop.events, 'nonsense\n')
+    const bad = await shop.tenure([...asked, '--ledger', directory])
+    expect([bad.code, bad.stderr]).toEqual([2, expect.stringContaining('line 5 that is no event')])
+  })
+
+  it('makes no store of the one that it is to verify', async () => {
+    const shop = await sealedWorkshop()
+    const none = path.join(shop.directory, 'none.db')
+    const ended = await shop.tenure([
+      ...['ledger', 'verify', '--keys', 'keys.json', '--store', `sqlite:${none}`],
+      ...['--ledger', `${shop.storeFile}.ledger`],
+    ])
+    expect([ended.code, ended.stderr]).toEqual([2, expect.stringContaining('store must exist')])
+    expect(fs.existsSync(none)).toBe(false)
   })
 
   it('goes on after a writer that died in the middle of a line', async () => {
@@ -114,11 +188,14 @@ describe('tenure ledger', () => {
   it('tells of rotated keys, so that whoever has the first one can follow', async () => {
     const shop = await sealedWorkshop()
     const { stdout } = await shop.tenure(['keys', 'export', '--keys', 'keys.json'])
-    fs.writeFileSync(path.join(shop.directory, 'first.json'), stdout, { mode: 0o600 })
+    fs.writeFileSync(path.join(shop.directory, 'first.json'), stdout)
     await shop.json(['keys', 'rotate', '--keys', 'keys.json', '--overlap', '0s'])
     expect(await shop.json(['ledger', 'seal', '--keys', 'keys.json'])).toMatchObject({ events: 5 })
     const words = ['ledger', 'verify', '--keys', 'first.json']
     expect(await shop.json(words)).toMatchObject({ ok: true, sealed: 5, checkpoints: 2 })
+    // What lies beside the ledger is public, and can be used as it is.
+    const published = path.join(`${shop.storeFile}.ledger`, 'keys.json')
+    expect(await shop.json(['ledger', 'verify', '--keys', published])).toMatchObject({ ok: true })
     const text = fs.readFileSync(shop.events, 'utf8')
     fs.writeFileSync(shop.events, text.replace(/"byOld":"./, '"byOld":"_'))
     expect(await verdictOf(shop)).toMatchObject({ code: 1, first: { line: 5 } })
@@ -182,8 +259,15 @@ describe('tenure ledger', () => {
   })
 
   it('refuses in one line what it cannot do', async () => {
-    const { tenure } = workshop()
+    const { tenure, json } = workshop()
+    await json(['keys', 'generate', '--keys', 'keys.json'])
+    const sealWith = ['ledger', 'seal', '--keys', 'keys.json']
     for (const [words, said] of [
+      [[...sealWith, '--copy', '/nonexistent/copy'], 'file must be usable, got /nonexistent/copy'],
+      [[...sealWith, '--ledger', '/dev/null/x'], 'file must be usable, got /dev/null/x'],
+      [['ledger', 'replay', '--at', '1h', '--every', '5s'], 'every must not be given to ledger'],
+      [['ledger', 'export', '--copy', 'c'], 'copy must not be given to ledger export'],
+      [['ledger', 'replay', '--at', '1h', '--ledger', 'none'], 'ledger must have events'],
       [['ledger', 'melt'], 'ACTION must be one of seal, verify, replay, export, import, digest'],
       [['ledger', 'verify', 'more'], 'must be followed by nothing'],
       [['ledger', 'verify', '--keys', 'k'], 'must have a checkpoint, got none'],

@@ -20,6 +20,7 @@ describe('a namespace', () => {
     ['a/b.c', 'a/b.c'],
     ['a/..b', 'a/..b'],
     ['e\u0301', '\u00e9'],
+    ['100%/a%20b%c3%a4', '100%/a%20b%c3%a4'],
   ])('%j is %j', (text, canonical) => {
     expect(namespaceOf(text)).toBe(canonical)
   })
@@ -37,6 +38,15 @@ describe('a namespace', () => {
     'a%2Fb',
     'a%5cb',
     '%00',
+    'a\0b',
+    'a\nb',
+    'a\u0085b',
+    'a\ud800',
+    'a/%252e%252e/b',
+    'a/%c0%ae%C0%AE/b',
+    'a%0ab',
+    'a%1Fb',
+    'a%7fb',
   ])('%j is refused', (text) => {
     expect(() => namespaceOf(text)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
   })
@@ -53,6 +63,10 @@ describe('a scope', () => {
     ['src/../etc', 'path'],
     ['src/%2e%2e/etc', 'path'],
     ['src\\..\\etc', 'path'],
+    ['src/%252e%252e/etc', 'path'],
+    ['src/a\0b', 'path'],
+    ['src/a\nb', 'path'],
+    ['src/\ud800', 'path'],
     ['', 'path'],
   ])('of src answers %j with %j', (path, outside) => {
     expect(outsideScope(SRC, { path })).toBe(outside)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { authorizeGrant } from '../../src/delegation/index.ts'
+import { authorizeGrant, type ScopedAct } from '../../src/delegation/index.ts'
 import { CHILD, grant } from '../ledger/grants.ts'
 
 describe('a grant', () => {
@@ -8,11 +8,37 @@ describe('a grant', () => {
     authorizeGrant(grant(), { path: '/anything' }, { tokens: 10 ** 9 })
   })
 
+  it('refuses an act with a field that it does not know, or that is no text', () => {
+    for (const [odd, field] of [
+      [{ pth: '/etc' }, 'act'],
+      [{ tool: 'edit', pth: '/etc' }, 'act'],
+      [null, 'act'],
+      [undefined, 'act'],
+      [['edit'], 'act'],
+      [{ tool: 5 }, 'tool'],
+      [{ workId: null }, 'workId'],
+      [{ path: 5 }, 'path'],
+    ] as const) {
+      for (const checked of [CHILD, grant()]) {
+        const act = odd as unknown as ScopedAct
+        expect(() => authorizeGrant(checked, act)).toThrow(
+          expect.objectContaining({
+            code: 'INVALID_INPUT',
+            details: expect.objectContaining({ field }),
+          }),
+        )
+      }
+    }
+  })
+
   it('refuses a tool, a path, or a spending beyond it, naming which', () => {
     for (const [act, field] of [
       [{ tool: 'shell' }, 'tool'],
       [{ tool: 'edit', path: 'src_backup/a' }, 'path'],
       [{ path: 'src/../etc' }, 'path'],
+      [{ path: 'src/%252e%252e/etc' }, 'path'],
+      [{ path: 'src/a\0b' }, 'path'],
+      [{ path: 'src/\ud800' }, 'path'],
       [{}, 'act'],
     ] as const) {
       expect(() => authorizeGrant(CHILD, act)).toThrow(

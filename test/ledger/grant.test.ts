@@ -61,6 +61,46 @@ describe('a grant', () => {
     expect(codeOf(chain(grant()), retiring, { now: NOW + 1 })).toBe('INVALID_SIGNATURE')
   })
 
+  it('is refused where no time was given to judge it by, naming what is missing', () => {
+    const token = chain(grant({ expiresAtMs: NOW - 1 }))
+    const times = [{}, { now: Number.NaN }, { now: 'soon' }, { now: null }, { now: 1.5 }]
+    for (const odd of [undefined, null, ...times, { now: new Date(NOW) }, { now: Infinity }]) {
+      const options = odd as { now: number }
+      expect(() => verifyGrant(token, KEYS, options)).toThrow(
+        expect.objectContaining({
+          code: 'INVALID_INPUT',
+          details: expect.objectContaining({ field: 'now' }),
+        }),
+      )
+    }
+    const audience = 5 as unknown as string
+    expect(codeOf(token, KEYS, { audience })).toBe('INVALID_INPUT')
+  })
+
+  it('is refused under keys whose state or end is not understood, naming which', () => {
+    const token = chain(grant())
+    for (const [odd, field] of [
+      [undefined, 'keys'],
+      [[null], 'keys[0]'],
+      [[{ ...verifier(), state: 'revoked' }], 'keys[0].state'],
+      [[{ ...verifier(), state: undefined }], 'keys[0].state'],
+      [[{ ...verifier(), state: 'retiring' }], 'keys[0].retiresAtMs'],
+      [[{ ...verifier(), retiresAtMs: Number.NaN }], 'keys[0].retiresAtMs'],
+      [[{ ...verifier(), retiresAtMs: undefined }], 'keys[0].retiresAtMs'],
+      [[{ ...verifier(), publicKey: 'AAAA' }], 'keys[0].publicKey'],
+      [[{ ...verifier(), keyId: 7 }], 'keys[0].keyId'],
+    ] as const) {
+      const keys = odd as unknown as typeof KEYS
+      expect(() => verifyGrant(token, keys, { now: NOW })).toThrow(
+        expect.objectContaining({
+          code: 'INVALID_INPUT',
+          details: expect.objectContaining({ field }),
+        }),
+      )
+    }
+    expect(codeOf(token, [verifier(KEY, { retiresAtMs: NOW })])).toBe('INVALID_SIGNATURE')
+  })
+
   it('for one audience is refused by every other, and by whoever does not say who they are', () => {
     const token = chain(grant({ audience: 'editor' }))
     expect(codeOf(token, KEYS, { audience: 'editor' })).toBe('accepted')

@@ -5,12 +5,15 @@ import {
   formatKeyRing,
   importKeys,
   parseKeyRing,
-  requireVerifier,
+  parseVerificationKeys,
   rotateKeys,
   signingKeyOf,
   verifyRotation,
   withFirstKey,
+  type KeptKey,
+  type KeyRing,
 } from '../../src/ledger/key-ring.ts'
+import { requireVerifier } from '../../src/ledger/verification-key.ts'
 
 const NOW = 1_000
 const OLD = generateSigningKey()
@@ -78,9 +81,97 @@ describe('a ring of keys', () => {
     }
   })
 
+  it('is not read when a key is to last longer than it has signed itself', () => {
+    const text = formatKeyRing(ROTATED, { secrets: false })
+    const [first, end] = ['"state": "retiring"', '"retiresAtMs": 1100']
+    expect(text).toContain(end)
+    for (const odd of [
+      text.replace(first, '"state": "active"'),
+      text.replace(first, '"state": "active"').replace(end, '"retiresAtMs": null'),
+      text.replace(end, '"retiresAtMs": 1101'),
+      text.replace(end, '"retiresAtMs": null'),
+    ]) {
+      expect(odd).not.toBe(text)
+      expect(() => parseKeyRing(odd)).toThrow(expect.objectContaining({ code: 'DECODE_ERROR' }))
+    }
+    expect(parseKeyRing(text.replace(end, '"retiresAtMs": 1099')).keys[0]?.retiresAtMs).toBe(1_099)
+  })
+
+  it('is not read when a key is there twice, has two successors, or is no object', () => {
+    const twice = { ...ROTATED, keys: [...ROTATED.keys, ...ROTATED.keys.slice(0, 1)] }
+    const other = rotateKeys(FIRST, { next: generateSigningKey(), nowMs: NOW, overlapMs: 0 })
+    const forked = {
+      keys: [...ROTATED.keys, ...other.keys.slice(1).map((key) => ({ ...key, signing: null }))],
+      rotations: [...ROTATED.rotations, ...other.rotations],
+    }
+    for (const [text, said] of [
+      [formatKeyRing(twice, { secrets: false }), 'there twice'],
+      [formatKeyRing(forked, { secrets: true }), 'two that follow it'],
+      ['{"version":1,"keys":[null],"rotations":[]}', 'keys[0] must be an object, got null'],
+      ['{"version":1,"keys":[],"rotations":[7]}', 'rotations[0] must be an object, got 7'],
+      ['{"version":1,"keys":{},"rotations":[]}', 'keys must be a list'],
+    ] as const) {
+      expect(() => parseKeyRing(text)).toThrow(said)
+    }
+  })
+
+  it('signs with a key of its own however many others it has taken in to verify with', () => {
+    const others = [generateSigningKey(), generateSigningKey()].map((key) => {
+      return withFirstKey(EMPTY_KEY_RING, key, NOW)
+    })
+    let ring: KeyRing = EMPTY_KEY_RING
+    for (const other of others) ring = importKeys(ring, other)
+    expect(() => signingKeyOf(ring)).toThrow(/generate one first/)
+    ring = withFirstKey(ring, OLD, NOW)
+    ring = rotateKeys(ring, { next: NEXT, nowMs: NOW, overlapMs: 100 })
+    const read = parseKeyRing(formatKeyRing(ring, { secrets: true }))
+    expect(signingKeyOf(read).keyId).toBe(NEXT.keyId)
+    for (const other of others) {
+      const { keyId } = signingKeyOf(other)
+      expect(requireVerifier(read.keys, keyId, NOW).keyId).toBe(keyId)
+    }
+  })
+
+  it('takes in no longer life for a key than it knows of', () => {
+    const reader = importKeys(EMPTY_KEY_RING, ROTATED)
+    const longer = (facts: Partial<KeptKey>): KeyRing => {
+      return { keys: ROTATED.keys.map((key) => ({ ...key, ...facts })), rotations: [] }
+    }
+    for (const odd of [
+      longer({ state: 'active', retiresAtMs: null }),
+      longer({ state: 'retiring', retiresAtMs: NOW + 10_000 }),
+    ]) {
+      expect(importKeys(reader, odd).keys[0]).toMatchObject({
+        state: 'retiring',
+        retiresAtMs: 1_100,
+      })
+    }
+    const gone = importKeys(reader, longer({ state: 'retired', retiresAtMs: NOW + 50 }))
+    expect(gone.keys[0]).toMatchObject({ state: 'retired', retiresAtMs: NOW + 50 })
+  })
+
+  it('does not take in that the key which signs here has been followed elsewhere', () => {
+    expect(() => importKeys(FIRST, ROTATED)).toThrow(/follows the one that signs here/)
+  })
+
+  it('gives whoever verifies the public keys of its text, and no secret', () => {
+    const keys = parseVerificationKeys(formatKeyRing(ROTATED, { secrets: true }))
+    expect(keys).toEqual(
+      ROTATED.keys.map(({ keyId, publicKey, state, retiresAtMs }) => {
+        return { keyId, publicKey, state, retiresAtMs }
+      }),
+    )
+  })
+
   it('takes in the public part of another, and believes it that a key has retired', () => {
     const reader = importKeys(EMPTY_KEY_RING, FIRST)
     expect(reader.keys[0]?.signing).toBeNull()
+    // Whoever was handed a file with a secret in it must not keep the secret, either.
+    const careless = rotateKeys(FIRST, { next: NEXT, nowMs: NOW, overlapMs: 100 })
+    const told = careless.keys.map((key) =>
+      key.keyId === OLD.keyId ? { ...key, signing: OLD } : key,
+    )
+    expect(importKeys(reader, { ...careless, keys: told }).keys[0]?.signing).toBeNull()
     const updated = importKeys(reader, ROTATED)
     expect(updated.keys.map(({ state }) => state)).toEqual(['retiring', 'active'])
     expect(updated.rotations).toHaveLength(1)

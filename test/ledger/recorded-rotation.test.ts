@@ -1,13 +1,20 @@
+import { hash } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { generateSigningKey, type SigningKey } from '../../src/ledger/ed25519.ts'
 import {
   EMPTY_KEY_RING,
+  importKeys,
   rotateKeys,
   signingKeyOf,
   withFirstKey,
   type KeyRing,
 } from '../../src/ledger/key-ring.ts'
-import { sealChain, type LedgerCheckpoint } from '../../src/ledger/ledger-checkpoint.ts'
+import {
+  checkpointBytes,
+  checkpointHash,
+  sealChain,
+  type LedgerCheckpoint,
+} from '../../src/ledger/ledger-checkpoint.ts'
 import { readLedger } from '../../src/ledger/read-ledger.ts'
 import { rotationsToRecord } from '../../src/ledger/recorded-rotation.ts'
 import { LedgerChain } from '../../src/ledger/sealed-ledger.ts'
@@ -81,12 +88,120 @@ describe('a ledger with rotations of its keys', () => {
     expect(found.first?.problem).toContain('is no rotation of keys')
   })
 
+  it('is not proven by a second successor that a key has named, however it is dated', () => {
+    const { lines, checkpoints, ring } = rotating(2)
+    const full = ring.keys.map(({ keyId, publicKey, state, retiresAtMs }) => {
+      return { keyId, publicKey, state, retiresAtMs }
+    })
+    const chain = new LedgerChain()
+    for (const line of lines) chain.accept(line)
+    const evil = generateSigningKey()
+    // Dated back to when the stolen key still was the one that signed.
+    const ill = rotateKeys(withFirstKey(EMPTY_KEY_RING, FIRST, 0), {
+      ...{ next: evil, nowMs: 10_001, overlapMs: 0 },
+    })
+    const forged = [
+      ...rotationsToRecord(ill, []).map((each) => chain.appendRotation(each)),
+      ...history.slice(6, 7).map((entry) => chain.append(entry)),
+    ]
+    const previous = checkpoints.at(-1) ?? null
+    const last = sealChain(chain, { key: evil, atMs: 90_000, previous })
+    const whole = { lines: [...lines, ...forged], checkpoints: [...checkpoints, last] }
+    for (const keys of [[verifier(FIRST)], full]) {
+      expect(verifyLedger({ lines, checkpoints }, keys).ok).toBe(true)
+      const { ok, first } = verifyLedger(whole, keys)
+      expect([ok, first?.line]).toEqual([false, lines.length + 1])
+      expect(first?.problem).toContain('has named its successor')
+    }
+    // The rotation to the true successor was cut off; whoever knows of it is not deceived.
+    const cut = new LedgerChain()
+    const early = lines.slice(0, 3)
+    for (const line of early) cut.accept(line)
+    early.push(...rotationsToRecord(ill, []).map((each) => cut.appendRotation(each)))
+    const sealedAgain = sealChain(cut, {
+      key: evil,
+      atMs: 90_000,
+      previous: checkpoints[0] ?? null,
+    })
+    const short = { lines: early, checkpoints: [...checkpoints.slice(0, 1), sealedAgain] }
+    expect(verifyLedger(short, full).first?.problem).toContain('is not known to follow it')
+  })
+
+  it('is not proven by a key that has named its successor, however it dates the checkpoint', () => {
+    const { lines, checkpoints } = rotating(2)
+    const chain = new LedgerChain()
+    for (const line of lines) chain.accept(line)
+    const forged = chain.append(history[6] ?? unlived())
+    const previous = checkpoints.at(-1) ?? null
+    for (const atMs of [10_001, 15_500, 20_001]) {
+      const last = sealedAt(chain, { key: FIRST, atMs, previous })
+      const whole = { lines: [...lines, forged], checkpoints: [...checkpoints, last] }
+      expect(verifyLedger(whole, [verifier(FIRST)])).toMatchObject({ ok: false, checkpoints: 2 })
+    }
+  })
+
+  it('is not proven by a checkpoint that is dated before the one before it', () => {
+    const key = generateSigningKey()
+    const chain = new LedgerChain()
+    const told = history.slice(0, 2).map((entry) => chain.append(entry))
+    const one = sealChain(chain, { key, atMs: 20_000, previous: null })
+    const more = [...told, chain.append(history[2] ?? unlived())]
+    const back = sealedAt(chain, { key: FIRST, atMs: 15_000, previous: one })
+    const keys = [verifier(key), verifier(FIRST, { state: 'retiring', retiresAtMs: 16_000 })]
+    const verdict = verifyLedger({ lines: more, checkpoints: [one, back] }, keys)
+    expect(verdict).toMatchObject({ ok: false, sealed: 2, first: { line: 3 } })
+    expect(verdict.first?.problem).toContain('is dated before')
+    // An honest sealer whose clock was set back dates its checkpoint like the last.
+    const honest = sealChain(chain, { key, atMs: 15_000, previous: one })
+    expect(honest.atMs).toBe(20_000)
+    expect(verifyLedger({ lines: more, checkpoints: [one, honest] }, keys).ok).toBe(true)
+  })
+
+  it('shows a rotation that cannot be read at its line', () => {
+    const start = hash('sha256', 'tenure-chain/1\nkeys:', 'hex')
+    for (const content of ['{junk', '{}', '{"rotation":1']) {
+      const body = `{"n":1,"position":"","realm":"keys:","rotation":${content}`
+      const line = `${body},"hash":"${hash('sha256', `${start}${body}`, 'hex')}"}`
+      const { first } = verifyLedger({ lines: [line], checkpoints: [] }, [verifier(FIRST)])
+      expect(first).toMatchObject({
+        line: 1,
+        problem: expect.stringContaining('rotation') as string,
+      })
+    }
+  })
+
+  it('tells of none but the keys that lead to the one which signs', () => {
+    const foreign = rotateKeys(withFirstKey(EMPTY_KEY_RING, generateSigningKey(), 0), {
+      ...{ next: generateSigningKey(), nowMs: 5_000, overlapMs: OVERLAP_MS },
+    })
+    const { ring } = rotating(3)
+    const own = rotationsToRecord(ring, [])
+    expect(own).toHaveLength(2)
+    expect(rotationsToRecord(importKeys(ring, foreign), [])).toEqual(own)
+  })
+
   it('tells the same of leases as one without them', () => {
     const { lines } = rotating(3)
     const text = lines.map((line) => `${line}\n`).join('')
     expect(readLedger(text).events).toEqual(history.slice(0, 9).map(({ event }) => event))
   })
 })
+
+function unlived(): never {
+  throw new Error('the world has not lived long enough')
+}
+
+/** What a thief of a key signs: at whatever time it likes. */
+function sealedAt(
+  chain: LedgerChain,
+  { previous, ...how }: Parameters<typeof sealChain>[1],
+): LedgerCheckpoint {
+  const earlier = previous === null ? null : { ...previous, atMs: 0 }
+  const { signature: _signature, ...facts } = sealChain(chain, { ...how, previous: earlier })
+  const linked = { ...facts, previous: previous === null ? '' : checkpointHash(previous) }
+  const signature = Buffer.from(how.key.sign(checkpointBytes(linked))).toString('base64url')
+  return { ...linked, signature }
+}
 
 interface Line {
   readonly position: string

@@ -119,6 +119,26 @@ describe('a sealed ledger', () => {
     expect(verifyLedger(ledger, since).ok).toBe(true)
   })
 
+  it('shows a line whose names cannot be read, at its place', () => {
+    const line = ledger.lines[20] ?? ''
+    for (const odd of [
+      line.replace(/"position":"/, '"position":"\\q'),
+      line.replace(/"realm":"/, '"realm":"\\u00'),
+    ]) {
+      const { first } = verifyLedger({ ...ledger, lines: ledger.lines.with(20, odd) }, SEAL_KEYS)
+      expect(first).toMatchObject({ line: 21, problem: 'is no event' })
+    }
+  })
+
+  it('asks for keys that it understands', () => {
+    for (const odd of [undefined, [null], SEAL_KEYS.map((key) => ({ ...key, state: 'good' }))]) {
+      const keys = odd as unknown as typeof SEAL_KEYS
+      expect(() => verifyLedger(ledger, keys)).toThrow(
+        expect.objectContaining({ code: 'INVALID_INPUT' }),
+      )
+    }
+  })
+
   it('says how much of it no checkpoint vouches for yet', () => {
     const checkpoints = ledger.checkpoints.slice(0, 2)
     const verdict = verifyLedger({ ...ledger, checkpoints }, SEAL_KEYS)
@@ -149,6 +169,23 @@ describe('a store', () => {
     if (told.size > 1) {
       const fewer = history.toSpliced(at, 1)
       expect(compareLedgers(history, fewer).first).toEqual({ position, problem: 'removed' })
+    }
+  })
+
+  it('may have pruned renewals and advances that a later one superseded, and no last one', () => {
+    const one = history.find(({ event }) => event.type === 'lease.issued')
+    if (one === undefined) throw new Error('no lease was issued')
+    for (const type of ['lease.renewed', 'lease.advanced'] as const) {
+      const more = ['1', '2', '3'].map((position) => {
+        return { position: `9${position}`, event: { ...one.event, type } as LedgerEntry['event'] }
+      })
+      const past = [one, ...more]
+      expect(compareLedgers(past, past)).toEqual({ first: null, prunedLeases: 0 })
+      expect(compareLedgers(past, past.toSpliced(1, 2)).first).toBeNull()
+      const cut = compareLedgers(past, past.slice(0, 3)).first
+      expect(cut).toEqual({ position: '93', problem: 'removed' })
+      const all = compareLedgers(past, past.slice(0, 1)).first
+      expect(all).toEqual({ position: '91', problem: 'removed' })
     }
   })
 

@@ -5,6 +5,7 @@ import { generateSigningKey } from '../../ledger/ed25519.ts'
 import {
   formatKeyRing,
   importKeys,
+  isSigning,
   parseKeyRing,
   rotateKeys,
   withFirstKey,
@@ -13,12 +14,14 @@ import {
 } from '../../ledger/key-ring.ts'
 import { durationOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
-import { readKeyFile, readText, writeKeyFile } from '../../delegation/key-file.ts'
+import { makeDirectoryFor, readKeyFile, readText, writeKeyFile } from '../../delegation/key-file.ts'
 import { keyFileOf } from '../key-file.ts'
 import { formatTable } from '../output.ts'
+import { waitForTurn } from '../turn.ts'
 
 const ACTIONS = ['generate', 'ls', 'rotate', 'export', 'import'] as const
 type Action = (typeof ACTIONS)[number]
+type Change = Exclude<Action, 'ls' | 'export'>
 type KeysTable = { readonly keys: Option<string>; readonly overlap: Option<number> }
 
 const DAY_MS = 86_400_000
@@ -42,8 +45,8 @@ export const keys: Command = defineCommand({
     ),
   },
   notes: [
-    'The file is readable by its owner only, and holds the part that signs. export prints the public part, which is all that somebody needs who verifies.',
-    'A rotation is signed by the old key and by the new one.',
+    'The file is readable by its owner only, and holds the part that signs. export prints the public part, which is all that somebody needs who verifies; a file with nothing else may be read by anybody.',
+    'A rotation is signed by the old key and by the new one. import takes in keys to verify with: none of them ever signs here, and none lasts longer than is known.',
   ],
   examples: [
     'tenure keys generate',
@@ -62,18 +65,36 @@ async function run(call: Call<KeysTable>): Promise<number> {
     throw invalid(`keys ${action}`, `must be followed by ${expectation}`, file)
   }
   const keyFile = keyFileOf(call.options.keys, call.cwd)
-  const ring = readKeyFile(keyFile)
-  const changed = changedRing(call, ring, action)
-  if (changed !== ring) writeKeyFile(keyFile, changed)
-  show(call, action, { ring: changed, keyFile })
+  const isLook = action === 'ls' || action === 'export'
+  const ring = isLook ? readKeyFile(keyFile) : await changeKeys(call, keyFile, action)
+  show(call, action, { ring, keyFile })
   return 0
+}
+
+/** Reads, changes and replaces the file while nobody else does: otherwise one of two new keys would be lost. */
+async function changeKeys(
+  call: Call<KeysTable>,
+  keyFile: string,
+  action: Change,
+): Promise<KeyRing> {
+  makeDirectoryFor(keyFile)
+  const { dir: directory, base } = path.parse(keyFile)
+  const act = `change ${base}`
+  const endTurn = await waitForTurn({ directory, name: `.${base}.turn`, act })
+  try {
+    const changed = changedRing(call, readKeyFile(keyFile), action)
+    writeKeyFile(keyFile, changed)
+    return changed
+  } finally {
+    endTurn()
+  }
 }
 
 function changedRing(
   { options, positionals, cwd }: Call<KeysTable>,
   ring: KeyRing,
-  action: Action,
-) {
+  action: Change,
+): KeyRing {
   const nowMs = Date.now()
   switch (action) {
     case 'generate':
@@ -84,9 +105,6 @@ function changedRing(
     }
     case 'import':
       return importKeys(ring, parseKeyRing(readText(path.resolve(cwd, positionals[1] ?? ''))))
-    case 'ls':
-    case 'export':
-      return ring
   }
 }
 
@@ -97,7 +115,7 @@ interface Shown {
 
 function show({ printer }: Call<KeysTable>, action: Action, { ring, keyFile }: Shown): void {
   const shown = ring.keys.map(shownKey)
-  const active = ring.keys.find(({ state }) => state === 'active')
+  const active = ring.keys.find(isSigning)
   if (action === 'export') {
     const text = formatKeyRing(ring, { secrets: false })
     return printer.answer(JSON.parse(text), () => text.trimEnd())
@@ -119,14 +137,15 @@ function show({ printer }: Call<KeysTable>, action: Action, { ring, keyFile }: S
   })
 }
 
-function shownKey({ keyId, state, createdAtMs, retiresAtMs, signing }: KeptKey) {
+function shownKey(key: KeptKey) {
+  const { keyId, state, createdAtMs, retiresAtMs } = key
   const isOver = retiresAtMs !== null && Date.now() >= retiresAtMs
   return {
     keyId,
     state: isOver ? 'retired' : state,
     createdAtMs,
     retiresAtMs,
-    signs: state === 'active' && signing !== null,
+    signs: isSigning(key),
   }
 }
 

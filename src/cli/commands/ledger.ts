@@ -1,28 +1,20 @@
 /** `tenure ledger`: a ledger that proves itself, and questions about the past. */
 import path from 'node:path'
 import { isStoreAway } from '../../client/insist.ts'
-import { invalid, LeaseError } from '../../core/errors.ts'
-import { compareLedgers } from '../../ledger/compare-ledger.ts'
+import { invalid } from '../../core/errors.ts'
 import { LeaseReducer } from '../../ledger/lease-reducer.ts'
-import { checkpointHash } from '../../ledger/ledger-checkpoint.ts'
 import { ledgerRecord } from '../../ledger/payloads.ts'
-import { entryOf, isRotationLine, LedgerChain } from '../../ledger/sealed-ledger.ts'
-import { verifyLedger, type SealedLedger } from '../../ledger/verify-ledger.ts'
+import { LedgerChain } from '../../ledger/sealed-ledger.ts'
 import { importLedger } from '../../open.ts'
-import type { LedgerEntry } from '../../store-port/store.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { instantOption } from '../instant.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { keyFileOf } from '../key-file.ts'
-import {
-  eventsAfter,
-  ledgerDirectoryOf,
-  LedgerSealer,
-  readCheckpoints,
-  readSealedLedger,
-} from '../ledger-files.ts'
+import { eventsAfter, ledgerDirectoryOf } from '../ledger-files.ts'
 import { tellPast } from '../ledger-past.ts'
+import { LedgerSealer } from '../ledger-sealer.ts'
+import { verdictText, verifyDirectory } from '../ledger-verdict.ts'
 import { plural } from '../output.ts'
 import { readResource } from '../resource-argument.ts'
 import { given, withQuestions } from '../store-access.ts'
@@ -60,7 +52,10 @@ export const ledger: Command = defineCommand({
     },
   ],
   options: {
-    ledger: textOption('DIR', 'where the sealed ledger is (default: STORE.ledger beside the file)'),
+    ledger: textOption(
+      'DIR',
+      'where the sealed ledger is (default: STORE.ledger beside the file); of replay: ask it instead of the store',
+    ),
     keys: KEYS_OPTION,
     copy: textOption('FILE', 'a second place for checkpoints: seal writes it, verify compares it'),
     at: instantOption('at', 'of replay: 14:03:07, 2026-03-01T14:03:07Z, milliseconds, or 1h (ago)'),
@@ -74,8 +69,8 @@ export const ledger: Command = defineCommand({
     continue: flag('of import: go on with an import of the same file that was cut short'),
   },
   notes: [
-    'seal appends what is new in the store to the sealed ledger, each line chained to the one before it in its realm, and signs a checkpoint over all realms.',
-    'verify finds every line that was changed, removed, moved, added or cut off since, names the first, compares the store with what was sealed, and exits with 1 if anything differs.',
+    'seal appends what is new in the store to the sealed ledger, each line chained to the one before it in its realm, and signs a checkpoint over all realms. First it looks, as verify does, whether what is there is what was sealed and what the store has.',
+    'verify finds every line that was changed, removed, moved, added or cut off since, names the first, compares the events of the store with what was sealed and its live leases with its events, and exits with 1 if anything differs.',
     'import rebuilds an empty store, of whatever kind, from what export has written. digest is a number over all leases that the ledger tells of: it is the same for a store and for one that was rebuilt from it.',
   ],
   examples: [
@@ -96,9 +91,31 @@ export const ledger: Command = defineCommand({
     if (resource !== undefined && word !== 'replay' && word !== 'import') {
       throw invalid(`ledger ${word}`, 'must be followed by nothing', resource)
     }
+    refuseOthersOptions(word ?? '', call.options)
     return action(call)
   },
 })
+
+/** The actions that an option is for. `holder` is one that every command takes. */
+const ACTIONS_OF: Readonly<Record<Exclude<keyof LedgerTable, 'holder'>, readonly string[]>> = {
+  ledger: ['seal', 'verify', 'replay'],
+  keys: ['seal', 'verify'],
+  copy: ['seal', 'verify'],
+  at: ['replay'],
+  since: ['replay'],
+  until: ['replay'],
+  every: ['seal'],
+  continue: ['import'],
+}
+
+function refuseOthersOptions(word: string, options: LedgerCall['options']): void {
+  const given = new Map<string, unknown>(Object.entries(options))
+  for (const [name, actions] of Object.entries(ACTIONS_OF)) {
+    const value = given.get(name)
+    if (value === undefined || actions.includes(word)) continue
+    throw invalid(name, `must not be given to ledger ${word}, but to ${actions.join(', ')}`, value)
+  }
+}
 
 async function seal(call: LedgerCall): Promise<number> {
   const { options, identity, cwd } = call
@@ -124,8 +141,10 @@ async function sealOnce(
   sealer: LedgerSealer,
 ): Promise<void> {
   const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
+  // Before the keys are read: a key that is rotated right now must not date a checkpoint after its own end.
+  const nowMs = Date.now()
   const ring = readKeyFile(keyFileOf(options.keys, cwd))
-  const checkpoint = await sealer.seal({ ring, nowMs: Date.now(), copy })
+  const checkpoint = await sealer.seal({ ring, nowMs, copy })
   printer.answer(checkpoint, () => {
     const { sequence, events, realms } = checkpoint
     const over = `${plural(events, 'event')} of ${plural(realms, 'realm')}`
@@ -133,71 +152,13 @@ async function sealOnce(
   })
 }
 
-async function verify(call: LedgerCall): Promise<number> {
-  const { options, identity, printer, cwd } = call
+async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<number> {
   const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
-  const sealed = readSealedLedger(directory)
-  if (sealed.checkpoints.length === 0) {
-    throw new LeaseError('DECODE_ERROR', `ledger must have a checkpoint, got none in ${directory}`)
-  }
-  const ring = readKeyFile(keyFileOf(options.keys, cwd))
-  const verdict = verifyLedger(sealed, ring.keys)
-  const copied = copyProblem(call, sealed)
-  const store = verdict.ok ? await compareStore(call, sealed) : null
-  const ok = verdict.ok && copied === null && (store?.first ?? null) === null
-  printer.answer({ ...verdict, ok, copy: copied, store }, () => {
-    if (verdict.first !== null) {
-      const { line, position, problem } = verdict.first
-      return `line ${line} (position ${position ?? 'unknown'}) ${problem}`
-    }
-    if (copied !== null) return copied
-    if (store !== null && store.first !== null) {
-      return `the store differs from what was sealed: position ${store.first.position} was ${store.first.problem}`
-    }
-    const pruned = plural(store?.prunedLeases ?? 0, 'pruned lease')
-    return `${plural(verdict.sealed, 'event')} are as they were sealed (${pruned})`
-  })
-  return ok ? 0 : 1
-}
-
-/** Whoever cut the ledger and its checkpoints short together is found by the copy. */
-function copyProblem({ options, cwd }: LedgerCall, { checkpoints }: SealedLedger): string | null {
-  if (options.copy === undefined) return null
-  const known = new Set(checkpoints.map(checkpointHash))
-  const odd = readCheckpoints(path.resolve(cwd, options.copy)).find((checkpoint) => {
-    return !known.has(checkpointHash(checkpoint))
-  })
-  return odd === undefined ? null : `checkpoint ${odd.sequence} of the copy is not in the ledger`
-}
-
-function isEventLine(line: string): boolean {
-  return !isRotationLine(line)
-}
-
-async function compareStore({ identity }: LedgerCall, { lines, checkpoints }: SealedLedger) {
-  const count = checkpoints.at(-1)?.events ?? 0
-  const sealed = lines.slice(0, count).filter(isEventLine).map(entryOf)
-  const last = sealed.at(-1)?.position
-  const kept: LedgerEntry[] = []
-  await withQuestions(identity, async (questions) => {
-    if (last === undefined) return
-    for await (const entry of eventsAfter(questions, null)) {
-      kept.push(entry)
-      if (entry.position === last) break
-    }
-  })
-  const isBeyond = kept.at(-1)?.position !== last
-  return compareLedgers(sealed, isBeyond ? upTo(kept, sealed) : kept)
-}
-
-/** The store no longer has the last event that was sealed: what is newer than all that was sealed is not compared. */
-function upTo(
-  kept: readonly LedgerEntry[],
-  sealed: readonly LedgerEntry[],
-): readonly LedgerEntry[] {
-  const known = new Set(sealed.map(({ position }) => position))
-  const end = kept.findLastIndex(({ position }) => known.has(position))
-  return kept.slice(0, end + 1)
+  const { keys } = readKeyFile(keyFileOf(options.keys, cwd))
+  const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
+  const verdict = await verifyDirectory({ directory, keys, copy, identity })
+  printer.answer(verdict, () => verdictText(verdict))
+  return verdict.ok ? 0 : 1
 }
 
 async function replay({
@@ -208,12 +169,13 @@ async function replay({
   cwd,
 }: LedgerCall): Promise<number> {
   const [, text] = positionals
-  const { at, since, until, holder } = options
+  const { at, since, until, holder, ledger: directory } = options
   await tellPast(identity, printer, {
     atMs: at,
     sinceMs: since,
     untilMs: until,
     holder,
+    directory: directory === undefined ? undefined : path.resolve(cwd, directory),
     resource: text === undefined ? undefined : readResource(text, cwd),
   })
   return 0

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { takeTurn } from '../../src/cli/sealing-turn.ts'
+import { takeTurn, waitForTurn, type Turn } from '../../src/cli/turn.ts'
 
 function directory(): string {
   const made = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-turn-'))
@@ -11,17 +11,23 @@ function directory(): string {
   return made
 }
 
+function sealing(place: string): Turn {
+  return { directory: place, name: 'sealing', act: 'seal' }
+}
+
 it('is one at a time, within a process as between two, and free again afterwards', () => {
   const place = directory()
-  const end = takeTurn(place)
-  expect(() => takeTurn(place)).toThrow(expect.objectContaining({ code: 'STORE_CONFLICT' }))
+  const end = takeTurn(sealing(place))
+  expect(() => takeTurn(sealing(place))).toThrow(
+    expect.objectContaining({ code: 'STORE_CONFLICT' }),
+  )
   end()
   const other = path.join(place, `sealing-${os.hostname()}-${process.ppid}`)
   fs.writeFileSync(other, '')
-  expect(() => takeTurn(place)).toThrow(other)
+  expect(() => takeTurn(sealing(place))).toThrow(other)
   expect(fs.readdirSync(place)).toEqual([path.basename(other)])
   fs.rmSync(other)
-  takeTurn(place)()
+  takeTurn(sealing(place))()
   expect(fs.readdirSync(place)).toEqual([])
 })
 
@@ -31,8 +37,21 @@ it('is not held by whoever has died on this host; of another host nobody can tel
   fs.writeFileSync(path.join(place, `sealing-${os.hostname()}-${pid}`), '')
   // A process of this very number may have died before this one was given it.
   fs.writeFileSync(path.join(place, `sealing-${os.hostname()}-${process.pid}`), '')
-  takeTurn(place)()
+  takeTurn(sealing(place))()
   expect(fs.readdirSync(place)).toEqual([])
   fs.writeFileSync(path.join(place, `sealing-elsewhere-${pid}`), '')
-  expect(() => takeTurn(place)).toThrow('remove it if its maker died elsewhere')
+  expect(() => takeTurn(sealing(place))).toThrow('remove it if its maker died elsewhere')
+})
+
+it('comes to whoever waits once the other has ended it', async () => {
+  const place = directory()
+  const end = takeTurn(sealing(place))
+  const waiting = waitForTurn(sealing(place))
+  expect(await Promise.race([waiting, new Promise((resolve) => setImmediate(resolve))])).toBe(
+    undefined,
+  )
+  end()
+  const endOther = await waiting
+  endOther()
+  expect(fs.readdirSync(place)).toEqual([])
 })

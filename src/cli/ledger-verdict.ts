@@ -1,0 +1,122 @@
+/**
+ * What `tenure ledger verify` answers: whether a sealed ledger is what was sealed, whether the copy of its checkpoints
+ * agrees, and whether the store still tells the same.
+ */
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import type { Comparison } from '../ledger/compare-ledger.ts'
+import type { LeaseId } from '../core/lease.ts'
+import { checkpointHash, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
+import type { VerificationKey } from '../ledger/verification-key.ts'
+import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
+import { fs } from '../runtime/file-system.ts'
+import type { Identity } from './identity.ts'
+import { firstOddLease } from './kept-leases.ts'
+import { checkpointsFile, readCheckpoints, sqliteFileOf } from './ledger-files.ts'
+import { plural } from './output.ts'
+import { compareStore, examineLedger } from './sealed-directory.ts'
+import { withQuestions } from './store-access.ts'
+
+export interface DirectoryVerdict extends LedgerVerdict {
+  /** What is wrong with the checkpoints, if they cannot be read; then nothing else was looked at. */
+  readonly checkpoint: string | null
+  readonly copy: string | null
+  /** Null if the ledger itself is not what was sealed. */
+  readonly store: ComparedStore | null
+}
+
+export interface ComparedStore extends Comparison {
+  /** A lease that the store keeps otherwise than its events tell. */
+  readonly oddLease: LeaseId | null
+}
+
+export interface VerifyDirectory {
+  readonly directory: string
+  readonly keys: readonly VerificationKey[]
+  readonly copy: string | undefined
+  readonly identity: Identity
+}
+
+export async function verifyDirectory({
+  directory,
+  keys,
+  copy: file,
+  identity,
+}: VerifyDirectory): Promise<DirectoryVerdict> {
+  const unread = problemOf(() => readCheckpoints(checkpointsFile(directory)))
+  if (unread !== null) return { ...NOTHING_PROVEN, checkpoint: unread }
+  const { verdict, checkpoints } = examineLedger(directory, keys)
+  if (checkpoints.length === 0) {
+    throw new LeaseError('DECODE_ERROR', `ledger must have a checkpoint, got none in ${directory}`)
+  }
+  const copy = file === undefined ? null : copyProblem(file, checkpoints)
+  const last = checkpoints.at(-1) ?? null
+  const store = verdict.ok ? await compareWith(identity, directory, last) : null
+  const isSame = (store?.first ?? null) === null && (store?.oddLease ?? null) === null
+  const ok = verdict.ok && copy === null && isSame
+  return { ...verdict, ok, checkpoint: null, copy, store }
+}
+
+const NOTHING_PROVEN: DirectoryVerdict = {
+  ...{ ok: false, events: 0, sealed: 0, checkpoints: 0, realms: 0 },
+  ...{ first: null, checkpoint: null, copy: null, store: null },
+}
+
+async function compareWith(
+  identity: Identity,
+  directory: string,
+  last: LedgerCheckpoint | null,
+): Promise<ComparedStore> {
+  const file = sqliteFileOf(identity.url)
+  // To open a store that is missing would make it.
+  if (file !== null && !fs.existsSync(file)) {
+    throw invalid('store', 'must exist to be compared with what was sealed', identity.url)
+  }
+  return withQuestions(identity, async (questions) => {
+    const compared = await compareStore(questions, directory, last)
+    const oddLease = compared.first === null ? await firstOddLease(questions) : null
+    return { ...compared, oddLease }
+  })
+}
+
+/** Whoever cut the ledger and its checkpoints short together is found by the copy. */
+function copyProblem(file: string, checkpoints: readonly LedgerCheckpoint[]): string | null {
+  if (!fs.existsSync(file)) throw invalid('copy', 'must be a file', file)
+  const unread = problemOf(() => readCheckpoints(file))
+  if (unread !== null) return `the copy: ${unread}`
+  const copied = readCheckpoints(file)
+  if (copied.length === 0) {
+    throw new LeaseError('DECODE_ERROR', `copy must have a checkpoint, got none in ${file}`)
+  }
+  const known = new Set(checkpoints.map(checkpointHash))
+  const odd = copied.find((checkpoint) => !known.has(checkpointHash(checkpoint)))
+  return odd === undefined ? null : `checkpoint ${odd.sequence} of the copy is not in the ledger`
+}
+
+/** What was tampered with is an answer, and no error of whoever asks. */
+function problemOf(read: () => unknown): string | null {
+  try {
+    read()
+    return null
+  } catch (error) {
+    if (isLeaseError(error) && error.code === 'DECODE_ERROR') return error.message
+    throw error
+  }
+}
+
+export function verdictText({ first, sealed, checkpoint, copy, store }: DirectoryVerdict): string {
+  if (checkpoint !== null) return checkpoint
+  if (first !== null) {
+    const { line, position, problem } = first
+    return `line ${line} (position ${position ?? 'unknown'}) ${problem}`
+  }
+  if (copy !== null) return copy
+  if (store !== null && store.first !== null) {
+    const { position, problem } = store.first
+    return `the store differs from what was sealed: position ${position} was ${problem}`
+  }
+  if (store !== null && store.oddLease !== null) {
+    return `the store keeps lease ${store.oddLease} otherwise than its events tell`
+  }
+  const pruned = plural(store?.prunedLeases ?? 0, 'pruned lease')
+  return `${plural(sealed, 'event')} are as they were sealed (${pruned})`
+}

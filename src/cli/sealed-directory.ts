@@ -1,0 +1,149 @@
+/**
+ * What a directory with a sealed ledger has in it, and whether it is what was sealed and what the store tells. Both who
+ * verifies and who seals on ask this: nobody may be made to sign what was tampered with.
+ */
+import { LeaseError } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import { LedgerComparison, type Comparison } from '../ledger/compare-ledger.ts'
+import { canonicalJson } from '../ledger/fold.ts'
+import type { LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
+import type { LedgerTrust } from '../ledger/recorded-rotation.ts'
+import { entryOf, isRotationLine, LedgerChain } from '../ledger/sealed-ledger.ts'
+import type { VerificationKey } from '../ledger/verification-key.ts'
+import { LedgerVerification, type LedgerVerdict } from '../ledger/verify-ledger.ts'
+import type { Questions } from '../service/lease-questions.ts'
+import type { LedgerEntry, Position } from '../store-port/store.ts'
+import {
+  checkpointsFile,
+  eventsAfter,
+  eventsFile,
+  linesIn,
+  readCheckpoints,
+} from './ledger-files.ts'
+
+export interface ExaminedLedger {
+  readonly verdict: LedgerVerdict
+  readonly checkpoints: readonly LedgerCheckpoint[]
+  readonly chain: LedgerChain
+  readonly trust: LedgerTrust
+  /** The lines that tell of keys. */
+  readonly rotations: readonly string[]
+  readonly newest: NewestEvent | null
+}
+
+/** The last event of a ledger, and where the one before it was; by them a store is known again. */
+export interface NewestEvent {
+  readonly entry: LedgerEntry
+  readonly before: Position | null
+}
+
+export function examineLedger(directory: string, keys: readonly VerificationKey[]): ExaminedLedger {
+  const checkpoints = readCheckpoints(checkpointsFile(directory))
+  const verification = new LedgerVerification(checkpoints, keys)
+  const { chain, trust } = verification
+  const rotations: string[] = []
+  let newest: { readonly line: string; readonly before: Position | null } | null = null
+  for (const line of linesIn(eventsFile(directory))) {
+    const before = chain.lastPosition
+    if (!verification.accept(line)) break
+    if (chain.isAtRotation) rotations.push(line)
+    else newest = { line, before }
+  }
+  const facts = { verdict: verification.end(), checkpoints, chain, trust, rotations }
+  if (newest === null || !facts.verdict.ok) return { ...facts, newest: null }
+  const entry = entryAt(newest.line, chain.count)
+  return { ...facts, newest: { entry, before: newest.before } }
+}
+
+/**
+ * Compares what a checkpoint of a ledger that was found whole vouches for with what the store has of it. A difference
+ * counts only if a second look finds one: retention may have taken a lease away in the middle of the first.
+ */
+export async function compareStore(
+  questions: Pick<Questions, 'history'>,
+  directory: string,
+  last: LedgerCheckpoint | null,
+): Promise<Comparison> {
+  const found = await compareOnce(questions, directory, last)
+  return found.first === null ? found : compareOnce(questions, directory, last)
+}
+
+async function compareOnce(
+  questions: Pick<Questions, 'history'>,
+  directory: string,
+  last: LedgerCheckpoint | null,
+): Promise<Comparison> {
+  const comparison = new LedgerComparison()
+  if (last === null || last.position === null) return comparison.end()
+  for await (const entry of eventsAfter(questions, null)) comparison.keep(entry)
+  // Asked afterwards, so that what was committed meanwhile is left out, too.
+  for await (const { position } of eventsAfter(questions, last.position)) {
+    comparison.forget(position)
+  }
+  for (const entry of entriesIn(directory, { from: 1, to: last.events })) comparison.seal(entry)
+  return comparison.end()
+}
+
+/**
+ * Lines that no checkpoint vouches for were left by a sealer that died, or written by somebody who has no key. So they
+ * must be what the store has next, one by one; tells the number of the first that is not, or null.
+ */
+export async function firstUnknownLine(
+  questions: Pick<Questions, 'history'>,
+  directory: string,
+  last: LedgerCheckpoint | null,
+): Promise<number | null> {
+  const next = eventsAfter(questions, last?.position ?? null)
+  for (const entry of entriesIn(directory, { from: (last?.events ?? 0) + 1, to: Infinity })) {
+    const { value } = await next.next()
+    if (value === undefined || !isSameEntry(value, entry)) return entry.number
+  }
+  return null
+}
+
+export function isSameEntry(a: LedgerEntry, b: LedgerEntry): boolean {
+  return a.position === b.position && canonicalJson(a.event) === canonicalJson(b.event)
+}
+
+interface Stretch {
+  readonly from: number
+  readonly to: number
+}
+
+function* entriesIn(
+  directory: string,
+  { from, to }: Stretch,
+): Generator<LedgerEntry & { readonly number: number }> {
+  let number = 0
+  for (const line of linesIn(eventsFile(directory))) {
+    number += 1
+    if (number > to) return
+    if (number >= from && !isRotationLine(line)) yield { ...entryAt(line, number), number }
+  }
+}
+
+function entryAt(line: string, number: number): LedgerEntry {
+  try {
+    return entryOf(line)
+  } catch (cause) {
+    throw notWhole(number, 'is no event of a lease', cause)
+  }
+}
+
+export function notWhole(line: number, problem: string, cause?: unknown): LeaseError {
+  const message = `the sealed ledger must be whole, got line ${line} that ${problem}`
+  return new LeaseError('DECODE_ERROR', message, { details: { line }, cause })
+}
+
+/** The events of a sealed ledger, pruned ones too. Its chain must hold; who signed it is for `verify` to say. */
+export function sealedEvents(directory: string): readonly LeaseEvent[] {
+  const chain = new LedgerChain()
+  const events: LeaseEvent[] = []
+  for (const line of linesIn(eventsFile(directory))) {
+    const problem = chain.accept(line)
+    if (problem !== null) throw notWhole(chain.count + 1, problem)
+    if (!chain.isAtRotation) events.push(entryAt(line, chain.count).event)
+  }
+  if (chain.count > 0) return events
+  throw new LeaseError('DECODE_ERROR', `ledger must have events, got none in ${directory}`)
+}

@@ -1,0 +1,85 @@
+/**
+ * Whose turn it is to change files that only one may change at a time: two that seal a ledger at once would number their
+ * lines alike, and of two that rotate keys at once one would lose its key.
+ *
+ * Whoever wants a turn leaves a file with its own name in the directory, and then looks for those of others. If two come
+ * at once, at least one sees the other, and steps back. The file of a process that died on this host counts for nothing
+ * and is swept away; nobody else ever has its name, so nothing of a living one can be swept with it.
+ */
+import path from 'node:path'
+import { isLeaseError, LeaseError } from '../core/errors.ts'
+import { unusable } from '../delegation/key-file.ts'
+import { fs } from '../runtime/file-system.ts'
+import { hostName, isProcessAlive, ownProcessId } from '../runtime/processes.ts'
+
+const here = new Set<string>()
+
+export interface Turn {
+  readonly directory: string
+  /** What the files begin with that say whose turn it is. */
+  readonly name: string
+  /** What one at a time may do. */
+  readonly act: string
+}
+
+/** Throws `STORE_CONFLICT` when somebody else is at it; gives back a function that ends the turn. */
+export function takeTurn(turn: Turn): () => void {
+  const { directory, name: prefix } = turn
+  const host = encodeURIComponent(hostName())
+  const own = `${prefix}-${host}-${ownProcessId()}`
+  const file = path.join(directory, own)
+  if (here.has(file)) throw taken(turn, file)
+  try {
+    fs.writeFileSync(file, '')
+  } catch (cause) {
+    throw unusable(file, cause)
+  }
+  const end = (): void => {
+    here.delete(file)
+    fs.rmSync(file, { force: true })
+  }
+  here.add(file)
+  const others = fs
+    .readdirSync(directory)
+    .filter((name) => name.startsWith(`${prefix}-`) && name !== own)
+  for (const name of others) {
+    const maker = path.join(directory, name)
+    if (isDead(name, `${prefix}-${host}-`)) fs.rmSync(maker, { force: true })
+    else {
+      end()
+      throw taken(turn, maker)
+    }
+  }
+  return end
+}
+
+const WAIT_MS_MAX = 5_000
+const PAUSE_MS = 10
+const PAUSES = 40
+
+/** Waits a few seconds for the turn, for something that takes no longer than a moment. */
+export async function waitForTurn(turn: Turn): Promise<() => void> {
+  const untilMs = performance.now() + WAIT_MS_MAX
+  // Two that step back from each other must not come back together.
+  const pauseMs = PAUSE_MS + (ownProcessId() % PAUSES)
+  for (;;) {
+    try {
+      return takeTurn(turn)
+    } catch (error) {
+      const isTaken = isLeaseError(error) && error.code === 'STORE_CONFLICT'
+      if (!isTaken || performance.now() >= untilMs) throw error
+    }
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+  }
+}
+
+/** A process of another host cannot be asked whether it lives. */
+function isDead(name: string, prefix: string): boolean {
+  const pid = Number(name.slice(prefix.length))
+  return name.startsWith(prefix) && Number.isSafeInteger(pid) && !isProcessAlive(pid)
+}
+
+function taken({ act }: Turn, file: string): LeaseError {
+  const message = `only one may ${act} at a time, got ${file} (remove it if its maker died elsewhere)`
+  return new LeaseError('STORE_CONFLICT', message)
+}
