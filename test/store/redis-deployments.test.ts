@@ -126,10 +126,11 @@ describe('what is kept on Redis', () => {
     }
     expect(await admin.xlen('tenure:{default}:l')).toBe(0)
     expect(left.toSorted()).toEqual([
-      'tenure:{default}:b',
+      'tenure:{default}:e',
       'tenure:{default}:l',
       'tenure:{default}:meta',
     ])
+    expect(await admin.hkeys('tenure:{default}:e')).toEqual(['state'])
   })
 
   it('is data, whatever it is called', async () => {

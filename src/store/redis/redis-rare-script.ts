@@ -15,12 +15,11 @@ local function prior(q)
   if source == 109 and tonumber(sub(mark, 37, 49)) * 1000 < now then return nil end
   return mark
 end
-local pending, bodies, headsSeen, bodiesSeen, goneSeen = {}, {}, 0, 0, 0
+local pending, bodies, dirtySeen, bodiesSeen = {}, {}, 0, 0
 local function catchUp()
-  for n = headsSeen + 1, headsPut, 2 do pending[putHeads[n]] = putHeads[n + 1] end
+  for n = dirtySeen + 1, dirtyCount do pending[A[fields + dirty[n]]] = dirty[n] end
   for n = bodiesSeen + 1, bodiesPut, 2 do bodies[putBodies[n]] = putBodies[n + 1] end
-  for n = goneSeen + 1, #gone do pending[gone[n]] = false end
-  headsSeen, bodiesSeen, goneSeen = headsPut, bodiesPut, #gone
+  dirtySeen, bodiesSeen = dirtyCount, bodiesPut
 end
 local function show(view, shown)
   for first = 1, #shown, 4000 do
@@ -29,7 +28,7 @@ local function show(view, shown)
     local texts = call('HMGET', P .. 'j', unpack(shown, first, last))
     for n = first, last do
       local id, head = shown[n], some[n - first + 1]
-      if pending[id] ~= nil then head = pending[id] end
+      if pending[id] then head = V[pending[id]] end
       if head then
         view[#view + 1] = id
         view[#view + 1] = head
@@ -44,8 +43,8 @@ local function views(c, p, x, places)
   catchUp()
   for m = 1, places do
     local shape, depth, _, i1, i2, i3, r1, r2, r3, q1, q2, q3 = byte(c, p, p + 11)
-    local id = A[ids + (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
-    local realm = realms[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33] or NO_REALM
+    local id = A[fields + (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
+    local realm = V[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33] or NO_REALM
     local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
     local claims, epoch = sub(realm, 51), sub(realm, 30, 45)
     if depth == 108 then x = x + 1 end

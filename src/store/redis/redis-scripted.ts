@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { realmOf, type Resource } from '../../core/resource.ts'
 import { isNoScript, type Argument, type CommandEffect, type RedisCalls } from './redis-client.ts'
 import { ATTEMPT_SCRIPT, VIEW_SCRIPT } from './redis-attempt-script.ts'
+import { STATE_FIELD } from './redis-script-preamble.ts'
 import {
   CONFIGURE_SCRIPT,
   COPY_SETTINGS_SCRIPT,
@@ -82,6 +83,11 @@ export class RedisScripted {
 
   keyOf(bucket: number, name: string): string {
     return `${this.prefixes[bucket]}:${name}`
+  }
+
+  /** The command that asks for the state of a bucket. */
+  stateCall(bucket: number): readonly string[] {
+    return ['HGET', this.keyOf(bucket, 'e'), STATE_FIELD]
   }
 
   async run(script: Script, args: readonly Argument[], options: RunOptions): Promise<unknown> {

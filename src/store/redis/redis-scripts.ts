@@ -9,6 +9,8 @@ import {
   HEAD_JSON_AT,
   PLAIN,
   READING,
+  STATE_FIELD,
+  STATE_REVISION_AT,
   TIDY,
   WRITING,
 } from './redis-script-preamble.ts'
@@ -16,23 +18,23 @@ import {
 /** ARGV: clock or '', field, and its value unless it is to be removed. */
 export const CONFIGURE_SCRIPT: string = `${WRITING}${PLAIN}
 local now = clock(A[1])
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 if A[3] == nil then
   call('HDEL', P .. 'g', A[2])
 else
   call('HSET', P .. 'g', A[2], A[3])
 end
-call('SET', P .. 'b', sub(b, 1, 52) .. int(math.max(tonumber(sub(b, 53)) + 1, now)))
+call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, ${STATE_REVISION_AT}) .. int(math.max(tonumber(sub(b, ${STATE_REVISION_AT + 1})) + 1, now)))
 return 1
 `
 
 /** Puts the settings of one bucket into another. ARGV: revision, then fields and values. */
 export const COPY_SETTINGS_SCRIPT: string = `${WRITING}${PLAIN}
-local b = call('GET', P .. 'b') or STATE
-if tonumber(sub(b, 53)) >= tonumber(A[1]) then return 0 end
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
+if tonumber(sub(b, ${STATE_REVISION_AT + 1})) >= tonumber(A[1]) then return 0 end
 call('DEL', P .. 'g')
 for n = 2, #A, 2 do call('HSET', P .. 'g', A[n], A[n + 1]) end
-call('SET', P .. 'b', sub(b, 1, 52) .. A[1])
+call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, ${STATE_REVISION_AT}) .. A[1])
 return 1
 `
 
@@ -69,7 +71,7 @@ end
  */
 export const LOOK_SCRIPT: string = `${READING}${PLAIN}${SHOW}
 local now = clock(A[1])
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 local answer = { int(math.max(now, tonumber(sub(b, 17, 32)))), '' }
 local how, ids = A[2], {}
 if how == 'ids' then
@@ -150,7 +152,7 @@ return answer
  * have moved on since they were listed, then ids, heads and bodies of those that are due.
  */
 export const DUE_SCRIPT: string = `${READING}${PLAIN}${SHOW}
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 local now = math.max(clock(A[1]), tonumber(sub(b, 17, 32)))
 local most, ids, moved = tonumber(A[2]), {}, {}
 for from = 0, 19 * most, most do
@@ -254,10 +256,10 @@ return { '(' .. rows[#rows][1], events }
 /** Forgets realms that have been idle for long. ARGV: clock or '', how many to look at. Answers with 1 if there are more. */
 export const TIDY_SCRIPT: string = `${WRITING}${PLAIN}
 local now, most = clock(A[1]), tonumber(A[2])
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 local day, idleDay = math.floor(now / ${DAY_MS * 1000}), tonumber(sub(b, 43, 52))
 if idleDay == 0 or idleDay >= day - 1 then return 0 end
 ${TIDY}
-call('SET', P .. 'b', sub(b, 1, 42) .. string.format('%010d', idleDay) .. sub(b, 53))
+call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, 42) .. string.format('%010d', idleDay) .. sub(b, 53))
 return idleDay < day - 1 and 1 or 0
 `
