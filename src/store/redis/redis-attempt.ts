@@ -8,6 +8,7 @@ import { isLive, type Entry } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
+import { typeCode } from './redis-codes.ts'
 import { eventText } from './redis-events.ts'
 import { GroupLists, NONE, three } from './redis-names.ts'
 import { oneByte, packed } from './redis-packed.ts'
@@ -144,12 +145,12 @@ class GroupText {
       if (requestId === null) continue
       const ttlMs = writes.find(({ id }) => id === leaseId)?.after?.entry.ttlMs ?? 0
       text += this.#requests.numberOf(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
-      this.#rest.push(`${leaseId}${NO_TIME}e${type}`)
+      this.#rest.push(`${leaseId}e${typeCode(type)}`)
       count += 1
     }
     for (const { requestId, leaseId, type, keepUntilMs } of requests) {
       text += this.#requests.numberOf(requestId) + longMark(keepUntilMs - wallMs)
-      this.#rest.push(`${leaseId}${digits(keepUntilMs, 13)}m${type}`)
+      this.#rest.push(`${leaseId}m${typeCode(type)}${keepUntilMs}`)
       count += 1
     }
     return { text, count }
@@ -178,7 +179,6 @@ function versionText({ id, before }: EntryWrite, places: readonly Place[]): stri
   return isSaid ? NO_VERSION : digits(version, VERSION_WIDTH)
 }
 
-const NO_TIME = '0'.repeat(13)
 /** One ticket less, as many, one more; as characters around `0`. */
 const TICKETS = ['/', '0', '1']
 

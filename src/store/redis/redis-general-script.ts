@@ -194,7 +194,7 @@ const APPLY = `
     end
     for m = 1, (a7 - 33) * 8100 + (a8 - 33) * 90 + a9 - 33 do
       local event = A[x + m]
-      if shift > 0 then event = more.moved(event, 37, firstFence, shift) end
+      if shift > 0 then event = more.moved(event, 53, firstFence, shift) end
       ledger[events + m] = event
     end
     local lines = (a7 - 33) * 8100 + (a8 - 33) * 90 + a9 - 33

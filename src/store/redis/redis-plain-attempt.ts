@@ -7,6 +7,7 @@ import { isLive, type Lease } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
+import { typeCode } from './redis-codes.ts'
 import { eventText } from './redis-events.ts'
 import { NONE, type GroupLists } from './redis-names.ts'
 import { oneByte } from './redis-packed.ts'
@@ -56,7 +57,8 @@ function singleOf({
 function addGrant({ place, event, fences }: Single, after: Kept, lists: GroupLists): boolean {
   const { entry } = after
   if (!isRecordedLease(after) || !isLive(entry) || fences === null) return false
-  if (fences.first !== fences.last || event.requestId !== null) return false
+  if (fences.first !== fences.last || event.requestId !== null || event.before !== null)
+    return false
   if (entry.resource !== place.footprint.resource) return false
   const { rest } = lists
   const text = placeText(place, 'n+-', lists) + holderText(entry, lists)
@@ -86,7 +88,7 @@ function addChange(
   const { rest } = lists
   const flags = (isEnd ? 'u-' : 'k=') + markOf(event, after.entry.ttlMs)
   const text = placeText(place, flags, lists) + holderText(after.entry, lists)
-  rest.push(text + digits(before.version, VERSION_WIDTH) + event.type)
+  rest.push(text + digits(before.version, VERSION_WIDTH) + typeCode(event.type))
   pushClaims(place, rest)
   rest.push(headText(after))
   if (isEnd) rest.push(scoreOf(after))

@@ -6,7 +6,7 @@
  * A plain attempt is one argument, and then what has no width. That one says:
  *
  *     p  mode  live  mark  f  depth  0  id realm request holder session [3 each], then of a new lease its fence[16],
- *     of another its version[11] and the type of its event
+ *     of another its version[11] and the type[1] of its event
  *
  * mode is `n`, `k` or `u` and live `+`, `=` or `-` accordingly; mark is `-` for none, `0` for one of the day, `1` for a
  * long one; depth is `*`, `0`, `l`, or `o` when nothing but the lease itself is live there. What has no width: claims if
@@ -56,7 +56,7 @@ const APPLY = `
         if sub(realm, 14, 29) >= fence then
           more = more or rare()
           shift = tonumber(sub(realm, 14, 29)) + 1 - tonumber(fence)
-          text, event = more.moved(text, 23, fence, shift), more.moved(event, 37, fence, shift)
+          text, event = more.moved(text, 23, fence, shift), more.moved(event, 53, fence, shift)
           fence = format('%016d', tonumber(fence) + shift)
         end
         created = created + 1
@@ -97,7 +97,7 @@ const NOTE = `
       events = events + 1
       ledger[events] = event
       if mark ~= 45 then
-        local text = id .. '0000000000000e' .. sub(c, 34)
+        local text = id .. 'e' .. sub(c, 34)
         marked[q] = text
         if mark == 48 then
           dayMarks[dayMarksCount + 1], dayMarks[dayMarksCount + 2] = A[requests + q], text

@@ -10,9 +10,9 @@ local function prior(q)
   if marked[q] then return marked[q] end
   local mark = today[q] or yesterday[q] or (long and (long[q] or longer[q]))
   if not mark then return nil end
-  local source = byte(mark, 50)
+  local source = byte(mark, 37)
   if source == 101 and call('HEXISTS', E, sub(mark, 1, 36)) == 0 then return nil end
-  if source == 109 and tonumber(sub(mark, 37, 49)) * 1000 < now then return nil end
+  if source == 109 and tonumber(sub(mark, 39)) * 1000 < now then return nil end
   return mark
 end
 local pending, bodies, dirtySeen, bodiesSeen = {}, {}, 0, 0
@@ -67,7 +67,7 @@ local function views(c, p, x, places)
     local lease = mark and sub(mark, 1, 36) or ''
     if mark and not seen[lease] then shown[#shown + 1] = lease end
     all[m] = show({
-      sub(realm, 14, 29), sub(realm, 1, 13), sub(realm, 46, 50), epoch, lease, mark and sub(mark, 51) or '',
+      sub(realm, 14, 29), sub(realm, 1, 13), sub(realm, 46, 50), epoch, lease, mark and sub(mark, 38, 38) or '',
     }, shown)
     p = p + 39
   end
@@ -83,9 +83,9 @@ export const RARE: string = `
 local function rare()
 ${TREES}${VIEWS}
   local function moved(text, place, first, shift)
-    local fence = sub(text, place, place + 15)
-    if tonumber(fence) < tonumber(first) then return text end
-    return sub(text, 1, place - 1) .. format('%016d', tonumber(fence) + shift) .. sub(text, place + 16)
+    local fence = tonumber(sub(text, place, place + 15))
+    if not fence or fence < tonumber(first) then return text end
+    return sub(text, 1, place - 1) .. format('%016d', fence + shift) .. sub(text, place + 16)
   end
   return { isSame = isSame, treesOf = treesOf, prior = prior, views = views, moved = moved }
 end

@@ -17,6 +17,7 @@ import {
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import type { Kept } from '../speculation/backend.ts'
+import { stateCode, stateOf } from './redis-codes.ts'
 import { CREATED_WIDTH, HEAD_JSON_AT } from './redis-script-preamble.ts'
 
 /** The server's clock, whichever server it is: a failover must not end every lease. */
@@ -70,15 +71,56 @@ export function headText({ entry, version, claim }: Kept): string {
   )
 }
 
-/** Words and numbers that need no quoting, so that JSON need not be made by going through all of them. */
-export function movingText(entry: Entry): string {
+/**
+ * Words and numbers that need no quoting, so that JSON need not be made by going through all of them. Left out is what
+ * stands before it: the count of renewals, and the deadline of an entry that is listed by it.
+ */
+function movingText(entry: Entry): string {
   const { state, ttlMs, deadline } = entry
-  const tick = deadline.domain === CLOCK_DOMAIN ? deadline.us : JSON.stringify(tickText(deadline))
+  const isTold = deadline.domain === CLOCK_DOMAIN && liveDeadline(entry) === deadline
+  const tick = isTold ? '' : `,${deadlineText(deadline)}`
+  if (entry.kind === 'ticket') return `["${stateCode(state)}",${ttlMs}${tick}]`
+  const { renewedAtMs, expiresAtMs, terminatedAtMs, releaseReason } = entry
+  const reason = releaseReason === null ? 'null' : `"${releaseReason}"`
+  const times = `${renewedAtMs},${expiresAtMs},${terminatedAtMs}`
+  return `["${stateCode(state)}",${ttlMs},${times},${reason}${tick}]`
+}
+
+/** What `movingText` wrote, together with what it left out, in the order of `wholeText`. */
+function movingOf(head: string): Fields {
+  const fields = JSON.parse(head.slice(HEAD_JSON_AT, -CREATED_WIDTH)) as Fields
+  const liveUs = Number(head.slice(38, 54))
+  const state = stateOf(fields[0])
+  if (fields.length <= TICKET_FIELDS_MAX) return [state, fields[1], fields[2] ?? liveUs]
+  const [, ttlMs, renewedAtMs, expiresAtMs, terminatedAtMs, reason, tick = liveUs] = fields
+  const renewals = Number(head.slice(54, 64))
+  return [state, ttlMs, tick, renewedAtMs, expiresAtMs, terminatedAtMs, renewals, reason]
+}
+
+const TICKET_FIELDS_MAX = 3
+
+function deadlineText(deadline: Tick): string {
+  return deadline.domain === CLOCK_DOMAIN ? `${deadline.us}` : JSON.stringify(tickText(deadline))
+}
+
+/** All that renewals and endings change, for an event that tells of an entry. A lease that has just begun is short. */
+export function wholeText(entry: Entry): string {
+  const { state, ttlMs } = entry
+  const tick = deadlineText(entry.deadline)
   if (entry.kind === 'ticket') return `["${state}",${ttlMs},${tick}]`
   const { renewedAtMs, expiresAtMs, terminatedAtMs, renewals, releaseReason } = entry
+  if (state === 'active' && renewedAtMs === null && terminatedAtMs === null && renewals === 0) {
+    return `[${ttlMs},${tick},${expiresAtMs}]`
+  }
   const reason = releaseReason === null ? 'null' : `"${releaseReason}"`
   const times = `${renewedAtMs},${expiresAtMs},${terminatedAtMs}`
   return `["${state}",${ttlMs},${tick},${times},${renewals},${reason}]`
+}
+
+export function wholeOf(fields: Fields): Fields {
+  const [first, tick, expiresAtMs] = fields
+  if (typeof first !== 'number') return fields
+  return ['active', first, tick, null, expiresAtMs, null, 0, null]
 }
 
 export function bodyText(entry: Entry): string {
@@ -171,7 +213,7 @@ export type Fields = readonly unknown[]
 export interface EntryParts {
   readonly id: string
   readonly fence: number
-  /** What `movingText` and `bodyText` wrote. */
+  /** What `wholeText` and `bodyText` say. */
   readonly moving: Fields
   readonly body: Fields
 }
@@ -251,10 +293,9 @@ const HEAD_PATTERN = /^\d{64}\[.*\]\d{16}$/
 
 export function recordOf(id: string, head: string, body: string): KeptRecord {
   if (!HEAD_PATTERN.test(head)) throw new Error(`the head of entry ${id} is not one of Tenure's`)
-  const moving = JSON.parse(head.slice(HEAD_JSON_AT, -CREATED_WIDTH)) as Fields
   const fence = Number(head.slice(22, 38))
   return {
-    entry: entryOf({ id, fence, moving, body: JSON.parse(body) as Fields }),
+    entry: entryOf({ id, fence, moving: movingOf(head), body: JSON.parse(body) as Fields }),
     version: Number(head.slice(0, 11)),
     claim: Number(head.slice(11, 22)),
     created: Number(head.slice(-CREATED_WIDTH)),

@@ -9,8 +9,8 @@
  *             revision
  *     head    version[11] claim[11] fence[16] liveUs[16] renewals[10], JSON, created[16]
  *     realm   wallMs[13] fence[16] epoch[16] tickets[5], then of a flat realm its claims: id[36] claim[11] each
- *     event   lease[36] fence[16] mark[1] atMs[13] renewals[10] request[36] hasBody[1], type, JSON
- *     mark    lease[36] keepUntilMs[13] source[1], type
+ *     event   lease[36] mark[1] type[1] hasBody[1] atMs[13], fence[16] or -, request[36] or -, JSON from renewals on
+ *     mark    lease[36] source[1] type[1], keepUntilMs
  */
 /** The field of the hash `e` that has the state of the bucket: neither an id nor, without a colon, a realm. */
 export const STATE_FIELD = 'state'

@@ -98,7 +98,7 @@ elseif how == 'born' then
   for _, row in ipairs(rows) do
     local place = tonumber(string.match(row[1], '^%d+'))
     for n, event in ipairs(row[2]) do
-      if sub(event, 53, 53) == 'c' then
+      if sub(event, 37, 37) == 'c' then
         local id = sub(event, 1, 36)
         local head = call('HGET', P .. 'e', id)
         if head and tonumber(sub(head, -16)) < place + n - 1 then ids[#ids + 1] = id end
@@ -129,7 +129,7 @@ local function tell(place, event)
     since[id] = head and tonumber(sub(head, -16)) or false
   end
   if not since[id] or since[id] >= place then return end
-  local hasBody = sub(event, 113, 113) == 'b'
+  local hasBody = sub(event, 39, 39) == 'b'
   local body = hasBody and (call('HGET', P .. 'k', id) or call('HGET', P .. 'j', id)) or ''
   answer[#answer + 1] = int(place)
   answer[#answer + 1] = event
@@ -210,9 +210,9 @@ return entries
 export const TRIM_SCRIPT: string = `${WRITING}${PLAIN}
 local rows = call('XRANGE', P .. 'l', A[1], A[2], 'COUNT', A[5])
 local gone, events, heads, epochs = {}, 0, {}, {}
-local old, requested, NONE = tonumber(A[3]), tonumber(A[4]), string.rep('-', 36)
+local old, requested = tonumber(A[3]), tonumber(A[4])
 local function isSuperseded(id, head, event)
-  local at = tonumber(sub(event, 54, 66))
+  local at = tonumber(sub(event, 40, 52))
   local ttl = cjson.decode(sub(head, ${HEAD_JSON_AT + 1}, -${CREATED_WIDTH + 1}))[2]
   if at >= old or at + ttl >= tonumber(A[6]) then return false end
   epochs[id] = epochs[id] or cjson.decode(call('HGET', P .. 'j', id))[22]
@@ -226,11 +226,12 @@ local function isGone(place, event)
     heads[id] = head
   end
   if not head or tonumber(sub(head, -16)) >= place then return true end
-  local mark = sub(event, 53, 53)
+  local mark = sub(event, 37, 37)
   if mark == 'a' then return isSuperseded(id, head, event) end
   if mark ~= 'r' then return false end
-  local before = sub(event, 77, 112) == NONE and old or requested
-  return tonumber(sub(event, 54, 66)) < before and sub(head, 55, 64) > sub(event, 67, 76)
+  local before = sub(event, 53, 54) == '--' and old or requested
+  return tonumber(sub(event, 40, 52)) < before
+    and tonumber(sub(head, 55, 64)) > tonumber(string.match(event, '%[(%d+)'))
 end
 for _, row in ipairs(rows) do
   local place, taken, isKept = tonumber(string.match(row[1], '^%d+')), 0, false
