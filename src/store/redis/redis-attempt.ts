@@ -10,7 +10,7 @@ import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { typeCode } from './redis-codes.ts'
 import { eventText } from './redis-events.ts'
-import { GroupLists, NONE, three } from './redis-names.ts'
+import { GroupLists, three } from './redis-names.ts'
 import { oneByte, packed } from './redis-packed.ts'
 import { addPlain } from './redis-plain-attempt.ts'
 import { bodyText, digits, hasSameBody, headText, VERSION_WIDTH } from './redis-rows.ts'
@@ -37,19 +37,17 @@ class GroupText {
   /** Whose times hold for the group. */
   readonly #first: Attempt | undefined
   readonly #lists = new GroupLists()
-  readonly #fields = this.#lists.fields
-  readonly #names = this.#lists.names
-  readonly #requests = this.#lists.requests
   readonly #rest = this.#lists.rest
 
   constructor(channelOf: (session: string) => string, first: Attempt | undefined) {
     this.#channelOf = channelOf
     this.#first = first
-    this.#fields.numberOf(STATE_FIELD)
+    this.#lists.fields.numberOf(STATE_FIELD)
   }
 
   args({ clock, settingsRevision, sender }: GroupFacts, attempts: number): readonly string[] {
-    const sections = [this.#fields.all, this.#names.all, this.#requests.all]
+    const { fields, names, requests } = this.#lists
+    const sections = [fields.all, names.all, requests.all]
     const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
     const args = [clock, String(settingsRevision), sender, counts, timesText(this.#first)]
     return args.concat(...sections, this.#rest)
@@ -83,6 +81,18 @@ class GroupText {
     rest[at] = flags + counts + numbers + (isOwn ? timesText(attempt) : '') + text
   }
 
+  #field(name: string): string {
+    return three(this.#lists.fields.numberOf(name))
+  }
+
+  #name(name: string): string {
+    return three(this.#lists.names.numberOf(name))
+  }
+
+  #request(id: string | null): string {
+    return three(id === null ? 0 : this.#lists.requests.numberOf(id))
+  }
+
   #hasOwnTimes({ fromUs, beforeUs, wallMs }: Attempt): boolean {
     const first = this.#first
     if (first === undefined) return true
@@ -100,9 +110,7 @@ class GroupText {
     }
     if (shape !== 'f') this.#rest.push(oneByte(resource))
     const depth = hasList ? 'l' : claims === null ? '*' : '0'
-    const id = this.#fields.numberOf(leaseId)
-    const request = requestId === null ? NONE : this.#requests.numberOf(requestId)
-    const numbers = id + this.#fields.numberOf(realm) + request
+    const numbers = this.#field(leaseId) + this.#field(realm) + this.#request(requestId)
     const premises = digits(own, VERSION_WIDTH) + digits(epoch, 16)
     return shape + depth + (hasPrior ? '1' : '0') + numbers + premises
   }
@@ -123,15 +131,15 @@ class GroupText {
     }
     const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)
     const tickets = TICKETS[1 + Number(isPending(after)) - Number(isPending(before))] ?? '0'
-    const session = this.#names.numberOf(entry.session)
-    const oldSession = before === null ? session : this.#names.numberOf(before.entry.session)
+    const session = this.#name(entry.session)
+    const oldSession = before === null ? session : this.#name(before.entry.session)
     return (
       flags +
       (entry.recorded ? 'r' : 'u') +
       tickets +
-      this.#fields.numberOf(id) +
-      this.#fields.numberOf(realmOf(entry.resource)) +
-      this.#names.numberOf(entry.holder) +
+      this.#field(id) +
+      this.#field(realmOf(entry.resource)) +
+      this.#name(entry.holder) +
       session +
       oldSession
     )
@@ -144,12 +152,12 @@ class GroupText {
     for (const { requestId, leaseId, type } of events) {
       if (requestId === null) continue
       const ttlMs = writes.find(({ id }) => id === leaseId)?.after?.entry.ttlMs ?? 0
-      text += this.#requests.numberOf(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
+      text += this.#request(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
       this.#rest.push(`${leaseId}e${typeCode(type)}`)
       count += 1
     }
     for (const { requestId, leaseId, type, keepUntilMs } of requests) {
-      text += this.#requests.numberOf(requestId) + longMark(keepUntilMs - wallMs)
+      text += this.#request(requestId) + longMark(keepUntilMs - wallMs)
       this.#rest.push(`${leaseId}m${typeCode(type)}${keepUntilMs}`)
       count += 1
     }
@@ -160,7 +168,7 @@ class GroupText {
     const shape = shapeOf({ resource, extent: 'exact' })
     if (shape !== 'f') this.#rest.push(oneByte(resource))
     this.#rest.push(digits(epoch, 16))
-    return shape + this.#fields.numberOf(realmOf(resource))
+    return shape + this.#field(realmOf(resource))
   }
 }
 

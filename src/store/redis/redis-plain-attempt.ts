@@ -3,13 +3,13 @@
  * granted, renewed or ended, and nothing else.
  */
 import type { LeaseEvent } from '../../core/event.ts'
-import { isLive, type Lease } from '../../core/lease.ts'
+import { isLive, type Entry } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { typeCode } from './redis-codes.ts'
 import { eventText } from './redis-events.ts'
-import { NONE, type GroupLists } from './redis-names.ts'
+import { two, TWO_MAX, type GroupLists } from './redis-names.ts'
 import { oneByte } from './redis-packed.ts'
 import { bodyText, digits, hasSameBody, headText, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS } from './redis-script-preamble.ts'
@@ -23,8 +23,13 @@ interface Single {
   readonly fences: Attempt['fences']
 }
 
+/** Each attempt adds two fields at most, two names and one request. */
+const NUMBER_MAX = TWO_MAX - 2
+
 /** Adds an attempt that has the times of its group. False, and nothing added, if it is not a plain one. */
 export function addPlain(attempt: Attempt, lists: GroupLists): boolean {
+  const { fields, names, requests } = lists
+  if (Math.max(fields.all.length, names.all.length, requests.all.length) > NUMBER_MAX) return false
   const single = singleOf(attempt)
   if (single === null) return false
   const { before, after } = single.write
@@ -44,9 +49,9 @@ function singleOf({
 }: Attempt): Single | null {
   if (places.length !== 1 || writes.length !== 1 || events.length !== 1) return null
   if (requests.length > 0 || epochs.length > 0 || wakes.length > 0) return null
-  const [place] = places
-  const [write] = writes
-  const [event] = events
+  const place = places[0]
+  const write = writes[0]
+  const event = events[0]
   if (place === undefined || write === undefined || event === undefined) return null
   const { footprint, own, hasPrior, epoch } = place
   if (hasPrior || epoch !== 0 || isTree(footprint.resource)) return null
@@ -61,8 +66,7 @@ function addGrant({ place, event, fences }: Single, after: Kept, lists: GroupLis
     return false
   if (entry.resource !== place.footprint.resource) return false
   const { rest } = lists
-  const text = placeText(place, 'n+-', lists) + holderText(entry, lists)
-  rest.push(text + digits(fences.first, 16))
+  rest.push(placeText('n-', place, entry, lists) + digits(fences.first, 16))
   pushClaims(place, rest)
   rest.push(headText(after), oneByte(bodyText(entry)), scoreOf(after), eventText(event, entry))
   return true
@@ -86,8 +90,8 @@ function addChange(
   const isEnd = mode === 'u' && !isLive(after.entry)
   if (mode !== 'k' && !isEnd) return false
   const { rest } = lists
-  const flags = (isEnd ? 'u-' : 'k=') + markOf(event, after.entry.ttlMs)
-  const text = placeText(place, flags, lists) + holderText(after.entry, lists)
+  const flags = (isEnd ? 'u' : 'k') + markOf(event, after.entry.ttlMs)
+  const text = placeText(flags, place, after.entry, lists)
   rest.push(text + digits(before.version, VERSION_WIDTH) + typeCode(event.type))
   pushClaims(place, rest)
   rest.push(headText(after))
@@ -105,18 +109,25 @@ function markOf({ requestId }: LeaseEvent, ttlMs: number): '-' | '0' | '1' {
   return Math.max(REQUEST_MEMORY_MS_MIN, ttlMs) > DAY_MS ? '1' : '0'
 }
 
-function placeText(place: Place, flags: string, { fields, requests }: GroupLists): string {
-  const { footprint, realm } = place
-  const { leaseId, requestId } = footprint
-  const request = requestId === null ? NONE : requests.numberOf(requestId)
-  const numbers = fields.numberOf(leaseId) + fields.numberOf(realm) + request
-  return `p${flags}f${depthOf(place)}0${numbers}`
+function placeText(flags: string, place: Place, entry: Entry, lists: GroupLists): string {
+  const { leaseId, requestId } = place.footprint
+  const { fields, names, requests } = lists
+  return (
+    'p' +
+    flags +
+    depthOf(place) +
+    two(fields.numberOfId(leaseId)) +
+    two(fields.numberOf(place.realm)) +
+    two(requestId === null ? 0 : requests.numberOfId(requestId)) +
+    two(names.numberOf(entry.holder)) +
+    two(names.numberOf(entry.session))
+  )
 }
 
 /** `o` where a list would name nothing but the entry itself. */
 function depthOf({ claims, footprint }: Place): '*' | '0' | 'o' | 'l' {
   if (claims === null) return '*'
-  const [first] = claims
+  const first = claims[0]
   if (first === undefined) return '0'
   return claims.length === 1 && first.id === footprint.leaseId ? 'o' : 'l'
 }
@@ -126,11 +137,4 @@ function pushClaims(place: Place, rest: string[]): void {
   let list = ''
   for (const { id, claim } of place.claims) list += id + digits(claim, VERSION_WIDTH)
   rest.push(list)
-}
-
-function holderText(
-  { holder, session }: Pick<Lease, 'holder' | 'session'>,
-  { names }: GroupLists,
-): string {
-  return names.numberOf(holder) + names.numberOf(session)
 }

@@ -5,24 +5,24 @@
  *
  * A plain attempt is one argument, and then what has no width. That one says:
  *
- *     p  mode  live  mark  f  depth  0  id realm request holder session [3 each], then of a new lease its fence[16],
- *     of another its version[11] and the type[1] of its event
+ *     p  mode  mark  depth, id realm request holder session [2 bytes each], then of a new lease its fence[16], of
+ *     another its version[11] and the type[1] of its event
  *
- * mode is `n`, `k` or `u` and live `+`, `=` or `-` accordingly; mark is `-` for none, `0` for one of the day, `1` for a
- * long one; depth is `*`, `0`, `l`, or `o` when nothing but the lease itself is live there. What has no width: claims if
- * listed; head; body of a new lease; score unless it keeps its place; event.
+ * mode is `n` for a new lease, `k` for a renewal that keeps its place in the index of deadlines, `u` for an end; mark is
+ * `-` for none, `0` for one of the day, `1` for a long one; depth is `*`, `0`, `l`, or `o` when nothing but the lease
+ * itself is live there. What has no width: claims if listed; head; body of a new lease; score of a new or ended one;
+ * event.
  */
 
 const CHECK = `
-    local mode, _, mark, _, depth, _, i1, i2, i3, r1, r2, r3, q1, q2, q3, h1, h2, h3, s1, s2, s3 = byte(c, 2, 22)
-    local i, r = (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33, (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
-    local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
+    local mode, mark, depth, i, i2, r, r2, q, q2, h, h2, s, s2 = byte(c, 2, 14)
+    i, r, q = i * 256 + i2, r * 256 + r2, q * 256 + q2
     local head, realm, id = V[i], V[r] or NO_REALM, A[fields + i]
     local holds = groupHolds and sub(realm, 1, 13) <= groupWall and sub(realm, 30, 45) == NONE16
     if mode == 110 then
       holds = holds and not head
     else
-      holds = holds and head and sub(head, 1, 11) == sub(c, 23, 33)
+      holds = holds and head and sub(head, 1, 11) == sub(c, 15, 25)
     end
     if holds and q > 0 and (marked[q] or today[q] or yesterday[q] or (long and (long[q] or longer[q]))) then
       more = more or rare()
@@ -42,17 +42,16 @@ const CHECK = `
     end
     if not holds then
       more = more or rare()
-      answer[n + 4] = more.views(c, 5, x, 1)
+      answer[n + 4] = { more.view(depth, i, r, q) }
     else
       isChanged = true
       local shift, event = 0, A[at]
-      local h, s = (h1 - 33) * 8100 + (h2 - 33) * 90 + h3 - 33, (s1 - 33) * 8100 + (s2 - 33) * 90 + s3 - 33
 `
 
 /** A grant, whose fence is moved on where another had it; a renewal; an end. */
 const APPLY = `
       if mode == 110 then
-        local fence, text = sub(c, 23, 38), A[x + 1]
+        local fence, text = sub(c, 15, 30), A[x + 1]
         if sub(realm, 14, 29) >= fence then
           more = more or rare()
           shift = tonumber(sub(realm, 14, 29)) + 1 - tonumber(fence)
@@ -67,7 +66,8 @@ const APPLY = `
         dated[datedCount + 1], dated[datedCount + 2] = A[x + 3], id
         datedCount = datedCount + 2
         joinedCount = joinedCount + 1
-        joined[joinedCount], joinedHolder[joinedCount], joinedSession[joinedCount] = id, h, s
+        joined[joinedCount], joinedHolder[joinedCount], joinedSession[joinedCount] = id, h * 256 + h2,
+          s * 256 + s2
       else
         V[i] = A[x + 1] .. sub(head, -16)
         if mode == 107 then
@@ -82,7 +82,7 @@ const APPLY = `
           dated[datedCount + 1], dated[datedCount + 2] = A[x + 2], id
           datedCount = datedCount + 2
           leftCount = leftCount + 1
-          left[leftCount], leftHolder[leftCount], leftSession[leftCount] = id, h, s
+          left[leftCount], leftHolder[leftCount], leftSession[leftCount] = id, h * 256 + h2, s * 256 + s2
         end
       end
 `
@@ -97,7 +97,7 @@ const NOTE = `
       events = events + 1
       ledger[events] = event
       if mark ~= 45 then
-        local text = id .. 'e' .. sub(c, 34)
+        local text = id .. 'e' .. sub(c, 26)
         marked[q] = text
         if mark == 48 then
           dayMarks[dayMarksCount + 1], dayMarks[dayMarksCount + 2] = A[requests + q], text

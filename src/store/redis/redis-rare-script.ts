@@ -38,37 +38,43 @@ local function show(view, shown)
   end
   return view
 end
+local function view(depth, i, r, q, shape, resource)
+  local realm, id = V[r] or NO_REALM, A[fields + i]
+  local claims, epoch = sub(realm, 51), sub(realm, 30, 45)
+  catchUp()
+  if resource then
+    trees = trees or treesOf()
+    claims, epoch = depth ~= 42 and trees.claims(resource, shape) or '', trees.epoch(resource)
+  elseif depth == 42 then
+    claims = ''
+  end
+  local shown, seen = {}, {}
+  for from = 1, #claims, 47 do
+    local other = sub(claims, from, from + 35)
+    if not seen[other] then shown[#shown + 1] = other end
+    seen[other] = true
+  end
+  if not seen[id] then shown[#shown + 1] = id end
+  seen[id] = true
+  local mark = q > 0 and prior(q) or nil
+  local lease = mark and sub(mark, 1, 36) or ''
+  if mark and not seen[lease] then shown[#shown + 1] = lease end
+  return show({
+    sub(realm, 14, 29), sub(realm, 1, 13), sub(realm, 46, 50), epoch, lease, mark and sub(mark, 38, 38) or '',
+  }, shown)
+end
 local function views(c, p, x, places)
   local all = {}
-  catchUp()
   for m = 1, places do
     local shape, depth, _, i1, i2, i3, r1, r2, r3, q1, q2, q3 = byte(c, p, p + 11)
-    local id = A[fields + (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
-    local realm = V[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33] or NO_REALM
-    local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
-    local claims, epoch = sub(realm, 51), sub(realm, 30, 45)
+    local i, r = (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33, (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
+    local q, resource = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33, nil
     if depth == 108 then x = x + 1 end
     if shape ~= 102 then
       x = x + 1
-      trees = trees or treesOf()
-      claims, epoch = depth ~= 42 and trees.claims(A[x], shape) or '', trees.epoch(A[x])
-    elseif depth == 42 then
-      claims = ''
+      resource = A[x]
     end
-    local shown, seen = {}, {}
-    for from = 1, #claims, 47 do
-      local other = sub(claims, from, from + 35)
-      if not seen[other] then shown[#shown + 1] = other end
-      seen[other] = true
-    end
-    if not seen[id] then shown[#shown + 1] = id end
-    seen[id] = true
-    local mark = q > 0 and prior(q) or nil
-    local lease = mark and sub(mark, 1, 36) or ''
-    if mark and not seen[lease] then shown[#shown + 1] = lease end
-    all[m] = show({
-      sub(realm, 14, 29), sub(realm, 1, 13), sub(realm, 46, 50), epoch, lease, mark and sub(mark, 38, 38) or '',
-    }, shown)
+    all[m] = view(depth, i, r, q, shape, resource)
     p = p + 39
   end
   return all
@@ -87,6 +93,6 @@ ${TREES}${VIEWS}
     if not fence or fence < tonumber(first) then return text end
     return sub(text, 1, place - 1) .. format('%016d', fence + shift) .. sub(text, place + 16)
   end
-  return { isSame = isSame, treesOf = treesOf, prior = prior, views = views, moved = moved }
+  return { isSame = isSame, treesOf = treesOf, prior = prior, view = view, views = views, moved = moved }
 end
 `
