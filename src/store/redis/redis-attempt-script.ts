@@ -45,7 +45,7 @@ export const EVENTS_PER_ROW = 16
 const READ = `
 local A = cmsgpack.unpack(ARGV[1])
 local byte, find, format = string.byte, string.find, string.format
-local E = P .. 'e'
+local E, NONE10 = P .. 'e', '0000000000'
 local n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12 = byte(A[4], 1, 12)
 local fields = 5
 local names = fields + (n1 - 33) * 8100 + (n2 - 33) * 90 + n3 - 33
@@ -81,13 +81,13 @@ if behind > ${CLOCK_BEHIND_US_MAX} then
 end
 local day = math.floor(now / ${DAY_MS * 1000})
 local period = math.floor(day / ${PERIOD_DAYS})
-local longSince, idleDay, markDay = tonumber(sub(b, 33, 42)), tonumber(sub(b, 43, 52)), sub(b, 53, 62)
+local longSince, idleDay, markDay = sub(b, 33, 42), sub(b, 43, 52), sub(b, 53, 62)
 local marked = {}
 local today, yesterday, long, longer
 if at > requests then
   today = fetch(P .. 'q:' .. day, requests, at)
   yesterday = fetch(P .. 'q:' .. day - 1, requests, at)
-  if longSince >= period - 1 and longSince > 0 then
+  if longSince ~= NONE10 and tonumber(longSince) >= period - 1 then
     long = fetch(P .. 'Q:' .. period, requests, at)
     longer = fetch(P .. 'Q:' .. period - 1, requests, at)
   end
@@ -101,12 +101,11 @@ local NO_REALM = '${'0'.repeat(50)}'
 local base = last >= now and last or now - 1
 local created, isChanged = 0, false
 local dirty, dirtyCount, touched = {}, 0, {}
-local putBodies, bodiesPut, dated, datedCount, ledger, events = {}, 0, {}, 0, {}, 0
-local joined, joinedHolder, joinedSession, joinedCount = {}, {}, {}, 0
-local left, leftHolder, leftSession, leftCount = {}, {}, {}, 0
-local dayMarks, dayMarksCount, idle, idleCount = {}, 0, {}, 0
+local bodiesPut, datedCount, joinedCount, leftCount, dayMarksCount, idleCount, events = 0, 0, 0, 0, 0, 0, 0
+local dated, ledger, dayMarks, idle = {}, {}, {}, {}
+local putBodies, joined, joinedHolder, joinedSession, left, leftHolder, leftSession
 local gone, longMarks, news, listed, unlisted
-local trees, more
+local trees, more, wantsMore
 local groupFrom, groupBefore = tonumber(sub(A[5], 1, 16)), tonumber(sub(A[5], 17, 32))
 local groupWall = sub(A[5], 33)
 local groupHolds = attempts > 0 and isCurrent and now >= groupFrom and now < groupBefore
@@ -114,6 +113,7 @@ local groupHolds = attempts > 0 and isCurrent and now >= groupFrom and now < gro
 
 const FLUSH = `
 if not isChanged then return answer end
+local tidied
 local function send(command, key, list)
   for first = 1, #list, 4000 do
     call(command, key, unpack(list, first, math.min(first + 3999, #list)))
@@ -135,13 +135,16 @@ local function sendByName(command, key, list, numbers)
   end
   for name, some in pairs(byName) do send(command, key .. A[names + name], some) end
 end
-if idleCount > 0 and idleDay == 0 then idleDay = day end
-if idleDay > 0 and idleDay < day - 1 then
-  local most = ${TIDY_PER_GROUP} + 2 * idleCount
-${TIDY}end
+local dayText = format('%010d', day)
+if idleCount > 0 and idleDay == NONE10 then idleDay = dayText end
+if idleDay ~= NONE10 and idleDay < dayText and tonumber(idleDay) < day - 1 then
+  local most, idleDayText = ${TIDY_PER_GROUP} + 2 * idleCount, idleDay
+  local idleDay = tonumber(idleDayText)
+${TIDY}
+  tidied = format('%010d', idleDay)
+end
 if dayMarksCount > 0 then
   send('HSET', P .. 'q:' .. day, dayMarks)
-  local dayText = format('%010d', day)
   if markDay ~= dayText then
     call('PEXPIRE', P .. 'q:' .. day, ${3 * DAY_MS})
     markDay = dayText
@@ -150,10 +153,11 @@ end
 if longMarks then
   send('HSET', P .. 'Q:' .. period, longMarks)
   call('PEXPIRE', P .. 'Q:' .. period, ${3 * PERIOD_DAYS * DAY_MS})
-  longSince = period
+  longSince = format('%010d', period)
 end
-local state = format('%016d', base + created + events) .. nowText
-  .. format('%010d%010d', longSince, idleDay) .. markDay .. revision
+local final = base + created + events
+local state = (final == now and nowText or format('%016d', final)) .. nowText
+  .. longSince .. (tidied or idleDay) .. markDay .. revision
 local puts, count = { '${STATE_FIELD}', state }, 2
 for n = 1, dirtyCount do
   local value = V[dirty[n]]
@@ -176,7 +180,8 @@ end
 if events > 0 then
   ledger[events + 1] = events % 2 == 1 and '' or nil
   for first = 1, events, ${EVENTS_PER_ROW} do
-    call('XADD', P .. 'l', format('%016d-0', base + created + first),
+    local place = base + created + first
+    call('XADD', P .. 'l', place == now and nowText or format('%016d', place),
       unpack(ledger, first, math.min(first + ${EVENTS_PER_ROW - 1}, events + events % 2)))
   end
 end
@@ -196,11 +201,18 @@ end
 return answer
 `
 
+/** A plain attempt that turns out to need more than most is looked at again when there is more. */
 const ATTEMPTS = `
-for n = 1, attempts do
+local n = 0
+while n < attempts do
   local x = at + 1
   local c = A[x]
-  if byte(c) == 112 then
+  local isPlain = byte(c) == 112
+  if not more and (wantsMore or not isPlain) then
+${RARE}
+  end
+  n = n + 1
+  if isPlain then
 ${PLAIN_ATTEMPT}
   else
 ${GENERAL}
@@ -208,7 +220,7 @@ ${GENERAL}
 end
 `
 
-const SCRIPT = `${READ}${NOTES}${RARE}${ATTEMPTS}${FLUSH}`
+const SCRIPT = `${READ}${NOTES}${ATTEMPTS}${FLUSH}`
 
 export const ATTEMPT_SCRIPT: string = `${WRITING}${SCRIPT}`
 /** For attempts that can only miss: it runs wherever something can be read. */

@@ -41,7 +41,6 @@ const CHECK = `
     local realm = V[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33] or NO_REALM
     local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
     local mark = q > 0 and (marked[q] or today[q] or yesterday[q] or (long and (long[q] or longer[q])))
-    if mark then more = more or rare() end
     local claims
     if depth == 108 then
       x = x + 1
@@ -58,12 +57,10 @@ const CHECK = `
       elseif depth == 48 then
         holds = #realm == 50
       elseif claims and sub(realm, 51) ~= claims then
-        more = more or rare()
         holds = more.isSame(claims, sub(realm, 51))
       end
     else
       x = x + 1
-      more = more or rare()
       trees = trees or more.treesOf()
       holds = trees.epoch(A[x]) == sub(c, p + 23, p + 38)
         and (depth == 42 or more.isSame(claims or '', trees.claims(A[x], shape)))
@@ -86,7 +83,6 @@ const CHECK = `
     p = p + 32
   end
   if not holds then
-    more = more or rare()
     answer[n + 4] = more.views(c, placesAt, argumentsAt, places)
   elseif writes == 0 then
     answer[n + 4] = 0
@@ -105,7 +101,6 @@ const APPLY = `
         local taken = realm and tonumber(sub(realm, 14, 29)) or 0
         if taken >= wanted + shift then shift = taken + 1 - wanted end
       end
-      if shift > 0 then more = more or rare() end
     end
     p = writesAt
     for m = 1, writes do
@@ -124,6 +119,7 @@ const APPLY = `
       if hasBody == 98 then
         x = x + 1
         if before then call('HSETNX', P .. 'k', id, call('HGET', P .. 'j', id)) end
+        putBodies = putBodies or {}
         putBodies[bodiesPut + 1], putBodies[bodiesPut + 2] = id, A[x]
         bodiesPut = bodiesPut + 2
       end
@@ -169,7 +165,6 @@ const APPLY = `
           end
         else
           x = x + 1
-          more = more or rare()
           trees = trees or more.treesOf()
           trees.list(A[x], id, item, shape == 115)
         end
@@ -180,9 +175,11 @@ const APPLY = `
         local h, s, o = (h1 - 33) * 8100 + (h2 - 33) * 90 + h3 - 33,
           (s1 - 33) * 8100 + (s2 - 33) * 90 + s3 - 33, (o1 - 33) * 8100 + (o2 - 33) * 90 + o3 - 33
         if live == 43 then
+          if joinedCount == 0 then joined, joinedHolder, joinedSession = {}, {}, {} end
           joinedCount = joinedCount + 1
           joined[joinedCount], joinedHolder[joinedCount], joinedSession[joinedCount] = id, h, s
         elseif live == 45 then
+          if leftCount == 0 then left, leftHolder, leftSession = {}, {}, {} end
           leftCount = leftCount + 1
           left[leftCount], leftHolder[leftCount], leftSession[leftCount] = id, h, o
         elseif mode == 115 and isLive then
@@ -236,7 +233,6 @@ const APPLY = `
           dirty[dirtyCount + 1], dirtyCount, touched[r] = r, dirtyCount + 1, true
         end
       else
-        more = more or rare()
         trees = trees or more.treesOf()
         trees.advance(A[x], A[x + 1])
         x = x + 1

@@ -24,24 +24,30 @@ const CHECK = `
     else
       holds = holds and head and sub(head, 1, 11) == sub(c, 15, 25)
     end
-    if holds and q > 0 and (marked[q] or today[q] or yesterday[q] or (long and (long[q] or longer[q]))) then
-      more = more or rare()
-      holds = more.prior(q) == nil
+    local isMarked = q > 0 and (marked[q] or today[q] or yesterday[q] or (long and (long[q] or longer[q])))
+    local start, fence, isOther = at, nil, false
+    at = x + 3
+    if mode == 110 then
+      fence, at = sub(c, 15, 30), x + 4
+    elseif mode == 107 then
+      at = x + 2
     end
-    at = x + (mode == 110 and 4 or mode == 107 and 2 or 3)
     if depth == 48 then
       holds = holds and #realm == 50
     elseif depth == 111 then
       holds = holds and #realm == 97 and find(realm, id, 51, true)
     elseif depth == 108 then
       x, at = x + 1, at + 1
-      if holds and sub(realm, 51) ~= A[x] then
-        more = more or rare()
-        holds = more.isSame(A[x], sub(realm, 51))
-      end
+      isOther = sub(realm, 51) ~= A[x]
     end
-    if not holds then
-      more = more or rare()
+    local isTaken = fence and sub(realm, 14, 29) >= fence
+    local isRare = not holds or isMarked or isOther or isTaken
+    if isRare and more then
+      holds = holds and not (isMarked and more.prior(q)) and not (isOther and not more.isSame(A[x], sub(realm, 51)))
+    end
+    if isRare and not more then
+      wantsMore, n, at = true, n - 1, start
+    elseif not holds then
       answer[n + 4] = { more.view(depth, i, r, q) }
     else
       isChanged = true
@@ -51,9 +57,8 @@ const CHECK = `
 /** A grant, whose fence is moved on where another had it; a renewal; an end. */
 const APPLY = `
       if mode == 110 then
-        local fence, text = sub(c, 15, 30), A[x + 1]
-        if sub(realm, 14, 29) >= fence then
-          more = more or rare()
+        local text = A[x + 1]
+        if isTaken then
           shift = tonumber(sub(realm, 14, 29)) + 1 - tonumber(fence)
           text, event = more.moved(text, 23, fence, shift), more.moved(event, 53, fence, shift)
           fence = format('%016d', tonumber(fence) + shift)
@@ -61,6 +66,8 @@ const APPLY = `
         created = created + 1
         V[i] = text .. format('%016d', base + created)
         V[r] = groupWall .. fence .. sub(realm, 30) .. id .. sub(text, 12, 22)
+        if joinedCount == 0 then joined, joinedHolder, joinedSession = {}, {}, {} end
+        putBodies = putBodies or {}
         putBodies[bodiesPut + 1], putBodies[bodiesPut + 2] = id, A[x + 2]
         bodiesPut = bodiesPut + 2
         dated[datedCount + 1], dated[datedCount + 2] = A[x + 3], id
@@ -81,6 +88,7 @@ const APPLY = `
           end
           dated[datedCount + 1], dated[datedCount + 2] = A[x + 2], id
           datedCount = datedCount + 2
+          if leftCount == 0 then left, leftHolder, leftSession = {}, {}, {} end
           leftCount = leftCount + 1
           left[leftCount], leftHolder[leftCount], leftSession[leftCount] = id, h * 256 + h2, s * 256 + s2
         end

@@ -86,13 +86,11 @@ end
  * for every call, these took longer than all else that a call with a single attempt does.
  */
 export const RARE: string = `
-local function rare()
 ${TREES}${VIEWS}
-  local function moved(text, place, first, shift)
-    local fence = tonumber(sub(text, place, place + 15))
-    if not fence or fence < tonumber(first) then return text end
-    return sub(text, 1, place - 1) .. format('%016d', fence + shift) .. sub(text, place + 16)
-  end
-  return { isSame = isSame, treesOf = treesOf, prior = prior, view = view, views = views, moved = moved }
+local function moved(text, place, first, shift)
+  local fence = tonumber(sub(text, place, place + 15))
+  if not fence or fence < tonumber(first) then return text end
+  return sub(text, 1, place - 1) .. format('%016d', fence + shift) .. sub(text, place + 16)
 end
+more = { isSame = isSame, treesOf = treesOf, prior = prior, view = view, views = views, moved = moved }
 `
