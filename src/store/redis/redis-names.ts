@@ -25,23 +25,38 @@ export const TWO_MAX = 0xffff
 const THREES: readonly string[] = Array.from({ length: 1_000 }, (_, count) => threeOf(count))
 const TWOS: readonly string[] = Array.from({ length: 2_000 }, (_, count) => twoOf(count))
 
+const LOOKED_THROUGH_MAX = 8
+
 /** Numbered from 1 on; 0 is none. */
 export class Names {
   readonly all: string[] = []
-  readonly #numbers = new Map<string, number>()
+  readonly #names: string[] = []
+  /** Made when there are so many that looking through them takes longer. */
+  #numbers: Map<string, number> | null = null
 
   numberOf(name: string): number {
-    return this.#numbers.get(name) ?? this.#add(name, oneByte(name))
+    const number = this.#find(name)
+    return number > 0 ? number : this.#add(name, oneByte(name))
   }
 
   /** An id is ASCII, so nobody has to look. */
   numberOfId(id: string): number {
-    return this.#numbers.get(id) ?? this.#add(id, id)
+    const number = this.#find(id)
+    return number > 0 ? number : this.#add(id, id)
+  }
+
+  #find(name: string): number {
+    if (this.#numbers === null) return this.#names.indexOf(name) + 1
+    return this.#numbers.get(name) ?? 0
   }
 
   #add(name: string, text: string): number {
     const number = this.all.push(text)
-    this.#numbers.set(name, number)
+    this.#names.push(name)
+    if (this.#numbers !== null) this.#numbers.set(name, number)
+    else if (number === LOOKED_THROUGH_MAX) {
+      this.#numbers = new Map(this.#names.map((one, index) => [one, index + 1]))
+    }
     return number
   }
 }

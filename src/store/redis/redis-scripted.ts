@@ -92,13 +92,13 @@ export class RedisScripted {
 
   async run(script: Script, args: readonly Argument[], options: RunOptions): Promise<unknown> {
     const { bucket, effect } = options
-    const rest = ['1', this.prefixes[bucket] ?? '', ...args]
+    const prefix = this.prefixes[bucket] ?? ''
     try {
-      return await this.calls.send(['EVALSHA', script.digest, ...rest], effect)
+      return await this.calls.send(['EVALSHA', script.digest, '1', prefix, ...args], effect)
     } catch (error) {
       // The server has done nothing: it was restarted, or its scripts were flushed.
       if (!isNoScript(error)) throw error
-      return this.calls.send(['EVAL', script.text, ...rest], effect)
+      return this.calls.send(['EVAL', script.text, '1', prefix, ...args], effect)
     }
   }
 
