@@ -7,9 +7,9 @@ import type { Entry, Lease, Ticket } from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import { stateCode, stateOf, typeCode, typeOf } from './redis-codes.ts'
+import { bodyText, wholeText } from './redis-entry-text.ts'
 import { asciiJson, asciiText } from './redis-packed.ts'
 import {
-  bodyText,
   CLOCK_DOMAIN,
   digits,
   entryOf,
@@ -18,7 +18,6 @@ import {
   tickOf,
   tickText,
   wholeOf,
-  wholeText,
   type Fields,
   type TickText,
 } from './redis-rows.ts'
