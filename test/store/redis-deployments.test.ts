@@ -107,6 +107,17 @@ describe('a waiter on Redis', () => {
 })
 
 describe('what is kept on Redis', () => {
+  it.each(['2', '4'])('in layout %s is refused by name and left as it is', async (version) => {
+    const { url } = await server()
+    const admin = direct(url)
+    await admin.hset('tenure:{default}:meta', { version, buckets: '1' })
+    await expect(Subject.open({ url })).rejects.toMatchObject({
+      code: 'STORE_SCHEMA',
+      message: `schema version must be 3 for this version of Tenure, got ${version}`,
+    })
+    expect(await admin.keys('*')).toEqual(['tenure:{default}:meta'])
+  })
+
   it('is gone when it is pruned, down to what expires by itself', async () => {
     const { url } = await server()
     const clock = new ShiftedClock()
@@ -126,10 +137,11 @@ describe('what is kept on Redis', () => {
     }
     expect(await admin.xlen('tenure:{default}:l')).toBe(0)
     expect(left.toSorted()).toEqual([
-      'tenure:{default}:b',
+      'tenure:{default}:e',
       'tenure:{default}:l',
       'tenure:{default}:meta',
     ])
+    expect(await admin.hkeys('tenure:{default}:e')).toEqual(['state'])
   })
 
   it('is data, whatever it is called', async () => {

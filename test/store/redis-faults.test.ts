@@ -278,7 +278,10 @@ describe('fences on Redis', () => {
     const before = await subject.grant()
     await subject.grant('held')
     await subject.release(before.id)
-    const realms = (): Promise<string[]> => direct(url).hkeys('tenure:{default}:r')
+    const realms = async (): Promise<string[]> => {
+      const fields = await direct(url).hkeys('tenure:{default}:e')
+      return fields.filter((field) => field.includes(':'))
+    }
     clock.shiftMs += 2 * DAY_MS
     await subject.grant('other')
     await subject.grant('another')
@@ -293,7 +296,7 @@ describe('fences on Redis', () => {
     await subject.release((await subject.grant()).id)
     clock.shiftMs += DAY_MS
     await subject.grant('other')
-    expect(await direct(url).hkeys('tenure:{default}:r')).toContain('work:W-1')
+    expect(await direct(url).hkeys('tenure:{default}:e')).toContain('work:W-1')
   })
 })
 

@@ -83,6 +83,42 @@ describe('a fence on Redis', () => {
   })
 })
 
+describe('places that are counted on Redis', () => {
+  it('are not given twice because a process has not heard of those given meanwhile', async () => {
+    const ticks = new ServerTicks()
+    const namespace = freshNamespace()
+    const [one, other] = [await openOn(ticks, namespace), await openOn(ticks, namespace)]
+    const kinds: string[] = []
+    for (const store of [one, other, one, other]) {
+      const api = new LeaseService({ store, runtime: systemRuntime })
+      const leaseId = systemRuntime.uuid()
+      const place = { leaseId, resource: parseResource('work:W-1'), holder: `h${kinds.length}` }
+      const span = { session: 'ada', ttlMs: 1_000, waitMs: 0, slots: 3 }
+      kinds.push((await api.acquire({ ...place, ...span })).kind)
+    }
+    expect(kinds).toEqual(['granted', 'granted', 'granted', 'held'])
+    await Promise.all([one.close(), other.close()])
+  })
+
+  it('are given back by whoever has not heard of the others', async () => {
+    const ticks = new ServerTicks()
+    const namespace = freshNamespace()
+    const [one, other] = [await openOn(ticks, namespace), await openOn(ticks, namespace)]
+    const apis = [one, other].map((store) => new LeaseService({ store, runtime: systemRuntime }))
+    const resource = parseResource('work:W-1')
+    const ids = apis.map(() => systemRuntime.uuid())
+    for (const [index, api] of apis.entries()) {
+      const place = { leaseId: ids[index] ?? '', resource, holder: 'ada', session: 'ada' }
+      await api.acquire({ ...place, ttlMs: 1_000, waitMs: 0, slots: 2 })
+    }
+    const place = { leaseId: ids[0] ?? '', resource, holder: 'ada' }
+    await apis[0]?.release({ ...place, requestId: systemRuntime.uuid() })
+    const live = await other.find({ resource, states: ['active'], limit: 3 })
+    expect(live.entries.map(({ id }) => id)).toEqual([ids[1]])
+    await Promise.all([one.close(), other.close()])
+  })
+})
+
 describe('Redis and memory', () => {
   it.each([7])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]

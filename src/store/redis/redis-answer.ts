@@ -1,7 +1,7 @@
 /** Answers of the scripts. */
-import type { PriorEffect } from '../../core/realm.ts'
 import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
 import type { Attempt, GroupReply, PlaceView, Reply } from '../speculation/backend.ts'
+import { typeOf } from './redis-codes.ts'
 import { notUnderstood } from './redis-client.ts'
 import { recordsOf, type KeptRecord } from './redis-rows.ts'
 
@@ -64,7 +64,7 @@ export function viewOf(view: readonly string[]): RecordView {
     lastFence: Number(fence),
     lastWallMs: Number(wallMs),
     ticketCount: Number(tickets),
-    prior: prior === '' ? null : { leaseId: prior, type: type as PriorEffect['type'] },
+    prior: prior === '' ? null : { leaseId: prior, type: typeOf(type) },
     epoch: Number(epoch),
   }
 }

@@ -4,14 +4,19 @@
  * looking into one.
  */
 import type { LeaseEvent } from '../../core/event.ts'
-import { endedAtMs, isLive, liveDeadline, type Entry } from '../../core/lease.ts'
+import { isLive, type Entry } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
+import { typeCode } from './redis-codes.ts'
+import { bodyText, headText } from './redis-entry-text.ts'
 import { eventText } from './redis-events.ts'
+import { GroupLists, three } from './redis-names.ts'
 import { oneByte, packed } from './redis-packed.ts'
-import { bodyText, digits, hasSameBody, headText, VERSION_WIDTH } from './redis-rows.ts'
-import { DAY_MS } from './redis-script-preamble.ts'
+import { addPlain } from './redis-plain-attempt.ts'
+import { digits, hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
+import { DAY_MS, STATE_FIELD } from './redis-script-preamble.ts'
+import { isPending, modeOf, scoreOf } from './redis-writes.ts'
 
 export interface GroupFacts {
   /** The clock that a test has set, or empty. */
@@ -28,57 +33,30 @@ export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): read
   return [packed(group.args(facts, attempts.length))]
 }
 
-/** Three characters that Lua can read without making a string. */
-function three(count: number): string {
-  return THREES[count] ?? threeOf(count)
-}
-
-function threeOf(count: number): string {
-  const parts = [Math.floor(count / 8_100), Math.floor(count / 90) % 90, count % 90]
-  return String.fromCharCode(...parts.map((part) => 33 + part))
-}
-
-const THREES: readonly string[] = Array.from({ length: 1_000 }, (_, count) => threeOf(count))
-
-/** Texts that are sent once and referred to by number, from 1 on. */
-class Names {
-  readonly all: string[] = []
-  readonly #numbers = new Map<string, string>()
-
-  numberOf(name: string): string {
-    const known = this.#numbers.get(name)
-    if (known !== undefined) return known
-    const number = three(this.all.push(oneByte(name)))
-    this.#numbers.set(name, number)
-    return number
-  }
-}
-
-const NONE = three(0)
-
 class GroupText {
   readonly #channelOf: (session: string) => string
   /** Whose times hold for the group. */
   readonly #first: Attempt | undefined
-  readonly #ids = new Names()
-  readonly #realms = new Names()
-  readonly #names = new Names()
-  readonly #requests = new Names()
-  readonly #rest: string[] = []
+  readonly #lists = new GroupLists()
+  readonly #rest = this.#lists.rest
 
   constructor(channelOf: (session: string) => string, first: Attempt | undefined) {
     this.#channelOf = channelOf
     this.#first = first
+    this.#lists.fields.numberOf(STATE_FIELD)
   }
 
   args({ clock, settingsRevision, sender }: GroupFacts, attempts: number): readonly string[] {
-    const sections = [this.#ids.all, this.#realms.all, this.#names.all, this.#requests.all]
+    const { fields, names, requests } = this.#lists
+    const sections = [fields.all, names.all, requests.all]
     const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
     const args = [clock, String(settingsRevision), sender, counts, timesText(this.#first)]
     return args.concat(...sections, this.#rest)
   }
 
   add(attempt: Attempt): void {
+    const isOwn = this.#hasOwnTimes(attempt)
+    if (!isOwn && addPlain(attempt, this.#lists)) return
     const { places, events, epochs, wakes, fences } = attempt
     const writes = attempt.writes.filter(isWrite)
     const rest = this.#rest
@@ -91,7 +69,6 @@ class GroupText {
     text += eventsWithRequest.text
     for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
     for (const { session, leaseId } of wakes) rest.push(oneByte(this.#channelOf(session)), leaseId)
-    const isOwn = this.#hasOwnTimes(attempt)
     const counts =
       three(places.length) +
       three(writes.length) +
@@ -103,6 +80,18 @@ class GroupText {
     const numbers = fences === null ? '' : digits(fences.first, 16) + digits(fences.last, 16)
     const flags = (isOwn ? '!' : '=') + (fences === null ? '-' : 'f')
     rest[at] = flags + counts + numbers + (isOwn ? timesText(attempt) : '') + text
+  }
+
+  #field(name: string): string {
+    return three(this.#lists.fields.numberOf(name))
+  }
+
+  #name(name: string): string {
+    return three(this.#lists.names.numberOf(name))
+  }
+
+  #request(id: string | null): string {
+    return three(id === null ? 0 : this.#lists.requests.numberOf(id))
   }
 
   #hasOwnTimes({ fromUs, beforeUs, wallMs }: Attempt): boolean {
@@ -122,9 +111,7 @@ class GroupText {
     }
     if (shape !== 'f') this.#rest.push(oneByte(resource))
     const depth = hasList ? 'l' : claims === null ? '*' : '0'
-    const id = this.#ids.numberOf(leaseId)
-    const request = requestId === null ? NONE : this.#requests.numberOf(requestId)
-    const numbers = id + this.#realms.numberOf(realm) + request
+    const numbers = this.#field(leaseId) + this.#field(realm) + this.#request(requestId)
     const premises = digits(own, VERSION_WIDTH) + digits(epoch, 16)
     return shape + depth + (hasPrior ? '1' : '0') + numbers + premises
   }
@@ -145,15 +132,15 @@ class GroupText {
     }
     const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)
     const tickets = TICKETS[1 + Number(isPending(after)) - Number(isPending(before))] ?? '0'
-    const session = this.#names.numberOf(entry.session)
-    const oldSession = before === null ? session : this.#names.numberOf(before.entry.session)
+    const session = this.#name(entry.session)
+    const oldSession = before === null ? session : this.#name(before.entry.session)
     return (
       flags +
       (entry.recorded ? 'r' : 'u') +
       tickets +
-      this.#ids.numberOf(id) +
-      this.#realms.numberOf(realmOf(entry.resource)) +
-      this.#names.numberOf(entry.holder) +
+      this.#field(id) +
+      this.#field(realmOf(entry.resource)) +
+      this.#name(entry.holder) +
       session +
       oldSession
     )
@@ -166,13 +153,13 @@ class GroupText {
     for (const { requestId, leaseId, type } of events) {
       if (requestId === null) continue
       const ttlMs = writes.find(({ id }) => id === leaseId)?.after?.entry.ttlMs ?? 0
-      text += this.#requests.numberOf(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
-      this.#rest.push(`${leaseId}${NO_TIME}e${type}`)
+      text += this.#request(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
+      this.#rest.push(`${leaseId}e${typeCode(type)}`)
       count += 1
     }
     for (const { requestId, leaseId, type, keepUntilMs } of requests) {
-      text += this.#requests.numberOf(requestId) + longMark(keepUntilMs - wallMs)
-      this.#rest.push(`${leaseId}${digits(keepUntilMs, 13)}m${type}`)
+      text += this.#request(requestId) + longMark(keepUntilMs - wallMs)
+      this.#rest.push(`${leaseId}m${typeCode(type)}${keepUntilMs}`)
       count += 1
     }
     return { text, count }
@@ -182,7 +169,7 @@ class GroupText {
     const shape = shapeOf({ resource, extent: 'exact' })
     if (shape !== 'f') this.#rest.push(oneByte(resource))
     this.#rest.push(digits(epoch, 16))
-    return shape + this.#realms.numberOf(realmOf(resource))
+    return shape + this.#field(realmOf(resource))
   }
 }
 
@@ -201,7 +188,6 @@ function versionText({ id, before }: EntryWrite, places: readonly Place[]): stri
   return isSaid ? NO_VERSION : digits(version, VERSION_WIDTH)
 }
 
-const NO_TIME = '0'.repeat(13)
 /** One ticket less, as many, one more; as characters around `0`. */
 const TICKETS = ['/', '0', '1']
 
@@ -234,38 +220,10 @@ function shapeOf({ resource, extent }: Reach): 'f' | 'x' | 's' {
   return extent === 'subtree' ? 's' : 'x'
 }
 
-/**
- * How much of an entry changes: `k` nothing but its text, `u` whether and how it stands in the way, `s` its session too;
- * `n` it is new, `x` nothing of it is kept.
- */
-type WriteMode = 'k' | 'u' | 's' | 'n' | 'x'
-
-function modeOf({ before, after }: EntryWrite): WriteMode {
-  if (after === null) return 'x'
-  if (before === null) return 'n'
-  if (before.entry.session !== after.entry.session) return 's'
-  if (before.claim !== after.claim) return 'u'
-  const [was, is] = [liveDeadline(before.entry), liveDeadline(after.entry)]
-  // The index of deadlines may lag behind a deadline that has moved on, but not behind one that has come nearer.
-  const lags = was !== null && is !== null && was.domain === is.domain && was.us <= is.us
-  return lags && isPending(before) === isPending(after) ? 'k' : 'u'
-}
-
-/** Where an entry is listed: a live one by its deadline, an ended one below 0 by its end. */
-function scoreOf(after: Kept | null): string {
-  if (after === null) return '0'
-  const live = liveDeadline(after.entry)
-  return live === null ? `-${(endedAtMs(after.entry) ?? 0) + 1}` : String(live.us)
-}
-
 /** Whether it comes to life, stays so, ends, or neither was nor is live. */
 function liveMark(before: Kept | null, after: Kept | null): '+' | '=' | '-' | '0' {
   const was = before !== null && isLive(before.entry)
   const is = after !== null && isLive(after.entry)
   if (is) return was ? '=' : '+'
   return was ? '-' : '0'
-}
-
-function isPending(kept: Kept | null): boolean {
-  return kept?.entry.state === 'pending'
 }

@@ -163,7 +163,7 @@ export class RedisBackend implements Backend {
   async copySettings(): Promise<void> {
     const [, ...others] = this.#scripted.buckets
     if (others.length === 0) return
-    const state = await this.#scripted.calls.send(['GET', this.#scripted.keyOf(0, 'b')], 'reads')
+    const state = await this.#scripted.calls.send(this.#scripted.stateCall(0), 'reads')
     const revision = typeof state === 'string' ? state.slice(STATE_REVISION_AT) : '0'
     const args = [revision, ...(await this.#settingPairs(0))]
     await Promise.all(

@@ -3,45 +3,44 @@
  * event that an entry begins with leaves out what the entry's body says.
  */
 import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.ts'
-import type { Entry, EntryState, Lease, Ticket } from '../../core/lease.ts'
+import type { Entry, Lease, Ticket } from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
+import { stateCode, stateOf, typeCode, typeOf } from './redis-codes.ts'
+import { bodyText, wholeText } from './redis-entry-text.ts'
 import { asciiJson, asciiText } from './redis-packed.ts'
 import {
-  bodyText,
   CLOCK_DOMAIN,
   digits,
   entryOf,
   maybeTickOf,
   maybeTickText,
-  movingText,
   tickOf,
   tickText,
+  wholeOf,
   type Fields,
   type TickText,
 } from './redis-rows.ts'
 
-export const NO_REQUEST: string = '-'.repeat(36)
-const JSON_AT = 113
-
 /** All of it is ASCII, so that nobody has to look. `born` is the entry that this event creates, if it does. */
 export function eventText(event: LeaseEvent, born: Entry | null): string {
   const { leaseId, type, atMs, requestId, renewals } = event
-  const mark = born === null ? markOf(type) : 'c'
-  const numbers = `${digits(eventFence(event), 16)}${mark}${digits(atMs, 13)}${digits(renewals, 10)}`
-  const head = `${leaseId}${numbers}${requestId ?? NO_REQUEST}`
-  const { before, after } = event
-  if (born !== null && tellsOf(event, born)) {
-    const was = before === null ? 'null' : `"${before}"`
-    return `${head}b${type} [${was},"${after}",${movingText(born)}]`
-  }
-  return `${head}-${type} [${commonText(event)}${restText(event)}]`
+  const isTold = born !== null && tellsOf(event, born)
+  const marks = (born === null ? markOf(type) : 'c') + typeCode(type) + (isTold ? 'b' : '-')
+  const fence = eventFence(event)
+  const numbers = digits(atMs, 13) + (fence === 0 ? '-' : digits(fence, 16))
+  const head = `${leaseId}${marks}${numbers}${requestId ?? '-'}[${renewals},${statesText(event)}`
+  if (isTold) return `${head},${wholeText(born)}]`
+  return `${head},${namesText(event)}${restText(event)}]`
 }
 
-function commonText({ resource, holder, session, before, after, reason }: LeaseEvent): string {
+function statesText({ before, after }: LeaseEvent): string {
+  return `${before === null ? 'null' : `"${stateCode(before)}"`},"${stateCode(after)}"`
+}
+
+function namesText({ resource, holder, session, reason }: LeaseEvent): string {
   const names = `${quoted(resource)},${quoted(holder)},${quoted(session)}`
-  const was = before === null ? 'null' : `"${before}"`
-  return `${names},${was},"${after}",${reason === null ? 'null' : quoted(reason)}`
+  return `${names},${reason === null ? 'null' : quoted(reason)}`
 }
 
 /** What JSON writes as it is. */
@@ -94,7 +93,7 @@ function restText(event: LeaseEvent): string {
 }
 
 function entryText(entry: Entry): string {
-  return `${asciiText(bodyText(entry))},${movingText(entry)}`
+  return `${asciiText(bodyText(entry))},${wholeText(entry)}`
 }
 
 type PlainEvent = Exclude<LeaseEvent, { type: 'lease.issued' | 'lease.queued' | 'lease.denied' }>
@@ -134,38 +133,39 @@ function restOf(event: PlainEvent): readonly unknown[] {
   }
 }
 
-const EVENT_PATTERN = /^.{36}\d{16}[a-z]\d{23}.{36}[b-](\S+) /
+const EVENT_PATTERN = /^(.{36})[a-z](\w)([b-])(\d{13})(\d{16}|-)([^[]{36}|-)\[/
 
 /** `body` is that of the entry which the event creates, or empty. */
 export function eventOf(text: string, body: string): LeaseEvent {
-  const [head, type] = EVENT_PATTERN.exec(text) ?? []
-  if (head === undefined) throw new Error('an entry of the ledger is not one of Tenure')
-  const leaseId = text.slice(0, 36)
-  const requestId = text.slice(76, 112)
+  const parts = EVENT_PATTERN.exec(text)
+  if (parts === null) throw new Error('an entry of the ledger is not one of Tenure')
+  const [head, leaseId = '', code, isBorn, atMs, fenceText, requestId = '-'] = parts
+  const fields = JSON.parse(text.slice(head.length - 1)) as Fields
   const numbers = {
     leaseId,
-    atMs: Number(text.slice(53, 66)),
-    renewals: Number(text.slice(66, 76)),
-    requestId: requestId === NO_REQUEST ? null : requestId,
+    atMs: Number(atMs),
+    renewals: fields[0] as number,
+    requestId: requestId === '-' ? null : requestId,
+    before: fields[1] === null ? null : stateOf(fields[1]),
+    after: stateOf(fields[2]),
   }
-  const fence = Number(text.slice(36, 52))
-  const fields = JSON.parse(text.slice(head.length)) as Fields
-  if (text[JSON_AT - 1] === 'b') {
-    return bornEvent(numbers, type as BornType, { fence, fields, body: JSON.parse(body) as Fields })
+  const fence = fenceText === '-' ? 0 : Number(fenceText)
+  const type = typeOf(code)
+  if (isBorn === 'b') {
+    const facts = { fence, fields, body: JSON.parse(body) as Fields }
+    return bornEvent(numbers, type as BornType, facts)
   }
   const common: EventCommon = {
     ...numbers,
-    resource: fields[0] as Resource,
-    holder: fields[1] as string,
-    session: fields[2] as string,
-    before: fields[3] as EntryState | null,
-    after: fields[4] as EntryState,
-    reason: fields[5] as string | null,
+    resource: fields[3] as Resource,
+    holder: fields[4] as string,
+    session: fields[5] as string,
+    reason: fields[6] as string | null,
   }
-  return eventFrom(common, type as LeaseEventType, { fence, rest: fields.slice(6) })
+  return eventFrom(common, type, { fence, rest: fields.slice(7) })
 }
 
-type EventNumbers = Pick<EventCommon, 'leaseId' | 'atMs' | 'renewals' | 'requestId'>
+type EventNumbers = Omit<EventCommon, 'resource' | 'holder' | 'session' | 'reason'>
 type BornType = 'lease.issued' | 'lease.queued' | 'lease.denied'
 
 interface BornFacts {
@@ -179,10 +179,10 @@ function bornEvent(
   type: BornType,
   { fence, fields, body }: BornFacts,
 ): LeaseEvent {
-  const entry = entryOf({ id: numbers.leaseId, fence, moving: fields[2] as Fields, body })
+  const moving = wholeOf(fields[3] as Fields)
+  const entry = entryOf({ id: numbers.leaseId, fence, moving, body })
   const { resource, holder, session, reason } = entry
-  const states = { before: fields[0] as EntryState | null, after: fields[1] as EntryState }
-  const common: EventCommon = { ...numbers, resource, holder, session, ...states, reason }
+  const common: EventCommon = { ...numbers, resource, holder, session, reason }
   return withEntry(common, type, entry)
 }
 
@@ -203,7 +203,8 @@ function eventFrom(
 ): LeaseEvent {
   if (type === 'lease.issued' || type === 'lease.queued' || type === 'lease.denied') {
     const [body, moving] = rest as readonly [Fields, Fields]
-    return withEntry(common, type, entryOf({ id: common.leaseId, fence, moving, body }))
+    const entry = entryOf({ id: common.leaseId, fence, moving: wholeOf(moving), body })
+    return withEntry(common, type, entry)
   }
   if (type === 'lease.upgraded') return { type, ...common, fence }
   if (type === 'lease.offered') {

@@ -10,17 +10,16 @@ local function prior(q)
   if marked[q] then return marked[q] end
   local mark = today[q] or yesterday[q] or (long and (long[q] or longer[q]))
   if not mark then return nil end
-  local source = byte(mark, 50)
+  local source = byte(mark, 37)
   if source == 101 and call('HEXISTS', E, sub(mark, 1, 36)) == 0 then return nil end
-  if source == 109 and tonumber(sub(mark, 37, 49)) * 1000 < now then return nil end
+  if source == 109 and tonumber(sub(mark, 39)) * 1000 < now then return nil end
   return mark
 end
-local pending, bodies, headsSeen, bodiesSeen, goneSeen = {}, {}, 0, 0, 0
+local pending, bodies, dirtySeen, bodiesSeen = {}, {}, 0, 0
 local function catchUp()
-  for n = headsSeen + 1, headsPut, 2 do pending[putHeads[n]] = putHeads[n + 1] end
+  for n = dirtySeen + 1, dirtyCount do pending[A[fields + dirty[n]]] = dirty[n] end
   for n = bodiesSeen + 1, bodiesPut, 2 do bodies[putBodies[n]] = putBodies[n + 1] end
-  for n = goneSeen + 1, #gone do pending[gone[n]] = false end
-  headsSeen, bodiesSeen, goneSeen = headsPut, bodiesPut, #gone
+  dirtySeen, bodiesSeen = dirtyCount, bodiesPut
 end
 local function show(view, shown)
   for first = 1, #shown, 4000 do
@@ -29,7 +28,7 @@ local function show(view, shown)
     local texts = call('HMGET', P .. 'j', unpack(shown, first, last))
     for n = first, last do
       local id, head = shown[n], some[n - first + 1]
-      if pending[id] ~= nil then head = pending[id] end
+      if pending[id] then head = V[pending[id]] end
       if head then
         view[#view + 1] = id
         view[#view + 1] = head
@@ -39,37 +38,43 @@ local function show(view, shown)
   end
   return view
 end
+local function view(depth, i, r, q, shape, resource)
+  local realm, id = V[r] or NO_REALM, A[fields + i]
+  local claims, epoch = sub(realm, 51), sub(realm, 30, 45)
+  catchUp()
+  if resource then
+    trees = trees or treesOf()
+    claims, epoch = depth ~= 42 and trees.claims(resource, shape) or '', trees.epoch(resource)
+  elseif depth == 42 then
+    claims = ''
+  end
+  local shown, seen = {}, {}
+  for from = 1, #claims, 47 do
+    local other = sub(claims, from, from + 35)
+    if not seen[other] then shown[#shown + 1] = other end
+    seen[other] = true
+  end
+  if not seen[id] then shown[#shown + 1] = id end
+  seen[id] = true
+  local mark = q > 0 and prior(q) or nil
+  local lease = mark and sub(mark, 1, 36) or ''
+  if mark and not seen[lease] then shown[#shown + 1] = lease end
+  return show({
+    sub(realm, 14, 29), sub(realm, 1, 13), sub(realm, 46, 50), epoch, lease, mark and sub(mark, 38, 38) or '',
+  }, shown)
+end
 local function views(c, p, x, places)
   local all = {}
-  catchUp()
   for m = 1, places do
     local shape, depth, _, i1, i2, i3, r1, r2, r3, q1, q2, q3 = byte(c, p, p + 11)
-    local id = A[ids + (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33]
-    local realm = realms[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33] or NO_REALM
-    local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
-    local claims, epoch = sub(realm, 51), sub(realm, 30, 45)
+    local i, r = (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33, (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
+    local q, resource = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33, nil
     if depth == 108 then x = x + 1 end
     if shape ~= 102 then
       x = x + 1
-      trees = trees or treesOf()
-      claims, epoch = depth ~= 42 and trees.claims(A[x], shape) or '', trees.epoch(A[x])
-    elseif depth == 42 then
-      claims = ''
+      resource = A[x]
     end
-    local shown, seen = {}, {}
-    for from = 1, #claims, 47 do
-      local other = sub(claims, from, from + 35)
-      if not seen[other] then shown[#shown + 1] = other end
-      seen[other] = true
-    end
-    if not seen[id] then shown[#shown + 1] = id end
-    seen[id] = true
-    local mark = q > 0 and prior(q) or nil
-    local lease = mark and sub(mark, 1, 36) or ''
-    if mark and not seen[lease] then shown[#shown + 1] = lease end
-    all[m] = show({
-      sub(realm, 14, 29), sub(realm, 1, 13), sub(realm, 46, 50), epoch, lease, mark and sub(mark, 51) or '',
-    }, shown)
+    all[m] = view(depth, i, r, q, shape, resource)
     p = p + 39
   end
   return all
@@ -81,13 +86,11 @@ end
  * for every call, these took longer than all else that a call with a single attempt does.
  */
 export const RARE: string = `
-local function rare()
 ${TREES}${VIEWS}
-  local function moved(text, place, first, shift)
-    local fence = sub(text, place, place + 15)
-    if tonumber(fence) < tonumber(first) then return text end
-    return sub(text, 1, place - 1) .. format('%016d', tonumber(fence) + shift) .. sub(text, place + 16)
-  end
-  return { isSame = isSame, treesOf = treesOf, prior = prior, views = views, moved = moved }
+local function moved(text, place, first, shift)
+  local fence = tonumber(sub(text, place, place + 15))
+  if not fence or fence < tonumber(first) then return text end
+  return sub(text, 1, place - 1) .. format('%016d', fence + shift) .. sub(text, place + 16)
 end
+more = { isSame = isSame, treesOf = treesOf, prior = prior, view = view, views = views, moved = moved }
 `

@@ -233,7 +233,7 @@ export class RedisReader {
   async lastPositions(): Promise<Positions> {
     const { buckets, calls } = this.#scripted
     const states = await Promise.all(
-      buckets.map((bucket) => calls.send(['GET', this.#scripted.keyOf(bucket, 'b')], READS)),
+      buckets.map((bucket) => calls.send(this.#scripted.stateCall(bucket), READS)),
     )
     return states.map((state) => String(Number(((state ?? '0') as string).slice(0, 16))))
   }
@@ -271,7 +271,7 @@ function isUnnamed({ resource, holder, session }: EntryQuery): boolean {
 function liveLook({ resource, holder, session }: EntryQuery): readonly string[] {
   const most = String(GATHERED_MAX)
   if (resource !== undefined) {
-    return ['claims', ...(isTree(resource) ? ['c', resource, '1'] : ['r', resource, '51'])]
+    return ['claims', ...(isTree(resource) ? ['c', resource, '1'] : ['e', resource, '51'])]
   }
   if (session !== undefined) return ['members', `s:${session}`, most]
   if (holder !== undefined) return ['members', `h:${holder}`, most]

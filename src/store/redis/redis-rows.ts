@@ -1,11 +1,6 @@
-/**
- * Entries as text, and back. What renewals and endings change is in the head, behind the numbers that the scripts
- * compare, and the rest in the body: most changes write a short text and leave the long one as it is. The fence stands
- * outside of the JSON, because the server may move it.
- */
+/** Reads entries, which redis-entry-text.ts writes, and says what both must know of them. */
 import type { Delegation } from '../../core/delegation.ts'
 import {
-  liveDeadline,
   type Claim,
   type Entry,
   type Lease,
@@ -17,6 +12,7 @@ import {
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import type { Kept } from '../speculation/backend.ts'
+import { stateOf } from './redis-codes.ts'
 import { CREATED_WIDTH, HEAD_JSON_AT } from './redis-script-preamble.ts'
 
 /** The server's clock, whichever server it is: a failover must not end every lease. */
@@ -51,84 +47,25 @@ export function digits(value: number, width: number): string {
   return (ZEROS[width - text.length] ?? '') + text
 }
 
-/** The fence that an entry carries: a lease's own, or that of the offer to a ticket; 0 for none. */
-function fenceOf(entry: Entry): number {
-  return entry.kind === 'lease' ? entry.fence : (entry.offer?.fence ?? 0)
-}
-
 export const VERSION_WIDTH = 11
 
-export function headText({ entry, version, claim }: Kept): string {
-  const renewals = entry.kind === 'lease' ? entry.renewals : 0
-  return (
-    digits(version, VERSION_WIDTH) +
-    digits(claim, VERSION_WIDTH) +
-    digits(fenceOf(entry), 16) +
-    digits(liveDeadline(entry)?.us ?? 0, 16) +
-    digits(renewals, 10) +
-    movingText(entry)
-  )
+/** What `movingText` wrote, together with what it left out, in the order of `wholeText`. */
+function movingOf(head: string): Fields {
+  const fields = JSON.parse(head.slice(HEAD_JSON_AT, -CREATED_WIDTH)) as Fields
+  const liveUs = Number(head.slice(38, 54))
+  const state = stateOf(fields[0])
+  if (fields.length <= TICKET_FIELDS_MAX) return [state, fields[1], fields[2] ?? liveUs]
+  const [, ttlMs, renewedAtMs, expiresAtMs, terminatedAtMs, reason, tick = liveUs] = fields
+  const renewals = Number(head.slice(54, 64))
+  return [state, ttlMs, tick, renewedAtMs, expiresAtMs, terminatedAtMs, renewals, reason]
 }
 
-/** Words and numbers that need no quoting, so that JSON need not be made by going through all of them. */
-export function movingText(entry: Entry): string {
-  const { state, ttlMs, deadline } = entry
-  const tick = deadline.domain === CLOCK_DOMAIN ? deadline.us : JSON.stringify(tickText(deadline))
-  if (entry.kind === 'ticket') return `["${state}",${ttlMs},${tick}]`
-  const { renewedAtMs, expiresAtMs, terminatedAtMs, renewals, releaseReason } = entry
-  const reason = releaseReason === null ? 'null' : `"${releaseReason}"`
-  const times = `${renewedAtMs},${expiresAtMs},${terminatedAtMs}`
-  return `["${state}",${ttlMs},${tick},${times},${renewals},${reason}]`
-}
+const TICKET_FIELDS_MAX = 3
 
-export function bodyText(entry: Entry): string {
-  const fields: unknown[] = [
-    entry.kind === 'lease' ? 'l' : 't',
-    entry.resource,
-    entry.mode,
-    entry.extent,
-    entry.holder,
-    entry.session,
-    entry.maxRenewals,
-    entry.maxHoldMs,
-    entry.slots,
-    entry.lockDelayMs,
-    entry.breakable,
-    entry.reason,
-    entry.metadata,
-    entry.createdAtMs,
-    entry.recorded,
-  ]
-  if (entry.kind === 'lease') pushLease(fields, entry)
-  else pushTicket(fields, entry)
-  return JSON.stringify(fields)
-}
-
-function pushLease(fields: unknown[], lease: Lease): void {
-  fields.push(
-    lease.grantedAtMs,
-    lease.holdUntilUs,
-    maybeTickText(lease.lockedUntil),
-    lease.revoking,
-    lease.upgrading,
-    lease.adopted,
-    // The 22nd of all; the script that trims the ledger reads it there.
-    lease.epoch,
-  )
-  if (lease.delegation !== undefined) fields.push(lease.delegation)
-}
-
-function pushTicket(fields: unknown[], ticket: Ticket): void {
-  fields.push(
-    ticket.group,
-    ticket.priority,
-    ticket.orderUs,
-    ticket.claimWindowMs,
-    maybeTickText(ticket.offer?.deadline ?? null),
-    ticket.failure,
-    ticket.cycle,
-  )
-  if (ticket.delegation !== undefined) fields.push(ticket.delegation)
+export function wholeOf(fields: Fields): Fields {
+  const [first, tick, expiresAtMs] = fields
+  if (typeof first !== 'number') return fields
+  return ['active', first, tick, null, expiresAtMs, null, 0, null]
 }
 
 /** Whether two states of one entry have the same body. What is asked for never changes but for mode and session. */
@@ -171,7 +108,7 @@ export type Fields = readonly unknown[]
 export interface EntryParts {
   readonly id: string
   readonly fence: number
-  /** What `movingText` and `bodyText` wrote. */
+  /** What `wholeText` and `bodyText` say. */
   readonly moving: Fields
   readonly body: Fields
 }
@@ -251,10 +188,9 @@ const HEAD_PATTERN = /^\d{64}\[.*\]\d{16}$/
 
 export function recordOf(id: string, head: string, body: string): KeptRecord {
   if (!HEAD_PATTERN.test(head)) throw new Error(`the head of entry ${id} is not one of Tenure's`)
-  const moving = JSON.parse(head.slice(HEAD_JSON_AT, -CREATED_WIDTH)) as Fields
   const fence = Number(head.slice(22, 38))
   return {
-    entry: entryOf({ id, fence, moving, body: JSON.parse(body) as Fields }),
+    entry: entryOf({ id, fence, moving: movingOf(head), body: JSON.parse(body) as Fields }),
     version: Number(head.slice(0, 11)),
     claim: Number(head.slice(11, 22)),
     created: Number(head.slice(-CREATED_WIDTH)),

@@ -5,13 +5,16 @@
  *
  * Numbers in what is kept have fixed widths, so that they are found by their place and need no taking apart:
  *
- *     state   last position[16] highest clock seen[16] period of long marks[10] day of idle realms[10] revision
+ *     state   last position[16] highest clock seen[16] period of long marks[10] day of idle realms[10] of marks[10]
+ *             revision
  *     head    version[11] claim[11] fence[16] liveUs[16] renewals[10], JSON, created[16]
  *     realm   wallMs[13] fence[16] epoch[16] tickets[5], then of a flat realm its claims: id[36] claim[11] each
- *     event   lease[36] fence[16] mark[1] atMs[13] renewals[10] request[36] hasBody[1], type, JSON
- *     mark    lease[36] keepUntilMs[13] source[1], type
+ *     event   lease[36] mark[1] type[1] hasBody[1] atMs[13], fence[16] or -, request[36] or -, JSON from renewals on
+ *     mark    lease[36] source[1] type[1], keepUntilMs
  */
-export const STATE_REVISION_AT = 52
+/** The field of the hash `e` that has the state of the bucket: neither an id nor, without a colon, a realm. */
+export const STATE_FIELD = 'state'
+export const STATE_REVISION_AT = 62
 export const HEAD_JSON_AT = 64
 export const CREATED_WIDTH = 16
 
@@ -48,11 +51,11 @@ export const DAY_MS = 86_400_000
 export const TIDY: string = `
   local some = call('SPOP', P .. 'y:' .. idleDay, most)
   for n = 1, #some do
-    local realm = call('HGET', P .. 'r', some[n])
+    local realm = call('HGET', P .. 'e', some[n])
     if realm and #realm == 50 and tonumber(sub(realm, 30, 45)) == 0
       and tonumber(sub(realm, 1, 13)) * 1000 < now - ${DAY_MS * 1000}
     then
-      call('HDEL', P .. 'r', some[n])
+      call('HDEL', P .. 'e', some[n])
     end
   end
   if #some < most then idleDay = idleDay + 1 end

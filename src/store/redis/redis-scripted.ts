@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { realmOf, type Resource } from '../../core/resource.ts'
 import { isNoScript, type Argument, type CommandEffect, type RedisCalls } from './redis-client.ts'
 import { ATTEMPT_SCRIPT, VIEW_SCRIPT } from './redis-attempt-script.ts'
+import { STATE_FIELD } from './redis-script-preamble.ts'
 import {
   CONFIGURE_SCRIPT,
   COPY_SETTINGS_SCRIPT,
@@ -84,15 +85,20 @@ export class RedisScripted {
     return `${this.prefixes[bucket]}:${name}`
   }
 
+  /** The command that asks for the state of a bucket. */
+  stateCall(bucket: number): readonly string[] {
+    return ['HGET', this.keyOf(bucket, 'e'), STATE_FIELD]
+  }
+
   async run(script: Script, args: readonly Argument[], options: RunOptions): Promise<unknown> {
     const { bucket, effect } = options
-    const rest = ['1', this.prefixes[bucket] ?? '', ...args]
+    const prefix = this.prefixes[bucket] ?? ''
     try {
-      return await this.calls.send(['EVALSHA', script.digest, ...rest], effect)
+      return await this.calls.send(['EVALSHA', script.digest, '1', prefix, ...args], effect)
     } catch (error) {
       // The server has done nothing: it was restarted, or its scripts were flushed.
       if (!isNoScript(error)) throw error
-      return this.calls.send(['EVAL', script.text, ...rest], effect)
+      return this.calls.send(['EVAL', script.text, '1', prefix, ...args], effect)
     }
   }
 

@@ -9,6 +9,8 @@ import {
   HEAD_JSON_AT,
   PLAIN,
   READING,
+  STATE_FIELD,
+  STATE_REVISION_AT,
   TIDY,
   WRITING,
 } from './redis-script-preamble.ts'
@@ -16,23 +18,23 @@ import {
 /** ARGV: clock or '', field, and its value unless it is to be removed. */
 export const CONFIGURE_SCRIPT: string = `${WRITING}${PLAIN}
 local now = clock(A[1])
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 if A[3] == nil then
   call('HDEL', P .. 'g', A[2])
 else
   call('HSET', P .. 'g', A[2], A[3])
 end
-call('SET', P .. 'b', sub(b, 1, 52) .. int(math.max(tonumber(sub(b, 53)) + 1, now)))
+call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, ${STATE_REVISION_AT}) .. int(math.max(tonumber(sub(b, ${STATE_REVISION_AT + 1})) + 1, now)))
 return 1
 `
 
 /** Puts the settings of one bucket into another. ARGV: revision, then fields and values. */
 export const COPY_SETTINGS_SCRIPT: string = `${WRITING}${PLAIN}
-local b = call('GET', P .. 'b') or STATE
-if tonumber(sub(b, 53)) >= tonumber(A[1]) then return 0 end
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
+if tonumber(sub(b, ${STATE_REVISION_AT + 1})) >= tonumber(A[1]) then return 0 end
 call('DEL', P .. 'g')
 for n = 2, #A, 2 do call('HSET', P .. 'g', A[n], A[n + 1]) end
-call('SET', P .. 'b', sub(b, 1, 52) .. A[1])
+call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, ${STATE_REVISION_AT}) .. A[1])
 return 1
 `
 
@@ -69,7 +71,7 @@ end
  */
 export const LOOK_SCRIPT: string = `${READING}${PLAIN}${SHOW}
 local now = clock(A[1])
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 local answer = { int(math.max(now, tonumber(sub(b, 17, 32)))), '' }
 local how, ids = A[2], {}
 if how == 'ids' then
@@ -96,7 +98,7 @@ elseif how == 'born' then
   for _, row in ipairs(rows) do
     local place = tonumber(string.match(row[1], '^%d+'))
     for n, event in ipairs(row[2]) do
-      if sub(event, 53, 53) == 'c' then
+      if sub(event, 37, 37) == 'c' then
         local id = sub(event, 1, 36)
         local head = call('HGET', P .. 'e', id)
         if head and tonumber(sub(head, -16)) < place + n - 1 then ids[#ids + 1] = id end
@@ -127,7 +129,7 @@ local function tell(place, event)
     since[id] = head and tonumber(sub(head, -16)) or false
   end
   if not since[id] or since[id] >= place then return end
-  local hasBody = sub(event, 113, 113) == 'b'
+  local hasBody = sub(event, 39, 39) == 'b'
   local body = hasBody and (call('HGET', P .. 'k', id) or call('HGET', P .. 'j', id)) or ''
   answer[#answer + 1] = int(place)
   answer[#answer + 1] = event
@@ -150,7 +152,7 @@ return answer
  * have moved on since they were listed, then ids, heads and bodies of those that are due.
  */
 export const DUE_SCRIPT: string = `${READING}${PLAIN}${SHOW}
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 local now = math.max(clock(A[1]), tonumber(sub(b, 17, 32)))
 local most, ids, moved = tonumber(A[2]), {}, {}
 for from = 0, 19 * most, most do
@@ -208,9 +210,9 @@ return entries
 export const TRIM_SCRIPT: string = `${WRITING}${PLAIN}
 local rows = call('XRANGE', P .. 'l', A[1], A[2], 'COUNT', A[5])
 local gone, events, heads, epochs = {}, 0, {}, {}
-local old, requested, NONE = tonumber(A[3]), tonumber(A[4]), string.rep('-', 36)
+local old, requested = tonumber(A[3]), tonumber(A[4])
 local function isSuperseded(id, head, event)
-  local at = tonumber(sub(event, 54, 66))
+  local at = tonumber(sub(event, 40, 52))
   local ttl = cjson.decode(sub(head, ${HEAD_JSON_AT + 1}, -${CREATED_WIDTH + 1}))[2]
   if at >= old or at + ttl >= tonumber(A[6]) then return false end
   epochs[id] = epochs[id] or cjson.decode(call('HGET', P .. 'j', id))[22]
@@ -224,11 +226,12 @@ local function isGone(place, event)
     heads[id] = head
   end
   if not head or tonumber(sub(head, -16)) >= place then return true end
-  local mark = sub(event, 53, 53)
+  local mark = sub(event, 37, 37)
   if mark == 'a' then return isSuperseded(id, head, event) end
   if mark ~= 'r' then return false end
-  local before = sub(event, 77, 112) == NONE and old or requested
-  return tonumber(sub(event, 54, 66)) < before and sub(head, 55, 64) > sub(event, 67, 76)
+  local before = sub(event, 53, 54) == '--' and old or requested
+  return tonumber(sub(event, 40, 52)) < before
+    and tonumber(sub(head, 55, 64)) > tonumber(string.match(event, '%[(%d+)'))
 end
 for _, row in ipairs(rows) do
   local place, taken, isKept = tonumber(string.match(row[1], '^%d+')), 0, false
@@ -254,10 +257,10 @@ return { '(' .. rows[#rows][1], events }
 /** Forgets realms that have been idle for long. ARGV: clock or '', how many to look at. Answers with 1 if there are more. */
 export const TIDY_SCRIPT: string = `${WRITING}${PLAIN}
 local now, most = clock(A[1]), tonumber(A[2])
-local b = call('GET', P .. 'b') or STATE
+local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
 local day, idleDay = math.floor(now / ${DAY_MS * 1000}), tonumber(sub(b, 43, 52))
 if idleDay == 0 or idleDay >= day - 1 then return 0 end
 ${TIDY}
-call('SET', P .. 'b', sub(b, 1, 42) .. string.format('%010d', idleDay) .. sub(b, 53))
+call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, 42) .. string.format('%010d', idleDay) .. sub(b, 53))
 return idleDay < day - 1 and 1 or 0
 `

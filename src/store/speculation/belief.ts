@@ -31,10 +31,18 @@ export function beliefOf(footprint: Footprint, view: PlaceView, confirmedUs: num
 
 /** The belief as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
 export function viewOfBelief(belief: Belief, lastFence: number, settings: Settings): RealmView {
-  const entries = new Map<LeaseId, Entry>()
-  for (const [id, { entry }] of belief.kept) entries.set(id, entry)
-  const { ticketCount, prior, epoch } = belief
+  const { kept, ticketCount, prior, epoch } = belief
+  const entries = kept.size === 0 ? NO_ENTRIES : entriesOf(kept)
   return { entries, lastFence, ticketCount, epoch, prior, settings }
+}
+
+/** Most acquires see nothing, and a map is not cheap to make. */
+const NO_ENTRIES: ReadonlyMap<LeaseId, Entry> = new Map()
+
+function entriesOf(kept: ReadonlyMap<LeaseId, Kept>): ReadonlyMap<LeaseId, Entry> {
+  const entries = new Map<LeaseId, Entry>()
+  for (const [id, { entry }] of kept) entries.set(id, entry)
+  return entries
 }
 
 /** What no entry ever has. */

@@ -24,6 +24,7 @@ interface RealmFacts {
 const NO_FACTS: Readonly<RealmFacts> = {
   ...{ lastFence: 0, lastWallMs: 0, ticketCount: 0, epoch: 0, confirmedUs: 0 },
 }
+const NOTHING: ReadonlyMap<LeaseId, Kept> = new Map()
 const ENTRIES_MAX = 200_000
 const REALMS_MAX = 200_000
 
@@ -33,12 +34,7 @@ export class MemoryOfRealms {
   readonly #realms = new Map<string, RealmFacts>()
 
   believe(footprint: Footprint): Belief {
-    const kept = new Map<LeaseId, Kept>()
-    if (footprint.depth === 'claims') {
-      for (const one of this.#near(footprint)) kept.set(one.entry.id, one)
-    }
-    const own = this.#kept.get(footprint.leaseId)
-    if (own !== undefined) kept.set(own.entry.id, own)
+    const kept = this.#keptAt(footprint)
     const facts = this.#realms.get(realmOf(footprint.resource)) ?? NO_FACTS
     const { lastFence, lastWallMs, ticketCount, epoch, confirmedUs } = facts
     // Others may have left the queue since; that it is full is for the server to say.
@@ -54,6 +50,17 @@ export class MemoryOfRealms {
       isDoubtful,
       confirmedUs,
     }
+  }
+
+  /** Most acquires find nothing, and a map is not cheap to make. */
+  #keptAt(footprint: Footprint): ReadonlyMap<LeaseId, Kept> {
+    const near = footprint.depth === 'claims' ? this.#near(footprint) : []
+    const own = this.#kept.get(footprint.leaseId)
+    if (near.length === 0 && own === undefined) return NOTHING
+    const kept = new Map<LeaseId, Kept>()
+    for (const one of near) kept.set(one.entry.id, one)
+    if (own !== undefined) kept.set(own.entry.id, own)
+    return kept
   }
 
   /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */

@@ -76,6 +76,7 @@ const TRIES_AT_ONCE = 4
 /** How long closing waits for what is under way; whoever has leases to give back does so before. */
 const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
+const NOBODY: readonly Errand[] = []
 
 export class SpeculatingStore implements Store {
   readonly description: StoreDescription
@@ -244,20 +245,23 @@ export class SpeculatingStore implements Store {
   /** Those that must be tried again, and of the others all that depend on nobody who came before them. */
   #take(): readonly Errand[] {
     const waiting = this.#again.length + this.#queue.length
+    if (waiting === 0) return NOBODY
     const isLull = this.#groupsInFlight === 0 && waiting > SPLIT_MIN
     const most = isLull ? Math.ceil(waiting / 2) : GROUP_MAX
     const taken = this.#again.splice(0, most)
     const left: Errand[] = []
-    const passedOver = new UnderWay()
+    let passedOver: UnderWay | null = null
     for (const errand of this.#queue) {
       const { footprints } = errand
       const mustWait =
         taken.length >= most ||
         this.#underWay.concerns(footprints) ||
-        passedOver.concerns(footprints)
+        passedOver?.concerns(footprints) === true
       if (mustWait) {
         left.push(errand)
-        if (taken.length < most) passedOver.begin(footprints)
+        if (taken.length >= most) continue
+        passedOver ??= new UnderWay()
+        passedOver.begin(footprints)
         continue
       }
       errand.isUnderWay = true
