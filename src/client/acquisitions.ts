@@ -11,7 +11,8 @@ import { refusalError, type Held } from '../core/outcome.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { AdoptRequest, Besides, LeaseApi } from '../service/lease-api.ts'
+import type { AcquireRequest, AdoptRequest, Besides, LeaseApi } from '../service/lease-api.ts'
+import { BackgroundWork } from './background-work.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
 import { termOf } from './grant-term.ts'
 import { GrantBook } from './grant-book.ts'
@@ -23,6 +24,7 @@ import type { Discarded } from './lease-delegation.ts'
 import { LeaseFamilies } from './lease-families.ts'
 import { LeaseHandle } from './lease-handle.ts'
 import type { HandleFacts } from './lease-knowledge.ts'
+import { LetGo } from './let-go.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
 import { groupErrand, singleErrand, type Errand } from './wait-errand.ts'
@@ -61,6 +63,7 @@ const ADOPT_WITHIN_MS = 10_000
 
 export class Acquisitions {
   readonly #parts: AcquisitionParts
+  readonly #asker: Pick<AcquireRequest, 'holder' | 'session' | 'claimWindowMs'>
   readonly #clock: HolderClock
   readonly #holding: RenewalScheduler
   readonly #waiting: RenewalScheduler
@@ -69,18 +72,20 @@ export class Acquisitions {
   readonly #families = new LeaseFamilies()
   readonly #handleParts: HandleParts<LeaseHandle>
   readonly #fences = new FenceMemory()
-  readonly #background = new Set<Promise<void>>()
-  /** What this client let go of while it was asking for something: an answer that was on its way may still tell of it. */
-  readonly #letGo = new Set<LeaseId>()
-  #asking = 0
+  readonly #background = new BackgroundWork()
+  readonly #letGo = new LetGo()
+  /** Of waits for a resource. */
+  readonly #waitParts: WaitParts
   /** Waits that have got into a queue. */
   #queued = 0
   #closed = false
 
   constructor(parts: AcquisitionParts) {
     const { api, runtime, holder, session } = parts
-    const background = this.background
+    const background = this.#background.add
     this.#parts = parts
+    const { claimWindowMs } = parts
+    this.#asker = { holder, session, ...(claimWindowMs === null ? {} : { claimWindowMs }) }
     this.#clock = new HolderClock(runtime)
     this.#holding = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: false })
     this.#waiting = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
@@ -91,6 +96,12 @@ export class Acquisitions {
     const { handles } = this.#router
     this.#grants = new GrantBook({ api, handles, background, signer: parts.signer })
     this.#handleParts = this.#partsOfHandles()
+    const scheduler = this.#waiting
+    const onQueued = (): void => {
+      this.#queued += 1
+      this.#router.listen()
+    }
+    this.#waitParts = { runtime, clock: this.#clock, scheduler, background, onQueued }
   }
 
   async obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
@@ -101,9 +112,10 @@ export class Acquisitions {
     }
     const { leaseId, resource } = wish
     const besides = (): Besides | undefined => this.#besides(leaseId)
-    const errand = singleErrand(this.#parts.api, { ...wish, ...this.#asker }, besides)
+    const request = Object.assign({}, this.#asker, wish)
+    const errand = singleErrand(this.#parts.api, request, besides)
     const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
-    const outcome = await this.#accounted(this.#obtain(asked))
+    const outcome = await this.#accounted([realmOf(resource)], this.#obtain(asked))
     if (outcome.kind === 'held') return outcome
     const [lease] = outcome.leases
     if (lease === undefined) throw new Error(`${resource} was granted without a lease`)
@@ -123,13 +135,14 @@ export class Acquisitions {
     const errand = groupErrand(this.#parts.api, { ...wish, ...this.#asker })
     const leaseIds = wish.members.map((member) => member.leaseId)
     const resources = wish.members.map((member) => member.resource)
-    return this.#accounted(this.#obtain({ errand, leaseIds, resources, autoRenew, signal }))
+    const asked = { errand, leaseIds, resources, autoRenew, signal }
+    return this.#accounted(resources.map(realmOf), this.#obtain(asked))
   }
 
   /** Takes over, by its id, a lease that was transferred to this holder. */
   async adopt(leaseId: LeaseId, { autoRenew }: { autoRenew: boolean }): Promise<LeaseHandle> {
     const { holder, session } = this.#parts
-    return this.#accounted(this.#adopt({ leaseId, holder, session }, autoRenew))
+    return this.#accounted([leaseId], this.#adopt({ leaseId, holder, session }, autoRenew))
   }
 
   async #adopt(request: AdoptRequest, autoRenew: boolean): Promise<LeaseHandle> {
@@ -150,11 +163,6 @@ export class Acquisitions {
     // The parent may have ended while the answer was on its way, before anybody could tell the child.
     if (parent.isOver) child.endWithParent()
     return child
-  }
-
-  get #asker(): { readonly holder: string; readonly session: string; claimWindowMs?: number } {
-    const { holder, session, claimWindowMs } = this.#parts
-    return { holder, session, ...(claimWindowMs === null ? {} : { claimWindowMs }) }
   }
 
   async #obtain(asked: Asked): Promise<ObtainingAll> {
@@ -192,15 +200,14 @@ export class Acquisitions {
     throw overError(lease)
   }
 
-  /** Work that a caller waits for, and `close` as well. */
-  async #accounted<Result>(work: Promise<Result>): Promise<Result> {
-    this.background(work)
-    this.#asking += 1
+  /** Work that a caller waits for, and `close` as well; `subjects` is what it asks for. */
+  async #accounted<Result>(subjects: readonly string[], work: Promise<Result>): Promise<Result> {
+    this.#background.add(work)
+    this.#letGo.begin(subjects)
     try {
       return await work
     } finally {
-      this.#asking -= 1
-      if (this.#asking === 0) this.#letGo.clear()
+      this.#letGo.end(subjects)
     }
   }
 
@@ -211,15 +218,6 @@ export class Acquisitions {
     if (handle !== undefined) await this.#router.lookAt(handle).catch(() => undefined)
   }
 
-  /** Takes over work that no caller waits for. */
-  readonly background = (work: Promise<unknown>): void => {
-    const done = work.then(
-      () => void this.#background.delete(done),
-      () => void this.#background.delete(done),
-    )
-    this.#background.add(done)
-  }
-
   /** Gives back what can be given back within this time. */
   async close(withinMs: number): Promise<void> {
     this.#closed = true
@@ -227,9 +225,9 @@ export class Acquisitions {
     for (const wait of this.#router.waits.values()) wait.cancel(closedError())
     for (const handle of [...this.#router.handles.values()]) {
       if (handle.isAbandoned) handle.detach()
-      else this.background(handle.release())
+      else this.#background.add(handle.release())
     }
-    await endsWithin(this.#parts.runtime, withinMs, this.#backgroundEnds())
+    await endsWithin(this.#parts.runtime, withinMs, this.#background.ends())
     this.#holding.close()
     this.#waiting.close()
   }
@@ -241,11 +239,7 @@ export class Acquisitions {
       const message = `lease id ${leaseId} is already being asked for`
       throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
     }
-    const onQueued = (): void => {
-      this.#queued += 1
-      this.#router.listen()
-    }
-    const wait = new Wait({ ...this.#waitParts, onQueued }, errand)
+    const wait = new Wait(this.#waitParts, errand)
     for (const id of leaseIds) waits.set(id, wait)
     try {
       return await wait.run(signal)
@@ -271,7 +265,7 @@ export class Acquisitions {
     const known = handles.get(lease.id)
     if (known !== undefined && !known.isOver) return known
     // The answer is older than the end that this client itself has put to the lease.
-    const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id)
+    const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id, realmOf(lease.resource))
     if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
     const { autoRenew, audience = null } = granted
     const facts = { lease: { ...lease, fence }, term, now, autoRenew, audience }
@@ -291,14 +285,7 @@ export class Acquisitions {
     const { api, runtime } = this.#parts
     const ticket = { leaseId, resource, extent, session, why: 'aborted' } as const
     const limits = { runtime, withinMs: DISCARD_WITHIN_MS }
-    this.background(insist(limits, async () => api.withdraw(ticket)))
-  }
-
-  get #waitParts(): WaitParts {
-    const { runtime } = this.#parts
-    const scheduler = this.#waiting
-    const onQueued = (): void => this.#router.listen()
-    return { runtime, clock: this.#clock, scheduler, background: this.background, onQueued }
+    this.#background.add(insist(limits, async () => api.withdraw(ticket)))
   }
 
   #partsOfHandles(): HandleParts<LeaseHandle> {
@@ -308,27 +295,22 @@ export class Acquisitions {
       this.#families.endBelow(handle)
       this.#families.remove(handle)
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
-      if (handle.isLetGo && this.#asking > 0) this.#letGo.add(handle.id)
+      if (handle.isLetGo) this.#letGo.note(handle.id, realmOf(handle.resource))
     }
     return {
       ...{ api, runtime, session, clock: this.#clock, scheduler: this.#holding },
-      background: this.background,
+      background: this.#background.add,
       onEnd,
       onLettingGo: (handle) => this.#families.endBelow(handle),
       handOutChild: (parent, derivation, facts) => {
-        return this.#accounted(this.#handOutChild(parent, derivation, facts))
+        return this.#accounted([], this.#handOutChild(parent, derivation, facts))
       },
       signedGrant: (handle) => this.#grants.tokenOf(handle),
       discard: (lease) => this.#discard(lease),
-      waitParts: () => this.#waitParts,
-      askAbout: (handle) => this.background(this.#router.lookAt(handle)),
+      waitParts: () => ({ ...this.#waitParts, onQueued: () => this.#router.listen() }),
+      askAbout: (handle) => this.#background.add(this.#router.lookAt(handle)),
       onFence: (lease) => this.#remember(lease),
     }
-  }
-
-  /** Work may leave other work behind. */
-  async #backgroundEnds(): Promise<void> {
-    while (this.#background.size > 0) await Promise.all(this.#background)
   }
 }
 

@@ -9,13 +9,14 @@ import { delegationOf } from '../core/delegation.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError } from '../core/outcome.ts'
+import type { TransientMap } from '../runtime/transient-map.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { GrantSigner, SignedLease } from './grant-signer.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 
 export interface GrantBookParts {
   readonly api: Pick<LeaseApi, 'get'>
-  readonly handles: ReadonlyMap<LeaseId, LeaseHandle>
+  readonly handles: TransientMap<LeaseId, LeaseHandle>
   /** Takes over work that no caller waits for. */
   readonly background: (work: Promise<unknown>) => void
   readonly signer: GrantSigner | null

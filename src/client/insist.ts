@@ -75,7 +75,16 @@ function answerWithin<Answer>(
       reject(new LeaseError('STORE_OUTCOME_UNKNOWN', message))
     }
     const timer = runtime.setTimer(Math.max(1, withinMs), giveUp, { keepAlive: true })
-    call.then(resolve, reject).finally(() => timer.cancel())
+    call.then(
+      (answer) => {
+        timer.cancel()
+        resolve(answer)
+      },
+      (error: unknown) => {
+        timer.cancel()
+        reject(error)
+      },
+    )
   })
 }
 

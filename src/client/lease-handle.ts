@@ -45,13 +45,13 @@ import {
   type LossReason,
 } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
-import { LeaseRelease, type JointRelease } from './lease-release.ts'
+import { LeaseRelease, type JointRelease, type LeaseTarget } from './lease-release.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
 import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
 import { checkListener, readDerive, readReceiver, readUpgrade } from './read-options.ts'
-import type { Attended, Attention } from './renewal-scheduler.ts'
+import type { Attended, Attention, Turn } from './renewal-scheduler.ts'
 
 export class LeaseHandle implements Lease, Attended {
   readonly id: LeaseId
@@ -63,13 +63,20 @@ export class LeaseHandle implements Lease, Attended {
   readonly #parts: HandleParts<LeaseHandle>
   readonly #known: LeaseKnowledge
   readonly #upkeep: LeaseUpkeep
+  readonly #target: LeaseTarget
   readonly #release: LeaseRelease
-  readonly #modes: LeaseMode
-  readonly #transfer: LeaseTransfer
-  readonly #epochs: LeaseEpochs
-  readonly #delegation: LeaseDelegation
   readonly #listeners = new Listeners<LeaseEvents>()
   readonly #race = new LossRace()
+  readonly #onChanged = (lease: LeaseInfo, sent: Moment): void => this.#changed(lease, sent)
+  readonly #onRefused = (refusal: Refusal): void => this.#refused(refusal)
+  // Most leases are taken and released, and never need any of these.
+  #modes: LeaseMode | null = null
+  #transfer: LeaseTransfer | null = null
+  #epochs: LeaseEpochs | null = null
+  #delegation: LeaseDelegation | null = null
+  turn: Turn | null = null
+  /** The epoch of the workflow when the lease was granted; null for what has none. */
+  readonly #firstEpoch: number | null
   #abandoned = false
   #lost: LeaseError | null = null
   #givenUp = false
@@ -83,30 +90,23 @@ export class LeaseHandle implements Lease, Attended {
     this.resource = lease.resource
     this.holder = lease.holder
     this.extent = lease.extent
+    this.#firstEpoch = lease.epoch
     this.#known = new LeaseKnowledge(parts.clock, lease, term)
-    const { api, runtime, clock, session, waitParts, discard } = parts
+    const { api, runtime, clock } = parts
     const { id: leaseId, resource, extent, holder } = this
     const target = { leaseId, resource, extent, holder }
-    const onRefused = (refusal: Refusal): void => this.#refused(refusal)
-    const onChanged = (changed: LeaseInfo, sent: Moment): void => this.#changed(changed, sent)
+    this.#target = target
     this.#release = new LeaseRelease(api, runtime, target)
-    this.#modes = new LeaseMode({ api, runtime, clock, target, waitParts, onChanged, onRefused })
-    this.#transfer = new LeaseTransfer({ api, runtime, target })
-    this.#epochs = new LeaseEpochs({ api, runtime, target, onRefused }, lease.epoch)
-    const delegate = { api, runtime, clock, session, target, onChanged, onRefused, discard }
-    this.#delegation = new LeaseDelegation(delegate)
-    const known = this.#known
-    const handle = this.#upheld(onChanged, onRefused)
-    const upkeep = { api, runtime, clock, target, known, handle }
+    const upkeep = { api, runtime, clock, target, known: this.#known, handle: this.#upheld() }
     this.#upkeep = new LeaseUpkeep(upkeep, { now, autoRenew })
     this.#noteRevoking(lease, term.from)
     this.#parts.scheduler.schedule(this, this.#upkeep.attention(now))
   }
 
-  #upheld(onChanged: Upheld['onChanged'], onRefused: Upheld['onRefused']): Upheld {
+  #upheld(): Upheld {
     return {
-      onChanged,
-      onRefused,
+      onChanged: this.#onChanged,
+      onRefused: this.#onRefused,
       isOver: () => this.isOver,
       look: (now) => this.#look(now),
       reschedule: (now) => this.#reschedule(now),
@@ -142,7 +142,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get mode(): Mode {
-    return this.#modes.isTakenBack ? 'shared' : this.#known.mode
+    return this.#modes?.isTakenBack === true ? 'shared' : this.#known.mode
   }
 
   get fence(): number {
@@ -150,7 +150,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   get epoch(): number | null {
-    return this.#epochs.next
+    return this.#epochs === null ? this.#firstEpoch : this.#epochs.next
   }
 
   get grant(): string {
@@ -202,7 +202,7 @@ export class LeaseHandle implements Lease, Attended {
 
   async advance(options?: AdvanceOptions): Promise<EpochRange> {
     this.#requireLive()
-    const range = await this.#race.run(this.#epochs.advance(options))
+    const range = await this.#race.run(this.#ownEpochs().advance(options))
     this.#requireLive()
     return range
   }
@@ -210,21 +210,21 @@ export class LeaseHandle implements Lease, Attended {
   async derive(options: DeriveOptions): Promise<LeaseHandle> {
     const { wish, facts } = readDerive(this.#parts.runtime, options)
     this.#requireLive()
-    const derivation = this.#race.run(this.#delegation.derive(wish))
+    const derivation = this.#race.run(this.#ownDelegation().derive(wish))
     return this.#parts.handOutChild(this, derivation, facts)
   }
 
   async spend(amounts: Budget): Promise<Budget> {
     const parsed = parseBudget('amounts', amounts)
     this.#requireLive()
-    return this.#race.run(this.#delegation.spend(parsed))
+    return this.#race.run(this.#ownDelegation().spend(parsed))
   }
 
   async upgrade(options?: UpgradeOptions): Promise<ModeChange> {
     const wish = readUpgrade(options)
     this.#requireLive()
     if (this.mode === 'exclusive') return { changed: false }
-    const change = await this.#modes.upgrade(wish)
+    const change = await this.#ownModes().upgrade(wish)
     this.#requireLive()
     this.#known.setMode('exclusive')
     return change
@@ -233,15 +233,17 @@ export class LeaseHandle implements Lease, Attended {
   async downgrade(): Promise<ModeChange> {
     this.#requireLive()
     this.#known.setMode('shared')
-    const change = await this.#race.run(this.#modes.downgrade())
+    const change = await this.#race.run(this.#ownModes().downgrade())
     this.#requireLive()
     return change
   }
 
   async transfer(to: Receiver): Promise<LeaseId | null> {
     const receiver = readReceiver(to, this.holder)
-    if (!this.#transfer.isOpen) this.#requireLive()
+    if (!this.#isTransferOpen) this.#requireLive()
     // Not given up when the lease is lost meanwhile: it may be lost because it was transferred, and only this call knows.
+    const { api, runtime } = this.#parts
+    this.#transfer ??= new LeaseTransfer({ api, runtime, target: this.#target })
     const result = await this.#transfer.send(receiver)
     if (result.kind === 'transferred') {
       this.#lose('transferred')
@@ -310,18 +312,49 @@ export class LeaseHandle implements Lease, Attended {
 
   /** The store called the lease by its name. */
   wake(): void {
-    this.#modes.wake()
+    this.#modes?.wake()
   }
 
   /** Something changed that may or may not concern the lease. */
   hint(): void {
-    this.#modes.hint()
+    this.#modes?.hint()
   }
 
   /** Stops all background work without a word; used when the client is closed. */
   detach(): void {
     this.#upkeep.end()
     this.#parts.scheduler.forget(this)
+  }
+
+  get #isTransferOpen(): boolean {
+    return this.#transfer?.isOpen === true
+  }
+
+  #ownModes(): LeaseMode {
+    const { api, runtime, clock, waitParts } = this.#parts
+    const told = { onChanged: this.#onChanged, onRefused: this.#onRefused }
+    this.#modes ??= new LeaseMode({
+      ...{ api, runtime, clock, waitParts, target: this.#target },
+      ...told,
+    })
+    return this.#modes
+  }
+
+  #ownEpochs(): LeaseEpochs {
+    const { api, runtime } = this.#parts
+    const parts = { api, runtime, target: this.#target, onRefused: this.#onRefused }
+    this.#epochs ??= new LeaseEpochs(parts, this.#firstEpoch)
+    return this.#epochs
+  }
+
+  #ownDelegation(): LeaseDelegation {
+    const { api, runtime, clock, session, discard } = this.#parts
+    const told = { onChanged: this.#onChanged, onRefused: this.#onRefused }
+    this.#delegation ??= new LeaseDelegation({
+      ...{ api, runtime, clock, session, discard, target: this.#target },
+      ...told,
+    })
+    return this.#delegation
   }
 
   #reschedule(now: Moment): void {
@@ -383,11 +416,11 @@ export class LeaseHandle implements Lease, Attended {
     if (this.#lost !== null) return
     // A lease that is gone while its own transfer is under way has gone that way.
     const isGone = found === 'released' || found === 'not_found'
-    const reason = isGone && this.#transfer.isOpen ? 'transferred' : found
+    const reason = isGone && this.#isTransferOpen ? 'transferred' : found
     const error = lossError(this.info, reason, cause)
     this.#lost = error
     this.detach()
-    this.#modes.cancel(() => error)
+    this.#modes?.cancel(() => error)
     this.#race.lose(error)
     this.#listeners.emit('lost', { error })
     this.#parts.onEnd(this)
@@ -402,7 +435,7 @@ export class LeaseHandle implements Lease, Attended {
   async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
     this.#givenUp = true
     this.detach()
-    this.#modes.cancel(() => releasedError(this))
+    this.#modes?.cancel(() => releasedError(this))
     this.#parts.onLettingGo(this)
     try {
       const result = await this.#release.send(reason, together)

@@ -4,10 +4,12 @@
  */
 
 export class Listeners<Events> {
-  readonly #listeners = new Map<keyof Events, Set<(event: never) => void>>()
+  /** Made for the first listener; most leases have none. */
+  #listeners: Map<keyof Events, Set<(event: never) => void>> | null = null
 
   /** Returns a function that takes the listener off again. */
   add<Name extends keyof Events>(name: Name, listener: (event: Events[Name]) => void): () => void {
+    this.#listeners ??= new Map()
     const listeners = this.#listeners.get(name) ?? new Set()
     const entry = (event: Events[Name]): void => listener(event)
     this.#listeners.set(name, listeners.add(entry))
@@ -15,7 +17,7 @@ export class Listeners<Events> {
   }
 
   emit<Name extends keyof Events>(name: Name, event: Events[Name]): void {
-    for (const listener of [...(this.#listeners.get(name) ?? [])]) {
+    for (const listener of [...(this.#listeners?.get(name) ?? [])]) {
       try {
         listener(event as never)
       } catch {

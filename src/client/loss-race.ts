@@ -5,7 +5,7 @@
 import type { LeaseError } from '../core/errors.ts'
 
 export class LossRace {
-  readonly #waiters = new Set<(error: LeaseError) => void>()
+  #waiters: Set<(error: LeaseError) => void> | null = null
   /** Made when somebody asks for the signal; most leases are released without anybody having done so. */
   #controller: AbortController | null = null
   #lost: LeaseError | null = null
@@ -22,16 +22,25 @@ export class LossRace {
 
   run<Answer>(call: Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      this.#waiters.add(reject)
-      const settled = (): void => void this.#waiters.delete(reject)
-      call.then(resolve, reject).finally(settled)
+      const waiters = (this.#waiters ??= new Set())
+      waiters.add(reject)
+      call.then(
+        (answer) => {
+          waiters.delete(reject)
+          resolve(answer)
+        },
+        (error: unknown) => {
+          waiters.delete(reject)
+          reject(error)
+        },
+      )
     })
   }
 
   lose(error: LeaseError): void {
     this.#lost = error
     this.#controller?.abort(error)
-    for (const reject of this.#waiters) reject(error)
-    this.#waiters.clear()
+    for (const reject of this.#waiters ?? []) reject(error)
+    this.#waiters = null
   }
 }

@@ -22,8 +22,18 @@ export interface Attention {
 }
 
 export interface Attended {
+  /** Its place in the schedule, which the scheduler alone sets; null: it has none. */
+  turn: Turn | null
   /** Does what is due and says when to come back; null: never. Must not throw. */
   attend(now: Moment): Attention | null
+}
+
+/**
+ * The heaps hold these instead of the items, and let go of the item at once when it is forgotten: a map that is used as
+ * much as theirs would keep it until the next full collection (see `TransientMap`).
+ */
+export interface Turn {
+  item: Attended | null
 }
 
 export interface SchedulerOptions {
@@ -39,8 +49,8 @@ export class RenewalScheduler {
   readonly #runtime: Runtime
   readonly #clock: HolderClock
   readonly #keepAlive: boolean
-  readonly #byDue = new KeyedHeap<Attended>()
-  readonly #byEarliest = new KeyedHeap<Attended>()
+  readonly #byDue = new KeyedHeap<Turn>()
+  readonly #byEarliest = new KeyedHeap<Turn>()
   #timer: { readonly timer: Timer; readonly firesAtMs: number } | null = null
   #looked: Moment | null = null
   #closed = false
@@ -58,15 +68,24 @@ export class RenewalScheduler {
   schedule(item: Attended, attention: Attention): void {
     if (this.#closed) return
     if (this.#byDue.size === 0) this.#looked = this.#clock.now()
-    this.#byDue.set(item, attention.dueMs)
-    this.#byEarliest.set(item, attention.earliestMs)
+    item.turn ??= { item }
+    this.#place(item.turn, attention)
     this.#arm()
   }
 
   forget(item: Attended): void {
-    this.#byDue.delete(item)
-    this.#byEarliest.delete(item)
+    const { turn } = item
+    if (turn === null) return
+    item.turn = null
+    turn.item = null
+    this.#byDue.delete(turn)
+    this.#byEarliest.delete(turn)
     if (this.#byDue.size === 0) this.#disarm()
+  }
+
+  #place(turn: Turn, { dueMs, earliestMs }: Attention): void {
+    this.#byDue.set(turn, dueMs)
+    this.#byEarliest.set(turn, earliestMs)
   }
 
   /** Forgets everything, and everything that is scheduled later. */
@@ -82,23 +101,24 @@ export class RenewalScheduler {
     const now = this.#clock.now()
     const slept = this.#looked !== null && this.#clock.sleptBetween(this.#looked, now)
     this.#looked = now
-    const items = slept ? [...this.#byDue.items()] : this.#takeDue(now)
-    for (const item of items) {
-      const attention = item.attend(now)
-      if (attention === null) this.forget(item)
-      else {
-        this.#byDue.set(item, attention.dueMs)
-        this.#byEarliest.set(item, attention.earliestMs)
-      }
-    }
+    const turns = slept ? [...this.#byDue.items()] : this.#takeDue(now)
+    for (const turn of turns) this.#attend(turn, now)
     this.#arm()
   }
 
+  #attend(turn: Turn, now: Moment): void {
+    const { item } = turn
+    if (item === null) return
+    const attention = item.attend(now)
+    if (attention === null) this.forget(item)
+    else if (item.turn === turn) this.#place(turn, attention)
+  }
+
   /** All that may be attended to now, provided that at least one of them must. */
-  #takeDue({ monotonicMs }: Moment): readonly Attended[] {
+  #takeDue({ monotonicMs }: Moment): readonly Turn[] {
     const first = this.#byDue.first
     if (first === undefined || first.key > monotonicMs) return []
-    const due: Attended[] = []
+    const due: Turn[] = []
     for (;;) {
       const next = this.#byEarliest.first
       if (next === undefined || next.key > monotonicMs) return due

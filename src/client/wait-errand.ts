@@ -61,17 +61,21 @@ export function singleErrand(
   request: AcquireRequest,
   besides: () => Besides | undefined = () => undefined,
 ): Errand {
-  const told = (): { readonly besides?: Besides } => {
+  // Not a spread of several objects: V8 takes ten times as long for it, and this is done for every lease.
+  const telling = <Request extends object>(request: Request): Request => {
     const known = besides()
-    return known === undefined ? {} : { besides: known }
+    return known === undefined ? request : Object.assign({}, request, { besides: known })
   }
   const ticket = ticketOf(request, request.session)
   return {
     subject: request.resource,
     waitMs: request.waitMs,
     hasParts: false,
-    file: async (waitMs) => single(await api.acquire({ ...request, waitMs, ...told() })),
-    claim: async () => single(await api.claim({ ...ticket, ...told() })),
+    file: async (waitMs) => {
+      const filed = waitMs === request.waitMs ? request : { ...request, waitMs }
+      return single(await api.acquire(telling(filed)))
+    },
+    claim: async () => single(await api.claim(telling(ticket))),
     withdraw: (why) => api.withdraw({ ...ticket, why }),
     isForeign: ({ id }) => id !== ticket.leaseId,
     mayBeTurn: async () => {

@@ -19,7 +19,7 @@ import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
-import type { Attended, Attention, RenewalScheduler } from './renewal-scheduler.ts'
+import type { Attended, Attention, RenewalScheduler, Turn } from './renewal-scheduler.ts'
 import type { Errand, GrantedAnswer, WaitAnswer, Why } from './wait-errand.ts'
 import { abortedError, timeoutError, type EndedWait } from './wait-errors.ts'
 import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
@@ -64,6 +64,7 @@ const EARLY_SHARE = 0.1
 type Signal = 'none' | 'hint' | 'wake'
 
 export class Wait implements Attended {
+  turn: Turn | null = null
   readonly #parts: WaitParts
   readonly #errand: Errand
   readonly #startMs: number

@@ -13,6 +13,7 @@
 import type { LeaseId } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
+import { TransientMap } from '../runtime/transient-map.ts'
 import type { LeaseApi, Unsubscribe } from '../service/lease-api.ts'
 import type { HolderClock } from './holder-clock.ts'
 import type { LeaseHandle } from './lease-handle.ts'
@@ -36,8 +37,8 @@ export interface RouterParts {
 }
 
 export class WakeRouter {
-  readonly waits: Map<LeaseId, Wait> = new Map()
-  readonly handles: Map<LeaseId, LeaseHandle> = new Map()
+  readonly waits: TransientMap<LeaseId, Wait> = new TransientMap()
+  readonly handles: TransientMap<LeaseId, LeaseHandle> = new TransientMap()
   readonly #parts: RouterParts
   #subscription: 'none' | 'pending' | Unsubscribe = 'none'
   #closed = false

@@ -4,7 +4,7 @@
  * to a transaction, that made the whole store more than twice as fast.
  */
 
-const RANDOM_BYTES = 10
+const RANDOM_BYTES = 8
 const POOL = new Uint8Array(RANDOM_BYTES * 256)
 const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
   byte.toString(16).padStart(2, '0'),
@@ -13,35 +13,44 @@ const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
 let used = POOL.length
 let lastMs = 0
 let counter = 0
+/** The time of the last id as it is written, up to its counter. */
+let prefix = ''
 
 export function timeOrderedUuid(wallMs: number): string {
   if (used === POOL.length) {
     globalThis.crypto.getRandomValues(POOL)
     used = 0
   }
-  const bytes = POOL.subarray(used, used + RANDOM_BYTES)
+  const at = used
   used += RANDOM_BYTES
   advance(wallMs)
-  const time = lastMs.toString(16).padStart(12, '0')
-  const order = (0x7000 | counter).toString(16)
-  const variant = HEX[0x80 | ((bytes[0] ?? 0) & 0x3f)]
-  return `${time.slice(0, 8)}-${time.slice(8)}-${order}-${variant}${hex(bytes, 1, 2)}-${hex(bytes, 2, 8)}`
+  const order = hexOf(counter >> 8).charAt(1) + hexOf(counter & 0xff)
+  const variant = hexOf(0x80 | (byteAt(at) & 0x3f))
+  const tail =
+    hexAt(at + 2) + hexAt(at + 3) + hexAt(at + 4) + hexAt(at + 5) + hexAt(at + 6) + hexAt(at + 7)
+  return `${prefix}${order}-${variant}${hexAt(at + 1)}-${tail}`
 }
 
 /** Ids of one millisecond are told apart by a counter, which borrows from the next when it is full. */
 function advance(wallMs: number): void {
-  if (wallMs > lastMs) {
-    lastMs = wallMs
-    counter = 0
-  } else if (counter < 0xfff) counter += 1
-  else {
-    lastMs += 1
-    counter = 0
+  if (wallMs <= lastMs && counter < 0xfff) {
+    counter += 1
+    return
   }
+  lastMs = Math.max(wallMs, lastMs + 1)
+  counter = 0
+  const time = lastMs.toString(16).padStart(12, '0')
+  prefix = `${time.slice(0, 8)}-${time.slice(8)}-7`
 }
 
-function hex(bytes: Uint8Array, from: number, to: number): string {
-  let text = ''
-  for (let index = from; index < to; index += 1) text += HEX[bytes[index] ?? 0]
-  return text
+function byteAt(index: number): number {
+  return POOL[index] ?? 0
+}
+
+function hexAt(index: number): string {
+  return hexOf(byteAt(index))
+}
+
+function hexOf(byte: number): string {
+  return HEX[byte] ?? '00'
 }

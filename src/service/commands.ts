@@ -20,6 +20,7 @@ import type {
   Withdraw,
   WithdrawUpgrade,
 } from '../core/command.ts'
+import type { Authority } from '../core/delegation.ts'
 import { invalid } from '../core/errors.ts'
 import {
   parseExtent,
@@ -73,11 +74,15 @@ export interface Place {
 
 export function acquireCommand(request: AcquireRequest): Acquire {
   const { ttlMs, maxRenewals, maxHoldMs, breakGraceMs } = request
-  return {
+  const { mode, extent, slots } = sharing(request)
+  const { reason, metadata } = parseNote(request.reason, request.metadata)
+  const command: Acquire = {
     kind: 'acquire',
     leaseId: parseLeaseId(request.leaseId),
     resource: request.resource,
-    ...sharing(request),
+    mode,
+    extent,
+    slots,
     holder: parseHolder(request.holder),
     session: parseSession(request.session),
     ttlMs: ttlMs === undefined ? null : parseTtlMs(ttlMs),
@@ -87,18 +92,20 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     lockDelayMs: parseLockDelayMs(request.lockDelayMs ?? 0),
     breakable: request.breakable ?? false,
     breakGraceMs: breakGraceMs === undefined ? null : parseGraceMs(breakGraceMs, 'breakGraceMs'),
-    ...parseNote(request.reason, request.metadata),
+    reason,
+    metadata,
     wait: waitOf(request.waitMs),
     claimWindowMs: parseClaimWindow(request.claimWindowMs),
-    ...authorityOf(request),
   }
+  const authority = authorityOf(request)
+  return authority === null ? command : { ...command, authority }
 }
 
 /** Whoever names a scope or a budget has no more than that; whoever names neither has everything. */
-function authorityOf({ scope, budget }: AcquireRequest): Pick<Acquire, 'authority'> {
-  if (scope === undefined && budget === undefined) return {}
+function authorityOf({ scope, budget }: AcquireRequest): Authority | null {
+  if (scope === undefined && budget === undefined) return null
   const limits = parseBudget('budget', budget)
-  return { authority: { scope: scope === undefined ? UNLIMITED_SCOPE : parseScope(scope), limits } }
+  return { scope: scope === undefined ? UNLIMITED_SCOPE : parseScope(scope), limits }
 }
 
 /** All members are asked for alike; no two of them may overlap, or the request would stand in its own way. */

@@ -28,6 +28,7 @@ function newStage(keepAlive = false): Stage {
   const attended: [string, number][] = []
   const add: Stage['add'] = (name, { dueMs, earliestMs }, next = () => null) => {
     const item: Attended = {
+      turn: null,
       attend: (now) => {
         attended.push([name, now.monotonicMs - startMs])
         return next(now)

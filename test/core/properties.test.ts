@@ -2,10 +2,10 @@
  * Random scripts of three sessions against the core, under the eyes of `PromiseWatch`. A failing script prints its
  * seed and shrinks to the fewest steps that break the promise.
  */
-import fc from 'fast-check'
 import { describe, it } from 'vitest'
 import type { Acquire } from '../../src/core/command.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../../src/core/resource.ts'
+import fc from '../fast-check.ts'
 import {
   acquire,
   acquireAll,

@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   isScopeWithin,
@@ -8,6 +7,7 @@ import {
   parseScope,
   UNLIMITED_SCOPE,
 } from '../../src/core/scope.ts'
+import fc from '../fast-check.ts'
 
 const SRC = parseScope({ namespaces: ['src'], tools: ['edit'], workIds: ['W-1'] })
 

@@ -1,9 +1,9 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { holdingsIn } from '../../src/ledger/holdings.ts'
 import { replayLedger } from '../../src/ledger/replay-ledger.ts'
+import fc from '../fast-check.ts'
 import { codeOf, Family, ROOT_TTL_MS } from '../delegation/family.ts'
 import { wholeHistory } from './ledger-world.ts'
 

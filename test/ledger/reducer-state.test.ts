@@ -1,11 +1,11 @@
 /** The reducer over the ledger of a store, its digest and its checkpoints. */
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { realmOf } from '../../src/core/resource.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import { canonicalJson } from '../../src/ledger/fold.ts'
 import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../src/ledger/payloads.ts'
+import fc from '../fast-check.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
 import { applied, expired, issued, refusal, released, renewed, tick } from './registrar-events.ts'
 

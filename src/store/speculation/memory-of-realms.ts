@@ -7,6 +7,7 @@ import { isLive, type LeaseId } from '../../core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
 import type { Footprint } from '../../core/realm.ts'
 import { overlap, realmOf, type Resource } from '../../core/resource.ts'
+import { TransientMap } from '../../runtime/transient-map.ts'
 import { LiveIndex } from '../live-index.ts'
 import type { EntryWrite, Kept, PlaceView } from './backend.ts'
 import type { Belief } from './belief.ts'
@@ -27,7 +28,7 @@ const ENTRIES_MAX = 200_000
 const REALMS_MAX = 200_000
 
 export class MemoryOfRealms {
-  readonly #kept = new Map<LeaseId, Kept>()
+  readonly #kept = new TransientMap<LeaseId, Kept>()
   readonly #live = new LiveIndex()
   readonly #realms = new Map<string, RealmFacts>()
 
