@@ -68,11 +68,9 @@ async function start() {
   return { memory, server, api, ticks }
 }
 
-const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5))
-
 /** Time passes for everybody. */
 async function pass(ticks: ServerTicks): Promise<void> {
-  await settle()
+  await new Promise((resolve) => setTimeout(resolve, 5))
   ticks.pass(1)
 }
 
@@ -112,49 +110,28 @@ describe('whoever gives back while another of its process joins the queue', () =
     await api.close()
   })
 
-  it('waits as long as it could not be told which of the two was decided first', async () => {
-    const { server, api } = await start()
-    server.late = idOf(2)
-    const joining = api.acquire(wish(2))
-    await settle()
-    const leaving = api.release(wish(1))
-    await settle()
-    expect(server.asked).toEqual([[idOf(2)]])
-    server.late = null
-    server.isSlow = false
-    for (const call of server.calls) call.answer()
-    expect((await joining).kind).toBe('queued')
-    expect((await leaving).kind).toBe('released')
-    await api.close()
-  })
-
-  it('waits for a claim, which changes what others may change, too', async () => {
+  it.each([
+    ['a third', async (api: LeaseService) => void api.acquire(wish(3)), 2],
+    [
+      'a claim, which changes what is there',
+      async (api: LeaseService) => void api.claim(wish(9)),
+      1,
+    ],
+  ])('is not counted on by %s', async (_who, ask, calls) => {
     const { server, api, ticks } = await start()
     server.isSlow = false
-    expect((await api.acquire(wish(2))).kind).toBe('queued')
+    await api.acquire(wish(9))
     server.isSlow = true
-    const claiming = api.claim(wish(2))
+    void (calls === 2 ? api.acquire(wish(2)) : ask(api))
     await pass(ticks)
     const leaving = api.release(wish(1))
     await pass(ticks)
-    expect(server.asked).toEqual([[idOf(2)]])
+    if (calls === 2) await ask(api)
+    await pass(ticks)
+    expect(server.calls).toHaveLength(calls)
     server.isSlow = false
     for (const call of server.calls) call.answer()
-    expect((await claiming).kind).toBe('queued')
     expect((await leaving).kind).toBe('released')
     await api.close()
   })
-})
-
-it('whoever is only coming waits for another who is', async () => {
-  const { server, api, ticks } = await start()
-  const joining = [api.acquire(wish(2))]
-  await pass(ticks)
-  joining.push(api.acquire(wish(3)))
-  await pass(ticks)
-  expect(server.asked).toEqual([[idOf(2)]])
-  server.isSlow = false
-  for (const call of server.calls) call.answer()
-  expect((await Promise.all(joining)).map(({ kind }) => kind)).toEqual(['queued', 'queued'])
-  await api.close()
 })

@@ -33,11 +33,6 @@ export class MemoryOfRealms {
   readonly #live = new LiveIndex()
   readonly #realms = new Map<string, RealmFacts>()
 
-  /** Whether all of these have an entry of their own already. */
-  knows(footprints: readonly Footprint[]): boolean {
-    return footprints.every(({ leaseId }) => this.#kept.has(leaseId))
-  }
-
   /** With `pending`, what will be there once that is written. */
   believe(footprint: Footprint, pending: Pending | null = null): Belief {
     const kept = new Map<LeaseId, Kept>()

@@ -273,13 +273,10 @@ export class SpeculatingStore implements Store {
     return taken
   }
 
-  /**
-   * Whether an errand can be decided on what is still on its way. Who is only coming waits: where many come from many
-   * processes and miss, they would miss in pairs.
-   */
+  /** Whether an errand can be decided on what is still on its way. */
   #follows(errand: Errand): boolean {
     const resource = this.#underWay.keptWaitingByOne(errand.footprints)
-    if (resource === null || !this.#memory.knows(errand.footprints)) return false
+    if (resource === null) return false
     errand.pending = this.#following.follow(errand, resource, this.#clock.lowerUs())
     return errand.pending !== null
   }
@@ -330,8 +327,7 @@ export class SpeculatingStore implements Store {
   /** No trial for an errand whose decision itself throws. */
   #try(errand: Errand, groupNow: Now): Trial | null {
     try {
-      const { footprints, pending } = errand
-      const beliefs = errand.beliefs ?? footprints.map((one) => this.#memory.believe(one, pending))
+      const beliefs = errand.beliefs ?? this.#believe(errand)
       const now = this.#nowFor(beliefs, errand, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
@@ -342,6 +338,10 @@ export class SpeculatingStore implements Store {
       this.#fail(errand, error)
       return null
     }
+  }
+
+  #believe({ footprints, pending }: Errand): readonly Belief[] {
+    return footprints.map((footprint) => this.#memory.believe(footprint, pending))
   }
 
   /** Whoever came too late allows for a longer way. */
