@@ -11,7 +11,6 @@ import { TransientMap } from '../../runtime/transient-map.ts'
 import { LiveIndex } from '../live-index.ts'
 import type { EntryWrite, Kept, PlaceView } from './backend.ts'
 import type { Belief } from './belief.ts'
-import type { Pending } from './following.ts'
 
 /** Changed in place: they change with every commit. */
 interface RealmFacts {
@@ -33,8 +32,7 @@ export class MemoryOfRealms {
   readonly #live = new LiveIndex()
   readonly #realms = new Map<string, RealmFacts>()
 
-  /** With `pending`, what will be there once that is written. */
-  believe(footprint: Footprint, pending: Pending | null = null): Belief {
+  believe(footprint: Footprint): Belief {
     const kept = new Map<LeaseId, Kept>()
     if (footprint.depth === 'claims') {
       for (const one of this.#near(footprint)) kept.set(one.entry.id, one)
@@ -45,7 +43,7 @@ export class MemoryOfRealms {
     const { lastFence, lastWallMs, ticketCount, epoch, confirmedUs } = facts
     // Others may have left the queue since; that it is full is for the server to say.
     const isDoubtful = ticketCount >= TICKETS_PER_REALM_MAX
-    const belief = {
+    return {
       footprint,
       kept,
       lastFence,
@@ -56,7 +54,6 @@ export class MemoryOfRealms {
       isDoubtful,
       confirmedUs,
     }
-    return pending === null ? belief : beliefAfter(belief, pending)
   }
 
   /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */
@@ -84,9 +81,9 @@ export class MemoryOfRealms {
     for (const { resource, epoch } of commit.epochs) this.#factsOf(resource).epoch = epoch
   }
 
-  #countTicket(write: EntryWrite): void {
-    const more = ticketsMore(write)
-    const entry = write.after?.entry ?? write.before?.entry
+  #countTicket({ before, after }: EntryWrite): void {
+    const more = Number(isPending(after)) - Number(isPending(before))
+    const entry = after?.entry ?? before?.entry
     if (more === 0 || entry === undefined) return
     const facts = this.#factsOf(entry.resource)
     facts.ticketCount = Math.max(0, facts.ticketCount + more)
@@ -148,24 +145,6 @@ export class MemoryOfRealms {
     this.#realms.set(realm, facts)
     return facts
   }
-}
-
-/** What is believed of a flat resource, and what somebody is writing there. */
-function beliefAfter(belief: Belief, { writes, wallMs }: Pending): Belief {
-  const { leaseId } = belief.footprint
-  const kept = new Map(belief.kept)
-  let { ticketCount } = belief
-  for (const write of writes) {
-    const { id, after } = write
-    if (after !== null && (isLive(after.entry) || id === leaseId)) kept.set(id, after)
-    else kept.delete(id)
-    ticketCount += ticketsMore(write)
-  }
-  return { ...belief, kept, ticketCount, lastWallMs: Math.max(belief.lastWallMs, wallMs) }
-}
-
-function ticketsMore({ before, after }: EntryWrite): number {
-  return Number(isPending(after)) - Number(isPending(before))
 }
 
 function isPending(kept: Kept | null): boolean {

@@ -30,7 +30,6 @@ import type {
 import { ResolvedSettings } from '../resolved-settings.ts'
 import type { Backend, GroupReply, PlaceView, Reply } from './backend.ts'
 import { beliefOf, type Belief } from './belief.ts'
-import { Following, type Pending } from './following.ts'
 import { LocalListeners } from './local-listeners.ts'
 import { MemoryOfRealms } from './memory-of-realms.ts'
 import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
@@ -47,8 +46,6 @@ interface Errand {
   sentSinceMs: number | null
   /** What the server said is there; null before it was asked. */
   beliefs: readonly Belief[] | null
-  /** What was on its way when it was first sent. */
-  pending: Pending | null
   tries: number
   /** How many of the tries came too late: the way was longer than was allowed for. */
   lates: number
@@ -87,7 +84,6 @@ export class SpeculatingStore implements Store {
   readonly #clock: ServerTime
   readonly #memory = new MemoryOfRealms()
   readonly #underWay = new UnderWay()
-  readonly #following = new Following<Errand>()
   readonly #listeners = new LocalListeners()
   #settings: ResolvedSettings
   #settingsRevision: number
@@ -139,7 +135,6 @@ export class SpeculatingStore implements Store {
         reject,
         sentSinceMs: null,
         beliefs: null,
-        pending: null,
         tries: 0,
         lates: 0,
         refusedAtUs: null,
@@ -258,8 +253,8 @@ export class SpeculatingStore implements Store {
       const { footprints } = errand
       const mustWait =
         taken.length >= most ||
-        passedOver.concerns(footprints) ||
-        (this.#underWay.concerns(footprints) && !this.#follows(errand))
+        this.#underWay.concerns(footprints) ||
+        passedOver.concerns(footprints)
       if (mustWait) {
         left.push(errand)
         if (taken.length < most) passedOver.begin(footprints)
@@ -273,24 +268,13 @@ export class SpeculatingStore implements Store {
     return taken
   }
 
-  /** Whether an errand can be decided on what is still on its way. */
-  #follows(errand: Errand): boolean {
-    const resource = this.#underWay.keptWaitingByOne(errand.footprints)
-    if (resource === null) return false
-    errand.pending = this.#following.follow(errand, resource, this.#clock.lowerUs())
-    return errand.pending !== null
-  }
-
   async #send(errands: readonly Errand[]): Promise<void> {
     const settingsRevision = this.#settingsRevision
     const trials = this.#tryAll(errands)
     try {
       if (trials.length === 0) return
       const sentMs = this.#runtime.monotonicMs()
-      const attempts = trials.map(({ errand, speculation: { attempt } }) => {
-        if (errand.tries === 0) this.#following.sent(errand, attempt)
-        return attempt
-      })
+      const attempts = trials.map(({ speculation }) => speculation.attempt)
       const reply = await this.#backend.attempt({ settingsRevision, attempts })
       for (const { errand } of trials) errand.sentSinceMs ??= sentMs
       this.#hear(sentMs, reply, trials)
@@ -298,15 +282,8 @@ export class SpeculatingStore implements Store {
       for (const { errand } of trials) this.#fail(errand, error)
     } finally {
       this.#groupsInFlight -= 1
-      for (const errand of errands) this.#letGo(errand)
       this.#sendGroups()
     }
-  }
-
-  /** Whoever missed is tried again when the one that had counted on it was answered. */
-  #letGo(errand: Errand): void {
-    const heldBack = this.#following.answered(errand)
-    if (heldBack !== null) this.#tryAgain(heldBack)
   }
 
   /** All of a group are decided at one time, which is then told to the server once. */
@@ -327,7 +304,7 @@ export class SpeculatingStore implements Store {
   /** No trial for an errand whose decision itself throws. */
   #try(errand: Errand, groupNow: Now): Trial | null {
     try {
-      const beliefs = errand.beliefs ?? this.#believe(errand)
+      const beliefs = errand.beliefs ?? errand.footprints.map((one) => this.#memory.believe(one))
       const now = this.#nowFor(beliefs, errand, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
@@ -338,10 +315,6 @@ export class SpeculatingStore implements Store {
       this.#fail(errand, error)
       return null
     }
-  }
-
-  #believe({ footprints, pending }: Errand): readonly Belief[] {
-    return footprints.map((footprint) => this.#memory.believe(footprint, pending))
   }
 
   /** Whoever came too late allows for a longer way. */
@@ -448,7 +421,7 @@ export class SpeculatingStore implements Store {
       this.#memory.learn(footprint, view, nowUs)
       return beliefOf(footprint, view, nowUs)
     })
-    if (!this.#following.holdsBack(errand)) this.#tryAgain(errand)
+    this.#tryAgain(errand)
   }
 
   /** At once, but not for ever at once: processes that keep missing each other must get out of step. */

@@ -27,14 +27,6 @@ export class UnderWay {
     return false
   }
 
-  /** The resource of a decision that nothing but one other decision about the same flat resource keeps waiting. */
-  keptWaitingByOne(footprints: readonly Footprint[]): Resource | null {
-    const [footprint] = footprints
-    if (footprint === undefined || footprints.length > 1 || footprint.depth === 'entry') return null
-    const { leaseId, resource } = footprint
-    return !this.#ids.has(leaseId) && this.#flat.get(resource) === 1 ? resource : null
-  }
-
   begin(footprints: readonly Footprint[]): void {
     for (const footprint of footprints) {
       const { leaseId, resource, depth } = footprint
