@@ -41,7 +41,9 @@ function placeOf({ places, writes, requests, epochs }: Attempt): FlatPlace | nul
 function claimValues(claims: readonly SeenClaim[]): readonly (string | null)[] {
   if (claims.length === 0) return [null, null, null]
   const seen = seenInOrder(claims)
-  const versions = tellsVersions(claims) ? seen.map(({ kept }) => kept?.version).join() : null
+  const versions = tellsVersions(claims)
+    ? `{${seen.map(({ kept }) => kept?.version).join()}}`
+    : null
   const ids = `{${seen.map(({ id }) => id).join()}}`
   return [ids, `{${seen.map(({ claim }) => claim).join()}}`, versions]
 }

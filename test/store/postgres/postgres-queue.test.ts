@@ -116,6 +116,7 @@ describe('a step among many', () => {
   it.each<[string, () => Attempt | Promise<Attempt>]>([
     ['one too few is seen', () => handOver({ place: { claims: seen(crowd.slice(1)) } })],
     ['one too many is seen', () => handOver({ place: { claims: seen([...crowd, other()]) } })],
+    ['another is seen', () => handOver({ place: { claims: seen([...rest(), other()]) } })],
     ['another claim is seen', () => handOver({ place: { claims: seen([changed(), ...rest()]) } })],
     ['its own version is another', () => handOver({ place: { own: 7 } })],
     ['it is from the future', () => handOver({ fromUs: nowUs + 1 })],
