@@ -4,6 +4,7 @@
  * and each table is visited once, because a statement costs more than what it does to a row or two.
  */
 import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
+import { tellFlat } from './postgres-view-functions.ts'
 
 /** An entry as an attempt gives it; the columns of the type `tenure.entry`. */
 export const ENTRY_COLUMNS: readonly string[] = [
@@ -127,36 +128,6 @@ const WRITE = `
     PERFORM pg_notify(w.channel, w.payload) FROM unnest(p_channels, p_payloads) AS w(channel, payload);
   END IF;`
 
-/**
- * What is there, for whoever missed: what `tenure.view_of` tells, in one look at each entry, because everybody else
- * waits for the realm meanwhile. Where many are there, only what has changed since it was seen, and what is gone.
- */
-const TELL = `
-    SELECT * INTO marked FROM tenure.prior(p_namespace, p_request);
-    SELECT json_build_array(json_build_array(json_build_object(
-        'entries', coalesce(json_agg(row_to_json(t)) FILTER (WHERE t.id IS NOT NULL), '[]'),
-        'gone', CASE WHEN p_versions IS NOT NULL THEN to_json(ARRAY(
-          SELECT unnest(p_seen) EXCEPT SELECT unnest(max(p.ids)))) END,
-        'tickets', max(p.tickets), 'wall', greatest(wall, max(p.newest), 0),
-        'fence', greatest(highest, (SELECT fence_floor FROM tenure.namespaces
-          WHERE number = p_namespace)),
-        'prior_id', marked.lease_id, 'prior_type', marked.type, 'epoch', coalesce(epoch, 0))))
-      INTO views
-      FROM (SELECT array_agg(l.id) AS ids, max(l.renewed_at) AS newest, count(*) FILTER (
-            WHERE l.state = 'pending' AND l.live_until_us > now_us) AS tickets
-          FROM tenure.leases AS l
-          WHERE l.resource = p_realm AND l.namespace = p_namespace AND l.live) AS p
-      LEFT JOIN LATERAL (SELECT l.id, l.fence, ${STATE.map((name) => `l.${name}`).join(', ')}
-          FROM tenure.leases AS l
-          WHERE l.resource = p_realm AND l.namespace = p_namespace AND l.live
-            AND (p_versions IS NULL OR l.id IS NOT DISTINCT FROM marked.lease_id
-              OR (l.id, l.version) NOT IN (SELECT * FROM unnest(p_seen, p_versions)))
-        UNION ALL
-        SELECT l.id, l.fence, ${STATE.map((name) => `l.${name}`).join(', ')}
-          FROM tenure.leases AS l
-          WHERE l.id = ANY (ARRAY[p_id, marked.lease_id]) AND l.namespace = p_namespace
-            AND NOT (l.live AND l.resource = p_realm)) AS t ON true;`
-
 export const PLACE_FUNCTIONS: string = `
 CREATE TYPE tenure.entry AS (${ENTRY_COLUMNS.join(', ')});
 CREATE TYPE tenure.event AS (${EVENT_COLUMNS.join(', ')});
@@ -180,7 +151,7 @@ BEGIN
   IF answer >= 0 THEN
     ${WRITE}
   ELSIF answer = -1 THEN
-    ${TELL}
+    ${tellFlat({ isSeen: true })}
   ELSE
     views := json_build_array((latest - now_us + 999) / 1000);
   END IF;
