@@ -7,7 +7,7 @@ import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
 import { tellFlat } from './postgres-view-functions.ts'
 
 /** An entry as an attempt gives it; the columns of the type `tenure.entry`. */
-export const ENTRY_COLUMNS: readonly string[] = [
+const ENTRY_COLUMNS: readonly string[] = [
   ...['id uuid', 'fence bigint', 'deadline_us bigint', 'live_until_us bigint', 'ttl_ms bigint'],
   ...['created_at bigint', 'granted_at bigint', 'renewed_at bigint', 'expires_at bigint'],
   ...['terminated_at bigint', 'ended_at bigint', 'version integer', 'claim integer'],
@@ -17,7 +17,7 @@ export const ENTRY_COLUMNS: readonly string[] = [
 ]
 
 /** An event as an attempt gives it; the columns of the type `tenure.event`. */
-export const EVENT_COLUMNS: readonly string[] = [
+const EVENT_COLUMNS: readonly string[] = [
   ...['lease_id uuid', 'type text', 'at_ms bigint', 'before text', 'after text'],
   ...['renewals integer', 'reason text', 'request_id uuid', 'fence bigint', 'resource text'],
   ...['holder text', 'session text', 'ttl_ms bigint', 'deadline_us bigint', 'expires_at bigint'],
@@ -25,7 +25,7 @@ export const EVENT_COLUMNS: readonly string[] = [
 ]
 
 /** One attempt, besides the namespace, the revision of the settings, and a clock for tests. */
-export const PLACE_COLUMNS: readonly string[] = [
+const PLACE_COLUMNS: readonly string[] = [
   ...['realm text', 'id uuid', 'own integer', 'seen uuid[]', 'claims integer[]'],
   ...['versions integer[]', 'request uuid', 'prior boolean', 'from_us bigint', 'before_us bigint'],
   ...['wall bigint', 'first bigint', 'last bigint', 'inserted tenure.entry[]'],
@@ -33,15 +33,18 @@ export const PLACE_COLUMNS: readonly string[] = [
   ...['events tenure.event[]', 'channels text[]', 'payloads text[]'],
 ]
 
+/** Their names alone. */
+export const ENTRY_FIELDS: readonly string[] = ENTRY_COLUMNS.map(nameOf)
+export const EVENT_FIELDS: readonly string[] = EVENT_COLUMNS.map(nameOf)
+
 const PARAMETERS = PLACE_COLUMNS.map((column) => `p_${column}`).join(', ')
 
 /** Without the id and the fence, which are treated apart. */
-const STATE = ENTRY_COLUMNS.slice(2).map(nameOf)
+const STATE = ENTRY_FIELDS.slice(2)
 const TO_STATE = STATE.join(', ')
 const FROM_STATE = STATE.map((name) => `u.${name}`).join(', ')
-const TO_EVENT = EVENT_COLUMNS.map(nameOf).join(', ')
-const FROM_EVENT = EVENT_COLUMNS.map((column) => {
-  const name = nameOf(column)
+const TO_EVENT = EVENT_FIELDS.join(', ')
+const FROM_EVENT = EVENT_FIELDS.map((name) => {
   return name === 'fence' ? movedFence() : `u.${name}`
 }).join(', ')
 

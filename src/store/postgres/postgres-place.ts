@@ -1,9 +1,9 @@
 /** One attempt at one flat resource, as values for `tenure.attempt_place`. */
 import { isTree } from '../../core/resource.ts'
-import type { Attempt, Kept, Place, SeenClaim } from '../speculation/backend.ts'
+import type { Attempt, Place, SeenClaim } from '../speculation/backend.ts'
 import { channelOf, seenInOrder, tellsVersions, type Dialect } from './postgres-attempts.ts'
 import { eventRow } from './postgres-events.ts'
-import { ENTRY_COLUMNS, EVENT_COLUMNS } from './postgres-place-functions.ts'
+import { ENTRY_FIELDS, EVENT_FIELDS } from './postgres-place-functions.ts'
 import { arrayText } from './postgres-reader.ts'
 import { recordsText, recordText, type RecordValue } from './postgres-records.ts'
 import { rowOf } from './postgres-rows.ts'
@@ -38,14 +38,17 @@ function placeOf({ places, writes, requests, epochs }: Attempt): FlatPlace | nul
   return claims === null ? null : { ...place, claims }
 }
 
+/** In one pass: there may be a hundred, and they are sent with every step. */
 function claimValues(claims: readonly SeenClaim[]): readonly (string | null)[] {
   if (claims.length === 0) return [null, null, null]
-  const seen = seenInOrder(claims)
-  const versions = tellsVersions(claims)
-    ? `{${seen.map(({ kept }) => kept?.version).join()}}`
-    : null
-  const ids = `{${seen.map(({ id }) => id).join()}}`
-  return [ids, `{${seen.map(({ claim }) => claim).join()}}`, versions]
+  const isTold = tellsVersions(claims)
+  let [ids, numbers, versions] = ['', '', '']
+  for (const { id, claim, kept } of seenInOrder(claims)) {
+    ids += ids === '' ? id : `,${id}`
+    numbers += numbers === '' ? String(claim) : `,${claim}`
+    if (isTold) versions += versions === '' ? String(kept?.version) : `,${kept?.version}`
+  }
+  return [`{${ids}}`, `{${numbers}}`, isTold ? `{${versions}}` : null]
 }
 
 function writeValues(
@@ -57,17 +60,14 @@ function writeValues(
   const before: { readonly id: string; readonly version: number }[] = []
   for (const { id, before: was, after } of writes) {
     if (after === null) continue
-    if (was === null) inserted.push(entryText(after, domain))
+    if (was === null) inserted.push(rowText(rowOf(after, domain), ENTRY_FIELDS))
     else {
-      changed.push(entryText(after, domain))
+      changed.push(rowText(rowOf(after, domain), ENTRY_FIELDS))
       before.push({ id, version: was.version })
     }
   }
   before.sort((a, b) => (a.id < b.id ? -1 : 1))
-  const told = events.map((event) => {
-    const row = eventRow(event, domain)
-    return recordText(EVENT_COLUMNS.map((column) => fieldOf(row, column)))
-  })
+  const told = events.map((event) => rowText(eventRow(event, domain), EVENT_FIELDS))
   const channels = wakes.map(({ session }) => channelOf(session, namespace))
   return [
     ...[inserted, changed].map((rows) => (rows.length === 0 ? null : recordsText(rows))),
@@ -79,15 +79,13 @@ function writeValues(
   ]
 }
 
-function entryText(kept: Kept, domain: string): string {
-  const row = rowOf(kept, domain)
-  return recordText(ENTRY_COLUMNS.map((column) => fieldOf(row, column)))
-}
-
-/** The field that a column is named after; JSON as text. */
-function fieldOf(row: object, column: string): RecordValue {
-  const field = (row as Readonly<Record<string, unknown>>)[column.slice(0, column.indexOf(' '))]
-  return typeof field === 'object' && field !== null
-    ? JSON.stringify(field)
-    : (field as RecordValue)
+/** The fields of a row in order; JSON as text. */
+function rowText(row: object, fields: readonly string[]): string {
+  const values: RecordValue[] = []
+  for (const name of fields) {
+    const field = (row as Readonly<Record<string, unknown>>)[name]
+    const isJson = typeof field === 'object' && field !== null
+    values.push(isJson ? JSON.stringify(field) : (field as RecordValue))
+  }
+  return recordText(values)
 }
