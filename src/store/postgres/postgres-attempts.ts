@@ -99,7 +99,7 @@ function placeJson(place: Place): object {
   const { resource, leaseId, requestId, extent } = footprint
   const json: Record<string, unknown> = { realm, resource, id: leaseId, own }
   if (claims !== null) {
-    const seen = claims.length > 1 ? claims.toSorted(compareIds) : claims
+    const seen = seenInOrder(claims)
     json['claims'] = seen.map(({ id, claim }) => `${id}:${claim}`).join()
     if (tellsVersions(claims)) json['versions'] = seen.map((one) => one.kept?.version).join()
     if (place.isSignOfLife === true) Object.assign(json, aliveJson(place, seen))
@@ -122,15 +122,20 @@ function aliveJson({ footprint }: Place, seen: readonly SeenClaim[]): object {
   return { alive: holder, mine: mine.map(({ id, claim }) => `${id}:${claim}`).join() }
 }
 
-/** In the order in which the server compares. */
-function compareIds(a: SeenClaim, b: SeenClaim): number {
-  return a.id < b.id ? -1 : 1
+/** In the order in which the server compares; mostly they are, because ids grow. */
+export function seenInOrder(claims: readonly SeenClaim[]): readonly SeenClaim[] {
+  let last = ''
+  for (const { id } of claims) {
+    if (id < last) return claims.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    last = id
+  }
+  return claims
 }
 
 /** Of few entries it is cheaper to hear all again. */
 const VERSIONS_MIN = 8
 
-function tellsVersions(claims: readonly SeenClaim[]): boolean {
+export function tellsVersions(claims: readonly SeenClaim[]): boolean {
   return claims.length >= VERSIONS_MIN && claims.every(({ kept }) => kept !== undefined)
 }
 

@@ -38,7 +38,15 @@ import {
 import { eventOf, type EventRow } from './postgres-events.ts'
 import { ATTEMPT_GROUP } from './postgres-group-functions.ts'
 import type { Listening } from './postgres-listener.ts'
-import { divide, plainRows, plainValues, type Division } from './postgres-plain.ts'
+import { placeValues } from './postgres-place.ts'
+import { ATTEMPT_PLACE } from './postgres-place-functions.ts'
+import {
+  divide,
+  plainRows,
+  plainValues,
+  type Division,
+  type PlainAttempt,
+} from './postgres-plain.ts'
 import { ATTEMPT_PLAIN } from './postgres-plain-functions.ts'
 import { arrayText, findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
 import { entryOf, type LeaseRow } from './postgres-rows.ts'
@@ -117,12 +125,10 @@ export class PostgresBackend implements Backend {
     attempts: readonly Attempt[],
     { plain, others, revision }: Division & { readonly revision: string },
   ): Omit<Statement, 'writes'> {
-    const now = this.#nowText()
     const [only] = plain.values()
-    if (only !== undefined && attempts.length === 1) {
-      const values = [this.#namespace, revision, now, ...plainValues(only, this.clockDomain)]
-      return { text: ATTEMPT_PLAIN, values, name: 'tenure_plain' }
-    }
+    const lone = attempts.length === 1 ? this.#loneStatement(attempts[0], only, revision) : null
+    if (lone !== null) return lone
+    const now = this.#nowText()
     const { realms, ids } = locksOf(attempts)
     const common = [this.#namespace, revision, arrayText(realms), arrayText(ids)]
     const json = JSON.stringify(others.map((attempt) => attemptJson(attempt, this.#dialect)))
@@ -132,6 +138,22 @@ export class PostgresBackend implements Backend {
     const rows = plainRows(plain.values(), this.clockDomain)
     const values = [...common, now, others.length === 0 ? null : json, rows]
     return { text: ATTEMPT_GROUP, values, name: 'tenure_group' }
+  }
+
+  /** One attempt alone takes the shortest way that it can. */
+  #loneStatement(
+    attempt: Attempt | undefined,
+    plain: PlainAttempt | undefined,
+    revision: string,
+  ): Omit<Statement, 'writes'> | null {
+    const common = [this.#namespace, revision, this.#nowText()]
+    if (plain !== undefined) {
+      const values = [...common, ...plainValues(plain, this.clockDomain)]
+      return { text: ATTEMPT_PLAIN, values, name: 'tenure_plain' }
+    }
+    const values = attempt === undefined ? null : placeValues(attempt, this.#dialect)
+    if (values === null) return null
+    return { text: ATTEMPT_PLACE, values: [...common, ...values], name: 'tenure_place' }
   }
 
   async #groupReply(

@@ -7,6 +7,7 @@
  * version and no other entry is live at the resource.
  */
 import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
+import { tellFlat } from './postgres-view-functions.ts'
 
 /** What a plain attempt consists of; the columns of the type `tenure.plain`. */
 export const PLAIN_COLUMNS: readonly string[] = [
@@ -158,15 +159,18 @@ DECLARE
   own integer;
   renewed bigint;
   answer bigint;
+  marked record;
 BEGIN
   ${HOLD}
   ${LOOK}
   IF answer >= 0 THEN
     ${WRITE}
+  ELSIF answer = -1 AND p_claims THEN
+    ${tellFlat({ isSeen: false })}
   ELSIF answer = -1 THEN
     views := json_build_array(json_build_array(tenure.view_of(p_namespace, jsonb_strip_nulls(
       jsonb_build_object('realm', p_realm, 'resource', p_resource, 'id', p_id,
-        'request', p_request, 'claims', CASE WHEN p_claims THEN '' END)), now_us)));
+        'request', p_request)), now_us)));
   ELSE
     views := json_build_array((latest - now_us + 999) / 1000);
   END IF;

@@ -8,6 +8,7 @@ import type { Tick } from '../../core/time.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { eventRow, type EventRow } from './postgres-events.ts'
 import { TAKES_EXPIRY, TAKES_RELEASE_REASON, TAKES_TERM } from './postgres-plain-functions.ts'
+import { recordsText, recordText, type RecordValue } from './postgres-records.ts'
 import { rowOf, type LeaseRow } from './postgres-rows.ts'
 
 /**
@@ -109,7 +110,7 @@ type Column = (row: {
   readonly plain: PlainAttempt
   readonly entry: LeaseRow
   readonly event: EventRow | null
-}) => string | number | boolean | null
+}) => RecordValue
 
 const COLUMNS: readonly Column[] = [
   ({ plain }) => plain.place.realm,
@@ -172,30 +173,12 @@ export function plainValues(plain: PlainAttempt, domain: string): readonly (stri
   })
 }
 
-/** One array of rows, as PostgreSQL reads them. */
+/** One array of rows. */
 export function plainRows(attempts: Iterable<PlainAttempt>, domain: string): string {
   const rows: string[] = []
-  for (const plain of attempts) rows.push(rowText(rowsOf(plain, domain)))
-  return `{${rows.join()}}`
-}
-
-/** Written without quotes in a row. */
-const PLAIN_WORD = /^[\w:./@+-]+$/
-const NEEDS_ESCAPE = /["\\]/g
-
-function rowText(row: Parameters<Column>[0]): string {
-  let text = '('
-  let isQuoted = false
-  for (const [index, column] of COLUMNS.entries()) {
-    if (index > 0) text += ','
-    const value = column(row)
-    if (value === null) continue
-    if (typeof value !== 'string' || PLAIN_WORD.test(value)) text += String(value)
-    else {
-      isQuoted = true
-      text += `"${value.replaceAll(NEEDS_ESCAPE, '\\$&')}"`
-    }
+  for (const plain of attempts) {
+    const row = rowsOf(plain, domain)
+    rows.push(recordText(COLUMNS.map((column) => column(row))))
   }
-  const whole = `${text})`
-  return `"${isQuoted ? whole.replaceAll(NEEDS_ESCAPE, '\\$&') : whole}"`
+  return recordsText(rows)
 }

@@ -10,6 +10,7 @@ import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from './postgres-client.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { GROUP_FUNCTIONS } from './postgres-group-functions.ts'
+import { PLACE_FUNCTIONS } from './postgres-place-functions.ts'
 import { PLAIN_FUNCTIONS, REHEARSE_FUNCTION } from './postgres-plain-functions.ts'
 import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
 import { VIEW_FUNCTIONS } from './postgres-view-functions.ts'
@@ -141,14 +142,30 @@ CREATE TRIGGER config_changed AFTER INSERT OR UPDATE OR DELETE ON tenure.config
 
 const FUNCTIONS = [
   ...[VIEW_FUNCTIONS, ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, REHEARSE_FUNCTION, GROUP_FUNCTIONS],
-  PRUNE_FUNCTIONS,
+  ...[PLACE_FUNCTIONS, PRUNE_FUNCTIONS],
 ].join('\n')
 
+/** Whatever functions a version before has made, and the types that they take; the trigger keeps its own. */
+const DROP_FUNCTIONS = `
+DO $$
+DECLARE
+  dropped text;
+BEGIN
+  FOR dropped IN SELECT p.oid::regprocedure FROM pg_proc AS p
+    WHERE p.pronamespace = 'tenure'::regnamespace AND p.proname <> 'config_changed'
+  LOOP
+    EXECUTE 'DROP FUNCTION ' || dropped;
+  END LOOP;
+END $$;
+DROP TYPE IF EXISTS tenure.plain, tenure.entry, tenure.event;`
+
+/** Functions hold nothing: whenever they change, the last migration makes all of them anew, and no other makes any. */
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'leases and realms', sql: LEASES },
   { version: 2, name: 'ledger and requests', sql: LEDGER },
   { version: 3, name: 'configuration', sql: CONFIG },
-  { version: 4, name: 'functions', sql: FUNCTIONS },
+  { version: 4, name: 'functions, first form', sql: '' },
+  { version: 5, name: 'functions', sql: `${DROP_FUNCTIONS}${FUNCTIONS}` },
 ]
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length

@@ -104,4 +104,43 @@ RETURNS bigint LANGUAGE sql STABLE AS $$
     WHERE namespace = p_namespace AND realm = p_resource), 0)
 $$;`
 
+const TOLD_COLUMNS = `l.id, l.fence, ${LEASE_COLUMNS.split(',')
+  .map((column) => `l.${column.trim()}`)
+  .join(', ')}`
+
+/** Where it says what it has seen, only what has changed since is told. */
+const IS_NEWS = `AND (p_versions IS NULL OR l.id IS NOT DISTINCT FROM marked.lease_id
+              OR (l.id, l.version) NOT IN (SELECT * FROM unnest(p_seen, p_versions)))`
+
+const GONE = `CASE WHEN p_versions IS NOT NULL THEN to_json(ARRAY(
+          SELECT unnest(p_seen) EXCEPT SELECT unnest(max(p.ids)))) END`
+
+/**
+ * What `tenure.view_of` tells of a flat resource, in one look at each entry, because everybody else waits for the realm
+ * meanwhile. A part of functions of one attempt, in which the realm was read and the clock as well.
+ */
+export function tellFlat({ isSeen }: { readonly isSeen: boolean }): string {
+  return `
+    SELECT * INTO marked FROM tenure.prior(p_namespace, p_request);
+    SELECT json_build_array(json_build_array(json_build_object(
+        'entries', coalesce(json_agg(row_to_json(t)) FILTER (WHERE t.id IS NOT NULL), '[]'),
+        'gone', ${isSeen ? GONE : 'NULL'},
+        'tickets', max(p.tickets), 'wall', greatest(wall, max(p.newest), 0),
+        'fence', greatest(highest, (SELECT fence_floor FROM tenure.namespaces
+          WHERE number = p_namespace)),
+        'prior_id', marked.lease_id, 'prior_type', marked.type, 'epoch', coalesce(epoch, 0))))
+      INTO views
+      FROM (SELECT array_agg(l.id) AS ids, max(l.renewed_at) AS newest, count(*) FILTER (
+            WHERE l.state = 'pending' AND l.live_until_us > now_us) AS tickets
+          FROM tenure.leases AS l
+          WHERE l.resource = p_realm AND l.namespace = p_namespace AND l.live) AS p
+      LEFT JOIN LATERAL (SELECT ${TOLD_COLUMNS} FROM tenure.leases AS l
+          WHERE l.resource = p_realm AND l.namespace = p_namespace AND l.live
+            ${isSeen ? IS_NEWS : ''}
+        UNION ALL
+        SELECT ${TOLD_COLUMNS} FROM tenure.leases AS l
+          WHERE l.id = ANY (ARRAY[p_id, marked.lease_id]) AND l.namespace = p_namespace
+            AND NOT (l.live AND l.resource = p_realm)) AS t ON true;`
+}
+
 export const VIEW_FUNCTIONS: string = [OVERLAPPING, PRIOR, VIEW].join('\n')

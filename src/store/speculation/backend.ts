@@ -88,6 +88,7 @@ export interface Attempt {
   readonly events: readonly LeaseEvent[]
   readonly requests: readonly RequestMark[]
   readonly epochs: readonly { readonly resource: Resource; readonly epoch: number }[]
+  /** Whom to tell, but for those who wait in this process alone. */
   readonly wakes: readonly Wake[]
   /**
    * The new fences that this attempt gives, if any; every fence in `writes` and `events` from `first` on is new. The

@@ -278,12 +278,18 @@ export class SpeculatingStore implements Store {
     try {
       if (trials.length === 0) return
       const sentMs = this.#runtime.monotonicMs()
-      const attempts = trials.map(({ speculation }) => speculation.attempt)
+      const attempts = trials.map(({ speculation }) => {
+        return this.#listeners.withoutOwn(speculation.attempt)
+      })
       const reply = await this.#backend.attempt({ settingsRevision, attempts })
       for (const { errand } of trials) errand.sentSinceMs ??= sentMs
       this.#hear(sentMs, reply, trials)
     } catch (error) {
-      for (const { errand } of trials) this.#fail(errand, error)
+      for (const { errand, speculation } of trials) {
+        this.#fail(errand, error)
+        // It may have been committed, and the server was not asked to tell those who wait here.
+        this.#listeners.wake(speculation.attempt.wakes)
+      }
     } finally {
       this.#groupsInFlight -= 1
       this.#sendGroups()
@@ -392,6 +398,7 @@ export class SpeculatingStore implements Store {
     const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs, confirmedUs }
     this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
     this.#memory.note(errand.footprints, attempt.writes, facts)
+    this.#listeners.note(attempt.writes)
     this.#finish(errand)
     errand.resolve(outcome)
     this.#announce(attempt.wakes, attempt.events.length > 0)

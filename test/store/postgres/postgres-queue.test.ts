@@ -1,9 +1,15 @@
-/** What the server does where many wait: signs of life, and views that tell only what has changed. */
+/** What the server does where many wait: steps alone, signs of life, and views that tell only what has changed. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Lease } from '../../../src/core/lease.ts'
 import type { PostgresBackend } from '../../../src/store/postgres/postgres-backend.ts'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import type { Attempt, Kept, Reply, SeenClaim } from '../../../src/store/speculation/backend.ts'
+import type {
+  Attempt,
+  Kept,
+  Place as AttemptPlace,
+  Reply,
+  SeenClaim,
+} from '../../../src/store/speculation/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
@@ -11,6 +17,7 @@ import { freshNamespace } from './postgres-stage.ts'
 let database: Place
 let backend: PostgresBackend
 let nowUs: number
+let namespace: string
 /** Ten who share a resource, as they were granted. */
 let crowd: readonly Kept[]
 
@@ -22,7 +29,7 @@ afterAll(() => database.remove())
 
 beforeEach(async () => {
   nowUs = 1_700_000_000_000_000
-  const namespace = freshNamespace()
+  namespace = freshNamespace()
   backend = await openPostgresBackend({ url: database.url, namespace, nowUs: () => nowUs })
   const granted: Kept[] = []
   for (let n = 0; n < 10; n += 1) {
@@ -59,6 +66,10 @@ function signOfLife(own: Kept, others: readonly Kept[] = crowd): Attempt {
   return { ...attempt, places, events: [] }
 }
 
+function asKept(entry: Kept['entry']): Kept {
+  return { entry, version: 1, claim: 1 }
+}
+
 function byId(entries: readonly Kept[]): readonly Kept[] {
   return entries.toSorted((a, b) => (a.entry.id < b.entry.id ? -1 : 1))
 }
@@ -79,6 +90,119 @@ describe('a miss among many', () => {
     const blind = await send(grantOf(stranger, nowUs))
     expect(blind).toEqual({ kind: 'missed', views: [expect.anything()] })
   })
+})
+
+/** Ends one of the crowd and prolongs another in the same commit, as whoever hands over does, having seen all. */
+function handOver(change: { readonly place?: Partial<AttemptPlace> } & Partial<Attempt>): Attempt {
+  const { place: placeChange, ...others } = change
+  const [ended, prolonged] = [releaseOf(nth(1), nowUs).attempt, renewalOf(nth(2), nowUs).attempt]
+  const places = ended.places.map((one) => ({ ...one, claims: seen(crowd), ...placeChange }))
+  const writes = [...ended.writes, ...prolonged.writes]
+  return { ...ended, places, writes, events: [...ended.events, ...prolonged.events], ...others }
+}
+
+/** Writes nothing, and makes of a call one that has several attempts. */
+function look(): Attempt {
+  const { places, ...attempt } = grantOf(leaseOf('work:elsewhere', { nowUs }), nowUs)
+  return { ...attempt, places, writes: [], events: [], fences: null }
+}
+
+async function sendBeside(attempt: Attempt): Promise<Reply | undefined> {
+  const group = { settingsRevision: 1, attempts: [attempt, look()] }
+  return (await backend.attempt(group)).replies[0]
+}
+
+describe('a step among many', () => {
+  it.each<[string, () => Attempt | Promise<Attempt>]>([
+    ['one too few is seen', () => handOver({ place: { claims: seen(crowd.slice(1)) } })],
+    ['one too many is seen', () => handOver({ place: { claims: seen([...crowd, other()]) } })],
+    ['another is seen', () => handOver({ place: { claims: seen([...rest(), other()]) } })],
+    ['another claim is seen', () => handOver({ place: { claims: seen([changed(), ...rest()]) } })],
+    ['its own version is another', () => handOver({ place: { own: 7 } })],
+    ['it is from the future', () => handOver({ fromUs: nowUs + 1 })],
+    ['it is too late', () => handOver({ beforeUs: nowUs })],
+    ['its events would be earlier than others', () => handOver({ wallMs: 1 })],
+    ['its events would be earlier than a renewal', renewedLater],
+    ['an entry that it writes has moved', renewedSince],
+    ['its request is not known', () => handOver({ place: { hasPrior: true, ...requesting() } })],
+  ])('misses when %s, alone as beside another', async (_when, prepare) => {
+    const attempt = await prepare()
+    const alone = await send(attempt)
+    expect(alone?.kind).toBe('missed')
+    expect(await sendBeside(attempt)).toEqual(alone)
+  })
+
+  it('writes all of its entries and events, and moves its fences up', async () => {
+    const given = nowUs + 3
+    const [released, prolonged] = handOver({}).writes
+    if (released === undefined || prolonged?.after?.entry.kind !== 'lease') throw new Error('none')
+    const entry = { ...prolonged.after.entry, fence: given }
+    const writes = [released, { ...prolonged, after: { ...prolonged.after, entry } }]
+    const reply = await send(handOver({ writes, fences: { first: given, last: given } }))
+    expect(reply).toEqual({ kind: 'committed', fencesMovedBy: 7 })
+    const { entries } = await backend.find({ limit: 20, ids: [released.id, prolonged.id] })
+    expect(byId(entries.map(asKept))).toEqual(
+      byId([asKept(released.after?.entry ?? entry), asKept({ ...entry, fence: given + 7 })]),
+    )
+    const told = (await backend.history({ limit: 50 })).slice(-2).map(({ event }) => event.type)
+    expect(told).toEqual(['lease.released', 'lease.renewed'])
+    const later = { ...leaseOf('work:crowd', { nowUs }), fence: 1 }
+    const left = crowd.flatMap((one) => (one === nth(1) ? [] : [one]))
+    expect(await send(grantOf(later, nowUs, { claims: seen(left) }))).toEqual({
+      ...{ kind: 'committed', fencesMovedBy: given + 7 },
+    })
+  })
+
+  it('wakes whom it names', async () => {
+    const heard: unknown[] = []
+    const listener = await openPostgresBackend({ url: database.url, namespace })
+    try {
+      const woken = new Promise<void>((resolve) => {
+        void listener
+          .subscribe('s-1', (signal) => {
+            heard.push(signal)
+            resolve()
+          })
+          .then(() => send(handOver({ wakes: [{ session: 's-1', leaseId: nth(2).entry.id }] })))
+      })
+      await woken
+      expect(heard).toEqual([{ leaseIds: [nth(2).entry.id] }])
+    } finally {
+      await listener.close()
+    }
+  })
+
+  function other(): Kept {
+    return asKept(leaseOf('work:crowd', { nowUs }))
+  }
+
+  function changed(): Kept {
+    return { ...nth(0), claim: 2 }
+  }
+
+  function rest(): readonly Kept[] {
+    return crowd.slice(1)
+  }
+
+  function requesting(): Partial<AttemptPlace> {
+    const [place] = releaseOf(nth(1), nowUs).attempt.places
+    if (place === undefined) throw new Error('a release has a place')
+    return { footprint: { ...place.footprint, requestId: nth(9).entry.id } }
+  }
+
+  /** Renewals leave the realm alone, so that its own time does not tell. */
+  async function renewedLater(): Promise<Attempt> {
+    const wallMs = Math.floor(nowUs / 1000)
+    nowUs += 50_000
+    expect(await send(renewalOf(nth(8), nowUs).attempt)).toEqual(COMMITTED)
+    return handOver({ wallMs })
+  }
+
+  async function renewedSince(): Promise<Attempt> {
+    const attempt = handOver({})
+    expect(await send(renewalOf(nth(2), nowUs).attempt)).toEqual(COMMITTED)
+    return attempt
+  }
 })
 
 describe('a sign of life', () => {

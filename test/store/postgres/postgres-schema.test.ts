@@ -66,6 +66,29 @@ describe('the schema', () => {
     ])
   })
 
+  it('whose functions are of an earlier version is given those of this one', async () => {
+    await using earlier = await freshDatabase()
+    await (await openPostgresStore({ url: earlier.url })).close()
+    await run(
+      `DELETE FROM tenure.migrations WHERE version > 4;
+      DROP FUNCTION tenure.attempt_place;
+      DROP TYPE tenure.entry, tenure.event;
+      CREATE FUNCTION tenure.of_earlier_days(tenure.leases) RETURNS void LANGUAGE sql AS '';`,
+      earlier.url,
+    )
+    await useStore(earlier.url)
+    const names = await run(
+      `SELECT proname FROM pg_proc WHERE pronamespace = 'tenure'::regnamespace`,
+      earlier.url,
+    )
+    expect(names.flat()).toContain('attempt_place')
+    expect(names.flat()).not.toContain('of_earlier_days')
+    const [[newest]] = (await run('SELECT max(version) FROM tenure.migrations', earlier.url)) as [
+      [number],
+    ]
+    expect(newest).toBe(SCHEMA_VERSION)
+  })
+
   it('of a newer version is refused and not touched', async () => {
     await using newer = await freshDatabase()
     const store = await openPostgresStore({ url: newer.url })
