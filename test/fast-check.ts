@@ -15,4 +15,4 @@ function seedOf(text: string): number {
   throw new Error(`TENURE_TEST_SEED must be a whole number or "random", got ${text}`)
 }
 
-export default fc
+export { fc }

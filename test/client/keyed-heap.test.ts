@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { KeyedHeap } from '../../src/client/keyed-heap.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 
 const item = fc.integer({ min: 0, max: 20 })
 const step = fc.oneof(

@@ -5,7 +5,7 @@
 import { describe, it } from 'vitest'
 import type { Acquire } from '../../src/core/command.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../../src/core/resource.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 import {
   acquire,
   acquireAll,

@@ -7,7 +7,7 @@ import {
   parseScope,
   UNLIMITED_SCOPE,
 } from '../../src/core/scope.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 
 const SRC = parseScope({ namespaces: ['src'], tools: ['edit'], workIds: ['W-1'] })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { requireText, utf8Length } from '../../src/core/text.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 
 const well = fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed())
 

@@ -10,7 +10,7 @@ import { differences, foldLedger } from '../../src/ledger/fold.ts'
 import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../src/ledger/payloads.ts'
 import { openApi } from '../../src/open.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 import { wholeHistory } from '../ledger/ledger-world.ts'
 import { codeOf, Family, id, ROOT_TTL_MS } from './family.ts'
 

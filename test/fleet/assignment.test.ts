@@ -7,7 +7,7 @@ import {
   type Candidate,
 } from '../../src/fleet/assignment.ts'
 import { hashName, unitOf } from '../../src/fleet/mixing-hash.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 
 const nodesNamed = (count: number, weight = 1): readonly Candidate[] =>
   Array.from({ length: count }, (_, index) => ({ instanceId: `api-${index}`, weight }))

@@ -4,7 +4,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { ByteReader, ByteWriter } from '../../src/ledger/canonical-bytes.ts'
 import { generateSigningKey } from '../../src/ledger/ed25519.ts'
 import { grantBytes, signGrant, verifyGrant, type Grant } from '../../src/ledger/grant.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 import { chain, CHILD, grant, KEY, NOW, verifier } from './grants.ts'
 
 const KEYS = [verifier()]

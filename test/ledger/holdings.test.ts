@@ -3,7 +3,7 @@ import type { LeaseEvent } from '../../src/core/event.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { holdingsIn } from '../../src/ledger/holdings.ts'
 import { replayLedger } from '../../src/ledger/replay-ledger.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 import { codeOf, Family, ROOT_TTL_MS } from '../delegation/family.ts'
 import { wholeHistory } from './ledger-world.ts'
 

@@ -5,7 +5,7 @@ import type { LeaseEvent } from '../../src/core/event.ts'
 import { canonicalJson } from '../../src/ledger/fold.ts'
 import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../src/ledger/payloads.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
 import { applied, expired, issued, refusal, released, renewed, tick } from './registrar-events.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { TransientMap } from '../../src/runtime/transient-map.ts'
-import fc from '../fast-check.ts'
+import { fc } from '../fast-check.ts'
 
 interface Value {
   readonly name: string
