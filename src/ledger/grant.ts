@@ -6,12 +6,13 @@
  * was granted, never what was used: spending does not need the registrar.
  */
 import { createHash } from 'node:crypto'
-import { isBudgetWithin, parseBudget, type Budget } from '../core/budget.ts'
+import { parseBudget, type Budget } from '../core/budget.ts'
+import { excessOf, type Allowance } from '../core/derivation.ts'
 import { LeaseError } from '../core/errors.ts'
 import { parseExtent, parseMode } from '../core/input.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
-import { covers, parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
-import { isScopeWithin, parseScope, type Scope } from '../core/scope.ts'
+import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
+import { parseScope, type Scope } from '../core/scope.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
 import { requireVerifier, type VerificationKey } from './key-ring.ts'
@@ -139,13 +140,11 @@ function verifiedBlock(
 }
 
 function isNarrower(grant: Grant, parent: Grant): boolean {
-  return (
-    covers(parent, grant) &&
-    (parent.mode === 'exclusive' || grant.mode === 'shared') &&
-    grant.expiresAtMs <= parent.expiresAtMs &&
-    isScopeWithin(grant.scope, parent.scope) &&
-    isBudgetWithin(grant.budget, parent.budget)
-  )
+  return excessOf(allowanceOf(parent), allowanceOf(grant)) === null
+}
+
+function allowanceOf({ budget, expiresAtMs, ...rest }: Grant): Allowance {
+  return { ...rest, limits: budget, end: expiresAtMs }
 }
 
 interface ReadBlock {
