@@ -5,6 +5,7 @@
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { realmOf } from '../core/resource.ts'
+import { CheckedFold } from './checked-fold.ts'
 import { LeaseTable } from './lease-table.ts'
 import { parseLeaseEvent } from './parse-event.ts'
 import { reduceLedgerEvent } from './reduce-ledger-event.ts'
@@ -22,6 +23,7 @@ export function readLedger(text: string): ReadLedger {
   const lines = linesOf(text)
   const chain = new LedgerChain()
   const table = new LeaseTable()
+  const fold = new CheckedFold()
   const events: LeaseEvent[] = []
   for (const [index, line] of lines.entries()) {
     const problem = chain.accept(line)
@@ -32,12 +34,16 @@ export function readLedger(text: string): ReadLedger {
       const event = parseLeaseEvent(entryOf(line).event)
       if (realmNamed(line) !== realmOf(event.resource)) throw new Error('names another realm')
       reduceLedgerEvent(table, event)
+      const odd = fold.take(event, index + 1)
+      if (odd !== null) throw new Error(`${event.type} does not follow: ${odd}`)
       events.push(event)
     } catch (cause) {
       throw badLine(index + 1, cause instanceof Error ? cause.message : String(cause), cause)
     }
   }
   if (!text.endsWith('\n') && text !== '') throw badLine(lines.length + 1, 'is cut off')
+  const missing = fold.missing()
+  if (missing !== null) throw badLine(missing.line, missing.problem)
   return { events, digest: digestOf(table) }
 }
 

@@ -1,6 +1,7 @@
 /**
- * The state of leases at a past instant, from the ledger alone. Wall times within a realm never go back, so the events
- * up to an instant are those that had happened; a lease whose end had come but that nobody had settled was over.
+ * The state of leases at a past instant, from the ledger alone. Wall times within a realm do not go back where ownership
+ * changes, so the events up to an instant are those that had happened; a lease whose end had come but that nobody had
+ * settled was over.
  */
 import type { LeaseEvent } from '../core/event.ts'
 import { describeEntry, type Entry, type LeaseInfo } from '../core/lease.ts'
