@@ -3,12 +3,13 @@
  * how much of the budget is left, only the store knows.
  */
 import { parseBudget, shortageOf, type Budget } from '../core/budget.ts'
-import { LeaseError, show } from '../core/errors.ts'
+import { invalid, LeaseError, show } from '../core/errors.ts'
 import { outsideScope, type ScopedAct } from '../core/scope.ts'
 import type { Grant } from '../ledger/grant.ts'
 
-/** Throws `SCOPE_VIOLATION` or `BUDGET_EXHAUSTED` when it does not. */
+/** Throws `SCOPE_VIOLATION` or `BUDGET_EXHAUSTED` when it does not, and `INVALID_INPUT` for what is no act. */
 export function authorizeGrant(grant: Grant, act: ScopedAct, spending: Budget = {}): void {
+  requireAct(act)
   const outside = outsideScope(grant.scope, act)
   if (outside !== null) {
     const got = outside === 'act' ? undefined : act[outside]
@@ -22,4 +23,15 @@ export function authorizeGrant(grant: Grant, act: ScopedAct, spending: Budget = 
   const { dimension, asked, left } = shortage
   const message = `lease ${grant.id} has ${left} ${dimension} in all, got ${asked}`
   throw new LeaseError('BUDGET_EXHAUSTED', message, { details: { leaseId: grant.id, ...shortage } })
+}
+
+const ACT_FIELDS: readonly string[] = ['workId', 'tool', 'path'] satisfies (keyof ScopedAct)[]
+
+/** A field that is misspelt would be left unchecked. */
+function requireAct(act: unknown): void {
+  if (typeof act !== 'object' || act === null) {
+    throw invalid('act', 'must be { workId, tool, path }', act)
+  }
+  const unknown = Object.keys(act).find((field) => !ACT_FIELDS.includes(field))
+  if (unknown !== undefined) throw invalid('act', `must have ${ACT_FIELDS.join(', ')}`, unknown)
 }

@@ -8,6 +8,21 @@ describe('a grant', () => {
     authorizeGrant(grant(), { path: '/anything' }, { tokens: 10 ** 9 })
   })
 
+  it('is asked about an act and nothing else', () => {
+    for (const odd of [
+      null,
+      undefined,
+      7,
+      'edit',
+      { pth: '/etc' },
+      { tool: 'edit', pth: '/etc' },
+    ]) {
+      const ask = () => authorizeGrant(CHILD, odd as { tool: string })
+      expect(ask).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
+      expect(ask).toThrow(/^act must/)
+    }
+  })
+
   it('refuses a tool, a path, or a spending beyond it, naming which', () => {
     for (const [act, field] of [
       [{ tool: 'shell' }, 'tool'],
