@@ -3,7 +3,7 @@
  * store takes at once; beyond that in several, of which a later call can make up for those that are missing.
  */
 import { NOTHING } from '../core/commit.ts'
-import { LeaseError } from '../core/errors.ts'
+import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { RESTORE_STEP_EVENTS } from '../core/limits.ts'
 import { restoreSteps, type RestoreStep } from '../core/restore.ts'
@@ -26,7 +26,25 @@ export async function restoreLedger(
   const steps = restoreSteps(events, RESTORE_STEP_EVENTS).filter(({ upTo }) => upTo > known)
   const [first] = steps
   if (first !== undefined && first.after !== known) throw notEmpty(store, 'must be as it was left')
-  for (const step of steps) await take(store, step)
+  for (const step of steps) {
+    try {
+      await take(store, step)
+    } catch (error) {
+      throw isLeaseError(error) ? withHint(error, step, events.length) : error
+    }
+  }
+}
+
+/** What was imported stays; whoever began anew would be refused. */
+function withHint(error: LeaseError, { after }: RestoreStep, total: number): LeaseError {
+  const { code, message, details, effect } = error
+  if (after === 0 && effect === 'none') return error
+  const there = `${after} of ${total} events are there, and importing again with resume`
+  return new LeaseError(code, `${message}; ${there} (--continue) goes on from them`, {
+    details: { ...details, events: after },
+    effect,
+    cause: error,
+  })
 }
 
 async function take(store: Store, { footprints, commit }: RestoreStep): Promise<void> {
