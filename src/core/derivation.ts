@@ -14,12 +14,14 @@ export interface Allowance extends Reach {
   readonly mode: Mode
   readonly scope: Scope
   readonly limits: Budget
+  /** Who is to check it; null: anybody. */
+  readonly audience: string | null
   /** On whatever clock, the same for both that are compared. */
   readonly end: number
 }
 
 export type Excess =
-  | { readonly kind: 'resource' | 'mode' | 'end' | 'scope' }
+  | { readonly kind: 'resource' | 'mode' | 'end' | 'scope' | 'audience' }
   | { readonly kind: 'budget'; readonly shortage: Shortage }
 
 /** The first respect in which the child is more than the parent; null if it is within. `used`: of the parent's limits. */
@@ -28,6 +30,8 @@ export function excessOf(parent: Allowance, child: Allowance, used: Budget = {})
   if (parent.mode === 'shared' && child.mode === 'exclusive') return { kind: 'mode' }
   if (child.end > parent.end) return { kind: 'end' }
   if (!isScopeWithin(child.scope, parent.scope)) return { kind: 'scope' }
+  const isForSame = parent.audience === null || child.audience === parent.audience
+  if (!isForSame) return { kind: 'audience' }
   const shortage = derivedShortage(parent.limits, used, child.limits)
   return shortage === null ? null : { kind: 'budget', shortage }
 }
@@ -42,7 +46,7 @@ export interface DerivationProblem {
 
 /** Why a lease cannot give this, in words; null if it can. */
 export function derivationProblem(parent: Lease, wish: Wish): DerivationProblem | null {
-  const { line, scope, limits, used, children } = delegationOf(parent)
+  const { line, scope, limits, audience = null, used, children } = delegationOf(parent)
   if (parent.slots !== null) {
     return { problem: 'a lease of a counted resource cannot be derived from' }
   }
@@ -53,7 +57,7 @@ export function derivationProblem(parent: Lease, wish: Wish): DerivationProblem 
     return { problem: `at most ${CHILDREN_MAX} children may live` }
   }
   const { resource, extent, mode } = parent
-  const allowance = { resource, extent, mode, scope, limits, end: parent.deadline.us }
+  const allowance = { resource, extent, mode, scope, limits, audience, end: parent.deadline.us }
   const excess = excessOf(allowance, wish, used)
   return excess === null ? null : describe(excess, parent, wish)
 }
@@ -68,6 +72,10 @@ function describe(excess: Excess, parent: Lease, wish: Wish): DerivationProblem 
       return { problem: `ttlMs must end no later than the parent, got ${wish.ttlMs}` }
     case 'scope':
       return { problem: 'scope must be within that of its parent' }
+    case 'audience': {
+      const { audience } = delegationOf(parent)
+      return { problem: `audience must be ${audience}, as that of its parent` }
+    }
     case 'budget': {
       const { shortage } = excess
       const { dimension, asked, left } = shortage

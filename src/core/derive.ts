@@ -33,7 +33,7 @@ export function decideDerive(view: RealmView, command: Derive, now: Now): Decisi
   const parent = draft.lease(parentId)
   if (!isHeld(parent, now)) return draft.answer(endedOutcome(parent))
   const ttlMs = command.ttlMs ?? wholeMs(parent.deadline.us - deadlineAfter(now, 0).us)
-  const problem = derivationProblem(parent, wishOf(command, ttlMs, now))
+  const problem = derivationProblem(parent, wishOf(command, parent, { ttlMs, now }))
   if (problem !== null) {
     return draft.answer({ kind: 'invalid_derivation', leaseId: parentId, ...problem })
   }
@@ -73,13 +73,25 @@ function answerRepeat(known: Entry, command: Derive, now: Now): AcquireOutcome {
     : endedOutcome(known)
 }
 
-function wishOf({ resource, extent, mode, scope, budget }: Derive, ttlMs: number, now: Now): Wish {
+interface Span {
+  readonly ttlMs: number
+  readonly now: Now
+}
+
+function wishOf(command: Derive, parent: Lease, { ttlMs, now }: Span): Wish {
+  const { resource, extent, mode, scope, budget: limits } = command
+  const audience = audienceOf(command, parent) ?? null
   const end = deadlineAfter(now, ttlMs).us
-  return { resource, extent, mode, scope, limits: budget, ttlMs, end }
+  return { resource, extent, mode, scope, limits, audience, ttlMs, end }
+}
+
+function audienceOf(command: Derive, parent: Lease): string | undefined {
+  return command.audience ?? delegationOf(parent).audience
 }
 
 function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
   const { line, rootFence } = delegationOf(parent)
+  const audience = audienceOf(command, parent)
   return {
     id: command.leaseId,
     resource: command.resource,
@@ -102,6 +114,7 @@ function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
       rootFence: rootFence ?? parent.fence,
       scope: command.scope,
       limits: command.budget,
+      ...(audience === undefined ? {} : { audience }),
       used: {},
       children: [],
     },

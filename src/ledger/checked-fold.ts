@@ -201,13 +201,19 @@ function endProblem(before: Entry | undefined, after: Entry): string | null {
 /** `isTold`: all renewals of the parent are in the ledger, so that its deadline is known. */
 function derivedProblem(parent: Lease, child: Lease, isTold: boolean): string | null {
   const { line, rootFence, children } = delegationOf(parent)
-  const { scope, limits, line: childLine, rootFence: childRoot } = delegationOf(child)
+  const {
+    scope,
+    limits,
+    audience = null,
+    line: childLine,
+    rootFence: childRoot,
+  } = delegationOf(child)
   if (children.includes(child.id)) return 'its child was told before'
   if (!isEqual(childLine, [...line, parent.id])) return 'its child is of another line'
   if (childRoot !== (rootFence ?? parent.fence)) return 'its child has another root'
   const { resource, extent, mode, ttlMs, deadline } = child
   const end = isTold ? deadline.us : 0
-  const wish = { resource, extent, mode, scope, limits, ttlMs, end }
+  const wish = { resource, extent, mode, scope, limits, audience, ttlMs, end }
   return derivationProblem(parent, wish)?.problem ?? null
 }
 

@@ -92,11 +92,12 @@ const metadata: Check = (value) => {
   return typeof value === 'object' && value !== null && Object.values(value).every(isScalar)
 }
 
-const DELEGATION: Shape<Delegation> = {
+const DELEGATION: Shape<Required<Delegation>> = {
   line: listOf(id),
   rootFence: maybe(count),
   scope: spelt((value) => parseScope(value)),
   limits: budget,
+  audience: optional(holder),
   used: budget,
   children: listOf(id),
 }

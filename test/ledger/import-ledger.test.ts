@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { LeaseError } from '../../src/core/errors.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { importLedger, openApi } from '../../src/index.ts'
@@ -66,7 +67,8 @@ describe('a ledger that is imported', () => {
     const budget = { tokens: 40, toolCalls: 4, episodes: 2, durationMs: 9 }
     const who = { leaseId: lineId(2), holder: 'kid', session: 'kid' }
     const scope = { tools: ['read'] }
-    await api.derive({ ...who, parent: { leaseId: lineId(1) }, by: 'boss', scope, budget })
+    const parent = { leaseId: lineId(1) }
+    await api.derive({ ...who, parent, by: 'boss', scope, budget, audience: 'editor' })
     await api.spend({ ...who, amounts: { toolCalls: 1, tokens: 3 } })
     const history = await api.history({ limit: 100 })
     expect(history).toHaveLength(4)
@@ -75,7 +77,10 @@ describe('a ledger that is imported', () => {
     onTestFinished(() => rebuilt.close())
     const { digest } = await importLedger(other, exported(history))
     expect(digestOf(await rebuilt.history({ limit: 100 }))).toBe(digest)
-    expect((await rebuilt.get(lineId(2)))?.delegation?.used).toEqual({ toolCalls: 1, tokens: 3 })
+    expect((await rebuilt.get(lineId(2)))?.delegation).toMatchObject({
+      used: { toolCalls: 1, tokens: 3 },
+      audience: 'editor',
+    })
   })
 
   it('is refused at the first line that is not the next, and nothing is written', async () => {
@@ -164,6 +169,16 @@ describe('a long ledger', () => {
     const started = restoreLedger(store, events, { resume: false })
     await expect(started).rejects.toThrow('the power is gone')
     expect(await store.history({ limit: 10_000 })).toHaveLength(5_000)
+    store.transact = async () => {
+      throw new LeaseError('STORE_UNAVAILABLE', 'the server took too long')
+    }
+    await expect(restoreLedger(store, events, { resume: true })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: expect.stringMatching(
+        /^the server took too long; 5000 of 5200 events are there, .*--continue/,
+      ) as string,
+      details: { events: 5_000 },
+    })
     store.transact = transact
     const anew = restoreLedger(store, events, { resume: false })
     await expect(anew).rejects.toMatchObject({ code: 'LEASE_EXISTS' })
