@@ -139,10 +139,19 @@ function requireSignature(leaseId: string, value: unknown): Uint8Array {
     const expectation = `must be 1..${SIGNATURE_BYTES_MAX} bytes`
     throw invalid('registrarSignature', expectation, `${value.length} bytes`)
   }
-  // A copy: whoever gave the bytes may use their array again.
-  if (value.length > 0) return new Uint8Array(value)
+  if (value.length > 0) return copyOf(value)
   const message = `lease ${show(leaseId)} must carry the registrar's signature, got none`
   throw new LeaseError('MISSING_SIGNATURE', message, { details: { leaseId } })
+}
+
+/**
+ * Whoever gave the bytes may use their array again. Small buffers come out of a pool, which takes a quarter of the time
+ * of an array of their own, and nearly every event has a signature.
+ */
+function copyOf(bytes: Uint8Array): Uint8Array {
+  const copy = Buffer.allocUnsafe(bytes.length)
+  copy.set(bytes)
+  return copy
 }
 
 /** Both ticks or none; of one clock, and the end after the beginning. */

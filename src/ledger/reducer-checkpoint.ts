@@ -129,7 +129,7 @@ function restoredLease(kept: KeptLease): RegisteredLease {
   return new RegisteredLease(entry, origin, {
     expiresAt: restoredTime(kept.expiresAt),
     expiresAtTick: restoredTick(kept.expiresAtTick),
-    registrarSignature: new Uint8Array(Buffer.from(kept.signature, 'base64url')),
+    registrarSignature: Buffer.from(kept.signature, 'base64url'),
     lastRenewedAt: lastRenewedAt === null ? null : restoredTime(lastRenewedAt),
     terminatedAt: terminatedAt === null ? null : restoredTime(terminatedAt),
   })
