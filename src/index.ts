@@ -30,7 +30,7 @@ export type {
   Wanted,
   WatchOptions,
 } from './client/contract.ts'
-export type { GrantSigner, SignedLease } from './client/grant-signer.ts'
+export type { GrantSigner } from './client/grant-signer.ts'
 export type { Budget, Dimension } from './core/budget.ts'
 export type { Scope } from './core/scope.ts'
 export type { SigningKey } from './ledger/ed25519.ts'

@@ -47,7 +47,7 @@ export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle 
 export type ObtainingAll =
   { readonly kind: 'granted'; readonly leases: readonly LeaseHandle[] } | Held
 
-type GrantFacts = Pick<HandleFacts, 'autoRenew' | 'audience'>
+type GrantFacts = Pick<HandleFacts, 'autoRenew'>
 
 interface Asked {
   readonly errand: Errand
@@ -267,8 +267,8 @@ export class Acquisitions {
     // The answer is older than the end that this client itself has put to the lease.
     const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id, realmOf(lease.resource))
     if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
-    const { autoRenew, audience = null } = granted
-    const facts = { lease: { ...lease, fence }, term, now, autoRenew, audience }
+    const { autoRenew } = granted
+    const facts = { lease: { ...lease, fence }, term, now, autoRenew }
     const handle = new LeaseHandle(this.#handleParts, facts)
     if (handle.isOver) return handle
     handles.set(lease.id, handle)

@@ -134,7 +134,7 @@ export interface DeriveOptions {
   /** Taken out of the parent's. A dimension that is left out is unlimited, which a limited parent refuses. */
   readonly budget?: Budget
   readonly reason?: string
-  /** Who is to check the grant, 1..128 bytes; without it anybody may. */
+  /** Who is to check the grant, 1..128 bytes. Default: as for the parent; no other than that, if it names one. */
   readonly audience?: string
   /** As for an acquire. */
   readonly autoRenew?: boolean

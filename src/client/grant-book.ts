@@ -11,7 +11,7 @@ import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError } from '../core/outcome.ts'
 import type { TransientMap } from '../runtime/transient-map.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
-import type { GrantSigner, SignedLease } from './grant-signer.ts'
+import type { GrantSigner } from './grant-signer.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 
 export interface GrantBookParts {
@@ -23,7 +23,7 @@ export interface GrantBookParts {
 }
 
 interface Signed {
-  readonly line: readonly SignedLease[]
+  readonly line: readonly LeaseInfo[]
   readonly token: string
 }
 
@@ -70,21 +70,21 @@ export class GrantBook {
     for (const id of this.#others.keys()) if (!known.has(id)) this.#others.delete(id)
   }
 
-  #lineTo(handle: LeaseHandle): readonly SignedLease[] {
-    const { info, audience } = handle
+  #lineTo(handle: LeaseHandle): readonly LeaseInfo[] {
+    const { info } = handle
     const above = delegationOf(info).line.map((id) => this.#ancestor(id))
-    const isOutlived = above.some(({ lease }) => {
+    const isOutlived = above.some((lease) => {
       return !this.#parts.handles.has(lease.id) && endOf(lease) < endOf(info)
     })
     if (isOutlived) this.#parts.background(this.learnLine(info))
-    return [...above, { lease: info, audience }]
+    return [...above, info]
   }
 
-  #ancestor(leaseId: LeaseId): SignedLease {
+  #ancestor(leaseId: LeaseId): LeaseInfo {
     const handle = this.#parts.handles.get(leaseId)
-    if (handle !== undefined) return { lease: handle.info, audience: handle.audience }
+    if (handle !== undefined) return handle.info
     const lease = this.#others.get(leaseId)
-    if (lease !== undefined) return { lease, audience: null }
+    if (lease !== undefined) return lease
     throw refusalError({ kind: 'not_found', leaseId })
   }
 }
@@ -93,6 +93,6 @@ function endOf({ expiresAtMs }: LeaseInfo): number {
   return expiresAtMs ?? 0
 }
 
-function isSame(a: readonly SignedLease[], b: readonly SignedLease[]): boolean {
-  return a.length === b.length && a.every(({ lease }, index) => lease === b[index]?.lease)
+function isSame(a: readonly LeaseInfo[], b: readonly LeaseInfo[]): boolean {
+  return a.length === b.length && a.every((lease, index) => lease === b[index])
 }

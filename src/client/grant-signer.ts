@@ -4,17 +4,10 @@
  */
 import type { LeaseInfo } from '../core/lease.ts'
 
-/** A lease of a line of derivation, as it is to be signed. */
-export interface SignedLease {
-  readonly lease: LeaseInfo
-  /** Who is to check the grant; null: anybody. */
-  readonly audience: string | null
-}
-
 export interface GrantSigner {
   /**
    * The token of the last lease of a line that begins with the root. Throws `MISSING_SIGNATURE` when there is no key
    * that signs.
    */
-  sign(line: readonly SignedLease[]): string
+  sign(line: readonly LeaseInfo[]): string
 }

@@ -27,7 +27,7 @@ export interface HandleParts<Handle> {
   readonly handOutChild: (
     parent: Handle,
     derivation: Promise<Grant>,
-    facts: Pick<HandleFacts, 'autoRenew' | 'audience'>,
+    facts: Pick<HandleFacts, 'autoRenew'>,
   ) => Promise<Handle>
   /** The signed token of the lease. */
   readonly signedGrant: (handle: Handle) => string

@@ -58,8 +58,6 @@ export class LeaseHandle implements Lease, Attended {
   readonly resource: Resource
   readonly holder: string
   readonly extent: Extent
-  /** Who is to check the grant; null: anybody. */
-  readonly audience: string | null
   readonly #parts: HandleParts<LeaseHandle>
   readonly #known: LeaseKnowledge
   readonly #upkeep: LeaseUpkeep
@@ -85,7 +83,6 @@ export class LeaseHandle implements Lease, Attended {
   constructor(parts: HandleParts<LeaseHandle>, facts: HandleFacts) {
     const { lease, term, now, autoRenew } = facts
     this.#parts = parts
-    this.audience = facts.audience ?? null
     this.id = lease.id
     this.resource = lease.resource
     this.holder = lease.holder

@@ -20,8 +20,6 @@ export interface HandleFacts {
   /** When the grant arrived. */
   readonly now: Moment
   readonly autoRenew: boolean
-  /** Who is to check the grant of the lease; absent: anybody. */
-  readonly audience?: string | null
 }
 
 export class LeaseKnowledge {

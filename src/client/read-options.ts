@@ -237,7 +237,7 @@ export type DeriveWish = Omit<DeriveRequest, 'leaseId' | 'parent' | 'by' | 'sess
 
 export interface ReadDerive {
   readonly wish: DeriveWish
-  readonly facts: { readonly autoRenew: boolean; readonly audience?: string }
+  readonly facts: { readonly autoRenew: boolean }
 }
 
 export function readDerive(runtime: Runtime, options: DeriveOptions): ReadDerive {
@@ -253,10 +253,10 @@ export function readDerive(runtime: Runtime, options: DeriveOptions): ReadDerive
     ...(mode === undefined ? {} : { mode: parseMode(mode) }),
     ...(ttlMs === undefined ? {} : { ttlMs: parseTtlMs(ttlMs) }),
     ...readAuthority(options),
+    ...(audience === undefined ? {} : { audience: parseHolder(audience, 'audience') }),
     ...(reason === null ? {} : { reason }),
   }
-  const whom = audience === undefined ? {} : { audience: parseHolder(audience, 'audience') }
-  return { wish, facts: { autoRenew: readAutoRenew(options.autoRenew), ...whom } }
+  return { wish, facts: { autoRenew: readAutoRenew(options.autoRenew) } }
 }
 
 export function readAdopt(options: AdoptOptions = {}): { readonly autoRenew: boolean } {

@@ -90,8 +90,3 @@ export function subtractBudgets(a: Budget, b: Budget): Budget {
   }
   return rest
 }
-
-/** Whether a child with these limits could ever have had them from such a parent. */
-export function isBudgetWithin(child: Budget, parent: Budget): boolean {
-  return derivedShortage(parent, {}, child) === null
-}

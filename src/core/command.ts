@@ -219,6 +219,8 @@ export interface Derive {
   readonly ttlMs: number | null
   readonly scope: Scope
   readonly budget: Budget
+  /** Who is to check its grants; absent: as for the parent. */
+  readonly audience?: string
   readonly reason: string | null
 }
 

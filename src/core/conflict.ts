@@ -159,10 +159,19 @@ function compareStandings(a: Standing, b: Standing): number {
 
 /** Whether anything blocks `claim`, without the cost of describing it. */
 export function isBlocked(claim: Claim | Ticket, entries: Iterable<Entry>, now: Now): boolean {
+  return isBlockedBy(claim, entries, (entry) => standing(claim, entry, now) !== null)
+}
+
+/** The same, for whoever knows otherwise than by the clock which entries stand. */
+export function isBlockedBy(
+  claim: Claim,
+  entries: Iterable<Entry>,
+  stands: (entry: Entry) => boolean,
+): boolean {
   let sharers = 0
   for (const entry of entries) {
     if (entry.id === claim.id || !overlap(claim, entry)) continue
-    if (standing(claim, entry, now) === null) continue
+    if (!stands(entry)) continue
     if (conflicts(claim, entry)) return true
     sharers += 1
   }

@@ -15,6 +15,8 @@ export interface Delegation {
   readonly rootFence: number | null
   readonly scope: Scope
   readonly limits: Budget
+  /** Who is to check its grants, and those of whatever is derived from it; absent: anybody. */
+  readonly audience?: string
   /** Spent by the lease itself, given to children that live, and spent by children that have ended. */
   readonly used: Budget
   /** Those that live and were derived from this very lease. */

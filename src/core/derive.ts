@@ -5,18 +5,15 @@
  * Whoever waits for the resource waits for the parent; a child ends with it, so it passes them.
  */
 import { endedBefore } from './acquire.ts'
-import { derivedShortage, type Budget } from './budget.ts'
 import type { Derive } from './command.ts'
 import { blockersOf } from './conflict.ts'
 import { delegationOf, parentOf } from './delegation.ts'
+import { derivationProblem, reservedOf, type Wish } from './derivation.ts'
 import { Draft } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, type Claim, type Entry, type Lease } from './lease.ts'
-import { CHILDREN_MAX, DERIVATION_DEPTH_MAX } from './limits.ts'
-import { endedOutcome, type AcquireOutcome, type Refusal } from './outcome.ts'
+import { endedOutcome, type AcquireOutcome } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
-import { covers } from './resource.ts'
-import { isScopeWithin } from './scope.ts'
 import { settle } from './settle.ts'
 import { deadlineAfter, US_PER_MS, type Now } from './time.ts'
 
@@ -36,8 +33,10 @@ export function decideDerive(view: RealmView, command: Derive, now: Now): Decisi
   const parent = draft.lease(parentId)
   if (!isHeld(parent, now)) return draft.answer(endedOutcome(parent))
   const ttlMs = command.ttlMs ?? wholeMs(parent.deadline.us - deadlineAfter(now, 0).us)
-  const excess = excessOf(parent, { ...command, ttlMs }, now)
-  if (excess !== null) return draft.answer(excess)
+  const problem = derivationProblem(parent, wishOf(command, parent, { ttlMs, now }))
+  if (problem !== null) {
+    return draft.answer({ kind: 'invalid_derivation', leaseId: parentId, ...problem })
+  }
   const claim = claimOf(parent, command, ttlMs)
   const blockers = blockersOf(claim, draft.entries.values(), now).filter(({ kind }) => {
     return kind !== 'ticket'
@@ -74,44 +73,25 @@ function answerRepeat(known: Entry, command: Derive, now: Now): AcquireOutcome {
     : endedOutcome(known)
 }
 
-type Wish = Derive & { readonly ttlMs: number }
-
-/** The first respect in which the wish is more than the parent has to give; null if it is within. */
-function excessOf(parent: Lease, wish: Wish, now: Now): Refusal | null {
-  const { line, scope, limits, used, children } = delegationOf(parent)
-  const refuse = (problem: string): Refusal => {
-    return { kind: 'invalid_derivation', leaseId: parent.id, problem }
-  }
-  if (parent.slots !== null) return refuse('a lease of a counted resource cannot be derived from')
-  if (line.length >= DERIVATION_DEPTH_MAX) {
-    return refuse(`at most ${DERIVATION_DEPTH_MAX} derivations may follow each other`)
-  }
-  if (children.length >= CHILDREN_MAX) return refuse(`at most ${CHILDREN_MAX} children may live`)
-  if (!covers(parent, wish)) return refuse(`resource must be within ${parent.resource}`)
-  if (parent.mode === 'shared' && wish.mode === 'exclusive') {
-    return refuse('mode must be shared, as that of its parent')
-  }
-  if (deadlineAfter(now, wish.ttlMs).us > parent.deadline.us) {
-    return refuse(`ttlMs must end no later than the parent, got ${wish.ttlMs}`)
-  }
-  if (!isScopeWithin(wish.scope, scope)) return refuse('scope must be within that of its parent')
-  const shortage = derivedShortage(limits, used, wish.budget)
-  if (shortage === null) return null
-  const { dimension, asked, left } = shortage
-  const got = asked === Infinity ? 'no limit' : asked
-  const problem = `${dimension} must be at most ${left}, got ${got}`
-  return { kind: 'invalid_derivation', leaseId: parent.id, problem, shortage }
+interface Span {
+  readonly ttlMs: number
+  readonly now: Now
 }
 
-/** What the parent is debited: only where it has a limit itself is there something to run short of. */
-function reservedOf(parent: Lease, budget: Budget): Budget {
-  const { limits } = delegationOf(parent)
-  const limited = Object.entries(budget).filter(([dimension]) => dimension in limits)
-  return Object.fromEntries(limited)
+function wishOf(command: Derive, parent: Lease, { ttlMs, now }: Span): Wish {
+  const { resource, extent, mode, scope, budget: limits } = command
+  const audience = audienceOf(command, parent) ?? null
+  const end = deadlineAfter(now, ttlMs).us
+  return { resource, extent, mode, scope, limits, audience, ttlMs, end }
+}
+
+function audienceOf(command: Derive, parent: Lease): string | undefined {
+  return command.audience ?? delegationOf(parent).audience
 }
 
 function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
   const { line, rootFence } = delegationOf(parent)
+  const audience = audienceOf(command, parent)
   return {
     id: command.leaseId,
     resource: command.resource,
@@ -134,6 +114,7 @@ function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
       rootFence: rootFence ?? parent.fence,
       scope: command.scope,
       limits: command.budget,
+      ...(audience === undefined ? {} : { audience }),
       used: {},
       children: [],
     },

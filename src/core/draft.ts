@@ -2,8 +2,8 @@
  * A decision in the making: the view it started from, the entries as its events have left them, and the events.
  * Local to one call of `decide` and never seen outside it.
  */
-import { subtractBudgets } from './budget.ts'
 import { delegationOf, parentOf, type AccountChange } from './delegation.ts'
+import { unusedOf } from './derivation.ts'
 import { LeaseError } from './errors.ts'
 import type { EventCommon, LeaseEvent } from './event.ts'
 import { evolveEntry } from './evolve.ts'
@@ -123,10 +123,7 @@ export class Draft {
   #refund(lease: Lease): void {
     const parent = this.parentOf(lease)
     if (parent === null) return
-    const { limits, used } = delegationOf(lease)
-    const kept = Object.keys(delegationOf(parent).limits)
-    const unused = Object.entries(subtractBudgets(limits, used))
-    const amounts = Object.fromEntries(unused.filter(([dimension]) => kept.includes(dimension)))
+    const amounts = unusedOf(parent, lease)
     this.account(parent, { kind: 'refunded', childId: lease.id, amounts })
   }
 

@@ -20,7 +20,10 @@ export interface EventCommon {
   readonly resource: Resource
   readonly holder: string
   readonly session: string
-  /** Wall time of the store; never goes back within a realm. */
+  /**
+   * Wall time of the store. Within a realm it does not go back; only events that were decided with a look at their own
+   * lease alone (renewed, advanced, spent) may stand a few milliseconds before or behind their neighbours.
+   */
   readonly atMs: number
   readonly before: EntryState | null
   readonly after: EntryState

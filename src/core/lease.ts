@@ -213,10 +213,15 @@ export function describeEntry(entry: Entry, now: Now): LeaseInfo {
   return entry.kind === 'lease' ? describeLease(entry, now) : describeTicket(entry, now)
 }
 
+/** How a lease stands that is over or not, whether or not anybody has settled it yet. */
+export function settledState({ state, revoking }: Lease, isOver: boolean): LeaseState {
+  if (state !== 'active' || !isOver) return state
+  return revoking === null ? 'expired' : 'revoked'
+}
+
 function describeLease(lease: Lease, now: Now): LeaseInfo {
   const { delegation } = lease
   const over = lease.state === 'active' && isOver(lease, now)
-  const end = lease.revoking === null ? 'expired' : 'revoked'
   return {
     id: lease.id,
     resource: lease.resource,
@@ -224,7 +229,7 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     extent: lease.extent,
     holder: lease.holder,
     session: lease.session,
-    state: over ? end : lease.state,
+    state: settledState(lease, over),
     fence: lease.fence,
     ttlMs: lease.ttlMs,
     createdAtMs: lease.createdAtMs,

@@ -8,6 +8,9 @@ export const MAX_HOLD_MS_MAX = 31_536_000_000
 export const WAIT_MS_MAX = 86_400_000
 export const HOLDER_BYTES_MAX = 128
 export const SESSION_BYTES_MAX = 128
+/** Ids in a registrar's events, the names of its clocks, and its signatures. */
+export const REGISTRAR_ID_BYTES_MAX = 128
+export const SIGNATURE_BYTES_MAX = 512
 export const NAME_BYTES_MAX = 1024
 export const NOTE_BYTES_MAX = 1024
 export const TICKETS_PER_REALM_MAX = 10_000

@@ -9,7 +9,7 @@ import { isHeld, type Lease } from './lease.ts'
 import { endedOutcome, type RenewOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
-import { deadlineAfter, wallAt, type Now, type Tick } from './time.ts'
+import { deadlineAfter, latestTick, US_PER_MS, wallAt, type Now, type Tick } from './time.ts'
 
 export function decideRenew(view: RealmView, command: Renew, now: Now): Decision<RenewOutcome> {
   const draft = new Draft(view, now, command)
@@ -24,10 +24,10 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
     const unseen = [{ leaseId: parentOf(lease) ?? '', resource: lease.resource }]
     return draft.answer({ kind: 'look_further', unseen })
   }
-  const ttlMs = command.ttlMs ?? lease.ttlMs
+  const askedMs = command.ttlMs ?? lease.ttlMs
   const limit = reachedLimit(lease, now)
   if (limit !== null) return draft.answer({ kind: 'renewal_limit', leaseId: lease.id, limit })
-  const deadline = extendedDeadline(lease, { ttlMs, ceiling }, now)
+  const deadline = extendedDeadline(lease, { ttlMs: askedMs, ceiling }, now)
   if (ceiling !== null && deadline.us <= lease.deadline.us && deadline.us === ceiling) {
     const limit = 'the end of its parent'
     return draft.answer({ kind: 'renewal_limit', leaseId, limit, parentId: parentOf(lease) ?? '' })
@@ -43,6 +43,7 @@ export function decideRenew(view: RealmView, command: Renew, now: Now): Decision
     requestId: command.requestId,
   })
   const expiresAtMs = wallAt(deadline.us, now)
+  const ttlMs = grantedMs(lease, { askedMs, deadline }, now)
   draft.record(frequentEvent(common, { type: 'lease.renewed', ttlMs, deadline, expiresAtMs }))
   return draft.answer({ kind: 'renewed', lease: renewedLease(draft, lease) })
 }
@@ -72,6 +73,20 @@ function extendedDeadline(lease: Lease, { ttlMs, ceiling }: Extension, now: Now)
   const wishedUs = Math.max(counted.us, atLeastUs)
   const us = Math.min(wishedUs, lease.holdUntilUs ?? Infinity, ceiling ?? Infinity)
   return { domain: counted.domain, us }
+}
+
+interface Granted {
+  readonly askedMs: number
+  readonly deadline: Tick
+}
+
+/**
+ * The span that the lease goes by from now on: what was asked for, unless a limit has cut it short. Then it is not longer
+ * than what was given, nor shorter than it was, or each renewal under a limit would be for less than the one before it.
+ */
+function grantedMs({ ttlMs }: Lease, { askedMs, deadline }: Granted, now: Now): number {
+  const givenMs = Math.floor((deadline.us - latestTick(now).us) / US_PER_MS)
+  return Math.min(askedMs, Math.max(givenMs, ttlMs))
 }
 
 /** A derived lease ends no later than its parent does; null for any other. */

@@ -3,7 +3,7 @@
  * whatever wall time the store gave them: a wall clock that was set between two commits must not make a grant that
  * nobody accepts.
  */
-import type { GrantSigner, SignedLease } from '../client/grant-signer.ts'
+import type { GrantSigner } from '../client/grant-signer.ts'
 import { delegationOf } from '../core/delegation.ts'
 import { invalid } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
@@ -14,8 +14,8 @@ import { fs } from '../runtime/file-system.ts'
 import { readKeyFile } from './key-file.ts'
 
 /** What is signed of a lease: what was granted, never what was used. */
-export function grantOf(lease: LeaseInfo, audience: string | null = null): Grant {
-  const { scope, limits, line } = delegationOf(lease)
+export function grantOf(lease: LeaseInfo): Grant {
+  const { scope, limits, line, audience = null } = delegationOf(lease)
   return {
     id: lease.id,
     resource: lease.resource,
@@ -54,12 +54,12 @@ export class LeaseSigner implements GrantSigner {
     })
   }
 
-  sign(line: readonly SignedLease[]): string {
+  sign(line: readonly LeaseInfo[]): string {
     const key = this.#keyNow()
     let token: string | undefined
     let untilMs = Infinity
-    for (const { lease, audience } of line) {
-      const grant = grantOf(lease, audience)
+    for (const lease of line) {
+      const grant = grantOf(lease)
       untilMs = Math.min(untilMs, grant.expiresAtMs)
       token = signGrant({ ...grant, expiresAtMs: untilMs }, key, token)
     }

@@ -6,12 +6,14 @@
  * was granted, never what was used: spending does not need the registrar.
  */
 import { createHash } from 'node:crypto'
-import { isBudgetWithin, parseBudget, type Budget } from '../core/budget.ts'
+import { parseBudget, type Budget } from '../core/budget.ts'
+import { excessOf, type Allowance } from '../core/derivation.ts'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseExtent, parseMode } from '../core/input.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
-import { covers, parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
-import { isScopeWithin, parseScope, type Scope } from '../core/scope.ts'
+import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
+import { parseScope, type Scope } from '../core/scope.ts'
+import { requireWellFormed } from '../core/text.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
 import { requireKeys, requireVerifier, type VerificationKey } from './verification-key.ts'
@@ -69,8 +71,38 @@ export function grantBytes(grant: Grant, keyId: string, before: Uint8Array): Buf
 /** Signs a lease; `parent` is the token of the lease that it was derived from. */
 export function signGrant(grant: Grant, key: SigningKey, parent?: string): string {
   const blocks = parent === undefined ? [] : blocksOf(parent)
-  const bytes = grantBytes(grant, key.keyId, hashOf(blocks.at(-1)))
+  const bytes = grantBytes(requireGrant(grant), key.keyId, hashOf(blocks.at(-1)))
   return tokenOf([...blocks, { bytes, signature: key.sign(bytes) }])
+}
+
+/** The grant in its one spelling: another one would be signed, and then refused by everybody. */
+function requireGrant(grant: Grant): Grant {
+  if (typeof grant !== 'object' || grant === null) throw invalid('grant', 'must be a grant', grant)
+  const { parentId, audience } = grant
+  return {
+    id: requireName('id', grant.id),
+    resource: parseResource(grant.resource),
+    mode: parseMode(grant.mode),
+    extent: parseExtent(grant.extent),
+    holder: requireName('holder', grant.holder),
+    fence: requireCount('fence', grant.fence),
+    issuedAtMs: requireCount('issuedAtMs', grant.issuedAtMs),
+    expiresAtMs: requireCount('expiresAtMs', grant.expiresAtMs),
+    parentId: parentId === null ? null : requireName('parentId', parentId),
+    audience: audience === null ? null : requireName('audience', audience),
+    scope: parseScope(grant.scope),
+    budget: parseBudget('budget', grant.budget),
+  }
+}
+
+function requireName(field: string, value: unknown): string {
+  if (typeof value === 'string') return requireWellFormed(field, value)
+  throw invalid(field, 'must be text', value)
+}
+
+function requireCount(field: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
+  throw invalid(field, 'must be an integer 0..2^53-1', value)
 }
 
 export interface VerifyGrantOptions {
@@ -153,13 +185,11 @@ function verifiedBlock(
 }
 
 function isNarrower(grant: Grant, parent: Grant): boolean {
-  return (
-    covers(parent, grant) &&
-    (parent.mode === 'exclusive' || grant.mode === 'shared') &&
-    grant.expiresAtMs <= parent.expiresAtMs &&
-    isScopeWithin(grant.scope, parent.scope) &&
-    isBudgetWithin(grant.budget, parent.budget)
-  )
+  return excessOf(allowanceOf(parent), allowanceOf(grant)) === null
+}
+
+function allowanceOf({ budget, expiresAtMs, ...rest }: Grant): Allowance {
+  return { ...rest, limits: budget, end: expiresAtMs }
 }
 
 interface ReadBlock {

@@ -6,9 +6,23 @@
  */
 import { parentOf } from '../core/delegation.ts'
 import type { LeaseEvent } from '../core/event.ts'
-import type { Lease, LeaseId, LeaseState, ReleaseReason } from '../core/lease.ts'
-import type { Extent, Mode, Resource } from '../core/resource.ts'
+import {
+  settledState,
+  type Lease,
+  type LeaseId,
+  type LeaseState,
+  type ReleaseReason,
+} from '../core/lease.ts'
+import {
+  covers,
+  parseResource,
+  type Extent,
+  type Mode,
+  type Reach,
+  type Resource,
+} from '../core/resource.ts'
 import { foldLedger } from './fold.ts'
+import { HeldUntil, type KeptLeases } from './held-until.ts'
 
 export interface Holding {
   readonly leaseId: LeaseId
@@ -34,29 +48,38 @@ export interface HoldingsQuery {
   /** The present: what was to end before it has ended. */
   readonly nowMs: number
   readonly holder?: string
+  /** Whoever held it, or a directory that it is in. */
   readonly resource?: string
+  /** What the store keeps now. Without it a lease whose renewals are not recorded may be told as over while it is held. */
+  readonly kept?: KeptLeases
 }
 
 /** In order of their beginning. */
 export function holdingsIn(
   events: Iterable<LeaseEvent>,
-  { fromMs, toMs, nowMs, holder, resource }: HoldingsQuery,
+  { fromMs, toMs, nowMs, holder, resource, kept }: HoldingsQuery,
 ): readonly Holding[] {
+  const all = [...events]
+  const until = new HeldUntil(all, kept)
+  const place = resource === undefined ? null : exactly(resource)
   const found: Holding[] = []
-  for (const entry of foldLedger(events).values()) {
+  for (const entry of foldLedger(all).values()) {
     if (entry.kind !== 'lease') continue
     if (holder !== undefined && entry.holder !== holder) continue
-    if (resource !== undefined && entry.resource !== resource) continue
-    const holding = holdingOf(entry, nowMs)
+    if (place !== null && !covers(entry, place)) continue
+    const holding = holdingOf(until.extended(entry), nowMs)
     const isWithin = holding.fromMs <= toMs && (holding.toMs === null || holding.toMs > fromMs)
     if (isWithin) found.push(holding)
   }
   return found.toSorted((a, b) => a.fromMs - b.fromMs || a.fence - b.fence)
 }
 
+function exactly(resource: string): Reach {
+  return { resource: parseResource(resource), extent: 'exact' }
+}
+
 function holdingOf(lease: Lease, nowMs: number): Holding {
   const isOver = lease.state === 'active' && lease.expiresAtMs <= nowMs
-  const overdue: LeaseState = lease.revoking === null ? 'expired' : 'revoked'
   return {
     leaseId: lease.id,
     resource: lease.resource,
@@ -67,7 +90,7 @@ function holdingOf(lease: Lease, nowMs: number): Holding {
     parentId: parentOf(lease),
     fromMs: lease.grantedAtMs,
     toMs: isOver ? lease.expiresAtMs : lease.terminatedAtMs,
-    end: isOver ? overdue : lease.state,
+    end: settledState(lease, isOver),
     releaseReason: lease.releaseReason,
   }
 }

@@ -31,6 +31,7 @@ export {
 export { compareLedgers, type Comparison, type StoreDifference } from './compare-ledger.ts'
 export { sealChain, parseCheckpoint, type LedgerCheckpoint } from './ledger-checkpoint.ts'
 export { holdingsIn, type Holding, type HoldingsQuery } from './holdings.ts'
+export type { KeptLeases } from './held-until.ts'
 export { replayLedger, type ReplayOptions } from './replay-ledger.ts'
 export { readLedger, type ReadLedger } from './read-ledger.ts'
 export { entryOf, LedgerChain, linesOf } from './sealed-ledger.ts'

@@ -58,9 +58,10 @@ export class LeaseReducerState {
     return this.activeLeases().filter((lease) => isExpiredAtTick(lease, now))
   }
 
-  /** @deprecated Wall clocks can be set; ask `getExpiredButActiveAtTick`. */
+  /** @deprecated Wall clocks can be set; ask `getExpiredButActiveAtTick`. Throws `INVALID_INPUT` for what is no time. */
   getExpiredButActive(now: WallTime): readonly RegisteredLease[] {
-    return this.activeLeases().filter((lease) => isExpiredAt(lease, now))
+    const time = parseWallTime('now', now)
+    return this.activeLeases().filter((lease) => isExpiredAt(lease, time))
   }
 
   len(): number {

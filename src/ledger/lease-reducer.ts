@@ -7,9 +7,11 @@
  * whatever they then are (`LEASE_EXISTS`, `LEASE_TERMINAL`).
  */
 import { invalid, LeaseError, show } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
 import { LeaseReducerState } from './lease-reducer-state.ts'
 import { LeaseTable } from './lease-table.ts'
-import type { EventRecord, RegistrarPayload } from './payloads.ts'
+import { parseLeaseEvent } from './parse-event.ts'
+import type { EventRecord, LedgerEventPayload, RegistrarPayload } from './payloads.ts'
 import { checkpointOf, restoreTable } from './reducer-checkpoint.ts'
 import {
   reduceConflict,
@@ -19,6 +21,7 @@ import {
   reduceRenewed,
 } from './reduce-registrar-event.ts'
 import { LEDGER_EVENT_TYPES, reduceLedgerEvent } from './reduce-ledger-event.ts'
+import { requireId } from './registrar-id.ts'
 
 /** Where in the ledger an event stands; told in the details of a refusal. */
 export interface ReducerContext {
@@ -55,8 +58,7 @@ export class LeaseReducer {
   }
 
   #apply(event: EventRecord): void {
-    const { eventType } = event
-    if (!isKnownType(eventType)) return
+    if (!isKnownType(event)) return
     requireRecord(event)
     const payload = payloadOf(event)
     switch (payload.kind) {
@@ -71,7 +73,7 @@ export class LeaseReducer {
       case 'lease_conflict':
         return reduceConflict(payload)
       case 'ledger_event':
-        return reduceLedgerEvent(this.#table, payload.event)
+        return reduceLedgerEvent(this.#table, toldEvent(event, payload))
     }
   }
 }
@@ -84,13 +86,18 @@ const TYPE_OF_KIND: Readonly<Record<Exclude<RegistrarPayload['kind'], 'ledger_ev
   lease_conflict: 'lease.conflict',
 }
 
-function isKnownType(eventType: unknown): boolean {
+function isKnownType(event: EventRecord | null | undefined): boolean {
+  if (event === null || typeof event !== 'object') {
+    const message = `event must be { eventType, actorId, atMs, payload }, got ${show(event)}`
+    throw new LeaseError('DECODE_ERROR', message)
+  }
+  const { eventType }: { readonly eventType: unknown } = event
   if (typeof eventType !== 'string') throw invalid('eventType', 'must be text', eventType)
   return eventType === 'lease.conflict' || LEDGER_EVENT_TYPES.has(eventType)
 }
 
 function requireRecord({ actorId, atMs }: EventRecord): void {
-  if (typeof actorId !== 'string') throw invalid('actorId', 'must be text', actorId)
+  requireId('actorId', actorId)
   if (Number.isSafeInteger(atMs) && atMs >= 0) return
   throw invalid('atMs', 'must be an integer of milliseconds', atMs)
 }
@@ -109,6 +116,17 @@ function payloadOf({ eventType, payload }: EventRecord): RegistrarPayload {
 
 function ledgerType(payload: RegistrarPayload): string | undefined {
   return payload.kind === 'ledger_event' ? payload.event?.type : undefined
+}
+
+/** The event of a store, whole, and the one that the record says it is. */
+function toldEvent(
+  { eventType, actorId, atMs }: EventRecord,
+  payload: LedgerEventPayload,
+): LeaseEvent {
+  const event = parseLeaseEvent(payload.event)
+  if (event.holder !== actorId) throw disagreement(eventType, `one of ${show(event.holder)}`)
+  if (event.atMs !== atMs) throw disagreement(eventType, `one of ${event.atMs} at ${atMs}`)
+  return event
 }
 
 function disagreement(eventType: string, got: string): LeaseError {

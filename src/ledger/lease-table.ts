@@ -9,9 +9,9 @@ import type { RegistrarState } from './registrar-words.ts'
 
 export class LeaseTable {
   readonly leases: Map<string, RegisteredLease> = new Map()
-  /** The one exclusive active lease of each work. */
+  /** The one exclusive active lease of each work; of several in one line, the first. */
   readonly activeByWork: Map<string, string> = new Map()
-  /** Active leases that share a work, of stores that know such. */
+  /** Active leases beside it: those that share a work, and those derived from the one above; of stores that know such. */
   readonly sharersByWork: Map<string, Set<string>> = new Map()
   /** Those who wait, of stores that know such. */
   readonly tickets: Map<string, Ticket> = new Map()
@@ -54,18 +54,49 @@ export class LeaseTable {
     this.counts.ACTIVE = this.counts.RELEASED = this.counts.EXPIRED = this.counts.REVOKED = 0
   }
 
-  #list({ workId, leaseId, entry }: RegisteredLease): void {
-    // A derived lease stands beside the one that it was derived from, which stays the answer for the work.
-    const isRoot = !this.activeByWork.has(workId)
-    if (entry.mode === 'exclusive' && isRoot) this.activeByWork.set(workId, leaseId)
-    else this.sharersByWork.set(workId, (this.sharersByWork.get(workId) ?? new Set()).add(leaseId))
+  /**
+   * A derived lease stands beside the one that it was derived from, which is the answer for the work, whichever of the
+   * two the table has heard of first.
+   */
+  #list(lease: RegisteredLease): void {
+    const { workId, leaseId, entry } = lease
+    const listed = this.leases.get(this.activeByWork.get(workId) ?? '')
+    const isFirst = listed === undefined || depthOf(lease) < depthOf(listed)
+    if (entry.mode === 'shared' || !isFirst) return this.#addSharer(workId, leaseId)
+    this.activeByWork.set(workId, leaseId)
+    if (listed !== undefined) this.#addSharer(workId, listed.leaseId)
   }
 
   #unlist({ workId, leaseId }: RegisteredLease): void {
-    if (this.activeByWork.get(workId) === leaseId) this.activeByWork.delete(workId)
+    this.#removeSharer(workId, leaseId)
+    if (this.activeByWork.get(workId) !== leaseId) return
+    this.activeByWork.delete(workId)
+    const next = this.#firstExclusive(workId)
+    if (next === undefined) return
+    this.#removeSharer(workId, next.leaseId)
+    this.activeByWork.set(workId, next.leaseId)
+  }
+
+  #firstExclusive(workId: string): RegisteredLease | undefined {
+    const leases = [...(this.sharersByWork.get(workId) ?? [])].map((id) => this.leases.get(id))
+    return leases
+      .filter((lease) => lease?.entry.mode === 'exclusive')
+      .toSorted((a, b) => depthOf(a) - depthOf(b))[0]
+  }
+
+  #addSharer(workId: string, leaseId: string): void {
+    this.sharersByWork.set(workId, (this.sharersByWork.get(workId) ?? new Set()).add(leaseId))
+  }
+
+  #removeSharer(workId: string, leaseId: string): void {
     const sharers = this.sharersByWork.get(workId)
     if (sharers?.delete(leaseId) === true && sharers.size === 0) this.sharersByWork.delete(workId)
   }
+}
+
+/** How far from its root a lease is. */
+function depthOf(lease: RegisteredLease | undefined): number {
+  return lease?.entry.delegation?.line.length ?? 0
 }
 
 const DIGEST_LENGTH = 24

@@ -2,9 +2,9 @@
  * Ticks as the registrar's events carry them: a count of a monotonic clock, its rate, and the domain in which the count
  * means anything. Ticks of different domains or rates are never compared: whoever asks gets the closed answer.
  */
-import { invalid } from '../core/errors.ts'
-import { requireWellFormed, utf8Length } from '../core/text.ts'
+import { invalid, isLeaseError } from '../core/errors.ts'
 import type { Tick } from '../core/time.ts'
+import { requireId } from './registrar-id.ts'
 
 export interface LogicalTick {
   readonly value: number | bigint
@@ -13,7 +13,6 @@ export interface LogicalTick {
 }
 
 const VALUE_MAX = 2n ** 64n - 1n
-const DOMAIN_BYTES_MAX = 128
 const US_PER_S = 1_000_000
 
 export function parseTick(field: string, value: unknown): LogicalTick {
@@ -24,7 +23,7 @@ export function parseTick(field: string, value: unknown): LogicalTick {
   return {
     value: parseCount(`${field}.value`, tick.value),
     rateHz: parseRate(`${field}.rateHz`, tick.rateHz),
-    domain: parseDomain(`${field}.domain`, tick.domain),
+    domain: requireId(`${field}.domain`, tick.domain),
   }
 }
 
@@ -39,12 +38,15 @@ function parseRate(field: string, value: unknown): number {
   throw invalid(field, 'must be a positive integer', value)
 }
 
-function parseDomain(field: string, value: unknown): string {
-  const bytes = typeof value === 'string' ? utf8Length(value) : 0
-  if (typeof value === 'string' && bytes >= 1 && bytes <= DOMAIN_BYTES_MAX) {
-    return requireWellFormed(field, value)
+/** Whether a value is a tick; whoever asks about one that is none gets the closed answer. */
+export function isTick(value: unknown): value is LogicalTick {
+  try {
+    parseTick('tick', value)
+    return true
+  } catch (error) {
+    if (isLeaseError(error)) return false
+    throw error
   }
-  throw invalid(field, `must be text of 1..${DOMAIN_BYTES_MAX} bytes`, value)
 }
 
 export function isComparable(a: LogicalTick, b: LogicalTick): boolean {

@@ -22,6 +22,7 @@ import { parseResource } from '../core/resource.ts'
 import { parseScope } from '../core/scope.ts'
 import type { Tick } from '../core/time.ts'
 import { undecodable } from './canonical-bytes.ts'
+import { canonicalJson } from './fold.ts'
 
 type Check = (value: unknown) => boolean
 type Shape<Value> = Readonly<Record<keyof Value, Check>>
@@ -59,8 +60,9 @@ function spelt(parse: (value: unknown) => unknown): Check {
   }
 }
 
+/** In whatever order the fields are: a store may keep them in one of its own, as PostgreSQL does. */
 function same(a: unknown, b: unknown): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b)
+  return a === b || canonicalJson(a) === canonicalJson(b)
 }
 
 /** The first field that is not as it must be; null if all are. */
@@ -90,11 +92,12 @@ const metadata: Check = (value) => {
   return typeof value === 'object' && value !== null && Object.values(value).every(isScalar)
 }
 
-const DELEGATION: Shape<Delegation> = {
+const DELEGATION: Shape<Required<Delegation>> = {
   line: listOf(id),
   rootFence: maybe(count),
   scope: spelt((value) => parseScope(value)),
   limits: budget,
+  audience: optional(holder),
   used: budget,
   children: listOf(id),
 }

@@ -35,7 +35,7 @@ export interface LeaseReleasedFacts {
 export interface LeaseExpiredFacts {
   readonly leaseId: string
   readonly expiredAt: WallTime
-  /** When given, it must prove the expiry on the clock of the lease. */
+  /** Needed when the lease has ticks: it alone proves the expiry then. */
   readonly expiredAtTick?: LogicalTick
 }
 

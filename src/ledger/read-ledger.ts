@@ -5,9 +5,11 @@
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { realmOf } from '../core/resource.ts'
-import { LeaseReducer } from './lease-reducer.ts'
+import { CheckedFold } from './checked-fold.ts'
+import { LeaseTable } from './lease-table.ts'
 import { parseLeaseEvent } from './parse-event.ts'
-import { ledgerRecord } from './payloads.ts'
+import { reduceLedgerEvent } from './reduce-ledger-event.ts'
+import { digestOf } from './reducer-checkpoint.ts'
 import { entryOf, LedgerChain, linesOf, realmNamed } from './sealed-ledger.ts'
 
 export interface ReadLedger {
@@ -20,7 +22,8 @@ export interface ReadLedger {
 export function readLedger(text: string): ReadLedger {
   const lines = linesOf(text)
   const chain = new LedgerChain()
-  const reducer = new LeaseReducer()
+  const table = new LeaseTable()
+  const fold = new CheckedFold()
   const events: LeaseEvent[] = []
   for (const [index, line] of lines.entries()) {
     const problem = chain.accept(line)
@@ -30,14 +33,18 @@ export function readLedger(text: string): ReadLedger {
     try {
       const event = parseLeaseEvent(entryOf(line).event)
       if (realmNamed(line) !== realmOf(event.resource)) throw new Error('names another realm')
-      reducer.apply(ledgerRecord(event))
+      reduceLedgerEvent(table, event)
+      const odd = fold.take(event, index + 1)
+      if (odd !== null) throw new Error(`${event.type} does not follow: ${odd}`)
       events.push(event)
     } catch (cause) {
       throw badLine(index + 1, cause instanceof Error ? cause.message : String(cause), cause)
     }
   }
   if (!text.endsWith('\n') && text !== '') throw badLine(lines.length + 1, 'is cut off')
-  return { events, digest: reducer.state.digest() }
+  const missing = fold.missing()
+  if (missing !== null) throw badLine(missing.line, missing.problem)
+  return { events, digest: digestOf(table) }
 }
 
 function badLine(line: number, problem: string, cause?: unknown): LeaseError {

@@ -4,7 +4,7 @@
  */
 import { LeaseError, show } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEvent } from '../core/event.ts'
-import { parentOf } from '../core/delegation.ts'
+import { areInLine } from '../core/delegation.ts'
 import { evolveEntry } from '../core/evolve.ts'
 import type { Lease, Ticket } from '../core/lease.ts'
 import { kindOf, nameOf, type Resource } from '../core/resource.ts'
@@ -12,6 +12,7 @@ import type { LeaseTable } from './lease-table.ts'
 import {
   doesNotExtend,
   notHolder,
+  otherLedger,
   refuseHeld,
   refuseKnown,
   terminal,
@@ -31,6 +32,7 @@ export function reduceLedgerEvent(table: LeaseTable, event: LeaseEvent): void {
   else if (mayBegin) refuseKnown(table, leaseId)
   else refuseChange(lease, event)
   if (ticket !== undefined && ticket.holder !== event.holder) throw strangersTicket(ticket, event)
+  refuseElsewhere(lease?.entry ?? ticket, event)
   const entry = evolved(lease?.entry ?? ticket, event)
   if (entry.kind === 'ticket') {
     if (entry.state === 'pending') table.tickets.set(leaseId, entry)
@@ -50,10 +52,25 @@ const WAIT_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>(
   'lease.denied',
 ])
 
+/** Only those in line with a lease may hold beside it. */
 function refuseIssue(table: LeaseTable, lease: Lease): void {
   refuseKnown(table, lease.id)
-  const isRoot = parentOf(lease) === null
-  if (lease.mode === 'exclusive' && isRoot) refuseHeld(table, workIdOf(lease.resource))
+  const workId = workIdOf(lease.resource)
+  const alone = table.leases.get(table.activeByWork.get(workId) ?? '')
+  if (alone !== undefined && !areInLine(lease, alone.entry)) refuseHeld(table, workId)
+  if (lease.mode === 'shared') return
+  for (const leaseId of table.sharersByWork.get(workId) ?? []) {
+    const sharer = table.leases.get(leaseId)
+    if (sharer !== undefined && !areInLine(lease, sharer.entry)) refuseHeld(table, workId)
+  }
+}
+
+function refuseElsewhere(entry: Lease | Ticket | undefined, event: LeaseEvent): void {
+  if (entry === undefined || entry.resource === event.resource) return
+  const message = `${event.type} of ${show(event.leaseId)} must be about ${entry.resource}`
+  throw new LeaseError('DECODE_ERROR', `${message}, got ${event.resource}`, {
+    details: { leaseId: event.leaseId },
+  })
 }
 
 function refuseChange(lease: RegisteredLease | undefined, event: LeaseEvent): void {
@@ -62,6 +79,9 @@ function refuseChange(lease: RegisteredLease | undefined, event: LeaseEvent): vo
     throw new LeaseError('LEASE_NOT_FOUND', `no lease has the id ${show(leaseId)}`, {
       details: { leaseId },
     })
+  }
+  if (lease.isRegistrars) {
+    throw otherLedger(lease, 'is of a registrar, and takes no event of a store')
   }
   if (lease.actorId !== event.holder) throw notHolder(lease, event.holder)
   if (lease.state !== 'ACTIVE' && !isAboutDelay(lease, event)) throw terminal(lease)

@@ -6,8 +6,8 @@ import { invalid, LeaseError, show } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { evolveEntry } from '../core/evolve.ts'
 import type { Lease, ReleaseReason } from '../core/lease.ts'
+import { SIGNATURE_BYTES_MAX } from '../core/limits.ts'
 import type { Resource } from '../core/resource.ts'
-import { requireWellFormed, utf8Length } from '../core/text.ts'
 import { US_PER_MS, type Tick } from '../core/time.ts'
 import type { LeaseTable } from './lease-table.ts'
 import { coreTick, isComparable, parseTick, type LogicalTick } from './logical-tick.ts'
@@ -20,6 +20,7 @@ import type {
   LeaseRenewedPayload,
 } from './payloads.ts'
 import { RegisteredLease, type Term } from './registered-lease.ts'
+import { requireId } from './registrar-id.ts'
 import { parseReleaseReason } from './registrar-words.ts'
 import {
   compareTimes,
@@ -30,8 +31,6 @@ import {
   type WallTime,
 } from './wall-time.ts'
 
-const ID_BYTES_MAX = 128
-const SIGNATURE_BYTES_MAX = 512
 const RENEWAL_COUNT_MAX = 2 ** 32 - 1
 /** The domain of a lease that has wall times only; no clock ticks in it. */
 const WALL_DOMAIN = 'wall'
@@ -49,7 +48,7 @@ export function reduceIssued(
   const expiresAt = parseSameTime('expiresAt', payload.expiresAt, issuedAt)
   const ticks = issuedTicks(leaseId, payload)
   if (compareTimes(expiresAt, issuedAt) <= 0) throw endsTooEarly(leaseId, expiresAt, issuedAt)
-  refuseKnown(table, leaseId)
+  if (table.knows(leaseId) || table.tickets.has(leaseId)) throw issuedBefore(leaseId)
   refuseHeld(table, workId)
   const [issuedAtTick, expiresAtTick] = ticks
   const deadline = deadlineOf(expiresAt, expiresAtTick)
@@ -77,8 +76,7 @@ export function reduceRenewed(
   const expiresAt = parseSameTime('newExpiresAt', payload.newExpiresAt, lease.expiresAt)
   const expiresAtTick = renewedTick(lease, payload.newExpiresAtTick)
   const now = fromMs(atMs, lease.expiresAt)
-  // Ticks decide where there are any; setting the wall clock must not end such a lease.
-  if (expiresAtTick === null && compareTimes(now, lease.expiresAt) >= 0) throw expired(lease)
+  refuseOutsideTerm(lease, now)
   if (compareTimes(expiresAt, lease.expiresAt) <= 0) throw doesNotExtend(lease, expiresAt)
   const renewals = Math.min(entry.renewals + 1, RENEWAL_COUNT_MAX)
   const deadline = deadlineOf(expiresAt, expiresAtTick)
@@ -103,8 +101,11 @@ export function reduceReleased(
   const lease = activeLease(table, payload.leaseId)
   if (actorId !== lease.actorId) throw notHolder(lease, actorId)
   const { entry } = lease
-  const event = releasedEvent(entry, atMs, word.toLowerCase() as ReleaseReason)
-  const term = endedTerm(lease, fromMs(atMs, lease.issuedAt))
+  const now = fromMs(atMs, lease.issuedAt)
+  refuseOutsideTerm(lease, now)
+  const terminatedAt = withinTerm(lease, now)
+  const event = releasedEvent(entry, toMs(terminatedAt), word.toLowerCase() as ReleaseReason)
+  const term = endedTerm(lease, terminatedAt)
   table.put(new RegisteredLease(evolvedLease(entry, event), lease.origin, term), lease)
 }
 
@@ -112,8 +113,7 @@ export function reduceReleased(
 export function reduceExpired(table: LeaseTable, payload: LeaseExpiredPayload): void {
   const lease = activeLease(table, payload.leaseId)
   const expiredAt = parseSameTime('expiredAt', payload.expiredAt, lease.expiresAt)
-  if (compareTimes(expiredAt, lease.expiresAt) < 0) throw endsEarlier(lease, expiredAt)
-  if (payload.expiredAtTick !== undefined) requirePassed(lease, payload.expiredAtTick)
+  requirePassed(lease, expiredAt, payload.expiredAtTick)
   const { entry, expiresAt, origin } = lease
   const event = expiredEvent(entry, toMs(expiredAt), toMs(expiresAt))
   const evolved = evolvedLease(entry, event)
@@ -131,15 +131,6 @@ export function reduceConflict(payload: LeaseConflictPayload): void {
   throw invalid('resolution', 'must be text', payload.resolution)
 }
 
-function requireId(field: string, value: unknown): string {
-  const bytes = typeof value === 'string' ? utf8Length(value) : 0
-  if (typeof value === 'string' && bytes >= 1 && bytes <= ID_BYTES_MAX) {
-    return requireWellFormed(field, value)
-  }
-  const got = bytes > ID_BYTES_MAX ? `${bytes} bytes` : value
-  throw invalid(field, `must be 1..${ID_BYTES_MAX} bytes`, got)
-}
-
 function requireSignature(leaseId: string, value: unknown): Uint8Array {
   if (!(value instanceof Uint8Array)) {
     throw invalid('registrarSignature', 'must be a Uint8Array', value)
@@ -148,9 +139,19 @@ function requireSignature(leaseId: string, value: unknown): Uint8Array {
     const expectation = `must be 1..${SIGNATURE_BYTES_MAX} bytes`
     throw invalid('registrarSignature', expectation, `${value.length} bytes`)
   }
-  if (value.length > 0) return value
+  if (value.length > 0) return copyOf(value)
   const message = `lease ${show(leaseId)} must carry the registrar's signature, got none`
   throw new LeaseError('MISSING_SIGNATURE', message, { details: { leaseId } })
+}
+
+/**
+ * Whoever gave the bytes may use their array again. Small buffers come out of a pool, which takes a quarter of the time
+ * of an array of their own, and nearly every event has a signature.
+ */
+function copyOf(bytes: Uint8Array): Uint8Array {
+  const copy = Buffer.allocUnsafe(bytes.length)
+  copy.set(bytes)
+  return copy
 }
 
 /** Both ticks or none; of one clock, and the end after the beginning. */
@@ -180,22 +181,45 @@ function renewedTick(lease: RegisteredLease, value: unknown): LogicalTick | null
   return end
 }
 
-function requirePassed(lease: RegisteredLease, value: unknown): void {
+/** Where a lease has ticks they alone decide: a wall clock that was set neither ends it nor keeps it from ending. */
+function requirePassed(lease: RegisteredLease, expiredAt: WallTime, value: unknown): void {
   const { leaseId, expiresAtTick } = lease
-  const at = parseTick('expiredAtTick', value)
   if (expiresAtTick === null) {
-    throw invalid('expiredAtTick', 'must be absent for a lease without ticks', value)
+    if (value !== undefined) {
+      throw invalid('expiredAtTick', 'must be absent for a lease without ticks', value)
+    }
+    if (compareTimes(expiredAt, lease.expiresAt) < 0) throw endsEarlier(lease, expiredAt)
+    return
   }
+  const at = parseTick('expiredAtTick', value)
   if (!isComparable(expiresAtTick, at)) {
     throw foreignTick(leaseId, 'expiredAtTick', expiresAtTick, at)
   }
   if (at.value < expiresAtTick.value) throw endsEarlier(lease, at.value)
 }
 
+/** An act must fall between beginning and end, if the wall decides; where there are ticks it proves nothing. */
+function refuseOutsideTerm(lease: RegisteredLease, now: WallTime): void {
+  const { issuedAt, expiresAt, expiresAtTick } = lease
+  if (expiresAtTick !== null) return
+  if (compareTimes(now, expiresAt) >= 0) throw expired(lease)
+  if (compareTimes(now, issuedAt) >= 0) return
+  throw invalid('atMs', `must not be before the lease was issued at ${show(issuedAt)}`, now)
+}
+
+/** The end that a release is kept with: none that would keep the lease from being pruned in its turn. */
+function withinTerm({ issuedAt, expiresAt }: RegisteredLease, now: WallTime): WallTime {
+  if (compareTimes(now, issuedAt) < 0) return issuedAt
+  return compareTimes(now, expiresAt) > 0 ? expiresAt : now
+}
+
 export function refuseKnown(table: LeaseTable, leaseId: string): void {
-  if (!table.knows(leaseId)) return
+  if (table.knows(leaseId)) throw issuedBefore(leaseId)
+}
+
+function issuedBefore(leaseId: string): LeaseError {
   const message = `lease ${show(leaseId)} was issued before`
-  throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
+  return new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
 }
 
 export function refuseHeld(table: LeaseTable, workId: string): void {
@@ -213,8 +237,18 @@ function activeLease(table: LeaseTable, leaseId: unknown): RegisteredLease {
       details: { leaseId },
     })
   }
+  if (!lease.isRegistrars) {
+    throw otherLedger(lease, 'is of a store, and takes no event of a registrar')
+  }
   if (lease.state !== 'ACTIVE') throw terminal(lease)
   return lease
+}
+
+/** A lease goes on as it was issued: each of the two ledgers has rules that the other one does not ask. */
+export function otherLedger({ leaseId }: RegisteredLease, problem: string): LeaseError {
+  return new LeaseError('DECODE_ERROR', `lease ${show(leaseId)} ${problem}`, {
+    details: { leaseId },
+  })
 }
 
 interface IssuedFacts {

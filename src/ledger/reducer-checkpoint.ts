@@ -3,7 +3,7 @@
  * hash is the digest of the state. The digest finds damage; whoever must fear forgery signs the text.
  */
 import { createHash } from 'node:crypto'
-import { LeaseError } from '../core/errors.ts'
+import { LeaseError, show } from '../core/errors.ts'
 import type { Lease, Ticket } from '../core/lease.ts'
 import { canonicalJson } from './fold.ts'
 import type { LeaseTable } from './lease-table.ts'
@@ -52,7 +52,7 @@ export function checkpointOf(table: LeaseTable): string {
 }
 
 /** Puts what a checkpoint tells into an empty table, or throws `DECODE_ERROR`. */
-export function restoreTable(table: LeaseTable, text: string): void {
+export function restoreTable(table: LeaseTable, text: unknown): void {
   const state = readCheckpoint(text)
   try {
     for (const kept of state.leases) {
@@ -89,7 +89,7 @@ function keptLease(lease: RegisteredLease): KeptLease {
     expiresAt: keptTime(lease.expiresAt),
     issuedAtTick: issuedAtTick === null ? null : keptTick(issuedAtTick),
     expiresAtTick: expiresAtTick === null ? null : keptTick(expiresAtTick),
-    signature: Buffer.from(lease.registrarSignature).toString('base64url'),
+    signature: Buffer.from(lease.term.registrarSignature).toString('base64url'),
     lastRenewedAt: lastRenewedAt === null ? null : keptTime(lastRenewedAt),
     terminatedAt: terminatedAt === null ? null : keptTime(terminatedAt),
   }
@@ -103,7 +103,8 @@ function keptTick({ value, rateHz, domain }: LogicalTick): KeptTick {
   return { value: typeof value === 'number' ? value : { n: String(value) }, rateHz, domain }
 }
 
-function readCheckpoint(text: string): KeptState {
+function readCheckpoint(text: unknown): KeptState {
+  if (typeof text !== 'string') throw undecodable(`the checkpoint must be text, got ${show(text)}`)
   const end = text.indexOf(',"state":')
   const head = /^\{"version":(\d+),"digest":"([0-9a-f]{64})"$/.exec(text.slice(0, Math.max(end, 0)))
   if (head === null || !text.endsWith('}')) {
@@ -114,7 +115,11 @@ function readCheckpoint(text: string): KeptState {
   }
   const state = text.slice(end + ',"state":'.length, -1)
   if (hashOf(state) !== head[2]) throw undecodable('the checkpoint does not fit its digest')
-  return JSON.parse(state) as KeptState
+  try {
+    return JSON.parse(state) as KeptState
+  } catch (cause) {
+    throw undecodable('the checkpoint is no JSON', cause)
+  }
 }
 
 function restoredLease(kept: KeptLease): RegisteredLease {
@@ -124,7 +129,7 @@ function restoredLease(kept: KeptLease): RegisteredLease {
   return new RegisteredLease(entry, origin, {
     expiresAt: restoredTime(kept.expiresAt),
     expiresAtTick: restoredTick(kept.expiresAtTick),
-    registrarSignature: new Uint8Array(Buffer.from(kept.signature, 'base64url')),
+    registrarSignature: Buffer.from(kept.signature, 'base64url'),
     lastRenewedAt: lastRenewedAt === null ? null : restoredTime(lastRenewedAt),
     terminatedAt: terminatedAt === null ? null : restoredTime(terminatedAt),
   })

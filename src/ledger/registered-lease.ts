@@ -4,14 +4,14 @@
  * ticks with their rate, the signature, and who issued the lease.
  */
 import type { Lease } from '../core/lease.ts'
-import { ticksUntil, isComparable, type LogicalTick } from './logical-tick.ts'
+import { ticksUntil, isComparable, isTick, type LogicalTick } from './logical-tick.ts'
 import {
   REASON_WORDS,
   STATE_WORDS,
   type RegistrarReason,
   type RegistrarState,
 } from './registrar-words.ts'
-import { compareTimes, timeUntil, type WallTime } from './wall-time.ts'
+import { compareTimes, parseWallTime, timeUntil, type WallTime } from './wall-time.ts'
 
 /** What stays as it was issued. */
 export interface Origin {
@@ -81,9 +81,14 @@ export class RegisteredLease {
     return this.term.expiresAtTick
   }
 
-  /** Empty for a lease of a store, whose ledger is proven by its chain. */
+  /** A copy of the bytes. Empty for a lease of a store, whose ledger is proven by its chain. */
   get registrarSignature(): Uint8Array {
-    return this.term.registrarSignature
+    return new Uint8Array(this.term.registrarSignature)
+  }
+
+  /** Whether a registrar issued it: each of its leases is signed, and none of a store's. */
+  get isRegistrars(): boolean {
+    return this.term.registrarSignature.length > 0
   }
 
   get renewalCount(): number {
@@ -115,8 +120,9 @@ export class RegisteredLease {
     return ticksRemaining(this, now)
   }
 
-  toJSON(): LeaseSummary {
-    return summary(this)
+  /** The summary as JSON can hold it: nanoseconds and other large numbers are decimal text. */
+  toJSON(): object {
+    return jsonOf(summary(this))
   }
 }
 
@@ -147,27 +153,36 @@ export function summary(lease: RegisteredLease): LeaseSummary {
   }
 }
 
+function jsonOf(fields: object): object {
+  const written = Object.entries(fields).map(([name, value]: [string, unknown]) => {
+    if (typeof value === 'bigint') return [name, String(value)] as const
+    return [name, typeof value === 'object' && value !== null ? jsonOf(value) : value] as const
+  })
+  return Object.fromEntries(written)
+}
+
 /**
  * Whether an active lease is over at a tick: the boundary belongs to the end. A lease without ticks, or a tick of
- * another rate or domain, proves nothing, and nothing proven means over.
+ * another rate or domain or what is no tick, proves nothing, and nothing proven means over.
  */
 export function isExpiredAtTick(lease: RegisteredLease, now: LogicalTick): boolean {
   const { expiresAtTick } = lease
-  if (expiresAtTick === null || !isComparable(expiresAtTick, now)) return true
+  if (expiresAtTick === null || !isTick(now) || !isComparable(expiresAtTick, now)) return true
   return lease.state === 'ACTIVE' && now.value >= expiresAtTick.value
 }
 
 /** 0 once it is over, and 0 where it cannot be told. */
 export function ticksRemaining(lease: RegisteredLease, now: LogicalTick): number | bigint {
-  return lease.expiresAtTick === null ? 0 : ticksUntil(lease.expiresAtTick, now)
+  const { expiresAtTick } = lease
+  return expiresAtTick === null || !isTick(now) ? 0 : ticksUntil(expiresAtTick, now)
 }
 
-/** @deprecated Wall clocks can be set; ask `isExpiredAtTick`. */
+/** @deprecated Wall clocks can be set; ask `isExpiredAtTick`. Throws `INVALID_INPUT` for what is no time. */
 export function isExpiredAt(lease: RegisteredLease, now: WallTime): boolean {
-  return lease.state === 'ACTIVE' && compareTimes(now, lease.expiresAt) >= 0
+  return lease.state === 'ACTIVE' && compareTimes(parseWallTime('now', now), lease.expiresAt) >= 0
 }
 
 /** @deprecated Wall clocks can be set; ask `ticksRemaining`. */
 export function timeRemaining(lease: RegisteredLease, now: WallTime): WallTime {
-  return timeUntil(lease.expiresAt, now)
+  return timeUntil(lease.expiresAt, parseWallTime('now', now))
 }

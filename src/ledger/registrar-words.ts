@@ -23,8 +23,15 @@ const STATES: readonly RegistrarState[] = Object.values(STATE_WORDS)
 /** A release is never said to be a transfer: that is an event of its own. */
 const REASONS = ['COMPLETED', 'ABORTED', 'VOLUNTARY'] as const
 
+/** Only letters that these words are written with: others have upper cases among them, as the dotless i has. */
+const WORD_PATTERN = /^[A-Za-z]+$/
+
+function upperCase(value: unknown): string | null {
+  return typeof value === 'string' && WORD_PATTERN.test(value) ? value.toUpperCase() : null
+}
+
 export function parseLeaseState(value: unknown): RegistrarState {
-  const word = typeof value === 'string' ? value.toUpperCase() : null
+  const word = upperCase(value)
   const state = STATES.find((candidate) => candidate === word)
   if (state !== undefined) return state
   throw new LeaseError(
@@ -35,7 +42,7 @@ export function parseLeaseState(value: unknown): RegistrarState {
 }
 
 export function parseReleaseReason(value: unknown): (typeof REASONS)[number] {
-  const word = typeof value === 'string' ? value.toUpperCase() : null
+  const word = upperCase(value)
   const reason = REASONS.find((candidate) => candidate === word)
   if (reason !== undefined) return reason
   throw new LeaseError(

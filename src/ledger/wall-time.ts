@@ -26,9 +26,11 @@ export function toMs(time: WallTime): number {
   return typeof time === 'number' ? time : Number(time / NS_PER_MS)
 }
 
-/** Milliseconds in the type that a lease keeps to. */
+/** Milliseconds in the type that a lease keeps to; beyond the last time that can be written, that one. */
 export function fromMs(ms: number, as: WallTime): WallTime {
-  return typeof as === 'number' ? ms : BigInt(ms) * NS_PER_MS
+  if (typeof as === 'number') return ms
+  const ns = BigInt(ms) * NS_PER_MS
+  return ns > NS_MAX ? NS_MAX : ns
 }
 
 /** Negative when `a` is earlier. Only questions compare times of different types; they are then counted in ns. */

@@ -19,7 +19,7 @@ import type { DeriveRequest, SpendRequest } from './lease-api.ts'
 
 /** Without a resource a child has its parent's, shared; with one of its own it has that alone. */
 export function deriveCommand(request: DeriveRequest, parent: Place): Derive {
-  const { resource = parent.resource, ttlMs } = request
+  const { resource = parent.resource, ttlMs, audience } = request
   const isOwn = request.resource !== undefined
   const extent = parseExtent(request.extent ?? (isOwn ? 'exact' : parent.extent))
   if (extent === 'subtree' && !isTree(resource)) {
@@ -38,6 +38,7 @@ export function deriveCommand(request: DeriveRequest, parent: Place): Derive {
     ttlMs: ttlMs === undefined ? null : parseTtlMs(ttlMs),
     scope: parseScope(request.scope),
     budget: parseBudget('budget', request.budget),
+    ...(audience === undefined ? {} : { audience: parseHolder(audience, 'audience') }),
     reason: parseNote(request.reason, undefined).reason,
   }
 }

@@ -190,6 +190,8 @@ export interface DeriveRequest {
   readonly scope?: Partial<Scope>
   /** A dimension that is absent is unlimited, which a limited parent refuses. */
   readonly budget?: Budget
+  /** Who is to check its grants. Default: as for the parent; no other than that, if it names one. */
+  readonly audience?: string
   readonly reason?: string
 }
 

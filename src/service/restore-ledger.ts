@@ -3,7 +3,7 @@
  * store takes at once; beyond that in several, of which a later call can make up for those that are missing.
  */
 import { NOTHING } from '../core/commit.ts'
-import { LeaseError } from '../core/errors.ts'
+import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { RESTORE_STEP_EVENTS } from '../core/limits.ts'
 import { restoreSteps, type RestoreStep } from '../core/restore.ts'
@@ -28,7 +28,11 @@ export async function restoreLedger(
   if (first !== undefined && first.after !== known) throw notEmpty(store, 'must be as it was left')
   for (const step of steps) {
     await requireUndisturbed(store, events[step.after - 1])
-    await take(store, step)
+    try {
+      await take(store, step)
+    } catch (error) {
+      throw isLeaseError(error) ? withHint(error, step, events.length) : error
+    }
   }
   // Somebody who comes between two commits finds free what a later one tells to be held.
   if (steps.length > 1) await countKnown(store, events, ALONE)
@@ -41,6 +45,18 @@ async function requireUndisturbed(store: Store, last: LeaseEvent | undefined): P
   if (last === undefined) return
   const [newest] = await store.history({ newestFirst: true, limit: 1 })
   if (canonicalJson(newest?.event) !== canonicalJson(last)) throw notEmpty(store, ALONE)
+}
+
+/** What was imported stays; whoever began anew would be refused. */
+function withHint(error: LeaseError, { after }: RestoreStep, total: number): LeaseError {
+  const { code, message, details, effect } = error
+  if (after === 0 && effect === 'none') return error
+  const there = `${after} of ${total} events are there, and importing again with resume`
+  return new LeaseError(code, `${message}; ${there} (--continue) goes on from them`, {
+    details: { ...details, events: after },
+    effect,
+    cause: error,
+  })
 }
 
 async function take(store: Store, { footprints, commit }: RestoreStep): Promise<void> {

@@ -232,6 +232,22 @@ describe('tenure ledger', () => {
     expect(stdout).toBe(fs.readFileSync(shop.events, 'utf8'))
   })
 
+  it('tells who held a file by its directory, and who holds on without a word of it', async () => {
+    const shop = workshop()
+    await shop.json(['config', 'set', 'record_renewals', 'false'])
+    await shop.json(['acquire', 'src/', '--holder', 'ada', '--ttl', '60s'])
+    await shop.json(['renew', 'src/', '--holder', 'ada', '--ttl', '1h'])
+    interface Issued {
+      readonly event: { readonly lease: { readonly expiresAtMs: number } }
+    }
+    const [issued] = await shop.json<readonly Issued[]>(['history', '--limit', '1'])
+    const afterMs = String((issued?.event.lease.expiresAtMs ?? 0) + 5)
+    const asked = ['ledger', 'replay', 'src/deep/app.ts', '--at', afterMs]
+    expect(await shop.json(asked)).toMatchObject({ leases: [{ holder: 'ada', state: 'active' }] })
+    const other = ['ledger', 'replay', 'srcs/app.ts', '--at', afterMs]
+    expect(await shop.json(other)).toMatchObject({ leases: [] })
+  })
+
   it('rebuilds an empty store from what was exported, with the same digest', async () => {
     const shop = await sealedWorkshop()
     const file = path.join(shop.directory, 'ledger.ndjson')

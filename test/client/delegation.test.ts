@@ -235,6 +235,22 @@ describe('a grant', () => {
     expect(() => verifyGrant(aide.grant, KEYS, { now: nowMs() })).toThrow(/is for "editor"/)
   })
 
+  it('stays for whom it was made, in whatever is derived from it and for whoever takes it over', async () => {
+    const { root, world, nowMs } = await supervision()
+    const lead = await root.derive({ holder: 'lead', audience: 'editor', session: 'of-aide' })
+    const aide = await lead.derive({ holder: 'aide' })
+    await expect(lead.derive({ holder: 'aide', audience: 'shell' })).rejects.toMatchObject({
+      code: 'INVALID_DERIVATION',
+      message: expect.stringContaining('audience must be editor') as string,
+    })
+    const other = newClient(world, 'lead', { signer: SIGNER, session: 'of-aide' }).tenure
+    const adopted = await other.adopt(lead.id)
+    for (const { grant } of [lead, aide, adopted]) {
+      expect(() => verifyGrant(grant, KEYS, { now: nowMs() })).toThrow(/is for "editor"/)
+      expect(verifyGrant(grant, KEYS, { now: nowMs(), audience: 'editor' }).audience).toBe('editor')
+    }
+  })
+
   it('does not change when something is spent', async () => {
     const { root, nowMs } = await supervision()
     const lead = await root.derive({ holder: 'lead', budget: { tokens: 100 } })

@@ -15,6 +15,8 @@ describe('a grant', () => {
       [null, 'act'],
       [undefined, 'act'],
       [['edit'], 'act'],
+      ['edit', 'act'],
+      [7, 'act'],
       [{ tool: 5 }, 'tool'],
       [{ workId: null }, 'workId'],
       [{ path: 5 }, 'path'],

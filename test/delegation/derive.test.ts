@@ -158,6 +158,27 @@ describe('a derived lease and time', () => {
     expect(again.deadline?.us).toBeGreaterThan(later.deadline?.us ?? 0)
   })
 
+  it('says what it was given by a renewal that its parent cut short, and is not worn down by it', async () => {
+    const family = new Family()
+    const root = await family.root()
+    const child = await family.derive(root, { ttlMs: 1_000 })
+    const renew = async (ttlMs?: number) => {
+      const span = ttlMs === undefined ? {} : { ttlMs }
+      await family.api.renew({ leaseId: child.id, holder: child.holder, ...span })
+      return (await family.see(child)).ttlMs
+    }
+    expect(await renew(55_000)).toBe(55_000)
+    family.ticks.pass(50_000)
+    expect(await renew(90_000)).toBe(55_000)
+    const short = await family.derive(root, { ttlMs: 1_000 })
+    await family.api.renew({ leaseId: short.id, holder: short.holder, ttlMs: 90_000 })
+    const { ttlMs } = await family.see(short)
+    expect(ttlMs).toBeLessThanOrEqual(ROOT_TTL_MS - 50_000)
+    expect(ttlMs).toBeGreaterThan(ROOT_TTL_MS - 50_100)
+    await family.api.renew({ leaseId: root.id, holder: 'boss' })
+    expect(await renew()).toBe(55_000)
+  })
+
   it('ends with its parent when that expires', async () => {
     const family = new Family()
     const root = await family.root()

@@ -101,6 +101,47 @@ describe('a grant', () => {
     expect(codeOf(token, [verifier(KEY, { retiresAtMs: NOW })])).toBe('INVALID_SIGNATURE')
   })
 
+  it('is not made one for others, or for anybody, by deriving from it', () => {
+    const root = grant({ audience: 'editor' })
+    for (const audience of [null, 'shell']) {
+      const token = chain(root, { ...CHILD, audience })
+      expect(codeOf(token, KEYS, { audience: 'shell' })).toBe('INVALID_DERIVATION')
+    }
+    expect(
+      codeOf(chain(root, { ...CHILD, audience: 'editor' }), KEYS, { audience: 'editor' }),
+    ).toBe('accepted')
+  })
+
+  it('is signed only if it is one, and in its one spelling', () => {
+    for (const [facts, field] of [
+      [{ fence: 1.5 }, 'fence'],
+      [{ fence: -1 }, 'fence'],
+      [{ issuedAtMs: Number.NaN }, 'issuedAtMs'],
+      [{ expiresAtMs: undefined }, 'expiresAtMs'],
+      [{ holder: 7 }, 'holder'],
+      [{ id: '\ud800' }, 'id'],
+      [{ resource: 'nothing' }, 'resource'],
+      [{ mode: 'alone' }, 'mode'],
+      [{ scope: { tools: 7 } }, 'scope.tools'],
+      [{ budget: { gold: 1 } }, 'budget'],
+    ] as const) {
+      const odd = { ...grant(), ...facts } as unknown as Grant
+      expect(() => signGrant(odd, KEY)).toThrow(
+        expect.objectContaining({
+          code: 'INVALID_INPUT',
+          message: expect.stringMatching(`^${field}`) as string,
+        }),
+      )
+    }
+    for (const odd of [null, undefined, 7]) {
+      const sign = () => signGrant(odd as unknown as Grant, KEY)
+      expect(sign).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
+    }
+    const scope = { unlimited: false, workIds: [], tools: ['test', 'edit', 'test'], namespaces: [] }
+    const { tools } = verifyGrant(signGrant(grant({ scope }), KEY), KEYS, { now: NOW }).scope
+    expect(tools).toEqual(['edit', 'test'])
+  })
+
   it('for one audience is refused by every other, and by whoever does not say who they are', () => {
     const token = chain(grant({ audience: 'editor' }))
     expect(codeOf(token, KEYS, { audience: 'editor' })).toBe('accepted')

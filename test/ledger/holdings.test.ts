@@ -43,6 +43,74 @@ describe('what somebody held between two instants', () => {
   })
 })
 
+describe('where renewals are not recorded', () => {
+  /** A lease of a minute that is renewed for three, of which the ledger tells nothing. */
+  async function unrecorded() {
+    const family = new Family()
+    const setting = { key: 'record_renewals', value: 'false', resourceId: null } as const
+    await family.store.configure({ ...setting, scope: 'global' })
+    const begin = family.ticks.wallMs()
+    const lease = await family.root('work:a')
+    for (let round = 0; round < 6; round += 1) {
+      family.ticks.pass(ROOT_TTL_MS / 2)
+      await family.api.renew({ leaseId: lease.id, holder: lease.holder })
+    }
+    return { family, lease, begin, lateMs: begin + 2 * ROOT_TTL_MS }
+  }
+
+  it.each(['released', 'expired', 'revoked'])(
+    'a lease that was %s was held until then',
+    async (end) => {
+      const { family, lease, lateMs } = await unrecorded()
+      if (end === 'released') await family.release(lease)
+      if (end === 'revoked') await family.api.revoke({ leaseId: lease.id, by: 'root' })
+      if (end === 'expired') family.ticks.pass(2 * ROOT_TTL_MS)
+      if (end === 'expired') await family.root('work:a')
+      const events = await eventsOf(family)
+      expect(events.some(({ type }) => type === 'lease.renewed')).toBe(false)
+      const [told] = replayLedger(events, { atMs: lateMs })
+      expect(told).toMatchObject({ id: lease.id, state: 'active' })
+      const query = { fromMs: lateMs, toMs: lateMs, nowMs: family.ticks.wallMs() }
+      expect(holdingsIn(events, query)).toMatchObject([{ leaseId: lease.id, end }])
+      const nowMs = family.ticks.wallMs()
+      const after = replayLedger(events, { atMs: nowMs }).find(({ id }) => id === lease.id)
+      expect(after?.state).toBe(end)
+    },
+  )
+
+  it('a lease that is held is, by the word of the store that keeps it', async () => {
+    const { family, lease, lateMs } = await unrecorded()
+    const events = await eventsOf(family)
+    const kept = new Map([[lease.id, await family.see(lease)]])
+    for (const atMs of [lateMs, family.ticks.wallMs()]) {
+      expect(replayLedger(events, { atMs, kept })).toMatchObject([
+        { id: lease.id, state: 'active' },
+      ])
+      const query = { fromMs: atMs, toMs: atMs, nowMs: family.ticks.wallMs(), kept }
+      expect(holdingsIn(events, query)).toMatchObject([{ end: 'active', toMs: null }])
+    }
+    const nowMs = family.ticks.wallMs() + ROOT_TTL_MS
+    expect(replayLedger(events, { atMs: nowMs, kept })).toMatchObject([{ state: 'expired' }])
+  })
+})
+
+describe('a file in a directory that somebody held', () => {
+  it('was held with it, and not by whoever held its neighbour', async () => {
+    const family = new Family()
+    const repo = await family.root('file:/repo', 'subtree')
+    const other = await family.root('file:/repo_backup', 'subtree')
+    const [nowMs, events] = [family.ticks.wallMs(), await eventsOf(family)]
+    const ask = (resource: string) => {
+      const query = { fromMs: nowMs, toMs: nowMs, nowMs, resource }
+      return holdingsIn(events, query).map(({ leaseId }) => leaseId)
+    }
+    expect(ask('file:/repo/src/app.ts')).toEqual([repo.id])
+    expect(ask('file:/repo')).toEqual([repo.id])
+    expect(ask('file:/repo_backup/x')).toEqual([other.id])
+    expect(ask('file:/')).toEqual([])
+  })
+})
+
 describe('for every history', () => {
   const acts = fc.array(fc.tuple(fc.nat(3), fc.nat(2), fc.integer({ min: 1, max: 40_000 })), {
     maxLength: 30,

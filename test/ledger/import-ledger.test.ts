@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { LeaseError } from '../../src/core/errors.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { importLedger, openApi } from '../../src/index.ts'
@@ -26,6 +28,17 @@ function digestOf(entries: readonly LedgerEntry[]): string {
   return reducer.state.digest()
 }
 
+function lineId(number: number): string {
+  return `${String(number).padStart(8, '0')}-0000-4000-8000-00000000000a`
+}
+
+function delegated(number: number) {
+  const resource = parseResource('work:line')
+  const who = { leaseId: lineId(number), resource, holder: 'boss', session: 'boss' }
+  const budget = { tokens: 100, toolCalls: 10, episodes: 5, durationMs: 1_000 }
+  return { ...who, waitMs: 0, ttlMs: 60_000, budget }
+}
+
 describe('a ledger that is imported', () => {
   it.each(EVERY_STORE)('makes %s the store that it was exported from', async (name) => {
     const world = await livedWorld(5, 300)
@@ -46,6 +59,30 @@ describe('a ledger that is imported', () => {
     const request = { resource: free, holder: 'new', session: 'new', waitMs: 0 } as const
     const leaseId = 'ffffffff-0000-4000-8000-000000000001'
     expect((await api.acquire({ ...request, leaseId })).kind).toBe('granted')
+  })
+
+  it.each(EVERY_STORE)('may tell of scopes and budgets, as %s exports them', async (name) => {
+    const url = await freshStoreOf(name)
+    const api = await openApi(url)
+    onTestFinished(() => api.close())
+    await api.acquire({ ...delegated(1), scope: { tools: ['edit', 'read'], namespaces: ['src'] } })
+    const budget = { tokens: 40, toolCalls: 4, episodes: 2, durationMs: 9 }
+    const who = { leaseId: lineId(2), holder: 'kid', session: 'kid' }
+    const scope = { tools: ['read'] }
+    const parent = { leaseId: lineId(1) }
+    await api.derive({ ...who, parent, by: 'boss', scope, budget, audience: 'editor' })
+    await api.spend({ ...who, amounts: { toolCalls: 1, tokens: 3 } })
+    const history = await api.history({ limit: 100 })
+    expect(history).toHaveLength(4)
+    const other = `memory:delegated-${randomUUID()}`
+    const rebuilt = await openApi(other)
+    onTestFinished(() => rebuilt.close())
+    const { digest } = await importLedger(other, exported(history))
+    expect(digestOf(await rebuilt.history({ limit: 100 }))).toBe(digest)
+    expect((await rebuilt.get(lineId(2)))?.delegation).toMatchObject({
+      used: { toolCalls: 1, tokens: 3 },
+      audience: 'editor',
+    })
   })
 
   it('is refused at the first line that is not the next, and nothing is written', async () => {
@@ -138,6 +175,16 @@ describe('a long ledger', () => {
     const started = restoreLedger(store, events, { resume: false })
     await expect(started).rejects.toThrow('the power is gone')
     expect(await store.history({ limit: 10_000 })).toHaveLength(5_000)
+    store.transact = async () => {
+      throw new LeaseError('STORE_UNAVAILABLE', 'the server took too long')
+    }
+    await expect(restoreLedger(store, events, { resume: true })).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+      message: expect.stringMatching(
+        /^the server took too long; 5000 of 5200 events are there, .*--continue/,
+      ) as string,
+      details: { events: 5_000 },
+    })
     store.transact = transact
     const anew = restoreLedger(store, events, { resume: false })
     await expect(anew).rejects.toMatchObject({ code: 'LEASE_EXISTS' })

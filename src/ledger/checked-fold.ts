@@ -1,0 +1,227 @@
+/**
+ * Folds a ledger that nobody vouches for, and asks of each event whether a store could have decided it: with the rules
+ * that decisions go by, on what the events before it have left. It knows no clock, so it cannot tell whether a lease
+ * ended too early, nor, where renewals are not recorded, too late. Retention takes leases that have ended out of a ledger:
+ * a family may lack some of its members, but none that is live.
+ */
+import { shortageOf } from '../core/budget.ts'
+import { isBlockedBy } from '../core/conflict.ts'
+import { delegationOf, parentOf, type AccountChange } from '../core/delegation.ts'
+import { derivationProblem, reservedOf, unusedOf } from '../core/derivation.ts'
+import type { LeaseAccounted, LeaseEvent, LeaseIssued } from '../core/event.ts'
+import { evolveEntry } from '../core/evolve.ts'
+import type { Claim, Entry, Lease, LeaseId } from '../core/lease.ts'
+import { realmOf } from '../core/resource.ts'
+import { canonicalJson } from './fold.ts'
+import { StandingEntries } from './standing-entries.ts'
+
+/** What is remembered of a realm beside its entries. */
+interface RealmMark {
+  /** Of events that were decided over more than their own lease. */
+  lastAtMs: number
+  lastFence: number
+  /** A lease of which its parent must say next what it gave to it. */
+  unpaid: Lease | null
+}
+
+type Given = Exclude<AccountChange, { readonly kind: 'spent' }>
+
+export class CheckedFold {
+  readonly #entries: Map<LeaseId, Entry> = new Map()
+  readonly #standing = new StandingEntries()
+  readonly #realms: Map<string, RealmMark> = new Map()
+  /** Those of which no parent has said what it gave to them, and the line that tells of them. */
+  readonly #orphans: Map<LeaseId, number> = new Map()
+
+  /** Takes the next event; tells what is wrong with it, and then takes nothing, or null. */
+  take(event: LeaseEvent, line: number): string | null {
+    const before = this.#entries.get(event.leaseId)
+    const after = evolveEntry(before, event)
+    const mark = this.#markOf(event)
+    const problem =
+      commonProblem(event, before, after) ??
+      orderProblem(event, mark, before) ??
+      this.#ownProblem(event, before, after)
+    if (problem !== null) return problem
+    this.#keep(event, after, line)
+    mark.lastFence = Math.max(mark.lastFence, fenceOf(event) ?? 0)
+    if (isOfOneEntry(event)) return null
+    mark.lastAtMs = event.atMs
+    mark.unpaid = event.type === 'lease.issued' && this.#hasParent(event.lease) ? event.lease : null
+    return null
+  }
+
+  /** The first line that lacks something at the end of the ledger, and what; null if none does. */
+  missing(): { readonly line: number; readonly problem: string } | null {
+    for (const [id, line] of this.#orphans) {
+      return { line, problem: `lease ${id} is live, and no parent tells what it gave to it` }
+    }
+    return null
+  }
+
+  #keep(event: LeaseEvent, after: Entry, line: number): void {
+    this.#entries.set(event.leaseId, after)
+    this.#standing.put(after)
+    if (after.state !== 'active') this.#orphans.delete(after.id)
+    if (event.type === 'lease.issued' && parentOf(after) !== null) this.#orphans.set(after.id, line)
+    if (event.type !== 'lease.accounted') return
+    const childId = childOf(event.change)
+    if (childId !== null) this.#orphans.delete(childId)
+  }
+
+  #hasParent(claim: Claim): boolean {
+    return this.#entries.has(parentOf(claim) ?? '')
+  }
+
+  #markOf(event: LeaseEvent): RealmMark {
+    const realm = realmOf(event.resource)
+    const known = this.#realms.get(realm)
+    if (known !== undefined) return known
+    const mark = { lastAtMs: 0, lastFence: 0, unpaid: null }
+    this.#realms.set(realm, mark)
+    return mark
+  }
+
+  #ownProblem(event: LeaseEvent, before: Entry | undefined, after: Entry): string | null {
+    if (event.type === 'lease.issued') return this.#issueProblem(event)
+    if (event.type === 'lease.accounted') return this.#accountProblem(event, before)
+    const claims = event.type === 'lease.offered' || event.type === 'lease.upgraded'
+    return claims ? this.#conflictOf(after) : endProblem(before, after)
+  }
+
+  #conflictOf(claim: Entry): string | null {
+    const isBlocked = isBlockedBy(claim, this.#standing.near(claim), () => true)
+    return isBlocked ? `${claim.resource} is held by another` : null
+  }
+
+  #issueProblem({ lease, atMs }: LeaseIssued): string | null {
+    const { limits, used, children } = delegationOf(lease)
+    if (lease.grantedAtMs !== atMs) return `grantedAtMs must be ${atMs}, got ${lease.grantedAtMs}`
+    if (children.length > 0) return 'a lease begins without children'
+    if (shortageOf(limits, {}, used) !== null) return 'more is used than there is'
+    const parent = this.#entries.get(parentOf(lease) ?? '')
+    if (parent !== undefined && parent.state !== 'active') return 'its parent has ended'
+    return this.#conflictOf(lease)
+  }
+
+  #accountProblem({ change, renewals }: LeaseAccounted, before: Entry | undefined): string | null {
+    if (before?.kind !== 'lease' || before.state !== 'active') return 'the lease has ended'
+    const { limits, used, children } = delegationOf(before)
+    if (change.kind === 'spent') {
+      const shortage = shortageOf(limits, used, change.amounts)
+      if (shortage === null) return null
+      return `${shortage.dimension} must be at most ${shortage.left}, got ${shortage.asked}`
+    }
+    const child = this.#entries.get(change.childId)
+    if (child === undefined) return forgottenProblem(change, before)
+    if (child.kind !== 'lease' || parentOf(child) !== before.id) return 'it has no such child'
+    if (change.kind === 'derived') {
+      const isTold = renewals === before.renewals
+      return derivedProblem(before, child, isTold) ?? amountsProblem(change.amounts, before, child)
+    }
+    if (child.state === 'active' || !children.includes(child.id)) return 'its child has not ended'
+    return isEqual(change.amounts, unusedOf(before, child)) ? null : 'other amounts came back'
+  }
+}
+
+/** Of a child that retention has taken out, only the account of its parent is left. */
+function forgottenProblem({ kind, amounts, childId }: Given, parent: Lease): string | null {
+  const { limits, used, children } = delegationOf(parent)
+  if (kind === 'derived') {
+    return shortageOf(limits, used, amounts) === null ? null : 'it gave more than it had'
+  }
+  if (!children.includes(childId)) return 'it has no such child'
+  return shortageOf(used, {}, amounts) === null ? null : 'more came back than was given'
+}
+
+function commonProblem(event: LeaseEvent, before: Entry | undefined, after: Entry): string | null {
+  const was = before?.state ?? null
+  if (event.before !== was) return `before must be ${was}, got ${event.before}`
+  if (event.after !== after.state) return `after must be ${after.state}, got ${event.after}`
+  if (event.holder !== after.holder) return `holder must be ${after.holder}, got ${event.holder}`
+  if (event.session !== after.session) {
+    return `session must be ${after.session}, got ${event.session}`
+  }
+  if (before !== undefined && event.resource !== before.resource) {
+    return `resource must be ${before.resource}, got ${event.resource}`
+  }
+  const renewals = before?.kind === 'lease' ? before.renewals : 0
+  return event.renewals < renewals ? `renewals must be at least ${renewals}` : null
+}
+
+/**
+ * Decided with a look at its own entry alone: in a realm it may stand between the events of one commit, and by its time
+ * a little before or behind its neighbours.
+ */
+function isOfOneEntry(event: LeaseEvent): boolean {
+  if (event.type === 'lease.accounted') return event.change.kind === 'spent'
+  return ONE_ENTRY_TYPES.has(event.type)
+}
+
+const ONE_ENTRY_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
+  'lease.renewed',
+  'lease.advanced',
+  'lease.waiting',
+])
+
+/** Wall time and fences of a realm do not go back, and what a child was given is told at once. */
+function orderProblem(
+  event: LeaseEvent,
+  { lastAtMs, lastFence, unpaid }: RealmMark,
+  before: Entry | undefined,
+): string | null {
+  if (isOfOneEntry(event)) return null
+  if (event.atMs < lastAtMs) return `atMs must be at least ${lastAtMs}, got ${event.atMs}`
+  const childId = event.type === 'lease.accounted' ? childOf(event.change) : null
+  if (unpaid !== null && childId !== unpaid.id) {
+    return `what ${parentOf(unpaid)} gave to ${unpaid.id} must be told first`
+  }
+  const fence = fenceOf(event)
+  const isOffered = before?.kind === 'ticket' && before.offer?.fence === fence
+  if (fence === null || isOffered || fence > lastFence) return null
+  return `fence must be more than ${lastFence}, got ${fence}`
+}
+
+/** The child that is given something. */
+function childOf(change: AccountChange): LeaseId | null {
+  return change.kind === 'derived' ? change.childId : null
+}
+
+function fenceOf(event: LeaseEvent): number | null {
+  if (event.type === 'lease.issued') return event.lease.fence
+  return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : null
+}
+
+/** Those that were derived from a lease end before it does. */
+function endProblem(before: Entry | undefined, after: Entry): string | null {
+  const ends = before?.state === 'active' && after.state !== 'active'
+  return ends && delegationOf(after).children.length > 0 ? 'its children have not ended' : null
+}
+
+/** `isTold`: all renewals of the parent are in the ledger, so that its deadline is known. */
+function derivedProblem(parent: Lease, child: Lease, isTold: boolean): string | null {
+  const { line, rootFence, children } = delegationOf(parent)
+  const {
+    scope,
+    limits,
+    audience = null,
+    line: childLine,
+    rootFence: childRoot,
+  } = delegationOf(child)
+  if (children.includes(child.id)) return 'its child was told before'
+  if (!isEqual(childLine, [...line, parent.id])) return 'its child is of another line'
+  if (childRoot !== (rootFence ?? parent.fence)) return 'its child has another root'
+  const { resource, extent, mode, ttlMs, deadline } = child
+  const end = isTold ? deadline.us : 0
+  const wish = { resource, extent, mode, scope, limits, audience, ttlMs, end }
+  return derivationProblem(parent, wish)?.problem ?? null
+}
+
+function amountsProblem(amounts: unknown, parent: Lease, child: Lease): string | null {
+  const given = reservedOf(parent, delegationOf(child).limits)
+  return isEqual(amounts, given) ? null : 'it gave other amounts than its child has'
+}
+
+function isEqual(a: unknown, b: unknown): boolean {
+  return canonicalJson(a) === canonicalJson(b)
+}

@@ -1,0 +1,14 @@
+/** Ids as the registrar's events carry them: any text of 1..128 bytes, so that `lease-001` is as good as a UUID. */
+import { invalid } from '../core/errors.ts'
+import { REGISTRAR_ID_BYTES_MAX } from '../core/limits.ts'
+import { requireWellFormed, utf8Length } from '../core/text.ts'
+
+export function requireId(field: string, value: unknown): string {
+  const bytes = typeof value === 'string' ? utf8Length(value) : 0
+  if (typeof value === 'string' && bytes >= 1 && bytes <= REGISTRAR_ID_BYTES_MAX) {
+    // Most are plain ASCII, which needs no second look; every event has several.
+    return bytes === value.length ? value : requireWellFormed(field, value)
+  }
+  const got = bytes > REGISTRAR_ID_BYTES_MAX ? `${bytes} bytes` : value
+  throw invalid(field, `must be text of 1..${REGISTRAR_ID_BYTES_MAX} bytes`, got)
+}
