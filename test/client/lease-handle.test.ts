@@ -23,6 +23,12 @@ describe('a lease handle', () => {
     expect(lease.signal.aborted).toBe(false)
   })
 
+  it('can be written to a log while it is held', async () => {
+    const { lease } = await newHolding()
+    const written: unknown = JSON.parse(JSON.stringify(lease))
+    expect(written).toMatchObject({ id: lease.id, resource: 'work:W-1', holder: 'agent-1' })
+  })
+
   it('renews itself at a third of its TTL, for as long as it is held', async () => {
     const { lease, faults, advance, world } = await newHolding()
     const told = record(lease)
