@@ -4,6 +4,7 @@ import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import type { Backend } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { MemoryBackend } from './memory-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
@@ -11,6 +12,8 @@ import { ServerTicks } from './server-ticks.ts'
 interface Server {
   readonly ticks: ServerTicks
   readonly backend: MemoryBackend
+  /** As stores see it, with the clock of the test. */
+  readonly driven: Backend
   open(): Promise<LeaseService>
 }
 
@@ -21,6 +24,7 @@ function startServer(): Server {
   return {
     ticks,
     backend,
+    driven,
     open: async () => {
       const store = await SpeculatingStore.open(driven, systemRuntime, ticks.time)
       return new LeaseService({ store, runtime: systemRuntime })
@@ -161,5 +165,38 @@ describe('a store that was wrong', () => {
     await expect(api.release(request)).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
     expect(await api.release(request)).toMatchObject({ kind: 'released' })
     expect(await api.acquire(wish(2))).toMatchObject({ kind: 'granted' })
+  })
+})
+
+/** A backend at which somebody else files a ticket before every call but those that hold what they are about. */
+async function disturbed(server: Server): Promise<[Backend, () => number]> {
+  const other = await server.open()
+  let [filed, held] = [100, 0]
+  const attempt: Backend['attempt'] = async (group) => {
+    if (group.attempts.length > 0) await other.acquire({ ...wish((filed += 1)), waitMs: 1_000 })
+    return server.driven.attempt(group)
+  }
+  const holding: Backend['holding'] = async (work) => {
+    held += 1
+    return work((group) => server.driven.attempt(group))
+  }
+  const own = { attempt, holding }
+  const backend = new Proxy(server.driven, {
+    get: (target, name) => Reflect.get(own, name) ?? Reflect.get(target, name),
+  })
+  return [backend, () => held]
+}
+
+describe('whoever keeps missing', () => {
+  it('decides while nobody else can change anything', async () => {
+    const server = startServer()
+    await (await server.open()).acquire(wish(1))
+    const [backend, timesHeld] = await disturbed(server)
+    // Without pauses between the tries.
+    const hasty = { ...systemRuntime, random: () => 0 }
+    const store = await SpeculatingStore.open(backend, hasty, server.ticks.time)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    expect(await api.acquire({ ...wish(2), waitMs: 1_000 })).toMatchObject({ kind: 'queued' })
+    expect(timesHeld()).toBe(1)
   })
 })

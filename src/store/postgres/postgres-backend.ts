@@ -111,14 +111,31 @@ export class PostgresBackend implements Backend {
   }
 
   async attempt(group: Group): Promise<GroupReply> {
-    const { attempts, settingsRevision } = group
+    const reply = await this.#attemptBy((statement) => this.#call(statement), group)
+    if (reply.settingsRevision === group.settingsRevision) return reply
+    return { ...reply, settings: await this.settings() }
+  }
+
+  /** The functions lock the rows of the realms that they look at, whether or not they find what was expected there. */
+  async holding<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result> {
+    return this.#insisting(() => {
+      return this.#options.caller.transaction((send) => {
+        return work((group) => this.#attemptBy(send, group))
+      })
+    })
+  }
+
+  async #attemptBy(
+    call: (statement: Statement) => Promise<readonly PostgresRow[]>,
+    { attempts, settingsRevision }: Group,
+  ): Promise<GroupReply> {
     const { plain, others } = divide(attempts)
     const writes = attempts.some((attempt) => attempt.writes.length > 0)
-    const [row = []] = await this.#call({
+    const [row = []] = await call({
       ...this.#statement(attempts, { plain, others, revision: String(settingsRevision) }),
       writes,
     })
-    return this.#groupReply(row, group, plain)
+    return this.#groupReply(row, attempts, plain)
   }
 
   #statement(
@@ -156,22 +173,21 @@ export class PostgresBackend implements Backend {
     return { text: ATTEMPT_PLACE, values: [...common, ...values], name: 'tenure_place' }
   }
 
-  async #groupReply(
+  #groupReply(
     row: PostgresRow,
-    { attempts, settingsRevision }: Group,
+    attempts: readonly Attempt[],
     plain: ReadonlyMap<number, unknown>,
-  ): Promise<GroupReply> {
+  ): GroupReply {
     const [nowUs, revisionText, moved, views, othersMoved, othersViews] = row
     const answers = new Answers(moved, views)
     const others = plain.size === 0 ? answers : new Answers(othersMoved, othersViews)
     const replies = attempts.map((attempt, index) => {
       return (plain.has(index) ? answers : others).next(attempt, this.clockDomain)
     })
-    const revision = Number(revisionText)
     return {
       nowUs: Number(nowUs),
-      settingsRevision: revision,
-      settings: revision === settingsRevision ? null : await this.settings(),
+      settingsRevision: Number(revisionText),
+      settings: null,
       replies,
     }
   }
@@ -337,11 +353,15 @@ export class PostgresBackend implements Backend {
     return nowUs === undefined ? null : String(nowUs())
   }
 
-  async #call(statement: Statement): Promise<readonly PostgresRow[]> {
+  #call(statement: Statement): Promise<readonly PostgresRow[]> {
+    return this.#insisting(() => this.#options.caller.call(statement))
+  }
+
+  async #insisting<Result>(call: () => Promise<Result>): Promise<Result> {
     this.#refuseIfClosed()
     for (let tries = 1; ; tries += 1) {
       try {
-        return await this.#options.caller.call(statement)
+        return await call()
       } catch (error) {
         if (tries === TRIES_MAX || !isTransient(error)) throw error
       }

@@ -80,6 +80,9 @@ export function requirePool(pool: unknown): PostgresPool {
   return pool as PostgresPool
 }
 
+/** Whoever stops in the middle of a transaction must not keep others out for longer than this. */
+const BEGIN = 'BEGIN; SET LOCAL idle_in_transaction_session_timeout = 2000'
+
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
 /** A connection for the length of several statements. */
@@ -189,6 +192,33 @@ export class PostgresCaller {
     } catch (error) {
       client.release(true)
       throw storeError(error, { url, sent: false })
+    }
+  }
+
+  /**
+   * Several statements in one transaction. Whatever fails, the connection is not used again, and the server takes back
+   * what was done; only the answer to the commit itself leaves open what happened.
+   */
+  async transaction<Result>(
+    work: (send: (statement: Statement) => Promise<readonly PostgresRow[]>) => Promise<Result>,
+  ): Promise<Result> {
+    const { callMs, url } = this.#options
+    const client = await this.connect()
+    let isCommitting = false
+    try {
+      await this.ask(client, BEGIN)
+      const result = await work(async ({ text, values }) => {
+        const sent = client.query({ text, values, rowMode: 'array', types: AS_TEXT })
+        const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
+        return rows as PostgresRow[]
+      })
+      isCommitting = true
+      await this.ask(client, 'COMMIT')
+      client.release()
+      return result
+    } catch (error) {
+      client.release(true)
+      throw storeError(error, { url, sent: isCommitting })
     }
   }
 

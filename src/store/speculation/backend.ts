@@ -165,6 +165,12 @@ export interface Backend {
   /** One round trip, atomic attempt by attempt; an empty group reads the clock and the settings. */
   attempt(group: Group): Promise<GroupReply>
 
+  /**
+   * Several calls of `attempt` between which nobody else can change what the first of them was about; all of them are
+   * committed at the end. For whoever keeps missing. Absent: the server cannot hold anything between two calls.
+   */
+  holding?<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result>
+
   find(query: EntryQuery): Promise<FoundKept>
   history(query: HistoryQuery): Promise<readonly LedgerEntry[]>
   end(): Promise<Position>

@@ -30,39 +30,12 @@ import type {
 import { ResolvedSettings } from '../resolved-settings.ts'
 import type { Backend, GroupReply, PlaceView, Reply } from './backend.ts'
 import { beliefOf, type Belief } from './belief.ts'
+import type { Asked, Beginning, Errand, NowFacts, Trial } from './errand.ts'
 import { LocalListeners } from './local-listeners.ts'
 import { MemoryOfRealms } from './memory-of-realms.ts'
 import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
 import { speculate, type Speculation } from './speculate.ts'
 import { UnderWay } from './under-way.ts'
-
-/** A transaction on its way, however often it must be tried. */
-interface Errand {
-  readonly footprints: readonly Footprint[]
-  readonly decide: Decide<unknown>
-  readonly resolve: (outcome: unknown) => void
-  readonly reject: (error: unknown) => void
-  /** When it was first sent. */
-  sentSinceMs: number | null
-  /** What the server said is there; null before it was asked. */
-  beliefs: readonly Belief[] | null
-  tries: number
-  /** How many of the tries came too late: the way was longer than was allowed for. */
-  lates: number
-  /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
-  refusedAtUs: number | null
-  isUnderWay: boolean
-  isFinished: boolean
-}
-
-/** An errand with the decision that is being tried. */
-interface Trial {
-  readonly errand: Errand
-  readonly beliefs: readonly Belief[]
-  readonly now: Now
-  readonly settings: ResolvedSettings
-  readonly speculation: Speculation<unknown>
-}
 
 /** Two, so that the server works on one while the next is made. */
 const GROUPS_IN_FLIGHT_MAX = 2
@@ -73,6 +46,11 @@ const LATES_COUNTED_MAX = 3
 const TRIES_MAX = 200
 const TRYING_MS_MAX = 10_000
 const TRIES_AT_ONCE = 4
+/** Holding takes more calls than a try does, and everybody else waits for them: it is for whoever would never get through. */
+const TRIES_BEFORE_HOLDING = 100
+const TRYING_BEFORE_HOLDING_MS = 2_000
+/** With what it is about held, the second try is the last one that can miss, unless the clock or the settings changed. */
+const HELD_TRIES_MAX = 4
 /** How long closing waits for what is under way; whoever has leases to give back does so before. */
 const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
@@ -416,38 +394,84 @@ export class SpeculatingStore implements Store {
     if (hasEvents) this.#listeners.tellFollowers()
   }
 
-  #miss({ errand, speculation, now }: Trial, views: readonly PlaceView[]): void {
-    const nowUs = now.tick.us
+  #miss(trial: Trial, views: readonly PlaceView[]): void {
+    const { errand, speculation } = trial
     const { fences } = speculation.attempt
     // Fences that were not given need not be passed over.
     if (fences !== null && fences.last === this.#lastFence) this.#lastFence = fences.first - 1
     errand.tries += 1
-    const triedMs = this.#runtime.monotonicMs() - (errand.sentSinceMs ?? 0)
-    if (errand.tries >= TRIES_MAX || triedMs > TRYING_MS_MAX) {
+    if (errand.tries >= TRIES_MAX || this.#triedMs(errand) > TRYING_MS_MAX) {
       const message = `others kept changing the same resource, ${errand.tries} times in a row`
       return this.#fail(errand, new LeaseError('STORE_CONFLICT', message))
     }
+    this.#learn(trial, views)
+    this.#tryAgain(errand)
+  }
+
+  #triedMs({ sentSinceMs }: Errand): number {
+    return sentSinceMs === null ? 0 : this.#runtime.monotonicMs() - sentSinceMs
+  }
+
+  #learn({ errand, now }: Trial, views: readonly PlaceView[]): void {
+    const nowUs = now.tick.us
     errand.beliefs = errand.footprints.map((footprint, index) => {
       const view = views[index]
       if (view === undefined) throw new Error('the server left a place without a view')
       this.#memory.learn(footprint, view, nowUs)
       return beliefOf(footprint, view, nowUs)
     })
-    this.#tryAgain(errand)
   }
 
-  /** At once, but not for ever at once: processes that keep missing each other must get out of step. */
+  /**
+   * At once, but not for ever at once: processes that keep missing each other must get out of step. Whoever misses all
+   * the same decides while nobody else can change anything there, if the server has such a thing.
+   */
   #tryAgain(errand: Errand): void {
     if (errand.tries < TRIES_AT_ONCE) {
       this.#again.push(errand)
       return
     }
+    const isStuck =
+      errand.tries >= TRIES_BEFORE_HOLDING || this.#triedMs(errand) > TRYING_BEFORE_HOLDING_MS
+    if (isStuck && this.#backend.holding !== undefined) return void this.#tryHolding(errand)
     const mostMs = Math.min(PAUSE_MS_MAX, 2 ** (errand.tries - TRIES_AT_ONCE))
     const resume = (): void => {
       this.#again.push(errand)
       this.#schedule()
     }
     this.#runtime.setTimer(this.#runtime.random() * mostMs, resume, { keepAlive: true })
+  }
+
+  async #tryHolding(errand: Errand): Promise<void> {
+    try {
+      const held = await this.#backend.holding?.((attempt) => this.#askHolding(errand, attempt))
+      if (held != null) this.#hear(held.sentMs, held.reply, [held.trial])
+    } catch (error) {
+      this.#fail(errand, error)
+    } finally {
+      this.#sendGroups()
+    }
+  }
+
+  /**
+   * The first call locks, and misses once more; what it tells is still so when the next one comes. Null if there is
+   * nothing to hear.
+   */
+  async #askHolding(errand: Errand, attempt: Backend['attempt']): Promise<Asked | null> {
+    const settingsRevision = this.#settingsRevision
+    for (let tries = 1; ; tries += 1) {
+      const [trial] = this.#tryAll([errand])
+      if (trial === undefined) return null
+      const sentMs = this.#runtime.monotonicMs()
+      const reply = await attempt({ settingsRevision, attempts: [trial.speculation.attempt] })
+      const [answer] = reply.replies
+      if (answer?.kind !== 'missed' || tries === HELD_TRIES_MAX) return { trial, reply, sentMs }
+      this.#learn(trial, answer.views)
+      if (reply.settingsRevision === settingsRevision) continue
+      // What the settings are now, an ordinary call tells.
+      this.#again.push(errand)
+      return null
+    }
   }
 
   /** Whether or not something was written, nothing that was believed is certain any more. */
@@ -468,17 +492,4 @@ export class SpeculatingStore implements Store {
 
 function closedError(): LeaseError {
   return new LeaseError('CLOSED', 'the store was closed')
-}
-
-/** The first reply, and a clock for tests that know what the server's says. */
-interface Beginning {
-  readonly sentMs: number
-  readonly reply: GroupReply
-  readonly clock: ServerTime | null
-}
-
-interface NowFacts {
-  readonly us: number
-  readonly wallMs: number
-  readonly toleranceUs: number
 }
