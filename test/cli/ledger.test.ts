@@ -197,7 +197,10 @@ describe('tenure ledger', () => {
     const published = path.join(`${shop.storeFile}.ledger`, 'keys.json')
     expect(await shop.json(['ledger', 'verify', '--keys', published])).toMatchObject({ ok: true })
     const text = fs.readFileSync(shop.events, 'utf8')
-    fs.writeFileSync(shop.events, text.replace(/"byOld":"./, '"byOld":"_'))
+    fs.writeFileSync(
+      shop.events,
+      text.replace(/"byOld":"(.)/, (_, first) => `"byOld":"${first === '_' ? '-' : '_'}`),
+    )
     expect(await verdictOf(shop)).toMatchObject({ code: 1, first: { line: 5 } })
   })
 
