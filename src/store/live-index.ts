@@ -9,19 +9,36 @@ import { isTree, nameOf, realmOf, type Reach, type Resource } from '../core/reso
 interface Branch {
   readonly ids: Set<LeaseId>
   readonly children: Map<string, Branch>
+  /** How many of the children have nothing left. */
+  emptied: number
+}
+
+/**
+ * What has nothing left is not taken out at once. V8 leaves deleted keys of a `Map` in their chains until it makes a new
+ * table: one that comes and goes in a large map would cost more each time, up to as much as there are others.
+ */
+const SPARE_MAX = 16
+
+function isTooSpare(emptied: number, all: number): boolean {
+  return emptied > SPARE_MAX && emptied * 2 > all
 }
 
 export class LiveIndex {
   /** By resource. Most commands are about one of these, so they have neither branches nor generators. */
   readonly #flat = new Map<Resource, Set<LeaseId>>()
+  #emptied = 0
   /** By realm. */
   readonly #trees = new Map<string, Branch>()
 
   add(resource: Resource, id: LeaseId): void {
     if (isTree(resource)) return this.#addToTree(resource, id)
     const ids = this.#flat.get(resource)
-    if (ids === undefined) this.#flat.set(resource, new Set([id]))
-    else ids.add(id)
+    if (ids === undefined) {
+      this.#flat.set(resource, new Set([id]))
+      return
+    }
+    if (ids.size === 0) this.#emptied -= 1
+    ids.add(id)
   }
 
   #addToTree(resource: Resource, id: LeaseId): void {
@@ -29,8 +46,10 @@ export class LiveIndex {
     let branch = this.#trees.get(realm) ?? emptyBranch()
     this.#trees.set(realm, branch)
     for (const segment of segmentsOf(resource)) {
-      const child = branch.children.get(segment) ?? emptyBranch()
-      branch.children.set(segment, child)
+      const known = branch.children.get(segment)
+      const child = known ?? emptyBranch()
+      if (known === undefined) branch.children.set(segment, child)
+      else if (isEmpty(known)) branch.emptied -= 1
       branch = child
     }
     branch.ids.add(id)
@@ -39,8 +58,11 @@ export class LiveIndex {
   remove(resource: Resource, id: LeaseId): void {
     if (isTree(resource)) return this.#removeFromTree(resource, id)
     const ids = this.#flat.get(resource)
-    if (ids === undefined || !ids.delete(id)) return
-    if (ids.size === 0) this.#flat.delete(resource)
+    if (ids === undefined || !ids.delete(id) || ids.size > 0) return
+    this.#emptied += 1
+    if (!isTooSpare(this.#emptied, this.#flat.size)) return
+    for (const [name, left] of this.#flat) if (left.size === 0) this.#flat.delete(name)
+    this.#emptied = 0
   }
 
   #removeFromTree(resource: Resource, id: LeaseId): void {
@@ -73,11 +95,11 @@ function* nearIn(root: Branch, { resource, extent }: Reach): Iterable<LeaseId> {
 }
 
 function emptyBranch(): Branch {
-  return { ids: new Set(), children: new Map() }
+  return { ids: new Set(), children: new Map(), emptied: 0 }
 }
 
-function isEmpty({ ids, children }: Branch): boolean {
-  return ids.size === 0 && children.size === 0
+function isEmpty({ ids, children, emptied }: Branch): boolean {
+  return ids.size === 0 && children.size === emptied
 }
 
 function segmentsOf(resource: Resource): readonly string[] {
@@ -94,9 +116,13 @@ function removeFrom(branch: Branch, segments: readonly string[], id: LeaseId): v
     return
   }
   const child = branch.children.get(segment)
-  if (child === undefined) return
+  if (child === undefined || isEmpty(child)) return
   removeFrom(child, rest, id)
-  if (isEmpty(child)) branch.children.delete(segment)
+  if (!isEmpty(child)) return
+  branch.emptied += 1
+  if (!isTooSpare(branch.emptied, branch.children.size)) return
+  for (const [name, left] of branch.children) if (isEmpty(left)) branch.children.delete(name)
+  branch.emptied = 0
 }
 
 function* below({ children }: Branch): Iterable<LeaseId> {
