@@ -5,7 +5,8 @@ import { fc } from '../fast-check.ts'
 
 const DIRECTORIES = Array.from({ length: 30 }, (_, index) => `file:/tree/d${index}`)
 const FLAT = Array.from({ length: 30 }, (_, index) => `work:W-${index}`)
-const NAMES = ['file:/', 'file:/tree', ...DIRECTORIES, 'file:/tree/d1/a/b', ...FLAT]
+const DEEP = Array.from({ length: 40 }, (_, index) => `file:/tree/e${index % 2}/f${index}/g`)
+const NAMES = [...DIRECTORIES, ...DEEP, 'file:/', 'file:/tree', 'file:/tree/d1/a/b', ...FLAT]
 
 const name = fc.constantFrom(...NAMES)
 const step = fc.record({ id: fc.constantFrom('1', '2', '3'), name, adds: fc.boolean() })
@@ -21,21 +22,26 @@ it('finds all that is at a reach, above it and below it, whatever has come and g
   const asked = fc.constantFrom('file:/tree', 'file:/tree/d1', 'file:/tree/d1/a/b', 'work:W-1')
   const extent = fc.constantFrom<Extent>('exact', 'subtree')
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 300 }), asked, extent, (steps, where, reach) => {
-      const index = new LiveIndex()
-      const live = new Map<string, string>()
-      for (const { id, name: at, adds } of steps) {
-        const key = `${id} of ${at}`
-        if (adds) index.add(parseResource(at), key)
-        else index.remove(parseResource(at), key)
-        if (adds) live.set(key, at)
-        else live.delete(key)
-      }
-      const resource: Resource = parseResource(where)
-      const expected = [...live].filter(([, at]) => isNear(at, where, reach)).map(([key]) => key)
-      const found = new Set(index.near({ resource, extent: reach }))
-      expect([...found].toSorted()).toEqual(expected.toSorted())
-    }),
+    fc.property(
+      fc.array(step, { maxLength: 600, size: 'max' }),
+      asked,
+      extent,
+      (steps, where, reach) => {
+        const index = new LiveIndex()
+        const live = new Map<string, string>()
+        for (const { id, name: at, adds } of steps) {
+          const key = `${id} of ${at}`
+          if (adds) index.add(parseResource(at), key)
+          else index.remove(parseResource(at), key)
+          if (adds) live.set(key, at)
+          else live.delete(key)
+        }
+        const resource: Resource = parseResource(where)
+        const expected = [...live].filter(([, at]) => isNear(at, where, reach)).map(([key]) => key)
+        const found = new Set(index.near({ resource, extent: reach }))
+        expect([...found].toSorted()).toEqual(expected.toSorted())
+      },
+    ),
     { numRuns: 300 },
   )
 })
