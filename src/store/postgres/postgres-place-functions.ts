@@ -3,7 +3,16 @@
  * comparisons are those of `tenure.attempt_one`; what is compared and written comes as rows and arrays instead of JSON,
  * and each table is visited once, because a statement costs more than what it does to a row or two.
  */
-import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
+import { BY_INDEX, dueOf } from './postgres-functions.ts'
+import {
+  ANNOUNCED,
+  IS_OTHER_PRIOR,
+  LOOK_AT_TIME,
+  MOVED_BY,
+  movedFence,
+  readRealm,
+  TELL_WATCHERS,
+} from './postgres-lone-parts.ts'
 import { tellFlat } from './postgres-view-functions.ts'
 
 /** An entry as an attempt gives it; the columns of the type `tenure.entry`. */
@@ -45,16 +54,11 @@ const TO_STATE = STATE.join(', ')
 const FROM_STATE = STATE.map((name) => `u.${name}`).join(', ')
 const TO_EVENT = EVENT_FIELDS.join(', ')
 const FROM_EVENT = EVENT_FIELDS.map((name) => {
-  return name === 'fence' ? movedFence() : `u.${name}`
+  return name === 'fence' ? movedFence('u.fence') : `u.${name}`
 }).join(', ')
 
 function nameOf(column: string): string {
   return column.slice(0, column.indexOf(' '))
-}
-
-/** A fence that is new moves up with the others; see `Attempt.fences`. */
-function movedFence(): string {
-  return 'CASE WHEN u.fence >= p_first THEN u.fence + answer ELSE u.fence END'
 }
 
 /** The realm, then the entries that change: their renewals lock no realm. What is locked cannot change any more. */
@@ -70,59 +74,40 @@ const HOLD = `
       ORDER BY l.id FOR NO KEY UPDATE) AS o;
   END IF;`
 
-function readRealm(lock: string): string {
-  return `SELECT r.last_fence, r.last_wall_ms, r.last_us, r.epoch INTO highest, wall, latest, epoch
-      FROM tenure.realms AS r WHERE r.realm = p_realm AND r.namespace = p_namespace ${lock};`
-}
-
 /** Everything else that is compared, and the clock. */
 const LOOK = `
-  SELECT c.now_us, n.config_revision, n.watched_until_us, CASE
-      WHEN latest - c.now_us > 5000000 THEN -2
-      WHEN n.config_revision <> p_revision OR c.now_us < p_from_us OR c.now_us >= p_before_us
+  ${LOOK_AT_TIME}
         OR wall > p_wall OR epoch <> 0 OR versions IS DISTINCT FROM p_changed_versions
         OR s.ids IS DISTINCT FROM p_seen OR s.claims IS DISTINCT FROM p_claims
         OR s.newest > p_wall
         OR p_own IS DISTINCT FROM coalesce((SELECT l.version FROM tenure.leases AS l
           WHERE l.id = p_id AND l.namespace = p_namespace), 0)
-        OR (p_request IS NOT NULL AND (
-          EXISTS (SELECT 1 FROM tenure.ledger AS l
-            WHERE l.request_id = p_request AND l.namespace = p_namespace)
-          OR EXISTS (SELECT 1 FROM tenure.requests AS q
-            WHERE q.id = p_request AND q.namespace = p_namespace)) <> p_prior) THEN -1
-      WHEN p_first IS NULL THEN 0
-      ELSE greatest(0, coalesce(highest, 0) + 1 - p_first) END
-    INTO now_us, revision, watched, answer
-    FROM tenure.namespaces AS n, (SELECT coalesce(p_now_us,
-      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now_us OFFSET 0) AS c,
+        OR ${IS_OTHER_PRIOR} THEN -1
+      ${MOVED_BY},
       (SELECT array_agg(o.id) AS ids, array_agg(o.claim) AS claims, max(o.renewed_at) AS newest
         FROM (SELECT l.id, l.claim, l.renewed_at FROM tenure.leases AS l
           WHERE l.resource = p_realm AND l.namespace = p_namespace AND l.live ORDER BY l.id) AS o
       ) AS s
     WHERE n.number = p_namespace;`
 
-/** A number of the ledger is announced before any other is taken. */
 const WRITE = `
   IF p_inserted IS NOT NULL THEN
     INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${TO_STATE})
       SELECT p_namespace, u.id, nextval('tenure.entry_number'),
-        coalesce(u.live_until_us, u.ended_at * 1000), ${movedFence()}, ${FROM_STATE}
+        coalesce(u.live_until_us, u.ended_at * 1000), ${movedFence('u.fence')}, ${FROM_STATE}
       FROM unnest(p_inserted) AS u;
   END IF;
   IF p_changed IS NOT NULL THEN
-    UPDATE tenure.leases AS l SET (fence, due_us, ${TO_STATE}) = ROW (${movedFence()},
+    UPDATE tenure.leases AS l SET (fence, due_us, ${TO_STATE}) = ROW (${movedFence('u.fence')},
         ${dueOf('u')}, ${FROM_STATE})
       FROM unnest(p_changed) AS u WHERE l.id = u.id AND l.namespace + 0 = p_namespace;
   END IF;
   IF p_events IS NOT NULL THEN
     INSERT INTO tenure.ledger (seq, namespace, ${TO_EVENT})
       SELECT nextval('tenure.ledger_seq'), p_namespace, ${FROM_EVENT}
-      FROM (SELECT pg_advisory_xact_lock_shared(${APPENDING},
-        (nextval('tenure.ledger_seq') % 2147483648)::integer) OFFSET 0) AS announced,
+      FROM ${ANNOUNCED},
         unnest(p_events) AS u;
-    IF watched > now_us THEN
-      PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
-    END IF;
+    ${TELL_WATCHERS}
   END IF;
   UPDATE tenure.realms AS r SET last_wall_ms = p_wall, last_us = greatest(r.last_us, now_us),
       last_fence = greatest(r.last_fence, p_last + answer)

@@ -6,7 +6,16 @@
  * Since nothing but the own entry is claimed, exactly the believed claims are there if the own entry has the believed
  * version and no other entry is live at the resource.
  */
-import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
+import { BY_INDEX, dueOf } from './postgres-functions.ts'
+import {
+  ANNOUNCED,
+  IS_OTHER_PRIOR,
+  LOOK_AT_TIME,
+  MOVED_BY,
+  movedFence,
+  readRealm,
+  TELL_WATCHERS,
+} from './postgres-lone-parts.ts'
 import { tellFlat } from './postgres-view-functions.ts'
 
 /** What a plain attempt consists of; the columns of the type `tenure.plain`. */
@@ -78,48 +87,27 @@ const HOLD = `
       WHERE l.id = p_id AND l.namespace = p_namespace FOR NO KEY UPDATE;
   END IF;`
 
-function readRealm(lock: string): string {
-  return `SELECT r.last_fence, r.last_wall_ms, r.last_us, r.epoch INTO highest, wall, latest, epoch
-      FROM tenure.realms AS r WHERE r.realm = p_realm AND r.namespace = p_namespace ${lock};`
-}
-
 /**
  * One look at everything else that is compared, and at the clock. One statement, because whatever is decided in between
  * costs as much as one.
  */
 const LOOK = `
-  SELECT c.now_us, n.config_revision, n.watched_until_us, CASE
-      WHEN latest - c.now_us > 5000000 THEN -2
-      WHEN n.config_revision <> p_revision OR c.now_us < p_from_us OR c.now_us >= p_before_us
+  ${LOOK_AT_TIME}
         OR wall > p_wall OR renewed > p_wall OR epoch <> 0
         OR (p_own <> 0 AND own IS DISTINCT FROM p_own)
         OR (p_claims AND EXISTS (SELECT 1 FROM tenure.leases AS l WHERE l.resource = p_resource
           AND l.namespace = p_namespace AND l.live AND l.id <> p_id))
         OR (p_own = 0 AND EXISTS (SELECT 1 FROM tenure.leases AS l
           WHERE l.id = p_id AND l.namespace = p_namespace))
-        OR (p_request IS NOT NULL AND (
-          EXISTS (SELECT 1 FROM tenure.ledger AS l
-            WHERE l.request_id = p_request AND l.namespace = p_namespace)
-          OR EXISTS (SELECT 1 FROM tenure.requests AS q
-            WHERE q.id = p_request AND q.namespace = p_namespace)) <> p_prior)
+        OR ${IS_OTHER_PRIOR}
         OR (p_realm <> p_resource AND tenure.epoch_of(p_namespace, p_resource) <> 0) THEN -1
-      WHEN p_first IS NULL THEN 0
-      ELSE greatest(0, coalesce(highest, 0) + 1 - p_first) END
-    INTO now_us, revision, watched, answer
-    FROM tenure.namespaces AS n, (SELECT coalesce(p_now_us,
-      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now_us OFFSET 0) AS c
+      ${MOVED_BY}
     WHERE n.number = p_namespace;`
-
-/** A fence that is new moves up with the others; see `Attempt.fences`. */
-function movedFence(name: string): string {
-  return `CASE WHEN ${name} >= p_first THEN ${name} + answer ELSE ${name} END`
-}
 
 const TOLD = ledgerValues((name) => {
   return name === 'event_fence' ? movedFence('p_event_fence') : `p_${name}`
 })
 
-/** A number of the ledger is announced before any other is taken. */
 const WRITE = `
   IF p_own = 0 THEN
     INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${TO_STATE})
@@ -132,11 +120,8 @@ const WRITE = `
   END IF;
   IF p_event_type IS NOT NULL THEN
     INSERT INTO tenure.ledger (${LEDGER_COLUMNS}) SELECT ${TOLD}
-      FROM (SELECT pg_advisory_xact_lock_shared(${APPENDING},
-        (nextval('tenure.ledger_seq') % 2147483648)::integer) OFFSET 0) AS announced;
-    IF watched > now_us THEN
-      PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
-    END IF;
+      FROM ${ANNOUNCED};
+    ${TELL_WATCHERS}
   END IF;
   IF p_claims THEN
     UPDATE tenure.realms AS r SET last_wall_ms = p_wall, last_us = greatest(r.last_us, now_us),
