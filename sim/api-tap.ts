@@ -37,6 +37,7 @@ export function sameApi(api: LeaseApi): LeaseApi {
     settingRows: () => api.settingRows(),
     settings: (resource) => api.settings(resource),
     configure: (key, value, target) => api.configure(key, value, target),
+    standBy: (standby) => api.standBy(standby),
     onWake: (session, listener) => api.onWake(session, listener),
     close: () => api.close(),
   }

@@ -78,7 +78,7 @@ export function habitsOf(random: Random, holders: readonly string[]): Habits {
     places: random.pick(RICH),
     sharing: random.pick([0.2, 0.5, 0.8]),
     richness: random.pick([0.1, 0.3]),
-    nesting: random.pick([0, 0.2, 0.6]),
+    nesting: random.pick([0, 0.2, 0.6, 1.5]),
     isDelegating: random.fork('delegating').chance(0.3),
   }
 }

@@ -85,7 +85,7 @@ export async function openApi(
   const { LeaseService: Service } = await import('./service/lease-service.ts')
   const keep: Keep = (store) => new Service({ store, runtime: systemRuntime, sweep: true })
   if (address.key === null) return keep(await address.open())
-  return new Service({ store: await share(address, address.key, keep), runtime: systemRuntime })
+  return new Service({ ...(await share(address, address.key, keep)), runtime: systemRuntime })
 }
 
 export interface ImportedLedger {
@@ -117,7 +117,7 @@ export async function importLedger(
   const { events, digest } = readLedger(text)
   const { restoreLedger } = await import('./service/restore-ledger.ts')
   const { key } = address
-  const store = key === null ? await address.open() : await share(address, key, null)
+  const store = key === null ? await address.open() : (await share(address, key, null)).store
   try {
     await restoreLedger(store, events, { resume })
   } finally {
@@ -137,6 +137,6 @@ export async function openQuestions(
   const { key, openToLook } = address
   if (openToLook !== null) return new LeaseQuestions(await openToLook())
   const store: StoreQuestions =
-    key === null ? await address.open() : await share(address, key, null)
+    key === null ? await address.open() : (await share(address, key, null)).store
   return new LeaseQuestions(store)
 }

@@ -6,6 +6,7 @@ import { LeaseError } from './core/errors.ts'
 import type { Footprint } from './core/realm.ts'
 import type { SettingRow } from './core/settings.ts'
 import type { LeaseService } from './service/lease-service.ts'
+import { Standbys } from './service/standbys.ts'
 import type { Address } from './store-address.ts'
 import type {
   Decide,
@@ -34,17 +35,24 @@ interface SharedStore {
   keeper: Store | LeaseService | null
   sweeps: boolean
   users: number
+  readonly standbys: Standbys
 }
 
 const sharedStores = new Map<string, SharedStore>()
 
-export async function share(address: Address, key: string, keep: Keep | null): Promise<Store> {
+/** One user's part of a store that others of the process use as well, and what all of them have in common. */
+export interface Share {
+  readonly store: Store
+  readonly standbys: Standbys
+}
+
+export async function share(address: Address, key: string, keep: Keep | null): Promise<Share> {
   const known = sharedStores.get(key)
   // A store whose file was removed or replaced serves nobody new: the path now means another file.
   const shared: SharedStore =
     known !== undefined && (known.identity === null || known.identity === address.identity())
       ? known
-      : { opened: address.open(), identity: null, keeper: null, sweeps: false, users: 0 }
+      : newShare(address)
   sharedStores.set(key, shared)
   shared.users += 1
   const leave = async (): Promise<void> => {
@@ -61,11 +69,16 @@ export async function share(address: Address, key: string, keep: Keep | null): P
       shared.keeper = keep(store)
       shared.sweeps = true
     }
-    return new StoreShare(store, leave)
+    return { store: new StoreShare(store, leave), standbys: shared.standbys }
   } catch (error) {
     await leave()
     throw error
   }
+}
+
+function newShare(address: Address): SharedStore {
+  const fresh = { identity: null, keeper: null, sweeps: false, users: 0 }
+  return { ...fresh, opened: address.open(), standbys: new Standbys() }
 }
 
 /** One user's part of a store that others use as well. Closing it ends only what this user started. */

@@ -15,6 +15,7 @@ import type {
   Inspection,
   LeaseApi,
   TicketRef,
+  Unsubscribe,
   UpgradeAnswer,
 } from '../service/lease-api.ts'
 import type { LeaseTarget } from './lease-release.ts'
@@ -31,11 +32,19 @@ export interface QueuedAnswer {
   readonly blockers: readonly Blocker[]
   readonly waitMs: number
   readonly checkAfterMs: number
+  /** Of a ticket that can be served by itself: its place among others. */
+  readonly orderUs?: number
 }
 
 export type WaitAnswer = GrantedAnswer | QueuedAnswer | Dropped | Refusal
 
 export type Why = 'timed_out' | 'aborted'
+
+/** What a wait lets others do with its claim. */
+export interface Boarding {
+  readonly isReady: () => boolean
+  readonly board: () => (claim: Promise<WaitAnswer | null>) => void
+}
 
 export interface Errand {
   /** What is waited for, as messages name it. */
@@ -51,6 +60,8 @@ export interface Errand {
   withdraw(why: Why): Promise<unknown>
   /** Whether a granted lease was another's before, so that its time and fence are older than the request. */
   isForeign(lease: LeaseInfo): boolean
+  /** Lets a release of this process take a claim along from now on; null for what is not served by one claim. */
+  standBy(boarding: Boarding, orderUs: number): Unsubscribe | null
   /** A look that changes nothing: could a claim succeed, or is there no line to stand in any more? */
   mayBeTurn(): Promise<boolean>
 }
@@ -78,6 +89,14 @@ export function singleErrand(
     claim: async () => single(await api.claim(telling(ticket))),
     withdraw: (why) => api.withdraw({ ...ticket, why }),
     isForeign: ({ id }) => id !== ticket.leaseId,
+    standBy: ({ isReady, board }, orderUs) => {
+      const { leaseId: id, resource } = ticket
+      const boarding = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
+        const tell = board()
+        return (claim) => tell(claim.then((answer) => answer && single(answer)))
+      }
+      return api.standBy({ id, resource, orderUs, isReady, besides, board: boarding })
+    },
     mayBeTurn: async () => {
       // A ticket that reaches further is woken, not offered, so it has to look at all that may be in its way.
       if (ticket.extent === 'exact') return isServed(await api.get(ticket.leaseId))
@@ -96,6 +115,7 @@ export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
     file: async (waitMs) => several(await api.acquireAll({ ...request, waitMs })),
     claim: async () => several(await api.claimAll(tickets)),
     withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
+    standBy: () => null,
     isForeign: ({ id }) => !tickets.some(({ leaseId }) => leaseId === id),
     mayBeTurn: async () => {
       const looks = tickets.map(async (ticket) => {
@@ -143,6 +163,7 @@ export function upgradeErrand(parts: UpgradeErrandParts): Errand {
     },
     claim: () => ask(1),
     withdraw: parts.undo,
+    standBy: () => null,
     isForeign: () => false,
     mayBeTurn: async () => {
       const { leases } = await api.inspect(resource, extent)

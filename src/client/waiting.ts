@@ -16,11 +16,19 @@ import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { Unsubscribe } from '../service/lease-api.ts'
 import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
 import { Turn, type Attended, type Attention, type RenewalScheduler } from './renewal-scheduler.ts'
-import type { Errand, GrantedAnswer, WaitAnswer, Why } from './wait-errand.ts'
+import type {
+  Boarding,
+  Errand,
+  GrantedAnswer,
+  QueuedAnswer,
+  WaitAnswer,
+  Why,
+} from './wait-errand.ts'
 import { abortedError, timeoutError, type EndedWait } from './wait-errors.ts'
 import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
 
@@ -82,6 +90,12 @@ export class Wait implements Attended {
   #doubt: LeaseError | null = null
   #signal: Signal = 'none'
   #wakeSleeper: (() => void) | null = null
+  #orderUs: number | null = null
+  #leaveStandby: Unsubscribe | null = null
+  /** A claim that went along with a release. */
+  #ride: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
+  /** When to claim if nothing is heard before. */
+  #dueMs = 0
   #concluded = false
   #interruption: LeaseError | null = null
   #interrupt: ((error: LeaseError) => void) | null = null
@@ -105,6 +119,7 @@ export class Wait implements Attended {
     } finally {
       signal?.removeEventListener('abort', onAbort)
       this.#timer?.cancel()
+      this.#leaveStandby?.()
       this.#wakeSleeper?.()
     }
   }
@@ -141,7 +156,7 @@ export class Wait implements Attended {
     let afterMs = 0
     for (;;) {
       if (afterMs > 0) await this.#untilTurn(afterMs)
-      const sent = this.#parts.clock.now()
+      const sent = this.#ride?.sent ?? this.#parts.clock.now()
       const report = await this.#ask(question, sent)
       const step = nextStep(this.#progress(question), report)
       if (step.kind === 'queued' || step.kind === 'ask') {
@@ -161,8 +176,7 @@ export class Wait implements Attended {
     this.#throwIfInterrupted()
     this.#askedAtMs = sent.monotonicMs
     this.#firstSent ??= sent
-    this.#signal = 'none'
-    const call = this.#send(question)
+    const call = this.#takeRide() ?? this.#send(question)
     this.#underWay = call
     try {
       const answer = await this.#unlessInterrupted(call)
@@ -185,6 +199,7 @@ export class Wait implements Attended {
   }
 
   async #send(question: Question): Promise<WaitAnswer> {
+    this.#signal = 'none'
     if (question === 'claim') return this.#errand.claim()
     const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#errand.waitMs
     return this.#errand.file(waitMs)
@@ -193,12 +208,21 @@ export class Wait implements Attended {
   /** Notes a place in the queue; tells after how long to claim if nobody wakes the ticket. */
   #queue(queued: Extract<Step, { kind: 'queued' }>['queued']): number {
     this.#blockers = queued.blockers
+    this.#standBy(queued)
     if (this.#hasQueued) return queued.checkAfterMs
     this.#hasQueued = true
     this.#waitMs ??= queued.waitMs
     this.#arm(this.#leftMs)
     this.#parts.onQueued()
     return queued.checkAfterMs
+  }
+
+  /** In the place of its ticket, which is another one if it was filed anew. */
+  #standBy({ orderUs }: QueuedAnswer): void {
+    if (orderUs === undefined || orderUs === this.#orderUs) return
+    this.#orderUs = orderUs
+    this.#leaveStandby?.()
+    this.#leaveStandby = this.#errand.standBy(this.#boarding, orderUs)
   }
 
   #conclude(step: Exclude<Step, { kind: 'queued' | 'ask' }>, sent: Moment): Obtained | Held {
@@ -251,16 +275,52 @@ export class Wait implements Attended {
   async #untilTurn(afterMs: number): Promise<void> {
     const { runtime } = this.#parts
     const dueMs = runtime.monotonicMs() + afterMs
+    this.#dueMs = dueMs
     for (;;) {
       const leftMs = dueMs - runtime.monotonicMs()
       if (leftMs <= 0) return
       await this.#unlessInterrupted(this.#sleep(leftMs))
-      if (this.#signal !== 'hint') return
+      if (this.#signal !== 'hint' || this.#ride !== null) return
       this.#signal = 'none'
       // A look that is slow, or never answered, must not cost the ticket its keep-alive.
       const due = this.#sleep(dueMs - runtime.monotonicMs()).then(() => this.#signal !== 'hint')
       if (await this.#unlessInterrupted(Promise.race([this.#mayBeMyTurn(), due]))) return
     }
+  }
+
+  get #boarding(): Boarding {
+    const isReady = (): boolean => {
+      const isAsleep = this.#wakeSleeper !== null && this.#underWay === null
+      return isAsleep && this.#signal === 'none' && this.#interruption === null
+    }
+    return { isReady, board: () => this.#board() }
+  }
+
+  /**
+   * Goes on as if it had sent a claim by itself: the term of a grant runs from here, before the release leaves. If it was
+   * not this one's turn, its ticket is as old as it was.
+   */
+  #board(): (claim: Promise<WaitAnswer | null>) => void {
+    let tell: (claim: Promise<WaitAnswer | null>) => void = () => undefined
+    const claim = new Promise<WaitAnswer | null>((resolve) => (tell = resolve))
+    const call = claim.then((answer) => answer ?? this.#stillQueued())
+    // Whoever is interrupted before it has asked does not listen any more.
+    call.catch(() => undefined)
+    this.#ride = { call, sent: this.#parts.clock.now() }
+    this.#underWay = call
+    this.#wakeSleeper?.()
+    return tell
+  }
+
+  #takeRide(): Promise<WaitAnswer> | null {
+    const ride = this.#ride
+    this.#ride = null
+    return ride?.call ?? null
+  }
+
+  #stillQueued(): QueuedAnswer {
+    const checkAfterMs = Math.max(0, this.#dueMs - this.#parts.runtime.monotonicMs())
+    return { kind: 'queued', blockers: this.#blockers, waitMs: this.#waitMs ?? 0, checkAfterMs }
   }
 
   /** In doubt, yes: then the claim tells. */

@@ -245,5 +245,6 @@ export function queuedOutcome(draft: Draft, ticket: Ticket, waitMs: number): Que
     .filter((blocker) => blocker.kind !== 'ticket')
     .map((blocker) => blocker.remainingMs + position * STAGGER_MS)
   const checkAfterMs = Math.max(1, Math.min(keepAliveMs, ...soonest))
-  return { kind: 'queued', leaseId: ticket.id, position, blockers, waitMs, checkAfterMs }
+  const { id: leaseId, orderUs } = ticket
+  return { kind: 'queued', leaseId, position, orderUs, blockers, waitMs, checkAfterMs }
 }

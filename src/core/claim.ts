@@ -7,7 +7,7 @@ import { queuedOutcome } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
-import { isHeld, type Lease, type LeaseId, type Ticket } from './lease.ts'
+import { isHeld, type Lease, type LeaseId, type Offer, type Ticket } from './lease.ts'
 import {
   endedOutcome,
   type ClaimOutcome,
@@ -47,9 +47,7 @@ export function decideClaim(
   }
   if (ticket.state !== 'pending') return draft.answer({ kind: 'dropped', leaseId })
   if (ticket.offer !== null) {
-    // Nobody passes an exclusive offer, but other shared leases may have been granted beside a shared one since.
-    const fence = ticket.mode === 'shared' ? draft.nextFence() : ticket.offer.fence
-    const lease = grant(draft, { claim: ticket, fence, before: 'pending' })
+    const lease = claimOffer(draft, ticket, ticket.offer)
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
   const given = adoptable(draft, ticket)
@@ -68,6 +66,12 @@ export function decideClaim(
     deadline: deadlineAfter(now, ticket.claimWindowMs),
   })
   return draft.answer(queuedOutcome(draft, ticket, 0))
+}
+
+/** Nobody passes an exclusive offer, but other shared leases may have been granted beside a shared one since. */
+export function claimOffer(draft: Draft, ticket: Ticket, offer: Offer): Lease {
+  const fence = ticket.mode === 'shared' ? draft.nextFence() : offer.fence
+  return grant(draft, { claim: ticket, fence, before: 'pending' })
 }
 
 /** A ticket of which nothing is kept was dropped, or somebody took it out of the queue and only its id tells so. */

@@ -90,6 +90,8 @@ export interface Release {
   readonly holder: string
   readonly releaseReason: ReleaseReason
   readonly requestId: string | null
+  /** The ticket of a waiter who is known to be there: an offer to it is claimed in the same commit. */
+  readonly standby?: LeaseId
 }
 
 /** An operator ends a lease, whoever holds it, or takes a waiter out of the queue. */

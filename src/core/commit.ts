@@ -64,7 +64,7 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     events: recorded,
     requests: joined(requestMarks(events, recorded, entries), leaseMarks(decision, changes)),
     epochs: epochsOf(events),
-    wakes: joined(wakesOf(events), decision.wakes),
+    wakes: joined(wakesOf(decision), decision.wakes),
     firstFence: decision.firstFence,
     lastFence: decision.lastFence,
   }
@@ -180,10 +180,14 @@ function endingOf(entry: Entry): LeaseEvent['type'] | null {
 }
 
 /** Who must hear of an event: the waiter whose turn it is, and whoever was ended by somebody else. */
-function wakesOf(events: readonly LeaseEvent[]): readonly Wake[] {
+function wakesOf({ events, entries }: Decision<unknown>): readonly Wake[] {
   const wakes: Wake[] = []
   for (const event of events) {
-    if (concernsAnother(event)) wakes.push({ session: event.session, leaseId: event.leaseId })
+    if (!concernsAnother(event)) continue
+    const { session, leaseId } = event
+    // Whoever has claimed its offer already is answered, not woken.
+    const isClaimed = event.type === 'lease.offered' && entries.get(leaseId)?.kind === 'lease'
+    if (!isClaimed) wakes.push({ session, leaseId })
   }
   return wakes
 }

@@ -47,8 +47,11 @@ export function inOrder(entries: Iterable<Entry>): readonly Entry[] {
   return [...entries].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
+/** What says who is served first. */
+export type Placed = Pick<Ticket, 'id' | 'orderUs'>
+
 /** Tickets in the order in which they are served. */
-export function compareTickets(a: Ticket, b: Ticket): number {
+export function compareTickets(a: Placed, b: Placed): number {
   if (a.orderUs !== b.orderUs) return a.orderUs - b.orderUs
   return a.id < b.id ? -1 : 1
 }

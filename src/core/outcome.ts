@@ -19,6 +19,8 @@ export interface Queued {
   readonly leaseId: LeaseId
   /** 0 is the head of the queue. */
   readonly position: number
+  /** By what it is served: whoever has less goes first. */
+  readonly orderUs: number
   readonly blockers: readonly Blocker[]
   /** How long this request is ready to wait, once the configuration has had its say. */
   readonly waitMs: number
@@ -55,6 +57,8 @@ export interface Renewed {
 export interface Released {
   readonly kind: 'released'
   readonly lease: Lease
+  /** What became the lease of the waiter that stood by, if it was that one's turn. */
+  readonly claimed?: Lease
 }
 
 /** What became of each of several, in the order in which they were named. */

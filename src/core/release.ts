@@ -4,10 +4,14 @@
  *
  * Several are released in one commit: their events stand next to each other in the ledger, and nobody is offered
  * anything before the last of them has ended. One that is no longer held does not keep the others.
+ *
+ * A waiter that stands by need not be told of its offer and come back: it has said beforehand that it claims it.
  */
 import { mergeViews } from './acquire-all.ts'
+import { claimOffer } from './claim.ts'
 import type { Release, ReleaseAll } from './command.ts'
 import { Draft, eventCommon, frequentEvent } from './draft.ts'
+import type { Lease } from './lease.ts'
 import { endedOutcome, type ReleaseAllOutcome, type ReleaseOutcome } from './outcome.ts'
 import { ownLease, type OwnLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
@@ -26,7 +30,17 @@ export function decideRelease(
   settle(draft)
   const outcome = end(draft, command)
   makeOffers(draft)
-  return draft.answer(outcome)
+  if (outcome.kind !== 'released') return draft.answer(outcome)
+  const claimed = claimStandingBy(draft, command)
+  return draft.answer(claimed === null ? outcome : { ...outcome, claimed })
+}
+
+/** Only at the same resource: what else a view tells, its epoch for one, is about that. */
+function claimStandingBy(draft: Draft, { standby, resource }: Release): Lease | null {
+  const ticket = standby === undefined ? undefined : draft.entries.get(standby)
+  if (ticket?.kind !== 'ticket' || ticket.state !== 'pending') return null
+  if (ticket.offer === null || ticket.resource !== resource) return null
+  return claimOffer(draft, ticket, ticket.offer)
 }
 
 /** `views` are those of the members, in the same order. */

@@ -102,6 +102,19 @@ export interface TicketRef {
   readonly besides?: Besides
 }
 
+/** A waiter whose claim can go along with a release, in the same commit. */
+export interface Standby {
+  /** Of its ticket. */
+  readonly id: LeaseId
+  readonly resource: Resource
+  readonly orderUs: number
+  /** Whether nothing is under way for its ticket. */
+  readonly isReady: () => boolean
+  readonly besides: () => Besides | undefined
+  /** A release is about to leave, with its claim; hears what came of that, null if it was not its turn. */
+  readonly board: () => (claim: Promise<ClaimAnswer | null>) => void
+}
+
 /**
  * Names a lease. The resource saves a look-up for those who know it; a holder's handle always does, a person with an
  * id on a command line does not.
@@ -368,5 +381,7 @@ export interface LeaseApi {
   configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void>
 
   onWake(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
+  /** From now on a release in this process may take the claim of this waiter along. */
+  standBy(standby: Standby): Unsubscribe
   close(): Promise<void>
 }

@@ -2,9 +2,16 @@
  * The core on a store: turns requests into commands, lets the store decide them, and answers questions about what is
  * kept. It has no rules of its own; whatever a lease may do is decided in the core.
  */
-import type { Derive, SeveralCommand, Spend, Upgrade, WithdrawUpgrade } from '../core/command.ts'
+import type {
+  Derive,
+  Release,
+  SeveralCommand,
+  Spend,
+  Upgrade,
+  WithdrawUpgrade,
+} from '../core/command.ts'
 import type { OutcomeOf } from '../core/decide.ts'
-import type { Queued, Refusal } from '../core/outcome.ts'
+import type { Queued, Refusal, ReleaseOutcome } from '../core/outcome.ts'
 import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
@@ -20,6 +27,7 @@ import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Extent, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
+import type { Now } from '../core/time.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
@@ -59,6 +67,7 @@ import type {
   RevokeAnswer,
   RevokeRequest,
   SettingTarget,
+  Standby,
   StoreDescription,
   SpendAnswer,
   SpendRequest,
@@ -73,6 +82,7 @@ import type {
   WithdrawAnswer,
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
+import { Standbys } from './standbys.ts'
 import { Sweeper } from './sweeper.ts'
 import { watchLedger } from './watch.ts'
 
@@ -81,6 +91,8 @@ export interface LeaseServiceOptions {
   readonly runtime: Runtime
   /** Whether this process takes part in the background sweep. */
   readonly sweep?: boolean
+  /** Those of all services on the same store in this process. */
+  readonly standbys?: Standbys
 }
 
 export class LeaseService implements LeaseApi {
@@ -90,9 +102,11 @@ export class LeaseService implements LeaseApi {
   readonly #sweeper: Sweeper | null
   readonly #runner: CommandRunner
   readonly #cycles: CycleBreaker
+  readonly #standbys: Standbys
 
-  constructor({ store, runtime, sweep = false }: LeaseServiceOptions) {
+  constructor({ store, runtime, sweep = false, standbys }: LeaseServiceOptions) {
     this.#store = store
+    this.#standbys = standbys ?? new Standbys()
     this.#runtime = runtime
     this.#questions = new LeaseQuestions(store)
     this.#runner = new CommandRunner(store)
@@ -166,8 +180,30 @@ export class LeaseService implements LeaseApi {
   async release(request: ReleaseRequest): Promise<ReleaseAnswer> {
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#runner.run(commands.releaseCommand(request, place))
+    const command = commands.releaseCommand(request, place)
+    const standby = this.#standbys.first(place.resource)
+    const { outcome, now } = await (standby === null
+      ? this.#runner.run(command)
+      : this.#handOver(command, standby))
     return releaseAnswer(outcome, now)
+  }
+
+  #handOver(command: Release, standby: Standby): Promise<Decided<ReleaseOutcome>> {
+    const tell = standby.board()
+    const decided = this.#runner.run({ ...command, standby: standby.id })
+    tell(decided.then(({ outcome, now }) => this.#claimedAnswer(outcome, now, standby)))
+    return decided
+  }
+
+  #claimedAnswer(outcome: ReleaseOutcome, now: Now, { besides }: Standby): ClaimAnswer | null {
+    const lease = outcome.kind === 'released' ? outcome.claimed : undefined
+    if (lease === undefined) return null
+    if (besides() === 'tickets') this.#cycles.lookLater(lease)
+    return grantedAnswer({ kind: 'granted', lease, repeated: false }, now)
+  }
+
+  standBy(standby: Standby): Unsubscribe {
+    return this.#standbys.add(standby)
   }
 
   async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {

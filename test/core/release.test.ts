@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { commitOf } from '../../src/core/commit.ts'
 import { decide } from '../../src/core/decide.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { decideReleaseAll } from '../../src/core/release.ts'
@@ -42,6 +43,37 @@ describe('a release', () => {
       ...{ before: 'pending', after: 'pending', deadline: tickAt(1 + WINDOW_MS) },
       fence: (WALL_MS + 1) * 1000,
     })
+  })
+
+  it('takes the claim of a waiter that stands by along: it has its lease, and nobody wakes it', () => {
+    const seen = view([lease(), ticket({ id: id(3), orderUs: 3, holder: 'bob', ttlMs: 9_000 })])
+    const decision = decide(seen, release({ standby: id(3) }), nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 3', 'lease.issued 3'])
+    const fence = (WALL_MS + 1) * 1000
+    const claimed = { id: id(3), holder: 'bob', state: 'active', fence, deadline: tickAt(9_001) }
+    expect(decision.outcome).toMatchObject({ kind: 'released', claimed })
+    expect(commitOf(seen, decision).wakes).toEqual([])
+  })
+
+  it.each([
+    ['it is not its turn', [ticket({ id: id(3), orderUs: 3 }), ticket({ id: id(2), orderUs: 2 })]],
+    ['its ticket is gone', [ticket({ id: id(2), orderUs: 2 })]],
+    ['its ticket is over', [ticket({ id: id(3), deadline: tickAt(1) }), ticket({ id: id(2) })]],
+  ])('wakes whoever is next when a waiter stands by but %s', (_why, queue) => {
+    const seen = view([lease(), ...queue])
+    const decision = decide(seen, release({ standby: id(3) }), nowAt(1))
+    expect(told(decision).at(-1)).toBe('lease.offered 2')
+    expect(decision.outcome).not.toHaveProperty('claimed')
+    expect(commitOf(seen, decision).wakes).toMatchObject([{ leaseId: id(2) }])
+  })
+
+  it('takes no claim along that is about another resource', () => {
+    const [above, below] = [parseResource('file:/a'), parseResource('file:/a/b')]
+    const held = lease({ resource: above, extent: 'subtree' })
+    const waiting = ticket({ id: id(3), resource: below })
+    const command = release({ resource: above, extent: 'subtree', standby: id(3) })
+    const decision = decide(view([held, waiting]), command, nowAt(1))
+    expect(told(decision)).toEqual(['lease.released 1', 'lease.offered 3'])
   })
 
   it('passes over a waiter that was not heard of', () => {
