@@ -7,7 +7,7 @@
  * place there is stuck only if so many of them are stuck that none comes free.
  *
  * The search starts from whoever has just joined a queue or was heard of again, because a circle is closed by whoever
- * joins it last. What it reads is not one snapshot, so a circle counts only if a second look finds the same ids. Its
+ * joins it last. What it reads is not one snapshot, so a circle counts only if a second look finds the same. Its
  * youngest ticket is refused: whoever waited longest keeps waiting.
  */
 import { conflicts, standingsOf } from '../core/conflict.ts'
@@ -49,14 +49,21 @@ export async function findCycleOf(store: Store, waiter: Waiter): Promise<Cycle |
   const first = await lookForCycle(store, waiter)
   if (first === null) return null
   const second = await lookForCycle(store, waiter)
-  return second !== null && second.ids.join() === first.ids.join() ? second : null
+  return second !== null && namesOf(second) === namesOf(first) ? cycleOf(second) : null
 }
 
-async function lookForCycle(store: Store, { session, holder }: Waiter): Promise<Cycle | null> {
+async function lookForCycle(
+  store: Store,
+  { session, holder }: Waiter,
+): Promise<readonly Waiter[] | null> {
   const graph = new WaitGraph(store)
   await graph.readFrom({ session, holder })
-  const path = pathBack(stuckWaits(graph.waits), session)
-  return path === null ? null : cycleOf(path)
+  return pathBack(stuckWaits(graph.waits), session)
+}
+
+/** A ticket that was dropped and filed anew under its id is another one, and was not there all the time. */
+function namesOf(path: readonly Waiter[]): string {
+  return path.map((one) => (one.kind === 'ticket' ? `${one.id} ${one.orderUs}` : one.id)).join()
 }
 
 /**
