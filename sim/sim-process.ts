@@ -21,7 +21,8 @@ export class SimProcess {
   readonly world: World
   readonly log: Log
   readonly random: Random
-  #incarnation: Incarnation | null = null
+  /** Of the life that it lives: one session, or two that share it. */
+  #living: readonly Incarnation[] = []
   #incarnations = 0
   #stopped: 'pause' | 'suspension' | null = null
   #held: (() => void)[] = []
@@ -44,23 +45,36 @@ export class SimProcess {
   }
 
   get incarnation(): Incarnation | null {
-    return this.#incarnation
+    return this.#living[0] ?? null
   }
 
   start(): Incarnation {
     this.#incarnations += 1
-    const incarnation = new Incarnation(this, `${this.name}.${this.#incarnations}`)
-    this.#incarnation = incarnation
+    this.#living = []
+    return this.#begin(`${this.name}.${this.#incarnations}`)
+  }
+
+  /** Another session in the same life: it runs, stops and dies with the first. */
+  startTwin(): Incarnation {
+    return this.#begin(`${this.name}.${this.#incarnations}'`)
+  }
+
+  #begin(session: string): Incarnation {
+    const incarnation = new Incarnation(this, session)
+    this.#living = [...this.#living, incarnation]
     this.log.write({ kind: 'started', ...incarnation.who, holder: this.holder })
     return incarnation
   }
 
   crash(): void {
-    if (this.#incarnation === null) return
+    if (this.#living.length === 0) return
     if (this.#stopped !== null) this.resume()
-    this.log.write({ kind: 'crashed', ...this.#incarnation.who })
-    this.#incarnation.die()
-    this.#incarnation = null
+    const dying = this.#living
+    this.#living = []
+    for (const incarnation of dying) {
+      this.log.write({ kind: 'crashed', ...incarnation.who })
+      incarnation.die()
+    }
     this.#held = []
     this.#onRateChange = []
   }
@@ -117,7 +131,7 @@ export class SimProcess {
   }
 }
 
-/** One life of a process, from its start to its end: a session of its own. */
+/** One session of a process, from its start to its end. */
 export class Incarnation {
   readonly process: SimProcess
   readonly session: string

@@ -149,6 +149,16 @@ export class Simulation {
     const store = defect.store?.(network, incarnation) ?? network
     const sweep = random.fork('sweep').chance(0.3)
     const service = new LeaseService({ store, runtime: lied, sweep })
+    this.#startClient(incarnation, service, random)
+    const hasTwin = random.fork('twin').chance(0.4)
+    if (hasTwin) this.#startClient(process.startTwin(), service, random.fork('of the twin'))
+  }
+
+  /** A client of its own; whoever shares a process shares its service. */
+  #startClient(incarnation: Incarnation, service: LeaseService, random: Random): void {
+    const { defect, runtime } = { defect: this.#defect, runtime: incarnation.runtime }
+    const { process, session } = incarnation
+    const lied = defect.runtime?.(runtime, incarnation) ?? runtime
     const api = tapped(defect.api?.(service, incarnation) ?? service, incarnation)
     const tenure = new TenureClient({
       ...{ api, runtime: lied, holder: process.holder, session },

@@ -11,7 +11,7 @@ import { groupsOf, type Groups } from './groups.ts'
 interface Trouble {
   readonly atUs: number
   /** Null: it befell everybody. */
-  readonly session: string | null
+  readonly sessions: ReadonlySet<string> | null
   /** Null: it befell the whole process. */
   readonly leaseId: string | null
   /** It only made the process late that was looking for circles at that moment. */
@@ -39,24 +39,26 @@ export class Troubles {
   constructor(evidence: Evidence) {
     const { log, clockChanges } = evidence
     this.#groups = groupsOf(evidence).of
-    const sessions = new Map<string, string>()
+    const lives = new Map<string, Set<string>>()
     const troubles: Trouble[] = clockChanges.map(({ atUs }) => {
-      return { atUs, session: null, leaseId: null, isDelay: false }
+      return { atUs, sessions: null, leaseId: null, isDelay: false }
     })
     const askers = new Map<string, string>()
     for (const entry of log) {
-      if (entry.kind === 'started') sessions.set(entry.process, entry.session)
+      if (entry.kind === 'started') {
+        lives.set(entry.process, (lives.get(entry.process) ?? new Set()).add(entry.session))
+      }
       if (entry.kind === 'asked' && ACQUIRES.has(entry.method)) {
         askers.set(entry.leaseId, entry.session)
       }
       if (entry.kind !== 'fault' || entry.process === null) continue
       const { atUs, fault, leaseId } = entry
-      const session = sessions.get(entry.process) ?? null
-      const isOwn = leaseId !== null && askers.get(leaseId) === session
+      const sessions = lives.get(entry.process) ?? null
+      const isOwn = leaseId !== null && sessions?.has(askers.get(leaseId) ?? '') === true
       const isDelay = !isOwn && DELAYS.has(fault)
-      if (isOwn) troubles.push({ atUs, session, leaseId, isDelay })
+      if (isOwn) troubles.push({ atUs, sessions, leaseId, isDelay })
       else if (isDelay || STOPS_WAITING.has(fault)) {
-        troubles.push({ atUs, session, leaseId: null, isDelay })
+        troubles.push({ atUs, sessions, leaseId: null, isDelay })
       }
     }
     this.#troubles = troubles
@@ -64,10 +66,10 @@ export class Troubles {
 
   /** Whether anything happened to one of these, or to whoever it belongs to. */
   befell(entries: readonly Entry[], { fromUs, lookingUs, toUs }: Span): boolean {
-    return this.#troubles.some(({ atUs, session, leaseId, isDelay }) => {
+    return this.#troubles.some(({ atUs, sessions, leaseId, isDelay }) => {
       if (atUs < (isDelay ? lookingUs : fromUs) || atUs > toUs) return false
       if (leaseId !== null) return entries.some((entry) => this.#isAbout(leaseId, entry))
-      return session === null || entries.some((entry) => entry.session === session)
+      return sessions === null || entries.some((entry) => sessions.has(entry.session))
     })
   }
 
