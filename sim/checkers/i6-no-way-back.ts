@@ -27,7 +27,9 @@ interface Life {
 function inLedger({ ledger }: Evidence): readonly Complaint[] {
   const lives = new Map<LeaseId, Life>()
   const complaints: Complaint[] = []
-  const ends = new Map(ledger.flatMap((one) => (isEnd(one.event) ? [endOf(one)] : [])))
+  // The first end counts: a lock delay that starts again is told as another one.
+  const backwards = ledger.toReversed()
+  const ends = new Map(backwards.flatMap((one) => (isEnd(one.event) ? [endOf(one)] : [])))
   for (const { event, tick, atUs, commit } of ledger) {
     const { leaseId, type } = event
     const life = lives.get(leaseId)
