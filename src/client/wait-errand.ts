@@ -54,8 +54,8 @@ export interface Errand {
   readonly hasParts: boolean
   /** Asks for it, and gets in line. Asking the same again is safe. */
   file(waitMs: number | 'configured'): Promise<WaitAnswer>
-  /** Asks whether it is this one's turn, and says that somebody still waits. */
-  claim(): Promise<WaitAnswer>
+  /** Asks whether it is this one's turn, and says that somebody still waits. `isTold`: it was woken by name. */
+  claim(isTold: boolean): Promise<WaitAnswer>
   /** Gets out of line; what was granted meanwhile is given back. */
   withdraw(why: Why): Promise<unknown>
   /** Whether a granted lease was another's before, so that its time and fence are older than the request. */
@@ -86,7 +86,9 @@ export function singleErrand(
       const filed = waitMs === request.waitMs ? request : { ...request, waitMs }
       return single(await api.acquire(telling(filed)))
     },
-    claim: async () => single(await api.claim(telling(ticket))),
+    claim: async (isTold) => {
+      return single(await api.claim(telling(isTold ? { ...ticket, isTold } : ticket)))
+    },
     withdraw: (why) => api.withdraw({ ...ticket, why }),
     isForeign: ({ id }) => id !== ticket.leaseId,
     standBy: ({ isReady, board }, orderUs) => {

@@ -199,8 +199,9 @@ export class Wait implements Attended {
   }
 
   async #send(question: Question): Promise<WaitAnswer> {
+    const isTold = this.#signal === 'wake'
     this.#signal = 'none'
-    if (question === 'claim') return this.#errand.claim()
+    if (question === 'claim') return this.#errand.claim(isTold)
     const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#errand.waitMs
     return this.#errand.file(waitMs)
   }

@@ -2,7 +2,7 @@
  * Decides a claim: the waiter says that it is still there. With an offer it becomes the holder; without one its
  * ticket lives for another window. A repeated claim finds the lease that the first one made.
  */
-import type { ClaimOffer } from './command.ts'
+import type { ClaimOffer, TakeUp } from './command.ts'
 import { queuedOutcome } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
 import { Draft, eventCommon } from './draft.ts'
@@ -14,10 +14,11 @@ import {
   type Dropped,
   type Held,
   type Refusal,
+  type TakeUpOutcome,
 } from './outcome.ts'
 import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
-import { deadlineAfter, type Now } from './time.ts'
+import { deadlineAfter, hasPassed, type Now } from './time.ts'
 
 export function decideClaim(
   view: RealmView,
@@ -66,6 +67,20 @@ export function decideClaim(
     deadline: deadlineAfter(now, ticket.claimWindowMs),
   })
   return draft.answer(queuedOutcome(draft, ticket, 0))
+}
+
+/** What stands beside a shared offer has to be looked at, what stands beside an exclusive one does not. */
+export function decideTakeUp(view: RealmView, command: TakeUp, now: Now): Decision<TakeUpOutcome> {
+  const draft = new Draft(view, now, command)
+  const { leaseId, session } = command
+  const ticket = view.entries.get(leaseId)
+  const isOwn = ticket?.kind === 'ticket' && ticket.session === session
+  const offer = isOwn && ticket.state === 'pending' ? ticket.offer : null
+  if (!isOwn || offer === null || ticket.mode === 'shared' || hasPassed(offer.deadline, now.tick)) {
+    return draft.answer({ kind: 'no_offer', leaseId })
+  }
+  const lease = claimOffer(draft, ticket, offer)
+  return draft.answer({ kind: 'granted', lease, repeated: false })
 }
 
 /** Nobody passes an exclusive offer, but other shared leases may have been granted beside a shared one since. */

@@ -50,6 +50,18 @@ export interface ClaimOffer {
   readonly session: string
 }
 
+/**
+ * The waiter was told that it has an offer, and takes it up. That depends on its own ticket alone, so that nobody who gets
+ * in line meanwhile can make it miss; without an offer it comes to nothing, and the waiter claims.
+ */
+export interface TakeUp {
+  readonly kind: 'take_up'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly session: string
+}
+
 /** The waiter gives up. If its claim was granted meanwhile, the lease is released. */
 export interface Withdraw {
   readonly kind: 'withdraw'
@@ -242,6 +254,7 @@ export type SeveralCommand = AcquireAll | ClaimAll
 export type Command =
   | Acquire
   | ClaimOffer
+  | TakeUp
   | Withdraw
   | RefuseDeadlock
   | Renew

@@ -6,7 +6,7 @@ import { decideAcquireAll } from './acquire-all.ts'
 import { decideAcquire } from './acquire.ts'
 import { decideAdopt } from './adopt.ts'
 import { decideAdvance } from './advance.ts'
-import { decideClaim } from './claim.ts'
+import { decideClaim, decideTakeUp } from './claim.ts'
 import { decideClaimAll } from './claim-all.ts'
 import type {
   Acquire,
@@ -23,6 +23,7 @@ import type {
   Settle,
   SeveralCommand,
   Spend,
+  TakeUp,
   Transfer,
   Upgrade,
   Withdraw,
@@ -42,6 +43,7 @@ import type {
   RevokeOutcome,
   SettleOutcome,
   SpendOutcome,
+  TakeUpOutcome,
   TransferOutcome,
   UpgradeOutcome,
   Withdrawn,
@@ -88,7 +90,9 @@ export type OutcomeOf<C extends Command> = C extends Acquire
                             ? AcquireOutcome
                             : C extends Spend
                               ? SpendOutcome
-                              : never
+                              : C extends TakeUp
+                                ? TakeUpOutcome
+                                : never
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -104,6 +108,8 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideAcquire(view, command, now)
     case 'claim':
       return decideClaim(view, command, now)
+    case 'take_up':
+      return decideTakeUp(view, command, now)
     case 'withdraw':
       return decideWithdraw(view, command, now)
     case 'refuse_deadlock':
@@ -187,6 +193,7 @@ const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
   'renew',
   'advance',
   'spend',
+  'take_up',
 ])
 
 /** What must be read to decide a command at its own place. */

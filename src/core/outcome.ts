@@ -49,6 +49,12 @@ export interface Dropped {
   readonly leaseId: LeaseId
 }
 
+/** There is no offer that could be taken up without a look at anything else. */
+export interface NoOffer {
+  readonly kind: 'no_offer'
+  readonly leaseId: LeaseId
+}
+
 export interface Renewed {
   readonly kind: 'renewed'
   readonly lease: Lease
@@ -208,6 +214,7 @@ export type SpendOutcome = Spent | Refusal
 export type AcquireOutcome = Granted | Queued | Refusal
 export type AcquireAllOutcome = GrantedAll | QueuedAll | Dropped | Refusal
 export type ClaimOutcome = Granted | Queued | Dropped | Refusal
+export type TakeUpOutcome = Granted | NoOffer | LookFurther
 export type RenewOutcome = Renewed | Refusal
 export type ReleaseOutcome = Released | Refusal
 export type ReleaseAllOutcome = ReleasedAll | LookFurther

@@ -14,6 +14,7 @@ import type {
   ReleaseAll,
   Renew,
   Revoke,
+  TakeUp,
   Transfer,
   Upgrade,
   Wait,
@@ -156,6 +157,10 @@ function parseClaimWindow(value: number | undefined): number {
 
 export function claimCommand(ticket: TicketRef): ClaimOffer {
   return { kind: 'claim', ...ticketPlace(ticket) }
+}
+
+export function takeUpCommand(ticket: TicketRef): TakeUp {
+  return { kind: 'take_up', ...ticketPlace(ticket) }
 }
 
 export function withdrawCommand(

@@ -100,6 +100,8 @@ export interface TicketRef {
   readonly extent?: Extent
   readonly session: string
   readonly besides?: Besides
+  /** Its waiter was woken by name, so there is most likely an offer. */
+  readonly isTold?: boolean
 }
 
 /** A waiter whose claim can go along with a release, in the same commit. */

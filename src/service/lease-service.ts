@@ -11,7 +11,7 @@ import type {
   WithdrawUpgrade,
 } from '../core/command.ts'
 import type { OutcomeOf } from '../core/decide.ts'
-import type { Queued, Refusal, ReleaseOutcome } from '../core/outcome.ts'
+import type { ClaimOutcome, Queued, Refusal, ReleaseOutcome } from '../core/outcome.ts'
 import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
@@ -153,13 +153,22 @@ export class LeaseService implements LeaseApi {
   }
 
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
-    const { outcome, now } = await this.#runner.run(commands.claimCommand(ticket))
+    const { outcome, now } = await this.#claimOrTakeUp(ticket)
     const { besides } = ticket
     if (outcome.kind === 'queued') return this.#queuedAnswer(outcome, besides)
     if (outcome.kind !== 'granted') return outcome
     const isGift = outcome.lease.id !== ticket.leaseId
     if (isGift || besides === 'tickets') this.#cycles.lookLater(outcome.lease)
     return grantedAnswer(outcome, now)
+  }
+
+  /** Whoever has been told of its offer depends on nobody; only if it has none, everything must be looked at. */
+  async #claimOrTakeUp(ticket: TicketRef): Promise<Decided<ClaimOutcome>> {
+    if (ticket.isTold === true) {
+      const { outcome, now } = await this.#runner.run(commands.takeUpCommand(ticket))
+      if (outcome.kind === 'granted') return { outcome, now }
+    }
+    return this.#runner.run(commands.claimCommand(ticket))
   }
 
   async withdraw(

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import {
@@ -233,6 +233,30 @@ describe('a wake-up', () => {
     expect(bob.faults.count('claim')).toBe(claims + 1)
   })
 
+  it('by name makes a claim that depends on its own ticket alone', async () => {
+    const { alice, bob, advance, world } = newStage()
+    const held = await alice.tenure.acquire(RESOURCE)
+    const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: 60_000 }))
+    await advance(100)
+    const depths = watchDepths(world)
+    await held.release()
+    await world.runtime.settle()
+    expect([waiting.value().state, depths]).toEqual(['held', ['claims', 'entry']])
+  })
+
+  it('by name makes whoever has no offer look at everything', async () => {
+    const { alice, bob, advance, world } = newStage()
+    await alice.tenure.acquire(RESOURCE)
+    const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: 60_000 }))
+    await advance(100)
+    const [ticket] = (await world.service.list({ holder: 'bob' })).leases
+    const depths = watchDepths(world)
+    await world.service.revoke({ leaseId: ticket?.id ?? '', by: 'operator' })
+    await world.runtime.settle()
+    expect(waiting.error().code).toBe('LEASE_TERMINAL')
+    expect(depths).toEqual(['claims', 'entry', 'claims'])
+  })
+
   it('without ids makes all tickets look, and only the one whose turn it is claim', async () => {
     const { alice, bob, advance, world } = newStage()
     bob.faults.when('onWake', tellNoIds(world))
@@ -463,3 +487,14 @@ describe('the end of a wait', () => {
     expect(hung.error().code).toBe('WAIT_TIMEOUT')
   })
 })
+
+/** How far each commit looks, from now on. */
+function watchDepths({ store }: World): readonly string[] {
+  const depths: string[] = []
+  const transact: typeof store.transact = store.transact.bind(store)
+  vi.spyOn(store, 'transact').mockImplementation((footprints, decide) => {
+    depths.push(...footprints.map(({ depth }) => depth))
+    return transact(footprints, decide)
+  })
+  return depths
+}

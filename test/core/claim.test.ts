@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { decide } from '../../src/core/decide.ts'
+import type { TakeUp } from '../../src/core/command.ts'
+import { decide, footprintOf } from '../../src/core/decide.ts'
 import {
   claim,
   file,
@@ -49,6 +50,35 @@ describe('a claim of an offer', () => {
     const lastFence = WALL_MS * 2000
     const { outcome } = decide(view([shared, beside], { lastFence }), claim(), nowAt(1))
     expect(outcome).toMatchObject({ kind: 'granted', lease: { fence: lastFence + 1 } })
+  })
+})
+
+describe('taking up an offer that one was told of', () => {
+  const takeUp: TakeUp = { ...claim(), kind: 'take_up' }
+
+  it('is a claim that depends on nothing but its own ticket', () => {
+    expect(footprintOf(takeUp).depth).toBe('entry')
+    const decision = decide(view([offered]), takeUp, nowAt(WINDOW_MS, { us: -1 }))
+    expect(decision.outcome).toMatchObject({
+      ...{ kind: 'granted', repeated: false },
+      lease: { fence: 2000, deadline: tickAt(WINDOW_MS + TTL_MS, { us: -1 }), holder: 'bob' },
+    })
+    expect(told(decision)).toEqual(['lease.issued 2'])
+    expect(decision.validUntilUs).toBe(tickAt(WINDOW_MS).us)
+  })
+
+  it.each([
+    ['there is no ticket', []],
+    ['it has none', [ticket()]],
+    ['its window is over', [ticket({ offer: { fence: 2000, deadline: tickAt(1) } })]],
+    ['it is that of another session', [{ ...offered, session: 'another' }]],
+    ['it is shared, and others may have come beside it', [{ ...offered, mode: 'shared' as const }]],
+    ['the ticket has failed', [{ ...offered, state: 'failed' as const }]],
+    ['it became a lease before', [granted]],
+  ])('comes to nothing, and changes nothing, if %s', (_why, entries) => {
+    const decision = decide(view(entries), takeUp, nowAt(1))
+    expect(decision.outcome).toEqual({ kind: 'no_offer', leaseId: id(2) })
+    expect(decision.events).toEqual([])
   })
 })
 

@@ -271,7 +271,8 @@ export class DifferentialScript {
     const one = this.#someone(this.#waiting)
     const { leaseId, resource, session } = one
     const extent = resource === DIRECTORY ? 'subtree' : 'exact'
-    const ticket = { leaseId, resource, extent, session } as const
+    const isTold = leaseId < '8'
+    const ticket = { leaseId, resource, extent, session, isTold } as const
     return { name: 'claim', about: one, run: ({ api }) => api.claim(ticket) }
   }
 
