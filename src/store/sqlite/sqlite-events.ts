@@ -39,7 +39,12 @@ import {
 
 export const EVENT_COLUMNS: string = `id, lease_id, agent_id, file_path, event_type, status_before, status_after, renewal_count,
   event_at, reason, seq, namespace, session, data`
-export const INSERT_EVENT: string = `INSERT INTO lease_history (${EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+export const EVENT_COLUMN_COUNT = 14
+
+export function insertEvents(rows: number): string {
+  const row = `(${new Array(EVENT_COLUMN_COUNT).fill('?').join(', ')})`
+  return `INSERT INTO lease_history (${EVENT_COLUMNS}) VALUES ${new Array(rows).fill(row).join(', ')}`
+}
 
 /** An event that no request asked for by id is named after its place in the ledger. */
 const ANONYMOUS_PATTERN = /^e\d+$/

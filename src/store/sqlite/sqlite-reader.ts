@@ -10,6 +10,7 @@ import { isTree, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import { LazyView } from '../lazy-view.ts'
 import { LiveCache } from './live-cache.ts'
+import type { PendingEvents } from './pending-events.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from './sqlite-client.ts'
 import { wordOf } from './sqlite-events.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
@@ -30,19 +31,22 @@ export interface SqliteReaderOptions {
   readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
+  readonly events: PendingEvents
 }
 
 export class SqliteReader {
   readonly #statements: StatementCache
   readonly #state: SqliteState
   readonly #finder: SqliteFinder
+  readonly #events: PendingEvents
   readonly #cache: LiveCache
   #hasRequests = true
 
-  constructor({ database, statements, state, finder }: SqliteReaderOptions) {
+  constructor({ database, statements, state, finder, events }: SqliteReaderOptions) {
     this.#statements = statements
     this.#state = state
     this.#finder = finder
+    this.#events = events
     this.#cache = new LiveCache(database)
   }
 
@@ -116,7 +120,8 @@ export class SqliteReader {
 
   #prior(requestId: string): PriorEffect | null {
     const key = keyOf(requestId, this.#state)
-    const recorded = (this.#statements.get(EVENT_BY_ID).get(key) ??
+    const recorded = (this.#events.effectOf(key) ??
+      this.#statements.get(EVENT_BY_ID).get(key) ??
       (this.#hasRequests ? this.#statements.get(REQUEST_BY_ID).get(key) : undefined)) as
       SqliteRow | undefined
     if (recorded === undefined) return null

@@ -6,7 +6,8 @@ import { TTL_MS_MAX } from '../../core/limits.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
-import { eventValues, INSERT_EVENT, wordOf } from './sqlite-events.ts'
+import type { PendingEvents } from './pending-events.ts'
+import { wordOf } from './sqlite-events.ts'
 import {
   grantValues,
   INSERT_ENTRY,
@@ -19,37 +20,40 @@ import {
 } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
+export interface SqliteWriterOptions {
+  readonly database: SqliteDatabase
+  readonly state: SqliteState
+  readonly events: PendingEvents
+}
+
 export class SqliteWriter {
   readonly #database: SqliteDatabase
   readonly #namespace: string
   readonly #state: SqliteState
+  readonly #events: PendingEvents
   readonly #insertEntry: SqliteStatement
   readonly #updateGrant: SqliteStatement
   readonly #updateState: SqliteStatement
   readonly #deleteEntry: SqliteStatement
-  readonly #insertEvent: SqliteStatement
   readonly #insertRequest: SqliteStatement
   readonly #putEpoch: SqliteStatement
 
-  constructor(database: SqliteDatabase, namespace: string, state: SqliteState) {
+  constructor({ database, state, events }: SqliteWriterOptions) {
     this.#database = database
-    this.#namespace = namespace
+    this.#namespace = state.namespace
     this.#state = state
+    this.#events = events
     this.#insertEntry = database.prepare(INSERT_ENTRY)
     this.#updateGrant = database.prepare(UPDATE_GRANT)
     this.#updateState = database.prepare(UPDATE_STATE)
     this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
-    this.#insertEvent = database.prepare(INSERT_EVENT)
     this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
     this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
   }
 
   apply(commit: Commit, wallMs: number): void {
     for (const change of commit.changes) this.#put(change, wallMs)
-    for (const event of commit.events) {
-      this.#state.lastSequence += 1
-      this.#insertEvent.run(...eventValues(event, this.#state.lastSequence, this.#state))
-    }
+    for (const event of commit.events) this.#events.add(event)
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
       const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
       this.#insertRequest.run(...keys, wordOf(type), keepUntilMs)
@@ -63,7 +67,7 @@ export class SqliteWriter {
   #put({ id, before, after }: EntryChange, wallMs: number): void {
     const key = keyOf(id, this.#state)
     if (after === null) {
-      if (before !== undefined) this.#deleteEntry.run(key)
+      if (before !== undefined) this.#delete(key)
       return
     }
     const state = stateValues(after, wallMs, this.#state)
@@ -71,6 +75,12 @@ export class SqliteWriter {
       this.#insertEntry.run(...nameValues(after, this.#state), ...grantValues(after), ...state)
     } else if (isSameGrant(before, after)) this.#updateState.run(...state, key)
     else this.#updateGrant.run(...grantValues(after), ...state, key)
+  }
+
+  /** Its events go with it, those included that are only about to be written. */
+  #delete(key: string): void {
+    this.#events.write()
+    this.#deleteEntry.run(key)
   }
 
   configure(change: SettingChange, wallMs: number): void {
@@ -106,6 +116,7 @@ export class SqliteWriter {
 
   /** History goes with its lease, so that what is left always folds. */
   prune(policy: PrunePolicy): Pruned {
+    this.#events.write()
     const { endedBeforeMs, nowMs, batch } = policy
     const rows = this.#database
       .prepare(
@@ -115,8 +126,8 @@ export class SqliteWriter {
       .raw()
       .all(endedBeforeMs, nowMs, this.#namespace, batch) as (readonly [string])[]
     const ids = JSON.stringify(rows.map(([id]) => id))
-    const gone = this.#delete('lease_history WHERE lease_id', ids)
-    const leases = this.#delete('leases WHERE id', ids)
+    const gone = this.#deleteFrom('lease_history WHERE lease_id', ids)
+    const leases = this.#deleteFrom('leases WHERE id', ids)
     const requests = this.#database
       .prepare(
         `DELETE FROM requests WHERE id IN (
@@ -129,7 +140,7 @@ export class SqliteWriter {
     return { leases, events: gone + renewals + advances, more }
   }
 
-  #delete(place: string, ids: string): number {
+  #deleteFrom(place: string, ids: string): number {
     const sql = `DELETE FROM ${place} IN (SELECT value FROM json_each(?))`
     return this.#database.prepare(sql).run(ids).changes
   }
