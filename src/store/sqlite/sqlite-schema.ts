@@ -149,6 +149,20 @@ CREATE TABLE epochs (
   PRIMARY KEY (namespace, resource)
 ) WITHOUT ROWID;`
 
+/** SQLite writes every index anew whose columns or condition are in what is set: a renewal must name none of them. */
+const DUE = `
+ALTER TABLE leases ADD COLUMN due_us INTEGER NOT NULL DEFAULT 0;
+UPDATE leases SET due_us = live_until_us WHERE live_until_us IS NOT NULL;
+DROP INDEX idx_leases_expires_at;
+DROP INDEX idx_leases_file_status;
+DROP INDEX idx_leases_agent_status;
+DROP INDEX idx_leases_subtree;
+CREATE INDEX idx_leases_expires_at ON leases(live_clock, due_us) WHERE live_clock IS NOT NULL;
+CREATE INDEX idx_leases_file_status ON leases(file_path, status) WHERE live_clock IS NOT NULL;
+CREATE INDEX idx_leases_agent_status ON leases(agent_id, status) WHERE live_clock IS NOT NULL;
+CREATE INDEX idx_leases_subtree ON leases(file_path)
+  WHERE live_clock IS NOT NULL AND extent = 'subtree';`
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -179,6 +193,12 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'create_epochs_table',
     description: 'the epochs of workflows, which outlive their leases',
     sql: EPOCHS,
+  },
+  {
+    version: 6,
+    name: 'add_due_column',
+    description: 'when a sweep has to look at a lease, so that renewals touch no index',
+    sql: DUE,
   },
 ]
 

@@ -2,6 +2,7 @@
  * Writes commits and prunes, inside the caller's transaction.
  */
 import type { Commit, EntryChange } from '../../core/commit.ts'
+import type { Entry } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
@@ -12,10 +13,13 @@ import {
   grantValues,
   INSERT_ENTRY,
   isSameGrant,
+  isSameStanding,
   keyOf,
   nameValues,
+  renewalValues,
   stateValues,
   UPDATE_GRANT,
+  UPDATE_RENEWAL,
   UPDATE_STATE,
 } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
@@ -34,6 +38,7 @@ export class SqliteWriter {
   readonly #insertEntry: SqliteStatement
   readonly #updateGrant: SqliteStatement
   readonly #updateState: SqliteStatement
+  readonly #updateRenewal: SqliteStatement
   readonly #deleteEntry: SqliteStatement
   readonly #insertRequest: SqliteStatement
   readonly #putEpoch: SqliteStatement
@@ -46,6 +51,7 @@ export class SqliteWriter {
     this.#insertEntry = database.prepare(INSERT_ENTRY)
     this.#updateGrant = database.prepare(UPDATE_GRANT)
     this.#updateState = database.prepare(UPDATE_STATE)
+    this.#updateRenewal = database.prepare(UPDATE_RENEWAL)
     this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
     this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
     this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
@@ -65,15 +71,27 @@ export class SqliteWriter {
   }
 
   #put({ id, before, after }: EntryChange, wallMs: number): void {
-    const key = keyOf(id, this.#state)
     if (after === null) {
-      if (before !== undefined) this.#delete(key)
-      return
+      if (before !== undefined) this.#delete(keyOf(id, this.#state))
+    } else if (before === undefined) {
+      const names = nameValues(after, this.#state)
+      this.#insertEntry.run(
+        ...names,
+        ...grantValues(after),
+        ...stateValues(after, wallMs, this.#state),
+      )
+    } else this.#update(before, after, wallMs)
+  }
+
+  #update(before: Entry, after: Entry, wallMs: number): void {
+    const isSame = isSameGrant(before, after)
+    if (isSame && isSameStanding(before, after)) {
+      const { changes } = this.#updateRenewal.run(...renewalValues(after, wallMs, this.#state))
+      if (changes > 0) return
     }
     const state = stateValues(after, wallMs, this.#state)
-    if (before === undefined) {
-      this.#insertEntry.run(...nameValues(after, this.#state), ...grantValues(after), ...state)
-    } else if (isSameGrant(before, after)) this.#updateState.run(...state, key)
+    const key = keyOf(after.id, this.#state)
+    if (isSame) this.#updateState.run(...state, key)
     else this.#updateGrant.run(...grantValues(after), ...state, key)
   }
 
