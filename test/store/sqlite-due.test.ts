@@ -6,7 +6,6 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
-import { MIGRATIONS } from '../../src/store/sqlite/sqlite-schema.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 
@@ -90,34 +89,4 @@ it('a lease whose deadline comes nearer is swept at the new one', async () => {
   ticks.pass(5_001)
   await service.cleanup()
   expect((await service.get(leaseId))?.state).toBe('revoked')
-})
-
-it('leases of a file that was made before there was such a column are swept all the same', async () => {
-  const tracking = MIGRATIONS[3]?.sql ?? ''
-  for (const migration of MIGRATIONS.slice(0, 5)) {
-    database.exec(tracking)
-    database.exec(migration.sql)
-    database
-      .prepare(`INSERT INTO migrations VALUES (?, ?, '', 0, 'success', NULL)`)
-      .run(migration.version, migration.name)
-  }
-  const id = systemRuntime.uuid()
-  const nowUs = ticks.tickUs()
-  database.exec(
-    `INSERT INTO store_state VALUES ('default', 1, 0, 1, ${nowUs}, ${ticks.wallMs()}, 0)`,
-  )
-  database.exec(`INSERT INTO clock_domains VALUES ('default', 1, 'manual-host/boot-1/0', 0, 0)`)
-  database
-    .prepare(
-      `INSERT INTO leases (id, file_path, agent_id, created_at, expires_at, ttl_seconds, status,
-         updated_at, namespace, session, mode, extent, fence, ttl_ms, granted_at, clock,
-         deadline_us, live_clock, live_until_us)
-       VALUES (?, 'work:W-1', 'h', 1, 2, 60, 'active', 1, 'default', 's', 'exclusive', 'exact', 1,
-         60000, 1, 1, ?, 1, ?)`,
-    )
-    .run(id, nowUs + 1_000, nowUs + 1_000)
-  const service = await open()
-  expect(await service.cleanup()).toMatchObject({ expired: 0 })
-  ticks.pass(1_001)
-  expect(await service.cleanup()).toMatchObject({ expired: 1 })
 })

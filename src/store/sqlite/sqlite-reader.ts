@@ -14,12 +14,14 @@ import type { PendingEvents } from './pending-events.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from './sqlite-client.ts'
 import { wordOf } from './sqlite-events.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
-import { ENTRY_COLUMNS, entryOf, idOf, keyOf, pathOf } from './sqlite-rows.ts'
+import { idOf, keyOf, pathOf } from './sqlite-names.ts'
+import { ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = ?`
 const ANY_REQUEST = 'SELECT 1 FROM requests LIMIT 1'
-const EVENT_BY_ID = 'SELECT lease_id, event_type FROM lease_history WHERE id = ?'
+const EVENT_BY_ID = `SELECT lease_id, event_type FROM lease_history
+  WHERE id = ? AND id GLOB '*-*'`
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
 const COUNT_TICKETS = `SELECT count(*) FROM leases

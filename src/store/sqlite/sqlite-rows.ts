@@ -1,8 +1,6 @@
 /**
  * Entries as rows of `leases`, and back. Rows are arrays in the order of the column list here; what has no column of
  * its own is JSON in `detail`, written only where it differs from the ordinary.
- *
- * A resource is kept as a person would write it: a `file:` by its bare path, anything else as `kind:name`.
  */
 import type { Delegation } from '../../core/delegation.ts'
 import {
@@ -20,41 +18,18 @@ import {
   type Ticket,
   type TicketFailure,
 } from '../../core/lease.ts'
-import type { Extent, Mode, Resource } from '../../core/resource.ts'
-import type { Tick } from '../../core/time.ts'
+import type { Extent, Mode } from '../../core/resource.ts'
 import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
-
-/** How what a row holds is named outside of it. */
-export interface RowNames {
-  readonly namespace: string
-  /** Clock domains by number: a row holds the number, an entry the name. */
-  domainOf(generation: number): string
-  generationOf(domain: string): number
-}
-
-const DEFAULT_NAMESPACE = 'default'
-
-/** Ids as they are kept: bare in the default namespace, so that a person can use them, marked in any other. */
-export function keyOf(id: string, { namespace }: RowNames): string {
-  return namespace === DEFAULT_NAMESPACE ? id : `${namespace}/${id}`
-}
-
-export function idOf(key: string): string {
-  return key.slice(key.indexOf('/') + 1)
-}
-
-/** A tick as it is kept: the number of its clock, and microseconds. */
-export type TickValues = readonly [generation: number, us: number]
-
-const FILE_PREFIX = 'file:'
-
-export function pathOf(resource: Resource): string {
-  return resource.startsWith(FILE_PREFIX) ? resource.slice(FILE_PREFIX.length) : resource
-}
-
-export function resourceOf(path: string): Resource {
-  return (path.startsWith('/') ? `${FILE_PREFIX}${path}` : path) as Resource
-}
+import {
+  idOf,
+  keyOf,
+  pathOf,
+  resourceOf,
+  tickFrom,
+  tickValues,
+  type RowNames,
+  type TickValues,
+} from './sqlite-names.ts'
 
 const NAME_COLUMNS = ['id', 'file_path', 'agent_id', 'namespace']
 const GRANT_COLUMNS = [
@@ -283,10 +258,6 @@ function claimDetail(claim: Claim): ClaimDetail {
   return detail
 }
 
-export function tickValues(tick: Tick, names: RowNames): TickValues {
-  return [names.generationOf(tick.domain), tick.us]
-}
-
 export function entryOf(row: SqliteRow, names: RowNames): Entry {
   const state = row[13] as EntryState
   return state === 'pending' || state === 'failed'
@@ -362,8 +333,4 @@ function claimOf(row: SqliteRow, detail: ClaimDetail): Claim {
 
 function metadataOf(row: SqliteRow): Metadata | null {
   return row[12] === null ? null : (JSON.parse(row[12] as string) as Metadata)
-}
-
-export function tickFrom([generation, us]: TickValues, names: RowNames): Tick {
-  return { domain: names.domainOf(generation), us }
 }

@@ -9,12 +9,12 @@ import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
 import type { PendingEvents } from './pending-events.ts'
 import { wordOf } from './sqlite-events.ts'
+import { idOf, keyOf, leaseNumberOf } from './sqlite-names.ts'
 import {
   grantValues,
   INSERT_ENTRY,
   isSameGrant,
   isSameStanding,
-  keyOf,
   nameValues,
   renewalValues,
   stateValues,
@@ -40,6 +40,7 @@ export class SqliteWriter {
   readonly #updateState: SqliteStatement
   readonly #updateRenewal: SqliteStatement
   readonly #deleteEntry: SqliteStatement
+  readonly #deleteEvents: SqliteStatement
   readonly #insertRequest: SqliteStatement
   readonly #putEpoch: SqliteStatement
 
@@ -53,6 +54,9 @@ export class SqliteWriter {
     this.#updateState = database.prepare(UPDATE_STATE)
     this.#updateRenewal = database.prepare(UPDATE_RENEWAL)
     this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
+    this.#deleteEvents = database.prepare(
+      'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?',
+    )
     this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
     this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
   }
@@ -95,10 +99,12 @@ export class SqliteWriter {
     else this.#updateGrant.run(...grantValues(after), ...state, key)
   }
 
-  /** Its events go with it, those included that are only about to be written. */
-  #delete(key: string): void {
+  /** Its events go with it, those included that are only about to be written; tells how many they were. */
+  #delete(key: string): number {
     this.#events.write()
+    const { changes } = this.#deleteEvents.run(leaseNumberOf(idOf(key)), key)
     this.#deleteEntry.run(key)
+    return changes
   }
 
   configure(change: SettingChange, wallMs: number): void {
@@ -143,9 +149,9 @@ export class SqliteWriter {
       )
       .raw()
       .all(endedBeforeMs, nowMs, this.#namespace, batch) as (readonly [string])[]
-    const ids = JSON.stringify(rows.map(([id]) => id))
-    const gone = this.#deleteFrom('lease_history WHERE lease_id', ids)
-    const leases = this.#deleteFrom('leases WHERE id', ids)
+    let gone = 0
+    for (const [key] of rows) gone += this.#delete(key)
+    const leases = rows.length
     const requests = this.#database
       .prepare(
         `DELETE FROM requests WHERE id IN (
@@ -158,11 +164,6 @@ export class SqliteWriter {
     return { leases, events: gone + renewals + advances, more }
   }
 
-  #deleteFrom(place: string, ids: string): number {
-    const sql = `DELETE FROM ${place} IN (SELECT value FROM json_each(?))`
-    return this.#database.prepare(sql).run(ids).changes
-  }
-
   /** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
   #pruneRenewals({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
     const anonymous = keyOf('e', this.#state)
@@ -173,7 +174,8 @@ export class SqliteWriter {
            WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'renewed'
              AND (old.id GLOB ? || '[0-9]*' OR old.event_at < ?)
              AND EXISTS (SELECT 1 FROM lease_history AS later
-               WHERE later.lease_id = old.lease_id AND later.seq > old.seq
+               WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
+                 AND later.seq > old.seq
                  AND later.event_type = 'renewed')
            LIMIT ?)`,
       )
@@ -195,7 +197,8 @@ export class SqliteWriter {
            WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'advanced'
              AND old.event_at + leases.ttl_ms < ?
              AND EXISTS (SELECT 1 FROM lease_history AS later
-               WHERE later.lease_id = old.lease_id AND later.seq > old.seq
+               WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
+                 AND later.seq > old.seq
                  AND later.event_type = 'advanced')
            LIMIT ?)`,
       )
