@@ -12,6 +12,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { configureConnection } from '../../src/store/sqlite/sqlite-connection.ts'
+import { leaseNumberOf } from '../../src/store/sqlite/sqlite-names.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import {
   loadDriver,
@@ -134,7 +135,7 @@ class RowCopier {
   acquire(id: string, index: number): void {
     const place = { file_path: `work:item-${index % RESOURCES}` }
     this.#insertLease.run(...Object.values({ ...this.#lease, ...place, id }))
-    this.#append(id, { ...place, id: systemRuntime.uuid(), event_type: 'acquired' })
+    this.#append(id, { ...place, id: `e${this.#sequence}`, event_type: 'acquired' })
   }
 
   release(id: string): void {
@@ -149,7 +150,8 @@ class RowCopier {
 
   #append(leaseId: string, changes: Record<string, string | number>): void {
     this.#sequence += 1
-    const row = { ...this.#event, ...changes, lease_id: leaseId, seq: this.#sequence }
+    const names = { lease_id: leaseId, lease_number: leaseNumberOf(leaseId), seq: this.#sequence }
+    const row = { ...this.#event, ...changes, ...names }
     this.#insertEvent.run(...Object.values(row))
   }
 }

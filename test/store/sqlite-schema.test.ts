@@ -127,7 +127,7 @@ describe('the tables', () => {
     const database = await rawDatabase()
     database.pragma('foreign_keys = ON')
     const insert = database.prepare(
-      `INSERT INTO lease_history VALUES ('x', 'nobody', 'a', '/f', 'acquired', NULL, NULL, 0, 0, NULL, 1, 'default', 's', '{}')`,
+      `INSERT INTO lease_history VALUES ('x', 'nobody', 'a', '/f', 'acquired', NULL, NULL, 0, 0, NULL, 1, 'default', 's', '{}', 0)`,
     )
     expect(() => insert.run()).toThrow(/FOREIGN KEY/)
     database.close()

@@ -19,6 +19,7 @@ export interface SqliteDatabase {
   readonly inTransaction: boolean
   prepare(sql: string): SqliteStatement
   exec(sql: string): unknown
+  function(name: string, work: (value: unknown) => SqliteValue): unknown
   pragma(text: string, options?: { readonly simple?: boolean }): unknown
   close(): unknown
 }

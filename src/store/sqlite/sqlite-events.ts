@@ -29,17 +29,24 @@ import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
 import {
   idOf,
   keyOf,
+  leaseNumberOf,
   pathOf,
   resourceOf,
   tickFrom,
   tickValues,
   type RowNames,
   type TickValues,
-} from './sqlite-rows.ts'
+} from './sqlite-names.ts'
 
 export const EVENT_COLUMNS: string = `id, lease_id, agent_id, file_path, event_type, status_before, status_after, renewal_count,
   event_at, reason, seq, namespace, session, data`
-export const INSERT_EVENT: string = `INSERT INTO lease_history (${EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const WRITTEN_COLUMNS = `${EVENT_COLUMNS}, lease_number`
+export const EVENT_COLUMN_COUNT = 15
+
+export function insertEvents(rows: number): string {
+  const row = `(${new Array(EVENT_COLUMN_COUNT).fill('?').join(', ')})`
+  return `INSERT INTO lease_history (${WRITTEN_COLUMNS}) VALUES ${new Array(rows).fill(row).join(', ')}`
+}
 
 /** An event that no request asked for by id is named after its place in the ledger. */
 const ANONYMOUS_PATTERN = /^e\d+$/
@@ -104,6 +111,7 @@ export function eventValues(event: LeaseEvent, sequence: number, names: RowNames
     names.namespace,
     event.session,
     JSON.stringify(dataOf(event, names)),
+    leaseNumberOf(event.leaseId),
   ]
 }
 

@@ -7,19 +7,20 @@ import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resou
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
-import { ENTRY_COLUMNS, entryOf, keyOf, pathOf } from './sqlite-rows.ts'
+import { keyOf, pathOf } from './sqlite-names.ts'
+import { ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const LIVE_AT = `SELECT ${ENTRY_COLUMNS} FROM leases
-  WHERE file_path = ? AND live_until_us IS NOT NULL AND namespace = ?`
+  WHERE file_path = ? AND live_clock IS NOT NULL AND namespace = ?`
 /** Left to itself the planner walks all that is live when there is no subtree among it. */
 const ANY_SUBTREE = `SELECT 1 FROM leases INDEXED BY idx_leases_subtree
-  WHERE live_until_us IS NOT NULL AND extent = 'subtree' LIMIT 1`
+  WHERE live_clock IS NOT NULL AND extent = 'subtree' LIMIT 1`
 const BELOW = `SELECT ${ENTRY_COLUMNS} FROM leases
-  WHERE file_path > ? AND file_path < ? AND live_until_us IS NOT NULL AND namespace = ?`
+  WHERE file_path > ? AND file_path < ? AND live_clock IS NOT NULL AND namespace = ?`
 const ABOVE = `SELECT ${ENTRY_COLUMNS} FROM leases
   WHERE file_path IN (SELECT value FROM json_each(?)) AND extent = 'subtree'
-    AND live_until_us IS NOT NULL AND namespace = ?`
+    AND live_clock IS NOT NULL AND namespace = ?`
 
 export interface FoundRows {
   readonly entries: readonly Entry[]
@@ -82,25 +83,25 @@ export class SqliteFinder {
   #addDeadline(where: Where, query: EntryQuery, now: Now): void {
     if (query.deadline === undefined) return
     const generation = this.#state.ownGenerationOf(now.tick.domain)
-    where.and('live_until_us IS NOT NULL')
+    where.and('live_clock IS NOT NULL')
     if (query.deadline === 'passed' && !isNarrow(query) && query.states === undefined) {
       const most = query.limit + 1
       where.and(
         `rowid IN (
           SELECT rowid FROM (SELECT rowid FROM leases
-            WHERE live_clock = ? AND live_until_us <= ? LIMIT ?)
+            WHERE live_clock = ? AND due_us <= ? AND live_until_us <= ? LIMIT ?)
           UNION ALL
           SELECT rowid FROM (SELECT rowid FROM leases
-            WHERE live_clock < ? AND live_until_us IS NOT NULL LIMIT ?))`,
-        ...[generation, now.tick.us, most, generation, most],
+            WHERE live_clock < ? LIMIT ?))`,
+        ...[generation, now.tick.us, now.tick.us, most, generation, most],
       )
     } else if (query.deadline === 'passed') {
       where.and('(+live_clock < ? OR +live_until_us <= ?)', generation, now.tick.us)
     } else if (isNarrow(query)) {
       where.and('+live_clock = ? AND +live_until_us > ?', generation, now.tick.us)
     } else {
-      const live = 'SELECT rowid FROM leases WHERE live_clock = ? AND live_until_us > ?'
-      where.and(`rowid IN (${live})`, generation, now.tick.us)
+      const live = 'SELECT rowid FROM leases WHERE live_clock = ?'
+      where.and(`rowid IN (${live}) AND +live_until_us > ?`, generation, now.tick.us)
     }
   }
 

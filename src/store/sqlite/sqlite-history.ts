@@ -3,19 +3,24 @@ import { parsePosition } from '../../store-port/position.ts'
 import type { HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
 import { EVENT_COLUMNS, eventOf } from './sqlite-events.ts'
-import { keyOf, pathOf, type RowNames } from './sqlite-rows.ts'
+import { keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-names.ts'
 
 export function readHistory(
   statements: StatementCache,
   names: RowNames,
   query: HistoryQuery,
 ): readonly LedgerEntry[] {
-  const where = new Where('namespace = ?', [names.namespace])
+  // The sign keeps the planner from walking the whole ledger for one lease because it is in the right order.
+  const sign = query.leaseId === undefined ? '' : '+'
+  const where = new Where(`${sign}namespace = ?`, [names.namespace])
   const descending = query.newestFirst === true
   if (query.after !== undefined) {
     where.and(descending ? 'seq < ?' : 'seq > ?', parsePosition(query.after))
   }
-  if (query.leaseId !== undefined) where.and('lease_id = ?', keyOf(query.leaseId, names))
+  if (query.leaseId !== undefined) {
+    where.and('lease_number = ?', leaseNumberOf(query.leaseId))
+    where.and('lease_id = ?', keyOf(query.leaseId, names))
+  }
   if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
   if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
   if (query.fromMs !== undefined) where.and('event_at >= ?', query.fromMs)

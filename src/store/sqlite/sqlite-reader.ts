@@ -10,15 +10,18 @@ import { isTree, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import { LazyView } from '../lazy-view.ts'
 import { LiveCache } from './live-cache.ts'
+import type { PendingEvents } from './pending-events.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from './sqlite-client.ts'
 import { wordOf } from './sqlite-events.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
-import { ENTRY_COLUMNS, entryOf, idOf, keyOf, pathOf } from './sqlite-rows.ts'
+import { idOf, keyOf, pathOf } from './sqlite-names.ts'
+import { ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = ?`
 const ANY_REQUEST = 'SELECT 1 FROM requests LIMIT 1'
-const EVENT_BY_ID = 'SELECT lease_id, event_type FROM lease_history WHERE id = ?'
+const EVENT_BY_ID = `SELECT lease_id, event_type FROM lease_history
+  WHERE id = ? AND id GLOB '*-*'`
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
 const COUNT_TICKETS = `SELECT count(*) FROM leases
@@ -30,19 +33,22 @@ export interface SqliteReaderOptions {
   readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
+  readonly events: PendingEvents
 }
 
 export class SqliteReader {
   readonly #statements: StatementCache
   readonly #state: SqliteState
   readonly #finder: SqliteFinder
+  readonly #events: PendingEvents
   readonly #cache: LiveCache
   #hasRequests = true
 
-  constructor({ database, statements, state, finder }: SqliteReaderOptions) {
+  constructor({ database, statements, state, finder, events }: SqliteReaderOptions) {
     this.#statements = statements
     this.#state = state
     this.#finder = finder
+    this.#events = events
     this.#cache = new LiveCache(database)
   }
 
@@ -116,7 +122,8 @@ export class SqliteReader {
 
   #prior(requestId: string): PriorEffect | null {
     const key = keyOf(requestId, this.#state)
-    const recorded = (this.#statements.get(EVENT_BY_ID).get(key) ??
+    const recorded = (this.#events.effectOf(key) ??
+      this.#statements.get(EVENT_BY_ID).get(key) ??
       (this.#hasRequests ? this.#statements.get(REQUEST_BY_ID).get(key) : undefined)) as
       SqliteRow | undefined
     if (recorded === undefined) return null

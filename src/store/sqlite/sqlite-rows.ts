@@ -1,8 +1,6 @@
 /**
  * Entries as rows of `leases`, and back. Rows are arrays in the order of the column list here; what has no column of
  * its own is JSON in `detail`, written only where it differs from the ordinary.
- *
- * A resource is kept as a person would write it: a `file:` by its bare path, anything else as `kind:name`.
  */
 import type { Delegation } from '../../core/delegation.ts'
 import {
@@ -20,41 +18,18 @@ import {
   type Ticket,
   type TicketFailure,
 } from '../../core/lease.ts'
-import type { Extent, Mode, Resource } from '../../core/resource.ts'
-import type { Tick } from '../../core/time.ts'
+import type { Extent, Mode } from '../../core/resource.ts'
 import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
-
-/** How what a row holds is named outside of it. */
-export interface RowNames {
-  readonly namespace: string
-  /** Clock domains by number: a row holds the number, an entry the name. */
-  domainOf(generation: number): string
-  generationOf(domain: string): number
-}
-
-const DEFAULT_NAMESPACE = 'default'
-
-/** Ids as they are kept: bare in the default namespace, so that a person can use them, marked in any other. */
-export function keyOf(id: string, { namespace }: RowNames): string {
-  return namespace === DEFAULT_NAMESPACE ? id : `${namespace}/${id}`
-}
-
-export function idOf(key: string): string {
-  return key.slice(key.indexOf('/') + 1)
-}
-
-/** A tick as it is kept: the number of its clock, and microseconds. */
-export type TickValues = readonly [generation: number, us: number]
-
-const FILE_PREFIX = 'file:'
-
-export function pathOf(resource: Resource): string {
-  return resource.startsWith(FILE_PREFIX) ? resource.slice(FILE_PREFIX.length) : resource
-}
-
-export function resourceOf(path: string): Resource {
-  return (path.startsWith('/') ? `${FILE_PREFIX}${path}` : path) as Resource
-}
+import {
+  idOf,
+  keyOf,
+  pathOf,
+  resourceOf,
+  tickFrom,
+  tickValues,
+  type RowNames,
+  type TickValues,
+} from './sqlite-names.ts'
 
 const NAME_COLUMNS = ['id', 'file_path', 'agent_id', 'namespace']
 const GRANT_COLUMNS = [
@@ -85,15 +60,32 @@ const STATE_COLUMNS = [
   'live_until_us',
   'detail',
 ]
-const ALL_COLUMNS = [...NAME_COLUMNS, ...GRANT_COLUMNS, ...STATE_COLUMNS]
+const READ_COLUMNS = [...NAME_COLUMNS, ...GRANT_COLUMNS, ...STATE_COLUMNS]
+const ALL_COLUMNS = [...READ_COLUMNS, 'due_us']
 
-export const ENTRY_COLUMNS: string = ALL_COLUMNS.join(', ')
-export const INSERT_ENTRY: string = `INSERT INTO leases (${ENTRY_COLUMNS})
+/** What changes while an entry goes on as what it is. No index has any of it, so a renewal costs its row alone. */
+const RENEWAL_COLUMNS = [
+  'ttl_ms',
+  'ttl_seconds',
+  'renewal_count',
+  'expires_at',
+  'updated_at',
+  'renewed_at',
+  'clock',
+  'deadline_us',
+  'live_until_us',
+  'detail',
+]
+
+export const ENTRY_COLUMNS: string = READ_COLUMNS.join(', ')
+export const INSERT_ENTRY: string = `INSERT INTO leases (${ALL_COLUMNS.join(', ')})
   VALUES (${ALL_COLUMNS.map(() => '?').join(', ')})`
 /** For a ticket that becomes a lease, or an attempt that is made again: anything but the name may differ. */
-export const UPDATE_GRANT: string = updateOf([...GRANT_COLUMNS, ...STATE_COLUMNS])
-/** For everything else that happens to a lease. What it does not name costs no index anything. */
-export const UPDATE_STATE: string = updateOf(STATE_COLUMNS)
+export const UPDATE_GRANT: string = updateOf([...GRANT_COLUMNS, ...STATE_COLUMNS, 'due_us'])
+/** For everything that ends an entry, or makes it anything else than it was. */
+export const UPDATE_STATE: string = updateOf([...STATE_COLUMNS, 'due_us'])
+/** Does nothing when the row is due at another time than can stay. */
+export const UPDATE_RENEWAL: string = `${updateOf(RENEWAL_COLUMNS)} AND due_us BETWEEN ? AND ?`
 
 function updateOf(columns: readonly string[]): string {
   return `UPDATE leases SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`
@@ -148,11 +140,63 @@ export function grantValues(entry: Entry): SqliteValue[] {
 
 /** Whether two versions of an entry differ in their state alone. An id that failed may come back as something new. */
 export function isSameGrant(before: Entry, after: Entry): boolean {
-  if (before.kind !== after.kind) return false
-  const values = grantValues(after)
-  return grantValues(before).every((value, index) => value === values[index])
+  return (
+    fenceOf(before) === fenceOf(after) &&
+    before.kind === after.kind &&
+    before.session === after.session &&
+    before.mode === after.mode &&
+    before.extent === after.extent &&
+    before.maxRenewals === after.maxRenewals &&
+    before.createdAtMs === after.createdAtMs &&
+    before.reason === after.reason &&
+    isSameMetadata(before.metadata, after.metadata)
+  )
 }
 
+function fenceOf(entry: Entry): number | null {
+  return entry.kind === 'lease' ? entry.fence : null
+}
+
+function isSameMetadata(before: Metadata | null, after: Metadata | null): boolean {
+  return before === after || JSON.stringify(before) === JSON.stringify(after)
+}
+
+/** Whether an entry goes on as what it was: live, in the same state, by the same clock. */
+export function isSameStanding(before: Entry, after: Entry): boolean {
+  if (before.state !== after.state) return false
+  const domain = liveDeadline(after)?.domain
+  if (domain === undefined || liveDeadline(before)?.domain !== domain) return false
+  if (before.kind !== 'lease' || after.kind !== 'lease') return before.kind === after.kind
+  return (
+    before.terminatedAtMs === after.terminatedAtMs && before.releaseReason === after.releaseReason
+  )
+}
+
+/** A sweep may look at a live entry this much of its TTL too early: then it need not be told of each renewal. */
+const EARLY_SHARE = 0.5
+
+/** What a renewal writes, the key of the row, and between what ticks it may be due already. */
+export function renewalValues(entry: Entry, wallMs: number, names: RowNames): SqliteValue[] {
+  const lease = entry.kind === 'lease' ? entry : null
+  const liveUs = liveDeadline(entry)?.us ?? 0
+  return [
+    entry.ttlMs,
+    Math.ceil(entry.ttlMs / 1000),
+    lease?.renewals ?? 0,
+    lease?.expiresAtMs ?? entry.createdAtMs,
+    wallMs,
+    lease?.renewedAtMs ?? null,
+    names.generationOf(entry.deadline.domain),
+    entry.deadline.us,
+    liveUs,
+    entry.kind === 'lease' ? leaseDetail(entry, names) : ticketDetail(entry, names),
+    keyOf(entry.id, names),
+    liveUs - entry.ttlMs * 1000 * EARLY_SHARE,
+    liveUs,
+  ]
+}
+
+/** The last of them is when a sweep has to look at it. */
 export function stateValues(entry: Entry, wallMs: number, names: RowNames): SqliteValue[] {
   const live = liveDeadline(entry)
   const lease = entry.kind === 'lease' ? entry : null
@@ -172,6 +216,7 @@ export function stateValues(entry: Entry, wallMs: number, names: RowNames): Sqli
     live === null ? null : names.generationOf(live.domain),
     live?.us ?? null,
     entry.kind === 'lease' ? leaseDetail(entry, names) : ticketDetail(entry, names),
+    live?.us ?? 0,
   ]
 }
 
@@ -183,8 +228,12 @@ function leaseDetail(lease: Lease, names: RowNames): string | null {
   if (lease.upgrading) detail.upgrading = true
   if (!lease.adopted) detail.unadopted = true
   if (lease.epoch !== 0) detail.epoch = lease.epoch
-  const text = JSON.stringify(detail)
-  return text === '{}' ? null : text
+  return isEmpty(detail) ? null : JSON.stringify(detail)
+}
+
+function isEmpty(detail: LeaseDetail): boolean {
+  for (const _ in detail) return false
+  return true
 }
 
 function ticketDetail(ticket: Ticket, names: RowNames): string {
@@ -207,10 +256,6 @@ function claimDetail(claim: Claim): ClaimDetail {
   if (claim.breakable) detail.breakable = true
   if (claim.delegation !== undefined) detail.delegation = claim.delegation
   return detail
-}
-
-export function tickValues(tick: Tick, names: RowNames): TickValues {
-  return [names.generationOf(tick.domain), tick.us]
 }
 
 export function entryOf(row: SqliteRow, names: RowNames): Entry {
@@ -288,8 +333,4 @@ function claimOf(row: SqliteRow, detail: ClaimDetail): Claim {
 
 function metadataOf(row: SqliteRow): Metadata | null {
   return row[12] === null ? null : (JSON.parse(row[12] as string) as Metadata)
-}
-
-export function tickFrom([generation, us]: TickValues, names: RowNames): Tick {
-  return { domain: names.domainOf(generation), us }
 }

@@ -27,6 +27,7 @@ import type {
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
 import { FileIdentity } from './file-identity.ts'
+import { PendingEvents } from './pending-events.ts'
 import { isBusy, storeError, type SqliteDatabase } from './sqlite-client.ts'
 import {
   backOffMs,
@@ -60,6 +61,7 @@ export class SqliteStore implements Store {
   readonly #identity: FileIdentity
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
+  readonly #events: PendingEvents
   readonly #reader: SqliteReader
   readonly #writer: SqliteWriter
   readonly #listeners: SqliteListeners
@@ -79,7 +81,7 @@ export class SqliteStore implements Store {
   }
 
   private constructor(connection: SqliteConnection) {
-    const { database, namespace, runtime } = connection
+    const { database, runtime } = connection
     this.#connection = connection
     this.#database = database
     this.#runtime = runtime
@@ -87,8 +89,10 @@ export class SqliteStore implements Store {
     this.#questions = new SqliteQuestions(connection)
     const { statements, state, finder } = this.#questions
     this.#state = state
-    this.#reader = new SqliteReader({ database, statements, state, finder })
-    this.#writer = new SqliteWriter(database, namespace, state)
+    const events = new PendingEvents(database, state)
+    this.#events = events
+    this.#reader = new SqliteReader({ database, statements, state, finder, events })
+    this.#writer = new SqliteWriter({ database, state, events })
     this.#listeners = new SqliteListeners({ databasePath: connection.path, database, runtime })
     this.description = this.#questions.description
   }
@@ -249,6 +253,7 @@ export class SqliteStore implements Store {
       this.#state.load()
       this.#reader.begin()
       for (const job of group) job.run()
+      this.#events.write()
       this.#dirty ||= this.#state.metDomain
       if (this.#dirty) this.#state.save()
       committing = true
@@ -270,6 +275,7 @@ export class SqliteStore implements Store {
   #rollBack(): void {
     this.#state.reset()
     this.#reader.forget()
+    this.#events.forget()
     if (!this.#database.inTransaction) return
     try {
       this.#database.exec('ROLLBACK')

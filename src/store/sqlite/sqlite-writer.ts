@@ -2,54 +2,68 @@
  * Writes commits and prunes, inside the caller's transaction.
  */
 import type { Commit, EntryChange } from '../../core/commit.ts'
+import type { Entry } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
-import { eventValues, INSERT_EVENT, wordOf } from './sqlite-events.ts'
+import type { PendingEvents } from './pending-events.ts'
+import { wordOf } from './sqlite-events.ts'
+import { idOf, keyOf, leaseNumberOf } from './sqlite-names.ts'
 import {
   grantValues,
   INSERT_ENTRY,
   isSameGrant,
-  keyOf,
+  isSameStanding,
   nameValues,
+  renewalValues,
   stateValues,
   UPDATE_GRANT,
+  UPDATE_RENEWAL,
   UPDATE_STATE,
 } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
+
+export interface SqliteWriterOptions {
+  readonly database: SqliteDatabase
+  readonly state: SqliteState
+  readonly events: PendingEvents
+}
 
 export class SqliteWriter {
   readonly #database: SqliteDatabase
   readonly #namespace: string
   readonly #state: SqliteState
+  readonly #events: PendingEvents
   readonly #insertEntry: SqliteStatement
   readonly #updateGrant: SqliteStatement
   readonly #updateState: SqliteStatement
+  readonly #updateRenewal: SqliteStatement
   readonly #deleteEntry: SqliteStatement
-  readonly #insertEvent: SqliteStatement
+  readonly #deleteEvents: SqliteStatement
   readonly #insertRequest: SqliteStatement
   readonly #putEpoch: SqliteStatement
 
-  constructor(database: SqliteDatabase, namespace: string, state: SqliteState) {
+  constructor({ database, state, events }: SqliteWriterOptions) {
     this.#database = database
-    this.#namespace = namespace
+    this.#namespace = state.namespace
     this.#state = state
+    this.#events = events
     this.#insertEntry = database.prepare(INSERT_ENTRY)
     this.#updateGrant = database.prepare(UPDATE_GRANT)
     this.#updateState = database.prepare(UPDATE_STATE)
+    this.#updateRenewal = database.prepare(UPDATE_RENEWAL)
     this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
-    this.#insertEvent = database.prepare(INSERT_EVENT)
+    this.#deleteEvents = database.prepare(
+      'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?',
+    )
     this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
     this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
   }
 
   apply(commit: Commit, wallMs: number): void {
     for (const change of commit.changes) this.#put(change, wallMs)
-    for (const event of commit.events) {
-      this.#state.lastSequence += 1
-      this.#insertEvent.run(...eventValues(event, this.#state.lastSequence, this.#state))
-    }
+    for (const event of commit.events) this.#events.add(event)
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
       const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
       this.#insertRequest.run(...keys, wordOf(type), keepUntilMs)
@@ -61,16 +75,36 @@ export class SqliteWriter {
   }
 
   #put({ id, before, after }: EntryChange, wallMs: number): void {
-    const key = keyOf(id, this.#state)
     if (after === null) {
-      if (before !== undefined) this.#deleteEntry.run(key)
-      return
+      if (before !== undefined) this.#delete(keyOf(id, this.#state))
+    } else if (before === undefined) {
+      const names = nameValues(after, this.#state)
+      this.#insertEntry.run(
+        ...names,
+        ...grantValues(after),
+        ...stateValues(after, wallMs, this.#state),
+      )
+    } else this.#update(before, after, wallMs)
+  }
+
+  #update(before: Entry, after: Entry, wallMs: number): void {
+    const isSame = isSameGrant(before, after)
+    if (isSame && isSameStanding(before, after)) {
+      const { changes } = this.#updateRenewal.run(...renewalValues(after, wallMs, this.#state))
+      if (changes > 0) return
     }
     const state = stateValues(after, wallMs, this.#state)
-    if (before === undefined) {
-      this.#insertEntry.run(...nameValues(after, this.#state), ...grantValues(after), ...state)
-    } else if (isSameGrant(before, after)) this.#updateState.run(...state, key)
+    const key = keyOf(after.id, this.#state)
+    if (isSame) this.#updateState.run(...state, key)
     else this.#updateGrant.run(...grantValues(after), ...state, key)
+  }
+
+  /** Its events go with it, those included that are only about to be written; tells how many they were. */
+  #delete(key: string): number {
+    this.#events.write()
+    const { changes } = this.#deleteEvents.run(leaseNumberOf(idOf(key)), key)
+    this.#deleteEntry.run(key)
+    return changes
   }
 
   configure(change: SettingChange, wallMs: number): void {
@@ -106,6 +140,7 @@ export class SqliteWriter {
 
   /** History goes with its lease, so that what is left always folds. */
   prune(policy: PrunePolicy): Pruned {
+    this.#events.write()
     const { endedBeforeMs, nowMs, batch } = policy
     const rows = this.#database
       .prepare(
@@ -114,9 +149,9 @@ export class SqliteWriter {
       )
       .raw()
       .all(endedBeforeMs, nowMs, this.#namespace, batch) as (readonly [string])[]
-    const ids = JSON.stringify(rows.map(([id]) => id))
-    const gone = this.#delete('lease_history WHERE lease_id', ids)
-    const leases = this.#delete('leases WHERE id', ids)
+    let gone = 0
+    for (const [key] of rows) gone += this.#delete(key)
+    const leases = rows.length
     const requests = this.#database
       .prepare(
         `DELETE FROM requests WHERE id IN (
@@ -129,11 +164,6 @@ export class SqliteWriter {
     return { leases, events: gone + renewals + advances, more }
   }
 
-  #delete(place: string, ids: string): number {
-    const sql = `DELETE FROM ${place} IN (SELECT value FROM json_each(?))`
-    return this.#database.prepare(sql).run(ids).changes
-  }
-
   /** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
   #pruneRenewals({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
     const anonymous = keyOf('e', this.#state)
@@ -144,7 +174,8 @@ export class SqliteWriter {
            WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'renewed'
              AND (old.id GLOB ? || '[0-9]*' OR old.event_at < ?)
              AND EXISTS (SELECT 1 FROM lease_history AS later
-               WHERE later.lease_id = old.lease_id AND later.seq > old.seq
+               WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
+                 AND later.seq > old.seq
                  AND later.event_type = 'renewed')
            LIMIT ?)`,
       )
@@ -166,7 +197,8 @@ export class SqliteWriter {
            WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'advanced'
              AND old.event_at + leases.ttl_ms < ?
              AND EXISTS (SELECT 1 FROM lease_history AS later
-               WHERE later.lease_id = old.lease_id AND later.seq > old.seq
+               WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
+                 AND later.seq > old.seq
                  AND later.event_type = 'advanced')
            LIMIT ?)`,
       )

@@ -1,0 +1,92 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+
+const RESOURCE = parseResource('work:W-1')
+const TTL_MS = 60_000
+let directory: string
+let file: string
+let ticks: ManualTicks
+let database: SqliteDatabase
+let services: LeaseService[]
+let store: SqliteStore
+
+beforeEach(async () => {
+  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-due-'))
+  file = path.join(directory, 'leases.db')
+  ticks = new ManualTicks()
+  services = []
+  const Driver = await loadDriver()
+  database = new Driver(file)
+})
+
+afterEach(async () => {
+  await Promise.all(services.map((service) => service.close()))
+  database.close()
+  fs.rmSync(directory, { recursive: true, force: true })
+})
+
+async function open(): Promise<LeaseService> {
+  store = await SqliteStore.open({ path: file, ticks })
+  const service = new LeaseService({ store, runtime: systemRuntime })
+  services.push(service)
+  return service
+}
+
+async function acquire(service: LeaseService): Promise<string> {
+  const leaseId = systemRuntime.uuid()
+  const who = { holder: 'h', session: 's' }
+  await service.acquire({ leaseId, resource: RESOURCE, ...who, ttlMs: TTL_MS, waitMs: 0 })
+  return leaseId
+}
+
+function due(): { readonly due_us: number; readonly live_until_us: number } {
+  return database.prepare('SELECT due_us, live_until_us FROM leases').get() as ReturnType<
+    typeof due
+  >
+}
+
+it('a renewal moves what a sweep goes by only when less than half of the TTL is left of it', async () => {
+  const service = await open()
+  const leaseId = await acquire(service)
+  const first = due()
+  expect(first.due_us).toBe(first.live_until_us)
+  ticks.pass(20_000)
+  await service.renew({ leaseId, holder: 'h' })
+  expect(due().due_us).toBe(first.due_us)
+  expect(due().live_until_us).toBeGreaterThan(first.live_until_us)
+  ticks.pass(20_000)
+  await service.renew({ leaseId, holder: 'h' })
+  expect(due().due_us).toBe(due().live_until_us)
+})
+
+it('a lease that looks due although it was renewed is not swept before its deadline', async () => {
+  const service = await open()
+  const leaseId = await acquire(service)
+  ticks.pass(20_000)
+  await service.renew({ leaseId, holder: 'h' })
+  ticks.pass(50_000)
+  expect(due().due_us).toBeLessThan(due().live_until_us)
+  expect((await store.find({ deadline: 'passed', limit: 1 })).entries).toEqual([])
+  expect(await service.cleanup()).toMatchObject({ expired: 0 })
+  ticks.pass(10_000)
+  expect(await service.cleanup()).toMatchObject({ expired: 1 })
+})
+
+it('a lease whose deadline comes nearer is swept at the new one', async () => {
+  const service = await open()
+  const leaseId = await acquire(service)
+  const before = due()
+  await service.revoke({ leaseId, by: 'operator', reason: 'wanted', graceMs: 5_000 })
+  expect(due().due_us).toBeLessThan(before.due_us)
+  ticks.pass(5_001)
+  await service.cleanup()
+  expect((await service.get(leaseId))?.state).toBe('revoked')
+})
