@@ -20,7 +20,14 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
+import type {
+  Attempt,
+  Backend,
+  FoundKept,
+  Group,
+  GroupReply,
+  Place,
+} from '../speculation/backend.ts'
 import {
   Answers,
   attemptJson,
@@ -36,19 +43,14 @@ import {
   type Statement,
 } from './postgres-client.ts'
 import { eventOf, type EventRow } from './postgres-events.ts'
-import { ATTEMPT_GROUP } from './postgres-group-functions.ts'
 import type { Listening } from './postgres-listener.ts'
+import { ATTEMPT_CHANGE, ATTEMPT_NEW } from './postgres-lone-functions.ts'
 import { placeValues } from './postgres-place.ts'
 import { ATTEMPT_PLACE } from './postgres-place-functions.ts'
-import {
-  divide,
-  plainRows,
-  plainValues,
-  type Division,
-  type PlainAttempt,
-} from './postgres-plain.ts'
+import { changeRow, divide, newRow, type Division } from './postgres-plain.ts'
 import { ATTEMPT_PLAIN } from './postgres-plain-functions.ts'
 import { arrayText, findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
+import { recordsText, recordText, type RecordValue } from './postgres-records.ts'
 import { entryOf, type LeaseRow } from './postgres-rows.ts'
 
 export interface PostgresBackendOptions {
@@ -129,60 +131,93 @@ export class PostgresBackend implements Backend {
     call: (statement: Statement) => Promise<readonly PostgresRow[]>,
     { attempts, settingsRevision }: Group,
   ): Promise<GroupReply> {
-    const { plain, others } = divide(attempts)
+    const division = divide(attempts)
     const writes = attempts.some((attempt) => attempt.writes.length > 0)
-    const [row = []] = await call({
-      ...this.#statement(attempts, { plain, others, revision: String(settingsRevision) }),
-      writes,
-    })
-    return this.#groupReply(row, attempts, plain)
+    const statement = this.#statement(attempts, division, String(settingsRevision))
+    const [row = []] = await call({ ...statement, writes })
+    return this.#groupReply(row, attempts, division)
   }
 
   #statement(
     attempts: readonly Attempt[],
-    { plain, others, revision }: Division & { readonly revision: string },
+    division: Division,
+    revision: string,
   ): Omit<Statement, 'writes'> {
-    const [only] = plain.values()
-    const lone = attempts.length === 1 ? this.#loneStatement(attempts[0], only, revision) : null
+    const { fresh, changed } = division
+    const lone = attempts.length === 1 ? this.#loneStatement(division, revision) : null
     if (lone !== null) return lone
-    const now = this.#nowText()
+    if (fresh.size + changed.size > 0) return this.#plainStatement(attempts, division, revision)
     const { realms, ids } = locksOf(attempts)
     const common = [this.#namespace, revision, arrayText(realms), arrayText(ids)]
-    const json = JSON.stringify(others.map((attempt) => attemptJson(attempt, this.#dialect)))
-    if (only === undefined) {
-      return { text: ATTEMPT, values: [...common, json, now], name: 'tenure_attempt' }
-    }
-    const rows = plainRows(plain.values(), this.clockDomain)
-    const values = [...common, now, others.length === 0 ? null : json, rows]
-    return { text: ATTEMPT_GROUP, values, name: 'tenure_group' }
+    const values = [...common, this.#jsonOf(attempts), this.#nowText()]
+    return { text: ATTEMPT, values, name: 'tenure_attempt' }
   }
 
   /** One attempt alone takes the shortest way that it can. */
   #loneStatement(
-    attempt: Attempt | undefined,
-    plain: PlainAttempt | undefined,
+    { fresh, changed, others }: Division,
     revision: string,
   ): Omit<Statement, 'writes'> | null {
     const common = [this.#namespace, revision, this.#nowText()]
-    if (plain !== undefined) {
-      const values = [...common, ...plainValues(plain, this.clockDomain)]
-      return { text: ATTEMPT_PLAIN, values, name: 'tenure_plain' }
+    const [added] = fresh.values()
+    if (added !== undefined) {
+      const values = [...common, ...newRow(added, this.clockDomain).map(textOf)]
+      return { text: ATTEMPT_NEW, values, name: 'tenure_new' }
     }
-    const values = attempt === undefined ? null : placeValues(attempt, this.#dialect)
+    const [moved] = changed.values()
+    if (moved !== undefined) {
+      const values = [...common, ...changeRow(moved, this.clockDomain).map(textOf)]
+      return { text: ATTEMPT_CHANGE, values, name: 'tenure_change' }
+    }
+    const [other] = others
+    const values = other === undefined ? null : placeValues(other, this.#dialect)
     if (values === null) return null
     return { text: ATTEMPT_PLACE, values: [...common, ...values], name: 'tenure_place' }
+  }
+
+  #plainStatement(
+    attempts: readonly Attempt[],
+    { fresh, changed, others }: Division,
+    revision: string,
+  ): Omit<Statement, 'writes'> {
+    const places = new PlacesText()
+    const [added, moved]: [string[], string[]] = [[], []]
+    for (const plain of fresh.values()) {
+      added.push(recordText(newRow(plain, this.clockDomain)))
+      places.add(plain.place, { fence: plain.after.entry.fence, wallMs: plain.attempt.wallMs })
+    }
+    for (const plain of changed.values()) {
+      moved.push(recordText(changeRow(plain, this.clockDomain)))
+      if (plain.place.claims === null) continue
+      places.add(plain.place, { fence: 0, wallMs: plain.attempt.wallMs })
+    }
+    const { realms, ids } = locksOf(attempts)
+    const isMixed = others.length > 0
+    const values = [
+      ...[this.#namespace, revision, this.#nowText(), ...places.values(), arrayText(ids)],
+      ...[added, moved].map((rows) => (rows.length === 0 ? null : recordsText(rows))),
+      ...[isMixed ? arrayText(realms) : null, isMixed ? this.#jsonOf(others) : null],
+    ]
+    return { text: ATTEMPT_PLAIN, values, name: 'tenure_plain' }
+  }
+
+  #jsonOf(attempts: readonly Attempt[]): string {
+    return JSON.stringify(attempts.map((attempt) => attemptJson(attempt, this.#dialect)))
   }
 
   #groupReply(
     row: PostgresRow,
     attempts: readonly Attempt[],
-    plain: ReadonlyMap<number, unknown>,
+    { fresh, changed }: Division,
   ): GroupReply {
-    const [nowUs, revisionText, moved, views, othersMoved, othersViews] = row
-    const answers = new Answers(moved, views)
-    const others = plain.size === 0 ? answers : new Answers(othersMoved, othersViews)
+    const [nowUs, revisionText, ...told] = row
+    const isPlain = attempts.length > 1 && fresh.size + changed.size > 0
+    const ofNew = new Answers(told[0], told[1])
+    const ofChanged = isPlain ? new Answers(told[2], told[3]) : ofNew
+    const ofOthers = isPlain ? new Answers(told[4], told[5]) : ofNew
     const replies = attempts.map((attempt, index) => {
-      return (plain.has(index) ? answers : others).next(attempt, this.clockDomain)
+      const other = changed.has(index) ? ofChanged : ofOthers
+      return (fresh.has(index) ? ofNew : other).next(attempt, this.clockDomain)
     })
     return {
       nowUs: Number(nowUs),
@@ -370,5 +405,31 @@ export class PostgresBackend implements Backend {
 
   #refuseIfClosed(): void {
     if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+  }
+}
+
+function textOf(value: RecordValue): string | null {
+  return value === null ? null : String(value)
+}
+
+/** The realms that plain attempts change, what each leaves there, as three arrays. */
+class PlacesText {
+  readonly #realms: string[] = []
+  readonly #fences: number[] = []
+  readonly #wallsMs: number[] = []
+
+  /** A fence of 0 means that none is given. */
+  add(
+    { realm }: Place,
+    { fence, wallMs }: { readonly fence: number; readonly wallMs: number },
+  ): void {
+    this.#realms.push(realm)
+    this.#fences.push(fence)
+    this.#wallsMs.push(wallMs)
+  }
+
+  values(): readonly (string | null)[] {
+    if (this.#realms.length === 0) return [null, null, null]
+    return [arrayText(this.#realms), `{${this.#fences.join()}}`, `{${this.#wallsMs.join()}}`]
   }
 }

@@ -63,8 +63,9 @@ export function eventRow(event: LeaseEvent, domain: string): EventRow {
     data: null,
   }
   if (event.type === 'lease.issued') {
-    const { ttlMs, deadline } = event.lease
-    return { ...row, ttl_ms: ttlMs, deadline_us: deadline.us, data: issuedData(event, domain) }
+    const { ttlMs, deadline, expiresAtMs } = event.lease
+    const term = { ttl_ms: ttlMs, deadline_us: deadline.us, expires_at: expiresAtMs }
+    return { ...row, ...term, data: issuedData(event, domain) }
   }
   if (event.type === 'lease.queued' || event.type === 'lease.denied') {
     const { ttlMs, deadline } = event.ticket
@@ -85,17 +86,16 @@ const USUAL_ISSUED: Usual = {
   ...{ reason: IN_COLUMN, createdAtMs: IN_COLUMN, grantedAtMs: IN_COLUMN, expiresAtMs: IN_COLUMN },
 }
 
-function issuedData(
+export function issuedData(
   { lease, atMs, reason }: Extract<LeaseEvent, { type: 'lease.issued' }>,
   domain: string,
 ): EventRow['data'] {
-  const { ttlMs, deadline, createdAtMs, grantedAtMs, expiresAtMs } = lease
+  const { deadline, createdAtMs, grantedAtMs } = lease
   const special = unusual(lease, USUAL_ISSUED)
   const data: Record<string, unknown> = special === null ? {} : { ...special }
   if (lease.reason !== reason) data['reason'] = lease.reason
   if (createdAtMs !== atMs) data['createdAtMs'] = createdAtMs
   if (grantedAtMs !== atMs) data['grantedAtMs'] = grantedAtMs
-  if (expiresAtMs !== atMs + ttlMs) data['expiresAtMs'] = expiresAtMs
   if (deadline.domain !== domain) data['deadline'] = deadline
   for (const _ in data) return data
   return null
@@ -164,7 +164,9 @@ export function eventOf(row: EventRow, domain: string): LeaseEvent {
   const term = { ttlMs: ttlMs ?? 0, us: us ?? 0, domain }
   if (type === 'lease.issued') {
     const usual = ordinaryLease(common, { ...term, fence: row.fence ?? 0 })
-    return { ...common, type, lease: { ...usual, ...data } }
+    // Rows of earlier versions have it in `data`, if it is not what the TTL says.
+    const expires = expiresAtMs === null ? {} : { expiresAtMs }
+    return { ...common, type, lease: { ...usual, ...expires, ...data } }
   }
   if (type === 'lease.queued' || type === 'lease.denied') {
     return { ...common, type, ticket: { ...ordinaryTicket({ ...common, type }, term), ...data } }

@@ -2,9 +2,9 @@
  * What the server does for one attempt after another: lock, read the clock, compare, store, append. There are no rules
  * about leases here.
  *
- * Locks are taken in one order everywhere, so that no two calls wait for each other: missing realms are made (in order
- * of name), then realms are locked (in order of name), then entries (in order of id). The clock is read after that,
- * and each statement of a VOLATILE function sees what was committed before it began.
+ * Locks are taken in one order everywhere, so that no two calls wait for each other: realms in order of name, whether they
+ * are made or locked, then entries in order of id. The clock is read after that, and each statement of a VOLATILE
+ * function sees what was committed before it began.
  *
  * The ledger is numbered by a sequence, and numbers do not become visible in order: a transaction may take a lower one
  * and commit later. So each transaction that appends first takes a number and announces it by an advisory lock which it
@@ -43,32 +43,16 @@ BEGIN
   RETURN highest - coalesce(announced, 0);
 END $$;`
 
-/** Makes the realms that are missing, then locks all of them; both in order of name. */
+/** Makes or locks each realm, in order of name. What is only locked is not written (`WHERE false`). */
 const HOLD = `
 CREATE FUNCTION tenure.hold(p_namespace smallint, p_realms text[], p_ids uuid[])
 RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  there integer;
-  is_held boolean := false;
 BEGIN
-  IF cardinality(p_realms) = 1 THEN
-    PERFORM 1 FROM tenure.realms WHERE namespace = p_namespace AND realm = p_realms[1] FOR UPDATE;
-    is_held := FOUND;
-  END IF;
-  IF cardinality(p_realms) > 0 AND NOT is_held THEN
-    SELECT count(*) INTO there FROM tenure.realms
-      WHERE namespace = p_namespace AND realm = ANY (p_realms);
-    IF there < cardinality(p_realms) THEN
-      INSERT INTO tenure.realms (namespace, realm, last_fence)
-        SELECT p_namespace, wanted, fence_floor FROM unnest(p_realms) AS wanted, tenure.namespaces
-        WHERE number = p_namespace ORDER BY wanted COLLATE "C" ON CONFLICT DO NOTHING;
-    END IF;
-    PERFORM 1 FROM tenure.realms WHERE namespace = p_namespace AND realm = ANY (p_realms)
-      ORDER BY realm FOR UPDATE;
-    GET DIAGNOSTICS there = ROW_COUNT;
-    IF there < cardinality(p_realms) THEN
-      RAISE EXCEPTION 'a realm was removed while it was waited for' USING ERRCODE = 'TN001';
-    END IF;
+  IF cardinality(p_realms) > 0 THEN
+    INSERT INTO tenure.realms AS r (namespace, realm, last_fence)
+      SELECT p_namespace, wanted, fence_floor FROM unnest(p_realms) AS wanted, tenure.namespaces
+      WHERE number = p_namespace ORDER BY wanted COLLATE "C"
+      ON CONFLICT (realm, namespace) DO UPDATE SET last_fence = r.last_fence WHERE false;
   END IF;
   IF cardinality(p_ids) > 0 THEN
     PERFORM 1 FROM tenure.leases WHERE namespace = p_namespace AND id = ANY (p_ids)
@@ -178,8 +162,7 @@ BEGIN
   END IF;
   IF a->'events' IS NOT NULL THEN
     IF NOT is_announced THEN
-      PERFORM pg_advisory_xact_lock_shared(${APPENDING},
-        (nextval('tenure.ledger_seq') % 2147483648)::integer);
+      PERFORM tenure.announce();
     END IF;
     INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
         reason, request_id, fence, resource, holder, session, ttl_ms, deadline_us, expires_at,

@@ -1,209 +1,256 @@
 /**
- * What the server does for one plain attempt, alone in its call: the leanest way, because somebody waits for nothing
- * else. Plain is what concerns one entry alone: see `plainOf` in postgres-plain.ts. The comparisons are those of
- * `tenure.attempt_one`, and the locks are taken in the same order.
+ * What the server does for plain attempts, many at once: a statement that locks, and one that compares and writes. Plain is what concerns one entry alone: see postgres-plain.ts. The attempts are independent of each other, so
+ * that their order does not matter.
  *
- * Since nothing but the own entry is claimed, exactly the believed claims are there if the own entry has the believed
- * version and no other entry is live at the resource.
+ * The comparisons are those of `tenure.attempt_one`. Since nothing but the own entry is claimed, exactly the believed
+ * claims are there if the own entry has the believed version and no other entry is live at the resource.
+ *
+ * Realms are locked by writing to them what the attempts would leave there, because a lock alone costs as much as a
+ * change. So a miss leaves traces: a wall time, which no event may go back behind, and a fence that nobody gets.
+ *
+ * Entries that are locked do not move any more, and are written by their place (`ctid`) instead of being looked for
+ * again. Joins hide the namespace from the planner (`namespace + 0`): of a table that it has no statistics of it
+ * believes that few rows are of one namespace, and walks them all. For the same reason nothing is asked with `EXISTS`, of
+ * which it may make a list of all rows of the namespace.
  */
-import { BY_INDEX, dueOf } from './postgres-functions.ts'
-import {
-  ANNOUNCED,
-  IS_OTHER_PRIOR,
-  LOOK_AT_TIME,
-  MOVED_BY,
-  movedFence,
-  readRealm,
-  TELL_WATCHERS,
-} from './postgres-lone-parts.ts'
-import { tellFlat } from './postgres-view-functions.ts'
+import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
 
-/** What a plain attempt consists of; the columns of the type `tenure.plain`. */
-export const PLAIN_COLUMNS: readonly string[] = [
-  ...['realm text', 'resource text', 'id uuid', 'own integer', 'claims boolean', 'request uuid'],
-  ...['prior boolean', 'from_us bigint', 'before_us bigint', 'wall bigint', 'first bigint'],
-  ...['holder text', 'session text', 'state text', 'mode text', 'extent text', 'fence bigint'],
-  ...['ttl_ms bigint', 'created_at bigint', 'granted_at bigint', 'renewed_at bigint'],
-  ...['expires_at bigint', 'terminated_at bigint', 'ended_at bigint', 'renewals integer'],
-  ...['max_renewals integer', 'release_reason text', 'reason text', 'deadline_us bigint'],
-  ...['live_until_us bigint', 'version integer', 'claim integer', 'detail jsonb'],
-  ...['event_type text', 'at_ms bigint', 'before text', 'after text', 'event_renewals integer'],
-  ...['event_reason text', 'request_id uuid', 'event_fence bigint', 'takes integer', 'data jsonb'],
+/**
+ * An entry that is new where nobody else is; the columns of the type `tenure.newcomer`. Without a `request` its id is
+ * the id of the request.
+ */
+export const NEW_COLUMNS: readonly string[] = [
+  ...['resource text', 'id uuid', 'request uuid', 'from_us bigint', 'before_us bigint'],
+  ...['wall bigint', 'fence bigint', 'holder text', 'session text', 'mode text', 'extent text'],
+  ...['ttl_ms bigint', 'expires_at bigint', 'deadline_us bigint', 'version integer'],
+  ...['max_renewals integer', 'reason text', 'detail jsonb', 'event_reason text'],
+  ...['event_request uuid', 'data jsonb'],
 ]
 
-/** What the event of a plain attempt has in common with the entry that it leaves; sums of these. */
+/** How an entry that stays changes; the columns of the type `tenure.change`. */
+export const CHANGE_COLUMNS: readonly string[] = [
+  ...['realm text', 'resource text', 'id uuid', 'own integer', 'claims boolean', 'request uuid'],
+  ...['from_us bigint', 'before_us bigint', 'wall bigint', 'state text', 'ttl_ms bigint'],
+  ...['renewed_at bigint', 'expires_at bigint', 'terminated_at bigint', 'ended_at bigint'],
+  ...['renewals integer', 'release_reason text', 'deadline_us bigint', 'live_until_us bigint'],
+  ...['claim integer', 'detail jsonb', 'event_type text', 'event_reason text', 'takes integer'],
+]
+
+/** What the event of a change has in common with the entry that it leaves; sums of these. */
 export const TAKES_TERM = 1
-export const TAKES_EXPIRY = 2
-export const TAKES_RELEASE_REASON = 4
+export const TAKES_RELEASE_REASON = 2
 
-export const LEDGER_COLUMNS = `seq, namespace, lease_id, type, at_ms, before, after, renewals,
-      reason, request_id, fence, resource, holder, session, ttl_ms, deadline_us, expires_at,
-      release_reason, data`
-
-/** `of` names a column of the attempt. */
-export function ledgerValues(of: (name: string) => string): string {
-  const take = (bit: number, name: string): string => {
-    return `CASE WHEN ${of('takes')} & ${bit} <> 0 THEN ${of(name)} END`
-  }
-  return [
-    ...[`nextval('tenure.ledger_seq')`, 'p_namespace', of('id'), of('event_type'), of('at_ms')],
-    ...[of('before'), of('after'), of('event_renewals'), of('event_reason'), of('request_id')],
-    ...[of('event_fence'), of('resource'), of('holder'), of('session')],
-    ...[take(TAKES_TERM, 'ttl_ms'), take(TAKES_TERM, 'deadline_us')],
-    ...[take(TAKES_EXPIRY, 'expires_at'), take(TAKES_RELEASE_REASON, 'release_reason')],
-    of('data'),
-  ].join(', ')
+/**
+ * Makes and changes realms in order of name, like everybody who locks them. A fence that is given is above the floor, so
+ * that one at the floor means that none is.
+ */
+export function leaveAt(places: string): string {
+  return `INSERT INTO tenure.realms AS r (namespace, realm, last_fence, last_wall_ms, last_us)
+      SELECT p_namespace, w.realm, greatest(w.fence, n.fence_floor + (w.fence > 0)::integer),
+        w.wall, coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+      FROM unnest(${places}) AS w(realm, fence, wall), tenure.namespaces AS n
+      WHERE n.number = p_namespace ORDER BY w.realm COLLATE "C"
+      ON CONFLICT (realm, namespace) DO UPDATE
+        SET last_wall_ms = greatest(r.last_wall_ms, excluded.last_wall_ms),
+          last_us = greatest(r.last_us, excluded.last_us),
+          last_fence = CASE WHEN excluded.last_fence > (SELECT n.fence_floor
+              FROM tenure.namespaces AS n WHERE n.number = p_namespace)
+            THEN greatest(r.last_fence + 1, excluded.last_fence) ELSE r.last_fence END;`
 }
 
-export const STATE_COLUMNS: readonly string[] = [
-  ...['deadline_us', 'live_until_us', 'ttl_ms', 'created_at', 'granted_at', 'renewed_at'],
-  ...['expires_at', 'terminated_at', 'ended_at', 'version', 'claim', 'renewals', 'max_renewals'],
-  ...['resource', 'holder', 'session', 'state', 'mode', 'extent', 'release_reason', 'reason'],
-  'detail',
-]
-
-const PARAMETERS = PLAIN_COLUMNS.map((column) => `p_${column}`).join(', ')
-const TO_STATE = STATE_COLUMNS.join(', ')
-const FROM_STATE = STATE_COLUMNS.map((name) => `p_${name}`).join(', ')
-const SET_STATE = STATE_COLUMNS.map((name) => `${name} = p_${name}`).join(', ')
-
-/**
- * A renewal locks its own entry alone. The change of the entry would lock it as well, but only after the clock was read:
- * should it wait there for somebody who then takes everything back, a lease that has ended meanwhile would live again.
- * What is locked is read in the same step, and cannot change any more.
- */
+/** With others in the call, all realms of it are locked before. */
 const HOLD = `
-  IF p_claims THEN
-    ${readRealm('FOR UPDATE')}
-    IF NOT FOUND THEN
-      PERFORM tenure.hold(p_namespace, ARRAY[p_realm], NULL);
-      ${readRealm('')}
-    END IF;
-  ELSE
-    ${readRealm('')}
+  IF p_others IS NOT NULL THEN
+    PERFORM tenure.hold(p_namespace, p_realms, '{}');
   END IF;
-  IF p_own > 0 THEN
-    SELECT l.version, l.renewed_at INTO own, renewed FROM tenure.leases AS l
-      WHERE l.id = p_id AND l.namespace = p_namespace FOR NO KEY UPDATE;
+  IF p_places IS NOT NULL THEN
+    ${leaveAt('p_places, p_fences, p_walls')}
+  END IF;
+  IF p_ids <> '{}' THEN
+    PERFORM 1 FROM tenure.leases WHERE id = ANY (p_ids) AND namespace = p_namespace
+      ORDER BY id FOR UPDATE;
   END IF;`
 
-/**
- * One look at everything else that is compared, and at the clock. One statement, because whatever is decided in between
- * costs as much as one.
- */
-const LOOK = `
-  ${LOOK_AT_TIME}
-        OR wall > p_wall OR renewed > p_wall OR epoch <> 0
-        OR (p_own <> 0 AND own IS DISTINCT FROM p_own)
-        OR (p_claims AND EXISTS (SELECT 1 FROM tenure.leases AS l WHERE l.resource = p_resource
-          AND l.namespace = p_namespace AND l.live AND l.id <> p_id))
-        OR (p_own = 0 AND EXISTS (SELECT 1 FROM tenure.leases AS l
-          WHERE l.id = p_id AND l.namespace = p_namespace))
-        OR ${IS_OTHER_PRIOR}
-        OR (p_realm <> p_resource AND tenure.epoch_of(p_namespace, p_resource) <> 0) THEN -1
-      ${MOVED_BY}
-    WHERE n.number = p_namespace;`
+/** Time, settings, and the clock of the realm. */
+const AGE = `WHEN r.last_us - now_us > 5000000 THEN -2
+        WHEN n.config_revision <> p_revision OR now_us < u.from_us OR now_us >= u.before_us
+          OR r.last_wall_ms > u.wall`
 
-const TOLD = ledgerValues((name) => {
-  return name === 'event_fence' ? movedFence('p_event_fence') : `p_${name}`
+/** Whether a request has had its effect already. */
+export function hasPrior(request: string): string {
+  return `(SELECT true FROM tenure.ledger AS l
+              WHERE l.request_id = ${request} AND l.namespace = p_namespace LIMIT 1)
+          OR (SELECT true FROM tenure.requests AS q
+              WHERE q.id = ${request} AND q.namespace = p_namespace)`
+}
+
+const REALM_AND_NAMESPACE = `LEFT JOIN tenure.realms AS r
+          ON r.realm = coalesce(u.realm, u.resource) AND r.namespace + 0 = p_namespace
+        JOIN tenure.namespaces AS n ON n.number = p_namespace`
+
+/** A number of the ledger is announced once in a call, before any other is taken, and only if one will be. */
+function announced(condition: string): string {
+  return `announced AS MATERIALIZED (
+      SELECT CASE WHEN NOT is_announced THEN pg_advisory_xact_lock_shared(${APPENDING},
+        (nextval('tenure.ledger_seq') % 2147483648)::integer) END
+      WHERE EXISTS (SELECT 1 FROM c WHERE ${condition}))`
+}
+
+/** The answers in the order of the attempts, and what is known of the namespace. */
+function answer(moved: string, condition: string): string {
+  return `SELECT array_agg(c.moved ORDER BY c.ordinality), min(c.config_revision),
+        min(c.watched_until_us), is_announced OR bool_or(${condition})
+      INTO ${moved}, revision, watched, is_announced FROM c;`
+}
+
+const IS_TOLD = 'c.moved >= 0'
+const IS_CHANGE_TOLD = 'c.event_type IS NOT NULL AND c.moved >= 0'
+
+const WRITE_NEW = `
+    WITH c AS MATERIALIZED (
+      SELECT u.*, n.config_revision, n.watched_until_us, CASE ${AGE} OR r.epoch <> 0
+          OR (SELECT true FROM tenure.leases AS l WHERE l.resource = u.resource
+            AND l.namespace = p_namespace AND l.live LIMIT 1)
+          OR (SELECT true FROM tenure.leases AS l
+            WHERE l.id = u.id AND l.namespace = p_namespace)
+          OR ${hasPrior('coalesce(u.request, u.id)')} THEN -1
+        ELSE r.last_fence - u.fence END AS moved
+      FROM unnest(p_new) WITH ORDINALITY AS u
+        ${REALM_AND_NAMESPACE.replace('coalesce(u.realm, u.resource)', 'u.resource')}
+    ), ${announced(IS_TOLD)}, entries AS (
+      INSERT INTO tenure.leases (namespace, id, number, due_us, deadline_us, live_until_us, fence,
+          ttl_ms, created_at, granted_at, expires_at, version, claim, renewals, max_renewals,
+          resource, holder, session, state, mode, extent, reason, detail)
+        SELECT p_namespace, c.id, nextval('tenure.entry_number'), c.deadline_us, c.deadline_us,
+          c.deadline_us, c.fence + c.moved, c.ttl_ms, c.wall, c.wall, c.expires_at, c.version,
+          c.version, 0, c.max_renewals, c.resource, c.holder, c.session, 'active', c.mode,
+          c.extent, c.reason, c.detail
+        FROM c WHERE c.moved >= 0
+    ), events AS (
+      INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, after, renewals, reason,
+          request_id, fence, resource, holder, session, ttl_ms, deadline_us, expires_at, data)
+        SELECT nextval('tenure.ledger_seq'), p_namespace, c.id, 'issued', c.wall, 'active', 0,
+          c.event_reason, c.event_request, c.fence + c.moved, c.resource, c.holder, c.session,
+          c.ttl_ms, c.deadline_us, c.expires_at, c.data
+        FROM announced, c WHERE ${IS_TOLD}
+    )
+    ${answer('new_moved', IS_TOLD)}`
+
+const WRITE_CHANGED = `
+    WITH c AS MATERIALIZED (
+      SELECT u.*, o.ctid AS own_at, o.state AS before, o.holder, o.session, n.config_revision,
+        n.watched_until_us, CASE ${AGE} OR o.renewed_at > u.wall
+          OR o.version IS DISTINCT FROM u.own
+          OR CASE WHEN u.realm IS NULL THEN r.epoch
+            ELSE tenure.epoch_of(p_namespace, u.resource) END <> 0
+          OR (u.claims AND (SELECT true FROM tenure.leases AS l WHERE l.resource = u.resource
+            AND l.namespace = p_namespace AND l.live AND l.id <> u.id LIMIT 1))
+          OR ${hasPrior('u.request')} THEN -1
+        ELSE 0 END AS moved
+      FROM unnest(p_changed) WITH ORDINALITY AS u ${REALM_AND_NAMESPACE}
+        LEFT JOIN tenure.leases AS o ON o.id = u.id AND o.namespace + 0 = p_namespace
+    ), ${announced(IS_CHANGE_TOLD)}, entries AS (
+      UPDATE tenure.leases AS l SET due_us = ${dueOf('c')},
+          state = c.state, ttl_ms = c.ttl_ms, renewed_at = c.renewed_at,
+          expires_at = c.expires_at, terminated_at = c.terminated_at, ended_at = c.ended_at,
+          renewals = c.renewals, release_reason = c.release_reason, deadline_us = c.deadline_us,
+          live_until_us = c.live_until_us, version = c.own + 1, claim = c.claim, detail = c.detail
+        FROM c WHERE l.ctid = c.own_at AND c.moved >= 0
+    ), events AS (
+      INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
+          reason, request_id, resource, holder, session, ttl_ms, deadline_us, expires_at,
+          release_reason)
+        SELECT nextval('tenure.ledger_seq'), p_namespace, c.id, c.event_type, c.wall, c.before,
+          c.state, c.renewals, c.event_reason, c.request, c.resource, c.holder, c.session,
+          ${['ttl_ms', 'deadline_us', 'expires_at'].map((name) => taken(TAKES_TERM, name)).join()},
+          ${taken(TAKES_RELEASE_REASON, 'release_reason')}
+        FROM announced, c WHERE ${IS_CHANGE_TOLD}
+    )
+    ${answer('changed_moved', IS_CHANGE_TOLD)}`
+
+function taken(bit: number, name: string): string {
+  return `CASE WHEN c.takes & ${bit} <> 0 THEN c.${name} END`
+}
+
+/** Tells whoever missed what is there, and whoever met a clock that is behind by how much. */
+function tell(rows: string, of: Readonly<Record<'moved' | TellColumn, string>>): string {
+  return `SELECT json_agg(CASE WHEN m.moved = -1
+        THEN json_build_array(tenure.view_of(p_namespace, jsonb_strip_nulls(jsonb_build_object(
+          'realm', ${of.realm}, 'resource', u.resource, 'id', u.id, 'request', ${of.request},
+          'claims', ${of.claims})), now_us))
+        ELSE (SELECT to_json((r.last_us - now_us + 999) / 1000) FROM tenure.realms AS r
+          WHERE r.realm = ${of.realm} AND r.namespace = p_namespace) END ORDER BY m.i)
+      FROM unnest(${rows}) WITH ORDINALITY AS u
+        JOIN unnest(${of.moved}) WITH ORDINALITY AS m(moved, i) ON m.i = u.ordinality
+      WHERE m.moved < 0`
+}
+
+type TellColumn = 'realm' | 'request' | 'claims'
+
+const TELL_NEW = tell('p_new', {
+  ...{
+    moved: 'new_moved',
+    realm: 'u.resource',
+    request: 'coalesce(u.request, u.id)',
+    claims: `''`,
+  },
+})
+const TELL_CHANGED = tell('p_changed', {
+  ...{ moved: 'changed_moved', realm: 'coalesce(u.realm, u.resource)', request: 'u.request' },
+  claims: `CASE WHEN u.claims THEN '' END`,
 })
 
-const WRITE = `
-  IF p_own = 0 THEN
-    INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${TO_STATE})
-      VALUES (p_namespace, p_id, nextval('tenure.entry_number'),
-        coalesce(p_live_until_us, p_ended_at * 1000), ${movedFence('p_fence')}, ${FROM_STATE});
-  ELSE
-    UPDATE tenure.leases AS l SET fence = ${movedFence('p_fence')},
-        due_us = ${dueOf('p').replaceAll('p.', 'p_')}, ${SET_STATE}
-      WHERE l.id = p_id AND l.namespace = p_namespace;
-  END IF;
-  IF p_event_type IS NOT NULL THEN
-    INSERT INTO tenure.ledger (${LEDGER_COLUMNS}) SELECT ${TOLD}
-      FROM ${ANNOUNCED};
-    ${TELL_WATCHERS}
-  END IF;
-  IF p_claims THEN
-    UPDATE tenure.realms AS r SET last_wall_ms = p_wall, last_us = greatest(r.last_us, now_us),
-        last_fence = greatest(r.last_fence, p_first + answer)
-      WHERE r.realm = p_realm AND r.namespace = p_namespace;
-  END IF;`
+/** The fences that were taken for those who missed are free again. */
+const GIVE_BACK = `
+      UPDATE tenure.realms AS r SET last_fence = r.last_fence - 1
+        WHERE r.namespace = p_namespace AND r.realm = ANY (ARRAY(SELECT u.resource
+          FROM unnest(p_new) WITH ORDINALITY AS u
+            JOIN unnest(new_moved) WITH ORDINALITY AS m(moved, i) ON m.i = u.ordinality
+          WHERE m.moved < 0));`
 
 export const PLAIN_FUNCTIONS: string = `
+CREATE TYPE tenure.newcomer AS (${NEW_COLUMNS.join(', ')});
+CREATE TYPE tenure.change AS (${CHANGE_COLUMNS.join(', ')});
 CREATE FUNCTION tenure.attempt_plain(
-  p_namespace smallint, p_revision bigint, p_now_us bigint, ${PARAMETERS},
-  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views json
+  p_namespace smallint, p_revision bigint, p_now_us bigint, p_places text[], p_fences bigint[],
+  p_walls bigint[], p_ids uuid[], p_new tenure.newcomer[], p_changed tenure.change[],
+  p_realms text[], p_others jsonb,
+  OUT now_us bigint, OUT revision bigint, OUT new_moved bigint[], OUT new_views json,
+  OUT changed_moved bigint[], OUT changed_views json, OUT others_moved bigint[],
+  OUT others_views json
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
 #variable_conflict use_column
 DECLARE
   watched bigint;
-  highest bigint;
-  wall bigint;
-  latest bigint;
-  epoch bigint;
-  own integer;
-  renewed bigint;
-  answer bigint;
-  marked record;
+  is_announced boolean := false;
 BEGIN
   ${HOLD}
-  ${LOOK}
-  IF answer >= 0 THEN
-    ${WRITE}
-  ELSIF answer = -1 AND p_claims THEN
-    ${tellFlat({ isSeen: false })}
-  ELSIF answer = -1 THEN
-    views := json_build_array(json_build_array(tenure.view_of(p_namespace, jsonb_strip_nulls(
-      jsonb_build_object('realm', p_realm, 'resource', p_resource, 'id', p_id,
-        'request', p_request)), now_us)));
-  ELSE
-    views := json_build_array((latest - now_us + 999) / 1000);
+  now_us := coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+  IF p_new IS NOT NULL THEN
+    ${WRITE_NEW}
+    IF 0 > ANY (new_moved) THEN
+      ${GIVE_BACK}
+      new_views := (${TELL_NEW});
+    END IF;
   END IF;
-  moved := ARRAY[answer];
-END $$;`
-
-/**
- * A grant, a renewal and a release that nobody will ever see; what is not named is null. They have no events: numbers of
- * the ledger cannot be taken back.
- */
-const REHEARSED: readonly Readonly<Record<string, string>>[] = [
-  { own: '0', version: '1', claims: 'true', first: '1', fence: '1' },
-  { own: '1', version: '2', claims: 'false' },
-  { own: '2', version: '3', claims: 'true' },
-].map((step) => ({
-  ...{ realm: 'gone::text', resource: 'gone::text', id: 'gone', request: 'gone' },
-  ...{ prior: 'false', from_us: '0', before_us: '9007199254740991', wall: '0', holder: `''` },
-  ...{ session: `''`, state: `'active'`, mode: `''`, extent: `''`, ttl_ms: '1', created_at: '0' },
-  ...{ ended_at: '0', renewals: '0', max_renewals: '0', deadline_us: '0', claim: '1' },
-  ...step,
-}))
-
-const REHEARSAL = REHEARSED.map((step) => {
-  const values = PLAIN_COLUMNS.map((column) => {
-    const [name = '', type] = column.split(' ')
-    return `(${step[name] ?? 'NULL'})::${type}`
-  })
-  return `PERFORM tenure.attempt_plain(p_namespace, revision, NULL, ${values.join(', ')});`
-})
-
-/**
- * Carries out all of it once and takes it back. A connection plans each statement when it first meets it, which takes
- * many times as long as the statement; after this its first real call is as quick as any.
- */
-export const REHEARSE_FUNCTION: string = `
-CREATE FUNCTION tenure.rehearse(p_namespace smallint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  gone uuid := gen_random_uuid();
-  revision bigint;
-BEGIN
-  SELECT config_revision INTO revision FROM tenure.namespaces WHERE number = p_namespace;
-  ${REHEARSAL.join('\n  ')}
-  RAISE EXCEPTION 'taken back' USING ERRCODE = 'TN002';
-EXCEPTION WHEN SQLSTATE 'TN002' THEN
-  RETURN;
+  IF p_changed IS NOT NULL THEN
+    ${WRITE_CHANGED}
+    IF 0 > ANY (changed_moved) THEN
+      changed_views := (${TELL_CHANGED});
+    END IF;
+  END IF;
+  IF p_others IS NOT NULL THEN
+    SELECT e.moved, to_json(e.views) INTO others_moved, others_views
+      FROM tenure.attempt_each(p_namespace, revision = p_revision, p_others, now_us,
+        is_announced) AS e;
+  END IF;
+  IF watched > now_us THEN
+    PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
+  END IF;
 END $$;`
 
 /** The statement that calls it. */
-export const ATTEMPT_PLAIN: string = `SELECT now_us, revision, moved, views
-  FROM tenure.attempt_plain($1::smallint, $2::bigint, $3::bigint,
-    ${PLAIN_COLUMNS.map((column, index) => `$${index + 4}::${column.split(' ')[1]}`).join(', ')})`
+export const ATTEMPT_PLAIN: string = `SELECT now_us, revision, new_moved, new_views, changed_moved,
+    changed_views, others_moved, others_views
+  FROM tenure.attempt_plain($1::smallint, $2::bigint, $3::bigint, $4::text[], $5::bigint[],
+    $6::bigint[], $7::uuid[], $8::tenure.newcomer[], $9::tenure.change[], $10::text[], $11::jsonb)`

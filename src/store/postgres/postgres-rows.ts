@@ -118,7 +118,7 @@ const USUAL_TICKET: Usual = {
   ...{ offer: null, failure: null, cycle: null },
 }
 
-function leaseDetail(lease: Lease, domain: string): LeaseRow['detail'] {
+export function leaseDetail(lease: Lease, domain: string): LeaseRow['detail'] {
   const detail = unusual(lease, USUAL_LEASE)
   return lease.deadline.domain === domain ? detail : { ...detail, deadline: lease.deadline }
 }

@@ -9,9 +9,9 @@
 import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from './postgres-client.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
-import { GROUP_FUNCTIONS } from './postgres-group-functions.ts'
+import { LONE_FUNCTIONS } from './postgres-lone-functions.ts'
 import { PLACE_FUNCTIONS } from './postgres-place-functions.ts'
-import { PLAIN_FUNCTIONS, REHEARSE_FUNCTION } from './postgres-plain-functions.ts'
+import { PLAIN_FUNCTIONS } from './postgres-plain-functions.ts'
 import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
 import { VIEW_FUNCTIONS } from './postgres-view-functions.ts'
 
@@ -141,8 +141,8 @@ CREATE TRIGGER config_changed AFTER INSERT OR UPDATE OR DELETE ON tenure.config
   FOR EACH ROW EXECUTE FUNCTION tenure.config_changed();`
 
 const FUNCTIONS = [
-  ...[VIEW_FUNCTIONS, ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, REHEARSE_FUNCTION, GROUP_FUNCTIONS],
-  ...[PLACE_FUNCTIONS, PRUNE_FUNCTIONS],
+  ...[VIEW_FUNCTIONS, ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, LONE_FUNCTIONS, PLACE_FUNCTIONS],
+  PRUNE_FUNCTIONS,
 ].join('\n')
 
 /** Whatever functions a version before has made, and the types that they take; the trigger keeps its own. */
@@ -157,7 +157,7 @@ BEGIN
     EXECUTE 'DROP FUNCTION ' || dropped;
   END LOOP;
 END $$;
-DROP TYPE IF EXISTS tenure.plain, tenure.entry, tenure.event;`
+DROP TYPE IF EXISTS tenure.plain, tenure.newcomer, tenure.change, tenure.entry, tenure.event;`
 
 /** Functions hold nothing: whenever they change, the last migration makes all of them anew, and no other makes any. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -165,7 +165,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 2, name: 'ledger and requests', sql: LEDGER },
   { version: 3, name: 'configuration', sql: CONFIG },
   { version: 4, name: 'functions, first form', sql: '' },
-  { version: 5, name: 'functions', sql: `${DROP_FUNCTIONS}${FUNCTIONS}` },
+  { version: 5, name: 'functions, second form', sql: '' },
+  { version: 6, name: 'functions', sql: `${DROP_FUNCTIONS}${FUNCTIONS}` },
 ]
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length

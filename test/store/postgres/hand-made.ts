@@ -71,7 +71,10 @@ export function grantOf(lease: Lease, nowUs: number, change: Partial<Place> = {}
     ...commonOf(lease, lease.grantedAtMs),
     ...{ type: 'lease.issued', before: null, after: 'active', lease },
   }
-  return attemptOf(placeOf(lease, change), nowUs, {
+  const place = placeOf(lease, change)
+  // The id of a lease is that of the request for it.
+  const footprint = { ...place.footprint, requestId: lease.id }
+  return attemptOf({ ...place, footprint }, nowUs, {
     writes: [{ id: lease.id, before: null, after: { entry: lease, version: 1, claim: 1 } }],
     events: [event],
     fences: { first: lease.fence, last: lease.fence },

@@ -202,6 +202,35 @@ describe('attempts of one call', () => {
   })
 })
 
+describe('a grant that misses', () => {
+  it.each([1, 3])('uses up no fence (%i in the call)', async (count) => {
+    const backend = await open()
+    const names = Array.from({ length: count }, (_, n) => `work:missed-${n}`)
+    const held = names.map((name) => leaseOf(name, { nowUs }))
+    const fence = (held[0]?.fence ?? 0) + 1
+    const later = names.map((name) => ({ ...leaseOf(name, { nowUs }), fence }))
+    await send(backend, ...held.map((lease) => grantOf(lease, nowUs)))
+    for (const reply of await send(backend, ...later.map((lease) => grantOf(lease, nowUs)))) {
+      expect(reply).toMatchObject({ kind: 'missed', views: [{ lastFence: fence - 1 }] })
+    }
+    await send(backend, ...held.map((lease) => releaseOf(kept(lease), nowUs).attempt))
+    for (const reply of await send(backend, ...later.map((lease) => grantOf(lease, nowUs)))) {
+      expect(reply).toEqual({ kind: 'committed', fencesMovedBy: 0 })
+    }
+  })
+
+  it.each([1, 3])('leaves a realm that is new to whoever comes next (%i)', async (count) => {
+    const backend = await open()
+    const leases = Array.from({ length: count }, (_, n) => leaseOf(`work:new-${n}`, { nowUs }))
+    const early = leases.map((lease) => ({ ...grantOf(lease, nowUs), beforeUs: nowUs }))
+    const missed = await send(backend, ...early)
+    expect(missed.map(({ kind }) => kind)).toEqual(leases.map(() => 'missed'))
+    for (const reply of await send(backend, ...leases.map((lease) => grantOf(lease, nowUs)))) {
+      expect(reply).toEqual({ kind: 'committed', fencesMovedBy: 0 })
+    }
+  })
+})
+
 describe('the ledger', () => {
   it('is read no further than a transaction that may still append below', async () => {
     const backend = await open()
