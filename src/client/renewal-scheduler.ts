@@ -11,7 +11,7 @@
  */
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
-import { KeyedHeap } from './keyed-heap.ts'
+import { SlotHeap, type Slot } from './slot-heap.ts'
 
 /** When to come back, on the monotonic clock. */
 export interface Attention {
@@ -26,11 +26,10 @@ export interface Attended {
   attend(now: Moment): Attention | null
 }
 
-/**
- * Stands for an item in the schedule, and lets go of it for good when it is forgotten: a map that is used as much as those
- * of the heaps would keep it until the next full collection (see `TransientMap`).
- */
+/** Stands for an item in the schedule, knows its places there, and lets go of it for good when it is forgotten. */
 export class Turn {
+  /** To be used by the scheduler alone. */
+  places: { readonly due: Slot<Turn>; readonly earliest: Slot<Turn> } | null = null
   #item: Attended | null
 
   constructor(item: Attended) {
@@ -59,8 +58,8 @@ export class RenewalScheduler {
   readonly #runtime: Runtime
   readonly #clock: HolderClock
   readonly #keepAlive: boolean
-  readonly #byDue = new KeyedHeap<Turn>()
-  readonly #byEarliest = new KeyedHeap<Turn>()
+  readonly #byDue = new SlotHeap<Turn>()
+  readonly #byEarliest = new SlotHeap<Turn>()
   #timer: { readonly timer: Timer; readonly firesAtMs: number } | null = null
   #looked: Moment | null = null
   #closed = false
@@ -85,14 +84,21 @@ export class RenewalScheduler {
 
   forget(turn: Turn): void {
     turn.end()
-    this.#byDue.delete(turn)
-    this.#byEarliest.delete(turn)
+    if (turn.places !== null) {
+      this.#byDue.remove(turn.places.due)
+      this.#byEarliest.remove(turn.places.earliest)
+    }
     if (this.#byDue.size === 0) this.#disarm()
   }
 
   #place(turn: Turn, { dueMs, earliestMs }: Attention): void {
-    this.#byDue.set(turn, dueMs)
-    this.#byEarliest.set(turn, earliestMs)
+    if (turn.places === null) {
+      const due = this.#byDue.add(turn, dueMs)
+      turn.places = { due, earliest: this.#byEarliest.add(turn, earliestMs) }
+      return
+    }
+    this.#byDue.move(turn.places.due, dueMs)
+    this.#byEarliest.move(turn.places.earliest, earliestMs)
   }
 
   /** Forgets everything, and everything that is scheduled later. */
@@ -108,7 +114,7 @@ export class RenewalScheduler {
     const now = this.#clock.now()
     const slept = this.#looked !== null && this.#clock.sleptBetween(this.#looked, now)
     this.#looked = now
-    const turns = slept ? [...this.#byDue.items()] : this.#takeDue(now)
+    const turns = slept ? this.#byDue.slots.map(({ item }) => item) : this.#takeDue(now)
     for (const turn of turns) this.#attend(turn, now)
     this.#arm()
   }
@@ -127,7 +133,7 @@ export class RenewalScheduler {
     for (;;) {
       const next = this.#byEarliest.first
       if (next === undefined || next.key > monotonicMs) return due
-      this.#byEarliest.delete(next.item)
+      this.#byEarliest.remove(next)
       due.push(next.item)
     }
   }
@@ -136,9 +142,10 @@ export class RenewalScheduler {
   #arm(): void {
     const first = this.#byDue.first
     if (first === undefined) return this.#disarm()
+    // Whenever it was armed, it was for no later than the watchdog wants.
+    if (this.#timer !== null && this.#timer.firesAtMs <= first.key) return
     const nowMs = this.#runtime.monotonicMs()
     const firesAtMs = Math.min(first.key, nowMs + WATCHDOG_MS)
-    if (this.#timer !== null && this.#timer.firesAtMs <= firesAtMs) return
     this.#disarm()
     const delayMs = Math.max(1, Math.ceil(firesAtMs - nowMs))
     const options = { keepAlive: this.#keepAlive }
