@@ -7,6 +7,7 @@ import { liveDeadline, type Entry, type Lease, type Ticket } from '../../core/le
 import type { Tick } from '../../core/time.ts'
 import type { Kept } from '../speculation/backend.ts'
 import { stateCode } from './redis-codes.ts'
+import { quoted } from './redis-packed.ts'
 import { CLOCK_DOMAIN, digits, maybeTickText, tickText, VERSION_WIDTH } from './redis-rows.ts'
 
 /** The fence that an entry carries: a lease's own, or that of the offer to a ticket; 0 for none. */
@@ -59,7 +60,34 @@ export function wholeText(entry: Entry): string {
   return `["${state}",${ttlMs},${tick},${times},${renewals},${reason}]`
 }
 
+/** An ordinary lease, as almost all are, is told by what is its own; `bodyOf` knows the rest. */
 export function bodyText(entry: Entry): string {
+  if (entry.kind === 'lease' && isOrdinary(entry)) {
+    const names = `${quoted(entry.resource)},${quoted(entry.holder)},${quoted(entry.session)}`
+    return `[${names},${entry.createdAtMs}]`
+  }
+  return JSON.stringify(fieldsOf(entry))
+}
+
+function isOrdinary(lease: Lease): boolean {
+  return hasOrdinaryWish(lease) && hasOrdinaryLife(lease)
+}
+
+function hasOrdinaryWish(lease: Lease): boolean {
+  const { mode, extent, maxRenewals, maxHoldMs, slots, lockDelayMs, breakable } = lease
+  const isAlone = mode === 'exclusive' && extent === 'exact' && slots === null
+  const isUnlimited = maxRenewals === -1 && maxHoldMs === null && lockDelayMs === 0 && !breakable
+  return isAlone && isUnlimited && lease.reason === null && lease.metadata === null
+}
+
+function hasOrdinaryLife(lease: Lease): boolean {
+  const { recorded, createdAtMs, grantedAtMs, holdUntilUs, lockedUntil, revoking } = lease
+  if (!recorded || createdAtMs !== grantedAtMs || holdUntilUs !== null) return false
+  if (lockedUntil !== null || revoking !== null || lease.upgrading || !lease.adopted) return false
+  return lease.epoch === 0 && lease.delegation === undefined
+}
+
+function fieldsOf(entry: Entry): readonly unknown[] {
   const fields: unknown[] = [
     entry.kind === 'lease' ? 'l' : 't',
     entry.resource,
@@ -79,7 +107,7 @@ export function bodyText(entry: Entry): string {
   ]
   if (entry.kind === 'lease') pushLease(fields, entry)
   else pushTicket(fields, entry)
-  return JSON.stringify(fields)
+  return fields
 }
 
 function pushLease(fields: unknown[], lease: Lease): void {

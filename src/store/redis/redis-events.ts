@@ -8,7 +8,7 @@ import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import { stateCode, stateOf, typeCode, typeOf } from './redis-codes.ts'
 import { bodyText, wholeText } from './redis-entry-text.ts'
-import { asciiJson, asciiText } from './redis-packed.ts'
+import { asciiJson, asciiText, quoted } from './redis-packed.ts'
 import {
   CLOCK_DOMAIN,
   digits,
@@ -40,14 +40,7 @@ function statesText({ before, after }: LeaseEvent): string {
 
 function namesText({ resource, holder, session, reason }: LeaseEvent): string {
   const names = `${quoted(resource)},${quoted(holder)},${quoted(session)}`
-  return `${names},${reason === null ? 'null' : quoted(reason)}`
-}
-
-/** What JSON writes as it is. */
-const PLAIN = /^[ !#-[\]-~]*$/
-
-function quoted(text: string): string {
-  return PLAIN.test(text) ? `"${text}"` : asciiJson(text)
+  return asciiText(`${names},${reason === null ? 'null' : quoted(reason)}`)
 }
 
 /** Renewals and advances are forgotten once later ones are kept. */

@@ -32,6 +32,14 @@ export function oneByte(text: string): string {
   return ASCII.test(text) ? text : Buffer.from(text).toString('latin1')
 }
 
+/** What JSON writes as it is. */
+const PLAIN = /^[ !#-[\]-~]*$/
+
+/** A text as JSON, which for most of them means no more than quotes. */
+export function quoted(text: string): string {
+  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text)
+}
+
 /** JSON in which everything beyond ASCII is escaped. */
 export function asciiJson(value: unknown): string {
   return asciiText(JSON.stringify(value))
