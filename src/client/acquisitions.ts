@@ -28,7 +28,7 @@ import { LetGo } from './let-go.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
 import { groupErrand, singleErrand, type Errand } from './wait-errand.ts'
-import { overError, Wait, type Grant, type Obtained, type WaitParts } from './waiting.ts'
+import { overError, Wait, type Grant, type WaitParts } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
 export interface AcquisitionParts {
@@ -57,6 +57,14 @@ interface Asked {
   readonly autoRenew: boolean
   readonly signal: AbortSignal | undefined
 }
+
+/** The highest fence of a realm before something was asked for there. */
+interface SeenBefore {
+  readonly realm: string
+  readonly seen: SeenFence | null
+}
+
+const NOTHING_SEEN: readonly SeenBefore[] = []
 
 const DISCARD_WITHIN_MS = 5_000
 const ADOPT_WITHIN_MS = 10_000
@@ -115,7 +123,7 @@ export class Acquisitions {
     const request = Object.assign({}, this.#asker, wish)
     const errand = singleErrand(this.#parts.api, request, besides)
     const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
-    const outcome = await this.#accounted([realmOf(resource)], this.#obtain(asked))
+    const outcome = await this.#obtain(asked)
     if (outcome.kind === 'held') return outcome
     const [lease] = outcome.leases
     if (lease === undefined) throw new Error(`${resource} was granted without a lease`)
@@ -135,8 +143,7 @@ export class Acquisitions {
     const errand = groupErrand(this.#parts.api, { ...wish, ...this.#asker })
     const leaseIds = wish.members.map((member) => member.leaseId)
     const resources = wish.members.map((member) => member.resource)
-    const asked = { errand, leaseIds, resources, autoRenew, signal }
-    return this.#accounted(resources.map(realmOf), this.#obtain(asked))
+    return this.#obtain({ errand, leaseIds, resources, autoRenew, signal })
   }
 
   /** Takes over, by its id, a lease that was transferred to this holder. */
@@ -148,7 +155,7 @@ export class Acquisitions {
   async #adopt(request: AdoptRequest, autoRenew: boolean): Promise<LeaseHandle> {
     const grant = await this.#sendAdopt(request)
     await this.#grants.learnLine(grant.lease)
-    this.#verify([grant], new Map())
+    this.#verify([grant], NOTHING_SEEN)
     return this.#handOut(grant, { autoRenew })
   }
 
@@ -158,27 +165,36 @@ export class Acquisitions {
     facts: GrantFacts,
   ): Promise<LeaseHandle> {
     const grant = await derivation
-    this.#verify([grant], new Map())
+    this.#verify([grant], NOTHING_SEEN)
     const child = this.#handOut(grant, facts)
     // The parent may have ended while the answer was on its way, before anybody could tell the child.
     if (parent.isOver) child.endWithParent()
     return child
   }
 
+  /** All of it in one asynchronous function: each one more costs every lease, and most have nothing to wait for. */
   async #obtain(asked: Asked): Promise<ObtainingAll> {
     const { autoRenew } = asked
-    const before = new Map(
-      asked.resources.map((resource) => [
-        realmOf(resource),
-        this.#fences.highest(realmOf(resource)),
-      ]),
-    )
-    const outcome = await this.#waitFor(asked)
-    if (outcome.kind === 'held') return outcome
-    for (const { lease } of outcome.grants) await this.#grants.learnLine(lease)
-    this.#verify(outcome.grants, before)
-    const leases = outcome.grants.map((grant) => this.#handOut(grant, { autoRenew }))
-    return { kind: 'granted', leases }
+    const realms = asked.resources.map(realmOf)
+    const before = realms.map((realm) => ({ realm, seen: this.#fences.highest(realm) }))
+    const wait = this.#beginWait(asked)
+    this.#background.begin()
+    this.#letGo.begin(realms)
+    try {
+      const outcome = await wait.run(asked.signal)
+      this.#endWait(wait, asked)
+      if (outcome.kind === 'held') return outcome
+      if (this.#grants.isSigning) {
+        for (const { lease } of outcome.grants) await this.#grants.learnLine(lease)
+      }
+      this.#verify(outcome.grants, before)
+      const leases = outcome.grants.map((grant) => this.#handOut(grant, { autoRenew }))
+      return { kind: 'granted', leases }
+    } finally {
+      this.#endWait(wait, asked)
+      this.#letGo.end(realms)
+      this.#background.end()
+    }
   }
 
   async #sendAdopt(request: AdoptRequest): Promise<Grant> {
@@ -232,7 +248,7 @@ export class Acquisitions {
     this.#waiting.close()
   }
 
-  async #waitFor({ errand, leaseIds, signal }: Asked): Promise<Obtained | Held> {
+  #beginWait({ errand, leaseIds }: Asked): Wait {
     const { waits } = this.#router
     const leaseId = leaseIds.find((id) => waits.has(id))
     if (leaseId !== undefined) {
@@ -241,16 +257,19 @@ export class Acquisitions {
     }
     const wait = new Wait(this.#waitParts, errand)
     for (const id of leaseIds) waits.set(id, wait)
-    try {
-      return await wait.run(signal)
-    } finally {
-      if (wait.hasQueued) this.#queued -= 1
-      for (const id of leaseIds) waits.delete(id)
-    }
+    return wait
+  }
+
+  /** Once it has ended; a second time it is without effect. */
+  #endWait(wait: Wait, { leaseIds }: Asked): void {
+    const { waits } = this.#router
+    if (leaseIds.every((id) => waits.get(id) !== wait)) return
+    if (wait.hasQueued) this.#queued -= 1
+    for (const id of leaseIds) waits.delete(id)
   }
 
   /** Refuses what must not be handed out, and gives all of it back. */
-  #verify(grants: readonly Grant[], before: ReadonlyMap<string, SeenFence | null>): void {
+  #verify(grants: readonly Grant[], before: readonly SeenBefore[]): void {
     const problem = this.#closed ? closedError() : staleError(grants, before)
     if (problem === null) return
     for (const { lease } of grants) this.#discard(lease)
@@ -268,8 +287,7 @@ export class Acquisitions {
     const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id, realmOf(lease.resource))
     if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
     const { autoRenew } = granted
-    const facts = { lease: { ...lease, fence }, term, now, autoRenew }
-    const handle = new LeaseHandle(this.#handleParts, facts)
+    const handle = new LeaseHandle(this.#handleParts, { lease, fence, term, now, autoRenew })
     if (handle.isOver) return handle
     handles.set(lease.id, handle)
     this.#families.add(handle)
@@ -324,14 +342,12 @@ function fenceOf(lease: LeaseInfo): number {
 }
 
 /** A store that grants a fence below one that was seen has lost data. */
-function staleError(
-  grants: readonly Grant[],
-  before: ReadonlyMap<string, SeenFence | null>,
-): LeaseError | null {
+function staleError(grants: readonly Grant[], before: readonly SeenBefore[]): LeaseError | null {
   for (const { lease, isOlder: repeated } of grants) {
     const { id: leaseId, resource } = lease
     const fence = fenceOf(lease)
-    const seen = before.get(realmOf(resource)) ?? null
+    const realm = realmOf(resource)
+    const seen = before.find((one) => one.realm === realm)?.seen ?? null
     if (!isStale({ fence, leaseId, repeated }, seen)) continue
     const message = `the store granted ${resource} with fence ${fence} after ${seen?.fence}: it has lost data`
     const details = { resource, fence, seenFence: seen?.fence }

@@ -7,8 +7,13 @@ export class BackgroundWork {
   #onIdle: (() => void) | null = null
 
   readonly add = (work: Promise<unknown>): void => {
+    this.begin()
+    work.then(this.end, this.end)
+  }
+
+  /** For whoever knows by itself when its work ends; each is followed by one `end`. */
+  begin(): void {
     this.#underWay += 1
-    work.then(this.#ended, this.#ended)
   }
 
   /** Work may leave other work behind. */
@@ -20,7 +25,7 @@ export class BackgroundWork {
     }
   }
 
-  readonly #ended = (): void => {
+  readonly end = (): void => {
     this.#underWay -= 1
     if (this.#underWay === 0) this.#onIdle?.()
   }

@@ -29,9 +29,13 @@ export class FenceMemory {
     return this.#seen.get(realm) ?? null
   }
 
+  /**
+   * While there is room for as many again, a realm keeps its place: taking a key out of a map and putting it back costs
+   * more than the rest of this. Whoever fills the other half moves all that are still in use.
+   */
   remember(realm: string, seen: SeenFence): void {
     const known = this.#seen.get(realm)
-    this.#seen.delete(realm)
+    if (known !== undefined && this.#seen.size * 2 > this.#capacity) this.#seen.delete(realm)
     this.#seen.set(realm, known !== undefined && known.fence > seen.fence ? known : seen)
     if (this.#seen.size <= this.#capacity) return
     for (const oldest of this.#seen.keys()) {

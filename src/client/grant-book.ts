@@ -37,6 +37,11 @@ export class GrantBook {
     this.#parts = parts
   }
 
+  /** Whether anybody will ask for a signature. */
+  get isSigning(): boolean {
+    return this.#parts.signer !== null
+  }
+
   tokenOf(handle: LeaseHandle): string {
     const { signer } = this.#parts
     if (signer === null) {

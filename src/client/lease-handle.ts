@@ -88,7 +88,7 @@ export class LeaseHandle implements Lease, Attended {
     this.holder = lease.holder
     this.extent = lease.extent
     this.#firstEpoch = lease.epoch
-    this.#known = new LeaseKnowledge(parts.clock, lease, term)
+    this.#known = new LeaseKnowledge(parts.clock, facts)
     const { api, runtime, clock } = parts
     const { id: leaseId, resource, extent, holder } = this
     const target = { leaseId, resource, extent, holder }
@@ -250,7 +250,7 @@ export class LeaseHandle implements Lease, Attended {
     throw this.#lost ?? refusalError(result)
   }
 
-  async release(options?: ReleaseOptions): Promise<void> {
+  release(options?: ReleaseOptions): Promise<void> {
     return this.releaseWith(options)
   }
 

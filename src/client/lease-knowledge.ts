@@ -9,13 +9,10 @@ import type { LeaseInfo } from '../core/lease.ts'
 import type { Mode } from '../core/resource.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 
-export interface KnownLease extends LeaseInfo {
-  readonly fence: number
-}
-
 /** What a handle starts from. */
 export interface HandleFacts {
-  readonly lease: KnownLease
+  readonly lease: LeaseInfo
+  readonly fence: number
   readonly term: Term
   /** When the grant arrived. */
   readonly now: Moment
@@ -31,11 +28,11 @@ export class LeaseKnowledge {
   /** The end of the grace by the store's clock, when somebody asked for the lease. */
   #graceEndUs: number | null = null
 
-  constructor(clock: HolderClock, lease: KnownLease, term: Term) {
+  constructor(clock: HolderClock, { lease, fence, term }: HandleFacts) {
     this.#clock = clock
     this.#info = lease
     this.#mode = lease.mode
-    this.#fence = lease.fence
+    this.#fence = fence
     this.#term = term
   }
 

@@ -53,7 +53,7 @@ export class LeaseRelease {
 
   #sendAlone(request: SentRelease, onTry: () => void): Promise<ReleaseAnswer> {
     const limits = { runtime: this.#runtime, withinMs: RELEASE_WITHIN_MS }
-    return insist(limits, async () => {
+    return insist(limits, () => {
       onTry()
       return this.#api.release(request)
     })

@@ -55,7 +55,7 @@ export class LeaseRenewer {
     const id = (): string | null => (isCounted ? runtime.uuid() : null)
     const { requestId, firstSent } = this.plan.sending(now, { id, doubtInMs })
     const request = this.#request(null, requestId)
-    const call = (async () => api.renew(request))()
+    const call = api.renew(request)
     this.#keep(this.#report(call, firstSent))
   }
 
@@ -63,7 +63,7 @@ export class LeaseRenewer {
     const { api, runtime, isOver } = this.#parts
     const request = this.#request(ttlMs, runtime.uuid())
     this.plan.sending(sent, { id: () => null, doubtInMs })
-    const call = insist({ runtime, withinMs, stopIf: isOver }, async () => api.renew(request))
+    const call = insist({ runtime, withinMs, stopIf: isOver }, () => api.renew(request))
     const reported = this.#report(call, sent)
     if (ttlMs === null) this.#keep(reported)
     return reported

@@ -36,15 +36,22 @@ export class LetGo {
   }
 
   note(leaseId: LeaseId, realm: string): void {
-    for (const name of [realm, leaseId]) {
-      const ended = this.#subjects.get(name)?.ended
-      if (ended === undefined) continue
-      ended.push(leaseId)
-      if (ended.length > ENDED_MAX) ended.splice(0, ENDED_MAX / 2)
-    }
+    this.#noteIn(realm, leaseId)
+    this.#noteIn(leaseId, leaseId)
+  }
+
+  #noteIn(subject: string, leaseId: LeaseId): void {
+    const ended = this.#subjects.get(subject)?.ended
+    if (ended === undefined) return
+    ended.push(leaseId)
+    if (ended.length > ENDED_MAX) ended.splice(0, ENDED_MAX / 2)
   }
 
   has(leaseId: LeaseId, realm: string): boolean {
-    return [realm, leaseId].some((name) => this.#subjects.get(name)?.ended.includes(leaseId))
+    return this.#hasIn(realm, leaseId) || this.#hasIn(leaseId, leaseId)
+  }
+
+  #hasIn(subject: string, leaseId: LeaseId): boolean {
+    return this.#subjects.get(subject)?.ended.includes(leaseId) === true
   }
 }

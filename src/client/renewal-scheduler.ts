@@ -3,7 +3,8 @@
  * keep-alive of all its tickets. Nothing here waits for a call to return, so a slow one delays nobody else.
  *
  * An item says by when it must be attended to and from when on it may be. When the first item is due, all that may be
- * are attended to in the same macrotask, so that the store sees their requests together and commits them as one.
+ * are attended to in the same macrotask, so that the store sees their requests together and commits them as one; of
+ * very many, as many as a store commits at once, and the others in the turns that follow.
  * A tick costs O(log n) per item that is attended to, however many there are.
  *
  * While it holds anything, a watchdog looks at the clocks once a second: a host that slept has timers that are late
@@ -11,7 +12,7 @@
  */
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
-import { KeyedHeap } from './keyed-heap.ts'
+import { SlotHeap, type Slot } from './slot-heap.ts'
 
 /** When to come back, on the monotonic clock. */
 export interface Attention {
@@ -26,11 +27,10 @@ export interface Attended {
   attend(now: Moment): Attention | null
 }
 
-/**
- * Stands for an item in the schedule, and lets go of it for good when it is forgotten: a map that is used as much as those
- * of the heaps would keep it until the next full collection (see `TransientMap`).
- */
+/** Stands for an item in the schedule, knows its places there, and lets go of it for good when it is forgotten. */
 export class Turn {
+  /** To be used by the scheduler alone. */
+  places: { readonly due: Slot<Turn>; readonly earliest: Slot<Turn> } | null = null
   #item: Attended | null
 
   constructor(item: Attended) {
@@ -54,15 +54,22 @@ export interface SchedulerOptions {
 }
 
 const WATCHDOG_MS = 1_000
+/**
+ * So many share a commit. Ten thousand at once would all be under way at the same time, and what is under way is copied
+ * by every collection: a third of the time that it took to keep them.
+ */
+const ATTENDED_AT_ONCE_MAX = 500
 
 export class RenewalScheduler {
   readonly #runtime: Runtime
   readonly #clock: HolderClock
   readonly #keepAlive: boolean
-  readonly #byDue = new KeyedHeap<Turn>()
-  readonly #byEarliest = new KeyedHeap<Turn>()
+  readonly #byDue = new SlotHeap<Turn>()
+  readonly #byEarliest = new SlotHeap<Turn>()
   #timer: { readonly timer: Timer; readonly firesAtMs: number } | null = null
   #looked: Moment | null = null
+  /** The last tick left some that may be attended to as well. */
+  #hasMore = false
   #closed = false
 
   constructor({ runtime, clock, keepAlive }: SchedulerOptions) {
@@ -85,14 +92,21 @@ export class RenewalScheduler {
 
   forget(turn: Turn): void {
     turn.end()
-    this.#byDue.delete(turn)
-    this.#byEarliest.delete(turn)
+    if (turn.places !== null) {
+      this.#byDue.remove(turn.places.due)
+      this.#byEarliest.remove(turn.places.earliest)
+    }
     if (this.#byDue.size === 0) this.#disarm()
   }
 
   #place(turn: Turn, { dueMs, earliestMs }: Attention): void {
-    this.#byDue.set(turn, dueMs)
-    this.#byEarliest.set(turn, earliestMs)
+    if (turn.places === null) {
+      const due = this.#byDue.add(turn, dueMs)
+      turn.places = { due, earliest: this.#byEarliest.add(turn, earliestMs) }
+      return
+    }
+    this.#byDue.move(turn.places.due, dueMs)
+    this.#byEarliest.move(turn.places.earliest, earliestMs)
   }
 
   /** Forgets everything, and everything that is scheduled later. */
@@ -108,7 +122,7 @@ export class RenewalScheduler {
     const now = this.#clock.now()
     const slept = this.#looked !== null && this.#clock.sleptBetween(this.#looked, now)
     this.#looked = now
-    const turns = slept ? [...this.#byDue.items()] : this.#takeDue(now)
+    const turns = slept ? this.#byDue.slots.map(({ item }) => item) : this.#takeDue(now)
     for (const turn of turns) this.#attend(turn, now)
     this.#arm()
   }
@@ -122,23 +136,27 @@ export class RenewalScheduler {
   /** All that may be attended to now, provided that at least one of them must. */
   #takeDue({ monotonicMs }: Moment): readonly Turn[] {
     const first = this.#byDue.first
-    if (first === undefined || first.key > monotonicMs) return []
+    const isDue = first !== undefined && first.key <= monotonicMs
+    if (!isDue && !this.#hasMore) return []
     const due: Turn[] = []
-    for (;;) {
+    while (due.length < ATTENDED_AT_ONCE_MAX) {
       const next = this.#byEarliest.first
-      if (next === undefined || next.key > monotonicMs) return due
-      this.#byEarliest.delete(next.item)
+      this.#hasMore = next !== undefined && next.key <= monotonicMs
+      if (next === undefined || !this.#hasMore) break
+      this.#byEarliest.remove(next)
       due.push(next.item)
     }
+    return due
   }
 
   /** Sees to it that the timer fires in time for whatever comes first, and never later than the watchdog wants. */
   #arm(): void {
     const first = this.#byDue.first
     if (first === undefined) return this.#disarm()
+    // Whenever it was armed, it was for no later than the watchdog wants.
+    if (this.#timer !== null && this.#timer.firesAtMs <= first.key) return
     const nowMs = this.#runtime.monotonicMs()
-    const firesAtMs = Math.min(first.key, nowMs + WATCHDOG_MS)
-    if (this.#timer !== null && this.#timer.firesAtMs <= firesAtMs) return
+    const firesAtMs = this.#hasMore ? nowMs : Math.min(first.key, nowMs + WATCHDOG_MS)
     this.#disarm()
     const delayMs = Math.max(1, Math.ceil(firesAtMs - nowMs))
     const options = { keepAlive: this.#keepAlive }

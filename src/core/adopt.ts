@@ -7,7 +7,7 @@
  * that it is alone. What does not cover it stands in the way, and waiting for one's own lease is refused.
  */
 import type { Adopt } from './command.ts'
-import { describeBlocker, inOrder } from './conflict.ts'
+import { compareIds, describeBlocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { isHeld, type Claim, type Lease } from './lease.ts'
 import {
@@ -57,11 +57,11 @@ export function unfit(draft: Draft, wanted: Wanted): Held | null {
 
 function waitingFor({ entries, now }: Draft, { resource, holder }: Wanted): readonly Lease[] {
   const leases: Lease[] = []
-  for (const entry of inOrder(entries.values())) {
+  for (const entry of entries.values()) {
     if (!isHeld(entry, now) || entry.adopted) continue
     if (entry.resource === resource && entry.holder === holder) leases.push(entry)
   }
-  return leases
+  return leases.sort(compareIds)
 }
 
 /** In which respects a lease is less than, or other than, what is wanted. */

@@ -43,13 +43,16 @@ export interface Commit {
   readonly lastFence: number
 }
 
+/** Most commits have no marks, epochs and wakes, so that nothing is made for them. */
+const NONE: readonly never[] = []
+
 /** What an answer without effect commits. */
 export const NOTHING: Commit = {
-  changes: [],
-  events: [],
-  requests: [],
-  epochs: [],
-  wakes: [],
+  changes: NONE,
+  events: NONE,
+  requests: NONE,
+  epochs: NONE,
+  wakes: NONE,
   firstFence: 0,
   lastFence: 0,
 }
@@ -57,7 +60,7 @@ export const NOTHING: Commit = {
 export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   const { events, entries } = decision
   if (events.length === 0) return NOTHING
-  const recorded = events.filter((event) => isRecorded(view, event, entries.get(event.leaseId)))
+  const recorded = recordedOf(view, decision)
   const changes = changesOf(view, decision)
   return {
     changes,
@@ -70,7 +73,14 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   }
 }
 
-/** Most commits have neither. */
+function recordedOf(
+  view: RealmView,
+  { events, entries }: Decision<unknown>,
+): readonly LeaseEvent[] {
+  const is = (event: LeaseEvent): boolean => isRecorded(view, event, entries.get(event.leaseId))
+  return events.every(is) ? events : events.filter(is)
+}
+
 function joined<Item>(some: readonly Item[], more: readonly Item[]): readonly Item[] {
   return more.length === 0 ? some : [...some, ...more]
 }
@@ -127,7 +137,7 @@ function requestMarks(
   recorded: readonly LeaseEvent[],
   after: ReadonlyMap<LeaseId, Entry>,
 ): readonly RequestMark[] {
-  if (recorded.length === events.length) return []
+  if (recorded.length === events.length) return NONE
   const marks: RequestMark[] = []
   for (const event of events) {
     if (event.requestId === null || recorded.includes(event)) continue
@@ -151,7 +161,7 @@ function leaseMarks(
   { events, entries }: Decision<unknown>,
   changes: readonly EntryChange[],
 ): readonly RequestMark[] {
-  const marks: RequestMark[] = []
+  let marks: RequestMark[] | null = null
   for (const { id: leaseId, after } of changes) {
     const entry = entries.get(leaseId)
     if (after !== null || entry === undefined) continue
@@ -160,17 +170,18 @@ function leaseMarks(
     if (type === null || events.some(({ requestId }) => requestId === leaseId)) continue
     const atMs = events.at(-1)?.atMs ?? 0
     const keepUntilMs = atMs + Math.max(REQUEST_MEMORY_MS_MIN, entry.ttlMs)
-    marks.push({ requestId: leaseId, leaseId, type, keepUntilMs })
+    ;(marks ??= []).push({ requestId: leaseId, leaseId, type, keepUntilMs })
   }
-  return marks
+  return marks ?? NONE
 }
 
 function epochsOf(events: readonly LeaseEvent[]): readonly EpochMark[] {
-  const marks: EpochMark[] = []
+  let marks: EpochMark[] | null = null
   for (const event of events) {
-    if (event.type === 'lease.advanced') marks.push({ resource: event.resource, epoch: event.to })
+    if (event.type !== 'lease.advanced') continue
+    ;(marks ??= []).push({ resource: event.resource, epoch: event.to })
   }
-  return marks
+  return marks ?? NONE
 }
 
 /** How an entry ended, if whoever knows its id has to hear of it. */
@@ -181,15 +192,15 @@ function endingOf(entry: Entry): LeaseEvent['type'] | null {
 
 /** Who must hear of an event: the waiter whose turn it is, and whoever was ended by somebody else. */
 function wakesOf({ events, entries }: Decision<unknown>): readonly Wake[] {
-  const wakes: Wake[] = []
+  let wakes: Wake[] | null = null
   for (const event of events) {
     if (!concernsAnother(event)) continue
     const { session, leaseId } = event
     // Whoever has claimed its offer already is answered, not woken.
     const isClaimed = event.type === 'lease.offered' && entries.get(leaseId)?.kind === 'lease'
-    if (!isClaimed) wakes.push({ session, leaseId })
+    if (!isClaimed) (wakes ??= []).push({ session, leaseId })
   }
-  return wakes
+  return wakes ?? NONE
 }
 
 const WAKING_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([

@@ -44,7 +44,11 @@ function wishesToBeAlone(claim: Claim | Lease): boolean {
 
 /** By id: what is decided must not depend on the order in which a store keeps its entries. */
 export function inOrder(entries: Iterable<Entry>): readonly Entry[] {
-  return [...entries].sort((a, b) => (a.id < b.id ? -1 : 1))
+  return [...entries].sort(compareIds)
+}
+
+export function compareIds(a: Entry, b: Entry): number {
+  return a.id < b.id ? -1 : 1
 }
 
 /** What says who is served first. */
@@ -65,9 +69,13 @@ export function blockersOf(
   entries: Iterable<Entry>,
   now: Now,
 ): readonly Blocker[] {
-  const told = standingsOf(claim, entries, now).slice(0, BLOCKERS_TOLD_MAX)
+  const standings = standingsOf(claim, entries, now)
+  if (standings.length === 0) return NO_BLOCKERS
+  const told = standings.slice(0, BLOCKERS_TOLD_MAX)
   return told.map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }
+
+const NO_BLOCKERS: readonly Blocker[] = []
 
 /** Those among the blockers that belong to the claim's own session, however far back; a lock delay is nobody's. */
 export function ownBlockersOf(
@@ -127,9 +135,10 @@ export function otherSlots(
   readonly asked: number | null
   readonly live: number | null
 } | null {
+  if (claim.mode === 'exclusive') return null
   for (const entry of inOrder(entries)) {
     if (entry.id === claim.id || !overlap(claim, entry)) continue
-    if (claim.mode === 'exclusive' || entry.mode === 'exclusive') continue
+    if (entry.mode === 'exclusive') continue
     if (!isHeld(entry, now) && !isWaiting(entry, now)) continue
     if (entry.slots !== claim.slots) {
       return { leaseId: entry.id, asked: claim.slots, live: entry.slots }

@@ -186,17 +186,22 @@ export class Draft {
   }
 
   #validUntilUs(): number | null {
-    const { domain, us } = this.now.tick
-    let earliest = Infinity
-    for (const entries of [this.view.entries, this.entries]) {
-      for (const entry of entries.values()) {
-        const deadline = liveDeadline(entry)
-        if (deadline === null || deadline.domain !== domain || deadline.us <= us) continue
-        earliest = Math.min(earliest, deadline.us)
-      }
-    }
+    const before = earliestUs(this.view.entries, this.now)
+    const after = this.#entries === null ? before : earliestUs(this.#entries, this.now)
+    const earliest = Math.min(before, after)
     return earliest === Infinity ? null : earliest
   }
+}
+
+/** The first deadline that is still running. */
+function earliestUs(entries: ReadonlyMap<LeaseId, Entry>, { tick }: Now): number {
+  let earliest = Infinity
+  for (const entry of entries.values()) {
+    const deadline = liveDeadline(entry)
+    if (deadline === null || deadline.domain !== tick.domain || deadline.us <= tick.us) continue
+    earliest = Math.min(earliest, deadline.us)
+  }
+  return earliest
 }
 
 function makesRoom(event: LeaseEvent): boolean {

@@ -4,7 +4,7 @@
  *
  * No sweeper is needed for any of this; a background sweep only settles sooner what somebody would settle later.
  */
-import { blockersOf, compareTickets, inOrder, isBlocked, type Blocker } from './conflict.ts'
+import { blockersOf, compareIds, compareTickets, isBlocked, type Blocker } from './conflict.ts'
 import { eventCommon, type Draft } from './draft.ts'
 import {
   expiryWallMs,
@@ -42,13 +42,16 @@ export function settle(draft: Draft): void {
 
 /** What is over, in an order of its own: the ledger must not depend on how a store happens to keep its entries. */
 function dueEntries(draft: Draft): readonly Entry[] {
-  const due: Entry[] = []
+  let due: Entry[] | null = null
   for (const entry of draft.entries.values()) {
     const deadline = liveDeadline(entry)
-    if (deadline !== null && hasPassed(deadline, draft.now.tick)) due.push(entry)
+    if (deadline !== null && hasPassed(deadline, draft.now.tick)) (due ??= []).push(entry)
   }
-  return due.length > 1 ? due.sort(compareDue) : due
+  return due?.sort(compareDue) ?? NONE
 }
+
+/** What most looks find, so that nothing has to be made for it. */
+const NONE: readonly never[] = []
 
 function compareDue(a: Entry, b: Entry): number {
   if (a.kind === 'ticket' && b.kind === 'ticket') return compareTickets(a, b)
@@ -176,8 +179,10 @@ interface FailureCause {
 export function makeOffers(draft: Draft): void {
   const { now } = draft
   completeUpgrades(draft)
+  const tickets = pendingTickets(draft)
+  if (tickets.length === 0) return
   const closed = new Set<Resource>()
-  for (const ticket of pendingTickets(draft)) {
+  for (const ticket of tickets) {
     if (ticket.offer !== null || closed.has(ticket.resource)) continue
     if (isBlocked(ticket, draft.entries.values(), now)) {
       if (!isTree(ticket.resource)) closed.add(ticket.resource)
@@ -201,15 +206,20 @@ export function makeOffers(draft: Draft): void {
  * reaches further than the view is woken, and asks again itself.
  */
 function completeUpgrades(draft: Draft): void {
-  const wishing = [...draft.entries.values()].filter((entry) => {
-    return entry.kind === 'lease' && entry.upgrading && isHeld(entry, draft.now)
-  })
-  for (const lease of inOrder(wishing)) {
-    if (lease.kind !== 'lease') continue
+  for (const lease of wishingToUpgrade(draft)) {
     if (obstaclesOf(lease, draft).length > 0) continue
     if (draft.sees(lease)) upgrade(draft, lease)
     else if (draft.hasMadeRoomFor(lease)) draft.wake(lease)
   }
+}
+
+function wishingToUpgrade(draft: Draft): readonly Lease[] {
+  let wishing: Lease[] | null = null
+  for (const entry of draft.entries.values()) {
+    if (entry.kind !== 'lease' || !entry.upgrading) continue
+    if (isHeld(entry, draft.now)) (wishing ??= []).push(entry)
+  }
+  return wishing?.sort(compareIds) ?? NONE
 }
 
 /** What keeps a lease from being the only one; tickets do not. */
@@ -229,9 +239,9 @@ export function upgrade(draft: Draft, lease: Lease): void {
 }
 
 function pendingTickets(draft: Draft): readonly Ticket[] {
-  const tickets: Ticket[] = []
+  let tickets: Ticket[] | null = null
   for (const entry of draft.entries.values()) {
-    if (entry.kind === 'ticket' && entry.state === 'pending') tickets.push(entry)
+    if (entry.kind === 'ticket' && entry.state === 'pending') (tickets ??= []).push(entry)
   }
-  return tickets.length > 1 ? tickets.sort(compareTickets) : tickets
+  return tickets?.sort(compareTickets) ?? NONE
 }

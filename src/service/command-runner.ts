@@ -31,8 +31,10 @@ export class CommandRunner {
     this.#store = store
   }
 
-  run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    return looking((seen) => this.#runSeeing(command, seen))
+  async run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
+    const decided = await this.#runSeeing(command, NOTHING_SEEN)
+    if (!isLookFurther(decided.outcome)) return decided
+    return lookFurther(decided.outcome, (seen) => this.#runSeeing(command, seen))
   }
 
   #runSeeing<C extends Command>(
@@ -56,12 +58,12 @@ export class CommandRunner {
     return this.#over(command.members, (views, now) => decideReleaseAll(views, command, now))
   }
 
-  #over<Outcome extends { readonly kind: string }>(
+  async #over<Outcome extends { readonly kind: string }>(
     members: readonly Command[],
     judge: (views: readonly RealmView[], now: Now) => Decision<Outcome>,
   ): Promise<Decided<Outcome>> {
     const own = members.map(footprintOf)
-    return looking((seen) => {
+    const look = (seen: readonly Unseen[]): Promise<Decided<Outcome>> => {
       return this.#store.transact(besides(own, seen), (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
         const decision = judge(ofMembers, now)
@@ -69,20 +71,27 @@ export class CommandRunner {
         const commit = commitOf(mergeViews(ofMembers), decision)
         return { outcome: { outcome, now }, commit, validUntilUs }
       })
-    })
+    }
+    const decided = await look(NOTHING_SEEN)
+    return isLookFurther(decided.outcome) ? lookFurther(decided.outcome, look) : decided
   }
 }
 
+const NOTHING_SEEN: readonly Unseen[] = []
+
 /** Decides again with more to see, as often as a decision depends on derived leases that were not read. */
-async function looking<Outcome extends { readonly kind: string }>(
+async function lookFurther<Outcome extends { readonly kind: string }>(
+  first: LookFurther,
   look: (seen: readonly Unseen[]) => Promise<Decided<Outcome>>,
 ): Promise<Decided<Outcome>> {
   const seen = new Map<LeaseId, Unseen>()
-  for (let round = 0; ; round += 1) {
+  let unseen = first.unseen
+  for (let round = 1; ; round += 1) {
+    for (const one of unseen) seen.set(one.leaseId, one)
     const decided = await look([...seen.values()])
     const { outcome } = decided
     if (!isLookFurther(outcome) || round > DERIVATION_DEPTH_MAX) return decided
-    for (const unseen of outcome.unseen) seen.set(unseen.leaseId, unseen)
+    unseen = outcome.unseen
   }
 }
 

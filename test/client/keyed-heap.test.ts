@@ -53,6 +53,6 @@ describe('a keyed heap', () => {
     expect(heap.size).toBe(0)
     expect(heap.first).toBeUndefined()
     heap.set('a', 2)
-    expect(heap.first).toEqual({ item: 'a', key: 2 })
+    expect(heap.first).toMatchObject({ item: 'a', key: 2 })
   })
 })

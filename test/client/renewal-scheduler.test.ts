@@ -93,6 +93,17 @@ describe('the renewal scheduler', () => {
     expect(runtime.pendingTimers).toBe(0)
   })
 
+  it('attends to as many at once as a store commits at once, and to the others right after', async () => {
+    const { runtime, attended, add } = newStage()
+    for (let index = 0; index < 1_200; index += 1) {
+      add(`item ${index}`, { earliestMs: 500, dueMs: index === 0 ? 900 : 2_000 })
+    }
+    await runtime.advance(910)
+    const countAt = (atMs: number): number => attended.filter((one) => one[1] === atMs).length
+    expect([countAt(900), countAt(901), countAt(902)]).toEqual([500, 500, 200])
+    expect(runtime.pendingTimers).toBe(0)
+  })
+
   it('arms its timer anew when something that is due sooner comes', async () => {
     const { runtime, attended, add } = newStage()
     add('late', { earliestMs: 900, dueMs: 900 })

@@ -45,8 +45,11 @@ describe('an answer that cannot be understood', () => {
   it.each([
     ['nothing', null],
     ['a text', 'OK'],
-    ['no clock', ['soon', '1', null, 0, 0]],
-    ['settings that are none', ['1', '1', ['{', '5'], 0, 0]],
+    ['no clock', ['soon', '1', null, 0, 1]],
+    ['settings that are none', ['1', '1', ['{', '5'], 0, 1]],
+    ['fewer attempts than were sent', ['1', '1', null, 0, 0]],
+    ['no count of attempts', ['1', '1', null, 0]],
+    ['an attempt that was not sent', ['1', '1', null, 0, 1, 2, 7]],
   ])('as a whole (%s) leaves all in doubt', (_what, answer) => {
     expect(() => groupReplyOf(answer, [attempt], 'redis:')).toThrow(
       expect.objectContaining(unknown),
@@ -58,10 +61,11 @@ describe('an answer that cannot be understood', () => {
     ['a text', 'OK'],
     ['views of places that nobody asked for', [['0', '0', '0', '0']]],
   ])('to one attempt (%s) leaves that one in doubt', (_what, reply) => {
-    const answer = ['1', '1', null, 0, 7, ...(reply === undefined ? [] : [reply])]
-    const { replies } = groupReplyOf(answer, [attempt, attempt], 'redis:')
+    const answer = ['1', '1', null, 0, 3, 1, 7, 3, ...(reply === undefined ? [] : [reply])]
+    const { replies } = groupReplyOf(answer, [attempt, attempt, attempt], 'redis:')
     expect(replies).toMatchObject([
       { kind: 'committed', fencesMovedBy: 7 },
+      { kind: 'committed', fencesMovedBy: 0 },
       { kind: 'failed', error: unknown },
     ])
   })

@@ -5,8 +5,20 @@ import { typeOf } from './redis-codes.ts'
 import { notUnderstood } from './redis-client.ts'
 import { recordsOf, type KeptRecord } from './redis-rows.ts'
 
-/** The script's answer: clock, revision, settings, how far the clock is behind, then one answer for each attempt. */
-export type ScriptAnswer = readonly [string, string, readonly string[] | null, string, ...unknown[]]
+/**
+ * The script's answer: clock, revision, settings, how far the clock is behind, how many attempts it has looked at; then,
+ * by number from 1 on, those of which there is more to say than that they were committed.
+ */
+export type ScriptAnswer = readonly [
+  nowUs: string,
+  revision: string,
+  settings: readonly string[] | null,
+  behindMs: string | number,
+  attempts: number,
+  ...told: unknown[],
+]
+
+const COMMITTED: Reply = { kind: 'committed', fencesMovedBy: 0 }
 
 /**
  * The script has run when this reads its answer, so whatever cannot be understood leaves open what was written. An
@@ -18,19 +30,39 @@ export function groupReplyOf(
   url: string,
 ): GroupReply {
   try {
-    const [nowUs, revision, settings, behindMs, ...replies] = answer as ScriptAnswer
-    const behind: Reply = { kind: 'clock_behind', behindMs: numberOf(behindMs) }
+    const [nowUs, revision, settings, behindMs] = answer as ScriptAnswer
+    const behind = numberOf(behindMs)
     return {
       nowUs: numberOf(nowUs),
       settingsRevision: numberOf(revision),
       settings: settings === null ? null : settingRows(settings),
-      replies: attempts.map((attempt, index) => {
-        return behind.behindMs > 0 ? behind : replyOf(replies[index], attempt, url)
-      }),
+      replies:
+        behind > 0
+          ? attempts.map(() => ({ kind: 'clock_behind', behindMs: behind }))
+          : repliesOf(answer as ScriptAnswer, attempts, url),
     }
   } catch (error) {
     throw notUnderstood(error, { url, effect: attempts.length > 0 ? 'writes' : 'reads' })
   }
+}
+
+function repliesOf(
+  answer: ScriptAnswer,
+  attempts: readonly Attempt[],
+  url: string,
+): readonly Reply[] {
+  const count = answer[4]
+  if (count !== attempts.length) {
+    throw new Error(`expected answers to ${attempts.length} attempts, got ${String(count)}`)
+  }
+  const replies = attempts.map(() => COMMITTED)
+  for (let at = 5; at < answer.length; at += 2) {
+    const index = numberOf(answer[at]) - 1
+    const attempt = attempts[index]
+    if (attempt === undefined) throw new Error(`expected one of ${count} attempts, got ${index}`)
+    replies[index] = replyOf(answer[at + 1], attempt, url)
+  }
+  return replies
 }
 
 function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {

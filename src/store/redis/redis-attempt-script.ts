@@ -73,7 +73,8 @@ local behind = high - now
 if now <= high then now = high + 1 end
 local nowText = format('%016d', now)
 local isCurrent = revision == A[2]
-local answer = { nowText, revision, false, 0 }
+local answer = { nowText, revision, false, 0, attempts }
+local told = 5
 if not isCurrent then answer[3] = call('HGETALL', P .. 'g') end
 if behind > ${CLOCK_BEHIND_US_MAX} then
   answer[4] = format('%d', math.ceil(behind / 1000))

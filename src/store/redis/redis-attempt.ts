@@ -9,14 +9,14 @@ import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { typeCode } from './redis-codes.ts'
-import { bodyText, headText } from './redis-entry-text.ts'
-import { eventText } from './redis-events.ts'
+import { writeBody, writeHead } from './redis-entry-text.ts'
+import { writeEvent } from './redis-events.ts'
 import { GroupLists, three } from './redis-names.ts'
-import { oneByte, packed } from './redis-packed.ts'
+import { oneByte, PackedTexts } from './redis-packed.ts'
 import { addPlain } from './redis-plain-attempt.ts'
 import { digits, hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS, STATE_FIELD } from './redis-script-preamble.ts'
-import { isPending, modeOf, scoreOf } from './redis-writes.ts'
+import { addScore, isPending, modeOf } from './redis-writes.ts'
 
 export interface GroupFacts {
   /** The clock that a test has set, or empty. */
@@ -30,28 +30,39 @@ export interface GroupFacts {
 export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly [Buffer] {
   const group = new GroupText(facts.channelOf, attempts[0])
   for (const attempt of attempts) group.add(attempt)
-  return [packed(group.args(facts, attempts.length))]
+  return [group.list(facts, attempts.length)]
 }
+
+/** Used by one group after the other, each of which is written in one go. */
+const ALL = new PackedTexts()
+const REST = new PackedTexts()
+const ITEMS = new PackedTexts()
 
 class GroupText {
   readonly #channelOf: (session: string) => string
   /** Whose times hold for the group. */
   readonly #first: Attempt | undefined
-  readonly #lists = new GroupLists()
-  readonly #rest = this.#lists.rest
+  readonly #lists = new GroupLists(REST)
+  /** What an attempt says that has no width, which comes after what it says of itself. */
+  readonly #items = ITEMS
 
   constructor(channelOf: (session: string) => string, first: Attempt | undefined) {
     this.#channelOf = channelOf
     this.#first = first
+    REST.clear()
     this.#lists.fields.numberOf(STATE_FIELD)
   }
 
-  args({ clock, settingsRevision, sender }: GroupFacts, attempts: number): readonly string[] {
-    const { fields, names, requests } = this.#lists
+  list({ clock, settingsRevision, sender }: GroupFacts, attempts: number): Buffer {
+    const { fields, names, requests, rest } = this.#lists
     const sections = [fields.all, names.all, requests.all]
     const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
-    const args = [clock, String(settingsRevision), sender, counts, timesText(this.#first)]
-    return args.concat(...sections, this.#rest)
+    ALL.clear()
+    for (const text of [clock, String(settingsRevision), sender, counts]) ALL.add(text)
+    ALL.add(timesText(this.#first))
+    for (const section of sections) for (const text of section) ALL.add(text)
+    ALL.append(rest)
+    return ALL.list()
   }
 
   add(attempt: Attempt): void {
@@ -59,16 +70,23 @@ class GroupText {
     if (!isOwn && addPlain(attempt, this.#lists)) return
     const { places, events, epochs, wakes, fences } = attempt
     const writes = attempt.writes.filter(isWrite)
-    const rest = this.#rest
-    const at = rest.push('') - 1
+    const items = this.#items
+    items.clear()
     let text = ''
     for (const place of places) text += this.#place(place)
     for (const write of writes) text += this.#write(write) + versionText(write, places)
-    for (const event of events) rest.push(eventText(event, bornWith(event, writes)))
+    for (const event of events) {
+      items.begin()
+      writeEvent(items, event, bornWith(event, writes))
+      items.finish()
+    }
     const eventsWithRequest = this.#marks(attempt, writes)
     text += eventsWithRequest.text
     for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
-    for (const { session, leaseId } of wakes) rest.push(oneByte(this.#channelOf(session)), leaseId)
+    for (const { session, leaseId } of wakes) {
+      items.add(oneByte(this.#channelOf(session)))
+      items.add(leaseId)
+    }
     const counts =
       three(places.length) +
       three(writes.length) +
@@ -76,10 +94,11 @@ class GroupText {
       three(eventsWithRequest.count) +
       three(epochs.length) +
       three(wakes.length) +
-      three(rest.length - at)
+      three(1 + items.count)
     const numbers = fences === null ? '' : digits(fences.first, 16) + digits(fences.last, 16)
     const flags = (isOwn ? '!' : '=') + (fences === null ? '-' : 'f')
-    rest[at] = flags + counts + numbers + (isOwn ? timesText(attempt) : '') + text
+    this.#lists.rest.add(flags + counts + numbers + (isOwn ? timesText(attempt) : '') + text)
+    this.#lists.rest.append(items)
   }
 
   #field(name: string): string {
@@ -107,9 +126,9 @@ class GroupText {
     if (hasList) {
       let list = ''
       for (const { id, claim } of claims) list += id + digits(claim, VERSION_WIDTH)
-      this.#rest.push(list)
+      this.#items.add(list)
     }
-    if (shape !== 'f') this.#rest.push(oneByte(resource))
+    if (shape !== 'f') this.#items.add(oneByte(resource))
     const depth = hasList ? 'l' : claims === null ? '*' : '0'
     const numbers = this.#field(leaseId) + this.#field(realm) + this.#request(requestId)
     const premises = digits(own, VERSION_WIDTH) + digits(epoch, 16)
@@ -122,13 +141,19 @@ class GroupText {
     if (entry === undefined) throw new Error(`nothing is to be written of entry ${id}`)
     const mode = modeOf(write)
     const shape = shapeOf(entry)
-    const rest = this.#rest
+    const items = this.#items
     const hasBody = after !== null && (before === null || !hasSameBody(before.entry, after.entry))
-    rest.push(after === null ? '' : headText(after))
-    if (hasBody) rest.push(oneByte(bodyText(entry)))
+    items.begin()
+    if (after !== null) writeHead(items, after)
+    items.finish()
+    if (hasBody) {
+      items.begin()
+      writeBody(items, entry)
+      items.finish()
+    }
     if (mode !== 'k') {
-      rest.push(scoreOf(after))
-      if (shape !== 'f') rest.push(oneByte(entry.resource))
+      addScore(items, after)
+      if (shape !== 'f') items.add(oneByte(entry.resource))
     }
     const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)
     const tickets = TICKETS[1 + Number(isPending(after)) - Number(isPending(before))] ?? '0'
@@ -154,12 +179,12 @@ class GroupText {
       if (requestId === null) continue
       const ttlMs = writes.find(({ id }) => id === leaseId)?.after?.entry.ttlMs ?? 0
       text += this.#request(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
-      this.#rest.push(`${leaseId}e${typeCode(type)}`)
+      this.#items.add(`${leaseId}e${typeCode(type)}`)
       count += 1
     }
     for (const { requestId, leaseId, type, keepUntilMs } of requests) {
       text += this.#request(requestId) + longMark(keepUntilMs - wallMs)
-      this.#rest.push(`${leaseId}m${typeCode(type)}${keepUntilMs}`)
+      this.#items.add(`${leaseId}m${typeCode(type)}${keepUntilMs}`)
       count += 1
     }
     return { text, count }
@@ -167,8 +192,8 @@ class GroupText {
 
   #epoch(resource: Resource, epoch: number): string {
     const shape = shapeOf({ resource, extent: 'exact' })
-    if (shape !== 'f') this.#rest.push(oneByte(resource))
-    this.#rest.push(digits(epoch, 16))
+    if (shape !== 'f') this.#items.add(oneByte(resource))
+    this.#items.add(digits(epoch, 16))
     return shape + this.#field(realmOf(resource))
   }
 }

@@ -7,59 +7,130 @@ import { liveDeadline, type Entry, type Lease, type Ticket } from '../../core/le
 import type { Tick } from '../../core/time.ts'
 import type { Kept } from '../speculation/backend.ts'
 import { stateCode } from './redis-codes.ts'
-import { CLOCK_DOMAIN, digits, maybeTickText, tickText, VERSION_WIDTH } from './redis-rows.ts'
+import { jsonText, quoted, type PackedTexts } from './redis-packed.ts'
+import { CLOCK_DOMAIN, maybeTickText, tickText, VERSION_WIDTH } from './redis-rows.ts'
 
 /** The fence that an entry carries: a lease's own, or that of the offer to a ticket; 0 for none. */
 function fenceOf(entry: Entry): number {
   return entry.kind === 'lease' ? entry.fence : (entry.offer?.fence ?? 0)
 }
 
-export function headText({ entry, version, claim }: Kept): string {
-  const renewals = entry.kind === 'lease' ? entry.renewals : 0
-  return (
-    digits(version, VERSION_WIDTH) +
-    digits(claim, VERSION_WIDTH) +
-    digits(fenceOf(entry), 16) +
-    digits(liveDeadline(entry)?.us ?? 0, 16) +
-    digits(renewals, 10) +
-    movingText(entry)
-  )
+export function writeHead(into: PackedTexts, { entry, version, claim }: Kept): void {
+  into.digits(version, VERSION_WIDTH)
+  into.digits(claim, VERSION_WIDTH)
+  into.digits(fenceOf(entry), 16)
+  into.digits(liveDeadline(entry)?.us ?? 0, 16)
+  into.digits(entry.kind === 'lease' ? entry.renewals : 0, 10)
+  writeMoving(into, entry)
 }
 
 /**
  * Words and numbers that need no quoting, so that JSON need not be made by going through all of them. Left out is what
  * stands before it: the count of renewals, and the deadline of an entry that is listed by it.
  */
-function movingText(entry: Entry): string {
+function writeMoving(into: PackedTexts, entry: Entry): void {
   const { state, ttlMs, deadline } = entry
-  const isTold = deadline.domain === CLOCK_DOMAIN && liveDeadline(entry) === deadline
-  const tick = isTold ? '' : `,${deadlineText(deadline)}`
-  if (entry.kind === 'ticket') return `["${stateCode(state)}",${ttlMs}${tick}]`
-  const { renewedAtMs, expiresAtMs, terminatedAtMs, releaseReason } = entry
-  const reason = releaseReason === null ? 'null' : `"${releaseReason}"`
-  const times = `${renewedAtMs},${expiresAtMs},${terminatedAtMs}`
-  return `["${stateCode(state)}",${ttlMs},${times},${reason}${tick}]`
+  into.text('["')
+  into.text(stateCode(state))
+  into.text('",')
+  into.number(ttlMs)
+  if (entry.kind === 'lease') {
+    into.text(',')
+    writeTimes(into, entry)
+    into.text(',')
+    writeReason(into, entry)
+  }
+  if (deadline.domain !== CLOCK_DOMAIN || liveDeadline(entry) !== deadline) {
+    into.text(',')
+    writeDeadline(into, deadline)
+  }
+  into.text(']')
 }
 
-function deadlineText(deadline: Tick): string {
-  return deadline.domain === CLOCK_DOMAIN ? `${deadline.us}` : JSON.stringify(tickText(deadline))
+function writeTimes(into: PackedTexts, lease: Lease): void {
+  writeMaybe(into, lease.renewedAtMs)
+  into.text(',')
+  into.number(lease.expiresAtMs)
+  into.text(',')
+  writeMaybe(into, lease.terminatedAtMs)
+}
+
+function writeMaybe(into: PackedTexts, value: number | null): void {
+  if (value === null) into.text('null')
+  else into.number(value)
+}
+
+function writeReason(into: PackedTexts, { releaseReason }: Lease): void {
+  into.text(releaseReason === null ? 'null' : `"${releaseReason}"`)
+}
+
+export function writeDeadline(into: PackedTexts, deadline: Tick): void {
+  if (deadline.domain === CLOCK_DOMAIN) into.number(deadline.us)
+  else into.text(jsonText(tickText(deadline)))
 }
 
 /** All that renewals and endings change, for an event that tells of an entry. A lease that has just begun is short. */
-export function wholeText(entry: Entry): string {
+export function writeWhole(into: PackedTexts, entry: Entry): void {
   const { state, ttlMs } = entry
-  const tick = deadlineText(entry.deadline)
-  if (entry.kind === 'ticket') return `["${state}",${ttlMs},${tick}]`
-  const { renewedAtMs, expiresAtMs, terminatedAtMs, renewals, releaseReason } = entry
-  if (state === 'active' && renewedAtMs === null && terminatedAtMs === null && renewals === 0) {
-    return `[${ttlMs},${tick},${expiresAtMs}]`
+  const isNew = entry.kind === 'lease' && isJustBegun(entry)
+  into.text(isNew ? '[' : `["${state}",`)
+  into.number(ttlMs)
+  into.text(',')
+  writeDeadline(into, entry.deadline)
+  if (entry.kind === 'lease') {
+    into.text(',')
+    if (isNew) into.number(entry.expiresAtMs)
+    else writeLife(into, entry)
   }
-  const reason = releaseReason === null ? 'null' : `"${releaseReason}"`
-  const times = `${renewedAtMs},${expiresAtMs},${terminatedAtMs}`
-  return `["${state}",${ttlMs},${tick},${times},${renewals},${reason}]`
+  into.text(']')
 }
 
-export function bodyText(entry: Entry): string {
+function isJustBegun({ state, renewedAtMs, terminatedAtMs, renewals }: Lease): boolean {
+  return state === 'active' && renewedAtMs === null && terminatedAtMs === null && renewals === 0
+}
+
+function writeLife(into: PackedTexts, lease: Lease): void {
+  writeTimes(into, lease)
+  into.text(',')
+  into.number(lease.renewals)
+  into.text(',')
+  writeReason(into, lease)
+}
+
+/** An ordinary lease, as almost all are, is told by what is its own; `bodyOf` knows the rest. */
+export function writeBody(into: PackedTexts, entry: Entry): void {
+  if (entry.kind !== 'lease' || !isOrdinary(entry)) {
+    into.text(jsonText(fieldsOf(entry)))
+    return
+  }
+  into.text('[')
+  for (const name of [entry.resource, entry.holder, entry.session]) {
+    into.text(quoted(name))
+    into.text(',')
+  }
+  into.number(entry.createdAtMs)
+  into.text(']')
+}
+
+function isOrdinary(lease: Lease): boolean {
+  return hasOrdinaryWish(lease) && hasOrdinaryLife(lease)
+}
+
+function hasOrdinaryWish(lease: Lease): boolean {
+  const { mode, extent, maxRenewals, maxHoldMs, slots, lockDelayMs, breakable } = lease
+  const isAlone = mode === 'exclusive' && extent === 'exact' && slots === null
+  const isUnlimited = maxRenewals === -1 && maxHoldMs === null && lockDelayMs === 0 && !breakable
+  return isAlone && isUnlimited && lease.reason === null && lease.metadata === null
+}
+
+function hasOrdinaryLife(lease: Lease): boolean {
+  const { recorded, createdAtMs, grantedAtMs, holdUntilUs, lockedUntil, revoking } = lease
+  if (!recorded || createdAtMs !== grantedAtMs || holdUntilUs !== null) return false
+  if (lockedUntil !== null || revoking !== null || lease.upgrading || !lease.adopted) return false
+  return lease.epoch === 0 && lease.delegation === undefined
+}
+
+function fieldsOf(entry: Entry): readonly unknown[] {
   const fields: unknown[] = [
     entry.kind === 'lease' ? 'l' : 't',
     entry.resource,
@@ -79,7 +150,7 @@ export function bodyText(entry: Entry): string {
   ]
   if (entry.kind === 'lease') pushLease(fields, entry)
   else pushTicket(fields, entry)
-  return JSON.stringify(fields)
+  return fields
 }
 
 function pushLease(fields: unknown[], lease: Lease): void {

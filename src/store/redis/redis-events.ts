@@ -2,16 +2,14 @@
  * Events as text, and back: numbers and ids that the scripts must know, in fixed places, then the type and JSON. The
  * event that an entry begins with leaves out what the entry's body says.
  */
-import type { EventCommon, LeaseEvent, LeaseEventType } from '../../core/event.ts'
-import type { Entry, Lease, Ticket } from '../../core/lease.ts'
+import type { EventCommon, LeaseEvent, LeaseEventType, LeaseRenewed } from '../../core/event.ts'
+import type { Entry, EntryState, Lease, Ticket } from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import { stateCode, stateOf, typeCode, typeOf } from './redis-codes.ts'
-import { bodyText, wholeText } from './redis-entry-text.ts'
-import { asciiJson, asciiText } from './redis-packed.ts'
+import { writeBody, writeDeadline, writeWhole } from './redis-entry-text.ts'
+import { jsonText, quoted, type PackedTexts } from './redis-packed.ts'
 import {
-  CLOCK_DOMAIN,
-  digits,
   entryOf,
   maybeTickOf,
   maybeTickText,
@@ -22,32 +20,67 @@ import {
   type TickText,
 } from './redis-rows.ts'
 
-/** All of it is ASCII, so that nobody has to look. `born` is the entry that this event creates, if it does. */
-export function eventText(event: LeaseEvent, born: Entry | null): string {
+/** `born` is the entry that this event creates, if it does. */
+export function writeEvent(into: PackedTexts, event: LeaseEvent, born: Entry | null): void {
   const { leaseId, type, atMs, requestId, renewals } = event
   const isTold = born !== null && tellsOf(event, born)
-  const marks = (born === null ? markOf(type) : 'c') + typeCode(type) + (isTold ? 'b' : '-')
   const fence = eventFence(event)
-  const numbers = digits(atMs, 13) + (fence === 0 ? '-' : digits(fence, 16))
-  const head = `${leaseId}${marks}${numbers}${requestId ?? '-'}[${renewals},${statesText(event)}`
-  if (isTold) return `${head},${wholeText(born)}]`
-  return `${head},${namesText(event)}${restText(event)}]`
+  into.text(leaseId)
+  into.text(born === null ? markOf(type) : 'c')
+  into.text(typeCode(type))
+  into.text(isTold ? 'b' : '-')
+  into.digits(atMs, 13)
+  if (fence === 0) into.text('-')
+  else into.digits(fence, 16)
+  into.text(requestId ?? '-')
+  into.text('[')
+  into.number(renewals)
+  writeState(into, event.before)
+  writeState(into, event.after)
+  into.text(',')
+  if (isTold) writeWhole(into, born)
+  else writeRest(into, event)
+  into.text(']')
 }
 
-function statesText({ before, after }: LeaseEvent): string {
-  return `${before === null ? 'null' : `"${stateCode(before)}"`},"${stateCode(after)}"`
+function writeState(into: PackedTexts, state: EntryState | null): void {
+  into.text(state === null ? ',null' : `,"${stateCode(state)}"`)
 }
 
-function namesText({ resource, holder, session, reason }: LeaseEvent): string {
-  const names = `${quoted(resource)},${quoted(holder)},${quoted(session)}`
-  return `${names},${reason === null ? 'null' : quoted(reason)}`
+/** Names, and what only this type of event has, as the rest of a JSON array. */
+function writeRest(into: PackedTexts, event: LeaseEvent): void {
+  const { reason } = event
+  for (const name of [event.resource, event.holder, event.session]) {
+    into.text(quoted(name))
+    into.text(',')
+  }
+  into.text(reason === null ? 'null' : quoted(reason))
+  const entry = entryIn(event)
+  if (entry !== null) writeEntry(into, entry)
+  else if (event.type === 'lease.renewed') writeRenewal(into, event)
+  else writeOwn(into, event as PlainEvent)
 }
 
-/** What JSON writes as it is. */
-const PLAIN = /^[ !#-[\]-~]*$/
+function writeEntry(into: PackedTexts, entry: Entry): void {
+  into.text(',')
+  writeBody(into, entry)
+  into.text(',')
+  writeWhole(into, entry)
+}
 
-function quoted(text: string): string {
-  return PLAIN.test(text) ? `"${text}"` : asciiJson(text)
+function writeRenewal(into: PackedTexts, { ttlMs, expiresAtMs, deadline }: LeaseRenewed): void {
+  into.text(',')
+  into.number(ttlMs)
+  into.text(',')
+  into.number(expiresAtMs)
+  into.text(',')
+  writeDeadline(into, deadline)
+}
+
+function writeOwn(into: PackedTexts, event: PlainEvent): void {
+  if (event.type === 'lease.released') return into.text(`,"${event.releaseReason}"`)
+  const rest = jsonText(restOf(event))
+  if (rest !== '[]') into.text(`,${rest.slice(1, -1)}`)
 }
 
 /** Renewals and advances are forgotten once later ones are kept. */
@@ -78,30 +111,11 @@ function eventFence(event: LeaseEvent): number {
   return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : 0
 }
 
-/** What only this type of event has, as the rest of a JSON array. */
-function restText(event: LeaseEvent): string {
-  if (event.type === 'lease.issued') return `,${entryText(event.lease)}`
-  if (event.type === 'lease.queued' || event.type === 'lease.denied') {
-    return `,${entryText(event.ticket)}`
-  }
-  if (event.type === 'lease.released') return `,"${event.releaseReason}"`
-  if (event.type === 'lease.renewed' && event.deadline.domain === CLOCK_DOMAIN) {
-    return `,${event.ttlMs},${event.expiresAtMs},${event.deadline.us}`
-  }
-  const rest = asciiJson(restOf(event))
-  return rest === '[]' ? '' : `,${rest.slice(1, -1)}`
-}
-
-function entryText(entry: Entry): string {
-  return `${asciiText(bodyText(entry))},${wholeText(entry)}`
-}
-
-type PlainEvent = Exclude<LeaseEvent, { type: 'lease.issued' | 'lease.queued' | 'lease.denied' }>
+/** Those that tell of no entry. */
+type PlainEvent = Exclude<LeaseEvent, { type: BornType | 'lease.renewed' }>
 
 function restOf(event: PlainEvent): readonly unknown[] {
   switch (event.type) {
-    case 'lease.renewed':
-      return [event.ttlMs, event.expiresAtMs, tickText(event.deadline)]
     case 'lease.released':
       return [event.releaseReason]
     case 'lease.expired':
@@ -213,7 +227,7 @@ function eventFrom(
   return plainEvent(common, type, rest)
 }
 
-type PlainType = Exclude<PlainEvent['type'], 'lease.upgraded' | 'lease.offered'>
+type PlainType = Exclude<LeaseEventType, BornType | 'lease.upgraded' | 'lease.offered'>
 
 function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEvent {
   const tickAt = (at: number): Tick => tickOf(rest[at] as TickText)

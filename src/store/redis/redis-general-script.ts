@@ -83,10 +83,9 @@ const CHECK = `
     p = p + 32
   end
   if not holds then
-    answer[n + 4] = more.views(c, placesAt, argumentsAt, places)
-  elseif writes == 0 then
-    answer[n + 4] = 0
-  else
+    answer[told + 1], answer[told + 2] = n, more.views(c, placesAt, argumentsAt, places)
+    told = told + 2
+  elseif writes > 0 then
 `
 
 /** Notes what an attempt writes, and lets the attempts after it see that. A fence is moved on where others had it. */
@@ -244,7 +243,10 @@ const APPLY = `
       news[#news + 1] = A[3] .. ' ' .. A[x + 2]
       x = x + 2
     end
-    answer[n + 4] = shift
+    if shift > 0 then
+      answer[told + 1], answer[told + 2] = n, shift
+      told = told + 2
+    end
   end
 `
 

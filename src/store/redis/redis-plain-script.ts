@@ -48,7 +48,8 @@ const CHECK = `
     if isRare and not more then
       wantsMore, n, at = true, n - 1, start
     elseif not holds then
-      answer[n + 4] = { more.view(depth, i, r, q) }
+      answer[told + 1], answer[told + 2] = n, { more.view(depth, i, r, q) }
+      told = told + 2
     else
       isChanged = true
       local shift, event = 0, A[at]
@@ -116,7 +117,10 @@ const NOTE = `
           longMarks[#longMarks + 1] = text
         end
       end
-      answer[n + 4] = shift
+      if shift > 0 then
+        answer[told + 1], answer[told + 2] = n, shift
+        told = told + 2
+      end
     end
 `
 

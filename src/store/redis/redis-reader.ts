@@ -171,7 +171,7 @@ export class RedisReader {
     const facts = { clock: this.#clock(), settingsRevision: -1, sender: '', channelOf }
     const args = groupArgs([lookAt(reach)], facts)
     const answer = await this.#scripted.run(VIEW, args, { bucket, effect: READS })
-    const [nowUs, , , behindMs, views] = answer as ScriptAnswer
+    const [nowUs, , , behindMs, , , views] = answer as ScriptAnswer
     if (views === undefined) {
       const message = `the server's clock is ${behindMs} ms behind its last commit`
       throw new LeaseError('STORE_UNAVAILABLE', message)

@@ -113,7 +113,19 @@ export interface EntryParts {
   readonly body: Fields
 }
 
-export function entryOf({ id, fence, moving, body }: EntryParts): Entry {
+const ORDINARY_FIELDS = 4
+
+/** All fields of a body, of which an ordinary lease is kept without those that are the same in all of them. */
+function bodyOf(kept: Fields): Fields {
+  if (kept.length !== ORDINARY_FIELDS) return kept
+  const [resource, holder, session, createdAtMs] = kept
+  const wish = ['l', resource, 'exclusive', 'exact', holder, session, -1, null, null, 0, false]
+  const told = [null, null, createdAtMs, true, createdAtMs]
+  return [...wish, ...told, null, null, null, false, true, 0]
+}
+
+export function entryOf({ id, fence, moving, body: kept }: EntryParts): Entry {
+  const body = bodyOf(kept)
   const claim: Claim = {
     id,
     resource: body[1] as Resource,

@@ -215,7 +215,7 @@ local function isSuperseded(id, head, event)
   local at = tonumber(sub(event, 40, 52))
   local ttl = cjson.decode(sub(head, ${HEAD_JSON_AT + 1}, -${CREATED_WIDTH + 1}))[2]
   if at >= old or at + ttl >= tonumber(A[6]) then return false end
-  epochs[id] = epochs[id] or cjson.decode(call('HGET', P .. 'j', id))[22]
+  epochs[id] = epochs[id] or cjson.decode(call('HGET', P .. 'j', id))[22] or 0
   return epochs[id] > tonumber(string.match(event, ',(%d+)%]$'))
 end
 local function isGone(place, event)

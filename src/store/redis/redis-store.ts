@@ -49,7 +49,7 @@ const SILENCE_MS_MIN = 5_000
 const CLUSTER_BUCKETS_DEFAULT = 64
 const BUCKETS_MAX = 1_024
 const RECONNECT_MS_MAX = 2_000
-const LAYOUT_VERSION = 3
+const LAYOUT_VERSION = 4
 
 export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
   const backend = await openRedisBackend(options)

@@ -49,6 +49,7 @@ export class LocalListeners {
 
   /** An attempt as the server is to see it: without wake-ups that concern this process alone. */
   withoutOwn(attempt: Attempt): Attempt {
+    if (attempt.wakes.length === 0) return attempt
     const wakes = attempt.wakes.filter(({ session, leaseId }) => {
       return !this.#sessions.has(session) || !this.#tickets.has(leaseId)
     })
