@@ -69,7 +69,7 @@ export interface ContentionFigures {
   readonly turns: number
   readonly medianWakeMs: number
   readonly p90WakeMs: number
-  /** What the ledger tells of: a ticket filed, a release with its offer, a claim. */
+  /** At most, by what the ledger tells of: a ticket filed, a release with its offer, a claim, which may have come along. */
   readonly commitsPerTurn: number
 }
 
