@@ -81,11 +81,16 @@ export class LeaseKnowledge {
     const isNewer = lease.fence !== null && lease.fence > this.#fence
     if (isNewer) this.#fence = lease.fence
     if (isNewer || (lease.fence === this.#fence && lease.mode === 'shared')) this.#mode = lease.mode
-    if (lease.renewals >= this.#info.renewals) {
-      const revoking = this.#info.revoking ?? lease.revoking
-      this.#info = { ...lease, mode: this.#mode, fence: this.#fence, revoking }
-    }
+    if (lease.renewals >= this.#info.renewals) this.#info = this.#corrected(lease)
     return isNewer
+  }
+
+  /** What the store said, but for what is known better. */
+  #corrected(lease: LeaseInfo): LeaseInfo {
+    const revoking = this.#info.revoking ?? lease.revoking
+    const isSame = lease.mode === this.#mode && lease.fence === this.#fence
+    if (isSame && lease.revoking === revoking) return lease
+    return { ...lease, mode: this.#mode, fence: this.#fence, revoking }
   }
 
   /** The lease is over, and this is how the store tells it. */

@@ -32,6 +32,9 @@ export interface ManualRenewal {
   readonly withinMs: number
 }
 
+/** A spread of what may be left out would take V8 ten times as long. */
+type Writable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
+
 export class LeaseRenewer {
   readonly plan: RenewalPlan = new RenewalPlan()
   readonly #parts: RenewerParts
@@ -93,7 +96,10 @@ export class LeaseRenewer {
   }
 
   #request(ttlMs: number | null, requestId: string | null): RenewRequest {
-    const ttl = ttlMs === null ? {} : { ttlMs }
-    return { ...this.#parts.target, ...ttl, ...(requestId === null ? {} : { requestId }) }
+    const { leaseId, resource, extent, holder } = this.#parts.target
+    const request: Writable<RenewRequest> = { leaseId, resource, extent, holder }
+    if (ttlMs !== null) request.ttlMs = ttlMs
+    if (requestId !== null) request.requestId = requestId
+    return request
   }
 }

@@ -59,9 +59,16 @@ export function grant(draft: Draft, granted: Grant): Lease {
     upgrading: false,
     adopted: granted.adopted ?? true,
     epoch: hasEpoch(claim.resource) ? (granted.epoch ?? draft.view.epoch) : 0,
-    ...(claim.delegation === undefined ? {} : { delegation: claim.delegation }),
   }
-  const common = eventCommon(lease, now, { before, after: 'active', reason: claim.reason })
+  return issued(draft, withDelegation(lease, claim), before)
+}
+
+function withDelegation(lease: Lease, { delegation }: Claim): Lease {
+  return delegation === undefined ? lease : { ...lease, delegation }
+}
+
+function issued(draft: Draft, lease: Lease, before: EntryState | null): Lease {
+  const common = eventCommon(lease, draft.now, { before, after: 'active', reason: lease.reason })
   draft.record(frequentEvent(common, { type: 'lease.issued', lease }))
   return lease
 }

@@ -220,9 +220,8 @@ export function settledState({ state, revoking }: Lease, isOver: boolean): Lease
 }
 
 function describeLease(lease: Lease, now: Now): LeaseInfo {
-  const { delegation } = lease
   const over = lease.state === 'active' && isOver(lease, now)
-  return {
+  const info: LeaseInfo = {
     id: lease.id,
     resource: lease.resource,
     mode: lease.mode,
@@ -254,8 +253,10 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
     releaseReason: lease.releaseReason,
     reason: lease.reason,
     metadata: lease.metadata,
-    ...(delegation === undefined ? {} : { delegation }),
   }
+  const { delegation } = lease
+  // Not as a part of the literal: that would take V8 ten times as long for every lease.
+  return delegation === undefined ? info : { ...info, delegation }
 }
 
 function describeTicket(ticket: Ticket, now: Now): LeaseInfo {

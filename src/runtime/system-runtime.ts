@@ -33,7 +33,15 @@ function bootMs(): number | null {
   }
 }
 
+/** Almost every call to a store has a timer, and almost none of them is ever heard of. */
 function setTimer(delayMs: number, callback: () => void, options: TimerOptions): Timer {
+  if (delayMs > TIMER_MS_MAX) return setLongTimer(delayMs, callback, options)
+  const handle = setTimeout(callback, Math.max(delayMs, 0))
+  if (!options.keepAlive) handle.unref()
+  return { cancel: () => clearTimeout(handle) }
+}
+
+function setLongTimer(delayMs: number, callback: () => void, options: TimerOptions): Timer {
   let handle: NodeJS.Timeout
   const arm = (leftMs: number): void => {
     const stepMs = Math.min(Math.max(leftMs, 0), TIMER_MS_MAX)

@@ -8,7 +8,8 @@ import { probeClaim } from './commands.ts'
 import type { AcquireAnswer, Inspection, ReleaseAnswer } from './lease-api.ts'
 
 export function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
-  return { ...granted, lease: describeEntry(granted.lease, now) }
+  const { kind, lease, repeated } = granted
+  return { kind, lease: describeEntry(lease, now), repeated }
 }
 
 export function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {

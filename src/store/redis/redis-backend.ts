@@ -96,10 +96,14 @@ export class RedisBackend implements Backend {
     throw invalid('resource', expected, apart.resource)
   }
 
-  async attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
+  attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
     if (this.#scripted.prefixes.length === 1 || attempts.length === 0) {
       return this.#attemptIn(0, settingsRevision, attempts)
     }
+    return this.#attemptApart({ settingsRevision, attempts })
+  }
+
+  async #attemptApart({ settingsRevision, attempts }: Group): Promise<GroupReply> {
     const byBucket = divide(attempts, (attempt) => this.#bucketOf(attempt))
     const parts = await Promise.all(
       [...byBucket].map(async ([bucket, some]) => {

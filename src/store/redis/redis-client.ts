@@ -204,11 +204,11 @@ export class RedisCalls {
   }
 
   /** The server's reply. An error that the server itself gave is thrown as it is, for whoever can do better. */
-  async send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
+  send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
     const { url, callMs, runtime } = this.#facts
-    if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
-    if (!this.driver.isReady) throw storeError(new Error('not connected'), { url, effect: 'reads' })
     return new Promise((resolve, reject) => {
+      if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+      if (!this.driver.isReady) throw notConnected(url)
       const timer = runtime.setTimer(
         callMs,
         () => reject(storeError(new Error(`no answer for ${callMs} ms`), { url, effect })),
@@ -230,6 +230,10 @@ export class RedisCalls {
   close(): void {
     this.#closed = true
   }
+}
+
+function notConnected(url: string): LeaseError {
+  return storeError(new Error('not connected'), { url, effect: 'reads' })
 }
 
 export function isNoScript(error: unknown): boolean {
