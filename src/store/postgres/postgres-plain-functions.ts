@@ -9,11 +9,10 @@
  * change. So a miss leaves traces: a wall time, which no event may go back behind, and a fence that nobody gets.
  *
  * Entries that are locked do not move any more, and are written by their place (`ctid`) instead of being looked for
- * again. Joins hide the namespace from the planner (`namespace + 0`): of a table that it has no statistics of it
- * believes that few rows are of one namespace, and walks them all. For the same reason nothing is asked with `EXISTS`, of
- * which it may make a list of all rows of the namespace.
+ * again. Joins hide the namespace from the planner, like `lockEntries`. For the same reason nothing is asked with
+ * `EXISTS`, of which it may make a list of all rows of the namespace.
  */
-import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
+import { APPENDING, BY_INDEX, dueOf, lockEntries } from './postgres-functions.ts'
 
 /**
  * An entry that is new where nobody else is; the columns of the type `tenure.newcomer`. Without a `request` its id is
@@ -67,8 +66,7 @@ const HOLD = `
     ${leaveAt('p_places, p_fences, p_walls')}
   END IF;
   IF p_ids <> '{}' THEN
-    PERFORM 1 FROM tenure.leases WHERE id = ANY (p_ids) AND namespace = p_namespace
-      ORDER BY id FOR UPDATE;
+    ${lockEntries('p_ids')}
   END IF;`
 
 /** Time, settings, and the clock of the realm. */
