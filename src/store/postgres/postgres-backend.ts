@@ -181,22 +181,24 @@ export class PostgresBackend implements Backend {
     revision: string,
   ): Omit<Statement, 'writes'> {
     const places = new PlacesText()
-    const [added, moved]: [string[], string[]] = [[], []]
+    const [added, moved, ids]: [string[], string[], string[]] = [[], [], []]
     for (const plain of fresh.values()) {
       added.push(recordText(newRow(plain, this.clockDomain)))
       places.add(plain.place, { fence: plain.after.entry.fence, wallMs: plain.attempt.wallMs })
     }
     for (const plain of changed.values()) {
       moved.push(recordText(changeRow(plain, this.clockDomain)))
+      ids.push(plain.after.entry.id)
       if (plain.place.claims === null) continue
       places.add(plain.place, { fence: 0, wallMs: plain.attempt.wallMs })
     }
-    const { realms, ids } = locksOf(attempts)
     const isMixed = others.length > 0
+    const locks = isMixed ? locksOf(attempts) : { realms: [], ids }
     const values = [
-      ...[this.#namespace, revision, this.#nowText(), ...places.values(), arrayText(ids)],
+      ...[this.#namespace, revision, this.#nowText(), ...places.values()],
+      `{${locks.ids.join()}}`,
       ...[added, moved].map((rows) => (rows.length === 0 ? null : recordsText(rows))),
-      ...[isMixed ? arrayText(realms) : null, isMixed ? this.#jsonOf(others) : null],
+      ...[isMixed ? arrayText(locks.realms) : null, isMixed ? this.#jsonOf(others) : null],
     ]
     return { text: ATTEMPT_PLAIN, values, name: 'tenure_plain' }
   }
