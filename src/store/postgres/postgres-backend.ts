@@ -20,22 +20,8 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import type {
-  Attempt,
-  Backend,
-  FoundKept,
-  Group,
-  GroupReply,
-  Place,
-} from '../speculation/backend.ts'
-import {
-  Answers,
-  attemptJson,
-  channelOf,
-  locksOf,
-  settingOf,
-  type Dialect,
-} from './postgres-attempts.ts'
+import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
+import { Answers, channelOf, settingOf, type Dialect } from './postgres-attempts.ts'
 import {
   isTransient,
   type PostgresCaller,
@@ -44,14 +30,10 @@ import {
 } from './postgres-client.ts'
 import { eventOf, type EventRow } from './postgres-events.ts'
 import type { Listening } from './postgres-listener.ts'
-import { ATTEMPT_CHANGE, ATTEMPT_NEW } from './postgres-lone-functions.ts'
-import { placeValues } from './postgres-place.ts'
-import { ATTEMPT_PLACE } from './postgres-place-functions.ts'
-import { changeRow, divide, newRow, type Division } from './postgres-plain.ts'
-import { ATTEMPT_PLAIN } from './postgres-plain-functions.ts'
-import { arrayText, findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
-import { recordsText, recordText, type RecordValue } from './postgres-records.ts'
+import { divide, type Division } from './postgres-plain.ts'
+import { findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
 import { entryOf, type LeaseRow } from './postgres-rows.ts'
+import { statementOf } from './postgres-statements.ts'
 
 export interface PostgresBackendOptions {
   readonly caller: PostgresCaller
@@ -69,8 +51,6 @@ export interface PostgresBackendOptions {
 /** There is one clock, whatever server has the data, so there is one domain and it never changes. */
 const CLOCK_DOMAIN = 'postgres#1'
 
-const ATTEMPT = `SELECT now_us, revision, moved, views
-  FROM tenure.attempt($1::smallint, $2::bigint, $3::text[], $4::uuid[], $5::jsonb, $6::bigint)`
 const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::smallint
   ORDER BY number`
 
@@ -133,76 +113,13 @@ export class PostgresBackend implements Backend {
   ): Promise<GroupReply> {
     const division = divide(attempts)
     const writes = attempts.some((attempt) => attempt.writes.length > 0)
-    const statement = this.#statement(attempts, division, String(settingsRevision))
+    const statement = statementOf(attempts, division, {
+      dialect: this.#dialect,
+      revision: String(settingsRevision),
+      nowUs: this.#nowText(),
+    })
     const [row = []] = await call({ ...statement, writes })
     return this.#groupReply(row, attempts, division)
-  }
-
-  #statement(
-    attempts: readonly Attempt[],
-    division: Division,
-    revision: string,
-  ): Omit<Statement, 'writes'> {
-    const { fresh, changed } = division
-    const lone = attempts.length === 1 ? this.#loneStatement(division, revision) : null
-    if (lone !== null) return lone
-    if (fresh.size + changed.size > 0) return this.#plainStatement(attempts, division, revision)
-    const { realms, ids } = locksOf(attempts)
-    const common = [this.#namespace, revision, arrayText(realms), arrayText(ids)]
-    const values = [...common, this.#jsonOf(attempts), this.#nowText()]
-    return { text: ATTEMPT, values, name: 'tenure_attempt' }
-  }
-
-  /** One attempt alone takes the shortest way that it can. */
-  #loneStatement(
-    { fresh, changed, others }: Division,
-    revision: string,
-  ): Omit<Statement, 'writes'> | null {
-    const common = [this.#namespace, revision, this.#nowText()]
-    const [added] = fresh.values()
-    if (added !== undefined) {
-      const values = [...common, ...newRow(added, this.clockDomain).map(textOf)]
-      return { text: ATTEMPT_NEW, values, name: 'tenure_new' }
-    }
-    const [moved] = changed.values()
-    if (moved !== undefined) {
-      const values = [...common, ...changeRow(moved, this.clockDomain).map(textOf)]
-      return { text: ATTEMPT_CHANGE, values, name: 'tenure_change' }
-    }
-    const [other] = others
-    const values = other === undefined ? null : placeValues(other, this.#dialect)
-    if (values === null) return null
-    return { text: ATTEMPT_PLACE, values: [...common, ...values], name: 'tenure_place' }
-  }
-
-  #plainStatement(
-    attempts: readonly Attempt[],
-    { fresh, changed, others }: Division,
-    revision: string,
-  ): Omit<Statement, 'writes'> {
-    const places = new PlacesText()
-    const [added, moved]: [string[], string[]] = [[], []]
-    for (const plain of fresh.values()) {
-      added.push(recordText(newRow(plain, this.clockDomain)))
-      places.add(plain.place, { fence: plain.after.entry.fence, wallMs: plain.attempt.wallMs })
-    }
-    for (const plain of changed.values()) {
-      moved.push(recordText(changeRow(plain, this.clockDomain)))
-      if (plain.place.claims === null) continue
-      places.add(plain.place, { fence: 0, wallMs: plain.attempt.wallMs })
-    }
-    const { realms, ids } = locksOf(attempts)
-    const isMixed = others.length > 0
-    const values = [
-      ...[this.#namespace, revision, this.#nowText(), ...places.values(), arrayText(ids)],
-      ...[added, moved].map((rows) => (rows.length === 0 ? null : recordsText(rows))),
-      ...[isMixed ? arrayText(realms) : null, isMixed ? this.#jsonOf(others) : null],
-    ]
-    return { text: ATTEMPT_PLAIN, values, name: 'tenure_plain' }
-  }
-
-  #jsonOf(attempts: readonly Attempt[]): string {
-    return JSON.stringify(attempts.map((attempt) => attemptJson(attempt, this.#dialect)))
   }
 
   #groupReply(
@@ -405,31 +322,5 @@ export class PostgresBackend implements Backend {
 
   #refuseIfClosed(): void {
     if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
-  }
-}
-
-function textOf(value: RecordValue): string | null {
-  return value === null ? null : String(value)
-}
-
-/** The realms that plain attempts change, what each leaves there, as three arrays. */
-class PlacesText {
-  readonly #realms: string[] = []
-  readonly #fences: number[] = []
-  readonly #wallsMs: number[] = []
-
-  /** A fence of 0 means that none is given. */
-  add(
-    { realm }: Place,
-    { fence, wallMs }: { readonly fence: number; readonly wallMs: number },
-  ): void {
-    this.#realms.push(realm)
-    this.#fences.push(fence)
-    this.#wallsMs.push(wallMs)
-  }
-
-  values(): readonly (string | null)[] {
-    if (this.#realms.length === 0) return [null, null, null]
-    return [arrayText(this.#realms), `{${this.#fences.join()}}`, `{${this.#wallsMs.join()}}`]
   }
 }

@@ -252,10 +252,10 @@ function isFatal(error: unknown): boolean {
 }
 
 /**
- * Two calls that waited for each other, an id that another call has just taken, and a realm that was removed while it
- * was waited for: nothing was written, and the same call sent again is answered properly.
+ * Two calls that waited for each other, and an id that another call has just taken: nothing was written, and the same
+ * call sent again is answered properly.
  */
-const TRY_AGAIN: ReadonlySet<string> = new Set(['40P01', '40001', '23505', 'TN001'])
+const TRY_AGAIN: ReadonlySet<string> = new Set(['40P01', '40001', '23505'])
 
 export function isTransient(error: unknown): boolean {
   const cause = error instanceof LeaseError ? error.cause : error

@@ -6,9 +6,11 @@
 import { BY_INDEX, dueOf } from './postgres-functions.ts'
 import { ANNOUNCED, readRealm, TELL_WATCHERS } from './postgres-lone-parts.ts'
 import {
+  AHEAD_MS_MAX,
   CHANGE_COLUMNS,
   hasPrior,
   leaveAt,
+  LOOK_BEFORE,
   NEW_COLUMNS,
   TAKES_RELEASE_REASON,
   TAKES_TERM,
@@ -20,8 +22,9 @@ const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
 
 /** What is left at the realm is written first, because that locks it. */
 function leave(fence: string): string {
-  return `UPDATE tenure.realms AS r SET last_wall_ms = greatest(r.last_wall_ms, p_wall),
-        last_us = greatest(r.last_us, coalesce(p_now_us, ${NOW_US}))${fence}
+  return `${LOOK_BEFORE}
+    UPDATE tenure.realms AS r SET last_us = greatest(r.last_us, asked_us),
+        last_wall_ms = greatest(r.last_wall_ms, least(p_wall, asked_us / 1000 + ${AHEAD_MS_MAX}))${fence}
       WHERE ${PLACE}
       RETURNING r.last_fence, r.last_wall_ms, r.last_us, r.epoch
         INTO highest, wall, latest, epoch;`
@@ -97,6 +100,7 @@ function taken(bit: number, name: string): string {
 const BEHIND = 'json_build_array((latest - now_us + 999) / 1000)'
 
 const DECLARED = `watched bigint;
+  asked_us bigint;
   highest bigint;
   wall bigint;
   latest bigint;

@@ -70,7 +70,7 @@ const HOLD = `
   END IF;
   IF p_changed_ids IS NOT NULL THEN
     SELECT array_agg(o.version) INTO versions FROM (SELECT l.version FROM tenure.leases AS l
-      WHERE l.id = ANY (p_changed_ids) AND l.namespace = p_namespace
+      WHERE l.id = ANY (p_changed_ids) AND l.namespace + 0 = p_namespace
       ORDER BY l.id FOR NO KEY UPDATE) AS o;
   END IF;`
 

@@ -9,11 +9,10 @@
  * change. So a miss leaves traces: a wall time, which no event may go back behind, and a fence that nobody gets.
  *
  * Entries that are locked do not move any more, and are written by their place (`ctid`) instead of being looked for
- * again. Joins hide the namespace from the planner (`namespace + 0`): of a table that it has no statistics of it
- * believes that few rows are of one namespace, and walks them all. For the same reason nothing is asked with `EXISTS`, of
- * which it may make a list of all rows of the namespace.
+ * again. Joins hide the namespace from the planner, like `lockEntries`. For the same reason nothing is asked with
+ * `EXISTS`, of which it may make a list of all rows of the namespace.
  */
-import { APPENDING, BY_INDEX, dueOf } from './postgres-functions.ts'
+import { APPENDING, BY_INDEX, dueOf, lockEntries } from './postgres-functions.ts'
 
 /**
  * An entry that is new where nobody else is; the columns of the type `tenure.newcomer`. Without a `request` its id is
@@ -40,6 +39,9 @@ export const CHANGE_COLUMNS: readonly string[] = [
 export const TAKES_TERM = 1
 export const TAKES_RELEASE_REASON = 2
 
+/** A wall time that is further ahead of the clock than this belongs to an attempt that misses, and is not kept. */
+export const AHEAD_MS_MAX = 5_000
+
 /**
  * Makes and changes realms in order of name, like everybody who locks them. A fence that is given is above the floor, so
  * that one at the floor means that none is.
@@ -47,7 +49,7 @@ export const TAKES_RELEASE_REASON = 2
 export function leaveAt(places: string): string {
   return `INSERT INTO tenure.realms AS r (namespace, realm, last_fence, last_wall_ms, last_us)
       SELECT p_namespace, w.realm, greatest(w.fence, n.fence_floor + (w.fence > 0)::integer),
-        w.wall, coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+        least(w.wall, asked_us / 1000 + ${AHEAD_MS_MAX}), asked_us
       FROM unnest(${places}) AS w(realm, fence, wall), tenure.namespaces AS n
       WHERE n.number = p_namespace ORDER BY w.realm COLLATE "C"
       ON CONFLICT (realm, namespace) DO UPDATE
@@ -58,8 +60,13 @@ export function leaveAt(places: string): string {
             THEN greatest(r.last_fence + 1, excluded.last_fence) ELSE r.last_fence END;`
 }
 
+/** What the clock says before anything is locked: good enough for what is left at the realms. */
+export const LOOK_BEFORE: string = `asked_us := coalesce(p_now_us,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);`
+
 /** With others in the call, all realms of it are locked before. */
 const HOLD = `
+  ${LOOK_BEFORE}
   IF p_others IS NOT NULL THEN
     PERFORM tenure.hold(p_namespace, p_realms, '{}');
   END IF;
@@ -67,8 +74,7 @@ const HOLD = `
     ${leaveAt('p_places, p_fences, p_walls')}
   END IF;
   IF p_ids <> '{}' THEN
-    PERFORM 1 FROM tenure.leases WHERE id = ANY (p_ids) AND namespace = p_namespace
-      ORDER BY id FOR UPDATE;
+    ${lockEntries('p_ids')}
   END IF;`
 
 /** Time, settings, and the clock of the realm. */
@@ -222,6 +228,7 @@ CREATE FUNCTION tenure.attempt_plain(
 #variable_conflict use_column
 DECLARE
   watched bigint;
+  asked_us bigint;
   is_announced boolean := false;
 BEGIN
   ${HOLD}

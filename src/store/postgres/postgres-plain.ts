@@ -175,12 +175,28 @@ type Row = readonly RecordValue[]
 export function newRow({ attempt, place, after, event }: NewEntry, domain: string): Row {
   const { entry, version } = after
   const { requestId } = place.footprint
-  const { resource, id, holder, session, mode, extent, ttlMs, expiresAtMs, deadline } = entry
   return [
-    ...[resource, id, requestId === id ? null : requestId, attempt.fromUs, beforeUs(attempt)],
-    ...[attempt.wallMs, entry.fence, holder, session, mode, extent, ttlMs, expiresAtMs],
-    ...[deadline.us, version, entry.maxRenewals, entry.reason, json(leaseDetail(entry, domain))],
-    ...[event.reason, event.requestId, json(issuedData(event, domain))],
+    entry.resource,
+    entry.id,
+    requestId === entry.id ? null : requestId,
+    attempt.fromUs,
+    beforeUs(attempt),
+    attempt.wallMs,
+    entry.fence,
+    entry.holder,
+    entry.session,
+    entry.mode,
+    entry.extent,
+    entry.ttlMs,
+    entry.expiresAtMs,
+    entry.deadline.us,
+    version,
+    entry.maxRenewals,
+    entry.reason,
+    json(leaseDetail(entry, domain)),
+    event.reason,
+    event.requestId,
+    json(issuedData(event, domain)),
   ]
 }
 
@@ -190,15 +206,31 @@ export function changeRow(
   domain: string,
 ): Row {
   const { entry, claim } = after
-  const { realm, own, claims, footprint } = place
-  const { resource, id, state, ttlMs, renewedAtMs, expiresAtMs, terminatedAtMs, deadline } = entry
   return [
-    ...[realm === resource ? null : realm, resource, id, own, claims !== null],
-    ...[footprint.requestId, attempt.fromUs, beforeUs(attempt), attempt.wallMs, state, ttlMs],
-    ...[renewedAtMs, expiresAtMs, terminatedAtMs, endedAtMs(entry), entry.renewals],
-    ...[entry.releaseReason, deadline.us, liveDeadline(entry)?.us ?? null, claim],
-    ...[json(leaseDetail(entry, domain)), event === null ? null : wordOf(event.type)],
-    ...[event?.reason ?? null, takes],
+    place.realm === entry.resource ? null : place.realm,
+    entry.resource,
+    entry.id,
+    place.own,
+    place.claims !== null,
+    place.footprint.requestId,
+    attempt.fromUs,
+    beforeUs(attempt),
+    attempt.wallMs,
+    entry.state,
+    entry.ttlMs,
+    entry.renewedAtMs,
+    entry.expiresAtMs,
+    entry.terminatedAtMs,
+    endedAtMs(entry),
+    entry.renewals,
+    entry.releaseReason,
+    entry.deadline.us,
+    liveDeadline(entry)?.us ?? null,
+    claim,
+    json(leaseDetail(entry, domain)),
+    event === null ? null : wordOf(event.type),
+    event?.reason ?? null,
+    takes,
   ]
 }
 

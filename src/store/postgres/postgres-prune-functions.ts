@@ -27,7 +27,7 @@ BEGIN
     LIMIT batch FOR UPDATE SKIP LOCKED) AS ended;
   DELETE FROM tenure.ledger WHERE lease_id = ANY (gone) AND namespace = p_namespace;
   GET DIAGNOSTICS events = ROW_COUNT;
-  DELETE FROM tenure.leases WHERE namespace = p_namespace AND id = ANY (gone);
+  DELETE FROM tenure.leases WHERE id = ANY (gone) AND namespace + 0 = p_namespace;
   GET DIAGNOSTICS leases = ROW_COUNT;
   DELETE FROM tenure.requests WHERE namespace = p_namespace AND id IN (
     SELECT id FROM tenure.requests WHERE keep_until < p_now_ms AND namespace = p_namespace

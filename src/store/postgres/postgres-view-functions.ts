@@ -81,8 +81,8 @@ BEGIN
     changed := changed || (place->>'id')::uuid;
   END IF;
   SELECT json_agg(row_to_json(l)) INTO kept FROM (SELECT id, fence, ${LEASE_COLUMNS}
-    FROM tenure.leases WHERE namespace = p_namespace
-      AND id = ANY (changed || marked.lease_id)) AS l;
+    FROM tenure.leases WHERE id = ANY (changed || marked.lease_id)
+      AND namespace + 0 = p_namespace) AS l;
   SELECT * INTO at FROM tenure.realms WHERE namespace = p_namespace AND realm = named;
   IF named = place->>'resource' THEN
     SELECT count(*) INTO tickets FROM tenure.leases WHERE namespace = p_namespace
@@ -139,7 +139,8 @@ export function tellFlat({ isSeen }: { readonly isSeen: boolean }): string {
             ${isSeen ? IS_NEWS : ''}
         UNION ALL
         SELECT ${TOLD_COLUMNS} FROM tenure.leases AS l
-          WHERE l.id = ANY (ARRAY[p_id, marked.lease_id]) AND l.namespace = p_namespace
+          WHERE l.id = ANY (ARRAY[p_id, marked.lease_id])
+            AND l.namespace + 0 = p_namespace
             AND NOT (l.live AND l.resource = p_realm)) AS t ON true;`
 }
 

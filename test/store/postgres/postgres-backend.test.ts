@@ -229,6 +229,19 @@ describe('a grant that misses', () => {
       expect(reply).toEqual({ kind: 'committed', fencesMovedBy: 0 })
     }
   })
+
+  it.each([1, 3])('because it is from the future takes no time there (%i)', async (count) => {
+    const backend = await open()
+    const laterUs = nowUs + 3_600_000_000
+    const leases = Array.from({ length: count }, (_, n) => {
+      return leaseOf(`work:future-${n}`, { nowUs: laterUs })
+    })
+    await send(backend, ...leases.map((lease) => grantOf(lease, laterUs)))
+    for (const reply of await send(backend, ...leases.map((lease) => grantOf(lease, laterUs)))) {
+      const { views } = reply as Extract<Reply, { kind: 'missed' }>
+      expect(views[0]?.lastWallMs).toBeLessThanOrEqual(nowUs / 1_000 + 5_000)
+    }
+  })
 })
 
 describe('the ledger', () => {
