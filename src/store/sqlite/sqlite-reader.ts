@@ -52,9 +52,10 @@ export class SqliteReader {
     this.#cache = new LiveCache(database)
   }
 
-  /** To be called inside each write transaction before its first view. */
+  /** To be called inside each write transaction before its first view. Reads again only what others may have changed. */
   begin(): void {
-    this.#cache.validate()
+    if (this.#cache.validate()) return this.#state.goOn()
+    this.#state.load()
     this.#hasRequests = this.#statements.get(ANY_REQUEST).get() !== undefined
   }
 

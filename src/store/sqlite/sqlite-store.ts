@@ -28,7 +28,7 @@ import type {
 import { nowOf } from '../embedded-clock.ts'
 import { FileIdentity } from './file-identity.ts'
 import { PendingEvents } from './pending-events.ts'
-import { isBusy, storeError, type SqliteDatabase } from './sqlite-client.ts'
+import { isBusy, storeError, type SqliteDatabase, type SqliteStatement } from './sqlite-client.ts'
 import {
   backOffMs,
   connect,
@@ -58,6 +58,9 @@ export class SqliteStore implements Store {
   readonly #connection: SqliteConnection
   readonly #database: SqliteDatabase
   readonly #runtime: Runtime
+  readonly #begin: SqliteStatement
+  readonly #commit: SqliteStatement
+  readonly #rollback: SqliteStatement
   readonly #identity: FileIdentity
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
@@ -85,6 +88,9 @@ export class SqliteStore implements Store {
     this.#connection = connection
     this.#database = database
     this.#runtime = runtime
+    this.#begin = database.prepare('BEGIN IMMEDIATE')
+    this.#commit = database.prepare('COMMIT')
+    this.#rollback = database.prepare('ROLLBACK')
     this.#identity = new FileIdentity(connection.path)
     this.#questions = new SqliteQuestions(connection)
     const { statements, state, finder } = this.#questions
@@ -128,6 +134,7 @@ export class SqliteStore implements Store {
   configure(change: SettingChange): Promise<void> {
     return this.#enqueue((answer) => {
       this.#writer.configure(change, this.#connection.ticks.wallMs())
+      this.#reader.forget()
       this.#dirty = true
       answer(undefined)
     })
@@ -221,7 +228,7 @@ export class SqliteStore implements Store {
     if (group.length === 0) return
     try {
       this.#identity.check(this.description.url)
-      this.#database.exec('BEGIN IMMEDIATE')
+      this.#begin.run()
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()
       else this.#finish(group, (job) => job.failed(storeError(error, this.description.url)))
@@ -250,14 +257,13 @@ export class SqliteStore implements Store {
     this.#wakes = []
     let committing = false
     try {
-      this.#state.load()
       this.#reader.begin()
       for (const job of group) job.run()
       this.#events.write()
       this.#dirty ||= this.#state.metDomain
       if (this.#dirty) this.#state.save()
       committing = true
-      this.#database.exec(this.#dirty ? 'COMMIT' : 'ROLLBACK')
+      this.#end()
     } catch (error) {
       this.#rollBack()
       const mapped = storeError(error, this.description.url, committing)
@@ -272,13 +278,22 @@ export class SqliteStore implements Store {
     this.#finish(group, (job) => job.committed())
   }
 
+  #end(): void {
+    if (this.#dirty) {
+      this.#commit.run()
+      return
+    }
+    this.#state.goBack()
+    this.#rollback.run()
+  }
+
   #rollBack(): void {
     this.#state.reset()
     this.#reader.forget()
     this.#events.forget()
     if (!this.#database.inTransaction) return
     try {
-      this.#database.exec('ROLLBACK')
+      this.#rollback.run()
     } catch {
       // SQLite has rolled back by itself, as it does after some I/O errors.
     }
@@ -288,7 +303,7 @@ export class SqliteStore implements Store {
   #runApart(group: readonly Job[]): void {
     for (const job of group) {
       try {
-        this.#database.exec('BEGIN IMMEDIATE')
+        this.#begin.run()
       } catch (error) {
         if (isBusy(error)) return this.#waitForOthers()
         this.#finish([job], () => job.failed(storeError(error, this.description.url)))
@@ -307,6 +322,10 @@ export class SqliteStore implements Store {
 
   #take(jobs: readonly Job[]): void {
     if (jobs.length === 0) return
+    if (jobs.length === this.#queue.length) {
+      this.#queue = []
+      return
+    }
     const taken = new Set(jobs)
     this.#queue = this.#queue.filter((job) => !taken.has(job))
   }
