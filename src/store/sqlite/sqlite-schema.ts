@@ -197,6 +197,17 @@ CREATE UNIQUE INDEX idx_lease_history_id ON lease_history(id) WHERE id GLOB '*-*
 CREATE UNIQUE INDEX idx_lease_history_seq ON lease_history(namespace, seq);
 CREATE INDEX idx_lease_history_lease ON lease_history(lease_number);`
 
+/** A row is in the indexes of what lives or in those of what has ended, and never in both. */
+const SPLIT_INDEXES = `
+DROP INDEX idx_leases_file_path;
+DROP INDEX idx_leases_agent_id;
+DROP INDEX idx_leases_file_status;
+DROP INDEX idx_leases_agent_status;
+CREATE INDEX idx_leases_file_path ON leases(file_path) WHERE live_clock IS NULL;
+CREATE INDEX idx_leases_agent_id ON leases(agent_id) WHERE live_clock IS NULL;
+CREATE INDEX idx_leases_file_status ON leases(file_path) WHERE live_clock IS NOT NULL;
+CREATE INDEX idx_leases_agent_status ON leases(agent_id) WHERE live_clock IS NOT NULL;`
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -239,6 +250,12 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'index_events_by_number',
     description: 'the events of a lease by a number instead of its id',
     sql: EVENTS_BY_NUMBER,
+  },
+  {
+    version: 8,
+    name: 'split_indexes_of_names',
+    description: 'names of live and of ended leases in an index each',
+    sql: SPLIT_INDEXES,
   },
 ]
 
