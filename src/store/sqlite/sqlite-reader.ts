@@ -3,7 +3,6 @@
  * read together belongs together and is still true when it is written back.
  */
 import type { Commit } from '../../core/commit.ts'
-import { LEASE_EVENT_TYPES, type LeaseEventType } from '../../core/event.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
 import { isTree, type Resource } from '../../core/resource.ts'
@@ -24,7 +23,8 @@ const EVENT_BY_ID = `SELECT lease_id, event_type FROM lease_history
   WHERE id = ? AND id GLOB '*-*'`
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
-const COUNT_TICKETS = `SELECT count(*) FROM leases
+/** Left to itself the planner counts among all that is live. */
+const COUNT_TICKETS = `SELECT count(*) FROM leases INDEXED BY idx_leases_pending
   WHERE status = 'pending' AND file_path >= ? AND file_path < ?
     AND namespace = ? AND live_clock = ? AND live_until_us > ?`
 
@@ -128,8 +128,6 @@ export class SqliteReader {
       (this.#hasRequests ? this.#statements.get(REQUEST_BY_ID).get(key) : undefined)) as
       SqliteRow | undefined
     if (recorded === undefined) return null
-    const type = LEASE_EVENT_TYPES.find((candidate) => wordOf(candidate) === recorded[1])
-    if (type === undefined) throw new Error(`event ${String(recorded[1])} is not known`)
-    return { leaseId: idOf(recorded[0] as string), type: type satisfies LeaseEventType }
+    return { leaseId: idOf(recorded[0] as string), type: typeOf(recorded[1] as string) }
   }
 }
