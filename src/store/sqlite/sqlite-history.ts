@@ -4,7 +4,7 @@ import { parsePosition } from '../../store-port/position.ts'
 import type { HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
 import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
-import { keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-names.ts'
+import { inNamespace, keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-names.ts'
 
 export function readHistory(
   statements: StatementCache,
@@ -12,8 +12,10 @@ export function readHistory(
   query: HistoryQuery,
 ): readonly LedgerEntry[] {
   // The sign keeps the planner from walking the whole ledger for one lease because it is in the right order.
-  const sign = query.leaseId === undefined ? '' : '+'
-  const where = new Where(`${sign}namespace = ?`, [names.namespace])
+  const where =
+    query.leaseId === undefined
+      ? new Where(inNamespace(names), [])
+      : new Where('+namespace = ?', [names.namespace])
   const descending = query.newestFirst === true
   if (query.after !== undefined) {
     where.and(descending ? 'seq < ?' : 'seq > ?', parsePosition(query.after))

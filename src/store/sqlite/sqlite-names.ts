@@ -21,6 +21,16 @@ export function keyOf(id: string, { namespace }: RowNames): string {
   return namespace === DEFAULT_NAMESPACE ? id : `${namespace}/${id}`
 }
 
+/**
+ * The condition for events of one namespace, as the index that holds them words it: the default namespace has one of
+ * its own, without the name in each row. Anything else but lower-case letters, digits and `._-` is no namespace.
+ */
+export function inNamespace({ namespace }: RowNames, row = 'lease_history'): string {
+  const isDefault = `${row}.namespace = '${DEFAULT_NAMESPACE}'`
+  if (namespace === DEFAULT_NAMESPACE) return isDefault
+  return `${row}.namespace = '${namespace}' AND ${row}.namespace <> '${DEFAULT_NAMESPACE}'`
+}
+
 export function idOf(key: string): string {
   return key.slice(key.indexOf('/') + 1)
 }

@@ -208,6 +208,13 @@ CREATE INDEX idx_leases_agent_id ON leases(agent_id) WHERE live_clock IS NULL;
 CREATE INDEX idx_leases_file_status ON leases(file_path) WHERE live_clock IS NOT NULL;
 CREATE INDEX idx_leases_agent_status ON leases(agent_id) WHERE live_clock IS NOT NULL;`
 
+/** Nearly all events are in the default namespace, and need not name it in the index of positions. */
+const SPLIT_POSITIONS = `
+DROP INDEX idx_lease_history_seq;
+CREATE UNIQUE INDEX idx_lease_history_seq ON lease_history(seq) WHERE namespace = 'default';
+CREATE UNIQUE INDEX idx_lease_history_namespace ON lease_history(namespace, seq)
+  WHERE namespace <> 'default';`
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -256,6 +263,12 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'split_indexes_of_names',
     description: 'names of live and of ended leases in an index each',
     sql: SPLIT_INDEXES,
+  },
+  {
+    version: 9,
+    name: 'split_index_of_positions',
+    description: 'positions of the default namespace in an index without its name',
+    sql: SPLIT_POSITIONS,
   },
 ]
 
