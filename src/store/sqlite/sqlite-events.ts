@@ -37,7 +37,7 @@ import {
   tickValues,
   type RowNames,
   type TickValues,
-} from './sqlite-names.ts'
+} from './sqlite-rows.ts'
 
 export const EVENT_COLUMNS: string = `id, lease_id, agent_id, file_path, event_type, status_before, status_after, renewal_count,
   event_at, reason, seq, namespace, session, data`

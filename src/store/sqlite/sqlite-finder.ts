@@ -7,8 +7,7 @@ import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resou
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
-import { keyOf, pathOf } from './sqlite-names.ts'
-import { ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
+import { keyOf, pathOf, ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const LIVE_AT = `SELECT ${ENTRY_COLUMNS} FROM leases

@@ -4,7 +4,7 @@ import { parsePosition } from '../../store-port/position.ts'
 import type { HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
 import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
-import { inNamespace, keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-names.ts'
+import { inNamespace, keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-rows.ts'
 
 export function readHistory(
   statements: StatementCache,

@@ -13,8 +13,7 @@ import type { PendingEvents } from './pending-events.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from './sqlite-client.ts'
 import { typeOf } from './sqlite-events.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
-import { idOf, keyOf, pathOf } from './sqlite-names.ts'
-import { ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
+import { idOf, keyOf, pathOf, ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = ?`

@@ -8,7 +8,7 @@
 import { LeaseError } from '../../core/errors.ts'
 import { SETTING_KEYS, SETTING_TABLE } from '../../core/settings.ts'
 import { sqliteCode, type SqliteDatabase } from './sqlite-client.ts'
-import { idOf, leaseNumberOf } from './sqlite-names.ts'
+import { idOf, leaseNumberOf } from './sqlite-rows.ts'
 
 export interface Migration {
   readonly version: number

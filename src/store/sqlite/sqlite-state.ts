@@ -13,7 +13,7 @@ import {
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { advance, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from './sqlite-client.ts'
-import type { RowNames } from './sqlite-names.ts'
+import type { RowNames } from './sqlite-rows.ts'
 
 interface Domain {
   readonly name: string

@@ -9,8 +9,11 @@ import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
 import type { PendingEvents } from './pending-events.ts'
 import { wordOf } from './sqlite-events.ts'
-import { idOf, inNamespace, keyOf, leaseNumberOf } from './sqlite-names.ts'
 import {
+  idOf,
+  inNamespace,
+  keyOf,
+  leaseNumberOf,
   grantValues,
   INSERT_ENTRY,
   isSameGrant,
