@@ -6,7 +6,7 @@
 import type { EntryChange } from '../../core/commit.ts'
 import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
-import { pathOf } from './sqlite-names.ts'
+import { pathOf } from './sqlite-rows.ts'
 
 const PATHS_MAX = 20_000
 
@@ -19,11 +19,16 @@ export class LiveCache {
     this.#dataVersion = database.prepare('PRAGMA data_version').raw()
   }
 
-  /** To be called inside each write transaction before anything is looked up. */
-  validate(): void {
+  /**
+   * To be called inside each write transaction before anything is looked up. False when another connection has
+   * committed since the last time, or nothing is known about it.
+   */
+  validate(): boolean {
     const [version] = this.#dataVersion.get() as readonly [number]
-    if (version !== this.#version) this.#entries.clear()
+    if (version === this.#version) return true
+    this.#entries.clear()
     this.#version = version
+    return false
   }
 
   get(path: string): Iterable<Entry> | null {
@@ -52,5 +57,6 @@ export class LiveCache {
   /** After a rollback nothing that was noted is true. */
   forget(): void {
     this.#entries.clear()
+    this.#version = null
   }
 }

@@ -5,7 +5,7 @@
 import type { LeaseEvent } from '../../core/event.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement, SqliteValue } from './sqlite-client.ts'
 import { EVENT_COLUMN_COUNT, eventValues, insertEvents, wordOf } from './sqlite-events.ts'
-import { keyOf } from './sqlite-names.ts'
+import { keyOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const ROWS_TOGETHER = 10

@@ -5,6 +5,7 @@
 import type { AccountChange, Delegation } from '../../core/delegation.ts'
 import {
   eventWord,
+  LEASE_EVENT_TYPES,
   type EventCommon,
   type LeaseDenied,
   type LeaseEvent,
@@ -36,7 +37,7 @@ import {
   tickValues,
   type RowNames,
   type TickValues,
-} from './sqlite-names.ts'
+} from './sqlite-rows.ts'
 
 export const EVENT_COLUMNS: string = `id, lease_id, agent_id, file_path, event_type, status_before, status_after, renewal_count,
   event_at, reason, seq, namespace, session, data`
@@ -56,9 +57,21 @@ export function wordOf(type: LeaseEventType): string {
   return type === 'lease.denied' ? 'failed' : eventWord(type)
 }
 
-/** What is in `data`; every field but the type only where it differs from the ordinary. */
+const TYPES: ReadonlyMap<string, LeaseEventType> = new Map(
+  LEASE_EVENT_TYPES.filter((type) => type !== 'lease.denied').map((type) => [wordOf(type), type]),
+)
+
+/** What a word means where nothing else is said. */
+export function typeOf(word: string): LeaseEventType {
+  const type = TYPES.get(word)
+  if (type === undefined) throw new Error(`event ${word} is not known`)
+  return type
+}
+
+/** What is in `data`; every field only where it differs from the ordinary. */
 interface EventData {
-  type: LeaseEventType
+  /** Where the word does not tell it; events of older versions have it in any case. */
+  type?: LeaseEventType
   fence?: number
   ttlMs?: number
   deadline?: TickValues
@@ -116,8 +129,7 @@ export function eventValues(event: LeaseEvent, sequence: number, names: RowNames
 }
 
 function dataOf(event: LeaseEvent, names: RowNames): EventData {
-  const { type } = event
-  switch (type) {
+  switch (event.type) {
     case 'lease.issued':
       return issuedData(event, names)
     case 'lease.queued':
@@ -125,57 +137,56 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
       return ticketData(event, names)
     case 'lease.renewed': {
       const { ttlMs, expiresAtMs } = event
-      return { type, ttlMs, expiresAtMs, deadline: tickValues(event.deadline, names) }
+      return { ttlMs, expiresAtMs, deadline: tickValues(event.deadline, names) }
     }
     case 'lease.released':
-      return { type, releaseReason: event.releaseReason }
+      return { releaseReason: event.releaseReason }
     case 'lease.expired': {
       const { terminatedAtMs, lockedUntil } = event
-      if (lockedUntil === null) return { type, terminatedAtMs }
-      return { type, terminatedAtMs, locked: tickValues(lockedUntil, names) }
+      if (lockedUntil === null) return { terminatedAtMs }
+      return { terminatedAtMs, locked: tickValues(lockedUntil, names) }
     }
     case 'lease.revoked': {
       const { by, terminatedAtMs, lockedUntil } = event
-      if (lockedUntil === null) return { type, by, terminatedAtMs }
-      return { type, by, terminatedAtMs, locked: tickValues(lockedUntil, names) }
+      if (lockedUntil === null) return { by, terminatedAtMs }
+      return { by, terminatedAtMs, locked: tickValues(lockedUntil, names) }
     }
     case 'lease.revoking': {
       const { by, expiresAtMs } = event
-      return { type, by, expiresAtMs, deadline: tickValues(event.deadline, names) }
+      return { by, expiresAtMs, deadline: tickValues(event.deadline, names) }
     }
     case 'lease.adopted':
       return {
-        type,
         expiresAtMs: event.expiresAtMs,
         deadline: tickValues(event.deadline, names),
       }
     case 'lease.advanced':
-      return { type, advance: [event.from, event.to] }
+      return { advance: [event.from, event.to] }
     case 'lease.upgrading':
-      return { type, wished: event.wished }
+      return { wished: event.wished }
     case 'lease.upgraded':
-      return { type, fence: event.fence }
+      return { fence: event.fence }
     case 'lease.transferred':
-      return { type, to: event.to }
+      return { to: event.to }
     case 'lease.offered':
-      return { type, fence: event.fence, deadline: tickValues(event.deadline, names) }
+      return { fence: event.fence, deadline: tickValues(event.deadline, names) }
     case 'lease.waiting':
-      return { type, deadline: tickValues(event.deadline, names) }
+      return { deadline: tickValues(event.deadline, names) }
     case 'lease.failed': {
       const { failure, cycle } = event
-      return cycle === null ? { type, failure } : { type, failure, cycle }
+      return cycle === null ? { failure } : { failure, cycle }
     }
     case 'lease.accounted':
-      return { type, change: event.change }
+      return { change: event.change }
     case 'lease.downgraded':
     case 'lease.unlocked':
-      return { type }
+      return {}
   }
 }
 
 function issuedData(event: LeaseIssued, names: RowNames): EventData {
-  const { lease, type, atMs } = event
-  const data = claimData(type, lease, event)
+  const { lease, atMs } = event
+  const data = claimData(lease, event)
   data.fence = lease.fence
   data.deadline = tickValues(lease.deadline, names)
   if (lease.expiresAtMs !== atMs + lease.ttlMs) data.expiresAtMs = lease.expiresAtMs
@@ -188,7 +199,8 @@ function issuedData(event: LeaseIssued, names: RowNames): EventData {
 
 function ticketData(event: LeaseQueued | LeaseDenied, names: RowNames): EventData {
   const { ticket, type } = event
-  const data = claimData(type, ticket, event)
+  const data = claimData(ticket, event)
+  if (type === 'lease.denied') data.type = type
   data.deadline = tickValues(ticket.deadline, names)
   data.orderUs = ticket.orderUs
   data.claimWindowMs = ticket.claimWindowMs
@@ -198,9 +210,9 @@ function ticketData(event: LeaseQueued | LeaseDenied, names: RowNames): EventDat
   return data
 }
 
-function claimData(type: LeaseEventType, claim: Claim, event: EventCommon): EventData {
+function claimData(claim: Claim, event: EventCommon): EventData {
   const { ttlMs, createdAtMs, mode, extent, maxRenewals, maxHoldMs, metadata, reason } = claim
-  const data: EventData = { type, ttlMs }
+  const data: EventData = { ttlMs }
   if (createdAtMs !== event.atMs) data.createdAtMs = createdAtMs
   if (mode !== 'exclusive') data.mode = mode
   if (extent !== 'exact') data.extent = extent
@@ -229,10 +241,13 @@ export function eventOf(row: SqliteRow, names: RowNames): LeaseEvent {
     reason: row[9] as string | null,
     requestId: ANONYMOUS_PATTERN.test(id) ? null : id,
   }
-  return eventFrom(common, JSON.parse(row[13] as string) as EventData, names)
+  const data = JSON.parse(row[13] as string) as EventData
+  return eventFrom(common, { ...data, type: data.type ?? typeOf(row[4] as string) }, names)
 }
 
-function eventFrom(common: EventCommon, data: EventData, names: RowNames): LeaseEvent {
+type TypedData = EventData & { readonly type: LeaseEventType }
+
+function eventFrom(common: EventCommon, data: TypedData, names: RowNames): LeaseEvent {
   const { type } = data
   switch (type) {
     case 'lease.issued':

@@ -7,8 +7,7 @@ import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resou
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
-import { keyOf, pathOf } from './sqlite-names.ts'
-import { ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
+import { keyOf, pathOf, ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const LIVE_AT = `SELECT ${ENTRY_COLUMNS} FROM leases
@@ -49,8 +48,7 @@ export class SqliteFinder {
       const keys = query.ids.map((id) => keyOf(id, this.#state))
       where.and('id IN (SELECT value FROM json_each(?))', JSON.stringify(keys))
     }
-    if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
-    if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
+    addNames(where, query)
     if (query.session !== undefined) where.and('session = ?', query.session)
     if (query.states !== undefined) {
       const [first, ...others] = query.states.map((state) => `'${state}'`)
@@ -141,6 +139,26 @@ export class SqliteFinder {
     const ancestors = JSON.stringify(ancestorsOf(resource).map(pathOf))
     return this.#statements.get(ABOVE).all(ancestors, this.#state.namespace)
   }
+}
+
+/** The resource first: one holder may have very many leases. */
+function addNames(where: Where, { resource, holder, deadline }: EntryQuery): void {
+  const among = deadline === undefined ? 'all' : 'live'
+  if (resource !== undefined) addName(where, among, ['file_path', pathOf(resource)])
+  if (holder === undefined) return
+  if (resource !== undefined) where.and('+agent_id = ?', holder)
+  else addName(where, among, ['agent_id', holder])
+}
+
+/** Live and ended rows have an index of names each; a question about both looks into both. */
+function addName(
+  where: Where,
+  among: 'all' | 'live',
+  [column, name]: readonly [column: 'file_path' | 'agent_id', name: string],
+): void {
+  if (among === 'live') return where.and(`${column} = ?`, name)
+  const named = `SELECT rowid FROM leases WHERE ${column} = ? AND live_clock`
+  where.and(`rowid IN (${named} IS NULL UNION ALL ${named} IS NOT NULL)`, name, name)
 }
 
 /** Whether a name makes the answer small, however many leases there are. */

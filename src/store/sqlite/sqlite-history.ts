@@ -1,9 +1,10 @@
 /** Reads the ledger, inside the caller's transaction. Loaded by those who ask for it and by those who write it. */
+import type { LeaseEventType } from '../../core/event.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { Where, type SqliteRow, type StatementCache } from './sqlite-client.ts'
-import { EVENT_COLUMNS, eventOf } from './sqlite-events.ts'
-import { keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-names.ts'
+import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
+import { inNamespace, keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-rows.ts'
 
 export function readHistory(
   statements: StatementCache,
@@ -11,8 +12,10 @@ export function readHistory(
   query: HistoryQuery,
 ): readonly LedgerEntry[] {
   // The sign keeps the planner from walking the whole ledger for one lease because it is in the right order.
-  const sign = query.leaseId === undefined ? '' : '+'
-  const where = new Where(`${sign}namespace = ?`, [names.namespace])
+  const where =
+    query.leaseId === undefined
+      ? new Where(inNamespace(names), [])
+      : new Where('+namespace = ?', [names.namespace])
   const descending = query.newestFirst === true
   if (query.after !== undefined) {
     where.and(descending ? 'seq < ?' : 'seq > ?', parsePosition(query.after))
@@ -25,10 +28,7 @@ export function readHistory(
   if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
   if (query.fromMs !== undefined) where.and('event_at >= ?', query.fromMs)
   if (query.toMs !== undefined) where.and('event_at <= ?', query.toMs)
-  if (query.types !== undefined) {
-    where.and(`json_extract(data, '$.type') IN (${query.types.map(() => '?').join(', ')})`)
-    where.values.push(...query.types)
-  }
+  if (query.types !== undefined) addTypes(where, query.types)
   const sql = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE ${where.sql}
     ORDER BY seq ${descending ? 'DESC' : ''} LIMIT ?`
   const rows = statements.get(sql).all(...where.values, query.limit)
@@ -36,4 +36,12 @@ export function readHistory(
     const values = row as SqliteRow
     return { position: String(values[10]), event: eventOf(values, names) }
   })
+}
+
+/** Two types share the word `failed`; the rarer of them says so beside it. */
+function addTypes(where: Where, types: readonly LeaseEventType[]): void {
+  const marks = types.map(() => '?').join(', ')
+  where.and(`event_type IN (${marks})`, ...types.map(wordOf))
+  const exact = `ifnull(json_extract(data, '$.type'), 'lease.failed')`
+  where.and(`(event_type <> 'failed' OR ${exact} IN (${marks}))`, ...types)
 }

@@ -3,7 +3,6 @@
  * read together belongs together and is still true when it is written back.
  */
 import type { Commit } from '../../core/commit.ts'
-import { LEASE_EVENT_TYPES, type LeaseEventType } from '../../core/event.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
 import { isTree, type Resource } from '../../core/resource.ts'
@@ -12,10 +11,9 @@ import { LazyView } from '../lazy-view.ts'
 import { LiveCache } from './live-cache.ts'
 import type { PendingEvents } from './pending-events.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from './sqlite-client.ts'
-import { wordOf } from './sqlite-events.ts'
+import { typeOf } from './sqlite-events.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
-import { idOf, keyOf, pathOf } from './sqlite-names.ts'
-import { ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
+import { idOf, keyOf, pathOf, ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = ?`
@@ -24,7 +22,8 @@ const EVENT_BY_ID = `SELECT lease_id, event_type FROM lease_history
   WHERE id = ? AND id GLOB '*-*'`
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
-const COUNT_TICKETS = `SELECT count(*) FROM leases
+/** Left to itself the planner counts among all that is live. */
+const COUNT_TICKETS = `SELECT count(*) FROM leases INDEXED BY idx_leases_pending
   WHERE status = 'pending' AND file_path >= ? AND file_path < ?
     AND namespace = ? AND live_clock = ? AND live_until_us > ?`
 
@@ -52,9 +51,10 @@ export class SqliteReader {
     this.#cache = new LiveCache(database)
   }
 
-  /** To be called inside each write transaction before its first view. */
+  /** To be called inside each write transaction before its first view. Reads again only what others may have changed. */
   begin(): void {
-    this.#cache.validate()
+    if (this.#cache.validate()) return this.#state.goOn()
+    this.#state.load()
     this.#hasRequests = this.#statements.get(ANY_REQUEST).get() !== undefined
   }
 
@@ -127,8 +127,6 @@ export class SqliteReader {
       (this.#hasRequests ? this.#statements.get(REQUEST_BY_ID).get(key) : undefined)) as
       SqliteRow | undefined
     if (recorded === undefined) return null
-    const type = LEASE_EVENT_TYPES.find((candidate) => wordOf(candidate) === recorded[1])
-    if (type === undefined) throw new Error(`event ${String(recorded[1])} is not known`)
-    return { leaseId: idOf(recorded[0] as string), type: type satisfies LeaseEventType }
+    return { leaseId: idOf(recorded[0] as string), type: typeOf(recorded[1] as string) }
   }
 }

@@ -8,7 +8,7 @@
 import { LeaseError } from '../../core/errors.ts'
 import { SETTING_KEYS, SETTING_TABLE } from '../../core/settings.ts'
 import { sqliteCode, type SqliteDatabase } from './sqlite-client.ts'
-import { idOf, leaseNumberOf } from './sqlite-names.ts'
+import { idOf, leaseNumberOf } from './sqlite-rows.ts'
 
 export interface Migration {
   readonly version: number
@@ -197,6 +197,24 @@ CREATE UNIQUE INDEX idx_lease_history_id ON lease_history(id) WHERE id GLOB '*-*
 CREATE UNIQUE INDEX idx_lease_history_seq ON lease_history(namespace, seq);
 CREATE INDEX idx_lease_history_lease ON lease_history(lease_number);`
 
+/** A row is in the indexes of what lives or in those of what has ended, and never in both. */
+const SPLIT_INDEXES = `
+DROP INDEX idx_leases_file_path;
+DROP INDEX idx_leases_agent_id;
+DROP INDEX idx_leases_file_status;
+DROP INDEX idx_leases_agent_status;
+CREATE INDEX idx_leases_file_path ON leases(file_path) WHERE live_clock IS NULL;
+CREATE INDEX idx_leases_agent_id ON leases(agent_id) WHERE live_clock IS NULL;
+CREATE INDEX idx_leases_file_status ON leases(file_path) WHERE live_clock IS NOT NULL;
+CREATE INDEX idx_leases_agent_status ON leases(agent_id) WHERE live_clock IS NOT NULL;`
+
+/** Nearly all events are in the default namespace, and need not name it in the index of positions. */
+const SPLIT_POSITIONS = `
+DROP INDEX idx_lease_history_seq;
+CREATE UNIQUE INDEX idx_lease_history_seq ON lease_history(seq) WHERE namespace = 'default';
+CREATE UNIQUE INDEX idx_lease_history_namespace ON lease_history(namespace, seq)
+  WHERE namespace <> 'default';`
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -239,6 +257,18 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'index_events_by_number',
     description: 'the events of a lease by a number instead of its id',
     sql: EVENTS_BY_NUMBER,
+  },
+  {
+    version: 8,
+    name: 'split_indexes_of_names',
+    description: 'names of live and of ended leases in an index each',
+    sql: SPLIT_INDEXES,
+  },
+  {
+    version: 9,
+    name: 'split_index_of_positions',
+    description: 'positions of the default namespace in an index without its name',
+    sql: SPLIT_POSITIONS,
   },
 ]
 

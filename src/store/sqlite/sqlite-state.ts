@@ -13,7 +13,7 @@ import {
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { advance, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from './sqlite-client.ts'
-import type { RowNames } from './sqlite-names.ts'
+import type { RowNames } from './sqlite-rows.ts'
 
 interface Domain {
   readonly name: string
@@ -33,6 +33,7 @@ export class SqliteState implements RowNames {
   readonly #domains = new Map<number, Domain>()
   #settings = new ResolvedSettings([])
   #configRevision = -1
+  #clockBefore: ClockState | null = null
   #lastDomain = ''
   #lastGeneration = 0
 
@@ -83,7 +84,19 @@ export class SqliteState implements RowNames {
     this.lastFence = lastFence
     this.lastSequence = lastSequence
     this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })
+    this.#clockBefore = this.clock
     if (row[5] !== this.#configRevision) this.#loadSettings(row[5] ?? 0)
+  }
+
+  /** For a transaction before which nobody else has committed: what is known is what was read, and written since. */
+  goOn(): void {
+    this.metDomain = false
+    this.#clockBefore = this.clock
+  }
+
+  /** Decisions of which nothing is committed leave the clock where it was. */
+  goBack(): void {
+    this.clock = this.#clockBefore
   }
 
   /** A store that has only been configured has no clock yet, and nothing to count. */

@@ -27,8 +27,9 @@ import type {
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
 import { FileIdentity } from './file-identity.ts'
+import { AnsweringJob, type GroupJob } from './group-job.ts'
 import { PendingEvents } from './pending-events.ts'
-import { isBusy, storeError, type SqliteDatabase } from './sqlite-client.ts'
+import { isBusy, storeError, type SqliteDatabase, type SqliteStatement } from './sqlite-client.ts'
 import {
   backOffMs,
   connect,
@@ -43,14 +44,6 @@ import { SqliteReader } from './sqlite-reader.ts'
 import type { SqliteState } from './sqlite-state.ts'
 import { SqliteWriter } from './sqlite-writer.ts'
 
-/** A piece of work for the next transaction: runs inside it, and hears how the transaction ended. */
-interface Job {
-  readonly sinceMs: number
-  run(): void
-  committed(): void
-  failed(error: unknown): void
-}
-
 const GROUP_MAX = 1_000
 
 export class SqliteStore implements Store {
@@ -58,6 +51,9 @@ export class SqliteStore implements Store {
   readonly #connection: SqliteConnection
   readonly #database: SqliteDatabase
   readonly #runtime: Runtime
+  readonly #begin: SqliteStatement
+  readonly #commit: SqliteStatement
+  readonly #rollback: SqliteStatement
   readonly #identity: FileIdentity
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
@@ -65,7 +61,7 @@ export class SqliteStore implements Store {
   readonly #reader: SqliteReader
   readonly #writer: SqliteWriter
   readonly #listeners: SqliteListeners
-  #queue: Job[] = []
+  #queue: GroupJob[] = []
   #scheduled = false
   #retry: Timer | null = null
   #busyTries = 0
@@ -85,6 +81,9 @@ export class SqliteStore implements Store {
     this.#connection = connection
     this.#database = database
     this.#runtime = runtime
+    this.#begin = database.prepare('BEGIN IMMEDIATE')
+    this.#commit = database.prepare('COMMIT')
+    this.#rollback = database.prepare('ROLLBACK')
     this.#identity = new FileIdentity(connection.path)
     this.#questions = new SqliteQuestions(connection)
     const { statements, state, finder } = this.#questions
@@ -98,13 +97,13 @@ export class SqliteStore implements Store {
   }
 
   transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
-    return this.#enqueue((answer) => {
+    return this.#enqueue(() => {
       const clock = this.#state.tick(readClock(this.#connection))
       const now = nowOf(clock)
       const views = footprints.map((footprint) => this.#reader.view(footprint, now))
       const ruling = decide(views, now)
       this.#apply(ruling.commit, clock.lastWallMs)
-      answer(ruling.outcome)
+      return ruling.outcome
     })
   }
 
@@ -126,19 +125,19 @@ export class SqliteStore implements Store {
   }
 
   configure(change: SettingChange): Promise<void> {
-    return this.#enqueue((answer) => {
+    return this.#enqueue(() => {
       this.#writer.configure(change, this.#connection.ticks.wallMs())
+      this.#reader.forget()
       this.#dirty = true
-      answer(undefined)
     })
   }
 
   prune(policy: PrunePolicy): Promise<Pruned> {
     this.#listeners.removeStale()
-    return this.#enqueue((answer) => {
+    return this.#enqueue(() => {
       const pruned = this.#writer.prune(policy)
       this.#dirty = true
-      answer(pruned)
+      return pruned
     })
   }
 
@@ -168,7 +167,7 @@ export class SqliteStore implements Store {
   }
 
   #refuseIfClosed(): void {
-    if (this.#closing !== null) throw new LeaseError('CLOSED', 'the store was closed')
+    if (this.#closing !== null) throw closedError()
   }
 
   #apply(commit: Commit, wallMs: number): void {
@@ -181,26 +180,11 @@ export class SqliteStore implements Store {
     this.#wakes.push(...commit.wakes)
   }
 
-  async #enqueue<Result>(work: (answer: (result: Result) => void) => void): Promise<Result> {
-    this.#refuseIfClosed()
+  #enqueue<Result>(work: () => Result): Promise<Result> {
+    if (this.#closing !== null) return Promise.reject(closedError())
     return new Promise<Result>((resolve, reject) => {
-      let finish: (() => void) | null = null
-      this.#queue.push({
-        sinceMs: this.#runtime.monotonicMs(),
-        run: () => {
-          finish = null
-          try {
-            work((result) => {
-              finish = () => resolve(result)
-            })
-          } catch (error) {
-            if (this.#writing || isDatabaseError(error)) throw error
-            finish = () => reject(error)
-          }
-        },
-        committed: () => finish?.(),
-        failed: reject,
-      })
+      const sinceMs = this.#runtime.monotonicMs()
+      this.#queue.push(new AnsweringJob(sinceMs, work, { resolve, reject }))
       this.#schedule()
     })
   }
@@ -221,7 +205,7 @@ export class SqliteStore implements Store {
     if (group.length === 0) return
     try {
       this.#identity.check(this.description.url)
-      this.#database.exec('BEGIN IMMEDIATE')
+      this.#begin.run()
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()
       else this.#finish(group, (job) => job.failed(storeError(error, this.description.url)))
@@ -244,20 +228,21 @@ export class SqliteStore implements Store {
     this.#retry = this.#runtime.setTimer(delayMs, () => this.#flush(), { keepAlive: true })
   }
 
-  #runGroup(group: readonly Job[]): void {
+  readonly #isFatal = (error: unknown): boolean => this.#writing || isDatabaseError(error)
+
+  #runGroup(group: readonly GroupJob[]): void {
     this.#dirty = false
     this.#writing = false
     this.#wakes = []
     let committing = false
     try {
-      this.#state.load()
       this.#reader.begin()
-      for (const job of group) job.run()
+      for (const job of group) job.run(this.#isFatal)
       this.#events.write()
       this.#dirty ||= this.#state.metDomain
       if (this.#dirty) this.#state.save()
       committing = true
-      this.#database.exec(this.#dirty ? 'COMMIT' : 'ROLLBACK')
+      this.#end()
     } catch (error) {
       this.#rollBack()
       const mapped = storeError(error, this.description.url, committing)
@@ -272,23 +257,32 @@ export class SqliteStore implements Store {
     this.#finish(group, (job) => job.committed())
   }
 
+  #end(): void {
+    if (this.#dirty) {
+      this.#commit.run()
+      return
+    }
+    this.#state.goBack()
+    this.#rollback.run()
+  }
+
   #rollBack(): void {
     this.#state.reset()
     this.#reader.forget()
     this.#events.forget()
     if (!this.#database.inTransaction) return
     try {
-      this.#database.exec('ROLLBACK')
+      this.#rollback.run()
     } catch {
       // SQLite has rolled back by itself, as it does after some I/O errors.
     }
   }
 
   /** One bad apple must not spoil a group: after a failure each of it is tried on its own. */
-  #runApart(group: readonly Job[]): void {
+  #runApart(group: readonly GroupJob[]): void {
     for (const job of group) {
       try {
-        this.#database.exec('BEGIN IMMEDIATE')
+        this.#begin.run()
       } catch (error) {
         if (isBusy(error)) return this.#waitForOthers()
         this.#finish([job], () => job.failed(storeError(error, this.description.url)))
@@ -305,18 +299,26 @@ export class SqliteStore implements Store {
     return new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url, busyMs } })
   }
 
-  #take(jobs: readonly Job[]): void {
+  #take(jobs: readonly GroupJob[]): void {
     if (jobs.length === 0) return
+    if (jobs.length === this.#queue.length) {
+      this.#queue = []
+      return
+    }
     const taken = new Set(jobs)
     this.#queue = this.#queue.filter((job) => !taken.has(job))
   }
 
-  #finish(jobs: readonly Job[], end: (job: Job) => void): void {
+  #finish(jobs: readonly GroupJob[], end: (job: GroupJob) => void): void {
     this.#take(jobs)
     for (const job of jobs) end(job)
     if (this.#queue.length > 0) this.#schedule()
     else this.#drained?.()
   }
+}
+
+function closedError(): LeaseError {
+  return new LeaseError('CLOSED', 'the store was closed')
 }
 
 function isDatabaseError(error: unknown): boolean {

@@ -9,8 +9,11 @@ import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.
 import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
 import type { PendingEvents } from './pending-events.ts'
 import { wordOf } from './sqlite-events.ts'
-import { idOf, keyOf, leaseNumberOf } from './sqlite-names.ts'
 import {
+  idOf,
+  inNamespace,
+  keyOf,
+  leaseNumberOf,
   grantValues,
   INSERT_ENTRY,
   isSameGrant,
@@ -171,7 +174,8 @@ export class SqliteWriter {
       .prepare(
         `DELETE FROM lease_history WHERE rowid IN (
            SELECT old.rowid FROM lease_history AS old
-           WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'renewed'
+           WHERE ${inNamespace(this.#state, 'old')} AND old.seq < ?
+             AND old.event_type = 'renewed'
              AND (old.id GLOB ? || '[0-9]*' OR old.event_at < ?)
              AND EXISTS (SELECT 1 FROM lease_history AS later
                WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
@@ -179,13 +183,7 @@ export class SqliteWriter {
                  AND later.event_type = 'renewed')
            LIMIT ?)`,
       )
-      .run(
-        this.#namespace,
-        this.#firstSequenceAt(endedBeforeMs),
-        anonymous,
-        nowMs - TTL_MS_MAX,
-        batch,
-      ).changes
+      .run(this.#firstSequenceAt(endedBeforeMs), anonymous, nowMs - TTL_MS_MAX, batch).changes
   }
 
   /** So do old advances of an epoch, once nobody can repeat them: the last one says how far the workflow has come. */
@@ -194,7 +192,8 @@ export class SqliteWriter {
       .prepare(
         `DELETE FROM lease_history WHERE rowid IN (
            SELECT old.rowid FROM lease_history AS old JOIN leases ON leases.id = old.lease_id
-           WHERE old.namespace = ? AND old.seq < ? AND old.event_type = 'advanced'
+           WHERE ${inNamespace(this.#state, 'old')} AND old.seq < ?
+             AND old.event_type = 'advanced'
              AND old.event_at + leases.ttl_ms < ?
              AND EXISTS (SELECT 1 FROM lease_history AS later
                WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
@@ -202,14 +201,14 @@ export class SqliteWriter {
                  AND later.event_type = 'advanced')
            LIMIT ?)`,
       )
-      .run(this.#namespace, this.#firstSequenceAt(endedBeforeMs), nowMs, batch).changes
+      .run(this.#firstSequenceAt(endedBeforeMs), nowMs, batch).changes
   }
 
   /** The first event at or after a wall time. Wall times never go back along the ledger, so halving finds it. */
   #firstSequenceAt(wallMs: number): number {
     const next = this.#database
       .prepare(
-        `SELECT seq, event_at FROM lease_history WHERE namespace = ? AND seq >= ?
+        `SELECT seq, event_at FROM lease_history WHERE ${inNamespace(this.#state)} AND seq >= ?
          ORDER BY seq LIMIT 1`,
       )
       .raw()
@@ -217,7 +216,7 @@ export class SqliteWriter {
     let high = this.#state.lastSequence + 1
     while (low < high) {
       const middle = Math.floor((low + high) / 2)
-      const row = next.get(this.#namespace, middle) as readonly [number, number] | undefined
+      const row = next.get(middle) as readonly [number, number] | undefined
       if (row === undefined || row[1] >= wallMs) high = middle
       else low = row[0] + 1
     }
