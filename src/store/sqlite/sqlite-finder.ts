@@ -48,7 +48,8 @@ export class SqliteFinder {
       const keys = query.ids.map((id) => keyOf(id, this.#state))
       where.and('id IN (SELECT value FROM json_each(?))', JSON.stringify(keys))
     }
-    addNames(where, query)
+    if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
+    if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
     if (query.session !== undefined) where.and('session = ?', query.session)
     if (query.states !== undefined) {
       const [first, ...others] = query.states.map((state) => `'${state}'`)
@@ -139,26 +140,6 @@ export class SqliteFinder {
     const ancestors = JSON.stringify(ancestorsOf(resource).map(pathOf))
     return this.#statements.get(ABOVE).all(ancestors, this.#state.namespace)
   }
-}
-
-/** The resource first: one holder may have very many leases. */
-function addNames(where: Where, { resource, holder, deadline }: EntryQuery): void {
-  const among = deadline === undefined ? 'all' : 'live'
-  if (resource !== undefined) addName(where, among, ['file_path', pathOf(resource)])
-  if (holder === undefined) return
-  if (resource !== undefined) where.and('+agent_id = ?', holder)
-  else addName(where, among, ['agent_id', holder])
-}
-
-/** Live and ended rows have an index of names each; a question about both looks into both. */
-function addName(
-  where: Where,
-  among: 'all' | 'live',
-  [column, name]: readonly [column: 'file_path' | 'agent_id', name: string],
-): void {
-  if (among === 'live') return where.and(`${column} = ?`, name)
-  const named = `SELECT rowid FROM leases WHERE ${column} = ? AND live_clock`
-  where.and(`rowid IN (${named} IS NULL UNION ALL ${named} IS NOT NULL)`, name, name)
 }
 
 /** Whether a name makes the answer small, however many leases there are. */

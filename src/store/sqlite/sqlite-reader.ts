@@ -18,8 +18,7 @@ import type { SqliteState } from './sqlite-state.ts'
 
 const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = ?`
 const ANY_REQUEST = 'SELECT 1 FROM requests LIMIT 1'
-const EVENT_BY_ID = `SELECT lease_id, event_type FROM lease_history
-  WHERE id = ? AND id GLOB '*-*'`
+const EVENT_BY_ID = 'SELECT lease_id, event_type FROM lease_history WHERE id = ?'
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
 /** Left to itself the planner counts among all that is live. */

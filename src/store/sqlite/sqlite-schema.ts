@@ -169,44 +169,13 @@ CREATE INDEX idx_leases_subtree ON leases(file_path)
 
 /**
  * A number finds the events of a lease in a third of the room that its id would take, which is a third of the pages to
- * write. An event that no request asked for by id needs no place in the index of ids: request ids are UUIDs.
+ * write.
  */
 const EVENTS_BY_NUMBER = `
-ALTER TABLE lease_history RENAME TO lease_history_before;
-CREATE TABLE lease_history (
-  id TEXT NOT NULL,
-  lease_id TEXT NOT NULL REFERENCES leases(id) ON DELETE CASCADE,
-  agent_id TEXT NOT NULL,
-  file_path TEXT NOT NULL,
-  event_type TEXT NOT NULL,
-  status_before TEXT,
-  status_after TEXT,
-  renewal_count INTEGER,
-  event_at INTEGER NOT NULL,
-  reason TEXT,
-  seq INTEGER NOT NULL,
-  namespace TEXT NOT NULL,
-  session TEXT NOT NULL,
-  data TEXT,
-  lease_number INTEGER NOT NULL
-);
-INSERT INTO lease_history SELECT *, ${LEASE_NUMBER_FUNCTION}(lease_id)
-  FROM lease_history_before ORDER BY rowid;
-DROP TABLE lease_history_before;
-CREATE UNIQUE INDEX idx_lease_history_id ON lease_history(id) WHERE id GLOB '*-*';
-CREATE UNIQUE INDEX idx_lease_history_seq ON lease_history(namespace, seq);
+ALTER TABLE lease_history ADD COLUMN lease_number INTEGER NOT NULL DEFAULT 0;
+UPDATE lease_history SET lease_number = ${LEASE_NUMBER_FUNCTION}(lease_id);
+DROP INDEX idx_lease_history_lease_id;
 CREATE INDEX idx_lease_history_lease ON lease_history(lease_number);`
-
-/** A row is in the indexes of what lives or in those of what has ended, and never in both. */
-const SPLIT_INDEXES = `
-DROP INDEX idx_leases_file_path;
-DROP INDEX idx_leases_agent_id;
-DROP INDEX idx_leases_file_status;
-DROP INDEX idx_leases_agent_status;
-CREATE INDEX idx_leases_file_path ON leases(file_path) WHERE live_clock IS NULL;
-CREATE INDEX idx_leases_agent_id ON leases(agent_id) WHERE live_clock IS NULL;
-CREATE INDEX idx_leases_file_status ON leases(file_path) WHERE live_clock IS NOT NULL;
-CREATE INDEX idx_leases_agent_status ON leases(agent_id) WHERE live_clock IS NOT NULL;`
 
 /** Nearly all events are in the default namespace, and need not name it in the index of positions. */
 const SPLIT_POSITIONS = `
@@ -260,12 +229,6 @@ export const MIGRATIONS: readonly Migration[] = [
   },
   {
     version: 8,
-    name: 'split_indexes_of_names',
-    description: 'names of live and of ended leases in an index each',
-    sql: SPLIT_INDEXES,
-  },
-  {
-    version: 9,
     name: 'split_index_of_positions',
     description: 'positions of the default namespace in an index without its name',
     sql: SPLIT_POSITIONS,
