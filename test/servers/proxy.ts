@@ -3,6 +3,7 @@
  * nowhere, slow ones, and replies that are lost after the server has done what it was asked. It also counts round
  * trips: how often a client that had asked something began to be answered.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import net, { type AddressInfo } from 'node:net'
 
 /** What becomes of the bytes from now on, on connections old and new. */
@@ -214,8 +215,8 @@ class Link {
     const delayMs = weather.kind === 'slow' ? weather.delayMs : 0
     const due = performance.now() + delayMs
     this.#underway[listener] = this.#underway[listener].then(async () => {
-      const waitMs = due - performance.now()
-      if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs))
+      // A timer may be a moment early.
+      while (performance.now() < due) await sleep(due - performance.now())
       if (bytes === null) this.#ends[listener].end()
       else this.#ends[listener].write(bytes)
     })
