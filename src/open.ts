@@ -85,7 +85,9 @@ export async function openApi(
   const { LeaseService: Service } = await import('./service/lease-service.ts')
   const keep: Keep = (store) => new Service({ store, runtime: systemRuntime, sweep: true })
   if (address.key === null) return keep(await address.open())
-  return new Service({ ...(await share(address, address.key, keep)), runtime: systemRuntime })
+  const { store, sweeper } = await share(address, address.key, keep)
+  const standbys = sweeper === null ? {} : { standbys: sweeper.standbys }
+  return new Service({ store, runtime: systemRuntime, ...standbys })
 }
 
 export interface ImportedLedger {

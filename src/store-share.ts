@@ -6,7 +6,6 @@ import { LeaseError } from './core/errors.ts'
 import type { Footprint } from './core/realm.ts'
 import type { SettingRow } from './core/settings.ts'
 import type { LeaseService } from './service/lease-service.ts'
-import { Standbys } from './service/standbys.ts'
 import type { Address } from './store-address.ts'
 import type {
   Decide,
@@ -31,19 +30,18 @@ interface SharedStore {
   readonly opened: Promise<Store>
   /** Which file it is, once it is open; null for a store that is none. */
   identity: string | null
-  /** Closed last, closes the store: the store itself, or what runs the background sweep as soon as anybody needs it. */
-  keeper: Store | LeaseService | null
-  sweeps: boolean
+  store: Store | null
+  /** Runs the background sweep as soon as anybody needs it. Closed last, it closes the store. */
+  sweeper: LeaseService | null
   users: number
-  readonly standbys: Standbys
 }
 
 const sharedStores = new Map<string, SharedStore>()
 
-/** One user's part of a store that others of the process use as well, and what all of them have in common. */
+/** One user's part of a store that others of the process use as well, and what sweeps it for all of them. */
 export interface Share {
   readonly store: Store
-  readonly standbys: Standbys
+  readonly sweeper: LeaseService | null
 }
 
 export async function share(address: Address, key: string, keep: Keep | null): Promise<Share> {
@@ -52,33 +50,25 @@ export async function share(address: Address, key: string, keep: Keep | null): P
   const shared: SharedStore =
     known !== undefined && (known.identity === null || known.identity === address.identity())
       ? known
-      : newShare(address)
+      : { opened: address.open(), identity: null, store: null, sweeper: null, users: 0 }
   sharedStores.set(key, shared)
   shared.users += 1
   const leave = async (): Promise<void> => {
     shared.users -= 1
     if (shared.users > 0) return
     if (sharedStores.get(key) === shared) sharedStores.delete(key)
-    await shared.keeper?.close()
+    await (shared.sweeper ?? shared.store)?.close()
   }
   try {
     const store = await shared.opened
     shared.identity ??= address.identity()
-    shared.keeper ??= store
-    if (keep !== null && !shared.sweeps) {
-      shared.keeper = keep(store)
-      shared.sweeps = true
-    }
-    return { store: new StoreShare(store, leave), standbys: shared.standbys }
+    shared.store = store
+    if (keep !== null) shared.sweeper ??= keep(store)
+    return { store: new StoreShare(store, leave), sweeper: shared.sweeper }
   } catch (error) {
     await leave()
     throw error
   }
-}
-
-function newShare(address: Address): SharedStore {
-  const fresh = { identity: null, keeper: null, sweeps: false, users: 0 }
-  return { ...fresh, opened: address.open(), standbys: new Standbys() }
 }
 
 /** One user's part of a store that others use as well. Closing it ends only what this user started. */

@@ -96,17 +96,18 @@ export interface LeaseServiceOptions {
 }
 
 export class LeaseService implements LeaseApi {
+  /** Who stands by in this process. */
+  readonly standbys: Standbys
   readonly #store: Store
   readonly #runtime: Runtime
   readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
   readonly #runner: CommandRunner
   readonly #cycles: CycleBreaker
-  readonly #standbys: Standbys
 
   constructor({ store, runtime, sweep = false, standbys }: LeaseServiceOptions) {
     this.#store = store
-    this.#standbys = standbys ?? new Standbys()
+    this.standbys = standbys ?? new Standbys()
     this.#runtime = runtime
     this.#questions = new LeaseQuestions(store)
     this.#runner = new CommandRunner(store)
@@ -190,7 +191,7 @@ export class LeaseService implements LeaseApi {
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const command = commands.releaseCommand(request, place)
-    const standby = this.#standbys.first(place.resource)
+    const standby = this.standbys.first(place.resource)
     const { outcome, now } = await (standby === null
       ? this.#runner.run(command)
       : this.#handOver(command, standby))
@@ -212,7 +213,7 @@ export class LeaseService implements LeaseApi {
   }
 
   standBy(standby: Standby): Unsubscribe {
-    return this.#standbys.add(standby)
+    return this.standbys.add(standby)
   }
 
   async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {

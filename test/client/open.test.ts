@@ -1,10 +1,11 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Tenure } from '../../src/client/contract.ts'
 import * as index from '../../src/index.ts'
 import { openApi, openQuestions, openTenure, type OpenOptions } from '../../src/open.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
 
 let directory: string
 const opened: Tenure[] = []
@@ -16,6 +17,7 @@ beforeEach(() => {
 afterEach(async () => {
   await Promise.all(opened.splice(0).map((tenure) => tenure.close()))
   fs.rmSync(directory, { recursive: true, force: true })
+  vi.restoreAllMocks()
 })
 
 async function open(url: string, options: Partial<OpenOptions> = {}): Promise<Tenure> {
@@ -23,6 +25,18 @@ async function open(url: string, options: Partial<OpenOptions> = {}): Promise<Te
   opened.push(tenure)
   return tenure
 }
+
+it('clients of one store in one process stand by for each other', async () => {
+  const claim = vi.spyOn(LeaseService.prototype, 'claim')
+  const url = `sqlite:${path.join(directory, 'tenure.db')}`
+  const [one, two] = [await open(url), await open(url, { holder: 'bob' })]
+  const held = await one.acquire('work:W-1')
+  const waiting = two.acquire('work:W-1', { waitMs: 10_000 })
+  await vi.waitFor(async () => expect((await one.inspect('work:W-1')).queue).toHaveLength(1))
+  await held.release()
+  expect((await waiting).holder).toBe('bob')
+  expect(claim).not.toHaveBeenCalled()
+})
 
 describe('memory:', () => {
   it('is a store of its own for everyone who opens it', async () => {
