@@ -3,7 +3,15 @@
  * ticket is refused; nobody is refused who would have been served in the end.
  */
 import { beforeEach, describe, expect, it } from 'vitest'
+import type { Entry, Ticket } from '../../src/core/lease.ts'
 import { parseResource, type Extent } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { findCycleOf, type Cycle } from '../../src/service/deadlock.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import type { EntryQuery, Found } from '../../src/store-port/store.ts'
+import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
+import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
 import { stuckSessions } from './deadlock-oracle.ts'
 import { RandomHistory } from './random-history.ts'
@@ -345,3 +353,56 @@ it(
     expect(refused).toBeGreaterThan(200)
   },
 )
+
+/** A store that is looked at twice; the second time it tells of tickets as `changed` makes them. */
+class Reread extends MemoryStore {
+  readonly #changed: (entry: Entry) => Entry
+  #looks = 0
+
+  constructor(changed: (entry: Entry) => Entry) {
+    super({ ticks: new ManualTicks() })
+    this.#changed = changed
+  }
+
+  override async find(query: EntryQuery): Promise<Found> {
+    const found = await super.find(query)
+    if (query.session === 'ann' && query.states?.includes('pending') === true) this.#looks += 1
+    return this.#looks < 2 ? found : { ...found, entries: found.entries.map(this.#changed) }
+  }
+}
+
+describe('a circle that a second look', () => {
+  const isTicketOfBob = (entry: Entry): entry is Ticket => {
+    return entry.kind === 'ticket' && entry.session === 'bob'
+  }
+  const cycleIn = async (changed: (entry: Entry) => Entry): Promise<Cycle | null> => {
+    const store = new Reread(changed)
+    const service = new LeaseService({ store, runtime: new FakeRuntime() })
+    const ask = async (who: string, name: string, waitMs: number): Promise<void> => {
+      const leaseId = systemRuntime.uuid()
+      const resource = parseResource(`work:${name}`)
+      // They say that they have nothing else, so that nobody looks before the test does.
+      const wish = { holder: who, session: who, ttlMs: 60_000, waitMs, besides: 'nothing' } as const
+      await service.acquire({ leaseId, resource, ...wish })
+    }
+    await ask('ann', 'a', 0)
+    await ask('bob', 'b', 0)
+    await ask('ann', 'b', 60_000)
+    await ask('bob', 'a', 60_000)
+    const { leases } = await service.list({ holder: 'ann', state: 'pending' })
+    const found = await store.find({ ids: leases.map(({ id }) => id), limit: 1 })
+    const [waiter] = found.entries
+    return waiter === undefined ? null : findCycleOf(store, waiter)
+  }
+
+  it('finds again counts', async () => {
+    expect((await cycleIn((entry) => entry))?.steps).toHaveLength(2)
+  })
+
+  it('finds with a ticket that was filed anew meanwhile does not', async () => {
+    const filedAnew = (entry: Entry): Entry => {
+      return isTicketOfBob(entry) ? { ...entry, orderUs: entry.orderUs + 1 } : entry
+    }
+    expect(await cycleIn(filedAnew)).toBeNull()
+  })
+})
