@@ -149,13 +149,18 @@ export class Simulation {
     const store = defect.store?.(network, incarnation) ?? network
     const sweep = random.fork('sweep').chance(0.3)
     const service = new LeaseService({ store, runtime: lied, sweep })
-    this.#startClient(incarnation, service, random)
-    const hasTwin = random.fork('twin').chance(0.4)
-    if (hasTwin) this.#startClient(process.startTwin(), service, random.fork('of the twin'))
+    this.#startClient(incarnation, service, { random, threads: THREADS })
+    if (!random.fork('twin').chance(0.3)) return
+    const twin = { random: random.fork('of the twin'), threads: 1 }
+    this.#startClient(process.startTwin(), service, twin)
   }
 
   /** A client of its own; whoever shares a process shares its service. */
-  #startClient(incarnation: Incarnation, service: LeaseService, random: Random): void {
+  #startClient(
+    incarnation: Incarnation,
+    service: LeaseService,
+    { random, threads }: { readonly random: Random; readonly threads: number },
+  ): void {
     const { defect, runtime } = { defect: this.#defect, runtime: incarnation.runtime }
     const { process, session } = incarnation
     const lied = defect.runtime?.(runtime, incarnation) ?? runtime
@@ -165,7 +170,7 @@ export class Simulation {
       claimWindowMs: this.#claimWindowMs,
     })
     this.#clients.set(incarnation, tenure)
-    for (let thread = 0; thread < THREADS; thread += 1) {
+    for (let thread = 0; thread < threads; thread += 1) {
       const worker = new Worker({
         ...{ incarnation, tenure, calls: this.#calls, downstream: this.#downstream },
         ...{ habits: this.#habits, mailbox: this.#mailbox },
