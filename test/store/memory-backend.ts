@@ -18,6 +18,7 @@ import type {
   Place,
   PlaceView,
   Reply,
+  SeenClaim,
 } from '../../src/store/speculation/backend.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type {
@@ -111,9 +112,17 @@ export class MemoryBackend implements Backend {
     if ((view.prior !== null) !== hasPrior || view.epoch !== epoch) return false
     if (claims === null) return true
     const there = [...view.entries.values()].filter((entry) => isAt(entry, footprint))
+    if (place.behind !== undefined) return this.#isYoungest(place.behind, there)
     const believed = new Map(claims.map(({ id, claim }) => [id, claim]))
     if (there.length !== believed.size) return false
     return there.every(({ id }) => believed.get(id) === this.#numbers.get(id)?.claim)
+  }
+
+  /** Numbers are kept in the order in which entries were made. */
+  #isYoungest({ id, claim }: SeenClaim, there: readonly Entry[]): boolean {
+    const ids = new Set(there.map((entry) => entry.id))
+    const youngest = [...this.#numbers.keys()].findLast((one) => ids.has(one))
+    return youngest === id && this.#numbers.get(id)?.claim === claim
   }
 
   #tell(footprint: Footprint | undefined, view: RealmView): PlaceView {

@@ -103,6 +103,7 @@ function placeJson(place: Place): object {
     json['claims'] = seen.map(({ id, claim }) => `${id}:${claim}`).join()
     if (tellsVersions(claims)) json['versions'] = seen.map((one) => one.kept?.version).join()
     if (place.isSignOfLife === true) Object.assign(json, aliveJson(place, seen))
+    if (place.behind !== undefined) json['behind'] = `${place.behind.id}:${place.behind.claim}`
   }
   if (isTree(resource)) {
     json['above'] = ancestorsOf(resource)

@@ -106,7 +106,11 @@ BEGIN
   IF at.last_wall_ms > wall THEN RETURN true; END IF;
   IF coalesce((SELECT version FROM tenure.leases WHERE namespace = p_namespace AND id = own), 0)
     <> (place->>'own')::integer THEN RETURN true; END IF;
-  IF place->'claims' IS NOT NULL THEN
+  IF place->'behind' IS NOT NULL THEN
+    SELECT id::text || ':' || claim INTO seen FROM tenure.leases
+      WHERE namespace = p_namespace AND resource = wanted AND live ORDER BY number DESC LIMIT 1;
+    IF seen IS DISTINCT FROM place->>'behind' THEN RETURN true; END IF;
+  ELSIF place->'claims' IS NOT NULL THEN
     IF place->'above' IS NULL THEN
       SELECT string_agg(id::text || ':' || claim, ',' ORDER BY id), max(renewed_at)
         INTO seen, newest FROM tenure.leases WHERE namespace = p_namespace

@@ -32,7 +32,8 @@ function placeOf({ places, writes, requests, epochs }: Attempt): FlatPlace | nul
   const [place] = places
   if (place === undefined || places.length > 1 || writes.length === 0) return null
   if (requests.length + epochs.length > 0 || place.epoch !== 0) return null
-  if (place.isSignOfLife === true || isTree(place.footprint.resource)) return null
+  if (place.isSignOfLife === true || place.behind !== undefined) return null
+  if (isTree(place.footprint.resource)) return null
   if (writes.some(({ after }) => after === null)) return null
   const { claims } = place
   return claims === null ? null : { ...place, claims }

@@ -119,17 +119,18 @@ class GroupText {
     return fromUs !== first.fromUs || beforeUs !== first.beforeUs || wallMs !== first.wallMs
   }
 
-  #place({ footprint, realm, own, claims, hasPrior, epoch }: Place): string {
+  #place({ footprint, realm, own, claims, behind, hasPrior, epoch }: Place): string {
     const { leaseId, requestId, resource } = footprint
     const shape = shapeOf(footprint)
-    const hasList = claims !== null && claims.length > 0
+    const listed = behind === undefined ? claims : [behind]
+    const hasList = listed !== null && listed.length > 0
     if (hasList) {
       let list = ''
-      for (const { id, claim } of claims) list += id + digits(claim, VERSION_WIDTH)
+      for (const { id, claim } of listed) list += id + digits(claim, VERSION_WIDTH)
       this.#items.add(list)
     }
     if (shape !== 'f') this.#items.add(oneByte(resource))
-    const depth = hasList ? 'l' : claims === null ? '*' : '0'
+    const depth = behind !== undefined ? 't' : hasList ? 'l' : claims === null ? '*' : '0'
     const numbers = this.#field(leaseId) + this.#field(realm) + this.#request(requestId)
     const premises = digits(own, VERSION_WIDTH) + digits(epoch, 16)
     return shape + depth + (hasPrior ? '1' : '0') + numbers + premises

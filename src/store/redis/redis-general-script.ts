@@ -8,7 +8,8 @@
  * times ('=' those of the group), fences ('-' none), counts of places, writes, events, marks, epochs, wakes and of its
  * own arguments [3 each]; fences[32]; times[45]; then
  *
- *     place   shape depth hasPrior, id realm request [3 each], own version[11], epoch[16]; claims if listed; resource
+ *     place   shape depth hasPrior, id realm request [3 each], own version[11], epoch[16]; claims if listed, or the last
+ *             of them (depth t); resource
  *             unless flat
  *     write   mode shape hasBody live recorded tickets, id realm holder session before [3 each], version[11]; head,
  *             body if any, score unless it keeps its place, resource unless flat
@@ -42,7 +43,7 @@ const CHECK = `
     local q = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33
     local mark = q > 0 and (marked[q] or today[q] or yesterday[q] or (long and (long[q] or longer[q])))
     local claims
-    if depth == 108 then
+    if depth == 108 or depth == 116 then
       x = x + 1
       claims = A[x]
     end
@@ -56,6 +57,8 @@ const CHECK = `
         holds = false
       elseif depth == 48 then
         holds = #realm == 50
+      elseif depth == 116 then
+        holds = sub(realm, -47) == claims
       elseif claims and sub(realm, 51) ~= claims then
         holds = more.isSame(claims, sub(realm, 51))
       end

@@ -69,7 +69,7 @@ local function views(c, p, x, places)
     local shape, depth, _, i1, i2, i3, r1, r2, r3, q1, q2, q3 = byte(c, p, p + 11)
     local i, r = (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33, (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
     local q, resource = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33, nil
-    if depth == 108 then x = x + 1 end
+    if depth == 108 or depth == 116 then x = x + 1 end
     if shape ~= 102 then
       x = x + 1
       resource = A[x]

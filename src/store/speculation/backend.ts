@@ -68,6 +68,11 @@ export interface Place {
    * entry there has run out: only these could have led to another decision.
    */
   readonly isSignOfLife?: boolean
+  /**
+   * The decision does nothing but file a ticket behind this one. Instead of all `claims`, a server then compares the one
+   * that was made last.
+   */
+  readonly behind?: SeenClaim
   readonly hasPrior: boolean
   readonly epoch: number
 }

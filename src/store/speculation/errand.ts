@@ -18,6 +18,8 @@ export interface Errand {
   sentSinceMs: number | null
   /** What the server said is there; null before it was asked. */
   beliefs: readonly Belief[] | null
+  /** It has missed often, and may get in line by looking at the one before it alone. */
+  mayJoin: boolean
   tries: number
   /** How many of the tries came too late: the way was longer than was allowed for. */
   lates: number

@@ -7,8 +7,9 @@ import { isTree } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { Decide } from '../../store-port/store.ts'
 import type { ResolvedSettings } from '../resolved-settings.ts'
-import type { Attempt, EntryWrite, Kept, Place } from './backend.ts'
+import type { Attempt, EntryWrite, Kept } from './backend.ts'
 import { placeOf, viewOfBelief, type Belief } from './belief.ts'
+import { claimAhead } from './joining.ts'
 
 export interface Speculation<Outcome> {
   readonly outcome: Outcome
@@ -21,11 +22,13 @@ export interface Premises {
   readonly settings: ResolvedSettings
   /** The highest fence that is known to be taken in all the realms, besides what the beliefs say. */
   readonly fenceTaken: number
+  /** Whether it may depend on less than it has seen. */
+  readonly mayJoin: boolean
 }
 
 export function speculate<Outcome>(
   decide: Decide<Outcome>,
-  { beliefs, now, settings, fenceTaken }: Premises,
+  { beliefs, now, settings, fenceTaken, mayJoin }: Premises,
 ): Speculation<Outcome> {
   const views = beliefs.map((belief) => {
     const lastFence = Math.max(belief.lastFence, fenceTaken)
@@ -33,11 +36,16 @@ export function speculate<Outcome>(
   })
   const { outcome, commit, validUntilUs } = decide(views, now)
   const latestUs = now.tick.us + now.toleranceUs + 1
-  const places = beliefs.map(placeOf)
+  const behind = mayJoin ? claimAhead(commit, beliefs) : null
+  const isAlive = isSignOfLife(commit, beliefs, now)
   return {
     outcome,
     attempt: {
-      places: isSignOfLife(commit, beliefs, now) ? places.map(asSignOfLife) : places,
+      places: beliefs.map((belief) => {
+        const place = placeOf(belief)
+        if (behind !== null) return { ...place, behind }
+        return isAlive ? { ...place, isSignOfLife: true } : place
+      }),
       fromUs: now.tick.us,
       beforeUs: Math.min(latestUs, validUntilUs ?? latestUs),
       wallMs: now.wallMs,
@@ -64,10 +72,6 @@ function isSignOfLife({ changes, events }: Commit, beliefs: readonly Belief[], n
   if (change === undefined || changes.length > 1 || events.length > 0 || !change.renewal)
     return false
   return change.id === footprint.leaseId && now.tick.us - confirmedUs < FRESH_US
-}
-
-function asSignOfLife(place: Place): Place {
-  return { ...place, isSignOfLife: true }
 }
 
 /**

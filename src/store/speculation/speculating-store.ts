@@ -46,6 +46,8 @@ const LATES_COUNTED_MAX = 3
 const TRIES_MAX = 200
 const TRYING_MS_MAX = 10_000
 const TRIES_AT_ONCE = 4
+/** Joining lets everybody in soon, and takes turns from one process to the next, which is slower than within one. */
+const TRIES_BEFORE_JOINING = 12
 /** Holding takes more calls than a try does, and everybody else waits for them: it is for whoever would never get through. */
 const TRIES_BEFORE_HOLDING = 100
 const TRYING_BEFORE_HOLDING_MS = 2_000
@@ -114,6 +116,7 @@ export class SpeculatingStore implements Store {
         reject,
         sentSinceMs: null,
         beliefs: null,
+        mayJoin: false,
         tries: 0,
         lates: 0,
         refusedAtUs: null,
@@ -296,7 +299,8 @@ export class SpeculatingStore implements Store {
       const now = this.#nowFor(beliefs, errand, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
-      const speculation = speculate(errand.decide, { beliefs, now, settings, fenceTaken })
+      const premises = { beliefs, now, settings, fenceTaken, mayJoin: errand.mayJoin }
+      const speculation = speculate(errand.decide, premises)
       this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
       return { errand, beliefs, now, settings, speculation }
     } catch (error) {
@@ -386,7 +390,7 @@ export class SpeculatingStore implements Store {
   #moved(trial: Trial, by: number): Speculation<unknown> {
     const { errand, beliefs, now, settings, speculation } = trial
     const fenceTaken = (speculation.attempt.fences?.first ?? 0) + by - 1
-    return speculate(errand.decide, { beliefs, now, settings, fenceTaken })
+    return speculate(errand.decide, { beliefs, now, settings, fenceTaken, mayJoin: false })
   }
 
   #announce(wakes: readonly Wake[], hasEvents: boolean): void {
@@ -404,6 +408,7 @@ export class SpeculatingStore implements Store {
       const message = `others kept changing the same resource, ${errand.tries} times in a row`
       return this.#fail(errand, new LeaseError('STORE_CONFLICT', message))
     }
+    errand.mayJoin = errand.tries >= TRIES_BEFORE_JOINING
     this.#learn(trial, views)
     this.#tryAgain(errand)
   }
