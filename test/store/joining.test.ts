@@ -1,0 +1,89 @@
+/** Whoever keeps missing on a busy queue gets in line behind the youngest, and nobody else is held up for it. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { openApi } from '../../src/open.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import type { AcquireRequest, LeaseApi } from '../../src/service/lease-api.ts'
+import { LeaseService } from '../../src/service/lease-service.ts'
+import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
+import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
+import type { Backend } from '../../src/store/speculation/backend.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+
+const RESOURCE = parseResource('work:W-1')
+
+function wish(): AcquireRequest {
+  const leaseId = systemRuntime.uuid()
+  const who = { holder: leaseId, session: leaseId }
+  return { leaseId, resource: RESOURCE, ...who, ttlMs: 60_000, waitMs: 60_000 }
+}
+
+const SERVERS = [
+  ['postgres', freshDatabase, (url: string) => openPostgresBackend({ url })],
+  ['redis', freshRedis, (url: string) => openRedisBackend({ url })],
+] as const
+
+describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
+  let place: Place
+  let other: LeaseApi
+  let backend: Backend
+  let api: LeaseApi
+
+  beforeEach(async () => {
+    place = await freshPlace()
+    other = await openApi(place.url)
+    backend = await openBackend(place.url)
+    // Without pauses between the tries: nobody here has to get out of step.
+    const store = await SpeculatingStore.open(backend, { ...systemRuntime, random: () => 0 })
+    api = new LeaseService({ store, runtime: systemRuntime })
+  })
+
+  afterEach(async () => {
+    await api.close()
+    await other.close()
+    await place.remove()
+  })
+
+  /** Somebody else does this before each call that reaches the server. */
+  function beforeEachCall(disturb: () => Promise<unknown>): void {
+    const { attempt } = backend
+    backend.attempt = async (group) => {
+      if (group.attempts.length > 0) await disturb()
+      return attempt.call(backend, group)
+    }
+  }
+
+  async function waiting(): Promise<readonly string[]> {
+    return (await other.inspect(RESOURCE)).queue.map(({ id }) => id)
+  }
+
+  it('while those before it come and go', async () => {
+    const queue = Array.from({ length: 60 }, wish)
+    for (const one of queue) await other.acquire(one)
+    const leaving = queue.slice(1)
+    beforeEachCall(async () => {
+      const first = leaving.shift()
+      if (first !== undefined) await other.withdraw({ ...first, why: 'aborted' })
+    })
+    const holding = 'holding' in backend ? vi.spyOn(backend, 'holding') : null
+    const asked = wish()
+    expect(await api.acquire(asked)).toMatchObject({ kind: 'queued' })
+    expect(leaving.length).toBeGreaterThan(30)
+    if (holding !== null) expect(holding).not.toHaveBeenCalled()
+    expect((await waiting()).at(-1)).toBe(asked.leaseId)
+  })
+
+  it('but not before others who came after that one', async () => {
+    for (const one of [wish(), wish()]) await other.acquire(one)
+    let coming = 20
+    beforeEachCall(async () => {
+      coming -= 1
+      if (coming >= 0) await other.acquire(wish())
+    })
+    const asked = wish()
+    expect(await api.acquire(asked)).toMatchObject({ kind: 'queued' })
+    expect(coming).toBeLessThan(0)
+    expect((await waiting()).at(-1)).toBe(asked.leaseId)
+  })
+})
