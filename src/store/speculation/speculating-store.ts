@@ -56,6 +56,7 @@ const HELD_TRIES_MAX = 4
 /** How long closing waits for what is under way; whoever has leases to give back does so before. */
 const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
+const JOINING_PAUSE_MS_MAX = 2
 const NOBODY: readonly Errand[] = []
 
 export class SpeculatingStore implements Store {
@@ -432,14 +433,12 @@ export class SpeculatingStore implements Store {
    * the same decides while nobody else can change anything there, if the server has such a thing.
    */
   #tryAgain(errand: Errand): void {
-    if (errand.tries < TRIES_AT_ONCE) {
-      this.#again.push(errand)
-      return
-    }
+    if (errand.tries < TRIES_AT_ONCE) return void this.#again.push(errand)
     const isStuck =
       errand.tries >= TRIES_BEFORE_HOLDING || this.#triedMs(errand) > TRYING_BEFORE_HOLDING_MS
     if (isStuck && this.#backend.holding !== undefined) return void this.#tryHolding(errand)
-    const mostMs = Math.min(PAUSE_MS_MAX, 2 ** (errand.tries - TRIES_AT_ONCE))
+    const mayPauseMs = errand.mayJoin ? JOINING_PAUSE_MS_MAX : PAUSE_MS_MAX
+    const mostMs = Math.min(mayPauseMs, 2 ** (errand.tries - TRIES_AT_ONCE))
     const resume = (): void => {
       this.#again.push(errand)
       this.#schedule()
