@@ -27,6 +27,7 @@ const HEAD = `# Benchmarks
 
 Tenure beside what people use today, in one run on the same servers. This page and its plots are written by
 \`npm run bench\`; \`npm run bench -- --quick\` shows every ratio within a minute, \`-- --help\` the options.
+[What an operation costs](performance.md) says why some targets are missed.
 
 How to read it:
 
