@@ -11,7 +11,7 @@ each store's floor or limit. A whole run writes docs/benchmarks.md and its plots
   --quick           every ratio within a minute; writes no file
   --brief           a third of the time, up to 100,000 live leases; writes no file
   --json            prints rows { work, store, system, inFlight, opsPerSecond, p50Ms, p99Ms, ratio }
-                    instead of tables
+                    instead of tables; \`npm run -s bench\` keeps npm's own lines out of them
   --only WORKS      some of ${WORKS.join(', ')};
                     profile shows which part spends the processor's time
   --store STORES    some of ${STORE_NAMES.join(', ')}
@@ -72,7 +72,7 @@ function parse(args: readonly string[]) {
     }).values
   } catch (error) {
     const [line = ''] = String(error instanceof Error ? error.message : error).split('\n')
-    throw new UsageError(`${line.replace(/\.? To specify .*$/, '')}; --help lists the options`)
+    throw new UsageError(`${line.replace(/\.( To specify .*)?$/, '')}; --help lists the options`)
   }
 }
 

@@ -7,8 +7,15 @@ export function percentile(values: readonly number[], part: number): number {
   return sorted[index] ?? Number.NaN
 }
 
+/** Of an even number of values the middle between the two in the middle: neither the better nor the worse round counts. */
 export function median(values: readonly number[]): number {
-  return percentile(values, 0.5)
+  const sorted = values.toSorted((a, b) => a - b)
+  const half = sorted.length / 2
+  const [lower = Number.NaN, upper = Number.NaN] = [
+    sorted[Math.ceil(half) - 1],
+    sorted[Math.floor(half)],
+  ]
+  return (lower + upper) / 2
 }
 
 /** A figure of several rounds. */

@@ -94,7 +94,7 @@ function contendedRow(result: Result, all: readonly Result[]): readonly string[]
   const rounds = result.contention?.rounds ?? []
   const middle = (figure: (round: (typeof rounds)[number]) => number): number =>
     median(rounds.map(figure))
-  const fairest = rounds[0]
+  const [leastFair] = rounds.toSorted((a, b) => a.fairness - b.fairness)
   return [
     result.store,
     result.system,
@@ -102,7 +102,7 @@ function contendedRow(result: Result, all: readonly Result[]): readonly string[]
     ratioText(ratioBetween(result, referenceOf(result, all))),
     msText(middle(({ gapP50Ms }) => gapP50Ms)),
     msText(middle(({ gapP99Ms }) => gapP99Ms)),
-    `${fairest?.fewest}/${fairest?.most} = ${twoDigits(middle(({ fairness }) => fairness))}`,
+    `${leastFair?.fewest}/${leastFair?.most} = ${twoDigits(leastFair?.fairness ?? Number.NaN)}`,
     String(Math.max(...rounds.map(({ starved }) => starved))),
     msText(middle(({ waitP99Ms }) => waitP99Ms)),
     twoDigits(middle(({ waitP99Ms, idealWaitMs }) => waitP99Ms / idealWaitMs)),

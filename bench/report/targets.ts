@@ -1,4 +1,4 @@
-/** What Tenure means to reach, and what this run read. A target that was not measured is left out. */
+/** What Tenure means to reach, and what this run read. A target that was not measured is left out, unless Tenure failed there. */
 import { median, type Spread } from '../measure/statistics.ts'
 import { ratioBetween, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
@@ -29,7 +29,19 @@ export function readingsOf(findings: Findings): readonly Reading[] {
     ...growthReadings(findings),
     ...keepingReadings(findings),
     ...startUpReadings(findings.results),
+    ...failedReadings(findings.results),
   ]
+}
+
+/** Whatever was meant to be reached there was not, and must not go missing from the table. */
+function failedReadings(results: readonly Result[]): readonly Reading[] {
+  const failed = results.filter(({ system, error }) => {
+    return error !== null && TENURES.some((name) => name === system)
+  })
+  return failed.map(({ store, work, system, error }) => {
+    const reads = `not scored: ${error}`
+    return { target: `${store}, ${work}: ${system}`, wanted: 'no failure', reads, isMet: false }
+  })
 }
 
 export function targetTables(findings: Findings): readonly Table[] {

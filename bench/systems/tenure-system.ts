@@ -72,7 +72,7 @@ export function tenureService(store: StoreName): SystemUnderTest<Kept> {
   return {
     ...{ name: 'tenure-service', store, role: 'tenure', contends: false },
     settings: `openApi, ${SETTINGS[store]}; no handle, no waiting`,
-    offers: offersOf(store),
+    offers: { ...offersOf(store), fair: false },
     open: async (place) => openService(await openApi(tenureUrl(store, place))),
   }
 }

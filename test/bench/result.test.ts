@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest'
+import { median } from '../../bench/measure/statistics.ts'
+import { readingsOf } from '../../bench/report/targets.ts'
 import { ratioBetween, rowOf, type Result } from '../../bench/result.ts'
 
 function result(system: string, rates: readonly number[], change: Partial<Result> = {}): Result {
@@ -35,4 +37,23 @@ it('what failed is told of and has no figure, whatever it measured before', () =
     ...{ work: 'renew', store: 'redis', system: 'broken', inFlight: 100 },
     ...{ opsPerSecond: null, p50Ms: null, p99Ms: null, ratio: null, error: 'does not exclude' },
   })
+})
+
+it('the median of an even number of rounds is neither the better nor the worse one', () => {
+  expect([median([1, 3]), median([4, 1, 2, 3]), median([5, 1, 3])]).toEqual([2, 2.5, 3])
+  expect(median([])).toBeNaN()
+})
+
+it('what Tenure failed at stands among the targets that it did not reach', () => {
+  const failed = result('tenure', [], { error: 'gave up' })
+  const results = [failed, result('verrou', [], { error: 'gave up' })]
+  const none = { growth: [], space: [], keeping: [], profiles: [] }
+  expect(readingsOf({ results, ...none })).toEqual([
+    {
+      target: 'redis, renew: tenure',
+      wanted: 'no failure',
+      reads: 'not scored: gave up',
+      isMet: false,
+    },
+  ])
 })
