@@ -1,6 +1,7 @@
 /** Workers of one process who all want one resource, again and again, until the time is over. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenSystem } from '../system.ts'
+import { allDone } from './all-done.ts'
 import type { Turn, Turns, Waiting } from './turns.ts'
 
 export interface ContendOptions {
@@ -25,9 +26,7 @@ export function workerNames(prefix: string, workers: number): readonly string[] 
 /** Throws nothing away: who counts from a later moment does so when it judges. */
 export async function contend(system: OpenSystem, options: ContendOptions): Promise<Turns> {
   const names = workerNames(options.prefix, options.workers)
-  const done = await Promise.all(
-    names.map((name, worker) => work(system, { name, worker }, options)),
-  )
+  const done = await allDone(names.map((name, worker) => work(system, { name, worker }, options)))
   return {
     turns: done.flatMap(({ turns }) => turns),
     waiting: done.flatMap(({ waiting }) => waiting),

@@ -2,6 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { allDone } from '../measure/all-done.ts'
 import type { ContendOptions } from '../measure/contend.ts'
 import type { Turns } from '../measure/turns.ts'
 import type { Place, SystemUnderTest } from '../system.ts'
@@ -33,7 +34,7 @@ export class Contenders {
       const prefix = `${options.prefix}${index}.`
       return ask(child, { kind: 'contend', system, options: { ...options, prefix } })
     })
-    const all = await Promise.all(asked)
+    const all = await allDone(asked)
     return {
       turns: all.flatMap((part) => part?.turns ?? []),
       waiting: all.flatMap((part) => part?.waiting ?? []),
@@ -41,7 +42,7 @@ export class Contenders {
   }
 
   async close(system: string): Promise<void> {
-    await Promise.all(this.#children.map((child) => ask(child, { kind: 'close', system })))
+    await allDone(this.#children.map((child) => ask(child, { kind: 'close', system })))
   }
 
   async end(): Promise<void> {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { allDone } from '../../bench/measure/all-done.ts'
 import { contentionOf, overlapOf, type Turn } from '../../bench/measure/turns.ts'
 
 /** A turn that was waited for since 0. */
@@ -70,4 +71,16 @@ describe('contention', () => {
     const turns = [turn('a', 0, 2), turn('b', 3, 5), turn('a', 6, 8)]
     expect(contentionOf({ turns, waiting: [] }, ['a', 'b'], SECOND).idealWaitMs).toBe(2 * (2 + 1))
   })
+})
+
+it('a work that fails has ended for everybody before it is told', async () => {
+  let isOver = false
+  const slow = new Promise<void>((resolve) => {
+    setTimeout(() => {
+      isOver = true
+      resolve()
+    }, 20)
+  })
+  await expect(allDone([Promise.reject(new Error('gave up')), slow])).rejects.toThrow('gave up')
+  expect(isOver).toBe(true)
 })
