@@ -315,6 +315,7 @@ describe('around the store', () => {
 })
 
 /** Two commands are never run at the same moment, so what they say of how long ago it was differs. */
+/** What has just happened is told without a span. */
 function withoutSpans(text: string): string {
-  return text.replaceAll(/\b(\d+[hm] ?)*[\d.]+s\b/g, 'SPAN')
+  return text.replaceAll(/\bnow \(/g, 'SPAN ago (').replaceAll(/\b(\d+[hm] ?)*[\d.]+s\b/g, 'SPAN')
 }
