@@ -98,12 +98,17 @@ export function priorityUs(priority: number): number {
  * that may be a little behind that of whoever filed the last ticket.
  */
 export function arrivalUs(entries: Iterable<Entry>, now: Now): number {
-  let arrivedUs = now.tick.us
+  let latestUs = now.tick.us
   for (const entry of entries) {
     if (!isWaiting(entry, now)) continue
-    arrivedUs = Math.max(arrivedUs, entry.orderUs + priorityUs(entry.priority) + 1)
+    latestUs = Math.max(latestUs, arrivedUs(entry) + 1)
   }
-  return arrivedUs
+  return latestUs
+}
+
+/** When a ticket came, whatever its priority. */
+export function arrivedUs({ orderUs, priority }: Ticket): number {
+  return orderUs + priorityUs(priority)
 }
 
 /** All that blocks a claim, and as what, however many there are. */

@@ -186,8 +186,8 @@ function parameters(columns: readonly string[]): string {
 }
 
 /**
- * Tries to make and to change an entry that nobody will ever see, too late. A connection plans each statement when it first meets it, which takes many times as long as the
- * statement; after this its first real call is as quick as any.
+ * Tries to make and to change an entry that nobody will ever see, too late. A connection plans each statement when it
+ * first meets it, which takes many times as long as the statement; after this its first real call is as quick as any.
  */
 const REHEARSE = `
 CREATE FUNCTION tenure.rehearse(p_namespace smallint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$

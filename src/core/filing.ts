@@ -1,0 +1,42 @@
+/**
+ * What a ticket that gets in line last depends on: the youngest before it. While that one stands there unserved and nobody
+ * has come after it, the resource is not free, and the ticket is the last, whatever else has changed.
+ */
+import type { Commit } from './commit.ts'
+import { arrivedUs } from './conflict.ts'
+import { isLive, type Entry, type Ticket } from './lease.ts'
+
+/** Null if a commit does anything else, or the youngest there is not known to wait. */
+export function ticketAhead(commit: Commit, entries: Iterable<Entry>): Ticket | null {
+  if (!isFiling(commit)) return null
+  let youngest: Entry | null = null
+  for (const entry of entries) {
+    if (!isLive(entry)) continue
+    if (youngest === null || placeOf(entry) > placeOf(youngest)) youngest = entry
+  }
+  return youngest !== null && isUnserved(youngest) ? youngest : null
+}
+
+/** Whether a commit is nothing but a ticket. Whoever shares may be served although somebody waits before it. */
+function isFiling({ changes, requests, epochs, wakes, firstFence }: Commit): boolean {
+  const [change] = changes
+  if (change === undefined || changes.length > 1 || change.before !== undefined) return false
+  if (requests.length + epochs.length + wakes.length > 0 || firstFence !== 0) return false
+  const { after } = change
+  return after !== null && isUnserved(after) && after.mode === 'exclusive'
+}
+
+/** A lease was there before everybody who waits for it. */
+function placeOf(entry: Entry): number {
+  return entry.kind === 'ticket' ? arrivedUs(entry) : 0
+}
+
+/** One of several that are served together is not offered anything, and may wait for something else. */
+function isUnserved(entry: Entry): entry is Ticket {
+  return (
+    entry.kind === 'ticket' &&
+    entry.state === 'pending' &&
+    entry.offer === null &&
+    entry.group === null
+  )
+}
