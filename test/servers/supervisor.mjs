@@ -19,10 +19,12 @@ import { createInterface } from 'node:readline'
  * @property {{ uid: number, gid: number } | null} user
  */
 /**
- * @typedef {{ kind: 'started', pid: number } | { kind: 'exited' } | { kind: 'failed', message: string }} Report
+ * @typedef {{ kind: 'started', pid: number } | { kind: 'exited' } | { kind: 'failed', message: string } |
+ *   { kind: 'paused' } | { kind: 'resumed' }} Report
  */
 
 const END_PATIENCE_MS = 5_000
+const LOOK_EVERY_MS = 1
 
 /** @type {Supervised} */
 const spec = JSON.parse(process.argv[2] ?? '')
@@ -76,34 +78,65 @@ function prepare([program = '', ...args]) {
 
 /**
  * Stopping, resuming and killing mean every process of the server: PostgreSQL answers from children that would go
- * on. It is stopped first, so that it starts no child that the list does not have.
+ * on. It is stopped first, so that it starts no child that the list does not have. A signal is sent, not obeyed,
+ * when `kill` returns: who is told that the server is paused may rely on every one of them having stopped.
  *
  * @param {NodeJS.Signals} signal
  */
 function signalServer(signal) {
-  if (server?.pid === undefined) return
-  if (signal === 'SIGSTOP' || signal === 'SIGKILL') server.kill('SIGSTOP')
-  if (signal === 'SIGSTOP' || signal === 'SIGKILL' || signal === 'SIGCONT') {
-    for (const pid of childrenOf(server.pid)) signalChild(pid, signal)
+  const pid = server?.pid
+  if (pid === undefined) return report({ kind: 'exited' })
+  if (signal === 'SIGSTOP' || signal === 'SIGKILL') {
+    signalProcess(pid, 'SIGSTOP')
+    untilStopped(pid, true)
   }
-  server.kill(signal)
+  if (signal === 'SIGSTOP' || signal === 'SIGCONT' || signal === 'SIGKILL') {
+    const children = childrenOf(pid)
+    for (const child of children) signalProcess(child, signal)
+    if (signal === 'SIGSTOP') for (const child of children) untilStopped(child, true)
+  }
+  signalProcess(pid, signal)
+  if (signal === 'SIGSTOP') report({ kind: 'paused' })
+  if (signal === 'SIGCONT') {
+    untilStopped(pid, false)
+    report({ kind: 'resumed' })
+  }
+}
+
+/**
+ * @param {number} pid
+ * @param {boolean} isWanted
+ */
+function untilStopped(pid, isWanted) {
+  const pause = new Int32Array(new SharedArrayBuffer(4))
+  for (;;) {
+    const state = statusOf(pid)[0]
+    // Nothing is there, or what is there ends without being scheduled again.
+    if (state === undefined || state === 'Z' || state === 'X') return
+    if ((state === 'T') === isWanted) return
+    Atomics.wait(pause, 0, 0, LOOK_EVERY_MS)
+  }
 }
 
 /** @param {number} parent */
 function childrenOf(parent) {
   return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name) && parentOf(name) === parent)
+    .filter((name) => /^\d+$/.test(name) && Number(statusOf(name)[1]) === parent)
     .map(Number)
 }
 
-/** @param {string} pid */
-function parentOf(pid) {
+/**
+ * The state of a process, its parent, and what follows them in `/proc`; nothing when it has ended.
+ *
+ * @param {string | number} pid
+ */
+function statusOf(pid) {
   try {
     // The name of the program, in brackets, may hold anything: the fields after it are counted from its end.
     const status = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    return Number(status.slice(status.lastIndexOf(')') + 2).split(' ')[1])
+    return status.slice(status.lastIndexOf(')') + 2).split(' ')
   } catch {
-    return -1
+    return []
   }
 }
 
@@ -111,7 +144,7 @@ function parentOf(pid) {
  * @param {number} pid
  * @param {NodeJS.Signals} signal
  */
-function signalChild(pid, signal) {
+function signalProcess(pid, signal) {
   try {
     process.kill(pid, signal)
   } catch {

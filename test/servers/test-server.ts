@@ -92,14 +92,12 @@ export class TestServer {
   }
 
   /** SIGSTOP to all its processes: connections stay open and the system still accepts new ones. */
-  async pause(): Promise<void> {
-    this.#say('SIGSTOP')
-    await this.#untilStopped(true)
+  pause(): Promise<void> {
+    return this.#signal('SIGSTOP')
   }
 
-  async resume(): Promise<void> {
-    this.#say('SIGCONT')
-    await this.#untilStopped(false)
+  resume(): Promise<void> {
+    return this.#signal('SIGCONT')
   }
 
   /** Ends the server, whatever state it is in, and removes its data. */
@@ -129,17 +127,14 @@ export class TestServer {
   }
 
   async #end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-    if (this.#pid === null) return
-    const ended = this.#nextReport()
-    this.#say(signal)
-    await ended
+    if (this.#pid !== null) await this.#signal(signal)
   }
 
-  async #untilStopped(isWanted: boolean): Promise<void> {
-    const file = `/proc/${this.#pid}/stat`
-    while ((fs.readFileSync(file, 'utf8').split(') ')[1]?.startsWith('T') ?? false) !== isWanted) {
-      await sleep(LOOK_EVERY_MS)
-    }
+  /** Until the supervisor reports what the signal did. */
+  async #signal(signal: NodeJS.Signals): Promise<void> {
+    const done = this.#nextReport()
+    this.#say(signal)
+    await done
   }
 
   #say(line: string): void {
@@ -147,7 +142,8 @@ export class TestServer {
   }
 
   #hear(report: Report): void {
-    this.#pid = report.kind === 'started' ? report.pid : null
+    if (report.kind === 'started') this.#pid = report.pid
+    else if (report.kind === 'exited' || report.kind === 'failed') this.#pid = null
     this.#waiting.shift()?.(report)
   }
 
