@@ -27,6 +27,11 @@ const NO_FACTS: Readonly<RealmFacts> = {
 const NOTHING: ReadonlyMap<LeaseId, Kept> = new Map()
 const ENTRIES_MAX = 200_000
 const REALMS_MAX = 200_000
+/**
+ * On its way to the oldest key of a map, V8 passes over all that were deleted before it. So many of them are dropped at
+ * once: one at a time took 15 to 100 µs each.
+ */
+const DROPPED_TOGETHER = 1_000
 
 export class MemoryOfRealms {
   readonly #kept = new TransientMap<LeaseId, Kept>()
@@ -115,7 +120,9 @@ export class MemoryOfRealms {
   #put(kept: Kept): void {
     const { entry } = kept
     if (!isLive(entry)) return
-    if (this.#kept.size >= ENTRIES_MAX) this.#dropOldest()
+    if (this.#kept.size >= ENTRIES_MAX) {
+      for (const oldest of oldestOf(this.#kept.keys())) this.#remove(oldest)
+    }
     this.#kept.set(entry.id, kept)
     this.#live.add(entry.resource, entry.id)
   }
@@ -134,24 +141,28 @@ export class MemoryOfRealms {
     else this.#put(after)
   }
 
-  #dropOldest(): void {
-    const [oldest] = this.#kept.keys()
-    if (oldest !== undefined) this.#remove(oldest)
-  }
-
   /** To be changed. Those that have been there longest go first, whether or not they are in use. */
   #factsOf(resource: Resource): RealmFacts {
     const realm = realmOf(resource)
     const known = this.#realms.get(realm)
     if (known !== undefined) return known
     if (this.#realms.size >= REALMS_MAX) {
-      const [oldest] = this.#realms.keys()
-      if (oldest !== undefined) this.#realms.delete(oldest)
+      for (const oldest of oldestOf(this.#realms.keys())) this.#realms.delete(oldest)
     }
     const facts = { ...NO_FACTS }
     this.#realms.set(realm, facts)
     return facts
   }
+}
+
+/** Of the keys of a map, which are in the order in which they came. */
+function oldestOf(keys: Iterable<string>): readonly string[] {
+  const oldest: string[] = []
+  for (const key of keys) {
+    if (oldest.length === DROPPED_TOGETHER) break
+    oldest.push(key)
+  }
+  return oldest
 }
 
 function isPending(kept: Kept | null): boolean {
