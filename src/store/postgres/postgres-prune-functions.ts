@@ -22,7 +22,7 @@ DECLARE
   advances bigint;
 BEGIN
   SELECT array_agg(id), array_agg(DISTINCT resource) INTO gone, places FROM (
-    SELECT id, resource FROM tenure.leases WHERE NOT live
+    SELECT id, resource FROM tenure.leases WHERE live::integer = 0
       AND due_us < ended_before * 1000 AND ended_at + ttl_ms < p_now_ms AND namespace = p_namespace
     LIMIT batch FOR UPDATE SKIP LOCKED) AS ended;
   DELETE FROM tenure.ledger WHERE lease_id = ANY (gone) AND namespace = p_namespace;

@@ -56,7 +56,7 @@ export function findStatement(query: EntryQuery, context: ReadContext): Statemen
   if (query.after !== undefined) where.and('l.number > ?::bigint', query.after)
   const limit = where.value(String(query.limit + 1))
   const found = (condition: string, order: string): string => {
-    return `SELECT l.* FROM ${source} AS l, clock WHERE ${where.sql}${condition}
+    return `SELECT l.* FROM ${source} AS l WHERE ${where.sql}${condition}
       ORDER BY ${order} LIMIT ${limit}::bigint`
   }
   // Computed, the order is no reason for the planner to walk all entries in search of a few.
@@ -70,6 +70,11 @@ export function findStatement(query: EntryQuery, context: ReadContext): Statemen
   return { text, values: where.values, writes: false }
 }
 
+/** A value that an index can be searched for, whatever the planner thinks of joining. */
+const CLOCK_US = '(SELECT us FROM clock)'
+/** In the words of the index that has the order. */
+const LIVE = `l.live::text = 'true'`
+const ENDED = `l.live::text = 'false'`
 const BEGUN: readonly EntryState[] = ['active', 'pending']
 
 /**
@@ -78,10 +83,9 @@ const BEGUN: readonly EntryState[] = ['active', 'pending']
  */
 function partsOf({ states, deadline }: EntryQuery): readonly string[] {
   const isAbout = (state: EntryState): boolean => BEGUN.includes(state)
-  if (deadline === 'running' || states?.every(isAbout) === true) return ['l.live']
-  if (states?.some(isAbout) === false)
-    return ['l.live AND l.terminated_at IS NOT NULL', 'NOT l.live']
-  return ['l.live', 'NOT l.live']
+  if (deadline === 'running' || states?.every(isAbout) === true) return [LIVE]
+  if (states?.some(isAbout) === false) return ['l.live AND l.terminated_at IS NOT NULL', ENDED]
+  return [LIVE, ENDED]
 }
 
 /** Whether an index leads to what is asked for, so that there is little to sort. */
@@ -107,8 +111,8 @@ function addNames(where: Where, query: EntryQuery): void {
 
 function addDeadline(where: Where, query: EntryQuery): void {
   if (query.deadline === 'passed')
-    where.and('live AND due_us <= clock.us AND live_until_us <= clock.us')
-  if (query.deadline === 'running') where.and('live AND live_until_us > clock.us')
+    where.and(`live::integer = 1 AND due_us <= ${CLOCK_US} AND live_until_us <= ${CLOCK_US}`)
+  if (query.deadline === 'running') where.and(`live AND live_until_us > ${CLOCK_US}`)
 }
 
 function overlapping(where: Where, { overlapping: reach }: EntryQuery): string {

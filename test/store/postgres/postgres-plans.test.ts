@@ -1,6 +1,9 @@
-/** A server that has no statistics of its tables yet must not walk them, however they have grown since it planned. */
+/**
+ * Whatever statistics a server has of its tables, or none yet, it must not walk them, however they have grown since it
+ * planned.
+ */
 import pg from 'pg'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
 import type { Attempt, Kept } from '../../../src/store/speculation/backend.ts'
 import { freshDatabase } from '../../servers/shared-servers.ts'
@@ -9,6 +12,7 @@ import { grantOf, leaseOf, releaseOf } from './hand-made.ts'
 const ROUNDS = 60
 const TOGETHER = 50
 const ROWS_PER_ATTEMPT_MAX = 5
+const LIVE = 400
 
 async function takeTurns(url: string, rounds: number): Promise<void> {
   const backend = await openPostgresBackend({ url, poolSize: 1 })
@@ -27,16 +31,64 @@ async function takeTurns(url: string, rounds: number): Promise<void> {
   await backend.close()
 }
 
-it('a call looks at a few entries for each of its attempts, however many have ended', async () => {
-  await using place = await freshDatabase()
-  // Connections that are new plan anew, on tables of all sizes.
-  for (const rounds of [1, 4, ROUNDS]) await takeTurns(place.url, rounds)
-  const client = new pg.Client({ connectionString: place.url })
+async function grantMany(url: string): Promise<void> {
+  const backend = await openPostgresBackend({ url, poolSize: 1 })
+  const nowUs = Date.now() * 1_000
+  const leases = Array.from({ length: LIVE }, (_, n) => leaseOf(`work:l-${n}`, { nowUs }))
+  const attempts = leases.map((lease) => grantOf(lease, nowUs))
+  await backend.attempt({ settingsRevision: 1, attempts })
+  await backend.close()
+}
+
+interface Read {
+  readonly read: string
+}
+
+async function ask(url: string, text: string): Promise<readonly Read[]> {
+  const client = new pg.Client({ connectionString: url })
   await client.connect()
-  const { rows } = await client.query<{ read: string }>(
-    `SELECT idx_tup_fetch AS read FROM pg_stat_user_tables WHERE relname = 'leases'`,
-  )
+  const { rows } = await client.query<Read>(text)
   await client.end()
-  expect(Number(rows[0]?.read)).toBeGreaterThan(0)
-  expect(Number(rows[0]?.read)).toBeLessThan(ROUNDS * TOGETHER * 2 * ROWS_PER_ATTEMPT_MAX)
+  return rows
+}
+
+/** How many entries all connections that have ended found through an index. */
+async function readSoFar(url: string): Promise<number> {
+  const text = `SELECT idx_tup_fetch AS read FROM pg_stat_user_tables WHERE relname = 'leases'`
+  const [row] = await ask(url, text)
+  return Number(row?.read)
+}
+
+describe.each([
+  ['has no statistics', 'SELECT 0 AS read'],
+  ['has statistics of times when nothing was live', 'ANALYZE tenure.leases'],
+  ['has been vacuumed when nothing was live', 'VACUUM ANALYZE tenure.leases'],
+])('a server that %s', (_, gather) => {
+  it('looks at a few entries for each attempt, however many have ended', async () => {
+    await using place = await freshDatabase()
+    // Connections that are new plan anew, on tables of all sizes.
+    for (const rounds of [1, 4, ROUNDS]) {
+      await takeTurns(place.url, rounds)
+      await ask(place.url, gather)
+    }
+    const read = await readSoFar(place.url)
+    expect(read).toBeGreaterThan(0)
+    expect(read).toBeLessThan(ROUNDS * TOGETHER * 2 * ROWS_PER_ATTEMPT_MAX)
+  })
+
+  it.each([
+    ['the due', { deadline: 'passed', limit: 5 }],
+    ['the first', { deadline: 'running', limit: 5 }],
+  ] as const)('finds %s among many that came later', async (_what, query) => {
+    await using place = await freshDatabase()
+    await takeTurns(place.url, 2)
+    await ask(place.url, gather)
+    await grantMany(place.url)
+    const before = await readSoFar(place.url)
+    const backend = await openPostgresBackend({ url: place.url, poolSize: 1 })
+    const { entries } = await backend.find(query)
+    expect(entries.length).toBe(query.deadline === 'passed' ? 0 : query.limit)
+    await backend.close()
+    expect((await readSoFar(place.url)) - before).toBeLessThan(LIVE / 4)
+  })
 })
