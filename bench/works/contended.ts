@@ -60,17 +60,18 @@ function actsOf({ rounds, leadInMs, roundMs, holdlessMs }: Plan['contended']): r
 }
 
 export async function measureContended(stage: Stage, plan: Plan): Promise<readonly Result[]> {
+  // All stores in the same rounds: handovers are compared with those of advisory locks, wherever Tenure keeps its own.
+  const systems = plan.stores
+    .flatMap((store) => systemsOf(stage, store))
+    .filter(({ contends }) => contends)
   const contenders = Contenders.start(PROCESSES)
   const results: Result[] = []
   try {
-    for (const store of plan.stores) {
-      const systems = systemsOf(stage, store).filter(({ contends }) => contends)
-      for (const act of actsOf(plan.contended)) {
-        const { processes, workers } = act.company
-        stage.say(`contended on ${store}, processes × workers: ${processes} × ${workers}`)
-        const players = processes === 1 ? systems : systems.map((s) => across(s, contenders))
-        results.push(...(await measureAct(stage.places, players, act)))
-      }
+    for (const act of actsOf(plan.contended)) {
+      const { processes, workers } = act.company
+      stage.say(`contended, processes × workers: ${processes} × ${workers}`)
+      const players = processes === 1 ? systems : systems.map((s) => across(s, contenders))
+      results.push(...(await measureAct(stage.places, players, act)))
     }
   } finally {
     await contenders.end()
@@ -91,8 +92,8 @@ function across(system: SystemUnderTest, contenders: Contenders): SystemUnderTes
       await contenders.open(system, place, workers)
       return {
         ...{ acquire: never, release: never },
-        play: (options) => contenders.contend(system.name, options),
-        close: () => contenders.close(system.name),
+        play: (options) => contenders.contend(system, options),
+        close: () => contenders.close(system),
       }
     },
   }

@@ -5,16 +5,17 @@ import { messageOf } from '../result.ts'
 import type { OpenSystem, Place, StoreName } from '../system.ts'
 import { systemNamed } from '../systems/all-systems.ts'
 
-export type Order =
-  | {
-      readonly kind: 'open'
-      readonly store: StoreName
-      readonly system: string
-      readonly place: Place
-      readonly workers: number
-    }
-  | { readonly kind: 'contend'; readonly system: string; readonly options: ContendOptions }
-  | { readonly kind: 'close'; readonly system: string }
+export interface SystemKey {
+  readonly store: StoreName
+  readonly name: string
+}
+
+type Task =
+  | { readonly kind: 'open'; readonly place: Place; readonly workers: number }
+  | { readonly kind: 'contend'; readonly options: ContendOptions }
+  | { readonly kind: 'close' }
+
+export type Order = Task & { readonly system: SystemKey }
 
 export type Reply =
   | { readonly kind: 'done'; readonly turns: Turns | null }
@@ -23,18 +24,18 @@ export type Reply =
 const open = new Map<string, OpenSystem>()
 
 async function obey(order: Order): Promise<Turns | null> {
-  const system = open.get(order.system)
+  const { store, name } = order.system
+  const key = `${store} ${name}`
+  const system = open.get(key)
   switch (order.kind) {
-    case 'open': {
-      const made = await systemNamed(order.store, order.system).open(order.place, order.workers)
-      open.set(order.system, made)
+    case 'open':
+      open.set(key, await systemNamed(store, name).open(order.place, order.workers))
       return null
-    }
     case 'contend':
-      if (system === undefined) throw new Error(`${order.system} is not open`)
+      if (system === undefined) throw new Error(`${name} is not open on ${store}`)
       return contend(system, order.options)
     case 'close':
-      open.delete(order.system)
+      open.delete(key)
       await system?.close()
       return null
   }

@@ -6,7 +6,7 @@ import { allDone } from '../measure/all-done.ts'
 import type { ContendOptions } from '../measure/contend.ts'
 import type { Turns } from '../measure/turns.ts'
 import type { Place, SystemUnderTest } from '../system.ts'
-import type { Order, Reply } from './contender-process.ts'
+import type { Order, Reply, SystemKey } from './contender-process.ts'
 
 const PROGRAM = fileURLToPath(new URL('./contender-process.js', import.meta.url))
 
@@ -22,17 +22,17 @@ export class Contenders {
   }
 
   async open(system: SystemUnderTest, place: Place, workers: number): Promise<void> {
-    const { store, name } = system
     // One after the other: whoever comes first makes the tables.
     for (const child of this.#children) {
-      await ask(child, { kind: 'open', store, system: name, place, workers })
+      await ask(child, { kind: 'open', system: keyOf(system), place, workers })
     }
   }
 
-  async contend(system: string, options: ContendOptions): Promise<Turns> {
+  async contend(system: SystemUnderTest, options: ContendOptions): Promise<Turns> {
     const asked = this.#children.map((child, index) => {
       const prefix = `${options.prefix}${index}.`
-      return ask(child, { kind: 'contend', system, options: { ...options, prefix } })
+      const own = { ...options, prefix }
+      return ask(child, { kind: 'contend', system: keyOf(system), options: own })
     })
     const all = await allDone(asked)
     return {
@@ -41,8 +41,9 @@ export class Contenders {
     }
   }
 
-  async close(system: string): Promise<void> {
-    await allDone(this.#children.map((child) => ask(child, { kind: 'close', system })))
+  async close(system: SystemUnderTest): Promise<void> {
+    const order = { kind: 'close', system: keyOf(system) } as const
+    await allDone(this.#children.map((child) => ask(child, order)))
   }
 
   async end(): Promise<void> {
@@ -51,6 +52,10 @@ export class Contenders {
     for (const child of running) child.disconnect()
     await Promise.all(ended)
   }
+}
+
+function keyOf({ store, name }: SystemUnderTest): SystemKey {
+  return { store, name }
 }
 
 async function ask(child: ChildProcess, order: Order): Promise<Turns | null> {

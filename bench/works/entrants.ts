@@ -52,7 +52,10 @@ export type Measured<Figure> =
   | { readonly kind: 'measured'; readonly rounds: readonly Figure[] }
   | { readonly kind: 'failed'; readonly error: string }
 
-/** Everybody once, then everybody once more, so that all of them see the same machine. */
+/**
+ * Everybody once, then everybody once more, so that all of them see the same machine. Each round begins with another
+ * one, so that nobody always follows the same neighbour.
+ */
 export async function inTurns<Figure>(
   entrants: readonly Entrant[],
   rounds: number,
@@ -61,7 +64,8 @@ export async function inTurns<Figure>(
   const figures = new Map<Entrant, Figure[]>(entrants.map((entrant) => [entrant, []]))
   const failed = new Map<Entrant, string>()
   for (let round = 0; round < rounds; round += 1) {
-    for (const entrant of entrants) {
+    const first = round % Math.max(1, entrants.length)
+    for (const entrant of [...entrants.slice(first), ...entrants.slice(0, first)]) {
       if (failed.has(entrant)) continue
       try {
         figures.get(entrant)?.push(await measure(entrant, round))

@@ -31,12 +31,17 @@ export type Said =
   | { readonly kind: 'failed'; readonly error: string }
 
 const LOOK_EVERY_MS = 250
-const TOGETHER = 500
+const TOGETHER = 100
+/** By then a client has renewed its first leases. */
+const SPREAD_PART = 1 / 3
 
 async function keep({ url, leases, ttlMs, lastsMs }: KeeperOptions): Promise<void> {
   const tenure = await openTenure(url, { holder: 'keeper' })
   const held: Lease[] = []
+  // They come over some time, as they do in life: all at once they would be renewed in few, large groups for ever.
+  const pauseMs = (ttlMs * SPREAD_PART * TOGETHER) / leases
   for (let done = 0; done < leases; done += TOGETHER) {
+    await sleep(pauseMs)
     const some = Array.from({ length: Math.min(TOGETHER, leases - done) }, (_, index) =>
       tenure.acquire(`work:kept-${done + index}`, { ttlMs, waitMs: 0 }),
     )

@@ -72,11 +72,7 @@ async function measureStore(
     }
     const measured = await inLayout(cell.layout, servers, async () => {
       // The first turn is for the compiler: it would count against whoever has more to compile.
-      if (cell.inFlight > 1) {
-        await inTurns(able, 1, (entrant) => {
-          return measure(entrant, entrant.system.role === 'tenure' ? 4 * warmUpMs : warmUpMs)
-        })
-      }
+      if (cell.inFlight > 1) await inTurns(able, 1, (entrant) => measure(entrant, warmUpMs))
       return inTurns(able, rounds, (entrant) => measure(entrant, sliceMs))
     })
     results.push(...resultsOf(cell, store, measured), ...failuresOf(cell, store, opened))
