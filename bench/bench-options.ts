@@ -1,6 +1,6 @@
 /** Reads the command line of the benchmarks. What cannot be read is refused with one line. */
 import { parseArgs } from 'node:util'
-import { BRIEF, FULL, QUICK, WORKS, type Amounts, type Plan } from './plan.ts'
+import { BRIEF, FULL, QUICK, WORKS, type Amounts, type Plan, type WorkName } from './plan.ts'
 import { STORE_NAMES } from './system.ts'
 
 export const HELP = `npm run bench -- [options]
@@ -8,11 +8,13 @@ export const HELP = `npm run bench -- [options]
 Measures Tenure beside its peers, on servers of its own, and prints tables with ratios against
 each store's floor or limit. A whole run writes docs/benchmarks.md and its plots.
 
-  --quick           every ratio within a minute; writes no file
+  --quick           every ratio within a minute, too short to judge by; writes no file
   --brief           a third of the time, up to 100,000 live leases; writes no file
   --json            prints rows { work, store, system, inFlight, opsPerSecond, p50Ms, p99Ms, ratio }
-                    instead of tables; \`npm run -s bench\` keeps npm's own lines out of them
+                    instead of tables, ratio being that of opsPerSecond;
+                    \`npm run -s bench\` keeps npm's own lines out of them
   --only WORKS      some of ${WORKS.join(', ')};
+                    pauses tries which one serves best those who wait by asking again;
                     profile shows which part spends the processor's time
   --store STORES    some of ${STORE_NAMES.join(', ')}
   --rounds N        how often everybody has a turn, 1..1000
@@ -23,6 +25,8 @@ Lists are separated by commas. What is given here follows \`--\`: npm run bench 
 `
 
 const ROUNDS_MAX = 1_000
+/** A look within a minute is at ratios. */
+const WITHOUT_RATIOS: ReadonlySet<WorkName> = new Set(['pauses', 'profile'])
 
 export class UsageError extends Error {
   override name = 'UsageError'
@@ -38,8 +42,7 @@ export interface BenchOptions {
 
 export function readOptions(args: readonly string[], defaultDocs: string): BenchOptions {
   const values = parse(args)
-  // A look within a minute is at ratios, and a profile has none.
-  const usual = values.quick === true ? WORKS.filter((work) => work !== 'profile') : WORKS
+  const usual = values.quick === true ? WORKS.filter((work) => !WITHOUT_RATIOS.has(work)) : WORKS
   const works = values.only === undefined ? usual : readList('only', values.only, WORKS)
   const stores = readList('store', values.store, STORE_NAMES)
   const amounts = readAmounts(values)

@@ -1,16 +1,26 @@
 /** How much is measured: enough for figures to keep, less for a look, or just enough to see every ratio within a minute. */
 import type { StoreName } from './system.ts'
 
-export const WORKS = ['uncontended', 'contended', 'many', 'keeping', 'start-up', 'profile'] as const
+export const WORKS = [
+  'uncontended',
+  'contended',
+  'pauses',
+  'many',
+  'keeping',
+  'start-up',
+  'profile',
+] as const
 export type WorkName = (typeof WORKS)[number]
 
 export interface Plan {
   readonly works: readonly WorkName[]
   readonly stores: readonly StoreName[]
+  /** False when everything is too short to say whether a target is met. */
+  readonly isJudged: boolean
   readonly uncontended: {
     readonly rounds: number
     readonly sliceMs: number
-    /** Before the first round; Tenure has more to compile, and has four times as long. */
+    /** Before the first round, for the compiler. */
     readonly warmUpMs: number
     /** How many resources there are. */
     readonly resources: number
@@ -22,6 +32,11 @@ export interface Plan {
     readonly roundMs: number
     /** How long each round without a hold lasts; it makes far more turns. */
     readonly holdlessMs: number
+  }
+  readonly pauses: {
+    readonly triedMs: readonly number[]
+    readonly leadInMs: number
+    readonly roundMs: number
   }
   readonly many: {
     /** Beside a store of 1,000, which is always there. */
@@ -37,9 +52,13 @@ export interface Plan {
 
 export type Amounts = Omit<Plan, 'works' | 'stores'>
 
+const PAUSES_MS = [1, 2, 5, 10, 20, 50]
+
 export const FULL: Amounts = {
-  uncontended: { rounds: 9, sliceMs: 300, warmUpMs: 500, resources: 1_000 },
-  contended: { rounds: 2, leadInMs: 500, roundMs: 5_000, holdlessMs: 1_000 },
+  isJudged: true,
+  uncontended: { rounds: 9, sliceMs: 300, warmUpMs: 2_000, resources: 1_000 },
+  contended: { rounds: 3, leadInMs: 500, roundMs: 10_000, holdlessMs: 1_000 },
+  pauses: { triedMs: PAUSES_MS, leadInMs: 300, roundMs: 1_500 },
   many: { sizes: [1, 100_000, 1_000_000], rounds: 7, samples: 60 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
   startUp: { rounds: 15 },
@@ -47,8 +66,10 @@ export const FULL: Amounts = {
 }
 
 export const BRIEF: Amounts = {
-  uncontended: { rounds: 5, sliceMs: 150, warmUpMs: 250, resources: 1_000 },
+  isJudged: true,
+  uncontended: { rounds: 5, sliceMs: 150, warmUpMs: 1_000, resources: 1_000 },
   contended: { rounds: 1, leadInMs: 500, roundMs: 3_000, holdlessMs: 500 },
+  pauses: { triedMs: PAUSES_MS, leadInMs: 100, roundMs: 500 },
   many: { sizes: [1, 100_000], rounds: 5, samples: 40 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 30_000 },
   startUp: { rounds: 9 },
@@ -56,8 +77,10 @@ export const BRIEF: Amounts = {
 }
 
 export const QUICK: Amounts = {
-  uncontended: { rounds: 3, sliceMs: 20, warmUpMs: 80, resources: 200 },
+  isJudged: false,
+  uncontended: { rounds: 3, sliceMs: 20, warmUpMs: 120, resources: 200 },
   contended: { rounds: 1, leadInMs: 80, roundMs: 200, holdlessMs: 60 },
+  pauses: { triedMs: PAUSES_MS, leadInMs: 20, roundMs: 100 },
   many: { sizes: [1, 3_000], rounds: 3, samples: 3 },
   keeping: { leases: 500, ttlMs: 3_000, lastsMs: 1_000 },
   startUp: { rounds: 3 },

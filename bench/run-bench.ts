@@ -7,12 +7,14 @@ import { measureContended } from './works/contended.ts'
 import type { Stage } from './works/entrants.ts'
 import { measureKeeping, type Keeping } from './works/keeping.ts'
 import { measureMany, type Growth, type SpaceTaken } from './works/many.ts'
+import { measurePauses, type PauseTried } from './works/pauses.ts'
 import { measureProfiles, type Profile } from './works/profile.ts'
 import { measureStartUp } from './works/start-up.ts'
 import { measureUncontended } from './works/uncontended.ts'
 
 export interface Findings {
   readonly results: readonly Result[]
+  readonly pauses: readonly PauseTried[]
   readonly growth: readonly Growth[]
   readonly space: readonly SpaceTaken[]
   readonly keeping: readonly Keeping[]
@@ -39,7 +41,7 @@ async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']):
   const results: Result[] = []
   const found = {
     ...{ growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] },
-    profiles: [] as Profile[],
+    ...{ profiles: [] as Profile[], pauses: [] as PauseTried[] },
   }
   for (const work of plan.works) {
     switch (work) {
@@ -49,6 +51,12 @@ async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']):
       case 'contended':
         results.push(...(await measureContended(stage, plan)))
         break
+      case 'pauses': {
+        const report = await measurePauses(stage, plan)
+        results.push(...report.failures)
+        found.pauses.push(...report.pauses)
+        break
+      }
       case 'many': {
         const many = await measureMany(stage, plan)
         results.push(...many.results)

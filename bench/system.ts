@@ -33,8 +33,17 @@ export interface SystemUnderTest<Held = unknown> {
   readonly offers: Offers
   /** False for what is made for the uncontended works only. */
   readonly contends: boolean
+  /** For whoever waits by asking again. */
+  readonly polling?: Polling<Held>
   /** `workers`: how many will wait at the same time; `acquire` names each by its number. */
   open(place: Place, workers: number): Promise<OpenSystem<Held>>
+}
+
+export interface Polling<Held = unknown> {
+  /** Between two attempts, without what is added by chance so that not all ask in step. */
+  readonly pauseMs: number
+  /** The same system with another pause, to see that none serves it much better. */
+  pausing(pauseMs: number): SystemUnderTest<Held>
 }
 
 export interface OpenSystem<Held = unknown> {
@@ -47,7 +56,7 @@ export interface OpenSystem<Held = unknown> {
   readonly loop?: Loop
   /** Makes so many more live leases, as fast as it can. */
   fill?(count: number): Promise<void>
-  /** Tells how many live leases a holder has. The first ten that were filled in are `FIRST_HOLDER`'s. */
+  /** Tells how many live leases a holder has. Of what was filled in, each holder has ten: see `holderNumbered`. */
   list?(holder: string): Promise<number>
   close(): Promise<void>
 }
@@ -63,7 +72,11 @@ export interface Loop {
   renewals(count: number): void
 }
 
-export const FIRST_HOLDER = 'holder-0'
+export const LEASES_PER_HOLDER = 10
+
+export function holderNumbered(number: number): string {
+  return `holder-${number}`
+}
 
 export const NOTHING: Offers = {
   ttl: false,

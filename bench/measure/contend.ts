@@ -1,5 +1,5 @@
 /** Workers of one process who all want one resource, again and again, until the time is over. */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as giveWay, setTimeout as sleep } from 'node:timers/promises'
 import type { OpenSystem } from '../system.ts'
 import { allDone } from './all-done.ts'
 import type { Turn, Turns, Waiting } from './turns.ts'
@@ -23,7 +23,11 @@ export function workerNames(prefix: string, workers: number): readonly string[] 
   return Array.from({ length: workers }, (_, worker) => `${prefix}${worker}`)
 }
 
-/** Throws nothing away: who counts from a later moment does so when it judges. */
+/**
+ * Between two turns a worker lets others of its process run: a lock that answers at once would else never leave it.
+ *
+ * Throws nothing away: who counts from a later moment does so when it judges.
+ */
 export async function contend(system: OpenSystem, options: ContendOptions): Promise<Turns> {
   const names = workerNames(options.prefix, options.workers)
   const done = await allDone(names.map((name, worker) => work(system, { name, worker }, options)))
@@ -54,5 +58,6 @@ async function work(
     if (holdMs > 0) await sleep(holdMs)
     turns.push({ worker: name, askedUs, startUs, endUs: nowUs() })
     await system.release(held)
+    await giveWay()
   }
 }

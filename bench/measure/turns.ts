@@ -39,6 +39,7 @@ export interface Contention {
   readonly starved: number
   /** Waits that had not ended are counted with what they had lasted. */
   readonly waitP99Ms: number
+  readonly waitMaxMs: number
   /** Everybody once, one after the other: workers × (hold + gap). */
   readonly idealWaitMs: number
 }
@@ -89,6 +90,7 @@ export function contentionOf(
     ...{ fairness: most === 0 ? 0 : fewest / most, fewest, most },
     starved: counts.filter((count) => count === 0).length,
     waitP99Ms: percentile(waits, 0.99),
+    waitMaxMs: percentile(waits, 1),
     idealWaitMs: workers.length * (holdMs + median(gaps)),
   }
 }

@@ -12,9 +12,10 @@ export function msText(value: number | null): string {
   return value >= 1 ? value.toFixed(1) : value.toFixed(3)
 }
 
-/** The median, and from where to where the rounds went. */
+/** The median, and from where to where the rounds went, if they went anywhere. */
 export function ratioText(ratio: Spread | null): string {
   if (ratio === null) return '—'
+  if (ratio.min === ratio.max) return twoDigits(ratio.median)
   return `${twoDigits(ratio.median)} (${twoDigits(ratio.min)}–${twoDigits(ratio.max)})`
 }
 

@@ -2,6 +2,7 @@
 import type { Plan } from '../plan.ts'
 import type { Findings } from '../run-bench.ts'
 import { ALL_SYSTEMS } from '../systems/all-systems.ts'
+import { amountTable } from './amounts.ts'
 import { machineTable, type Machine } from './machine.ts'
 import type { Plot } from './plots.ts'
 import { markdownText, type Table } from './table.ts'
@@ -10,6 +11,7 @@ import {
   failureTables,
   keepingTables,
   manyTables,
+  pauseTables,
   profileTables,
   startUpTables,
   systemTable,
@@ -31,18 +33,20 @@ Tenure beside what people use today, in one run on the same servers. This page a
 
 How to read it:
 
-- Only ratios count. A shared machine is noisy, so everybody is measured in turns (A B C, A B C …), a ratio is taken within
-  each round, and the table shows the median of the rounds and, in brackets, from where to where they went.
+- Only ratios count. A shared machine is noisy, so everybody is measured in turns (A B C, B C A …) after the same time to
+  warm up, a ratio is taken within each round, and the table shows the median of the rounds and, in brackets, from where
+  to where they went.
 - **The floor** (Redis, PostgreSQL) and **the limit** (SQLite) are written by hand and do nothing but what the work asks
   for. The limit has no callers at all: it is a loop that writes the rows of 100 operations in one transaction.
 - \`tenure\` is what applications hold (\`openTenure\`: handles that renew themselves, notice loss, wait in a queue);
   \`tenure-service\` is what it stands on (\`openApi\`: ids and outcomes).
-- Peers run with the settings that serve them best here, which are printed. What a peer does not offer is in the same table.
+- The settings of the peers are printed. Those who wait by asking again pause as long as gave them the most handovers of the
+  pauses that were tried (*Pauses of those who poll*). What a peer does not offer is in the same table.
 - Renewals ask for another expiry each time: SQLite skips a write of the same bytes, and would show five times the true rate.
 - With one operation in flight it matters whether client and server share a core, so both are measured, pinned by
   \`taskset\`. With 100 in flight nothing is pinned.
 - A *handover* is a turn that another worker had before. Whoever takes a lock straight back after releasing it has handed
-  nothing over, however fast.
+  nothing over, however fast. Between two turns a worker lets the others of its process run.
 - Before it is scored, each system must show that it excludes; in the contended work every turn is checked. What overlaps,
   or throws, is listed under *Not scored*.
 `
@@ -54,9 +58,12 @@ export function pageOf({ plan, machine, findings }: Run, plots: readonly Plot[])
     tables.length === 0 ? [] : [`## ${title}\n`, ...pictures(file), ...tables.map(markdownText)]
   return [
     HEAD,
-    ...chapter('Where it was measured', [machineTable(machine)]),
-    ...chapter('What is compared', [systemTable(ALL_SYSTEMS, plan.stores)]),
-    ...chapter('What Tenure means to reach', targetTables(findings)),
+    ...chapter('What Tenure means to reach', targetTables(findings, plan.isJudged)),
+    ...chapter('Where it was measured', [machineTable(machine), amountTable(plan)]),
+    ...chapter('What is compared', [
+      systemTable(ALL_SYSTEMS, plan.stores),
+      ...pauseTables(findings),
+    ]),
     ...chapter('Uncontended', uncontendedTables(findings), 'bench-uncontended.svg'),
     ...chapter('Contended', contendedTables(findings), 'bench-contended.svg'),
     ...chapter('Many leases', manyTables(findings), 'bench-growth.svg'),
@@ -71,14 +78,16 @@ export function pageOf({ plan, machine, findings }: Run, plots: readonly Plot[])
 export function tablesOf({ plan, machine, findings }: Run): readonly Table[] {
   return [
     machineTable(machine),
+    amountTable(plan),
     systemTable(ALL_SYSTEMS, plan.stores),
+    ...pauseTables(findings),
     ...uncontendedTables(findings),
     ...contendedTables(findings),
     ...manyTables(findings),
     ...keepingTables(findings),
     ...startUpTables(findings),
     ...profileTables(findings),
-    ...targetTables(findings),
+    ...targetTables(findings, plan.isJudged),
     ...failureTables(findings),
   ]
 }

@@ -66,12 +66,15 @@ function lacksOf({ store, system: name }: Result): string {
   return lacks.length === 0 ? '—' : lacks.join(', ')
 }
 
+const CONTENDED_NOTE =
+  'Gap: from the end of one turn to the start of the next. Wait: waits that had not ended included; beside it how many times the ideal, workers × (hold + median gap of the same system). Turns min/max and the longest wait: of the worst round. Calls: transactions (SQLite) or reads from sockets (Redis), for all who waited; commits: transactions that wrote (SQLite, PostgreSQL). A dash: the store does not count that.'
+
 export function contendedTables({ results }: Findings): readonly Table[] {
   const own = scored(results).filter(({ contention }) => contention !== undefined)
   const works = [...new Set(own.map(({ work }) => work))]
   return works.map((work) => ({
     title: `${work}, ${own.find((result) => result.work === work)?.inFlight} workers`,
-    note: 'Gap: from the end of one turn to the start of the next. Wait: p99, waits that had not ended included; beside it how many times the ideal, workers × (hold + gap).',
+    note: CONTENDED_NOTE,
     columns: [
       ...['store', 'system', 'handovers/s', '× reference', 'gap p50 ms', 'gap p99 ms'],
       ...[
@@ -79,6 +82,7 @@ export function contendedTables({ results }: Findings): readonly Table[] {
         'starved',
         'wait p99 ms',
         '× ideal',
+        'longest wait ms',
         'calls/handover',
         'commits/handover',
       ],
@@ -106,16 +110,38 @@ function contendedRow(result: Result, all: readonly Result[]): readonly string[]
     String(Math.max(...rounds.map(({ starved }) => starved))),
     msText(middle(({ waitP99Ms }) => waitP99Ms)),
     twoDigits(middle(({ waitP99Ms, idealWaitMs }) => waitP99Ms / idealWaitMs)),
+    msText(Math.max(...rounds.map(({ waitMaxMs }) => waitMaxMs))),
     countText(result.contention?.operationsPerHandover ?? null),
     countText(result.contention?.commitsPerHandover ?? null),
     lacksOf(result),
   ]
 }
 
+export function pauseTables({ pauses }: Findings): readonly Table[] {
+  if (pauses.length === 0) return []
+  const tried = [...new Set(pauses.map(({ pauseMs }) => pauseMs))].toSorted((a, b) => a - b)
+  const systems = [...new Set(pauses.map(({ store, system }) => `${store} ${system}`))]
+  return [
+    {
+      title: 'Pauses of those who poll',
+      note: 'True handovers per second of 50 workers in one process, 1 ms hold, by the pause between two attempts (those who can add up to as much again by chance). With the pause that has a star each is measured in all other tables.',
+      columns: ['store', 'system', ...tried.map((pauseMs) => `${pauseMs} ms`)],
+      rows: systems.map((key) => {
+        const own = pauses.filter(({ store, system }) => `${store} ${system}` === key)
+        const cells = tried.map((pauseMs) => {
+          const one = own.find((other) => other.pauseMs === pauseMs)
+          return `${perSecondText(one?.handoversPerSecond ?? null)}${one?.isUsed === true ? ' *' : ''}`
+        })
+        return [...key.split(' '), ...cells]
+      }),
+    },
+  ]
+}
+
 export function manyTables({ growth, space }: Findings): readonly Table[] {
   const grown: Table = {
     title: 'Among many live leases',
-    note: 'One at a time. The last column compares with a store of 1,000 that was measured in the same rounds.',
+    note: 'One at a time, each on a name that was never used before and lies anywhere among the others; of Tenure the service is measured. Expire: the acquire that settles a lease that has run out. List: the ten leases of any one holder. The last column compares with a store of 1,000 that was measured in the same rounds.',
     columns: [
       'store',
       'system',
@@ -134,7 +160,7 @@ export function manyTables({ growth, space }: Findings): readonly Table[] {
   }
   const taken: Table = {
     title: 'Bytes per live lease of Tenure',
-    note: 'On disk: with its event in the ledger and all indexes, beyond the names of resource, holder and session.',
+    note: 'On disk: with its event in the ledger and all indexes, beyond the names of resource, holder and session; of Redis a snapshot (RDB). Heap: what the process that acquired them all remembers of them, which has a limit.',
     columns: ['store', 'live leases', 'disk', "the server's memory", "this process's heap"],
     rows: space.map(({ store, size, space: each }) => [
       ...[store, size.toLocaleString('en')],
@@ -161,6 +187,7 @@ export function keepingTables({ keeping }: Findings): readonly Table[] {
   return [
     {
       title: 'Keeping leases alive',
+      note: 'One run. The leases were acquired one hundred at a time over a third of the TTL; what the harness spends on looking at them four times a second is taken off. Store calls: transactions that wrote (SQLite, PostgreSQL), reads from sockets (Redis).',
       columns: [
         ...['store', 'leases', 'TTL', 'CPU of one core', 'renewals/s', 'store calls/s'],
         ...['least left at any time', 'lost'],
@@ -181,6 +208,7 @@ export function startUpTables({ results }: Findings): readonly Table[] {
   return [
     {
       title: 'Start-up of a process',
+      note: 'Everybody once before, so that the files are in the cache of the disk.',
       columns: ['program', 'median ms', '× node -e 0'],
       rows: own.map((result) => [
         result.system,

@@ -44,16 +44,21 @@ function failedReadings(results: readonly Result[]): readonly Reading[] {
   })
 }
 
-export function targetTables(findings: Findings): readonly Table[] {
+export function targetTables(findings: Findings, isJudged: boolean): readonly Table[] {
   const readings = readingsOf(findings)
   if (readings.length === 0) return []
+  const met = readings.filter(({ isMet }) => isMet).length
+  const spread = 'The median of the rounds, and in brackets from where to where they went.'
+  const verdict = isJudged
+    ? `${met} of ${readings.length} are met.`
+    : 'This run was too short to say what is met.'
   return [
     {
       title: 'To reach',
-      note: 'The median of the rounds, and in brackets from where to where they went.',
-      columns: ['target', 'wanted', 'reads', 'met'],
+      note: `${verdict} ${spread}`,
+      columns: ['target', 'wanted', 'reads', ...(isJudged ? ['met'] : [])],
       rows: readings.map(({ target, wanted, reads, isMet }) => {
-        return [target, wanted, reads, isMet ? 'yes' : 'no']
+        return [target, wanted, reads, ...(isJudged ? [isMet ? 'yes' : 'no'] : [])]
       }),
     },
   ]

@@ -9,16 +9,25 @@ import { sqliteLimit } from './sqlite-limit.ts'
 import { tenureClient, tenureService } from './tenure-system.ts'
 import { verrouSystem } from './verrou-system.ts'
 
+/**
+ * Whoever polls has the pause that gave it the most handovers, of those that `--only pauses` tries: 50 workers, one
+ * resource, 1 ms of holding.
+ */
 const REFERENCES: Readonly<Record<StoreName, SystemUnderTest>> = {
-  sqlite: sqliteLimit,
-  redis: redisFloor,
-  postgres: postgresFloor,
+  sqlite: sqliteLimit(1),
+  redis: redisFloor(5),
+  postgres: postgresFloor(20),
 }
 
 const PEERS: Readonly<Record<StoreName, readonly SystemUnderTest[]>> = {
-  sqlite: [verrouSystem('sqlite'), properLockfileSystem],
-  redis: [redlockSystem, redisSemaphoreSystem, verrouSystem('redis'), redlockUniversalSystem],
-  postgres: [advisorySystem, verrouSystem('postgres')],
+  sqlite: [verrouSystem('sqlite', 10), properLockfileSystem(10)],
+  redis: [
+    redlockSystem(10),
+    redisSemaphoreSystem(1),
+    verrouSystem('redis', 1),
+    redlockUniversalSystem(1),
+  ],
+  postgres: [advisorySystem, verrouSystem('postgres', 20)],
 }
 
 export const ALL_SYSTEMS: readonly SystemUnderTest[] = STORE_NAMES.flatMap((store) => [

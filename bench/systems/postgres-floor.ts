@@ -3,13 +3,12 @@
  * operation, durable, judged on the server's clock. No queue and no groups: whoever waits asks again.
  */
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
+import { pauseAbout, pauseText } from '../measure/pause.ts'
 import { NOTHING, type OpenSystem, type SystemUnderTest } from '../system.ts'
 import { openPool } from './postgres-pool.ts'
 
 const CONNECTIONS = 10
-const RETRY_MS = 10
 
 const SCHEMA = `
   CREATE TABLE held (resource text PRIMARY KEY, token uuid NOT NULL, fence bigint NOT NULL,
@@ -47,15 +46,18 @@ interface Token {
   readonly token: string
 }
 
-export const postgresFloor: SystemUnderTest<Token> = {
-  ...{ name: 'floor', store: 'postgres', role: 'reference', contends: true },
-  settings: `a lease by hand: one conditional upsert with its history row, prepared, ${CONNECTIONS} connections; asks again every ${RETRY_MS} ms`,
-  offers: { ...NOTHING, ttl: true, fence: true, history: true, durable: true },
-  open: async (place) => {
-    const pool = openPool(place.at, CONNECTIONS)
-    await prepare(pool)
-    return openFloor(pool)
-  },
+export function postgresFloor(pauseMs: number): SystemUnderTest<Token> {
+  return {
+    ...{ name: 'floor', store: 'postgres', role: 'reference', contends: true },
+    settings: `a lease by hand: one conditional upsert with its history row, prepared, ${CONNECTIONS} connections; ${pauseText(pauseMs)}`,
+    offers: { ...NOTHING, ttl: true, fence: true, history: true, durable: true },
+    polling: { pauseMs, pausing: postgresFloor },
+    open: async (place) => {
+      const pool = openPool(place.at, CONNECTIONS)
+      await prepare(pool)
+      return openFloor(pool, pauseMs)
+    },
+  }
 }
 
 /** Of several processes that open the same place, the first makes the tables. */
@@ -68,7 +70,7 @@ async function prepare(pool: pg.Pool): Promise<void> {
   client.release()
 }
 
-function openFloor(pool: pg.Pool): OpenSystem<Token> {
+function openFloor(pool: pg.Pool, pauseMs: number): OpenSystem<Token> {
   const run = async (
     name: string,
     text: string,
@@ -83,7 +85,7 @@ function openFloor(pool: pg.Pool): OpenSystem<Token> {
   return {
     acquire: async (resource, { ttlMs }) => {
       const token = randomUUID()
-      while (!(await run('acquire', ACQUIRE, [resource, token, ttlMs]))) await sleep(RETRY_MS)
+      while (!(await run('acquire', ACQUIRE, [resource, token, ttlMs]))) await pauseAbout(pauseMs)
       return { resource, token }
     },
     release: async ({ resource, token }) =>

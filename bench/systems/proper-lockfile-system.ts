@@ -11,20 +11,22 @@ interface LockfileModule {
   }
 }
 
-const RETRY_MS = 2
-
-export const properLockfileSystem: SystemUnderTest<Release> = {
-  ...{ name: 'proper-lockfile', store: 'sqlite', role: 'peer', contends: true },
-  settings: `realpath false, retries for ever every ${RETRY_MS} ms (default none); renews itself, not on demand; not in SQLite`,
-  offers: { ...NOTHING, ttl: true },
-  open: async (place) => {
-    const { default: lockfile } = await loadPeer<LockfileModule>('proper-lockfile')
-    const retries = { forever: true, factor: 1, minTimeout: RETRY_MS, maxTimeout: RETRY_MS }
-    return {
-      acquire: async (resource, { ttlMs: stale }) =>
-        lockfile.lock(path.join(place.at, resource), { realpath: false, stale, retries }),
-      release: (release) => release(),
-      close: async () => {},
-    }
-  },
+export function properLockfileSystem(pauseMs: number): SystemUnderTest<Release> {
+  return {
+    ...{ name: 'proper-lockfile', store: 'sqlite', role: 'peer', contends: true },
+    settings: `realpath false, retries for ever every ${pauseMs}–${2 * pauseMs} ms, randomize true (default none); renews itself, not on demand; not in SQLite`,
+    offers: { ...NOTHING, ttl: true },
+    polling: { pauseMs, pausing: properLockfileSystem },
+    open: async (place) => {
+      const { default: lockfile } = await loadPeer<LockfileModule>('proper-lockfile')
+      const times = { factor: 1, minTimeout: pauseMs, maxTimeout: 2 * pauseMs }
+      const retries = { forever: true, randomize: true, ...times }
+      return {
+        acquire: async (resource, { ttlMs: stale }) =>
+          lockfile.lock(path.join(place.at, resource), { realpath: false, stale, retries }),
+        release: (release) => release(),
+        close: async () => {},
+      }
+    },
+  }
 }

@@ -3,14 +3,13 @@
  * history. Whoever waits asks again.
  */
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import { pauseAbout, pauseText } from '../measure/pause.ts'
 import { NOTHING, type OpenSystem, type SystemUnderTest } from '../system.ts'
 
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
 const RENEW = `if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`
-const RETRY_MS = 2
 const FILL_TOGETHER = 5_000
 const FILL_TTL_MS = 86_400_000
 
@@ -24,20 +23,23 @@ interface Token {
   readonly token: string
 }
 
-export const redisFloor: SystemUnderTest<Token> = {
-  ...{ name: 'floor', store: 'redis', role: 'reference', contends: true },
-  settings: `SET NX PX and Lua by hand, one connection; asks again every ${RETRY_MS} ms`,
-  offers: { ...NOTHING, ttl: true },
-  open: async (place) => {
-    const client = new Redis(place.at)
-    client.defineCommand('releaseToken', { numberOfKeys: 1, lua: RELEASE })
-    client.defineCommand('renewToken', { numberOfKeys: 1, lua: RENEW })
-    await client.ping()
-    return openFloor(client as Scripted)
-  },
+export function redisFloor(pauseMs: number): SystemUnderTest<Token> {
+  return {
+    ...{ name: 'floor', store: 'redis', role: 'reference', contends: true },
+    settings: `SET NX PX and Lua by hand, one connection; ${pauseText(pauseMs)}`,
+    offers: { ...NOTHING, ttl: true },
+    polling: { pauseMs, pausing: redisFloor },
+    open: async (place) => {
+      const client = new Redis(place.at)
+      client.defineCommand('releaseToken', { numberOfKeys: 1, lua: RELEASE })
+      client.defineCommand('renewToken', { numberOfKeys: 1, lua: RENEW })
+      await client.ping()
+      return openFloor(client as Scripted, pauseMs)
+    },
+  }
 }
 
-function openFloor(redis: Scripted): OpenSystem<Token> {
+function openFloor(redis: Scripted, pauseMs: number): OpenSystem<Token> {
   const demand = (answer: number): void => {
     if (answer !== 1) throw new Error('the floor lost what it held')
   }
@@ -45,7 +47,7 @@ function openFloor(redis: Scripted): OpenSystem<Token> {
     acquire: async (resource, { ttlMs }) => {
       const key = `floor:${resource}`
       const token = randomUUID()
-      while ((await redis.set(key, token, 'PX', ttlMs, 'NX')) !== 'OK') await sleep(RETRY_MS)
+      while ((await redis.set(key, token, 'PX', ttlMs, 'NX')) !== 'OK') await pauseAbout(pauseMs)
       return { key, token }
     },
     release: async ({ key, token }) => demand(await redis.releaseToken(key, token)),

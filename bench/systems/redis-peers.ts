@@ -9,9 +9,6 @@ import {
 } from '../system.ts'
 import { loadPeer } from './load-peer.ts'
 
-const RETRY_MS = 2
-/** After each attempt that fails it sends a release as well; asking more often gets it less. */
-const REDLOCK_RETRY_MS = 5
 const OFFERS: Offers = { ...NOTHING, ttl: true }
 const FOR_EVER = Number.MAX_SAFE_INTEGER
 
@@ -30,23 +27,28 @@ interface RedlockHeld {
   lock: RedlockLock
 }
 
-export const redlockSystem: SystemUnderTest<RedlockHeld> = {
-  ...{ name: 'redlock', store: 'redis', role: 'peer', contends: true, offers: OFFERS },
-  settings: `one server; retryDelay ${REDLOCK_RETRY_MS} ms (default 200), retryJitter ${REDLOCK_RETRY_MS} ms, retryCount -1`,
-  open: async (place) => {
-    const { default: Redlock } = await loadPeer<{ readonly default: RedlockClass }>('redlock')
-    const options = { retryDelay: REDLOCK_RETRY_MS, retryJitter: REDLOCK_RETRY_MS, retryCount: -1 }
-    const client = new Redis(place.at)
-    const redlock = new Redlock([client], options)
-    return {
-      acquire: async (resource, { ttlMs }) => ({ lock: await redlock.lock(resource, ttlMs) }),
-      release: async ({ lock }) => lock.unlock(),
-      renew: async (held, ttlMs) => {
-        held.lock = await held.lock.extend(ttlMs)
-      },
-      close: async () => client.disconnect(),
-    }
-  },
+export function redlockSystem(pauseMs: number): SystemUnderTest<RedlockHeld> {
+  return {
+    ...{ name: 'redlock', store: 'redis', role: 'peer', contends: true, offers: OFFERS },
+    settings: `one server; retryDelay ${pauseMs} ms (default 200), retryJitter ${pauseMs} ms, retryCount -1`,
+    polling: { pauseMs, pausing: redlockSystem },
+    open: (place) => openRedlock(place, pauseMs),
+  }
+}
+
+async function openRedlock(place: Place, pauseMs: number): Promise<OpenSystem<RedlockHeld>> {
+  const { default: Redlock } = await loadPeer<{ readonly default: RedlockClass }>('redlock')
+  const options = { retryDelay: pauseMs, retryJitter: pauseMs, retryCount: -1 }
+  const client = new Redis(place.at)
+  const redlock = new Redlock([client], options)
+  return {
+    acquire: async (resource, { ttlMs }) => ({ lock: await redlock.lock(resource, ttlMs) }),
+    release: async ({ lock }) => lock.unlock(),
+    renew: async (held, ttlMs) => {
+      held.lock = await held.lock.extend(ttlMs)
+    },
+    close: async () => client.disconnect(),
+  }
 }
 
 interface Mutex {
@@ -60,23 +62,28 @@ type MutexClass = new (
   options: Readonly<Record<string, number>>,
 ) => Mutex
 
-export const redisSemaphoreSystem: SystemUnderTest<Mutex> = {
-  ...{ name: 'redis-semaphore', store: 'redis', role: 'peer', contends: true, offers: OFFERS },
-  settings: `Mutex; retryInterval ${RETRY_MS} ms (default 10), acquireTimeout without end; renews itself, not on demand`,
-  open: async (place) => {
-    const { Mutex } = await loadPeer<{ readonly Mutex: MutexClass }>('redis-semaphore')
-    const client = new Redis(place.at)
-    return {
-      acquire: async (resource, { ttlMs: lockTimeout }) => {
-        const times = { lockTimeout, acquireTimeout: FOR_EVER, retryInterval: RETRY_MS }
-        const mutex = new Mutex(client, resource, times)
-        await mutex.acquire()
-        return mutex
-      },
-      release: (mutex) => mutex.release(),
-      close: async () => client.disconnect(),
-    }
-  },
+export function redisSemaphoreSystem(pauseMs: number): SystemUnderTest<Mutex> {
+  return {
+    ...{ name: 'redis-semaphore', store: 'redis', role: 'peer', contends: true, offers: OFFERS },
+    settings: `Mutex; retryInterval ${pauseMs} ms (default 10), acquireTimeout without end; renews itself, not on demand`,
+    polling: { pauseMs, pausing: redisSemaphoreSystem },
+    open: (place) => openSemaphore(place, pauseMs),
+  }
+}
+
+async function openSemaphore(place: Place, retryInterval: number): Promise<OpenSystem<Mutex>> {
+  const { Mutex } = await loadPeer<{ readonly Mutex: MutexClass }>('redis-semaphore')
+  const client = new Redis(place.at)
+  return {
+    acquire: async (resource, { ttlMs: lockTimeout }) => {
+      const times = { lockTimeout, acquireTimeout: FOR_EVER, retryInterval }
+      const mutex = new Mutex(client, resource, times)
+      await mutex.acquire()
+      return mutex
+    },
+    release: (mutex) => mutex.release(),
+    close: async () => client.disconnect(),
+  }
 }
 
 interface SimpleLock {
@@ -97,13 +104,16 @@ interface UniversalHeld {
 
 const UNIVERSAL_RETRIES = 1_000_000
 
-export const redlockUniversalSystem: SystemUnderTest<UniversalHeld> = {
-  ...{ name: 'redlock-universal', store: 'redis', role: 'peer', contends: true, offers: OFFERS },
-  settings: `createLock, performance "lean"; retryDelay ${RETRY_MS} ms (default 100), retryAttempts ${UNIVERSAL_RETRIES}; made for Node 22`,
-  open: openUniversal,
+export function redlockUniversalSystem(pauseMs: number): SystemUnderTest<UniversalHeld> {
+  return {
+    ...{ name: 'redlock-universal', store: 'redis', role: 'peer', contends: true, offers: OFFERS },
+    settings: `createLock, performance "lean"; retryDelay ${pauseMs} ms (default 100), retryAttempts ${UNIVERSAL_RETRIES}; made for Node 22`,
+    polling: { pauseMs, pausing: redlockUniversalSystem },
+    open: (place) => openUniversal(place, pauseMs),
+  }
 }
 
-async function openUniversal(place: Place): Promise<OpenSystem<UniversalHeld>> {
+async function openUniversal(place: Place, retryDelay: number): Promise<OpenSystem<UniversalHeld>> {
   const { IoredisAdapter, createLock } = await loadPeer<UniversalModule>('redlock-universal')
   const client = new Redis(place.at)
   const adapter = new IoredisAdapter(client)
@@ -112,7 +122,7 @@ async function openUniversal(place: Place): Promise<OpenSystem<UniversalHeld>> {
   }
   return {
     acquire: async (key, { ttlMs: ttl }) => {
-      const retries = { retryDelay: RETRY_MS, retryAttempts: UNIVERSAL_RETRIES }
+      const retries = { retryDelay, retryAttempts: UNIVERSAL_RETRIES }
       const lock = createLock({ adapter, key, ttl, ...retries, performance: 'lean' })
       return { lock, handle: await lock.acquire() }
     },

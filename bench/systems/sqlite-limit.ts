@@ -5,42 +5,46 @@
  */
 import { randomUUID } from 'node:crypto'
 import path from 'node:path'
-import { setImmediate as giveWay, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   isBusy,
   loadDriver,
   type SqliteDatabase,
   type SqliteStatement,
 } from '../../src/store/sqlite/sqlite-client.ts'
+import { pauseAbout, pauseText } from '../measure/pause.ts'
 import { NOTHING, type Loop, type OpenSystem, type SystemUnderTest } from '../system.ts'
 
 const RESOURCES = 1_000
 const TTL_MS = 600_000
-const RETRY_MS = 2
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS held (resource TEXT PRIMARY KEY, token TEXT, expires_at INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS history (seq INTEGER PRIMARY KEY, resource TEXT NOT NULL, token TEXT, event TEXT NOT NULL,
     at INTEGER NOT NULL);`
 
-export const sqliteLimit: SystemUnderTest<string> = {
-  ...{ name: 'limit', store: 'sqlite', role: 'reference', contends: true },
-  settings: `bare better-sqlite3, WAL, synchronous FULL; an upsert and a history row per operation, a transaction for all in flight; contended it asks again every ${RETRY_MS} ms`,
-  offers: { ...NOTHING, ttl: true, history: true, durable: true },
-  open: async (place) => {
-    const Driver = await loadDriver()
-    const database = new Driver(path.join(place.at, 'limit.db'), { timeout: 5_000 })
-    database.pragma('journal_mode = WAL')
-    database.pragma('synchronous = FULL')
-    database.pragma('cache_size = -16000')
-    database.pragma('wal_autocheckpoint = 4000')
-    database.exec(SCHEMA)
-    return new BareLoop(database)
-  },
+export function sqliteLimit(pauseMs: number): SystemUnderTest<string> {
+  return {
+    ...{ name: 'limit', store: 'sqlite', role: 'reference', contends: true },
+    settings: `bare better-sqlite3, WAL, synchronous FULL; an upsert and a history row per operation, a transaction for all in flight; contended it ${pauseText(pauseMs)}`,
+    offers: { ...NOTHING, ttl: true, history: true, durable: true },
+    polling: { pauseMs, pausing: sqliteLimit },
+    open: async (place) => {
+      const Driver = await loadDriver()
+      const database = new Driver(path.join(place.at, 'limit.db'), { timeout: 5_000 })
+      database.pragma('journal_mode = WAL')
+      database.pragma('synchronous = FULL')
+      database.pragma('cache_size = -16000')
+      database.pragma('wal_autocheckpoint = 4000')
+      database.exec(SCHEMA)
+      return new BareLoop(database, pauseMs)
+    },
+  }
 }
 
 class BareLoop implements OpenSystem<string>, Loop {
   readonly #database: SqliteDatabase
+  readonly #pauseMs: number
   readonly #take: SqliteStatement
   readonly #free: SqliteStatement
   readonly #extend: SqliteStatement
@@ -49,8 +53,9 @@ class BareLoop implements OpenSystem<string>, Loop {
   #next = 0
   readonly loop: Loop = this
 
-  constructor(database: SqliteDatabase) {
+  constructor(database: SqliteDatabase, pauseMs: number) {
     this.#database = database
+    this.#pauseMs = pauseMs
     this.#take = database.prepare(`INSERT INTO held VALUES (?, ?, ?) ON CONFLICT (resource)
       DO UPDATE SET token = excluded.token, expires_at = excluded.expires_at WHERE held.expires_at <= ?`)
     this.#free = database.prepare(
@@ -78,10 +83,9 @@ class BareLoop implements OpenSystem<string>, Loop {
     this.#atOnce(() => names.forEach((name) => this.#renewNow(name)))
   }
 
-  /** Gives way first: else whoever releases takes it straight back, and nobody else ever has a turn. */
   async acquire(resource: string, { ttlMs }: { readonly ttlMs: number }): Promise<string> {
-    await giveWay()
-    while (!this.#tryAtOnce(() => this.#acquireNow(resource, ttlMs))) await sleep(RETRY_MS)
+    while (!this.#tryAtOnce(() => this.#acquireNow(resource, ttlMs)))
+      await pauseAbout(this.#pauseMs)
     return resource
   }
 

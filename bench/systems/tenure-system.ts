@@ -11,13 +11,20 @@ import { parseResource, type Resource } from '../../src/core/resource.ts'
 import { openApi, openTenure } from '../../src/open.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
-import type { Offers, OpenSystem, Place, StoreName, SystemUnderTest } from '../system.ts'
+import {
+  holderNumbered,
+  LEASES_PER_HOLDER,
+  type Offers,
+  type OpenSystem,
+  type Place,
+  type StoreName,
+  type SystemUnderTest,
+} from '../system.ts'
 
 const WAIT_MS = 600_000
 const FILL_TOGETHER = 500
 const FILL_ATTEMPTS = 5
 const FILL_TTL_MS = 86_400_000
-const LEASES_PER_HOLDER = 10
 
 export function tenureUrl(store: StoreName, place: Place): string {
   return store === 'sqlite' ? `sqlite:${path.join(place.at, 'tenure.db')}` : place.at
@@ -30,7 +37,8 @@ function offersOf(store: StoreName): Offers {
 const SETTINGS: Readonly<Record<StoreName, string>> = {
   sqlite: 'defaults: synchronous FULL, history and renewals recorded',
   redis: 'defaults: history and renewals recorded',
-  postgres: 'defaults: 4 connections, synchronous_commit on, history and renewals recorded',
+  postgres:
+    'defaults: 4 connections and one that listens, synchronous_commit on, history and renewals recorded',
 }
 
 export function tenureClient(store: StoreName): SystemUnderTest<Lease> {
@@ -123,7 +131,7 @@ class Filler {
     const until = this.#made + count
     const worker = async (): Promise<void> => {
       while (this.#made < until) {
-        const holder = `holder-${Math.floor(this.#made / LEASES_PER_HOLDER)}`
+        const holder = holderNumbered(Math.floor(this.#made / LEASES_PER_HOLDER))
         this.#made += 1
         const leaseId = systemRuntime.uuid()
         const resource = parseResource(`work:live-${leaseId}`)

@@ -41,8 +41,6 @@ interface Connection {
   readonly close: () => Promise<void>
 }
 
-/** On PostgreSQL an attempt that fails is two statements; asking more often gets it less. */
-const RETRY_MS: Readonly<Record<StoreName, number>> = { sqlite: 2, redis: 2, postgres: 10 }
 const POSTGRES_CONNECTIONS = 10
 
 const CONNECT: Readonly<Record<StoreName, (place: Place) => Promise<Connection>>> = {
@@ -57,12 +55,13 @@ const SETTINGS: Readonly<Record<StoreName, string>> = {
   postgres: `Kysely on pg, ${POSTGRES_CONNECTIONS} connections`,
 }
 
-export function verrouSystem(store: StoreName): SystemUnderTest<VerrouLock> {
+export function verrouSystem(store: StoreName, pauseMs: number): SystemUnderTest<VerrouLock> {
   return {
     ...{ name: 'verrou', store, role: 'peer', contends: true },
-    settings: `${SETTINGS[store]}; retry.delay ${RETRY_MS[store]} ms (default 250)`,
+    settings: `${SETTINGS[store]}; retry.delay ${pauseMs} ms (default 250)`,
     offers: { ...NOTHING, ttl: true, durable: store !== 'redis' },
-    open: async (place) => openVerrou(await CONNECT[store](place), RETRY_MS[store]),
+    polling: { pauseMs, pausing: (otherMs) => verrouSystem(store, otherMs) },
+    open: async (place) => openVerrou(await CONNECT[store](place), pauseMs),
   }
 }
 

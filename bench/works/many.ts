@@ -1,18 +1,27 @@
 /**
  * Work 3: what one operation costs among so many live leases, and what each of them takes. A store with 1,000 stands
- * beside the one that grows, and both are measured in turns, so that growth is not mistaken for a busy machine.
+ * beside the one that grows, and both are measured in turns, so that growth is not mistaken for a busy machine. What is
+ * measured lies anywhere among the others, and nothing is measured twice: no cache has it from the last time.
  */
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Slice } from '../measure/load.ts'
 import { median, percentile } from '../measure/statistics.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
-import { FIRST_HOLDER, type OpenSystem, type StoreName, type SystemUnderTest } from '../system.ts'
+import {
+  holderNumbered,
+  LEASES_PER_HOLDER,
+  type OpenSystem,
+  type StoreName,
+  type SystemUnderTest,
+} from '../system.ts'
 import { inTurns, systemsOf, type Entrant, type Stage } from './entrants.ts'
 import { collectGarbage, spaceOf, type Space } from './space.ts'
 
 const SMALL = 1_000
 const TTL_MS = 600_000
+const WISH = { worker: 0, ttlMs: TTL_MS }
 const SHORT_MS = 5
 /** A store's clock may be a little behind ours. */
 const RUN_OUT_MS = 40
@@ -135,7 +144,7 @@ async function measureKinds(
   const kinds = MANY_KINDS.filter((kind) => kind !== 'list by holder' || open.list !== undefined)
   for (const kind of kinds) {
     const measured = await inTurns([small, large], rounds, (entrant) =>
-      measureKind(entrant.open, kind, samples),
+      measureKind(kind, { open: entrant.open, samples, live: entrant === small ? SMALL : size }),
     )
     const [ours, theirs] = [measured.get(large), measured.get(small)]
     if (ours?.kind === 'measured' && theirs?.kind === 'measured') {
@@ -182,7 +191,7 @@ function perLease(before: Space, after: Space, count: number): Space {
 /** `work:live-` and a UUID; the holder and the session have up to 13 bytes each, counted as 12. */
 const NAMES_BYTES = 'work:live-'.length + 36 + 12 + 12
 
-async function measureKind(open: OpenSystem, kind: ManyKind, samples: number): Promise<Slice> {
+async function measureKind(kind: ManyKind, among: Among): Promise<Slice> {
   const spans: number[] = []
   const timed = async <Value>(work: () => Promise<Value>): Promise<Value> => {
     const startMs = performance.now()
@@ -190,43 +199,50 @@ async function measureKind(open: OpenSystem, kind: ManyKind, samples: number): P
     spans.push(performance.now() - startMs)
     return value
   }
-  await PREPARE[kind]({ open, samples, timed })
+  await MEASURE[kind]({ ...among, timed })
   const p50Ms = median(spans)
   return { opsPerSecond: 1_000 / p50Ms, p50Ms, p99Ms: percentile(spans, 0.99) }
 }
 
-interface Sampling {
+interface Among {
   readonly open: OpenSystem
   readonly samples: number
+  /** How many leases were filled in. */
+  readonly live: number
+}
+
+interface Sampling extends Among {
   readonly timed: <Value>(work: () => Promise<Value>) => Promise<Value>
 }
 
-const PREPARE: Readonly<Record<ManyKind, (sampling: Sampling) => Promise<void>>> = {
+const MEASURE: Readonly<Record<ManyKind, (sampling: Sampling) => Promise<void>>> = {
   acquire: async ({ open, samples, timed }) => {
-    for (let index = 0; index < samples; index += 1) {
-      const wish = { worker: 0, ttlMs: TTL_MS }
-      await open.release(await timed(() => open.acquire(`sample-${index}`, wish)))
+    for (const name of namesOf(samples)) {
+      await open.release(await timed(() => open.acquire(name, WISH)))
     }
   },
   renew: async ({ open, samples, timed }) => {
-    const held = await open.acquire('sample-renewed', { worker: 0, ttlMs: TTL_MS })
-    for (let index = 1; index <= samples; index += 1) {
-      await timed(async () => open.renew?.(held, TTL_MS + 10 * index))
-    }
-    await open.release(held)
+    const held: unknown[] = []
+    for (const name of namesOf(samples)) held.push(await open.acquire(name, WISH))
+    for (const one of held) await timed(async () => open.renew?.(one, 2 * TTL_MS))
+    for (const one of held) await open.release(one)
   },
   // What has run out is settled by whoever asks for it next.
   expire: async ({ open, samples, timed }) => {
-    const names = Array.from({ length: samples }, (_, index) => `sample-brief-${index}`)
-    for (const name of names) await open.acquire(name, { worker: 0, ttlMs: SHORT_MS })
+    const names = namesOf(samples)
+    for (const name of names) await open.acquire(name, { ...WISH, ttlMs: SHORT_MS })
     await sleep(RUN_OUT_MS)
-    for (const name of names) {
-      const wish = { worker: 0, ttlMs: TTL_MS }
-      await open.release(await timed(() => open.acquire(name, wish)))
+    for (const name of names) await open.release(await timed(() => open.acquire(name, WISH)))
+  },
+  'list by holder': async ({ open, samples, live, timed }) => {
+    const holders = Math.max(1, Math.floor(live / LEASES_PER_HOLDER))
+    for (let index = 0; index < samples; index += 1) {
+      const holder = holderNumbered(Math.floor(Math.random() * holders))
+      await timed(async () => open.list?.(holder))
     }
   },
-  'list by holder': async ({ open, samples, timed }) => {
-    for (let index = 0; index < samples; index += 1)
-      await timed(async () => open.list?.(FIRST_HOLDER))
-  },
+}
+
+function namesOf(samples: number): readonly string[] {
+  return Array.from({ length: samples }, () => `live-${randomUUID()}`)
 }

@@ -19,8 +19,9 @@ describe('the options of the benchmarks', () => {
     expect(readOptions(['--quick', '--docs', 'there'], 'docs').docs).toBe('there')
   })
 
-  it('a quick run has no profile, unless it is asked for', () => {
-    expect(readOptions(['--quick'], 'docs').plan.works).not.toContain('profile')
+  it('a quick run has nothing without ratios, unless it is asked for', () => {
+    const { works } = readOptions(['--quick'], 'docs').plan
+    expect(WORKS.filter((work) => !works.includes(work))).toEqual(['pauses', 'profile'])
     expect(readOptions(['--quick', '--only', 'profile'], 'docs').plan.works).toEqual(['profile'])
   })
 
@@ -34,7 +35,7 @@ describe('the options of the benchmarks', () => {
   it.each([
     [
       ['--only', 'fast'],
-      '--only must be some of uncontended, contended, many, keeping, start-up, profile, got "fast"',
+      '--only must be some of uncontended, contended, pauses, many, keeping, start-up, profile, got "fast"',
     ],
     [['--store', ''], '--store must be some of sqlite, redis, postgres, got ""'],
     [['--rounds', '0'], '--rounds must be an integer 1..1000, got "0"'],

@@ -7,12 +7,13 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { proveExclusion } from '../../bench/measure/exclusion.ts'
-import { QUICK } from '../../bench/plan.ts'
+import { FULL, QUICK } from '../../bench/plan.ts'
 import type { Places } from '../../bench/places.ts'
 import { rowOf } from '../../bench/result.ts'
 import type { Place, StoreName, SystemUnderTest } from '../../bench/system.ts'
 import { ALL_SYSTEMS } from '../../bench/systems/all-systems.ts'
 import { measureAct } from '../../bench/works/contended.ts'
+import { inTurns } from '../../bench/works/entrants.ts'
 import { measureUncontended } from '../../bench/works/uncontended.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
 import { breakingSystem, lineSystem, tiringSystem, yesSystem } from './broken-systems.ts'
@@ -119,6 +120,25 @@ describe('a system that throws', () => {
     expect(new Set(told)).toEqual(new Set(['no server']))
     expect(results.some(({ system, rounds }) => system === 'line' && rounds.length > 0)).toBe(true)
   })
+})
+
+it('each round begins with another system', async () => {
+  const order: string[] = []
+  const entrants = ['a', 'b', 'c'].map((name) => {
+    return { system: { ...lineSystem, name }, place: { at: '' }, open: undefined as never }
+  })
+  await inTurns(entrants, 4, async ({ system }) => order.push(system.name))
+  expect(order.join('')).toBe('abcbcacababc')
+})
+
+it('whoever polls is tried with other pauses, and its own is among them', async () => {
+  const polling = ALL_SYSTEMS.filter((system) => system.polling !== undefined)
+  expect(polling).toHaveLength(10)
+  for (const { name, settings, polling: own } of polling) {
+    expect([name, FULL.pauses.triedMs]).toEqual([name, expect.arrayContaining([own?.pauseMs])])
+    expect(own?.pausing(777).settings).toContain('777')
+    expect(settings).toContain(String(own?.pauseMs))
+  }
 })
 
 it('no two renewals of a lease ask for the same expiry', async () => {

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
+import { spreadOf } from '../../bench/measure/statistics.ts'
+import { ratioText } from '../../bench/report/figures.ts'
 import { pageOf } from '../../bench/report/page.ts'
 import { plotsOf } from '../../bench/report/plots.ts'
 import { markdownText, terminalText } from '../../bench/report/table.ts'
-import { readingsOf } from '../../bench/report/targets.ts'
+import { pauseTables } from '../../bench/report/tables.ts'
+import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
 import type { Result } from '../../bench/result.ts'
 import type { Findings } from '../../bench/run-bench.ts'
@@ -31,7 +34,7 @@ const FINDINGS: Findings = {
     result('tenure', 110),
     result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
   ],
-  ...{ growth: [], space: [], keeping: [], profiles: [] },
+  ...{ growth: [], space: [], keeping: [], profiles: [], pauses: [] },
 }
 
 describe('a table', () => {
@@ -52,7 +55,7 @@ it('a target that was measured is read, one that was not is left out', () => {
   expect(readingsOf(FINDINGS)).toEqual([
     {
       target: 'redis, acquire+release, 100 in flight: throughput of tenure × floor',
-      ...{ wanted: '≥ 1.00', reads: '1.10 (1.10–1.10)', isMet: true },
+      ...{ wanted: '≥ 1.00', reads: '1.10', isMet: true },
     },
   ])
 })
@@ -61,8 +64,32 @@ it('the page shows what was scored with what it does not offer, and what was not
   const plan = { ...QUICK, works: [], stores: ['redis'] as const }
   const page = pageOf({ plan, machine: { facts: [['date', 'today']] }, findings: FINDINGS }, [])
   expect(page).toMatch(/\| acquire\+release \| 100 \| floor .* \| fence, fair, history, durable \|/)
-  expect(page).toMatch(/\| acquire\+release \| 100 \| tenure \| 110 .* 1\.10 \(1\.10–1\.10\)/)
+  expect(page).toMatch(/\| acquire\+release \| 100 \| tenure \| 110 .* \| 1\.10 \|/)
   expect(page).toContain('| verrou | redis | acquire+release | 100 | does not exclude: <& more |')
+})
+
+it('a ratio shows from where to where its rounds went', () => {
+  expect(ratioText(spreadOf([1, 1.5, 1.2]))).toBe('1.20 (1.00–1.50)')
+})
+
+it.each([
+  [true, ['target', 'wanted', 'reads', 'met'], /^1 of 1 are met\. /],
+  [false, ['target', 'wanted', 'reads'], /^This run was too short to say what is met\. /],
+])('targets are judged by a run that is long enough: %s', (isJudged, columns, note) => {
+  const [table] = targetTables(FINDINGS, isJudged)
+  expect(table?.columns).toEqual(columns)
+  expect(table?.rows[0]).toHaveLength(columns.length)
+  expect(table?.note).toMatch(note)
+})
+
+it('of the pauses that were tried, the one in use has a star', () => {
+  const tried = { store: 'redis', system: 'floor' } as const
+  const pauses = [
+    { ...tried, pauseMs: 2, isUsed: false, handoversPerSecond: 30 },
+    { ...tried, pauseMs: 5, isUsed: true, handoversPerSecond: 200.4 },
+  ]
+  const [table] = pauseTables({ ...FINDINGS, pauses })
+  expect(table?.rows).toEqual([['redis', 'floor', '30.0', '200 *']])
 })
 
 it('a plot has a bar for each that was scored, and none for the others', () => {

@@ -47,7 +47,7 @@ it('the median of an even number of rounds is neither the better nor the worse o
 it('what Tenure failed at stands among the targets that it did not reach', () => {
   const failed = result('tenure', [], { error: 'gave up' })
   const results = [failed, result('verrou', [], { error: 'gave up' })]
-  const none = { growth: [], space: [], keeping: [], profiles: [] }
+  const none = { growth: [], space: [], keeping: [], profiles: [], pauses: [] }
   expect(readingsOf({ results, ...none })).toEqual([
     {
       target: 'redis, renew: tenure',

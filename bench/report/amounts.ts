@@ -1,0 +1,34 @@
+/** How much was measured, in words. */
+import type { Plan, WorkName } from '../plan.ts'
+import type { Table } from './table.ts'
+
+export function amountTable(plan: Plan): Table {
+  return {
+    title: 'How much was measured',
+    columns: ['work', 'amount'],
+    rows: plan.works.map((work) => [work, AMOUNTS[work](plan)]),
+  }
+}
+
+const AMOUNTS: Readonly<Record<WorkName, (plan: Plan) => string>> = {
+  uncontended: ({ uncontended: { rounds, sliceMs, warmUpMs, resources } }) =>
+    `${rounds} rounds of ${ms(sliceMs)} each, after ${ms(warmUpMs)} to warm up; ${count(resources)} resources`,
+  contended: ({ contended: { rounds, leadInMs, roundMs, holdlessMs } }) =>
+    `${rounds} rounds of ${ms(roundMs)} (without a hold ${ms(holdlessMs)}) each, after ${ms(leadInMs)} that do not count`,
+  pauses: ({ pauses: { triedMs, leadInMs, roundMs } }) =>
+    `${triedMs.length} pauses, ${ms(roundMs)} each, after ${ms(leadInMs)} that do not count`,
+  many: ({ many: { sizes, rounds, samples } }) =>
+    `${rounds} rounds of ${samples} operations, among ${sizes.map(count).join(', ')} live leases and beside 1,000`,
+  keeping: ({ keeping: { leases, ttlMs, lastsMs } }) =>
+    `${count(leases)} leases with a TTL of ${ms(ttlMs)}, for ${ms(lastsMs)}`,
+  'start-up': ({ startUp: { rounds } }) => `${rounds} rounds`,
+  profile: ({ profile: { operations } }) => `3 × ${count(operations)} of each operation`,
+}
+
+function ms(value: number): string {
+  return value >= 1_000 ? `${value / 1_000} s` : `${value} ms`
+}
+
+function count(value: number): string {
+  return value.toLocaleString('en')
+}

@@ -1,0 +1,73 @@
+/**
+ * Which pause serves those best who wait by asking again: too long, and nobody is there when the resource becomes free;
+ * too short, and those who ask in vain keep the store from the one who could have it.
+ */
+import { contend, nowUs, workerNames } from '../measure/contend.ts'
+import { contentionOf, overlapOf } from '../measure/turns.ts'
+import type { Places } from '../places.ts'
+import type { Plan } from '../plan.ts'
+import { messageOf, type Result } from '../result.ts'
+import type { StoreName, SystemUnderTest } from '../system.ts'
+import { systemsOf, type Stage } from './entrants.ts'
+
+const RESOURCE = 'wanted'
+const WORKERS = 50
+const HOLD_MS = 1
+
+export interface PauseTried {
+  readonly store: StoreName
+  readonly system: string
+  readonly pauseMs: number
+  /** Elsewhere in this run. */
+  readonly isUsed: boolean
+  readonly handoversPerSecond: number
+}
+
+export interface PausesReport {
+  readonly pauses: readonly PauseTried[]
+  readonly failures: readonly Result[]
+}
+
+export async function measurePauses(stage: Stage, plan: Plan): Promise<PausesReport> {
+  const pauses: PauseTried[] = []
+  const failures: Result[] = []
+  const systems = plan.stores.flatMap((store) => systemsOf(stage, store))
+  for (const system of systems) {
+    const { store, name, polling } = system
+    if (polling === undefined) continue
+    stage.say(`pauses of ${name} on ${store}`)
+    for (const pauseMs of plan.pauses.triedMs) {
+      const tried = { store, system: name, pauseMs, isUsed: pauseMs === polling.pauseMs }
+      try {
+        const paused = polling.pausing(pauseMs)
+        pauses.push({ ...tried, handoversPerSecond: await tryOut(stage.places, paused, plan) })
+      } catch (error) {
+        const place = { work: `a pause of ${pauseMs} ms`, store, system: name, inFlight: WORKERS }
+        failures.push({ ...place, isReference: false, rounds: [], error: messageOf(error) })
+      }
+    }
+  }
+  return { pauses, failures }
+}
+
+async function tryOut(
+  places: Pick<Places, 'fresh' | 'remove'>,
+  system: SystemUnderTest,
+  { pauses: { leadInMs, roundMs } }: Plan,
+): Promise<number> {
+  const place = await places.fresh(system.store)
+  const open = await system.open(place, WORKERS)
+  try {
+    const fromUs = nowUs() + leadInMs * 1_000
+    const untilUs = fromUs + roundMs * 1_000
+    const options = { resource: RESOURCE, workers: WORKERS, prefix: 'w', holdMs: HOLD_MS, untilUs }
+    const turns = await contend(open, options)
+    const overlap = overlapOf(turns.turns)
+    if (overlap !== null) throw new Error(overlap)
+    const names = workerNames('w', WORKERS)
+    return contentionOf(turns, names, { fromUs, untilUs }).handoversPerSecond
+  } finally {
+    await open.close().catch(() => {})
+    await places.remove(system.store, place)
+  }
+}
