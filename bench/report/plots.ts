@@ -82,6 +82,7 @@ function growthPlot({ growth }: Findings): Plot | null {
       ...{ label: kind, colour: COLOURS[index] ?? COLOURS[0] },
       points: here
         .filter((one) => one.kind === kind)
+        .toSorted((a, b) => a.size - b.size)
         .map(({ size, rounds }) => [size, median(rounds.map(({ p50Ms }) => p50Ms))] as const),
     }))
     return [{ title: `${store}: median ms`, lines }]
