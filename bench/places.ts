@@ -15,9 +15,9 @@ import type { Place, StoreName } from './system.ts'
 
 /** Since the start of the store. */
 export interface StoreCounts {
-  /** Calls that reached the store: Redis' reads from sockets, SQLite's transactions. PostgreSQL tells too late. */
+  /** Reads of Redis from its sockets. SQLite does not count who asked in vain, and PostgreSQL tells too late. */
   readonly operations: number | null
-  /** Of these, those that wrote; null where the store does not tell. */
+  /** Transactions that wrote; of PostgreSQL those as well that tried to and were refused with an error. */
   readonly commits: number | null
 }
 
@@ -100,7 +100,7 @@ function sqliteCounts(folder: string): StoreCounts | null {
   if (name === undefined) return null
   const header = fs.readFileSync(path.join(folder, name)).subarray(0, 12)
   const count = os.endianness() === 'LE' ? header.readUInt32LE(8) : header.readUInt32BE(8)
-  return { operations: count, commits: count }
+  return { operations: null, commits: count }
 }
 
 async function redisCounts(url: string): Promise<StoreCounts> {

@@ -47,9 +47,18 @@ export function ratioBetween(
   figure: keyof Slice = 'opsPerSecond',
 ): Spread | null {
   if (result === undefined || other === undefined) return null
-  const count = Math.min(result.rounds.length, other.rounds.length)
-  const ratios = result.rounds.slice(0, count).map((slice, round) => {
-    return slice[figure] / (other.rounds[round]?.[figure] ?? Number.NaN)
+  return ratioOf(result.rounds, other.rounds, figure)
+}
+
+/** Round by round. */
+export function ratioOf(
+  rounds: readonly Slice[],
+  others: readonly Slice[],
+  figure: keyof Slice,
+): Spread | null {
+  const count = Math.min(rounds.length, others.length)
+  const ratios = rounds.slice(0, count).map((slice, round) => {
+    return slice[figure] / (others[round]?.[figure] ?? Number.NaN)
   })
   const sound = ratios.filter((ratio) => Number.isFinite(ratio))
   return sound.length === 0 ? null : spreadOf(sound)

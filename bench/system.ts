@@ -66,10 +66,11 @@ export interface Wish {
   readonly ttlMs: number
 }
 
+/** So many at once, over so many resources. */
 export interface Loop {
-  pairs(count: number): void
+  pairs(count: number, resources: number): void
   /** Each renewal has another expiry than the last one: a write of the same bytes is skipped by SQLite. */
-  renewals(count: number): void
+  renewals(count: number, resources: number): void
 }
 
 export const LEASES_PER_HOLDER = 10

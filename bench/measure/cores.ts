@@ -10,7 +10,9 @@ export type CoreLayout = 'same core' | 'other core' | 'any core'
 /** The layouts that can be had on this machine for a store with a server. */
 export function coreLayouts(servers: readonly number[]): readonly CoreLayout[] {
   if (servers.length === 0 || os.availableParallelism() < 2) return ['any core']
-  return pin([process.pid], allCores()) ? ['same core', 'other core'] : ['any core']
+  // Each of the two, as it will be: a container may allow but one of them.
+  const canPin = ['0', '1', allCores()].every((cores) => pin([process.pid, ...servers], cores))
+  return canPin ? ['same core', 'other core'] : ['any core']
 }
 
 /** Runs `work` with this process and the server where the layout puts them, and lets them go again. */

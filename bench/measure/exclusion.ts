@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenSystem } from '../system.ts'
+import { allDone } from './all-done.ts'
 import { nowUs } from './contend.ts'
 import { overlapOf, type Turn } from './turns.ts'
 
@@ -25,7 +26,7 @@ export async function proveExclusion(system: OpenSystem): Promise<void> {
       await system.release(held)
     }
   }
-  await Promise.all(Array.from({ length: WORKERS }, (_, worker) => work(worker)))
+  await allDone(Array.from({ length: WORKERS }, (_, worker) => work(worker)))
   const overlap = overlapOf(turns)
   if (overlap !== null) throw new Error(overlap)
 }

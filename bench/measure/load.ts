@@ -1,4 +1,5 @@
 /** Keeps so many operations in flight for so long, and says how many were done and how long each took. */
+import { allDone } from './all-done.ts'
 import { median, percentile } from './statistics.ts'
 
 export interface Slice {
@@ -26,7 +27,7 @@ export async function runFor(
       spans.push(performance.now() - sentMs)
     }
   }
-  await Promise.all(Array.from({ length: inFlight }, worker))
+  await allDone(Array.from({ length: inFlight }, worker))
   return sliceOf(spans, spans.length, performance.now() - startMs)
 }
 

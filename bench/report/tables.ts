@@ -1,6 +1,6 @@
 /** The tables of a run, from what it found out. */
 import { median } from '../measure/statistics.ts'
-import { ratioBetween, referenceOf, type Result } from '../result.ts'
+import { ratioBetween, ratioOf, referenceOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import { STORE_NAMES, type StoreName, type SystemUnderTest } from '../system.ts'
 import { ALL_SYSTEMS } from '../systems/all-systems.ts'
@@ -33,6 +33,7 @@ export function uncontendedTables({ results }: Findings): readonly Table[] {
     return [
       {
         title,
+        note: 'Whoever has no row for renewals does not renew on demand: redis-semaphore and proper-lockfile do it by themselves, and an advisory lock has nothing to renew.',
         columns: [...columns, `throughput × ${against}`, `p50 × ${against}`, 'does not offer'],
         rows: own.map((result) => uncontendedRow(result, results)),
       },
@@ -67,7 +68,7 @@ function lacksOf({ store, system: name }: Result): string {
 }
 
 const CONTENDED_NOTE =
-  'Gap: from the end of one turn to the start of the next. Wait: waits that had not ended included; beside it how many times the ideal, workers × (hold + median gap of the same system). Turns min/max and the longest wait: of the worst round. Calls: transactions (SQLite) or reads from sockets (Redis), for all who waited; commits: transactions that wrote (SQLite, PostgreSQL). A dash: the store does not count that.'
+  'Gap: from the end of one turn to the start of the next. Wait: waits that had not ended included; beside it how many times the ideal, workers × (hold + median gap of the same system). Turns min/max and the longest wait: of the worst round. Calls: how often Redis read from its sockets, for all who waited. Commits: transactions that wrote (SQLite), or got a number because they meant to (PostgreSQL). A dash: the store does not tell.'
 
 export function contendedTables({ results }: Findings): readonly Table[] {
   const own = scored(results).filter(({ contention }) => contention !== undefined)
@@ -141,7 +142,7 @@ export function pauseTables({ pauses }: Findings): readonly Table[] {
 export function manyTables({ growth, space }: Findings): readonly Table[] {
   const grown: Table = {
     title: 'Among many live leases',
-    note: 'One at a time, each on a name that was never used before and lies anywhere among the others; of Tenure the service is measured. Expire: the acquire that settles a lease that has run out. List: the ten leases of any one holder. The last column compares with a store of 1,000 that was measured in the same rounds.',
+    note: 'One at a time, each on a name that was never used before and lies anywhere among the others; of Tenure the service is measured. Expire: the acquire that settles a lease that has run out. List: the ten leases of any one holder. The p99 of a round of so few is its longest. The last column compares with a store of 1,000 that was measured in the same rounds.',
     columns: [
       'store',
       'system',
@@ -151,11 +152,11 @@ export function manyTables({ growth, space }: Findings): readonly Table[] {
       'p99 ms',
       'p50 × that among 1,000',
     ],
-    rows: growth.map(({ store, system, kind, size, rounds, smallRounds }) => [
+    rows: bySize(growth).map(({ store, system, kind, size, rounds, smallRounds }) => [
       ...[store, system, kind, size.toLocaleString('en')],
       msText(median(rounds.map(({ p50Ms }) => p50Ms))),
       msText(median(rounds.map(({ p99Ms }) => p99Ms))),
-      ratioText(growthOf({ rounds, smallRounds })),
+      ratioText(ratioOf(rounds, smallRounds, 'p50Ms')),
     ]),
   }
   const taken: Table = {
@@ -170,16 +171,15 @@ export function manyTables({ growth, space }: Findings): readonly Table[] {
   return [grown, taken].filter(({ rows }) => rows.length > 0)
 }
 
-export function growthOf({
-  rounds,
-  smallRounds,
-}: {
-  readonly rounds: Result['rounds']
-  readonly smallRounds: Result['rounds']
-}): ReturnType<typeof ratioBetween> {
-  const common = { work: '', store: 'process', system: '', isReference: false } as const
-  const place = { ...common, inFlight: 1, error: null }
-  return ratioBetween({ ...place, rounds }, { ...place, rounds: smallRounds }, 'p50Ms')
+/** Within each store and kind; the store that stays small is measured last. */
+function bySize(growth: Findings['growth']): Findings['growth'] {
+  const keyOf = ({ store, system, kind }: Findings['growth'][number]): string => {
+    return `${store} ${system} ${kind}`
+  }
+  const keys = [...new Set(growth.map(keyOf))]
+  return growth.toSorted((a, b) => {
+    return keys.indexOf(keyOf(a)) - keys.indexOf(keyOf(b)) || a.size - b.size
+  })
 }
 
 export function keepingTables({ keeping }: Findings): readonly Table[] {
@@ -187,7 +187,7 @@ export function keepingTables({ keeping }: Findings): readonly Table[] {
   return [
     {
       title: 'Keeping leases alive',
-      note: 'One run. The leases were acquired one hundred at a time over a third of the TTL; what the harness spends on looking at them four times a second is taken off. Store calls: transactions that wrote (SQLite, PostgreSQL), reads from sockets (Redis).',
+      note: 'One run. The leases were acquired one hundred at a time over a third of the TTL; what the harness spends on looking at them four times a second is taken off. Store calls: transactions that wrote (SQLite, PostgreSQL), or reads from sockets (Redis). Time left: the least that any look found, whenever it was.',
       columns: [
         ...['store', 'leases', 'TTL', 'CPU of one core', 'renewals/s', 'store calls/s'],
         ...['least left at any time', 'lost'],

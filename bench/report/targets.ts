@@ -1,12 +1,13 @@
 /** What Tenure means to reach, and what this run read. A target that was not measured is left out, unless Tenure failed there. */
-import { median, type Spread } from '../measure/statistics.ts'
-import { ratioBetween, type Result } from '../result.ts'
+import type { Slice } from '../measure/load.ts'
+import { median, spreadOf, type Spread } from '../measure/statistics.ts'
+import { ratioBetween, ratioOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import type { StoreName } from '../system.ts'
+import { JUDGED_SCENE } from '../works/contended.ts'
 import { NODE_ALONE, START_UP } from '../works/start-up.ts'
 import { percentText, ratioText, twoDigits } from './figures.ts'
 import type { Table } from './table.ts'
-import { growthOf } from './tables.ts'
 
 export interface Reading {
   readonly target: string
@@ -109,65 +110,89 @@ function uncontendedReadings(results: readonly Result[]): readonly Reading[] {
   return DUELS.flatMap((one) =>
     TENURES.flatMap((system) => {
       const { store, work, inFlight, against, bound, figure } = one
-      const find = (name: string): Result | undefined =>
-        results.find(
-          (result) =>
-            result.store === store &&
-            result.work === work &&
-            result.inFlight === inFlight &&
-            result.system === name,
-        )
-      const ratio = ratioBetween(find(system), find(against), figure)
+      const alike = results.filter((result) => {
+        return result.store === store && result.work === work && result.inFlight === inFlight
+      })
       const what = figure === undefined ? 'throughput' : 'p50'
       const target = `${store}, ${work}, ${inFlight} in flight: ${what} of ${system} × ${against}`
-      return reading(target, bound, ratio)
+      return duelReading(target, bound, {
+        ...{ figure, ours: alike.find((result) => result.system === system) },
+        theirs: alike.find((result) => result.system === against),
+      })
     }),
   )
 }
 
+interface Opponents {
+  readonly ours: Result | undefined
+  readonly theirs: Result | undefined
+  readonly figure?: keyof Slice | undefined
+}
+
+/** A target must not go away because the other one failed. */
+function duelReading(
+  target: string,
+  bound: Bound,
+  { ours, theirs, figure }: Opponents,
+): readonly Reading[] {
+  if (ours === undefined || ours.error !== null) return []
+  const ratio = ratioBetween(ours, theirs, figure)
+  if (ratio !== null) return reading(target, bound, ratio)
+  const reads = `not measured: ${theirs?.error ?? 'nothing to compare with'}`
+  return [{ target, wanted: wantedText(bound), reads, isMet: false }]
+}
+
+/** Without a hold, and between processes, it is told and not judged. */
 function contendedReadings(results: readonly Result[]): readonly Reading[] {
-  const own = results.filter(({ contention, rounds }) => contention && rounds.length > 0)
+  const own = results.filter(({ work }) => work === JUDGED_SCENE)
   const ours = own.filter(({ system }) => system === 'tenure')
   return ours.flatMap((result) => {
     const { work, store, contention } = result
     const rounds = contention?.rounds ?? []
     const name = `${store}, ${work}`
-    const alike = own.filter((other) => other.work === work)
-    const polling = alike.filter(
-      ({ store: at, system }) => at === store && !['tenure', 'advisory'].includes(system),
-    )
-    const advisory = alike.find(({ system }) => system === 'advisory')
-    const best = polling.toSorted((a, b) => handoversOf(b) - handoversOf(a))[0]
+    const best = own
+      .filter(({ store: at, system, isReference }) => {
+        return at === store && !isReference && !['tenure', 'advisory'].includes(system)
+      })
+      .toSorted((a, b) => handoversOf(b) - handoversOf(a))[0]
+    const advisory = own.find(({ system }) => system === 'advisory')
     const waits = rounds.map(({ waitP99Ms, idealWaitMs }) => waitP99Ms / idealWaitMs)
+    // Redis does not count commits; each of them is a call.
+    const commits = contention?.commitsPerHandover ?? contention?.operationsPerHandover ?? null
     return [
-      ...plain(
+      ...worst(
         `${name}: starved workers`,
         { atMost: 0 },
         rounds.map(({ starved }) => starved),
       ),
-      ...plain(
+      ...worst(
         `${name}: turns min/max`,
         { atLeast: 0.9 },
         rounds.map(({ fairness }) => fairness),
       ),
       ...plain(`${name}: p99 wait × the ideal`, { atMost: 1.3 }, waits),
-      ...reading(`${name}: handovers × advisory`, { atLeast: 1 }, ratioBetween(result, advisory)),
-      ...reading(
-        `${name}: handovers × the best that polls (${best?.system})`,
+      ...duelReading(
+        `${name}: handovers × advisory`,
+        { atLeast: 1 },
+        { ours: result, theirs: advisory },
+      ),
+      ...duelReading(
+        `${name}: handovers × the best peer that polls (${best?.system ?? 'none'})`,
         { atLeast: 4 },
-        ratioBetween(result, best),
+        { ours: result, theirs: best },
       ),
       ...plain(
-        `${name}: commits per handover`,
+        `${name}: commits per handover${store === 'redis' ? ', at most (calls)' : ''}`,
         { atMost: 3 },
-        [contention?.commitsPerHandover ?? null].filter((count) => count !== null),
+        commits === null ? [] : [commits],
       ),
     ]
   })
 }
 
+/** Less than nothing for whoever was not scored. */
 function handoversOf({ rounds }: Result): number {
-  return median(rounds.map(({ opsPerSecond }) => opsPerSecond))
+  return rounds.length === 0 ? -1 : median(rounds.map(({ opsPerSecond }) => opsPerSecond))
 }
 
 function growthReadings({ growth, space }: Findings): readonly Reading[] {
@@ -178,13 +203,11 @@ function growthReadings({ growth, space }: Findings): readonly Reading[] {
       .filter(({ size, kind, system }) => {
         return size === most && kind === 'acquire' && system === 'tenure-service'
       })
-      .flatMap((one) =>
-        reading(
-          `${one.store}: acquire among ${sizes} × that among 1,000`,
-          { atMost: 1.5 },
-          growthOf(one),
-        ),
-      ),
+      .flatMap(({ store, rounds, smallRounds }) => {
+        const ratio = ratioOf(rounds, smallRounds, 'p50Ms')
+        const target = `${store}: acquire among ${sizes} × that among 1,000`
+        return ratio === null ? [] : reading(target, { atMost: 1.5 }, ratio)
+      }),
     ...space
       .filter(({ size }) => size === most)
       .flatMap(({ store, space: { diskBytes } }) => {
@@ -195,15 +218,15 @@ function growthReadings({ growth, space }: Findings): readonly Reading[] {
 }
 
 function keepingReadings({ keeping }: Findings): readonly Reading[] {
-  return keeping.flatMap(({ store, leases, cpuPart, worstPart }) => [
+  return keeping.flatMap(({ store, leases, cpuPart, worstPart, lost }) => [
     {
       target: `${store}: CPU of one core to keep ${leases.toLocaleString('en')} leases`,
       wanted: `< ${percentText(CPU_PART_MAX)}`,
       reads: percentText(cpuPart),
-      isMet: cpuPart < CPU_PART_MAX,
+      isMet: cpuPart < CPU_PART_MAX && lost === 0,
     },
     {
-      target: `${store}: least time left at renewal`,
+      target: `${store}: least time left at any look`,
       wanted: '> half the TTL',
       reads: percentText(worstPart),
       isMet: worstPart > 0.5,
@@ -225,16 +248,20 @@ function startUpReadings(results: readonly Result[]): readonly Reading[] {
 
 function plain(target: string, bound: Bound, values: readonly number[]): readonly Reading[] {
   const sound = values.filter((value) => Number.isFinite(value))
-  if (sound.length === 0) return []
-  const spread = { median: median(sound), min: Math.min(...sound), max: Math.max(...sound) }
-  return reading(target, bound, spread)
+  return sound.length === 0 ? [] : reading(target, bound, spreadOf(sound))
 }
 
-function reading(target: string, bound: Bound, spread: Spread | null): readonly Reading[] {
-  if (spread === null) return []
-  const [wanted, isMet] =
-    'atLeast' in bound
-      ? [`≥ ${twoDigits(bound.atLeast)}`, spread.median >= bound.atLeast]
-      : [`≤ ${twoDigits(bound.atMost)}`, spread.median <= bound.atMost]
-  return [{ target, wanted, reads: ratioText(spread), isMet }]
+/** For what must be so every time. */
+function worst(target: string, bound: Bound, values: readonly number[]): readonly Reading[] {
+  const one = 'atLeast' in bound ? Math.min(...values) : Math.max(...values)
+  return plain(`${target}, worst round`, bound, values.length === 0 ? [] : [one])
+}
+
+function reading(target: string, bound: Bound, spread: Spread): readonly Reading[] {
+  const isMet = 'atLeast' in bound ? spread.median >= bound.atLeast : spread.median <= bound.atMost
+  return [{ target, wanted: wantedText(bound), reads: ratioText(spread), isMet }]
+}
+
+function wantedText(bound: Bound): string {
+  return 'atLeast' in bound ? `≥ ${twoDigits(bound.atLeast)}` : `≤ ${twoDigits(bound.atMost)}`
 }

@@ -1,6 +1,7 @@
 /**
  * The floor on Redis: `SET NX PX`, and Lua that compares a token before it deletes or extends. No fence, no queue, no
- * history. Whoever waits asks again.
+ * history. Whoever waits asks again. No auto-pipelining: with this driver it takes a fifth more of the client's processor
+ * with 100 in flight, and twice as much with one.
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'

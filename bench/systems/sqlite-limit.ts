@@ -15,7 +15,6 @@ import {
 import { pauseAbout, pauseText } from '../measure/pause.ts'
 import { NOTHING, type Loop, type OpenSystem, type SystemUnderTest } from '../system.ts'
 
-const RESOURCES = 1_000
 const TTL_MS = 600_000
 
 const SCHEMA = `
@@ -69,14 +68,14 @@ class BareLoop implements OpenSystem<string>, Loop {
     )
   }
 
-  pairs(count: number): void {
-    const names = Array.from({ length: count }, () => `item-${this.#count() % RESOURCES}`)
+  pairs(count: number, resources: number): void {
+    const names = Array.from({ length: count }, () => `item-${this.#count() % resources}`)
     this.#atOnce(() => names.forEach((name) => demand(this.#acquireNow(name, TTL_MS))))
     this.#atOnce(() => names.forEach((name) => this.#releaseNow(name)))
   }
 
-  renewals(count: number): void {
-    const names = Array.from({ length: count }, () => `renewed-${this.#count() % RESOURCES}`)
+  renewals(count: number, resources: number): void {
+    const names = Array.from({ length: count }, () => `renewed-${this.#count() % resources}`)
     const unknown = names.filter((name) => !this.#tokens.has(name))
     if (unknown.length > 0)
       this.#atOnce(() => unknown.forEach((name) => this.#acquireNow(name, TTL_MS)))

@@ -44,7 +44,7 @@ const SETTINGS: Readonly<Record<StoreName, string>> = {
 export function tenureClient(store: StoreName): SystemUnderTest<Lease> {
   return {
     ...{ name: 'tenure', store, role: 'tenure', contends: true },
-    settings: `openTenure, ${SETTINGS[store]}; handles renew themselves`,
+    settings: `openTenure, ${SETTINGS[store]}; handles renew themselves; a client per worker, all of a process on one store`,
     offers: offersOf(store),
     open: async (place, workers) => {
       const url = tenureUrl(store, place)

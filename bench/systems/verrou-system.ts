@@ -93,6 +93,7 @@ async function connectSqlite(place: Place): Promise<Connection> {
   const database = new Driver(path.join(place.at, 'verrou.db'))
   database.pragma('journal_mode = WAL')
   database.pragma('synchronous = FULL')
+  database.pragma('wal_autocheckpoint = 4000')
   const { Kysely, SqliteDialect } = await loadPeer<KyselyModule>('kysely')
   const connection = new Kysely({ dialect: new SqliteDialect({ database }) })
   return { driver: await kyselyDriver(connection), close: async () => void database.close() }

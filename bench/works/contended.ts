@@ -2,9 +2,11 @@
  * Work 2: everybody wants one resource. 50 workers in one process who hold it for 1 ms or not at all, and 4 processes
  * of 12 workers. Counted are true handovers: turns that another worker had before.
  */
-import { contend, nowUs, workerNames, type ContendOptions } from '../measure/contend.ts'
+import { judgeBout } from '../measure/bout.ts'
+import { contend, workerNames, type ContendOptions } from '../measure/contend.ts'
 import { median } from '../measure/statistics.ts'
-import { contentionOf, overlapOf, type Contention, type Turns } from '../measure/turns.ts'
+import type { Contention, Turns } from '../measure/turns.ts'
+import { within } from '../measure/within.ts'
 import type { Places, StoreCounts } from '../places.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
@@ -19,6 +21,8 @@ import {
   type Stage,
 } from './entrants.ts'
 
+/** The scene that has targets. */
+export const JUDGED_SCENE = 'handover, 1 ms hold'
 const RESOURCE = 'wanted'
 const PROCESSES = 4
 
@@ -31,7 +35,6 @@ export interface Company {
 export interface Scene {
   readonly work: string
   readonly holdMs: number
-  /** Until all have come together and the compiler has seen everything; not counted. */
   readonly leadInMs: number
   readonly roundMs: number
   readonly rounds: number
@@ -48,13 +51,13 @@ function actsOf({ rounds, leadInMs, roundMs, holdlessMs }: Plan['contended']): r
     {
       company: { processes: 1, workers: 50 },
       scenes: [
-        { ...common, work: 'handover, 1 ms hold', holdMs: 1, roundMs },
+        { ...common, work: JUDGED_SCENE, holdMs: 1, roundMs },
         { ...common, work: 'handover, 0 ms hold', holdMs: 0, roundMs: holdlessMs },
       ],
     },
     {
       company: { processes: PROCESSES, workers: 12 },
-      scenes: [{ ...common, work: 'handover, 1 ms hold, 4 processes', holdMs: 1, roundMs }],
+      scenes: [{ ...common, work: `${JUDGED_SCENE}, ${PROCESSES} processes`, holdMs: 1, roundMs }],
     },
   ]
 }
@@ -115,18 +118,22 @@ export async function measureAct(
   for (const system of systems) {
     const place = await places.fresh(system.store)
     try {
-      entrants.push({ system, place, open: await system.open(place, company.workers) })
+      entrants.push({ system, place, open: await within(system.open(place, company.workers)) })
     } catch (error) {
       const failed = { kind: 'failed', error: messageOf(error) } as const
       results.push(...scenes.map((scene) => resultOf(company, scene, system, failed)))
     }
   }
+  const failed = new Map<Entrant, Measured<Played>>()
   for (const scene of scenes) {
-    const played = await inTurns(entrants, scene.rounds, (entrant) =>
+    // Without a hold no two turns of a process can be seen to overlap: whoever did not exclude before is out.
+    const able = entrants.filter((entrant) => !failed.has(entrant))
+    const played = await inTurns(able, scene.rounds, (entrant) =>
       play(places, entrant, { company, scene }),
     )
-    for (const [{ system }, outcome] of played) {
-      results.push(resultOf(company, scene, system, outcome))
+    for (const [entrant, outcome] of [...failed, ...played]) {
+      if (outcome.kind === 'failed') failed.set(entrant, outcome)
+      results.push(resultOf(company, scene, entrant.system, outcome))
     }
   }
   await closeAll(entrants, places)
@@ -135,41 +142,32 @@ export async function measureAct(
 
 async function play(
   places: Pick<Places, 'counts'>,
-  entrant: Entrant,
+  { system, place, open }: Entrant,
   { company, scene }: { readonly company: Company; readonly scene: Scene },
 ): Promise<Played> {
   const { holdMs, leadInMs, roundMs } = scene
-  const { workers, processes } = company
-  const before = await countsOf(places, entrant)
-  const fromUs = nowUs() + leadInMs * 1_000
-  const untilUs = fromUs + roundMs * 1_000
-  const options = { resource: RESOURCE, workers, prefix: 'w', holdMs, untilUs }
-  const player: Player = entrant.open
-  const turns =
-    player.play === undefined ? await contend(player, options) : await player.play(options)
-  const after = await countsOf(places, entrant)
-  const overlap = overlapOf(turns.turns)
-  if (overlap !== null) throw new Error(overlap)
-  const names =
-    processes === 1
-      ? workerNames('w', workers)
-      : Array.from({ length: processes }, (_, index) => workerNames(`w${index}.`, workers)).flat()
-  const contention = contentionOf(turns, names, { fromUs, untilUs })
-  const all = contentionOf(turns, names, { fromUs: 0, untilUs }).handovers
-  const each = (figure: 'operations' | 'commits'): number | null => {
+  const { workers } = company
+  const player: Player = open
+  const before = await places.counts(system.store, place)
+  const { contention, served } = await judgeBout({
+    ...{ names: namesOf(company), leadInMs, roundMs },
+    play: (untilUs) => {
+      const options = { resource: RESOURCE, workers, prefix: 'w', holdMs, untilUs }
+      return player.play === undefined ? contend(player, options) : player.play(options)
+    },
+  })
+  const after = await places.counts(system.store, place)
+  const each = (figure: keyof StoreCounts): number | null => {
     const [from, to] = [before?.[figure] ?? null, after?.[figure] ?? null]
-    return from === null || to === null || all === 0 ? null : (to - from) / all
+    return from === null || to === null || served === 0 ? null : (to - from) / served
   }
   const calls = { operationsPerHandover: each('operations'), commitsPerHandover: each('commits') }
   return { contention, ...calls }
 }
 
-/** `proper-lockfile` keeps nothing in a store that counts. */
-function countsOf(
-  places: Pick<Places, 'counts'>,
-  { system, place }: Entrant,
-): Promise<StoreCounts | null> {
-  return places.counts(system.store, place)
+function namesOf({ processes, workers }: Company): readonly string[] {
+  if (processes === 1) return workerNames('w', workers)
+  return Array.from({ length: processes }, (_, n) => workerNames(`w${n}.`, workers)).flat()
 }
 
 function resultOf(

@@ -47,7 +47,9 @@ export class Contenders {
   }
 
   async end(): Promise<void> {
-    const running = this.#children.filter(({ exitCode }) => exitCode === null)
+    const running = this.#children.filter(({ exitCode, signalCode }) => {
+      return exitCode === null && signalCode === null
+    })
     const ended = running.map((child) => once(child, 'exit'))
     for (const child of running) child.disconnect()
     await Promise.all(ended)
@@ -59,9 +61,10 @@ function keyOf({ store, name }: SystemUnderTest): SystemKey {
 }
 
 async function ask(child: ChildProcess, order: Order): Promise<Turns | null> {
+  const gone = once(child, 'exit').then((): [Reply] => [{ kind: 'failed', error: 'it is gone' }])
   const answered = once(child, 'message')
   child.send(order)
-  const [reply] = (await answered) as [Reply]
+  const [reply] = (await Promise.race([answered, gone])) as [Reply]
   if (reply.kind === 'failed') throw new Error(reply.error)
   return reply.turns
 }

@@ -1,4 +1,6 @@
-/** Opens systems side by side, and measures them in turns: A B C, A B C. One that fails drops out and is told of. */
+/** Opens systems side by side, and measures them in turns: A B C, B A C. One that fails drops out and is told of. */
+import { shuffled } from '../measure/shuffle.ts'
+import { within } from '../measure/within.ts'
 import type { Places } from '../places.ts'
 import { messageOf } from '../result.ts'
 import type { OpenSystem, Place, StoreName, SystemUnderTest } from '../system.ts'
@@ -27,8 +29,8 @@ export async function openAll(
     let open: OpenSystem | null = null
     try {
       const place = await places.fresh(system.store)
-      open = await system.open(place, workers)
-      await check(open)
+      open = await within(system.open(place, workers))
+      await within(check(open))
       entrants.push({ system, place, open })
     } catch (error) {
       failures.set(system.name, messageOf(error))
@@ -43,7 +45,7 @@ export async function closeAll(
   places: Pick<Places, 'remove'>,
 ): Promise<void> {
   for (const { system, place, open } of entrants) {
-    await open.close().catch(() => {})
+    await within(open.close()).catch(() => {})
     await places.remove(system.store, place)
   }
 }
@@ -52,10 +54,7 @@ export type Measured<Figure> =
   | { readonly kind: 'measured'; readonly rounds: readonly Figure[] }
   | { readonly kind: 'failed'; readonly error: string }
 
-/**
- * Everybody once, then everybody once more, so that all of them see the same machine. Each round begins with another
- * one, so that nobody always follows the same neighbour.
- */
+/** Everybody once, then everybody once more in another order, so that all of them see the same machine. */
 export async function inTurns<Figure>(
   entrants: readonly Entrant[],
   rounds: number,
@@ -64,11 +63,10 @@ export async function inTurns<Figure>(
   const figures = new Map<Entrant, Figure[]>(entrants.map((entrant) => [entrant, []]))
   const failed = new Map<Entrant, string>()
   for (let round = 0; round < rounds; round += 1) {
-    const first = round % Math.max(1, entrants.length)
-    for (const entrant of [...entrants.slice(first), ...entrants.slice(0, first)]) {
+    for (const entrant of shuffled(entrants, round)) {
       if (failed.has(entrant)) continue
       try {
-        figures.get(entrant)?.push(await measure(entrant, round))
+        figures.get(entrant)?.push(await within(measure(entrant, round)))
       } catch (error) {
         failed.set(entrant, messageOf(error))
       }

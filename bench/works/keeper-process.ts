@@ -88,6 +88,7 @@ async function watch(
   }
 }
 
+process.once('disconnect', () => process.exit(0))
 try {
   await keep(JSON.parse(process.argv[2] ?? '') as KeeperOptions)
 } catch (error) {

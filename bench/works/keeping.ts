@@ -2,6 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { within } from '../measure/within.ts'
 import type { StoreCounts } from '../places.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
@@ -53,16 +54,9 @@ async function measureStore(
   const place = await places.fresh(store)
   const options: KeeperOptions = { url: tenureUrl(store, place), leases, ttlMs, lastsMs }
   const child = fork(PROGRAM, [JSON.stringify(options)])
-  const ended = once(child, 'exit')
-  await hear(child)
-  const before = await places.counts(store, place)
-  const heard = hear(child)
-  child.send('go')
-  const said = await heard
-  if (said.kind !== 'kept') throw new Error(`the keeper said ${said.kind}`)
-  const after = await places.counts(store, place)
-  child.send('end')
-  await ended
+  const { said, before, after } = await conduct(child, () => places.counts(store, place)).finally(
+    () => child.kill(),
+  )
   await places.remove(store, place)
   const seconds = lastsMs / 1_000
   return {
@@ -72,6 +66,27 @@ async function measureStore(
   }
 }
 
+async function conduct(
+  child: ChildProcess,
+  counts: () => Promise<StoreCounts | null>,
+): Promise<{
+  readonly said: Extract<Said, { readonly kind: 'kept' }>
+  readonly before: StoreCounts | null
+  readonly after: StoreCounts | null
+}> {
+  const ended = once(child, 'exit')
+  await within(hear(child))
+  const before = await counts()
+  const heard = hear(child)
+  child.send('go')
+  const said = await within(heard)
+  if (said.kind !== 'kept') throw new Error(`the keeper said ${said.kind}`)
+  const after = await counts()
+  child.send('end')
+  await within(ended)
+  return { said, before, after }
+}
+
 async function hear(child: ChildProcess): Promise<Said> {
   const gone = once(child, 'exit').then((): [Said] => [{ kind: 'failed', error: 'it is gone' }])
   const [said] = (await Promise.race([once(child, 'message'), gone])) as [Said]
@@ -79,7 +94,7 @@ async function hear(child: ChildProcess): Promise<Said> {
   return said
 }
 
-/** PostgreSQL tells of those that wrote, which keeping does every time. */
+/** SQLite and PostgreSQL tell of those that wrote, which keeping does every time. */
 function callsBetween(
   before: StoreCounts | null,
   after: StoreCounts | null,

@@ -2,8 +2,9 @@
  * Which pause serves those best who wait by asking again: too long, and nobody is there when the resource becomes free;
  * too short, and those who ask in vain keep the store from the one who could have it.
  */
-import { contend, nowUs, workerNames } from '../measure/contend.ts'
-import { contentionOf, overlapOf } from '../measure/turns.ts'
+import { judgeBout } from '../measure/bout.ts'
+import { contend, workerNames } from '../measure/contend.ts'
+import { within } from '../measure/within.ts'
 import type { Places } from '../places.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
@@ -58,14 +59,14 @@ async function tryOut(
   const place = await places.fresh(system.store)
   const open = await system.open(place, WORKERS)
   try {
-    const fromUs = nowUs() + leadInMs * 1_000
-    const untilUs = fromUs + roundMs * 1_000
-    const options = { resource: RESOURCE, workers: WORKERS, prefix: 'w', holdMs: HOLD_MS, untilUs }
-    const turns = await contend(open, options)
-    const overlap = overlapOf(turns.turns)
-    if (overlap !== null) throw new Error(overlap)
-    const names = workerNames('w', WORKERS)
-    return contentionOf(turns, names, { fromUs, untilUs }).handoversPerSecond
+    const { contention } = await judgeBout({
+      ...{ names: workerNames('w', WORKERS), leadInMs, roundMs },
+      play: (untilUs) => {
+        const common = { resource: RESOURCE, workers: WORKERS, prefix: 'w', holdMs: HOLD_MS }
+        return within(contend(open, { ...common, untilUs }))
+      },
+    })
+    return contention.handoversPerSecond
   } finally {
     await open.close().catch(() => {})
     await places.remove(system.store, place)

@@ -3,6 +3,7 @@
  * Tenure and for what is written by hand; and which parts of the client spend it. Time that is waited for is not in
  * here, so that this tells the same on a busy machine.
  */
+import { allDone } from '../measure/all-done.ts'
 import { ownProcessorUs, processorUsOf, sharesOf, type Shares } from '../measure/processor-time.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
@@ -92,8 +93,8 @@ async function runsOf(open: OpenSystem): Promise<Runs> {
       for (let done = 0; done < operations; done += IN_FLIGHT) batch(IN_FLIGHT)
     }
     return {
-      'acquire+release': inBatches((count) => loop.pairs(count)),
-      renew: inBatches((count) => loop.renewals(count)),
+      'acquire+release': inBatches((count) => loop.pairs(count, RESOURCES)),
+      renew: inBatches((count) => loop.renewals(count, RESOURCES)),
     }
   }
   const wish = { worker: 0, ttlMs: TTL_MS }
@@ -124,5 +125,5 @@ async function keepInFlight(
       await operation(next)
     }
   }
-  await Promise.all(Array.from({ length: IN_FLIGHT }, worker))
+  await allDone(Array.from({ length: IN_FLIGHT }, worker))
 }

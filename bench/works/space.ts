@@ -2,8 +2,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
@@ -72,16 +70,4 @@ async function saveBeside(redis: Redis): Promise<void> {
   await redis.bgsave()
   while (/rdb_bgsave_in_progress:1/.test(await redis.info('persistence')))
     await sleep(LOOK_EVERY_MS)
-}
-
-let collect: (() => void) | null = null
-
-/** Tells what is left on the heap when all that nobody needs is gone. */
-export function collectGarbage(): number {
-  if (collect === null) {
-    setFlagsFromString('--expose-gc')
-    collect = runInNewContext('gc') as () => void
-  }
-  collect()
-  return process.memoryUsage().heapUsed
 }

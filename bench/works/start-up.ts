@@ -29,11 +29,16 @@ export async function measureStartUp(stage: Stage, plan: Plan): Promise<readonly
 
 function programsOf(folder: string): readonly Program[] {
   const tenure = [process.execPath, path.join(ROOT, 'dist/cli/main.js')]
-  const store = ['--store', `sqlite:${path.join(folder, 'start.db')}`]
+  const storeNamed = (name: string): readonly string[] => {
+    return ['--store', `sqlite:${path.join(folder, name)}`]
+  }
   return [
     { name: NODE_ALONE, command: [process.execPath, '-e', '0'] },
-    { name: 'tenure ls', command: [...tenure, 'ls', ...store] },
-    { name: 'tenure run true', command: [...tenure, 'run', 'work:start', ...store, '--', 'true'] },
+    { name: 'tenure ls', command: [...tenure, 'ls', ...storeNamed('ls.db')] },
+    {
+      name: 'tenure run true',
+      command: [...tenure, 'run', 'work:start', ...storeNamed('run.db'), '--', 'true'],
+    },
     { name: 'flock true', command: ['flock', path.join(folder, 'start.lock'), 'true'] },
   ]
 }

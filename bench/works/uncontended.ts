@@ -3,6 +3,7 @@
  * flight. One in flight is measured with client and server on the same core, and on two.
  */
 import { coreLayouts, inLayout, type CoreLayout } from '../measure/cores.ts'
+import { collectGarbage } from '../measure/collect-garbage.ts'
 import { proveExclusion } from '../measure/exclusion.ts'
 import { runFor, runLoopFor, type Slice } from '../measure/load.ts'
 import type { Plan } from '../plan.ts'
@@ -72,8 +73,14 @@ async function measureStore(
     }
     const measured = await inLayout(cell.layout, servers, async () => {
       // The first turn is for the compiler: it would count against whoever has more to compile.
-      if (cell.inFlight > 1) await inTurns(able, 1, (entrant) => measure(entrant, warmUpMs))
-      return inTurns(able, rounds, (entrant) => measure(entrant, sliceMs))
+      const warm = cell.inFlight > 1 ? warmUpMs : sliceMs
+      const warmed = await inTurns(able, 1, (entrant) => measure(entrant, warm))
+      const ready = able.filter((entrant) => warmed.get(entrant)?.kind === 'measured')
+      const scored = await inTurns(ready, rounds, (entrant) => {
+        collectGarbage()
+        return measure(entrant, sliceMs)
+      })
+      return new Map([...warmed, ...scored])
     })
     results.push(...resultsOf(cell, store, measured), ...failuresOf(cell, store, opened))
   }
@@ -132,8 +139,8 @@ class Operations {
     const { loop } = this.#open
     if (loop !== undefined) {
       return runLoopFor(options, (count) => {
-        if (kind === 'renew') loop.renewals(count)
-        else loop.pairs(count)
+        if (kind === 'renew') loop.renewals(count, this.#resources)
+        else loop.pairs(count, this.#resources)
       })
     }
     return runFor(options, () => (kind === 'renew' ? this.#renew() : this.#pair()))

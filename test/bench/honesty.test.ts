@@ -7,6 +7,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { proveExclusion } from '../../bench/measure/exclusion.ts'
+import { within } from '../../bench/measure/within.ts'
 import { FULL, QUICK } from '../../bench/plan.ts'
 import type { Places } from '../../bench/places.ts'
 import { rowOf } from '../../bench/result.ts'
@@ -44,10 +45,8 @@ const places: Pick<Places, 'fresh' | 'remove' | 'counts' | 'processes'> = {
   processes: () => [],
 }
 
-const ACT = {
-  company: { processes: 1, workers: 5 },
-  scenes: [{ work: 'handover', holdMs: 1, leadInMs: 10, roundMs: 100, rounds: 2 }],
-}
+const SCENE = { work: 'handover', holdMs: 1, leadInMs: 10, roundMs: 100, rounds: 2 }
+const ACT = { company: { processes: 1, workers: 5 }, scenes: [SCENE] }
 
 function uncontended(systems: readonly SystemUnderTest[]) {
   const plan = { ...QUICK, works: [], stores: ['sqlite'] as const }
@@ -94,6 +93,17 @@ describe('a system that does not exclude', () => {
     expect(results[0]?.error).toMatch(/^afterwards: does not exclude/)
   })
 
+  it('is not scored without a hold either, where its turns are too short to overlap', async () => {
+    const scenes = [SCENE, { ...SCENE, work: 'holdless', holdMs: 0 }]
+    const results = await measureAct(places, [lineSystem, yesSystem], { ...ACT, scenes })
+    const scored = results.filter(({ rounds }) => rounds.length > 0)
+    expect(scored.map(({ system, work }) => [system, work])).toEqual([
+      ['line', 'handover'],
+      ['line', 'holdless'],
+    ])
+    expect(results).toHaveLength(4)
+  })
+
   it('is caught where everybody wants the same', async () => {
     const results = await measureAct(places, [lineSystem, yesSystem], ACT)
     const [line, yes] = ['line', 'yes'].map((name) => results.find(({ system }) => system === name))
@@ -122,13 +132,24 @@ describe('a system that throws', () => {
   })
 })
 
-it('each round begins with another system', async () => {
+it('everybody has a turn in each round, and over the rounds different neighbours', async () => {
   const order: string[] = []
-  const entrants = ['a', 'b', 'c'].map((name) => {
+  const names = ['a', 'b', 'c', 'd', 'e']
+  const entrants = names.map((name) => {
     return { system: { ...lineSystem, name }, place: { at: '' }, open: undefined as never }
   })
-  await inTurns(entrants, 4, async ({ system }) => order.push(system.name))
-  expect(order.join('')).toBe('abcbcacababc')
+  await inTurns(entrants, 9, async ({ system }) => order.push(system.name))
+  const rounds = Array.from({ length: 9 }, (_, round) => order.slice(5 * round, 5 * round + 5))
+  expect(rounds.map((round) => round.toSorted())).toEqual(rounds.map(() => names))
+  for (const name of names) {
+    const before = order.flatMap((one, index) => (one === name ? [order[index - 1]] : []))
+    expect(new Set(before).size).toBeGreaterThanOrEqual(4)
+  }
+})
+
+it('whoever does not answer is given up', async () => {
+  await expect(within(new Promise(() => {}), 20)).rejects.toThrow('no answer within 0.02 s')
+  await expect(within(Promise.resolve(1), 20)).resolves.toBe(1)
 })
 
 it('whoever polls is tried with other pauses, and its own is among them', async () => {
