@@ -9,6 +9,7 @@ import { describeMachine } from './report/machine.ts'
 import { pageOf, tablesOf, type Run } from './report/page.ts'
 import { plotsOf } from './report/plots.ts'
 import { terminalText } from './report/table.ts'
+import type { WorkName } from './plan.ts'
 import { rowOf } from './result.ts'
 import { runBench, type Findings } from './run-bench.ts'
 import { ROOT } from './systems/load-peer.ts'
@@ -25,11 +26,11 @@ async function main(args: readonly string[]): Promise<number> {
     process.stderr.write(`${String(seconds).padStart(5)} s  ${line}\n`)
   }
   const machine = await describeMachine(commandOf(args))
-  const onWork = (findings: Findings): void => {
-    if (docs !== null) writeDocs(docs, { plan, machine, findings })
+  const onWork = (findings: Findings, missing: readonly WorkName[]): void => {
+    if (docs !== null) writeDocs(docs, { plan, missing, machine, findings })
   }
   const findings = await runBench(plan, { say, onWork })
-  const run = { plan, machine, findings }
+  const run = { plan, missing: [], machine, findings }
   process.stdout.write(isJson ? jsonText(run) : tablesOf(run).map(terminalText).join('\n'))
   say('done')
   return findings.results.some(({ error }) => error !== null) ? 1 : 0

@@ -9,7 +9,7 @@ Measures Tenure beside its peers, on servers of its own, and prints tables with 
 each store's floor or limit. A whole run writes docs/benchmarks.md and its plots.
 
   --quick           every ratio within a minute, too short to judge by; writes no file
-  --brief           a third of the time, up to 100,000 live leases; writes no file
+  --brief           a third of the time, up to 100,000 live leases; too short to judge by as well
   --json            prints rows { work, store, system, inFlight, opsPerSecond, p50Ms, p99Ms, ratio }
                     instead of tables, ratio being that of opsPerSecond;
                     \`npm run -s bench\` keeps npm's own lines out of them
@@ -25,6 +25,7 @@ Lists are separated by commas. What is given here follows \`--\`: npm run bench 
 `
 
 const ROUNDS_MAX = 1_000
+const JUDGED_ROUNDS_MIN = 3
 /** A look within a minute is at ratios. */
 const WITHOUT_RATIOS: ReadonlySet<WorkName> = new Set(['pauses', 'profile'])
 
@@ -47,8 +48,8 @@ export function readOptions(args: readonly string[], defaultDocs: string): Bench
   const stores = readList('store', values.store, STORE_NAMES)
   const amounts = readAmounts(values)
   const isAll = works.length === WORKS.length && stores.length === STORE_NAMES.length
-  const isWhole = isAll && amounts === FULL
   const rounds = readRounds(values.rounds)
+  const isWhole = isAll && amounts === FULL && rounds === null
   const plan: Plan = { ...amounts, works, stores }
   return {
     plan: rounds === null ? plan : withRounds(plan, rounds),
@@ -117,6 +118,7 @@ function readFolder(text: string | undefined): string | null {
 function withRounds(plan: Plan, rounds: number): Plan {
   return {
     ...plan,
+    isJudged: plan.isJudged && rounds >= JUDGED_ROUNDS_MIN,
     uncontended: { ...plan.uncontended, rounds },
     contended: { ...plan.contended, rounds },
     many: { ...plan.many, rounds },

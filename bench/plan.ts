@@ -66,7 +66,7 @@ export const FULL: Amounts = {
 }
 
 export const BRIEF: Amounts = {
-  isJudged: true,
+  isJudged: false,
   uncontended: { rounds: 5, sliceMs: 150, warmUpMs: 1_000, resources: 1_000 },
   contended: { rounds: 1, leadInMs: 500, roundMs: 3_000, holdlessMs: 500 },
   pauses: { triedMs: PAUSES_MS, leadInMs: 100, roundMs: 500 },

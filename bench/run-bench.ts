@@ -1,6 +1,6 @@
 /** Runs the works of a plan one after the other and gathers what they found out. */
 import { Places } from './places.ts'
-import type { Plan } from './plan.ts'
+import type { Plan, WorkName } from './plan.ts'
 import type { Result } from './result.ts'
 import { ALL_SYSTEMS } from './systems/all-systems.ts'
 import { measureContended } from './works/contended.ts'
@@ -24,7 +24,7 @@ export interface Findings {
 export interface RunOptions {
   readonly say: (line: string) => void
   /** After each work, with all that was found so far: a long run that is interrupted leaves something. */
-  readonly onWork: (findings: Findings) => void
+  readonly onWork: (findings: Findings, missing: readonly WorkName[]) => void
 }
 
 export async function runBench(plan: Plan, { say, onWork }: RunOptions): Promise<Findings> {
@@ -43,7 +43,7 @@ async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']):
     ...{ growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] },
     ...{ profiles: [] as Profile[], pauses: [] as PauseTried[] },
   }
-  for (const work of plan.works) {
+  for (const [index, work] of plan.works.entries()) {
     switch (work) {
       case 'uncontended':
         results.push(...(await measureUncontended(stage, plan)))
@@ -80,7 +80,7 @@ async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']):
         break
       }
     }
-    onWork({ results, ...found })
+    onWork({ results, ...found }, plan.works.slice(index + 1))
   }
   return { results, ...found }
 }

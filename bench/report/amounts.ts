@@ -2,11 +2,13 @@
 import type { Plan, WorkName } from '../plan.ts'
 import type { Table } from './table.ts'
 
-export function amountTable(plan: Plan): Table {
+export function amountTable(plan: Plan, missing: readonly WorkName[]): Table {
   return {
     title: 'How much was measured',
     columns: ['work', 'amount'],
-    rows: plan.works.map((work) => [work, AMOUNTS[work](plan)]),
+    rows: plan.works
+      .filter((work) => !missing.includes(work))
+      .map((work) => [work, AMOUNTS[work](plan)]),
   }
 }
 

@@ -22,6 +22,7 @@ export async function describeMachine(command: string): Promise<Machine> {
     facts: [
       ['date', new Date().toISOString().slice(0, 10)],
       ['command', command],
+      ['Tenure', tenureVersion()],
       ['processor', `${os.cpus().length} × ${cpu?.model.trim() ?? 'unknown'}`],
       ['memory', `${(os.totalmem() / 2 ** 30).toFixed(1)} GiB`],
       [
@@ -37,6 +38,8 @@ export async function describeMachine(command: string): Promise<Machine> {
       ['SQLite', await sqliteVersion()],
       ['Redis', firstLine('redis-server', ['--version'])],
       ['PostgreSQL', firstLine('postgres', ['--version'])],
+      ['settings of Redis', 'no snapshots, no append-only file, else as it comes'],
+      ['settings of PostgreSQL', 'shared_buffers 32MB, max_connections 200, else as it comes'],
       ['drivers', drivers.join(', ')],
       ['peers', peers.join(', ')],
     ],
@@ -45,6 +48,20 @@ export async function describeMachine(command: string): Promise<Machine> {
 
 export function machineTable({ facts }: Machine): Table {
   return { title: 'Machine and versions', columns: ['what', 'which'], rows: facts }
+}
+
+/** With the commit, if it is a clone, and whether something was changed since. */
+function tenureVersion(): string {
+  const manifest = fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8')
+  const { version } = JSON.parse(manifest) as { readonly version: string }
+  try {
+    const git = (...args: readonly string[]): string =>
+      execFileSync('git', ['-C', ROOT, ...args], { encoding: 'utf8', stdio: 'pipe' }).trim()
+    const isChanged = git('status', '--porcelain', '--untracked-files=no') !== ''
+    return `${version}, commit ${git('rev-parse', '--short', 'HEAD')}${isChanged ? ' with changes' : ''}`
+  } catch {
+    return version
+  }
 }
 
 function installed(name: string): string {

@@ -1,5 +1,5 @@
 /** docs/benchmarks.md, written whole by each run. */
-import type { Plan } from '../plan.ts'
+import type { Plan, WorkName } from '../plan.ts'
 import type { Findings } from '../run-bench.ts'
 import { ALL_SYSTEMS } from '../systems/all-systems.ts'
 import { amountTable } from './amounts.ts'
@@ -21,6 +21,8 @@ import { targetTables } from './targets.ts'
 
 export interface Run {
   readonly plan: Plan
+  /** What the plan has and is not there yet. */
+  readonly missing: readonly WorkName[]
   readonly machine: Machine
   readonly findings: Findings
 }
@@ -33,33 +35,36 @@ Tenure beside what people use today, in one run on the same servers. This page a
 
 How to read it:
 
-- Only ratios count. A shared machine is noisy, so everybody is measured in turns (A B C, B C A …) after the same time to
-  warm up, a ratio is taken within each round, and the table shows the median of the rounds and, in brackets, from where
-  to where they went.
+- Only ratios count. A shared machine is noisy, so uncontended and contended everybody is measured in turns (A B C, B A C …)
+  after the same time to warm up, a ratio is taken within each round, and the table shows the median of the rounds and, in
+  brackets, from where to where they went. Growth is measured beside a small store in the same rounds; pauses, keeping and
+  processor time one after the other.
 - **The floor** (Redis, PostgreSQL) and **the limit** (SQLite) are written by hand and do nothing but what the work asks
   for. The limit has no callers at all: it is a loop that writes the rows of 100 operations in one transaction.
 - \`tenure\` is what applications hold (\`openTenure\`: handles that renew themselves, notice loss, wait in a queue);
   \`tenure-service\` is what it stands on (\`openApi\`: ids and outcomes).
-- The settings of the peers are printed. Those who wait by asking again pause as long as gave them the most handovers of the
-  pauses that were tried (*Pauses of those who poll*). What a peer does not offer is in the same table.
+- The settings of the peers are printed. Those who wait by asking again pause as long as served them best when we tried, and
+  *Pauses of those who poll* has what this run says of that. What a peer does not offer is in the same table.
 - Renewals ask for another expiry each time: SQLite skips a write of the same bytes, and would show five times the true rate.
 - With one operation in flight it matters whether client and server share a core, so both are measured, pinned by
   \`taskset\`. With 100 in flight nothing is pinned.
 - A *handover* is a turn that another worker had before. Whoever takes a lock straight back after releasing it has handed
   nothing over, however fast. Between two turns a worker lets the others of its process run.
-- Before it is scored, each system must show that it excludes; in the contended work every turn is checked. What overlaps,
-  or throws, is listed under *Not scored*.
+- Before and after the uncontended work each system must show that it excludes; in the contended work every turn is checked,
+  between processes too, and who overlaps once is out of what follows. What overlaps, throws, or does not answer for two
+  minutes is listed under *Not scored*.
 `
 
-export function pageOf({ plan, machine, findings }: Run, plots: readonly Plot[]): string {
+export function pageOf({ plan, missing, machine, findings }: Run, plots: readonly Plot[]): string {
   const pictures = (file: string): readonly string[] =>
     plots.filter((plot) => plot.file === file).map((plot) => `![${plot.alt}](${plot.file})\n`)
   const chapter = (title: string, tables: readonly Table[], file = ''): readonly string[] =>
     tables.length === 0 ? [] : [`## ${title}\n`, ...pictures(file), ...tables.map(markdownText)]
   return [
     HEAD,
+    ...(missing.length === 0 ? [] : [`**Not finished**: without ${missing.join(', ')}.\n`]),
     ...chapter('What Tenure means to reach', targetTables(findings, plan.isJudged)),
-    ...chapter('Where it was measured', [machineTable(machine), amountTable(plan)]),
+    ...chapter('Where it was measured', [machineTable(machine), amountTable(plan, missing)]),
     ...chapter('What is compared', [
       systemTable(ALL_SYSTEMS, plan.stores),
       ...pauseTables(findings),
@@ -75,10 +80,10 @@ export function pageOf({ plan, machine, findings }: Run, plots: readonly Plot[])
 }
 
 /** The same tables, for a terminal. */
-export function tablesOf({ plan, machine, findings }: Run): readonly Table[] {
+export function tablesOf({ plan, missing, machine, findings }: Run): readonly Table[] {
   return [
     machineTable(machine),
-    amountTable(plan),
+    amountTable(plan, missing),
     systemTable(ALL_SYSTEMS, plan.stores),
     ...pauseTables(findings),
     ...uncontendedTables(findings),

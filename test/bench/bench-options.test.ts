@@ -16,6 +16,7 @@ describe('the options of the benchmarks', () => {
     expect(readOptions(['--brief'], 'docs').docs).toBeNull()
     expect(readOptions(['--only', 'many'], 'docs').docs).toBeNull()
     expect(readOptions(['--store', 'redis'], 'docs').docs).toBeNull()
+    expect(readOptions(['--rounds', '3'], 'docs').docs).toBeNull()
     expect(readOptions(['--quick', '--docs', 'there'], 'docs').docs).toBe('there')
   })
 
@@ -23,6 +24,16 @@ describe('the options of the benchmarks', () => {
     const { works } = readOptions(['--quick'], 'docs').plan
     expect(WORKS.filter((work) => !works.includes(work))).toEqual(['pauses', 'profile'])
     expect(readOptions(['--quick', '--only', 'profile'], 'docs').plan.works).toEqual(['profile'])
+  })
+
+  it.each([
+    [[], true],
+    [['--rounds', '3'], true],
+    [['--rounds', '2'], false],
+    [['--brief', '--rounds', '9'], false],
+    [['--quick'], false],
+  ])('%j is long enough to judge by: %s', (args, isJudged) => {
+    expect(readOptions(args, 'docs').plan.isJudged).toBe(isJudged)
   })
 
   it('lists choose works and stores', () => {

@@ -8,6 +8,7 @@ import { pauseTables } from '../../bench/report/tables.ts'
 import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
 import type { Result } from '../../bench/result.ts'
+import { JUDGED_SCENE } from '../../bench/works/contended.ts'
 import type { Findings } from '../../bench/run-bench.ts'
 
 const TABLE = {
@@ -62,7 +63,10 @@ it('a target that was measured is read, one that was not is left out', () => {
 
 it('the page shows what was scored with what it does not offer, and what was not with the reason', () => {
   const plan = { ...QUICK, works: [], stores: ['redis'] as const }
-  const page = pageOf({ plan, machine: { facts: [['date', 'today']] }, findings: FINDINGS }, [])
+  const page = pageOf(
+    { plan, missing: [], machine: { facts: [['date', 'today']] }, findings: FINDINGS },
+    [],
+  )
   expect(page).toMatch(/\| acquire\+release \| 100 \| floor .* \| fence, fair, history, durable \|/)
   expect(page).toMatch(/\| acquire\+release \| 100 \| tenure \| 110 .* \| 1\.10 \|/)
   expect(page).toContain('| verrou | redis | acquire+release | 100 | does not exclude: <& more |')
@@ -70,6 +74,28 @@ it('the page shows what was scored with what it does not offer, and what was not
 
 it('a ratio shows from where to where its rounds went', () => {
   expect(ratioText(spreadOf([1, 1.5, 1.2]))).toBe('1.20 (1.00–1.50)')
+})
+
+it('a target does not go away because the other one failed', () => {
+  const floor = result('floor', 0, { rounds: [], error: 'no server' })
+  expect(readingsOf({ ...FINDINGS, results: [floor, result('tenure', 110)] })).toMatchObject([
+    { reads: 'not measured: no server', isMet: false },
+  ])
+})
+
+it('what must be so every time is judged by the worst round', () => {
+  const contention = (fairness: number, starved: number) => ({
+    ...{ acquisitions: 9, handovers: 9, handoversPerSecond: 9, gapP50Ms: 1, gapP99Ms: 1 },
+    ...{ fairness, fewest: 1, most: 1, starved, waitP99Ms: 1, waitMaxMs: 1, idealWaitMs: 1 },
+  })
+  const rounds = [contention(0.95, 0), contention(0.5, 3), contention(0.95, 0)]
+  const detail = { rounds, operationsPerHandover: null, commitsPerHandover: null }
+  const ours = result('tenure', 9, { work: JUDGED_SCENE, contention: detail })
+  const readings = readingsOf({ ...FINDINGS, results: [ours] })
+  expect(readings.filter(({ target }) => target.endsWith('worst round'))).toMatchObject([
+    { reads: '3.00', isMet: false },
+    { reads: '0.50', isMet: false },
+  ])
 })
 
 it.each([
@@ -90,6 +116,19 @@ it('of the pauses that were tried, the one in use has a star', () => {
   ]
   const [table] = pauseTables({ ...FINDINGS, pauses })
   expect(table?.rows).toEqual([['redis', 'floor', '30.0', '200 *']])
+})
+
+it('the line of growth goes from the smallest store to the largest', () => {
+  const of = (size: number) => ({
+    ...({ store: 'redis', system: 'tenure-service', kind: 'acquire', size } as const),
+    ...{ rounds: [{ opsPerSecond: 1, p50Ms: 1, p99Ms: 1 }], smallRounds: [] },
+  })
+  const growth = [of(1), of(100_000), of(1_000)]
+  const plot = plotsOf({ ...FINDINGS, growth }).find(({ file }) => file === 'bench-growth.svg')
+  const [, points = ''] = /<polyline [^>]*points="([^"]+)"/.exec(plot?.svg ?? '') ?? []
+  const xs = points.split(' ').map((point) => Number(point.split(',')[0]))
+  expect(xs).toHaveLength(3)
+  expect(xs).toEqual(xs.toSorted((a, b) => a - b))
 })
 
 it('a plot has a bar for each that was scored, and none for the others', () => {
