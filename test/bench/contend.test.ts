@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { holdUntil, nowUs } from '../../bench/measure/contend.ts'
+import { holdFor, nowUs } from '../../bench/measure/contend.ts'
 import { median } from '../../bench/measure/statistics.ts'
 
 /** As long as a commit takes. */
@@ -11,10 +11,10 @@ function work(): void {
   while (nowUs() < untilUs);
 }
 
-async function heldUs(holdUs: number): Promise<number> {
+async function heldUs(holdMs: number): Promise<number> {
   await nextTurn()
   const startUs = nowUs()
-  const held = holdUntil(startUs + holdUs)
+  const held = holdFor(holdMs)
   setImmediate(work)
   await held
   return nowUs() - startUs
@@ -22,7 +22,7 @@ async function heldUs(holdUs: number): Promise<number> {
 
 it('a hold lasts as long as it should, however busy the loop is', async () => {
   const holds: number[] = []
-  for (let turn = 0; turn < 200; turn += 1) holds.push(await heldUs(1_000))
+  for (let turn = 0; turn < 200; turn += 1) holds.push(await heldUs(1))
   expect(Math.min(...holds)).toBeGreaterThanOrEqual(1_000)
   // A timer would be half a millisecond off, to one side or the other.
   expect(median(holds)).toBeLessThan(1_100)
