@@ -49,7 +49,8 @@ How to read it:
 - With one operation in flight it matters whether client and server share a core, so both are measured, pinned by
   \`taskset\`. With 100 in flight nothing is pinned.
 - A *handover* is a turn that another worker had before. Whoever takes a lock straight back after releasing it has handed
-  nothing over, however fast. Between two turns a worker lets the others of its process run.
+  nothing over, however fast. A hold of 1 ms is one to the microsecond, in
+  which the process goes on with everything else; between two turns a worker lets the others of its process run.
 - Before and after the uncontended work each system must show that it excludes; in the contended work every turn is checked,
   between processes too, and who overlaps once is out of what follows. What overlaps, throws, or does not answer for two
   minutes is listed under *Not scored*.

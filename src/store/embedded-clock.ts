@@ -12,6 +12,8 @@ import type { TickSource } from '../runtime/tick-source.ts'
 export interface ClockState {
   readonly base: string
   readonly generation: number
+  /** What ticks call it. The very same string for all of them: it is compared with for every decision. */
+  readonly domain: string
   /** The tick at which the present domain was first met. */
   readonly sinceUs: number
   readonly lastUs: number
@@ -29,28 +31,26 @@ export function readTicks(ticks: TickSource, fallbackBase: string): ClockReading
 }
 
 export function advance(state: ClockState | null, reading: ClockReading): ClockState {
-  const { base, tickUs, wallMs } = reading
-  if (state === null) {
-    return { base, generation: 1, sinceUs: tickUs, lastUs: tickUs, lastWallMs: wallMs }
+  const { tickUs, wallMs } = reading
+  const lastWallMs = Math.max(state?.lastWallMs ?? 0, wallMs)
+  if (state === null || !isSameClock(state.base, reading.base)) {
+    const generation = (state?.generation ?? 0) + 1
+    const { base } = reading
+    const domain = domainName(base, generation)
+    return { base, generation, domain, sinceUs: tickUs, lastUs: tickUs, lastWallMs }
   }
-  const lastWallMs = Math.max(state.lastWallMs, wallMs)
-  if (!isSameClock(state.base, base)) {
-    const generation = state.generation + 1
-    return { base, generation, sinceUs: tickUs, lastUs: tickUs, lastWallMs }
-  }
-  const { generation, sinceUs } = state
-  return {
-    base: state.base,
-    generation,
-    sinceUs,
-    lastUs: Math.max(state.lastUs + 1, tickUs),
-    lastWallMs,
-  }
+  const { base, generation, domain, sinceUs } = state
+  const lastUs = Math.max(state.lastUs + 1, tickUs)
+  return { base, generation, domain, sinceUs, lastUs, lastWallMs }
+}
+
+export function domainName(base: string, generation: number): string {
+  return `${base}#${generation}`
 }
 
 export function nowOf(state: ClockState): Now {
   return {
-    tick: { domain: `${state.base}#${state.generation}`, us: state.lastUs },
+    tick: { domain: state.domain, us: state.lastUs },
     wallMs: state.lastWallMs,
     domainSinceUs: state.sinceUs,
     toleranceUs: 0,

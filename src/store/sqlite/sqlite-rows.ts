@@ -138,6 +138,8 @@ export const UPDATE_GRANT: string = updateOf([...GRANT_COLUMNS, ...STATE_COLUMNS
 export const UPDATE_STATE: string = updateOf([...STATE_COLUMNS, 'due_us'])
 /** Does nothing when the row is due at another time than can stay. */
 export const UPDATE_RENEWAL: string = `${updateOf(RENEWAL_COLUMNS)} AND due_us BETWEEN ? AND ?`
+/** Then this does it: one index has to be written, and not all those that have the state. */
+export const UPDATE_DUE: string = updateOf([...RENEWAL_COLUMNS, 'due_us'])
 
 function updateOf(columns: readonly string[]): string {
   return `UPDATE leases SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`
@@ -224,8 +226,11 @@ export function isSameStanding(before: Entry, after: Entry): boolean {
   )
 }
 
-/** A sweep may look at a live entry this much of its TTL too early: then it need not be told of each renewal. */
-const EARLY_SHARE = 0.5
+/**
+ * A sweep may look at a live entry this much of its TTL too early: then it need not be told of each renewal. Whoever
+ * renews at each third of the TTL tells it of every third one.
+ */
+const EARLY_SHARE = 0.75
 
 /** What a renewal writes, the key of the row, and between what ticks it may be due already. */
 export function renewalValues(entry: Entry, wallMs: number, names: RowNames): SqliteValue[] {
@@ -246,6 +251,12 @@ export function renewalValues(entry: Entry, wallMs: number, names: RowNames): Sq
     liveUs - entry.ttlMs * 1000 * EARLY_SHARE,
     liveUs,
   ]
+}
+
+/** The same for a row that is due at another time than can stay. */
+export function dueValues(renewal: readonly SqliteValue[]): SqliteValue[] {
+  const [key = null, , liveUs = null] = renewal.slice(RENEWAL_COLUMNS.length)
+  return [...renewal.slice(0, RENEWAL_COLUMNS.length), liveUs, key]
 }
 
 /** The last of them is when a sweep has to look at it. */

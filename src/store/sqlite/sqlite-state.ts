@@ -11,7 +11,7 @@ import {
   type Settings,
 } from '../../core/settings.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
-import { advance, type ClockReading, type ClockState } from '../embedded-clock.ts'
+import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from './sqlite-client.ts'
 import type { RowNames } from './sqlite-rows.ts'
 
@@ -154,7 +154,7 @@ export class SqliteState implements RowNames {
     const generation = this.ownGenerationOf(domain)
     if (this.#domains.get(generation)?.name === domain) return generation
     const own = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
-    if (own !== undefined && `${own[0] as string}#${generation}` === domain) return generation
+    if (own !== undefined && domainName(own[0] as string, generation) === domain) return generation
     const foreign = this.#findForeign.get(this.namespace, domain) as SqliteRow | undefined
     if (foreign !== undefined) return foreign[0] as number
     const [lowest] = this.#lowestDomain.get(this.namespace) as SqliteRow
@@ -172,8 +172,9 @@ export class SqliteState implements RowNames {
   }
 
   #clockOf(kept: { generation: number; lastUs: number; lastWallMs: number }): ClockState {
-    const { base, sinceUs } = this.#domain(kept.generation)
-    return { base, sinceUs, ...kept }
+    const { name, base, sinceUs } = this.#domain(kept.generation)
+    const { generation, lastUs, lastWallMs } = kept
+    return { base, generation, domain: name, sinceUs, lastUs, lastWallMs }
   }
 
   #domain(generation: number): Domain {
@@ -182,16 +183,16 @@ export class SqliteState implements RowNames {
     const row = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
     if (row === undefined) throw new Error(`clock ${generation} was never written down`)
     const base = row[0] as string
-    const name = generation < 0 ? base : `${base}#${generation}`
+    const name = generation < 0 ? base : domainName(base, generation)
     const domain = { name, base, sinceUs: row[1] as number }
     this.#domains.set(generation, domain)
     return domain
   }
 
   #meetDomain(clock: ClockState): void {
-    const { generation, base, sinceUs, lastWallMs } = clock
+    const { generation, base, domain, sinceUs, lastWallMs } = clock
     this.#addDomain.run(this.namespace, generation, base, sinceUs, lastWallMs)
-    this.#domains.set(generation, { name: `${base}#${generation}`, base, sinceUs })
+    this.#domains.set(generation, { name: domain, base, sinceUs })
   }
 
   #loadSettings(revision: number): void {

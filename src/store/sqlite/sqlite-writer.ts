@@ -10,6 +10,7 @@ import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
 import type { PendingEvents } from './pending-events.ts'
 import { wordOf } from './sqlite-events.ts'
 import {
+  dueValues,
   idOf,
   inNamespace,
   keyOf,
@@ -21,6 +22,7 @@ import {
   nameValues,
   renewalValues,
   stateValues,
+  UPDATE_DUE,
   UPDATE_GRANT,
   UPDATE_RENEWAL,
   UPDATE_STATE,
@@ -42,6 +44,7 @@ export class SqliteWriter {
   readonly #updateGrant: SqliteStatement
   readonly #updateState: SqliteStatement
   readonly #updateRenewal: SqliteStatement
+  readonly #updateDue: SqliteStatement
   readonly #deleteEntry: SqliteStatement
   readonly #deleteEvents: SqliteStatement
   readonly #insertRequest: SqliteStatement
@@ -56,6 +59,7 @@ export class SqliteWriter {
     this.#updateGrant = database.prepare(UPDATE_GRANT)
     this.#updateState = database.prepare(UPDATE_STATE)
     this.#updateRenewal = database.prepare(UPDATE_RENEWAL)
+    this.#updateDue = database.prepare(UPDATE_DUE)
     this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
     this.#deleteEvents = database.prepare(
       'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?',
@@ -92,14 +96,17 @@ export class SqliteWriter {
 
   #update(before: Entry, after: Entry, wallMs: number): void {
     const isSame = isSameGrant(before, after)
-    if (isSame && isSameStanding(before, after)) {
-      const { changes } = this.#updateRenewal.run(...renewalValues(after, wallMs, this.#state))
-      if (changes > 0) return
-    }
-    const state = stateValues(after, wallMs, this.#state)
+    if (isSame && isSameStanding(before, after)) return this.#goOn(after, wallMs)
     const key = keyOf(after.id, this.#state)
+    const state = stateValues(after, wallMs, this.#state)
     if (isSame) this.#updateState.run(...state, key)
     else this.#updateGrant.run(...grantValues(after), ...state, key)
+  }
+
+  #goOn(entry: Entry, wallMs: number): void {
+    const values = renewalValues(entry, wallMs, this.#state)
+    const { changes } = this.#updateRenewal.run(...values)
+    if (changes === 0) this.#updateDue.run(...dueValues(values))
   }
 
   /** Its events go with it, those included that are only about to be written; tells how many they were. */
