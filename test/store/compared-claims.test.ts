@@ -1,5 +1,5 @@
 /** What a server compares before it writes: the claims at a place, exactly; and what it leaves at every realm. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Lease } from '../../src/core/lease.ts'
 import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
@@ -10,9 +10,15 @@ import { grantOf, leaseOf } from './postgres/hand-made.ts'
 const NOW_US = 1_700_000_000_000_000
 const nowUs = (): number => NOW_US
 
+interface Options {
+  readonly url: string
+  readonly namespace: string
+  readonly nowUs: () => number
+}
+
 const SERVERS = [
-  ['postgres', freshDatabase, (url: string) => openPostgresBackend({ url, nowUs })],
-  ['redis', freshRedis, (url: string) => openRedisBackend({ url, nowUs })],
+  ['postgres', freshDatabase, (options: Options) => openPostgresBackend(options)],
+  ['redis', freshRedis, (options: Options) => openRedisBackend(options)],
 ] as const
 
 function idOf(n: number): string {
@@ -35,10 +41,17 @@ const SHAPES = [
 describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
   let place: Place
   let backend: Backend
+  let opened = 0
+
+  beforeAll(async () => {
+    place = await freshPlace()
+  })
+
+  afterAll(() => place.remove())
 
   beforeEach(async () => {
-    place = await freshPlace()
-    backend = await openBackend(place.url)
+    opened += 1
+    backend = await openBackend({ url: place.url, namespace: `test-${opened}`, nowUs })
     const there: SeenClaim[] = []
     for (const n of [1, 2, 3]) {
       const attempt = grantOf(lease(n, { fence: 100 + n }), NOW_US, { claims: [...there] })
@@ -47,10 +60,7 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
     }
   })
 
-  afterEach(async () => {
-    await backend.close()
-    await place.remove()
-  })
+  afterEach(() => backend.close())
 
   function lease(n: number, change: Partial<Lease> = {}, name = 'work:A'): Lease {
     const made = leaseOf(name, { nowUs: NOW_US })
