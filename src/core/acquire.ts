@@ -148,7 +148,10 @@ function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> 
     }),
     ticket,
   })
-  if (command.breakGraceMs !== null) askToFinish(draft, ticket, command.breakGraceMs)
+  if (command.breakGraceMs === null) {
+    return draft.answer(queuedOutcome(draft, ticket, waitMs, blockers))
+  }
+  askToFinish(draft, ticket, command.breakGraceMs)
   return draft.answer({ ...queuedOutcome(draft, ticket, waitMs), blockers })
 }
 
@@ -233,9 +236,15 @@ function refuse(draft: Draft, wished: Ticket, held: Held): Decision<AcquireOutco
 /** Each place further back leaves the ones before it this long to act first when a blocker runs out. */
 const STAGGER_MS = 50
 
-export function queuedOutcome(draft: Draft, ticket: Ticket, waitMs: number): Queued {
+/** `known`: what blocks the ticket, from whoever has looked already. */
+export function queuedOutcome(
+  draft: Draft,
+  ticket: Ticket,
+  waitMs: number,
+  known?: readonly Blocker[],
+): Queued {
   const { now } = draft
-  const blockers = blockersOf(ticket, draft.entries.values(), now)
+  const blockers = known ?? blockersOf(ticket, draft.entries.values(), now)
   const position = [...draft.entries.values()].filter((entry) => {
     if (entry.id === ticket.id || !isWaiting(entry, now) || !overlap(entry, ticket)) return false
     return compareTickets(entry, ticket) < 0

@@ -83,7 +83,12 @@ export function ownBlockersOf(
   entries: Iterable<Entry>,
   now: Now,
 ): readonly Blocker[] {
-  return standingsOf(claim, entries, now)
+  const all = [...entries]
+  // Most sessions have nothing else there, however many others wait.
+  if (!all.some(({ id, session }) => session === claim.session && id !== claim.id)) {
+    return NO_BLOCKERS
+  }
+  return standingsOf(claim, all, now)
     .filter(({ entry, kind }) => entry.session === claim.session && kind !== 'lock_delay')
     .map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }

@@ -202,14 +202,14 @@ end
 return answer
 `
 
-/** A plain attempt that turns out to need more than most is looked at again when there is more. */
+/** An attempt that turns out to need more than most is looked at again when there is more. */
 const ATTEMPTS = `
 local n = 0
 while n < attempts do
   local x = at + 1
   local c = A[x]
   local isPlain = byte(c) == 112
-  if not more and (wantsMore or not isPlain) then
+  if wantsMore and not more then
 ${RARE}
   end
   n = n + 1

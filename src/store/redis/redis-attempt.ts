@@ -125,9 +125,12 @@ class GroupText {
     const listed = behind === undefined ? claims : [behind]
     const hasList = listed !== null && listed.length > 0
     if (hasList) {
-      let list = ''
-      for (const { id, claim } of listed) list += id + digits(claim, VERSION_WIDTH)
-      this.#items.add(list)
+      this.#items.begin()
+      for (const { id, claim } of listed) {
+        this.#items.text(id)
+        this.#items.digits(claim, VERSION_WIDTH)
+      }
+      this.#items.finish()
     }
     if (shape !== 'f') this.#items.add(oneByte(resource))
     const depth = behind !== undefined ? 't' : hasList ? 'l' : claims === null ? '*' : '0'

@@ -22,6 +22,7 @@ const CHECK = `
     a18, a19, a20, a21 = byte(c, 1, 23)
   local places = (a1 - 33) * 8100 + (a2 - 33) * 90 + a3 - 33
   local writes = (a4 - 33) * 8100 + (a5 - 33) * 90 + a6 - 33
+  local start, lacks, shift = at, false, 0
   at = at + (a19 - 33) * 8100 + (a20 - 33) * 90 + a21 - 33
   local p, from, before, wall = 24, groupFrom, groupBefore, groupWall
   local firstFence, lastFence
@@ -47,6 +48,12 @@ const CHECK = `
       x = x + 1
       claims = A[x]
     end
+    -- Equal in length, they are the same if one begins with the other, which is seen without making a string.
+    local isOther = depth == 108 and not (#realm == 50 + #claims and find(realm, claims, 51, true))
+    if not more and (shape ~= 102 or mark or isOther) then
+      lacks = true
+      break
+    end
     if (head and sub(head, 1, 11) or NONE11) ~= sub(c, p + 12, p + 22)
       or sub(realm, 1, 13) > wall
       or ((mark and more.prior(q) ~= nil or false) ~= (hasPrior == 49))
@@ -59,7 +66,7 @@ const CHECK = `
         holds = #realm == 50
       elseif depth == 116 then
         holds = sub(realm, -47) == claims
-      elseif claims and sub(realm, 51) ~= claims then
+      elseif isOther then
         holds = more.isSame(claims, sub(realm, 51))
       end
     else
@@ -74,6 +81,7 @@ const CHECK = `
   local writesAt = placesAt + places * 39
   p = writesAt
   for m = 1, holds and writes or 0 do
+    lacks = lacks or not more and byte(c, p + 1) ~= 102
     -- Blank for the entry of a place, which has been looked at.
     if byte(c, p + 21) ~= 32 then
       local i1, i2, i3 = byte(c, p + 6, p + 8)
@@ -85,7 +93,15 @@ const CHECK = `
     end
     p = p + 32
   end
-  if not holds then
+  for m = 0, holds and firstFence and places - 1 or -1 do
+    local r1, r2, r3 = byte(c, placesAt + m * 39 + 6, placesAt + m * 39 + 8)
+    local realm = V[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33]
+    local taken = realm and tonumber(sub(realm, 14, 29)) or 0
+    if taken >= tonumber(firstFence) + shift then shift = taken + 1 - tonumber(firstFence) end
+  end
+  if not more and (lacks or not holds or shift > 0) then
+    wantsMore, n, at = true, n - 1, start
+  elseif not holds then
     answer[told + 1], answer[told + 2] = n, more.views(c, placesAt, argumentsAt, places)
     told = told + 2
   elseif writes > 0 then
@@ -94,16 +110,8 @@ const CHECK = `
 /** Notes what an attempt writes, and lets the attempts after it see that. A fence is moved on where others had it. */
 const APPLY = `
     isChanged = true
-    local shift = 0
-    if firstFence then
-      local wanted = tonumber(firstFence)
-      for m = 0, places - 1 do
-        local r1, r2, r3 = byte(c, placesAt + m * 39 + 6, placesAt + m * 39 + 8)
-        local realm = V[(r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33]
-        local taken = realm and tonumber(sub(realm, 14, 29)) or 0
-        if taken >= wanted + shift then shift = taken + 1 - wanted end
-      end
-    end
+    if shift > 0 then lastFence = format('%016d', tonumber(lastFence) + shift) end
+    local f1, f2, f3 = byte(c, placesAt + 6, placesAt + 8)
     p = writesAt
     for m = 1, writes do
       local mode, shape, hasBody, live, recorded, tickets, i1, i2, i3, r1, r2, r3, h1, h2, h3, s1, s2, s3,
@@ -150,22 +158,20 @@ const APPLY = `
         local item = isLive and id .. sub(head, 12, 22) or ''
         local r = (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
         local realm = V[r] or NO_REALM
-        if tickets ~= 48 then
-          local count = tonumber(sub(realm, 46, 50)) + tickets - 48
-          realm = sub(realm, 1, 45) .. string.format('%05d', math.max(0, count)) .. sub(realm, 51)
+        local top, count = sub(realm, 1, 45), sub(realm, 46, 50)
+        if r1 == f1 and r2 == f2 and r3 == f3 then
+          top = wall .. (lastFence or sub(realm, 14, 29)) .. sub(realm, 30, 45)
         end
+        if tickets ~= 48 then count = format('%05d', math.max(0, tonumber(count) + tickets - 48)) end
         if shape == 102 then
-          local from = #realm > 50 and find(realm, id, 51, true)
-          if from then
-            realm = sub(realm, 1, from - 1) .. item .. sub(realm, from + 47)
-          elseif isLive then
-            realm = realm .. item
-          end
+          local from = #realm > 50 and find(realm, id, 51, true) or #realm + 1
+          realm = top .. count .. sub(realm, 51, from - 1) .. item .. sub(realm, from + 47)
           if #realm == 50 and sub(realm, 30, 45) == NONE16 then
             idleCount = idleCount + 1
             idle[idleCount] = A[fields + r]
           end
         else
+          realm = top .. count
           x = x + 1
           trees = trees or more.treesOf()
           trees.list(A[x], id, item, shape == 115)
@@ -212,12 +218,11 @@ const APPLY = `
         dayMarksCount = dayMarksCount + 2
       end
     end
-    if firstFence and shift > 0 then lastFence = format('%016d', tonumber(lastFence) + shift) end
     for m = 0, places - 1 do
       local r1, r2, r3 = byte(c, placesAt + m * 39 + 6, placesAt + m * 39 + 8)
       local r = (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
       local realm = V[r] or NO_REALM
-      if firstFence or sub(realm, 1, 13) ~= wall then
+      if sub(realm, 1, 13) ~= wall or (firstFence and sub(realm, 14, 29) ~= lastFence) then
         V[r] = wall .. (firstFence and lastFence .. sub(realm, 30) or sub(realm, 14))
         if not touched[r] then
           dirty[dirtyCount + 1], dirtyCount, touched[r] = r, dirtyCount + 1, true

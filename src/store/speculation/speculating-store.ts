@@ -10,6 +10,7 @@ import { LeaseError } from '../../core/errors.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
+import { afterTurn } from '../../runtime/after-turn.ts'
 import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
@@ -205,11 +206,11 @@ export class SpeculatingStore implements Store {
     if (this.#closing !== null) throw closedError()
   }
 
-  /** After everything that is asked for in this turn, so that it shares a call. */
+  /** So that all of a turn shares a call, and whoever has just been given something begins before that is made. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
-    queueMicrotask(() => {
+    afterTurn(() => {
       this.#isScheduled = false
       this.#sendGroups()
     })
