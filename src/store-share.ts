@@ -87,14 +87,13 @@ class StoreShare implements Store {
 
   get #store(): Store {
     if (this.#closing === null) return this.#shared
-    throw new LeaseError('CLOSED', 'the store was closed')
+    throw closedError()
   }
 
-  async transact<Outcome>(
-    footprints: readonly Footprint[],
-    decide: Decide<Outcome>,
-  ): Promise<Outcome> {
-    return this.#store.transact(footprints, decide)
+  /** Passes the promise on as it is: an asynchronous function in between would cost every command. */
+  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
+    if (this.#closing !== null) return Promise.reject(closedError())
+    return this.#shared.transact(footprints, decide)
   }
 
   async find(query: EntryQuery): Promise<Found> {
@@ -142,4 +141,8 @@ class StoreShare implements Store {
     this.#subscriptions.add(once)
     return once
   }
+}
+
+function closedError(): LeaseError {
+  return new LeaseError('CLOSED', 'the store was closed')
 }

@@ -82,12 +82,12 @@ export function singleErrand(
     subject: request.resource,
     waitMs: request.waitMs,
     hasParts: false,
-    file: async (waitMs) => {
+    file: (waitMs) => {
       const filed = waitMs === request.waitMs ? request : { ...request, waitMs }
-      return single(await api.acquire(telling(filed)))
+      return api.acquire(telling(filed)).then(single)
     },
-    claim: async (isTold) => {
-      return single(await api.claim(telling(isTold ? { ...ticket, isTold } : ticket)))
+    claim: (isTold) => {
+      return api.claim(telling(isTold ? { ...ticket, isTold } : ticket)).then(single)
     },
     withdraw: (why) => api.withdraw({ ...ticket, why }),
     isForeign: ({ id }) => id !== ticket.leaseId,

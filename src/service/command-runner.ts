@@ -31,10 +31,12 @@ export class CommandRunner {
     this.#store = store
   }
 
-  async run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
-    const decided = await this.#runSeeing(command, NOTHING_SEEN)
-    if (!isLookFurther(decided.outcome)) return decided
-    return lookFurther(decided.outcome, (seen) => this.#runSeeing(command, seen))
+  /** Not an asynchronous function: what each one more costs every command, only a few have a use for. */
+  run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
+    return this.#runSeeing(command, NOTHING_SEEN).then((decided) => {
+      if (!isLookFurther(decided.outcome)) return decided
+      return lookFurther(decided.outcome, (seen) => this.#runSeeing(command, seen))
+    })
   }
 
   #runSeeing<C extends Command>(
