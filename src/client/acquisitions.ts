@@ -27,7 +27,7 @@ import type { HandleFacts } from './lease-knowledge.ts'
 import { LetGo } from './let-go.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
-import { groupErrand, singleErrand, type Errand } from './wait-errand.ts'
+import { groupErrand, SingleErrand, type Errand } from './wait-errand.ts'
 import { overError, Wait, type Grant, type WaitParts } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
@@ -121,7 +121,7 @@ export class Acquisitions {
     const { leaseId, resource } = wish
     const besides = (): Besides | undefined => this.#besides(leaseId)
     const request = Object.assign({}, this.#asker, wish)
-    const errand = singleErrand(this.#parts.api, request, besides)
+    const errand = new SingleErrand(this.#parts.api, request, besides)
     const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
     return this.#obtain(asked).then(onlyOne)
   }
