@@ -90,7 +90,7 @@ class StoreShare implements Store {
     throw closedError()
   }
 
-  /** Not an asynchronous function, which would add two promises and three turns of the queue to every decision. */
+  /** Passes the promise on as it is: an asynchronous function in between would cost every command. */
   transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
     if (this.#closing !== null) return Promise.reject(closedError())
     return this.#shared.transact(footprints, decide)

@@ -27,7 +27,7 @@ import type { HandleFacts } from './lease-knowledge.ts'
 import { LetGo } from './let-go.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
-import { groupErrand, singleErrand, type Errand } from './wait-errand.ts'
+import { groupErrand, SingleErrand, type Errand } from './wait-errand.ts'
 import { overError, Wait, type Grant, type WaitParts } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
@@ -112,22 +112,18 @@ export class Acquisitions {
     this.#waitParts = { runtime, clock: this.#clock, scheduler, background, onQueued }
   }
 
-  async obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
+  obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
     const known = this.#router.handles.get(wish.leaseId)
     // A repeat of what this client holds is that handle: asking the store would put it at risk of being withdrawn.
     if (known?.state === 'held' && known.resource === wish.resource) {
-      return { kind: 'granted', lease: known }
+      return Promise.resolve({ kind: 'granted', lease: known })
     }
     const { leaseId, resource } = wish
     const besides = (): Besides | undefined => this.#besides(leaseId)
     const request = Object.assign({}, this.#asker, wish)
-    const errand = singleErrand(this.#parts.api, request, besides)
+    const errand = new SingleErrand(this.#parts.api, request, besides)
     const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
-    const outcome = await this.#obtain(asked)
-    if (outcome.kind === 'held') return outcome
-    const [lease] = outcome.leases
-    if (lease === undefined) throw new Error(`${resource} was granted without a lease`)
-    return { kind: 'granted', lease }
+    return this.#obtain(asked).then(onlyOne)
   }
 
   /** What this session has besides one wait, as far as it alone can know. */
@@ -334,6 +330,13 @@ export class Acquisitions {
 
 export function closedError(): LeaseError {
   return new LeaseError('CLOSED', 'the client was closed')
+}
+
+function onlyOne(outcome: ObtainingAll): Obtaining {
+  if (outcome.kind === 'held') return outcome
+  const [lease] = outcome.leases
+  if (lease === undefined) throw new Error('a resource was granted without a lease')
+  return { kind: 'granted', lease }
 }
 
 function fenceOf(lease: LeaseInfo): number {

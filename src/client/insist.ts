@@ -17,24 +17,44 @@ export interface Insistence {
   readonly stopIf?: () => boolean
 }
 
-export async function insist<Answer>(
+/** Almost always the first try is the last one, and costs no more than it must. */
+export function insist<Answer>(
   { runtime, withinMs, stopIf = () => false }: Insistence,
   send: (attempt: number) => Promise<Answer>,
 ): Promise<Answer> {
   const untilMs = runtime.monotonicMs() + withinMs
+  return answerWithin(runtime, withinMs, () => send(1)).catch((thrown: unknown) => {
+    return insistFurther({ runtime, untilMs, stopIf, thrown }, send)
+  })
+}
+
+interface FurtherInsistence {
+  readonly runtime: Runtime
+  readonly untilMs: number
+  readonly stopIf: () => boolean
+  /** What the first try came to. */
+  readonly thrown: unknown
+}
+
+async function insistFurther<Answer>(
+  { runtime, untilMs, stopIf, thrown }: FurtherInsistence,
+  send: (attempt: number) => Promise<Answer>,
+): Promise<Answer> {
   let doubt: LeaseError | null = null
+  let last = thrown
   for (let attempt = 1; ; attempt += 1) {
-    const leftMs = untilMs - runtime.monotonicMs()
+    const error = inDoubt(doubt, asLeaseError(last))
+    if (error.effect === 'unknown') doubt = error
+    const pauseMs = FIRST_PAUSE_MS * 4 ** (attempt - 1)
+    const isLast = attempt === TRIES_MAX || runtime.monotonicMs() + pauseMs >= untilMs
+    if (isLast || !mayRepeat(error)) throw error
+    await pause(runtime, pauseMs)
+    if (stopIf()) throw error
     try {
-      return await answerWithin({ runtime, withinMs: leftMs }, send(attempt))
-    } catch (thrown) {
-      const error = inDoubt(doubt, asLeaseError(thrown))
-      if (error.effect === 'unknown') doubt = error
-      const pauseMs = FIRST_PAUSE_MS * 4 ** (attempt - 1)
-      const isLast = attempt === TRIES_MAX || runtime.monotonicMs() + pauseMs >= untilMs
-      if (isLast || !mayRepeat(error)) throw error
-      await pause(runtime, pauseMs)
-      if (stopIf()) throw error
+      const leftMs = untilMs - runtime.monotonicMs()
+      return await answerWithin(runtime, leftMs, () => send(attempt + 1))
+    } catch (again) {
+      last = again
     }
   }
 }
@@ -66,10 +86,12 @@ export function asLeaseError(error: unknown): LeaseError {
 }
 
 function answerWithin<Answer>(
-  { runtime, withinMs }: Insistence,
-  call: Promise<Answer>,
+  runtime: Runtime,
+  withinMs: number,
+  send: () => Promise<Answer>,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
+    const call = send()
     const giveUp = (): void => {
       const message = `the store did not answer within ${Math.round(withinMs)} ms`
       reject(new LeaseError('STORE_OUTCOME_UNKNOWN', message))

@@ -255,17 +255,20 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   /** `together`: the request goes along with others. Everything up to there happens before this returns. */
-  async releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
-    refuseUnknown(options, ['reason'])
-    const reason = options?.reason === undefined ? 'voluntary' : parseReleaseReason(options.reason)
-    this.#look(this.#parts.clock.now())
-    if (this.#releasing !== null) return this.#releasing
-    if (this.#lost !== null) {
-      this.#giveBack()
-      throw this.#lost
+  releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
+    try {
+      const reason = readReason(options)
+      this.#look(this.#parts.clock.now())
+      if (this.#releasing !== null) return this.#releasing
+      if (this.#lost !== null) {
+        this.#giveBack()
+        throw this.#lost
+      }
+      this.#releasing = this.#sendRelease(reason, together)
+      return this.#releasing
+    } catch (error) {
+      return Promise.reject(error)
     }
-    this.#releasing = this.#sendRelease(reason, together)
-    return this.#releasing
   }
 
   abandon(): void {
@@ -449,4 +452,9 @@ export class LeaseHandle implements Lease, Attended {
       this.#parts.onEnd(this)
     }
   }
+}
+
+function readReason(options: ReleaseOptions | undefined): ReleaseReason {
+  refuseUnknown(options, ['reason'])
+  return options?.reason === undefined ? 'voluntary' : parseReleaseReason(options.reason)
 }

@@ -41,14 +41,16 @@ export class LeaseRelease {
   }
 
   /** `together`: with whatever else is gathered there, in one request. */
-  async send(releaseReason: ReleaseReason, together?: JointRelease): Promise<ReleaseResult> {
+  send(releaseReason: ReleaseReason, together?: JointRelease): Promise<ReleaseResult> {
     this.#requestId ??= this.#runtime.uuid()
     const { leaseId, resource, extent, holder } = this.#target
     const requestId = this.#requestId
     const request = { leaseId, resource, extent, holder, releaseReason, requestId }
     const onTry = (): void => void (this.#tries += 1)
-    const answer = await (together?.gather(request, onTry) ?? this.#sendAlone(request, onTry))
-    return this.#tries > 1 && isGone(answer) ? { kind: 'released', lease: null } : answer
+    const call = together?.gather(request, onTry) ?? this.#sendAlone(request, onTry)
+    return call.then((answer) => {
+      return this.#tries > 1 && isGone(answer) ? { kind: 'released', lease: null } : answer
+    })
   }
 
   #sendAlone(request: SentRelease, onTry: () => void): Promise<ReleaseAnswer> {

@@ -16,12 +16,17 @@ export interface RenewerParts {
   readonly api: LeaseApi
   readonly runtime: Runtime
   readonly target: LeaseTarget
+  readonly renewed: Renewed
+}
+
+/** Whoever hears what becomes of renewals. */
+export interface Renewed {
   /** `from`: before the request was first sent. */
-  readonly onRenewed: (lease: LeaseInfo, from: Moment) => void
-  readonly onRefused: (refusal: Refusal) => void
-  readonly onFailed: (error: LeaseError) => void
+  onRenewed(lease: LeaseInfo, from: Moment): void
+  onRefused(refusal: Refusal): void
+  onFailed(error: LeaseError): void
   /** The holder has given the lease up, or lost it: nothing more is to be sent. */
-  readonly isOver: () => boolean
+  readonly isOver: boolean
 }
 
 export interface ManualRenewal {
@@ -63,10 +68,11 @@ export class LeaseRenewer {
   }
 
   renewNow({ ttlMs, sent, doubtInMs, withinMs }: ManualRenewal): Promise<RenewAnswer> {
-    const { api, runtime, isOver } = this.#parts
+    const { api, runtime, renewed } = this.#parts
     const request = this.#request(ttlMs, runtime.uuid())
     this.plan.sending(sent, { id: () => null, doubtInMs })
-    const call = insist({ runtime, withinMs, stopIf: isOver }, () => api.renew(request))
+    const stopIf = (): boolean => renewed.isOver
+    const call = insist({ runtime, withinMs, stopIf }, () => api.renew(request))
     const reported = this.#report(call, sent)
     if (ttlMs === null) this.#keep(reported)
     return reported
@@ -81,15 +87,15 @@ export class LeaseRenewer {
   }
 
   #report(call: Promise<RenewAnswer>, firstSent: Moment): Promise<RenewAnswer> {
-    const { onRenewed, onRefused, onFailed } = this.#parts
+    const { renewed } = this.#parts
     return call.then(
       (answer) => {
-        if (answer.kind === 'renewed') onRenewed(answer.lease, firstSent)
-        else onRefused(answer)
+        if (answer.kind === 'renewed') renewed.onRenewed(answer.lease, firstSent)
+        else renewed.onRefused(answer)
         return answer
       },
       (error: unknown) => {
-        onFailed(asLeaseError(error))
+        renewed.onFailed(asLeaseError(error))
         throw asLeaseError(error)
       },
     )

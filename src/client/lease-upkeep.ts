@@ -12,7 +12,7 @@ import type { HolderClock, Moment } from './holder-clock.ts'
 import { mayRepeat } from './insist.ts'
 import type { LeaseKnowledge } from './lease-knowledge.ts'
 import type { LeaseTarget } from './lease-release.ts'
-import { LeaseRenewer } from './lease-renewer.ts'
+import { LeaseRenewer, type Renewed } from './lease-renewer.ts'
 import type { LossRace } from './loss-race.ts'
 import type { Attention } from './renewal-scheduler.ts'
 
@@ -42,7 +42,7 @@ export interface UpkeepParts {
   readonly handle: Upheld
 }
 
-export class LeaseUpkeep {
+export class LeaseUpkeep implements Renewed {
   readonly #clock: HolderClock
   readonly #known: LeaseKnowledge
   readonly #handle: Upheld
@@ -61,15 +61,7 @@ export class LeaseUpkeep {
     this.#known = known
     this.#handle = handle
     this.#isAutomatic = begin.autoRenew
-    this.#renewer = new LeaseRenewer({
-      api,
-      runtime,
-      target,
-      isOver: handle.isOver,
-      onRenewed: (lease, from) => this.#renewed(lease, from),
-      onRefused: (refusal) => this.#refused(refusal),
-      onFailed: (error) => this.#failed(error),
-    })
+    this.#renewer = new LeaseRenewer({ api, runtime, target, renewed: this })
     this.#renewer.plan.confirmed(begin.now.monotonicMs, known.untilThirdMs(begin.now))
   }
 
@@ -144,7 +136,11 @@ export class LeaseUpkeep {
     }
   }
 
-  #renewed(lease: LeaseInfo, from: Moment): void {
+  get isOver(): boolean {
+    return this.#handle.isOver()
+  }
+
+  onRenewed(lease: LeaseInfo, from: Moment): void {
     const { isOver, look, onChanged, onRenewed, onTooLate, reschedule } = this.#handle
     const now = this.#clock.now()
     look(now)
@@ -159,7 +155,7 @@ export class LeaseUpkeep {
     reschedule(now)
   }
 
-  #refused(refusal: Refusal): void {
+  onRefused(refusal: Refusal): void {
     const { isOver, look, onRefused } = this.#handle
     const now = this.#clock.now()
     look(now)
@@ -185,7 +181,7 @@ export class LeaseUpkeep {
     this.#handle.reschedule(now)
   }
 
-  #failed(error: LeaseError): void {
+  onFailed(error: LeaseError): void {
     const { isOver, look, reschedule } = this.#handle
     const now = this.#clock.now()
     look(now)

@@ -66,44 +66,75 @@ export interface Errand {
   mayBeTurn(): Promise<boolean>
 }
 
-/** One resource. `besides` says at any time what else the session has; undefined: it does not know. */
-export function singleErrand(
-  api: LeaseApi,
-  request: AcquireRequest,
-  besides: () => Besides | undefined = () => undefined,
-): Errand {
-  // Not a spread of several objects: V8 takes ten times as long for it, and this is done for every lease.
-  const telling = <Request extends object>(request: Request): Request => {
-    const known = besides()
-    return known === undefined ? request : Object.assign({}, request, { besides: known })
+/** One resource. A class, because every lease begins with one, and an object of functions is made function by function. */
+export class SingleErrand implements Errand {
+  readonly hasParts = false
+  readonly #api: LeaseApi
+  readonly #request: AcquireRequest
+  readonly #besides: () => Besides | undefined
+
+  /** `besides` says at any time what else the session has; undefined: it does not know. */
+  constructor(
+    api: LeaseApi,
+    request: AcquireRequest,
+    besides: () => Besides | undefined = () => undefined,
+  ) {
+    this.#api = api
+    this.#request = request
+    this.#besides = besides
   }
-  const ticket = ticketOf(request, request.session)
-  return {
-    subject: request.resource,
-    waitMs: request.waitMs,
-    hasParts: false,
-    file: async (waitMs) => {
-      const filed = waitMs === request.waitMs ? request : { ...request, waitMs }
-      return single(await api.acquire(telling(filed)))
-    },
-    claim: async (isTold) => {
-      return single(await api.claim(telling(isTold ? { ...ticket, isTold } : ticket)))
-    },
-    withdraw: (why) => api.withdraw({ ...ticket, why }),
-    isForeign: ({ id }) => id !== ticket.leaseId,
-    standBy: ({ isReady, board }, orderUs) => {
-      const { leaseId: id, resource } = ticket
-      const boarding = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
-        const tell = board()
-        return (claim) => tell(claim.then((answer) => answer && single(answer)))
-      }
-      return api.standBy({ id, resource, orderUs, isReady, besides, board: boarding })
-    },
-    mayBeTurn: async () => {
-      // A ticket that reaches further is woken, not offered, so it has to look at all that may be in its way.
-      if (ticket.extent === 'exact') return isServed(await api.get(ticket.leaseId))
-      return isTurnOf(ticket, await api.inspect(ticket.resource, ticket.extent))
-    },
+
+  get subject(): string {
+    return this.#request.resource
+  }
+
+  get waitMs(): number | 'configured' {
+    return this.#request.waitMs
+  }
+
+  file(waitMs: number | 'configured'): Promise<WaitAnswer> {
+    const filed = waitMs === this.waitMs ? this.#request : { ...this.#request, waitMs }
+    return this.#api.acquire(this.#telling(filed)).then(single)
+  }
+
+  claim(isTold: boolean): Promise<WaitAnswer> {
+    const ticket = this.#ticket
+    return this.#api.claim(this.#telling(isTold ? { ...ticket, isTold } : ticket)).then(single)
+  }
+
+  withdraw(why: Why): Promise<unknown> {
+    return this.#api.withdraw({ ...this.#ticket, why })
+  }
+
+  isForeign({ id }: LeaseInfo): boolean {
+    return id !== this.#request.leaseId
+  }
+
+  standBy({ isReady, board }: Boarding, orderUs: number): Unsubscribe {
+    const { leaseId: id, resource } = this.#request
+    const boarding = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
+      const tell = board()
+      return (claim) => tell(claim.then((answer) => answer && single(answer)))
+    }
+    const besides = this.#besides
+    return this.#api.standBy({ id, resource, orderUs, isReady, besides, board: boarding })
+  }
+
+  async mayBeTurn(): Promise<boolean> {
+    const ticket = this.#ticket
+    // A ticket that reaches further is woken, not offered, so it has to look at all that may be in its way.
+    if (ticket.extent === 'exact') return isServed(await this.#api.get(ticket.leaseId))
+    return isTurnOf(ticket, await this.#api.inspect(ticket.resource, ticket.extent))
+  }
+
+  get #ticket(): TicketRef & { readonly extent: Extent } {
+    return ticketOf(this.#request, this.#request.session)
+  }
+
+  /** Not a spread of several objects: V8 takes ten times as long for it, and this is done for every lease. */
+  #telling<Request extends object>(request: Request): Request {
+    const besides = this.#besides()
+    return besides === undefined ? request : Object.assign({}, request, { besides })
   }
 }
 

@@ -109,19 +109,38 @@ export class Wait implements Attended {
     this.#armFirstAnswer()
   }
 
-  /** Runs once. Throws for every refusal but `held`. */
+  /**
+   * Runs once. Throws for every refusal but `held`. The whole conversation is in here: each asynchronous function more
+   * costs every lease, and most of them ask one question.
+   */
   async run(signal?: AbortSignal): Promise<Obtained | Held> {
-    const onAbort = (): void => this.cancel(abortedError(this.#ended, signal?.reason))
-    if (signal?.aborted === true) onAbort()
-    signal?.addEventListener('abort', onAbort, { once: true })
+    const stopListening = signal === undefined ? null : this.#listenTo(signal)
     try {
-      return await this.#converse()
+      let question: Question = 'acquire'
+      let afterMs = 0
+      for (;;) {
+        if (afterMs > 0) await this.#untilTurn(afterMs)
+        const sent = this.#ride?.sent ?? this.#parts.clock.now()
+        const report = await this.#ask(question, sent)
+        const step = nextStep(this.#progress(question), report)
+        if (step.kind === 'queued' || step.kind === 'ask') {
+          question = step.kind === 'queued' ? 'claim' : step.question
+          afterMs = step.kind === 'queued' ? this.#queue(step.queued) : step.afterMs
+        } else return this.#conclude(step, sent)
+      }
     } finally {
-      signal?.removeEventListener('abort', onAbort)
+      stopListening?.()
       this.#timer?.cancel()
       this.#leaveStandby?.()
       this.#wakeSleeper?.()
     }
+  }
+
+  #listenTo(signal: AbortSignal): () => void {
+    const onAbort = (): void => this.cancel(abortedError(this.#ended, signal.reason))
+    if (signal.aborted) onAbort()
+    signal.addEventListener('abort', onAbort, { once: true })
+    return () => signal.removeEventListener('abort', onAbort)
   }
 
   /** Ends the wait at once with this error; without effect once it has come to something. */
@@ -149,21 +168,6 @@ export class Wait implements Attended {
   attend(): Attention | null {
     this.#wakeSleeper?.()
     return null
-  }
-
-  async #converse(): Promise<Obtained | Held> {
-    let question: Question = 'acquire'
-    let afterMs = 0
-    for (;;) {
-      if (afterMs > 0) await this.#untilTurn(afterMs)
-      const sent = this.#ride?.sent ?? this.#parts.clock.now()
-      const report = await this.#ask(question, sent)
-      const step = nextStep(this.#progress(question), report)
-      if (step.kind === 'queued' || step.kind === 'ask') {
-        question = step.kind === 'queued' ? 'claim' : step.question
-        afterMs = step.kind === 'queued' ? this.#queue(step.queued) : step.afterMs
-      } else return this.#conclude(step, sent)
-    }
   }
 
   #progress(question: Question): Progress {
@@ -198,7 +202,7 @@ export class Wait implements Attended {
     }
   }
 
-  async #send(question: Question): Promise<WaitAnswer> {
+  #send(question: Question): Promise<WaitAnswer> {
     const isTold = this.#signal === 'wake'
     this.#signal = 'none'
     if (question === 'claim') return this.#errand.claim(isTold)

@@ -38,8 +38,11 @@ export function parseSession(value: unknown): string {
 
 /** A lease or request id: a UUID, in lower case whatever case it came in. */
 export function parseLeaseId(value: unknown, field = 'leaseId'): string {
-  const id = typeof value === 'string' ? value.toLowerCase() : value
-  if (typeof id === 'string' && UUID_PATTERN.test(id)) return id
+  if (typeof value === 'string') {
+    if (UUID_PATTERN.test(value)) return value
+    const id = value.toLowerCase()
+    if (UUID_PATTERN.test(id)) return id
+  }
   throw invalid(field, 'must be a UUID', value)
 }
 

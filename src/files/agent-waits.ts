@@ -5,7 +5,7 @@
  */
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
-import { singleErrand } from '../client/wait-errand.ts'
+import { SingleErrand } from '../client/wait-errand.ts'
 import { Wait } from '../client/waiting.ts'
 import { WakeRouter } from '../client/wake-router.ts'
 import { LeaseError } from '../core/errors.ts'
@@ -76,7 +76,7 @@ export class AgentWaits {
       background: this.#keep,
       onQueued: () => router.listen(),
     }
-    return new Wait(parts, singleErrand(this.#api, request))
+    return new Wait(parts, new SingleErrand(this.#api, request))
   }
 
   #routerOf({ holder, session }: AcquireRequest): WakeRouter {

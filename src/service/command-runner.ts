@@ -31,7 +31,7 @@ export class CommandRunner {
     this.#store = store
   }
 
-  /** Without a suspended function of its own: what is under way in great numbers is copied by every collection. */
+  /** Not an asynchronous function: what each one more costs every command, only a few have a use for. */
   run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
     return this.#runSeeing(command, NOTHING_SEEN).then((decided) => {
       if (!isLookFurther(decided.outcome)) return decided

@@ -25,7 +25,7 @@ function isTooSpare(emptied: number, all: number): boolean {
 
 export class LiveIndex {
   /** By resource. Most commands are about one of these, so they have neither branches nor generators. */
-  readonly #flat = new Map<Resource, Set<LeaseId>>()
+  #flat = new Map<Resource, Set<LeaseId>>()
   #emptied = 0
   /** By realm. */
   readonly #trees = new Map<string, Branch>()
@@ -33,12 +33,9 @@ export class LiveIndex {
   add(resource: Resource, id: LeaseId): void {
     if (isTree(resource)) return this.#addToTree(resource, id)
     const ids = this.#flat.get(resource)
-    if (ids === undefined) {
-      this.#flat.set(resource, new Set([id]))
-      return
-    }
-    if (ids.size === 0) this.#emptied -= 1
-    ids.add(id)
+    if (ids !== undefined && ids !== EMPTIED) return void ids.add(id)
+    if (ids === EMPTIED) this.#emptied -= 1
+    this.#flat.set(resource, new Set<LeaseId>().add(id))
   }
 
   #addToTree(resource: Resource, id: LeaseId): void {
@@ -58,10 +55,18 @@ export class LiveIndex {
   remove(resource: Resource, id: LeaseId): void {
     if (isTree(resource)) return this.#removeFromTree(resource, id)
     const ids = this.#flat.get(resource)
-    if (ids === undefined || !ids.delete(id) || ids.size > 0) return
+    if (ids === undefined || !ids.has(id)) return
+    if (ids.size > 1) return void ids.delete(id)
+    this.#flat.set(resource, EMPTIED)
     this.#emptied += 1
-    if (!isTooSpare(this.#emptied, this.#flat.size)) return
-    for (const [name, left] of this.#flat) if (left.size === 0) this.#flat.delete(name)
+    if (isTooSpare(this.#emptied, this.#flat.size)) this.#dropEmptied()
+  }
+
+  /** Into another map, for the reason that `TransientMap` gives. */
+  #dropEmptied(): void {
+    const left = new Map<Resource, Set<LeaseId>>()
+    for (const [name, ids] of this.#flat) if (ids !== EMPTIED) left.set(name, ids)
+    this.#flat = left
     this.#emptied = 0
   }
 
@@ -82,6 +87,8 @@ export class LiveIndex {
 }
 
 const NOBODY: readonly LeaseId[] = []
+/** Stands where the last of a resource was: taking that one out of its set would leave a table behind each time. */
+const EMPTIED: Set<LeaseId> = new Set()
 
 function* nearIn(root: Branch, { resource, extent }: Reach): Iterable<LeaseId> {
   let branch: Branch | undefined = root

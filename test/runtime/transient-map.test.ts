@@ -12,7 +12,7 @@ const step = fc.record({ kind: fc.constantFrom('set', 'delete'), key, name: fc.s
 describe('a transient map', () => {
   it('holds what a map would, in the same order', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 150, size: 'max' }), (steps) => {
         const map = new TransientMap<number, Value>()
         const model = new Map<number, Value>()
         for (const { kind, key: at, name } of steps) {
@@ -29,5 +29,18 @@ describe('a transient map', () => {
         expect([...map.values()]).toEqual([...model.values()])
       }),
     )
+  })
+
+  it('does not show what is taken out while somebody goes through it, however much that is', () => {
+    const map = new TransientMap<number, Value>()
+    const keys = Array.from({ length: 200 }, (_, index) => index)
+    for (const at of keys) map.set(at, { name: String(at) })
+    const shown: string[] = []
+    for (const { name } of map.values()) {
+      shown.push(name)
+      if (shown.length === 1) for (const at of keys) if (at % 4 !== 0) map.delete(at)
+    }
+    expect(shown).toEqual(keys.filter((at) => at % 4 === 0).map(String))
+    expect([...map.keys()]).toEqual(keys.filter((at) => at % 4 === 0))
   })
 })

@@ -45,3 +45,19 @@ it('finds all that is at a reach, above it and below it, whatever has come and g
     { numRuns: 300 },
   )
 })
+
+it('finds what stays of many flat resources, and none of those that went or came back and went', () => {
+  const index = new LiveIndex()
+  const names = Array.from({ length: 100 }, (_, number) => parseResource(`work:many-${number}`))
+  const isLeft = (number: number): boolean => number % 10 === 0
+  for (const round of [1, 2, 3]) {
+    for (const [number, name] of names.entries()) index.add(name, `${number} in ${round}`)
+    for (const [number, name] of names.entries()) {
+      if (!isLeft(number)) index.remove(name, `${number} in ${round}`)
+    }
+  }
+  for (const [number, resource] of names.entries()) {
+    const expected = isLeft(number) ? [1, 2, 3].map((round) => `${number} in ${round}`) : []
+    expect([...index.near({ resource, extent: 'exact' })]).toEqual(expected)
+  }
+})

@@ -9,14 +9,14 @@ import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { typeCode } from './redis-codes.ts'
-import { writeBody, writeHead } from './redis-entry-text.ts'
-import { writeEvent } from './redis-events.ts'
+import { bodyText, headText } from './redis-entry-text.ts'
+import { eventText } from './redis-events.ts'
 import { GroupLists, three } from './redis-names.ts'
 import { oneByte, PackedTexts } from './redis-packed.ts'
 import { addPlain } from './redis-plain-attempt.ts'
 import { digits, hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS, STATE_FIELD } from './redis-script-preamble.ts'
-import { addScore, isPending, modeOf } from './redis-writes.ts'
+import { isPending, modeOf, scoreText } from './redis-writes.ts'
 
 export interface GroupFacts {
   /** The clock that a test has set, or empty. */
@@ -33,23 +33,17 @@ export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): read
   return [group.list(facts, attempts.length)]
 }
 
-/** Used by one group after the other, each of which is written in one go. */
-const ALL = new PackedTexts()
-const REST = new PackedTexts()
-const ITEMS = new PackedTexts()
-
 class GroupText {
   readonly #channelOf: (session: string) => string
   /** Whose times hold for the group. */
   readonly #first: Attempt | undefined
-  readonly #lists = new GroupLists(REST)
+  readonly #lists = new GroupLists()
   /** What an attempt says that has no width, which comes after what it says of itself. */
-  readonly #items = ITEMS
+  #items = new PackedTexts()
 
   constructor(channelOf: (session: string) => string, first: Attempt | undefined) {
     this.#channelOf = channelOf
     this.#first = first
-    REST.clear()
     this.#lists.fields.numberOf(STATE_FIELD)
   }
 
@@ -57,12 +51,12 @@ class GroupText {
     const { fields, names, requests, rest } = this.#lists
     const sections = [fields.all, names.all, requests.all]
     const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
-    ALL.clear()
-    for (const text of [clock, String(settingsRevision), sender, counts]) ALL.add(text)
-    ALL.add(timesText(this.#first))
-    for (const section of sections) for (const text of section) ALL.add(text)
-    ALL.append(rest)
-    return ALL.list()
+    const all = new PackedTexts()
+    for (const text of [clock, String(settingsRevision), sender, counts]) all.add(text)
+    all.add(timesText(this.#first))
+    for (const section of sections) for (const text of section) all.add(text)
+    all.append(rest)
+    return all.list()
   }
 
   add(attempt: Attempt): void {
@@ -70,16 +64,12 @@ class GroupText {
     if (!isOwn && addPlain(attempt, this.#lists)) return
     const { places, events, epochs, wakes, fences } = attempt
     const writes = attempt.writes.filter(isWrite)
-    const items = this.#items
-    items.clear()
+    const items = new PackedTexts()
+    this.#items = items
     let text = ''
     for (const place of places) text += this.#place(place)
     for (const write of writes) text += this.#write(write) + versionText(write, places)
-    for (const event of events) {
-      items.begin()
-      writeEvent(items, event, bornWith(event, writes))
-      items.finish()
-    }
+    for (const event of events) items.add(eventText(event, bornWith(event, writes)))
     const eventsWithRequest = this.#marks(attempt, writes)
     text += eventsWithRequest.text
     for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
@@ -125,12 +115,9 @@ class GroupText {
     const listed = behind === undefined ? claims : [behind]
     const hasList = listed !== null && listed.length > 0
     if (hasList) {
-      this.#items.begin()
-      for (const { id, claim } of listed) {
-        this.#items.text(id)
-        this.#items.digits(claim, VERSION_WIDTH)
-      }
-      this.#items.finish()
+      let list = ''
+      for (const { id, claim } of listed) list += id + digits(claim, VERSION_WIDTH)
+      this.#items.add(list)
     }
     if (shape !== 'f') this.#items.add(oneByte(resource))
     const depth = behind !== undefined ? 't' : hasList ? 'l' : claims === null ? '*' : '0'
@@ -147,16 +134,10 @@ class GroupText {
     const shape = shapeOf(entry)
     const items = this.#items
     const hasBody = after !== null && (before === null || !hasSameBody(before.entry, after.entry))
-    items.begin()
-    if (after !== null) writeHead(items, after)
-    items.finish()
-    if (hasBody) {
-      items.begin()
-      writeBody(items, entry)
-      items.finish()
-    }
+    items.add(after === null ? '' : headText(after))
+    if (hasBody) items.add(bodyText(entry))
     if (mode !== 'k') {
-      addScore(items, after)
+      items.add(scoreText(after))
       if (shape !== 'f') items.add(oneByte(entry.resource))
     }
     const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)

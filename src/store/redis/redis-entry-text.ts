@@ -7,109 +7,68 @@ import { liveDeadline, type Entry, type Lease, type Ticket } from '../../core/le
 import type { Tick } from '../../core/time.ts'
 import type { Kept } from '../speculation/backend.ts'
 import { stateCode } from './redis-codes.ts'
-import { jsonText, quoted, type PackedTexts } from './redis-packed.ts'
-import { CLOCK_DOMAIN, maybeTickText, tickText, VERSION_WIDTH } from './redis-rows.ts'
+import { jsonText, quoted } from './redis-packed.ts'
+import { CLOCK_DOMAIN, digits, maybeTickText, tickText, VERSION_WIDTH } from './redis-rows.ts'
 
 /** The fence that an entry carries: a lease's own, or that of the offer to a ticket; 0 for none. */
 function fenceOf(entry: Entry): number {
   return entry.kind === 'lease' ? entry.fence : (entry.offer?.fence ?? 0)
 }
 
-export function writeHead(into: PackedTexts, { entry, version, claim }: Kept): void {
-  into.digits(version, VERSION_WIDTH)
-  into.digits(claim, VERSION_WIDTH)
-  into.digits(fenceOf(entry), 16)
-  into.digits(liveDeadline(entry)?.us ?? 0, 16)
-  into.digits(entry.kind === 'lease' ? entry.renewals : 0, 10)
-  writeMoving(into, entry)
+export function headText({ entry, version, claim }: Kept): string {
+  return (
+    digits(version, VERSION_WIDTH) +
+    digits(claim, VERSION_WIDTH) +
+    digits(fenceOf(entry), 16) +
+    digits(liveDeadline(entry)?.us ?? 0, 16) +
+    digits(entry.kind === 'lease' ? entry.renewals : 0, 10) +
+    movingText(entry)
+  )
 }
 
 /**
  * Words and numbers that need no quoting, so that JSON need not be made by going through all of them. Left out is what
  * stands before it: the count of renewals, and the deadline of an entry that is listed by it.
  */
-function writeMoving(into: PackedTexts, entry: Entry): void {
+function movingText(entry: Entry): string {
   const { state, ttlMs, deadline } = entry
-  into.text('["')
-  into.text(stateCode(state))
-  into.text('",')
-  into.number(ttlMs)
-  if (entry.kind === 'lease') {
-    into.text(',')
-    writeTimes(into, entry)
-    into.text(',')
-    writeReason(into, entry)
-  }
-  if (deadline.domain !== CLOCK_DOMAIN || liveDeadline(entry) !== deadline) {
-    into.text(',')
-    writeDeadline(into, deadline)
-  }
-  into.text(']')
+  const isListed = deadline.domain === CLOCK_DOMAIN && liveDeadline(entry) === deadline
+  const end = isListed ? ']' : `,${deadlineText(deadline)}]`
+  const begin = `["${stateCode(state)}",${ttlMs}`
+  if (entry.kind !== 'lease') return begin + end
+  return `${begin},${timesText(entry)},${reasonText(entry)}${end}`
 }
 
-function writeTimes(into: PackedTexts, lease: Lease): void {
-  writeMaybe(into, lease.renewedAtMs)
-  into.text(',')
-  into.number(lease.expiresAtMs)
-  into.text(',')
-  writeMaybe(into, lease.terminatedAtMs)
+function timesText({ renewedAtMs, expiresAtMs, terminatedAtMs }: Lease): string {
+  return `${renewedAtMs},${expiresAtMs},${terminatedAtMs}`
 }
 
-function writeMaybe(into: PackedTexts, value: number | null): void {
-  if (value === null) into.text('null')
-  else into.number(value)
+function reasonText({ releaseReason }: Lease): string {
+  return releaseReason === null ? 'null' : `"${releaseReason}"`
 }
 
-function writeReason(into: PackedTexts, { releaseReason }: Lease): void {
-  into.text(releaseReason === null ? 'null' : `"${releaseReason}"`)
-}
-
-export function writeDeadline(into: PackedTexts, deadline: Tick): void {
-  if (deadline.domain === CLOCK_DOMAIN) into.number(deadline.us)
-  else into.text(jsonText(tickText(deadline)))
+export function deadlineText(deadline: Tick): string {
+  return deadline.domain === CLOCK_DOMAIN ? String(deadline.us) : jsonText(tickText(deadline))
 }
 
 /** All that renewals and endings change, for an event that tells of an entry. A lease that has just begun is short. */
-export function writeWhole(into: PackedTexts, entry: Entry): void {
+export function wholeText(entry: Entry): string {
   const { state, ttlMs } = entry
-  const isNew = entry.kind === 'lease' && isJustBegun(entry)
-  into.text(isNew ? '[' : `["${state}",`)
-  into.number(ttlMs)
-  into.text(',')
-  writeDeadline(into, entry.deadline)
-  if (entry.kind === 'lease') {
-    into.text(',')
-    if (isNew) into.number(entry.expiresAtMs)
-    else writeLife(into, entry)
-  }
-  into.text(']')
+  const span = `${ttlMs},${deadlineText(entry.deadline)}`
+  if (entry.kind !== 'lease') return `["${state}",${span}]`
+  if (isJustBegun(entry)) return `[${span},${entry.expiresAtMs}]`
+  return `["${state}",${span},${timesText(entry)},${entry.renewals},${reasonText(entry)}]`
 }
 
 function isJustBegun({ state, renewedAtMs, terminatedAtMs, renewals }: Lease): boolean {
   return state === 'active' && renewedAtMs === null && terminatedAtMs === null && renewals === 0
 }
 
-function writeLife(into: PackedTexts, lease: Lease): void {
-  writeTimes(into, lease)
-  into.text(',')
-  into.number(lease.renewals)
-  into.text(',')
-  writeReason(into, lease)
-}
-
 /** An ordinary lease, as almost all are, is told by what is its own; `bodyOf` knows the rest. */
-export function writeBody(into: PackedTexts, entry: Entry): void {
-  if (entry.kind !== 'lease' || !isOrdinary(entry)) {
-    into.text(jsonText(fieldsOf(entry)))
-    return
-  }
-  into.text('[')
-  for (const name of [entry.resource, entry.holder, entry.session]) {
-    into.text(quoted(name))
-    into.text(',')
-  }
-  into.number(entry.createdAtMs)
-  into.text(']')
+export function bodyText(entry: Entry): string {
+  if (entry.kind !== 'lease' || !isOrdinary(entry)) return jsonText(fieldsOf(entry))
+  const { resource, holder, session, createdAtMs } = entry
+  return `[${quoted(resource)},${quoted(holder)},${quoted(session)},${createdAtMs}]`
 }
 
 function isOrdinary(lease: Lease): boolean {

@@ -7,9 +7,10 @@ import type { Entry, EntryState, Lease, Ticket } from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
 import { stateCode, stateOf, typeCode, typeOf } from './redis-codes.ts'
-import { writeBody, writeDeadline, writeWhole } from './redis-entry-text.ts'
-import { jsonText, quoted, type PackedTexts } from './redis-packed.ts'
+import { bodyText, deadlineText, wholeText } from './redis-entry-text.ts'
+import { jsonText, quoted } from './redis-packed.ts'
 import {
+  digits,
   entryOf,
   maybeTickOf,
   maybeTickText,
@@ -21,66 +22,39 @@ import {
 } from './redis-rows.ts'
 
 /** `born` is the entry that this event creates, if it does. */
-export function writeEvent(into: PackedTexts, event: LeaseEvent, born: Entry | null): void {
+export function eventText(event: LeaseEvent, born: Entry | null): string {
   const { leaseId, type, atMs, requestId, renewals } = event
   const isTold = born !== null && tellsOf(event, born)
   const fence = eventFence(event)
-  into.text(leaseId)
-  into.text(born === null ? markOf(type) : 'c')
-  into.text(typeCode(type))
-  into.text(isTold ? 'b' : '-')
-  into.digits(atMs, 13)
-  if (fence === 0) into.text('-')
-  else into.digits(fence, 16)
-  into.text(requestId ?? '-')
-  into.text('[')
-  into.number(renewals)
-  writeState(into, event.before)
-  writeState(into, event.after)
-  into.text(',')
-  if (isTold) writeWhole(into, born)
-  else writeRest(into, event)
-  into.text(']')
+  const marks = (born === null ? markOf(type) : 'c') + typeCode(type) + (isTold ? 'b' : '-')
+  const numbers = digits(atMs, 13) + (fence === 0 ? '-' : digits(fence, 16))
+  const states = `[${renewals},${stateText(event.before)},${stateText(event.after)},`
+  const rest = isTold ? wholeText(born) : restText(event)
+  return `${leaseId}${marks}${numbers}${requestId ?? '-'}${states}${rest}]`
 }
 
-function writeState(into: PackedTexts, state: EntryState | null): void {
-  into.text(state === null ? ',null' : `,"${stateCode(state)}"`)
+function stateText(state: EntryState | null): string {
+  return state === null ? 'null' : `"${stateCode(state)}"`
 }
 
 /** Names, and what only this type of event has, as the rest of a JSON array. */
-function writeRest(into: PackedTexts, event: LeaseEvent): void {
-  const { reason } = event
-  for (const name of [event.resource, event.holder, event.session]) {
-    into.text(quoted(name))
-    into.text(',')
-  }
-  into.text(reason === null ? 'null' : quoted(reason))
+function restText(event: LeaseEvent): string {
+  const { resource, holder, session, reason } = event
+  const why = reason === null ? 'null' : quoted(reason)
+  return `${quoted(resource)},${quoted(holder)},${quoted(session)},${why}${ownText(event)}`
+}
+
+function ownText(event: LeaseEvent): string {
   const entry = entryIn(event)
-  if (entry !== null) writeEntry(into, entry)
-  else if (event.type === 'lease.renewed') writeRenewal(into, event)
-  else writeOwn(into, event as PlainEvent)
+  if (entry !== null) return `,${bodyText(entry)},${wholeText(entry)}`
+  if (event.type === 'lease.renewed') return renewalText(event)
+  if (event.type === 'lease.released') return `,"${event.releaseReason}"`
+  const rest = jsonText(restOf(event as PlainEvent))
+  return rest === '[]' ? '' : `,${rest.slice(1, -1)}`
 }
 
-function writeEntry(into: PackedTexts, entry: Entry): void {
-  into.text(',')
-  writeBody(into, entry)
-  into.text(',')
-  writeWhole(into, entry)
-}
-
-function writeRenewal(into: PackedTexts, { ttlMs, expiresAtMs, deadline }: LeaseRenewed): void {
-  into.text(',')
-  into.number(ttlMs)
-  into.text(',')
-  into.number(expiresAtMs)
-  into.text(',')
-  writeDeadline(into, deadline)
-}
-
-function writeOwn(into: PackedTexts, event: PlainEvent): void {
-  if (event.type === 'lease.released') return into.text(`,"${event.releaseReason}"`)
-  const rest = jsonText(restOf(event))
-  if (rest !== '[]') into.text(`,${rest.slice(1, -1)}`)
+function renewalText({ ttlMs, expiresAtMs, deadline }: LeaseRenewed): string {
+  return `,${ttlMs},${expiresAtMs},${deadlineText(deadline)}`
 }
 
 /** Renewals and advances are forgotten once later ones are kept. */

@@ -1,5 +1,5 @@
 /** Texts that a group sends once and refers to by number. */
-import { oneByte, type PackedTexts } from './redis-packed.ts'
+import { oneByte, PackedTexts } from './redis-packed.ts'
 
 /** Three characters that Lua can read without making a string. */
 export function three(count: number): string {
@@ -67,9 +67,5 @@ export class GroupLists {
   readonly fields: Names = new Names()
   readonly names: Names = new Names()
   readonly requests: Names = new Names()
-  readonly rest: PackedTexts
-
-  constructor(rest: PackedTexts) {
-    this.rest = rest
-  }
+  readonly rest: PackedTexts = new PackedTexts()
 }

@@ -8,13 +8,13 @@ import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import { isTree } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
 import { typeCode } from './redis-codes.ts'
-import { writeBody, writeHead } from './redis-entry-text.ts'
-import { writeEvent } from './redis-events.ts'
+import { bodyText, headText } from './redis-entry-text.ts'
+import { eventText } from './redis-events.ts'
 import { two, TWO_MAX, type GroupLists } from './redis-names.ts'
 import type { PackedTexts } from './redis-packed.ts'
-import { hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
+import { digits, hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS } from './redis-script-preamble.ts'
-import { addScore, modeOf } from './redis-writes.ts'
+import { modeOf, scoreText } from './redis-writes.ts'
 
 /** The parts of an attempt that may be a plain one. */
 interface Single {
@@ -67,19 +67,12 @@ function addGrant({ place, event, fences }: Single, after: Kept, lists: GroupLis
     return false
   if (entry.resource !== place.footprint.resource) return false
   const { rest } = lists
-  rest.begin()
-  writePlace('n-', place, entry, lists)
-  rest.digits(fences.first, 16)
-  rest.finish()
+  rest.add(placeText('n-', place, entry, lists) + digits(fences.first, 16))
   addClaims(place, rest)
-  rest.begin()
-  writeHead(rest, after)
-  rest.finish()
-  rest.begin()
-  writeBody(rest, entry)
-  rest.finish()
-  addScore(rest, after)
-  addEvent(event, entry, rest)
+  rest.add(headText(after))
+  rest.add(bodyText(entry))
+  rest.add(scoreText(after))
+  rest.add(eventText(event, entry))
   return true
 }
 
@@ -102,17 +95,12 @@ function addChange(
   if (mode !== 'k' && !isEnd) return false
   const { rest } = lists
   const flags = (isEnd ? 'u' : 'k') + markOf(event, after.entry.ttlMs)
-  rest.begin()
-  writePlace(flags, place, after.entry, lists)
-  rest.digits(before.version, VERSION_WIDTH)
-  rest.text(typeCode(event.type))
-  rest.finish()
+  const numbers = digits(before.version, VERSION_WIDTH) + typeCode(event.type)
+  rest.add(placeText(flags, place, after.entry, lists) + numbers)
   addClaims(place, rest)
-  rest.begin()
-  writeHead(rest, after)
-  rest.finish()
-  if (isEnd) addScore(rest, after)
-  addEvent(event, null, rest)
+  rest.add(headText(after))
+  if (isEnd) rest.add(scoreText(after))
+  rest.add(eventText(event, null))
   return true
 }
 
@@ -125,23 +113,17 @@ function markOf({ requestId }: LeaseEvent, ttlMs: number): '-' | '0' | '1' {
   return Math.max(REQUEST_MEMORY_MS_MIN, ttlMs) > DAY_MS ? '1' : '0'
 }
 
-function writePlace(flags: string, place: Place, entry: Entry, lists: GroupLists): void {
+function placeText(flags: string, place: Place, entry: Entry, lists: GroupLists): string {
   const { leaseId, requestId } = place.footprint
-  const { fields, names, requests, rest } = lists
-  rest.text('p')
-  rest.text(flags)
-  rest.text(depthOf(place))
-  rest.text(two(fields.numberOfId(leaseId)))
-  rest.text(two(fields.numberOf(place.realm)))
-  rest.text(two(requestId === null ? 0 : requests.numberOfId(requestId)))
-  rest.text(two(names.numberOf(entry.holder)))
-  rest.text(two(names.numberOf(entry.session)))
-}
-
-function addEvent(event: LeaseEvent, born: Entry | null, rest: PackedTexts): void {
-  rest.begin()
-  writeEvent(rest, event, born)
-  rest.finish()
+  const { fields, names, requests } = lists
+  return (
+    `p${flags}${depthOf(place)}` +
+    two(fields.numberOfId(leaseId)) +
+    two(fields.numberOf(place.realm)) +
+    two(requestId === null ? 0 : requests.numberOfId(requestId)) +
+    two(names.numberOf(entry.holder)) +
+    two(names.numberOf(entry.session))
+  )
 }
 
 /** `o` where a list would name nothing but the entry itself. */
@@ -154,10 +136,7 @@ function depthOf({ claims, footprint }: Place): '*' | '0' | 'o' | 'l' {
 
 function addClaims(place: Place, rest: PackedTexts): void {
   if (place.claims === null || depthOf(place) !== 'l') return
-  rest.begin()
-  for (const { id, claim } of place.claims) {
-    rest.text(id)
-    rest.digits(claim, VERSION_WIDTH)
-  }
-  rest.finish()
+  let list = ''
+  for (const { id, claim } of place.claims) list += id + digits(claim, VERSION_WIDTH)
+  rest.add(list)
 }

@@ -1,7 +1,6 @@
 /** What becomes of an entry, in the words of the script. */
 import { endedAtMs, liveDeadline } from '../../core/lease.ts'
 import type { EntryWrite, Kept } from '../speculation/backend.ts'
-import type { PackedTexts } from './redis-packed.ts'
 
 /**
  * How much of an entry changes: `k` nothing but its text, `u` whether and how it stands in the way, `s` its session too;
@@ -21,16 +20,10 @@ export function modeOf({ before, after }: EntryWrite): WriteMode {
 }
 
 /** Where an entry is listed: a live one by its deadline, an ended one below 0 by its end. */
-export function addScore(into: PackedTexts, after: Kept | null): void {
-  const live = after === null ? null : liveDeadline(after.entry)
-  into.begin()
-  if (live !== null) into.number(live.us)
-  else if (after === null) into.text('0')
-  else {
-    into.text('-')
-    into.number((endedAtMs(after.entry) ?? 0) + 1)
-  }
-  into.finish()
+export function scoreText(after: Kept | null): string {
+  if (after === null) return '0'
+  const live = liveDeadline(after.entry)
+  return live === null ? `-${(endedAtMs(after.entry) ?? 0) + 1}` : String(live.us)
 }
 
 export function isPending(kept: Kept | null): boolean {

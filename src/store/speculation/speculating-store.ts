@@ -114,7 +114,7 @@ export class SpeculatingStore implements Store {
       this.#queue.push({
         footprints,
         decide,
-        resolve: (outcome) => resolve(outcome as Outcome),
+        resolve: resolve as (outcome: unknown) => void,
         reject,
         sentSinceMs: null,
         beliefs: null,

@@ -7,12 +7,13 @@
  */
 import type { Footprint } from '../../core/realm.ts'
 import { isTree, overlap, type Resource } from '../../core/resource.ts'
+import { TransientMap } from '../../runtime/transient-map.ts'
 import { LiveIndex } from '../live-index.ts'
 
 export class UnderWay {
-  readonly #ids = new Map<string, number>()
+  readonly #ids = new TransientMap<string, Count>()
   /** Flat resources about which there is a decision that depends on all that is there. */
-  readonly #flat = new Map<Resource, number>()
+  readonly #flat = new TransientMap<Resource, Count>()
   readonly #trees = new LiveIndex()
   readonly #inTrees = new Map<string, Footprint>()
   readonly #keys = new Map<Footprint, string>()
@@ -73,12 +74,19 @@ export class UnderWay {
   }
 }
 
-function increase<Key>(counts: Map<Key, number>, key: Key): void {
-  counts.set(key, (counts.get(key) ?? 0) + 1)
+interface Count {
+  underWay: number
 }
 
-function decrease<Key>(counts: Map<Key, number>, key: Key): void {
-  const left = (counts.get(key) ?? 1) - 1
-  if (left === 0) counts.delete(key)
-  else counts.set(key, left)
+function increase<Key extends string>(counts: TransientMap<Key, Count>, key: Key): void {
+  const count = counts.get(key)
+  if (count === undefined) counts.set(key, { underWay: 1 })
+  else count.underWay += 1
+}
+
+function decrease<Key extends string>(counts: TransientMap<Key, Count>, key: Key): void {
+  const count = counts.get(key)
+  if (count === undefined) return
+  count.underWay -= 1
+  if (count.underWay === 0) counts.delete(key)
 }
