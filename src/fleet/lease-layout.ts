@@ -4,6 +4,7 @@
  * one call are sent together, and a store commits together what it gets together.
  */
 import { LeaseError } from '../core/errors.ts'
+import { closedError } from '../store-port/closed-error.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
@@ -199,7 +200,7 @@ export class LeaseLayout implements FleetLayout {
 
   get #api(): LeaseApi {
     if (this.#opened !== null) return this.#opened.api
-    throw new LeaseError('CLOSED', 'the store was closed')
+    throw closedError()
   }
 
   async #acquire(sessionId: string): Promise<AcquireReply> {

@@ -4,7 +4,7 @@
  */
 import type { Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'
-import { LeaseError } from '../../core/errors.ts'
+import { closedError } from '../../store-port/closed-error.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import {
   endedAtMs,
@@ -191,7 +191,7 @@ export class MemoryStore implements Store {
   }
 
   #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+    if (this.#closed) throw closedError()
   }
 
   #advanced(): ClockState {

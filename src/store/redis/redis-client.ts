@@ -4,6 +4,7 @@
  * connection of its own, because it listens or blocks, works on a duplicate, which is ours.
  */
 import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
+import { closedError } from '../../store-port/closed-error.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
 /** Of a command: text, or bytes as they are. */
@@ -207,7 +208,7 @@ export class RedisCalls {
   send(args: readonly Argument[], effect: CommandEffect): Promise<unknown> {
     const { url, callMs, runtime } = this.#facts
     return new Promise((resolve, reject) => {
-      if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+      if (this.#closed) throw closedError()
       if (!this.driver.isReady) throw notConnected(url)
       const timer = runtime.setTimer(
         callMs,

@@ -2,7 +2,7 @@
  * The half of a SQLite store that only looks: each question is answered from one snapshot, and WAL readers wait for
  * nobody. It stands apart so that whoever only asks need not load, nor prepare, what writes.
  */
-import { LeaseError } from '../../core/errors.ts'
+import { closedError } from '../../store-port/closed-error.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type {
   EntryQuery,
@@ -74,7 +74,7 @@ export class SqliteQuestions implements StoreQuestions {
   /** Reads inside a snapshot, at once unless another process is recovering the log. */
   async read<Result>(work: () => Result): Promise<Result> {
     return retryWhileBusy(this.#connection, () => {
-      if (this.#refusing) throw new LeaseError('CLOSED', 'the store was closed')
+      if (this.#refusing) throw closedError()
       return this.#snapshot(work)
     })
   }

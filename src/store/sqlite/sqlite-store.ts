@@ -7,6 +7,7 @@
  */
 import type { Commit } from '../../core/commit.ts'
 import { isLeaseError, LeaseError } from '../../core/errors.ts'
+import { closedError } from '../../store-port/closed-error.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -315,10 +316,6 @@ export class SqliteStore implements Store {
     if (this.#queue.length > 0) this.#schedule()
     else this.#drained?.()
   }
-}
-
-function closedError(): LeaseError {
-  return new LeaseError('CLOSED', 'the store was closed')
 }
 
 function isDatabaseError(error: unknown): boolean {
