@@ -1,4 +1,5 @@
 /** In which order things go on in a process in which a lease is handed from one to the next. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, expect, it } from 'vitest'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
@@ -11,10 +12,12 @@ import { ServerTicks } from './server-ticks.ts'
 const WAIT = { ttlMs: 60_000, waitMs: 60_000 }
 
 let order: string[] = []
+let isQuick = true
 let ann: TenureClient
 let ben: TenureClient
 
 beforeEach(async () => {
+  isQuick = true
   const ticks = new ServerTicks()
   const backend = noting(ticks.drive(new MemoryBackend(ticks)))
   const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
@@ -33,6 +36,7 @@ function noting(server: Backend): Backend {
   return new Proxy(server, {
     get: (target, name) => {
       const member: unknown = Reflect.get(target, name)
+      if (name === 'isQuick') return isQuick
       if (typeof member !== 'function') return member
       if (name !== 'attempt') return member.bind(target)
       return (group: Parameters<Backend['attempt']>[0]) => {
@@ -44,22 +48,27 @@ function noting(server: Backend): Backend {
   })
 }
 
-it('whoever is handed a lease begins before the next wish of whoever had it is sent', async () => {
+const HANDED_OVER = 'lease.released ann, lease.offered ben, lease.issued ben'
+
+it.each([
+  ['before', 'is quick', true, [HANDED_OVER, 'ben begins', 'lease.queued ann']],
+  ['after', 'is slow', false, [HANDED_OVER, 'lease.queued ann', 'ben begins']],
+])('a new holder begins %s the next wish is sent to a server that %s', async (...given) => {
+  const [, , isServerQuick, wanted] = given
+  isQuick = isServerQuick
   const first = await ann.acquire('work:A', WAIT)
   const waiting = ben.acquire('work:A', WAIT).then((lease) => {
     order.push('ben begins')
     return lease
   })
   await expect.poll(() => order).toContain('lease.queued ben')
+  // It has been sent; it stands by once it has heard the answer.
+  await nextTurn()
   order = []
   const again = first.release().then(() => ann.acquire('work:A', WAIT))
   const second = await waiting
   await expect.poll(() => order).toContain('lease.queued ann')
-  expect(order).toEqual([
-    'lease.released ann, lease.offered ben, lease.issued ben',
-    'ben begins',
-    'lease.queued ann',
-  ])
+  expect(order).toEqual(wanted)
   await second.release()
   await (await again).release()
 })

@@ -47,6 +47,7 @@ interface Numbers {
 
 export class MemoryBackend implements Backend {
   readonly clockDomain = 'server/test/0#1'
+  readonly isQuick: boolean = true
   readonly description = { url: 'server:', clock: 'of the test', durability: 'none' }
   /** How many calls came, and how many attempts of them missed. */
   calls = 0

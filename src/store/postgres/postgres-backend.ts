@@ -4,7 +4,7 @@
  *
  * The clock is the server's `clock_timestamp()`, read after everything is locked.
  */
-import { LeaseError } from '../../core/errors.ts'
+import { closedError } from '../../store-port/closed-error.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -69,6 +69,7 @@ const FOLLOW_POLL_ALONE_MS = 50
 export class PostgresBackend implements Backend {
   readonly description: StoreDescription
   readonly clockDomain: string = CLOCK_DOMAIN
+  readonly isQuick = false
   readonly #options: PostgresBackendOptions
   readonly #namespace: string
   readonly #dialect: Dialect
@@ -321,6 +322,6 @@ export class PostgresBackend implements Backend {
   }
 
   #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseError('CLOSED', 'the store was closed')
+    if (this.#closed) throw closedError()
   }
 }

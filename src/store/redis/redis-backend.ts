@@ -61,6 +61,7 @@ const PRUNE_PAGE = 1_000
 export class RedisBackend implements Backend {
   readonly description: StoreDescription
   readonly clockDomain: string = CLOCK_DOMAIN
+  readonly isQuick = true
   readonly #parts: BackendParts
   readonly #scripted: RedisScripted
   readonly #reader: RedisReader

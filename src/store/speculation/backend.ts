@@ -163,6 +163,11 @@ export interface Backend {
   readonly description: StoreDescription
   /** Part of every tick: deadlines written under another domain are never compared. */
   readonly clockDomain: string
+  /**
+   * Whether it answers before even a short turn is over. Then whoever was handed a lease begins before the next wish of its
+   * process is sent; of a slower server the next release would have to wait for the answer to that.
+   */
+  readonly isQuick: boolean
 
   /** Throws `INVALID_INPUT` for footprints that this server cannot decide about together. */
   refuseApart?(footprints: readonly Footprint[]): void

@@ -7,6 +7,7 @@
  * go one after the other, and nobody overtakes whoever asked before for the same.
  */
 import { LeaseError } from '../../core/errors.ts'
+import { closedError } from '../../store-port/closed-error.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
@@ -206,11 +207,12 @@ export class SpeculatingStore implements Store {
     if (this.#closing !== null) throw closedError()
   }
 
-  /** So that all of a turn shares a call, and whoever has just been given something begins before that is made. */
+  /** So that all of a turn shares a call. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
-    afterTurn(() => {
+    const whenAsked = this.#backend.isQuick ? afterTurn : queueMicrotask
+    whenAsked(() => {
       this.#isScheduled = false
       this.#sendGroups()
     })
@@ -493,8 +495,4 @@ export class SpeculatingStore implements Store {
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }
-}
-
-function closedError(): LeaseError {
-  return new LeaseError('CLOSED', 'the store was closed')
 }
