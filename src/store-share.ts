@@ -2,7 +2,7 @@
  * Stores that several users of one process share, so that what they do at the same moment shares one commit. A store is
  * closed when the last of them closes; its background sweep runs once, however many there are.
  */
-import { closedError } from './store-port/closed-error.ts'
+import { closedError } from './core/errors.ts'
 import type { Footprint } from './core/realm.ts'
 import type { SettingRow } from './core/settings.ts'
 import type { LeaseService } from './service/lease-service.ts'

@@ -170,3 +170,8 @@ function describe(value: unknown): string {
   if (Array.isArray(value)) return 'an array'
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
+
+/** What every store answers once it was closed. */
+export function closedError(): LeaseError {
+  return new LeaseError('CLOSED', 'the store was closed')
+}

@@ -3,8 +3,7 @@
  * `drain:ID` is who should be empty. Handovers are transfers; the receiver hears of them from the ledger. The leases of
  * one call are sent together, and a store commits together what it gets together.
  */
-import { LeaseError } from '../core/errors.ts'
-import { closedError } from '../store-port/closed-error.ts'
+import { closedError, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'

@@ -2,9 +2,9 @@
  * Keeps realms in the memory of one process. Every promise of the port holds while the process lives; nothing
  * survives it. Decisions run one after the other, so none ever misses.
  */
+import { closedError } from '../../core/errors.ts'
 import type { Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'
-import { closedError } from '../../store-port/closed-error.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import {
   endedAtMs,

@@ -4,7 +4,7 @@
  *
  * The clock is the server's `clock_timestamp()`, read after everything is locked.
  */
-import { closedError } from '../../store-port/closed-error.ts'
+import { closedError } from '../../core/errors.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'

@@ -3,8 +3,7 @@
  * (also its Cluster) and node-redis. A client that was passed in is used as it is and never closed; what needs a
  * connection of its own, because it listens or blocks, works on a duplicate, which is ours.
  */
-import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
-import { closedError } from '../../store-port/closed-error.ts'
+import { closedError, invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
 /** Of a command: text, or bytes as they are. */

@@ -2,7 +2,7 @@
  * The half of a SQLite store that only looks: each question is answered from one snapshot, and WAL readers wait for
  * nobody. It stands apart so that whoever only asks need not load, nor prepare, what writes.
  */
-import { closedError } from '../../store-port/closed-error.ts'
+import { closedError } from '../../core/errors.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type {
   EntryQuery,

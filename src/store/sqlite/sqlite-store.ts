@@ -6,8 +6,7 @@
  * that another process is writing to is tried again asynchronously: the event loop never waits for it.
  */
 import type { Commit } from '../../core/commit.ts'
-import { isLeaseError, LeaseError } from '../../core/errors.ts'
-import { closedError } from '../../store-port/closed-error.ts'
+import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
