@@ -78,11 +78,11 @@ export const BRIEF: Amounts = {
 
 export const QUICK: Amounts = {
   isJudged: false,
-  uncontended: { rounds: 3, sliceMs: 20, warmUpMs: 120, resources: 200 },
-  contended: { rounds: 1, leadInMs: 80, roundMs: 200, holdlessMs: 60 },
+  uncontended: { rounds: 3, sliceMs: 15, warmUpMs: 60, resources: 100 },
+  contended: { rounds: 1, leadInMs: 50, roundMs: 150, holdlessMs: 50 },
   pauses: { triedMs: PAUSES_MS, leadInMs: 20, roundMs: 100 },
-  many: { sizes: [1, 3_000], rounds: 3, samples: 3 },
-  keeping: { leases: 500, ttlMs: 3_000, lastsMs: 1_000 },
+  many: { sizes: [1, 2_000], rounds: 3, samples: 3 },
+  keeping: { leases: 500, ttlMs: 1_500, lastsMs: 600 },
   startUp: { rounds: 3 },
   profile: { operations: 500 },
 }

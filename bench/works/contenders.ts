@@ -61,10 +61,18 @@ function keyOf({ store, name }: SystemUnderTest): SystemKey {
 }
 
 async function ask(child: ChildProcess, order: Order): Promise<Turns | null> {
-  const gone = once(child, 'exit').then((): [Reply] => [{ kind: 'failed', error: 'it is gone' }])
-  const answered = once(child, 'message')
-  child.send(order)
-  const [reply] = (await Promise.race([answered, gone])) as [Reply]
-  if (reply.kind === 'failed') throw new Error(reply.error)
-  return reply.turns
+  const heard = new AbortController()
+  const { signal } = heard
+  try {
+    const answered = once(child, 'message', { signal })
+    const gone = once(child, 'exit', { signal }).then((): [Reply] => {
+      return [{ kind: 'failed', error: 'it is gone' }]
+    })
+    child.send(order)
+    const [reply] = (await Promise.race([answered, gone])) as [Reply]
+    if (reply.kind === 'failed') throw new Error(reply.error)
+    return reply.turns
+  } finally {
+    heard.abort()
+  }
 }
