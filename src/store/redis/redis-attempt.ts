@@ -16,7 +16,7 @@ import { oneByte, PackedTexts } from './redis-packed.ts'
 import { addPlain } from './redis-plain-attempt.ts'
 import { digits, hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS, STATE_FIELD } from './redis-script-preamble.ts'
-import { isPending, modeOf, scoreText } from './redis-writes.ts'
+import { claimsText, isPending, modeOf, scoreText } from './redis-writes.ts'
 
 export interface GroupFacts {
   /** The clock that a test has set, or empty. */
@@ -114,11 +114,7 @@ class GroupText {
     const shape = shapeOf(footprint)
     const listed = behind === undefined ? claims : [behind]
     const hasList = listed !== null && listed.length > 0
-    if (hasList) {
-      let list = ''
-      for (const { id, claim } of listed) list += id + digits(claim, VERSION_WIDTH)
-      this.#items.add(list)
-    }
+    if (hasList) this.#items.add(claimsText(listed))
     if (shape !== 'f') this.#items.add(oneByte(resource))
     const depth = behind !== undefined ? 't' : hasList ? 'l' : claims === null ? '*' : '0'
     const numbers = this.#field(leaseId) + this.#field(realm) + this.#request(requestId)

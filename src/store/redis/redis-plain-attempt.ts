@@ -14,7 +14,7 @@ import { two, TWO_MAX, type GroupLists } from './redis-names.ts'
 import type { PackedTexts } from './redis-packed.ts'
 import { digits, hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
 import { DAY_MS } from './redis-script-preamble.ts'
-import { modeOf, scoreText } from './redis-writes.ts'
+import { claimsText, modeOf, scoreText } from './redis-writes.ts'
 
 /** The parts of an attempt that may be a plain one. */
 interface Single {
@@ -136,7 +136,5 @@ function depthOf({ claims, footprint }: Place): '*' | '0' | 'o' | 'l' {
 
 function addClaims(place: Place, rest: PackedTexts): void {
   if (place.claims === null || depthOf(place) !== 'l') return
-  let list = ''
-  for (const { id, claim } of place.claims) list += id + digits(claim, VERSION_WIDTH)
-  rest.add(list)
+  rest.add(claimsText(place.claims))
 }

@@ -1,6 +1,7 @@
 /** What becomes of an entry, in the words of the script. */
 import { endedAtMs, liveDeadline } from '../../core/lease.ts'
-import type { EntryWrite, Kept } from '../speculation/backend.ts'
+import type { EntryWrite, Kept, SeenClaim } from '../speculation/backend.ts'
+import { digits, VERSION_WIDTH } from './redis-rows.ts'
 
 /**
  * How much of an entry changes: `k` nothing but its text, `u` whether and how it stands in the way, `s` its session too;
@@ -24,6 +25,13 @@ export function scoreText(after: Kept | null): string {
   if (after === null) return '0'
   const live = liveDeadline(after.entry)
   return live === null ? `-${(endedAtMs(after.entry) ?? 0) + 1}` : String(live.us)
+}
+
+/** As the realm itself has them. */
+export function claimsText(claims: readonly SeenClaim[]): string {
+  let list = ''
+  for (const { id, claim } of claims) list += id + digits(claim, VERSION_WIDTH)
+  return list
 }
 
 export function isPending(kept: Kept | null): boolean {
