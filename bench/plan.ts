@@ -56,9 +56,9 @@ const PAUSES_MS = [1, 2, 5, 10, 20, 50]
 
 export const FULL: Amounts = {
   isJudged: true,
-  uncontended: { rounds: 9, sliceMs: 300, warmUpMs: 2_000, resources: 1_000 },
+  uncontended: { rounds: 7, sliceMs: 300, warmUpMs: 2_000, resources: 1_000 },
   contended: { rounds: 3, leadInMs: 500, roundMs: 10_000, holdlessMs: 1_000 },
-  pauses: { triedMs: PAUSES_MS, leadInMs: 300, roundMs: 1_500 },
+  pauses: { triedMs: PAUSES_MS, leadInMs: 300, roundMs: 1_200 },
   many: { sizes: [1, 100_000, 1_000_000], rounds: 7, samples: 60 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
   startUp: { rounds: 15 },

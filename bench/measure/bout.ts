@@ -1,5 +1,4 @@
 /** Everybody wants one resource for a while: once, checked and judged. */
-import { collectGarbage } from './collect-garbage.ts'
 import { nowUs } from './contend.ts'
 import { contentionOf, overlapOf, type Contention, type Turns } from './turns.ts'
 
@@ -20,7 +19,6 @@ export interface Judged {
 
 /** Throws if two had it at one time. */
 export async function judgeBout({ names, leadInMs, roundMs, play }: Bout): Promise<Judged> {
-  collectGarbage()
   const fromUs = nowUs() + leadInMs * 1_000
   const untilUs = fromUs + roundMs * 1_000
   const turns = await play(untilUs)

@@ -1,4 +1,4 @@
-/** What one system has left on the heap must not be collected in the turn of the next. */
+/** So that the heap is what is needed, and nothing else. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 

@@ -14,7 +14,7 @@ export function amountTable(plan: Plan, missing: readonly WorkName[]): Table {
 
 const AMOUNTS: Readonly<Record<WorkName, (plan: Plan) => string>> = {
   uncontended: ({ uncontended: { rounds, sliceMs, warmUpMs, resources } }) =>
-    `${rounds} rounds of ${ms(sliceMs)} each, after ${ms(warmUpMs)} to warm up; ${count(resources)} resources`,
+    `${rounds} rounds of ${ms(sliceMs)} each, after a third of that which does not count, and ${ms(warmUpMs)} to warm up before the first; ${count(resources)} resources`,
   contended: ({ contended: { rounds, leadInMs, roundMs, holdlessMs } }) =>
     `${rounds} rounds of ${ms(roundMs)} (without a hold ${ms(holdlessMs)}) each, after ${ms(leadInMs)} that do not count`,
   pauses: ({ pauses: { triedMs, leadInMs, roundMs } }) =>

@@ -3,7 +3,6 @@
  * flight. One in flight is measured with client and server on the same core, and on two.
  */
 import { coreLayouts, inLayout, type CoreLayout } from '../measure/cores.ts'
-import { collectGarbage } from '../measure/collect-garbage.ts'
 import { proveExclusion } from '../measure/exclusion.ts'
 import { runFor, runLoopFor, type Slice } from '../measure/load.ts'
 import type { Plan } from '../plan.ts'
@@ -22,7 +21,7 @@ import {
 const TTL_MS = 600_000
 const PROBING = 6
 const HOLD_TOGETHER = 100
-const SLICE_MS_SHORT = 50
+const LEAD_IN_PART = 1 / 3
 const KINDS = ['acquire+release', 'renew'] as const
 type Kind = (typeof KINDS)[number]
 
@@ -44,7 +43,7 @@ export async function measureUncontended(stage: Stage, plan: Plan): Promise<read
 async function measureStore(
   stage: Stage,
   store: StoreName,
-  { rounds, sliceMs, warmUpMs, resources }: Plan['uncontended'],
+  plan: Plan['uncontended'],
 ): Promise<readonly Result[]> {
   const { places } = stage
   const operations = new Map<OpenSystem, Operations>()
@@ -53,7 +52,7 @@ async function measureStore(
     { places, workers: PROBING },
     async (open) => {
       await proveExclusion(open)
-      operations.set(open, await Operations.of(open, resources))
+      operations.set(open, await Operations.of(open, plan.resources))
     },
   )
   const servers = (): readonly number[] => places.processes(store)
@@ -67,23 +66,14 @@ async function measureStore(
     const able = opened.entrants.filter((entrant) =>
       operations.get(entrant.open)?.offers(cell.kind),
     )
-    const measure = (entrant: Entrant, ms: number): Promise<Slice> => {
-      const mine = operations.get(entrant.open)
+    const measure = ({ open }: Entrant, sliceMs: number): Promise<Slice> => {
+      const mine = operations.get(open)
       if (mine === undefined) throw new Error('it has no operations')
-      return mine.run(cell.kind, { inFlight: cell.inFlight, sliceMs: ms })
+      return mine.run(cell.kind, { inFlight: cell.inFlight, sliceMs })
     }
-    const measured = await inLayout(cell.layout, servers, async () => {
-      // The first turn is for the compiler: it would count against whoever has more to compile.
-      const warm = cell.inFlight > 1 ? warmUpMs : sliceMs
-      const warmed = await inTurns(able, 1, (entrant) => measure(entrant, warm))
-      const ready = able.filter((entrant) => warmed.get(entrant)?.kind === 'measured')
-      const scored = await inTurns(ready, rounds, (entrant) => {
-        // It takes as long as a slice of a short look.
-        if (sliceMs > SLICE_MS_SHORT) collectGarbage()
-        return measure(entrant, sliceMs)
-      })
-      return new Map([...warmed, ...scored])
-    })
+    const warmUpMs = cell.inFlight > 1 ? plan.warmUpMs : plan.sliceMs
+    const amounts = { ...plan, warmUpMs }
+    const measured = await inLayout(cell.layout, servers, () => measureCell(able, amounts, measure))
     results.push(...resultsOf(cell, store, measured), ...failuresOf(cell, store, opened))
   }
   const broken = await findBroken(opened.entrants)
@@ -92,6 +82,22 @@ async function measureStore(
     const error = broken.get(result.system)
     return error === undefined ? result : { ...result, rounds: [], error }
   })
+}
+
+async function measureCell(
+  entrants: readonly Entrant[],
+  { rounds, sliceMs, warmUpMs }: Plan['uncontended'],
+  measure: (entrant: Entrant, sliceMs: number) => Promise<Slice>,
+): ReturnType<typeof inTurns<Slice>> {
+  // The first turn is for the compiler: it would count against whoever has more to compile.
+  const warmed = await inTurns(entrants, 1, (entrant) => measure(entrant, warmUpMs))
+  const ready = entrants.filter((entrant) => warmed.get(entrant)?.kind === 'measured')
+  const scored = await inTurns(ready, rounds, async (entrant) => {
+    // What the one before has left to do, and what it took from the caches, is not to be paid for by this one.
+    await measure(entrant, sliceMs * LEAD_IN_PART)
+    return measure(entrant, sliceMs)
+  })
+  return new Map([...warmed, ...scored])
 }
 
 /** What excluded before it was measured must still do so after it. */
