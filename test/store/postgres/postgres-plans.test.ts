@@ -9,7 +9,7 @@ import type { Attempt, Kept } from '../../../src/store/speculation/backend.ts'
 import { freshDatabase } from '../../servers/shared-servers.ts'
 import { grantOf, leaseOf, releaseOf } from './hand-made.ts'
 
-const ROUNDS = 60
+const ROUNDS = 25
 const TOGETHER = 50
 const ROWS_PER_ATTEMPT_MAX = 5
 const LIVE = 400
