@@ -14,20 +14,20 @@ import { verrouSystem } from './verrou-system.ts'
  * resource, 1 ms of holding.
  */
 const REFERENCES: Readonly<Record<StoreName, SystemUnderTest>> = {
-  sqlite: sqliteLimit(1),
-  redis: redisFloor(5),
+  sqlite: sqliteLimit(10),
+  redis: redisFloor(1),
   postgres: postgresFloor(20),
 }
 
 const PEERS: Readonly<Record<StoreName, readonly SystemUnderTest[]>> = {
-  sqlite: [verrouSystem('sqlite', 10), properLockfileSystem(10)],
+  sqlite: [verrouSystem('sqlite', 10), properLockfileSystem(1)],
   redis: [
-    redlockSystem(10),
+    redlockSystem(2),
     redisSemaphoreSystem(1),
     verrouSystem('redis', 1),
     redlockUniversalSystem(1),
   ],
-  postgres: [advisorySystem, verrouSystem('postgres', 20)],
+  postgres: [advisorySystem, verrouSystem('postgres', 50)],
 }
 
 export const ALL_SYSTEMS: readonly SystemUnderTest[] = STORE_NAMES.flatMap((store) => [
