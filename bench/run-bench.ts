@@ -2,17 +2,20 @@
 import { Places } from './places.ts'
 import type { Plan, WorkName } from './plan.ts'
 import type { Result } from './result.ts'
+import type { SystemUnderTest } from './system.ts'
 import { ALL_SYSTEMS } from './systems/all-systems.ts'
 import { measureContended } from './works/contended.ts'
 import type { Stage } from './works/entrants.ts'
 import { measureKeeping, type Keeping } from './works/keeping.ts'
 import { measureMany, type Growth, type SpaceTaken } from './works/many.ts'
-import { measurePauses, type PauseTried } from './works/pauses.ts'
+import { measurePauses, withBestPauses, type PauseTried } from './works/pauses.ts'
 import { measureProfiles, type Profile } from './works/profile.ts'
 import { measureStartUp } from './works/start-up.ts'
 import { measureUncontended } from './works/uncontended.ts'
 
 export interface Findings {
+  /** As they were measured, but for the pauses that were tried. */
+  readonly systems: readonly SystemUnderTest[]
   readonly results: readonly Result[]
   readonly pauses: readonly PauseTried[]
   readonly growth: readonly Growth[]
@@ -37,7 +40,8 @@ export async function runBench(plan: Plan, { say, onWork }: RunOptions): Promise
   }
 }
 
-async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']): Promise<Findings> {
+async function runWorks(first: Stage, plan: Plan, onWork: RunOptions['onWork']): Promise<Findings> {
+  let stage = first
   const results: Result[] = []
   const found = {
     ...{ growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] },
@@ -55,6 +59,7 @@ async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']):
         const report = await measurePauses(stage, plan)
         results.push(...report.failures)
         found.pauses.push(...report.pauses)
+        stage = { ...stage, systems: withBestPauses(stage.systems, report.pauses) }
         break
       }
       case 'many': {
@@ -80,7 +85,7 @@ async function runWorks(stage: Stage, plan: Plan, onWork: RunOptions['onWork']):
         break
       }
     }
-    onWork({ results, ...found }, plan.works.slice(index + 1))
+    onWork({ systems: stage.systems, results, ...found }, plan.works.slice(index + 1))
   }
-  return { results, ...found }
+  return { systems: stage.systems, results, ...found }
 }

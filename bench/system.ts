@@ -42,8 +42,13 @@ export interface SystemUnderTest<Held = unknown> {
 export interface Polling<Held = unknown> {
   /** Between two attempts, without what is added by chance so that not all ask in step. */
   readonly pauseMs: number
-  /** The same system with another pause, to see that none serves it much better. */
+  /** The same system with another pause. */
   pausing(pauseMs: number): SystemUnderTest<Held>
+}
+
+/** Whoever does not poll has none, and stays as it is. */
+export function withPause(system: SystemUnderTest, pauseMs: number | null): SystemUnderTest {
+  return pauseMs === null ? system : (system.polling?.pausing(pauseMs) ?? system)
 }
 
 export interface OpenSystem<Held = unknown> {

@@ -20,11 +20,14 @@ export function median(values: readonly number[]): number {
 
 /** A figure of several rounds. */
 export interface Spread {
+  /** One for each round. */
+  readonly values: readonly number[]
   readonly median: number
   readonly min: number
   readonly max: number
 }
 
 export function spreadOf(values: readonly number[]): Spread {
-  return { median: median(values), min: Math.min(...values), max: Math.max(...values) }
+  const [min, max] = [Math.min(...values), Math.max(...values)]
+  return { values, median: median(values), min, max }
 }

@@ -1,7 +1,6 @@
 /** docs/benchmarks.md, written whole by each run. */
 import type { Plan, WorkName } from '../plan.ts'
 import type { Findings } from '../run-bench.ts'
-import { ALL_SYSTEMS } from '../systems/all-systems.ts'
 import { amountTable } from './amounts.ts'
 import { machineTable, type Machine } from './machine.ts'
 import type { Plot } from './plots.ts'
@@ -43,8 +42,9 @@ How to read it:
   for. The limit has no callers at all: it is a loop that writes the rows of 100 operations in one transaction.
 - \`tenure\` is what applications hold (\`openTenure\`: handles that renew themselves, notice loss, wait in a queue);
   \`tenure-service\` is what it stands on (\`openApi\`: ids and outcomes).
-- The settings of the peers are printed. Those who wait by asking again pause as long as served them best when we tried, and
-  *Pauses of those who poll* has what this run says of that. What a peer does not offer is in the same table.
+- The settings of the peers are printed. For those who wait by asking again this run has tried several pauses first, and each
+  contends with the one that gave it the most handovers (*Pauses of those who poll*). What a peer does not offer is in the
+  same table.
 - Renewals ask for another expiry each time: SQLite skips a write of the same bytes, and would show five times the true rate.
 - With one operation in flight it matters whether client and server share a core, so both are measured, pinned by
   \`taskset\`. With 100 in flight nothing is pinned.
@@ -67,7 +67,7 @@ export function pageOf({ plan, missing, machine, findings }: Run, plots: readonl
     ...chapter('What Tenure means to reach', targetTables(findings, plan.isJudged)),
     ...chapter('Where it was measured', [machineTable(machine), amountTable(plan, missing)]),
     ...chapter('What is compared', [
-      systemTable(ALL_SYSTEMS, plan.stores),
+      systemTable(findings.systems, plan.stores),
       ...pauseTables(findings),
     ]),
     ...chapter('Uncontended', uncontendedTables(findings), 'bench-uncontended.svg'),
@@ -85,7 +85,7 @@ export function tablesOf({ plan, missing, machine, findings }: Run): readonly Ta
   return [
     machineTable(machine),
     amountTable(plan, missing),
-    systemTable(ALL_SYSTEMS, plan.stores),
+    systemTable(findings.systems, plan.stores),
     ...pauseTables(findings),
     ...uncontendedTables(findings),
     ...contendedTables(findings),

@@ -118,20 +118,23 @@ function contendedRow(result: Result, all: readonly Result[]): readonly string[]
   ]
 }
 
-export function pauseTables({ pauses }: Findings): readonly Table[] {
+export function pauseTables({ pauses, systems: measured }: Findings): readonly Table[] {
   if (pauses.length === 0) return []
   const tried = [...new Set(pauses.map(({ pauseMs }) => pauseMs))].toSorted((a, b) => a - b)
   const systems = [...new Set(pauses.map(({ store, system }) => `${store} ${system}`))]
   return [
     {
       title: 'Pauses of those who poll',
-      note: 'True handovers per second of 50 workers in one process, 1 ms hold, by the pause between two attempts (those who can add up to as much again by chance). With the pause that has a star each is measured in all other tables.',
+      note: 'True handovers per second of 50 workers in one process, 1 ms hold, by the pause between two attempts (those who can add up to as much again by chance). With the one that has a star, its best, each is measured in all other tables.',
       columns: ['store', 'system', ...tried.map((pauseMs) => `${pauseMs} ms`)],
       rows: systems.map((key) => {
         const own = pauses.filter(({ store, system }) => `${store} ${system}` === key)
         const cells = tried.map((pauseMs) => {
           const one = own.find((other) => other.pauseMs === pauseMs)
-          return `${perSecondText(one?.handoversPerSecond ?? null)}${one?.isUsed === true ? ' *' : ''}`
+          const isUsed = measured.some(({ store, name, polling }) => {
+            return `${store} ${name}` === key && polling?.pauseMs === pauseMs
+          })
+          return `${perSecondText(one?.handoversPerSecond ?? null)}${isUsed ? ' *' : ''}`
         })
         return [...key.split(' '), ...cells]
       }),

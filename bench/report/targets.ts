@@ -13,12 +13,17 @@ export interface Reading {
   readonly target: string
   readonly wanted: string
   readonly reads: string
-  readonly isMet: boolean
+  readonly met: Verdict
 }
+
+/** Unsure: by the median, but by too few of the rounds to say that it was not chance. */
+export type Verdict = 'yes' | 'unsure' | 'no'
 
 type Bound = { readonly atLeast: number } | { readonly atMost: number }
 
 const TENURES = ['tenure', 'tenure-service'] as const
+/** Of the rounds: what is met is met by so many of them. */
+const SURE_PART = 0.75
 const DISK_BYTES_MAX = 600
 const CPU_PART_MAX = 0.05
 const START_UP_EXTRA_MS = 30
@@ -41,25 +46,25 @@ function failedReadings(results: readonly Result[]): readonly Reading[] {
   })
   return failed.map(({ store, work, system, error }) => {
     const reads = `not scored: ${error}`
-    return { target: `${store}, ${work}: ${system}`, wanted: 'no failure', reads, isMet: false }
+    return { target: `${store}, ${work}: ${system}`, wanted: 'no failure', reads, met: 'no' }
   })
 }
 
 export function targetTables(findings: Findings, isJudged: boolean): readonly Table[] {
   const readings = readingsOf(findings)
   if (readings.length === 0) return []
-  const met = readings.filter(({ isMet }) => isMet).length
+  const met = readings.filter((one) => one.met === 'yes').length
   const spread = 'The median of the rounds, and in brackets from where to where they went.'
   const verdict = isJudged
-    ? `${met} of ${readings.length} are met.`
+    ? `${met} of ${readings.length} are met: by the median of the rounds, and by at least three quarters of them.`
     : 'This run was too short to say what is met.'
   return [
     {
       title: 'To reach',
       note: `${verdict} ${spread}`,
       columns: ['target', 'wanted', 'reads', ...(isJudged ? ['met'] : [])],
-      rows: readings.map(({ target, wanted, reads, isMet }) => {
-        return [target, wanted, reads, ...(isJudged ? [isMet ? 'yes' : 'no'] : [])]
+      rows: readings.map((one) => {
+        return [one.target, one.wanted, one.reads, ...(isJudged ? [one.met] : [])]
       }),
     },
   ]
@@ -139,7 +144,7 @@ function duelReading(
   const ratio = ratioBetween(ours, theirs, figure)
   if (ratio !== null) return reading(target, bound, ratio)
   const reads = `not measured: ${theirs?.error ?? 'nothing to compare with'}`
-  return [{ target, wanted: wantedText(bound), reads, isMet: false }]
+  return [{ target, wanted: wantedText(bound), reads, met: 'no' }]
 }
 
 /** Without a hold, and between processes, it is told and not judged. */
@@ -223,13 +228,13 @@ function keepingReadings({ keeping }: Findings): readonly Reading[] {
       target: `${store}: CPU of one core to keep ${leases.toLocaleString('en')} leases`,
       wanted: `< ${percentText(CPU_PART_MAX)}`,
       reads: percentText(cpuPart),
-      isMet: cpuPart < CPU_PART_MAX && lost === 0,
+      met: cpuPart < CPU_PART_MAX && lost === 0 ? 'yes' : 'no',
     },
     {
       target: `${store}: least time left at any look`,
       wanted: '> half the TTL',
       reads: percentText(worstPart),
-      isMet: worstPart > 0.5,
+      met: worstPart > 0.5 ? 'yes' : 'no',
     },
   ])
 }
@@ -258,8 +263,17 @@ function worst(target: string, bound: Bound, values: readonly number[]): readonl
 }
 
 function reading(target: string, bound: Bound, spread: Spread): readonly Reading[] {
-  const isMet = 'atLeast' in bound ? spread.median >= bound.atLeast : spread.median <= bound.atMost
-  return [{ target, wanted: wantedText(bound), reads: ratioText(spread), isMet }]
+  return [
+    { target, wanted: wantedText(bound), reads: ratioText(spread), met: verdictOf(bound, spread) },
+  ]
+}
+
+function verdictOf(bound: Bound, { median: middle, values }: Spread): Verdict {
+  const isWithin = (value: number): boolean => {
+    return 'atLeast' in bound ? value >= bound.atLeast : value <= bound.atMost
+  }
+  if (!isWithin(middle)) return 'no'
+  return values.filter(isWithin).length >= SURE_PART * values.length ? 'yes' : 'unsure'
 }
 
 function wantedText(bound: Bound): string {

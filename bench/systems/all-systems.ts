@@ -10,8 +10,8 @@ import { tenureClient, tenureService } from './tenure-system.ts'
 import { verrouSystem } from './verrou-system.ts'
 
 /**
- * Whoever polls has the pause that gave it the most handovers, of those that `--only pauses` tries: 50 workers, one
- * resource, 1 ms of holding.
+ * A run that tries pauses gives each of those who poll the best of them. These are what one found, for a run that does
+ * not: 50 workers, one resource, 1 ms of holding.
  */
 const REFERENCES: Readonly<Record<StoreName, SystemUnderTest>> = {
   sqlite: sqliteLimit(10),

@@ -2,12 +2,14 @@
 import { contend, type ContendOptions } from '../measure/contend.ts'
 import type { Turns } from '../measure/turns.ts'
 import { messageOf } from '../result.ts'
-import type { OpenSystem, Place, StoreName } from '../system.ts'
+import { withPause, type OpenSystem, type Place, type StoreName } from '../system.ts'
 import { systemNamed } from '../systems/all-systems.ts'
 
 export interface SystemKey {
   readonly store: StoreName
   readonly name: string
+  /** Of whoever polls. */
+  readonly pauseMs: number | null
 }
 
 type Task =
@@ -24,13 +26,15 @@ export type Reply =
 const open = new Map<string, OpenSystem>()
 
 async function obey(order: Order): Promise<Turns | null> {
-  const { store, name } = order.system
+  const { store, name, pauseMs } = order.system
   const key = `${store} ${name}`
   const system = open.get(key)
   switch (order.kind) {
-    case 'open':
-      open.set(key, await systemNamed(store, name).open(order.place, order.workers))
+    case 'open': {
+      const paused = withPause(systemNamed(store, name), pauseMs)
+      open.set(key, await paused.open(order.place, order.workers))
       return null
+    }
     case 'contend':
       if (system === undefined) throw new Error(`${name} is not open on ${store}`)
       return contend(system, order.options)

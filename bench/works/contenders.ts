@@ -56,8 +56,8 @@ export class Contenders {
   }
 }
 
-function keyOf({ store, name }: SystemUnderTest): SystemKey {
-  return { store, name }
+function keyOf({ store, name, polling }: SystemUnderTest): SystemKey {
+  return { store, name, pauseMs: polling?.pauseMs ?? null }
 }
 
 async function ask(child: ChildProcess, order: Order): Promise<Turns | null> {

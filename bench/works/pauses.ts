@@ -8,7 +8,7 @@ import { within } from '../measure/within.ts'
 import type { Places } from '../places.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
-import type { StoreName, SystemUnderTest } from '../system.ts'
+import { withPause, type StoreName, type SystemUnderTest } from '../system.ts'
 import { systemsOf, type Stage } from './entrants.ts'
 
 const RESOURCE = 'wanted'
@@ -19,8 +19,6 @@ export interface PauseTried {
   readonly store: StoreName
   readonly system: string
   readonly pauseMs: number
-  /** Elsewhere in this run. */
-  readonly isUsed: boolean
   readonly handoversPerSecond: number
 }
 
@@ -38,7 +36,7 @@ export async function measurePauses(stage: Stage, plan: Plan): Promise<PausesRep
     if (polling === undefined) continue
     stage.say(`pauses of ${name} on ${store}`)
     for (const pauseMs of plan.pauses.triedMs) {
-      const tried = { store, system: name, pauseMs, isUsed: pauseMs === polling.pauseMs }
+      const tried = { store, system: name, pauseMs }
       try {
         const paused = polling.pausing(pauseMs)
         pauses.push({ ...tried, handoversPerSecond: await tryOut(stage.places, paused, plan) })
@@ -49,6 +47,20 @@ export async function measurePauses(stage: Stage, plan: Plan): Promise<PausesRep
     }
   }
   return { pauses, failures }
+}
+
+/** Each with the pause that gave it the most handovers; as it was if none was tried. */
+export function withBestPauses(
+  systems: readonly SystemUnderTest[],
+  pauses: readonly PauseTried[],
+): readonly SystemUnderTest[] {
+  return systems.map((system) => {
+    const own = pauses.filter(({ store, system: name }) => {
+      return store === system.store && name === system.name
+    })
+    const [best] = own.toSorted((a, b) => b.handoversPerSecond - a.handoversPerSecond)
+    return best === undefined ? system : withPause(system, best.pauseMs)
+  })
 }
 
 async function tryOut(

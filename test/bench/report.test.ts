@@ -8,7 +8,10 @@ import { pauseTables } from '../../bench/report/tables.ts'
 import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
 import type { Result } from '../../bench/result.ts'
+import { redisFloor } from '../../bench/systems/redis-floor.ts'
+import { redlockSystem } from '../../bench/systems/redis-peers.ts'
 import { JUDGED_SCENE } from '../../bench/works/contended.ts'
+import { withBestPauses } from '../../bench/works/pauses.ts'
 import type { Findings } from '../../bench/run-bench.ts'
 
 const TABLE = {
@@ -35,7 +38,7 @@ const FINDINGS: Findings = {
     result('tenure', 110),
     result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
   ],
-  ...{ growth: [], space: [], keeping: [], profiles: [], pauses: [] },
+  ...{ systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] },
 }
 
 describe('a table', () => {
@@ -56,7 +59,7 @@ it('a target that was measured is read, one that was not is left out', () => {
   expect(readingsOf(FINDINGS)).toEqual([
     {
       target: 'redis, acquire+release, 100 in flight: throughput of tenure × floor',
-      ...{ wanted: '≥ 1.00', reads: '1.10', isMet: true },
+      ...{ wanted: '≥ 1.00', reads: '1.10', met: 'yes' },
     },
   ])
 })
@@ -79,7 +82,7 @@ it('a ratio shows from where to where its rounds went', () => {
 it('a target does not go away because the other one failed', () => {
   const floor = result('floor', 0, { rounds: [], error: 'no server' })
   expect(readingsOf({ ...FINDINGS, results: [floor, result('tenure', 110)] })).toMatchObject([
-    { reads: 'not measured: no server', isMet: false },
+    { reads: 'not measured: no server', met: 'no' },
   ])
 })
 
@@ -93,13 +96,13 @@ it('what must be so every time is judged by the worst round', () => {
   const ours = result('tenure', 9, { work: JUDGED_SCENE, contention: detail })
   const readings = readingsOf({ ...FINDINGS, results: [ours] })
   expect(readings.filter(({ target }) => target.endsWith('worst round'))).toMatchObject([
-    { reads: '3.00', isMet: false },
-    { reads: '0.50', isMet: false },
+    { reads: '3.00', met: 'no' },
+    { reads: '0.50', met: 'no' },
   ])
 })
 
 it.each([
-  [true, ['target', 'wanted', 'reads', 'met'], /^1 of 1 are met\. /],
+  [true, ['target', 'wanted', 'reads', 'met'], /^1 of 1 are met: /],
   [false, ['target', 'wanted', 'reads'], /^This run was too short to say what is met\. /],
 ])('targets are judged by a run that is long enough: %s', (isJudged, columns, note) => {
   const [table] = targetTables(FINDINGS, isJudged)
@@ -108,13 +111,18 @@ it.each([
   expect(table?.note).toMatch(note)
 })
 
-it('of the pauses that were tried, the one in use has a star', () => {
+it('of the pauses that were tried, the best is used and has a star', () => {
   const tried = { store: 'redis', system: 'floor' } as const
   const pauses = [
-    { ...tried, pauseMs: 2, isUsed: false, handoversPerSecond: 30 },
-    { ...tried, pauseMs: 5, isUsed: true, handoversPerSecond: 200.4 },
+    { ...tried, pauseMs: 2, handoversPerSecond: 30 },
+    { ...tried, pauseMs: 5, handoversPerSecond: 200.4 },
   ]
-  const [table] = pauseTables({ ...FINDINGS, pauses })
+  const systems = withBestPauses([redisFloor(1), redlockSystem(2)], pauses)
+  expect(systems.map(({ name, polling }) => [name, polling?.pauseMs])).toEqual([
+    ['floor', 5],
+    ['redlock', 2],
+  ])
+  const [table] = pauseTables({ ...FINDINGS, systems, pauses })
   expect(table?.rows).toEqual([['redis', 'floor', '30.0', '200 *']])
 })
 

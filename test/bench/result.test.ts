@@ -14,7 +14,9 @@ function result(system: string, rates: readonly number[], change: Partial<Result
 it('a ratio is taken within each round, so that a slow moment of the machine weighs on both', () => {
   const ours = result('tenure', [100, 10, 50])
   const floor = result('floor', [200, 20, 50], { isReference: true })
-  expect(ratioBetween(ours, floor)).toEqual({ median: 0.5, min: 0.5, max: 1 })
+  expect(ratioBetween(ours, floor)).toEqual({
+    ...{ values: [0.5, 0.5, 1], median: 0.5, min: 0.5, max: 1 },
+  })
 })
 
 it('a row compares with the reference of the same store, work and number in flight', () => {
@@ -47,13 +49,30 @@ it('the median of an even number of rounds is neither the better nor the worse o
 it('what Tenure failed at stands among the targets that it did not reach', () => {
   const failed = result('tenure', [], { error: 'gave up' })
   const results = [failed, result('verrou', [], { error: 'gave up' })]
-  const none = { growth: [], space: [], keeping: [], profiles: [], pauses: [] }
+  const none = { systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] }
   expect(readingsOf({ results, ...none })).toEqual([
     {
       target: 'redis, renew: tenure',
       wanted: 'no failure',
       reads: 'not scored: gave up',
-      isMet: false,
+      met: 'no',
     },
+  ])
+})
+
+it.each([
+  [[1, 1.2, 1.1, 1.3], 'yes'],
+  [[0.2, 1.2, 1.1, 1.3], 'yes'],
+  [[0.2, 0.9, 1.2, 1.1, 1.3], 'unsure'],
+  [[0.2, 0.9, 0.9, 9, 9], 'no'],
+])('a target that rounds meet with %j is met: %s', (rates, met) => {
+  const none = { systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] }
+  const floor = result(
+    'floor',
+    rates.map(() => 1),
+    { isReference: true },
+  )
+  expect(readingsOf({ results: [result('tenure', rates), floor], ...none })).toMatchObject([
+    { wanted: '≥ 1.00', met },
   ])
 })
