@@ -22,6 +22,7 @@ it('processes that are killed and stopped never hold one file at the same time',
     directory,
     processes: 4,
     durationMs: 4_000,
+    holds: 30,
   })
   process.stdout.write(`chaos: ${summaryOf(report)}\n`)
   expectPromisesKept(report)
