@@ -27,7 +27,7 @@ it('processes that are killed and stopped never hold one file at the same time',
   process.stdout.write(`chaos: ${summaryOf(report)}\n`)
   expectPromisesKept(report)
   expectChaosHappened(report, { holds: 30, kills: 1, stops: 1 })
-}, 60_000)
+}, 120_000)
 
 const interval = (fence: number, fromUs: number, toUs: number): Interval => ({
   resource: 'file:/a',
