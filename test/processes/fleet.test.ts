@@ -253,7 +253,7 @@ describe('a fleet in a storm', () => {
     expect(report.polledAtEnd).toBe(100)
     expect(report.polls).toBeGreaterThan(1_000)
     expect(Math.min(report.joins, report.leaves, report.kills)).toBeGreaterThan(0)
-  }, 40_000)
+  })
 })
 
 describe('a fleet on a store without Redis', () => {

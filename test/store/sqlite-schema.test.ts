@@ -198,7 +198,7 @@ describe('migrations', () => {
       n: SCHEMA_VERSION,
     })
     database.close()
-  }, 30_000)
+  })
 })
 
 describe('a path that cannot be a store', () => {

@@ -12,7 +12,7 @@ const clients: Tenure[] = []
 beforeAll(async () => {
   place = await freshDatabase()
   bouncer = await startBouncer(place.url)
-}, 30_000)
+})
 
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()))
