@@ -117,6 +117,8 @@ describe('a pool that stores in several namespaces share', () => {
     const pool = poolOf(2)
     const tenures = await openApart({ postgres: pool }, 4)
     await until(() => pool.totalCount === 2 && pool.idleCount === 1)
+    // It is lent before it is told what to listen for.
+    await vi.waitUntil(async () => (await countListening()) > 0, { timeout: 15_000 })
     expect(await countListening()).toBe(1)
     const [first, ...others] = tenures
     await first?.close()
@@ -137,7 +139,9 @@ describe('a pool that stores in several namespaces share', () => {
     ]
     const elsewhere = await openApi(database.url, { namespace: 'open' })
     await closed.onWake('ada', () => undefined)
-    const woken = new Promise<void>((resolve) => void open.onWake('ada', () => resolve()))
+    let wake = (): void => undefined
+    const woken = new Promise<void>((resolve) => (wake = resolve))
+    await open.onWake('ada', () => wake())
     await closed.close()
     const leaseId = randomUUID()
     const request = { holder: 'ada', session: 'ada', ttlMs: 60_000, waitMs: 0 }
@@ -198,7 +202,7 @@ describe('clients in one namespace', () => {
     await Promise.all(all.map((api, index) => api.onWake(`session-${index}`, () => undefined)))
     expect(await count()).toBe(2)
     await Promise.all(all.map((api) => api.close()))
-    await vi.waitUntil(async () => (await count()) === 1)
+    await vi.waitUntil(async () => (await count()) === 1, { timeout: 15_000 })
   })
 
   it('cannot be on a pool of one connection, which listening would take', async () => {

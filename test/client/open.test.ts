@@ -29,10 +29,13 @@ async function open(url: string, options: Partial<OpenOptions> = {}): Promise<Te
 it('clients of one store in one process stand by for each other', async () => {
   const claim = vi.spyOn(LeaseService.prototype, 'claim')
   const url = `sqlite:${path.join(directory, 'tenure.db')}`
-  const [one, two] = [await open(url), await open(url, { holder: 'bob' })]
+  // Whoever waits for long claims now and then to keep its place; with this window not before 20 s.
+  const patient = { holder: 'bob', claimWindowMs: 60_000 }
+  const [one, two] = [await open(url), await open(url, patient)]
   const held = await one.acquire('work:W-1')
-  const waiting = two.acquire('work:W-1', { waitMs: 10_000 })
-  await vi.waitFor(async () => expect((await one.inspect('work:W-1')).queue).toHaveLength(1))
+  const waiting = two.acquire('work:W-1', { waitMs: 15_000 })
+  const isQueued = async (): Promise<boolean> => (await one.inspect('work:W-1')).queue.length === 1
+  await vi.waitUntil(isQueued, { timeout: 15_000 })
   await held.release()
   expect((await waiting).holder).toBe('bob')
   expect(claim).not.toHaveBeenCalled()

@@ -31,6 +31,7 @@ export async function expectChaosSurvived(options: LoadOptions): Promise<void> {
     directory,
     processes,
     durationMs: troubleMs + 1_500,
+    holds: 30,
   })
   process.stdout.write(`${name}, chaos: ${summaryOf(report)}\n`)
   expectPromisesKept(report)
@@ -50,7 +51,7 @@ export async function expectTroubleSurvived(
   const report = await runChaos({
     store: proxy.through(server.url),
     ledger: server.url,
-    ...{ directory, processes, calmMs },
+    ...{ directory, processes, calmMs, holds: 21 },
     durationMs: troubleMs + calmMs,
     trouble: async (scene) => {
       faults = await make(stage, scene)

@@ -24,7 +24,7 @@ afterEach(() => {
 describe.each(SERVER_STORES)('%s', (name, store) => {
   it('killed and stopped processes never hold one file at the same time', async () => {
     await expectChaosSurvived({ name, store, directory, ...LOAD })
-  }, 60_000)
+  }, 120_000)
 
   // One of them; all of them are in the long form.
   it.each(TROUBLES.slice(0, 1))(
@@ -33,6 +33,6 @@ describe.each(SERVER_STORES)('%s', (name, store) => {
       const options = { name: `${name} ${how}`, store, directory, ...LOAD }
       return expectTroubleSurvived(trouble, options)
     },
-    60_000,
+    120_000,
   )
 })

@@ -17,7 +17,7 @@ import type { TestServer } from '../servers/test-server.ts'
 import { COMMANDS, type ReadyCommand } from './lost-commands.ts'
 import { freshStore, SERVER_STORES } from './server-stores.ts'
 
-const RECONNECTED_WITHIN_MS = 5_000
+const RECONNECTED_WITHIN_MS = 15_000
 
 /** A store by a way on which replies can be lost, and by a way on which they cannot. */
 interface Wire {

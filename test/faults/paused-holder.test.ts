@@ -11,7 +11,8 @@ import type { PausedHolderReport } from './paused-holder.ts'
 
 const HOLDER = path.resolve(import.meta.dirname, '../../dist-dev/test/faults/paused-holder.js')
 const RESOURCE = 'work:w'
-const TTL_MS = 500
+/** Long enough for a holder to see that it holds it, on a busy machine too. */
+const TTL_MS = 2_000
 let directory: string
 
 beforeEach(() => {

@@ -7,10 +7,11 @@ import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterEach, describe, expect, it } from 'vitest'
 import { isLeaseError, openTenure, type LeaseError, type Tenure } from '../../src/index.ts'
+import { ownMs } from '../servers/own-time.ts'
 import { startPostgres } from '../servers/postgres-server.ts'
 import { Proxy } from '../servers/proxy.ts'
 import { startRedis } from '../servers/redis-server.ts'
-import { freshDatabase, freshRedis, sharedServer } from '../servers/shared-servers.ts'
+import { freshDatabase, sharedServer } from '../servers/shared-servers.ts'
 
 const BOUND_MS = 15_000
 const leftOpen: (() => Promise<unknown>)[] = []
@@ -85,9 +86,9 @@ describe.each(['redis', 'postgres'] as const)('a %s that cannot be reached', (na
     await using proxy = await Proxy.start(await sharedServer(name))
     proxy.blackHole()
     const url = proxy.through(await sharedServer(name))
-    const beginMs = performance.now()
-    await refusalOf(() => openTenure(url, { holder: 'ann', connectMs: 1_000 }))
-    expect(performance.now() - beginMs).toBeLessThan(2_000)
+    const impatient = { holder: 'ann', connectMs: 1_000 }
+    const tookMs = await ownMs(() => refusalOf(() => openTenure(url, impatient)))
+    expect(tookMs).toBeLessThan(2_000)
   })
 })
 
@@ -138,11 +139,13 @@ describe('Redis', () => {
   })
 
   it('whose scripts are flushed over and over costs nobody an error', async () => {
-    await using place = await freshRedis()
-    const admin = await redisAdmin(place.url)
-    const tenure = await open(place.url)
+    // A server of its own: others count what their calls cost where scripts are known.
+    await using server = await startRedis()
+    const admin = await redisAdmin(server.url)
+    const tenure = await open(server.url)
+    let flushes = 0
     const work = async (): Promise<void> => {
-      for (let round = 0; round < 100; round += 1) {
+      for (let round = 0; round < 100 || flushes <= 100; round += 1) {
         const lease = await tenure.acquire(`work:${round % 3}`, { ttlMs: 30_000 })
         await tenure.inspect(lease.resource)
         await lease.release()
@@ -150,10 +153,8 @@ describe('Redis', () => {
     }
     let isDone = false
     const working = work().finally(() => (isDone = true))
-    let flushes = 0
     for (; !isDone; flushes += 1) await admin.script('FLUSH')
     await working
-    expect(flushes).toBeGreaterThan(100)
   })
 
   async function redisAdmin(url: string): Promise<Redis> {

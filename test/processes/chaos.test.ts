@@ -22,11 +22,12 @@ it('processes that are killed and stopped never hold one file at the same time',
     directory,
     processes: 4,
     durationMs: 4_000,
+    holds: 30,
   })
   process.stdout.write(`chaos: ${summaryOf(report)}\n`)
   expectPromisesKept(report)
   expectChaosHappened(report, { holds: 30, kills: 1, stops: 1 })
-}, 60_000)
+}, 120_000)
 
 const interval = (fence: number, fromUs: number, toUs: number): Interval => ({
   resource: 'file:/a',

@@ -9,12 +9,15 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openApi } from '../../src/open.ts'
 import type { LedgerEntry } from '../../src/service/lease-api.ts'
+import { intervalsOf } from './chaos-check.ts'
 import { nowUs, readChaosLog, type ChaosLine } from './chaos-log.ts'
 import { FencedFiles, type TakenWrite } from './fenced-files.ts'
 import { ledgerDifferences, wholeHistory } from './ledger-check.ts'
 
 const WORKER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/chaos-worker.js')
 const CALM_MS = 1_500
+/** For everybody to hold something again after the trouble; a machine may have other things to do as well. */
+const RESUMED_WITHIN_MS = 20_000
 /** The leases and tickets of killed workers are over after this. */
 const ALL_OVER_MS = 800
 
@@ -27,8 +30,10 @@ export interface ChaosOptions {
   readonly directory: string
   readonly processes: number
   readonly durationMs: number
-  /** Calm at the end, in which everybody must hold something again: by default a second and a half. */
+  /** Calm at the end, for so long at least: by default a second and a half. */
   readonly calmMs?: number
+  /** The calm goes on until so many holds were logged: none unless given. */
+  readonly holds?: number
   readonly trouble?: (scene: Scene) => Promise<void>
 }
 
@@ -36,6 +41,8 @@ export interface ChaosOptions {
 export interface Scene {
   /** Until the calm at the end has to begin. */
   readonly leftMs: number
+  /** Somebody was killed while it held a file: its lease will have to run out. */
+  readonly hasOrphan: boolean
   killWorker(): void
   /** Longer than its TTL. */
   stopWorker(): void
@@ -97,22 +104,51 @@ class Chaos {
     return this.#endMs - this.#calmMs - performance.now()
   }
 
+  get hasOrphan(): boolean {
+    return this.#workers.some(({ killed, process: { signalCode }, logPath }) => {
+      return killed && signalCode !== null && isHolding(logPath)
+    })
+  }
+
   async run(): Promise<void> {
     const { processes, durationMs, trouble = killAndStop } = this.#options
-    for (let index = 0; index < processes; index += 1) this.#start()
-    await this.#untilAllWork()
-    this.#endMs = performance.now() + durationMs
-    await trouble(this)
-    this.#calmAtUs = nowUs()
-    await sleep(Math.max(this.#calmMs, this.#endMs - performance.now()))
-    for (const worker of this.#workers) worker.process.stdin?.end()
-    await Promise.all(this.#workers.map((worker) => worker.done))
+    // Made before anybody opens it: who makes it need not wait for others who do the same.
+    const files = await FencedFiles.open(this.#writes)
+    try {
+      for (let index = 0; index < processes; index += 1) this.#start()
+      await this.#untilAllWork()
+      this.#endMs = performance.now() + durationMs
+      await trouble(this)
+      this.#calmAtUs = nowUs()
+      await sleep(Math.max(this.#calmMs, this.#endMs - performance.now()))
+      await this.#untilAllWorkAgain()
+      for (const worker of this.#workers) worker.process.stdin?.end()
+      await Promise.all(this.#workers.map((worker) => worker.done))
+    } finally {
+      files.close()
+    }
   }
 
   /** Trouble that comes before anybody works is none. The test's own timeout ends the wait. */
   async #untilAllWork(): Promise<void> {
     const isIdle = ({ logPath }: Worker): boolean => linesOf(logPath).length === 0
     while (this.#workers.some(isIdle) && this.#crashes.length === 0) await sleep(20)
+  }
+
+  /** What is asserted of the calm is not a matter of speed; but who never works again is waited for in vain. */
+  async #untilAllWorkAgain(): Promise<void> {
+    const { holds = 0 } = this.#options
+    const untilMs = performance.now() + RESUMED_WITHIN_MS
+    const isIdle = ({ logPath, killed }: Worker): boolean => {
+      const isStart = ({ kind, atUs }: ChaosLine): boolean =>
+        kind === 'start' && atUs > this.#calmAtUs
+      return !killed && !linesOf(logPath).some(isStart)
+    }
+    const isEnough = (): boolean => {
+      const lines = this.#workers.flatMap(({ logPath }) => linesOf(logPath))
+      return intervalsOf(lines).length >= holds && !this.#workers.some(isIdle)
+    }
+    while (!isEnough() && this.#crashes.length === 0 && performance.now() < untilMs) await sleep(50)
   }
 
   killWorker(): void {
@@ -195,9 +231,9 @@ class Chaos {
   }
 }
 
-/** Who is hit and when is up to chance; that both happen is not. */
+/** Who is hit and when is up to chance; that both happen, and that it hurts, is not. */
 async function killAndStop(scene: Scene): Promise<void> {
-  for (let round = 0; scene.leftMs > 0; round += 1) {
+  for (let round = 0; round < 2 || scene.leftMs > 0 || !scene.hasOrphan; round += 1) {
     await sleep(200 + Math.random() * 300)
     if (round % 2 === 1) scene.killWorker()
     else scene.stopWorker()

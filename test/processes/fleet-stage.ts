@@ -1,6 +1,7 @@
 /** Runs instances of a fleet as processes, does things to them, and gathers what they logged. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import fs from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -79,9 +80,11 @@ export class FleetWorker {
     await this.ended
   }
 
-  pause(): void {
+  /** In the middle of a poll. Resolves when it has stopped. */
+  async pause(): Promise<void> {
     this.wasHarmed = true
-    this.process.kill('SIGSTOP')
+    this.process.kill('SIGUSR2')
+    await untilSo(() => isStopped(this.process))
   }
 
   resume(): void {
@@ -151,6 +154,11 @@ export class FleetStage {
   killAll(): void {
     for (const { process } of this.workers) process.kill('SIGKILL')
   }
+}
+
+function isStopped({ pid = 0 }: ChildProcess): boolean {
+  const status = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return status.slice(status.lastIndexOf(')') + 2).startsWith('T')
 }
 
 /** Asks again until it is so; the test's own timeout ends the wait. */

@@ -41,7 +41,7 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
   // A few at a time: a process that starts takes a whole processor for half a second.
   while (alive.size < instances) await Promise.all([join(), join(), join(), join()])
   const untilMs = performance.now() + durationMs
-  while (performance.now() < untilMs) {
+  while (performance.now() < untilMs || Object.values(counts).includes(0)) {
     await sleep(everyMs * (0.5 + Math.random()))
     const victim = [...alive][Math.floor(Math.random() * alive.size)]
     const isFew = alive.size < instances / 2

@@ -1,6 +1,7 @@
 /**
  * One instance of a fleet as a process: polls its sessions, logs each poll, and writes to fenced files if it is told
- * to. SIGTERM ends it in order. A poll looks at its signal in small steps, as one that means to stop does.
+ * to. SIGTERM ends it in order. A poll looks at its signal in small steps, as one that means to stop does. SIGUSR2 stops
+ * the process in the middle of a poll, until somebody goes on with it (SIGCONT).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openLeaseManager, runFleet, type LeaseManager, type PollContext } from '../../src/fleet.ts'
@@ -28,6 +29,16 @@ manager.on('renewed', ({ sessionId: session, remainingMs }) => {
   log.write({ kind: 'renewed', session, untilUs: nowUs() + remainingMs * 1000 })
 })
 
+let isToPause = false
+process.on('SIGUSR2', () => (isToPause = true))
+
+/** It stops itself, so that a poll is under way and none is just about to begin. */
+function pauseIfTold(): void {
+  if (!isToPause) return
+  isToPause = false
+  process.kill(process.pid, 'SIGSTOP')
+}
+
 const known = new WeakSet<AbortSignal>()
 
 /** A poller has one signal for all its polls; it aborts when the last of them must be over. */
@@ -44,6 +55,7 @@ async function poll(session: string, { fence, signal }: PollContext): Promise<vo
   polling.add(session)
   const endMs = performance.now() + options.pollMs
   while (performance.now() < endMs && !signal.aborted) {
+    pauseIfTold()
     await sleep(Math.min(STEP_MS, Math.max(0, endMs - performance.now())))
   }
   const isTaken = files === null ? null : files.write(session, fence)

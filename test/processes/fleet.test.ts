@@ -127,9 +127,8 @@ describe('a fleet of processes', () => {
     const victim = await stage.start()
     const other = await stage.start()
     await untilSpread([victim, other], 20)
-    await untilSo(() => victim.lines.at(-1)?.kind === 'begin')
     const pausedUs = nowUs()
-    victim.pause()
+    await victim.pause()
     await untilSpread([other], 20)
     // A late write is refused by whoever has written since; a takeover alone raises no mark.
     await untilSo(() => {
@@ -162,8 +161,12 @@ describe('a fleet of processes', () => {
     stage = stageOn(server.url, { sessions: 40 })
     const workers = await Promise.all([stage.start(), stage.start(), stage.start()])
     await untilSpread(workers, 40)
+    const isUncertain = ({ lines }: FleetWorker): boolean => {
+      return lines.some((line) => line.kind === 'event' && line.name === 'uncertain')
+    }
     await server.kill()
-    await sleep(400)
+    // All of them notice; whoever would have renewed next only after the restart is not spared.
+    await untilSo(() => workers.every(isUncertain))
     await server.restart()
     const restartedUs = nowUs()
     await untilSpread(workers, 40)
@@ -171,10 +174,6 @@ describe('a fleet of processes', () => {
     await stage.stopAll()
     expectNoDoublePolls()
     process.stdout.write(`fleet: all polled ${Math.round(recoveredMs)} ms after the restart\n`)
-    const uncertain = stage.logs.map(({ lines }) => {
-      return lines.filter((line) => line.kind === 'event' && line.name === 'uncertain').length
-    })
-    expect(Math.min(...uncertain)).toBeGreaterThan(0)
   })
 
   it('leaves an instance its time that has not heard of a restart in which Redis lost everything', async () => {
@@ -247,14 +246,14 @@ describe('a fleet of processes', () => {
 describe('a fleet in a storm', () => {
   it('of joins, leaves and kills never polls a session twice, and polls all in the end', async () => {
     stage = stageOn(place.url, { sessions: 100 })
-    const storm = { stage, instances: 4, durationMs: 4_000, everyMs: 400, calmMs: 3_000 }
+    const storm = { stage, instances: 4, durationMs: 4_000, everyMs: 400, calmMs: 6_000 }
     const report = await runStorm(storm)
     process.stdout.write(`fleet: ${JSON.stringify(report)}\n`)
     expect(report.doublePolls).toEqual([])
     expect(report.polledAtEnd).toBe(100)
     expect(report.polls).toBeGreaterThan(1_000)
     expect(Math.min(report.joins, report.leaves, report.kills)).toBeGreaterThan(0)
-  }, 40_000)
+  })
 })
 
 describe('a fleet on a store without Redis', () => {

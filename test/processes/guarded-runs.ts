@@ -9,7 +9,15 @@ import { runWriters, type GuardedRun } from './guarded-writers.ts'
 
 export const PLACES: readonly PlaceKind[] = ['sqlite', 'postgres', 'redis', 'file']
 
+/**
+ * Whether anybody is late enough to be passed is up to the machine: runs in which nobody was prove nothing, and others
+ * follow. The test's own timeout ends the wait.
+ */
 export async function expectNoLostUpdates(kind: PlaceKind, writes: number): Promise<void> {
+  while (!(await wasDangerous(kind, writes)));
+}
+
+async function wasDangerous(kind: PlaceKind, writes: number): Promise<boolean> {
   const run = await runIn(kind, writes)
   process.stdout.write(
     `${kind}: ${run.accepted} guarded writes, ${run.refused} stale ones refused; without a guard ` +
@@ -18,8 +26,7 @@ export async function expectNoLostUpdates(kind: PlaceKind, writes: number): Prom
   // A stale write that was let through would have set the number back to what it had read.
   expect(run.guardedValue).toBe(run.accepted)
   expect(run.accepted + run.refused).toBe(run.unguarded)
-  expect(run.refused).toBeGreaterThan(0)
-  expect(run.unguardedValue).toBeLessThan(run.unguarded)
+  return run.refused > 0 && run.unguardedValue < run.unguarded
 }
 
 async function runIn(kind: PlaceKind, writes: number): Promise<GuardedRun> {

@@ -7,6 +7,6 @@ describe('four processes that are paused now and then', () => {
     async (kind) => {
       await expectNoLostUpdates(kind, 400)
     },
-    60_000,
+    120_000,
   )
 })

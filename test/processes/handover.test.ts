@@ -36,6 +36,8 @@ async function waitForQueue(count: number): Promise<void> {
 
 it('a waiter in another process starts within 10 ms (median) of a release', async () => {
   const rounds = 40
+  // Both begin together, however long each takes to start.
+  await holdUntilQueued(2)
   const takers = ['left', 'right'].map((holder) =>
     takeTurns({ store, resource: RESOURCE, holder, rounds, holdMs: 15 }),
   )

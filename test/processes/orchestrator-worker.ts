@@ -12,18 +12,27 @@ import {
   type Bus,
   type Orchestrator,
 } from '../../src/workflow/index.ts'
-import { IN_FLIGHT, TTL_MS, WORKFLOW, type WorkerMessage } from './takeovers.ts'
+import { IN_FLIGHT, TTL_MS, WORKFLOW, type WorkerMessage, type WorkerOrder } from './takeovers.ts'
 
 const [store = '', holder = ''] = process.argv.slice(2)
+let isToStop = false
+process.on('message', (order: WorkerOrder) => (isToStop = order === 'stop'))
 
 function tell(message: WorkerMessage): void {
   process.send?.(message)
 }
 
+/** It stops itself, so that nothing comes between; who goes on with it (SIGCONT) is up to its parent. */
+async function stopInHand(): Promise<void> {
+  isToStop = false
+  await new Promise((resolve) => process.send?.({ kind: 'in_hand' }, resolve))
+  process.kill(process.pid, 'SIGSTOP')
+}
+
 /** To the process that started this one. The road takes a while, in which anything may happen. */
 class ParentBus implements Bus {
   async publish(actions: readonly Action[]): Promise<void> {
-    tell({ kind: 'in_hand' })
+    if (isToStop) await stopInHand()
     await sleep(30)
     for (const action of actions) tell({ kind: 'action', text: formatAction(action) })
   }

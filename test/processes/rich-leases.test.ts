@@ -75,7 +75,7 @@ describe('a transfer leaves exactly one owner', () => {
     const taken = await next.tell('adopt', 'work:W', { leaseId: value?.id ?? '' })
     expect(taken.value?.id).toBe(value?.id)
     expect(await owners('work:W')).toMatchObject([{ id: value?.id, adopted: true }])
-  }, 30_000)
+  })
 
   it('when nobody takes it over: it runs out, and the next in the queue has it', async () => {
     const giver = await actor('giver')
@@ -86,7 +86,7 @@ describe('a transfer leaves exactly one owner', () => {
     const got = await next.tell('acquire', 'work:W', { options: { waitMs: 10_000 } })
     expect(got.value?.id).not.toBe(value?.id)
     expect(await owners('work:W')).toMatchObject([{ holder: 'next' }])
-  }, 30_000)
+  })
 })
 
 describe('a circle of processes that wait for each other is broken within a second', () => {

@@ -23,9 +23,12 @@ const WORKER = path.resolve(
 
 export type WorkerMessage =
   | { readonly kind: 'claimed'; readonly fence: number }
-  /** It has looked at its lease, and is about to send. */
+  /** It has looked at its lease, is about to send, and stops before it does. */
   | { readonly kind: 'in_hand' }
   | { readonly kind: 'action'; readonly text: string }
+
+/** To stop as soon as something is in hand; or not to, after all. */
+export type WorkerOrder = 'stop' | 'go_on'
 
 export interface Applied {
   readonly fence: number
@@ -69,8 +72,15 @@ export async function runTakeovers(options: TakeoverOptions): Promise<TakeoverRe
 
 interface Worker {
   readonly process: ChildProcess
+  /** With something in hand, which it sends when it goes on. */
   stopped: boolean
+  /** It went on, and what it had in hand has not arrived yet. */
+  sending: boolean
   killed: boolean
+}
+
+function isSending({ sending, killed }: Worker): boolean {
+  return sending && !killed
 }
 
 class Takeovers {
@@ -85,8 +95,8 @@ class Takeovers {
   readonly #crashes: string[] = []
   #turn: Promise<void> = Promise.resolve()
   #holder: { readonly worker: Worker; readonly fence: number } | null = null
-  /** To be stopped as soon as it has something in hand. */
-  #stopWhenInHand: Worker | null = null
+  /** Was told to stop as soon as it has something in hand. */
+  #stopping: Worker | null = null
   #kills = 0
   #stops = 0
 
@@ -97,19 +107,25 @@ class Takeovers {
 
   async run(): Promise<void> {
     for (let index = 0; index < this.#options.processes; index += 1) this.#start()
-    let fence = 0
-    for (let takeover = 0; takeover <= this.#options.takeovers; takeover += 1) {
-      // Until the next one acts: the guard knows it, and whoever was before it is late.
-      fence = await this.#nextToAct(fence)
-      if (takeover === this.#options.takeovers) break
+    // Until the next one acts: the guard knows it, and whoever was before it is late.
+    let fence = await this.#nextToAct(0)
+    // Whoever lost its lease before it could be stopped does not count.
+    while (this.#kills + this.#stops < this.#options.takeovers) {
       await sleep(Math.random() * 40)
       this.#resume()
-      this.#disturb(takeover)
+      this.#disturb()
+      fence = await this.#nextToAct(fence)
     }
-    // What those who were stopped still have in hand must arrive before the count.
-    this.#resume()
-    await sleep(TTL_MS)
-    await this.#turn
+    // What those who were stopped still have in hand must arrive, and be judged, before the count.
+    do {
+      this.#resume()
+      await sleep(5)
+    } while (this.#crashes.length === 0 && this.#workers.some(isSending))
+    let judged: Promise<void>
+    do {
+      judged = this.#turn
+      await judged
+    } while (judged !== this.#turn)
   }
 
   async end(): Promise<void> {
@@ -125,12 +141,13 @@ class Takeovers {
   }
 
   report(): TakeoverReport {
+    // As it is now: orchestrators go on until they are ended.
     return {
-      applied: this.#applied,
-      unfenced: this.#unfenced,
-      refusals: this.#refusals,
-      late: this.#late,
-      claims: this.#claims,
+      applied: [...this.#applied],
+      unfenced: [...this.#unfenced],
+      refusals: new Map(this.#refusals),
+      late: [...this.#late],
+      claims: [...this.#claims],
       kills: this.#kills,
       stops: this.#stops,
       crashes: this.#crashes,
@@ -151,32 +168,37 @@ class Takeovers {
     }
   }
 
-  #disturb(takeover: number): void {
+  #disturb(): void {
     const worker = this.#holder?.worker
     if (worker === undefined) return
-    if (takeover % 2 === 0) {
+    if (this.#kills <= this.#stops) {
       this.#kills += 1
       worker.killed = true
       worker.process.kill('SIGKILL')
       this.#start()
     } else {
-      this.#stops += 1
-      this.#stopWhenInHand = worker
+      this.#stopping = worker
+      worker.process.send('stop' satisfies WorkerOrder)
     }
   }
 
-  #stop(worker: Worker): void {
-    if (this.#stopWhenInHand !== worker) return
-    this.#stopWhenInHand = null
+  #noteStop(worker: Worker): void {
     worker.stopped = true
-    worker.process.kill('SIGSTOP')
+    if (this.#stopping !== worker) return
+    this.#stopping = null
+    this.#stops += 1
   }
 
-  /** Whoever lost its lease before it could be stopped is let go. */
+  /**
+   * Whoever lost its lease before it could be stopped is let go. It says that it stops before it does: a signal that
+   * came too early is sent again.
+   */
   #resume(): void {
-    this.#stopWhenInHand = null
-    for (const worker of this.#workers.filter(({ stopped }) => stopped)) {
+    this.#stopping?.process.send('go_on' satisfies WorkerOrder)
+    this.#stopping = null
+    for (const worker of this.#workers.filter((one) => one.stopped || isSending(one))) {
       worker.stopped = false
+      worker.sending = true
       worker.process.kill('SIGCONT')
     }
   }
@@ -184,7 +206,7 @@ class Takeovers {
   #start(): void {
     const args = [this.#options.store, `orchestrator-${this.#workers.length}`]
     const child = fork(WORKER, args, { stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
-    const worker: Worker = { process: child, stopped: false, killed: false }
+    const worker: Worker = { process: child, stopped: false, sending: false, killed: false }
     this.#workers.push(worker)
     let stderr = ''
     child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()))
@@ -203,7 +225,8 @@ class Takeovers {
       }
       return
     }
-    if (message.kind === 'in_hand') return this.#stop(worker)
+    if (message.kind === 'in_hand') return this.#noteStop(worker)
+    worker.sending = false
     const action = parseAction(message.text)
     const { fence, epoch, actionId } = action
     this.#unfenced.push({ fence, epoch, actionId })

@@ -102,13 +102,13 @@ it('nothing is lost or repeated when watchers are killed and go on from where th
   let working = true
   const done = Promise.all(takers.map((taker) => taker.turns)).finally(() => (working = false))
   let restarts = 0
-  while (working) {
+  // Each gets no further than a hundred events: however late it starts, there are some left for the next.
+  for (; working || restarts < 3; restarts += 1) {
     const watching = await startWatching(position)
-    await Promise.race([watching.hears(100), done])
+    await (restarts < 3 ? watching.hears(100) : Promise.race([watching.hears(100), done]))
     await watching.kill()
-    heard.push(...watching.heard)
+    heard.push(...watching.heard.slice(0, 100))
     position = heard.at(-1)?.position ?? position
-    restarts += 1
   }
   await done
   const ledger = await tenure.history({ limit: 10_000 })
@@ -117,7 +117,6 @@ it('nothing is lost or repeated when watchers are killed and go on from where th
   await last.kill()
   heard.push(...last.heard)
   process.stdout.write(`watch: ${heard.length} events over ${restarts} kills\n`)
-  expect(restarts).toBeGreaterThan(2)
   expect(heard.map((one) => one.position)).toEqual(ledger.map((one) => one.position))
 }, 60_000)
 

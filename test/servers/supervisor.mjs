@@ -79,7 +79,9 @@ function prepare([program = '', ...args]) {
 /**
  * Stopping, resuming and killing mean every process of the server: PostgreSQL answers from children that would go
  * on. It is stopped first, so that it starts no child that the list does not have. A signal is sent, not obeyed,
- * when `kill` returns: who is told that the server is paused may rely on every one of them having stopped.
+ * when `kill` returns: who is told that the server is paused may rely on every one of them having stopped, and who is
+ * told that it was killed on every one of them having ended. PostgreSQL does not start again while one that is left has
+ * its shared memory.
  *
  * @param {NodeJS.Signals} signal
  */
@@ -88,34 +90,42 @@ function signalServer(signal) {
   if (pid === undefined) return report({ kind: 'exited' })
   if (signal === 'SIGSTOP' || signal === 'SIGKILL') {
     signalProcess(pid, 'SIGSTOP')
-    untilStopped(pid, true)
+    until(pid, isStopped)
   }
   if (signal === 'SIGSTOP' || signal === 'SIGCONT' || signal === 'SIGKILL') {
     const children = childrenOf(pid)
     for (const child of children) signalProcess(child, signal)
-    if (signal === 'SIGSTOP') for (const child of children) untilStopped(child, true)
+    if (signal === 'SIGSTOP') for (const child of children) until(child, isStopped)
+    if (signal === 'SIGKILL') for (const child of children) until(child, () => false)
   }
   signalProcess(pid, signal)
   if (signal === 'SIGSTOP') report({ kind: 'paused' })
   if (signal === 'SIGCONT') {
-    untilStopped(pid, false)
+    until(pid, (state) => !isStopped(state))
     report({ kind: 'resumed' })
   }
 }
 
 /**
+ * Until a process is in such a state, or has ended.
+ *
  * @param {number} pid
- * @param {boolean} isWanted
+ * @param {(state: string) => boolean} isSo
  */
-function untilStopped(pid, isWanted) {
+function until(pid, isSo) {
   const pause = new Int32Array(new SharedArrayBuffer(4))
   for (;;) {
     const state = statusOf(pid)[0]
     // Nothing is there, or what is there ends without being scheduled again.
     if (state === undefined || state === 'Z' || state === 'X') return
-    if ((state === 'T') === isWanted) return
+    if (isSo(state)) return
     Atomics.wait(pause, 0, 0, LOOK_EVERY_MS)
   }
+}
+
+/** @param {string} state */
+function isStopped(state) {
+  return state === 'T'
 }
 
 /** @param {number} parent */

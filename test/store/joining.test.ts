@@ -1,7 +1,7 @@
 /** Whoever keeps missing on a busy queue gets in line behind the youngest, and nobody else is held up for it. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
-import { openApi } from '../../src/open.ts'
+import type { Runtime } from '../../src/runtime/runtime.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { AcquireRequest, LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
@@ -10,6 +10,7 @@ import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
 import type { Backend } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+import { ServerTicks } from './server-ticks.ts'
 
 const RESOURCE = parseResource('work:W-1')
 
@@ -19,10 +20,23 @@ function wish(): AcquireRequest {
   return { leaseId, resource: RESOURCE, ...who, ttlMs: 60_000, waitMs: 60_000 }
 }
 
+interface Options {
+  readonly url: string
+  readonly nowUs: () => number
+}
+
 const SERVERS = [
-  ['postgres', freshDatabase, (url: string) => openPostgresBackend({ url })],
-  ['redis', freshRedis, (url: string) => openRedisBackend({ url })],
+  ['postgres', freshDatabase, (options: Options) => openPostgresBackend(options)],
+  ['redis', freshRedis, (options: Options) => openRedisBackend(options)],
 ] as const
+
+/**
+ * Without pauses between the tries: nobody here has to get out of step. And without a clock that goes on: it is the
+ * number of tries that counts, however long they take.
+ */
+const HASTY: Runtime = { ...systemRuntime, random: () => 0, monotonicMs: () => 0 }
+/** More than others do between a decision and its call. */
+const TOLERANCE_US = 1_000_000
 
 describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
   let place: Place
@@ -32,11 +46,16 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
 
   beforeEach(async () => {
     place = await freshPlace()
-    other = await openApi(place.url)
-    backend = await openBackend(place.url)
-    // Without pauses between the tries: nobody here has to get out of step.
-    const store = await SpeculatingStore.open(backend, { ...systemRuntime, random: () => 0 })
-    api = new LeaseService({ store, runtime: systemRuntime })
+    const ticks = new ServerTicks()
+    const options = { url: place.url, nowUs: ticks.nowUs }
+    const time = { ...ticks.time, toleranceUs: () => TOLERANCE_US }
+    const serve = async (server: Backend, runtime: Runtime): Promise<LeaseApi> => {
+      const store = await SpeculatingStore.open(ticks.drive(server), runtime, time)
+      return new LeaseService({ store, runtime: systemRuntime })
+    }
+    other = await serve(await openBackend(options), systemRuntime)
+    backend = await openBackend(options)
+    api = await serve(backend, HASTY)
   })
 
   afterEach(async () => {

@@ -47,7 +47,7 @@ async function askForAll(subject: Subject) {
 async function open() {
   const { url } = await server()
   const { client, faults } = await clientOf(url)
-  const subject = await Subject.open({ client, buckets: BUCKETS })
+  const subject = await Subject.openAtNoTime({ client, buckets: BUCKETS })
   const bystander = await Subject.open({ url, buckets: BUCKETS })
   const isThere = async (resource: ReturnType<typeof parseResource>): Promise<boolean> => {
     const { entries } = await bystander.store.find({ resource, states: ['active'], limit: 1 })

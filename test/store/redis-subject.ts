@@ -5,10 +5,16 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
-import { openRedisStore, type RedisStoreOptions } from '../../src/store/redis/redis-store.ts'
+import {
+  openRedisBackend,
+  openRedisStore,
+  type RedisStoreOptions,
+} from '../../src/store/redis/redis-store.ts'
+import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { Proxy } from '../servers/proxy.ts'
 import { startRedis, type RedisOptions } from '../servers/redis-server.ts'
 import type { TestServer } from '../servers/test-server.ts'
+import { ServerTicks } from './server-ticks.ts'
 
 export const WORK = parseResource('work:W-1')
 export const TTL_MS = 60_000
@@ -37,7 +43,18 @@ export class Subject {
   readonly api: LeaseService
 
   static async open(options: RedisStoreOptions): Promise<Subject> {
-    const subject = new Subject(await openRedisStore(options))
+    return Subject.#of(await openRedisStore(options))
+  }
+
+  /** The server's clock stands still: a decision that came too late for it would rightly be sent again. */
+  static async openAtNoTime(options: RedisStoreOptions): Promise<Subject> {
+    const ticks = new ServerTicks()
+    const backend = await openRedisBackend({ ...options, nowUs: ticks.nowUs })
+    return Subject.#of(await SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time))
+  }
+
+  static #of(store: Store): Subject {
+    const subject = new Subject(store)
     onTestFinished(() => subject.api.close())
     return subject
   }

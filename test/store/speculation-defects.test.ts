@@ -6,6 +6,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Group, GroupReply } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
+import { ownMs } from '../servers/own-time.ts'
 import { MemoryBackend } from './memory-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
@@ -146,10 +147,11 @@ describe('a renewal', () => {
     expect((await api.acquire(wish(1, 'file:/a'))).kind).toBe('granted')
     const wide = api.acquire({ ...wish(2, 'file:/'), extent: 'subtree' }).catch(() => null)
     await new Promise((resolve) => setTimeout(resolve, 10))
-    const sentMs = performance.now()
     ticks.pass(1_000)
-    expect((await api.renew(wish(1, 'file:/a'))).kind).toBe('renewed')
-    expect(performance.now() - sentMs).toBeLessThan(1_000)
+    const tookMs = await ownMs(async () => {
+      expect((await api.renew(wish(1, 'file:/a'))).kind).toBe('renewed')
+    })
+    expect(tookMs).toBeLessThan(1_000)
     await wide
   })
 })

@@ -136,7 +136,7 @@ describe('a disk that is full', () => {
     expect(report.leasesKept).toBe(report.granted)
     expect(report.eventsKept).toBe(report.granted)
     expect(report.afterwards).toBe('granted')
-  }, 40_000)
+  })
 })
 
 describe('waiting for a busy database', () => {

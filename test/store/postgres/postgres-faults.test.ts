@@ -5,6 +5,7 @@ import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../../src/service/lease-service.ts'
 import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts'
 import { readPostgresUrl } from '../../../src/store/postgres/postgres-url.ts'
+import { ownMs } from '../../servers/own-time.ts'
 import { startPostgres } from '../../servers/postgres-server.ts'
 import { Proxy } from '../../servers/proxy.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
@@ -12,7 +13,7 @@ import { ServerTicks } from '../server-ticks.ts'
 import { openOnTicks } from './postgres-stage.ts'
 
 const RESOURCE = parseResource('work:W-1')
-const SHORT = { connectMs: 400, callMs: 400 }
+const SHORT = { connectMs: 2_000, callMs: 2_000 }
 
 let place: Place
 let proxy: Proxy
@@ -37,18 +38,18 @@ async function openService(options = {}): Promise<LeaseService> {
   return new LeaseService({ store, runtime: systemRuntime })
 }
 
+/** The server's clock stands still: a decision that came too late for it would rightly be sent again. */
+async function openAtNoTime(): Promise<LeaseService> {
+  const options = { url: proxy.through(place.url), namespace: systemRuntime.uuid() }
+  const store = await openOnTicks(new ServerTicks(), options)
+  return new LeaseService({ store, runtime: systemRuntime })
+}
+
 function request(leaseId: string) {
   return { leaseId, resource: RESOURCE, holder: 'ada', session: 'ada', ttlMs: 60_000, waitMs: 0 }
 }
 
 describe('round trips', () => {
-  /** The server's clock stands still: a decision that came too late for it would rightly be sent again. */
-  async function openAtNoTime(): Promise<LeaseService> {
-    const options = { url: proxy.through(place.url), namespace: systemRuntime.uuid() }
-    const store = await openOnTicks(new ServerTicks(), options)
-    return new LeaseService({ store, runtime: systemRuntime })
-  }
-
   it('an uncontended acquire, renew and release are one each, on first contact and later', async () => {
     await using service = disposable(await openAtNoTime())
     for (let round = 0; round < 3; round += 1) {
@@ -100,7 +101,7 @@ describe('a connection that fails', () => {
   })
 
   it('after the commit says that the outcome is unknown, and a repetition finds the effect', async () => {
-    await using service = disposable(await openService(SHORT))
+    await using service = disposable(await openAtNoTime())
     const leaseId = systemRuntime.uuid()
     const lost = proxy.loseReply({ request: (bytes) => bytes.includes('tenure') })
     await expect(service.acquire(request(leaseId))).rejects.toMatchObject({
@@ -117,12 +118,13 @@ describe('a connection that fails', () => {
   it('that has fallen silent ends the call in bounded time', async () => {
     await using service = disposable(await openService(SHORT))
     proxy.blackHole()
-    const sinceMs = performance.now()
-    await expect(service.acquire(request(systemRuntime.uuid()))).rejects.toMatchObject({
-      code: 'STORE_OUTCOME_UNKNOWN',
+    const tookMs = await ownMs(async () => {
+      await expect(service.acquire(request(systemRuntime.uuid()))).rejects.toMatchObject({
+        code: 'STORE_OUTCOME_UNKNOWN',
+      })
+      await expect(service.list({})).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
     })
-    await expect(service.list({})).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
-    expect(performance.now() - sinceMs).toBeLessThan(3_000)
+    expect(tookMs).toBeLessThan(6_000)
     proxy.cut()
   })
 
@@ -154,11 +156,12 @@ describe('a server that will not serve', () => {
   })
 
   it('because it is not there says so in bounded time', async () => {
-    const sinceMs = performance.now()
-    await expect(
-      openPostgresStore({ url: 'postgres://ada:secret@127.0.0.1:1/none', connectMs: 1_000 }),
-    ).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
-    expect(performance.now() - sinceMs).toBeLessThan(3_000)
+    const url = 'postgres://ada:secret@127.0.0.1:1/none'
+    const tookMs = await ownMs(async () => {
+      const opening = openPostgresStore({ url, connectMs: 1_000 })
+      await expect(opening).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+    })
+    expect(tookMs).toBeLessThan(3_000)
   })
 
   it('because it is out of connections, or read-only, says so and serves later', async () => {

@@ -14,14 +14,16 @@ const TOGETHER = 50
 const ROWS_PER_ATTEMPT_MAX = 5
 const LIVE = 400
 
+/** The server's clock stands still from round to round: no attempt is late for it. */
 async function takeTurns(url: string, rounds: number): Promise<void> {
-  const backend = await openPostgresBackend({ url, poolSize: 1 })
+  let nowUs = Date.now() * 1_000
+  const backend = await openPostgresBackend({ url, poolSize: 1, nowUs: () => nowUs })
   const attempt = async (attempts: readonly Attempt[]): Promise<void> => {
     const { replies } = await backend.attempt({ settingsRevision: 1, attempts })
     expect(new Set(replies.map(({ kind }) => kind))).toEqual(new Set(['committed']))
   }
   for (let round = 0; round < rounds; round += 1) {
-    const nowUs = Date.now() * 1_000
+    nowUs = Date.now() * 1_000
     const leases = Array.from({ length: TOGETHER }, (_, n) => leaseOf(`work:p-${n}`, { nowUs }))
     const held = leases.map((entry): Kept => ({ entry, version: 1, claim: 1 }))
     await attempt(leases.map((lease) => grantOf(lease, nowUs)))
@@ -32,8 +34,8 @@ async function takeTurns(url: string, rounds: number): Promise<void> {
 }
 
 async function grantMany(url: string): Promise<void> {
-  const backend = await openPostgresBackend({ url, poolSize: 1 })
   const nowUs = Date.now() * 1_000
+  const backend = await openPostgresBackend({ url, poolSize: 1, nowUs: () => nowUs })
   const leases = Array.from({ length: LIVE }, (_, n) => leaseOf(`work:l-${n}`, { nowUs }))
   const attempts = leases.map((lease) => grantOf(lease, nowUs))
   await backend.attempt({ settingsRevision: 1, attempts })
@@ -52,8 +54,12 @@ async function ask(url: string, text: string): Promise<readonly Read[]> {
   return rows
 }
 
-/** How many entries all connections that have ended found through an index. */
+const OTHERS = `SELECT count(*) AS read FROM pg_stat_activity
+  WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
+
+/** How many entries all connections that were closed found through an index: they tell before they are gone. */
 async function readSoFar(url: string): Promise<number> {
+  while (Number((await ask(url, OTHERS))[0]?.read) > 0);
   const text = `SELECT idx_tup_fetch AS read FROM pg_stat_user_tables WHERE relname = 'leases'`
   const [row] = await ask(url, text)
   return Number(row?.read)
