@@ -41,8 +41,10 @@ const PURE = [
 
 export default defineConfig({
   test: {
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
+    // For what hangs. A machine may be slow without anything being wrong.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
     maxWorkers: 3,
     globalSetup: 'test/servers/global-setup.ts',
     projects: [

@@ -81,7 +81,7 @@ describe('a lease from the command line', () => {
   it('is waited for, and granted as soon as it is free', async () => {
     const shop = workshop()
     const first: LeaseInfo = await shop.json(['acquire', 'work:1', '--holder', 'ann'])
-    const waiting = shop.start(['acquire', 'work:1', '--holder', 'ben', '--wait', '10s', '--json'])
+    const waiting = shop.start(['acquire', 'work:1', '--holder', 'ben', '--wait', '40s', '--json'])
     await until(async () => {
       const { queue }: Inspection = await shop.json(['why', 'work:1'])
       return queue.length === 1

@@ -45,7 +45,7 @@ describe('tenure fleet', () => {
       'blue ready',
       'green ready',
     ])
-    const drained = await json(['fleet', 'drain', 'blue', '--wait', '10s', ...store])
+    const drained = await json(['fleet', 'drain', 'blue', '--wait', '40s', ...store])
     expect(drained).toEqual({ instanceId: blue, draining: true, sessions: 0 })
     const { stdout } = await tenure(['fleet', 'owners', ...store])
     expect(stdout).toContain(`${green}  12`)

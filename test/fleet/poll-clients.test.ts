@@ -93,7 +93,7 @@ it('runs on a client of node-redis, which it leaves as it was', async () => {
 it('runs on a Cluster, by URL and by a client', async () => {
   await using cluster = await startCluster()
   await expectFleetOn([{ redis: clusterOf(cluster.url) }, cluster.url])
-}, 40_000)
+})
 
 it('on a Cluster sees foreign instances on every server, and leaves what they own', async () => {
   await using servers = await startCluster()
@@ -114,7 +114,7 @@ it('on a Cluster sees foreign instances on every server, and leaves what they ow
   expect(taken.filter(Boolean).length).toBe(28)
   expect(manager.leaseInfo(SESSIONS[0] ?? '').ownerId).toBe(foreign[0])
   await manager.stop()
-}, 40_000)
+})
 
 it('on a Cluster that has lost a server only what was there is uncertain', async () => {
   await using servers = await startCluster()
@@ -132,7 +132,7 @@ it('on a Cluster that has lost a server only what was there is uncertain', async
   expect(statesOf('owned')).toBeGreaterThan(15)
   expect(statesOf('owned')).toBeLessThan(40)
   await manager.stop()
-}, 40_000)
+})
 
 it('on a client that was given notices a server that has begun anew', async () => {
   await using server = await startRedis()
