@@ -20,6 +20,7 @@ const ALONE = [
   'test/ledger/verify-speed.test.ts',
   'test/store/embedded-speed.test.ts',
   'test/workflow/emission-speed.test.ts',
+  'test/bench/processor-time.test.ts',
   'test/store/many-leases.test.ts',
   'test/store/subtree-growth.test.ts',
   'test/store/sqlite-faults.test.ts',
