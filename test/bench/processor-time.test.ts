@@ -1,7 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { ownProcessorUs, PARTS, processorUsOf, sharesOf } from '../../bench/measure/processor-time.ts'
+import {
+  ownProcessorUs,
+  PARTS,
+  processorUsOf,
+  sharesOf,
+} from '../../bench/measure/processor-time.ts'
 import { parseResource } from '../../src/core/resource.ts'
 
 const BUSY_MS = 300
