@@ -259,7 +259,7 @@ describe('the configuration', () => {
 describe('around the store', () => {
   it('cleanup says what it found', async () => {
     const shop = workshop()
-    await shop.json(['acquire', 'work:1', '--ttl', '1s'])
+    await shop.json(['acquire', 'work:1', '--ttl', '3s'])
     await until(async () => (await shop.json<LeaseList>(['ls'])).leases.length === 0)
     expect(await shop.json(['cleanup'])).toEqual({ expired: 1, prunedLeases: 0, prunedEvents: 0 })
     expect((await shop.tenure(['cleanup'])).stdout).toBe(

@@ -313,7 +313,7 @@ describe('a holder who is asked to finish', () => {
 describe('a lock delay', () => {
   it('keeps a resource free after a lease that ran out', async () => {
     const shop = workshop()
-    await acquire(shop, 'ann', 'work:1', '--ttl', '50ms', '--lock-delay', '1h')
+    await acquire(shop, 'ann', 'work:1', '--ttl', '3s', '--lock-delay', '1h')
     await until(async () => (await shop.json<LeaseList>(['ls'])).leases.length === 0)
     expect(await attempt(shop, 'ben', 'work:1')).toBe(10)
     const { stdout } = await shop.tenure(['why', 'work:1'])

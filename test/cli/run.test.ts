@@ -180,7 +180,7 @@ describe('a command whose lease is lost', () => {
 
   it('is ended when --max-hold is reached, however well it renews', async () => {
     const shop = workshop()
-    const limits = ['--ttl', '1s', '--max-hold', '1500ms']
+    const limits = ['--ttl', '3s', '--max-hold', '4s']
     const { code } = await shop.tenure(['run', 'work:1', ...limits, '--', 'sleep', '60'])
     expect(code).toBe(14)
     expect(await isHeld(shop, 'work:1')).toBe(false)
