@@ -2,7 +2,7 @@
  * Why a fence: a writer is stopped while it holds a lease, another takes over, and the first wakes up and writes.
  * The document refuses it, because it remembers the greatest fence that it has seen.
  *
- * Run it with `node examples/fenced-writer.mjs` (after `npm run build`). It takes about a second.
+ * Run it with `node examples/fenced-writer.mjs` (after `npm run build`). It takes about two seconds.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { openTenure } from 'tenure'
 
-const TTL_MS = 500
+const TTL_MS = 2_000
 
 /** The check and the write are one statement: nothing can come between them. */
 function write(database, body, fence) {
@@ -21,10 +21,13 @@ function write(database, body, fence) {
   return update.run(body, fence, fence).changes === 1 ? 'written' : 'refused: a later holder wrote'
 }
 
-/** In a process of its own: takes the lease, says so, and writes when it is told to. */
+/**
+ * In a process of its own: takes the lease, says so, and writes when it is told to. It does not renew: a process that is
+ * stopped in the middle of a commit keeps everybody else out of the database.
+ */
 async function slowWriter(directory) {
   const tenure = await openTenure(`sqlite:${join(directory, 'leases.db')}`, { holder: 'slow' })
-  const lease = await tenure.acquire('document:report', { ttlMs: TTL_MS })
+  const lease = await tenure.acquire('document:report', { ttlMs: TTL_MS, autoRenew: false })
   process.send({ state: lease.state })
   await once(process, 'message')
   const database = new Database(join(directory, 'documents.db'))
@@ -46,7 +49,7 @@ async function main() {
   console.log('slow is stopped, as by a long pause')
 
   const tenure = await openTenure(`sqlite:${join(directory, 'leases.db')}`, { holder: 'quick' })
-  const lease = await tenure.acquire('document:report', { ttlMs: 30_000, waitMs: 10_000 })
+  const lease = await tenure.acquire('document:report', { ttlMs: 30_000, waitMs: 30_000 })
   console.log(`quick waited until it was over: ${write(database, 'by quick', lease.fence)}`)
 
   slow.kill('SIGCONT')

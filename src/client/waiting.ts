@@ -67,6 +67,11 @@ const SILENT_AFTER_MS = 1_000
 const WITHDRAW_WITHIN_MS = 5_000
 /** A question may go this much of its delay sooner, along with those of other tickets. */
 const EARLY_SHARE = 0.1
+/**
+ * Node's timers know whole milliseconds and may be almost one early: a wait goes on until its own clock says that it is
+ * over. Less than this is what fractions of a millisecond lose when they are added up.
+ */
+const EARLY_MS_MAX = 0.001
 
 /** What was heard since the last question: nothing, something unspecific, or the ticket's own name. */
 type Signal = 'none' | 'hint' | 'wake'
@@ -272,8 +277,14 @@ export class Wait implements Attended {
 
   #arm(leftMs: number): void {
     this.#timer?.cancel()
-    const end = (): void => this.#stop(timeoutError(this.#ended), 'timed_out')
-    this.#timer = this.#parts.runtime.setTimer(Math.max(0, leftMs), end, { keepAlive: true })
+    const { runtime } = this.#parts
+    const endMs = runtime.monotonicMs() + leftMs
+    const end = (): void => {
+      const earlyMs = endMs - runtime.monotonicMs()
+      if (earlyMs > EARLY_MS_MAX) this.#arm(earlyMs)
+      else this.#stop(timeoutError(this.#ended), 'timed_out')
+    }
+    this.#timer = runtime.setTimer(Math.max(0, leftMs), end, { keepAlive: true })
   }
 
   /** Returns when it is time to ask: after `afterMs`, or sooner when a signal gives reason to. */

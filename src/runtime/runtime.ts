@@ -19,7 +19,7 @@ export interface Runtime {
   /** Milliseconds since boot, counting sleep, a few milliseconds coarse; null where the platform has no such clock. */
   bootMs(): number | null
   wallMs(): number
-  /** Calls back once after `delayMs` or later, however long that is. */
+  /** Calls back once after `delayMs`, however long that is, or later; a real timer may be almost 1 ms early. */
   setTimer(delayMs: number, callback: () => void, options: TimerOptions): Timer
   uuid(): string
   /** 0 inclusive to 1 exclusive. */

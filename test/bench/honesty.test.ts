@@ -105,7 +105,9 @@ describe('a system that does not exclude', () => {
   })
 
   it('is caught where everybody wants the same', async () => {
-    const results = await measureAct(places, [lineSystem, yesSystem], ACT)
+    // So long that a process which is held up for a moment still gives everybody a turn.
+    const scenes = [{ ...SCENE, roundMs: 1_500 }]
+    const results = await measureAct(places, [lineSystem, yesSystem], { ...ACT, scenes })
     const [line, yes] = ['line', 'yes'].map((name) => results.find(({ system }) => system === name))
     expect(yes?.error).toMatch(/^does not exclude/)
     expect(yes?.rounds).toEqual([])
@@ -116,7 +118,7 @@ describe('a system that does not exclude', () => {
 
 describe('a system that throws', () => {
   it('is told of and not scored, however well it did until then', async () => {
-    const results = await measureAct(places, [breakingSystem(20), lineSystem], ACT)
+    const results = await measureAct(places, [breakingSystem(6), lineSystem], ACT)
     const broken = results.find(({ system }) => system === 'breaking')
     expect(broken).toMatchObject({ error: 'out of order', rounds: [] })
     expect(results.find(({ system }) => system === 'line')?.rounds).toHaveLength(2)

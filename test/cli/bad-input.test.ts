@@ -365,7 +365,7 @@ describe('a lease that is not one’s own, or no longer', () => {
 
   it('a renewal after expiry is refused', async () => {
     const shop = workshop()
-    const { id }: LeaseInfo = await shop.json(['acquire', 'a:b', '--holder', 'ann', '--ttl', '1s'])
+    const { id }: LeaseInfo = await shop.json(['acquire', 'a:b', '--holder', 'ann', '--ttl', '3s'])
     await until(async () => {
       const { state }: LeaseInfo = await shop.json(['show', id])
       return state === 'expired'

@@ -81,7 +81,7 @@ describe('a lease from the command line', () => {
   it('is waited for, and granted as soon as it is free', async () => {
     const shop = workshop()
     const first: LeaseInfo = await shop.json(['acquire', 'work:1', '--holder', 'ann'])
-    const waiting = shop.start(['acquire', 'work:1', '--holder', 'ben', '--wait', '10s', '--json'])
+    const waiting = shop.start(['acquire', 'work:1', '--holder', 'ben', '--wait', '40s', '--json'])
     await until(async () => {
       const { queue }: Inspection = await shop.json(['why', 'work:1'])
       return queue.length === 1
@@ -259,7 +259,7 @@ describe('the configuration', () => {
 describe('around the store', () => {
   it('cleanup says what it found', async () => {
     const shop = workshop()
-    await shop.json(['acquire', 'work:1', '--ttl', '1s'])
+    await shop.json(['acquire', 'work:1', '--ttl', '3s'])
     await until(async () => (await shop.json<LeaseList>(['ls'])).leases.length === 0)
     expect(await shop.json(['cleanup'])).toEqual({ expired: 1, prunedLeases: 0, prunedEvents: 0 })
     expect((await shop.tenure(['cleanup'])).stdout).toBe(

@@ -35,7 +35,7 @@ async function waiter(
   words: readonly string[],
 ): Promise<Running> {
   const { queue }: Inspection = await shop.json(['why', resource])
-  const running = shop.start(['acquire', resource, '--wait', '20s', '--json', ...words])
+  const running = shop.start(['acquire', resource, '--wait', '40s', '--json', ...words])
   await isAwaited(shop, resource, queue.length + 1)
   return running
 }
@@ -147,7 +147,7 @@ describe('an upgrade', () => {
     await acquire(shop, 'ann', 'work:1', '--shared')
     await acquire(shop, 'ben', 'work:1', '--shared')
     expect((await shop.tenure(['upgrade', 'work:1', '--holder', 'ann'])).code).toBe(10)
-    const running = shop.start(['upgrade', 'work:1', '--holder', 'ann', '--wait', '20s', '--json'])
+    const running = shop.start(['upgrade', 'work:1', '--holder', 'ann', '--wait', '40s', '--json'])
     await until(async () => (await upgrading(shop)).length === 1)
     const why = await shop.tenure(['why', 'work:1'])
     expect(why.stdout).toContain('  upgrade   waits for the other sharers to leave\n')
@@ -178,9 +178,9 @@ describe('an upgrade', () => {
     const shop = workshop()
     await acquire(shop, 'ann', 'work:1', '--shared')
     await acquire(shop, 'ben', 'work:1', '--shared')
-    const first = shop.start(['upgrade', 'work:1', '--holder', 'ann', '--wait', '20s'])
+    const first = shop.start(['upgrade', 'work:1', '--holder', 'ann', '--wait', '40s'])
     await until(async () => (await upgrading(shop)).length === 1)
-    const second = await shop.tenure(['upgrade', 'work:1', '--holder', 'ben', '--wait', '20s'])
+    const second = await shop.tenure(['upgrade', 'work:1', '--holder', 'ben', '--wait', '40s'])
     expect(second.code).toBe(10)
     expect(second.stderr).toBe(
       'tenure: waiting would never end: ben → work:1 → ann → work:1 → ben (DEADLOCK)\n',
@@ -248,7 +248,7 @@ describe('a transfer', () => {
 it('a request for several is shown with what its tickets have in common', async () => {
   const shop = workshop()
   await acquire(shop, 'ann', 'work:A')
-  const running = shop.start(['acquire', 'work:A', 'work:B', '--wait', '20s', '--holder', 'ben'])
+  const running = shop.start(['acquire', 'work:A', 'work:B', '--wait', '40s', '--holder', 'ben'])
   await isAwaited(shop, 'work:A')
   const { leases }: LeaseList = await shop.json(['ls', '--state', 'pending'])
   const groups = new Set(leases.map(({ group }) => group))
@@ -288,7 +288,8 @@ describe('a holder who is asked to finish', () => {
     const shop = workshop()
     const running = shop.start(['run', 'work:1', '--', 'sh', '-c', 'echo ready; sleep 60'])
     await running.says('ready')
-    await shop.json(['revoke', 'work:1', '--holder', 'op', '--grace', '1s'])
+    // Long enough for a busy machine to tell the run of it before it is over.
+    await shop.json(['revoke', 'work:1', '--holder', 'op', '--grace', '5s'])
     const { code, stderr } = await running.ended
     expect(code).toBe(14)
     expect(stderr).toMatch(
@@ -303,16 +304,16 @@ describe('a holder who is asked to finish', () => {
     const shop = workshop()
     await acquire(shop, 'ann', 'work:1', '--breakable')
     await acquire(shop, 'ann', 'work:2')
-    const wait = ['--holder', 'ben', '--wait', '1s', '--break-after', '100ms']
-    expect(await shop.json(['acquire', 'work:1', ...wait])).toMatchObject({ holder: 'ben' })
-    expect((await shop.tenure(['acquire', 'work:2', ...wait])).code).toBe(11)
+    const ask = ['--holder', 'ben', '--break-after', '100ms', '--wait']
+    expect(await shop.json(['acquire', 'work:1', ...ask, '40s'])).toMatchObject({ holder: 'ben' })
+    expect((await shop.tenure(['acquire', 'work:2', ...ask, '1s'])).code).toBe(11)
   })
 })
 
 describe('a lock delay', () => {
   it('keeps a resource free after a lease that ran out', async () => {
     const shop = workshop()
-    await acquire(shop, 'ann', 'work:1', '--ttl', '50ms', '--lock-delay', '1h')
+    await acquire(shop, 'ann', 'work:1', '--ttl', '3s', '--lock-delay', '1h')
     await until(async () => (await shop.json<LeaseList>(['ls'])).leases.length === 0)
     expect(await attempt(shop, 'ben', 'work:1')).toBe(10)
     const { stdout } = await shop.tenure(['why', 'work:1'])
@@ -326,7 +327,7 @@ describe('those who wait for each other', () => {
     await acquire(shop, 'ann', 'work:A')
     await acquire(shop, 'ben', 'work:B')
     const ann = await waiter(shop, 'work:B', ['--holder', 'ann'])
-    const ben = await shop.tenure(['acquire', 'work:A', '--wait', '20s', '--holder', 'ben'])
+    const ben = await shop.tenure(['acquire', 'work:A', '--wait', '40s', '--holder', 'ben'])
     expect(ben.code).toBe(10)
     expect(ben.stderr).toMatch(
       /^tenure: waiting would never end: (ann → work:B → ben → work:A → ann|ben → work:A → ann → work:B → ben) \(DEADLOCK\)\n$/,

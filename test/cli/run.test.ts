@@ -95,7 +95,7 @@ describe('a command that runs under a lease', () => {
 
   it('waits for another run of the same user, because each is a session of its own', async () => {
     const shop = workshop()
-    const wait = ['run', 'work:1', '--wait', '10s', '--']
+    const wait = ['run', 'work:1', '--wait', '40s', '--']
     const script = 'echo in >> log; sleep 0.2; echo out >> log'
     const both = await Promise.all(
       [1, 2].map(async () => shop.tenure([...wait, 'sh', '-c', script])),
@@ -107,10 +107,20 @@ describe('a command that runs under a lease', () => {
 
   it('keeps its lease by renewing it, beyond its ttl', async () => {
     const shop = workshop()
-    const args = ['run', 'work:1', '--ttl', '1500ms', '--', 'sleep', '2']
-    expect((await shop.tenure(args)).code).toBe(0)
-    const history: LedgerEntry[] = await shop.json(['history', '--type', 'renewed'])
-    expect(history.length).toBeGreaterThan(1)
+    const script = 'until [ -e enough ]; do sleep 0.05; done'
+    const running = shop.start(['run', 'work:1', '--ttl', '5s', '--', 'sh', '-c', script])
+    const renewals = async (): Promise<readonly LedgerEntry[]> => {
+      return shop.json(['history', '--type', 'renewed'])
+    }
+    await until(async () => {
+      const [issued]: LedgerEntry[] = await shop.json(['history', '--type', 'acquired'])
+      const last = (await renewals()).at(-1)
+      const heldMs = (last?.event.atMs ?? 0) - (issued?.event.atMs ?? 0)
+      return heldMs > 5_000 || running.process.exitCode !== null
+    })
+    fs.writeFileSync(path.join(shop.directory, 'enough'), '')
+    expect((await running.ended).code).toBe(0)
+    expect((await renewals()).length).toBeGreaterThan(1)
     expect(await endOf(shop)).toMatchObject({ state: 'released', releaseReason: 'completed' })
   })
 
@@ -170,7 +180,7 @@ describe('a command whose lease is lost', () => {
 
   it('is ended when --max-hold is reached, however well it renews', async () => {
     const shop = workshop()
-    const limits = ['--ttl', '1s', '--max-hold', '1500ms']
+    const limits = ['--ttl', '3s', '--max-hold', '4s']
     const { code } = await shop.tenure(['run', 'work:1', ...limits, '--', 'sleep', '60'])
     expect(code).toBe(14)
     expect(await isHeld(shop, 'work:1')).toBe(false)

@@ -34,7 +34,7 @@ describe('several resources', () => {
   it('are waited for together: nobody holds one while waiting for the other', async () => {
     const shop = workshop()
     await shop.json(['acquire', 'work:2', '--holder', 'ann'])
-    const words = ['acquire', 'work:1', 'work:2', '--holder', 'ben', '--wait', '20s', '--json']
+    const words = ['acquire', 'work:1', 'work:2', '--holder', 'ben', '--wait', '40s', '--json']
     const waiting = shop.start(words)
     await until(async () => {
       const { queue }: Inspection = await shop.json(['why', 'work:2'])

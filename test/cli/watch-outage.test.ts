@@ -47,4 +47,4 @@ it('a watch says once that the store is away, once that it is back, and misses n
   expect(said).toHaveLength(3)
   expect(said[1]).toBe('tenure: the store is back')
   expect(said[2]).toMatch(/^resume with --after \S+$/)
-}, 30_000)
+})

@@ -1,5 +1,6 @@
 /** Defects that others shipped in waiting (DESIGN section 12); each has its test here. */
 import { describe, expect, it } from 'vitest'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { follow, hang, newClient, newWorld } from './harness.ts'
 
 const RESOURCE = 'work:W-1'
@@ -187,5 +188,21 @@ describe('defect: a timeout that leaves a grant behind', () => {
     expect((await world.service.list({ holder: 'bob' })).leases).toEqual([])
     const [failed] = await alice.tenure.history({ holder: 'bob', types: ['lease.failed'] })
     expect(failed?.event).toMatchObject({ failure: 'timed_out' })
+  })
+})
+
+describe('defect: a timer of Node taken for a clock', () => {
+  it('a wait is not over before its time, although its timer is almost a millisecond early', async () => {
+    const runtime = new FakeRuntime()
+    const setTimer = runtime.setTimer.bind(runtime)
+    const early = (delayMs: number): number => (delayMs > 1 ? delayMs - 0.7 : delayMs)
+    runtime.setTimer = (delayMs, ...rest) => setTimer(early(delayMs), ...rest)
+    const world = newWorld(runtime)
+    await newClient(world, 'alice').tenure.acquire(RESOURCE)
+    const waiting = follow(newClient(world, 'bob').tenure.acquire(RESOURCE, { waitMs: 50 }))
+    await runtime.advance(49.9)
+    expect(waiting.isPending()).toBe(true)
+    await runtime.advance(0.1)
+    expect(waiting.error()).toMatchObject({ code: 'WAIT_TIMEOUT', details: { waitedMs: 50 } })
   })
 })

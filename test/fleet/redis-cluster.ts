@@ -44,11 +44,13 @@ export async function startCluster(): Promise<RedisCluster> {
   }
 }
 
+/** A server that knows the others refuses commands for a while yet: it calls the cluster whole when it does not. */
 async function untilWhole(admin: Redis): Promise<void> {
   for (;;) {
     const info = String(await admin.call('CLUSTER', 'INFO'))
     const isWhole = info.includes(`cluster_known_nodes:${SERVERS}`)
-    if (isWhole && info.includes('cluster_slots_ok:16384')) return
+    const isServed = info.includes('cluster_state:ok')
+    if (isWhole && isServed && info.includes('cluster_slots_ok:16384')) return
     await sleep(50)
   }
 }

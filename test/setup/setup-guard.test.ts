@@ -77,7 +77,7 @@ describe('the guard of a set-up', () => {
     const seen: unknown[] = []
     const waiting = withSetupGuard(guard, async () => {}, {
       onWait: (owner) => seen.push(owner),
-      waitMsMax: 450,
+      waitMsMax: 2_000,
     })
     await expect(waiting).rejects.toThrow(`process ${process.pid} on ${hostname()}`)
     await expect(waiting).rejects.toThrow(`delete ${guard}`)

@@ -38,6 +38,8 @@ describe.each(Object.keys(PLACES))('a workflow on %s', (name) => {
       code: 'RESOURCE_HELD',
     })
     await Promise.all([1, 2, 3].map((n) => first.emit('A', n, { target: 'compute' })))
+    // The guard asks the store who holds the workflow: that must still be the first.
+    await bus.idle()
     await first.handoff('two')
     const second = await claimWorkflow(two, 'order-991', { bus })
     await second.emit('B', 4, { target: 'compute' })
