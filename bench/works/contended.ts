@@ -67,7 +67,7 @@ export async function measureContended(stage: Stage, plan: Plan): Promise<readon
   const systems = plan.stores
     .flatMap((store) => systemsOf(stage, store))
     .filter(({ contends }) => contends)
-  const contenders = Contenders.start(PROCESSES)
+  const contenders = Contenders.start({ processes: PROCESSES })
   const results: Result[] = []
   try {
     for (const act of actsOf(plan.contended)) {

@@ -17,11 +17,13 @@ type Task =
   | { readonly kind: 'contend'; readonly options: ContendOptions }
   | { readonly kind: 'close' }
 
-export type Order = Task & { readonly system: SystemKey }
+/** An answer has the number of its order: one that comes late must not be taken for that of the next. */
+export type Order = Task & { readonly number: number; readonly system: SystemKey }
 
-export type Reply =
+export type Reply = { readonly number: number } & (
   | { readonly kind: 'done'; readonly turns: Turns | null }
   | { readonly kind: 'failed'; readonly error: string }
+)
 
 const open = new Map<string, OpenSystem>()
 
@@ -46,9 +48,11 @@ async function obey(order: Order): Promise<Turns | null> {
 }
 
 process.on('message', (order: Order) => {
+  const { number } = order
+  const reply = (said: Reply): void => void process.send?.(said)
   obey(order).then(
-    (turns) => process.send?.({ kind: 'done', turns } satisfies Reply),
-    (error: unknown) => process.send?.({ kind: 'failed', error: messageOf(error) } satisfies Reply),
+    (turns) => reply({ number, kind: 'done', turns }),
+    (error: unknown) => reply({ number, kind: 'failed', error: messageOf(error) }),
   )
 })
 process.once('disconnect', () => process.exit(0))
