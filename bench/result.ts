@@ -1,7 +1,7 @@
 /** What a work found out, and what follows from it. Ratios are taken round by round, never from two medians. */
 import type { Slice } from './measure/load.ts'
 import { median, spreadOf, type Spread } from './measure/statistics.ts'
-import type { Contention } from './measure/turns.ts'
+import { NO_EXCLUSION, type Contention } from './measure/turns.ts'
 import type { StoreName } from './system.ts'
 
 export type WhereMeasured = StoreName | 'process'
@@ -72,6 +72,21 @@ export function referenceOf(result: Result, all: readonly Result[]): Result | un
       other.store === result.store &&
       other.inFlight === result.inFlight,
   )
+}
+
+/** Whoever let two have it at one time is scored nowhere on that store: where it was not seen it may have done so too. */
+export function withoutThoseThatOverlap(results: readonly Result[]): readonly Result[] {
+  const keyOf = ({ store, system }: Result): string => `${store} ${system}`
+  const caught = new Map(
+    results.flatMap((result): readonly (readonly [string, string])[] => {
+      const { error } = result
+      return error?.includes(NO_EXCLUSION) === true ? [[keyOf(result), error]] : []
+    }),
+  )
+  return results.map((result) => {
+    const error = result.error ?? caught.get(keyOf(result)) ?? null
+    return error === null ? result : { ...result, rounds: [], error }
+  })
 }
 
 export function rowOf(result: Result, all: readonly Result[]): Row {

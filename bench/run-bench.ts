@@ -1,7 +1,7 @@
 /** Runs the works of a plan one after the other and gathers what they found out. */
 import { Places } from './places.ts'
 import type { Plan, WorkName } from './plan.ts'
-import type { Result } from './result.ts'
+import { withoutThoseThatOverlap, type Result } from './result.ts'
 import type { SystemUnderTest } from './system.ts'
 import { ALL_SYSTEMS } from './systems/all-systems.ts'
 import { measureContended } from './works/contended.ts'
@@ -47,6 +47,9 @@ async function runWorks(first: Stage, plan: Plan, onWork: RunOptions['onWork']):
     ...{ growth: [] as Growth[], space: [] as SpaceTaken[], keeping: [] as Keeping[] },
     ...{ profiles: [] as Profile[], pauses: [] as PauseTried[] },
   }
+  const findings = (): Findings => {
+    return { systems: stage.systems, results: withoutThoseThatOverlap(results), ...found }
+  }
   for (const [index, work] of plan.works.entries()) {
     switch (work) {
       case 'uncontended':
@@ -85,7 +88,7 @@ async function runWorks(first: Stage, plan: Plan, onWork: RunOptions['onWork']):
         break
       }
     }
-    onWork({ systems: stage.systems, results, ...found }, plan.works.slice(index + 1))
+    onWork(findings(), plan.works.slice(index + 1))
   }
-  return { systems: stage.systems, results, ...found }
+  return findings()
 }

@@ -44,6 +44,9 @@ export interface Contention {
   readonly idealWaitMs: number
 }
 
+/** How everything begins that says that two had it at one time. */
+export const NO_EXCLUSION = 'does not exclude'
+
 /** Says which two turns were held at one time; null: none. */
 export function overlapOf(turns: readonly Turn[]): string | null {
   const sorted = turns.toSorted((a, b) => a.startUs - b.startUs)
@@ -51,7 +54,7 @@ export function overlapOf(turns: readonly Turn[]): string | null {
   for (const turn of sorted) {
     if (last !== null && turn.startUs < last.endUs) {
       const us = Math.min(turn.endUs, last.endUs) - turn.startUs
-      return `does not exclude: worker ${last.worker} and worker ${turn.worker} both had it for ${us} µs`
+      return `${NO_EXCLUSION}: worker ${last.worker} and worker ${turn.worker} both had it for ${us} µs`
     }
     last = turn
   }

@@ -21,7 +21,7 @@ export interface Opened {
 export async function openAll(
   systems: readonly SystemUnderTest[],
   { places, workers }: { readonly places: Pick<Places, 'fresh'>; readonly workers: number },
-  check: (open: OpenSystem) => Promise<void>,
+  check: (entrant: Entrant) => Promise<void>,
 ): Promise<Opened> {
   const entrants: Entrant[] = []
   const failures = new Map<string, string>()
@@ -30,11 +30,12 @@ export async function openAll(
     try {
       const place = await places.fresh(system.store)
       open = await within(system.open(place, workers))
-      await within(check(open))
-      entrants.push({ system, place, open })
+      const entrant = { system, place, open }
+      await within(check(entrant))
+      entrants.push(entrant)
     } catch (error) {
       failures.set(system.name, messageOf(error))
-      await open?.close().catch(() => {})
+      if (open !== null) await within(open.close()).catch(() => {})
     }
   }
   return { entrants, failures }

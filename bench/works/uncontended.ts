@@ -50,8 +50,9 @@ async function measureStore(
   const opened = await openAll(
     systemsOf(stage, store),
     { places, workers: PROBING },
-    async (open) => {
-      await proveExclusion(open)
+    async (entrant) => {
+      const { open } = entrant
+      await proveExclusion(entrant, open)
       operations.set(open, await Operations.of(open, plan.resources))
     },
   )
@@ -103,9 +104,9 @@ async function measureCell(
 /** What excluded before it was measured must still do so after it. */
 async function findBroken(entrants: readonly Entrant[]): Promise<ReadonlyMap<string, string>> {
   const broken = new Map<string, string>()
-  for (const { system, open } of entrants) {
-    await proveExclusion(open).catch((error: unknown) => {
-      broken.set(system.name, `afterwards: ${messageOf(error)}`)
+  for (const entrant of entrants) {
+    await proveExclusion(entrant, entrant.open).catch((error: unknown) => {
+      broken.set(entrant.system.name, `afterwards: ${messageOf(error)}`)
     })
   }
   return broken

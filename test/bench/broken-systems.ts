@@ -1,21 +1,28 @@
 /** Systems that a benchmark must not score, and one of this process's memory that it may. */
 import { NOTHING, type OpenSystem, type SystemUnderTest } from '../../bench/system.ts'
 
-function systemOf(name: string, open: () => OpenSystem): SystemUnderTest {
+function systemOf(name: string, open: (at: string) => OpenSystem): SystemUnderTest {
   return {
     ...{ name, store: 'sqlite', role: 'peer', contends: true, settings: 'none', offers: NOTHING },
-    open: async () => open(),
+    open: async (place) => open(place.at),
   }
 }
 
+const LINES = new Map<string, Promise<void>>()
+
 /** Excludes: those who wait stand in line. */
-export const lineSystem: SystemUnderTest = systemOf('line', () => {
-  const lines = new Map<string, Promise<void>>()
+export const lineSystem: SystemUnderTest = systemOf('line', (at) => lineAt(at, LINES))
+
+/** Excludes those only who share an object of it. */
+export const apartSystem: SystemUnderTest = systemOf('apart', (at) => lineAt(at, new Map()))
+
+function lineAt(at: string, lines: Map<string, Promise<void>>): OpenSystem {
   return {
     acquire: async (resource) => {
-      const before = lines.get(resource) ?? Promise.resolve()
+      const key = `${at} ${resource}`
+      const before = lines.get(key) ?? Promise.resolve()
       const { promise, resolve } = newPromise()
-      lines.set(resource, promise)
+      lines.set(key, promise)
       await before
       return resolve
     },
@@ -23,7 +30,7 @@ export const lineSystem: SystemUnderTest = systemOf('line', () => {
     renew: async () => {},
     close: async () => {},
   }
-})
+}
 
 /** Says yes to everybody at once, and is faster than any. */
 export const yesSystem: SystemUnderTest = systemOf('yes', () => ({
@@ -53,8 +60,8 @@ export function breakingSystem(turns: number): SystemUnderTest {
 
 /** Excludes for so many turns, and then says yes to everybody. */
 export function tiringSystem(turns: number): SystemUnderTest {
+  let left = turns
   return systemOf('tiring', () => {
-    let left = turns
     const [whole, tired] = [lineSystem, yesSystem].map((system) => system.open({ at: '' }, 1))
     const wholes = new WeakSet<object>()
     return {

@@ -17,7 +17,13 @@ import { measureAct } from '../../bench/works/contended.ts'
 import { inTurns } from '../../bench/works/entrants.ts'
 import { measureUncontended } from '../../bench/works/uncontended.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
-import { breakingSystem, lineSystem, tiringSystem, yesSystem } from './broken-systems.ts'
+import {
+  apartSystem,
+  breakingSystem,
+  lineSystem,
+  tiringSystem,
+  yesSystem,
+} from './broken-systems.ts'
 
 let folder: string
 const removals: (() => Promise<void>)[] = []
@@ -58,8 +64,9 @@ describe('what is measured', () => {
   it.each(ALL_SYSTEMS.map((system) => [system.store, system.name, system] as const))(
     'on %s: %s excludes',
     async (store, _, system) => {
-      const open = await system.open(await freshPlace(store), 6)
-      await proveExclusion(open)
+      const place = await freshPlace(store)
+      const open = await system.open(place, 6)
+      await proveExclusion({ system, place }, open)
       await open.close()
     },
   )
@@ -85,6 +92,11 @@ describe('a system that does not exclude', () => {
     )
     const right = rows.filter(({ system }) => system === 'line')
     expect(right.filter(({ opsPerSecond }) => opsPerSecond === null)).toEqual([])
+  })
+
+  it('is caught when it excludes those only who share an object of a process', async () => {
+    const results = await uncontended([apartSystem])
+    expect(results[0]?.error).toMatch(/^does not exclude/)
   })
 
   it('is caught although it did when it was asked first', async () => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { median } from '../../bench/measure/statistics.ts'
 import { readingsOf } from '../../bench/report/targets.ts'
-import { ratioBetween, rowOf, type Result } from '../../bench/result.ts'
+import { ratioBetween, rowOf, withoutThoseThatOverlap, type Result } from '../../bench/result.ts'
 
 function result(system: string, rates: readonly number[], change: Partial<Result> = {}): Result {
   const rounds = rates.map((opsPerSecond) => ({ opsPerSecond, p50Ms: 1, p99Ms: 2 }))
@@ -74,5 +74,22 @@ it.each([
   )
   expect(readingsOf({ results: [result('tenure', rates), floor], ...none })).toMatchObject([
     { wanted: '≥ 1.00', met },
+  ])
+})
+
+it('whoever let two have it at one time is scored nowhere on that store', () => {
+  const caught = 'does not exclude: worker 1 and worker 2 both had it for 9 µs'
+  const results = [
+    result('broken', [9]),
+    result('broken', [], { work: 'handover', error: `afterwards: ${caught}` }),
+    result('broken', [9], { store: 'postgres' }),
+    result('whole', [9]),
+  ]
+  const left = withoutThoseThatOverlap(results)
+  expect(left.map(({ rounds, error }) => [rounds.length, error])).toEqual([
+    [0, `afterwards: ${caught}`],
+    [0, `afterwards: ${caught}`],
+    [1, null],
+    [1, null],
   ])
 })
