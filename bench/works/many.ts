@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { collectGarbage } from '../measure/collect-garbage.ts'
 import type { Slice } from '../measure/load.ts'
 import { median, percentile } from '../measure/statistics.ts'
+import { within } from '../measure/within.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
 import {
@@ -26,6 +27,8 @@ const WISH = { worker: 0, ttlMs: TTL_MS }
 const SHORT_MS = 5
 /** A store's clock may be a little behind ours. */
 const RUN_OUT_MS = 40
+/** A million of them take minutes. */
+const FILL_PATIENCE_MS = 1_200_000
 
 export const MANY_KINDS = ['acquire', 'renew', 'expire', 'list by holder'] as const
 export type ManyKind = (typeof MANY_KINDS)[number]
@@ -87,7 +90,7 @@ async function measureSystem(
   const large = await enter(places, system)
   const reports: ManyReport[] = []
   try {
-    await small.open.fill?.(SMALL)
+    await fill(small, SMALL)
     let filled = 0
     for (const size of sizes) {
       say(`${system.name} on ${system.store} among ${size.toLocaleString('en')} live leases`)
@@ -101,7 +104,7 @@ async function measureSystem(
     }
   } finally {
     for (const { place, open } of [small, large]) {
-      await open.close().catch(() => {})
+      await within(open.close()).catch(() => {})
       await places.remove(system.store, place)
     }
   }
@@ -118,10 +121,10 @@ function together(reports: readonly ManyReport[]): ManyReport {
 
 /** Makes so many more, and tells what each of them takes. */
 async function grow(places: Stage['places'], entrant: Entrant, count: number): Promise<Space> {
-  const { system, place, open } = entrant
+  const { system, place } = entrant
   const before = await spaceOf(places, system.store, place)
   const heapBefore = collectGarbage()
-  await open.fill?.(count)
+  await fill(entrant, count)
   const heapBytes = (collectGarbage() - heapBefore) / count
   const after = await spaceOf(places, system.store, place)
   return { ...perLease(before, after, count), heapBytes }
@@ -176,7 +179,11 @@ function placeOf(
 
 async function enter(places: Stage['places'], system: SystemUnderTest): Promise<Entrant> {
   const place = await places.fresh(system.store)
-  return { system, place, open: await system.open(place, 1) }
+  return { system, place, open: await within(system.open(place, 1)) }
+}
+
+async function fill({ open }: Entrant, count: number): Promise<void> {
+  if (open.fill !== undefined) await within(open.fill(count), FILL_PATIENCE_MS)
 }
 
 function perLease(before: Space, after: Space, count: number): Space {

@@ -69,7 +69,7 @@ async function tryOut(
   { pauses: { leadInMs, roundMs } }: Plan,
 ): Promise<number> {
   const place = await places.fresh(system.store)
-  const open = await system.open(place, WORKERS)
+  const open = await within(system.open(place, WORKERS))
   try {
     const { contention } = await judgeBout({
       ...{ names: workerNames('w', WORKERS), leadInMs, roundMs },
@@ -80,7 +80,7 @@ async function tryOut(
     })
     return contention.handoversPerSecond
   } finally {
-    await open.close().catch(() => {})
+    await within(open.close()).catch(() => {})
     await places.remove(system.store, place)
   }
 }

@@ -5,6 +5,7 @@
  */
 import { allDone } from '../measure/all-done.ts'
 import { ownProcessorUs, processorUsOf, sharesOf, type Shares } from '../measure/processor-time.ts'
+import { within } from '../measure/within.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
 import type { OpenSystem, StoreName, SystemUnderTest } from '../system.ts'
@@ -35,7 +36,7 @@ export async function measureProfiles(stage: Stage, plan: Plan): Promise<Profile
   const failures: Result[] = []
   for (const store of plan.stores) {
     stage.say(`profile on ${store}`)
-    for (const system of systemsOf(stage, store).filter(({ role }) => role !== 'peer')) {
+    for (const system of systemsOf(stage, store).filter(isProfiled)) {
       try {
         profiles.push(...(await profileSystem(stage, system, plan.profile.operations)))
       } catch (error) {
@@ -47,6 +48,11 @@ export async function measureProfiles(stage: Stage, plan: Plan): Promise<Profile
   return { profiles, failures }
 }
 
+/** What is written by hand, advisory locks too, and Tenure. */
+function isProfiled({ role, name }: SystemUnderTest): boolean {
+  return role !== 'peer' || name === 'advisory'
+}
+
 async function profileSystem(
   { places }: Stage,
   system: SystemUnderTest,
@@ -54,18 +60,19 @@ async function profileSystem(
 ): Promise<readonly Profile[]> {
   const { store, name } = system
   const place = await places.fresh(store)
-  const open = await system.open(place, 1)
+  const open = await within(system.open(place, 1))
   const servers = (): number | null => {
     const pids = places.processes(store)
     return pids.length === 0 ? null : processorUsOf(pids)
   }
   try {
-    const runs = await runsOf(open)
+    const runs = await within(runsOf(open))
     const profiles: Profile[] = []
-    for (const work of WORKS) {
-      await runs[work](operations)
+    for (const work of WORKS.filter((one) => one !== 'renew' || open.renew !== undefined)) {
+      const run = (): Promise<void> => within(runs[work](operations))
+      await run()
       const [ownUs, serverUs] = [ownProcessorUs(), servers()]
-      await runs[work](operations)
+      await run()
       const [ownAfterUs, serverAfterUs] = [ownProcessorUs(), servers()]
       profiles.push({
         ...{ work, store, system: name },
@@ -74,12 +81,12 @@ async function profileSystem(
           serverUs === null || serverAfterUs === null
             ? null
             : (serverAfterUs - serverUs) / operations,
-        shares: await sharesOf(() => runs[work](operations)),
+        shares: await sharesOf(run),
       })
     }
     return profiles
   } finally {
-    await open.close()
+    await within(open.close()).catch(() => {})
     await places.remove(store, place)
   }
 }
@@ -98,7 +105,8 @@ async function runsOf(open: OpenSystem): Promise<Runs> {
     }
   }
   const wish = { worker: 0, ttlMs: TTL_MS }
-  const names = Array.from({ length: RESOURCES }, (_, index) => `kept-${index}`)
+  const kept = open.renew === undefined ? 0 : RESOURCES
+  const names = Array.from({ length: kept }, (_, index) => `kept-${index}`)
   const held = await Promise.all(names.map((name) => open.acquire(name, wish)))
   let extended = 0
   return {
