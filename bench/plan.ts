@@ -79,7 +79,7 @@ export const BRIEF: Amounts = {
 
 export const QUICK: Amounts = {
   isJudged: false,
-  uncontended: { rounds: 3, sliceMs: 15, warmUpMs: 60, resources: 100 },
+  uncontended: { rounds: 3, sliceMs: 15, warmUpMs: 60, resources: 300 },
   contended: { rounds: 1, leadInMs: 50, roundMs: 150, holdlessMs: 50 },
   pauses: { triedMs: PAUSES_MS, leadInMs: 20, roundMs: 100 },
   many: { sizes: [1, 2_000], rounds: 3, samples: 3 },

@@ -16,6 +16,7 @@ export interface KeeperOptions {
 }
 
 export interface Kept {
+  readonly lastedMs: number
   /** Of one core. */
   readonly cpuPart: number
   readonly renewals: number
@@ -79,9 +80,10 @@ async function watch(
     lookingUs += user + system
   }
   const { user, system } = process.cpuUsage(start)
-  const elapsedUs = (performance.now() - startMs) * 1_000
+  const lastedMs = performance.now() - startMs
   return {
-    cpuPart: (user + system - lookingUs) / elapsedUs,
+    lastedMs,
+    cpuPart: (user + system - lookingUs) / (lastedMs * 1_000),
     renewals: renewalsOf() - renewalsBefore,
     worstPart: worstMs / ttlMs,
     lost: held.filter(({ state }) => state === 'lost').length,

@@ -58,7 +58,7 @@ async function measureStore(
     () => child.kill(),
   )
   await places.remove(store, place)
-  const seconds = lastsMs / 1_000
+  const seconds = said.kept.lastedMs / 1_000
   return {
     ...{ ...said.kept, store, leases, ttlMs },
     renewalsPerSecond: said.kept.renewals / seconds,
