@@ -15,7 +15,7 @@ import { runBench, type Findings } from './run-bench.ts'
 import { ROOT } from './systems/load-peer.ts'
 
 async function main(args: readonly string[]): Promise<number> {
-  const { plan, isJson, isHelp, docs } = readOptions(args, path.join(ROOT, 'docs'))
+  const { plan, isJson, isHelp, docs, isWrittenOften } = readOptions(args, path.join(ROOT, 'docs'))
   if (isHelp) {
     process.stdout.write(HELP)
     return 0
@@ -27,7 +27,8 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const machine = await describeMachine(commandOf(args))
   const onWork = (findings: Findings, missing: readonly WorkName[]): void => {
-    if (docs !== null) writeDocs(docs, { plan, missing, machine, findings })
+    if (docs === null || (missing.length > 0 && !isWrittenOften)) return
+    writeDocs(docs, { plan, missing, machine, findings })
   }
   const findings = await runBench(plan, { say, onWork })
   const run = { plan, missing: [], machine, findings }

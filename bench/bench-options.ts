@@ -1,4 +1,6 @@
 /** Reads the command line of the benchmarks. What cannot be read is refused with one line. */
+import fs from 'node:fs'
+import path from 'node:path'
 import { parseArgs } from 'node:util'
 import { BRIEF, FULL, QUICK, WORKS, type Amounts, type Plan, type WorkName } from './plan.ts'
 import { STORE_NAMES } from './system.ts'
@@ -6,20 +8,24 @@ import { STORE_NAMES } from './system.ts'
 export const HELP = `npm run bench -- [options]
 
 Measures Tenure beside its peers, on servers of its own, and prints tables with ratios against
-each store's floor or limit. A whole run writes docs/benchmarks.md and its plots.
+each store's floor or limit. A whole run writes docs/benchmarks.md and its plots, when all of it
+is done.
 
   --quick           every ratio within a minute, too short to judge by; writes no file
   --brief           a third of the time, up to 100,000 live leases; too short to judge by as well
   --json            prints rows { work, store, system, inFlight, opsPerSecond, p50Ms, p99Ms, ratio }
-                    instead of tables, ratio being that of opsPerSecond;
+                    instead of tables. ratio: that of opsPerSecond to the store's floor or limit, or
+                    to node -e 0; null where there is none. Of a contended work opsPerSecond is
+                    handovers per second, and p50Ms and p99Ms are gaps between two turns. Fairness,
+                    waits, growth, space and processor time are in the tables only.
                     \`npm run -s bench\` keeps npm's own lines out of them
   --only WORKS      some of ${WORKS.join(', ')};
                     pauses tries which one serves best those who wait by asking again;
                     profile shows which part spends the processor's time
   --store STORES    some of ${STORE_NAMES.join(', ')}
   --rounds N        how often everybody has a turn, 1..1000
-  --docs FOLDER     writes benchmarks.md and its plots there, whatever was measured
-  --help            this
+  --docs FOLDER     writes benchmarks.md and its plots there, whatever was measured, after each work
+  -h, --help        this
 
 Lists are separated by commas. What is given here follows \`--\`: npm run bench -- --quick
 `
@@ -39,6 +45,8 @@ export interface BenchOptions {
   readonly isHelp: boolean
   /** Where to write; null: nowhere. */
   readonly docs: string | null
+  /** Whether to write there after each work: not over the page of the last whole run. */
+  readonly isWrittenOften: boolean
 }
 
 export function readOptions(args: readonly string[], defaultDocs: string): BenchOptions {
@@ -56,6 +64,7 @@ export function readOptions(args: readonly string[], defaultDocs: string): Bench
     isJson: values.json === true,
     isHelp: values.help === true,
     docs: readFolder(values.docs) ?? (isWhole ? defaultDocs : null),
+    isWrittenOften: values.docs !== undefined,
   }
 }
 
@@ -71,7 +80,7 @@ function parse(args: readonly string[]) {
         store: { type: 'string' },
         rounds: { type: 'string' },
         docs: { type: 'string' },
-        help: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
       },
     }).values
   } catch (error) {
@@ -110,9 +119,24 @@ function readRounds(text: string | undefined): number | null {
   throw new UsageError(`--rounds must be an integer 1..${ROUNDS_MAX}, got ${JSON.stringify(text)}`)
 }
 
+/** Before anything is measured: half an hour later is too late to hear that it cannot be written. */
 function readFolder(text: string | undefined): string | null {
-  if (text === '') throw new UsageError('--docs must be a folder, got ""')
-  return text ?? null
+  if (text === undefined) return null
+  try {
+    fs.accessSync(folderAbove(text), fs.constants.W_OK)
+    return text
+  } catch {
+    throw new UsageError(`--docs must be a folder that can be written, got ${JSON.stringify(text)}`)
+  }
+}
+
+/** Itself if it is there, else the first one above it that is. */
+function folderAbove(folder: string): string {
+  const resolved = path.resolve(folder)
+  const found = fs.statSync(resolved, { throwIfNoEntry: false })
+  if (found === undefined) return folderAbove(path.dirname(resolved))
+  if (folder === '' || !found.isDirectory()) throw new Error('it is no folder')
+  return resolved
 }
 
 function withRounds(plan: Plan, rounds: number): Plan {

@@ -51,7 +51,11 @@ describe('the options of the benchmarks', () => {
     [['--store', ''], '--store must be some of sqlite, redis, postgres, got ""'],
     [['--rounds', '0'], '--rounds must be an integer 1..1000, got "0"'],
     [['--rounds', '1e3'], '--rounds must be an integer 1..1000, got "1e3"'],
-    [['--docs', ''], '--docs must be a folder, got ""'],
+    [['--docs', ''], '--docs must be a folder that can be written, got ""'],
+    [
+      ['--docs', 'package.json/docs'],
+      '--docs must be a folder that can be written, got "package.json/docs"',
+    ],
     [['--quick', '--brief'], '--quick and --brief exclude each other, got both'],
     [['--fast'], "Unknown option '--fast'; --help lists the options"],
     [
