@@ -52,7 +52,6 @@ function jsonText({ findings: { results } }: Run): string {
 }
 
 function writeDocs(folder: string, run: Run): void {
-  fs.mkdirSync(folder, { recursive: true })
   const plots = plotsOf(run.findings)
   for (const { file, svg } of plots) fs.writeFileSync(path.join(folder, file), svg)
   fs.writeFileSync(path.join(folder, 'benchmarks.md'), pageOf(run, plots))

@@ -119,24 +119,25 @@ function readRounds(text: string | undefined): number | null {
   throw new UsageError(`--rounds must be an integer 1..${ROUNDS_MAX}, got ${JSON.stringify(text)}`)
 }
 
-/** Before anything is measured: half an hour later is too late to hear that it cannot be written. */
 function readFolder(text: string | undefined): string | null {
   if (text === undefined) return null
   try {
-    fs.accessSync(folderAbove(text), fs.constants.W_OK)
+    makeFolder(path.resolve(text))
+    fs.accessSync(text, fs.constants.W_OK)
     return text
   } catch {
     throw new UsageError(`--docs must be a folder that can be written, got ${JSON.stringify(text)}`)
   }
 }
 
-/** Itself if it is there, else the first one above it that is. */
-function folderAbove(folder: string): string {
-  const resolved = path.resolve(folder)
-  const found = fs.statSync(resolved, { throwIfNoEntry: false })
-  if (found === undefined) return folderAbove(path.dirname(resolved))
-  if (folder === '' || !found.isDirectory()) throw new Error('it is no folder')
-  return resolved
+/**
+ * Before anything is measured: half an hour later is too late to hear that it cannot be. Step by step, because Node's
+ * own way to make all folders above never ends in some that only look like folders.
+ */
+function makeFolder(folder: string): void {
+  if (fs.statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return
+  makeFolder(path.dirname(folder))
+  fs.mkdirSync(folder)
 }
 
 function withRounds(plan: Plan, rounds: number): Plan {

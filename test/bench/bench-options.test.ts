@@ -1,6 +1,17 @@
-import { describe, expect, it } from 'vitest'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readOptions } from '../../bench/bench-options.ts'
 import { WORKS } from '../../bench/plan.ts'
+
+let folder: string
+
+beforeAll(() => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-options-'))
+})
+
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
 
 describe('the options of the benchmarks', () => {
   it('without any, everything is measured and written down', () => {
@@ -17,7 +28,9 @@ describe('the options of the benchmarks', () => {
     expect(readOptions(['--only', 'many'], 'docs').docs).toBeNull()
     expect(readOptions(['--store', 'redis'], 'docs').docs).toBeNull()
     expect(readOptions(['--rounds', '3'], 'docs').docs).toBeNull()
-    expect(readOptions(['--quick', '--docs', 'there'], 'docs').docs).toBe('there')
+    const there = path.join(folder, 'not', 'there', 'yet')
+    expect(readOptions(['--quick', '--docs', there], 'docs').docs).toBe(there)
+    expect(fs.statSync(there).isDirectory()).toBe(true)
   })
 
   it('a quick run has nothing without ratios, unless it is asked for', () => {
