@@ -2,15 +2,14 @@
 import type { Plan, WorkName } from '../plan.ts'
 import type { Findings } from '../run-bench.ts'
 import { amountTable } from './amounts.ts'
+import { contendedTables, pauseTables } from './contended-tables.ts'
 import { machineTable, type Machine } from './machine.ts'
+import { manyTables } from './many-tables.ts'
 import type { Plot } from './plots.ts'
 import { markdownText, type Table } from './table.ts'
 import {
-  contendedTables,
   failureTables,
   keepingTables,
-  manyTables,
-  pauseTables,
   profileTables,
   startUpTables,
   systemTable,

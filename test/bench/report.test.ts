@@ -1,18 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { spreadOf } from '../../bench/measure/statistics.ts'
+import { pauseTables } from '../../bench/report/contended-tables.ts'
 import { ratioText } from '../../bench/report/figures.ts'
 import { pageOf } from '../../bench/report/page.ts'
 import { plotsOf } from '../../bench/report/plots.ts'
 import { markdownText, terminalText } from '../../bench/report/table.ts'
-import { pauseTables } from '../../bench/report/tables.ts'
 import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
-import type { Result } from '../../bench/result.ts'
 import { redisFloor } from '../../bench/systems/redis-floor.ts'
 import { redlockSystem } from '../../bench/systems/redis-peers.ts'
 import { JUDGED_SCENE } from '../../bench/works/contended.ts'
 import { withBestPauses } from '../../bench/works/pauses.ts'
-import type { Findings } from '../../bench/run-bench.ts'
+import { FINDINGS, result } from './some-findings.ts'
 
 const TABLE = {
   title: 'A title',
@@ -21,24 +20,6 @@ const TABLE = {
     ['a|b', '1,000'],
     ['long name', '5'],
   ],
-}
-
-function result(system: string, opsPerSecond: number, change: Partial<Result> = {}): Result {
-  return {
-    ...{ work: 'acquire+release', store: 'redis', system, inFlight: 100, error: null },
-    isReference: system === 'floor',
-    rounds: [{ opsPerSecond, p50Ms: 1, p99Ms: 2 }],
-    ...change,
-  }
-}
-
-const FINDINGS: Findings = {
-  results: [
-    result('floor', 100),
-    result('tenure', 110),
-    result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
-  ],
-  ...{ systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] },
 }
 
 describe('a table', () => {

@@ -1,0 +1,21 @@
+/** What a run may have found, for tests of the report. */
+import type { Result } from '../../bench/result.ts'
+import type { Findings } from '../../bench/run-bench.ts'
+
+export function result(system: string, opsPerSecond: number, change: Partial<Result> = {}): Result {
+  return {
+    ...{ work: 'acquire+release', store: 'redis', system, inFlight: 100, error: null },
+    isReference: system === 'floor',
+    rounds: [{ opsPerSecond, p50Ms: 1, p99Ms: 2 }],
+    ...change,
+  }
+}
+
+export const FINDINGS: Findings = {
+  results: [
+    result('floor', 100),
+    result('tenure', 110),
+    result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
+  ],
+  ...{ systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] },
+}
