@@ -25,16 +25,16 @@ export interface Opponents {
   readonly figure?: keyof Slice | undefined
 }
 
-/** A target must not go away because the other one failed. */
+/** A target must not go away because the other one failed; it does if the other one was not in this run. */
 export function duelReading(
   target: string,
   bound: Bound,
   { ours, theirs, figure }: Opponents,
 ): readonly Reading[] {
-  if (ours === undefined || ours.error !== null) return []
+  if (ours === undefined || ours.error !== null || theirs === undefined) return []
   const ratio = ratioBetween(ours, theirs, figure)
   if (ratio !== null) return reading(target, bound, ratio)
-  const reads = `not measured: ${theirs?.error ?? 'nothing to compare with'}`
+  const reads = `not measured: ${theirs.error ?? 'nothing to compare with'}`
   return [{ target, wanted: wantedText(bound), reads, met: 'no' }]
 }
 

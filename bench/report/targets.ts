@@ -1,4 +1,4 @@
-/** What Tenure means to reach, and what this run read. A target that was not measured is left out, unless Tenure failed there. */
+/** What Tenure means to reach, and what this run read. A target that was not measured is left out, unless somebody failed there. */
 import { median } from '../measure/statistics.ts'
 import { ratioOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
@@ -122,37 +122,16 @@ function contendedReadings(results: readonly Result[]): readonly Reading[] {
     const { work, store, contention } = result
     const rounds = contention?.rounds ?? []
     const name = `${store}, ${work}`
-    const best = own
-      .filter(({ store: at, system, isReference }) => {
-        return at === store && !isReference && !['tenure', 'advisory'].includes(system)
-      })
-      .toSorted((a, b) => handoversOf(b) - handoversOf(a))[0]
-    const advisory = own.find(({ system }) => system === 'advisory')
+    const starved = rounds.map((round) => round.starved)
+    const fairness = rounds.map((round) => round.fairness)
     const waits = rounds.map(({ waitP99Ms, idealWaitMs }) => waitP99Ms / idealWaitMs)
     // Redis does not count commits; each of them is a call.
     const commits = contention?.commitsPerHandover ?? contention?.operationsPerHandover ?? null
     return [
-      ...worst(
-        `${name}: starved workers`,
-        { atMost: 0 },
-        rounds.map(({ starved }) => starved),
-      ),
-      ...worst(
-        `${name}: turns min/max`,
-        { atLeast: 0.9 },
-        rounds.map(({ fairness }) => fairness),
-      ),
+      ...worst(`${name}: starved workers`, { atMost: 0 }, starved),
+      ...worst(`${name}: turns min/max`, { atLeast: 0.9 }, fairness),
       ...plain(`${name}: p99 wait × the ideal`, { atMost: 1.3 }, waits),
-      ...duelReading(
-        `${name}: handovers × advisory`,
-        { atLeast: 1 },
-        { ours: result, theirs: advisory },
-      ),
-      ...duelReading(
-        `${name}: handovers × the best peer that polls (${best?.system ?? 'none'})`,
-        { atLeast: 4 },
-        { ours: result, theirs: best },
-      ),
+      ...handoverReadings(name, result, own),
       ...plain(
         `${name}: commits per handover${store === 'redis' ? ', at most (calls)' : ''}`,
         { atMost: 3 },
@@ -160,6 +139,26 @@ function contendedReadings(results: readonly Result[]): readonly Reading[] {
       ),
     ]
   })
+}
+
+/** What is written by hand polls as well as the peers do: whoever of them is best is compared with. */
+function handoverReadings(
+  name: string,
+  ours: Result,
+  results: readonly Result[],
+): readonly Reading[] {
+  const advisory = results.find(({ system }) => system === 'advisory')
+  const [best] = results
+    .filter(({ store, system }) => {
+      return store === ours.store && !['tenure', 'advisory'].includes(system)
+    })
+    .toSorted((a, b) => handoversOf(b) - handoversOf(a))
+  const target = `${name}: handovers ×`
+  const polls = `${target} the best that polls (${best?.system})`
+  return [
+    ...duelReading(`${target} advisory`, { atLeast: 1 }, { ours, theirs: advisory }),
+    ...duelReading(polls, { atLeast: 4 }, { ours, theirs: best }),
+  ]
 }
 
 /** Less than nothing for whoever was not scored. */
@@ -184,7 +183,11 @@ function growthReadings({ growth, space }: Findings): readonly Reading[] {
       .filter(({ size }) => size === most)
       .flatMap(({ store, space: { diskBytes } }) => {
         const known = diskBytes === null ? [] : [diskBytes]
-        return plain(`${store}: bytes on disk per lease`, { atMost: DISK_BYTES_MAX }, known)
+        return plain(
+          `${store}: bytes on disk per lease`,
+          { atMost: DISK_BYTES_MAX },
+          known,
+        )
       }),
   ]
 }

@@ -9,7 +9,6 @@ import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
 import { redisFloor } from '../../bench/systems/redis-floor.ts'
 import { redlockSystem } from '../../bench/systems/redis-peers.ts'
-import { JUDGED_SCENE } from '../../bench/works/contended.ts'
 import { withBestPauses } from '../../bench/works/pauses.ts'
 import { FINDINGS, result } from './some-findings.ts'
 
@@ -64,21 +63,6 @@ it('a target does not go away because the other one failed', () => {
   const floor = result('floor', 0, { rounds: [], error: 'no server' })
   expect(readingsOf({ ...FINDINGS, results: [floor, result('tenure', 110)] })).toMatchObject([
     { reads: 'not measured: no server', met: 'no' },
-  ])
-})
-
-it('what must be so every time is judged by the worst round', () => {
-  const contention = (fairness: number, starved: number) => ({
-    ...{ acquisitions: 9, handovers: 9, handoversPerSecond: 9, gapP50Ms: 1, gapP99Ms: 1 },
-    ...{ fairness, fewest: 1, most: 1, starved, waitP99Ms: 1, waitMaxMs: 1, idealWaitMs: 1 },
-  })
-  const rounds = [contention(0.95, 0), contention(0.5, 3), contention(0.95, 0)]
-  const detail = { rounds, operationsPerHandover: null, commitsPerHandover: null }
-  const ours = result('tenure', 9, { work: JUDGED_SCENE, contention: detail })
-  const readings = readingsOf({ ...FINDINGS, results: [ours] })
-  expect(readings.filter(({ target }) => target.endsWith('worst round'))).toMatchObject([
-    { reads: '3.00', met: 'no' },
-    { reads: '0.50', met: 'no' },
   ])
 })
 
