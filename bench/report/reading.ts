@@ -14,7 +14,10 @@ export interface Reading {
 /** Unsure: by the median, but by too few of the rounds to say that it was not chance. */
 export type Verdict = 'yes' | 'unsure' | 'no'
 
-export type Bound = { readonly atLeast: number } | { readonly atMost: number }
+export type Bound = ({ readonly atLeast: number } | { readonly atMost: number }) & {
+  /** How its figures are written; with two digits, if nothing is said. */
+  readonly written?: (value: number) => string
+}
 
 /** Of the rounds: what is met is met by so many of them. */
 const SURE_PART = 0.75
@@ -50,9 +53,8 @@ export function worst(target: string, bound: Bound, values: readonly number[]): 
 }
 
 export function reading(target: string, bound: Bound, spread: Spread): readonly Reading[] {
-  return [
-    { target, wanted: wantedText(bound), reads: ratioText(spread), met: verdictOf(bound, spread) },
-  ]
+  const reads = ratioText(spread, bound.written)
+  return [{ target, wanted: wantedText(bound), reads, met: verdictOf(bound, spread) }]
 }
 
 function verdictOf(bound: Bound, { median: middle, values }: Spread): Verdict {
@@ -64,5 +66,6 @@ function verdictOf(bound: Bound, { median: middle, values }: Spread): Verdict {
 }
 
 function wantedText(bound: Bound): string {
-  return 'atLeast' in bound ? `≥ ${twoDigits(bound.atLeast)}` : `≤ ${twoDigits(bound.atMost)}`
+  const { written = twoDigits } = bound
+  return 'atLeast' in bound ? `≥ ${written(bound.atLeast)}` : `≤ ${written(bound.atMost)}`
 }

@@ -5,7 +5,7 @@ import type { Findings } from '../run-bench.ts'
 import type { StoreName } from '../system.ts'
 import { JUDGED_SCENE } from '../works/contended.ts'
 import { NODE_ALONE, START_UP } from '../works/start-up.ts'
-import { percentText } from './figures.ts'
+import { percentText, wholeText } from './figures.ts'
 import { duelReading, plain, reading, worst, type Bound, type Reading } from './reading.ts'
 import type { Table } from './table.ts'
 
@@ -128,7 +128,7 @@ function contendedReadings(results: readonly Result[]): readonly Reading[] {
     // Redis does not count commits; each of them is a call.
     const commits = contention?.commitsPerHandover ?? contention?.operationsPerHandover ?? null
     return [
-      ...worst(`${name}: starved workers`, { atMost: 0 }, starved),
+      ...worst(`${name}: starved workers`, { atMost: 0, written: wholeText }, starved),
       ...worst(`${name}: turns min/max`, { atLeast: 0.9 }, fairness),
       ...plain(`${name}: p99 wait × the ideal`, { atMost: 1.3 }, waits),
       ...handoverReadings(name, result, own),
@@ -185,7 +185,7 @@ function growthReadings({ growth, space }: Findings): readonly Reading[] {
         const known = diskBytes === null ? [] : [diskBytes]
         return plain(
           `${store}: bytes on disk per lease`,
-          { atMost: DISK_BYTES_MAX },
+          { atMost: DISK_BYTES_MAX, written: wholeText },
           known,
         )
       }),

@@ -38,7 +38,7 @@ it('a target against whom this run could not measure stays, with the reason', ()
   ])
 })
 
-it('what must be so every time is judged by the worst round', () => {
+it('what must be so every time is judged by the worst round, and workers are counted whole', () => {
   const rounds = [[0.95, 0] as const, [0.5, 41] as const, [0.95, 0] as const]
   const ours = result('tenure', 9, {
     work: JUDGED_SCENE,
@@ -49,7 +49,7 @@ it('what must be so every time is judged by the worst round', () => {
   })
   const readings = readingsOf({ ...FINDINGS, results: [ours] })
   expect(readings.filter(({ target }) => target.endsWith('worst round'))).toMatchObject([
-    { wanted: '≤ 0.00', reads: '41.00', met: 'no' },
+    { wanted: '≤ 0', reads: '41', met: 'no' },
     { wanted: '≥ 0.90', reads: '0.50', met: 'no' },
   ])
 })
