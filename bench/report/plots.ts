@@ -1,12 +1,12 @@
 /** The plots of docs/benchmarks.md. */
 import { median } from '../measure/statistics.ts'
-import { ratioBetween, referenceOf, type Result } from '../result.ts'
+import { ratioBetween, ratioOf, referenceOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import { STORE_NAMES } from '../system.ts'
-import { MANY_KINDS } from '../works/many.ts'
+import { MANY_KINDS, type Growth } from '../works/many.ts'
 import { barPlot, type Bar, type BarPanel } from './bar-plot.ts'
 import { perSecondText, ratioText } from './figures.ts'
-import { linePlot, type LinePanel } from './line-plot.ts'
+import { linePlot, type LinePanel, type Point } from './line-plot.ts'
 
 export interface Plot {
   readonly file: string
@@ -73,6 +73,7 @@ function contendedPlot(results: readonly Result[]): Plot | null {
   return { file: 'bench-contended.svg', alt, svg: barPlot(alt, panels) }
 }
 
+/** By the ratio to the small store of the same rounds: the times of different moments cannot be compared. */
 function growthPlot({ growth }: Findings): Plot | null {
   const own = growth.filter(({ system }) => system === 'tenure-service')
   const panels = STORE_NAMES.flatMap((store): readonly LinePanel[] => {
@@ -83,11 +84,19 @@ function growthPlot({ growth }: Findings): Plot | null {
       points: here
         .filter((one) => one.kind === kind)
         .toSorted((a, b) => a.size - b.size)
-        .map(({ size, rounds }) => [size, median(rounds.map(({ p50Ms }) => p50Ms))] as const),
+        .flatMap(pointOf),
     }))
-    return [{ title: `${store}: median ms`, lines }]
+    return [{ title: `${store}: p50 × that among 1,000`, lines }]
   })
   if (panels.length === 0) return null
-  const alt = 'What one operation of Tenure takes among so many live leases'
-  return { file: 'bench-growth.svg', alt, svg: linePlot(alt, panels, 'live leases') }
+  const alt =
+    'What one operation of Tenure takes among so many live leases, × what it takes among 1,000'
+  const one = 'as among 1,000, in the same rounds'
+  const svg = linePlot({ title: alt, axis: 'live leases', one }, panels)
+  return { file: 'bench-growth.svg', alt, svg }
+}
+
+function pointOf({ size, rounds, smallRounds }: Growth): readonly Point[] {
+  const ratio = ratioOf(rounds, smallRounds, 'p50Ms')
+  return ratio === null ? [] : [{ x: size, y: ratio.median, spread: [ratio.min, ratio.max] }]
 }

@@ -3,7 +3,6 @@ import { spreadOf } from '../../bench/measure/statistics.ts'
 import { pauseTables } from '../../bench/report/contended-tables.ts'
 import { ratioText } from '../../bench/report/figures.ts'
 import { pageOf } from '../../bench/report/page.ts'
-import { plotsOf } from '../../bench/report/plots.ts'
 import { markdownText, terminalText } from '../../bench/report/table.ts'
 import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
@@ -89,25 +88,4 @@ it('of the pauses that were tried, the best is used and has a star', () => {
   ])
   const [table] = pauseTables({ ...FINDINGS, systems, pauses })
   expect(table?.rows).toEqual([['redis', 'floor', '30.0', '200 *']])
-})
-
-it('the line of growth goes from the smallest store to the largest', () => {
-  const of = (size: number) => ({
-    ...({ store: 'redis', system: 'tenure-service', kind: 'acquire', size } as const),
-    ...{ rounds: [{ opsPerSecond: 1, p50Ms: 1, p99Ms: 1 }], smallRounds: [] },
-  })
-  const growth = [of(1), of(100_000), of(1_000)]
-  const plot = plotsOf({ ...FINDINGS, growth }).find(({ file }) => file === 'bench-growth.svg')
-  const [, points = ''] = /<polyline [^>]*points="([^"]+)"/.exec(plot?.svg ?? '') ?? []
-  const xs = points.split(' ').map((point) => Number(point.split(',')[0]))
-  expect(xs).toHaveLength(3)
-  expect(xs).toEqual(xs.toSorted((a, b) => a - b))
-})
-
-it('a plot has a bar for each that was scored, and none for the others', () => {
-  const [plot] = plotsOf(FINDINGS)
-  const labels = [...(plot?.svg ?? '').matchAll(/text-anchor="end"[^>]*>([^<]*)</g)].map(
-    ([, text]) => text,
-  )
-  expect(labels).toEqual(['floor', 'tenure'])
 })
