@@ -134,7 +134,7 @@ export function profileTables({ profiles }: Findings): readonly Table[] {
   return [
     {
       title: 'Processor time of one operation, 100 in flight',
-      note: 'In µs, without what is waited for. The client by its parts: the rules (`core`), the handles (`client`), the stores, the driver, Node with all native code (SQLite too), and the collection of garbage. Client and server run on two cores, so that the slower of them sets the pace at best.',
+      note: 'In µs, without what is waited for. The client by its parts: the rules (`core`), the handles (`client`), what takes commands and gives outcomes (`service`), the stores, the driver, Node with all native code (SQLite too), the collection of garbage, and what measures, with what is written by hand (`other`). Client and server run on two cores, so that the slower of them sets the pace at best.',
       columns: ['work', 'store', 'system', 'client µs', 'server µs', ...parts],
       rows: profiles.map(({ work, store, system, clientUs, serverUs, shares }) => [
         ...[work, store, system, countText(clientUs), countText(serverUs)],
