@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { spreadOf } from '../../bench/measure/statistics.ts'
+import { amountTable } from '../../bench/report/amounts.ts'
 import { pauseTables } from '../../bench/report/contended-tables.ts'
 import { ratioText } from '../../bench/report/figures.ts'
 import { pageOf } from '../../bench/report/page.ts'
@@ -88,4 +89,12 @@ it('of the pauses that were tried, the best is used and has a star', () => {
   ])
   const [table] = pauseTables({ ...FINDINGS, systems, pauses })
   expect(table?.rows).toEqual([['redis', 'floor', '30.0', '200 *']])
+})
+
+it('one round is a round', () => {
+  const amountsOf = (rounds: number) => {
+    const plan = { ...QUICK, works: ['start-up'] as const, stores: [], startUp: { rounds } }
+    return amountTable(plan, []).rows[0]?.[1]
+  }
+  expect([amountsOf(1), amountsOf(2)]).toEqual(['1 round', '2 rounds'])
 })
