@@ -16,7 +16,7 @@ export const DASHES = '5 4'
 const SAMPLE = 22
 const GAP = 18
 /** Of a letter, about: nothing here can measure words. */
-const LETTER = 5.7
+const LETTER = 6.3
 
 export function svgLegend(
   items: readonly LegendItem[],

@@ -32,6 +32,8 @@ const TOP = 70
 const HEIGHT = 170
 const LEFT = 55
 const BETWEEN = 65
+/** Within a panel, so that no spread is drawn over the figures beside it. */
+const MARGIN = 10
 const TICKS_MAX = 5
 /** The spreads of lines at one place stand side by side. */
 const SPREAD_STEP = 4
@@ -67,7 +69,8 @@ function drawPanel({ title, lines }: LinePanel, left: number): readonly string[]
   const ticks = ticksUpTo(Math.max(1, ...points.map(({ spread }) => spread[1])))
   const most = ticks.at(-1)?.value ?? 1
   const widest = Math.max(1, ...points.map(({ x: size }) => Math.log10(size)))
-  const x = (value: number): number => left + (Math.log10(value) / widest) * PANEL
+  const room = PANEL - 2 * MARGIN
+  const x = (value: number): number => left + MARGIN + (Math.log10(value) / widest) * room
   const y = (value: number): number => TOP + HEIGHT - (value / most) * HEIGHT
   const across = (value: number) => ({ x1: left, x2: left + PANEL, y1: y(value), y2: y(value) })
   const grid = ticks.flatMap(({ value, words }) => [
