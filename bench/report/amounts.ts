@@ -14,17 +14,21 @@ export function amountTable(plan: Plan, missing: readonly WorkName[]): Table {
 
 const AMOUNTS: Readonly<Record<WorkName, (plan: Plan) => string>> = {
   uncontended: ({ uncontended: { rounds, sliceMs, warmUpMs, resources } }) =>
-    `${rounds} rounds of ${ms(sliceMs)} each, after a third of that which does not count, and ${ms(warmUpMs)} to warm up before the first; ${count(resources)} resources`,
+    `${inRounds(rounds)} of ${ms(sliceMs)} each, after a third of that which does not count, and ${ms(warmUpMs)} to warm up before the first; ${count(resources)} resources`,
   contended: ({ contended: { rounds, leadInMs, roundMs, holdlessMs } }) =>
-    `${rounds} rounds of ${ms(roundMs)} (without a hold ${ms(holdlessMs)}) each, after ${ms(leadInMs)} that do not count`,
+    `${inRounds(rounds)} of ${ms(roundMs)} (without a hold ${ms(holdlessMs)}) each, after ${ms(leadInMs)} that do not count`,
   pauses: ({ pauses: { triedMs, leadInMs, roundMs } }) =>
     `${triedMs.length} pauses, ${ms(roundMs)} each, after ${ms(leadInMs)} that do not count`,
   many: ({ many: { sizes, rounds, samples } }) =>
-    `${rounds} rounds of ${samples} operations, among ${sizes.map(count).join(', ')} live leases and beside 1,000`,
+    `${inRounds(rounds)} of ${samples} operations, among ${sizes.map(count).join(', ')} live leases and beside 1,000`,
   keeping: ({ keeping: { leases, ttlMs, lastsMs } }) =>
     `${count(leases)} leases with a TTL of ${ms(ttlMs)}, for ${ms(lastsMs)}`,
-  'start-up': ({ startUp: { rounds } }) => `${rounds} rounds`,
+  'start-up': ({ startUp: { rounds } }) => `${inRounds(rounds)}`,
   profile: ({ profile: { operations } }) => `3 × ${count(operations)} of each operation`,
+}
+
+function inRounds(value: number): string {
+  return value === 1 ? '1 round' : `${count(value)} rounds`
 }
 
 function ms(value: number): string {

@@ -13,10 +13,15 @@ export function msText(value: number | null): string {
 }
 
 /** The median, and from where to where the rounds went, if they went anywhere. */
-export function ratioText(ratio: Spread | null): string {
+export function ratioText(ratio: Spread | null, written = twoDigits): string {
   if (ratio === null) return '—'
-  if (ratio.min === ratio.max) return twoDigits(ratio.median)
-  return `${twoDigits(ratio.median)} (${twoDigits(ratio.min)}–${twoDigits(ratio.max)})`
+  if (ratio.min === ratio.max) return written(ratio.median)
+  return `${written(ratio.median)} (${written(ratio.min)}–${written(ratio.max)})`
+}
+
+/** For what comes in wholes only. */
+export function wholeText(value: number): string {
+  return Math.round(value).toLocaleString('en')
 }
 
 export function twoDigits(value: number): string {

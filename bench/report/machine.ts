@@ -2,11 +2,11 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
-import { createRequire } from 'node:module'
 import path from 'node:path'
 import { requireTestTool } from '../../scripts/test-tools.mjs'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
-import { peerVersions, ROOT } from '../systems/load-peer.ts'
+import { peerNames, ROOT } from '../systems/load-peer.ts'
+import { fileSystemOf } from './file-system.ts'
 import type { Table } from './table.ts'
 
 export interface Machine {
@@ -16,8 +16,6 @@ export interface Machine {
 /** Asked before anything is measured: afterwards the machine is busy with the measurement itself. */
 export async function describeMachine(command: string): Promise<Machine> {
   const [cpu] = os.cpus()
-  const drivers = ['better-sqlite3', 'ioredis', 'pg'].map((name) => `${name} ${installed(name)}`)
-  const peers = Object.entries(peerVersions()).map(([name, version]) => `${name} ${version}`)
   return {
     facts: [
       ['date', new Date().toISOString().slice(0, 10)],
@@ -40,8 +38,8 @@ export async function describeMachine(command: string): Promise<Machine> {
       ['PostgreSQL', firstLine('postgres', ['--version'])],
       ['settings of Redis', 'no snapshots, no append-only file, else as it comes'],
       ['settings of PostgreSQL', 'shared_buffers 32MB, max_connections 200, else as it comes'],
-      ['drivers', drivers.join(', ')],
-      ['peers', peers.join(', ')],
+      ['drivers', versionsIn(ROOT, ['better-sqlite3', 'ioredis', 'pg'])],
+      ['peers', versionsIn(path.join(ROOT, 'bench'), peerNames())],
     ],
   }
 }
@@ -64,11 +62,18 @@ function tenureVersion(): string {
   }
 }
 
-function installed(name: string): string {
-  const root = createRequire(path.join(ROOT, 'package.json'))
-  const folder = root.resolve(name).split(`${path.sep}${name}${path.sep}`)[0] ?? ''
-  const manifest = fs.readFileSync(path.join(folder, name, 'package.json'), 'utf8')
-  return (JSON.parse(manifest) as { readonly version: string }).version
+/** What is there, not what the manifest in the folder asks for. */
+export function installedVersion(folder: string, name: string): string {
+  try {
+    const file = path.join(folder, 'node_modules', name, 'package.json')
+    return (JSON.parse(fs.readFileSync(file, 'utf8')) as { readonly version: string }).version
+  } catch {
+    return 'not installed'
+  }
+}
+
+function versionsIn(folder: string, names: readonly string[]): string {
+  return names.map((name) => `${name} ${installedVersion(folder, name)}`).join(', ')
 }
 
 async function sqliteVersion(): Promise<string> {
@@ -86,14 +91,6 @@ function firstLine(program: string, args: readonly string[]): string {
     return firstOf(execFileSync(requireTestTool(program), [...args], { encoding: 'utf8' }))
   } catch {
     return 'not found'
-  }
-}
-
-function fileSystemOf(folder: string): string {
-  try {
-    return firstOf(execFileSync('stat', ['-f', '-c', '%T', folder], { encoding: 'utf8' }))
-  } catch {
-    return 'unknown'
   }
 }
 

@@ -1,12 +1,12 @@
 /** The plots of docs/benchmarks.md. */
 import { median } from '../measure/statistics.ts'
-import { ratioBetween, referenceOf, type Result } from '../result.ts'
+import { ratioBetween, ratioOf, referenceOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import { STORE_NAMES } from '../system.ts'
-import { MANY_KINDS } from '../works/many.ts'
+import { MANY_KINDS, type Growth } from '../works/many.ts'
 import { barPlot, type Bar, type BarPanel } from './bar-plot.ts'
 import { perSecondText, ratioText } from './figures.ts'
-import { linePlot, type LinePanel } from './line-plot.ts'
+import { linePlot, type LinePanel, type Point } from './line-plot.ts'
 
 export interface Plot {
   readonly file: string
@@ -33,12 +33,13 @@ function uncontendedPlot(results: readonly Result[]): Plot | null {
       )
       const against = store === 'sqlite' ? 'the limit' : 'the floor'
       const title = `${store}, ${work}, 100 in flight: throughput × ${against}`
-      return { title, mark: 1, bars: own.flatMap((result) => ratioBar(result, results)) }
+      return { title, bars: own.flatMap((result) => ratioBar(result, results)) }
     }),
   ).filter(({ bars }) => bars.length > 0)
   if (panels.length === 0) return null
   const alt = 'Throughput of each system with 100 operations in flight'
-  return { file: 'bench-uncontended.svg', alt, svg: barPlot(alt, panels) }
+  const mark = { at: 1, words: '1.00: the floor or the limit, written by hand' }
+  return { file: 'bench-uncontended.svg', alt, svg: barPlot({ title: alt, mark }, panels) }
 }
 
 function ratioBar(result: Result, all: readonly Result[]): readonly Bar[] {
@@ -70,9 +71,10 @@ function contendedPlot(results: readonly Result[]): Plot | null {
   })
   if (panels.length === 0) return null
   const alt = 'True handovers per second when everybody wants one resource'
-  return { file: 'bench-contended.svg', alt, svg: barPlot(alt, panels) }
+  return { file: 'bench-contended.svg', alt, svg: barPlot({ title: alt }, panels) }
 }
 
+/** By the ratio to the small store of the same rounds: the times of different moments cannot be compared. */
 function growthPlot({ growth }: Findings): Plot | null {
   const own = growth.filter(({ system }) => system === 'tenure-service')
   const panels = STORE_NAMES.flatMap((store): readonly LinePanel[] => {
@@ -83,11 +85,19 @@ function growthPlot({ growth }: Findings): Plot | null {
       points: here
         .filter((one) => one.kind === kind)
         .toSorted((a, b) => a.size - b.size)
-        .map(({ size, rounds }) => [size, median(rounds.map(({ p50Ms }) => p50Ms))] as const),
+        .flatMap(pointOf),
     }))
-    return [{ title: `${store}: median ms`, lines }]
+    return [{ title: `${store}: p50 × that among 1,000`, lines }]
   })
   if (panels.length === 0) return null
-  const alt = 'What one operation of Tenure takes among so many live leases'
-  return { file: 'bench-growth.svg', alt, svg: linePlot(alt, panels, 'live leases') }
+  const alt =
+    'What one operation of Tenure takes among so many live leases, × what it takes among 1,000'
+  const one = 'as among 1,000, in the same rounds'
+  const svg = linePlot({ title: alt, axis: 'live leases', one }, panels)
+  return { file: 'bench-growth.svg', alt, svg }
+}
+
+function pointOf({ size, rounds, smallRounds }: Growth): readonly Point[] {
+  const ratio = ratioOf(rounds, smallRounds, 'p50Ms')
+  return ratio === null ? [] : [{ x: size, y: ratio.median, spread: [ratio.min, ratio.max] }]
 }

@@ -1,29 +1,15 @@
-/** What Tenure means to reach, and what this run read. A target that was not measured is left out, unless Tenure failed there. */
-import type { Slice } from '../measure/load.ts'
-import { median, spreadOf, type Spread } from '../measure/statistics.ts'
-import { ratioBetween, ratioOf, type Result } from '../result.ts'
+/** What Tenure means to reach, and what this run read. A target that was not measured is left out, unless somebody failed there. */
+import { median } from '../measure/statistics.ts'
+import { ratioOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import type { StoreName } from '../system.ts'
 import { JUDGED_SCENE } from '../works/contended.ts'
 import { NODE_ALONE, START_UP } from '../works/start-up.ts'
-import { percentText, ratioText, twoDigits } from './figures.ts'
+import { percentText, wholeText } from './figures.ts'
+import { duelReading, plain, reading, worst, type Bound, type Reading } from './reading.ts'
 import type { Table } from './table.ts'
 
-export interface Reading {
-  readonly target: string
-  readonly wanted: string
-  readonly reads: string
-  readonly met: Verdict
-}
-
-/** Unsure: by the median, but by too few of the rounds to say that it was not chance. */
-export type Verdict = 'yes' | 'unsure' | 'no'
-
-type Bound = { readonly atLeast: number } | { readonly atMost: number }
-
 const TENURES = ['tenure', 'tenure-service'] as const
-/** Of the rounds: what is met is met by so many of them. */
-const SURE_PART = 0.75
 const DISK_BYTES_MAX = 600
 const CPU_PART_MAX = 0.05
 const START_UP_EXTRA_MS = 30
@@ -128,25 +114,6 @@ function uncontendedReadings(results: readonly Result[]): readonly Reading[] {
   )
 }
 
-interface Opponents {
-  readonly ours: Result | undefined
-  readonly theirs: Result | undefined
-  readonly figure?: keyof Slice | undefined
-}
-
-/** A target must not go away because the other one failed. */
-function duelReading(
-  target: string,
-  bound: Bound,
-  { ours, theirs, figure }: Opponents,
-): readonly Reading[] {
-  if (ours === undefined || ours.error !== null) return []
-  const ratio = ratioBetween(ours, theirs, figure)
-  if (ratio !== null) return reading(target, bound, ratio)
-  const reads = `not measured: ${theirs?.error ?? 'nothing to compare with'}`
-  return [{ target, wanted: wantedText(bound), reads, met: 'no' }]
-}
-
 /** Without a hold, and between processes, it is told and not judged. */
 function contendedReadings(results: readonly Result[]): readonly Reading[] {
   const own = results.filter(({ work }) => work === JUDGED_SCENE)
@@ -155,37 +122,16 @@ function contendedReadings(results: readonly Result[]): readonly Reading[] {
     const { work, store, contention } = result
     const rounds = contention?.rounds ?? []
     const name = `${store}, ${work}`
-    const best = own
-      .filter(({ store: at, system, isReference }) => {
-        return at === store && !isReference && !['tenure', 'advisory'].includes(system)
-      })
-      .toSorted((a, b) => handoversOf(b) - handoversOf(a))[0]
-    const advisory = own.find(({ system }) => system === 'advisory')
+    const starved = rounds.map((round) => round.starved)
+    const fairness = rounds.map((round) => round.fairness)
     const waits = rounds.map(({ waitP99Ms, idealWaitMs }) => waitP99Ms / idealWaitMs)
     // Redis does not count commits; each of them is a call.
     const commits = contention?.commitsPerHandover ?? contention?.operationsPerHandover ?? null
     return [
-      ...worst(
-        `${name}: starved workers`,
-        { atMost: 0 },
-        rounds.map(({ starved }) => starved),
-      ),
-      ...worst(
-        `${name}: turns min/max`,
-        { atLeast: 0.9 },
-        rounds.map(({ fairness }) => fairness),
-      ),
+      ...worst(`${name}: starved workers`, { atMost: 0, written: wholeText }, starved),
+      ...worst(`${name}: turns min/max`, { atLeast: 0.9 }, fairness),
       ...plain(`${name}: p99 wait × the ideal`, { atMost: 1.3 }, waits),
-      ...duelReading(
-        `${name}: handovers × advisory`,
-        { atLeast: 1 },
-        { ours: result, theirs: advisory },
-      ),
-      ...duelReading(
-        `${name}: handovers × the best peer that polls (${best?.system ?? 'none'})`,
-        { atLeast: 4 },
-        { ours: result, theirs: best },
-      ),
+      ...handoverReadings(name, result, own),
       ...plain(
         `${name}: commits per handover${store === 'redis' ? ', at most (calls)' : ''}`,
         { atMost: 3 },
@@ -193,6 +139,26 @@ function contendedReadings(results: readonly Result[]): readonly Reading[] {
       ),
     ]
   })
+}
+
+/** What is written by hand polls as well as the peers do: whoever of them is best is compared with. */
+function handoverReadings(
+  name: string,
+  ours: Result,
+  results: readonly Result[],
+): readonly Reading[] {
+  const advisory = results.find(({ system }) => system === 'advisory')
+  const [best] = results
+    .filter(({ store, system }) => {
+      return store === ours.store && !['tenure', 'advisory'].includes(system)
+    })
+    .toSorted((a, b) => handoversOf(b) - handoversOf(a))
+  const target = `${name}: handovers ×`
+  const polls = `${target} the best that polls (${best?.system})`
+  return [
+    ...duelReading(`${target} advisory`, { atLeast: 1 }, { ours, theirs: advisory }),
+    ...duelReading(polls, { atLeast: 4 }, { ours, theirs: best }),
+  ]
 }
 
 /** Less than nothing for whoever was not scored. */
@@ -217,7 +183,11 @@ function growthReadings({ growth, space }: Findings): readonly Reading[] {
       .filter(({ size }) => size === most)
       .flatMap(({ store, space: { diskBytes } }) => {
         const known = diskBytes === null ? [] : [diskBytes]
-        return plain(`${store}: bytes on disk per lease`, { atMost: DISK_BYTES_MAX }, known)
+        return plain(
+          `${store}: bytes on disk per lease`,
+          { atMost: DISK_BYTES_MAX, written: wholeText },
+          known,
+        )
       }),
   ]
 }
@@ -249,33 +219,4 @@ function startUpReadings(results: readonly Result[]): readonly Reading[] {
     return (p50Ms - START_UP_EXTRA_MS) / (node.rounds[round]?.p50Ms ?? Number.NaN)
   })
   return plain('tenure ls, less 30 ms, × node -e 0', { atMost: 1.5 }, beyond)
-}
-
-function plain(target: string, bound: Bound, values: readonly number[]): readonly Reading[] {
-  const sound = values.filter((value) => Number.isFinite(value))
-  return sound.length === 0 ? [] : reading(target, bound, spreadOf(sound))
-}
-
-/** For what must be so every time. */
-function worst(target: string, bound: Bound, values: readonly number[]): readonly Reading[] {
-  const one = 'atLeast' in bound ? Math.min(...values) : Math.max(...values)
-  return plain(`${target}, worst round`, bound, values.length === 0 ? [] : [one])
-}
-
-function reading(target: string, bound: Bound, spread: Spread): readonly Reading[] {
-  return [
-    { target, wanted: wantedText(bound), reads: ratioText(spread), met: verdictOf(bound, spread) },
-  ]
-}
-
-function verdictOf(bound: Bound, { median: middle, values }: Spread): Verdict {
-  const isWithin = (value: number): boolean => {
-    return 'atLeast' in bound ? value >= bound.atLeast : value <= bound.atMost
-  }
-  if (!isWithin(middle)) return 'no'
-  return values.filter(isWithin).length >= SURE_PART * values.length ? 'yes' : 'unsure'
-}
-
-function wantedText(bound: Bound): string {
-  return 'atLeast' in bound ? `≥ ${twoDigits(bound.atLeast)}` : `≤ ${twoDigits(bound.atMost)}`
 }

@@ -16,12 +16,12 @@ export async function loadPeer<Module>(name: string): Promise<Module> {
   return (await import(pathToFileURL(file).href)) as Module
 }
 
-/** What the manifest pins, for the report. */
-export function peerVersions(): Readonly<Record<string, string>> {
+/** The packages that the manifest asks for. */
+export function peerNames(): readonly string[] {
   const manifest = JSON.parse(fs.readFileSync(PEERS, 'utf8')) as {
     readonly dependencies: Readonly<Record<string, string>>
   }
-  return manifest.dependencies
+  return Object.keys(manifest.dependencies)
 }
 
 function findRoot(folder: string): string {

@@ -1,18 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { spreadOf } from '../../bench/measure/statistics.ts'
+import { amountTable } from '../../bench/report/amounts.ts'
+import { pauseTables } from '../../bench/report/contended-tables.ts'
 import { ratioText } from '../../bench/report/figures.ts'
 import { pageOf } from '../../bench/report/page.ts'
-import { plotsOf } from '../../bench/report/plots.ts'
 import { markdownText, terminalText } from '../../bench/report/table.ts'
-import { pauseTables } from '../../bench/report/tables.ts'
 import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
-import type { Result } from '../../bench/result.ts'
 import { redisFloor } from '../../bench/systems/redis-floor.ts'
 import { redlockSystem } from '../../bench/systems/redis-peers.ts'
-import { JUDGED_SCENE } from '../../bench/works/contended.ts'
 import { withBestPauses } from '../../bench/works/pauses.ts'
-import type { Findings } from '../../bench/run-bench.ts'
+import { FINDINGS, result } from './some-findings.ts'
 
 const TABLE = {
   title: 'A title',
@@ -21,24 +19,6 @@ const TABLE = {
     ['a|b', '1,000'],
     ['long name', '5'],
   ],
-}
-
-function result(system: string, opsPerSecond: number, change: Partial<Result> = {}): Result {
-  return {
-    ...{ work: 'acquire+release', store: 'redis', system, inFlight: 100, error: null },
-    isReference: system === 'floor',
-    rounds: [{ opsPerSecond, p50Ms: 1, p99Ms: 2 }],
-    ...change,
-  }
-}
-
-const FINDINGS: Findings = {
-  results: [
-    result('floor', 100),
-    result('tenure', 110),
-    result('verrou', 50, { rounds: [], error: 'does not exclude: <& more' }),
-  ],
-  ...{ systems: [], growth: [], space: [], keeping: [], profiles: [], pauses: [] },
 }
 
 describe('a table', () => {
@@ -86,21 +66,6 @@ it('a target does not go away because the other one failed', () => {
   ])
 })
 
-it('what must be so every time is judged by the worst round', () => {
-  const contention = (fairness: number, starved: number) => ({
-    ...{ acquisitions: 9, handovers: 9, handoversPerSecond: 9, gapP50Ms: 1, gapP99Ms: 1 },
-    ...{ fairness, fewest: 1, most: 1, starved, waitP99Ms: 1, waitMaxMs: 1, idealWaitMs: 1 },
-  })
-  const rounds = [contention(0.95, 0), contention(0.5, 3), contention(0.95, 0)]
-  const detail = { rounds, operationsPerHandover: null, commitsPerHandover: null }
-  const ours = result('tenure', 9, { work: JUDGED_SCENE, contention: detail })
-  const readings = readingsOf({ ...FINDINGS, results: [ours] })
-  expect(readings.filter(({ target }) => target.endsWith('worst round'))).toMatchObject([
-    { reads: '3.00', met: 'no' },
-    { reads: '0.50', met: 'no' },
-  ])
-})
-
 it.each([
   [true, ['target', 'wanted', 'reads', 'met'], /^1 of 1 are met: /],
   [false, ['target', 'wanted', 'reads'], /^This run was too short to say what is met\. /],
@@ -126,23 +91,10 @@ it('of the pauses that were tried, the best is used and has a star', () => {
   expect(table?.rows).toEqual([['redis', 'floor', '30.0', '200 *']])
 })
 
-it('the line of growth goes from the smallest store to the largest', () => {
-  const of = (size: number) => ({
-    ...({ store: 'redis', system: 'tenure-service', kind: 'acquire', size } as const),
-    ...{ rounds: [{ opsPerSecond: 1, p50Ms: 1, p99Ms: 1 }], smallRounds: [] },
-  })
-  const growth = [of(1), of(100_000), of(1_000)]
-  const plot = plotsOf({ ...FINDINGS, growth }).find(({ file }) => file === 'bench-growth.svg')
-  const [, points = ''] = /<polyline [^>]*points="([^"]+)"/.exec(plot?.svg ?? '') ?? []
-  const xs = points.split(' ').map((point) => Number(point.split(',')[0]))
-  expect(xs).toHaveLength(3)
-  expect(xs).toEqual(xs.toSorted((a, b) => a - b))
-})
-
-it('a plot has a bar for each that was scored, and none for the others', () => {
-  const [plot] = plotsOf(FINDINGS)
-  const labels = [...(plot?.svg ?? '').matchAll(/text-anchor="end"[^>]*>([^<]*)</g)].map(
-    ([, text]) => text,
-  )
-  expect(labels).toEqual(['floor', 'tenure'])
+it('one round is a round', () => {
+  const amountsOf = (rounds: number) => {
+    const plan = { ...QUICK, works: ['start-up'] as const, stores: [], startUp: { rounds } }
+    return amountTable(plan, []).rows[0]?.[1]
+  }
+  expect([amountsOf(1), amountsOf(2)]).toEqual(['1 round', '2 rounds'])
 })
