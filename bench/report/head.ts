@@ -57,8 +57,8 @@ const HINTS: readonly Hint[] = [
     of: ['uncontended'],
     text: `- With one operation in flight it matters whether client and server share a core, so both are measured, pinned by
   \`taskset\`. With 100 in flight nothing is pinned.
-- Uncontended everybody has the same time to warm up. Before and after the uncontended work each system must show that it
-  excludes.`,
+- Uncontended everybody has the same time to warm up. Before and after the uncontended work each system is opened
+  twice and must show that it excludes between the two.`,
   },
   {
     of: ['contended', 'pauses'],
@@ -69,7 +69,7 @@ const HINTS: readonly Hint[] = [
   },
   {
     of: ['contended'],
-    text: `- In the contended work every turn is checked, between processes too, and who overlaps once is out of what follows.`,
+    text: `- In the contended work every turn is checked, between processes too. Who overlaps once is scored nowhere on that store.`,
   },
   {
     text: `- What overlaps, throws, or does not answer for two minutes is listed under *Not scored*.`,
