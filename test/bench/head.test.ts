@@ -22,7 +22,7 @@ it.each([
   ['uncontended', 'pinned by'],
   ['uncontended', 'Before and after the uncontended work'],
   ['contended', 'keeps a core busy'],
-  ['contended', 'who overlaps once is out'],
+  ['contended', 'Who overlaps once is scored nowhere'],
   ['many', 'Growth is measured beside a small store'],
 ] as const)('the page speaks of %s only where it was measured', (work, words) => {
   expect(headOf([work])).toContain(words)
