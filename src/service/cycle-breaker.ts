@@ -22,20 +22,26 @@ export class CycleBreaker {
 
   /**
    * Refuses the youngest ticket of a circle that one of these tickets or upgrades is part of; says so if it is one of
-   * them. A search that fails changes nothing: whoever waits goes on waiting, and its next renewal looks again.
+   * them. A search that fails changes nothing: whoever waits goes on waiting, and somebody looks again.
    */
   async breakAround(leaseIds: readonly LeaseId[]): Promise<Refusal | null> {
     try {
-      const { entries } = await this.#store.find({ ids: leaseIds, limit: leaseIds.length })
-      for (const entry of entries) {
-        const cycle = await findCycle(this.#store, entry)
-        if (cycle === null) continue
-        const refused = await this.#refuse(cycle, entry)
-        const leaseId = refused.find((id) => leaseIds.includes(id))
-        if (leaseId !== undefined) return { kind: 'deadlock', leaseId, cycle: cycle.steps }
-      }
+      return await this.#breakOnce(leaseIds)
     } catch {
+      // Once more, and the caller need not wait for it: of two in a circle it may be the only one who looks.
+      this.#lookApart(() => this.#breakOnce(leaseIds))
       return null
+    }
+  }
+
+  async #breakOnce(leaseIds: readonly LeaseId[]): Promise<Refusal | null> {
+    const { entries } = await this.#store.find({ ids: leaseIds, limit: leaseIds.length })
+    for (const entry of entries) {
+      const cycle = await findCycle(this.#store, entry)
+      if (cycle === null) continue
+      const refused = await this.#refuse(cycle, entry)
+      const leaseId = refused.find((id) => leaseIds.includes(id))
+      if (leaseId !== undefined) return { kind: 'deadlock', leaseId, cycle: cycle.steps }
     }
     return null
   }
@@ -46,19 +52,25 @@ export class CycleBreaker {
    */
   lookLater({ session }: Lease): void {
     // Whoever got something must not wait for the look: its time runs already.
-    const look = this.#breakCyclesOf(session).finally(() => void this.#looks.delete(look))
+    this.#lookApart(() => this.#breakCyclesOf(session))
+  }
+
+  /** If it fails, the next sign of life of whoever waits looks again. */
+  #lookApart(work: () => Promise<unknown>): void {
+    const look: Promise<void> = work()
+      .then(
+        () => undefined,
+        () => undefined,
+      )
+      .finally(() => void this.#looks.delete(look))
     this.#looks.add(look)
   }
 
   async #breakCyclesOf(session: string): Promise<void> {
-    try {
-      const query = { session, states: ['pending'], limit: 1 } as const
-      const [waiting] = (await this.#store.find(query)).entries
-      const cycle = waiting === undefined ? null : await findCycleOf(this.#store, waiting)
-      if (cycle !== null && waiting !== undefined) await this.#refuse(cycle, waiting)
-    } catch {
-      // The next sign of life of whoever waits looks again.
-    }
+    const query = { session, states: ['pending'], limit: 1 } as const
+    const [waiting] = (await this.#store.find(query)).entries
+    const cycle = waiting === undefined ? null : await findCycleOf(this.#store, waiting)
+    if (cycle !== null && waiting !== undefined) await this.#refuse(cycle, waiting)
   }
 
   /**

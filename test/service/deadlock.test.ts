@@ -129,11 +129,22 @@ describe('a circle', () => {
     expect(event?.event.reason).toBe('bob → work:a → ann → work:b → bob')
   })
 
-  it('is broken at its youngest ticket, also by one that was there before, when the search failed', async () => {
+  it('is looked for once more when the search failed, without another sign of life', async () => {
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')
     await world.wait('ann', 'work:b')
     world.failNext('find')
+    expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
+    await world.settled()
+    const [event] = await world.api.history({ types: ['lease.failed'] })
+    expect(event?.event).toMatchObject({ holder: 'bob', failure: 'deadlock' })
+  })
+
+  it('is broken at its youngest ticket, also by one that was there before, when both searches failed', async () => {
+    await world.hold('ann', 'work:a')
+    await world.hold('bob', 'work:b')
+    await world.wait('ann', 'work:b')
+    world.failNext('find', 2)
     const second = await world.wait('bob', 'work:a')
     expect(second.kind).toBe('queued')
     const claimed = await world.claim('ann', 'work:b')

@@ -24,7 +24,7 @@ export class WaitingWorld {
   readonly api: LeaseService
   readonly #store: FaultyStore
   readonly #ids = new Map<string, string>()
-  #failing: FaultyMethod | null = null
+  #failing: { readonly method: FaultyMethod; left: number } | null = null
   #late: { left: number; readonly action: () => Promise<void> } | null = null
 
   constructor() {
@@ -41,14 +41,15 @@ export class WaitingWorld {
       this.#late = null
       return { before: late.action() }
     }
-    if (method !== this.#failing) return undefined
-    this.#failing = null
+    const failing = this.#failing
+    if (failing === null || failing.method !== method || failing.left === 0) return undefined
+    failing.left -= 1
     return { fault: 'lost_request' }
   }
 
-  /** The next call of this kind does not reach the store. */
-  failNext(method: FaultyMethod): void {
-    this.#failing = method
+  /** The next calls of this kind do not reach the store. */
+  failNext(method: FaultyMethod, times = 1): void {
+    this.#failing = { method, left: times }
   }
 
   /** Before the second of the commits to come is tried, this happens. */
