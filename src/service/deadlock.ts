@@ -67,9 +67,10 @@ function namesOf(path: readonly Waiter[]): string {
 }
 
 /**
- * Whether anybody can be waiting for this session. A session is taken to have one holder: where several share it, what
- * it holds in another name is not seen from here, and the circle is found by the others in it. On a flat resource nobody waits for a ticket whom its owner waits
- * for in turn, so a session that has nothing else there is in no circle; that spares a crowd at one door the search.
+ * Whether this session should look. It is taken to have one holder: where several share it, what it holds in another
+ * name is not seen from here, and the circle is found by the others in it. On a flat resource nobody waits for a ticket
+ * whom its owner waits for in turn, unless one of them stands there twice. So whoever has nothing else leaves it to that
+ * one to look, which spares a crowd at one door the search.
  */
 async function mayBeWaitedFor(store: Store, waiter: Waiter): Promise<boolean> {
   if (waiter.kind === 'lease' || isTree(waiter.resource) || waiter.group !== null) return true
