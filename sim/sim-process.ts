@@ -3,6 +3,7 @@
  * process that is dead is gone; one that arrives while the process is stopped waits until it runs again.
  */
 import type { Runtime, Timer } from '../src/runtime/runtime.ts'
+import { sessionDigest } from '../src/runtime/session-digest.ts'
 import { HostClock, type HostClockOptions } from './host-clock.ts'
 import type { Log, Who } from './log.ts'
 import type { Random } from './random.ts'
@@ -146,8 +147,9 @@ export class Incarnation {
     this.runtime = runtimeOf(this)
   }
 
+  /** As everybody else knows it: by a digest of its session. */
   get who(): Who {
-    return { process: this.process.name, session: this.session }
+    return { process: this.process.name, session: sessionDigest(this.session) }
   }
 
   die(): void {

@@ -53,7 +53,7 @@ export class Worker {
     const task = this.#random.weighted({
       acquire: 12,
       try_acquire: 6,
-      with_lease: 2,
+      with_lease: 2 + 4 * nesting,
       nest: 20 * nesting,
       acquire_all: 20 * richness,
       adopt: 12 * richness,
@@ -93,21 +93,32 @@ export class Worker {
 
   /**
    * Asks for another while it holds one: two who do so in opposite order wait for each other. They are in no hurry and
-   * renew without limit, so that a circle is broken neither by its own timeouts nor by the end of a lease in it.
+   * renew without limit, so that a cycle is broken neither by its own timeouts nor by the end of a lease in it.
    */
   async #nest(): Promise<void> {
-    const outer = await this.#obtain(this.#place(), PATIENT)
+    // In a crowd everybody holds something that nobody else wants, and waits for the one thing that all of them want.
+    const isCrowd = this.#random.chance(0.3)
+    const outer = await this.#obtain(isCrowd ? this.#ownPlace() : this.#place(), PATIENT)
     if (outer === null) return
     const holder = new Holder(this.#parts, outer.lease, outer.plan)
-    const inner = await this.#obtain(this.#place(), PATIENT)
+    // Whoever says what it waits under is never refused for a wait that would have ended.
+    const by = this.#random.chance(0.6) ? outer.lease : this.#tenure
+    const [hottest] = this.#parts.habits.places
+    const place = isCrowd && hottest !== undefined ? hottest : this.#place()
+    const inner = await this.#obtain(place, PATIENT, by)
     if (inner !== null) await this.#hold(inner.lease, inner.plan)
     holder.step()
     await holder.release('dispose')
   }
 
+  #ownPlace(): Place {
+    return { resource: `own:${this.#random.uuid()}`, extent: 'exact', slots: null }
+  }
+
   async #obtain(
     place: Place,
     wish: AcquireOptions = this.#waiting(),
+    by: Pick<Tenure, 'acquire'> = this.#tenure,
   ): Promise<{ lease: Lease; plan: HoldingPlan } | null> {
     const { resource } = place
     const options = { ...this.#options(place), ...wish }
@@ -116,7 +127,7 @@ export class Worker {
     const lease = await this.#calls.make(
       this.#incarnation,
       facts,
-      () => this.#tenure.acquire(resource, options),
+      () => by.acquire(resource, options),
       () => 'granted',
     )
     return lease === null ? null : { lease, plan: this.#plan(options) }
@@ -143,15 +154,27 @@ export class Worker {
     const plan = { ...this.#plan(options), upgradeWaitMs: null }
     const { leaseId } = options
     const workMs = 10 * plan.ttlMs + 2 * HANG_MS_MAX
-    const boundMs = boundOf(options) + workMs + INSIST_MS
+    const isNesting = this.#random.chance(this.#parts.habits.nesting)
+    const insideMs = isNesting ? boundOf(PATIENT) + INSIST_MS : 0
+    const boundMs = boundOf(options) + workMs + insideMs + INSIST_MS
     const facts = { operation: 'with_lease', resource, leaseId, boundMs } as const
     await this.#calls.make(this.#incarnation, facts, () =>
       this.#tenure.withLease(resource, options, async (lease) => {
         const holder = new Holder(this.#parts, lease, plan)
         await holder.work()
+        // What is asked for in here is under the lease without anybody saying so.
+        if (isNesting) await this.#acquireInside()
         holder.noteLetGo()
       }),
     )
+  }
+
+  async #acquireInside(): Promise<void> {
+    const inner = await this.#obtain(this.#place(), PATIENT)
+    if (inner === null) return
+    const holder = new Holder(this.#parts, inner.lease, inner.plan)
+    holder.step()
+    await holder.release('release')
   }
 
   async #acquireAll(): Promise<void> {
@@ -191,7 +214,17 @@ export class Worker {
   async #hold(lease: Lease, plan: HoldingPlan): Promise<void> {
     const holder = new Holder(this.#parts, lease, plan)
     await holder.work()
+    // Whoever has lost something may ask for it again at once, and must not stand in its own way.
+    if (lease.state === 'lost' && this.#random.chance(0.5)) await this.#acquireAgain(lease)
     await holder.letGo()
+  }
+
+  async #acquireAgain({ resource, extent, info }: Lease): Promise<void> {
+    const again = await this.#obtain({ resource, extent, slots: info.slots })
+    if (again === null) return
+    const holder = new Holder(this.#parts, again.lease, again.plan)
+    holder.step()
+    await holder.release('release')
   }
 
   async #isHeld(): Promise<void> {

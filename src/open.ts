@@ -8,7 +8,7 @@ import type { Tenure } from './client/contract.ts'
 import type { GrantSigner } from './client/grant-signer.ts'
 import { invalid } from './core/errors.ts'
 import type { SigningKey } from './ledger/ed25519.ts'
-import { parseHolder, parseSession, refuseUnknown } from './core/input.ts'
+import { parseFlag, parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { LeaseApi } from './service/lease-api.ts'
 import type { Questions } from './service/lease-questions.ts'
@@ -19,8 +19,13 @@ import { share, type Keep } from './store-share.ts'
 export interface OpenOptions extends StoreOptions {
   /** Who holds what this client acquires: 1..128 bytes. */
   readonly holder: string
-  /** Who waits for whom. Default: a new one for each client. */
+  /** Proves what is this client's; whoever knows it can act for the client. Default: a new one for each client. */
   readonly session?: string
+  /**
+   * The session does one thing after another, as an agent or a person at a shell does: a request that the session itself
+   * blocks is refused at once, and what it holds counts as held until its wait has ended. Default false.
+   */
+  readonly sequential?: boolean
   /** How long a waiter that is not heard of keeps its place: 50..60000, default 5000. */
   readonly claimWindowMs?: number
   /** Signs the grants of what this client holds and derives (`lease.grant`). */
@@ -33,6 +38,7 @@ const OPEN_OPTIONS = [
   ...STORE_OPTIONS,
   'holder',
   'session',
+  'sequential',
   'claimWindowMs',
   'signingKey',
   'keyFile',
@@ -44,7 +50,7 @@ const OPEN_OPTIONS = [
  */
 export async function openTenure(store: StoreSource, options: OpenOptions): Promise<Tenure> {
   requireOptions(options)
-  const { session, claimWindowMs } = options
+  const { session, sequential, claimWindowMs } = options
   const holder = parseHolder(options.holder)
   if (session !== undefined) parseSession(session)
   const { readClaimWindow, TenureClient } = await import('./client/tenure-client.ts')
@@ -54,6 +60,7 @@ export async function openTenure(store: StoreSource, options: OpenOptions): Prom
   return new TenureClient({
     ...{ api, runtime: systemRuntime, holder },
     ...(session === undefined ? {} : { session }),
+    ...(sequential === undefined ? {} : { sequential: parseFlag('sequential', sequential) }),
     ...(claimWindowMs === undefined ? {} : { claimWindowMs }),
     ...(signer === null ? {} : { signer }),
   })
@@ -86,8 +93,8 @@ export async function openApi(
   const keep: Keep = (store) => new Service({ store, runtime: systemRuntime, sweep: true })
   if (address.key === null) return keep(await address.open())
   const { store, sweeper } = await share(address, address.key, keep)
-  const standbys = sweeper === null ? {} : { standbys: sweeper.standbys }
-  return new Service({ store, runtime: systemRuntime, ...standbys })
+  const sharing = sweeper === null ? {} : { sharing: sweeper }
+  return new Service({ store, runtime: systemRuntime, ...sharing })
 }
 
 export interface ImportedLedger {

@@ -1,29 +1,29 @@
 /**
- * A circle of sessions that wait for each other lasts a second at most, if nothing befalls anybody in it; and nobody is
- * refused for a circle that there was not.
+ * A cycle of requests that wait for each other lasts a second at most, if nothing befalls anybody in it; and nobody is
+ * refused for a cycle that there was not.
  *
- * A circle is as old as the last change to it: whoever joins it looks for it. What one who joins reads is not one
- * snapshot, so a refusal is right if the circle that it names stood at some moment since the refused one got in line.
+ * A cycle is as old as the last change to it: whoever joins it looks for it. What one who joins reads is not one
+ * snapshot, so a refusal is right if the cycle that it names stood at some moment since the refused one got in line.
  */
 import type { CycleStep, Entry, LeaseId } from '../../src/core/lease.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { groupsOf } from './groups.ts'
 import { walk, type Step } from './ledger-walk.ts'
 import { Troubles } from './troubles.ts'
-import { circlesIn, edgesAt, stuckEdges, type Edge } from './wait-graph.ts'
+import { cyclesIn, edgesAt, stuckEdges, tieOf, type Edge } from './wait-graph.ts'
 
 /** A second, and the time that the messages of the search take. */
-const CIRCLE_US_MAX = 1_000_000
+const CYCLE_US_MAX = 1_000_000
 const SLACK_US = 500_000
 /** A message that was lost so long before may still be what keeps somebody from looking. */
 const EARLIER_US = 5_000_000
 
 export const cycleFreedom: Checker = {
   promise: 'I9',
-  name: 'no circle lasts',
+  name: 'no cycle lasts',
   check: (evidence) => {
     const complaints: Complaint[] = []
-    const watch = new CircleWatch(evidence)
+    const watch = new CycleWatch(evidence)
     for (const step of walk(evidence.ledger)) {
       complaints.push(...watch.refusedWrongly(step))
       complaints.push(...watch.lasting(step))
@@ -32,19 +32,19 @@ export const cycleFreedom: Checker = {
   },
 }
 
-interface Circle {
+interface LiveCycle {
   readonly members: readonly Entry[]
   readonly sinceUs: number
   isTold: boolean
 }
 
-class CircleWatch {
+class CycleWatch {
   readonly #evidence: Evidence
   readonly #troubles: Troubles
   readonly #refused = new Set<LeaseId>()
   /** Who has been seen to wait for whom, where, since when it got in line. */
   readonly #seen = new Map<LeaseId, Set<string>>()
-  #circles: ReadonlyMap<string, Circle> = new Map()
+  #cycles: ReadonlyMap<string, LiveCycle> = new Map()
   #edges: readonly Edge[] = []
 
   constructor(evidence: Evidence) {
@@ -52,32 +52,32 @@ class CircleWatch {
     this.#troubles = new Troubles(evidence)
   }
 
-  /** Circles that have stood for too long when this commit came. */
+  /** Cycles that have stood for too long when this commit came. */
   lasting(step: Step): readonly Complaint[] {
-    const complaints = [...this.#circles.values()].flatMap((circle) => this.#judge(circle, step))
+    const complaints = [...this.#cycles.values()].flatMap((cycle) => this.#judge(cycle, step))
     this.#edges = edgesAt(step, this.#evidence)
     this.#note(step)
-    const next = new Map<string, Circle>()
-    for (const [name, mates] of circlesIn(stuckEdges(this.#edges))) {
-      const known = this.#circles.get(name)
+    const next = new Map<string, LiveCycle>()
+    for (const [name, mates] of cyclesIn(stuckEdges(this.#edges))) {
+      const known = this.#cycles.get(name)
       const members = mates.map(({ entry }) => entry)
       next.set(name, known ?? { members, sinceUs: step.atUs, isTold: false })
     }
-    this.#circles = next
+    this.#cycles = next
     return complaints
   }
 
-  #judge(circle: Circle, { atUs }: Step): readonly Complaint[] {
-    const { members, sinceUs, isTold } = circle
-    if (isTold || atUs - sinceUs <= CIRCLE_US_MAX + SLACK_US) return []
+  #judge(cycle: LiveCycle, { atUs }: Step): readonly Complaint[] {
+    const { members, sinceUs, isTold } = cycle
+    if (isTold || atUs - sinceUs <= CYCLE_US_MAX + SLACK_US) return []
     const fromUs = sinceUs - EARLIER_US
     if (this.#troubles.befell(members, { fromUs, lookingUs: fromUs, toUs: atUs })) return []
-    circle.isTold = true
+    cycle.isTold = true
     const who = members.map(({ session, resource }) => `${session} for ${resource}`).join(', ')
-    return [`${who}: in a circle from ${seconds(sinceUs)} to ${seconds(atUs)}`]
+    return [`${who}: in a cycle from ${seconds(sinceUs)} to ${seconds(atUs)}`]
   }
 
-  /** Refusals that name a circle which nobody has seen. */
+  /** Refusals that name a cycle which nobody has seen. */
   refusedWrongly({ events }: Step): readonly Complaint[] {
     return events.flatMap(({ event, atUs }) => {
       if (event.type === 'lease.queued') this.#seen.delete(event.leaseId)
@@ -85,11 +85,11 @@ class CircleWatch {
       this.#refused.add(event.leaseId)
       if (this.#isKnown(event.leaseId, event.cycle ?? [])) return []
       const what = `${event.holder} (${short(event.leaseId)}) on ${event.resource}`
-      return [`${what} was refused at ${seconds(atUs)} for a circle that there was not`]
+      return [`${what} was refused at ${seconds(atUs)} for a cycle that there was not`]
     })
   }
 
-  /** Answers that speak of a circle although nobody was refused for one. */
+  /** Answers that speak of a cycle although nobody was refused for one. */
   unfounded(): readonly Complaint[] {
     const groups = groupsOf(this.#evidence).of
     const refused = new Set([...this.#refused].map((id) => groups.get(id) ?? id))
@@ -97,15 +97,22 @@ class CircleWatch {
       if (entry.kind !== 'answered' || entry.answer !== 'deadlock') return []
       const asked = groups.get(entry.leaseId) ?? entry.leaseId
       if (entry.method === 'upgrade' || refused.has(asked)) return []
-      const what = `${entry.session} heard of a circle around ${short(entry.leaseId)}`
-      return [`${what} at ${seconds(entry.atUs)} for a circle that there was not`]
+      const what = `${entry.session} heard of a cycle around ${short(entry.leaseId)}`
+      return [`${what} at ${seconds(entry.atUs)} for a cycle that there was not`]
     })
   }
 
   /** Each ticket remembers all waits that were seen while it stood. */
   #note({ live }: Step): void {
     const present = this.#edges.flatMap(({ entry, alone, sharers }) => {
-      return [...alone, ...sharers].map((to) => `${entry.session} ${entry.resource} ${to}`)
+      return [...alone, ...sharers].flatMap((obstacle) => {
+        return this.#edges.flatMap((next) => {
+          const tie = tieOf(next, obstacle)
+          // A client that waits for itself is no cycle unless it says so.
+          const isOwn = tie === 'implied' && entry.session === obstacle.session
+          return tie === null || isOwn ? [] : [stepName(entry, next.entry, tie === 'implied')]
+        })
+      })
     })
     for (const [id, entry] of live) {
       if (entry.kind !== 'ticket') continue
@@ -119,10 +126,22 @@ class CircleWatch {
     const seen = this.#seen.get(leaseId)
     return (
       cycle.length > 1 &&
-      cycle.every(({ session, resource }, index) => {
+      cycle.every((step, index) => {
         const next = cycle[(index + 1) % cycle.length]
-        return seen?.has(`${session} ${resource} ${next?.session}`) === true
+        if (next === undefined) return false
+        const isSaid = seen?.has(stepName(step, next, false)) === true
+        return isSaid || (next.implied === true && seen?.has(stepName(step, next, true)) === true)
       })
     )
   }
+}
+
+/** One request that waits at a place, and the next, without which what blocks the first does not go. */
+function stepName(
+  from: Pick<CycleStep, 'session' | 'resource'>,
+  to: Pick<CycleStep, 'session' | 'resource'>,
+  isImplied: boolean,
+): string {
+  const tie = isImplied ? 'implied' : 'said'
+  return `${from.session} ${from.resource} ${tie} ${to.session} ${to.resource}`
 }

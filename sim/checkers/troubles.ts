@@ -1,7 +1,7 @@
 /**
- * What befell those who wait: who was stopped, cut off or dead, or had a message of its own lost or late, when. Before
- * a waiter is told that it must wait, its service looks for circles and refuses somebody in them: if it reads slowly, or
- * what it sends about another's ticket is lost, its own waiters hear late.
+ * What befell those who wait: who was stopped, cut off or dead, or had a message of its own lost or late, when. The
+ * service of a waiter looks for cycles and refuses a ticket in them: if it reads slowly, or what it sends about another's
+ * ticket is lost, somebody hears late.
  */
 import type { Entry } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
@@ -14,7 +14,7 @@ interface Trouble {
   readonly sessions: ReadonlySet<string> | null
   /** Null: it befell the whole process. */
   readonly leaseId: string | null
-  /** It only made the process late that was looking for circles at that moment. */
+  /** It only made the process late that was looking for cycles at that moment. */
   readonly isDelay: boolean
 }
 
@@ -27,7 +27,7 @@ const ACQUIRES: ReadonlySet<string> = new Set(['acquire', 'acquire_all'])
 
 interface Span {
   readonly fromUs: number
-  /** Since when they look for circles. */
+  /** Since when they look for cycles. */
   readonly lookingUs: number
   readonly toUs: number
 }

@@ -1,19 +1,25 @@
 /**
- * Who waits for whom at one moment, and who can be helped by nobody: sessions in a circle, and those who wait for them.
- * Built anew from the ledger, with none of the service's search.
+ * Which requests wait for which at one moment, and which of them nobody can help: those in a cycle, and those that wait
+ * for them. Built anew from the ledger, with none of the service's search.
+ *
+ * A request waits for the leases and earlier tickets in its way; a lease is released only after the requests that its
+ * holder waits for under it. The ledger tells what was said. What was implied it does not tell: that counts only where a
+ * refusal is judged.
  */
 import type { Entry, LeaseId } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
 import type { Step } from './ledger-walk.ts'
 import { obstaclesOf } from './obstacles.ts'
 
-/** One who waits, and the sessions that stand in its way. */
+/** A request that waits, and what stands in its way. */
 export interface Edge {
   readonly entry: Entry
+  /** Of a request for several resources all members wait or none does. */
+  readonly name: string
   /** All of them must go. */
-  readonly alone: readonly string[]
+  readonly alone: readonly Entry[]
   /** Of these, fewer than `places` may be left. */
-  readonly sharers: readonly string[]
+  readonly sharers: readonly Entry[]
   readonly places: number
 }
 
@@ -27,61 +33,96 @@ export function edgesAt(step: Step, evidence: Evidence): readonly Edge[] {
     const keyUs = step.keys.get(entry.id) ?? Infinity
     const found = obstaclesOf({ claim, keyUs }, step, { evidence, byUs: step.atUs })
     const others = found.filter(({ kind, entry: other }) => {
-      if (kind === 'delay' || other.session === entry.session) return false
+      if (kind === 'delay' || kind === 'offer' || isGiftTo(entry, other)) return false
+      if (other.kind === 'lease' && other.revoking !== null) return false
       return isTicket || kind !== 'ticket'
     })
-    const sessions = (isSharer: boolean): readonly string[] => {
-      return others.filter((one) => one.isSharer === isSharer).map((one) => one.entry.session)
+    const entries = (isSharer: boolean): readonly Entry[] => {
+      return others.filter((one) => one.isSharer === isSharer).map((one) => one.entry)
     }
     const places = claim.slots ?? Infinity
-    edges.push({ entry, alone: sessions(false), sharers: sessions(true), places })
+    edges.push({
+      entry,
+      name: nameOf(entry),
+      alone: entries(false),
+      sharers: entries(true),
+      places,
+    })
   }
   return edges
+}
+
+function isGiftTo({ holder, resource }: Entry, other: Entry): boolean {
+  const isGift = other.kind === 'lease' && !other.adopted
+  return isGift && other.holder === holder && other.resource === resource
+}
+
+function nameOf(entry: Entry): string {
+  return entry.kind === 'ticket' ? (entry.group ?? entry.id) : entry.id
+}
+
+/** How a request keeps an obstacle from going away: it is the obstacle, it is said to be under it, or that is implied. */
+export function tieOf({ entry, name }: Edge, obstacle: Entry): 'said' | 'implied' | null {
+  if (obstacle.kind === 'ticket') return nameOf(obstacle) === name ? 'said' : null
+  if (entry.id === obstacle.id) return 'said'
+  if (entry.holder !== obstacle.holder) return null
+  const { under } = entry
+  if (under?.implied === false) return under.leaseIds.includes(obstacle.id) ? 'said' : null
+  return obstacle.adopted ? 'implied' : 'said'
+}
+
+/** The requests that have to end, as was said, before an obstacle can go. */
+function behind(obstacle: Entry, edges: readonly Edge[]): readonly Edge[] {
+  return edges.filter((edge) => tieOf(edge, obstacle) === 'said')
 }
 
 /** Those whom nobody who runs can help. */
 export function stuckEdges(edges: readonly Edge[]): readonly Edge[] {
   let stuck = edges
   for (;;) {
-    const sessions = new Set(stuck.map(({ entry }) => entry.session))
-    const left = stuck.filter(({ alone, sharers, places }) => {
-      if (alone.some((session) => sessions.has(session))) return true
-      return sharers.filter((session) => sessions.has(session)).length >= places
-    })
+    const isBlocked = (entry: Entry): boolean => behind(entry, stuck).length > 0
+    const names = new Set(
+      stuck
+        .filter(({ alone, sharers, places }) => {
+          return alone.some(isBlocked) || sharers.filter(isBlocked).length >= places
+        })
+        .map(({ name }) => name),
+    )
+    const left = stuck.filter(({ name }) => names.has(name))
     if (left.length === stuck.length) return left
     stuck = left
   }
 }
 
-/** The sessions that wait for themselves through others, each with all in the same circles as one name. */
-export function circlesIn(stuck: readonly Edge[]): ReadonlyMap<string, readonly Edge[]> {
-  const circles = new Map<string, readonly Edge[]>()
-  for (const { entry } of stuck) {
-    const reached = reachedFrom(entry.session, stuck)
-    if (!reached.has(entry.session)) continue
+/** The requests that wait for themselves through others, each with all in the same cycles as one name. */
+export function cyclesIn(stuck: readonly Edge[]): ReadonlyMap<string, readonly Edge[]> {
+  const cycles = new Map<string, readonly Edge[]>()
+  for (const { name } of stuck) {
+    const reached = reachedFrom(name, stuck)
+    if (!reached.has(name)) continue
     const mates = stuck.filter((edge) => {
-      const { session } = edge.entry
-      return reached.has(session) && reachedFrom(session, stuck).has(entry.session)
+      return reached.has(edge.name) && reachedFrom(edge.name, stuck).has(name)
     })
-    circles.set(nameOf(mates.map((mate) => mate.entry.id)), mates)
+    cycles.set(namesOf(mates.map((mate) => mate.entry.id)), mates)
   }
-  return circles
+  return cycles
 }
 
-function nameOf(ids: readonly LeaseId[]): string {
+function namesOf(ids: readonly LeaseId[]): string {
   return ids.toSorted().join()
 }
 
-/** Whom a session waits for, and whom those wait for, as far as it goes. */
-function reachedFrom(session: string, stuck: readonly Edge[]): ReadonlySet<string> {
+/** What a request waits for, and what that waits for, as far as it goes. */
+function reachedFrom(name: string, stuck: readonly Edge[]): ReadonlySet<string> {
   const reached = new Set<string>()
-  const waiting = new Set(stuck.map(({ entry }) => entry.session))
-  let level = [session]
+  let level: readonly string[] = [name]
   while (level.length > 0) {
     const next = stuck
-      .filter(({ entry }) => level.includes(entry.session))
+      .filter((edge) => level.includes(edge.name))
       .flatMap(({ alone, sharers }) => [...alone, ...sharers])
-      .filter((one) => waiting.has(one) && !reached.has(one))
+      .flatMap((obstacle) => behind(obstacle, stuck))
+      .map((edge) => edge.name)
+      .filter((one) => !reached.has(one))
     for (const one of next) reached.add(one)
     level = [...new Set(next)]
   }

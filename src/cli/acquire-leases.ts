@@ -1,5 +1,8 @@
 /** Takes what `acquire` and `run` want: one lease, or several at once. */
 import type { HandleState, Lease, LeaseSet, ReleaseOptions, Tenure } from '../client/contract.ts'
+import type { LeaseId } from '../core/lease.ts'
+import { UNDER_MAX } from '../core/limits.ts'
+import type { Identity } from './identity.ts'
 import type { WantedLeases } from './acquire-options.ts'
 
 /** One lease or several, held together. */
@@ -15,6 +18,22 @@ export interface HeldLeases {
 export interface Hold {
   readonly signal: AbortSignal
   readonly autoRenew: boolean
+  /** What cannot be released before the command ends. */
+  readonly under?: readonly LeaseId[]
+}
+
+/**
+ * A command that was started inside of `tenure run` is under the leases of all the runs around it, which end after it.
+ * They have the session that it was given.
+ */
+export async function leasesAround(
+  tenure: Tenure,
+  { session }: Identity,
+): Promise<Pick<Hold, 'under'>> {
+  if (session === null) return {}
+  const { holder } = tenure
+  const leases = await tenure.list({ holder, session, state: 'active', limit: UNDER_MAX })
+  return { under: leases.map(({ id }) => id) }
 }
 
 export async function acquireLeases(

@@ -1,6 +1,6 @@
 /** What stands in the way of a resource, and who waits for it, in words. */
 import type { Blocker } from '../core/conflict.ts'
-import { circleText, type LeaseInfo } from '../core/lease.ts'
+import { cycleText, type LeaseInfo } from '../core/lease.ts'
 import type { Inspection } from '../service/lease-api.ts'
 import { formatSpan } from './duration.ts'
 import { adoptionWords, expiryWords, revokingWords, sharingWords } from './lease-text.ts'
@@ -16,7 +16,7 @@ export function describeInspection(inspection: Inspection, nowMs: number): strin
     ...leases.flatMap((lease) => holderLines(resource, lease, nowMs)),
     ...others.map((blocker) => otherLine(resource, blocker)),
     ...queueLines(queue, nowMs),
-    ...cycles.map((cycle) => factLine('cycle', circleText(cycle))),
+    ...cycles.map((cycle) => factLine('cycle', cycleText(cycle))),
   ]
   return lines.map(visible).join('\n')
 }

@@ -1,5 +1,6 @@
 /** Leases and tickets in words. */
 import type { EntryState, LeaseInfo } from '../core/lease.ts'
+import { sessionDigest } from '../runtime/session-digest.ts'
 import { formatSpan } from './duration.ts'
 import {
   clockTime,
@@ -111,7 +112,7 @@ export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): strin
 }
 
 function holderAndSession({ holder, session }: LeaseInfo): string {
-  return session === holder ? holder : `${holder} (session ${session})`
+  return session === sessionDigest(holder) ? holder : `${holder} (session ${session})`
 }
 
 function stateWords({ state, releaseReason }: LeaseInfo): string {

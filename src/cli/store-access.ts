@@ -31,12 +31,12 @@ export async function withApi<Result>(
   }
 }
 
-/** For commands that wait or hold. */
+/** For commands that wait or hold. A session that several commands share does one thing after another. */
 export async function withTenure<Result>(
   identity: Identity,
   work: (tenure: Tenure) => Promise<Result>,
 ): Promise<Result> {
-  const session = identity.session === null ? {} : { session: identity.session }
+  const session = identity.session === null ? {} : { session: identity.session, sequential: true }
   const tenure = await openTenure(identity.url, { ...optionsOf(identity), ...session })
   try {
     return await work(tenure)

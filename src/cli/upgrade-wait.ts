@@ -11,6 +11,8 @@ import type { LeaseApi, UpgradeAnswer } from '../service/lease-api.ts'
 export interface UpgradeWish {
   readonly leaseId: LeaseId
   readonly holder: string
+  /** The lease's, as far as the command knows: with another one no wake-up arrives, and it looks by itself. */
+  readonly session: string
   /** 0: do not wait. */
   readonly waitMs: number
   readonly signal: AbortSignal
@@ -29,12 +31,13 @@ export async function upgradeLease(
   api: LeaseApi,
   wish: UpgradeWish,
 ): Promise<UpgradedLease | null> {
-  const { leaseId, holder, waitMs, signal } = wish
+  const { leaseId, holder, session, waitMs, signal } = wish
   const untilMs = systemRuntime.monotonicMs() + waitMs
-  const first = await api.upgrade({ leaseId, holder, mayWait: waitMs > 0 })
+  const request = { leaseId, holder, sequential: true }
+  const first = await api.upgrade({ ...request, mayWait: waitMs > 0 })
   if (first.kind === 'upgraded') return first
   if (first.kind !== 'upgrading') throw refused(first)
-  const bell = await Bell.of(api, leaseId)
+  const bell = await Bell.of(api, session)
   const onAbort = (): void => bell.ring()
   signal.addEventListener('abort', onAbort)
   try {
@@ -42,7 +45,7 @@ export async function upgradeLease(
       const leftMs = untilMs - systemRuntime.monotonicMs()
       if (signal.aborted || leftMs <= 0) return await giveUp(api, wish)
       await bell.rung(Math.min(leftMs, LOOK_EVERY_MS))
-      const answer = await api.upgrade({ leaseId, holder, mayWait: true })
+      const answer = await api.upgrade({ ...request, mayWait: true })
       if (answer.kind === 'upgraded') return { ...answer, changed: true }
       if (answer.kind !== 'upgrading') throw refused(answer)
     }
@@ -78,11 +81,9 @@ class Bell {
     this.#unsubscribe = unsubscribe
   }
 
-  static async of(api: LeaseApi, leaseId: LeaseId): Promise<Bell> {
-    const session = (await api.get(leaseId))?.session
+  static async of(api: LeaseApi, session: string): Promise<Bell> {
     let bell: Bell | null = null
-    const unsubscribe =
-      session === undefined ? () => undefined : await api.onWake(session, () => bell?.ring())
+    const unsubscribe = await api.onWake(session, () => bell?.ring())
     bell = new Bell(unsubscribe)
     return bell
   }

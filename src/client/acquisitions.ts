@@ -8,11 +8,14 @@
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
+import { UNDER_MAX } from '../core/limits.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { AcquireRequest, AdoptRequest, Besides, LeaseApi } from '../service/lease-api.ts'
+import type { AcquireRequest, AdoptRequest, LeaseApi } from '../service/lease-api.ts'
+import { TransientMap } from '../runtime/transient-map.ts'
 import { BackgroundWork } from './background-work.ts'
+import { enclosingLeases, runInside } from './enclosing-leases.ts'
 import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
 import { termOf } from './grant-term.ts'
 import { GrantBook } from './grant-book.ts'
@@ -27,6 +30,7 @@ import type { HandleFacts } from './lease-knowledge.ts'
 import { LetGo } from './let-go.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
+import { leasesOf, Standstill, type StandstillParts } from './standstill.ts'
 import { groupErrand, SingleErrand, type Errand } from './wait-errand.ts'
 import { overError, Wait, type Grant, type WaitParts } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
@@ -36,8 +40,8 @@ export interface AcquisitionParts {
   readonly runtime: Runtime
   readonly holder: string
   readonly session: string
-  /** Whether nobody but this client can have the same session. */
-  readonly isSessionOwn: boolean
+  /** Whether the session does one thing after another, in however many processes. */
+  readonly sequential: boolean
   readonly claimWindowMs: number | null
   /** Signs the grants of what is held; null: nobody does. */
   readonly signer: GrantSigner | null
@@ -56,6 +60,7 @@ interface Asked {
   readonly resources: readonly Resource[]
   readonly autoRenew: boolean
   readonly signal: AbortSignal | undefined
+  readonly under?: readonly LeaseId[]
 }
 
 /** The highest fence of a realm before something was asked for there. */
@@ -71,7 +76,7 @@ const ADOPT_WITHIN_MS = 10_000
 
 export class Acquisitions {
   readonly #parts: AcquisitionParts
-  readonly #asker: Pick<AcquireRequest, 'holder' | 'session' | 'claimWindowMs'>
+  readonly #asker: Pick<AcquireRequest, 'holder' | 'session' | 'claimWindowMs' | 'sequential'>
   readonly #clock: HolderClock
   readonly #holding: RenewalScheduler
   readonly #waiting: RenewalScheduler
@@ -84,16 +89,24 @@ export class Acquisitions {
   readonly #letGo = new LetGo()
   /** Of waits for a resource. */
   readonly #waitParts: WaitParts
-  /** Waits that have got into a queue. */
-  #queued = 0
+  readonly #standstill: Standstill
+  /** What each lease was asked for under, where its requester said so: what is asked for under it is under these too. */
+  readonly #chains = new TransientMap<LeaseId, readonly LeaseId[]>()
   #closed = false
 
   constructor(parts: AcquisitionParts) {
     const { api, runtime, holder, session } = parts
     const background = this.#background.add
     this.#parts = parts
-    const { claimWindowMs } = parts
-    this.#asker = { holder, session, ...(claimWindowMs === null ? {} : { claimWindowMs }) }
+    const { claimWindowMs, sequential } = parts
+    this.#asker = {
+      holder,
+      session,
+      ...(claimWindowMs === null ? {} : { claimWindowMs }),
+      ...(sequential ? { sequential } : {}),
+    }
+    const leases = (): ReturnType<StandstillParts['leases']> => this.#plainLeases()
+    this.#standstill = new Standstill({ runtime, claimWindowMs, leases })
     this.#clock = new HolderClock(runtime)
     this.#holding = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: false })
     this.#waiting = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
@@ -105,11 +118,24 @@ export class Acquisitions {
     this.#grants = new GrantBook({ api, handles, background, signer: parts.signer })
     this.#handleParts = this.#partsOfHandles()
     const scheduler = this.#waiting
-    const onQueued = (): void => {
-      this.#queued += 1
-      this.#router.listen()
-    }
-    this.#waitParts = { runtime, clock: this.#clock, scheduler, background, onQueued }
+    const onQueued = (): void => this.#router.listen()
+    const standstill = this.#standstill
+    this.#waitParts = { runtime, clock: this.#clock, scheduler, standstill, background, onQueued }
+  }
+
+  /** The client has made a call, whatever it was about. */
+  called(): void {
+    this.#standstill.called()
+  }
+
+  /**
+   * What is released only after what the client waits for, if it stands still. The leases of a session that does one
+   * thing after another may have been acquired by another process.
+   */
+  #plainLeases(): Promise<Iterable<LeaseId>> | Iterable<LeaseId> {
+    const { api, holder, session, sequential } = this.#parts
+    if (sequential) return leasesOf(api, { holder, session })
+    return [...this.#router.handles.keys()].filter((leaseId) => !this.#chains.has(leaseId))
   }
 
   obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
@@ -119,27 +145,35 @@ export class Acquisitions {
       return Promise.resolve({ kind: 'granted', lease: known })
     }
     const { leaseId, resource } = wish
-    const besides = (): Besides | undefined => this.#besides(leaseId)
-    const request = Object.assign({}, this.#asker, wish)
-    const errand = new SingleErrand(this.#parts.api, request, besides)
-    const asked = { errand, leaseIds: [leaseId], resources: [resource], autoRenew, signal }
+    const under = this.#underOf(wish.under)
+    const request = Object.assign({}, this.#asker, wish, under)
+    const errand = new SingleErrand(this.#parts.api, request)
+    const leaseIds = [leaseId]
+    const asked = { errand, leaseIds, resources: [resource], autoRenew, signal, ...under }
     return this.#obtain(asked).then(onlyOne)
   }
 
-  /** What this session has besides one wait, as far as it alone can know. */
-  #besides(leaseId: LeaseId): Besides | undefined {
-    if (!this.#parts.isSessionOwn) return undefined
-    const { waits, handles } = this.#router
-    const own = waits.get(leaseId)
-    if (this.#queued > (own?.hasQueued === true ? 1 : 0)) return 'tickets'
-    return handles.size === 0 && waits.size <= 1 ? 'nothing' : 'leases'
+  /** As the caller said, and what follows from that; else inside of what it runs. Nothing: it is a plain call. */
+  #underOf(said: readonly LeaseId[] | undefined): { readonly under?: readonly LeaseId[] } {
+    const inside = enclosingLeases(this)
+    if (said === undefined) return inside === null ? {} : { under: inside }
+    const chain = said.flatMap((leaseId) => [leaseId, ...(this.#chains.get(leaseId) ?? [])])
+    const all = said.length === 0 ? chain : [...chain, ...(inside ?? [])]
+    return { under: [...new Set(all)].slice(0, UNDER_MAX) }
   }
 
   async obtainAll({ wish, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
-    const errand = groupErrand(this.#parts.api, { ...wish, ...this.#asker })
+    const under = this.#underOf(wish.under)
+    const errand = groupErrand(this.#parts.api, { ...wish, ...under, ...this.#asker })
     const leaseIds = wish.members.map((member) => member.leaseId)
     const resources = wish.members.map((member) => member.resource)
-    return this.#obtain({ errand, leaseIds, resources, autoRenew, signal })
+    return this.#obtain({ errand, leaseIds, resources, autoRenew, signal, ...under })
+  }
+
+  /** Runs work inside a lease: what it asks for is under it. */
+  runInside<Result>({ id: leaseId }: LeaseHandle, work: () => Result): Result {
+    if (!this.#chains.has(leaseId)) this.#chains.set(leaseId, enclosingLeases(this) ?? [])
+    return runInside({ client: this, leaseId }, work)
   }
 
   /** Takes over, by its id, a lease that was transferred to this holder. */
@@ -185,6 +219,8 @@ export class Acquisitions {
       }
       this.#verify(outcome.grants, before)
       const leases = outcome.grants.map((grant) => this.#handOut(grant, { autoRenew }))
+      const { under } = asked
+      if (under !== undefined) for (const { id } of leases) this.#chains.set(id, under)
       return { kind: 'granted', leases }
     } finally {
       this.#endWait(wait, asked)
@@ -208,7 +244,7 @@ export class Acquisitions {
     const now = clock.now()
     const term = termOf(lease, { isOlder: true }, { first, last, clock, now })
     if (clock.remainingMs(term, now) > 0) return { lease, isOlder: true, term, now }
-    this.#discard(lease)
+    this.#discard({ ...lease, session: request.session })
     throw overError(lease)
   }
 
@@ -260,7 +296,6 @@ export class Acquisitions {
   #endWait(wait: Wait, { leaseIds }: Asked): void {
     const { waits } = this.#router
     if (leaseIds.every((id) => waits.get(id) !== wait)) return
-    if (wait.hasQueued) this.#queued -= 1
     for (const id of leaseIds) waits.delete(id)
   }
 
@@ -268,7 +303,8 @@ export class Acquisitions {
   #verify(grants: readonly Grant[], before: readonly SeenBefore[]): void {
     const problem = this.#closed ? closedError() : staleError(grants, before)
     if (problem === null) return
-    for (const { lease } of grants) this.#discard(lease)
+    const { session } = this.#parts
+    for (const { lease } of grants) this.#discard({ ...lease, session })
     throw problem
   }
 
@@ -295,9 +331,9 @@ export class Acquisitions {
     this.#fences.remember(realmOf(lease.resource), { fence: fenceOf(lease), leaseId: lease.id })
   }
 
-  #discard({ id: leaseId, resource, extent, session }: Discarded): void {
+  #discard({ id: leaseId, resource, extent, holder, session }: Discarded): void {
     const { api, runtime } = this.#parts
-    const ticket = { leaseId, resource, extent, session, why: 'aborted' } as const
+    const ticket = { leaseId, resource, extent, holder, session, why: 'aborted' } as const
     const limits = { runtime, withinMs: DISCARD_WITHIN_MS }
     this.#background.add(insist(limits, async () => api.withdraw(ticket)))
   }
@@ -309,6 +345,7 @@ export class Acquisitions {
       this.#families.endBelow(handle)
       this.#families.remove(handle)
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
+      this.#chains.delete(handle.id)
       if (handle.isLetGo) this.#letGo.note(handle.id, realmOf(handle.resource))
     }
     return {
@@ -321,7 +358,15 @@ export class Acquisitions {
       },
       signedGrant: (handle) => this.#grants.tokenOf(handle),
       discard: (lease) => this.#discard(lease),
-      waitParts: () => ({ ...this.#waitParts, onQueued: () => this.#router.listen() }),
+      waitParts: () => this.#waitParts,
+      onCall: () => this.called(),
+      sequential: this.#parts.sequential,
+      underOf: () => this.#underOf(undefined).under ?? null,
+      acquireUnder: async (wanted) => {
+        const outcome = await this.obtain(wanted)
+        if (outcome.kind === 'granted') return outcome.lease
+        throw refusalError(outcome)
+      },
       askAbout: (handle) => this.#background.add(this.#router.lookAt(handle)),
       onFence: (lease) => this.#remember(lease),
     }

@@ -71,6 +71,13 @@ export interface AcquireOptions {
   readonly scope?: Partial<Scope>
   /** How much of it. A dimension that is left out is unlimited; default: all of them. */
   readonly budget?: Budget
+  /**
+   * Leases of this client, or their ids, that cannot be released before this request ends, at most 64. A request that one
+   * of them blocks is refused at once (`RESOURCE_HELD`), and a cycle of requests that wait under what the next one waits
+   * for is refused with `DEADLOCK`. Default: the leases of the `withLease` calls that this call is made inside of, and
+   * outside of any what follows from a standstill of the client; `[]`: none.
+   */
+  readonly under?: readonly (Lease | LeaseId)[]
 }
 
 /** One of several resources that are acquired together. */
@@ -224,6 +231,11 @@ export interface Lease extends AsyncDisposable {
    */
   renew(options?: RenewOptions): Promise<void>
   /**
+   * Acquires something else under this lease: it says that this lease will not be released before, so that a deadlock is
+   * found at once. The same as `acquire` of the client with `under: [lease]`.
+   */
+  acquire(resource: string, options?: Omit<AcquireOptions, 'under'>): Promise<Lease>
+  /**
    * Uses up the next epochs of a workflow, in one commit: nobody else ever gets them, and whoever holds the workflow
    * next goes on after them. Throws `LEASE_LOST` at the latest when the lease is lost, `INVALID_INPUT` for a lease that
    * has no epochs, and what the store throws; then the epochs it might have used are lost, and nobody uses them.
@@ -306,6 +318,8 @@ export interface LeaseSet extends AsyncDisposable {
 export interface ListOptions {
   readonly resource?: string
   readonly holder?: string
+  /** What this session has; leases themselves tell only a digest of theirs. */
+  readonly session?: string
   readonly state?: EntryState
   /** 1..10000, default 1000. */
   readonly limit?: number
@@ -361,8 +375,11 @@ export interface TenureConfig {
 export type { SettingScope }
 
 /**
- * A client of one store and namespace. Its session is who waits for whom: asking again for what the same session
- * holds is refused, while two sessions with one holder name exclude each other.
+ * A client of one store and namespace. It is many tasks: what one of them asks for while another has it waits its turn
+ * like anybody's, in the one queue with everybody else. Only a request that is made under the very lease that blocks it
+ * is refused at once, because it could never be granted.
+ *
+ * Its session is what proves that a lease or a place in a queue is this client's; others are shown a digest of it.
  */
 export interface Tenure extends AsyncDisposable {
   readonly holder: string

@@ -1,10 +1,11 @@
 /** What every handle of a client shares with the others, and how it tells the client what became of it. */
-import type { LeaseInfo } from '../core/lease.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { HolderClock } from './holder-clock.ts'
 import type { Discarded } from './lease-delegation.ts'
 import type { HandleFacts } from './lease-knowledge.ts'
+import type { ReadAcquire } from './read-options.ts'
 import type { RenewalScheduler } from './renewal-scheduler.ts'
 import type { Grant, WaitParts } from './waiting.ts'
 
@@ -21,6 +22,13 @@ export interface HandleParts<Handle> {
   readonly waitParts: () => WaitParts
   /** Finds out, in the background, how the store sees the lease. */
   readonly askAbout: (handle: Handle) => void
+  /** The holder has made a call. */
+  readonly onCall: () => void
+  readonly sequential: boolean
+  /** What a call that is made now is said to be under; null: nothing. */
+  readonly underOf: () => readonly LeaseId[] | null
+  /** Acquires what is asked for under the lease of a handle. */
+  readonly acquireUnder: (wanted: ReadAcquire) => Promise<Handle>
   /** The lease has a new fence. */
   readonly onFence: (lease: LeaseInfo) => void
   /** Turns what was derived from a lease into a handle of its own. */

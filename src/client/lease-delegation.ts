@@ -33,7 +33,8 @@ export interface DelegationParts {
   readonly discard: (child: Discarded) => void
 }
 
-export type Discarded = Pick<LeaseInfo, 'id' | 'resource' | 'extent' | 'session'>
+/** With the session itself, not what a store tells of it. */
+export type Discarded = Pick<LeaseInfo, 'id' | 'resource' | 'extent' | 'holder' | 'session'>
 
 export class LeaseDelegation {
   readonly #parts: DelegationParts
@@ -89,8 +90,8 @@ export class LeaseDelegation {
   #takeBack(request: DeriveRequest, error: unknown): void {
     if (asLeaseError(error).effect !== 'unknown') return
     const { target, discard } = this.#parts
-    const { leaseId: id, session, resource = target.resource } = request
+    const { leaseId: id, holder, session, resource = target.resource } = request
     const own = request.resource === undefined ? target.extent : 'exact'
-    discard({ id, session, resource, extent: request.extent ?? own })
+    discard({ id, holder, session, resource, extent: request.extent ?? own })
   }
 }

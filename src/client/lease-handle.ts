@@ -19,6 +19,7 @@ import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type {
+  AcquireOptions,
   AdvanceOptions,
   DeriveOptions,
   EpochRange,
@@ -50,7 +51,13 @@ import { LeaseTransfer } from './lease-transfer.ts'
 import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
-import { checkListener, readDerive, readReceiver, readUpgrade } from './read-options.ts'
+import {
+  checkListener,
+  readAcquire,
+  readDerive,
+  readReceiver,
+  readUpgrade,
+} from './read-options.ts'
 import { Turn, type Attended, type Attention } from './renewal-scheduler.ts'
 
 export class LeaseHandle implements Lease, Attended {
@@ -197,6 +204,12 @@ export class LeaseHandle implements Lease, Attended {
     this.#requireLive()
   }
 
+  async acquire(resource: string, options?: Omit<AcquireOptions, 'under'>): Promise<LeaseHandle> {
+    this.#requireLive()
+    const wanted = readAcquire(this.#parts.runtime, resource, { ...options, under: [this.id] })
+    return this.#parts.acquireUnder(wanted)
+  }
+
   async advance(options?: AdvanceOptions): Promise<EpochRange> {
     this.#requireLive()
     const range = await this.#race.run(this.#ownEpochs().advance(options))
@@ -258,6 +271,7 @@ export class LeaseHandle implements Lease, Attended {
   releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
     try {
       const reason = readReason(options)
+      this.#parts.onCall()
       this.#look(this.#parts.clock.now())
       if (this.#releasing !== null) return this.#releasing
       if (this.#lost !== null) {
@@ -331,10 +345,10 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   #ownModes(): LeaseMode {
-    const { api, runtime, clock, waitParts } = this.#parts
+    const { api, runtime, clock, waitParts, sequential, underOf } = this.#parts
     const told = { onChanged: this.#onChanged, onRefused: this.#onRefused }
     this.#modes ??= new LeaseMode({
-      ...{ api, runtime, clock, waitParts, target: this.#target },
+      ...{ api, runtime, clock, waitParts, sequential, underOf, target: this.#target },
       ...told,
     })
     return this.#modes
@@ -379,6 +393,7 @@ export class LeaseHandle implements Lease, Attended {
   }
 
   #requireLive(): Moment {
+    this.#parts.onCall()
     const now = this.#parts.clock.now()
     this.#look(now)
     if (this.#lost !== null) throw this.#lost

@@ -6,7 +6,7 @@
  * an undoing that comes late would undo the wrong one.
  */
 import { LeaseError } from '../core/errors.ts'
-import type { LeaseInfo } from '../core/lease.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { DowngradeAnswer, LeaseApi } from '../service/lease-api.ts'
@@ -25,6 +25,9 @@ export interface ModeParts {
   readonly clock: HolderClock
   readonly target: LeaseTarget
   readonly waitParts: () => WaitParts
+  readonly sequential: boolean
+  /** What an upgrade that is asked for now is said to be under. */
+  readonly underOf: () => readonly LeaseId[] | null
   /** The store said how the lease stands; `sent`: before it was asked. */
   readonly onChanged: (lease: LeaseInfo, sent: Moment) => void
   readonly onRefused: (refusal: Refusal) => void
@@ -90,7 +93,8 @@ export class LeaseMode {
   }
 
   async #upgrade({ waitMs, signal }: UpgradeWish): Promise<ModeChange> {
-    const { api, target, clock, onRefused, onChanged } = this.#parts
+    const { api, target, clock, onRefused, onChanged, sequential } = this.#parts
+    const under = this.#parts.underOf()
     const beganMs = clock.now().monotonicMs
     await this.#undoing
     this.#wishes += 1
@@ -99,7 +103,15 @@ export class LeaseMode {
     const spentMs = clock.now().monotonicMs - beganMs
     const leftMs = waitMs === 'configured' ? waitMs : Math.max(0, Math.ceil(waitMs - spentMs))
     const undo = (): Promise<unknown> => this.#undo(wish)
-    const errand = upgradeErrand({ api, target, waitMs: leftMs, onRefused, undo })
+    const errand = upgradeErrand({
+      api,
+      target,
+      under,
+      sequential,
+      waitMs: leftMs,
+      onRefused,
+      undo,
+    })
     const wait = new Wait(this.#parts.waitParts(), errand)
     this.#wait = wait
     const outcome = await wait.run(signal)

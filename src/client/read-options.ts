@@ -7,6 +7,7 @@ import { invalid } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
 import {
   parseExtent,
+  parseFlag,
   parseGraceMs,
   parseHolder,
   parseLeaseId,
@@ -24,7 +25,8 @@ import {
   parseWaitMs,
   refuseUnknown,
 } from '../core/input.ts'
-import { ALL_MEMBERS_MAX, LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { LeaseId } from '../core/lease.ts'
+import { ALL_MEMBERS_MAX, LIST_LIMIT_MAX, UNDER_MAX } from '../core/limits.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
 import { parseScope, type Scope } from '../core/scope.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -62,6 +64,7 @@ const SHARED_OPTIONS = [
   'autoRenew',
   'reason',
   'metadata',
+  'under',
 ] as const satisfies readonly (keyof TryAcquireOptions & keyof AcquireAllOptions)[]
 
 const OWN_OPTIONS = [
@@ -200,11 +203,24 @@ function readShared(
   if (maxRenewals !== undefined) shared.maxRenewals = parseMaxRenewals(maxRenewals)
   if (maxHoldMs !== undefined) shared.maxHoldMs = parseMaxHoldMs(maxHoldMs)
   if (lockDelayMs !== undefined) shared.lockDelayMs = parseLockDelayMs(lockDelayMs)
-  if (breakable !== undefined) shared.breakable = readFlag('breakable', breakable)
+  if (breakable !== undefined) shared.breakable = parseFlag('breakable', breakable)
   if (priority !== undefined) shared.priority = parsePriority(priority)
+  if (options.under !== undefined) shared.under = readUnder(options.under)
   if (reason !== null) shared.reason = reason
   if (metadata !== null) shared.metadata = metadata
   return shared
+}
+
+/** Handles or ids. */
+function readUnder(under: unknown): readonly LeaseId[] {
+  if (!Array.isArray(under) || under.length > UNDER_MAX) {
+    const got = Array.isArray(under) ? under.length : under
+    throw invalid('under', `must be at most ${UNDER_MAX} leases or their ids`, got)
+  }
+  return under.map((one: unknown) => {
+    const isHandle = typeof one === 'object' && one !== null && 'id' in one
+    return parseLeaseId(isHandle ? one.id : one, 'under')
+  })
 }
 
 function readWait(
@@ -306,12 +322,7 @@ export function checkFunction(field: string, value: unknown): void {
 }
 
 function readAutoRenew(autoRenew: unknown): boolean {
-  return autoRenew === undefined ? true : readFlag('autoRenew', autoRenew)
-}
-
-function readFlag(field: string, value: unknown): boolean {
-  if (typeof value !== 'boolean') throw invalid(field, 'must be true or false', value)
-  return value
+  return autoRenew === undefined ? true : parseFlag('autoRenew', autoRenew)
 }
 
 function readSignal(signal: unknown): AbortSignal | undefined {
@@ -320,10 +331,11 @@ function readSignal(signal: unknown): AbortSignal | undefined {
 }
 
 export function readList(runtime: Runtime, options: ListOptions = {}): ListFilter {
-  refuseUnknown(options, ['resource', 'holder', 'state', 'limit'])
-  const { state, limit } = options
+  refuseUnknown(options, ['resource', 'holder', 'session', 'state', 'limit'])
+  const { session, state, limit } = options
   return {
     ...readSubject(runtime, options),
+    ...(session === undefined ? {} : { session: parseSession(session) }),
     ...(state === undefined ? {} : { state: parseState(state) }),
     ...(limit === undefined ? {} : { limit: readLimit(limit) }),
   }

@@ -62,6 +62,8 @@ export interface TenureClientOptions {
   readonly session?: string
   /** How long a waiter that is not heard of keeps its place; 50..60000. */
   readonly claimWindowMs?: number
+  /** The session does one thing after another: a request that it blocks itself is refused at once. Default false. */
+  readonly sequential?: boolean
   /** Signs the grants of what the client holds. */
   readonly signer?: GrantSigner
 }
@@ -82,7 +84,8 @@ export class TenureClient implements Tenure {
   #closed: Promise<void> | null = null
 
   constructor(options: TenureClientOptions) {
-    const { api, runtime, holder, session, claimWindowMs, signer = null } = options
+    const { api, runtime, holder, session, claimWindowMs, sequential = false } = options
+    const { signer = null } = options
     this.holder = parseHolder(holder)
     this.session = session === undefined ? runtime.uuid() : parseSession(session)
     this.#api = api
@@ -91,7 +94,7 @@ export class TenureClient implements Tenure {
     this.config = new ClientConfig({ api, runtime, requireOpen })
     this.#acquisitions = new Acquisitions({
       ...{ api, runtime, holder: this.holder, session: this.session },
-      isSessionOwn: session === undefined,
+      sequential,
       claimWindowMs: readClaimWindow(claimWindowMs),
       signer,
     })
@@ -145,7 +148,7 @@ export class TenureClient implements Tenure {
     }
     let result: Result
     try {
-      result = await work(lease)
+      result = await this.#acquisitions.runInside(lease, () => work(lease))
     } catch (error) {
       await end('aborted').catch(() => undefined)
       throw error
@@ -247,6 +250,7 @@ export class TenureClient implements Tenure {
 
   #requireOpen(): void {
     if (this.#closed !== null) throw closedError()
+    this.#acquisitions.called()
   }
 }
 

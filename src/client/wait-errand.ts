@@ -2,15 +2,15 @@
  * What a wait is about: one resource, several at once, or being alone with what one shares. Each is an errand that can
  * be filed, claimed and withdrawn; `waiting.ts` waits for all of them alike and knows none of them.
  */
+import { isTransferredTo } from '../core/adopt.ts'
 import type { Blocker } from '../core/conflict.ts'
-import type { LeaseInfo } from '../core/lease.ts'
-import type { Dropped, Refusal } from '../core/outcome.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Resource } from '../core/resource.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
   AcquireRequest,
-  Besides,
   ClaimAnswer,
   Inspection,
   LeaseApi,
@@ -31,14 +31,20 @@ export interface QueuedAnswer {
   readonly kind: 'queued'
   readonly blockers: readonly Blocker[]
   readonly waitMs: number
+  /** How often its waiter must be heard of. */
+  readonly keepAliveMs: number
+  /** When to claim again, if nobody wakes the ticket. */
   readonly checkAfterMs: number
   /** Of a ticket that can be served by itself: its place among others. */
   readonly orderUs?: number
 }
 
-export type WaitAnswer = GrantedAnswer | QueuedAnswer | Dropped | Refusal
+export type WaitAnswer = GrantedAnswer | QueuedAnswer | Waiting | Dropped | Refusal
 
 export type Why = 'timed_out' | 'aborted'
+
+/** What a waiter says with its claim. */
+export type ClaimHints = Pick<TicketRef, 'expects' | 'implied'>
 
 /** What a wait lets others do with its claim. */
 export interface Boarding {
@@ -52,10 +58,12 @@ export interface Errand {
   readonly waitMs: number | 'configured'
   /** Whether it has several tickets, of which one may be refused while the others stand. */
   readonly hasParts: boolean
+  /** Whether nobody said what it is under, so that it may follow from a standstill. */
+  readonly isPlain: boolean
   /** Asks for it, and gets in line. Asking the same again is safe. */
   file(waitMs: number | 'configured'): Promise<WaitAnswer>
-  /** Asks whether it is this one's turn, and says that somebody still waits. `isTold`: it was woken by name. */
-  claim(isTold: boolean): Promise<WaitAnswer>
+  /** Asks whether it is this one's turn, and says that somebody still waits. */
+  claim(hints: ClaimHints): Promise<WaitAnswer>
   /** Gets out of line; what was granted meanwhile is given back. */
   withdraw(why: Why): Promise<unknown>
   /** Whether a granted lease was another's before, so that its time and fence are older than the request. */
@@ -71,17 +79,14 @@ export class SingleErrand implements Errand {
   readonly hasParts = false
   readonly #api: LeaseApi
   readonly #request: AcquireRequest
-  readonly #besides: () => Besides | undefined
 
-  /** `besides` says at any time what else the session has; undefined: it does not know. */
-  constructor(
-    api: LeaseApi,
-    request: AcquireRequest,
-    besides: () => Besides | undefined = () => undefined,
-  ) {
+  constructor(api: LeaseApi, request: AcquireRequest) {
     this.#api = api
     this.#request = request
-    this.#besides = besides
+  }
+
+  get isPlain(): boolean {
+    return this.#request.under === undefined
   }
 
   get subject(): string {
@@ -94,12 +99,11 @@ export class SingleErrand implements Errand {
 
   file(waitMs: number | 'configured'): Promise<WaitAnswer> {
     const filed = waitMs === this.waitMs ? this.#request : { ...this.#request, waitMs }
-    return this.#api.acquire(this.#telling(filed)).then(single)
+    return this.#api.acquire(filed).then(single)
   }
 
-  claim(isTold: boolean): Promise<WaitAnswer> {
-    const ticket = this.#ticket
-    return this.#api.claim(this.#telling(isTold ? { ...ticket, isTold } : ticket)).then(single)
+  claim(hints: ClaimHints): Promise<WaitAnswer> {
+    return this.#api.claim(Object.assign(this.#ticket, hints)).then(single)
   }
 
   withdraw(why: Why): Promise<unknown> {
@@ -116,8 +120,7 @@ export class SingleErrand implements Errand {
       const tell = board()
       return (claim) => tell(claim.then((answer) => answer && single(answer)))
     }
-    const besides = this.#besides
-    return this.#api.standBy({ id, resource, orderUs, isReady, besides, board: boarding })
+    return this.#api.standBy({ id, resource, orderUs, isReady, board: boarding })
   }
 
   async mayBeTurn(): Promise<boolean> {
@@ -128,25 +131,23 @@ export class SingleErrand implements Errand {
   }
 
   get #ticket(): TicketRef & { readonly extent: Extent } {
-    return ticketOf(this.#request, this.#request.session)
-  }
-
-  /** Not a spread of several objects: V8 takes ten times as long for it, and this is done for every lease. */
-  #telling<Request extends object>(request: Request): Request {
-    const besides = this.#besides()
-    return besides === undefined ? request : Object.assign({}, request, { besides })
+    return ticketOf(this.#request, this.#request)
   }
 }
 
 /** Several resources, all or none. */
 export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
-  const tickets = request.members.map((member) => ticketOf(member, request.session))
+  const tickets = request.members.map((member) => ticketOf(member, request))
   return {
     subject: request.members.map(({ resource }) => resource).join(', '),
     waitMs: request.waitMs,
     hasParts: true,
+    isPlain: request.under === undefined,
     file: async (waitMs) => several(await api.acquireAll({ ...request, waitMs })),
-    claim: async () => several(await api.claimAll(tickets)),
+    claim: async ({ implied }) => {
+      const told = implied === undefined ? {} : { implied }
+      return several(await api.claimAll(tickets.map((ticket) => ({ ...ticket, ...told }))))
+    },
     withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
     standBy: () => null,
     isForeign: ({ id }) => !tickets.some(({ leaseId }) => leaseId === id),
@@ -163,38 +164,45 @@ export interface UpgradeErrandParts {
   readonly api: LeaseApi
   readonly target: LeaseTarget
   readonly waitMs: number | 'configured'
+  /** What it is said to be under. */
+  readonly under: readonly LeaseId[] | null
+  readonly sequential: boolean
   readonly onRefused: (refusal: Refusal) => void
   /** Takes the wish back, and whatever came of it. */
   readonly undo: () => Promise<unknown>
 }
 
 /**
- * No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then, and soon enough for a circle
+ * No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then, and soon enough for a cycle
  * to be broken within a second if it is this one's to break. A question is a read.
  */
 const UPGRADE_CHECK_MS_MAX = 750
 
 /** Being the only holder of what is shared now. */
 export function upgradeErrand(parts: UpgradeErrandParts): Errand {
-  const { api, target, onRefused } = parts
+  const { api, target, onRefused, sequential } = parts
   const { leaseId, resource, extent } = target
+  let under = parts.under
   const ask = async (waitMs: number): Promise<WaitAnswer> => {
-    const answer = await api.upgrade({ ...target, mayWait: waitMs > 0 })
+    const waits = under === null ? {} : { under, implied: parts.under === null }
+    const answer = await api.upgrade({ ...target, ...waits, sequential, mayWait: waitMs > 0 })
     const read = upgraded(answer, waitMs)
-    if (read.kind !== 'granted' && read.kind !== 'queued' && read.kind !== 'dropped') {
-      onRefused(read)
-    }
+    if (!isProgress(read)) onRefused(read)
     return read
   }
   return {
     subject: `an exclusive ${resource}`,
     waitMs: parts.waitMs,
     hasParts: false,
+    isPlain: parts.under === null,
     file: async (waitMs) => {
       if (waitMs !== 'configured') return ask(waitMs)
       return ask((await api.settings(resource)).acquisition_timeout_ms)
     },
-    claim: () => ask(1),
+    claim: ({ implied }) => {
+      if (implied !== undefined) under = implied
+      return ask(1)
+    },
     withdraw: parts.undo,
     standBy: () => null,
     isForeign: () => false,
@@ -203,6 +211,10 @@ export function upgradeErrand(parts: UpgradeErrandParts): Errand {
       return leases.every(({ id }) => id === leaseId) || !leases.some(isUpgrading(leaseId))
     },
   }
+}
+
+function isProgress(answer: WaitAnswer): answer is Exclude<WaitAnswer, Refusal> {
+  return ['granted', 'queued', 'waiting', 'dropped'].includes(answer.kind)
 }
 
 /** Whether a ticket has its offer, or is gone. */
@@ -216,10 +228,10 @@ function isUpgrading(leaseId: string): (lease: LeaseInfo) => boolean {
 
 function ticketOf(
   asked: { readonly leaseId: string; readonly resource: Resource; readonly extent?: Extent },
-  session: string,
+  { holder, session }: { readonly holder: string; readonly session: string },
 ): TicketRef & { readonly extent: Extent } {
   const { leaseId, resource, extent = 'exact' } = asked
-  return { leaseId, resource, extent, session }
+  return { leaseId, resource, extent, holder, session }
 }
 
 function single(answer: ClaimAnswer): WaitAnswer {
@@ -240,7 +252,13 @@ function upgraded(answer: UpgradeAnswer, waitMs: number): WaitAnswer {
   if (answer.kind === 'upgrade_withdrawn') return { kind: 'dropped', leaseId: answer.leaseId }
   if (answer.kind !== 'upgrading') return answer
   const checkAfterMs = Math.min(answer.checkAfterMs, UPGRADE_CHECK_MS_MAX)
-  return { kind: 'queued', blockers: answer.blockers, waitMs, checkAfterMs }
+  return {
+    kind: 'queued',
+    blockers: answer.blockers,
+    waitMs,
+    checkAfterMs,
+    keepAliveMs: checkAfterMs,
+  }
 }
 
 /** Whether nobody stands before the ticket any more, or the ticket is gone. */
@@ -250,13 +268,8 @@ function isTurnOf({ leaseId }: TicketRef, { leases, queue, blockers }: Inspectio
   if (own === undefined || own.fence !== null) return true
   if (blockers.some(({ kind }) => kind === 'lock_delay')) return false
   const ahead = queue.filter((ticket, index) => index < place || ticket.fence !== null)
-  const others = [...leases.filter((lease) => !isGiftTo(own, lease)), ...ahead]
+  const others = [...leases.filter((lease) => !isTransferredTo(own, lease)), ...ahead]
   const wantsAlone = (other: LeaseInfo): boolean => other.mode === 'exclusive' || other.upgrading
   if (own.mode === 'exclusive' || others.some(wantsAlone)) return others.length === 0
   return own.slots === null || others.length < own.slots
-}
-
-/** What was transferred to a waiter does not stand in its way. */
-function isGiftTo({ holder, resource }: LeaseInfo, lease: LeaseInfo): boolean {
-  return !lease.adopted && lease.holder === holder && lease.resource === resource
 }

@@ -2,7 +2,7 @@
  * Decides how a wait goes on; `waiting.ts` does the waiting. Pure.
  *
  *  1. Granted, or refused for good: the wait is over.
- *  2. Queued: claim again when the answer says so, or when woken.
+ *  2. Queued: keep the ticket alive, and claim again when the answer says so, or when woken.
  *  3. Dropped: the ticket is gone but the wait is not over, so file it again under the same id.
  *  4. The answer was lost: ask the same again, because the id makes that safe. A request that never had an answer at
  *     all is given up after a few tries, or when the time for a first answer is used up.
@@ -34,6 +34,7 @@ export interface Progress {
 export type Step =
   | { readonly kind: 'granted'; readonly granted: GrantedAnswer }
   | { readonly kind: 'queued'; readonly queued: QueuedAnswer }
+  | { readonly kind: 'waiting'; readonly keepAliveMs: number }
   | { readonly kind: 'ask'; readonly question: Question; readonly afterMs: number }
   | { readonly kind: 'held'; readonly held: Held }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
@@ -56,6 +57,8 @@ function afterAnswer(answer: WaitAnswer): Step {
       return { kind: 'granted', granted: answer }
     case 'queued':
       return { kind: 'queued', queued: answer }
+    case 'waiting':
+      return { kind: 'waiting', keepAliveMs: answer.keepAliveMs }
     case 'dropped':
       return { kind: 'ask', question: 'acquire', afterMs: 0 }
     case 'held':

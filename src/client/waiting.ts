@@ -21,6 +21,7 @@ import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 import { asLeaseError, inDoubt, insist } from './insist.ts'
 import { Turn, type Attended, type Attention, type RenewalScheduler } from './renewal-scheduler.ts'
+import { ImpliedUnder, type Standstill } from './standstill.ts'
 import type {
   Boarding,
   Errand,
@@ -38,6 +39,7 @@ export interface WaitParts {
   readonly scheduler: RenewalScheduler
   /** Takes over work that no caller waits for. */
   readonly background: (work: Promise<unknown>) => void
+  readonly standstill: Standstill
   /** A ticket was filed: from now on wake-ups are wanted. */
   readonly onQueued: () => void
 }
@@ -73,8 +75,8 @@ const EARLY_SHARE = 0.1
  */
 const EARLY_MS_MAX = 0.001
 
-/** What was heard since the last question: nothing, something unspecific, or the ticket's own name. */
-type Signal = 'none' | 'hint' | 'wake'
+/** What was heard since the last question: nothing, that the client moved, something unspecific, or the ticket's own name. */
+type Signal = 'none' | 'moved' | 'hint' | 'wake'
 
 export class Wait implements Attended {
   readonly #parts: WaitParts
@@ -99,8 +101,13 @@ export class Wait implements Attended {
   #leaveStandby: Unsubscribe | null = null
   /** A claim that went along with a release. */
   #ride: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
-  /** When to claim if nothing is heard before. */
+  /** When to ask if nothing is heard before. */
   #dueMs = 0
+  /** When to claim in full, and not only to keep the ticket alive. */
+  #lookAtMs = 0
+  #isLook = true
+  /** What the store was told that the ticket is under; null for a request that said it itself. */
+  readonly #implied: ImpliedUnder | null
   #concluded = false
   #interruption: LeaseError | null = null
   #interrupt: ((error: LeaseError) => void) | null = null
@@ -111,6 +118,8 @@ export class Wait implements Attended {
     this.#startMs = parts.runtime.monotonicMs()
     this.#askedAtMs = this.#startMs
     this.#waitMs = errand.waitMs === 'configured' ? null : errand.waitMs
+    const { standstill } = parts
+    this.#implied = errand.isPlain ? new ImpliedUnder(standstill, () => this.#sayMoved()) : null
     this.#armFirstAnswer()
   }
 
@@ -128,15 +137,20 @@ export class Wait implements Attended {
         const sent = this.#ride?.sent ?? this.#parts.clock.now()
         const report = await this.#ask(question, sent)
         const step = nextStep(this.#progress(question), report)
-        if (step.kind === 'queued' || step.kind === 'ask') {
-          question = step.kind === 'queued' ? 'claim' : step.question
-          afterMs = step.kind === 'queued' ? this.#queue(step.queued) : step.afterMs
+        if (step.kind === 'ask') {
+          question = step.question
+          afterMs = step.afterMs
+          this.#isLook = true
+        } else if (step.kind === 'queued' || step.kind === 'waiting') {
+          question = 'claim'
+          afterMs = step.kind === 'queued' ? this.#queue(step.queued) : this.#next(step.keepAliveMs)
         } else return this.#conclude(step, sent)
       }
     } finally {
       stopListening?.()
       this.#timer?.cancel()
       this.#leaveStandby?.()
+      this.#implied?.end()
       this.#wakeSleeper?.()
     }
   }
@@ -166,13 +180,19 @@ export class Wait implements Attended {
 
   /** Something changed that may or may not concern the ticket. */
   hint(): void {
-    if (this.#signal === 'none') this.#signal = 'hint'
+    if (this.#signal !== 'wake') this.#signal = 'hint'
     this.#wakeSleeper?.()
   }
 
   attend(): Attention | null {
     this.#wakeSleeper?.()
     return null
+  }
+
+  /** Its client has moved, which the store must hear soon: what the ticket was taken to be under may end after all. */
+  #sayMoved(): void {
+    if (this.#signal === 'none') this.#signal = 'moved'
+    this.#wakeSleeper?.()
   }
 
   #progress(question: Question): Progress {
@@ -199,6 +219,7 @@ export class Wait implements Attended {
       const error = inDoubt(this.#doubt, asLeaseError(thrown))
       this.#failures += 1
       this.#lastFailure = error
+      this.#implied?.forget()
       if (error.effect === 'none') this.#firstSent = null
       else this.#doubt = error
       return { kind: 'failed', error }
@@ -208,23 +229,40 @@ export class Wait implements Attended {
   }
 
   #send(question: Question): Promise<WaitAnswer> {
-    const isTold = this.#signal === 'wake'
+    const signal = this.#signal
     this.#signal = 'none'
-    if (question === 'claim') return this.#errand.claim(isTold)
+    if (question === 'claim') return this.#claim(signal)
+    this.#implied?.forget()
     const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#errand.waitMs
     return this.#errand.file(waitMs)
   }
 
-  /** Notes a place in the queue; tells after how long to claim if nobody wakes the ticket. */
+  async #claim(signal: Signal): Promise<WaitAnswer> {
+    if (signal === 'wake') return this.#errand.claim({ expects: 'offer' })
+    const news = (await this.#implied?.news()) ?? {}
+    const isLook = this.#isLook || signal === 'hint'
+    return this.#errand.claim(isLook ? news : { expects: 'nothing', ...news })
+  }
+
+  /** Notes a place in the queue; tells after how long to ask if nobody wakes the ticket. */
   #queue(queued: Extract<Step, { kind: 'queued' }>['queued']): number {
     this.#blockers = queued.blockers
     this.#standBy(queued)
-    if (this.#hasQueued) return queued.checkAfterMs
-    this.#hasQueued = true
-    this.#waitMs ??= queued.waitMs
-    this.#arm(this.#leftMs)
-    this.#parts.onQueued()
-    return queued.checkAfterMs
+    this.#lookAtMs = this.#parts.runtime.monotonicMs() + queued.checkAfterMs
+    if (!this.#hasQueued) {
+      this.#hasQueued = true
+      this.#waitMs ??= queued.waitMs
+      this.#arm(this.#leftMs)
+      this.#parts.onQueued()
+    }
+    return this.#next(queued.keepAliveMs)
+  }
+
+  /** The next thing to do is to keep the ticket alive, or to claim in full if that is due before. */
+  #next(keepAliveMs: number): number {
+    const lookAfterMs = Math.max(0, this.#lookAtMs - this.#parts.runtime.monotonicMs())
+    this.#isLook = lookAfterMs <= keepAliveMs
+    return Math.min(keepAliveMs, lookAfterMs)
   }
 
   /** In the place of its ticket, which is another one if it was filed anew. */
@@ -235,7 +273,10 @@ export class Wait implements Attended {
     this.#leaveStandby = this.#errand.standBy(this.#boarding, orderUs)
   }
 
-  #conclude(step: Exclude<Step, { kind: 'queued' | 'ask' }>, sent: Moment): Obtained | Held {
+  #conclude(
+    step: Exclude<Step, { kind: 'queued' | 'waiting' | 'ask' }>,
+    sent: Moment,
+  ): Obtained | Held {
     this.#concluded = true
     switch (step.kind) {
       case 'granted':
@@ -335,8 +376,14 @@ export class Wait implements Attended {
   }
 
   #stillQueued(): QueuedAnswer {
-    const checkAfterMs = Math.max(0, this.#dueMs - this.#parts.runtime.monotonicMs())
-    return { kind: 'queued', blockers: this.#blockers, waitMs: this.#waitMs ?? 0, checkAfterMs }
+    const nowMs = this.#parts.runtime.monotonicMs()
+    return {
+      kind: 'queued',
+      blockers: this.#blockers,
+      waitMs: this.#waitMs ?? 0,
+      keepAliveMs: Math.max(0, this.#dueMs - nowMs),
+      checkAfterMs: Math.max(0, this.#lookAtMs - nowMs),
+    }
   }
 
   /** In doubt, yes: then the claim tells. */

@@ -8,7 +8,7 @@
  * it stays what it is.
  */
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
-import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
+import { adopt, adoptable, adoptedBefore, unfit, type Asker } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
 import { arrivalUs, blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
@@ -100,7 +100,7 @@ function answerRepeat(
 ): Decision<AcquireAllOutcome> | null {
   const leases: Lease[] = []
   for (const [index, { leaseId, holder, resource, session }] of members.entries()) {
-    const adopted = adoptedIn(views[index], session, draft.now)
+    const adopted = adoptedIn(views[index], { holder, session }, draft.now)
     if (adopted !== null && adopted.kind !== 'granted') return draft.answer(adopted)
     if (adopted !== null) leases.push(adopted.lease)
     const known = draft.entries.get(leaseId)
@@ -147,10 +147,10 @@ function wishedTickets(
 
 export function adoptedIn(
   view: RealmView | undefined,
-  session: string,
+  asker: Asker,
   now: Now,
 ): ReturnType<typeof adoptedBefore> {
-  return view === undefined ? null : adoptedBefore(view, session, now)
+  return view === undefined ? null : adoptedBefore(view, asker, now)
 }
 
 /** By the id of the member: the lease of the same resource that was transferred to whoever asks now. */
@@ -237,8 +237,8 @@ function waitOrRefuse(
 ): Decision<AcquireAllOutcome> {
   const { tickets, blockers, views } = blocked
   const { first, waitMs } = waitOf(command, blocked)
-  const own = ownBlockers(draft, blocked)
-  if (own.length > 0) return refuse(draft, tickets, { blockers: own, notWaiting: 'own_session' })
+  const own = ownBlockers(draft, blocked, first.sequential === true)
+  if (own.length > 0) return refuse(draft, tickets, { blockers: own, notWaiting: 'own' })
   if (waitMs === 0) return refuse(draft, tickets, { blockers, notWaiting: 'not_asked' })
   if (views.some(({ settings }) => !settings.blocking_mode_enabled)) {
     return refuse(draft, tickets, { blockers, notWaiting: 'waiting_disabled' })
@@ -255,9 +255,15 @@ function waitOrRefuse(
 }
 
 /** A lease that was given for one of several, and reaches over another of them, is the requester's own as well. */
-function ownBlockers(draft: Draft, { tickets, blockers, given }: BlockedAll): readonly Blocker[] {
-  const { entries, now } = draft
-  const own = tickets.flatMap((ticket) => ownBlockersOf(ticket, entries.values(), now))
+function ownBlockers(
+  draft: Draft,
+  { tickets, blockers, given }: BlockedAll,
+  sequential: boolean,
+): readonly Blocker[] {
+  const own = tickets.flatMap((ticket) => {
+    const found = ownBlockersOf(ticket, draft, sequential)
+    return found.filter(({ leaseId }) => leaseId !== given.get(ticket.id)?.id)
+  })
   const gifts = new Set([...given.values()].map((lease) => lease.id))
   return [...own, ...blockers.filter(({ leaseId }) => gifts.has(leaseId))]
 }
@@ -301,7 +307,16 @@ export function queuedAll(
   tickets: readonly Ticket[],
   { blockers, waitMs }: Pick<QueuedAll, 'blockers' | 'waitMs'>,
 ): QueuedAll {
-  const checks = tickets.map((ticket) => queuedOutcome(draft, ticket, waitMs).checkAfterMs)
-  const leaseIds = tickets.map((ticket) => ticket.id)
-  return { kind: 'queued_all', leaseIds, blockers, waitMs, checkAfterMs: Math.min(...checks) }
+  // Nothing is offered to one of several, and only a claim keeps all of them: none of them may be late.
+  const single = tickets.map((ticket) => queuedOutcome(draft, ticket, waitMs))
+  const keepAliveMs = Math.min(...single.map((one) => one.keepAliveMs))
+  return {
+    kind: 'queued_all',
+    leaseIds: tickets.map((ticket) => ticket.id),
+    blockers,
+    waitMs,
+    waitedMs: Math.max(...single.map((one) => one.waitedMs)),
+    keepAliveMs,
+    checkAfterMs: Math.min(keepAliveMs, ...single.map((one) => one.checkAfterMs)),
+  }
 }

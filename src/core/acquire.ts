@@ -5,13 +5,15 @@
  *  2. Settle the overlap, so that nothing that is over stands in the way.
  *  3. A lease of the resource was transferred to the requester: take it over if it covers the request, else refuse.
  *  4. Nothing blocks: grant.
- *  5. The requester's own session is the blocker: refuse, because waiting would never end.
+ *  5. What blocks the request cannot end before it: a lease that it is under, or anything of a session that does one
+ *     thing after another. Refuse, because waiting would never end.
  *  6. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
  */
 import type { Acquire } from './command.ts'
 import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
 import {
   arrivalUs,
+  arrivedUs,
   blockersOf,
   compareTickets,
   conflicts,
@@ -37,7 +39,7 @@ import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { overlap } from './resource.ts'
 import { requestEnd } from './revoke.ts'
 import { makeOffers, settle } from './settle.ts'
-import { deadlineAfter, type Now } from './time.ts'
+import { deadlineAfter, US_PER_MS, type Now } from './time.ts'
 
 export function decideAcquire(
   view: RealmView,
@@ -45,7 +47,7 @@ export function decideAcquire(
   now: Now,
 ): Decision<AcquireOutcome> {
   const draft = new Draft(view, now, command)
-  const adopted = adoptedBefore(view, command.session, now)
+  const adopted = adoptedBefore(view, command, now)
   if (adopted !== null) return draft.answer(adopted)
   const known = view.entries.get(command.leaseId)
   if (known !== undefined) {
@@ -129,8 +131,8 @@ interface Blocked {
 function waitOrRefuse(draft: Draft, blocked: Blocked): Decision<AcquireOutcome> {
   const { command, ticket, blockers } = blocked
   const waitMs = waitMsOf(command, draft.view)
-  const own = ownBlockersOf(ticket, draft.entries.values(), draft.now)
-  if (own.length > 0) return refuse(draft, ticket, heldBy(ticket, own, 'own_session'))
+  const own = ownBlockersOf(ticket, draft, command.sequential === true)
+  if (own.length > 0) return refuse(draft, ticket, heldBy(ticket, own, 'own'))
   if (waitMs === 0) return refuse(draft, ticket, heldBy(ticket, blockers, 'not_asked'))
   if (!draft.view.settings.blocking_mode_enabled) {
     return refuse(draft, ticket, heldBy(ticket, blockers, 'waiting_disabled'))
@@ -205,8 +207,13 @@ export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival)
     failure: null,
     cycle: null,
   }
-  const { authority } = command
-  return authority === undefined ? ticket : { ...ticket, delegation: rootWith(authority) }
+  const { authority, under } = command
+  if (authority === undefined && under === undefined) return ticket
+  return {
+    ...ticket,
+    ...(authority === undefined ? {} : { delegation: rootWith(authority) }),
+    ...(under === undefined ? {} : { under: { leaseIds: under, implied: false } }),
+  }
 }
 
 function heldBy(
@@ -235,6 +242,8 @@ function refuse(draft: Draft, wished: Ticket, held: Held): Decision<AcquireOutco
 
 /** Each place further back leaves the ones before it this long to act first when a blocker runs out. */
 const STAGGER_MS = 50
+/** Further back than this nobody need look soon, or a long queue would cost the square of its length. */
+const STAGGERED_MAX = 16
 
 /** `known`: what blocks the ticket, from whoever has looked already. */
 export function queuedOutcome(
@@ -249,11 +258,33 @@ export function queuedOutcome(
     if (entry.id === ticket.id || !isWaiting(entry, now) || !overlap(entry, ticket)) return false
     return compareTickets(entry, ticket) < 0
   }).length
-  const keepAliveMs = Math.max(1, Math.floor(ticket.claimWindowMs / 3))
+  const keepAliveMs = keepAliveMsOf(ticket)
+  const laterMs = Math.max(0, position - STAGGERED_MAX) * keepAliveMs
+  const staggerMs = Math.min(position, STAGGERED_MAX) * STAGGER_MS + laterMs
   const soonest = blockers
     .filter((blocker) => blocker.kind !== 'ticket')
-    .map((blocker) => blocker.remainingMs + position * STAGGER_MS)
-  const checkAfterMs = Math.max(1, Math.min(keepAliveMs, ...soonest))
+    .map((blocker) => blocker.remainingMs + staggerMs)
+  const checkAfterMs = Math.max(1, Math.min(keepAliveMs + laterMs, ...soonest))
   const { id: leaseId, orderUs } = ticket
-  return { kind: 'queued', leaseId, position, orderUs, blockers, waitMs, checkAfterMs }
+  const waitedMs = waitedMsOf(ticket, now)
+  return {
+    kind: 'queued',
+    leaseId,
+    position,
+    orderUs,
+    blockers,
+    waitMs,
+    waitedMs,
+    keepAliveMs,
+    checkAfterMs,
+  }
+}
+
+export function waitedMsOf(ticket: Ticket, { tick }: Now): number {
+  return Math.max(0, (tick.us - arrivedUs(ticket)) / US_PER_MS)
+}
+
+/** How often a waiter is heard of: often enough that two of its keep-alives may be lost. */
+export function keepAliveMsOf({ claimWindowMs }: Ticket): number {
+  return Math.max(1, Math.floor(claimWindowMs / 3))
 }

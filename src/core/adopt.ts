@@ -58,10 +58,17 @@ export function unfit(draft: Draft, wanted: Wanted): Held | null {
 function waitingFor({ entries, now }: Draft, { resource, holder }: Wanted): readonly Lease[] {
   const leases: Lease[] = []
   for (const entry of entries.values()) {
-    if (!isHeld(entry, now) || entry.adopted) continue
-    if (entry.resource === resource && entry.holder === holder) leases.push(entry)
+    if (isHeld(entry, now) && isTransferredTo({ resource, holder }, entry)) leases.push(entry)
   }
   return leases.sort(compareIds)
+}
+
+/** Whether a lease of this very resource waits for this holder to adopt it: it does not stand in its way. */
+export function isTransferredTo(
+  { resource, holder }: Pick<Claim, 'resource' | 'holder'>,
+  lease: Pick<Lease, 'resource' | 'holder' | 'adopted'>,
+): boolean {
+  return !lease.adopted && lease.resource === resource && lease.holder === holder
 }
 
 /** In which respects a lease is less than, or other than, what is wanted. */
@@ -80,7 +87,7 @@ function differences(lease: Lease, wanted: Wanted): readonly string[] {
 /** What a request under this id has adopted before, when its answer was lost; null if it has adopted nothing. */
 export function adoptedBefore(
   { prior, entries }: RealmView,
-  session: string,
+  asker: Asker,
   now: Now,
 ): Granted | Refusal | null {
   if (prior?.type !== 'lease.adopted') return null
@@ -88,8 +95,16 @@ export function adoptedBefore(
   const lease = entries.get(leaseId)
   if (lease?.kind !== 'lease') return { kind: 'terminal', leaseId, state: 'released' }
   if (!isHeld(lease, now)) return endedOutcome(lease)
-  if (lease.session !== session) return { kind: 'already_adopted', leaseId }
+  if (!isOwn(lease, asker)) return { kind: 'already_adopted', leaseId }
   return { kind: 'granted', lease, repeated: true }
+}
+
+/** Who sends a command: its name, and the session that only it knows. */
+export type Asker = Pick<Claim, 'holder' | 'session'>
+
+/** Whether an entry is the asker's own. The name alone is known to all, and several may share it. */
+export function isOwn(entry: Asker, { holder, session }: Asker): boolean {
+  return entry.holder === holder && entry.session === session
 }
 
 interface Adopter {

@@ -11,14 +11,15 @@ import {
   queuedAll,
   unfitFor,
 } from './acquire-all.ts'
-import { deny, goneOutcome } from './claim.ts'
+import { isOwn } from './adopt.ts'
+import { deny, goneOutcome, stayInQueue } from './claim.ts'
 import type { ClaimAll } from './command.ts'
-import { Draft, eventCommon } from './draft.ts'
+import { Draft } from './draft.ts'
 import { isHeld, type Lease, type Ticket } from './lease.ts'
 import { endedOutcome, type AcquireAllOutcome, type Refusal } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { settle } from './settle.ts'
-import { deadlineAfter, type Now } from './time.ts'
+import type { Now } from './time.ts'
 
 export function decideClaimAll(
   views: readonly RealmView[],
@@ -42,13 +43,7 @@ export function decideClaimAll(
   }
   const blockers = allBlockers(draft, tickets, given)
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
-  for (const ticket of tickets) {
-    draft.record({
-      type: 'lease.waiting',
-      ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
-      deadline: deadlineAfter(now, ticket.claimWindowMs),
-    })
-  }
+  for (const [index, ticket] of tickets.entries()) stayInQueue(draft, ticket, members[index])
   return draft.answer(queuedAll(draft, tickets, { blockers, waitMs: 0 }))
 }
 
@@ -59,11 +54,11 @@ function grantedBefore(
   members: ClaimAll['members'],
 ): readonly Lease[] | Refusal {
   const leases: Lease[] = []
-  for (const [index, { leaseId, session }] of members.entries()) {
-    const adopted = adoptedIn(views[index], session, draft.now)
+  for (const [index, member] of members.entries()) {
+    const adopted = adoptedIn(views[index], member, draft.now)
     if (adopted !== null && adopted.kind !== 'granted') return adopted
-    const entry = adopted?.lease ?? draft.entries.get(leaseId)
-    if (entry === undefined || !isHeld(entry, draft.now) || entry.session !== session) continue
+    const entry = adopted?.lease ?? draft.entries.get(member.leaseId)
+    if (entry === undefined || !isHeld(entry, draft.now) || !isOwn(entry, member)) continue
     leases.push(entry)
   }
   return leases
@@ -76,10 +71,11 @@ function waitingTickets(
   views: readonly RealmView[],
 ): readonly Ticket[] | AcquireAllOutcome {
   const tickets: Ticket[] = []
-  for (const [index, { leaseId, session }] of members.entries()) {
+  for (const [index, member] of members.entries()) {
+    const { leaseId } = member
     const entry = draft.entries.get(leaseId)
     if (entry === undefined) return goneOutcome(views[index]?.prior ?? null, leaseId)
-    if (entry.session !== session) return { kind: 'not_holder', leaseId, holder: entry.holder }
+    if (!isOwn(entry, member)) return { kind: 'not_holder', leaseId, holder: entry.holder }
     if (entry.kind === 'lease') return endedOutcome(entry)
     if (entry.failure === 'deadlock') {
       return { kind: 'deadlock', leaseId, cycle: entry.cycle ?? [] }

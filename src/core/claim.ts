@@ -2,17 +2,18 @@
  * Decides a claim: the waiter says that it is still there. With an offer it becomes the holder; without one its
  * ticket lives for another window. A repeated claim finds the lease that the first one made.
  */
-import type { ClaimOffer, TakeUp } from './command.ts'
-import { queuedOutcome } from './acquire.ts'
-import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
+import { keepAliveMsOf, queuedOutcome, waitedMsOf } from './acquire.ts'
+import { adopt, adoptable, adoptedBefore, isOwn, unfit } from './adopt.ts'
+import type { ClaimOffer, KeepAlive, TakeUp } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
-import { isHeld, type Lease, type LeaseId, type Offer, type Ticket } from './lease.ts'
+import { isHeld, isWaiting, type Lease, type LeaseId, type Offer, type Ticket } from './lease.ts'
 import {
   endedOutcome,
   type ClaimOutcome,
   type Dropped,
   type Held,
+  type KeepAliveOutcome,
   type Refusal,
   type TakeUpOutcome,
 } from './outcome.ts'
@@ -27,11 +28,11 @@ export function decideClaim(
 ): Decision<ClaimOutcome> {
   const draft = new Draft(view, now, command)
   const { leaseId } = command
-  const adopted = adoptedBefore(view, command.session, now)
+  const adopted = adoptedBefore(view, command, now)
   if (adopted !== null) return draft.answer(adopted)
   const known = view.entries.get(leaseId)
   if (known === undefined) return draft.answer(goneOutcome(view.prior, leaseId))
-  if (known.session !== command.session) {
+  if (!isOwn(known, command)) {
     return draft.answer({ kind: 'not_holder', leaseId, holder: known.holder })
   }
   if (isHeld(known, now)) return draft.answer({ kind: 'granted', lease: known, repeated: true })
@@ -61,24 +62,64 @@ export function decideClaim(
     deny(draft, [ticket], other)
     return draft.answer(other)
   }
+  stayInQueue(draft, ticket, command)
+  return draft.answer(queuedOutcome(draft, ticket, 0))
+}
+
+/**
+ * The ticket lives for another window. What it is under is noted where that is implied and has changed; what its
+ * requester said stands.
+ */
+export function stayInQueue(
+  draft: Draft,
+  ticket: Ticket,
+  { implied }: Pick<ClaimOffer, 'implied'> = {},
+): void {
+  const { now } = draft
+  const { under } = ticket
+  const isSaid = under !== undefined && !under.implied
+  const isNews = implied !== undefined && !isSaid && under?.leaseIds.join() !== implied.join()
+  const isChanged = isNews && (under !== undefined || implied.length > 0)
   draft.record({
     type: 'lease.waiting',
     ...eventCommon(ticket, now, { before: 'pending', after: 'pending' }),
     deadline: deadlineAfter(now, ticket.claimWindowMs),
+    ...(isChanged ? { implied } : {}),
   })
-  return draft.answer(queuedOutcome(draft, ticket, 0))
+}
+
+/** Settles nothing and looks at nothing else: only a claim can tell how things stand if they are not as they were. */
+export function decideKeepAlive(
+  view: RealmView,
+  command: KeepAlive,
+  now: Now,
+): Decision<KeepAliveOutcome> {
+  const draft = new Draft(view, now, command)
+  const { leaseId } = command
+  const ticket = view.entries.get(leaseId)
+  const isAsBefore =
+    ticket !== undefined &&
+    isOwn(ticket, command) &&
+    isWaiting(ticket, now) &&
+    ticket.offer === null &&
+    ticket.group === null
+  if (!isAsBefore) return draft.answer({ kind: 'claim_needed', leaseId })
+  stayInQueue(draft, ticket, command)
+  const waitedMs = waitedMsOf(ticket, now)
+  return draft.answer({ kind: 'waiting', leaseId, waitedMs, keepAliveMs: keepAliveMsOf(ticket) })
 }
 
 /** What stands beside a shared offer has to be looked at, what stands beside an exclusive one does not. */
 export function decideTakeUp(view: RealmView, command: TakeUp, now: Now): Decision<TakeUpOutcome> {
   const draft = new Draft(view, now, command)
-  const { leaseId, session } = command
+  const { leaseId } = command
   const ticket = view.entries.get(leaseId)
-  const isOwn = ticket?.kind === 'ticket' && ticket.session === session
-  const offer = isOwn && ticket.state === 'pending' ? ticket.offer : null
-  if (!isOwn || offer === null || ticket.mode === 'shared' || hasPassed(offer.deadline, now.tick)) {
+  const isOwnTicket = ticket?.kind === 'ticket' && isOwn(ticket, command)
+  const offer = isOwnTicket && ticket.state === 'pending' ? ticket.offer : null
+  if (!isOwnTicket || offer === null || ticket.mode === 'shared') {
     return draft.answer({ kind: 'no_offer', leaseId })
   }
+  if (hasPassed(offer.deadline, now.tick)) return draft.answer({ kind: 'no_offer', leaseId })
   const lease = claimOffer(draft, ticket, offer)
   return draft.answer({ kind: 'granted', lease, repeated: false })
 }

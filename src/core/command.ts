@@ -5,7 +5,7 @@ import type { Budget } from './budget.ts'
 import type { Authority } from './delegation.ts'
 import type { Extent, Mode, Resource } from './resource.ts'
 import type { Scope } from './scope.ts'
-import type { CycleStep, LeaseId, Metadata, ReleaseReason } from './lease.ts'
+import type { CycleStep, LeaseId, Metadata, ReleaseReason, Under } from './lease.ts'
 
 /** How long a request is ready to wait: not at all, as configured, or so many milliseconds. */
 export type Wait = { readonly kind: 'none' } | { readonly kind: 'configured' } | WaitUpTo
@@ -37,6 +37,10 @@ export interface Acquire {
   readonly metadata: Metadata | null
   readonly wait: Wait
   readonly claimWindowMs: number
+  /** Leases of the same holder that cannot be released before this request ends. Absent: the requester did not say. */
+  readonly under?: readonly LeaseId[]
+  /** The session does one thing after another, so it releases nothing while it waits. */
+  readonly sequential?: boolean
   /** Absent: everything, without limit. */
   readonly authority?: Authority
 }
@@ -47,7 +51,25 @@ export interface ClaimOffer {
   readonly leaseId: LeaseId
   readonly resource: Resource
   readonly extent: Extent
+  readonly holder: string
   readonly session: string
+  /** What the ticket is taken to be under from now on, unless its requester said so. Absent: as it was. */
+  readonly implied?: readonly LeaseId[]
+}
+
+/**
+ * The waiter's word that it is still there, and no more. It depends on the waiter's own ticket alone, so that a long
+ * queue is kept alive at the cost of its tickets, not of their square; a ticket that is no longer merely waiting needs
+ * a claim.
+ */
+export interface KeepAlive {
+  readonly kind: 'keep_alive'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly session: string
+  readonly implied?: readonly LeaseId[]
 }
 
 /**
@@ -59,6 +81,7 @@ export interface TakeUp {
   readonly leaseId: LeaseId
   readonly resource: Resource
   readonly extent: Extent
+  readonly holder: string
   readonly session: string
 }
 
@@ -68,6 +91,7 @@ export interface Withdraw {
   readonly leaseId: LeaseId
   readonly resource: Resource
   readonly extent: Extent
+  readonly holder: string
   readonly session: string
   readonly why: 'timed_out' | 'aborted'
 }
@@ -127,6 +151,9 @@ export interface Upgrade {
   readonly extent: Extent
   readonly holder: string
   readonly mayWait: boolean
+  readonly under?: Under
+  /** As of an acquire. */
+  readonly sequential?: boolean
 }
 
 /** The holder no longer wishes to be upgraded; without effect once it is. */
@@ -157,6 +184,8 @@ export interface Transfer {
   readonly holder: string
   /** Null: to whoever is next in the queue. */
   readonly to: string | null
+  /** The session that a named receiver is notified under until it adopts the lease under its own. Absent: its name. */
+  readonly toSession?: string
   /** The id of the lease that a named receiver gets. */
   readonly newLeaseId: LeaseId
   readonly requestId: string | null
@@ -254,6 +283,7 @@ export type SeveralCommand = AcquireAll | ClaimAll
 export type Command =
   | Acquire
   | ClaimOffer
+  | KeepAlive
   | TakeUp
   | Withdraw
   | RefuseDeadlock

@@ -21,6 +21,7 @@ export interface Blocker {
   readonly leaseId: LeaseId
   readonly resource: string
   readonly holder: string
+  /** A digest. */
   readonly session: string
   readonly mode: Claim['mode']
   readonly extent: Claim['extent']
@@ -77,19 +78,32 @@ export function blockersOf(
 
 const NO_BLOCKERS: readonly Blocker[] = []
 
-/** Those among the blockers that belong to the claim's own session, however far back; a lock delay is nobody's. */
+/** Whether a lease cannot be released before this waiter's request ends. Only its own holder's leases count. */
+export function isUnder(waiter: Pick<Claim, 'holder' | 'under'>, lease: Lease): boolean {
+  if (waiter.holder !== lease.holder) return false
+  // What was transferred to the holder is released by nobody before the holder adopts it, and it waits instead.
+  return !lease.adopted || waiter.under?.leaseIds.includes(lease.id) === true
+}
+
+/**
+ * Those among the blockers, however far back, that would have to go before the claim but cannot: leases that it is under,
+ * and for a session that does one thing after another all that the session has. A lock delay is nobody's.
+ */
 export function ownBlockersOf(
   claim: Claim | Ticket,
-  entries: Iterable<Entry>,
-  now: Now,
+  draft: { readonly entries: ReadonlyMap<LeaseId, Entry>; readonly now: Now },
+  sequential: boolean,
 ): readonly Blocker[] {
-  const all = [...entries]
-  // Most sessions have nothing else there, however many others wait.
-  if (!all.some(({ id, session }) => session === claim.session && id !== claim.id)) {
-    return NO_BLOCKERS
+  const { now } = draft
+  const isOwn = (entry: Entry): boolean => {
+    if (sequential && entry.session === claim.session) return true
+    return entry.kind === 'lease' && isUnder(claim, entry)
   }
+  const all = [...draft.entries.values()]
+  // Most have nothing else there, however many others wait.
+  if (!all.some((entry) => entry.id !== claim.id && isOwn(entry))) return NO_BLOCKERS
   return standingsOf(claim, all, now)
-    .filter(({ entry, kind }) => entry.session === claim.session && kind !== 'lock_delay')
+    .filter(({ entry, kind }) => kind !== 'lock_delay' && isOwn(entry))
     .map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }
 

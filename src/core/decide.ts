@@ -6,29 +6,9 @@ import { decideAcquireAll } from './acquire-all.ts'
 import { decideAcquire } from './acquire.ts'
 import { decideAdopt } from './adopt.ts'
 import { decideAdvance } from './advance.ts'
-import { decideClaim, decideTakeUp } from './claim.ts'
+import { decideClaim, decideKeepAlive, decideTakeUp } from './claim.ts'
 import { decideClaimAll } from './claim-all.ts'
-import type {
-  Acquire,
-  Adopt,
-  Advance,
-  ClaimOffer,
-  Command,
-  Derive,
-  Downgrade,
-  RefuseDeadlock,
-  Release,
-  Renew,
-  Revoke,
-  Settle,
-  SeveralCommand,
-  Spend,
-  TakeUp,
-  Transfer,
-  Upgrade,
-  Withdraw,
-  WithdrawUpgrade,
-} from './command.ts'
+import type { Command, Settle, SeveralCommand } from './command.ts'
 import { decideDerive } from './derive.ts'
 import { Draft } from './draft.ts'
 import type {
@@ -37,6 +17,7 @@ import type {
   AdvanceOutcome,
   ClaimOutcome,
   DowngradeOutcome,
+  KeepAliveOutcome,
   Refusal,
   ReleaseOutcome,
   RenewOutcome,
@@ -60,39 +41,28 @@ import { decideDowngrade, decideUpgrade, decideWithdrawUpgrade } from './upgrade
 import { decideRefuseDeadlock, decideWithdraw } from './withdraw.ts'
 
 /** What each command can come to. */
-export type OutcomeOf<C extends Command> = C extends Acquire
-  ? AcquireOutcome
-  : C extends RefuseDeadlock
-    ? Withdrawn | Refusal
-    : C extends ClaimOffer
-      ? ClaimOutcome
-      : C extends Withdraw
-        ? Withdrawn | Refusal
-        : C extends Renew
-          ? RenewOutcome
-          : C extends Release
-            ? ReleaseOutcome
-            : C extends Revoke
-              ? RevokeOutcome
-              : C extends Upgrade | WithdrawUpgrade
-                ? UpgradeOutcome
-                : C extends Downgrade
-                  ? DowngradeOutcome
-                  : C extends Transfer
-                    ? TransferOutcome
-                    : C extends Adopt
-                      ? AcquireOutcome
-                      : C extends Advance
-                        ? AdvanceOutcome
-                        : C extends Settle
-                          ? SettleOutcome
-                          : C extends Derive
-                            ? AcquireOutcome
-                            : C extends Spend
-                              ? SpendOutcome
-                              : C extends TakeUp
-                                ? TakeUpOutcome
-                                : never
+interface OutcomeByKind {
+  acquire: AcquireOutcome
+  claim: ClaimOutcome
+  keep_alive: KeepAliveOutcome
+  take_up: TakeUpOutcome
+  withdraw: Withdrawn | Refusal
+  refuse_deadlock: Withdrawn | Refusal
+  renew: RenewOutcome
+  release: ReleaseOutcome
+  revoke: RevokeOutcome
+  upgrade: UpgradeOutcome
+  withdraw_upgrade: UpgradeOutcome
+  downgrade: DowngradeOutcome
+  transfer: TransferOutcome
+  adopt: AcquireOutcome
+  advance: AdvanceOutcome
+  settle: SettleOutcome
+  derive: AcquireOutcome
+  spend: SpendOutcome
+}
+
+export type OutcomeOf<C extends Command> = OutcomeByKind[C['kind']]
 
 export function decide<C extends Command>(
   view: RealmView,
@@ -108,6 +78,8 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideAcquire(view, command, now)
     case 'claim':
       return decideClaim(view, command, now)
+    case 'keep_alive':
+      return decideKeepAlive(view, command, now)
     case 'take_up':
       return decideTakeUp(view, command, now)
     case 'withdraw':
@@ -193,6 +165,7 @@ const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
   'renew',
   'advance',
   'spend',
+  'keep_alive',
   'take_up',
 ])
 

@@ -11,6 +11,7 @@ import type {
   ReleaseReason,
   Ticket,
   TicketFailure,
+  Under,
 } from './lease.ts'
 import type { Resource } from './resource.ts'
 import type { Tick } from './time.ts'
@@ -79,6 +80,7 @@ export interface LeaseUpgrading extends EventCommon {
   readonly type: 'lease.upgrading'
   /** False: it no longer does. */
   readonly wished: boolean
+  readonly under?: Under
 }
 
 export interface LeaseUpgraded extends EventCommon {
@@ -131,6 +133,8 @@ export interface LeaseOffered extends EventCommon {
 export interface LeaseWaiting extends EventCommon {
   readonly type: 'lease.waiting'
   readonly deadline: Tick
+  /** What it is taken to be under from now on. Absent: as before. */
+  readonly implied?: readonly LeaseId[]
 }
 
 /** A wait ended without a grant. */

@@ -46,11 +46,14 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
         expiresAtMs: event.expiresAtMs,
         revoking: { by: event.by, reason: event.reason },
       }
-    case 'lease.upgrading':
-      return { ...leaseOf(entry, event), upgrading: event.wished }
+    case 'lease.upgrading': {
+      const { wished: upgrading, under } = event
+      const lease = { ...withoutUnder(leaseOf(entry, event)), upgrading }
+      return under === undefined ? lease : { ...lease, under }
+    }
     case 'lease.upgraded':
       return {
-        ...leaseOf(entry, event),
+        ...withoutUnder(leaseOf(entry, event)),
         mode: 'exclusive',
         slots: null,
         fence: event.fence,
@@ -118,7 +121,7 @@ function endLease(
     })
   }
   const { terminatedAtMs, lockedUntil } = event
-  const ended = { ...lease, terminatedAtMs, lockedUntil, upgrading: false }
+  const ended = { ...withoutUnder(lease), terminatedAtMs, lockedUntil, upgrading: false }
   if (event.type === 'lease.expired') return { ...ended, state: 'expired' }
   const revoking = lease.revoking ?? { by: event.by, reason: event.reason }
   return { ...ended, state: 'revoked', revoking }
@@ -127,14 +130,31 @@ function endLease(
 function evolveTicket(ticket: Ticket, event: LeaseOffered | LeaseWaiting | LeaseFailed): Ticket {
   switch (event.type) {
     case 'lease.offered':
-      return { ...ticket, offer: { fence: event.fence, deadline: event.deadline } }
+      return {
+        ...withoutUnder(ticket),
+        offer: { fence: event.fence, deadline: event.deadline },
+      }
     case 'lease.waiting':
-      return { ...ticket, deadline: event.deadline }
+      return waitingTicket(ticket, event)
     case 'lease.failed': {
       const { failure, cycle } = event
-      return { ...ticket, state: 'failed', offer: null, failure, cycle }
+      return { ...withoutUnder(ticket), state: 'failed', offer: null, failure, cycle }
     }
   }
+}
+
+function waitingTicket(ticket: Ticket, { deadline, implied }: LeaseWaiting): Ticket {
+  if (implied === undefined) return { ...ticket, deadline }
+  const waiting = { ...withoutUnder(ticket), deadline }
+  if (implied.length === 0) return waiting
+  return { ...waiting, under: { leaseIds: implied, implied: true } }
+}
+
+/** What no longer waits is under nothing. */
+function withoutUnder<Waiter extends Entry>(entry: Waiter): Waiter {
+  if (entry.under === undefined) return entry
+  const { under: _under, ...rest } = entry
+  return rest as Waiter
 }
 
 /** What renewals and releases change. */
@@ -187,8 +207,13 @@ function leaseWith(lease: Lease, moving: Moving): Lease {
     adopted: lease.adopted,
     epoch: lease.epoch,
   }
-  const { delegation } = lease
-  return delegation === undefined ? next : { ...next, delegation }
+  const { delegation, under } = lease
+  if (delegation === undefined && under === undefined) return next
+  return {
+    ...next,
+    ...(delegation === undefined ? {} : { delegation }),
+    ...(under === undefined || !moving.upgrading ? {} : { under }),
+  }
 }
 
 function leaseOf(entry: Entry | undefined, event: LeaseEvent): Lease {

@@ -168,3 +168,8 @@ export function refuseUnknown(options: unknown, known: readonly string[]): void 
     if (!known.includes(name)) throw invalid('options', `must be among ${known.join(', ')}`, name)
   }
 }
+
+export function parseFlag(field: string, value: unknown): boolean {
+  if (typeof value !== 'boolean') throw invalid(field, 'must be true or false', value)
+  return value
+}

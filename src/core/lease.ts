@@ -35,7 +35,7 @@ export interface Claim {
   readonly mode: Mode
   readonly extent: Extent
   readonly holder: string
-  /** Who waits for whom: a process incarnation, or the holder's name for one-shot commands. */
+  /** A digest of the holder's session: a process incarnation, or for one-shot commands the holder's name. */
   readonly session: string
   readonly ttlMs: number
   /** -1 means no limit. */
@@ -55,6 +55,15 @@ export interface Claim {
   readonly recorded: boolean
   /** Of what was derived, of what others were derived from, and of what was asked for with a scope or a budget. */
   readonly delegation?: Delegation
+  /** Of what waits: a ticket, or a lease that is being upgraded. */
+  readonly under?: Under
+}
+
+/** The leases of its own holder that a request waits under: none of them can be released before the request ends. */
+export interface Under {
+  readonly leaseIds: readonly LeaseId[]
+  /** The requester did not say so; it follows from its having stood still for a while. */
+  readonly implied: boolean
 }
 
 export interface Lease extends Claim {
@@ -112,15 +121,18 @@ export interface Ticket extends Claim {
   readonly cycle: readonly CycleStep[] | null
 }
 
-/** One who waits, and for what, in a circle of those who wait for each other. */
+/** One who waits, and for what, in a cycle of requests that wait for each other. */
 export interface CycleStep {
   readonly holder: string
+  /** A digest. */
   readonly session: string
   readonly resource: string
+  /** What the request is under was implied, not said. */
+  readonly implied?: true
 }
 
 /** `ann → work:A → bob → work:B → ann`. */
-export function circleText(cycle: readonly CycleStep[]): string {
+export function cycleText(cycle: readonly CycleStep[]): string {
   const steps = cycle.flatMap(({ holder, resource }) => [holder, resource])
   return [...steps, cycle[0]?.holder ?? ''].join(' → ')
 }

@@ -20,6 +20,8 @@ export const PRIORITY_MAX = 100
 export const PRIORITY_POINT_MS = 10_000
 /** Resources in one request for several. */
 export const ALL_MEMBERS_MAX = 64
+/** Leases that one request may be said to wait under. */
+export const UNDER_MAX = 64
 /** Epochs that one commit may use up. */
 export const EPOCHS_PER_ADVANCE_MAX = 100_000
 export const SLOTS_MAX = 10_000

@@ -4,7 +4,7 @@
 import type { Shortage } from './budget.ts'
 import type { Blocker } from './conflict.ts'
 import { LeaseError, show } from './errors.ts'
-import { circleText, type CycleStep, type EntryState, type Lease, type LeaseId } from './lease.ts'
+import { cycleText, type CycleStep, type EntryState, type Lease, type LeaseId } from './lease.ts'
 import type { Resource } from './resource.ts'
 
 export interface Granted {
@@ -24,8 +24,25 @@ export interface Queued {
   readonly blockers: readonly Blocker[]
   /** How long this request is ready to wait, once the configuration has had its say. */
   readonly waitMs: number
-  /** When to claim again, if no wake-up comes before: the waiter's own keep-alive, or the end of what blocks it. */
+  readonly waitedMs: number
+  /** How often the waiter must be heard of, or its ticket is dropped. */
+  readonly keepAliveMs: number
+  /** When to claim again, if no wake-up comes before; further back in the queue that is later. */
   readonly checkAfterMs: number
+}
+
+/** The ticket stands as it stood, and lives for another window. */
+export interface Waiting {
+  readonly kind: 'waiting'
+  readonly leaseId: LeaseId
+  readonly waitedMs: number
+  readonly keepAliveMs: number
+}
+
+/** The ticket is not merely waiting: it has an offer, has ended, or is one of several. */
+export interface ClaimNeeded {
+  readonly kind: 'claim_needed'
+  readonly leaseId: LeaseId
 }
 
 /** All of several resources, in the order in which they were asked for. */
@@ -40,6 +57,8 @@ export interface QueuedAll {
   readonly leaseIds: readonly LeaseId[]
   readonly blockers: readonly Blocker[]
   readonly waitMs: number
+  readonly waitedMs: number
+  readonly keepAliveMs: number
   readonly checkAfterMs: number
 }
 
@@ -135,7 +154,7 @@ export interface Held {
   readonly blockers: readonly Blocker[]
   readonly retryAfterMs: number
   /** Why the request did not wait although it might have wished to. */
-  readonly notWaiting: 'not_asked' | 'own_session' | 'own_transfer' | 'waiting_disabled'
+  readonly notWaiting: 'not_asked' | 'own' | 'own_transfer' | 'waiting_disabled'
   /** Of `own_transfer`: in what the lease that waits for the requester is not what it asked for. */
   readonly difference?: string
 }
@@ -214,6 +233,7 @@ export type SpendOutcome = Spent | Refusal
 export type AcquireOutcome = Granted | Queued | Refusal
 export type AcquireAllOutcome = GrantedAll | QueuedAll | Dropped | Refusal
 export type ClaimOutcome = Granted | Queued | Dropped | Refusal
+export type KeepAliveOutcome = Waiting | ClaimNeeded | LookFurther
 export type TakeUpOutcome = Granted | NoOffer | LookFurther
 export type RenewOutcome = Renewed | Refusal
 export type ReleaseOutcome = Released | Refusal
@@ -284,8 +304,9 @@ export function refusalError(refusal: Refusal): LeaseError {
       return error('INVALID_INPUT', message, { field: 'slots', asked, live })
     }
     case 'deadlock': {
-      const message = `waiting would never end: ${circleText(refusal.cycle)}`
-      return error('DEADLOCK', message, refusal)
+      const message = `waiting would never end: ${cycleText(refusal.cycle)}`
+      const implied = refusal.cycle.some((step) => step.implied === true)
+      return error('DEADLOCK', message, implied ? { ...refusal, implied } : refusal)
     }
     case 'stale_epoch':
     case 'no_epoch':
@@ -353,8 +374,8 @@ function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
   switch (notWaiting) {
     case 'not_asked':
       return ''
-    case 'own_session':
-      return ' (the same session: release it first)'
+    case 'own':
+      return ' (which ends only after this request would: release it first)'
     case 'own_transfer':
       return `: lease ${blockers[0]?.leaseId}, transferred to it, ${difference} (adopt it by its id)`
     case 'waiting_disabled':

@@ -96,14 +96,14 @@ function end(draft: Draft, lease: Lease, { to, requestId }: Transfer): void {
 
 function give(draft: Draft, lease: Lease, command: Transfer, to: string): Lease {
   // What was derived from the lease has ended with it, and has given back what it did not use.
-  const { delegation: _delegation, ...rest } = lease
+  const { delegation: _delegation, under: _under, ...rest } = lease
   const delegation = inheritedDelegation(draft.lease(lease.id))
   const claim: Claim = {
     ...rest,
     ...(delegation === null ? {} : { delegation }),
     id: command.newLeaseId,
     holder: to,
-    session: to,
+    session: command.toSession ?? to,
     createdAtMs: draft.now.wallMs,
   }
   // A holder that was asked to finish cannot give away more than what it was left.

@@ -6,9 +6,10 @@
  * writer could slip in. Two holders that both ask would wait for each other: the second is refused.
  */
 import type { Downgrade, Upgrade, WithdrawUpgrade } from './command.ts'
-import { inOrder, type Blocker } from './conflict.ts'
+import { inOrder, ownBlockersOf, type Blocker } from './conflict.ts'
 import { overlap } from './resource.ts'
 import { Draft, eventCommon } from './draft.ts'
+import type { LeaseUpgrading } from './event.ts'
 import { isHeld, type CycleStep, type Lease } from './lease.ts'
 import { endedOutcome, type DowngradeOutcome, type Held, type UpgradeOutcome } from './outcome.ts'
 import { ownLease } from './own-lease.ts'
@@ -42,8 +43,8 @@ export function decideUpgrade(
     upgrade(draft, lease)
     return draft.answer({ kind: 'upgraded', lease: draft.lease(lease.id), changed: true })
   }
-  const ownOnes = obstacles.filter(({ session }) => session === lease.session)
-  if (ownOnes.length > 0) return draft.answer(heldBy(lease, ownOnes, 'own_session'))
+  const ownOnes = ownObstacles(draft, lease, command)
+  if (ownOnes.length > 0) return draft.answer(heldBy(lease, ownOnes, 'own'))
   const rival = rivalOf(lease, draft)
   if (rival !== null) return draft.answer(deadlock(lease, rival))
   const mayWait = command.mayWait && view.settings.blocking_mode_enabled
@@ -51,7 +52,10 @@ export function decideUpgrade(
     const notWaiting = command.mayWait ? 'waiting_disabled' : 'not_asked'
     return draft.answer(heldBy(lease, obstacles, notWaiting))
   }
-  if (!lease.upgrading) wish(draft, lease, true)
+  const { under } = command
+  if (!lease.upgrading || under?.leaseIds.join() !== lease.under?.leaseIds.join()) {
+    wish(draft, lease, { wished: true, ...(under === undefined ? {} : { under }) })
+  }
   const checkAfterMs = Math.max(1, Math.min(...obstacles.map((blocker) => blocker.remainingMs)))
   return draft.answer({ kind: 'upgrading', leaseId: lease.id, blockers: obstacles, checkAfterMs })
 }
@@ -78,12 +82,20 @@ function deadlock(lease: Lease, rival: Lease): UpgradeOutcome {
   return { kind: 'deadlock', leaseId: lease.id, cycle: [step(lease), step(rival)] }
 }
 
-function wish(draft: Draft, lease: Lease, wished: boolean): void {
+/** What the holder itself has in the way of the upgrade, and cannot release before it. */
+function ownObstacles(draft: Draft, lease: Lease, command: Upgrade): readonly Blocker[] {
+  const { under } = command
+  const alone = { ...lease, mode: 'exclusive', slots: null, ...(under ? { under } : {}) } as const
+  const own = ownBlockersOf(alone, draft, command.sequential === true)
+  return own.filter((blocker) => blocker.kind !== 'ticket')
+}
+
+function wish(draft: Draft, lease: Lease, facts: Pick<LeaseUpgrading, 'wished' | 'under'>): void {
   const { renewals } = lease
   draft.record({
     type: 'lease.upgrading',
     ...eventCommon(lease, draft.now, { before: 'active', after: 'active', renewals }),
-    wished,
+    ...facts,
   })
 }
 
@@ -100,7 +112,7 @@ export function decideWithdrawUpgrade(
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
   if (lease.mode === 'exclusive') return draft.answer({ kind: 'upgraded', lease, changed: false })
   if (lease.upgrading) {
-    wish(draft, lease, false)
+    wish(draft, lease, { wished: false })
     makeOffers(draft)
   }
   return draft.answer({ kind: 'upgrade_withdrawn', leaseId: lease.id })

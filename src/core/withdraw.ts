@@ -2,9 +2,10 @@
  * Decides a withdrawal: the waiter gives up. If its claim was answered after it stopped listening, the lease that
  * came of it is released at once, so that a timeout never leaves a grant behind.
  */
+import { isOwn } from './adopt.ts'
 import type { RefuseDeadlock, Withdraw } from './command.ts'
 import { Draft, eventCommon } from './draft.ts'
-import { circleText, isHeld, type LeaseId } from './lease.ts'
+import { cycleText, isHeld, type LeaseId } from './lease.ts'
 import type { Refusal, Withdrawn } from './outcome.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { fail, makeOffers, settle } from './settle.ts'
@@ -17,7 +18,7 @@ export function decideWithdraw(
 ): Decision<Withdrawn | Refusal> {
   const draft = new Draft(view, now, command)
   const known = view.entries.get(command.leaseId)
-  if (known !== undefined && known.session !== command.session) {
+  if (known !== undefined && !isOwn(known, command)) {
     return draft.answer({ kind: 'not_holder', leaseId: known.id, holder: known.holder })
   }
   settle(draft)
@@ -26,7 +27,7 @@ export function decideWithdraw(
     fail(draft, entry, command.why)
     makeOffers(draft)
   }
-  if (entry === undefined || !isHeld(entry, now) || entry.session !== command.session) {
+  if (entry === undefined || !isHeld(entry, now) || !isOwn(entry, command)) {
     return draft.answer({ kind: 'withdrawn', released: false })
   }
   draft.record({
@@ -50,7 +51,7 @@ function grantedId({ prior }: RealmView, { leaseId }: Withdraw): LeaseId {
 
 /**
  * Ends a ticket that can never be served, whoever filed it. One that is no longer there, has been served, or was filed
- * anew since somebody looked, is left alone, and whoever asked must not speak of a circle.
+ * anew since the search, is left alone, and the search must not speak of a cycle.
  */
 export function decideRefuseDeadlock(
   view: RealmView,
@@ -65,7 +66,7 @@ export function decideRefuseDeadlock(
     return draft.answer({ kind: 'not_found', leaseId: command.leaseId })
   }
   const { cycle } = command
-  fail(draft, ticket, 'deadlock', { reason: circleText(cycle), cycle })
+  fail(draft, ticket, 'deadlock', { reason: cycleText(cycle), cycle })
   makeOffers(draft)
   return draft.answer({ kind: 'withdrawn', released: false })
 }

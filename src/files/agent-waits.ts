@@ -5,17 +5,24 @@
  */
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
+import { leasesOf, Standstill } from '../client/standstill.ts'
 import { SingleErrand } from '../client/wait-errand.ts'
 import { Wait } from '../client/waiting.ts'
 import { WakeRouter } from '../client/wake-router.ts'
 import { LeaseError } from '../core/errors.ts'
-import type { LeaseInfo } from '../core/lease.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Held } from '../core/outcome.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest, LeaseApi } from '../service/lease-api.ts'
 
 /** A store that does not answer must not keep `close` from ending. */
 const CLOSE_WITHIN_MS = 10_000
+
+/** What is there of an agent while it waits. */
+interface WaitingAgent {
+  readonly router: WakeRouter
+  readonly standstill: Standstill
+}
 
 export interface ObtainedLease {
   readonly kind: 'granted'
@@ -27,7 +34,7 @@ export class AgentWaits {
   readonly #runtime: Runtime
   readonly #clock: HolderClock
   readonly #scheduler: RenewalScheduler
-  readonly #routers = new Map<string, WakeRouter>()
+  readonly #agents = new Map<string, WaitingAgent>()
   readonly #underWay = new Set<Promise<void>>()
   #closed = false
 
@@ -41,8 +48,10 @@ export class AgentWaits {
   /** Throws for every refusal but `held`. */
   async acquire(request: AcquireRequest, signal?: AbortSignal): Promise<ObtainedLease | Held> {
     if (this.#closed) throw closedError()
-    const router = this.#routerOf(request)
-    const wait = this.#waitFor(request, router)
+    const agent = this.#agentOf(request)
+    agent.standstill.called()
+    const { router } = agent
+    const wait = this.#waitFor(request, agent)
     router.waits.set(request.leaseId, wait)
     try {
       const work = wait.run(signal)
@@ -54,43 +63,54 @@ export class AgentWaits {
       return { kind: 'granted', lease: grant.lease }
     } finally {
       router.waits.delete(request.leaseId)
-      if (router.waits.size === 0) this.#silence(request.session, router)
+      if (router.waits.size === 0) this.#silence(request.session, agent)
     }
+  }
+
+  /** The agent has made a call, so it does not stand still. */
+  called(session: string): void {
+    this.#agents.get(session)?.standstill.called()
   }
 
   /** Ends every wait with `CLOSED` and takes it out of the queue. */
   async close(): Promise<void> {
     this.#closed = true
-    for (const router of this.#routers.values()) {
+    for (const { router } of this.#agents.values()) {
       for (const wait of router.waits.values()) wait.cancel(closedError())
     }
     await this.#nothingIsUnderWay()
     this.#scheduler.close()
   }
 
-  #waitFor(request: AcquireRequest, router: WakeRouter): Wait {
+  #waitFor(request: AcquireRequest, { router, standstill }: WaitingAgent): Wait {
     const parts = {
       runtime: this.#runtime,
       clock: this.#clock,
       scheduler: this.#scheduler,
+      standstill,
       background: this.#keep,
       onQueued: () => router.listen(),
     }
     return new Wait(parts, new SingleErrand(this.#api, request))
   }
 
-  #routerOf({ holder, session }: AcquireRequest): WakeRouter {
-    const known = this.#routers.get(session)
+  #agentOf({ holder, session, claimWindowMs }: AcquireRequest): WaitingAgent {
+    const known = this.#agents.get(session)
     if (known !== undefined) return known
-    const parts = { api: this.#api, runtime: this.#runtime, clock: this.#clock }
-    const router = new WakeRouter({ ...parts, background: this.#keep, holder, session })
-    this.#routers.set(session, router)
-    return router
+    const runtime = this.#runtime
+    const parts = { api: this.#api, runtime, clock: this.#clock }
+    const leases = (): Promise<readonly LeaseId[]> => leasesOf(this.#api, { holder, session })
+    const agent = {
+      router: new WakeRouter({ ...parts, background: this.#keep, holder, session }),
+      standstill: new Standstill({ runtime, claimWindowMs: claimWindowMs ?? null, leases }),
+    }
+    this.#agents.set(session, agent)
+    return agent
   }
 
-  #silence(session: string, router: WakeRouter): void {
-    router.close()
-    if (this.#routers.get(session) === router) this.#routers.delete(session)
+  #silence(session: string, agent: WaitingAgent): void {
+    agent.router.close()
+    if (this.#agents.get(session) === agent) this.#agents.delete(session)
   }
 
   /** Work that nobody awaits must neither be forgotten by `close` nor end the process when it fails. */

@@ -65,6 +65,7 @@ export class FileLeases implements AsyncDisposable {
   async renewLease(request: LeaseRenewalRequest): Promise<LeaseRenewalResponse> {
     refuseUnknown(request, ['leaseId', 'agentId', 'newTtlSeconds'])
     const { leaseId, newTtlSeconds } = request
+    this.#waits.called(request.agentId)
     const answer = await this.#api.renew({
       leaseId,
       holder: parseAgentId(request.agentId),
@@ -79,6 +80,7 @@ export class FileLeases implements AsyncDisposable {
   async releaseLease(request: LeaseReleaseRequest): Promise<LeaseReleaseResponse> {
     refuseUnknown(request, ['leaseId', 'agentId'])
     const { leaseId, agentId } = request
+    this.#waits.called(agentId)
     const answer = await this.#api.release({ leaseId, holder: parseAgentId(agentId) })
     if (answer.kind === 'released') return { success: true, lease: fileLeaseOf(answer.lease) }
     return this.#refusedFor(answer)

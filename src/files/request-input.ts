@@ -37,6 +37,7 @@ export function readAcquisition(
     resource: readFilePath(request.filePath, runtime),
     holder: agentId,
     session: agentId,
+    sequential: true,
     waitMs: blocking ? patienceMs : 0,
     ...(ttlSeconds === undefined ? {} : { ttlMs: parseSeconds('ttlSeconds', ttlSeconds) }),
     ...(maxRenewals === undefined ? {} : { maxRenewals: parseMaxRenewals(maxRenewals) }),

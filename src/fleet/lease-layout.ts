@@ -10,6 +10,7 @@ import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
 import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
+import { sessionDigest } from '../runtime/session-digest.ts'
 import type { LeaseApi, Unsubscribe, WakeSignal } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import { answerWithin, asLeaseError, pause } from './answer-within.ts'
@@ -182,7 +183,7 @@ export class LeaseLayout implements FleetLayout {
       return { sessionId: nameOf(resource), owner: holder, remainingMs, ttlMs }
     })
     const draining = of('drain').map(({ resource }) => nameOf(resource))
-    const hidden = of('node').filter(({ session }) => session === HIDDEN_SESSION)
+    const hidden = of('node').filter(({ session }) => session === sessionDigest(HIDDEN_SESSION))
     const isDraining = new Set(draining)
     return { owned, draining, hidden: hidden.map((lease) => nodeOf(lease, isDraining)) }
   }

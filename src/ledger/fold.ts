@@ -55,9 +55,9 @@ type ByRenewal = 'deadline' | 'expiresAtMs' | 'renewedAtMs' | 'renewals' | 'ttlM
 function toldPart(
   entry: Entry,
   recordsRenewals: (resource: Resource) => boolean,
-): Omit<Ticket, 'deadline'> | Lease | Omit<Lease, ByRenewal> {
+): Omit<Ticket, 'deadline' | 'under'> | Lease | Omit<Lease, ByRenewal> {
   if (entry.kind === 'ticket') {
-    const { deadline: _deadline, ...told } = entry
+    const { deadline: _deadline, under: _under, ...told } = entry
     return told
   }
   if (recordsRenewals(entry.resource)) return entry

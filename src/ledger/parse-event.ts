@@ -17,6 +17,7 @@ import {
   type Revoking,
   type Ticket,
   type TicketFailure,
+  type Under,
 } from '../core/lease.ts'
 import { parseResource } from '../core/resource.ts'
 import { parseScope } from '../core/scope.ts'
@@ -84,7 +85,13 @@ const session = spelt((value) => parseSession(value))
 const resource = spelt((value) => parseResource(value))
 const budget = spelt((value) => parseBudget('budget', value))
 const tick = object<Tick>({ domain: text, us: integer })
-const cycle = listOf(object<CycleStep>({ holder: text, session: text, resource: text }))
+const CYCLE_STEP: Shape<Required<CycleStep>> = {
+  holder: text,
+  session: text,
+  resource: text,
+  implied: optional(oneOf([true])),
+}
+const cycle = listOf(object(CYCLE_STEP))
 const metadata: Check = (value) => {
   const isScalar = (field: unknown): boolean => {
     return ['string', 'number', 'boolean'].includes(typeof field)
@@ -101,6 +108,8 @@ const DELEGATION: Shape<Required<Delegation>> = {
   used: budget,
   children: listOf(id),
 }
+
+const under = object<Under>({ leaseIds: listOf(id), implied: flag })
 
 const CLAIM: Shape<Required<Claim>> = {
   id,
@@ -120,6 +129,7 @@ const CLAIM: Shape<Required<Claim>> = {
   createdAtMs: count,
   recorded: oneOf([true]),
   delegation: optional(object(DELEGATION)),
+  under: optional(under),
 }
 
 const LEASE: Shape<Required<Lease>> = {
@@ -190,7 +200,7 @@ const SPENT: Shape<Extract<AccountChange, { readonly kind: 'spent' }>> = {
 const change: Check = (value) => object(GIVEN)(value) || object(SPENT)(value)
 
 type OwnShape<Type extends LeaseEvent['type']> = Shape<
-  Omit<Extract<LeaseEvent, { readonly type: Type }>, keyof EventCommon | 'type'>
+  Required<Omit<Extract<LeaseEvent, { readonly type: Type }>, keyof EventCommon | 'type'>>
 >
 
 const end = { terminatedAtMs: count, lockedUntil: maybe(tick) }
@@ -203,7 +213,7 @@ const OWN: { readonly [Type in LeaseEvent['type']]: OwnShape<Type> } = {
   'lease.expired': end,
   'lease.revoked': { by: text, ...end },
   'lease.revoking': { by: text, deadline: tick, expiresAtMs: count },
-  'lease.upgrading': { wished: flag },
+  'lease.upgrading': { wished: flag, under: optional(under) },
   'lease.upgraded': { fence: count },
   'lease.downgraded': {},
   'lease.transferred': { to: maybe(text) },
@@ -212,7 +222,7 @@ const OWN: { readonly [Type in LeaseEvent['type']]: OwnShape<Type> } = {
   'lease.unlocked': {},
   'lease.queued': { ticket: object(TICKET) },
   'lease.offered': { fence: count, deadline: tick },
-  'lease.waiting': { deadline: tick },
+  'lease.waiting': { deadline: tick, implied: optional(listOf(id)) },
   'lease.failed': { failure: oneOf(FAILURES), cycle: maybe(cycle) },
   'lease.denied': { ticket: object(TICKET) },
   'lease.accounted': { change },

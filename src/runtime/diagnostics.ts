@@ -57,13 +57,13 @@ export function onFault(listener: (fault: Fault) => void): () => void {
  */
 export class RepeatedFault {
   readonly #source: string
-  readonly #monotonicMs: () => number
+  readonly #clock: { monotonicMs(): number }
   #count = 0
   #reportedAtMs = 0
 
-  constructor(source: string, { monotonicMs }: { monotonicMs: () => number }) {
+  constructor(source: string, clock: { monotonicMs(): number }) {
     this.#source = source
-    this.#monotonicMs = monotonicMs
+    this.#clock = clock
   }
 
   /** How often it has failed since it last succeeded. */
@@ -73,7 +73,7 @@ export class RepeatedFault {
 
   failed(error: unknown): void {
     this.#count += 1
-    const nowMs = this.#monotonicMs()
+    const nowMs = this.#clock.monotonicMs()
     if (this.#count > 1 && nowMs - this.#reportedAtMs < REPEAT_MS) return
     this.#reportedAtMs = nowMs
     publish({ source: this.#source, error, count: this.#count })

@@ -10,6 +10,7 @@ import type {
   ClaimAll,
   ClaimOffer,
   Downgrade,
+  KeepAlive,
   Release,
   ReleaseAll,
   Renew,
@@ -48,9 +49,11 @@ import {
   CLAIM_WINDOW_MS_MAX,
   CLAIM_WINDOW_MS_MIN,
   EPOCHS_PER_ADVANCE_MAX,
+  UNDER_MAX,
 } from '../core/limits.ts'
 import { isTree, overlap, type Extent, type Resource } from '../core/resource.ts'
 import { parseScope, UNLIMITED_SCOPE } from '../core/scope.ts'
+import { sessionDigest } from '../runtime/session-digest.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
@@ -85,7 +88,7 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     extent,
     slots,
     holder: parseHolder(request.holder),
-    session: parseSession(request.session),
+    session: readSession(request.session),
     ttlMs: ttlMs === undefined ? null : parseTtlMs(ttlMs),
     maxRenewals: maxRenewals === undefined ? null : parseMaxRenewals(maxRenewals),
     maxHoldMs: maxHoldMs === undefined ? null : parseMaxHoldMs(maxHoldMs),
@@ -98,8 +101,15 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     wait: waitOf(request.waitMs),
     claimWindowMs: parseClaimWindow(request.claimWindowMs),
   }
+  const { under, sequential } = request
   const authority = authorityOf(request)
-  return authority === null ? command : { ...command, authority }
+  if (authority === null && under === undefined && sequential !== true) return command
+  return {
+    ...command,
+    ...(authority === null ? {} : { authority }),
+    ...(under === undefined ? {} : { under: parseLeaseIds('under', under) }),
+    ...(sequential === true ? { sequential } : {}),
+  }
 }
 
 /** Whoever names a scope or a budget has no more than that; whoever names neither has everything. */
@@ -156,7 +166,29 @@ function parseClaimWindow(value: number | undefined): number {
 }
 
 export function claimCommand(ticket: TicketRef): ClaimOffer {
-  return { kind: 'claim', ...ticketPlace(ticket) }
+  return { kind: 'claim', ...ticketPlace(ticket), ...impliedOf(ticket) }
+}
+
+export function keepAliveCommand(ticket: TicketRef): KeepAlive {
+  return { kind: 'keep_alive', ...ticketPlace(ticket), ...impliedOf(ticket) }
+}
+
+function impliedOf({ implied }: TicketRef): Pick<ClaimOffer, 'implied'> {
+  return implied === undefined ? {} : { implied: parseLeaseIds('implied', implied) }
+}
+
+/** Leases that a request waits under. */
+function parseLeaseIds(field: string, value: unknown): readonly LeaseId[] {
+  if (!Array.isArray(value) || value.length > UNDER_MAX) {
+    const got = Array.isArray(value) ? value.length : value
+    throw invalid(field, `must be at most ${UNDER_MAX} lease ids`, got)
+  }
+  return [...new Set(value.map((leaseId) => parseLeaseId(leaseId, field)))]
+}
+
+/** From here on inwards a session is known by its digest alone. */
+export function readSession(session: unknown): string {
+  return sessionDigest(parseSession(session))
 }
 
 export function takeUpCommand(ticket: TicketRef): TakeUp {
@@ -169,12 +201,15 @@ export function withdrawCommand(
   return { kind: 'withdraw', ...ticketPlace(ticket), why: ticket.why }
 }
 
-function ticketPlace(ticket: TicketRef): Place & { readonly session: string } {
+function ticketPlace(
+  ticket: TicketRef,
+): Place & { readonly holder: string; readonly session: string } {
   return {
     leaseId: parseLeaseId(ticket.leaseId),
     resource: ticket.resource,
     extent: ticket.extent ?? 'exact',
-    session: parseSession(ticket.session),
+    holder: parseHolder(ticket.holder),
+    session: readSession(ticket.session),
   }
 }
 
@@ -227,8 +262,15 @@ export function revokeCommand(request: RevokeRequest, place: Place): Revoke {
 }
 
 export function upgradeCommand(request: UpgradeRequest, place: Place): Upgrade {
-  const holder = parseHolder(request.holder)
-  return { kind: 'upgrade', ...place, holder, mayWait: request.mayWait }
+  const { mayWait, under, implied = false, sequential } = request
+  return {
+    kind: 'upgrade',
+    ...place,
+    holder: parseHolder(request.holder),
+    mayWait,
+    ...(under === undefined ? {} : { under: { leaseIds: parseLeaseIds('under', under), implied } }),
+    ...(sequential === true ? { sequential } : {}),
+  }
 }
 
 export function withdrawUpgradeCommand(request: HolderRequest, place: Place): WithdrawUpgrade {
@@ -249,6 +291,7 @@ export function transferCommand(request: TransferRequest, place: Place): Transfe
     ...place,
     holder,
     to,
+    ...(to === null ? {} : { toSession: sessionDigest(to) }),
     newLeaseId: parseLeaseId(request.newLeaseId, 'newLeaseId'),
     requestId: parseRequestId(request.requestId),
   }
@@ -271,7 +314,7 @@ export function advanceCommand(request: AdvanceRequest, place: Place): Advance {
 
 export function adoptCommand(request: AdoptRequest, place: Place): Adopt {
   const holder = parseHolder(request.holder)
-  return { kind: 'adopt', ...place, holder, session: parseSession(request.session) }
+  return { kind: 'adopt', ...place, holder, session: readSession(request.session) }
 }
 
 function parseRequestId(value: string | undefined): string | null {

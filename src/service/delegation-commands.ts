@@ -8,13 +8,12 @@ import {
   parseLeaseId,
   parseMode,
   parseNote,
-  parseSession,
   parseTtlMs,
 } from '../core/input.ts'
 import type { OutcomeOf } from '../core/decide.ts'
 import { parseScope } from '../core/scope.ts'
 import { isTree } from '../core/resource.ts'
-import type { Place } from './commands.ts'
+import { readSession, type Place } from './commands.ts'
 import type { DeriveRequest, SpendRequest } from './lease-api.ts'
 
 /** Without a resource a child has its parent's, shared; with one of its own it has that alone. */
@@ -33,7 +32,7 @@ export function deriveCommand(request: DeriveRequest, parent: Place): Derive {
     extent,
     mode: parseMode(request.mode ?? (isOwn ? 'exclusive' : 'shared')),
     holder: parseHolder(request.holder),
-    session: parseSession(request.session),
+    session: readSession(request.session),
     by: parseHolder(request.by, 'by'),
     ttlMs: ttlMs === undefined ? null : parseTtlMs(ttlMs),
     scope: parseScope(request.scope),

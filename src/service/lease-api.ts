@@ -24,6 +24,7 @@ import type {
   Refusal,
   UpgradeWithdrawn,
   Upgrading,
+  Waiting,
   Withdrawn,
 } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
@@ -67,19 +68,22 @@ export interface AcquireRequest {
   readonly scope?: Partial<Scope>
   /** How much of it; a dimension that is absent is unlimited. */
   readonly budget?: Budget
-  readonly besides?: Besides
+  /**
+   * Leases of the same holder, at most 64, that cannot be released before this request ends. A request that one of them
+   * blocks is refused at once; a cycle of requests that wait under what the next one waits for is a `DEADLOCK`.
+   */
+  readonly under?: readonly LeaseId[]
+  /**
+   * The session does one thing after another, as a person at a shell or an agent does: it releases nothing while it
+   * waits, so a request that the session itself blocks is refused at once.
+   */
+  readonly sequential?: boolean
 }
-
-/**
- * What the session that asks has besides, if it knows for certain. With nothing else it is in no circle of those who
- * wait for each other, and nobody need look for one; while it waits elsewhere, being given something may close one.
- */
-export type Besides = 'nothing' | 'leases' | 'tickets'
 
 /** What is the same for all of several resources. */
 export interface AcquireAllRequest extends Omit<
   AcquireRequest,
-  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots' | 'scope' | 'budget' | 'besides'
+  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots' | 'scope' | 'budget'
 > {
   /** Chosen by the requester, as the lease ids are. */
   readonly group: string
@@ -98,10 +102,18 @@ export interface TicketRef {
   readonly leaseId: LeaseId
   readonly resource: Resource
   readonly extent?: Extent
+  readonly holder: string
   readonly session: string
-  readonly besides?: Besides
-  /** Its waiter was woken by name, so there is most likely an offer. */
-  readonly isTold?: boolean
+  /**
+   * What its waiter expects: an offer, because it was woken by name; or nothing new, when it only keeps its ticket alive.
+   * Either saves the store a look at the whole queue. Absent: the waiter wants to know how things stand.
+   */
+  readonly expects?: 'offer' | 'nothing'
+  /**
+   * Leases of the same holder that the ticket is taken to be under from now on, because its client stands still; empty
+   * when it no longer does. Without effect where the request said what it is under.
+   */
+  readonly implied?: readonly LeaseId[]
 }
 
 /** A waiter whose claim can go along with a release, in the same commit. */
@@ -112,7 +124,6 @@ export interface Standby {
   readonly orderUs: number
   /** Whether nothing is under way for its ticket. */
   readonly isReady: () => boolean
-  readonly besides: () => Besides | undefined
   /** A release is about to leave, with its claim; hears what came of that, null if it was not its turn. */
   readonly board: () => (claim: Promise<ClaimAnswer | null>) => void
 }
@@ -174,6 +185,10 @@ export interface HolderRequest extends LeaseRef {
 export interface UpgradeRequest extends HolderRequest {
   /** Whether the wish stands until the others have left. */
   readonly mayWait: boolean
+  /** As of an acquire, and whether it is implied. */
+  readonly under?: readonly LeaseId[]
+  readonly implied?: boolean
+  readonly sequential?: boolean
 }
 
 export interface TransferRequest extends HolderRequest {
@@ -227,7 +242,7 @@ export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly lease: LeaseInfo; readonly repeated: boolean }
   | Queued
   | Refusal
-export type ClaimAnswer = AcquireAnswer | Dropped
+export type ClaimAnswer = AcquireAnswer | Waiting | Dropped
 export type AcquireAllAnswer =
   | {
       readonly kind: 'granted_all'
@@ -287,7 +302,7 @@ export interface Inspection {
   readonly queue: readonly LeaseInfo[]
   /** What would stand in the way of a new exclusive lease. */
   readonly blockers: readonly Blocker[]
-  /** Circles of those who wait for each other, that somebody in the queue is part of. */
+  /** Cycles of requests that wait for each other, that one in the queue is part of. */
   readonly cycles: readonly (readonly CycleStep[])[]
 }
 

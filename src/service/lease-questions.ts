@@ -8,6 +8,7 @@ import { describeEntry, type EntryState, type LeaseId, type LeaseInfo } from '..
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Resource } from '../core/resource.ts'
 import { resolveSettings, type SettingRow, type Settings } from '../core/settings.ts'
+import { sessionDigest } from '../runtime/session-digest.ts'
 import type { EntryQuery, StoreQuestions } from '../store-port/store.ts'
 import type {
   HistoryFilter,
@@ -42,7 +43,8 @@ export class LeaseQuestions implements Questions {
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    const { state, limit: asked, after, ...where } = filter
+    const { state, limit: asked, after, session, ...rest } = filter
+    const where = session === undefined ? rest : { ...rest, session: sessionDigest(session) }
     const limit = parseListLimit(asked)
     const from = after === undefined ? {} : { after: parseCursor(after) }
     const [kept, unsettled] = queriesFor(state)

@@ -11,7 +11,7 @@ import type {
   WithdrawUpgrade,
 } from '../core/command.ts'
 import type { OutcomeOf } from '../core/decide.ts'
-import type { ClaimOutcome, Queued, Refusal, ReleaseOutcome } from '../core/outcome.ts'
+import type { ClaimOutcome, Queued, QueuedAll, ReleaseOutcome, Waiting } from '../core/outcome.ts'
 import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
@@ -35,9 +35,8 @@ import { grantedAnswer, inspectionOf, releaseAnswer } from './answers.ts'
 import { cleanUp, placesToSettle } from './cleanup.ts'
 import * as commands from './commands.ts'
 import { CommandRunner, type Decided } from './command-runner.ts'
-import { CycleBreaker } from './cycle-breaker.ts'
 import { deriveCommand, isShort, spendCommand } from './delegation-commands.ts'
-import { findCycle } from './deadlock.ts'
+import { DeadlockSearch, findCycle } from './deadlock-search.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -46,7 +45,6 @@ import type {
   AdoptRequest,
   AdvanceAnswer,
   AdvanceRequest,
-  Besides,
   ClaimAnswer,
   CleanupResult,
   DeriveRequest,
@@ -91,8 +89,8 @@ export interface LeaseServiceOptions {
   readonly runtime: Runtime
   /** Whether this process takes part in the background sweep. */
   readonly sweep?: boolean
-  /** Those of all services on the same store in this process. */
-  readonly standbys?: Standbys
+  /** The service that sweeps the same store in this process: what concerns all its clients is shared with it. */
+  readonly sharing?: LeaseService
 }
 
 export class LeaseService implements LeaseApi {
@@ -103,15 +101,21 @@ export class LeaseService implements LeaseApi {
   readonly #questions: LeaseQuestions
   readonly #sweeper: Sweeper | null
   readonly #runner: CommandRunner
-  readonly #cycles: CycleBreaker
+  readonly #deadlocks: DeadlockSearch
+  /** Whether others use the search as well. */
+  readonly #isSharing: boolean
 
-  constructor({ store, runtime, sweep = false, standbys }: LeaseServiceOptions) {
+  constructor({ store, runtime, sweep = false, sharing }: LeaseServiceOptions) {
     this.#store = store
-    this.standbys = standbys ?? new Standbys()
+    this.standbys = sharing?.standbys ?? new Standbys()
     this.#runtime = runtime
     this.#questions = new LeaseQuestions(store)
     this.#runner = new CommandRunner(store)
-    this.#cycles = new CycleBreaker(store, this.#runner)
+    this.#isSharing = sharing !== undefined
+    this.#deadlocks =
+      sharing === undefined
+        ? new DeadlockSearch({ store, runtime, runner: this.#runner })
+        : sharing.#deadlocks
     this.#sweeper = sweep ? new Sweeper(this, runtime) : null
   }
 
@@ -121,53 +125,56 @@ export class LeaseService implements LeaseApi {
 
   async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
     const { outcome, now } = await this.#runner.run(commands.acquireCommand(request))
-    const { besides } = request
-    if (outcome.kind === 'queued') return this.#queuedAnswer(outcome, besides)
-    if (outcome.kind !== 'granted') return outcome
-    const isGift = outcome.lease.id !== request.leaseId
-    if (isGift || besides === 'tickets') this.#cycles.lookLater(outcome.lease)
-    return grantedAnswer(outcome, now)
-  }
-
-  async #queuedAnswer(queued: Queued, besides: Besides | undefined): Promise<Queued | Refusal> {
-    if (besides === 'nothing') return queued
-    return (await this.#cycles.breakAround([queued.leaseId])) ?? queued
+    if (outcome.kind === 'queued' && mayCloseCycle(request)) {
+      this.#deadlocks.lookAround([outcome.leaseId])
+    }
+    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
   }
 
   async acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer> {
-    return this.#runSeveral(commands.acquireAllCommand(request))
+    const answer = await this.#runSeveral(commands.acquireAllCommand(request))
+    if (answer.kind === 'queued_all' && mayCloseCycle(request)) {
+      this.#deadlocks.lookAround(answer.leaseIds)
+    }
+    return answer
   }
 
   async claimAll(tickets: readonly TicketRef[]): Promise<AcquireAllAnswer> {
-    return this.#runSeveral(commands.claimAllCommand(tickets))
+    const answer = await this.#runSeveral(commands.claimAllCommand(tickets))
+    const isImplied = tickets.some(({ implied }) => implied !== undefined && implied.length > 0)
+    if (answer.kind === 'queued_all' && (isImplied || isYoung(answer))) {
+      this.#deadlocks.lookAround(answer.leaseIds)
+    }
+    return answer
   }
 
   async #runSeveral(command: SeveralCommand): Promise<AcquireAllAnswer> {
     const { outcome, now } = await this.#runner.runSeveral(command)
-    if (outcome.kind === 'queued_all')
-      return (await this.#cycles.breakAround(outcome.leaseIds)) ?? outcome
     if (outcome.kind !== 'granted_all') return outcome
-    const asked = command.members.map(({ leaseId }) => leaseId)
-    const adopted = outcome.leases.find(({ id }) => !asked.includes(id))
-    if (adopted !== undefined) this.#cycles.lookLater(adopted)
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
   async claim(ticket: TicketRef): Promise<ClaimAnswer> {
-    const { outcome, now } = await this.#claimOrTakeUp(ticket)
-    const { besides } = ticket
-    if (outcome.kind === 'queued') return this.#queuedAnswer(outcome, besides)
-    if (outcome.kind !== 'granted') return outcome
-    const isGift = outcome.lease.id !== ticket.leaseId
-    if (isGift || besides === 'tickets') this.#cycles.lookLater(outcome.lease)
-    return grantedAnswer(outcome, now)
+    const { outcome, now } = await this.#claim(ticket)
+    if (outcome.kind === 'granted') return grantedAnswer(outcome, now)
+    if (outcome.kind !== 'queued' && outcome.kind !== 'waiting') return outcome
+    const isImplied = ticket.implied !== undefined && ticket.implied.length > 0
+    if (isImplied || isYoung(outcome)) this.#deadlocks.lookAround([ticket.leaseId])
+    return outcome
   }
 
-  /** Whoever has been told of its offer depends on nobody; only if it has none, everything must be looked at. */
-  async #claimOrTakeUp(ticket: TicketRef): Promise<Decided<ClaimOutcome>> {
-    if (ticket.isTold === true) {
+  /**
+   * A notified waiter, and one that only keeps its ticket alive, commit against their own ticket only; where that is not
+   * as they expect, they fall back to a full claim.
+   */
+  async #claim(ticket: TicketRef): Promise<Decided<ClaimOutcome | Waiting>> {
+    if (ticket.expects === 'offer') {
       const { outcome, now } = await this.#runner.run(commands.takeUpCommand(ticket))
       if (outcome.kind === 'granted') return { outcome, now }
+    }
+    if (ticket.expects === 'nothing') {
+      const { outcome, now } = await this.#runner.run(commands.keepAliveCommand(ticket))
+      if (outcome.kind === 'waiting') return { outcome, now }
     }
     return this.#runner.run(commands.claimCommand(ticket))
   }
@@ -201,15 +208,8 @@ export class LeaseService implements LeaseApi {
   #handOver(command: Release, standby: Standby): Promise<Decided<ReleaseOutcome>> {
     const tell = standby.board()
     const decided = this.#runner.run({ ...command, standby: standby.id })
-    tell(decided.then(({ outcome, now }) => this.#claimedAnswer(outcome, now, standby)))
+    tell(decided.then(({ outcome, now }) => claimedAnswer(outcome, now)))
     return decided
-  }
-
-  #claimedAnswer(outcome: ReleaseOutcome, now: Now, { besides }: Standby): ClaimAnswer | null {
-    const lease = outcome.kind === 'released' ? outcome.claimed : undefined
-    if (lease === undefined) return null
-    if (besides() === 'tickets') this.#cycles.lookLater(lease)
-    return grantedAnswer({ kind: 'granted', lease, repeated: false }, now)
   }
 
   standBy(standby: Standby): Unsubscribe {
@@ -245,7 +245,7 @@ export class LeaseService implements LeaseApi {
   async #upgradeAnswer(command: Upgrade | WithdrawUpgrade): Promise<UpgradeAnswer> {
     const { outcome, now } = await this.#runner.run(command)
     if (outcome.kind === 'upgrading')
-      return (await this.#cycles.breakAround([outcome.leaseId])) ?? outcome
+      return (await this.#deadlocks.refusalOf(outcome.leaseId)) ?? outcome
     if (outcome.kind !== 'upgraded') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
@@ -264,7 +264,7 @@ export class LeaseService implements LeaseApi {
     const { outcome, now } = await this.#runner.run(commands.transferCommand(request, place))
     if (outcome.kind !== 'transferred') return outcome
     const { lease } = outcome
-    if (lease !== null) this.#cycles.lookLater(lease)
+    if (lease !== null) this.#deadlocks.lookAtWaitsOf(lease.holder)
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
   }
 
@@ -272,9 +272,7 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#runner.run(commands.adoptCommand(request, place))
-    if (outcome.kind !== 'granted') return outcome
-    this.#cycles.lookLater(outcome.lease)
-    return grantedAnswer(outcome, now)
+    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
   }
 
   async derive(request: DeriveRequest): Promise<AcquireAnswer> {
@@ -342,11 +340,12 @@ export class LeaseService implements LeaseApi {
     return { ...inspectionOf({ resource, extent }, entries, now), cycles }
   }
 
-  /** Circles in which one of the first in a queue is caught; they last no longer than until somebody breaks them. */
+  /** Cycles in which one of the first in a queue is caught; they last no longer than until a search breaks them. */
   async #cyclesOf(queue: readonly Ticket[]): Promise<readonly (readonly CycleStep[])[]> {
     const found = new Map<string, readonly CycleStep[]>()
     for (const ticket of queue.slice(0, CYCLES_SHOWN_MAX)) {
-      const cycle = await findCycle(this.#store, ticket)
+      const parts = { store: this.#store, runtime: this.#runtime }
+      const cycle = await findCycle(parts, ticket)
       if (cycle !== null) found.set(cycle.ids.toSorted().join(), cycle.steps)
     }
     return [...found.values()]
@@ -382,12 +381,12 @@ export class LeaseService implements LeaseApi {
   }
 
   async onWake(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    return this.#store.subscribe(session, listener)
+    return this.#store.subscribe(commands.readSession(session), listener)
   }
 
-  /** Waits for what goes on after an answer was given: searches for circles that no caller waits for. */
+  /** Waits for what goes on after an answer was given: searches for cycles that no caller waits for. */
   async settled(): Promise<void> {
-    await this.#cycles.settled()
+    await this.#deadlocks.idle()
   }
 
   async close(): Promise<void> {
@@ -397,7 +396,7 @@ export class LeaseService implements LeaseApi {
 
   async #atRest(): Promise<void> {
     await this.#sweeper?.stop()
-    await this.settled()
+    if (!this.#isSharing) await this.#deadlocks.close()
   }
 
   /** Where a lease is: from whoever knows it, else from the store. */
@@ -451,6 +450,23 @@ export class LeaseService implements LeaseApi {
 const CLOSE_WITHIN_MS = 1_000
 const SETTLE_BATCH = 500
 const CYCLES_SHOWN_MAX = 4
+
+/** A request that waits under something, or that passes others, may leave somebody waiting for ever; another cannot. */
+function mayCloseCycle({ under = [], priority = 0 }: AcquireRequest | AcquireAllRequest): boolean {
+  return under.length > 0 || priority !== 0
+}
+
+/** Whether a ticket has not waited for much longer than one keep-alive. */
+function isYoung({ waitedMs, keepAliveMs }: Queued | QueuedAll | Waiting): boolean {
+  return waitedMs < 2 * keepAliveMs
+}
+
+function claimedAnswer(outcome: ReleaseOutcome, now: Now): ClaimAnswer | null {
+  const lease = outcome.kind === 'released' ? outcome.claimed : undefined
+  return lease === undefined
+    ? null
+    : grantedAnswer({ kind: 'granted', lease, repeated: false }, now)
+}
 
 function knownPlace({ leaseId, resource, extent = 'exact' }: LeaseRef): commands.Place | null {
   return resource === undefined ? null : { leaseId: parseLeaseId(leaseId), resource, extent }

@@ -1,11 +1,20 @@
+/**
+ * Clients that wait for each other. Who says what it is under is refused at once where waiting would never end; of plain
+ * calls that follows only from a standstill; and a wait that would end by itself is never refused where it was said.
+ */
 import { describe, expect, it } from 'vitest'
 import type { Lease } from '../../src/client/contract.ts'
 import type { CycleStep } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { follow, newClient, newWorld, type TestClient, type World } from './harness.ts'
 
+const WAIT = { waitMs: 60_000 } as const
+/** One claim window until a client stands still, and one more keep-alive until the store has heard of it. */
+const STANDSTILL_MS = 5_000 + 2_000
+
 interface Ring {
   readonly world: World
+  readonly leases: readonly Lease[]
   readonly clients: readonly TestClient[]
   readonly advance: (spanMs: number) => Promise<void>
 }
@@ -20,30 +29,48 @@ function resourceAt(index: number, length: number): string {
 async function newRing(length: number): Promise<Ring> {
   const world = newWorld()
   const clients = NAMES.slice(0, length).map((name) => newClient(world, name))
+  const leases: Lease[] = []
   for (const [index, { tenure }] of clients.entries()) {
-    await tenure.acquire(resourceAt(index, length))
+    leases.push(await tenure.acquire(resourceAt(index, length)))
   }
-  return { world, clients, advance: (spanMs) => world.runtime.advance(spanMs) }
+  return { world, clients, leases, advance: (spanMs) => world.runtime.advance(spanMs) }
 }
 
-function wantNext({ clients }: Ring, index: number): ReturnType<typeof follow<Lease>> {
-  const tenure = clients[index]?.tenure
-  if (tenure === undefined) throw new Error(`nobody is at ${index}`)
-  return follow(tenure.acquire(resourceAt(index + 1, clients.length), { waitMs: 60_000 }))
+/** Under what it holds, as it says. */
+function wantNext({ leases }: Ring, index: number): ReturnType<typeof follow<Lease>> {
+  const lease = leases[index]
+  if (lease === undefined) throw new Error(`nobody is at ${index}`)
+  return follow(lease.acquire(resourceAt(index + 1, leases.length), WAIT))
 }
 
-describe('a circle of clients that wait for each other', () => {
+function passed({ runtime }: World, spanMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    runtime.setTimer(spanMs, resolve, { keepAlive: true })
+  })
+}
+
+function isRefused(followed: ReturnType<typeof follow>): boolean {
+  try {
+    followed.value()
+    return false
+  } catch {
+    return true
+  }
+}
+
+describe('a cycle of clients that say what they wait under', () => {
   it.each([2, 3, 5])(
-    'of %d is broken at once: whoever closed it is refused with the circle named',
+    'of %d is broken at once: whoever closed it is refused with the cycle named',
     async (length) => {
       const ring = await newRing(length)
       const waits = NAMES.slice(0, length - 1).map((_, index) => wantNext(ring, index))
       await ring.advance(100)
       expect(waits.every((wait) => wait.isPending())).toBe(true)
       const last = wantNext(ring, length - 1)
-      await ring.advance(0)
+      await ring.advance(1)
       const error = last.error()
       expect(error.code).toBe('DEADLOCK')
+      expect(error.details).not.toHaveProperty('implied')
       const cycle = error.details['cycle'] as readonly CycleStep[]
       expect(new Set(cycle.map(({ holder }) => holder))).toEqual(new Set(NAMES.slice(0, length)))
       for (const name of NAMES.slice(0, length)) expect(error.message).toContain(name)
@@ -57,17 +84,17 @@ describe('a circle of clients that wait for each other', () => {
     const waiting = wantNext(ring, 0)
     await ring.advance(10)
     const refused = wantNext(ring, 1)
-    await ring.advance(0)
+    await ring.advance(1)
     expect(refused.error().code).toBe('DEADLOCK')
     await ring.clients[1]?.tenure.close()
-    await ring.advance(0)
+    await ring.advance(1)
     expect(waiting.value().state).toBe('held')
   })
 
-  it('that two close in the same moment refuses one of them within a second', async () => {
+  it('that two close in the same moment refuses one of them', async () => {
     const ring = await newRing(2)
     const waits = [wantNext(ring, 0), wantNext(ring, 1)]
-    await ring.advance(1_000)
+    await ring.advance(10)
     const refused = waits.filter((wait) => !wait.isPending())
     expect(refused).toHaveLength(1)
     expect(refused[0]?.error().code).toBe('DEADLOCK')
@@ -76,87 +103,191 @@ describe('a circle of clients that wait for each other', () => {
   it('is found where one of them waits for several resources', async () => {
     const world = newWorld()
     const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
-    await ann.tenure.acquire('work:A')
-    await bob.tenure.acquire('work:B')
-    const single = follow(ann.tenure.acquire('work:B', { waitMs: 60_000 }))
+    const a = await ann.tenure.acquire('work:A')
+    const b = await bob.tenure.acquire('work:B')
+    const single = follow(a.acquire('work:B', WAIT))
     await world.runtime.advance(10)
-    const group = follow(bob.tenure.acquireAll(['work:A', 'work:C'], { waitMs: 60_000 }))
-    await world.runtime.advance(0)
+    const wanted = bob.tenure.acquireAll(['work:A', 'work:C'], { ...WAIT, under: [b] })
+    const group = follow(wanted)
+    await world.runtime.advance(1)
     expect(group.error()).toMatchObject({ code: 'DEADLOCK' })
     expect(single.isPending()).toBe(true)
     const { leases } = await world.service.list({ holder: 'bob', state: 'pending' })
     expect(leases).toEqual([])
   })
 
-  it('is no circle when somebody only waits for a busy resource', async () => {
+  it('is found inside of withLease, where nobody has to say it', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
+    const nested = ({ tenure }: TestClient, outer: string, inner: string): Promise<string> => {
+      return tenure.withLease(outer, WAIT, async () => {
+        await passed(world, 5)
+        return tenure.withLease(inner, WAIT, () => 'done')
+      })
+    }
+    const first = follow(nested(ann, 'work:A', 'work:B'))
+    const second = follow(nested(bob, 'work:B', 'work:A'))
+    await world.runtime.advance(100)
+    // One of them is refused, gives back what it had, and the other goes on.
+    const [refused, served] = isRefused(first) ? [first, second] : [second, first]
+    expect(refused.error()).toMatchObject({ code: 'DEADLOCK' })
+    expect(served.value()).toBe('done')
+  })
+
+  it('is closed by a transfer to somebody who waits', async () => {
+    const world = newWorld()
+    const [ann, bob, cat] = ['ann', 'bob', 'cat'].map((name) => newClient(world, name))
+    if (ann === undefined || bob === undefined || cat === undefined) throw new Error('nobody')
+    const a = await ann.tenure.acquire('work:A')
+    const c = await cat.tenure.acquire('work:C')
+    const bobs = follow(bob.tenure.acquire('work:A', WAIT))
+    const anns = follow(a.acquire('work:C', WAIT))
+    await world.runtime.advance(10)
+    await c.transfer('bob')
+    await world.runtime.advance(10)
+    expect([bobs, anns].filter((wait) => !wait.isPending())).toHaveLength(1)
+    expect([bobs, anns].find((wait) => !wait.isPending())?.error().code).toBe('DEADLOCK')
+  })
+})
+
+describe('a request that could never be granted', () => {
+  it('is refused at once: it is under the lease that blocks it', async () => {
+    const world = newWorld()
+    const { tenure } = newClient(world, 'ann')
+    const lease = await tenure.acquire('work:A')
+    const refused = { code: 'RESOURCE_HELD', message: expect.stringContaining('release it first') }
+    await expect(lease.acquire('work:A', WAIT)).rejects.toMatchObject(refused)
+    const nested = tenure.withLease('work:B', WAIT, () => tenure.acquire('work:B', WAIT))
+    await expect(nested).rejects.toMatchObject(refused)
+  })
+
+  it('is under everything that its lease was asked for under', async () => {
+    const world = newWorld()
+    const { tenure } = newClient(world, 'ann')
+    const a = await tenure.acquire('work:A')
+    const b = await a.acquire('work:B')
+    await expect(b.acquire('work:A', WAIT)).rejects.toMatchObject({ code: 'RESOURCE_HELD' })
+  })
+
+  it('names a list of leases that is too long, or none of leases', async () => {
+    const { tenure } = newClient(newWorld(), 'ann')
+    const tooMany = Array.from({ length: 65 }, () => '00000000-0000-4000-8000-000000000001')
+    for (const under of [tooMany, ['nonsense'], 'nonsense']) {
+      const wanted = tenure.acquire('work:A', { under } as unknown as { under: readonly string[] })
+      await expect(wanted).rejects.toMatchObject({
+        ...{ code: 'INVALID_INPUT', details: { field: 'under' } },
+      })
+    }
+  })
+})
+
+describe('tasks of one client', () => {
+  it('are not taken for one: what another of them releases is waited for', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
+    // One task holds A and waits for B; the holder of B waits for C, which the other task is about to release.
+    const b = await bob.tenure.acquire('work:B')
+    const c = await ann.tenure.acquire('work:C')
+    const first = follow(
+      ann.tenure.withLease('work:A', WAIT, () => ann.tenure.acquire('work:B', WAIT)),
+    )
+    await world.runtime.advance(10)
+    const second = follow(b.acquire('work:C', WAIT))
+    await world.runtime.advance(4_000)
+    expect([first.isPending(), second.isPending()]).toEqual([true, true])
+    await c.release()
+    await world.runtime.advance(1)
+    await second.value().release()
+    await b.release()
+    await world.runtime.advance(1)
+    expect(first.value().state).toBe('held')
+  })
+
+  it('in sibling branches of withLease are under their own lease only', async () => {
+    const world = newWorld()
+    const { tenure } = newClient(world, 'ann')
+    const branch = (own: string, other: string): Promise<string> => {
+      return tenure.withLease(own, WAIT, async () => {
+        await passed(world, 5)
+        return own.startsWith('work:A') ? tenure.withLease(other, WAIT, () => own) : own
+      })
+    }
+    const both = follow(Promise.all([branch('work:A', 'work:B'), branch('work:B', 'work:A')]))
+    await world.runtime.advance(100)
+    expect(both.value()).toEqual(['work:A', 'work:B'])
+  })
+})
+
+describe('plain calls', () => {
+  async function plainRing(): Promise<{
+    readonly world: World
+    readonly clients: readonly [TestClient, TestClient]
+    readonly leases: readonly [Lease, Lease]
+    readonly waits: readonly ReturnType<typeof follow<Lease>>[]
+  }> {
+    const world = newWorld()
+    const clients = [newClient(world, 'ann'), newClient(world, 'bob')] as const
+    const leases = [
+      await clients[0].tenure.acquire('work:A'),
+      await clients[1].tenure.acquire('work:B'),
+    ] as const
+    const waits = [
+      follow(clients[0].tenure.acquire('work:B', WAIT)),
+      follow(clients[1].tenure.acquire('work:A', WAIT)),
+    ]
+    return { world, clients, leases, waits }
+  }
+
+  it('that wait for each other are found once their clients stand still', async () => {
+    const { world, waits } = await plainRing()
+    await world.runtime.advance(4_000)
+    expect(waits.map((wait) => wait.isPending())).toEqual([true, true])
+    await world.runtime.advance(STANDSTILL_MS)
+    const refused = waits.filter((wait) => !wait.isPending())
+    expect(refused).toHaveLength(1)
+    expect(refused[0]?.error()).toMatchObject({ code: 'DEADLOCK', details: { implied: true } })
+  })
+
+  it('are let be while a client still makes calls', async () => {
+    const { world, clients, waits } = await plainRing()
+    for (let second = 0; second < 30; second += 1) {
+      await clients[0].tenure.isHeld('work:elsewhere')
+      await world.runtime.advance(1_000)
+    }
+    expect(waits.map((wait) => wait.isPending())).toEqual([true, true])
+  })
+
+  it('of a client that moves again are under nothing any more', async () => {
+    const world = newWorld()
+    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
+    const a = await ann.tenure.acquire('work:A')
+    const b = await bob.tenure.acquire('work:B')
+    const waiting = follow(ann.tenure.acquire('work:B', WAIT))
+    await world.runtime.advance(STANDSTILL_MS)
+    const [ticket] = await world.service
+      .list({ holder: 'ann', state: 'pending' })
+      .then((list) => list.leases)
+    const underOf = async (): Promise<unknown> => {
+      return (await world.store.find({ ids: [ticket?.id ?? ''], limit: 1 })).entries[0]?.under
+    }
+    expect(await underOf()).toEqual({ leaseIds: [a.id], implied: true })
+    await ann.tenure.isHeld('work:elsewhere')
+    await world.runtime.advance(1)
+    expect(await underOf()).toBeUndefined()
+    const bobs = follow(b.acquire('work:A', WAIT))
+    await world.runtime.advance(10)
+    expect([waiting.isPending(), bobs.isPending()]).toEqual([true, true])
+  })
+
+  it('for a busy resource are no cycle', async () => {
     const world = newWorld()
     await newClient(world, 'ann').tenure.acquire('work:A')
     const waits = ['bob', 'cat', 'dan'].map((name) =>
-      follow(newClient(world, name).tenure.acquire('work:A', { waitMs: 60_000 })),
+      follow(newClient(world, name).tenure.acquire('work:A', WAIT)),
     )
     await world.runtime.advance(20_000)
     expect(waits.every((wait) => wait.isPending())).toBe(true)
     const { cycles } = await world.service.inspect(parseResource('work:A'))
     expect(cycles).toEqual([])
-  })
-
-  it('is found although the first to wait had nothing else at that time', async () => {
-    const world = newWorld()
-    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
-    await bob.tenure.acquire('work:B')
-    const waiting = follow(ann.tenure.acquire('work:B', { waitMs: 60_000 }))
-    await world.runtime.advance(10)
-    await ann.tenure.acquire('work:A')
-    const closing = follow(bob.tenure.acquire('work:A', { waitMs: 60_000 }))
-    await world.runtime.advance(0)
-    expect(closing.error()).toMatchObject({ code: 'DEADLOCK' })
-    expect(waiting.isPending()).toBe(true)
-  })
-
-  it('is broken at once when somebody who waits elsewhere gets in past a ticket', async () => {
-    const world = newWorld()
-    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
-    await ann.tenure.acquire('work:A')
-    await newClient(world, 'cat').tenure.acquire('work:C', { mode: 'shared' })
-    const bobs = follow(bob.tenure.acquire('work:A', { waitMs: 60_000 }))
-    await world.runtime.advance(10)
-    const anns = follow(ann.tenure.acquire('work:C', { waitMs: 60_000 }))
-    await world.runtime.advance(10)
-    await bob.tenure.acquire('work:C', { mode: 'shared', priority: 100 })
-    await world.runtime.advance(0)
-    expect(anns.error()).toMatchObject({ code: 'DEADLOCK' })
-    expect(bobs.isPending()).toBe(true)
-  })
-})
-
-describe('what a client says that it has besides', () => {
-  it('is nothing, leases, or tickets, and is told with every question', async () => {
-    const world = newWorld()
-    const [ann, bob] = [newClient(world, 'ann'), newClient(world, 'bob')]
-    await bob.tenure.acquire('work:B')
-    await bob.tenure.acquire('work:C')
-    const told = (): readonly unknown[] => {
-      const questions = ann.faults.calls.filter(({ method }) => /acquire|claim/.test(method))
-      return questions.map(({ request }) => (request as { besides?: unknown }).besides)
-    }
-    const first = follow(ann.tenure.acquire('work:B', { waitMs: 60_000 }))
-    await world.runtime.advance(1_700)
-    expect(told()).toEqual(['nothing', 'nothing'])
-    const second = follow(ann.tenure.acquire('work:C', { waitMs: 1_000 }))
-    await world.runtime.advance(1_100)
-    expect(told().slice(2)).toEqual(['tickets'])
-    await ann.tenure.acquire('work:A')
-    await world.runtime.advance(1_000)
-    expect(told().slice(3)).toEqual(['tickets', 'leases'])
-    expect([first.isPending(), second.isPending()]).toEqual([true, false])
-  })
-
-  it('is not known of a session that others may share', async () => {
-    const world = newWorld()
-    await newClient(world, 'bob').tenure.acquire('work:B')
-    const ann = newClient(world, 'ann', { session: 'shared' })
-    void follow(ann.tenure.acquire('work:B', { waitMs: 60_000 }))
-    await world.runtime.advance(10)
-    expect(ann.faults.calls[0]?.request).not.toHaveProperty('besides')
   })
 })

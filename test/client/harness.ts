@@ -98,6 +98,7 @@ export function newWorld(runtime: FakeRuntime = new FakeRuntime()): World {
 }
 
 export interface ClientOptions {
+  readonly sequential?: boolean
   readonly service?: LeaseService
   readonly session?: string
   readonly claimWindowMs?: number

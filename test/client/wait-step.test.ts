@@ -11,6 +11,7 @@ const queued: WaitAnswer = {
   kind: 'queued',
   blockers: [],
   waitMs: 100,
+  keepAliveMs: 40,
   checkAfterMs: 40,
 }
 

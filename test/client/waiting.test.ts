@@ -43,10 +43,30 @@ describe('an acquire that need not wait', () => {
     expect(attempt).toMatchObject({ retryAfterMs: 3_600_000 })
   })
 
-  it('is refused what its own session holds, waiting or not', async () => {
-    const { alice } = newStage()
-    await alice.tenure.acquire(RESOURCE)
-    await expect(alice.tenure.acquire(RESOURCE, { waitMs: 5_000 })).rejects.toMatchObject({
+  it('waits its turn behind other calls of the same client, in the one queue with everybody', async () => {
+    const { alice, bob, advance } = newStage()
+    const order: string[] = []
+    const turn = async (who: string, { tenure }: typeof alice): Promise<void> => {
+      await tenure.withLease(RESOURCE, { waitMs: 60_000 }, async () => {
+        order.push(who)
+        await advance(10)
+      })
+    }
+    const turns = [turn('first', alice), turn('second', alice)]
+    await advance(1)
+    turns.push(turn('bob', bob))
+    await advance(1)
+    turns.push(turn('third', alice))
+    await advance(1_000)
+    await Promise.all(turns)
+    expect(order).toEqual(['first', 'second', 'bob', 'third'])
+  })
+
+  it('is refused at once what its session has, if that does one thing after another', async () => {
+    const { world } = newStage()
+    const { tenure } = newClient(world, 'cli', { session: 'cli', sequential: true })
+    await tenure.acquire(RESOURCE)
+    await expect(tenure.acquire(RESOURCE, { waitMs: 5_000 })).rejects.toMatchObject({
       code: 'RESOURCE_HELD',
     })
   })

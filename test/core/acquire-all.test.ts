@@ -288,7 +288,7 @@ describe('several at once, of which one was transferred to the requester', () =>
       { leaseId: id(32), resource: inner, ...WAITING },
     ])
     const { outcome, entries } = several([wide], both)
-    expect(outcome).toMatchObject({ kind: 'held', notWaiting: 'own_session' })
+    expect(outcome).toMatchObject({ kind: 'held', notWaiting: 'own' })
     expect(entries.get(id(70))).toEqual(wide)
   })
 

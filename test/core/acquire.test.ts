@@ -9,6 +9,7 @@ import {
   id,
   lease,
   nowAt,
+  release,
   tickAt,
   ticket,
   told,
@@ -277,10 +278,39 @@ describe('an acquire that waits', () => {
     ['a lease', lease({ session: 'session-of-cyd' })],
     ['a ticket', ticket({ session: 'session-of-cyd' })],
     ['an offer', { ...offered, session: 'session-of-cyd' }],
-  ])('is refused at once when its own session blocks it with %s', (_, own) => {
-    const decision = decide(view([own]), acquire(WAITING), nowAt(1))
-    expect(decision.outcome).toMatchObject({ kind: 'held', notWaiting: 'own_session' })
+  ])('waits for %s of its own session, unless that does one thing after another', (_, own) => {
+    expect(decide(view([own]), acquire(WAITING), nowAt(1)).outcome.kind).toBe('queued')
+    const decision = decide(view([own]), acquire({ ...WAITING, sequential: true }), nowAt(1))
+    expect(decision.outcome).toMatchObject({ kind: 'held', notWaiting: 'own' })
     expect(told(decision).at(-1)).toBe('lease.denied 3')
+  })
+
+  it('is refused at once when a lease that it is under blocks it, and that is its own', () => {
+    const command = acquire({ ...WAITING, under: [id(1)] })
+    const own = decide(view([lease({ holder: command.holder })]), command, nowAt(1))
+    expect(own.outcome).toMatchObject({
+      ...{ kind: 'held', notWaiting: 'own', blockers: [{ leaseId: id(1) }] },
+    })
+    expect(decide(view([lease()]), command, nowAt(1)).outcome.kind).toBe('queued')
+  })
+
+  it('is under what it says, and under nothing once it has an offer', () => {
+    const decision = decide(view([lease()]), acquire({ ...WAITING, under: [id(9)] }), nowAt(1))
+    const filed = decision.entries.get(id(3))
+    expect(filed?.under).toEqual({ leaseIds: [id(9)], implied: false })
+    const released = decide({ ...view([]), entries: decision.entries }, release(), nowAt(2))
+    expect(released.entries.get(id(3))).toMatchObject({ offer: { fence: expect.any(Number) } })
+    expect(released.entries.get(id(3))).not.toHaveProperty('under')
+  })
+
+  it('looks again later, the further back it is, and keeps itself alive all the same', () => {
+    const ahead = Array.from({ length: 60 }, (_, index) => {
+      return ticket({ id: id(100 + index), orderUs: index, session: `s${index}` })
+    })
+    const { outcome } = decide(view([lease(), ...ahead]), acquire(WAITING), nowAt(1))
+    const keepAliveMs = Math.floor(WINDOW_MS / 3)
+    expect(outcome).toMatchObject({ kind: 'queued', position: 60, keepAliveMs })
+    expect(outcome.kind === 'queued' && outcome.checkAfterMs).toBeGreaterThan(10 * keepAliveMs)
   })
 
   it('may wait for a lock delay of its own session, which nobody can release', () => {

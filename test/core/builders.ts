@@ -179,8 +179,15 @@ export function acquire(change: Partial<Acquire> = {}): Acquire {
 export const WAITING = { wait: { kind: 'up_to', waitMs: 60_000 } } as const
 
 export function claim(change: Partial<ClaimOffer> = {}): ClaimOffer {
-  const session = 'session-of-bob'
-  return { kind: 'claim', leaseId: id(2), resource: WORK, extent: 'exact', session, ...change }
+  return { kind: 'claim', leaseId: id(2), resource: WORK, extent: 'exact', ...asker(change) }
+}
+
+/** Whoever has a session that is named after it, unless another is named. */
+function asker<Change extends { readonly holder?: string; readonly session?: string }>(
+  change: Change,
+): Change & { readonly holder: string; readonly session: string } {
+  const { session = 'session-of-bob' } = change
+  return { holder: session.replace('session-of-', ''), session, ...change }
 }
 
 export function withdraw(change: Partial<Withdraw> = {}): Withdraw {
@@ -189,9 +196,8 @@ export function withdraw(change: Partial<Withdraw> = {}): Withdraw {
     leaseId: id(2),
     resource: WORK,
     extent: 'exact',
-    session: 'session-of-bob',
     why: 'timed_out',
-    ...change,
+    ...asker(change),
   }
 }
 

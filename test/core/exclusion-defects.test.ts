@@ -115,8 +115,8 @@ describe('the same agent gets two rows for one file', () => {
   it('no: asking again is refused and names its own lease', () => {
     const realm = new TinyRealm()
     realm.run(ada)
-    expect(realm.run({ ...ada, leaseId: id(5), ...WAITING })).toMatchObject({
-      ...{ kind: 'held', notWaiting: 'own_session', blockers: [{ leaseId: id(1) }] },
+    expect(realm.run({ ...ada, leaseId: id(5), sequential: true, ...WAITING })).toMatchObject({
+      ...{ kind: 'held', notWaiting: 'own', blockers: [{ leaseId: id(1) }] },
     })
     expect(heldBy(realm)).toEqual(['ada'])
   })
@@ -156,9 +156,11 @@ describe('two processes sharing one configured identity', () => {
     realm.run(first)
     expect(realm.run({ ...second, ...WAITING }).kind).toBe('queued')
     realm.run(release())
-    const stolen = claim({ session: 'process-1' })
+    const stolen = claim({ holder: 'ada', session: 'process-1' })
     expect(realm.run(stolen).kind).toBe('not_holder')
-    expect(realm.run(claim({ session: 'process-2' })).kind).toBe('granted')
+    const named = claim({ holder: 'eve', session: 'process-2' })
+    expect(realm.run(named).kind).toBe('not_holder')
+    expect(realm.run(claim({ holder: 'ada', session: 'process-2' })).kind).toBe('granted')
   })
 
   it('cannot end or renew each other by the name alone: a lease is named by its id', () => {

@@ -23,7 +23,7 @@ describe('a refusal at the surface', () => {
   it.each<[Refusal, string, string]>([
     [held, 'RESOURCE_HELD', 'work:W-1 is held by "ada"'],
     [{ ...held, blockers: [] }, 'RESOURCE_HELD', 'work:W-1 is held by another'],
-    [{ ...held, notWaiting: 'own_session' }, 'RESOURCE_HELD', 'the same session: release it first'],
+    [{ ...held, notWaiting: 'own' }, 'RESOURCE_HELD', 'release it first'],
     [{ ...held, notWaiting: 'waiting_disabled' }, 'RESOURCE_HELD', 'blocking_mode_enabled=false'],
     [
       { ...held, notWaiting: 'own_transfer', difference: 'is shared, not exclusive' },

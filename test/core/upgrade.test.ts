@@ -58,11 +58,16 @@ describe('an upgrade', () => {
     expect(events).toEqual([])
   })
 
-  it('that waits for a lease of its own session is refused, because it would never end', () => {
-    const own = { ...other, session: mine.session }
-    const { outcome, events } = decide(view([mine, own]), upgrade(), nowAt(1))
-    expect(outcome).toMatchObject({ kind: 'held', notWaiting: 'own_session' })
-    expect(events).toEqual([])
+  it('waits for a lease of its own session, unless that cannot end before the upgrade', () => {
+    const own = { ...other, session: mine.session, holder: mine.holder }
+    const waiting = decide(view([mine, own]), upgrade(), nowAt(1))
+    expect(waiting.outcome.kind).toBe('upgrading')
+    const under = { leaseIds: [own.id], implied: false }
+    for (const change of [{ sequential: true }, { under }]) {
+      const { outcome, events } = decide(view([mine, own]), upgrade(change), nowAt(1))
+      expect(outcome).toMatchObject({ kind: 'held', notWaiting: 'own' })
+      expect(events).toEqual([])
+    }
   })
 
   it('by a second is refused with both named', () => {

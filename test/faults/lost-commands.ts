@@ -62,8 +62,8 @@ function byHolder({ leaseId, resource, holder }: AcquireRequest) {
   return { leaseId, resource, holder, requestId: randomUUID() }
 }
 
-function ticketOf({ leaseId, resource, session }: AcquireRequest) {
-  return { leaseId, resource, session }
+function ticketOf({ leaseId, resource, holder, session }: AcquireRequest) {
+  return { leaseId, resource, holder, session }
 }
 
 const TAKING: readonly CommandCase[] = [
@@ -145,7 +145,8 @@ function several() {
   const asker = { group: randomUUID(), holder: 'ann', session: randomUUID(), ttlMs: TTL_MS }
   const first = { leaseId: randomUUID(), resource: newResource() }
   const members = [first, { leaseId: randomUUID(), resource: newResource() }]
-  const tickets = members.map((member) => ({ ...member, session: asker.session }))
+  const { holder, session } = asker
+  const tickets = members.map((member) => ({ ...member, holder, session }))
   return { asker, first, members, tickets }
 }
 

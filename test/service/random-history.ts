@@ -57,7 +57,7 @@ export class RandomHistory {
   }
 
   async #act(who: string, entries: readonly Entry[]): Promise<string> {
-    const own = entries.filter((entry) => entry.session === who)
+    const own = entries.filter((entry) => entry.holder === who)
     const waits = own.filter((entry) => {
       return entry.state === 'pending' || (entry.kind === 'lease' && entry.upgrading)
     })

@@ -219,7 +219,15 @@ function oneByOne(api: LeaseApi): LeaseApi {
       return refusal
     }
     const leaseIds = members.map(({ leaseId }) => leaseId)
-    return { kind: 'queued_all', leaseIds, blockers: [], waitMs: 100, checkAfterMs: 50 }
+    return {
+      kind: 'queued_all',
+      leaseIds,
+      blockers: [],
+      waitMs: 100,
+      waitedMs: 0,
+      keepAliveMs: 50,
+      checkAfterMs: 50,
+    }
   }
   return { ...sameApi(api), acquireAll }
 }
@@ -236,13 +244,13 @@ function claimingToBeAlone(api: LeaseApi): LeaseApi {
   }
 }
 
-/** The search for circles is told of nobody who waits. */
+/** The search for cycles is told of nobody who waits. */
 function blindToWaiters(store: Store): Store {
   return {
     ...sameStore(store, (footprints, decide) => store.transact(footprints, decide)),
     find: async (query) => {
       const found = await store.find(query)
-      const isSearch = query.session !== undefined && query.states?.[0] === 'pending'
+      const isSearch = query.holder !== undefined && query.states?.[0] === 'pending'
       return isSearch ? { ...found, entries: [] } : found
     },
   }
@@ -255,7 +263,7 @@ function cryingDeadlock(api: LeaseApi): LeaseApi {
       const answer = await api.acquire(request)
       if (answer.kind !== 'queued') return answer
       const { leaseId, resource, session, holder, extent = 'exact' } = request
-      await api.withdraw({ leaseId, resource, session, extent, why: 'aborted' })
+      await api.withdraw({ leaseId, resource, holder, session, extent, why: 'aborted' })
       return { kind: 'deadlock', leaseId, cycle: [{ holder, session, resource }] }
     },
   }

@@ -3,7 +3,7 @@
  * ids, repeated requests, late claims, nonsense in the configuration, a clock that jumps.
  */
 import { parseResource } from '../../src/core/resource.ts'
-import type { AcquireRequest, ListFilter } from '../../src/service/lease-api.ts'
+import type { AcquireRequest, ListFilter, TicketRef } from '../../src/service/lease-api.ts'
 import type { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import type { TestClock } from '../../src/testing/manual-ticks.ts'
@@ -82,7 +82,7 @@ export class DifferentialScript {
       [3, () => this.#families.next()],
       [8, () => this.#acquireAll()],
       [14, () => this.#claimAll()],
-      [1, () => this.#rivals()],
+      [4, () => this.#rivals()],
       [2, () => this.#together()],
       [7, () => this.#revoke()],
       // These end several at once, which speculating stores do at one tick and others at one each, in an order of its own.
@@ -121,6 +121,8 @@ export class DifferentialScript {
       ...(this.#chance(0.2) ? { priority: this.#pick([-100, -1, 1, 100]) } : {}),
       ...(this.#chance(0.2) ? { breakable: true } : {}),
       ...(this.#chance(0.1) ? { breakGraceMs: this.#pick([0, 200]) } : {}),
+      ...(this.#chance(0.3) ? { sequential: true } : {}),
+      ...(this.#chance(0.2) ? { under: [one.leaseId, this.#id()] } : {}),
       claimWindowMs: 1_000,
     }
     return { name: 'acquire', about: one, run: ({ api }) => api.acquire(request) }
@@ -248,7 +250,7 @@ export class DifferentialScript {
         const wish = { ttlMs: 500, waitMs: 60_000, claimWindowMs: 1_000 }
         await api.acquireAll({ group, members, ...who, ...wish })
         await api.release(held)
-        const tickets = members.map((member) => ({ ...member, session: who.session }))
+        const tickets = members.map((member) => ({ ...member, ...who }))
         const answer = await api.claimAll(tickets)
         ticks.pass(lateMs)
         return lateMs === 0 ? answer : api.claimAll(tickets)
@@ -259,9 +261,10 @@ export class DifferentialScript {
   #claimAll(): ScriptStep {
     const { members } =
       this.#groups.length === 0 ? this.#newGroup() : this.#pick(this.#groups.slice(-1))
-    const tickets = members.map(({ leaseId, resource, session }) => ({
+    const tickets = members.map(({ leaseId, resource, holder, session }) => ({
       leaseId,
       resource,
+      holder,
       session,
     }))
     return { name: 'claimAll', run: ({ api }) => api.claimAll(tickets) }
@@ -269,18 +272,23 @@ export class DifferentialScript {
 
   #claim(): ScriptStep {
     const one = this.#someone(this.#waiting)
-    const { leaseId, resource, session } = one
+    const { leaseId, resource, holder, session } = one
     const extent = resource === DIRECTORY ? 'subtree' : 'exact'
-    const isTold = leaseId < '8'
-    const ticket = { leaseId, resource, extent, session, isTold } as const
+    const hints: Pick<TicketRef, 'expects'> = this.#pick([
+      {},
+      { expects: 'offer' },
+      { expects: 'nothing' },
+    ])
+    const implied = this.#chance(0.2) ? { implied: [this.#id()] } : {}
+    const ticket = { leaseId, resource, extent, holder, session, ...hints, ...implied } as const
     return { name: 'claim', about: one, run: ({ api }) => api.claim(ticket) }
   }
 
   #withdraw(): ScriptStep {
-    const { leaseId, resource, session } = this.#someone(this.#waiting)
+    const { leaseId, resource, holder, session } = this.#someone(this.#waiting)
     const why = this.#pick(['timed_out', 'aborted'] as const)
     const extent = resource === DIRECTORY ? 'subtree' : 'exact'
-    const ticket = { leaseId, resource, extent, session, why } as const
+    const ticket = { leaseId, resource, extent, holder, session, why } as const
     return { name: 'withdraw', run: ({ api }) => api.withdraw(ticket) }
   }
 

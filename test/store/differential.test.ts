@@ -37,7 +37,7 @@ describe('a differential run', () => {
         },
       })
     }
-    await expect(runDifferential(3, memory, forgetful)).rejects.toThrow(/^seed 3, .* differs/)
+    await expect(runDifferential(20, memory, forgetful)).rejects.toThrow(/^seed 20, .* differs/)
   })
 
   it('finds a store whose answer is lost once', async () => {
@@ -56,7 +56,7 @@ describe('a differential run', () => {
 })
 
 describe('a store that speculates and memory', () => {
-  it.each([1, 7, 28])('answer alike at every step (seed %i)', async (seed) => {
+  it.each([3, 20])('answer alike at every step (seed %i)', async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]
     const backend = there.drive(new MemoryBackend(there))
     const speculating = await SpeculatingStore.open(backend, systemRuntime, there.time)

@@ -37,7 +37,7 @@ export interface DifferentialResult {
 const REQUIRED: readonly string[] = [
   ...['acquire granted', 'acquire granted again', 'acquire queued', 'acquire terminal'],
   ...['acquire expired', 'acquire id_taken', 'acquire malformed_setting', 'acquire held not_asked'],
-  ...['acquire held own_session', 'acquire held waiting_disabled'],
+  ...['acquire held own', 'acquire held waiting_disabled'],
   ...['claim granted', 'claim granted again', 'claim queued', 'claim dropped', 'claim not_holder'],
   ...['claim terminal', 'claim expired', 'withdraw withdrawn', 'withdraw withdrawn and released'],
   ...['withdraw not_holder', 'renew renewed', 'renew not_found', 'renew not_holder'],

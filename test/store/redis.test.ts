@@ -120,7 +120,7 @@ describe('places that are counted on Redis', () => {
 })
 
 describe('Redis and memory', () => {
-  it.each([7])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
+  it.each([3])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]
     const source = { ...here.source, domain: 'redis/time/0' }
     const memory = new MemoryStore({ ticks: source })

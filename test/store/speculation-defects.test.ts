@@ -51,7 +51,7 @@ describe('an entry whose id was used before, where no history is kept', () => {
     expect((await other.release(wish(5, a))).kind).toBe('released')
     expect((await other.release(wish(1, b))).kind).toBe('released')
     // It comes back, asks anew under its ids, and gets both.
-    const tickets = members.map((member) => ({ ...member, session: 'w' }))
+    const tickets = members.map((member) => ({ ...member, holder: both.holder, session: 'w' }))
     expect((await waiter.claimAll(tickets)).kind).toBe('dropped')
     expect((await waiter.acquireAll({ ...both, waitMs: 60_000 })).kind).toBe('granted_all')
     // What the bystander remembers is a ticket that is over by now; what is there is a lease.

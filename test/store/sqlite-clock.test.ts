@@ -40,7 +40,12 @@ describe('a clock that a process met without writing anything', () => {
   it('is never mistaken for the one that another process wrote down', async () => {
     const here = await open(new ManualTicks('host-b/boot-b/0'))
     const there = await open(new ManualTicks('host-c/boot-c/0'))
-    const nothing = { leaseId: systemRuntime.uuid(), resource: RESOURCE, session: 'here' }
+    const nothing = {
+      leaseId: systemRuntime.uuid(),
+      resource: RESOURCE,
+      holder: 'here',
+      session: 'here',
+    }
     expect((await here.claim(nothing)).kind).toBe('dropped')
     expect((await acquire(there, 'there')).kind).toBe('granted')
     const answer = await acquire(here, 'here')

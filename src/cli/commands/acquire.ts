@@ -1,7 +1,7 @@
 /** `tenure acquire`: takes a lease, or several at once, and exits; they stay until they are released or run out. */
 import { isLeaseError } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
-import { acquireLeases } from '../acquire-leases.ts'
+import { acquireLeases, leasesAround } from '../acquire-leases.ts'
 import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { leaseCard } from '../lease-text.ts'
@@ -31,7 +31,8 @@ async function run(call: Call<AcquireTable>): Promise<number> {
   const session = identity.session ?? identity.holder
   try {
     const leases = await withTenure({ ...identity, session }, async (tenure) => {
-      const held = await acquireLeases(tenure, wanted, hold)
+      const under = await leasesAround(tenure, identity)
+      const held = await acquireLeases(tenure, wanted, { ...hold, ...under })
       for (const lease of held.leases) lease.abandon()
       return held.leases.map(({ info }) => info)
     })

@@ -4,7 +4,7 @@
  */
 import type { Lease, LeaseEvents } from '../../client/contract.ts'
 import { isLeaseError, LeaseError } from '../../core/errors.ts'
-import { acquireLeases, type HeldLeases } from '../acquire-leases.ts'
+import { acquireLeases, leasesAround, type HeldLeases } from '../acquire-leases.ts'
 import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
 import { durationOption, type Option } from '../arguments.ts'
 import { ChildCommand, type ChildEnd } from '../child-command.ts'
@@ -33,7 +33,7 @@ export const run: Command = defineCommand({
   rest: { name: 'COMMAND…', help: 'what to run, with its arguments' },
   options,
   notes: [
-    'The command finds TENURE_RESOURCE, TENURE_LEASE_ID and TENURE_FENCE in its environment, those of the first if there are several, all of them as JSON in TENURE_LEASES, and TENURE_STORE, TENURE_NAMESPACE, TENURE_HOLDER and TENURE_SESSION, so that tenure called from it works on the same store as part of the same session: asking for what this run holds is refused at once, and a circle of runs that wait for each other is found (DEADLOCK). Stdin, stdout and stderr are its own, also with --json. The leases renew themselves until the command ends and are then released together. If one is lost the command is ended and the exit status is 14; otherwise it is that of the command (128 + n if signal n ended it, 127 if it was not found, 126 if it could not be run).',
+    'The command finds TENURE_RESOURCE, TENURE_LEASE_ID and TENURE_FENCE in its environment, those of the first if there are several, all of them as JSON in TENURE_LEASES, and TENURE_STORE, TENURE_NAMESPACE, TENURE_HOLDER and TENURE_SESSION, so that tenure called from it works on the same store as part of the same session: asking for what this run holds is refused at once, and a cycle of runs that wait for each other is found (DEADLOCK). Stdin, stdout and stderr are its own, also with --json. The leases renew themselves until the command ends and are then released together. If one is lost the command is ended and the exit status is 14; otherwise it is that of the command (128 + n if signal n ended it, 127 if it was not found, 126 if it could not be run).',
     'When somebody asks for a lease with a grace (tenure revoke --grace, or a waiter where you said --breakable), that is said on stderr, and the command is ended with the grace if it has not ended before.',
     'A tenure run that is itself killed with SIGKILL cannot end its command: have what the command writes to check TENURE_FENCE.',
   ],
@@ -63,7 +63,8 @@ async function holdAndRun(call: Call<RunTable>, interruption: Interruption): Pro
   const wanted = wantedLeases(call)
   const { signal } = interruption
   return withTenure(call.identity, async (tenure) => {
-    const held = await acquireLeases(tenure, wanted, { signal, autoRenew: true })
+    const under = await leasesAround(tenure, call.identity)
+    const held = await acquireLeases(tenure, wanted, { signal, autoRenew: true, ...under })
     if (interruption.received !== null) {
       await held.release({ reason: 'aborted' })
       return signalExitCode(interruption.received)

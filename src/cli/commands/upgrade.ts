@@ -35,7 +35,9 @@ async function run(call: Call<UpgradeTable>): Promise<number> {
   try {
     return await withApi(identity, async (api) => {
       const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
-      const wish = { leaseId, holder, waitMs: options.wait ?? 0, signal: interruption.signal }
+      const session = identity.session ?? holder
+      const { signal } = interruption
+      const wish = { leaseId, holder, session, waitMs: options.wait ?? 0, signal }
       const upgraded = await upgradeLease(api, wish)
       if (upgraded === null) return signalExitCode(interruption.received ?? 'SIGTERM')
       const { lease, changed } = upgraded

@@ -86,7 +86,7 @@ function hasOrdinaryLife(lease: Lease): boolean {
   const { recorded, createdAtMs, grantedAtMs, holdUntilUs, lockedUntil, revoking } = lease
   if (!recorded || createdAtMs !== grantedAtMs || holdUntilUs !== null) return false
   if (lockedUntil !== null || revoking !== null || lease.upgrading || !lease.adopted) return false
-  return lease.epoch === 0 && lease.delegation === undefined
+  return lease.epoch === 0 && lease.delegation === undefined && lease.under === undefined
 }
 
 function fieldsOf(entry: Entry): readonly unknown[] {
@@ -109,6 +109,9 @@ function fieldsOf(entry: Entry): readonly unknown[] {
   ]
   if (entry.kind === 'lease') pushLease(fields, entry)
   else pushTicket(fields, entry)
+  const { delegation, under } = entry
+  if (under !== undefined) fields.push(delegation ?? null, under)
+  else if (delegation !== undefined) fields.push(delegation)
   return fields
 }
 
@@ -123,7 +126,6 @@ function pushLease(fields: unknown[], lease: Lease): void {
     // The 22nd of all; the script that trims the ledger reads it there.
     lease.epoch,
   )
-  if (lease.delegation !== undefined) fields.push(lease.delegation)
 }
 
 function pushTicket(fields: unknown[], ticket: Ticket): void {
@@ -136,5 +138,4 @@ function pushTicket(fields: unknown[], ticket: Ticket): void {
     ticket.failure,
     ticket.cycle,
   )
-  if (ticket.delegation !== undefined) fields.push(ticket.delegation)
 }

@@ -102,7 +102,7 @@ function restOf(event: PlainEvent): readonly unknown[] {
       // The script that trims the ledger reads the last of all.
       return [event.from, event.to]
     case 'lease.upgrading':
-      return [event.wished]
+      return event.under === undefined ? [event.wished] : [event.wished, event.under]
     case 'lease.transferred':
       return [event.to]
     case 'lease.adopted':
@@ -221,7 +221,9 @@ function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEv
     case 'lease.advanced':
       return { type, ...common, from: first, to: second }
     case 'lease.upgrading':
-      return { type, ...common, wished: first }
+      return second === undefined
+        ? { type, ...common, wished: first }
+        : { type, ...common, wished: first, under: second }
     case 'lease.transferred':
       return { type, ...common, to: first }
     case 'lease.adopted':

@@ -8,6 +8,7 @@ import {
   type Metadata,
   type Ticket,
   type TicketState,
+  type Under,
 } from '../../core/lease.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
@@ -86,7 +87,8 @@ function isSameLease(before: Lease, after: Lease): boolean {
     before.upgrading === after.upgrading &&
     before.adopted === after.adopted &&
     before.epoch === after.epoch &&
-    before.delegation === after.delegation
+    before.delegation === after.delegation &&
+    before.under === after.under
   )
 }
 
@@ -99,7 +101,8 @@ function isSameTicket(before: Ticket, after: Ticket): boolean {
     before.offer === after.offer &&
     before.failure === after.failure &&
     before.cycle === after.cycle &&
-    before.delegation === after.delegation
+    before.delegation === after.delegation &&
+    before.under === after.under
   )
 }
 
@@ -149,8 +152,10 @@ export function entryOf({ id, fence, moving, body: kept }: EntryParts): Entry {
     body[0] === 't'
       ? Object.assign(claim, ticketFields(moving, body, fence))
       : Object.assign(claim, leaseFields(moving, body, fence))
-  const delegation = body[22] as Delegation | undefined
-  return delegation === undefined ? entry : Object.assign(entry, { delegation })
+  const delegation = body[22] as Delegation | null | undefined
+  if (delegation !== undefined && delegation !== null) Object.assign(entry, { delegation })
+  const under = body[23] as Under | undefined
+  return under === undefined ? entry : Object.assign(entry, { under })
 }
 
 function leaseFields(moving: Fields, body: Fields, fence: number): Omit<Lease, keyof Claim> {

@@ -23,6 +23,7 @@ import type {
   Revoking,
   Ticket,
   TicketFailure,
+  Under,
 } from '../../core/lease.ts'
 import type { Extent, Mode } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
@@ -105,6 +106,7 @@ interface EventData {
   orderUs?: number
   claimWindowMs?: number
   delegation?: Delegation
+  under?: Under
   change?: AccountChange
 }
 
@@ -163,7 +165,9 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
     case 'lease.advanced':
       return { advance: [event.from, event.to] }
     case 'lease.upgrading':
-      return { wished: event.wished }
+      return event.under === undefined
+        ? { wished: event.wished }
+        : { wished: event.wished, under: event.under }
     case 'lease.upgraded':
       return { fence: event.fence }
     case 'lease.transferred':
@@ -224,6 +228,7 @@ function claimData(claim: Claim, event: EventCommon): EventData {
   if (metadata !== null) data.metadata = metadata
   if (reason !== event.reason) data.claimReason = reason
   if (claim.delegation !== undefined) data.delegation = claim.delegation
+  if (claim.under !== undefined) data.under = claim.under
   return data
 }
 
@@ -282,7 +287,12 @@ function eventFrom(common: EventCommon, data: TypedData, names: RowNames): Lease
       return { ...common, type, from, to }
     }
     case 'lease.upgrading':
-      return { ...common, type, wished: data.wished ?? true }
+      return {
+        ...common,
+        type,
+        wished: data.wished ?? true,
+        ...(data.under === undefined ? {} : { under: data.under }),
+      }
     case 'lease.upgraded':
       return { ...common, type, fence: data.fence ?? 0 }
     case 'lease.transferred':
@@ -369,5 +379,6 @@ function claimFrom(common: EventCommon, data: EventData): Claim {
     createdAtMs: data.createdAtMs ?? common.atMs,
     recorded: true,
     ...(data.delegation === undefined ? {} : { delegation: data.delegation }),
+    ...(data.under === undefined ? {} : { under: data.under }),
   }
 }

@@ -18,6 +18,7 @@ import {
   type Revoking,
   type Ticket,
   type TicketFailure,
+  type Under,
 } from '../../core/lease.ts'
 import type { Extent, Mode, Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
@@ -153,6 +154,7 @@ interface ClaimDetail {
   lockDelayMs?: number
   breakable?: true
   delegation?: Delegation
+  under?: Under
 }
 
 interface LeaseDetail extends ClaimDetail {
@@ -318,6 +320,7 @@ function claimDetail(claim: Claim): ClaimDetail {
   if (claim.lockDelayMs !== 0) detail.lockDelayMs = claim.lockDelayMs
   if (claim.breakable) detail.breakable = true
   if (claim.delegation !== undefined) detail.delegation = claim.delegation
+  if (claim.under !== undefined) detail.under = claim.under
   return detail
 }
 
@@ -347,7 +350,7 @@ function leaseOf(row: SqliteRow, state: LeaseState, names: RowNames): Lease {
     upgrading: detail.upgrading === true,
     adopted: detail.unadopted !== true,
     epoch: detail.epoch ?? 0,
-    ...(detail.delegation === undefined ? {} : { delegation: detail.delegation }),
+    ...rareOf(detail),
   })
 }
 
@@ -368,8 +371,16 @@ function ticketOf(row: SqliteRow, state: Ticket['state'], names: RowNames): Tick
         : { fence: offer[0], deadline: tickFrom([offer[1], offer[2]], names) },
     failure: failure ?? null,
     cycle: detail.cycle ?? null,
-    ...(detail.delegation === undefined ? {} : { delegation: detail.delegation }),
+    ...rareOf(detail),
   })
+}
+
+/** What is absent from most. */
+function rareOf({ delegation, under }: ClaimDetail): Pick<Claim, 'delegation' | 'under'> {
+  return {
+    ...(delegation === undefined ? {} : { delegation }),
+    ...(under === undefined ? {} : { under }),
+  }
 }
 
 /** What a lease and a ticket have in common; a new object, to which they add the rest (a spread would take V8 long). */

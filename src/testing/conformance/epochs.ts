@@ -87,8 +87,8 @@ export const epochBehaviours: readonly Behaviour[] = [
       const ticket = await stage.queue({ resource: FLOW, holder: 'bob' })
       await used(stage, lease, 0, 2)
       await stage.release(lease)
-      const { leaseId, resource, extent, session } = ticket
-      const outcome = await stage.run({ kind: 'claim', leaseId, resource, extent, session })
+      const { leaseId, resource, extent, holder, session } = ticket
+      const outcome = await stage.run({ kind: 'claim', leaseId, resource, extent, holder, session })
       assert(outcome.kind === 'granted')
       assert.equal(outcome.lease.epoch, 2)
     },

@@ -87,7 +87,7 @@ export const historyBehaviours: readonly Behaviour[] = [
       assert.deepEqual(ticket?.delegation, rootWith(AUTHORITY))
       await stage.release(held)
       const place = { leaseId, resource: WORK, extent: 'exact' } as const
-      await stage.run({ kind: 'claim', ...place, session: 'session-of-bob' })
+      await stage.run({ kind: 'claim', ...place, holder: 'bob', session: 'session-of-bob' })
       assert.deepEqual((await stage.kept(leaseId))?.delegation, rootWith(AUTHORITY))
       assert.deepEqual(await stage.events(), written)
     },
@@ -184,10 +184,10 @@ const EVERY_RECORDED_TYPE: readonly string[] = LEASE_EVENT_TYPES.filter((type) =
 /** Ada holds and renews, Bob waits, Ada releases, Bob claims. */
 async function handover(stage: Stage): Promise<void> {
   const lease = await stage.grant()
-  const { leaseId, resource, extent, session } = await stage.queue({ holder: 'bob' })
+  const { leaseId, resource, extent, holder, session } = await stage.queue({ holder: 'bob' })
   await stage.renew(lease)
   await stage.release(lease)
-  const outcome = await stage.run({ kind: 'claim', leaseId, resource, extent, session })
+  const outcome = await stage.run({ kind: 'claim', leaseId, resource, extent, holder, session })
   assert.equal(outcome.kind, 'granted')
 }
 

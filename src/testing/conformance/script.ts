@@ -51,11 +51,17 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
   const session = `session-of-${holder}`
   const requestId = random() < 0.5 ? stage.id() : null
   const commands: readonly Command[] = [
-    { kind: 'claim', ...place, session },
-    { kind: 'claim', ...place, session },
+    { kind: 'claim', ...place, holder, session },
+    {
+      kind: 'keep_alive',
+      ...place,
+      holder,
+      session,
+      ...(random() < 0.5 ? { implied: [stage.id()] } : {}),
+    },
     { kind: 'renew', ...place, holder, ttlMs: null, requestId },
     { kind: 'release', ...place, holder, releaseReason: 'completed', requestId },
-    { kind: 'withdraw', ...place, session, why: 'aborted' },
+    { kind: 'withdraw', ...place, holder, session, why: 'aborted' },
     { kind: 'revoke', ...place, by: 'operator', reason: null, graceMs: 0, requestId },
     { kind: 'revoke', ...place, by: 'operator', reason: null, graceMs: 100, requestId },
     { kind: 'upgrade', ...place, holder, mayWait: true },

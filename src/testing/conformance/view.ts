@@ -138,9 +138,9 @@ export const viewBehaviours: readonly Behaviour[] = [
       assert.equal((await stage.look({ resource: file('/elsewhere') })).ticketCount, 2)
       const queued = (await stage.entries()).find((entry) => entry.state === 'pending')
       assert(queued !== undefined)
-      const { id: leaseId, resource, extent, session } = queued
+      const { id: leaseId, resource, extent, holder, session } = queued
       const why = 'aborted'
-      await stage.run({ kind: 'withdraw', leaseId, resource, extent, session, why })
+      await stage.run({ kind: 'withdraw', leaseId, resource, extent, holder, session, why })
       assert.equal((await stage.look({ resource: file('/elsewhere') })).ticketCount, 1)
     },
   },

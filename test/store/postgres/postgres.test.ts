@@ -46,7 +46,7 @@ storeConformance(
 )
 
 describe('memory and PostgreSQL', () => {
-  it.each([7])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
+  it.each([3])('answer alike at every step (seed %i)', { timeout: 120_000 }, async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]
     const source = { ...here.source, domain: 'postgres' }
     const options = { url: place.url, namespace: freshNamespace() }

@@ -1,0 +1,370 @@
+/**
+ * Looks for cycles of requests that wait for each other, across resources, realms and processes, and refuses the
+ * youngest ticket of each. One search serves all clients of a process.
+ *
+ * When it looks. Only a request that says what it is under, a lease that is given to a holder who waits, or a ticket that
+ * passes others can close a cycle; the process in which that happens looks. A ticket that has waited for a keep-alive is
+ * looked at as well, which finds what a failed or a dead process has left. No look is repeated without a cause.
+ *
+ * What it costs. Requests that are to be looked at together share what is read: each place and each holder once, in pages.
+ * After each page the search rests for a multiple of what the page took, so that renewals and keep-alives go first.
+ *
+ * What it is worth. What is read is not one snapshot, so a cycle counts only if a second look finds the same ids. The
+ * search is no part of safety: if it fails it is reported and tried again.
+ */
+import type { Entry, LeaseId, Ticket } from '../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Refusal } from '../core/outcome.ts'
+import { isTree, type Reach } from '../core/resource.ts'
+import type { Now } from '../core/time.ts'
+import { RepeatedFault, report } from '../runtime/diagnostics.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { EntryQuery, LedgerEntry, Store } from '../store-port/store.ts'
+import type { CommandRunner } from './command-runner.ts'
+import {
+  CycleSearch,
+  HolderWaits,
+  reachName,
+  WaitPlace,
+  type Cycle,
+  type Readings,
+  type Waiter,
+} from './wait-graph.ts'
+
+const PAGE = 1_000
+/** An upgrade under another lease of the same holder is looked for among so many of the holder's leases. */
+const UPGRADES_LOOKED_THROUGH_MAX = 256
+/** After each page this many times its duration pass before the next. */
+const REST_FACTOR = 4
+/** So many pages are one stretch; a search that needs more is reported, and goes on. */
+const STRETCH_PAGES = 256
+const RETRY_MS_MIN = 100
+const RETRY_MS_MAX = 5_000
+/** Beyond this many requests that wait to be looked at, the keep-alives of the others bring them up again. */
+const STARTS_MAX = 20_000
+
+export interface DeadlockSearchParts {
+  readonly store: Store
+  readonly runner: CommandRunner
+  readonly runtime: Runtime
+}
+
+export class DeadlockSearch {
+  readonly #parts: DeadlockSearchParts
+  readonly #fault: RepeatedFault
+  readonly #pace: Pace
+  readonly #starts = new Set<LeaseId>()
+  readonly #receivers = new Set<string>()
+  #running: Promise<void> | null = null
+  #retry: Timer | null = null
+  #closed = false
+
+  constructor(parts: DeadlockSearchParts) {
+    this.#parts = parts
+    this.#fault = new RepeatedFault('service/deadlock-search', parts.runtime)
+    this.#pace = new Pace(parts.runtime)
+  }
+
+  /** Looks around these requests soon. Nobody waits for it: whoever is refused is woken. */
+  lookAround(ids: readonly LeaseId[]): void {
+    for (const id of ids) if (this.#starts.size < STARTS_MAX) this.#starts.add(id)
+    this.#begin()
+  }
+
+  /** A holder was given something: whatever it waits for may now never end. */
+  lookAtWaitsOf(holder: string): void {
+    this.#receivers.add(holder)
+    this.#begin()
+  }
+
+  /** Ends when nothing more is to be looked at, or what is waits for a store that is away. */
+  async idle(): Promise<void> {
+    while (this.#running !== null) await this.#running
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#retry?.cancel()
+    this.#retry = null
+    this.#pace.stop()
+    await this.idle()
+  }
+
+  #begin(): void {
+    if (this.#closed || this.#running !== null || this.#retry !== null) return
+    // Not at once: requests that are filed in one turn are looked at together.
+    this.#running = Promise.resolve()
+      .then(() => this.#run())
+      .finally(() => {
+        this.#running = null
+      })
+  }
+
+  async #run(): Promise<void> {
+    while (this.#starts.size + this.#receivers.size > 0 && !this.#closed) {
+      const starts = [...this.#starts]
+      const receivers = [...this.#receivers]
+      this.#starts.clear()
+      this.#receivers.clear()
+      try {
+        await this.#look(starts, receivers)
+        this.#fault.succeeded()
+      } catch (error) {
+        if (this.#closed) return
+        for (const id of starts) this.#starts.add(id)
+        for (const holder of receivers) this.#receivers.add(holder)
+        this.#retryLater(error)
+        return
+      }
+    }
+  }
+
+  #retryLater(error: unknown): void {
+    this.#fault.failed(error)
+    const delayMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(this.#fault.count - 1, 6))
+    const again = (): void => {
+      this.#retry = null
+      this.#begin()
+    }
+    this.#retry = this.#parts.runtime.setTimer(delayMs, again, { keepAlive: false })
+  }
+
+  async #look(ids: readonly LeaseId[], receivers: readonly string[]): Promise<void> {
+    const readings = this.#newReadings()
+    const starts = new Map<LeaseId, Waiter>()
+    for (const waiter of await readings.waitersByIds(ids)) starts.set(waiter.id, waiter)
+    for (const holder of receivers) {
+      const { waiters } = await readings.readHolder(holder)
+      for (const waiter of waiters) starts.set(waiter.id, waiter)
+    }
+    for (const start of starts.values()) {
+      if (this.#closed) return
+      const cycle = await cycleOf(start, readings)
+      if (cycle === null) continue
+      const again = await this.#confirm(start)
+      if (again !== null && again.name !== cycle.name) this.#starts.add(start.id)
+      else if (again !== null) await this.#refuse(again, start)
+      // What was read is no longer so for the requests that are still to be looked at.
+      readings.forget()
+    }
+  }
+
+  /** The cycle once more, from what is there now. */
+  async #confirm({ id }: Waiter): Promise<Cycle | null> {
+    const readings = this.#newReadings()
+    const [waiter] = await readings.waitersByIds([id])
+    return waiter === undefined ? null : cycleOf(waiter, readings)
+  }
+
+  /**
+   * As `lookAround`, at once, for a lease that is being upgraded: no ticket of it could be refused, so its holder is told
+   * in the answer to its own question.
+   */
+  async refusalOf(leaseId: LeaseId): Promise<Refusal | null> {
+    try {
+      const readings = this.#newReadings()
+      const [start] = await readings.waitersByIds([leaseId])
+      const cycle = start === undefined ? null : await cycleOf(start, readings)
+      if (start === undefined || cycle === null) return null
+      const again = await this.#confirm(start)
+      if (again?.name !== cycle.name) return null
+      const isRefused = await this.#refuse(again, start)
+      return isRefused ? { kind: 'deadlock', leaseId, cycle: again.steps } : null
+    } catch (error) {
+      // The holder goes on waiting, and looks again with its next question.
+      this.#fault.failed(error)
+      return null
+    }
+  }
+
+  #newReadings(): StoreReadings {
+    return new StoreReadings(this.#parts.store, this.#pace)
+  }
+
+  /**
+   * Refuses the youngest ticket, with all that can only be served together with it. Where all in the cycle are upgrades
+   * it is the one that was asked for last, and its own holder takes it back when it looks: if everybody took back its
+   * own, two that were asked for in the same moment would both be refused. What was served since the look stays. Says
+   * whether it was the upgrade from which the search started.
+   */
+  async #refuse({ youngest, ids, steps: cycle }: Cycle, start: Waiter): Promise<boolean> {
+    const { runner, store } = this.#parts
+    if (youngest === null) {
+      const { id: leaseId, resource, extent, holder } = start
+      if ((await lastUpgrade(store, ids)) !== leaseId) return false
+      const upgrade = { leaseId, resource, extent, holder }
+      const { outcome } = await runner.run({ kind: 'withdraw_upgrade', ...upgrade })
+      return outcome.kind === 'upgrade_withdrawn'
+    }
+    for (const { id: leaseId, resource, extent, orderUs } of await this.#togetherWith(youngest)) {
+      const ticket = { leaseId, resource, extent, orderUs }
+      await runner.run({ kind: 'refuse_deadlock', ...ticket, cycle })
+    }
+    return false
+  }
+
+  async #togetherWith(ticket: Ticket): Promise<readonly Ticket[]> {
+    const { group, holder } = ticket
+    if (group === null) return [ticket]
+    const { waiters } = await this.#newReadings().readHolder(holder)
+    return waiters.filter((waiter): waiter is Ticket => {
+      return waiter.kind === 'ticket' && waiter.group === group
+    })
+  }
+}
+
+/** For `inspect`: the cycle that a request is part of at this moment, confirmed by nobody. */
+export async function findCycle(
+  { store, runtime }: Pick<DeadlockSearchParts, 'store' | 'runtime'>,
+  start: Waiter,
+): Promise<Cycle | null> {
+  return cycleOf(start, new StoreReadings(store, new Pace(runtime)))
+}
+
+async function cycleOf(start: Waiter, readings: StoreReadings): Promise<Cycle | null> {
+  const search = new CycleSearch(start, readings)
+  for (let unread = search.unread(); unread !== null; unread = search.unread()) {
+    for (const reach of unread.reaches) await readings.readPlace(reach)
+    for (const holder of unread.holders) await readings.readHolder(holder)
+  }
+  return search.cycle()
+}
+
+/** What one look has read of the store. */
+class StoreReadings implements Readings {
+  readonly #store: Store
+  readonly #pace: Pace
+  readonly #places = new Map<string, WaitPlace>()
+  readonly #waits = new Map<string, HolderWaits>()
+  #pages = 0
+
+  constructor(store: Store, pace: Pace) {
+    this.#store = store
+    this.#pace = pace
+  }
+
+  placeOf(reach: Reach): WaitPlace | undefined {
+    return this.#places.get(reachName(reach))
+  }
+
+  waitsOf(holder: string): HolderWaits | undefined {
+    return this.#waits.get(holder)
+  }
+
+  forget(): void {
+    this.#places.clear()
+    this.#waits.clear()
+  }
+
+  async waitersByIds(ids: readonly LeaseId[]): Promise<readonly Waiter[]> {
+    const found: Waiter[] = []
+    for (let from = 0; from < ids.length; from += PAGE) {
+      const part = ids.slice(from, from + PAGE)
+      const { entries, now } = await this.#page({ ids: part, limit: part.length })
+      found.push(...new HolderWaits(entries, now).waiters)
+    }
+    return found
+  }
+
+  /** A flat resource is read in pages; what overlaps a place in a tree cannot be. */
+  async readPlace(reach: Reach): Promise<void> {
+    const { resource, extent } = reach
+    const live = { states: ['active', 'pending'], deadline: 'running' } as const
+    const { entries, now } = isTree(resource)
+      ? await this.#page({ overlapping: { resource, extent }, limit: LIST_LIMIT_MAX })
+      : await this.#allPages({ resource, ...live })
+    this.#places.set(reachName(reach), new WaitPlace(entries, now))
+  }
+
+  async readHolder(holder: string): Promise<HolderWaits> {
+    const running = { holder, deadline: 'running' } as const
+    const tickets = await this.#allPages({ ...running, states: ['pending'] })
+    const limit = UPGRADES_LOOKED_THROUGH_MAX
+    const leases = await this.#page({ ...running, states: ['active'], limit })
+    const waits = new HolderWaits([...tickets.entries, ...leases.entries], tickets.now)
+    this.#waits.set(holder, waits)
+    return waits
+  }
+
+  async #allPages(query: Omit<EntryQuery, 'limit' | 'after'>): Promise<Page> {
+    const entries: Entry[] = []
+    let after: string | null = null
+    for (;;) {
+      const from: { readonly after?: string } = after === null ? {} : { after }
+      const page = await this.#page({ ...query, ...from, limit: PAGE })
+      entries.push(...page.entries)
+      after = page.next
+      if (after === null) return { entries, now: page.now }
+    }
+  }
+
+  async #page(query: EntryQuery): Promise<Page & { readonly next: string | null }> {
+    const page = await this.#pace.work(() => this.#store.find(query))
+    this.#pages += 1
+    if (this.#pages % STRETCH_PAGES === 0) {
+      const message = `the search for cycles has read ${this.#pages} pages and goes on`
+      report('service/deadlock-search', new Error(message))
+    }
+    return page
+  }
+}
+
+interface Page {
+  readonly entries: readonly Entry[]
+  readonly now: Now
+}
+
+/** A rest that is shorter than this is not worth a timer: others have had their turn while the store was asked. */
+const REST_MS_MIN = 1
+
+/** Rests after each piece of work, so that the search takes no more than a small part of the time. */
+class Pace {
+  readonly #runtime: Runtime
+  readonly #rests = new Set<() => void>()
+  #stopped = false
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime
+  }
+
+  async work<Result>(work: () => Promise<Result>): Promise<Result> {
+    const startMs = this.#runtime.monotonicMs()
+    const result = await work()
+    const restMs = (this.#runtime.monotonicMs() - startMs) * REST_FACTOR
+    if (restMs >= REST_MS_MIN && !this.#stopped) await this.#rest(restMs)
+    return result
+  }
+
+  /** Ends every rest, and begins no other. */
+  stop(): void {
+    this.#stopped = true
+    for (const end of this.#rests) end()
+  }
+
+  #rest(restMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        timer.cancel()
+        this.#rests.delete(end)
+        resolve()
+      }
+      const timer = this.#runtime.setTimer(restMs, end, { keepAlive: false })
+      this.#rests.add(end)
+    })
+  }
+}
+
+/**
+ * Which of these upgrades was asked for last: it closed the cycle. All who look must come to the same one, also where the
+ * ledger does not tell: then it is the one with the greatest id. Positions are opaque, so the question is always which was
+ * asked for after the last one known.
+ */
+async function lastUpgrade(store: Store, ids: readonly LeaseId[]): Promise<LeaseId | null> {
+  let last: LedgerEntry | undefined
+  for (const leaseId of ids) {
+    const query = { leaseId, types: ['lease.upgrading'], limit: PAGE } as const
+    const after = last === undefined ? {} : { after: last.position }
+    last = (await store.history({ ...query, ...after })).at(-1) ?? last
+  }
+  return last?.event.leaseId ?? ids.toSorted().at(-1) ?? null
+}

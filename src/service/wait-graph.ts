@@ -1,0 +1,340 @@
+/**
+ * Who waits for whom, as far as it has been read, and whether somebody in it waits for itself. Pure.
+ *
+ * A session is not a thread, so edges run between requests and leases: from a request (a ticket, or a lease that is
+ * being upgraded) to the leases and the earlier tickets that block it, and from a lease to the requests that its holder
+ * waits for *under* it (`isUnder`). Nobody waits for a lock delay, for an offer, or for a lease whose holder was asked to
+ * finish: all of these pass by themselves. Of those who share a counted resource any one may leave, so a request for a
+ * place there is stuck only if so many of them are stuck that none comes free.
+ *
+ * A queue of n tickets is not n² edges: an earlier ticket of the same reach waits for nothing that a later one does not
+ * wait for itself, so it leads nowhere new and is left out, unless it is one of several that are served together.
+ */
+import { isTransferredTo } from '../core/adopt.ts'
+import { compareTickets, conflicts, isUnder } from '../core/conflict.ts'
+import {
+  isHeld,
+  isWaiting,
+  type Claim,
+  type CycleStep,
+  type Entry,
+  type Lease,
+  type LeaseId,
+  type Ticket,
+} from '../core/lease.ts'
+import { covers, overlap, type Reach } from '../core/resource.ts'
+import type { Now } from '../core/time.ts'
+
+/** A cycle that is longer than this is not looked for; it ends with the first timeout in it. */
+export const CYCLE_MAX = 16
+
+/** A request that waits: a ticket, or a lease that is being upgraded. */
+export type Waiter = Ticket | Lease
+
+export interface Cycle {
+  readonly steps: readonly CycleStep[]
+  /** The tickets and leases in it, in the same order. */
+  readonly ids: readonly LeaseId[]
+  /** Tells it from a later one of the same ids. */
+  readonly name: string
+  /** The one to refuse; null when nobody in it has a ticket. */
+  readonly youngest: Ticket | null
+}
+
+/** What has been read; undefined where nobody has looked yet. */
+export interface Readings {
+  /** What stands at a place that a request waits for. */
+  placeOf(reach: Reach): WaitPlace | undefined
+  /** The requests of a holder that wait. */
+  waitsOf(holder: string): HolderWaits | undefined
+}
+
+/** The leases and tickets at one place, in a form in which each ticket finds what blocks it without going through all. */
+export class WaitPlace {
+  readonly #leases: readonly Lease[]
+  readonly #groups: readonly Ticket[]
+  readonly #byReach: ReadonlyMap<string, TicketsOfReach>
+
+  constructor(entries: readonly Entry[], now: Now) {
+    this.#leases = entries.filter((entry): entry is Lease => {
+      return isHeld(entry, now) && entry.revoking === null
+    })
+    const tickets = entries.filter((entry) => isUnserved(entry, now)).sort(compareTickets)
+    this.#groups = tickets.filter(({ group }) => group !== null)
+    const byReach = new Map<string, TicketsOfReach>()
+    for (const ticket of tickets.filter(({ group }) => group === null)) {
+      const name = reachName(ticket)
+      const known = byReach.get(name) ?? { reach: ticket, exclusive: [], shared: [] }
+      known[ticket.mode].push(ticket)
+      byReach.set(name, known)
+    }
+    this.#byReach = byReach
+  }
+
+  /** What blocks a request, but for what leads nowhere new. */
+  blockersOf(waiter: Waiter): Blockers {
+    const claim: Claim =
+      waiter.kind === 'ticket' ? waiter : { ...waiter, mode: 'exclusive', slots: null }
+    const alone: Entry[] = []
+    const sharers: Lease[] = []
+    for (const lease of this.#leases) {
+      if (lease.id === waiter.id || !overlap(lease, claim)) continue
+      if (isTransferredTo(claim, lease)) continue
+      if (conflicts(claim, lease)) alone.push(lease)
+      else if (claim.slots !== null) sharers.push(lease)
+    }
+    // An upgrade goes before every ticket.
+    if (waiter.kind === 'ticket') alone.push(...this.#ticketsBefore(waiter))
+    return { alone, sharers, places: claim.slots ?? Infinity }
+  }
+
+  #ticketsBefore(ticket: Ticket): readonly Ticket[] {
+    const isBefore = (other: Ticket): boolean => {
+      return compareTickets(other, ticket) < 0 && conflicts(ticket, other)
+    }
+    const before = this.#groups.filter((other) => other.group !== ticket.group && isBefore(other))
+    for (const { reach, exclusive, shared } of this.#byReach.values()) {
+      if (ticket.mode === 'exclusive' && covers(ticket, reach)) continue
+      for (const queue of [exclusive, shared]) {
+        const last = lastBefore(queue, ticket)
+        if (last !== null && isBefore(last)) before.push(last)
+      }
+    }
+    return before
+  }
+}
+
+interface TicketsOfReach {
+  readonly reach: Reach
+  /** In the order in which they are served. */
+  readonly exclusive: Ticket[]
+  readonly shared: Ticket[]
+}
+
+interface Blockers {
+  /** All of them must go. */
+  readonly alone: readonly Entry[]
+  /** Of these, fewer than `places` may be left. */
+  readonly sharers: readonly Lease[]
+  readonly places: number
+}
+
+export function reachName({ resource, extent }: Reach): string {
+  return `${extent} ${resource}`
+}
+
+function lastBefore(queue: readonly Ticket[], ticket: Ticket): Ticket | null {
+  let from = 0
+  let to = queue.length
+  while (from < to) {
+    const middle = (from + to) >> 1
+    const other = queue[middle]
+    if (other !== undefined && compareTickets(other, ticket) < 0) from = middle + 1
+    else to = middle
+  }
+  return queue[from - 1] ?? null
+}
+
+/** A ticket with an offer waits for nobody any more. */
+function isUnserved(entry: Entry, now: Now): entry is Ticket & { state: 'pending' } {
+  return isWaiting(entry, now) && entry.offer === null
+}
+
+/** Those among a holder's entries that wait for something, found by what they are under. */
+export class HolderWaits {
+  readonly waiters: readonly Waiter[]
+  readonly #byLease = new Map<LeaseId, Waiter[]>()
+  readonly #byGroup = new Map<string, Ticket[]>()
+
+  constructor(entries: readonly Entry[], now: Now) {
+    this.waiters = entries.filter((entry): entry is Waiter => {
+      return isUnserved(entry, now) || (isHeld(entry, now) && entry.upgrading)
+    })
+    for (const waiter of this.waiters) {
+      for (const leaseId of waiter.under?.leaseIds ?? []) add(this.#byLease, leaseId, waiter)
+      if (waiter.kind === 'lease') add(this.#byLease, waiter.id, waiter)
+      else if (waiter.group !== null) add(this.#byGroup, waiter.group, waiter)
+    }
+  }
+
+  /** The requests that must end before the holder can release this lease of its. */
+  under(lease: Lease): readonly Waiter[] {
+    const own = lease.adopted ? (this.#byLease.get(lease.id) ?? NONE) : this.waiters
+    return own.filter((waiter) => waiter.id === lease.id || isUnder(waiter, lease))
+  }
+
+  /** A request for several resources waits in all their queues at once. */
+  membersOf(waiter: Waiter): readonly Waiter[] {
+    if (waiter.kind === 'lease' || waiter.group === null) return [waiter]
+    return this.#byGroup.get(waiter.group) ?? [waiter]
+  }
+}
+
+const NONE: readonly never[] = []
+
+function add<Item>(lists: Map<string, Item[]>, name: string, item: Item): void {
+  const list = lists.get(name)
+  if (list === undefined) lists.set(name, [item])
+  else list.push(item)
+}
+
+/** What a search needs to read before it can go on. */
+export interface Unread {
+  readonly reaches: readonly Reach[]
+  readonly holders: readonly string[]
+}
+
+/** A search from one request for a way back to it. It goes on whenever what it asked for has been read. */
+export class CycleSearch {
+  readonly #start: Waiter
+  readonly #readings: Readings
+  /** By name; those that are reached, nearest first. */
+  readonly #reached = new Map<string, readonly Waiter[]>()
+
+  constructor(start: Waiter, readings: Readings) {
+    this.#start = start
+    this.#readings = readings
+  }
+
+  /** What has to be read first, or null: then everything within reach is known, and `cycle` tells. */
+  unread(): Unread | null {
+    const reaches = new Map<string, Reach>()
+    const holders = new Set<string>()
+    this.#reached.clear()
+    let level: readonly Waiter[] = [this.#start]
+    for (let depth = 0; depth < CYCLE_MAX && level.length > 0; depth += 1) {
+      const next: Waiter[] = []
+      for (const waiter of level) {
+        const name = waiterName(waiter)
+        if (this.#reached.has(name)) continue
+        const members = this.#membersOf(waiter)
+        if (members === undefined) {
+          holders.add(waiter.holder)
+          continue
+        }
+        this.#reached.set(name, members)
+        for (const member of members) {
+          const place = this.#readings.placeOf(member)
+          if (place === undefined) {
+            reaches.set(reachName(member), member)
+            continue
+          }
+          const { alone, sharers } = place.blockersOf(member)
+          for (const entry of [...alone, ...sharers]) {
+            const waiters = this.#waitersBehind(entry, member)
+            if (waiters === undefined) holders.add(entry.holder)
+            else next.push(...waiters)
+          }
+        }
+      }
+      level = next
+    }
+    if (reaches.size + holders.size === 0) return null
+    return { reaches: [...reaches.values()], holders: [...holders] }
+  }
+
+  /** The shortest cycle that the request is part of. */
+  cycle(): Cycle | null {
+    const stuck = this.#stuckNames()
+    const home = waiterName(this.#start)
+    const seen = new Set<string>()
+    let ways: readonly Way[] = [{ to: home, path: [] }]
+    for (let length = 1; length <= CYCLE_MAX && ways.length > 0; length += 1) {
+      const longer: Way[] = []
+      for (const way of ways.flatMap((shorter) => this.#stepsFrom(shorter, stuck))) {
+        if (way.to === home) return cycleOf(way.path)
+        if (seen.has(way.to)) continue
+        seen.add(way.to)
+        longer.push(way)
+      }
+      ways = longer
+    }
+    return null
+  }
+
+  #membersOf(waiter: Waiter): readonly Waiter[] | undefined {
+    if (waiter.kind === 'lease' || waiter.group === null) return [waiter]
+    return this.#readings.waitsOf(waiter.holder)?.membersOf(waiter)
+  }
+
+  /**
+   * The requests that must end before an entry does that blocks `blocked`. What is only implied does not count where a
+   * client waits for itself: its tasks take turns, and one that is busy need not make calls.
+   */
+  #waitersBehind(entry: Entry, blocked: Waiter): readonly Waiter[] | undefined {
+    if (entry.kind === 'ticket') return [entry]
+    const waiters = this.#readings.waitsOf(entry.holder)?.under(entry)
+    if (entry.session !== blocked.session) return waiters
+    return waiters?.filter(({ under }) => under?.implied !== true)
+  }
+
+  /** The requests that nobody outside the cycles can end: those are taken away that somebody who runs may end. */
+  #stuckNames(): ReadonlySet<string> {
+    const stuck = new Set(this.#reached.keys())
+    for (let before = -1; before !== stuck.size;) {
+      before = stuck.size
+      for (const name of [...stuck]) {
+        const members = this.#reached.get(name) ?? []
+        if (!members.some((member) => this.#isStuck(member, stuck))) stuck.delete(name)
+      }
+    }
+    return stuck
+  }
+
+  #isStuck(member: Waiter, stuck: ReadonlySet<string>): boolean {
+    const blockers = this.#readings.placeOf(member)?.blockersOf(member)
+    if (blockers === undefined) return false
+    const isBlocked = (entry: Entry): boolean => {
+      return (
+        this.#waitersBehind(entry, member)?.some((waiter) => stuck.has(waiterName(waiter))) === true
+      )
+    }
+    if (blockers.alone.some(isBlocked)) return true
+    return blockers.sharers.filter(isBlocked).length >= blockers.places
+  }
+
+  #stepsFrom({ to, path }: Way, stuck: ReadonlySet<string>): readonly Way[] {
+    const members = this.#reached.get(to) ?? []
+    return members.flatMap((member) => {
+      if (!this.#isStuck(member, stuck)) return []
+      const { alone = [], sharers = [] } = this.#readings.placeOf(member)?.blockersOf(member) ?? {}
+      return [...alone, ...sharers]
+        .flatMap((entry) => this.#waitersBehind(entry, member) ?? [])
+        .map(waiterName)
+        .filter((name) => stuck.has(name))
+        .map((name) => ({ to: name, path: [...path, member] }))
+    })
+  }
+}
+
+interface Way {
+  readonly to: string
+  readonly path: readonly Waiter[]
+}
+
+function waiterName(waiter: Waiter): string {
+  return waiter.kind === 'ticket' ? (waiter.group ?? waiter.id) : waiter.id
+}
+
+function cycleOf(path: readonly Waiter[]): Cycle {
+  const tickets = path.filter((entry) => entry.kind === 'ticket')
+  const [youngest = null] = tickets.toSorted(compareAge)
+  return {
+    steps: path.map(({ holder, session, resource, under }) => ({
+      holder,
+      session,
+      resource,
+      ...(under?.implied === true ? ({ implied: true } as const) : {}),
+    })),
+    ids: path.map(({ id }) => id),
+    // A ticket that was dropped and filed anew under its id is another one, and was not there all the time.
+    name: path.map((one) => (one.kind === 'ticket' ? `${one.id} ${one.orderUs}` : one.id)).join(),
+    youngest,
+  }
+}
+
+/** The latest first, whatever its priority. */
+function compareAge(a: Ticket, b: Ticket): number {
+  if (a.createdAtMs !== b.createdAtMs) return b.createdAtMs - a.createdAtMs
+  return a.id < b.id ? 1 : -1
+}
