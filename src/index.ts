@@ -1,6 +1,7 @@
 /** The public face of the library: what is not named here is not promised. */
 export { ERROR_CODES, isLeaseError, LeaseError } from './core/errors.ts'
 export { importLedger, openApi, openTenure } from './open.ts'
+export { FAULT_CHANNEL, onFault } from './runtime/diagnostics.ts'
 
 export type {
   AcquireAllOptions,
@@ -49,6 +50,7 @@ export type {
 export type { Extent, Mode, Resource } from './core/resource.ts'
 export type { SettingKey, SettingRow, SettingScope, Settings } from './core/settings.ts'
 export type { ImportedLedger, ImportOptions, OpenOptions } from './open.ts'
+export type { Fault } from './runtime/diagnostics.ts'
 export type { StoreOptions, StoreSource } from './store-address.ts'
 export type {
   CleanupResult,
@@ -57,3 +59,4 @@ export type {
   LedgerEntry,
   Position,
 } from './service/lease-api.ts'
+export type { CallTrace } from './service/traced-api.ts'

@@ -9,12 +9,19 @@ import type { GrantSigner } from './client/grant-signer.ts'
 import { invalid } from './core/errors.ts'
 import type { SigningKey } from './ledger/ed25519.ts'
 import { parseFlag, parseHolder, parseSession, refuseUnknown } from './core/input.ts'
+import { onFault, type Fault } from './runtime/diagnostics.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { LeaseApi } from './service/lease-api.ts'
 import type { Questions } from './service/lease-questions.ts'
-import { readAddress, STORE_OPTIONS, type StoreOptions, type StoreSource } from './store-address.ts'
-import type { StoreQuestions } from './store-port/store.ts'
-import { share, type Keep } from './store-share.ts'
+import {
+  readAddress,
+  STORE_OPTIONS,
+  type Address,
+  type StoreOptions,
+  type StoreSource,
+} from './store-address.ts'
+import type { Store } from './store-port/store.ts'
+import type { Keep } from './store-share.ts'
 
 export interface OpenOptions extends StoreOptions {
   /** Who holds what this client acquires: 1..128 bytes. */
@@ -32,6 +39,8 @@ export interface OpenOptions extends StoreOptions {
   readonly signingKey?: SigningKey
   /** Instead of a key: a file made by `tenure keys`, whose active key signs, also after it was rotated. */
   readonly keyFile?: string
+  /** Hears what fails in the background of this process, until the client is closed. */
+  readonly onDiagnostic?: (fault: Fault) => void
 }
 
 const OPEN_OPTIONS = [
@@ -42,6 +51,7 @@ const OPEN_OPTIONS = [
   'claimWindowMs',
   'signingKey',
   'keyFile',
+  'onDiagnostic',
 ] as const satisfies readonly (keyof OpenOptions)[]
 
 /**
@@ -89,12 +99,35 @@ export async function openApi(
 ): Promise<LeaseApi> {
   refuseUnknown(options, OPEN_OPTIONS)
   const address = readAddress(source, options)
+  const { onDiagnostic } = options
+  if (onDiagnostic === undefined) return openAddress(address)
+  if (typeof onDiagnostic !== 'function') {
+    throw invalid('onDiagnostic', 'must be a function', onDiagnostic)
+  }
+  return openHeard(address, onDiagnostic)
+}
+
+/** Listens from before the store is opened until it is closed. */
+async function openHeard(address: Address, listener: (fault: Fault) => void): Promise<LeaseApi> {
+  const stop = onFault(listener)
+  try {
+    const api = await openAddress(address)
+    return { ...api, close: () => api.close().finally(stop) }
+  } catch (error) {
+    stop()
+    throw error
+  }
+}
+
+async function openAddress(address: Address): Promise<LeaseApi> {
   const { LeaseService: Service } = await import('./service/lease-service.ts')
+  const { tracedApi } = await import('./service/traced-api.ts')
   const keep: Keep = (store) => new Service({ store, runtime: systemRuntime, sweep: true })
-  if (address.key === null) return keep(await address.open())
+  if (address.key === null) return tracedApi(keep(await address.open()))
+  const { share } = await import('./store-share.ts')
   const { store, sweeper } = await share(address, address.key, keep)
   const sharing = sweeper === null ? {} : { sharing: sweeper }
-  return new Service({ store, runtime: systemRuntime, ...sharing })
+  return tracedApi(new Service({ store, runtime: systemRuntime, ...sharing }))
 }
 
 export interface ImportedLedger {
@@ -125,8 +158,7 @@ export async function importLedger(
   const { readLedger } = await import('./ledger/read-ledger.ts')
   const { events, digest } = readLedger(text)
   const { restoreLedger } = await import('./service/restore-ledger.ts')
-  const { key } = address
-  const store = key === null ? await address.open() : (await share(address, key, null)).store
+  const store = await openShared(address)
   try {
     await restoreLedger(store, events, { resume })
   } finally {
@@ -143,9 +175,13 @@ export async function openQuestions(
   refuseUnknown(options, STORE_OPTIONS)
   const address = readAddress(source, options)
   const { LeaseQuestions } = await import('./service/lease-questions.ts')
-  const { key, openToLook } = address
-  if (openToLook !== null) return new LeaseQuestions(await openToLook())
-  const store: StoreQuestions =
-    key === null ? await address.open() : (await share(address, key, null)).store
-  return new LeaseQuestions(store)
+  const { openToLook } = address
+  return new LeaseQuestions(await (openToLook === null ? openShared(address) : openToLook()))
+}
+
+/** A store of this process, which nothing sweeps for this user. */
+async function openShared(address: Address): Promise<Store> {
+  if (address.key === null) return address.open()
+  const { share } = await import('./store-share.ts')
+  return (await share(address, address.key, null)).store
 }

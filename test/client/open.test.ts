@@ -251,9 +251,11 @@ describe('the public face', () => {
   it('exports these names and no others', () => {
     expect(Object.keys(index).toSorted()).toEqual([
       'ERROR_CODES',
+      'FAULT_CHANNEL',
       'LeaseError',
       'importLedger',
       'isLeaseError',
+      'onFault',
       'openApi',
       'openTenure',
     ])

@@ -44,9 +44,26 @@ async function compile(directory: string, program: string): Promise<string> {
   return stdout
 }
 
-it('docs/library.md is one program that compiles', async () => {
-  const program = codeBlocks('ts', 'docs/library.md').join('\n')
-  expect(await compile(project(), program)).toBe('')
+it.each(['docs/library.md', 'docs/diagnostics.md'])(
+  '%s is one program that compiles',
+  async (page) => {
+    const program = codeBlocks('ts', page).join('\n')
+    expect(await compile(project(), program)).toBe('')
+  },
+)
+
+it('docs/diagnostics.md shows how to hear of calls', async () => {
+  const directory = project()
+  const calls = [
+    "import { openTenure } from 'tenure'",
+    "const tenure = await openTenure('memory:', { holder: 'ann' })",
+    "await tenure.acquire('work:W-1')",
+    'await tenure.close()',
+  ]
+  const program = [only(codeBlocks('js', 'docs/diagnostics.md')), ...calls].join('\n')
+  fs.writeFileSync(path.join(directory, 'program.mjs'), program)
+  const { stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: directory })
+  expect([stdout, stderr]).toEqual(['ann asked for work:W-1 granted\n', ''])
 })
 
 describe('the program in README', () => {
