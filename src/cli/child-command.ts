@@ -5,6 +5,8 @@
  * the command has started is looked up and signalled one by one.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
+import { report } from '../runtime/diagnostics.ts'
+import { hasCode } from '../runtime/file-system.ts'
 import { descendantsOf, signalProcess, type ProcessRef } from './process-tree.ts'
 import { signalExitCode } from './signals.ts'
 import { isTerminal } from './terminal.ts'
@@ -64,8 +66,9 @@ export class ChildCommand {
     if (!this.#ownGroup) return this.#sendToFamily(pid, signal)
     try {
       process.kill(-pid, signal)
-    } catch {
-      // It ended meanwhile: there is nothing left to signal.
+    } catch (error) {
+      // One that has ended meanwhile leaves nothing to signal.
+      if (!hasCode(error, 'ESRCH')) report('cli/signal', error)
     }
   }
 

@@ -39,7 +39,9 @@ export const COMMON_OPTIONS: CommonTable = {
     "who waits for whom (default: $TENURE_SESSION, else the holder's name; run has one of its own)",
   ),
   json: flag('one JSON value on stdout; an error as JSON on stderr'),
-  debug: flag('show the stack of an unexpected error (also $TENURE_DEBUG)'),
+  debug: flag(
+    'say on stderr what fails in the background, and show the stack of an unexpected error (also $TENURE_DEBUG)',
+  ),
   help: flag('this text'),
   version: flag('the version of tenure'),
 }

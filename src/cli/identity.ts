@@ -4,6 +4,8 @@ import path from 'node:path'
 import { invalid } from '../core/errors.ts'
 import { parseHolder, parseSession } from '../core/input.ts'
 import { parseNamespace } from '../core/resource.ts'
+import { report } from '../runtime/diagnostics.ts'
+import { hasCode } from '../runtime/file-system.ts'
 import { defaultStoreUrl, type Env } from './default-store.ts'
 
 export interface IdentityOptions {
@@ -58,7 +60,9 @@ function defaultHolder(env: Env): string {
 function userName(env: Env): string {
   try {
     return os.userInfo().username
-  } catch {
+  } catch (error) {
+    const hasNone = error instanceof Error && 'info' in error && hasCode(error.info, 'ENOENT')
+    if (!hasNone) report('cli/user-name', error)
     return env['USER'] || `uid-${process.getuid?.() ?? 'unknown'}`
   }
 }

@@ -9,6 +9,7 @@ import { evolveEntry } from '../core/evolve.ts'
 import type { Entry, LeaseId, LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import { canonicalJson } from '../ledger/fold.ts'
+import { report } from '../runtime/diagnostics.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { eventsAfter } from './ledger-files.ts'
 
@@ -58,7 +59,8 @@ function evolved(entry: Entry | null | undefined, event: LeaseEvent): Entry | nu
   if (entry === null) return null
   try {
     return evolveEntry(entry, event)
-  } catch {
+  } catch (error) {
+    report('cli/verify', error)
     return null
   }
 }

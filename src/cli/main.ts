@@ -5,9 +5,11 @@
  */
 import { asksFor } from './arguments.ts'
 import { runCommandLine } from './command-line.ts'
+import { onFault } from '../runtime/diagnostics.ts'
 import { isBrokenPipe, STDERR, write } from './terminal.ts'
 
 const words = process.argv.slice(2)
+const isDebugging = asksFor(words, '--debug') || Boolean(process.env['TENURE_DEBUG'])
 
 /** The reader of stdout that had enough is no failure, and there is nobody left to tell anything. */
 async function fail(error: unknown): Promise<number> {
@@ -15,10 +17,14 @@ async function fail(error: unknown): Promise<number> {
   const { reportError } = await import('./report-error.ts')
   return reportError(error, {
     json: asksFor(words, '--json'),
-    debug: asksFor(words, '--debug') || Boolean(process.env['TENURE_DEBUG']),
+    debug: isDebugging,
     write: (text) => write(STDERR, text),
   })
 }
 
+if (isDebugging) {
+  const { faultLine } = await import('./fault-line.ts')
+  onFault((fault) => write(STDERR, `${faultLine(fault)}\n`))
+}
 process.on('uncaughtException', (error) => void fail(error).then((code) => process.exit(code)))
 process.exit(await runCommandLine(words).catch(fail))

@@ -2,7 +2,8 @@
  * What a process has started, and what that has started, as Linux tells it. Elsewhere nobody is found, and only the
  * process itself can be signalled.
  */
-import { fs } from '../runtime/file-system.ts'
+import { report } from '../runtime/diagnostics.ts'
+import { fs, hasCode } from '../runtime/file-system.ts'
 
 /** A process that cannot be mistaken for a later one with the same number. */
 export interface ProcessRef {
@@ -28,13 +29,16 @@ export function descendantsOf(pid: number): readonly ProcessRef[] {
   return found
 }
 
-/** Signals the very process that was meant; one that is gone, or whose number another has now, is left alone. */
+/**
+ * Signals the very process that was meant; one that is gone, or whose number another has now, is left alone. One that is
+ * not ours to signal is reported.
+ */
 export function signalProcess({ pid, started }: ProcessRef, signal: NodeJS.Signals): void {
   if (readEntry(String(pid))?.started !== started) return
   try {
     process.kill(pid, signal)
-  } catch {
-    // It ended meanwhile, or it is not ours to signal.
+  } catch (error) {
+    if (!hasCode(error, 'ESRCH')) report('cli/signal', error)
   }
 }
 
@@ -42,7 +46,8 @@ function listProcesses(): readonly ProcessEntry[] {
   try {
     const names = fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))
     return names.map(readEntry).filter((entry) => entry !== null)
-  } catch {
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) report('cli/process-tree', error)
     return []
   }
 }
@@ -53,7 +58,8 @@ function readEntry(pid: string): ProcessEntry | null {
     const text = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
     return { pid: Number(pid), parent: Number(fields[1]), started: fields[19] ?? '' }
-  } catch {
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT', 'ESRCH')) report('cli/process-tree', error)
     return null
   }
 }

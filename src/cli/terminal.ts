@@ -2,7 +2,8 @@
  * Writing to stdout and stderr. Synchronous and without Node's streams: what was written is out when the process
  * exits, a broken pipe is an error where it happens, and a command that prints a line need not load the network.
  */
-import { fs } from '../runtime/file-system.ts'
+import { report } from '../runtime/diagnostics.ts'
+import { fs, hasCode } from '../runtime/file-system.ts'
 
 export const STDOUT = 1
 export const STDERR = 2
@@ -31,15 +32,13 @@ export function isBrokenPipe(error: unknown): boolean {
   return hasCode(error, 'EPIPE')
 }
 
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
-}
-
 /** Asks the operating system about the kind of file first, because loading `node:tty` costs as much as a query. */
 export function isTerminal(fd: number): boolean {
   try {
     if (!fs.fstatSync(fd).isCharacterDevice()) return false
-  } catch {
+  } catch (error) {
+    // Whoever started this command may have closed it.
+    if (!hasCode(error, 'EBADF')) report('cli/terminal', error)
     return false
   }
   return process.getBuiltinModule('node:tty').isatty(fd)

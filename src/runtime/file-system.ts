@@ -5,3 +5,9 @@
 import type nodeFs from 'node:fs'
 
 export const fs: typeof nodeFs = process.getBuiltinModule('node:fs')
+
+/** Whether an error of Node or of the system is one of these. */
+export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return false
+  return codes.some((code) => code === error.code)
+}

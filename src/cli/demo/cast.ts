@@ -1,6 +1,8 @@
 /** The agents as the demo sees them: child processes, what they reported, and how they ended. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { report } from '../../runtime/diagnostics.ts'
+import { hasCode } from '../../runtime/file-system.ts'
 import { isReport, type Assignment, type Report } from './report.ts'
 
 export type Condition = 'running' | 'killed' | 'stopped' | 'ended' | 'crashed'
@@ -30,6 +32,7 @@ export class Cast {
       condition: 'running',
       words: '',
       ended: new Promise((resolve) => {
+        // No fault: what the error says is kept below, with the agent's condition.
         child.once('error', () => resolve())
         child.once('exit', () => resolve())
       }),
@@ -46,7 +49,7 @@ export class Cast {
       agent.words = error.message
     })
     this.#agents.push(agent)
-    child.send(assignment, () => undefined)
+    tellAgent(child, assignment)
   }
 
   get conditions(): readonly { readonly name: string; readonly condition: Condition }[] {
@@ -98,7 +101,7 @@ export class Cast {
   async finish(timeoutMs: number): Promise<void> {
     const late = setTimeout(() => this.abandon(), timeoutMs)
     for (const { process: child } of this.#agents) {
-      if (child.connected) child.send('finish', () => undefined)
+      if (child.connected) tellAgent(child, 'finish')
     }
     await Promise.all(this.#agents.map(async ({ ended }) => ended))
     clearTimeout(late)
@@ -121,4 +124,12 @@ export class Cast {
     this.reports.push(message)
     for (const listener of [...this.#listeners]) listener(message)
   }
+}
+
+/** One that has ended, or is about to, cannot be told anything; how it ended is its condition. */
+export function tellAgent(child: ChildProcess, message: Assignment | 'finish'): void {
+  child.send(message, (error) => {
+    if (error === null || hasCode(error, 'ERR_IPC_CHANNEL_CLOSED', 'EPIPE')) return
+    report('cli/demo', error)
+  })
 }

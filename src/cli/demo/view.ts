@@ -1,6 +1,8 @@
 /** What a person sees of the demo: a picture that is redrawn in place on a terminal, plain lines anywhere else. */
 import path from 'node:path'
 import type { LeaseInfo } from '../../core/lease.ts'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { LeaseApi } from '../../service/lease-api.ts'
 import { formatSpan } from '../duration.ts'
 import { cut, formatTable, type Cell, type Paint } from '../output.ts'
@@ -94,6 +96,7 @@ export class LiveView implements View {
   readonly #options: ViewOptions
   readonly #clock = new Clock()
   readonly #news: string[] = []
+  readonly #fault = new RepeatedFault('cli/demo/view', systemRuntime)
   #drawnLines = 0
   #timer: NodeJS.Timeout | null
   #drawing: Promise<void> | null = null
@@ -127,11 +130,8 @@ export class LiveView implements View {
   }
 
   async #draw(): Promise<void> {
-    const { api, cast, paint, write, columns } = this.#options
-    const leases = await api.list({}).then(
-      (list) => list.leases,
-      () => null,
-    )
+    const { cast, paint, write, columns } = this.#options
+    const leases = await this.#leases()
     if (leases === null) return
     const lines = [
       `${paint('tenure demo', 'bold')}  ${this.#clock.stamp().trim()}`,
@@ -145,6 +145,18 @@ export class LiveView implements View {
     const up = this.#drawnLines === 0 ? '' : `\u001b[${this.#drawnLines}A`
     write(`${up}${lines.map((line) => `${CLEAR_LINE}${line}\n`).join('')}${CLEAR_BELOW}`)
     this.#drawnLines = lines.length
+  }
+
+  /** Null when the store cannot be asked: the picture stays as it is until the next one. */
+  async #leases(): Promise<readonly LeaseInfo[] | null> {
+    try {
+      const { leases } = await this.#options.api.list({})
+      this.#fault.succeeded()
+      return leases
+    } catch (error) {
+      this.#fault.failed(error)
+      return null
+    }
   }
 }
 
