@@ -2,7 +2,7 @@
  * What a derived lease may be used for: works, tools, and namespaces of paths. A set that is absent or empty allows
  * nothing. Namespaces go by whole components: `src` allows `src/a`, never `src_backup`.
  */
-import { invalid } from './errors.ts'
+import { invalid, isLeaseError } from './errors.ts'
 import { SCOPE_ITEM_BYTES_MAX, SCOPE_ITEMS_MAX } from './limits.ts'
 import { requireShortText, requireText } from './text.ts'
 
@@ -71,27 +71,57 @@ function parseSet(
 }
 
 /**
- * What decodes to a dot, a slash, a control character, or to a percent sign, which would begin such a thing again. No
- * UTF-8 has `%c0` and `%c1`, but there are decoders that take them for the beginning of an ASCII character.
- */
-const ENCODED_PATTERN = /%(?:2e|2f|5c|25|7f|[01][0-9a-f]|c[01])/i
-
-/**
  * A namespace or path in its one spelling. What could climb out of it, by whatever spelling, is refused: the one who
  * opens the file may decode what the one who checks it did not.
  */
 export function namespaceOf(text: string, field = 'scope.namespaces'): string {
   const path = requireText(field, text).normalize('NFC')
-  if (path === '' || path.includes('\\') || ENCODED_PATTERN.test(path)) {
+  const decoded = decodedOnce(path)
+  if (path === '' || path.includes('\\') || decoded === null) {
     throw invalid(field, 'must be a path without "\\" or encoded dots, slashes and controls', text)
   }
   const isAbsolute = path.startsWith('/')
   const trimmed = path.slice(isAbsolute ? 1 : 0).replace(/\/$/, '')
   const parts = path === '/' ? [] : trimmed.split('/')
-  if (parts.some((part) => part === '' || part === '.' || part === '..')) {
+  // Letters that only look like dots and slashes are these to whoever folds them (NFKC).
+  const folded = decoded.normalize('NFKC').split(/[/\\]/)
+  if (parts.includes('') || folded.includes('.') || folded.includes('..')) {
     throw invalid(field, 'must be a path without empty, "." or ".." components', text)
   }
   return `${isAbsolute ? '/' : ''}${parts.join('/')}`
+}
+
+/**
+ * The path as one who decodes it reads it. Null where it is not encoded as everybody would encode it: characters that
+ * need no encoding (a dot among them), separators, a percent sign or control that would be decoded again, bytes that are
+ * no UTF-8 in its shortest form, and `%u`, which is no encoding but is decoded by some. A percent sign that begins
+ * nothing stands for itself.
+ */
+function decodedOnce(path: string): string | null {
+  if (/%u/i.test(path)) return null
+  let isCanonical = true
+  const decoded = path.replaceAll(/(?:%[0-9a-f]{2})+/gi, (run) => {
+    const characters = decodedRun(run)
+    isCanonical &&= characters !== null && [...characters].every(mustBeEncoded)
+    return characters ?? ''
+  })
+  return isCanonical ? decoded : null
+}
+
+function decodedRun(run: string): string | null {
+  try {
+    return decodeURIComponent(run)
+  } catch {
+    // No fault: decoding is the check itself, and throws for nothing but bytes that are no UTF-8.
+    return null
+  }
+}
+
+// oxlint-disable-next-line no-control-regex -- control characters are exactly what is looked for
+const NEVER_ENCODED_PATTERN = /[/\\%\u0000-\u001f\u007f-\u009f]/
+
+function mustBeEncoded(character: string): boolean {
+  return encodeURIComponent(character) !== character && !NEVER_ENCODED_PATTERN.test(character)
 }
 
 /** Whether a lies in b, which may be the same. */
@@ -145,8 +175,9 @@ export function outsideScope(scope: Scope, act: ScopedAct): keyof ScopedAct | 'a
 function canonicalPath(path: string): string | null {
   try {
     return namespaceOf(path, 'path')
-  } catch {
+  } catch (error) {
     // A path that cannot be read is outside of every namespace.
-    return null
+    if (isLeaseError(error)) return null
+    throw error
   }
 }

@@ -21,6 +21,9 @@ describe('a namespace', () => {
     ['a/..b', 'a/..b'],
     ['e\u0301', '\u00e9'],
     ['100%/a%20b%c3%a4', '100%/a%20b%c3%a4'],
+    ['a%C3%A4/%E6%97%A5', 'a%C3%A4/%E6%97%A5'],
+    ['a/\u2026/b', 'a/\u2026/b'],
+    ['100\uff05', '100\uff05'],
   ])('%j is %j', (text, canonical) => {
     expect(namespaceOf(text)).toBe(canonical)
   })
@@ -47,6 +50,23 @@ describe('a namespace', () => {
     'a%0ab',
     'a%1Fb',
     'a%7fb',
+    'a/%e0%80%ae%e0%80%ae/b',
+    'a/%f0%80%80%ae./b',
+    'a/%u002e%u002e/b',
+    'a/%U002E./b',
+    'a%u2215b',
+    'a/%%32e%%32e/b',
+    'a/%2%65./b',
+    'a/.%2E/b',
+    'a/%e2%80%a5/b',
+    'a/%ef%bc%8e%ef%bc%8e/b',
+    'a/\uff0e\uff0e/b',
+    'a/\u2025/b',
+    'a/x\uff0f..\uff0fy/b',
+    'a/%ff',
+    'a/%ed%a0%80',
+    'a/%73rc',
+    'a%c2%85b',
   ])('%j is refused', (text) => {
     expect(() => namespaceOf(text)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
   })
@@ -64,6 +84,8 @@ describe('a scope', () => {
     ['src/%2e%2e/etc', 'path'],
     ['src\\..\\etc', 'path'],
     ['src/%252e%252e/etc', 'path'],
+    ['src/%e0%80%ae%e0%80%ae/etc', 'path'],
+    ['src/%u002e%u002e/etc', 'path'],
     ['src/a\0b', 'path'],
     ['src/a\nb', 'path'],
     ['src/\ud800', 'path'],
