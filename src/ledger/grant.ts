@@ -49,6 +49,9 @@ const VERSION = 1
 const PREFIX = `${TAG}.${VERSION}.`
 const BLOCKS_MAX = DERIVATION_DEPTH_MAX + 1
 
+/** How far the clock of the store that issued a grant may be ahead of the clock of whoever checks it. */
+export const GRANT_SKEW_MS = 60_000
+
 /** The bytes that are signed. `before`: the hash of the block before it; empty for the root. */
 export function grantBytes(grant: Grant, keyId: string, before: Uint8Array): Buffer {
   const { scope, budget } = grant
@@ -114,9 +117,9 @@ export interface VerifyGrantOptions {
 
 /**
  * Checks a token with nothing but public keys. Throws `INVALID_INPUT` for a time or key that is none, `DECODE_ERROR` for
- * bytes that are no token, `INVALID_SIGNATURE`
- * for keys and signatures that do not hold, `INVALID_DERIVATION` for a chain that does not narrow, `LEASE_EXPIRED`, and
- * `UNAUTHORIZED` for another audience.
+ * bytes that are no token, `INVALID_SIGNATURE` for keys and signatures that do not hold, `INVALID_DERIVATION` for a chain
+ * that does not narrow, `LEASE_EXPIRED`, `INVALID_EXPIRATION` for one that was issued in the future, by more than clocks
+ * may differ, and `UNAUTHORIZED` for another audience.
  */
 export function verifyGrant(
   token: string,
@@ -178,6 +181,9 @@ function verifiedBlock(
     throw refused('INVALID_DERIVATION', 'the grant does not follow from the one before it', grant)
   }
   if (now >= grant.expiresAtMs) throw refused('LEASE_EXPIRED', 'the grant has expired', grant)
+  if (grant.issuedAtMs > now + GRANT_SKEW_MS) {
+    throw refused('INVALID_EXPIRATION', 'the grant was issued in the future', grant)
+  }
   if (parent !== null && !isNarrower(grant, parent)) {
     throw refused('INVALID_DERIVATION', 'the grant is wider than the one before it', grant)
   }
@@ -274,7 +280,12 @@ function blocksOf(token: string): readonly Block[] {
 }
 
 function refused(
-  code: 'INVALID_SIGNATURE' | 'INVALID_DERIVATION' | 'LEASE_EXPIRED' | 'UNAUTHORIZED',
+  code:
+    | 'INVALID_SIGNATURE'
+    | 'INVALID_DERIVATION'
+    | 'INVALID_EXPIRATION'
+    | 'LEASE_EXPIRED'
+    | 'UNAUTHORIZED',
   message: string,
   { id, holder, expiresAtMs }: Grant,
 ): LeaseError {

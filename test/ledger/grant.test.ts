@@ -3,7 +3,13 @@ import { isLeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { ByteReader, ByteWriter } from '../../src/ledger/canonical-bytes.ts'
 import { generateSigningKey } from '../../src/ledger/ed25519.ts'
-import { grantBytes, signGrant, verifyGrant, type Grant } from '../../src/ledger/grant.ts'
+import {
+  GRANT_SKEW_MS,
+  grantBytes,
+  signGrant,
+  verifyGrant,
+  type Grant,
+} from '../../src/ledger/grant.ts'
 import { fc } from '../fast-check.ts'
 import { chain, CHILD, grant, KEY, NOW, verifier } from './grants.ts'
 
@@ -42,6 +48,21 @@ describe('a grant', () => {
     expect(codeOf(chain(grant()), KEYS, { now: NOW + 9_999 })).toBe('accepted')
     expect(codeOf(chain(grant()), KEYS, { now: NOW + 10_000 })).toBe('LEASE_EXPIRED')
     expect(codeOf(chain(grant(), CHILD), KEYS, { now: NOW + 5_000 })).toBe('LEASE_EXPIRED')
+  })
+
+  it('that was issued in the future is refused, beyond the skew that clocks may have', () => {
+    const root = grant({ expiresAtMs: NOW + 3_600_000 })
+    const at = (issuedAtMs: number): string => chain({ ...root, issuedAtMs })
+    const child = { ...CHILD, issuedAtMs: NOW }
+    expect(GRANT_SKEW_MS).toBe(60_000)
+    expect(codeOf(at(NOW + GRANT_SKEW_MS))).toBe('accepted')
+    for (const token of [
+      at(NOW + GRANT_SKEW_MS + 1),
+      chain({ ...root, issuedAtMs: NOW + GRANT_SKEW_MS + 1 }, child),
+      chain(root, { ...child, issuedAtMs: NOW + GRANT_SKEW_MS + 1 }),
+    ]) {
+      expect(codeOf(token)).toBe('INVALID_EXPIRATION')
+    }
   })
 
   it('is refused under keys that are unknown, retired, or named like another', () => {
