@@ -82,7 +82,8 @@ export class LeaseDelegation {
       onRefused(answer)
       throw refusalError(answer)
     }
-    onChanged(answer.lease, sent)
+    // A repeat is answered also when the lease has ended since, of which its handle hears as always.
+    if (answer.lease.state === 'active') onChanged(answer.lease, sent)
     const { limits, used } = delegationOf(answer.lease)
     return remainingBudget(limits, used)
   }

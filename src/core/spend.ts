@@ -18,8 +18,9 @@ export function decideSpend(view: RealmView, command: Spend, now: Now): Decision
   const own = ownLease(view, { leaseId, holder, effect: 'lease.accounted' })
   if (own.kind === 'refused') return draft.answer(own.refusal)
   const { lease } = own
-  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
+  // Before the look at its end: what the request has spent stays spent, and its repeat must hear of it.
   if (own.repeated) return draft.answer({ kind: 'spent', lease })
+  if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
   const { limits, used } = delegationOf(lease)
   const shortage = shortageOf(limits, used, amounts)
   if (shortage !== null) return draft.answer({ kind: 'budget_exhausted', leaseId, ...shortage })

@@ -22,6 +22,8 @@ import type { Store } from '../store-port/store.ts'
 export interface Decided<Outcome> {
   readonly outcome: Outcome
   readonly now: Now
+  /** Whether anything happened: a repeated request, and one that is refused, has no effect of its own. */
+  readonly hadEffect: boolean
 }
 
 export class CommandRunner {
@@ -46,8 +48,8 @@ export class CommandRunner {
     return this.#store.transact(besides(footprintsOf(command), seen), (views, now) => {
       const view = seeing(viewOf(views), seen)
       const decision = decide(view, command, now)
-      const { outcome, validUntilUs } = decision
-      const decided = { outcome, now }
+      const { outcome, validUntilUs, events } = decision
+      const decided = { outcome, now, hadEffect: events.length > 0 }
       return { outcome: decided, commit: commitOf(view, decision), validUntilUs }
     })
   }
@@ -69,9 +71,10 @@ export class CommandRunner {
       return this.#store.transact(besides(own, seen), (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
         const decision = judge(ofMembers, now)
-        const { outcome, validUntilUs } = decision
+        const { outcome, validUntilUs, events } = decision
+        const hadEffect = events.length > 0
         const commit = commitOf(mergeViews(ofMembers), decision)
-        return { outcome: { outcome, now }, commit, validUntilUs }
+        return { outcome: { outcome, now, hadEffect }, commit, validUntilUs }
       })
     }
     const decided = await look(NOTHING_SEEN)

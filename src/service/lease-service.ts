@@ -80,6 +80,7 @@ import type {
   WithdrawAnswer,
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
+import { reuseOf } from './reused-request.ts'
 import { Standbys } from './standbys.ts'
 import { Sweeper } from './sweeper.ts'
 import { watchLedger } from './watch.ts'
@@ -169,12 +170,12 @@ export class LeaseService implements LeaseApi {
    */
   async #claim(ticket: TicketRef): Promise<Decided<ClaimOutcome | Waiting>> {
     if (ticket.expects === 'offer') {
-      const { outcome, now } = await this.#runner.run(commands.takeUpCommand(ticket))
-      if (outcome.kind === 'granted') return { outcome, now }
+      const { outcome, ...rest } = await this.#runner.run(commands.takeUpCommand(ticket))
+      if (outcome.kind === 'granted') return { outcome, ...rest }
     }
     if (ticket.expects === 'nothing') {
-      const { outcome, now } = await this.#runner.run(commands.keepAliveCommand(ticket))
-      if (outcome.kind === 'waiting') return { outcome, now }
+      const { outcome, ...rest } = await this.#runner.run(commands.keepAliveCommand(ticket))
+      if (outcome.kind === 'waiting') return { outcome, ...rest }
     }
     return this.#runner.run(commands.claimCommand(ticket))
   }
@@ -261,8 +262,11 @@ export class LeaseService implements LeaseApi {
   async transfer(request: TransferRequest): Promise<TransferAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#runner.run(commands.transferCommand(request, place))
+    const command = commands.transferCommand(request, place)
+    const { outcome, now, hadEffect } = await this.#runner.run(command)
     if (outcome.kind !== 'transferred') return outcome
+    const reuse = hadEffect ? null : await reuseOf(this.#store, command)
+    if (reuse !== null) return reuse
     const { lease } = outcome
     if (lease !== null) this.#deadlocks.lookAtWaitsOf(lease.holder)
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
@@ -286,10 +290,12 @@ export class LeaseService implements LeaseApi {
   async spend(request: SpendRequest): Promise<SpendAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#runSettled(spendCommand(request, place), place)
-    return outcome.kind === 'spent'
-      ? { ...outcome, lease: describeEntry(outcome.lease, now) }
-      : outcome
+    const command = spendCommand(request, place)
+    const { outcome, now, hadEffect } = await this.#runSettled(command, place)
+    if (outcome.kind !== 'spent') return outcome
+    const reuse = hadEffect ? null : await reuseOf(this.#store, command)
+    if (reuse !== null) return reuse
+    return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
   /** A budget may be short only because nobody has settled yet what children have left of theirs. */
@@ -306,8 +312,11 @@ export class LeaseService implements LeaseApi {
   async advance(request: AdvanceRequest): Promise<AdvanceAnswer> {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const { outcome, now } = await this.#runner.run(commands.advanceCommand(request, place))
+    const command = commands.advanceCommand(request, place)
+    const { outcome, now, hadEffect } = await this.#runner.run(command)
     if (outcome.kind !== 'advanced') return outcome
+    const reuse = hadEffect ? null : await reuseOf(this.#store, command)
+    if (reuse !== null) return reuse
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 

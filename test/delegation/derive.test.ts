@@ -277,6 +277,56 @@ describe('a budget', () => {
     expect(await family.used(child)).toEqual({ tokens: 6 })
   })
 
+  it('is not spent under the id of another request, and says so', async () => {
+    const family = new Family()
+    const child = await family.derive(await family.root(), { budget: { tokens: 100 } })
+    const { id: leaseId, holder } = child
+    const spend = async (tokens: number): Promise<string> => {
+      const request = { leaseId, holder, requestId: id(9) }
+      return (await family.api.spend({ ...request, amounts: { tokens } })).kind
+    }
+    const kinds = [await spend(1), await spend(10), await spend(10), await spend(1)]
+    expect(kinds).toEqual(['spent', 'request_reused', 'request_reused', 'spent'])
+    const other = { leaseId, holder, requestId: id(9), amounts: { tokens: 1, toolCalls: 1 } }
+    expect((await family.api.spend(other)).kind).toBe('request_reused')
+    const same = { leaseId, holder, requestId: id(9), amounts: { tokens: 1, toolCalls: 0 } }
+    expect((await family.api.spend(same)).kind).toBe('spent')
+    expect(await family.used(child)).toEqual({ tokens: 1 })
+  })
+
+  it('is found among many that were spent later', async () => {
+    const family = new Family()
+    const child = await family.derive(await family.root(), { budget: { tokens: 3_000 } })
+    const { id: leaseId, holder } = child
+    const request = { leaseId, holder, requestId: id(9) }
+    await family.api.spend({ ...request, amounts: { tokens: 2 } })
+    for (let index = 0; index < 1_100; index += 1) await family.spend(child, { tokens: 1 })
+    const repeat = await family.api.spend({ ...request, amounts: { tokens: 2 } })
+    const reuse = await family.api.spend({ ...request, amounts: { tokens: 3 } })
+    expect([repeat.kind, reuse.kind]).toEqual(['spent', 'request_reused'])
+  })
+
+  it.each(['released', 'revoked', 'expired'] as const)(
+    'was spent also for whoever asks again once the lease is %s',
+    async (end) => {
+      const family = new Family()
+      const child = await family.derive(await family.root(), { budget: { tokens: 10 } })
+      const { id: leaseId, holder } = child
+      const request = { leaseId, holder, requestId: id(9) }
+      await family.api.spend({ ...request, amounts: { tokens: 6 } })
+      if (end === 'released') await family.release(child)
+      else if (end === 'revoked') await family.api.revoke({ leaseId, by: 'ops' })
+      else family.ticks.pass(ROOT_TTL_MS + 1)
+      const repeat = await family.api.spend({ ...request, amounts: { tokens: 6 } })
+      expect(repeat).toMatchObject({ kind: 'spent', lease: { id: leaseId, state: end } })
+      const reuse = await family.api.spend({ ...request, amounts: { tokens: 1 } })
+      expect(reuse.kind).toBe('request_reused')
+      const fresh = await family.api.spend({ ...request, requestId: id(8), amounts: { tokens: 1 } })
+      expect(['terminal', 'expired']).toContain(fresh.kind)
+      expect(await family.used(child)).toEqual({ tokens: 6 })
+    },
+  )
+
   it('that a child did not use comes back when the child ends, by whatever way', async () => {
     const family = new Family()
     const parent = await family.derive(await family.root(), { budget: { tokens: 100 } })

@@ -1,7 +1,9 @@
 /** The handle's derive, spend, grant and end, on every store there is. */
+import { randomUUID } from 'node:crypto'
 import { expect, it, onTestFinished } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
 import { generateSigningKey, verifyGrant } from '../../src/delegation/index.ts'
-import { openTenure, type Tenure } from '../../src/index.ts'
+import { openApi, openTenure, type Tenure } from '../../src/index.ts'
 import { foldLedger } from '../../src/ledger/fold.ts'
 import { verifier } from '../ledger/grants.ts'
 import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
@@ -50,6 +52,39 @@ it.each(EVERY_STORE)('a supervisor on %s derives, spends and ends', async (name)
     expect(folded.get(id)?.delegation).toEqual(delegation)
   }
 })
+
+it.each(EVERY_STORE)('a request id on %s names one request', async (name) => {
+  const api = await openApi(await freshStoreOf(name))
+  onTestFinished(() => api.close())
+  const held = { holder: 'boss', session: 'boss', waitMs: 0, ttlMs: 60_000 } as const
+  const [work, flow] = [parseResource('work:W-1'), parseResource('workflow:F-1')]
+  const [leaseId, flowId] = [randomUUID(), randomUUID()]
+  await api.acquire({ ...held, leaseId, resource: work, budget: { tokens: 50 } })
+  await api.acquire({ ...held, leaseId: flowId, resource: flow })
+
+  const spend = { leaseId, holder: 'boss', requestId: randomUUID() }
+  const spent = [1, 10, 1].map((tokens) => () => api.spend({ ...spend, amounts: { tokens } }))
+  expect(await kindsOf(spent)).toEqual(['spent', 'request_reused', 'spent'])
+  expect((await api.get(leaseId))?.delegation?.used).toEqual({ tokens: 1 })
+
+  const advance = { leaseId: flowId, holder: 'boss', from: 0, requestId: randomUUID() }
+  const advanced = [1, 10, 1].map((count) => () => api.advance({ ...advance, count }))
+  expect(await kindsOf(advanced)).toEqual(['advanced', 'request_reused', 'advanced'])
+
+  const transfer = { leaseId, holder: 'boss', newLeaseId: randomUUID(), requestId: randomUUID() }
+  const transferred = ['ann', 'bob', 'ann'].map((to) => () => api.transfer({ ...transfer, to }))
+  expect(await kindsOf(transferred)).toEqual(['transferred', 'request_reused', 'transferred'])
+
+  expect(await kindsOf(spent)).toEqual(['spent', 'request_reused', 'spent'])
+})
+
+async function kindsOf(
+  calls: readonly (() => Promise<{ readonly kind: string }>)[],
+): Promise<readonly string[]> {
+  const kinds: string[] = []
+  for (const call of calls) kinds.push((await call()).kind)
+  return kinds
+}
 
 it('a lease is not shared while one that was derived from it is exclusive', async () => {
   const tenure = await client(await freshStoreOf('memory'), 'boss')
