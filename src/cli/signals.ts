@@ -1,7 +1,16 @@
 /** Signals that end a command in good order: its wait is withdrawn, its lease released, its store closed. */
 import os from 'node:os'
 
-const ENDING: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']
+/**
+ * Every signal that would end this process and that it can catch; those that the system does not know are never heard.
+ * Among them SIGUSR1, at which Node would open its debugger. Not SIGPIPE, which Node ignores, nor SIGSEGV and its like,
+ * after which nothing can be relied on.
+ */
+const ENDING: readonly NodeJS.Signals[] = [
+  ...(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const),
+  ...(['SIGUSR1', 'SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGXCPU', 'SIGXFSZ'] as const),
+  ...(['SIGIO', 'SIGPWR', 'SIGSTKFLT', 'SIGSYS', 'SIGTRAP', 'SIGABRT'] as const),
+]
 
 export interface Interruption {
   /** Aborts at the first signal. */

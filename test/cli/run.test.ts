@@ -1,9 +1,15 @@
 import fs from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import type { Inspection, LeaseList, LedgerEntry } from '../../src/service/lease-api.ts'
 import { MAIN, until, workshop, type Workshop } from './tenure-process.ts'
+
+/** What a process can catch and would else die of, beside what people end commands with. */
+const PASSED_ON = (
+  ['SIGUSR1', 'SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGXCPU', 'SIGIO', 'SIGPWR'] as const
+).filter((name) => name in os.constants.signals)
 
 async function isHeld(shop: Workshop, resource: string): Promise<boolean> {
   const { leases }: Inspection = await shop.json(['why', resource])
@@ -137,18 +143,53 @@ describe('a command that runs under a lease', () => {
     },
   )
 
-  it('is never started when a signal comes while it waits', async () => {
+  it('is told of every signal that would end a process, and its run goes on', async () => {
     const shop = workshop()
-    await shop.json(['acquire', 'work:1', '--holder', 'ann'])
-    const waiting = shop.start(['run', 'work:1', '--wait', '1m', '--', 'touch', 'started'])
-    await until(async () => {
-      const { queue }: Inspection = await shop.json(['why', 'work:1'])
-      return queue.length === 1
-    })
-    waiting.process.kill('SIGTERM')
-    expect(await waiting.ended).toEqual({ code: 143, stdout: '', stderr: '' })
-    expect(fs.existsSync(path.join(shop.directory, 'started'))).toBe(false)
+    const names = PASSED_ON.map((name) => name.slice(3))
+    const traps = names.map((name) => `trap 'echo heard ${name}.' ${name}`).join('; ')
+    const script = `${traps}; trap 'exit 42' TERM; echo ready; while :; do sleep 0.05; done`
+    const running = shop.start(['run', 'work:1', '--', 'sh', '-c', script])
+    await running.says('ready')
+    for (const name of names) {
+      running.process.kill(`SIG${name}` as NodeJS.Signals)
+      await running.says(`heard ${name}.`)
+    }
+    expect(await isHeld(shop, 'work:1')).toBe(true)
+    running.process.kill('SIGTERM')
+    const { code, stderr } = await running.ended
+    expect(code).toBe(42)
+    // Node opens its debugger at SIGUSR1, unless somebody listens, and says so.
+    expect(stderr).not.toContain('Debugger')
+    expect(await isHeld(shop, 'work:1')).toBe(false)
   })
+
+  it('that a signal ends ends its run, which gives the lease back', async () => {
+    const shop = workshop()
+    const running = shop.start(['run', 'work:1', '--', 'sh', '-c', 'echo ready; sleep 60'])
+    await running.says('ready')
+    running.process.kill('SIGUSR2')
+    expect((await running.ended).code).toBe(128 + os.constants.signals.SIGUSR2)
+    expect(await isHeld(shop, 'work:1')).toBe(false)
+  })
+
+  it.each(['SIGTERM', 'SIGUSR1', 'SIGALRM'] as const)(
+    'is never started when %s comes while it waits',
+    async (name) => {
+      const shop = workshop()
+      await shop.json(['acquire', 'work:1', '--holder', 'ann'])
+      const waiting = shop.start(['run', 'work:1', '--wait', '1m', '--', 'touch', 'started'])
+      const queued = async (): Promise<number> => {
+        const { queue }: Inspection = await shop.json(['why', 'work:1'])
+        return queue.length
+      }
+      await until(async () => (await queued()) === 1)
+      waiting.process.kill(name)
+      const code = 128 + os.constants.signals[name]
+      expect(await waiting.ended).toEqual({ code, stdout: '', stderr: '' })
+      expect(fs.existsSync(path.join(shop.directory, 'started'))).toBe(false)
+      expect(await queued()).toBe(0)
+    },
+  )
 })
 
 describe('a command whose lease is lost', () => {
