@@ -27,6 +27,61 @@ function exitStatus(args: readonly string[], stderr: number | 'closed'): Promise
   return new Promise((resolve) => child.once('close', resolve))
 }
 
+/** Runs a command whose stdout is a pipe that nobody reads, or a disk that is full. */
+function withOutput(
+  args: readonly string[],
+  stdout: number | 'closed',
+): Promise<{ readonly code: number | null; readonly stderr: string }> {
+  const store = ['--store', `sqlite:${path.join(directory, 'leases.db')}`]
+  const child = spawn(process.execPath, [MAIN, ...args, ...store], {
+    stdio: ['ignore', stdout === 'closed' ? 'pipe' : stdout, 'pipe'],
+    timeout: 45_000,
+    killSignal: 'SIGKILL',
+  })
+  child.stdout?.destroy()
+  let stderr = ''
+  child.stderr?.on('data', (text: Buffer) => (stderr += text.toString()))
+  return new Promise((resolve) => child.once('close', (code) => resolve({ code, stderr })))
+}
+
+it.each([
+  ['a pipe that nobody reads', 'closed'],
+  ['a disk that is full', '/dev/full'],
+])(
+  'an acquire whose answer goes to %s gives its leases back, and fails',
+  async (_where, place) => {
+    const stdout = place === 'closed' ? place : fs.openSync(place, 'w')
+    for (const resources of [['work:W-1'], ['work:W-1', 'work:W-2']]) {
+      const { code, stderr } = await withOutput(
+        ['acquire', ...resources, '--holder', 'ann'],
+        stdout,
+      )
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringMatching(/^tenure: .* could not be written .*given back.* \(ABORTED\)\n$/),
+      ])
+      for (const resource of resources) {
+        expect(await exitStatus(['acquire', resource, '--holder', 'bob'], 'closed')).toBe(0)
+        expect(await exitStatus(['release', resource, '--holder', 'bob'], 'closed')).toBe(0)
+      }
+    }
+    if (typeof stdout === 'number') fs.closeSync(stdout)
+  },
+  60_000,
+)
+
+it('an acquire by an id that its caller chose keeps the lease, and says so by its status', async () => {
+  const leaseId = '00000000-0000-4000-8000-000000000001'
+  const args = ['acquire', 'work:W-1', '--holder', 'ann', '--lease-id', leaseId]
+  const { code, stderr } = await withOutput(args, 'closed')
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(/could not be written .*lease 0{8}-.*1 is held/),
+  ])
+  expect(await exitStatus(['acquire', 'work:W-1', '--holder', 'bob'], 'closed')).toBe(10)
+  expect(await exitStatus(['release', leaseId, '--holder', 'ann'], 'closed')).toBe(0)
+}, 60_000)
+
 const REFUSED = ['acquire', 'work:W-1', '--ttl', '0']
 
 it('a refusal that nobody reads is still a refusal', async () => {

@@ -1,8 +1,14 @@
 /** `tenure acquire`: takes a lease, or several at once, and exits; they stay until they are released or run out. */
-import { isLeaseError } from '../../core/errors.ts'
+import { isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
-import { acquireLeases, leasesAround } from '../acquire-leases.ts'
-import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
+import { acquireLeases, leasesAround, type HeldLeases } from '../acquire-leases.ts'
+import {
+  ACQUIRE_OPTIONS,
+  RESOURCES,
+  wantedLeases,
+  type AcquireTable,
+  type WantedLeases,
+} from '../acquire-options.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { leaseCard } from '../lease-text.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
@@ -14,6 +20,7 @@ export const acquire: Command = defineCommand({
   notes: [
     'Nothing renews a lease once this command has ended: use tenure renew, or tenure run to hold a lease as long as a command runs. With --json, one resource gives a lease, and several give { leases }.',
     'A lease that was transferred to you is taken over by acquiring its resource.',
+    'If the answer cannot be written, because a disk is full or nobody reads the pipe, what was acquired is given back, unless you chose its id with --lease-id; the exit status is then 1.',
   ],
   examples: [
     'tenure acquire src/app.ts --holder agent-7 --ttl 5m --wait 30s --reason "renaming a function"',
@@ -30,13 +37,17 @@ async function run(call: Call<AcquireTable>): Promise<number> {
   const hold = { signal: interruption.signal, autoRenew: false }
   const session = identity.session ?? identity.holder
   try {
-    const leases = await withTenure({ ...identity, session }, async (tenure) => {
+    await withTenure({ ...identity, session }, async (tenure) => {
       const under = await leasesAround(tenure, identity)
       const held = await acquireLeases(tenure, wanted, { ...hold, ...under })
+      const leases = held.leases.map(({ info }) => info)
+      try {
+        printer.answer(answerOf(leases), () => leases.map(cardOf).join('\n'))
+      } catch (error) {
+        throw await unwritten(held, wanted, error)
+      }
       for (const lease of held.leases) lease.abandon()
-      return held.leases.map(({ info }) => info)
     })
-    printer.answer(answerOf(leases), () => leases.map(cardOf).join('\n'))
     return 0
   } catch (error) {
     const { received } = interruption
@@ -47,6 +58,21 @@ async function run(call: Call<AcquireTable>): Promise<number> {
   } finally {
     interruption.stop()
   }
+}
+
+/**
+ * Nobody knows of a lease whose answer was not written, so it is given back. One whose id the caller chose is left alone:
+ * its caller knows it, and may have had it before this command.
+ */
+async function unwritten(held: HeldLeases, wanted: WantedLeases, cause: unknown): Promise<Error> {
+  const { resource, id: leaseId } = held.first
+  const why = cause instanceof Error ? cause.message : String(cause)
+  const isChosen = wanted.own.leaseId !== undefined
+  if (isChosen) for (const lease of held.leases) lease.abandon()
+  else await held.release({ reason: 'aborted' })
+  const fate = isChosen ? `lease ${leaseId} is held` : 'what was acquired was given back'
+  const message = `the answer about ${resource} could not be written (${why}); ${fate}`
+  return new LeaseError('ABORTED', message, { cause, details: { resource, leaseId } })
 }
 
 function answerOf(leases: readonly LeaseInfo[]): unknown {
