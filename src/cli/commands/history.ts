@@ -25,7 +25,7 @@ export const history: Command = defineCommand({
     type: eventTypesOption,
     since: instantOption(
       'since',
-      'only what happened after it: 1h (ago), 14:03:07, 2026-03-01T14:03:07Z',
+      'only what happened after it: 1h (ago), 14:03:07, 2026-03-01T14:03:07Z; local without a zone',
     ),
     until: instantOption('until', 'only what happened up to it, written like since'),
     limit: integerOption(

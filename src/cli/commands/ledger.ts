@@ -58,7 +58,10 @@ export const ledger: Command = defineCommand({
     ),
     keys: KEYS_OPTION,
     copy: textOption('FILE', 'a second place for checkpoints: seal writes it, verify compares it'),
-    at: instantOption('at', 'of replay: 14:03:07, 2026-03-01T14:03:07Z, milliseconds, or 1h (ago)'),
+    at: instantOption(
+      'at',
+      'of replay: 14:03:07, 2026-03-01T14:03:07Z, milliseconds, or 1h (ago); local without a zone',
+    ),
     since: instantOption('since', 'of replay: what was held from then on, written like at'),
     until: instantOption('until', 'of replay with since: up to then (default: now)'),
     holder: textOption('NAME', 'of replay: only what this holder held'),
