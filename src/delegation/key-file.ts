@@ -10,6 +10,8 @@ import { hasFileModes, ownProcessId } from '../runtime/processes.ts'
 
 const OWNER_ONLY = 0o600
 const OTHERS = 0o077
+/** As many as Linux follows. */
+const LINKS_MAX = 40
 
 /** An empty ring where there is no file yet. */
 export function readKeyFile(file: string): KeyRing {
@@ -21,8 +23,24 @@ export function readKeyFile(file: string): KeyRing {
   throw invalid('keys', `must be readable by its owner only (chmod 600)`, file)
 }
 
-/** A ring that could not be read again is not written. */
-export function writeKeyFile(file: string, ring: KeyRing): void {
+/** The file that is meant, whatever symbolic links lead to it, also when it is yet to be made. */
+export function linkedFile(name: string): string {
+  let file = name
+  try {
+    for (let links = 0; links < LINKS_MAX; links += 1) {
+      const status = fs.lstatSync(file, { throwIfNoEntry: false })
+      if (status?.isSymbolicLink() !== true) return file
+      file = path.resolve(path.dirname(file), fs.readlinkSync(file))
+    }
+  } catch (cause) {
+    throw unusable(name, cause)
+  }
+  throw unusable(name, new Error('its symbolic links lead round and round'))
+}
+
+/** A ring that could not be read again is not written. A symbolic link stays, and the file that it leads to is replaced. */
+export function writeKeyFile(name: string, ring: KeyRing): void {
+  const file = linkedFile(name)
   const text = formatKeyRing(ring, { secrets: true })
   parseKeyRing(text)
   makeDirectoryFor(file)

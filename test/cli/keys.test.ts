@@ -69,6 +69,43 @@ describe('tenure keys', () => {
     expect(keys.map(({ signs }) => signs)).toEqual([false, false, true])
   })
 
+  it('changes the file that a symbolic link leads to, and leaves the link', async () => {
+    const { tenure, json, directory } = workshop()
+    const at = (name: string): string => path.join(directory, name)
+    fs.mkdirSync(at('safe'))
+    await tenure(['keys', 'generate', '--keys', 'safe/keys.json'])
+    fs.symlinkSync('safe/keys.json', at('keys.json'))
+    fs.symlinkSync('keys.json', at('again.json'))
+    const rotated = await json<Listed>(['keys', 'rotate', '--keys', 'again.json'])
+    expect(rotated.keys).toHaveLength(2)
+    for (const link of ['keys.json', 'again.json']) {
+      expect(fs.lstatSync(at(link)).isSymbolicLink()).toBe(true)
+    }
+    expect(parseKeyRing(fs.readFileSync(at('safe/keys.json'), 'utf8')).keys).toHaveLength(2)
+    expect(fs.statSync(at('safe/keys.json')).mode & 0o777).toBe(0o600)
+    expect(fs.readdirSync(at('safe'))).toEqual(['keys.json'])
+    fs.symlinkSync('safe/new.json', at('new.json'))
+    await json<Listed>(['keys', 'generate', '--keys', 'new.json'])
+    expect(parseKeyRing(fs.readFileSync(at('safe/new.json'), 'utf8')).keys).toHaveLength(1)
+    fs.symlinkSync('loop.json', at('loop.json'))
+    const looped = await tenure(['keys', 'generate', '--keys', 'loop.json'])
+    expect([looped.code, looped.stderr]).toEqual([
+      2,
+      expect.stringContaining('file must be usable'),
+    ])
+  })
+
+  it('takes turns on one file, by whatever link it is named', async () => {
+    const { tenure, json, directory } = workshop()
+    fs.mkdirSync(path.join(directory, 'safe'))
+    await tenure(['keys', 'generate', '--keys', 'safe/keys.json'])
+    fs.symlinkSync('safe/keys.json', path.join(directory, 'keys.json'))
+    const files = ['keys.json', 'safe/keys.json', 'keys.json']
+    await Promise.all(files.map((file) => json<Listed>(['keys', 'rotate', '--keys', file])))
+    const { keys } = await json<Listed>(['keys', 'ls', '--keys', 'keys.json'])
+    expect(keys).toHaveLength(4)
+  })
+
   it('loses no key when two rotate at once', async () => {
     const { json } = workshop()
     await json(['keys', 'generate', '--keys', 'a.json'])

@@ -14,7 +14,13 @@ import {
 } from '../../ledger/key-ring.ts'
 import { durationOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
-import { makeDirectoryFor, readKeyFile, readText, writeKeyFile } from '../../delegation/key-file.ts'
+import {
+  linkedFile,
+  makeDirectoryFor,
+  readKeyFile,
+  readText,
+  writeKeyFile,
+} from '../../delegation/key-file.ts'
 import { keyFileOf } from '../key-file.ts'
 import { formatTable } from '../output.ts'
 import { waitForTurn } from '../turn.ts'
@@ -77,13 +83,14 @@ async function changeKeys(
   keyFile: string,
   action: Change,
 ): Promise<KeyRing> {
-  makeDirectoryFor(keyFile)
-  const { dir: directory, base } = path.parse(keyFile)
+  const file = linkedFile(keyFile)
+  makeDirectoryFor(file)
+  const { dir: directory, base } = path.parse(file)
   const act = `change ${base}`
   const endTurn = await waitForTurn({ directory, name: `.${base}.turn`, act })
   try {
-    const changed = changedRing(call, readKeyFile(keyFile), action)
-    writeKeyFile(keyFile, changed)
+    const changed = changedRing(call, readKeyFile(file), action)
+    writeKeyFile(file, changed)
     return changed
   } finally {
     endTurn()
