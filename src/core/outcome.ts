@@ -375,7 +375,7 @@ function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
     case 'not_asked':
       return ''
     case 'own':
-      return ' (which ends only after this request would: release it first)'
+      return ' (it cannot end before this request does: release it first)'
     case 'own_transfer':
       return `: lease ${blockers[0]?.leaseId}, transferred to it, ${difference} (adopt it by its id)`
     case 'waiting_disabled':

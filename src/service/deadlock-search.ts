@@ -348,7 +348,7 @@ class Pace {
         this.#rests.delete(end)
         resolve()
       }
-      const timer = this.#runtime.setTimer(restMs, end, { keepAlive: false })
+      const timer = this.#runtime.setTimer(restMs, end, { keepAlive: true })
       this.#rests.add(end)
     })
   }

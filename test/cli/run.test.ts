@@ -39,7 +39,7 @@ describe('a command that runs under a lease', () => {
     const shop = workshop()
     const inner = [process.execPath, MAIN, 'run', 'work:A', '--wait', '60s', '--', 'true']
     const { code, stderr } = await shop.tenure(['run', 'work:A', '--', ...inner])
-    expect([code, stderr]).toEqual([10, expect.stringContaining('the same session')])
+    expect([code, stderr]).toEqual([10, expect.stringContaining('release it first')])
     const session = ['--', 'sh', '-c', 'echo "$TENURE_SESSION"']
     const named = await shop.tenure(['run', 'work:A', '--session', 's1', ...session])
     expect(named.stdout).toBe('s1\n')

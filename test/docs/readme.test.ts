@@ -89,7 +89,9 @@ describe('the program in README', () => {
     const args = [main, 'ls', '--store', 'sqlite:leases.db', '--json']
     const { stdout } = await run(process.execPath, args, { cwd: directory })
     expect(JSON.parse(stdout)).toMatchObject({ leases: [] })
-    expect(fs.readdirSync(directory).toSorted()).toEqual([
+    // A lease that was held for a moment was listened for; the place for wake-ups stays beside the database.
+    const left = fs.readdirSync(directory).filter((name) => name !== 'leases.db-wake')
+    expect(left.toSorted()).toEqual([
       'leases.db',
       'node_modules',
       'program.mjs',
