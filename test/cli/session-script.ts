@@ -114,7 +114,7 @@ function linesOf({ code, stdout, stderr }: Ended, store: string): readonly strin
 
 /** What no two runs have in common, by the names that JSON has for it. */
 const MASKED =
-  /^(.*AtMs|atMs|sinceMs|remainingMs|retryAfterMs|waitedMs|orderUs|position|us|domain)$/
+  /^(.*AtMs|atMs|sinceMs|remainingMs|retryAfterMs|waitedMs|orderUs|session|position|us|domain)$/
 
 function maskedLines(line: string): readonly string[] {
   if (!/^[{[]/.test(line)) return [maskedText(line)]
