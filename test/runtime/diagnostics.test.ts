@@ -8,6 +8,7 @@ import {
   reportTo,
   type Fault,
 } from '../../src/runtime/diagnostics.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 describe('what fails in the background', () => {
   const stops: (() => void)[] = []
@@ -78,5 +79,12 @@ describe('what fails in the background', () => {
     expect(repeated.count).toBe(0)
     repeated.failed('again')
     expect(faults.at(-1)).toEqual({ source: 'service/sweep', error: 'again', count: 1 })
+  })
+
+  it('is timed by a runtime whose clock is a method of its own', () => {
+    const faults = heard()
+    const repeated = new RepeatedFault('service/sweep', new FakeRuntime())
+    repeated.failed('away')
+    expect(faults).toHaveLength(1)
   })
 })
