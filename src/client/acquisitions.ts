@@ -10,6 +10,7 @@ import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { UNDER_MAX } from '../core/limits.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
+import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest, AdoptRequest, LeaseApi } from '../service/lease-api.ts'
@@ -22,7 +23,6 @@ import { GrantBook } from './grant-book.ts'
 import type { GrantSigner } from './grant-signer.ts'
 import type { HandleParts } from './handle-parts.ts'
 import { HolderClock } from './holder-clock.ts'
-import { insist } from './insist.ts'
 import type { Discarded } from './lease-delegation.ts'
 import { LeaseFamilies } from './lease-families.ts'
 import { LeaseHandle } from './lease-handle.ts'
@@ -30,6 +30,7 @@ import type { HandleFacts } from './lease-knowledge.ts'
 import { LetGo } from './let-go.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
+import { BACKGROUND_WITHIN_MS, retry } from './retry.ts'
 import { leasesOf, Standstill, type StandstillParts } from './standstill.ts'
 import { groupErrand, SingleErrand, type Errand } from './wait-errand.ts'
 import { overError, Wait, type Grant, type WaitParts } from './waiting.ts'
@@ -71,7 +72,6 @@ interface SeenBefore {
 
 const NOTHING_SEEN: readonly SeenBefore[] = []
 
-const DISCARD_WITHIN_MS = 5_000
 const ADOPT_WITHIN_MS = 10_000
 
 export class Acquisitions {
@@ -93,6 +93,7 @@ export class Acquisitions {
   /** What each lease was asked for under, where its requester said so: what is asked for under it is under these too. */
   readonly #chains = new TransientMap<LeaseId, readonly LeaseId[]>()
   #closed = false
+  #ended = false
 
   constructor(parts: AcquisitionParts) {
     const { api, runtime, holder, session } = parts
@@ -234,7 +235,7 @@ export class Acquisitions {
     const clock = this.#clock
     const first = clock.now()
     let last = first
-    const answer = await insist({ runtime, withinMs: ADOPT_WITHIN_MS }, async () => {
+    const answer = await retry({ runtime, withinMs: ADOPT_WITHIN_MS }, async () => {
       last = clock.now()
       return api.adopt(request)
     })
@@ -250,12 +251,13 @@ export class Acquisitions {
 
   /** Work that a caller waits for, and `close` as well; `subjects` is what it asks for. */
   async #accounted<Result>(subjects: readonly string[], work: Promise<Result>): Promise<Result> {
-    this.#background.add(work)
+    this.#background.begin()
     this.#letGo.begin(subjects)
     try {
       return await work
     } finally {
       this.#letGo.end(subjects)
+      this.#background.end()
     }
   }
 
@@ -263,7 +265,12 @@ export class Acquisitions {
   async lookAt(leaseId: LeaseId): Promise<void> {
     const handle = this.#router.handles.get(leaseId)
     // The lease was ended all the same, and the handle will hear of it when the store can be read again.
-    if (handle !== undefined) await this.#router.lookAt(handle).catch(() => undefined)
+    if (handle !== undefined) await this.#router.lookAt(handle).catch(reportTo('client/look'))
+  }
+
+  /** Work whose caller does not wait for it any more; `close` does. */
+  takeOver(source: string, work: Promise<unknown>): void {
+    this.#background.add(source, work)
   }
 
   /** Gives back what can be given back within this time. */
@@ -273,9 +280,10 @@ export class Acquisitions {
     for (const wait of this.#router.waits.values()) wait.cancel(closedError())
     for (const handle of [...this.#router.handles.values()]) {
       if (handle.isAbandoned) handle.detach()
-      else this.#background.add(handle.release())
+      else this.#background.add('client/close', handle[Symbol.asyncDispose]())
     }
     await endsWithin(this.#parts.runtime, withinMs, this.#background.ends())
+    this.#ended = true
     this.#holding.close()
     this.#waiting.close()
   }
@@ -334,8 +342,11 @@ export class Acquisitions {
   #discard({ id: leaseId, resource, extent, holder, session }: Discarded): void {
     const { api, runtime } = this.#parts
     const ticket = { leaseId, resource, extent, holder, session, why: 'aborted' } as const
-    const limits = { runtime, withinMs: DISCARD_WITHIN_MS }
-    this.#background.add(insist(limits, async () => api.withdraw(ticket)))
+    const limits = { runtime, withinMs: BACKGROUND_WITHIN_MS }
+    this.#background.add(
+      'client/discard',
+      retry(limits, () => api.withdraw(ticket)),
+    )
   }
 
   #partsOfHandles(): HandleParts<LeaseHandle> {
@@ -351,6 +362,8 @@ export class Acquisitions {
     return {
       ...{ api, runtime, session, clock: this.#clock, scheduler: this.#holding },
       background: this.#background.add,
+      hasEnded: () => this.#ended,
+      renewalFault: new RepeatedFault('client/renewal', runtime),
       onEnd,
       onLettingGo: (handle) => this.#families.endBelow(handle),
       handOutChild: (parent, derivation, facts) => {
@@ -367,7 +380,7 @@ export class Acquisitions {
         if (outcome.kind === 'granted') return outcome.lease
         throw refusalError(outcome)
       },
-      askAbout: (handle) => this.#background.add(this.#router.lookAt(handle)),
+      askAbout: (handle) => this.#background.add('client/look', this.#router.lookAt(handle)),
       onFence: (lease) => this.#remember(lease),
     }
   }

@@ -1,17 +1,25 @@
 /**
- * Work that no caller waits for, or not alone. It is counted, so that nothing rejects into the void and whoever closes
- * can wait until all of it has ended.
+ * Work that no caller waits for, or not alone. It is counted, so that a client that closes can wait until all of it has
+ * ended, and what fails is reported, because nobody else hears of it.
  */
+import { report } from '../runtime/diagnostics.ts'
+
+/** Takes over work that no caller waits for; `source` is what a failure of it is reported under. */
+export type TakeOver = (source: string, work: Promise<unknown>) => void
+
 export class BackgroundWork {
   #underWay = 0
   #onIdle: (() => void) | null = null
 
-  readonly add = (work: Promise<unknown>): void => {
+  readonly add: TakeOver = (source, work) => {
     this.begin()
-    work.then(this.end, this.end)
+    work.then(this.end, (error: unknown) => {
+      report(source, error)
+      this.end()
+    })
   }
 
-  /** For whoever knows by itself when its work ends; each is followed by one `end`. */
+  /** For work that has a caller as well; each is followed by one `end`. */
   begin(): void {
     this.#underWay += 1
   }

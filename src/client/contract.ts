@@ -275,8 +275,9 @@ export interface Lease extends AsyncDisposable {
    */
   transfer(to: Receiver): Promise<LeaseId | null>
   /**
-   * Idempotent, and tried for 10 s at most; when it fails because the store is away it can be called again, and the
-   * lease ends by itself at its deadline. Throws `LEASE_LOST` or `LEASE_EXPIRED` when there was nothing left to release.
+   * Idempotent. A store that is away is asked again for 10 s; then it throws `STORE_OUTCOME_UNKNOWN`, goes on for a
+   * minute in the background, and can be called again; after that the lease ends by itself at its deadline. Throws
+   * `LEASE_LOST` or `LEASE_EXPIRED` when there was nothing left to release.
    */
   release(options?: ReleaseOptions): Promise<void>
   /**
@@ -406,7 +407,8 @@ export interface Tenure extends AsyncDisposable {
   tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Attempt>
   /**
    * Releases when `work` ends: `completed` if it returned, `aborted` if it threw. Throws `LEASE_LOST` when the lease did
-   * not last as long as the work. A store that is away at the end costs nothing: the result is returned all the same.
+   * not last as long as the work. A store that is away at the end costs a second at most: the result is returned all the
+   * same, and the release goes on in the background.
    */
   withLease<Result>(
     resource: string,

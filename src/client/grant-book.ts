@@ -11,14 +11,14 @@ import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError } from '../core/outcome.ts'
 import type { TransientMap } from '../runtime/transient-map.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
+import type { TakeOver } from './background-work.ts'
 import type { GrantSigner } from './grant-signer.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 
 export interface GrantBookParts {
   readonly api: Pick<LeaseApi, 'get'>
   readonly handles: TransientMap<LeaseId, LeaseHandle>
-  /** Takes over work that no caller waits for. */
-  readonly background: (work: Promise<unknown>) => void
+  readonly background: TakeOver
   readonly signer: GrantSigner | null
 }
 
@@ -81,7 +81,7 @@ export class GrantBook {
     const isOutlived = above.some((lease) => {
       return !this.#parts.handles.has(lease.id) && endOf(lease) < endOf(info)
     })
-    if (isOutlived) this.#parts.background(this.learnLine(info))
+    if (isOutlived) this.#parts.background('client/look', this.learnLine(info))
     return [...above, info]
   }
 

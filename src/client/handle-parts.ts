@@ -1,7 +1,9 @@
 /** What every handle of a client shares with the others, and how it tells the client what became of it. */
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
+import type { TakeOver } from './background-work.ts'
 import type { HolderClock } from './holder-clock.ts'
 import type { Discarded } from './lease-delegation.ts'
 import type { HandleFacts } from './lease-knowledge.ts'
@@ -16,8 +18,11 @@ export interface HandleParts<Handle> {
   readonly scheduler: RenewalScheduler
   /** Of the client. */
   readonly session: string
-  /** Takes over work that no caller waits for; it must neither be lost at close nor reject into the void. */
-  readonly background: (work: Promise<unknown>) => void
+  readonly background: TakeOver
+  /** The client was closed and waits for nothing any more. */
+  readonly hasEnded: () => boolean
+  /** Of automatic renewals. */
+  readonly renewalFault: RepeatedFault
   /** For an upgrade that has to wait. */
   readonly waitParts: () => WaitParts
   /** Finds out, in the background, how the store sees the lease. */

@@ -11,7 +11,7 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { DeriveRequest, LeaseApi } from '../service/lease-api.ts'
 import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
-import { asLeaseError, insist } from './insist.ts'
+import { effectOf, retry } from './retry.ts'
 import type { LeaseTarget } from './lease-release.ts'
 import type { DeriveWish } from './read-options.ts'
 import type { Grant } from './waiting.ts'
@@ -50,7 +50,7 @@ export class LeaseDelegation {
     const request: DeriveRequest = { session, ...wish, leaseId: runtime.uuid(), parent, by }
     const first = clock.now()
     let last = first
-    const answer = await insist({ runtime, withinMs: DERIVE_WITHIN_MS }, async () => {
+    const answer = await retry({ runtime, withinMs: DERIVE_WITHIN_MS }, async () => {
       last = clock.now()
       return api.derive(request)
     }).catch((error: unknown) => {
@@ -74,7 +74,7 @@ export class LeaseDelegation {
     const { api, runtime, clock, target, onChanged, onRefused } = this.#parts
     const request = { ...target, amounts, requestId: runtime.uuid() }
     let sent = clock.now()
-    const answer = await insist({ runtime, withinMs: SPEND_WITHIN_MS }, async () => {
+    const answer = await retry({ runtime, withinMs: SPEND_WITHIN_MS }, async () => {
       sent = clock.now()
       return api.spend(request)
     })
@@ -89,7 +89,7 @@ export class LeaseDelegation {
   }
 
   #takeBack(request: DeriveRequest, error: unknown): void {
-    if (asLeaseError(error).effect !== 'unknown') return
+    if (effectOf(error) !== 'unknown') return
     const { target, discard } = this.#parts
     const { leaseId: id, holder, session, resource = target.resource } = request
     const own = request.resource === undefined ? target.extent : 'exact'

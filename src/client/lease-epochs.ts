@@ -10,7 +10,7 @@ import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AdvanceAnswer, LeaseApi } from '../service/lease-api.ts'
 import type { AdvanceOptions, EpochRange } from './contract.ts'
-import { asLeaseError, insist } from './insist.ts'
+import { effectOf, retry } from './retry.ts'
 import type { LeaseTarget } from './lease-release.ts'
 
 const ADVANCE_WITHIN_MS = 10_000
@@ -44,7 +44,8 @@ export class LeaseEpochs {
     const { reason } = parseNote(options?.reason, undefined)
     const wish = { count: options?.count ?? 1, ...(reason === null ? {} : { reason }) }
     const turn = this.#last.then(() => this.#advance(wish))
-    this.#last = turn.catch(() => undefined)
+    // Only the order matters here: what became of an advance is told to its own caller.
+    this.#last = Promise.allSettled([turn])
     return turn
   }
 
@@ -68,9 +69,9 @@ export class LeaseEpochs {
     const request = { ...target, ...wish, from: this.#next ?? 0, requestId: runtime.uuid() }
     try {
       const limits = { runtime, withinMs: ADVANCE_WITHIN_MS }
-      return await insist(limits, async () => api.advance(request))
+      return await retry(limits, async () => api.advance(request))
     } catch (error) {
-      if (asLeaseError(error).effect === 'unknown') this.#doubt = true
+      if (effectOf(error) === 'unknown') this.#doubt = true
       throw error
     }
   }

@@ -13,7 +13,7 @@
  * it. Until then only the fence protects.
  */
 import { parseBudget, type Budget } from '../core/budget.ts'
-import type { LeaseError } from '../core/errors.ts'
+import { isLeaseError, type LeaseError } from '../core/errors.ts'
 import { parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
@@ -46,7 +46,12 @@ import {
   type LossReason,
 } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
-import { LeaseRelease, type JointRelease, type LeaseTarget } from './lease-release.ts'
+import {
+  LeaseRelease,
+  releaseGoesOn,
+  type JointRelease,
+  type LeaseTarget,
+} from './lease-release.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
 import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
@@ -59,6 +64,7 @@ import {
   readUpgrade,
 } from './read-options.ts'
 import { Turn, type Attended, type Attention } from './renewal-scheduler.ts'
+import { isRetryable } from './retry.ts'
 
 export class LeaseHandle implements Lease, Attended {
   readonly id: LeaseId
@@ -101,8 +107,13 @@ export class LeaseHandle implements Lease, Attended {
     const target = { leaseId, resource, extent, holder }
     this.#target = target
     this.#release = new LeaseRelease(api, runtime, target)
-    const upkeep = { api, runtime, clock, target, known: this.#known, handle: this.#upheld() }
-    this.#upkeep = new LeaseUpkeep(upkeep, { now, autoRenew })
+    this.#upkeep = new LeaseUpkeep(
+      {
+        ...{ api, runtime, clock, target, known: this.#known },
+        ...{ fault: parts.renewalFault, handle: this.#upheld() },
+      },
+      { now, autoRenew },
+    )
     this.#noteRevoking(lease, term.from)
     this.#parts.scheduler.schedule(this.#turn, this.#upkeep.attention(now))
   }
@@ -383,7 +394,13 @@ export class LeaseHandle implements Lease, Attended {
     if (change === null) return
     const remainingMs = Math.floor(this.#known.leftMs(now))
     if (change === 'recovered') this.#listeners.emit('recovered', { remainingMs })
-    else this.#listeners.emit('uncertain', { remainingMs, cause: this.#upkeep.trouble })
+    else {
+      const { trouble } = this.#upkeep
+      this.#listeners.emit('uncertain', {
+        remainingMs,
+        cause: isLeaseError(trouble) ? trouble : null,
+      })
+    }
   }
 
   /** Whoever was asked to finish, and has used up the grace, was revoked. */
@@ -427,7 +444,7 @@ export class LeaseHandle implements Lease, Attended {
     if (reason !== null && !this.isOver) this.#lose(reason, refusalError(refusal))
   }
 
-  #lose(found: LossReason, cause: LeaseError | null = null): void {
+  #lose(found: LossReason, cause: unknown = null): void {
     if (this.#lost !== null) return
     // A lease that is gone while its own transfer is under way has gone that way.
     const isGone = found === 'released' || found === 'not_found'
@@ -444,7 +461,7 @@ export class LeaseHandle implements Lease, Attended {
   /** The holder has stopped but the store may still keep the lease; nobody should have to wait for its deadline. */
   #giveBack(): void {
     const mayLiveOn = this.#lost?.details['reason'] === 'deadline_passed'
-    if (mayLiveOn && !this.#release.wasTried) this.#parts.background(this.#release.send('aborted'))
+    if (mayLiveOn && !this.#release.wasTried) this.#releaseInBackground('aborted')
   }
 
   async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
@@ -462,10 +479,17 @@ export class LeaseHandle implements Lease, Attended {
       throw result.kind === 'expired' ? refusalError(result) : (this.#lost ?? refusalError(result))
     } catch (error) {
       this.#releasing = null
-      throw error
+      if (!isRetryable(error) || this.#parts.hasEnded()) throw error
+      this.#releaseInBackground(reason)
+      throw releaseGoesOn(this.#target, error)
     } finally {
       this.#parts.onEnd(this)
     }
+  }
+
+  #releaseInBackground(reason: ReleaseReason): void {
+    const { background, hasEnded } = this.#parts
+    background('client/release', this.#release.sendInBackground(reason, hasEnded))
   }
 }
 

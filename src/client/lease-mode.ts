@@ -12,7 +12,7 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { DowngradeAnswer, LeaseApi } from '../service/lease-api.ts'
 import type { ModeChange } from './contract.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
-import { insist } from './insist.ts'
+import { retry } from './retry.ts'
 import type { LeaseTarget } from './lease-release.ts'
 import { upgradeErrand } from './wait-errand.ts'
 import { Wait, type WaitParts } from './waiting.ts'
@@ -123,7 +123,8 @@ export class LeaseMode {
   #undo(wish: number): Promise<unknown> {
     if (wish === this.#wishes) this.#isTakenBack = true
     const undoing = this.#takeBack(wish)
-    const settled = undoing.catch(() => undefined)
+    // Only the end matters here: a failure goes to the wait that was given up, which tries again and reports it.
+    const settled = Promise.allSettled([undoing])
     this.#undoing = settled
     void settled.then(() => {
       if (this.#undoing === settled) this.#undoing = null
@@ -142,7 +143,7 @@ export class LeaseMode {
     const request = { ...target, requestId: runtime.uuid() }
     const sent = clock.now()
     const limits = { runtime, withinMs: DOWNGRADE_WITHIN_MS }
-    const answer = await insist(limits, async () => api.downgrade(request))
+    const answer = await retry(limits, async () => api.downgrade(request))
     if (answer.kind === 'downgraded') onChanged(answer.lease, sent)
     return answer
   }

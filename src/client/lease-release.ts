@@ -1,15 +1,17 @@
 /**
  * The release of one lease, or of several together, sent as often as it takes under one request id for each, so that a
- * lost answer does no harm. Bounded in time: after that a lease ends by itself at its deadline.
+ * lost answer does no harm. Its caller waits for 10 s at most; it goes on for a minute in the background, and after that
+ * a lease ends by itself at its deadline.
  */
+import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
 import type { Extent, Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, ReleaseAnswer } from '../service/lease-api.ts'
-import { insist } from './insist.ts'
+import { BACKGROUND_WITHIN_MS, retry, type RetryLimits } from './retry.ts'
 
-const RELEASE_WITHIN_MS = 10_000
+const RELEASE_LIMITS = { withinMs: 10_000 }
 
 /** How a handle names its lease to the store. */
 export interface LeaseTarget {
@@ -42,21 +44,30 @@ export class LeaseRelease {
 
   /** `together`: with whatever else is gathered there, in one request. */
   send(releaseReason: ReleaseReason, together?: JointRelease): Promise<ReleaseResult> {
-    this.#requestId ??= this.#runtime.uuid()
-    const { leaseId, resource, extent, holder } = this.#target
-    const requestId = this.#requestId
-    const request = { leaseId, resource, extent, holder, releaseReason, requestId }
-    const onTry = (): void => void (this.#tries += 1)
-    const call = together?.gather(request, onTry) ?? this.#sendAlone(request, onTry)
+    const request = this.#request(releaseReason)
+    const call = together?.gather(request, this.#onTry) ?? this.#sendAlone(request, RELEASE_LIMITS)
     return call.then((answer) => {
       return this.#tries > 1 && isGone(answer) ? { kind: 'released', lease: null } : answer
     })
   }
 
-  #sendAlone(request: SentRelease, onTry: () => void): Promise<ReleaseAnswer> {
-    const limits = { runtime: this.#runtime, withinMs: RELEASE_WITHIN_MS }
-    return insist(limits, () => {
-      onTry()
+  /** For a holder that does not wait. A lease that has ended already is as good as one that was released. */
+  async sendInBackground(releaseReason: ReleaseReason, stopIf: () => boolean): Promise<void> {
+    const limits = { withinMs: BACKGROUND_WITHIN_MS, keepAliveMs: 0, stopIf }
+    await this.#sendAlone(this.#request(releaseReason), limits)
+  }
+
+  #request(releaseReason: ReleaseReason): SentRelease {
+    this.#requestId ??= this.#runtime.uuid()
+    const { leaseId, resource, extent, holder } = this.#target
+    return { leaseId, resource, extent, holder, releaseReason, requestId: this.#requestId }
+  }
+
+  readonly #onTry = (): void => void (this.#tries += 1)
+
+  #sendAlone(request: SentRelease, limits: Omit<RetryLimits, 'runtime'>): Promise<ReleaseAnswer> {
+    return retry({ runtime: this.#runtime, ...limits }, () => {
+      this.#onTry()
       return this.#api.release(request)
     })
   }
@@ -97,9 +108,9 @@ export class JointRelease {
     if (first === undefined) return
     const { holder, releaseReason } = first.request
     const members = this.#gathered.map(({ request }) => request)
-    const limits = { runtime: this.#runtime, withinMs: RELEASE_WITHIN_MS }
+    const limits = { runtime: this.#runtime, ...RELEASE_LIMITS }
     try {
-      const answers = await insist(limits, async () => {
+      const answers = await retry(limits, async () => {
         for (const { onTry } of this.#gathered) onTry()
         return this.#api.releaseAll({ holder, releaseReason, members })
       })
@@ -111,6 +122,13 @@ export class JointRelease {
       for (const { reject } of this.#gathered) reject(error)
     }
   }
+}
+
+/** What the caller of a release hears that has not come to an end: it goes on, and nobody knows whether it arrives. */
+export function releaseGoesOn(target: LeaseTarget, cause: LeaseError): LeaseError {
+  const { leaseId, resource } = target
+  const message = `lease ${leaseId} of ${resource} is being released in the background: ${cause.message}`
+  return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details: { leaseId, resource } })
 }
 
 function isGone(answer: ReleaseAnswer): boolean {

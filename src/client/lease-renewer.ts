@@ -2,13 +2,13 @@
  * Sends the renewals of one lease, planned ones and those its holder asks for, and reports what becomes of them. What
  * an answer means for the lease is the handle's business, and it knows before anybody who waits for the renewal.
  */
-import type { LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
+import type { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, RenewAnswer, RenewRequest } from '../service/lease-api.ts'
 import type { Moment } from './holder-clock.ts'
-import { asLeaseError, insist } from './insist.ts'
+import { retry } from './retry.ts'
 import type { LeaseTarget } from './lease-release.ts'
 import { RenewalPlan } from './renewal-plan.ts'
 
@@ -17,6 +17,8 @@ export interface RenewerParts {
   readonly runtime: Runtime
   readonly target: LeaseTarget
   readonly renewed: Renewed
+  /** Of automatic renewals, which have no caller: shared by all leases of a client. */
+  readonly fault: RepeatedFault
 }
 
 /** Whoever hears what becomes of renewals. */
@@ -24,7 +26,7 @@ export interface Renewed {
   /** `from`: before the request was first sent. */
   onRenewed(lease: LeaseInfo, from: Moment): void
   onRefused(refusal: Refusal): void
-  onFailed(error: LeaseError): void
+  onFailed(error: unknown): void
   /** The holder has given the lease up, or lost it: nothing more is to be sent. */
   readonly isOver: boolean
 }
@@ -59,12 +61,16 @@ export class LeaseRenewer {
     now: Moment,
     { isCounted, doubtInMs }: { readonly isCounted: boolean; readonly doubtInMs: number },
   ): void {
-    const { api, runtime } = this.#parts
+    const { api, runtime, fault } = this.#parts
     const id = (): string | null => (isCounted ? runtime.uuid() : null)
     const { requestId, firstSent } = this.plan.sending(now, { id, doubtInMs })
     const request = this.#request(null, requestId)
-    const call = api.renew(request)
-    this.#keep(this.#report(call, firstSent))
+    const reported = this.#report(api.renew(request), firstSent)
+    this.#keep(reported)
+    reported.then(
+      () => fault.succeeded(),
+      (error: unknown) => fault.failed(error),
+    )
   }
 
   renewNow({ ttlMs, sent, doubtInMs, withinMs }: ManualRenewal): Promise<RenewAnswer> {
@@ -72,7 +78,9 @@ export class LeaseRenewer {
     const request = this.#request(ttlMs, runtime.uuid())
     this.plan.sending(sent, { id: () => null, doubtInMs })
     const stopIf = (): boolean => renewed.isOver
-    const call = insist({ runtime, withinMs, stopIf }, () => api.renew(request))
+    // Its caller hears of a failure soon, with most of the term still left.
+    const limits = { runtime, withinMs, triesMax: 3, stopIf }
+    const call = retry(limits, () => api.renew(request))
     const reported = this.#report(call, sent)
     if (ttlMs === null) this.#keep(reported)
     return reported
@@ -95,8 +103,8 @@ export class LeaseRenewer {
         return answer
       },
       (error: unknown) => {
-        renewed.onFailed(asLeaseError(error))
-        throw asLeaseError(error)
+        renewed.onFailed(error)
+        throw error
       },
     )
   }

@@ -7,7 +7,7 @@ import type { LeaseId } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
-import { asLeaseError, insist } from './insist.ts'
+import { effectOf, retry } from './retry.ts'
 import type { LeaseTarget } from './lease-release.ts'
 
 const TRANSFER_WITHIN_MS = 10_000
@@ -48,12 +48,12 @@ export class LeaseTransfer {
     this.#open = attempt
     try {
       const limits = { runtime, withinMs: TRANSFER_WITHIN_MS }
-      const answer = await insist(limits, async () => api.transfer({ ...target, ...attempt }))
+      const answer = await retry(limits, async () => api.transfer({ ...target, ...attempt }))
       this.#open = null
       if (answer.kind !== 'transferred') return answer
       return { kind: 'transferred', leaseId: to === null ? null : attempt.newLeaseId }
     } catch (error) {
-      if (asLeaseError(error).effect === 'none') this.#open = null
+      if (effectOf(error) === 'none') this.#open = null
       throw error
     }
   }

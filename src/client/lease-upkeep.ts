@@ -3,13 +3,14 @@
  * renewals to come. What an answer means for the lease itself is the handle's to say, and it always looks at the clock
  * first: a renewal that is confirmed after the loss changes nothing.
  */
-import type { LeaseError } from '../core/errors.ts'
+import { isLeaseError, type LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
+import type { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, RenewAnswer } from '../service/lease-api.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
-import { mayRepeat } from './insist.ts'
+import { effectOf, isRetryable } from './retry.ts'
 import type { LeaseKnowledge } from './lease-knowledge.ts'
 import type { LeaseTarget } from './lease-release.ts'
 import { LeaseRenewer, type Renewed } from './lease-renewer.ts'
@@ -39,6 +40,7 @@ export interface UpkeepParts {
   readonly clock: HolderClock
   readonly target: LeaseTarget
   readonly known: LeaseKnowledge
+  readonly fault: RepeatedFault
   readonly handle: Upheld
 }
 
@@ -50,18 +52,18 @@ export class LeaseUpkeep implements Renewed {
   /** Whether the lease is renewed without anybody asking. */
   #isAutomatic: boolean
   #isUncertain = false
-  /** A renewal failed and none has been confirmed since. */
-  #doubt: LeaseError | null = null
+  /** Of a renewal, if none has been confirmed since. */
+  #failure: unknown = null
   /** The store will not renew any further. */
   #limit: LeaseError | null = null
 
   constructor(parts: UpkeepParts, begin: { readonly now: Moment; readonly autoRenew: boolean }) {
-    const { api, runtime, target, clock, known, handle } = parts
+    const { api, runtime, target, clock, known, fault, handle } = parts
     this.#clock = clock
     this.#known = known
     this.#handle = handle
     this.#isAutomatic = begin.autoRenew
-    this.#renewer = new LeaseRenewer({ api, runtime, target, renewed: this })
+    this.#renewer = new LeaseRenewer({ api, runtime, target, fault, renewed: this })
     this.#renewer.plan.confirmed(begin.now.monotonicMs, known.untilThirdMs(begin.now))
   }
 
@@ -71,14 +73,14 @@ export class LeaseUpkeep implements Renewed {
   }
 
   /** Why the lease may come to its end, if a reason is known. */
-  get trouble(): LeaseError | null {
-    return this.#doubt ?? this.#limit
+  get trouble(): unknown {
+    return this.#failure ?? this.#limit
   }
 
   /** How the prospects have changed since the last time, if they have. */
   judge(now: Moment): 'uncertain' | 'recovered' | null {
     if (!this.#isAutomatic) return null
-    const isUncertain = this.#doubt !== null || this.#known.untilDoubtMs(now) <= 0
+    const isUncertain = this.#failure !== null || this.#known.untilDoubtMs(now) <= 0
     if (isUncertain === this.#isUncertain) return null
     this.#isUncertain = isUncertain
     return isUncertain ? 'uncertain' : 'recovered'
@@ -148,7 +150,7 @@ export class LeaseUpkeep implements Renewed {
     onChanged(lease, from)
     if (isOver() || this.#known.isRevoking) return
     this.#known.extend(lease, from, now)
-    this.#doubt = null
+    this.#failure = null
     this.#renewer.plan.confirmed(now.monotonicMs, this.#known.untilThirdMs(now))
     look(now)
     onRenewed(lease, now)
@@ -168,7 +170,7 @@ export class LeaseUpkeep implements Renewed {
    * parent, which was not renewed yet.
    */
   #refusedAlive(refusal: Refusal, now: Moment): void {
-    this.#doubt = null
+    this.#failure = null
     if (refusal.kind === 'renewal_limit' && refusal.parentId === undefined) {
       this.limitTo(this.#limit ?? refusalError(refusal))
       // The limit may be that somebody asked for the lease, and then its end is nearer than this handle knows.
@@ -181,15 +183,15 @@ export class LeaseUpkeep implements Renewed {
     this.#handle.reschedule(now)
   }
 
-  onFailed(error: LeaseError): void {
+  /** After a mistake of the program, too, the next renewal may succeed; only a store that refuses is not asked again. */
+  onFailed(error: unknown): void {
     const { isOver, look, reschedule } = this.#handle
     const now = this.#clock.now()
     look(now)
     if (isOver()) return
-    this.#doubt = error
-    if (mayRepeat(error))
-      this.#renewer.plan.failed(now.monotonicMs, this.#known.spanMs, error.effect)
-    else this.#renewer.plan.end()
+    this.#failure = error
+    if (isLeaseError(error) && !isRetryable(error)) this.#renewer.plan.end()
+    else this.#renewer.plan.failed(now.monotonicMs, this.#known.spanMs, effectOf(error))
     look(now)
     reschedule(now)
   }

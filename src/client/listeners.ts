@@ -1,7 +1,8 @@
 /**
  * Listeners of a lease's events. A listener that throws harms neither the lease nor the other listeners: its error is
- * dropped here, because background work has no caller to give it to and must not end the process.
+ * reported, because background work has no caller to give it to and must not end the process.
  */
+import { report } from '../runtime/diagnostics.ts'
 
 export class Listeners<Events> {
   /** Made for the first listener; most leases have none. */
@@ -20,8 +21,8 @@ export class Listeners<Events> {
     for (const listener of [...(this.#listeners?.get(name) ?? [])]) {
       try {
         listener(event as never)
-      } catch {
-        continue
+      } catch (error) {
+        report('client/listener', error)
       }
     }
   }

@@ -1,102 +1,96 @@
 /**
- * Sends a request that carries an id of its own again while the store is away or its answer was lost. The id makes
- * that safe: whatever the first one did, the second does not do again. Bounded in tries and in time, also when a call
- * never returns.
+ * Sends a request that carries an id of its own again, with growing pauses, while the store is away or its answer was
+ * lost. The id makes that safe: whatever the first try did, the second does not do again. Bounded in time, also when a
+ * call never returns. An error that is no `LeaseError` is a mistake of the program, not of the store: it is thrown as it is.
  */
-import { isLeaseError, LeaseError } from '../core/errors.ts'
+import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 
-const TRIES_MAX = 3
 const FIRST_PAUSE_MS = 50
+const PAUSE_MS_MAX = 1_000
+/** A call without an answer for so long is given up, and the request is sent again beside it. */
+const ANSWER_WITHIN_MS = 10_000
+const KEEP_ALIVE_MS = 10_000
 
-export interface Insistence {
+/** What goes on without a caller is given up after this. Then leases and tickets end by themselves, at their deadlines. */
+export const BACKGROUND_WITHIN_MS = 60_000
+
+export interface RetryLimits {
   readonly runtime: Runtime
-  /** However many tries are left, nothing is waited for longer than this. */
   readonly withinMs: number
+  /** For a caller that would rather hear of the failure than wait. Default: as many as there is time for. */
+  readonly triesMax?: number
+  /** For so long it keeps the process alive; after that it goes on only if something else does. Default 10 s. */
+  readonly keepAliveMs?: number
   /** When it says so, nothing more is sent, whatever became of the last try. */
   readonly stopIf?: () => boolean
 }
 
-/** Almost always the first try is the last one, and costs no more than it must. */
-export function insist<Answer>(
-  { runtime, withinMs, stopIf = () => false }: Insistence,
-  send: (attempt: number) => Promise<Answer>,
+export async function retry<Answer>(
+  limits: RetryLimits,
+  send: () => Promise<Answer>,
 ): Promise<Answer> {
-  const untilMs = runtime.monotonicMs() + withinMs
-  return answerWithin(runtime, withinMs, () => send(1)).catch((thrown: unknown) => {
-    return insistFurther({ runtime, untilMs, stopIf, thrown }, send)
-  })
-}
-
-interface FurtherInsistence {
-  readonly runtime: Runtime
-  readonly untilMs: number
-  readonly stopIf: () => boolean
-  /** What the first try came to. */
-  readonly thrown: unknown
-}
-
-async function insistFurther<Answer>(
-  { runtime, untilMs, stopIf, thrown }: FurtherInsistence,
-  send: (attempt: number) => Promise<Answer>,
-): Promise<Answer> {
+  const { runtime, withinMs, triesMax = Infinity, stopIf } = limits
+  const { keepAliveMs = KEEP_ALIVE_MS } = limits
+  const beganMs = runtime.monotonicMs()
+  const passedMs = (): number => runtime.monotonicMs() - beganMs
   let doubt: LeaseError | null = null
-  let last = thrown
-  for (let attempt = 1; ; attempt += 1) {
-    const error = inDoubt(doubt, asLeaseError(last))
-    if (error.effect === 'unknown') doubt = error
-    const pauseMs = FIRST_PAUSE_MS * 4 ** (attempt - 1)
-    const isLast = attempt === TRIES_MAX || runtime.monotonicMs() + pauseMs >= untilMs
-    if (isLast || !mayRepeat(error)) throw error
-    await pause(runtime, pauseMs)
-    if (stopIf()) throw error
+  for (let tries = 1; ; tries += 1) {
+    const keepAlive = passedMs() < keepAliveMs
     try {
-      const leftMs = untilMs - runtime.monotonicMs()
-      return await answerWithin(runtime, leftMs, () => send(attempt + 1))
-    } catch (again) {
-      last = again
+      return await answerWithin(runtime, { withinMs: withinMs - passedMs(), keepAlive }, send)
+    } catch (thrown) {
+      if (!isRetryable(thrown)) throw thrown
+      const error = withDoubt(doubt, thrown)
+      if (error.effect === 'unknown') doubt = error
+      const pauseMs = Math.min(PAUSE_MS_MAX, FIRST_PAUSE_MS * 2 ** (tries - 1))
+      if (tries === triesMax || passedMs() + pauseMs >= withinMs) throw error
+      await pause(runtime, pauseMs, keepAlive)
+      if (stopIf?.() === true) throw error
     }
   }
 }
 
 /** A store that is away has not changed anything now, which says nothing of a try whose answer was lost before. */
-export function inDoubt(doubt: LeaseError | null, error: LeaseError): LeaseError {
-  return doubt !== null && isStoreAway(error) ? doubt : error
+export function withDoubt(doubt: LeaseError | null, error: LeaseError): LeaseError {
+  return doubt !== null && isUnavailable(error) ? doubt : error
 }
 
 /** Whether sending the same request again can give another answer. */
-export function mayRepeat(error: unknown): boolean {
-  const { code } = asLeaseError(error)
-  return code === 'STORE_OUTCOME_UNKNOWN' || isStoreAway(error)
+export function isRetryable(error: unknown): error is LeaseError {
+  return isUnavailable(error) || (isLeaseError(error) && error.code === 'STORE_OUTCOME_UNKNOWN')
 }
 
 /** Nothing was changed, and a later try may fare better. */
-export function isStoreAway(error: unknown): boolean {
+export function isUnavailable(error: unknown): error is LeaseError {
   return (
     isLeaseError(error) && (error.code === 'STORE_UNAVAILABLE' || error.code === 'STORE_CONFLICT')
   )
 }
 
-/** An error that nobody foresaw says nothing about what the store did, so the outcome is unknown. */
-export function asLeaseError(error: unknown): LeaseError {
-  if (isLeaseError(error)) return error
-  return new LeaseError('STORE_OUTCOME_UNKNOWN', 'the request failed in an unforeseen way', {
-    cause: error,
-  })
+/** A mistake of the program says nothing about what the store did before it. */
+export function effectOf(error: unknown): Effect {
+  return isLeaseError(error) ? error.effect : 'unknown'
+}
+
+interface AnswerLimits {
+  readonly withinMs: number
+  readonly keepAlive: boolean
 }
 
 function answerWithin<Answer>(
   runtime: Runtime,
-  withinMs: number,
+  { withinMs, keepAlive }: AnswerLimits,
   send: () => Promise<Answer>,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const call = send()
+    const limitMs = Math.max(1, Math.min(withinMs, ANSWER_WITHIN_MS))
     const giveUp = (): void => {
-      const message = `the store did not answer within ${Math.round(withinMs)} ms`
+      const message = `the store did not answer within ${Math.round(limitMs)} ms`
       reject(new LeaseError('STORE_OUTCOME_UNKNOWN', message))
     }
-    const timer = runtime.setTimer(Math.max(1, withinMs), giveUp, { keepAlive: true })
+    const timer = runtime.setTimer(limitMs, giveUp, { keepAlive })
     call.then(
       (answer) => {
         timer.cancel()
@@ -110,8 +104,8 @@ function answerWithin<Answer>(
   })
 }
 
-function pause(runtime: Runtime, pauseMs: number): Promise<void> {
+function pause(runtime: Runtime, pauseMs: number, keepAlive: boolean): Promise<void> {
   return new Promise((resolve) => {
-    runtime.setTimer(pauseMs, resolve, { keepAlive: true })
+    runtime.setTimer(pauseMs, resolve, { keepAlive })
   })
 }

@@ -14,6 +14,7 @@ import {
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
+import { report } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { CleanupResult, Inspection, LeaseApi, LedgerEntry } from '../service/lease-api.ts'
@@ -38,7 +39,8 @@ import type {
 } from './contract.ts'
 import type { GrantSigner } from './grant-signer.ts'
 import { HandleSet } from './handle-set.ts'
-import { insist, mayRepeat } from './insist.ts'
+import type { LeaseHandle } from './lease-handle.ts'
+import { isGone } from './lease-loss.ts'
 import { JointRelease } from './lease-release.ts'
 import {
   checkFunction,
@@ -51,6 +53,7 @@ import {
   readTryAcquire,
   readWatch,
 } from './read-options.ts'
+import { isRetryable, retry } from './retry.ts'
 import { ClientConfig } from './tenure-config.ts'
 
 export interface TenureClientOptions {
@@ -69,6 +72,7 @@ export interface TenureClientOptions {
 }
 
 const REVOKE_WITHIN_MS = 10_000
+const END_WORK_WITHIN_MS = 1_000
 /** A store that does not answer must not keep `close` from ending. Most of the time is for giving leases back. */
 const CLOSE_WITHIN_MS = 10_000
 const GIVE_BACK_WITHIN_MS = 7_000
@@ -143,18 +147,23 @@ export class TenureClient implements Tenure {
     const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
     if (outcome.kind === 'held') throw refusalError(outcome)
     const { lease } = outcome
-    const end = async (reason: ReleaseReason): Promise<void> => {
-      if (!lease.isAbandoned && !lease.isTransferred) await lease.release({ reason })
-    }
     let result: Result
     try {
       result = await this.#acquisitions.runInside(lease, () => work(lease))
     } catch (error) {
-      await end('aborted').catch(() => undefined)
+      await this.#endWork(lease, 'aborted').catch(reportUnlessGone)
       throw error
     }
-    await end('completed').catch(throwUnlessStoreIsAway)
+    await this.#endWork(lease, 'completed').catch(reportIfAway)
     return result
+  }
+
+  /** The work is done: what came of it is not kept back for long by a store that is away. */
+  async #endWork(lease: LeaseHandle, reason: ReleaseReason): Promise<void> {
+    if (lease.isAbandoned || lease.isTransferred) return
+    const release = lease.release({ reason })
+    const hasEnded = await endsWithin(this.#runtime, END_WORK_WITHIN_MS, release)
+    if (!hasEnded) this.#acquisitions.takeOver('client/release', release)
   }
 
   async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
@@ -215,7 +224,7 @@ export class TenureClient implements Tenure {
       ...readReason(why),
     }
     const limits = { runtime: this.#runtime, withinMs: REVOKE_WITHIN_MS }
-    const answer = await insist(limits, async () => this.#api.revoke(request))
+    const answer = await retry(limits, async () => this.#api.revoke(request))
     if (answer.kind !== 'revoked') throw refusalError(answer)
     await this.#acquisitions.lookAt(request.leaseId)
   }
@@ -255,8 +264,14 @@ export class TenureClient implements Tenure {
 }
 
 /** The work was done under the lease, and the lease ends by itself: the result is worth more than the error. */
-function throwUnlessStoreIsAway(error: unknown): void {
-  if (!mayRepeat(error)) throw error
+function reportIfAway(error: unknown): void {
+  if (!isRetryable(error)) throw error
+  report('client/release', error)
+}
+
+/** A lease that was lost under the work is no news to work that has failed. */
+function reportUnlessGone(error: unknown): void {
+  if (!isGone(error)) report('client/release', error)
 }
 
 function readReason(options: ReasonOptions | undefined): { readonly reason?: string } {

@@ -7,10 +7,11 @@
  *  4. The answer was lost: ask the same again, because the id makes that safe. A request that never had an answer at
  *     all is given up after a few tries, or when the time for a first answer is used up.
  *  5. The store is away: whoever already stands in the queue keeps trying; whoever does not is told at once.
+ *  6. Anything but a `LeaseError` is a mistake of the program: the wait ends with it, and what it may have left is withdrawn.
  */
-import type { LeaseError } from '../core/errors.ts'
+import { isLeaseError } from '../core/errors.ts'
 import type { Held, Refusal } from '../core/outcome.ts'
-import { isStoreAway } from './insist.ts'
+import { isUnavailable } from './retry.ts'
 import type { GrantedAnswer, QueuedAnswer, WaitAnswer } from './wait-errand.ts'
 
 export type Question = 'acquire' | 'claim'
@@ -18,7 +19,7 @@ export type Question = 'acquire' | 'claim'
 /** What became of a question. */
 export type Report =
   | { readonly kind: 'answered'; readonly answer: WaitAnswer }
-  | { readonly kind: 'failed'; readonly error: LeaseError }
+  | { readonly kind: 'failed'; readonly error: unknown }
 
 export interface Progress {
   /** The question that the report is about. */
@@ -39,7 +40,7 @@ export type Step =
   | { readonly kind: 'held'; readonly held: Held }
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   /** `leftBehind`: the store may have done something that must be undone. */
-  | { readonly kind: 'failed'; readonly error: LeaseError; readonly leftBehind: boolean }
+  | { readonly kind: 'failed'; readonly error: unknown; readonly leftBehind: boolean }
 
 const TRIES_MAX = 3
 const PAUSE_MS_MIN = 50
@@ -86,11 +87,12 @@ function afterAnswer(answer: WaitAnswer): Step {
   }
 }
 
-function afterFailure(progress: Progress, error: LeaseError): Step {
+function afterFailure(progress: Progress, error: unknown): Step {
+  if (!isLeaseError(error)) return { kind: 'failed', error, leftBehind: true }
   const { question, hasQueued, failures, againWithinMs } = progress
   const isUnknown = error.code === 'STORE_OUTCOME_UNKNOWN'
   const again = { kind: 'ask', question, afterMs: pauseMs(failures) } as const
-  if (hasQueued && (isUnknown || isStoreAway(error))) return again
+  if (hasQueued && (isUnknown || isUnavailable(error))) return again
   if (isUnknown && failures < TRIES_MAX && again.afterMs < againWithinMs) return again
   return { kind: 'failed', error, leftBehind: isUnknown || hasQueued }
 }

@@ -11,15 +11,17 @@
  *  - A grant that is already over when its answer arrives is never handed out.
  */
 import type { Blocker } from '../core/conflict.ts'
-import { LeaseError, type Effect } from '../core/errors.ts'
+import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
+import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../service/lease-api.ts'
+import type { TakeOver } from './background-work.ts'
 import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
-import { asLeaseError, inDoubt, insist } from './insist.ts'
+import { BACKGROUND_WITHIN_MS, effectOf, retry, withDoubt } from './retry.ts'
 import { Turn, type Attended, type Attention, type RenewalScheduler } from './renewal-scheduler.ts'
 import { ImpliedUnder, type Standstill } from './standstill.ts'
 import type {
@@ -37,8 +39,7 @@ export interface WaitParts {
   readonly runtime: Runtime
   readonly clock: HolderClock
   readonly scheduler: RenewalScheduler
-  /** Takes over work that no caller waits for. */
-  readonly background: (work: Promise<unknown>) => void
+  readonly background: TakeOver
   readonly standstill: Standstill
   /** A ticket was filed: from now on wake-ups are wanted. */
   readonly onQueued: () => void
@@ -66,7 +67,6 @@ export interface Obtained {
 const FIRST_ANSWER_MS_MIN = 1_000
 /** A question that had no answer for so long says that the store is silent. */
 const SILENT_AFTER_MS = 1_000
-const WITHDRAW_WITHIN_MS = 5_000
 /** A question may go this much of its delay sooner, along with those of other tickets. */
 const EARLY_SHARE = 0.1
 /**
@@ -216,7 +216,8 @@ export class Wait implements Attended {
       return { kind: 'answered', answer }
     } catch (thrown) {
       if (thrown === this.#interruption) throw thrown
-      const error = inDoubt(this.#doubt, asLeaseError(thrown))
+      if (!isLeaseError(thrown)) return { kind: 'failed', error: thrown }
+      const error = withDoubt(this.#doubt, thrown)
       this.#failures += 1
       this.#lastFailure = error
       this.#implied?.forget()
@@ -361,8 +362,6 @@ export class Wait implements Attended {
     let tell: (claim: Promise<WaitAnswer | null>) => void = () => undefined
     const claim = new Promise<WaitAnswer | null>((resolve) => (tell = resolve))
     const call = claim.then((answer) => answer ?? this.#stillQueued())
-    // Whoever is interrupted before it has asked does not listen any more.
-    call.catch(() => undefined)
     this.#ride = { call, sent: this.#parts.clock.now() }
     this.#underWay = call
     this.#wakeSleeper?.()
@@ -390,7 +389,8 @@ export class Wait implements Attended {
   async #mayBeMyTurn(): Promise<boolean> {
     try {
       return await this.#errand.mayBeTurn()
-    } catch {
+    } catch (error) {
+      report('client/look', error)
       return true
     }
   }
@@ -433,7 +433,7 @@ export class Wait implements Attended {
   }
 
   #withdrawLater(why: Why): void {
-    this.#parts.background(this.#withdraw(why, this.#underWay))
+    this.#parts.background('client/withdraw', this.#withdraw(why, this.#underWay))
   }
 
   /**
@@ -441,11 +441,11 @@ export class Wait implements Attended {
    * 2. A call that is still under way may reach the store after that; when it has ended, withdraw what it left.
    */
   async #withdraw(why: Why, underWay: Promise<WaitAnswer> | null): Promise<void> {
-    const { runtime } = this.#parts
-    const send = async (): Promise<unknown> => this.#errand.withdraw(why)
-    const limits = { runtime, withinMs: WITHDRAW_WITHIN_MS }
-    await insist(limits, send).catch(() => undefined)
-    if (underWay !== null && (await mayHaveLeft(underWay))) await insist(limits, send)
+    const limits = { runtime: this.#parts.runtime, withinMs: BACKGROUND_WITHIN_MS }
+    const withdraw = (): Promise<unknown> => retry(limits, () => this.#errand.withdraw(why))
+    const hasLeft = underWay === null ? false : mayHaveLeft(underWay)
+    await withdraw().catch(reportTo('client/withdraw'))
+    if (await hasLeft) await withdraw()
   }
 
   get #passedMs(): number {
@@ -486,7 +486,8 @@ async function mayHaveLeft(call: Promise<WaitAnswer>): Promise<boolean> {
     const answer = await call
     return answer.kind === 'granted' || answer.kind === 'queued'
   } catch (error) {
-    return asLeaseError(error).effect === 'unknown'
+    report('client/wait', error)
+    return effectOf(error) === 'unknown'
   }
 }
 

@@ -12,9 +12,11 @@
  */
 import type { LeaseId } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { TransientMap } from '../runtime/transient-map.ts'
 import type { LeaseApi, Unsubscribe } from '../service/lease-api.ts'
+import type { TakeOver } from './background-work.ts'
 import type { HolderClock } from './holder-clock.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { Wait } from './waiting.ts'
@@ -32,14 +34,14 @@ export interface RouterParts {
   readonly clock: HolderClock
   readonly holder: string
   readonly session: string
-  /** Takes over work that no caller waits for. */
-  readonly background: (work: Promise<unknown>) => void
+  readonly background: TakeOver
 }
 
 export class WakeRouter {
   readonly waits: TransientMap<LeaseId, Wait> = new TransientMap()
   readonly handles: TransientMap<LeaseId, LeaseHandle> = new TransientMap()
   readonly #parts: RouterParts
+  readonly #fault: RepeatedFault
   #subscription: 'none' | 'pending' | Unsubscribe = 'none'
   #closed = false
   #listenTimer: Timer | null = null
@@ -49,6 +51,7 @@ export class WakeRouter {
 
   constructor(parts: RouterParts) {
     this.#parts = parts
+    this.#fault = new RepeatedFault('client/wake-ups', parts.runtime)
   }
 
   /** Sees to it that wake-ups arrive; returns at once. */
@@ -57,7 +60,7 @@ export class WakeRouter {
     this.#listenTimer = null
     if (this.#subscription !== 'none' || this.#closed) return
     this.#subscription = 'pending'
-    this.#parts.background(this.#subscribe())
+    this.#parts.background('client/wake-ups', this.#subscribe())
   }
 
   /** As `listen`, if anything is still held in a moment. */
@@ -86,8 +89,10 @@ export class WakeRouter {
       if (this.#closed) return unsubscribe()
       this.#subscription = unsubscribe
       this.#route(null)
-    } catch {
+      this.#fault.succeeded()
+    } catch (error) {
       this.#subscription = 'none'
+      this.#fault.failed(error)
     }
   }
 
@@ -103,7 +108,7 @@ export class WakeRouter {
       this.waits.get(leaseId)?.wake()
       const handle = this.handles.get(leaseId)
       handle?.wake()
-      if (handle !== undefined) this.#parts.background(this.lookAt(handle))
+      if (handle !== undefined) this.#parts.background('client/look', this.lookAt(handle))
     }
   }
 
@@ -120,7 +125,7 @@ export class WakeRouter {
       const restMs = (runtime.monotonicMs() - startMs) * REST_FACTOR
       this.#restTimer = runtime.setTimer(restMs, () => this.#rested(), { keepAlive: false })
     }
-    background(this.#findEnded().finally(rest))
+    background('client/look', this.#findEnded().finally(rest))
   }
 
   #rested(): void {

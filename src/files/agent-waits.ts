@@ -3,6 +3,7 @@
  * here is only what a client with one holder has once and this has for each agent: its session, under which wake-ups
  * arrive. An agent is listened for while it waits and no longer.
  */
+import { BackgroundWork } from '../client/background-work.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
 import { leasesOf, Standstill } from '../client/standstill.ts'
@@ -12,6 +13,7 @@ import { WakeRouter } from '../client/wake-router.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Held } from '../core/outcome.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest, LeaseApi } from '../service/lease-api.ts'
 
@@ -35,7 +37,7 @@ export class AgentWaits {
   readonly #clock: HolderClock
   readonly #scheduler: RenewalScheduler
   readonly #agents = new Map<string, WaitingAgent>()
-  readonly #underWay = new Set<Promise<void>>()
+  readonly #background = new BackgroundWork()
   #closed = false
 
   constructor(api: LeaseApi, runtime: Runtime) {
@@ -53,15 +55,15 @@ export class AgentWaits {
     const { router } = agent
     const wait = this.#waitFor(request, agent)
     router.waits.set(request.leaseId, wait)
+    this.#background.begin()
     try {
-      const work = wait.run(signal)
-      this.#keep(work)
-      const outcome = await work
+      const outcome = await wait.run(signal)
       if (outcome.kind === 'held') return outcome
       const [grant] = outcome.grants
       if (grant === undefined) throw new Error(`${request.resource} was granted without a lease`)
       return { kind: 'granted', lease: grant.lease }
     } finally {
+      this.#background.end()
       router.waits.delete(request.leaseId)
       if (router.waits.size === 0) this.#silence(request.session, agent)
     }
@@ -78,7 +80,7 @@ export class AgentWaits {
     for (const { router } of this.#agents.values()) {
       for (const wait of router.waits.values()) wait.cancel(closedError())
     }
-    await this.#nothingIsUnderWay()
+    await endsWithin(this.#runtime, CLOSE_WITHIN_MS, this.#background.ends())
     this.#scheduler.close()
   }
 
@@ -88,7 +90,7 @@ export class AgentWaits {
       clock: this.#clock,
       scheduler: this.#scheduler,
       standstill,
-      background: this.#keep,
+      background: this.#background.add,
       onQueued: () => router.listen(),
     }
     return new Wait(parts, new SingleErrand(this.#api, request))
@@ -101,7 +103,7 @@ export class AgentWaits {
     const parts = { api: this.#api, runtime, clock: this.#clock }
     const leases = (): Promise<readonly LeaseId[]> => leasesOf(this.#api, { holder, session })
     const agent = {
-      router: new WakeRouter({ ...parts, background: this.#keep, holder, session }),
+      router: new WakeRouter({ ...parts, background: this.#background.add, holder, session }),
       standstill: new Standstill({ runtime, claimWindowMs: claimWindowMs ?? null, leases }),
     }
     this.#agents.set(session, agent)
@@ -111,27 +113,6 @@ export class AgentWaits {
   #silence(session: string, agent: WaitingAgent): void {
     agent.router.close()
     if (this.#agents.get(session) === agent) this.#agents.delete(session)
-  }
-
-  /** Work that nobody awaits must neither be forgotten by `close` nor end the process when it fails. */
-  readonly #keep = (work: Promise<unknown>): void => {
-    const ended = work.then(
-      () => void this.#underWay.delete(ended),
-      () => void this.#underWay.delete(ended),
-    )
-    this.#underWay.add(ended)
-  }
-
-  #nothingIsUnderWay(): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = this.#runtime.setTimer(CLOSE_WITHIN_MS, resolve, { keepAlive: true })
-      const check = async (): Promise<void> => {
-        while (this.#underWay.size > 0) await Promise.all(this.#underWay)
-        timer.cancel()
-        resolve()
-      }
-      void check()
-    })
   }
 }
 

@@ -1,6 +1,6 @@
 /** The second half of a handoff: the lease was given already, and the processors are still to be told. */
 import type { Tenure } from '../client/contract.ts'
-import { insist } from '../client/insist.ts'
+import { retry } from '../client/retry.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 
@@ -21,7 +21,7 @@ export async function givenLease(
   to: string,
 ): Promise<Omit<Handoff, 'epoch'>> {
   const limits = { runtime, withinMs: LOOK_WITHIN_MS }
-  const given = leaseId === null ? null : await insist(limits, () => tenure.get(leaseId))
+  const given = leaseId === null ? null : await retry(limits, () => tenure.get(leaseId))
   if (leaseId !== null && typeof given?.fence === 'number') return { leaseId, fence: given.fence }
   throw new LeaseError('LEASE_NOT_FOUND', `the lease given to ${to} has ended already`)
 }

@@ -1,6 +1,6 @@
 /** `tenure ledger`: a ledger that proves itself, and questions about the past. */
 import path from 'node:path'
-import { isStoreAway } from '../../client/insist.ts'
+import { isUnavailable } from '../../client/retry.ts'
 import { invalid } from '../../core/errors.ts'
 import { LeaseReducer } from '../../ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../ledger/payloads.ts'
@@ -130,7 +130,7 @@ async function seal(call: LedgerCall): Promise<number> {
       try {
         await sealOnce(call, sealer)
       } catch (error) {
-        if (every === undefined || !isStoreAway(error)) throw error
+        if (every === undefined || !isUnavailable(error)) throw error
         call.printer.remark(`not sealed this time: ${String(error)}`)
       }
       if (every === undefined) return 0
