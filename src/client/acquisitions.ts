@@ -361,7 +361,14 @@ export class Acquisitions {
     }
     return {
       ...{ api, runtime, session, clock: this.#clock, scheduler: this.#holding },
-      background: this.#background.add,
+      giveBack: ({ id, resource }, { source, work }) => {
+        this.#letGo.begin([id])
+        this.#letGo.note(id, realmOf(resource))
+        this.#background.add(
+          source,
+          work.finally(() => this.#letGo.end([id])),
+        )
+      },
       hasEnded: () => this.#ended,
       renewalFault: new RepeatedFault('client/renewal', runtime),
       onEnd,

@@ -277,7 +277,8 @@ export interface Lease extends AsyncDisposable {
   /**
    * Idempotent. A store that is away is asked again for 10 s; then it throws `STORE_OUTCOME_UNKNOWN`, goes on for a
    * minute in the background, and can be called again; after that the lease ends by itself at its deadline. Throws
-   * `LEASE_LOST` or `LEASE_EXPIRED` when there was nothing left to release.
+   * `LEASE_LOST` or `LEASE_EXPIRED` when there was nothing left to release: what was lost by its own clock is given back
+   * in the background from that moment on, unless it has a `lockDelayMs`; then from this call on.
    */
   release(options?: ReleaseOptions): Promise<void>
   /**

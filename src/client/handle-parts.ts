@@ -3,7 +3,6 @@ import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
-import type { TakeOver } from './background-work.ts'
 import type { HolderClock } from './holder-clock.ts'
 import type { Discarded } from './lease-delegation.ts'
 import type { HandleFacts } from './lease-knowledge.ts'
@@ -18,7 +17,13 @@ export interface HandleParts<Handle> {
   readonly scheduler: RenewalScheduler
   /** Of the client. */
   readonly session: string
-  readonly background: TakeOver
+  /**
+   * Takes over the release of a lease that is over for its holder; until it has ended, no answer brings the lease back.
+   */
+  readonly giveBack: (
+    handle: Handle,
+    release: { readonly source: string; readonly work: Promise<unknown> },
+  ) => void
   /** The client was closed and waits for nothing any more. */
   readonly hasEnded: () => boolean
   /** Of automatic renewals. */

@@ -4,7 +4,8 @@
  *  - Its term runs from before the first send of the request that granted or last renewed it, so that it ends no later
  *    than the store's. Of two terms that the store confirmed the one that ends later counts; both are safe.
  *  - It is lost at the end of its term whether or not any call returns: the scheduler comes by, and every read looks
- *    at the clock as well. There is no way back: a renewal that is confirmed after the loss is given back.
+ *    at the clock as well. There is no way back: what the store still keeps then is given back in the background, and so is
+ *    a renewal that is confirmed after the loss. Not with a lock delay: then it ends at its deadline.
  *  - Whoever is asked to finish counts on the shorter of its own term and the grace, from before it looked, and no
  *    renewal that was confirmed before moves that end again.
  *  - Nothing in the background rejects into the void, and nothing is sent once the lease is over.
@@ -129,7 +130,7 @@ export class LeaseHandle implements Lease, Attended {
         const remainingMs = Math.floor(this.#known.leftMs(now))
         this.#listeners.emit('renewed', { remainingMs, renewals })
       },
-      onTooLate: () => this.#giveBack(),
+      onTooLate: () => this.#giveBackUnasked(),
       onPuzzled: () => this.#parts.askAbout(this),
     }
   }
@@ -407,6 +408,7 @@ export class LeaseHandle implements Lease, Attended {
   #loseByTime(): void {
     const reason = this.#known.isRevoking ? 'revoked' : 'deadline_passed'
     this.#lose(reason, this.#upkeep.trouble)
+    this.#giveBackUnasked()
   }
 
   #requireLive(): Moment {
@@ -458,10 +460,23 @@ export class LeaseHandle implements Lease, Attended {
     this.#parts.onEnd(this)
   }
 
-  /** The holder has stopped but the store may still keep the lease; nobody should have to wait for its deadline. */
+  /**
+   * With a lock delay the holder wants others kept out for a while after a loss, and a release would let them in at once.
+   * What was abandoned is no longer this client's to end.
+   */
+  #giveBackUnasked(): void {
+    if (!this.#abandoned && this.info.lockDelayMs === 0) this.#giveBack()
+  }
+
+  /**
+   * The holder has stopped but the store may still keep the lease; nobody should have to wait for its deadline. One whose
+   * grace is used up is left to the revocation, which is what the ledger should say has ended it.
+   */
   #giveBack(): void {
     const mayLiveOn = this.#lost?.details['reason'] === 'deadline_passed'
-    if (mayLiveOn && !this.#release.wasTried) this.#releaseInBackground('aborted')
+    if (mayLiveOn && !this.#release.wasTried) {
+      this.#releaseInBackground('client/give-back', 'aborted')
+    }
   }
 
   async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
@@ -480,16 +495,16 @@ export class LeaseHandle implements Lease, Attended {
     } catch (error) {
       this.#releasing = null
       if (!isRetryable(error) || this.#parts.hasEnded()) throw error
-      this.#releaseInBackground(reason)
+      this.#releaseInBackground('client/release', reason)
       throw releaseGoesOn(this.#target, error)
     } finally {
       this.#parts.onEnd(this)
     }
   }
 
-  #releaseInBackground(reason: ReleaseReason): void {
-    const { background, hasEnded } = this.#parts
-    background('client/release', this.#release.sendInBackground(reason, hasEnded))
+  #releaseInBackground(source: string, reason: ReleaseReason): void {
+    const { hasEnded, giveBack } = this.#parts
+    giveBack(this, { source, work: this.#release.sendInBackground(reason, hasEnded) })
   }
 }
 

@@ -47,7 +47,7 @@ describe('defect: loss noticed only when a hung renew call returns', () => {
     const { tenure, faults } = newClient(world, 'alice')
     const lease = await tenure.acquire(RESOURCE, { ttlMs: 30_000 })
     const told = record(lease)
-    faults.when('renew', hang)
+    for (const method of ['renew', 'release'] as const) faults.when(method, hang)
     await world.runtime.advance(29_699)
     expect(told).toEqual(['uncertain'])
     await world.runtime.advance(1)

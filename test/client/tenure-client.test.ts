@@ -90,7 +90,8 @@ describe('a client', () => {
   it('cleans up what is over', async () => {
     const world = newWorld()
     const { tenure } = newClient(world, 'alice')
-    const lease = await tenure.acquire(RESOURCE, { ttlMs: 1_000, autoRenew: false })
+    const lease = await tenure.acquire(RESOURCE, { ttlMs: 1_000 })
+    lease.abandon()
     await world.runtime.advance(1_000)
     expect(await tenure.cleanup()).toMatchObject({ expired: 1 })
     expect(await tenure.get(lease.id)).toMatchObject({ state: 'expired' })

@@ -5,6 +5,7 @@ import {
   failWith,
   first,
   follow,
+  hang,
   loseAnswer,
   newClient,
   newStage,
@@ -123,7 +124,8 @@ describe('a waiter', () => {
 
   it('takes over when the holder dies, at the end of its lease', async () => {
     const { alice, bob, advance } = newStage()
-    await alice.tenure.acquire(RESOURCE, { ttlMs: 7_000, autoRenew: false })
+    await alice.tenure.acquire(RESOURCE, { ttlMs: 7_000 })
+    for (const method of ['renew', 'release'] as const) alice.faults.when(method, hang)
     const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: 60_000 }))
     await advance(6_999)
     expect(waiting.isPending()).toBe(true)

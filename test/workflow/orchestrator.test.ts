@@ -183,10 +183,11 @@ describe('an orchestrator', () => {
     const { tenure, faults } = newClient(world, 'one')
     const { runtime } = world
     const orchestrator = await claimWorkflow(tenure, 'w', { bus, runtime })
-    faults.when('advance', first(3, loseAnswer))
+    faults.when('advance', loseAnswer)
     const emission = codeOf(orchestrator.emit('A', {}, TO))
     await runtime.advance(10_000)
     expect(await emission).toBe('STORE_OUTCOME_UNKNOWN')
+    faults.heal('advance')
     const next = await orchestrator.emit('B', {}, TO)
     expect([next.epoch, next.previousEpoch]).toEqual([1, null])
     expect(bus.published).toEqual([next])

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Action, Bus, Orchestrator } from '../../src/workflow/index.ts'
 import { ActionGuard, claimWorkflow, currentLease, LocalBus } from '../../src/workflow/index.ts'
-import { failWith, first, newClient, newWorld, type TestClient } from '../client/harness.ts'
+import { failWith, newClient, newWorld, type TestClient } from '../client/harness.ts'
 import { codeOf } from './code-of.ts'
 
 const TO = { target: 'compute' } as const
@@ -105,9 +105,9 @@ describe('a handoff', () => {
     const one = await claimFor(client)
     expect(await codeOf(one.handoff('one'))).toBe('INVALID_INPUT')
     expect(one.epoch).toBe(0)
-    client.faults.when('transfer', first(3, failWith('STORE_UNAVAILABLE')))
+    client.faults.when('transfer', failWith('STORE_UNAVAILABLE'))
     const failed = codeOf(one.handoff('two'))
-    await world.runtime.advance(5_000)
+    await world.runtime.advance(10_000)
     expect(await failed).toBe('STORE_UNAVAILABLE')
     await world.runtime.advance(60_000)
     expect(one.signal.aborted).toBe(false)
