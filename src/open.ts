@@ -41,6 +41,13 @@ export interface OpenOptions extends StoreOptions {
   readonly keyFile?: string
   /** Hears what fails in the background of this process, until the client is closed. */
   readonly onDiagnostic?: (fault: Fault) => void
+  /**
+   * What becomes of a lease that renews itself although nothing references its handle any more: it is reported as a fault,
+   * and renewed on (default) or released. A handle whose `signal` was read counts as referenced.
+   */
+  readonly orphans?: 'renew' | 'release'
+  /** `configured`: leases renew themselves for no longer than the store's `max_hold_seconds`. Default `none`: no such limit. */
+  readonly maxHold?: 'none' | 'configured'
 }
 
 const OPEN_OPTIONS = [
@@ -52,6 +59,8 @@ const OPEN_OPTIONS = [
   'signingKey',
   'keyFile',
   'onDiagnostic',
+  'orphans',
+  'maxHold',
 ] as const satisfies readonly (keyof OpenOptions)[]
 
 /**
@@ -63,12 +72,13 @@ export async function openTenure(store: StoreSource, options: OpenOptions): Prom
   const { session, sequential, claimWindowMs } = options
   const holder = parseHolder(options.holder)
   if (session !== undefined) parseSession(session)
-  const { readClaimWindow, TenureClient } = await import('./client/tenure-client.ts')
+  const { readClaimWindow, readUpkeep, TenureClient } = await import('./client/tenure-client.ts')
   readClaimWindow(claimWindowMs)
+  const upkeep = readUpkeep(options)
   const signer = await signerOf(options)
   const api = await openApi(store, options)
   return new TenureClient({
-    ...{ api, runtime: systemRuntime, holder },
+    ...{ api, runtime: systemRuntime, holder, ...upkeep },
     ...(session === undefined ? {} : { session }),
     ...(sequential === undefined ? {} : { sequential: parseFlag('sequential', sequential) }),
     ...(claimWindowMs === undefined ? {} : { claimWindowMs }),

@@ -10,7 +10,7 @@ import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { UNDER_MAX } from '../core/limits.ts'
 import { realmOf, type Resource } from '../core/resource.ts'
-import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
+import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest, AdoptRequest, LeaseApi } from '../service/lease-api.ts'
@@ -28,6 +28,7 @@ import { LeaseFamilies } from './lease-families.ts'
 import { LeaseHandle } from './lease-handle.ts'
 import type { HandleFacts } from './lease-knowledge.ts'
 import { LetGo } from './let-go.ts'
+import { Orphans } from './orphans.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
 import { BACKGROUND_WITHIN_MS, retry } from './retry.ts'
@@ -46,6 +47,10 @@ export interface AcquisitionParts {
   readonly claimWindowMs: number | null
   /** Signs the grants of what is held; null: nobody does. */
   readonly signer: GrantSigner | null
+  /** What becomes of a lease that nothing references any more. */
+  readonly orphans: 'renew' | 'release'
+  /** Whether leases are renewed no longer than the store's `max_hold_seconds`. */
+  readonly maxHold: 'none' | 'configured'
 }
 
 export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle } | Held
@@ -87,6 +92,7 @@ export class Acquisitions {
   readonly #fences = new FenceMemory()
   readonly #background = new BackgroundWork()
   readonly #letGo = new LetGo()
+  readonly #orphans = new Orphans<LeaseHandle>((handle) => this.#onOrphan(handle))
   /** Of waits for a resource. */
   readonly #waitParts: WaitParts
   readonly #standstill: Standstill
@@ -349,6 +355,13 @@ export class Acquisitions {
     )
   }
 
+  #onOrphan(handle: LeaseHandle): void {
+    if (handle.isOver || handle.isAbandoned || this.#closed) return
+    report('client/orphan', orphanError(handle, this.#parts.orphans))
+    if (this.#parts.orphans !== 'release') return
+    this.#background.add('client/orphan', handle.release({ reason: 'aborted' }))
+  }
+
   #partsOfHandles(): HandleParts<LeaseHandle> {
     const { api, runtime, session } = this.#parts
     const { handles } = this.#router
@@ -358,6 +371,7 @@ export class Acquisitions {
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
       this.#chains.delete(handle.id)
       if (handle.isLetGo) this.#letGo.note(handle.id, realmOf(handle.resource))
+      this.#orphans.forget(handle)
     }
     return {
       ...{ api, runtime, session, clock: this.#clock, scheduler: this.#holding },
@@ -370,8 +384,10 @@ export class Acquisitions {
         )
       },
       hasEnded: () => this.#ended,
+      readMaxHoldMs: this.#parts.maxHold === 'none' ? null : readMaxHold(api),
       renewalFault: new RepeatedFault('client/renewal', runtime),
       onEnd,
+      onKept: (handle) => this.#orphans.watch(handle),
       onLettingGo: (handle) => this.#families.endBelow(handle),
       handOutChild: (parent, derivation, facts) => {
         return this.#accounted([], this.#handOutChild(parent, derivation, facts))
@@ -391,6 +407,21 @@ export class Acquisitions {
       onFence: (lease) => this.#remember(lease),
     }
   }
+}
+
+/** 0 stands for no limit. */
+function readMaxHold(api: LeaseApi): (resource: Resource) => () => Promise<number> {
+  return (resource) => async () => {
+    const { max_hold_seconds: seconds } = await api.settings(resource)
+    return seconds === 0 ? Infinity : seconds * 1000
+  }
+}
+
+function orphanError(handle: LeaseHandle, orphans: 'renew' | 'release'): LeaseError {
+  const { id: leaseId, resource } = handle
+  const fate = orphans === 'renew' ? 'is renewed on' : 'is released'
+  const message = `lease ${leaseId} of ${resource} ${fate}: nothing references its handle any more, so nobody can release it`
+  return new LeaseError('INVALID_STATE', message, { details: { leaseId, resource } })
 }
 
 export function closedError(): LeaseError {

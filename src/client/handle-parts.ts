@@ -1,5 +1,6 @@
 /** What every handle of a client shares with the others, and how it tells the client what became of it. */
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { Resource } from '../core/resource.ts'
 import type { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
@@ -26,6 +27,8 @@ export interface HandleParts<Handle> {
   ) => void
   /** The client was closed and waits for nothing any more. */
   readonly hasEnded: () => boolean
+  /** How long a lease of this resource is renewed by itself, as the store says now; null: as long as it is held. */
+  readonly readMaxHoldMs: ((resource: Resource) => () => Promise<number>) | null
   /** Of automatic renewals. */
   readonly renewalFault: RepeatedFault
   /** For an upgrade that has to wait. */
@@ -53,6 +56,8 @@ export interface HandleParts<Handle> {
   readonly discard: (lease: Discarded) => void
   /** The holder has begun to give the lease up: what was derived from it ends with it. */
   readonly onLettingGo: (handle: Handle) => void
+  /** The lease was kept beyond its first term, without anybody asking. */
+  readonly onKept: (handle: Handle) => void
   /** The handle holds nothing any more. */
   readonly onEnd: (handle: Handle) => void
 }

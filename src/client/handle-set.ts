@@ -1,18 +1,18 @@
 /** Leases that were acquired together: the set is as good as the worst of them, and they are released together. */
 import type { HandleState, LeaseSet, ReleaseOptions } from './contract.ts'
-import type { LeaseHandle } from './lease-handle.ts'
 import { isGone } from './lease-loss.ts'
+import type { LeaseReference } from './lease-reference.ts'
 import type { JointRelease } from './lease-release.ts'
 
 const WORST_FIRST = ['lost', 'released', 'uncertain'] as const satisfies readonly HandleState[]
 
 export class HandleSet implements LeaseSet {
-  readonly leases: readonly LeaseHandle[]
+  readonly leases: readonly LeaseReference[]
   readonly #newRelease: () => JointRelease
   /** Made when somebody asks for it. */
   #signal: AbortSignal | null = null
 
-  constructor(leases: readonly LeaseHandle[], newRelease: () => JointRelease) {
+  constructor(leases: readonly LeaseReference[], newRelease: () => JointRelease) {
     this.leases = leases
     this.#newRelease = newRelease
   }
@@ -46,7 +46,7 @@ export class HandleSet implements LeaseSet {
 
   /** One request for all that are still held. Waits for each of them, whatever becomes of any. */
   async #releaseAll(
-    leases: readonly LeaseHandle[],
+    leases: readonly LeaseReference[],
     options?: ReleaseOptions,
   ): Promise<readonly PromiseSettledResult<void>[]> {
     const together = this.#newRelease()

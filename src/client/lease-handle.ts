@@ -25,7 +25,6 @@ import type {
   DeriveOptions,
   EpochRange,
   HandleState,
-  Lease,
   LeaseEvents,
   ModeChange,
   Receiver,
@@ -47,6 +46,7 @@ import {
   type LossReason,
 } from './lease-loss.ts'
 import { LeaseMode } from './lease-mode.ts'
+import { LeaseReference } from './lease-reference.ts'
 import {
   LeaseRelease,
   releaseGoesOn,
@@ -57,6 +57,7 @@ import { LeaseTransfer } from './lease-transfer.ts'
 import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
+import { Interest } from './orphans.ts'
 import {
   checkListener,
   readAcquire,
@@ -67,11 +68,12 @@ import {
 import { Turn, type Attended, type Attention } from './renewal-scheduler.ts'
 import { isRetryable } from './retry.ts'
 
-export class LeaseHandle implements Lease, Attended {
+export class LeaseHandle implements Attended {
   readonly id: LeaseId
   readonly resource: Resource
   readonly holder: string
   readonly extent: Extent
+  readonly interest: Interest<LeaseReference> = new Interest()
   readonly #parts: HandleParts<LeaseHandle>
   readonly #known: LeaseKnowledge
   readonly #upkeep: LeaseUpkeep
@@ -112,6 +114,7 @@ export class LeaseHandle implements Lease, Attended {
       {
         ...{ api, runtime, clock, target, known: this.#known },
         ...{ fault: parts.renewalFault, handle: this.#upheld() },
+        readMaxHoldMs: parts.readMaxHoldMs?.(resource) ?? null,
       },
       { now, autoRenew },
     )
@@ -181,6 +184,15 @@ export class LeaseHandle implements Lease, Attended {
   /** Lost, or given up by its holder. */
   get isOver(): boolean {
     return this.#lost !== null || this.#givenUp
+  }
+
+  /** What the application holds of it. `parent`: what that was derived from. */
+  reference(parent: LeaseReference | null = null): LeaseReference {
+    const known = this.interest.reference
+    if (known !== null) return known
+    const reference = new LeaseReference(this, parent)
+    this.interest.begin(reference)
+    return reference
   }
 
   get isAbandoned(): boolean {
@@ -317,7 +329,7 @@ export class LeaseHandle implements Lease, Attended {
   attend(now: Moment): Attention | null {
     this.#look(now)
     if (this.isOver) return null
-    this.#upkeep.renewIfDue(now)
+    if (this.#upkeep.renewIfDue(now)) this.#parts.onKept(this)
     return this.#upkeep.attention(now)
   }
 

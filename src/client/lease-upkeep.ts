@@ -4,9 +4,9 @@
  * first: a renewal that is confirmed after the loss changes nothing.
  */
 import { isLeaseError, type LeaseError } from '../core/errors.ts'
-import type { LeaseInfo } from '../core/lease.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
-import type { RepeatedFault } from '../runtime/diagnostics.ts'
+import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi, RenewAnswer } from '../service/lease-api.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
@@ -41,8 +41,13 @@ export interface UpkeepParts {
   readonly target: LeaseTarget
   readonly known: LeaseKnowledge
   readonly fault: RepeatedFault
+  /** How long the lease is renewed by itself, as the store says now (`Infinity`: no limit); null: nothing limits it. */
+  readonly readMaxHoldMs: (() => Promise<number>) | null
   readonly handle: Upheld
 }
+
+/** A limit may be changed while the lease is held. */
+const MAX_HOLD_FRESH_MS = 60_000
 
 export class LeaseUpkeep implements Renewed {
   readonly #clock: HolderClock
@@ -56,6 +61,13 @@ export class LeaseUpkeep implements Renewed {
   #failure: unknown = null
   /** The store will not renew any further. */
   #limit: LeaseError | null = null
+  readonly #leaseId: LeaseId
+  readonly #began: Moment
+  readonly #readMaxHoldMs: (() => Promise<number>) | null
+  #maxHold = { ms: Infinity, askedAtMs: -Infinity }
+  #askedMaxHoldAtMs = -Infinity
+  /** It was renewed by itself for as long as it may be. */
+  #isAtMaxHold = false
 
   constructor(parts: UpkeepParts, begin: { readonly now: Moment; readonly autoRenew: boolean }) {
     const { api, runtime, target, clock, known, fault, handle } = parts
@@ -63,6 +75,10 @@ export class LeaseUpkeep implements Renewed {
     this.#known = known
     this.#handle = handle
     this.#isAutomatic = begin.autoRenew
+    this.#leaseId = target.leaseId
+    this.#began = begin.now
+    this.#readMaxHoldMs = begin.autoRenew ? parts.readMaxHoldMs : null
+    this.#askMaxHold(begin.now)
     this.#renewer = new LeaseRenewer({ api, runtime, target, fault, renewed: this })
     this.#renewer.plan.confirmed(begin.now.monotonicMs, known.untilThirdMs(begin.now))
   }
@@ -80,7 +96,8 @@ export class LeaseUpkeep implements Renewed {
   /** How the prospects have changed since the last time, if they have. */
   judge(now: Moment): 'uncertain' | 'recovered' | null {
     if (!this.#isAutomatic) return null
-    const isUncertain = this.#failure !== null || this.#known.untilDoubtMs(now) <= 0
+    const isUncertain =
+      this.#failure !== null || this.#isAtMaxHold || this.#known.untilDoubtMs(now) <= 0
     if (isUncertain === this.#isUncertain) return null
     this.#isUncertain = isUncertain
     return isUncertain ? 'uncertain' : 'recovered'
@@ -105,11 +122,44 @@ export class LeaseUpkeep implements Renewed {
     return this.#renewer.renewNow({ ttlMs, sent, doubtInMs, withinMs })
   }
 
-  renewIfDue(now: Moment): void {
-    if (!this.#isAutomatic || !this.#renewer.plan.isDue(now.monotonicMs)) return
+  /** True if a renewal was sent. */
+  renewIfDue(now: Moment): boolean {
+    if (!this.#isAutomatic || !this.#renewer.plan.isDue(now.monotonicMs)) return false
+    if (this.#hasReachedMaxHold(now)) return this.#endAtMaxHold(now)
     const isCounted = this.#known.info.maxRenewals >= 0
     const doubtInMs = this.#known.untilDoubtMs(now)
     this.#renewer.renewAsPlanned(now, { isCounted, doubtInMs })
+    return true
+  }
+
+  /** What was granted is not cut short: it is only not renewed any more, unless its holder asks. */
+  #endAtMaxHold(now: Moment): false {
+    const limit = `the max_hold_seconds of ${this.#maxHold.ms / 1000}`
+    this.limitTo(refusalError({ kind: 'renewal_limit', leaseId: this.#leaseId, limit }))
+    if (!this.#isAtMaxHold) report('client/max-hold', this.#limit)
+    this.#isAtMaxHold = true
+    this.#handle.look(now)
+    return false
+  }
+
+  /**
+   * A limit that was read before it was reached may have been raised since: then it is read once more, and the next
+   * renewal obeys. One that cannot be read ends nothing.
+   */
+  #hasReachedMaxHold(now: Moment): boolean {
+    const { ms, askedAtMs } = this.#maxHold
+    const overMs = this.#clock.elapsedMs(this.#began, now) - ms
+    const isConfirmed = overMs >= 0 && askedAtMs >= now.monotonicMs - overMs
+    const sinceAskedMs = now.monotonicMs - this.#askedMaxHoldAtMs
+    if (!isConfirmed && (overMs >= 0 || sinceAskedMs >= MAX_HOLD_FRESH_MS)) this.#askMaxHold(now)
+    return isConfirmed
+  }
+
+  #askMaxHold({ monotonicMs: askedAtMs }: Moment): void {
+    this.#askedMaxHoldAtMs = askedAtMs
+    this.#readMaxHoldMs?.().then((ms) => {
+      this.#maxHold = { ms, askedAtMs }
+    }, reportTo('client/max-hold'))
   }
 
   /** Nothing is renewed by itself any more. */

@@ -2,6 +2,7 @@
  * The client that applications hold. It reads what callers pass, asks the store through one `LeaseApi`, and turns
  * refusals into errors; what it waits for and holds is kept in `acquisitions.ts`.
  */
+import { invalid } from '../core/errors.ts'
 import {
   parseGraceMs,
   parseHolder,
@@ -69,6 +70,10 @@ export interface TenureClientOptions {
   readonly sequential?: boolean
   /** Signs the grants of what the client holds. */
   readonly signer?: GrantSigner
+  /** What becomes of a lease that nothing references any more; it is reported either way. Default: renewed on. */
+  readonly orphans?: 'renew' | 'release'
+  /** Whether leases renew themselves for no longer than the configured `max_hold_seconds`. Default: as long as they are held. */
+  readonly maxHold?: 'none' | 'configured'
 }
 
 const REVOKE_WITHIN_MS = 10_000
@@ -100,14 +105,14 @@ export class TenureClient implements Tenure {
       ...{ api, runtime, holder: this.holder, session: this.session },
       sequential,
       claimWindowMs: readClaimWindow(claimWindowMs),
-      signer,
+      ...{ signer, ...readUpkeep(options) },
     })
   }
 
   async acquire(resource: string, options?: AcquireOptions): Promise<Lease> {
     this.#requireOpen()
     const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
-    if (outcome.kind === 'granted') return outcome.lease
+    if (outcome.kind === 'granted') return outcome.lease.reference()
     throw refusalError(outcome)
   }
 
@@ -120,19 +125,21 @@ export class TenureClient implements Tenure {
     const outcome = await this.#acquisitions.obtainAll(wish)
     if (outcome.kind !== 'granted') throw refusalError(outcome)
     const newRelease = (): JointRelease => new JointRelease(this.#api, this.#runtime)
-    return new HandleSet(outcome.leases, newRelease)
+    const leases = outcome.leases.map((lease) => lease.reference())
+    return new HandleSet(leases, newRelease)
   }
 
   async adopt(leaseId: LeaseId, options?: AdoptOptions): Promise<Lease> {
     this.#requireOpen()
-    return this.#acquisitions.adopt(parseLeaseId(leaseId), readAdopt(options))
+    const lease = await this.#acquisitions.adopt(parseLeaseId(leaseId), readAdopt(options))
+    return lease.reference()
   }
 
   async tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Attempt> {
     this.#requireOpen()
     const wish = readTryAcquire(this.#runtime, resource, options)
     const outcome = await this.#acquisitions.obtain(wish)
-    if (outcome.kind === 'granted') return outcome
+    if (outcome.kind === 'granted') return { kind: 'granted', lease: outcome.lease.reference() }
     const { blockers, retryAfterMs } = outcome
     return { kind: 'held', blockers, retryAfterMs }
   }
@@ -147,9 +154,11 @@ export class TenureClient implements Tenure {
     const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
     if (outcome.kind === 'held') throw refusalError(outcome)
     const { lease } = outcome
+    const reference = lease.reference()
+    lease.interest.use(reference)
     let result: Result
     try {
-      result = await this.#acquisitions.runInside(lease, () => work(lease))
+      result = await this.#acquisitions.runInside(lease, () => work(reference))
     } catch (error) {
       await this.#endWork(lease, 'aborted').catch(reportUnlessGone)
       throw error
@@ -278,6 +287,22 @@ function readReason(options: ReasonOptions | undefined): { readonly reason?: str
   refuseUnknown(options, ['reason'])
   const { reason } = parseNote(options?.reason, undefined)
   return reason === null ? {} : { reason }
+}
+
+/** What becomes of leases that nobody releases. */
+export function readUpkeep({
+  orphans = 'renew',
+  maxHold = 'none',
+}: Pick<TenureClientOptions, 'orphans' | 'maxHold'>): Required<
+  Pick<TenureClientOptions, 'orphans' | 'maxHold'>
+> {
+  if (!['renew', 'release'].includes(orphans)) {
+    throw invalid('orphans', 'must be renew or release', orphans)
+  }
+  if (!['none', 'configured'].includes(maxHold)) {
+    throw invalid('maxHold', 'must be none or configured', maxHold)
+  }
+  return { orphans, maxHold }
 }
 
 export function readClaimWindow(claimWindowMs: number | undefined): number | null {

@@ -3,7 +3,7 @@
  * resource beats the global value. Values are kept as text and read here, so that no store interprets them.
  */
 import { invalid, isLeaseError, show } from './errors.ts'
-import { MAX_RENEWALS_MAX, TTL_MS_MAX, WAIT_MS_MAX } from './limits.ts'
+import { MAX_HOLD_MS_MAX, MAX_RENEWALS_MAX, TTL_MS_MAX, WAIT_MS_MAX } from './limits.ts'
 import { kindOf, type Resource } from './resource.ts'
 
 export type SettingScope = 'global' | 'kind' | 'resource'
@@ -33,6 +33,7 @@ export interface SettingValues {
   readonly keep_history: boolean
   readonly history_retention_days: number
   readonly record_renewals: boolean
+  readonly max_hold_seconds: number
 }
 
 export type SettingKey = keyof SettingValues
@@ -93,6 +94,13 @@ export const SETTING_TABLE: Readonly<Record<SettingKey, SettingDefinition>> = {
     type: 'bool',
     initial: true,
     description: 'Whether each renewal is an event of the ledger',
+  },
+  max_hold_seconds: {
+    type: 'int',
+    initial: 86_400,
+    min: 0,
+    max: MAX_HOLD_MS_MAX / 1000,
+    description: 'How long a client that obeys it renews a lease by itself (0 = no limit)',
   },
 }
 

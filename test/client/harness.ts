@@ -103,6 +103,8 @@ export interface ClientOptions {
   readonly session?: string
   readonly claimWindowMs?: number
   readonly signer?: GrantSigner
+  readonly orphans?: 'renew' | 'release'
+  readonly maxHold?: 'none' | 'configured'
 }
 
 export interface TestClient {

@@ -238,6 +238,8 @@ describe('opening', () => {
       { holder: '' },
       { ...alice, session: '' },
       { ...alice, claimWindowMs: 1 },
+      { ...alice, orphans: 'keep' as 'renew' },
+      { ...alice, maxHold: 'a day' as 'none' },
     ]) {
       await expect(openTenure(`sqlite:${file}`, options)).rejects.toMatchObject({
         code: 'INVALID_INPUT',

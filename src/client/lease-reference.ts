@@ -1,0 +1,152 @@
+/**
+ * What an application holds of a lease. The client itself keeps the handle (`lease-handle.ts`), which renews; this object
+ * stands for the application's interest in it. When nothing references it any more, nobody can release the lease, and
+ * the client notices (`orphans.ts`).
+ *
+ * Whatever it gives out counts as a reference: the signal for good, because Node does not tell who still listens to it
+ * or has joined it to another; a listener until it is taken off; a derived lease as long as that is referenced itself.
+ */
+import type { Budget } from '../core/budget.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { Extent, Mode, Resource } from '../core/resource.ts'
+import type {
+  AcquireOptions,
+  AdvanceOptions,
+  DeriveOptions,
+  EpochRange,
+  HandleState,
+  Lease,
+  LeaseEvents,
+  ModeChange,
+  Receiver,
+  ReleaseOptions,
+  RenewOptions,
+  UpgradeOptions,
+} from './contract.ts'
+import type { LeaseHandle } from './lease-handle.ts'
+import type { JointRelease } from './lease-release.ts'
+
+export class LeaseReference implements Lease {
+  readonly id: LeaseId
+  readonly resource: Resource
+  readonly holder: string
+  readonly extent: Extent
+  /** What a lease was derived from ends it, and so is referenced as long as it is itself. */
+  static readonly #parents = new WeakMap<LeaseReference, LeaseReference>()
+  readonly #handle: LeaseHandle
+  #hasGivenSignal = false
+
+  constructor(handle: LeaseHandle, parent: LeaseReference | null) {
+    this.#handle = handle
+    if (parent !== null) LeaseReference.#parents.set(this, parent)
+    this.id = handle.id
+    this.resource = handle.resource
+    this.holder = handle.holder
+    this.extent = handle.extent
+  }
+
+  get state(): HandleState {
+    return this.#handle.state
+  }
+
+  get remainingMs(): number {
+    return this.#handle.remainingMs
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#hasGivenSignal) this.#handle.interest.use(this)
+    this.#hasGivenSignal = true
+    return this.#handle.signal
+  }
+
+  get info(): LeaseInfo {
+    return this.#handle.info
+  }
+
+  get mode(): Mode {
+    return this.#handle.mode
+  }
+
+  get fence(): number {
+    return this.#handle.fence
+  }
+
+  get epoch(): number | null {
+    return this.#handle.epoch
+  }
+
+  get grant(): string {
+    return this.#handle.grant
+  }
+
+  get renewals(): number {
+    return this.#handle.renewals
+  }
+
+  get isAbandoned(): boolean {
+    return this.#handle.isAbandoned
+  }
+
+  on<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name]) => void,
+  ): () => void {
+    const takeOff = this.#handle.on(name, listener)
+    const endUse = this.#handle.interest.use(this)
+    return () => {
+      takeOff()
+      endUse()
+    }
+  }
+
+  renew(options?: RenewOptions): Promise<void> {
+    return this.#handle.renew(options)
+  }
+
+  async acquire(resource: string, options?: Omit<AcquireOptions, 'under'>): Promise<Lease> {
+    const lease = await this.#handle.acquire(resource, options)
+    return lease.reference()
+  }
+
+  advance(options?: AdvanceOptions): Promise<EpochRange> {
+    return this.#handle.advance(options)
+  }
+
+  async derive(options: DeriveOptions): Promise<Lease> {
+    const child = await this.#handle.derive(options)
+    return child.reference(this)
+  }
+
+  spend(amounts: Budget): Promise<Budget> {
+    return this.#handle.spend(amounts)
+  }
+
+  upgrade(options?: UpgradeOptions): Promise<ModeChange> {
+    return this.#handle.upgrade(options)
+  }
+
+  downgrade(): Promise<ModeChange> {
+    return this.#handle.downgrade()
+  }
+
+  transfer(to: Receiver): Promise<LeaseId | null> {
+    return this.#handle.transfer(to)
+  }
+
+  release(options?: ReleaseOptions): Promise<void> {
+    return this.#handle.release(options)
+  }
+
+  /** `together`: the request goes along with others. */
+  releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
+    return this.#handle.releaseWith(options, together)
+  }
+
+  abandon(): void {
+    this.#handle.abandon()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#handle[Symbol.asyncDispose]()
+  }
+}
