@@ -34,7 +34,7 @@ export interface HoldingPlan {
   readonly isDelegating: boolean
 }
 
-/** Releasing, downgrading and transferring insist for ten seconds; the rest is for the store's own answer. */
+/** Releasing, downgrading and transferring are retried for ten seconds; the rest is for the store's own answer. */
 const INSIST_BOUND_MS = 10_500
 /** However short the wait, the store has a second to answer; and an upgrade waits for the undoing of the one before. */
 const FIRST_ANSWER_MS = 1_000

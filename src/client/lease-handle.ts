@@ -8,7 +8,7 @@
  *    a renewal that is confirmed after the loss. Not with a lock delay: then it ends at its deadline.
  *  - Whoever is asked to finish counts on the shorter of its own term and the grace, from before it looked, and no
  *    renewal that was confirmed before moves that end again.
- *  - Nothing in the background rejects into the void, and nothing is sent once the lease is over.
+ *  - Nothing in the background rejects into the void, and nothing but its release is sent once the lease is over.
  *
  * What it does not promise: after a revocation the store may have given the resource away before this handle hears of
  * it. Until then only the fence protects.

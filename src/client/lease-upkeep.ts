@@ -112,6 +112,7 @@ export class LeaseUpkeep implements Renewed {
       return answer.kind === 'renewed'
     } catch (error) {
       if (error === race.lost) throw error
+      // The failure was told or reported where that renewal was sent; this caller sends one of its own.
       return false
     }
   }
