@@ -199,7 +199,7 @@ function readStamp(fence = '', leaseId = '-'): Stamp {
 }
 
 /** An answer of Redis is the caller's own error; no answer leaves open whether the script ran. */
-function redisError(cause: unknown): unknown {
+export function redisError(cause: unknown): unknown {
   if (!(cause instanceof Error) || isReply(cause)) return cause
   const message = `the answer of Redis was lost: ${cause.message}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause })

@@ -4,6 +4,7 @@
  */
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs, refuseUnknown } from '../core/input.ts'
+import { report } from '../runtime/diagnostics.ts'
 import {
   createAction,
   EVERY_TARGET,
@@ -22,6 +23,7 @@ import {
 import type { Bus, Subscription } from './bus.ts'
 import {
   judgeAction,
+  mergedMark,
   withLease,
   type Known,
   type LeaseFact,
@@ -49,12 +51,23 @@ export interface SetLeaseOptions {
   readonly epoch?: number
 }
 
+export interface ProcessOptions {
+  /**
+   * An operator has sent the action again after it was passed over. It is then carried out although later ones were,
+   * under its own lease, and unless it was carried out already or nobody remembers so far back. Default false.
+   */
+  readonly resent?: boolean
+}
+
 export type ActionEffect<Transaction, Result> = (
   payload: unknown,
   context: { readonly action: Action; readonly transaction: Transaction },
 ) => Promise<Result> | Result
 
-/** Says which lease a workflow is under, as far as it knows. What it throws for good refuses the action. */
+/**
+ * Says which lease a workflow is under, as far as it knows. A `LeaseError` refuses the action for good, but for those of a
+ * store or client that is away.
+ */
 export type LeaseLookUp = (
   workflowId: string,
   action: Action,
@@ -70,7 +83,7 @@ export class ActionGuard<Transaction = undefined> {
   readonly #marks: ActionMarks<Transaction>
   readonly #lookUp: LeaseLookUp | null
   readonly #log: (error: LeaseError) => void
-  /** What this guard was told, by workflow; what the marks know counts as well, and the higher fence wins. */
+  /** What this guard has learnt and the marks may not know yet, by workflow. */
   readonly #told = new RecentMap<WorkflowMark>(WORKFLOWS_REMEMBERED)
   readonly #logged = new Set<string>()
   /** What this guard threw itself, as against what an effect threw. */
@@ -89,24 +102,26 @@ export class ActionGuard<Transaction = undefined> {
   }
 
   /**
-   * Tells the guard whose actions to carry out. A lease with a lower fence than the one it knows is refused with
-   * `LEASE_VIOLATION`: somebody else has the workflow already.
+   * Tells the guard whose actions to carry out; resolves when the marks know it, so that a processor that takes over
+   * knows it, too. A lease with a lower fence than the one that is known is refused with `LEASE_VIOLATION`: somebody
+   * else has the workflow already. A lease that was revoked stays revoked.
    */
-  setLease(
+  async setLease(
     workflowId: string,
     leaseId: string,
     fence: number,
     options: SetLeaseOptions = {},
-  ): void {
+  ): Promise<void> {
     refuseUnknown(options, ['epoch'])
     const id = parseWorkflowId(workflowId)
     const fact = parseFact(leaseId, fence)
     const epoch = options.epoch === undefined ? -1 : parseEpoch(options.epoch, 'epoch')
-    const told = this.#markOf(id, this.#marks.peek({ workflowId: id, actionId: '' }).mark)
-    const isSame = told?.leaseId === fact.leaseId && told.fence === fact.fence
-    if (told !== null && fact.fence <= told.fence && !isSame) throw lowerFence(id, told, fact)
-    const next = withLease(told, fact)
-    this.#told.set(id, { ...next, epoch: Math.max(next.epoch, epoch) })
+    await this.#note(id, (known) => {
+      const isSame = known?.leaseId === fact.leaseId && known.fence === fact.fence
+      if (known !== null && fact.fence <= known.fence && !isSame) throw lowerFence(id, known, fact)
+      const next = withLease(known, fact)
+      return { ...next, epoch: Math.max(next.epoch, epoch) }
+    })
   }
 
   /**
@@ -115,17 +130,10 @@ export class ActionGuard<Transaction = undefined> {
    */
   async revoke(revoked: Pick<Revocation, 'workflowId' | 'leaseId' | 'fence'>): Promise<void> {
     const { workflowId, leaseId, fence } = readRevoked(revoked)
-    const marked = (mark: WorkflowMark | null): WorkflowMark | null => {
-      const told = this.#markOf(workflowId, mark)
-      if (told !== null && told.fence > fence) return null
-      return { leaseId, fence, epoch: told?.epoch ?? -1, revoked: true }
-    }
-    const ref = { workflowId, actionId: '' }
-    const told = marked(this.#marks.peek(ref).mark)
-    if (told !== null) this.#told.set(workflowId, told)
-    await this.#marks.transact(ref, ({ mark }) => {
-      return { mark: marked(mark), epoch: null, effect: async () => undefined }
-    })
+    const mark = { leaseId, fence, revoked: true, epoch: -1 }
+    // At once, and whether or not the marks can be reached.
+    this.#tell(workflowId, mark)
+    await this.#note(workflowId, (known) => mergedMark(known, mark))
   }
 
   /**
@@ -135,7 +143,7 @@ export class ActionGuard<Transaction = undefined> {
   validate(action: Action): true {
     const read = createAction(action)
     const { workflowId, actionId } = read
-    this.#judge(read, this.#marks.peek({ workflowId, actionId }))
+    this.#judge(read, { ...this.#marks.peek({ workflowId, actionId }), resent: false })
     return true
   }
 
@@ -146,14 +154,17 @@ export class ActionGuard<Transaction = undefined> {
   async process<Result>(
     action: Action,
     effect: ActionEffect<Transaction, Result>,
+    options: ProcessOptions = {},
   ): Promise<Result | undefined> {
     const read = createAction(action)
+    const resent = readResent(options)
     if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
     if (read.target !== EVERY_TARGET) this.#target ??= read.target
     const attempt = (mayAsk: boolean): Promise<Result | undefined> => {
-      return this.#marks.transact(read, (known) => {
+      const { workflowId, actionId } = read
+      return this.#marks.transact({ workflowId, actionId, resent }, (known) => {
         if (mayAsk && this.#isNew(read, known.mark)) throw NEW_LEASE
-        return this.#verdict(read, known, effect)
+        return this.#verdict(read, { ...known, resent }, effect)
       })
     }
     // Nobody is asked about a lease that the marks know: whoever is asked may be away.
@@ -178,9 +189,9 @@ export class ActionGuard<Transaction = undefined> {
     if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
     this.#target = parseName(target, 'target')
     return bus.subscribe(target, {
-      onAction: async (action) => {
+      onAction: async (action, delivery) => {
         try {
-          await this.process(action, effect)
+          await this.process(action, effect, { resent: delivery?.resent ?? false })
         } catch (error) {
           if (!this.#isFinal(error)) throw error
         }
@@ -195,7 +206,7 @@ export class ActionGuard<Transaction = undefined> {
 
   #verdict<Result>(
     action: Action,
-    known: Known,
+    known: Known & { readonly resent: boolean },
     effect: ActionEffect<Transaction, Result>,
   ): Verdict<Transaction, Result | undefined> {
     const mark = this.#judge(action, known)
@@ -208,10 +219,10 @@ export class ActionGuard<Transaction = undefined> {
     }
   }
 
-  #judge(action: Action, { mark, seen }: Known): WorkflowMark {
-    const told = this.#markOf(action.workflowId, mark)
-    const manner = { strict: this.#strict, target: this.#target }
-    const judgement = judgeAction(action, { mark: told, seen }, manner)
+  #judge(action: Action, known: Known & { readonly resent: boolean }): WorkflowMark {
+    const mark = this.#markOf(action.workflowId, known.mark)
+    const manner = { strict: this.#strict, target: this.#target, resent: known.resent }
+    const judgement = judgeAction(action, { ...known, mark }, manner)
     if (judgement.kind === 'accepted') return judgement.mark
     throw this.#refusal(action, judgement.error)
   }
@@ -222,13 +233,25 @@ export class ActionGuard<Transaction = undefined> {
     return error
   }
 
-  /** What is kept and what was told, as one: the later lease, and the higher epoch. */
+  /** What is kept and what was told, as one. */
   #markOf(workflowId: string, kept: WorkflowMark | null): WorkflowMark | null {
-    const told = this.#told.get(workflowId)
-    if (told === undefined) return kept
-    if (kept === null) return told
-    const [later, other] = told.fence >= kept.fence ? [told, kept] : [kept, told]
-    return { ...later, epoch: Math.max(later.epoch, other.epoch) }
+    return mergedMark(kept, this.#told.get(workflowId) ?? null)
+  }
+
+  #tell(workflowId: string, mark: WorkflowMark): void {
+    const told = mergedMark(this.#told.get(workflowId) ?? null, mark)
+    if (told !== null) this.#told.set(workflowId, told)
+  }
+
+  /** Writes into the marks what is known of a workflow, without an action. */
+  async #note(
+    workflowId: string,
+    noted: (known: WorkflowMark | null) => WorkflowMark | null,
+  ): Promise<void> {
+    await this.#marks.transact({ workflowId, actionId: '' }, ({ mark }) => {
+      const next = noted(this.#markOf(workflowId, mark))
+      return { mark: next, epoch: null, effect: async () => undefined }
+    })
   }
 
   /** A lease that nobody told of may be the next one. */
@@ -241,16 +264,15 @@ export class ActionGuard<Transaction = undefined> {
   async #learn(action: Action): Promise<void> {
     if (this.#lookUp === null) return
     const fact = await this.#ask(this.#lookUp, action)
-    // Read after the answer, because others may have been told meanwhile; the higher fence wins.
-    const told = this.#markOf(action.workflowId, this.#marks.peek(action).mark)
-    if (fact !== null) this.#told.set(action.workflowId, withLease(told, fact))
+    // The answer may be older than what is known by now; the higher fence wins.
+    if (fact !== null) this.#tell(action.workflowId, withLease(null, fact))
   }
 
   async #ask(lookUp: LeaseLookUp, action: Action): Promise<LeaseFact | null> {
     try {
       return await lookUp(action.workflowId, action)
     } catch (error) {
-      throw isLeaseError(error) && !error.retryable ? this.#refusal(action, error) : error
+      throw isLeaseError(error) && saysNo(error) ? this.#refusal(action, error) : error
     }
   }
 
@@ -258,8 +280,25 @@ export class ActionGuard<Transaction = undefined> {
     if (this.#logged.has(key)) return
     if (this.#logged.size >= LOGGED_MAX) this.#logged.clear()
     this.#logged.add(key)
-    this.#log(error)
+    try {
+      this.#log(error)
+    } catch (failure) {
+      // The action is refused all the same, and by its own reason.
+      report('workflow/log', failure)
+    }
   }
+}
+
+/** Not where only nobody could be asked: what nobody has judged is not refused for good. */
+function saysNo({ code, retryable }: LeaseError): boolean {
+  return !retryable && !code.startsWith('STORE_') && code !== 'CLOSED' && code !== 'ABORTED'
+}
+
+function readResent(options: ProcessOptions): boolean {
+  refuseUnknown(options, ['resent'])
+  const { resent = false } = options
+  if (typeof resent === 'boolean') return resent
+  throw invalid('resent', 'must be true or false', resent)
 }
 
 function requireParts({ strict, marks, lookUp, log }: ActionGuardOptions<never>): void {

@@ -4,6 +4,7 @@
  */
 import type { Known, WorkflowMark } from './judgement.ts'
 import { RecentMap } from './recent-map.ts'
+import { Turns } from './turns.ts'
 
 /** How many of the last actions of a workflow are recognised when they come again; older ones are stale. */
 export const ACTIONS_REMEMBERED = 1_000
@@ -13,6 +14,8 @@ export const WORKFLOWS_REMEMBERED = 10_000
 export interface ActionRef {
   readonly workflowId: string
   readonly actionId: string
+  /** It was sent again by an operator: what is known must say from which epoch on all actions are remembered. */
+  readonly resent?: boolean
 }
 
 /** What `decide` came to: nothing, or an effect and the mark that goes with it. */
@@ -40,7 +43,9 @@ export interface ActionMarks<Transaction> {
 
 interface Remembered {
   readonly mark: WorkflowMark | null
-  readonly actionIds: Set<string>
+  /** The epochs of the last actions, by their ids. */
+  readonly actions: Map<string, number>
+  readonly rememberedFrom: number
 }
 
 /** What a process saw last of each workflow, which is not what counts where marks are kept elsewhere. */
@@ -49,44 +54,28 @@ export class SeenMarks {
 
   peek({ workflowId, actionId }: ActionRef): Known {
     const known = this.#workflows.get(workflowId)
-    return { mark: known?.mark ?? null, seen: known?.actionIds.has(actionId) ?? false }
+    if (known === undefined) return { mark: null, seen: false, rememberedFrom: 0 }
+    const { mark, actions, rememberedFrom } = known
+    return { mark, seen: actions.has(actionId), rememberedFrom }
   }
 
-  /** `wasCarriedOut`: the action of `ref` is one of those that the mark was raised by. */
-  note(
-    { workflowId, actionId }: ActionRef,
-    mark: WorkflowMark | null,
-    wasCarriedOut: boolean,
-  ): void {
+  /** `epoch`: under which the action of `ref` was carried out; null if it was not. */
+  note({ workflowId, actionId }: ActionRef, mark: WorkflowMark | null, epoch: number | null): void {
     const known = this.#workflows.get(workflowId)
-    const actionIds = known?.actionIds ?? new Set()
-    if (wasCarriedOut) remember(actionIds, actionId)
-    this.#workflows.set(workflowId, { mark: mark ?? known?.mark ?? null, actionIds })
-  }
-}
-
-/** One after the other for each workflow; different ones do not wait for each other. */
-export class WorkflowTurns {
-  readonly #last = new Map<string, Promise<unknown>>()
-
-  take<Result>(workflowId: string, run: () => Promise<Result>): Promise<Result> {
-    const turn = (this.#last.get(workflowId) ?? Promise.resolve()).then(run)
-    const ended = turn.then(
-      () => undefined,
-      () => undefined,
-    )
-    this.#last.set(workflowId, ended)
-    void ended.then(() => {
-      if (this.#last.get(workflowId) === ended) this.#last.delete(workflowId)
+    const actions = known?.actions ?? new Map<string, number>()
+    const forgotten = epoch === null ? -1 : remember(actions, actionId, epoch)
+    this.#workflows.set(workflowId, {
+      mark: mark ?? known?.mark ?? null,
+      actions,
+      rememberedFrom: Math.max(known?.rememberedFrom ?? 0, forgotten + 1),
     })
-    return turn
   }
 }
 
 /** Marks in the memory of one process; they end with it. Each workflow's actions run one after the other. */
 export class MemoryMarks implements ActionMarks<undefined> {
   readonly #seen = new SeenMarks()
-  readonly #turns = new WorkflowTurns()
+  readonly #turns = new Turns()
 
   peek(ref: ActionRef): Known {
     return this.#seen.peek(ref)
@@ -99,15 +88,18 @@ export class MemoryMarks implements ActionMarks<undefined> {
     return this.#turns.take(ref.workflowId, async () => {
       const { mark, epoch, effect } = decide(this.peek(ref))
       const result = await effect(undefined)
-      this.#seen.note(ref, mark, epoch !== null)
+      this.#seen.note(ref, mark, epoch)
       return result
     })
   }
 }
 
-function remember(actionIds: Set<string>, actionId: string): void {
-  actionIds.add(actionId)
-  if (actionIds.size <= ACTIONS_REMEMBERED) return
-  const [oldest] = actionIds
-  if (oldest !== undefined) actionIds.delete(oldest)
+/** The epoch of the action that is forgotten for it, or -1. */
+function remember(actions: Map<string, number>, actionId: string, epoch: number): number {
+  actions.set(actionId, epoch)
+  if (actions.size <= ACTIONS_REMEMBERED) return -1
+  const [oldest] = actions
+  if (oldest === undefined) return -1
+  actions.delete(oldest[0])
+  return oldest[1]
 }

@@ -7,14 +7,24 @@ import { invalid } from '../core/errors.ts'
 import type { Action } from './action.ts'
 import type { Revocation } from './wire/action-json.ts'
 
+/** How an action comes. */
+export interface Delivery {
+  /** It was a dead letter, and an operator has sent it again. */
+  readonly resent: boolean
+}
+
 export interface Listener {
-  /** Resolves when the action needs no further delivery. What it throws means: again, later. */
-  onAction(action: Action): unknown
+  /**
+   * Resolves when the action needs no further delivery. What it throws means: again, later. Too often, and the action
+   * becomes a dead letter; but the `STORE_` errors that say that a store is away are no failures of the action, and it
+   * waits for as long as they last.
+   */
+  onAction(action: Action, delivery?: Delivery): unknown
   onRevoked?(revocation: Revocation): unknown
 }
 
 export interface Subscription {
-  /** No call begins after it has resolved; what was under way has ended. */
+  /** No call begins after it has resolved; what was under way has ended, but for the call that closes it itself. */
   close(): Promise<void>
 }
 

@@ -17,10 +17,11 @@ export type {
   ActionEffect,
   ActionGuardOptions,
   LeaseLookUp,
+  ProcessOptions,
   SetLeaseOptions,
 } from './action-guard.ts'
 export type { ActionMarks, ActionRef, Verdict } from './action-marks.ts'
-export type { Bus, DeadLetter, Listener, Subscription } from './bus.ts'
+export type { Bus, DeadLetter, Delivery, Listener, Subscription } from './bus.ts'
 export type { ClaimOptions } from './claim-workflow.ts'
 export type { Handoff } from './handoff.ts'
 export type { Known, LeaseFact, WorkflowMark } from './judgement.ts'
@@ -30,4 +31,5 @@ export type { EmitOptions, Orchestrator } from './orchestrator.ts'
 export type { RedisBusClient, RedisBusOptions } from './redis-bus.ts'
 export type { RedisEffects, RedisMarksOptions } from './redis-marks.ts'
 export type { RelayOptions } from './revocations.ts'
+export type { SqliteMarksOptions } from './sqlite-marks.ts'
 export type { Revocation } from './wire/action-json.ts'

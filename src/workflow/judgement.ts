@@ -4,7 +4,8 @@
  *  1. Lease: it must be the one that is known for the workflow. An unknown one is refused: closed, not open.
  *  2. Fence: no lower than the one that is known.
  *  3. Again: an action that was carried out is recognised, and not carried out twice.
- *  4. Epoch: above the last one that was carried out.
+ *  4. Epoch: above the last one that was carried out. One that was passed over, a dead letter, may be below it when an
+ *     operator sends it again, as long as it is certain that it was not carried out.
  *  5. Gap, in strict mode: the action before it to the same target must have been carried out. The first under a new
  *     lease names none before it, and may follow anything. The announcement of a transfer goes to all targets, and
  *     says for each of them which action was its last.
@@ -28,6 +29,8 @@ export interface Known {
   readonly mark: WorkflowMark | null
   /** Whether the action that is judged was carried out before. */
   readonly seen: boolean
+  /** From this epoch on every action that was carried out is remembered. Needed for what is sent again, and only then. */
+  readonly rememberedFrom?: number
 }
 
 /** A lease as somebody tells a guard of it. */
@@ -45,23 +48,34 @@ export interface Manner {
   readonly strict: boolean
   /** The target whose actions are judged; null if that is not known. */
   readonly target: string | null
+  /** Whether an operator has sent the action again, after it was passed over. */
+  readonly resent: boolean
 }
 
-export function judgeAction(action: Action, { mark, seen }: Known, manner: Manner): Judgement {
+export function judgeAction(action: Action, known: Known, manner: Manner): Judgement {
+  const { mark, seen } = known
   if (mark === null) return violation(action, null, 'its lease is not known here')
   if (action.leaseId !== mark.leaseId) return violation(action, mark, 'it carries another lease')
   if (action.fence < mark.fence) return violation(action, mark, 'it carries a lower fence')
   if (mark.revoked) return violation(action, mark, 'its lease was revoked')
   if (seen) return duplicate(action, mark)
-  if (action.epoch <= mark.epoch) return stale(action, mark)
+  if (action.epoch <= mark.epoch && !(manner.resent && wasPassedOver(action, known))) {
+    return stale(action, mark)
+  }
   const previousEpoch = manner.strict ? previousTo(action, manner.target) : null
   if (previousEpoch !== null && previousEpoch > mark.epoch) {
     return future(action, mark, previousEpoch)
   }
-  const { leaseId, fence, epoch } = action
+  const { leaseId, fence } = action
+  const epoch = Math.max(action.epoch, mark.epoch)
   const accepted: WorkflowMark = { leaseId, fence, revoked: false, epoch }
   if (action.actionType === LEASE_TRANSFER) return transferred(action, accepted)
   return { kind: 'accepted', mark: accepted }
+}
+
+/** What is not among the actions that are remembered was not carried out, if all of its time are remembered. */
+function wasPassedOver({ epoch }: Action, { seen, rememberedFrom }: Known): boolean {
+  return !seen && rememberedFrom !== undefined && epoch >= rememberedFrom
 }
 
 /** The epoch of the action before this one, as far as its sender says. */
@@ -76,6 +90,21 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null
     ? (value as Readonly<Record<string, unknown>>)
     : {}
+}
+
+/**
+ * What two know of one workflow, as one: the later lease and the higher epoch. A lease that either of them knows to be
+ * revoked is revoked. Of two leases with one fence, which is no store's doing, the one that is kept counts.
+ */
+export function mergedMark(
+  kept: WorkflowMark | null,
+  told: WorkflowMark | null,
+): WorkflowMark | null {
+  if (kept === null || told === null) return kept ?? told
+  const later = told.fence > kept.fence ? told : kept
+  const isSame = told.fence === kept.fence && told.leaseId === kept.leaseId
+  const revoked = later.revoked || (isSame && (told.revoked || kept.revoked))
+  return { ...later, revoked, epoch: Math.max(kept.epoch, told.epoch) }
 }
 
 /** The lease with the higher fence is the later one. */

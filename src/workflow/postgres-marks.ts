@@ -3,6 +3,8 @@
  * processors which share a name, on whatever host, take turns on each workflow.
  */
 import {
+  codeOf,
+  conflictOrUnavailable,
   inTransaction,
   requirePostgres,
   type PostgresClientLike,
@@ -24,10 +26,11 @@ import {
   workflowMarkOf,
   type WorkflowMarkRow,
 } from './mark-tables.ts'
+import { Turns } from './turns.ts'
 
 /** A workflow of which nothing is known has no row to lock; two that come at once wait for this instead. */
 const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`
-const KNOWN = `SELECT m.lease_id, m.fence, m.revoked, m.epoch, a.action_id
+const KNOWN = `SELECT m.lease_id, m.fence, m.revoked, m.epoch, a.epoch AS action_epoch
   FROM (SELECT $1::text AS processor, $2::text AS workflow_id) AS wanted
   LEFT JOIN tenure_workflow_marks AS m USING (processor, workflow_id)
   LEFT JOIN tenure_workflow_actions AS a ON a.processor = wanted.processor
@@ -36,18 +39,24 @@ const PUT_MARK = `INSERT INTO tenure_workflow_marks VALUES ($1, $2, $3, $4, $5, 
   ON CONFLICT (processor, workflow_id) DO UPDATE SET lease_id = $3, fence = $4, revoked = $5,
     epoch = $6`
 const PUT_ACTION = 'INSERT INTO tenure_workflow_actions VALUES ($1, $2, $3, $4)'
+const REMEMBERED_FROM = `SELECT epoch FROM tenure_workflow_actions
+  WHERE processor = $1 AND workflow_id = $2 ORDER BY epoch DESC LIMIT 1 OFFSET ${ACTIONS_REMEMBERED - 1}`
 const FORGET = `DELETE FROM tenure_workflow_actions WHERE processor = $1 AND workflow_id = $2
-  AND epoch < (SELECT epoch FROM tenure_workflow_actions WHERE processor = $1 AND workflow_id = $2
-    ORDER BY epoch DESC LIMIT 1 OFFSET ${ACTIONS_REMEMBERED - 1})`
+  AND epoch < (${REMEMBERED_FROM})`
 
 interface KnownRow extends WorkflowMarkRow {
-  readonly action_id: string | null
+  /** Null if the action was not carried out. */
+  readonly action_epoch: string | null
 }
+
+/** In a process those who use one client or pool take turns before they ask the server: waiting takes a connection. */
+const turnsOf = new WeakMap<object, Turns>()
 
 export class PostgresMarks<Client extends PostgresClientLike> implements ActionMarks<Client> {
   readonly #source: PostgresLike<Client>
   readonly #processor: string
   readonly #seen = new SeenMarks()
+  readonly #turns: Turns
 
   /** `processor` names whose marks these are: several kinds of processors may share a database. */
   constructor(pool: PostgresPoolLike<Client>, processor: string)
@@ -55,6 +64,8 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
   constructor(source: PostgresLike<Client>, processor: string) {
     this.#source = requirePostgres(source)
     this.#processor = parseName(processor, 'processor')
+    this.#turns = turnsOf.get(source) ?? new Turns()
+    turnsOf.set(source, this.#turns)
   }
 
   /** Creates the tables unless they are there. */
@@ -66,38 +77,41 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
     return this.#seen.peek(ref)
   }
 
-  async transact<Result>(
+  transact<Result>(
     ref: ActionRef,
     decide: (known: Known) => Verdict<Client, Result>,
   ): Promise<Result> {
-    const { result, mark, epoch } = await inTransaction(this.#source, async (client) => {
-      const known = await this.#lock(client, ref)
-      this.#seen.note(ref, known.mark, known.seen)
-      const verdict = decide(known)
-      const done = { ...verdict, result: await verdict.effect(client) }
-      if (done.mark !== null) await this.#putMark(client, ref, done.mark)
-      if (done.epoch !== null) await this.#putAction(client, ref, done.epoch)
-      return done
+    return this.#turns.take(`${this.#processor}\n${ref.workflowId}`, async () => {
+      const { result, mark, epoch } = await inTransaction(this.#source, async (client) => {
+        const known = await this.#lock(client, ref)
+        const verdict = decide(known)
+        const done = { ...verdict, result: await verdict.effect(client) }
+        if (done.mark !== null) await this.#putMark(client, ref, done.mark)
+        if (done.epoch !== null) await this.#putAction(client, ref, done.epoch)
+        return done
+      })
+      this.#seen.note(ref, mark, epoch)
+      return result
     })
-    this.#seen.note(ref, mark, epoch !== null)
-    return result
   }
 
-  async #lock(client: Client, { workflowId, actionId }: ActionRef): Promise<Known> {
-    const place = [this.#processor, workflowId]
-    await client.query(LOCK, place)
-    const { rows } = await client.query(KNOWN, [...place, actionId]).catch((error: unknown) => {
-      throw tablesError(error)
-    })
-    const row = rows[0] as KnownRow | undefined
+  async #lock(client: Client, ref: ActionRef): Promise<Known> {
+    const place = [this.#processor, ref.workflowId]
+    await ask(client, LOCK, place)
+    const row = (await ask(client, KNOWN, [...place, ref.actionId])) as KnownRow | undefined
     const mark = row === undefined || row.lease_id === null ? null : workflowMarkOf(row)
-    return { mark, seen: row !== undefined && row.action_id !== null }
+    const carriedOut = row?.action_epoch ?? null
+    this.#seen.note(ref, mark, carriedOut === null ? null : Number(carriedOut))
+    const known = { mark, seen: carriedOut !== null }
+    if (ref.resent !== true) return known
+    const oldest = (await ask(client, REMEMBERED_FROM, place)) as { epoch: string } | undefined
+    return { ...known, rememberedFrom: Number(oldest?.epoch ?? 0) }
   }
 
   async #putMark(client: Client, { workflowId }: ActionRef, mark: WorkflowMark): Promise<void> {
     const { leaseId, fence, revoked, epoch } = mark
     const values = [this.#processor, workflowId, leaseId, fence, revoked ? 1 : 0, epoch]
-    await client.query(PUT_MARK, values)
+    await ask(client, PUT_MARK, values)
   }
 
   async #putAction(
@@ -106,7 +120,25 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
     epoch: number,
   ): Promise<void> {
     const place = [this.#processor, workflowId]
-    await client.query(PUT_ACTION, [...place, actionId, epoch])
-    await client.query(FORGET, place)
+    await ask(client, PUT_ACTION, [...place, actionId, epoch])
+    await ask(client, FORGET, place)
+  }
+}
+
+/** A statement of the effect has failed, and the effect went on as if it had not. */
+const TRANSACTION_FAILED = '25P02'
+
+/** One of our own statements: its first row, or what its error means. */
+async function ask(
+  client: PostgresClientLike,
+  sql: string,
+  values: readonly unknown[],
+): Promise<unknown> {
+  try {
+    return (await client.query(sql, values)).rows[0]
+  } catch (error) {
+    const schemaError = tablesError(error)
+    if (schemaError !== error || codeOf(error) === TRANSACTION_FAILED) throw schemaError
+    throw conflictOrUnavailable(error)
   }
 }

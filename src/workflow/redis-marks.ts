@@ -3,25 +3,27 @@
  * together with the raise of the mark, if the mark is still the one that the action was judged by; otherwise the action
  * is judged again.
  */
-import { LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
 import { commandsOf, runScript, type RedisCommand, type RedisLike } from '../guard/redis-client.ts'
+import { redisError } from '../guard/redis-guard.ts'
 import { parseName } from './action.ts'
 import {
   ACTIONS_REMEMBERED,
   SeenMarks,
-  WorkflowTurns,
   type ActionMarks,
   type ActionRef,
   type Verdict,
 } from './action-marks.ts'
 import type { Known, WorkflowMark } from './judgement.ts'
+import { Turns } from './turns.ts'
 
 /**
  * The commands of an effect. None runs before the effect has ended; all run in one script, and then the mark is raised.
  * Redis does not undo: when one of them fails, those before it stay, and the mark is not raised.
  */
 export interface RedisEffects {
+  /** Throws `LIMIT_EXCEEDED` for more than 7,000 words, or 50,000 in one effect: then nothing of the effect runs. */
   command(name: string, ...args: readonly (string | number)[]): void
 }
 
@@ -35,7 +37,16 @@ export interface RedisMarksOptions {
 
 const TRIES_MAX = 20
 
-const READ = `return {redis.call('GET', KEYS[1]) or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or ''}`
+/** `unpack` of Lua has room for less than 8,000 words, and would fail when the commands before it have run. */
+const COMMAND_WORDS_MAX = 7_000
+/** With the lengths of the commands; a client passes them to its driver as arguments, of which there is no end. */
+const EFFECT_WORDS_MAX = 50_000
+
+/** The mark, the epoch of the action if it was carried out, and from which epoch on all actions are remembered. */
+const READ = `local oldest = redis.call('ZRANGE', KEYS[2], -${ACTIONS_REMEMBERED}, -${ACTIONS_REMEMBERED}, 'WITHSCORES')
+return {
+  redis.call('GET', KEYS[1]) or '', redis.call('ZSCORE', KEYS[2], ARGV[1]) or '', oldest[2] or '0'
+}`
 
 /** KEYS: mark, actions. ARGV: expected, new mark, action, epoch, then each command as its length and its words. */
 const COMMIT = `if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
@@ -55,7 +66,7 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
   readonly #command: RedisCommand
   readonly #stem: string
   readonly #seen = new SeenMarks()
-  readonly #turns = new WorkflowTurns()
+  readonly #turns = new Turns()
 
   /** `processor` names whose marks these are: several kinds of processors may share a server. */
   constructor(client: RedisLike, processor: string, options: RedisMarksOptions = {}) {
@@ -90,9 +101,9 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
       const raised = writeMark(mark)
       const args = [text, raised, ref.actionId, String(epoch ?? ''), ...commands.words]
       const keys = this.#keys(ref)
-      const done = await runScript(this.#command, { script: COMMIT, keys, args })
+      const done = await runScript(this.#command, { script: COMMIT, keys, args }).catch(lostAnswer)
       if (Number(done) === 1) {
-        this.#seen.note(ref, mark, epoch !== null)
+        this.#seen.note(ref, mark, epoch)
         return result
       }
     }
@@ -102,11 +113,12 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
 
   async #read(ref: ActionRef): Promise<{ readonly text: string; readonly known: Known }> {
     const keys = this.#keys(ref)
-    const reply = await runScript(this.#command, { script: READ, keys, args: [ref.actionId] })
-    const [text = '', score = ''] = (reply as readonly unknown[]).map(String)
+    const script = { script: READ, keys, args: [ref.actionId] }
+    const reply = await runScript(this.#command, script).catch(unavailable)
+    const [text = '', score = '', oldest = '0'] = (reply as readonly unknown[]).map(String)
     const mark = readMark(text)
-    this.#seen.note(ref, mark, score !== '')
-    return { text, known: { mark, seen: score !== '' } }
+    this.#seen.note(ref, mark, score === '' ? null : Number(score))
+    return { text, known: { mark, seen: score !== '', rememberedFrom: Number(oldest) } }
   }
 
   #keys({ workflowId }: ActionRef): readonly string[] {
@@ -118,8 +130,34 @@ class Commands implements RedisEffects {
   readonly words: string[] = []
 
   command(name: string, ...args: readonly (string | number)[]): void {
-    this.words.push(String(args.length + 1), name, ...args.map(String))
+    if (typeof name !== 'string' || name === '') throw invalid('name', 'must be text', name)
+    const count = args.length + 1
+    if (count > COMMAND_WORDS_MAX) throw tooLong('a command', COMMAND_WORDS_MAX, count)
+    const total = this.words.length + count + 1
+    if (total > EFFECT_WORDS_MAX) throw tooLong('an effect', EFFECT_WORDS_MAX, total)
+    this.words.push(String(count), name, ...args.map(wordOf))
   }
+}
+
+function wordOf(value: unknown): string {
+  if (typeof value === 'string' || typeof value === 'number') return String(value)
+  throw invalid('args', 'must be text or numbers', value)
+}
+
+function tooLong(what: string, limit: number, got: number): LeaseError {
+  const message = `${what} must have at most ${limit} words, got ${got}`
+  return new LeaseError('LIMIT_EXCEEDED', message, { details: { limit } })
+}
+
+/** The marks cannot be read, whatever the reason: nothing was begun. */
+function unavailable(cause: unknown): never {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  throw new LeaseError('STORE_UNAVAILABLE', `the marks in Redis cannot be read: ${why}`, { cause })
+}
+
+/** An answer of Redis is the effect's own error; without one nobody knows whether the script ran. */
+function lostAnswer(cause: unknown): never {
+  throw redisError(cause)
 }
 
 function writeMark({ leaseId, fence, revoked, epoch }: WorkflowMark): string {

@@ -1,8 +1,17 @@
 /**
  * Marks in a SQLite database, in the same transaction as the effect. The connection must be the processor's own: while
- * an effect is under way, everything that is done on it is part of the transaction, and actions take turns on it.
+ * an effect is under way, everything that is done on it is part of the transaction.
+ *
+ * SQLite lets one connection write at a time, and waits for it by blocking. An effect that waits for anything would then
+ * wait for ever: the one who blocks keeps it from going on. So the marks of a process take turns on each database file,
+ * and while another process writes they try again and again without waiting inside SQLite.
  */
+import { LeaseError } from '../core/errors.ts'
+import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import { requireSqlite, type SqliteLike } from '../guard/sqlite-guard.ts'
+import { report } from '../runtime/diagnostics.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
 import { parseName } from './action.ts'
 import {
   ACTIONS_REMEMBERED,
@@ -17,6 +26,13 @@ import {
   workflowMarkOf,
   type WorkflowMarkRow,
 } from './mark-tables.ts'
+import { Turns } from './turns.ts'
+
+export interface SqliteMarksOptions {
+  /** How long to wait for others who write to the database. Default 30000. */
+  readonly waitMs?: number
+  readonly runtime?: Runtime
+}
 
 const MARK = `SELECT lease_id, fence, revoked, epoch FROM tenure_workflow_marks
   WHERE processor = ? AND workflow_id = ?`
@@ -24,19 +40,32 @@ const SEEN = `SELECT 1 FROM tenure_workflow_actions
   WHERE processor = ? AND workflow_id = ? AND action_id = ?`
 const PUT_MARK = 'INSERT OR REPLACE INTO tenure_workflow_marks VALUES (?, ?, ?, ?, ?, ?)'
 const PUT_ACTION = 'INSERT INTO tenure_workflow_actions VALUES (?, ?, ?, ?)'
+const REMEMBERED_FROM = `SELECT epoch FROM tenure_workflow_actions
+  WHERE processor = ? AND workflow_id = ? ORDER BY epoch DESC LIMIT 1 OFFSET ${ACTIONS_REMEMBERED - 1}`
 const FORGET = `DELETE FROM tenure_workflow_actions WHERE processor = ? AND workflow_id = ?
-  AND epoch < (SELECT epoch FROM tenure_workflow_actions WHERE processor = ? AND workflow_id = ?
-    ORDER BY epoch DESC LIMIT 1 OFFSET ${ACTIONS_REMEMBERED - 1})`
+  AND epoch < (${REMEMBERED_FROM})`
+
+const WAIT_MS_DEFAULT = 30_000
+const RETRY_MS_MIN = 1
+const RETRY_MS_MAX = 50
+const turns = new Turns()
+const namesOf = new WeakMap<object, string>()
+let unnamed = 0
 
 export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Database> {
   readonly #database: Database
   readonly #processor: string
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #waitMs: number
+  readonly #runtime: Runtime
 
   /** `processor` names whose marks these are: several kinds of processors may share a database. */
-  constructor(database: Database, processor: string) {
+  constructor(database: Database, processor: string, options: SqliteMarksOptions = {}) {
+    refuseUnknown(options, ['waitMs', 'runtime'])
+    const { waitMs = WAIT_MS_DEFAULT, runtime = systemRuntime } = options
     this.#database = requireSqlite(database)
     this.#processor = parseName(processor, 'processor')
+    this.#waitMs = parseSpanMs({ field: 'waitMs', min: 1, max: 3_600_000 }, waitMs)
+    this.#runtime = runtime
   }
 
   /** Creates the tables unless they are there. */
@@ -44,41 +73,105 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
     this.#database.exec(SQLITE_ACTION_TABLES)
   }
 
-  peek({ workflowId, actionId }: ActionRef): Known {
+  peek({ workflowId, actionId, resent }: ActionRef): Known {
+    const place = [this.#processor, workflowId] as const
     try {
-      const row = this.#database.prepare(MARK).get(this.#processor, workflowId)
-      const seen = this.#database.prepare(SEEN).get(this.#processor, workflowId, actionId)
-      return { mark: workflowMarkOf(row as WorkflowMarkRow | undefined), seen: seen !== undefined }
+      const row = this.#database.prepare(MARK).get(...place)
+      const seen = this.#database.prepare(SEEN).get(...place, actionId) !== undefined
+      const known = { mark: workflowMarkOf(row as WorkflowMarkRow | undefined), seen }
+      if (resent !== true) return known
+      const oldest = this.#database.prepare(REMEMBERED_FROM).get(...place)
+      return {
+        ...known,
+        rememberedFrom: Number((oldest as { epoch: number } | undefined)?.epoch ?? 0),
+      }
     } catch (error) {
       throw tablesError(error)
     }
   }
 
+  /** Throws `STORE_UNAVAILABLE` when others write for longer than `waitMs`, and then nothing has begun. */
   transact<Result>(
     ref: ActionRef,
     decide: (known: Known) => Verdict<Database, Result>,
   ): Promise<Result> {
-    const turn = this.#turn.then(() => this.#transact(ref, decide))
-    this.#turn = turn.catch(() => undefined)
-    return turn
+    return new Promise((resolve, reject) => {
+      const untilMs = this.#runtime.monotonicMs() + this.#waitMs
+      let isLate = false
+      const late = (): void => {
+        isLate = true
+        reject(this.#busy())
+      }
+      const timer = this.#runtime.setTimer(this.#waitMs, late, { keepAlive: true })
+      const turn = turns.take(nameOf(this.#database), async () => {
+        if (isLate) return
+        timer.cancel()
+        resolve(await this.#transact(ref, decide, untilMs))
+      })
+      turn.catch((error: unknown) => {
+        timer.cancel()
+        reject(error)
+      })
+    })
   }
 
   async #transact<Result>(
     ref: ActionRef,
     decide: (known: Known) => Verdict<Database, Result>,
+    untilMs: number,
   ): Promise<Result> {
-    this.#database.exec('BEGIN IMMEDIATE')
+    await this.#retried('BEGIN IMMEDIATE', untilMs)
     try {
       const { mark, epoch, effect } = decide(this.peek(ref))
       const result = await effect(this.#database)
       if (mark !== null) this.#putMark(ref, mark)
       if (epoch !== null) this.#putAction(ref, epoch)
-      this.#database.exec('COMMIT')
+      await this.#retried('COMMIT', this.#runtime.monotonicMs() + this.#waitMs)
       return result
     } catch (error) {
-      if (this.#database.inTransaction) this.#database.exec('ROLLBACK')
+      this.#undo()
       throw error
     }
+  }
+
+  /** What failed before says more than a rollback that fails as well; the next `BEGIN` will say so, too. */
+  #undo(): void {
+    try {
+      if (this.#database.inTransaction) this.#database.exec('ROLLBACK')
+    } catch (error) {
+      report('workflow/sqlite-rollback', error)
+    }
+  }
+
+  /** Runs a statement that others may keep waiting, and lets everything else go on meanwhile. */
+  async #retried(sql: string, untilMs: number): Promise<void> {
+    for (let pauseMs = RETRY_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
+      if (this.#ran(sql)) return
+      if (this.#runtime.monotonicMs() >= untilMs) throw this.#busy()
+      await new Promise<void>((resolve) => {
+        this.#runtime.setTimer(pauseMs, resolve, { keepAlive: true })
+      })
+    }
+  }
+
+  /** False when another connection has the lock. How patient the connection is with others is for its owner to say. */
+  #ran(sql: string): boolean {
+    const { timeout } = this.#database.prepare('PRAGMA busy_timeout').get() as { timeout: number }
+    this.#database.exec('PRAGMA busy_timeout = 0')
+    try {
+      this.#database.exec(sql)
+      return true
+    } catch (error) {
+      if (isBusy(error)) return false
+      throw isAway(error) ? unavailable(String(error), { cause: error }) : error
+    } finally {
+      this.#database.exec(`PRAGMA busy_timeout = ${timeout}`)
+    }
+  }
+
+  #busy(): LeaseError {
+    const name = nameOf(this.#database)
+    return unavailable(`${name} is busy: no turn to write within ${this.#waitMs} ms`)
   }
 
   #putMark({ workflowId }: ActionRef, { leaseId, fence, revoked, epoch }: WorkflowMark): void {
@@ -91,4 +184,34 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
     this.#database.prepare(PUT_ACTION).run(...place, actionId, epoch)
     this.#database.prepare(FORGET).run(...place, ...place)
   }
+}
+
+/** The file of a database, as SQLite names it; one in memory is its connection's own. */
+function nameOf(database: SqliteLike): string {
+  const known = namesOf.get(database)
+  if (known !== undefined) return known
+  const files = database.prepare('PRAGMA database_list').all() as { name: string; file: string }[]
+  const file = files.find(({ name }) => name === 'main')?.file ?? ''
+  if (file === '') unnamed += 1
+  const name = file === '' ? `database ${unnamed} in memory` : file
+  namesOf.set(database, name)
+  return name
+}
+
+/** `node:sqlite` has the code of SQLite in words only. */
+function isBusy(error: unknown): boolean {
+  return codeOf(error).startsWith('SQLITE_BUSY') || String(error).includes('database is locked')
+}
+
+/** The disk, not the statement, and not the state of the connection. */
+function isAway(error: unknown): boolean {
+  return /^SQLITE_(IOERR|FULL|CANTOPEN|PROTOCOL|NOMEM)/.test(codeOf(error))
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
+}
+
+function unavailable(why: string, options: { readonly cause?: unknown } = {}): LeaseError {
+  return new LeaseError('STORE_UNAVAILABLE', `the marks cannot be written: ${why}`, options)
 }

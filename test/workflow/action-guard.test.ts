@@ -17,7 +17,7 @@ function action(change: Partial<Action> = {}): Action {
 
 async function guardAt(epoch: number, strict = false): Promise<ActionGuard> {
   const guard = new ActionGuard({ strict })
-  guard.setLease('w', OLD.leaseId, OLD.fence)
+  await guard.setLease('w', OLD.leaseId, OLD.fence)
   await guard.process(action({ epoch }), () => 'done')
   return guard
 }
@@ -31,10 +31,10 @@ function codeOf(call: () => unknown): unknown {
 }
 
 describe('an action guard', () => {
-  it('is closed to a workflow whose lease nobody told it', () => {
+  it('is closed to a workflow whose lease nobody told it', async () => {
     const guard = new ActionGuard()
     expect(codeOf(() => guard.validate(action()))).toBe('LEASE_VIOLATION')
-    guard.setLease('w', OLD.leaseId, OLD.fence)
+    await guard.setLease('w', OLD.leaseId, OLD.fence)
     expect(guard.validate(action())).toBe(true)
     expect(codeOf(() => guard.validate(action({ workflowId: 'v' })))).toBe('LEASE_VIOLATION')
   })
@@ -61,7 +61,7 @@ describe('an action guard', () => {
 
   it('recognises an action that comes again, however old, and does not carry it out', async () => {
     const guard = new ActionGuard()
-    guard.setLease('w', OLD.leaseId, OLD.fence)
+    await guard.setLease('w', OLD.leaseId, OLD.fence)
     let count = 0
     const actions = [0, 1, 2].map((epoch) => action({ epoch }))
     for (const one of actions) await guard.process(one, () => (count += 1))
@@ -76,7 +76,7 @@ describe('an action guard', () => {
 
   it('forgets old action ids, but never carries one out twice', async () => {
     const guard = new ActionGuard()
-    guard.setLease('w', OLD.leaseId, OLD.fence)
+    await guard.setLease('w', OLD.leaseId, OLD.fence)
     const oldest = action({ epoch: 0 })
     await guard.process(oldest, () => 0)
     for (let epoch = 1; epoch <= 1_000; epoch += 1) {
@@ -110,7 +110,7 @@ describe('an action guard', () => {
 
   it('lets the first action under a new lease follow any lower mark', async () => {
     const strict = await guardAt(5, true)
-    strict.setLease('w', NEW.leaseId, NEW.fence)
+    await strict.setLease('w', NEW.leaseId, NEW.fence)
     expect(strict.validate(action({ ...NEW, epoch: 40 }))).toBe(true)
     expect(codeOf(() => strict.validate(action({ ...NEW, epoch: 41, previousEpoch: 40 })))).toBe(
       'FUTURE_EPOCH',
@@ -120,18 +120,19 @@ describe('an action guard', () => {
 
   it('accepts a new lease only with a higher fence', async () => {
     const guard = await guardAt(5)
-    guard.setLease('w', OLD.leaseId, OLD.fence)
-    expect(() => guard.setLease('w', NEW.leaseId, 9)).toThrow(
+    await guard.setLease('w', OLD.leaseId, OLD.fence)
+    await expect(guard.setLease('w', NEW.leaseId, 9)).rejects.toThrow(
       'fence of workflow w must be above 10, got 9',
     )
-    expect(codeOf(() => guard.setLease('w', NEW.leaseId, 10))).toBe('LEASE_VIOLATION')
-    guard.setLease('w', NEW.leaseId, NEW.fence)
+    const same = guard.setLease('w', NEW.leaseId, 10)
+    await expect(same).rejects.toMatchObject({ code: 'LEASE_VIOLATION' })
+    await guard.setLease('w', NEW.leaseId, NEW.fence)
     expect(codeOf(() => guard.validate(action({ epoch: 6 })))).toBe('LEASE_VIOLATION')
   })
 
   it('believes nobody who knows less than it does, not even the store', async () => {
     const guard = new ActionGuard({ lookUp: async () => OLD })
-    guard.setLease('w', NEW.leaseId, NEW.fence)
+    await guard.setLease('w', NEW.leaseId, NEW.fence)
     const unknown = action({ leaseId: randomUUID(), fence: 30 })
     await expect(guard.process(unknown, () => 0)).rejects.toMatchObject({
       code: 'LEASE_VIOLATION',
@@ -157,7 +158,7 @@ describe('an action guard', () => {
     const guard = await guardAt(5)
     await guard.revoke({ workflowId: 'w', leaseId: OLD.leaseId, fence: OLD.fence })
     expect(() => guard.validate(action({ epoch: 6 }))).toThrow('its lease was revoked')
-    guard.setLease('w', NEW.leaseId, NEW.fence)
+    await guard.setLease('w', NEW.leaseId, NEW.fence)
     expect(guard.validate(action({ ...NEW, epoch: 6 }))).toBe(true)
     await guard.revoke({ workflowId: 'w', leaseId: OLD.leaseId, fence: OLD.fence })
     expect(guard.validate(action({ ...NEW, epoch: 6 }))).toBe(true)
@@ -176,7 +177,7 @@ describe('an action guard', () => {
 
   it('carries out one action of a workflow at a time, and others of other workflows meanwhile', async () => {
     const guard = await guardAt(5)
-    guard.setLease('v', OLD.leaseId, OLD.fence)
+    await guard.setLease('v', OLD.leaseId, OLD.fence)
     const order: string[] = []
     let finish = (): void => undefined
     const slow = guard.process(action({ epoch: 6 }), async () => {
@@ -204,7 +205,7 @@ describe('an action guard', () => {
   it('tells of each refusal once, with the values of both sides', async () => {
     const told: LeaseError[] = []
     const guard = new ActionGuard({ log: (error) => told.push(error) })
-    guard.setLease('w', OLD.leaseId, OLD.fence)
+    await guard.setLease('w', OLD.leaseId, OLD.fence)
     const foreign = action({ ...NEW })
     for (let i = 0; i < 3; i += 1) {
       codeOf(() => guard.validate(foreign))
@@ -218,7 +219,7 @@ describe('an action guard', () => {
   })
 
   it.each([
-    [() => new ActionGuard({ strikt: true } as object), 'options must be among'],
+    [async () => new ActionGuard({ strikt: true } as object), 'options must be among'],
     [() => new ActionGuard().setLease('', OLD.leaseId, 1), 'workflowId must be 1..1000 bytes'],
     [() => new ActionGuard().setLease('w', 'x', 1), 'leaseId must be a UUID, got "x"'],
     [() => new ActionGuard().setLease('w', OLD.leaseId, 0.5), 'fence must be an integer'],
@@ -226,8 +227,8 @@ describe('an action guard', () => {
       () => new ActionGuard().setLease('w', OLD.leaseId, 1, { epoch: -1 }),
       'epoch must be an integer 0..',
     ],
-  ])('refuses nonsense', (call, message) => {
-    expect(call).toThrow(message)
+  ])('refuses nonsense', async (call, message) => {
+    await expect(call()).rejects.toThrow(message)
   })
 })
 
@@ -235,7 +236,7 @@ describe('a guard on a bus', () => {
   it('takes a refusal for an answer, waits for what is missing, and gives up on what fails', async () => {
     const bus = new LocalBus({ retryAfterMs: 1, deliveriesMax: 3 })
     const guard = new ActionGuard({ strict: true })
-    guard.setLease('w', OLD.leaseId, OLD.fence)
+    await guard.setLease('w', OLD.leaseId, OLD.fence)
     const done: number[] = []
     await guard.subscribe(bus, 'compute', (_, { action: { epoch, actionType } }) => {
       if (actionType === 'BROKEN') throw new Error('broken')

@@ -14,10 +14,10 @@ async function claim(world: World, holder: string, workflowId = 'w'): Promise<Or
   return claimWorkflow(tenure, workflowId, options)
 }
 
-function guardOf(...orchestrators: readonly Orchestrator[]): ActionGuard {
+async function guardOf(...orchestrators: readonly Orchestrator[]): Promise<ActionGuard> {
   const guard = new ActionGuard({ strict: true })
   for (const { workflowId, leaseId, fence } of orchestrators) {
-    guard.setLease(workflowId, leaseId, fence)
+    await guard.setLease(workflowId, leaseId, fence)
   }
   return guard
 }
@@ -32,7 +32,7 @@ async function codeOf(call: Promise<unknown>): Promise<unknown> {
 describe('no guard, however it is used, has', () => {
   it('the same epoch accepted twice', async () => {
     const orchestrator = await claim(newWorld(), 'one')
-    const guard = guardOf(orchestrator)
+    const guard = await guardOf(orchestrator)
     const action = await orchestrator.emit('A', {}, TO)
     await guard.process(action, () => 'done')
     const other: Action = { ...action, actionId: randomUUID() }
@@ -42,7 +42,7 @@ describe('no guard, however it is used, has', () => {
   it('one epoch mark for all workflows', async () => {
     const world = newWorld()
     const [one, two] = [await claim(world, 'one', 'a'), await claim(world, 'two', 'b')]
-    const guard = guardOf(one, two)
+    const guard = await guardOf(one, two)
     for (let n = 0; n < 5; n += 1) await guard.process(await one.emit('A', n, TO), () => n)
     expect(await codeOf(guard.process(await two.emit('B', 0, TO), () => 0))).toBe('done')
   })

@@ -61,7 +61,7 @@ describe('a bus within a process', () => {
   it('keeps a lenient guard from losing an action whose effect failed once', async () => {
     const { bus, idle } = newStage()
     const guard = new ActionGuard()
-    guard.setLease('w', LEASE.leaseId, LEASE.fence)
+    await guard.setLease('w', LEASE.leaseId, LEASE.fence)
     const done: number[] = []
     let failed = false
     await guard.subscribe(bus, 'compute', (_, context) => {

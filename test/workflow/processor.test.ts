@@ -1,7 +1,11 @@
 /** What a processor meets besides the rule itself: payloads, options, memory, and what it is told of its own doing. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { MemoryMarks, WORKFLOWS_REMEMBERED } from '../../src/workflow/action-marks.ts'
+import {
+  ACTIONS_REMEMBERED,
+  MemoryMarks,
+  WORKFLOWS_REMEMBERED,
+} from '../../src/workflow/action-marks.ts'
 import { createAction, type Action } from '../../src/workflow/action.ts'
 import {
   ActionGuard,
@@ -68,13 +72,23 @@ describe('a guard', () => {
     expect(() => new SqliteMarks(none, 'compute')).toThrow('must be an open SQLite database')
   })
 
+  it('does not carry out again, for an operator either, what it no longer remembers', async () => {
+    const guard = new ActionGuard({ marks: new MemoryMarks() })
+    await guard.setLease('w', LEASE.leaseId, LEASE.fence)
+    const oldest = action(0)
+    await guard.process(oldest, () => 'done')
+    for (let n = 1; n <= ACTIONS_REMEMBERED; n += 1) await guard.process(action(n), () => 'done')
+    const again = guard.process(oldest, () => 'twice', { resent: true })
+    await expect(again).rejects.toMatchObject({ code: 'STALE_EPOCH' })
+  })
+
   it('does not fill the memory with workflows: the one it used least is unknown again', async () => {
     const guard = new ActionGuard({ marks: new MemoryMarks() })
-    guard.setLease('first', LEASE.leaseId, LEASE.fence)
+    await guard.setLease('first', LEASE.leaseId, LEASE.fence)
     const again = action(0, { workflowId: 'first' })
     await guard.process(again, () => 'done')
     for (let n = 0; n < WORKFLOWS_REMEMBERED + 10; n += 1) {
-      guard.setLease(`w${n}`, LEASE.leaseId, LEASE.fence)
+      await guard.setLease(`w${n}`, LEASE.leaseId, LEASE.fence)
       if (n === 5) expect(() => guard.validate(again)).toThrow('was carried out already')
       await guard.process(action(0, { workflowId: `w${n}` }), () => 'done')
     }

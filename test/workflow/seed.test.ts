@@ -22,7 +22,7 @@ describe('the lease management pattern', () => {
   it('test_lease_validation_success', async () => {
     const orchestrator = await claimWorkflow(tenure, 'w', { bus })
     const guard = new ActionGuard()
-    guard.setLease('w', orchestrator.leaseId, orchestrator.fence)
+    await guard.setLease('w', orchestrator.leaseId, orchestrator.fence)
     const action = await orchestrator.emit('EXECUTE', {}, { target: 'compute' })
     expect(guard.validate(action)).toBe(true)
   })
@@ -30,7 +30,7 @@ describe('the lease management pattern', () => {
   it('test_lease_validation_wrong_lease', async () => {
     const orchestrator = await claimWorkflow(tenure, 'w', { bus })
     const guard = new ActionGuard()
-    guard.setLease('w', orchestrator.leaseId, orchestrator.fence)
+    await guard.setLease('w', orchestrator.leaseId, orchestrator.fence)
     const action = await orchestrator.emit('EXECUTE', {}, { target: 'compute' })
     const leaseId = randomUUID()
     expect(() => guard.validate({ ...action, leaseId })).toThrow(
@@ -44,7 +44,7 @@ describe('the lease management pattern', () => {
   it('test_epoch_validation_stale_action', async () => {
     const orchestrator = await claimWorkflow(tenure, 'w', { bus })
     const guard = new ActionGuard()
-    guard.setLease('w', orchestrator.leaseId, orchestrator.fence, { epoch: 5 })
+    await guard.setLease('w', orchestrator.leaseId, orchestrator.fence, { epoch: 5 })
     const action = await orchestrator.emit('EXECUTE', {}, { target: 'compute' })
     expect(() => guard.validate({ ...action, epoch: 3 })).toThrow(
       expect.objectContaining({
@@ -71,7 +71,7 @@ describe('the lease management pattern', () => {
   it('test_full_workflow_with_lease', async () => {
     const orchestrator = await claimWorkflow(tenure, 'w', { bus })
     const guard = new ActionGuard()
-    guard.setLease('w', orchestrator.leaseId, orchestrator.fence)
+    await guard.setLease('w', orchestrator.leaseId, orchestrator.fence)
     const received = new Promise<Action>((resolve) => {
       void bus.subscribe('compute', { onAction: resolve })
     })

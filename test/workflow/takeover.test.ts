@@ -140,7 +140,7 @@ describe('a handoff', () => {
     const { claim, published } = newStage()
     const one = await claim('one')
     const guard = new ActionGuard({ strict: true })
-    guard.setLease('order-991', one.leaseId, one.fence)
+    await guard.setLease('order-991', one.leaseId, one.fence)
     await guard.process(await one.emit('A', {}, TO), () => 'done')
     const lost = await one.emit('B', {}, TO)
     await one.emit('C', {}, { target: 'effect' })
