@@ -30,6 +30,8 @@ export interface Subscription {
 
 /** A message that could not be read, or that failed too often. */
 export interface DeadLetter {
+  /** To send it again by. */
+  readonly id: string
   readonly target: string
   readonly reason: string
   readonly message: string

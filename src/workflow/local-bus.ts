@@ -14,16 +14,11 @@ import {
   type Listener,
   type Subscription,
 } from './bus.ts'
+import { DeadLetterFault, Deliveries, orderOf, readMessage } from './delivery.ts'
 import { Fifo } from './fifo.ts'
-import { HeldBack, type Failure } from './held-back.ts'
-import {
-  formatAction,
-  formatRevocation,
-  parseMessage,
-  reasonOf,
-  type BusMessage,
-  type Revocation,
-} from './wire/action-json.ts'
+import { HeldBack } from './held-back.ts'
+import { outside } from './within.ts'
+import { formatAction, formatRevocation, reasonOf, type Revocation } from './wire/action-json.ts'
 
 export interface LocalBusOptions {
   /** After so many failures a message becomes a dead letter. Default 5. */
@@ -39,6 +34,7 @@ export class LocalBus implements Bus {
   readonly #options: Required<LocalBusOptions>
   readonly #mailboxes = new Map<string, Mailbox>()
   readonly #deadLetters: DeadLetter[] = []
+  #buried = 0
 
   constructor(options: LocalBusOptions = {}) {
     refuseUnknown(options, ['deliveriesMax', 'retryAfterMs', 'runtime'])
@@ -66,7 +62,19 @@ export class LocalBus implements Bus {
   /** Puts a message on the bus as it is, whatever it is. */
   send(target: string, text: string): void {
     const names = target === EVERY_TARGET ? [...this.#mailboxes.keys()] : [target]
-    for (const name of names) this.#mailbox(name).put(text)
+    for (const name of names) this.#mailbox(name).put({ text, resent: false })
+  }
+
+  /**
+   * Sends a dead letter again, to the target it failed at. It is carried out although later actions were, unless it
+   * was carried out itself.
+   */
+  async resend(id: string): Promise<void> {
+    const at = this.#deadLetters.findIndex((letter) => letter.id === id)
+    const letter = this.#deadLetters[at]
+    if (letter === undefined) throw invalid('id', 'must be that of a dead letter', id)
+    this.#mailbox(letter.target).put({ text: letter.message, resent: true })
+    this.#deadLetters.splice(at, 1)
   }
 
   async subscribe(target: string, listener: Listener): Promise<Subscription> {
@@ -85,7 +93,8 @@ export class LocalBus implements Bus {
     const known = this.#mailboxes.get(target)
     if (known !== undefined) return known
     const mailbox = new Mailbox(target, this.#options, (letter) => {
-      this.#deadLetters.push(letter)
+      this.#buried += 1
+      this.#deadLetters.push({ id: String(this.#buried), ...letter })
       if (this.#deadLetters.length > DEAD_LETTERS_MAX) this.#deadLetters.shift()
     })
     this.#mailboxes.set(target, mailbox)
@@ -94,15 +103,24 @@ export class LocalBus implements Bus {
 }
 
 const WAITING_MAX = 100_000
+/** Characters of all messages that wait for one target. */
+const WAITING_SIZE_MAX = 256 * 1_024 * 1_024
+
+interface Sent {
+  readonly text: string
+  readonly resent: boolean
+}
 
 /** What waits for one target; its listeners take turns. */
 class Mailbox {
   readonly #target: string
   readonly #runtime: Runtime
-  readonly #bury: (letter: DeadLetter) => void
-  readonly #held: HeldBack<string>
-  readonly #waiting = new Fifo<string>()
-  #listeners: Listener[] = []
+  readonly #bury: (letter: Omit<DeadLetter, 'id'>) => void
+  readonly #deadLetterFault: DeadLetterFault
+  readonly #held: HeldBack<Sent>
+  readonly #waiting = new Fifo<Sent>()
+  #waitingSize = 0
+  #listeners: Deliveries[] = []
   #turn = 0
   #running: Promise<void> | null = null
   #retry: Timer | null = null
@@ -111,30 +129,40 @@ class Mailbox {
   constructor(
     target: string,
     options: Required<LocalBusOptions>,
-    bury: (letter: DeadLetter) => void,
+    bury: (letter: Omit<DeadLetter, 'id'>) => void,
   ) {
     this.#target = target
     this.#runtime = options.runtime
     this.#bury = bury
+    this.#deadLetterFault = new DeadLetterFault(target, options.runtime)
     this.#held = new HeldBack(options)
   }
 
-  put(text: string): void {
-    if (this.#waiting.length + this.#held.size >= WAITING_MAX) {
-      const message = `at most ${WAITING_MAX} actions may wait for ${this.#target}`
-      throw new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: WAITING_MAX } })
+  put(sent: Sent): void {
+    if (this.#waiting.length + this.#held.length >= WAITING_MAX) {
+      throw this.#full(WAITING_MAX, 'actions')
     }
-    this.#waiting.push(text)
+    if (this.#waitingSize + this.#held.size + sent.text.length > WAITING_SIZE_MAX) {
+      throw this.#full(WAITING_SIZE_MAX, 'characters of actions')
+    }
+    this.#waiting.push(sent)
+    this.#waitingSize += sent.text.length
     this.#start()
   }
 
+  #full(limit: number, what: string): LeaseError {
+    const message = `at most ${limit} ${what} may wait for ${this.#target}`
+    return new LeaseError('LIMIT_EXCEEDED', message, { details: { limit } })
+  }
+
   subscribe(listener: Listener): Subscription {
-    this.#listeners.push(listener)
+    const deliveries = new Deliveries(listener, this.#runtime)
+    this.#listeners.push(deliveries)
     this.#start()
     return {
       close: async () => {
-        this.#listeners = this.#listeners.filter((one) => one !== listener)
-        await this.#running
+        this.#listeners = this.#listeners.filter((one) => one !== deliveries)
+        if (!deliveries.isInside) await deliveries.ended()
       },
     }
   }
@@ -145,12 +173,13 @@ class Mailbox {
   }
 
   get #isIdle(): boolean {
-    const nothingToDo = this.#waiting.length === 0 && this.#held.size === 0
+    const nothingToDo = this.#waiting.length === 0 && this.#held.length === 0
     return (nothingToDo || this.#listeners.length === 0) && this.#running === null
   }
 
   #start(): void {
-    this.#running ??= this.#run().finally(() => {
+    // Whoever publishes, from inside whatever, has no part in what is delivered.
+    this.#running ??= outside(() => this.#run()).finally(() => {
       this.#running = null
       if (this.#waiting.length > 0 && this.#listeners.length > 0) return this.#start()
       this.#arm()
@@ -174,55 +203,43 @@ class Mailbox {
     await Promise.resolve()
     for (const key of this.#held.due(this.#runtime.monotonicMs())) await this.#retryLine(key)
     while (this.#listeners.length > 0) {
-      const text = this.#waiting.shift()
-      if (text === undefined) return
-      await this.#handle(text)
+      const sent = this.#waiting.shift()
+      if (sent === undefined) return
+      this.#waitingSize -= sent.text.length
+      await this.#handle(sent)
     }
   }
 
-  async #handle(text: string): Promise<void> {
-    const message = readMessage(text)
-    if ('reason' in message) return this.#buryText(text, message.reason)
-    const { workflowId } = message.kind === 'action' ? message.action : message.revocation
-    if (message.kind === 'action' && this.#held.join(workflowId, text)) return
-    const failure = await this.#deliver(message)
-    if (failure === null || this.#held.keep(workflowId, text, failure)) return
-    this.#buryText(text, reasonOf(failure.error))
+  async #handle(sent: Sent): Promise<void> {
+    const message = readMessage(sent.text)
+    if ('reason' in message) return this.#buryText(sent, message.reason)
+    const order = orderOf(message)
+    if (order !== null && this.#held.join(order, sent)) return
+    const failure = await this.#nextListener().deliver(message, sent.resent)
+    if (failure === null || this.#held.keep(order, sent, failure)) return
+    this.#buryText(sent, reasonOf(failure.error))
   }
 
   async #retryLine(key: string): Promise<void> {
-    for (let text = this.#held.first(key); text !== undefined; text = this.#held.first(key)) {
-      const message = readMessage(text)
+    for (let sent = this.#held.first(key); sent !== undefined; sent = this.#held.first(key)) {
+      const message = readMessage(sent.text)
       if (this.#listeners.length === 0 || 'reason' in message) return
-      const failure = await this.#deliver(message)
+      const failure = await this.#nextListener().deliver(message, sent.resent)
       if (failure !== null && this.#held.again(key, failure)) return
-      if (failure !== null) this.#buryText(text, reasonOf(failure.error))
+      if (failure !== null) this.#buryText(sent, reasonOf(failure.error))
       this.#held.next(key)
     }
   }
 
-  /** Null, or what the listener whose turn it is threw. */
-  async #deliver(message: BusMessage): Promise<Failure | null> {
+  #nextListener(): Deliveries {
     const listener = this.#listeners[this.#turn % this.#listeners.length]
     this.#turn += 1
-    try {
-      if (message.kind === 'action') await listener?.onAction(message.action)
-      else await listener?.onRevoked?.(message.revocation)
-      return null
-    } catch (error) {
-      return { error, atMs: this.#runtime.monotonicMs() }
-    }
+    if (listener === undefined) throw new Error(`nobody listens to ${this.#target}`)
+    return listener
   }
 
-  #buryText(message: string, reason: string): void {
-    this.#bury({ target: this.#target, reason, message })
-  }
-}
-
-export function readMessage(text: string): BusMessage | { readonly reason: string } {
-  try {
-    return parseMessage(text)
-  } catch (error) {
-    return { reason: reasonOf(error) }
+  #buryText({ text }: Sent, reason: string): void {
+    this.#bury({ target: this.#target, reason, message: text })
+    this.#deadLetterFault.report(reason)
   }
 }

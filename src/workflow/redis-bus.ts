@@ -4,9 +4,10 @@
  * dies or fails, and becomes a dead letter when it fails too often or cannot be read.
  *
  * One stream for all targets, because the order counts across them: an announcement to everybody must not pass, nor be
- * passed by, the actions that went before it.
+ * passed by, the actions that went before it. What any of the targets has not read stays in it: a target that does not
+ * read makes it full in the end, and then nothing more is taken.
  */
-import { invalid } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import { commandsOf, runScript, type RedisCommand, type RedisLike } from '../guard/redis-client.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -20,12 +21,16 @@ import {
   type Subscription,
 } from './bus.ts'
 import { RedisConsumer } from './redis-consumer.ts'
+import { RESENT_TO } from './redis-group.ts'
 import { formatAction, formatRevocation, type Revocation } from './wire/action-json.ts'
 
 export interface RedisBusOptions {
   /** The key of the stream; dead letters go to the same with `:dead`. Default `tenure:actions`. */
   readonly stream?: string
-  /** About how many messages the stream keeps, and how many dead letters. Default 1000000. */
+  /**
+   * About how many messages the stream keeps, and how many dead letters. A message that a target has not read is never
+   * dropped for a new one, which is refused instead. Default 1000000.
+   */
   readonly lengthMax?: number
   /** After so many failures a message becomes a dead letter. Default 5. */
   readonly deliveriesMax?: number
@@ -37,9 +42,37 @@ export interface RedisBusOptions {
 /** A client, and how to get another connection like it: a subscription waits on one of its own. */
 export type RedisBusClient = RedisLike & { duplicate(): RedisBusClient }
 
-const ADD = `for i = 2, #ARGV do
-  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'message', ARGV[i])
+/** Redis drops whole blocks of about this many at most; so many more may be there than should be kept. */
+const TRIM_SLACK = 1_000
+
+/**
+ * KEYS: stream. ARGV: how many it keeps, then messages. When there are more, the oldest go that every group is done
+ * with, in blocks of the server's; if that is not enough, nothing is added, and the group that is furthest behind is
+ * the answer.
+ */
+const ADD = `local function before(a, b)
+  local ams, aseq = string.match(a, '(%d+)-(%d+)')
+  local bms, bseq = string.match(b, '(%d+)-(%d+)')
+  if ams ~= bms then return tonumber(ams) < tonumber(bms) end
+  return tonumber(aseq) < tonumber(bseq)
 end
+local kept = tonumber(ARGV[1])
+local over = redis.call('XLEN', KEYS[1]) + #ARGV - 1 - kept
+if over > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
+  local needed, group = nil, ''
+  for _, fields in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+    local found = {}
+    for i = 1, #fields, 2 do found[fields[i]] = fields[i + 1] end
+    local from = found['last-delivered-id']
+    if found.pending > 0 then from = redis.call('XPENDING', KEYS[1], found.name)[2] end
+    if needed == nil or before(from, needed) then needed, group = from, found.name end
+  end
+  if needed then
+    redis.call('XTRIM', KEYS[1], 'MINID', '~', needed, 'LIMIT', over + ${TRIM_SLACK})
+  end
+  if redis.call('XLEN', KEYS[1]) + #ARGV - 1 > kept + ${TRIM_SLACK} then return group end
+end
+for i = 2, #ARGV do redis.call('XADD', KEYS[1], '*', 'message', ARGV[i]) end
 return #ARGV - 1`
 const OPTIONS = ['stream', 'lengthMax', 'deliveriesMax', 'retryAfterMs', 'runtime']
 /** Actions in one script, so that a large batch does not hold the server up. */
@@ -79,18 +112,56 @@ export class RedisBus implements Bus {
   /** The oldest dead letters, of all targets. */
   async deadLetters(limit = 100): Promise<readonly DeadLetter[]> {
     parseSpanMs({ field: 'limit', min: 1, max: DEAD_LETTERS_READ_MAX }, limit)
-    const key = `${this.#options.stream}:dead`
-    const reply = await this.#command(['XRANGE', key, '-', '+', 'COUNT', String(limit)])
-    return (reply as readonly (readonly [string, readonly string[]])[]).map(([, fields]) => {
+    return this.#readDead(['-', '+', 'COUNT', String(limit)])
+  }
+
+  /**
+   * Sends a dead letter again, to the target it failed at. It is carried out although later actions were, unless it
+   * was carried out itself.
+   */
+  async resend(id: string): Promise<void> {
+    if (typeof id !== 'string' || !/^\d{1,20}-\d{1,20}$/.test(id)) {
+      throw invalid('id', 'must be that of a dead letter', id)
+    }
+    const [letter] = await this.#readDead([id, id])
+    if (letter === undefined) throw invalid('id', 'must be that of a dead letter', id)
+    const { target, message } = letter
+    const { stream } = this.#options
+    // First sent, then removed: twice is better than never, and a guard knows what it has carried out.
+    await this.#command(['XADD', stream, '*', 'message', message, RESENT_TO, target])
+    await this.#command(['XDEL', this.#deadKey, id])
+  }
+
+  /**
+   * Forgets a target that nobody will subscribe to any more, with all that it has not read, so that this does not keep
+   * the stream full. Should somebody subscribe to it after all, it begins with what the stream still has.
+   */
+  async forgetTarget(target: string): Promise<void> {
+    const group = parseName(target, 'target')
+    await this.#command(['XGROUP', 'DESTROY', this.#options.stream, group])
+  }
+
+  async #readDead(range: readonly string[]): Promise<readonly DeadLetter[]> {
+    const reply = await this.#command(['XRANGE', this.#deadKey, ...range])
+    return (reply as readonly (readonly [string, readonly string[]])[]).map(([id, fields]) => {
       const [, target = '', , reason = '', , message = ''] = fields
-      return { target, reason, message }
+      return { id, target, reason, message }
     })
+  }
+
+  get #deadKey(): string {
+    return `${this.#options.stream}:dead`
   }
 
   async #add(messages: readonly string[]): Promise<void> {
     const { stream, lengthMax } = this.#options
     const args = [String(lengthMax), ...messages]
-    await runScript(this.#command, { script: ADD, keys: [stream], args })
+    const answer = await runScript(this.#command, { script: ADD, keys: [stream], args })
+    if (Number(answer) === messages.length) return
+    const target = answer === '' ? null : String(answer)
+    const who = target === null ? 'nobody has ever' : `target ${target} has not`
+    const message = `the stream ${stream} keeps ${lengthMax} messages and is full: ${who} read the oldest`
+    throw new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: lengthMax, target } })
   }
 }
 

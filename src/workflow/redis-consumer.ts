@@ -6,18 +6,21 @@
  *  2. What failed before and is due; nothing of its workflow passes it. Too often: a dead letter.
  *  3. What is new; if nothing is, it waits for it.
  *
- * A message is acknowledged when it was handled, and not before. One that was delivered again and again without ever
- * being answered has brought its processors down, and becomes a dead letter unread.
+ * A message is acknowledged when it was handled, and not before. One that processors have begun with again and again
+ * without ever coming to an answer has brought them down, and becomes a dead letter unread. What only waited, behind
+ * another or for a store that was away, was not begun with.
  */
 import { endsWithin } from '../runtime/ends-within.ts'
+import { report, RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { EVERY_TARGET } from './action.ts'
 import type { Listener, Subscription } from './bus.ts'
-import { HeldBack, type Failure } from './held-back.ts'
-import { readMessage } from './local-bus.ts'
+import { Deliveries, orderOf, readMessage } from './delivery.ts'
+import { HeldBack, isAway, type Failure } from './held-back.ts'
 import type { RedisBusClient } from './redis-bus.ts'
 import { RedisGroup, type Entry } from './redis-group.ts'
-import { reasonOf } from './wire/action-json.ts'
+import { outside } from './within.ts'
+import { reasonOf, type BusMessage } from './wire/action-json.ts'
 
 export interface ConsumerOptions {
   readonly client: RedisBusClient
@@ -30,9 +33,15 @@ export interface ConsumerOptions {
   readonly runtime: Runtime
 }
 
+type Outcome =
+  | { readonly kind: 'handled' }
+  /** Another has the turn, or this is closed: nothing was begun. */
+  | { readonly kind: 'left' }
+  | { readonly kind: 'failed'; readonly failure: Failure }
+
 const PAUSE_MS = 200
+const PAUSE_MS_MAX = 5_000
 const TURN_MS_MIN = 1_000
-const HELD_MAX = 10_000
 const CLOSE_WITHIN_MS = 1_000
 
 export class RedisConsumer implements Subscription {
@@ -40,16 +49,23 @@ export class RedisConsumer implements Subscription {
   readonly #connection: RedisBusClient
   readonly #group: RedisGroup
   readonly #held: HeldBack<Entry>
+  readonly #deliveries: Deliveries
   readonly #turnMs: number
+  readonly #fault: RepeatedFault
+  readonly #turnFault: RepeatedFault
   #closed = false
+  #closing: Promise<void> | null = null
   /** What is pending in Redis and not known here has to be fetched first. */
   #isBehind = true
+  /** How far that has come; null: to its end. */
+  #pendingFrom: string | null = null
   #keepingTurn: Timer | null = null
-  #handling: Promise<unknown> | null = null
   #running: Promise<void> = Promise.resolve()
+  /** Ends a pause before its time. */
+  #wake: () => void = () => undefined
 
   static async start(options: ConsumerOptions): Promise<RedisConsumer> {
-    const connection = await connected(options.client.duplicate())
+    const connection = await connected(options)
     const consumer = new RedisConsumer(options, connection)
     try {
       await consumer.#group.create()
@@ -58,39 +74,74 @@ export class RedisConsumer implements Subscription {
       disconnect(connection)
       throw error
     }
-    consumer.#keepTurn()
-    consumer.#running = consumer.#run()
+    outside(() => {
+      consumer.#keepTurn()
+      consumer.#running = consumer.#run()
+    })
     return consumer
   }
 
   private constructor(options: ConsumerOptions, connection: RedisBusClient) {
+    const { listener, runtime } = options
     this.#options = options
     this.#connection = connection
     this.#held = new HeldBack(options)
+    this.#deliveries = new Deliveries(listener, runtime)
     this.#turnMs = Math.max(TURN_MS_MIN, options.retryAfterMs)
     this.#group = new RedisGroup(connection, { ...options, turnMs: this.#turnMs })
+    this.#fault = new RepeatedFault('workflow/redis-consumer', runtime)
+    this.#turnFault = new RepeatedFault('workflow/redis-turn', runtime)
   }
 
-  /** Waits for what is being handled, but not for a server that does not answer. */
+  /**
+   * Waits for what is being handled, and keeps the turn until then, but does not wait for a server that does not answer.
+   * A listener that closes its own subscription is not waited for: it could not end.
+   */
   async close(): Promise<void> {
     this.#closed = true
+    this.#wake()
+    this.#closing ??= outside(() => this.#leave())
+    if (!this.#deliveries.isInside) await this.#closing
+  }
+
+  async #leave(): Promise<void> {
+    await this.#deliveries.ended()
+    const leaving = this.#running.then(() => {
+      this.#keepingTurn?.cancel()
+      return this.#group.leave()
+    })
+    try {
+      if (!(await endsWithin(this.#options.runtime, CLOSE_WITHIN_MS, leaving))) {
+        throw new Error(`Redis did not answer within ${CLOSE_WITHIN_MS} ms; the turn will run out`)
+      }
+    } catch (error) {
+      report('workflow/redis-close', error)
+    }
     this.#keepingTurn?.cancel()
-    await this.#handling
-    const leaving = this.#running.then(() => this.#group.leave()).catch(() => undefined)
-    await endsWithin(this.#options.runtime, CLOSE_WITHIN_MS, leaving)
     disconnect(this.#connection)
   }
 
-  /** Nothing that the server does ends it: it tries again until it is closed. */
+  /** Nothing that the server does ends it: it tries again, ever more rarely, until it is closed. */
   async #run(): Promise<void> {
     while (!this.#closed) {
       try {
         await this.#step()
+        this.#fault.succeeded()
       } catch (error) {
         this.#isBehind = true
-        if (String(error).includes('NOGROUP')) await this.#group.create().catch(() => undefined)
-        else await this.#pause()
+        this.#fault.failed(error)
+        await this.#pause(Math.min(PAUSE_MS_MAX, PAUSE_MS * 2 ** (this.#fault.count - 1)))
+        if (!this.#closed && isWithoutGroup(error)) await this.#createGroup()
       }
+    }
+  }
+
+  /** The stream was deleted, and the group with it. */
+  async #createGroup(): Promise<void> {
+    try {
+      await this.#group.create()
+    } catch (error) {
+      this.#fault.failed(error)
     }
   }
 
@@ -98,30 +149,27 @@ export class RedisConsumer implements Subscription {
     const turn = await this.#group.takeTurn()
     if (turn === 'refused') {
       this.#isBehind = true
-      return this.#pause()
+      return this.#pause(PAUSE_MS)
     }
-    if (turn === 'taken' || this.#isBehind) await this.#catchUp()
+    if (turn === 'taken' || this.#isBehind) {
+      this.#held.clear()
+      this.#isBehind = false
+      await this.#takePending()
+    }
     await this.#retry()
-    if (this.#held.size >= HELD_MAX) return this.#pause()
-    for (const entry of await this.#group.readFresh(this.#blockMs())) {
-      if (!this.#mayGoOn()) return
-      await this.#handle(entry)
-    }
+    if (this.#held.isFull) return this.#pause(PAUSE_MS)
+    if (this.#pendingFrom !== null) return this.#takePending(this.#pendingFrom)
+    await this.#handleAll(await this.#group.readFresh(this.#blockMs()))
   }
 
-  async #catchUp(): Promise<void> {
-    this.#held.clear()
-    const entries = await this.#group.claimPending()
-    this.#isBehind = false
-    const [first, ...rest] = entries
-    if (first === undefined) return
-    // Only the first can have been under way when its processor died: the others wait behind it.
-    const deliveries = await this.#group.deliveriesOf(first.id)
-    if (deliveries > this.#options.deliveriesMax) {
-      await this.#group.bury(first, `was delivered ${deliveries} times and never answered`)
-    }
-    const left = deliveries > this.#options.deliveriesMax ? rest : entries
-    for (const entry of left) {
+  async #takePending(from?: string): Promise<void> {
+    const { entries, next } = await this.#group.claimPending(from)
+    this.#pendingFrom = next
+    await this.#handleAll(entries)
+  }
+
+  async #handleAll(entries: readonly Entry[]): Promise<void> {
+    for (const entry of entries) {
       if (!this.#mayGoOn()) return
       await this.#handle(entry)
     }
@@ -137,13 +185,16 @@ export class RedisConsumer implements Subscription {
   async #handle(entry: Entry): Promise<void> {
     const message = readMessage(entry.text)
     if ('reason' in message) return this.#group.bury(entry, message.reason)
-    const { workflowId } = message.kind === 'action' ? message.action : message.revocation
-    if (message.kind === 'action' && this.#held.join(workflowId, entry)) return
-    const failure = await this.#deliver(entry)
-    if (failure === null) return this.#group.acknowledge(entry.id)
-    if (!this.#held.keep(workflowId, entry, failure)) {
-      await this.#group.bury(entry, reasonOf(failure.error))
+    if (!this.#isMine(message, entry)) return this.#group.acknowledge(entry.id)
+    if (entry.attempts !== null && entry.attempts > this.#options.deliveriesMax) {
+      return this.#group.bury(entry, `was delivered ${entry.attempts} times and never answered`)
     }
+    const order = orderOf(message)
+    if (order !== null && this.#held.join(order, entry)) return
+    const outcome = await this.#attempt(entry, message)
+    if (outcome.kind === 'handled') return this.#group.acknowledge(entry.id)
+    if (outcome.kind === 'left' || this.#held.keep(order, entry, outcome.failure)) return
+    await this.#group.bury(entry, reasonOf(outcome.failure.error))
   }
 
   async #retry(): Promise<void> {
@@ -153,43 +204,52 @@ export class RedisConsumer implements Subscription {
 
   async #retryLine(key: string): Promise<void> {
     for (let entry = this.#held.first(key); entry !== undefined; entry = this.#held.first(key)) {
-      if (!this.#mayGoOn()) return
-      const failure = await this.#deliver(entry)
-      if (failure !== null && this.#held.again(key, failure)) return
-      if (failure === null) await this.#group.acknowledge(entry.id)
-      else await this.#group.bury(entry, reasonOf(failure.error))
+      const message = readMessage(entry.text)
+      if ('reason' in message || !this.#mayGoOn()) return
+      const outcome = await this.#attempt(entry, message)
+      if (outcome.kind === 'left') return
+      if (outcome.kind === 'failed' && this.#held.again(key, outcome.failure)) return
+      if (outcome.kind === 'handled') await this.#group.acknowledge(entry.id)
+      else await this.#group.bury(entry, reasonOf(outcome.failure.error))
       this.#held.next(key)
     }
   }
 
-  /** Null, or what the listener threw. */
-  async #deliver({ text }: Entry): Promise<Failure | null> {
-    const { group, listener, runtime } = this.#options
-    const message = readMessage(text)
-    if ('reason' in message) return null
-    const call = async (): Promise<void> => {
-      if (message.kind === 'revoked') await listener.onRevoked?.(message.revocation)
-      else if ([group, EVERY_TARGET].includes(message.action.target)) {
-        await listener.onAction(message.action)
-      }
+  #isMine(message: BusMessage, { resentTo }: Entry): boolean {
+    const { group } = this.#options
+    if (resentTo !== null && resentTo !== group) return false
+    return message.kind === 'revoked' || [group, EVERY_TARGET].includes(message.action.target)
+  }
+
+  /**
+   * What was found pending is counted before it is begun with, because whoever is brought down by it cannot count any
+   * more; and not counted after all if it was not begun with. What is new has its first delivery counted by Redis.
+   */
+  async #attempt(entry: Entry, message: BusMessage): Promise<Outcome> {
+    const { id, attempts, resentTo } = entry
+    if (attempts !== null) await this.#group.countAttempts(id, attempts + 1)
+    if (!this.#mayGoOn()) {
+      if (attempts !== null) await this.#group.countAttempts(id, attempts)
+      return { kind: 'left' }
     }
-    const handling = call().then(
-      () => null,
-      (error: unknown) => ({ error, atMs: runtime.monotonicMs() }),
-    )
-    this.#handling = handling
-    const outcome = await handling
-    this.#handling = null
-    return outcome
+    const failure = await this.#deliveries.deliver(message, resentTo !== null)
+    if (failure === null) return { kind: 'handled' }
+    if (attempts !== null && isAway(failure.error)) await this.#group.countAttempts(id, attempts)
+    return { kind: 'failed', failure }
   }
 
   /** However long something is being handled. A turn that has to be taken anew was another's meanwhile. */
   #keepTurn(): void {
     const keep = async (): Promise<void> => {
-      if (!this.#closed) this.#keepTurn()
+      this.#keepTurn()
       if (!this.#group.hasTurn) return
-      const turn = await this.#group.takeTurn().catch(() => 'refused')
-      if (turn !== 'kept') this.#isBehind = true
+      try {
+        if ((await this.#group.takeTurn()) !== 'kept') this.#isBehind = true
+        this.#turnFault.succeeded()
+      } catch (error) {
+        this.#isBehind = true
+        this.#turnFault.failed(error)
+      }
     }
     const { runtime } = this.#options
     this.#keepingTurn = runtime.setTimer(this.#turnMs / 3, () => void keep(), { keepAlive: false })
@@ -201,20 +261,34 @@ export class RedisConsumer implements Subscription {
     return Math.min(PAUSE_MS, dueMs - this.#options.runtime.monotonicMs())
   }
 
-  #pause(): Promise<void> {
+  #pause(pauseMs: number): Promise<void> {
+    if (this.#closed) return Promise.resolve()
     return new Promise((resolve) => {
-      this.#options.runtime.setTimer(PAUSE_MS, resolve, { keepAlive: true })
+      const timer = this.#options.runtime.setTimer(pauseMs, resolve, { keepAlive: true })
+      this.#wake = () => {
+        timer.cancel()
+        resolve()
+      }
     })
   }
 }
 
-/** node-redis connects when it is told to, ioredis by itself. Both tell of a lost connection, and neither needs help. */
-async function connected(client: RedisBusClient): Promise<RedisBusClient> {
-  if ('on' in client && typeof client.on === 'function') client.on('error', () => undefined)
-  if ('isOpen' in client && client.isOpen === false && 'connect' in client) {
-    await (client.connect as () => Promise<unknown>).call(client)
+function isWithoutGroup(error: unknown): boolean {
+  return String(error).includes('NOGROUP')
+}
+
+/** node-redis connects when it is told to, ioredis by itself. Both connect again by themselves, and tell of each failure. */
+async function connected({ client, runtime }: ConsumerOptions): Promise<RedisBusClient> {
+  const connection = client.duplicate()
+  const fault = new RepeatedFault('workflow/redis-connection', runtime)
+  if ('on' in connection && typeof connection.on === 'function') {
+    connection.on('error', (error: unknown) => fault.failed(error))
+    connection.on('ready', () => fault.succeeded())
   }
-  return client
+  if ('isOpen' in connection && connection.isOpen === false && 'connect' in connection) {
+    await (connection.connect as () => Promise<unknown>).call(connection)
+  }
+  return connection
 }
 
 function disconnect(client: RedisBusClient): void {

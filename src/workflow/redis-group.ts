@@ -6,13 +6,14 @@
  */
 import type { Runtime } from '../runtime/runtime.ts'
 import { commandsOf, runScript, type RedisCommand } from '../guard/redis-client.ts'
+import { DeadLetterFault } from './delivery.ts'
 import type { RedisBusClient } from './redis-bus.ts'
 
 export interface GroupOptions {
   readonly stream: string
   readonly group: string
   readonly lengthMax: number
-  /** How long a turn lasts without a sign of life. */
+  /** How long a turn lasts without a keep-alive. */
   readonly turnMs: number
   readonly runtime: Runtime
 }
@@ -20,8 +21,23 @@ export interface GroupOptions {
 export interface Entry {
   readonly id: string
   readonly text: string
+  /** The target that an operator has sent it to again; null for an ordinary message. */
+  readonly resentTo: string | null
+  /**
+   * How often a processor has begun with it and not come to an answer, with its first delivery counted as one; null
+   * when this is its first delivery.
+   */
+  readonly attempts: number | null
 }
 
+/** A part of what is pending, and where the next part begins; null: nowhere. */
+export interface PendingPage {
+  readonly entries: readonly Entry[]
+  readonly next: string | null
+}
+
+/** The field of an entry that was sent again. */
+export const RESENT_TO = 'resent_to'
 const READ_COUNT = 100
 /** A consumer that has not been heard of for so long, and has nothing pending, is gone. */
 const GONE_MS = 3_600_000
@@ -44,16 +60,33 @@ const FORGET_CONSUMERS = `for _, fields in ipairs(redis.call('XINFO', 'CONSUMERS
 end
 return 1`
 
+/**
+ * Takes over what is pending, a part at a time. Claiming as such counts as a delivery of everything that is claimed;
+ * `JUSTID` does not count, so that only `countAttempts` does. What the stream has lost is pending no more.
+ */
+const CLAIM_PENDING = `local claimed = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'COUNT', ARGV[4], 'JUSTID')
+local entries = {}
+for _, id in ipairs(claimed[2]) do
+  local pending = redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1)[1]
+  local found = redis.call('XRANGE', KEYS[1], id, id)[1]
+  if pending and found then entries[#entries + 1] = {id, found[2], pending[4]}
+  else redis.call('XACK', KEYS[1], ARGV[1], id) end
+end
+return {claimed[1], entries}`
+const PENDING_START = '0-0'
+
 export class RedisGroup {
   readonly #options: GroupOptions
   readonly #command: RedisCommand
   readonly #name: string
+  readonly #deadLetterFault: DeadLetterFault
   #turnUntilMs = 0
 
   constructor(connection: RedisBusClient, options: GroupOptions) {
     this.#options = options
     this.#command = commandsOf(connection)
     this.#name = options.runtime.uuid()
+    this.#deadLetterFault = new DeadLetterFault(options.group, options.runtime)
   }
 
   async create(): Promise<void> {
@@ -93,25 +126,22 @@ export class RedisGroup {
     await this.#run(FORGET_CONSUMERS, stream, [group, this.#name, String(GONE_MS)])
   }
 
-  /** Everything that was delivered to anybody of the group and not acknowledged, in the order of the stream. */
-  async claimPending(): Promise<readonly Entry[]> {
+  /** What was delivered to anybody of the group and not acknowledged, in the order of the stream. */
+  async claimPending(from: string = PENDING_START): Promise<PendingPage> {
     const { stream, group } = this.#options
-    const entries: Entry[] = []
-    for (let from = '0-0'; ;) {
-      const range = [from, 'COUNT', String(READ_COUNT)]
-      const reply = await this.#command(['XAUTOCLAIM', stream, group, this.#name, '0', ...range])
-      const [next, found] = reply as readonly unknown[]
-      entries.push(...entriesOf(found))
-      from = String(next)
-      if (from === '0-0') return entries
+    const args = [group, this.#name, from, String(READ_COUNT)]
+    const [next, found] = (await this.#run(CLAIM_PENDING, stream, args)) as readonly unknown[]
+    return {
+      entries: entriesOf(found),
+      next: String(next) === PENDING_START ? null : String(next),
     }
   }
 
-  async deliveriesOf(id: string): Promise<number> {
+  /** Says how often a processor has begun with a pending entry, for those who find it pending. */
+  async countAttempts(id: string, attempts: number): Promise<void> {
     const { stream, group } = this.#options
-    const reply = await this.#command(['XPENDING', stream, group, id, id, '1'])
-    const [pending] = reply as readonly (readonly [string, string, number, number])[]
-    return Number(pending?.[3] ?? 0)
+    const count = ['RETRYCOUNT', String(attempts), 'JUSTID']
+    await this.#command(['XCLAIM', stream, group, this.#name, '0', id, ...count])
   }
 
   async readFresh(blockMs: number): Promise<readonly Entry[]> {
@@ -134,6 +164,7 @@ export class RedisGroup {
     const fields = ['target', group, 'reason', reason, 'message', text]
     const limit = ['MAXLEN', '~', String(lengthMax)]
     await this.#command(['XADD', `${stream}:dead`, ...limit, '*', ...fields])
+    this.#deadLetterFault.report(reason)
     await this.acknowledge(id)
   }
 
@@ -158,15 +189,26 @@ function streamEntries(reply: unknown): readonly Entry[] {
   return entriesOf(Array.isArray(first) ? first[1] : second)
 }
 
-/** An entry that was trimmed away meanwhile has no fields, and is left out. */
+/** Id, fields and, for what was pending, attempts. An entry that is gone meanwhile has no fields, and is left out. */
 function entriesOf(reply: unknown): readonly Entry[] {
   if (!Array.isArray(reply)) return []
-  return (reply as readonly (readonly [string, readonly string[] | null] | null)[]).flatMap(
-    (entry) => {
-      if (entry === null || entry[1] === null) return []
-      const [id, fields] = entry
-      const at = fields.indexOf('message')
-      return [{ id, text: at < 0 ? '' : (fields[at + 1] ?? '') }]
-    },
-  )
+  return (reply as readonly (RawEntry | null)[]).flatMap((entry) => {
+    if (entry === null || entry[1] === null) return []
+    const [id, fields, attempts] = entry
+    return [
+      {
+        id,
+        text: fieldOf(fields, 'message') ?? '',
+        resentTo: fieldOf(fields, RESENT_TO),
+        attempts: attempts === undefined ? null : Number(attempts),
+      },
+    ]
+  })
+}
+
+type RawEntry = readonly [id: string, fields: readonly string[] | null, attempts?: number]
+
+function fieldOf(fields: readonly string[], name: string): string | null {
+  const at = fields.indexOf(name)
+  return at < 0 ? null : (fields[at + 1] ?? null)
 }
