@@ -2,6 +2,7 @@
 import type { AcquireOptions, Lease, Tenure } from '../client/contract.ts'
 import { invalid } from '../core/errors.ts'
 import { parseSpanMs, parseTtlMs, refuseUnknown } from '../core/input.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { parseGrant, parseName, parseWorkflowId } from './action.ts'
@@ -80,7 +81,7 @@ async function orGiveBack<Result>(lease: Lease, prepare: () => Promise<Result>):
   try {
     return await prepare()
   } catch (error) {
-    await lease.release({ reason: 'aborted' }).catch(() => undefined)
+    await lease.release({ reason: 'aborted' }).catch(reportTo('workflow/give-back'))
     throw error
   }
 }

@@ -11,6 +11,7 @@
 import type { EpochRange, Lease } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
 import { EPOCHS_PER_ADVANCE_MAX } from '../core/limits.ts'
+import { report } from '../runtime/diagnostics.ts'
 import type { Action } from './action.ts'
 import type { Bus } from './bus.ts'
 import { stateNote } from './workflow-state.ts'
@@ -175,13 +176,20 @@ export class EmissionQueue {
 /** A bus that does not answer must not keep anybody waiting beyond the end of the lease. */
 function unlessLost(published: Promise<void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
+    let isLost = false
     const onLost = (): void => {
+      isLost = true
       const message = 'the lease was lost before the bus had answered'
       reject(new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause: signal.reason }))
     }
     if (signal.aborted) onLost()
     signal.addEventListener('abort', onLost, { once: true })
-    published.then(resolve, reject).finally(() => signal.removeEventListener('abort', onLost))
+    const onFailed = (error: unknown): void => {
+      // Nobody waits for the bus any more: the outcome was said to be unknown.
+      if (isLost) report('workflow/publish', error)
+      else reject(error)
+    }
+    published.then(resolve, onFailed).finally(() => signal.removeEventListener('abort', onLost))
   })
 }
 

@@ -6,6 +6,7 @@ import type { Tenure } from '../client/contract.ts'
 import { isLeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { refuseUnknown } from '../core/input.ts'
+import { report } from '../runtime/diagnostics.ts'
 import type { Position } from '../service/lease-api.ts'
 import type { Bus } from './bus.ts'
 import type { Revocation } from './wire/action-json.ts'
@@ -41,6 +42,8 @@ export async function relayRevocations(
     }
   } catch (error) {
     if (!options.signal.aborted || !isLeaseError(error)) throw error
+    // Whoever ended it is not waiting for an answer; what was not relayed comes again after the last position.
+    if (error.code !== 'ABORTED') report('workflow/relay', error)
   }
 }
 

@@ -3,6 +3,7 @@
  * the lease is its handle's to notice: nothing here is waited for.
  */
 import type { Lease } from '../client/contract.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 
 const RETRY_MS_MAX = 1_000
@@ -17,11 +18,13 @@ export interface RenewalParts {
 
 export class WorkflowRenewal {
   readonly #parts: RenewalParts
+  readonly #fault: RepeatedFault
   #timer: Timer | null = null
   #stopped = false
 
   constructor(parts: RenewalParts) {
     this.#parts = parts
+    this.#fault = new RepeatedFault('workflow/renewal', parts.runtime)
     this.#arm(this.#untilDueMs())
   }
 
@@ -50,13 +53,21 @@ export class WorkflowRenewal {
   async #renew(): Promise<void> {
     const { lease } = this.#parts
     if (this.#stopped || isOver(lease)) return
-    const renewed = await lease.renew().then(
-      () => true,
-      () => false,
-    )
+    const renewed = await this.#tryRenewal()
     if (this.#stopped || isOver(lease)) return
     const retryMs = Math.max(RETRY_MS_MIN, Math.min(RETRY_MS_MAX, lease.remainingMs / 4))
     this.#arm(renewed ? Math.max(RETRY_MS_MIN, this.#untilDueMs()) : retryMs)
+  }
+
+  async #tryRenewal(): Promise<boolean> {
+    try {
+      await this.#parts.lease.renew()
+      this.#fault.succeeded()
+      return true
+    } catch (error) {
+      this.#fault.failed(error)
+      return false
+    }
   }
 }
 
