@@ -45,7 +45,8 @@ class ParentBus implements Bus {
 }
 
 async function drive(orchestrator: Orchestrator): Promise<void> {
-  tell({ kind: 'claimed', fence: orchestrator.fence })
+  const { fence, leaseId } = orchestrator
+  tell({ kind: 'claimed', fence, leaseId })
   while (!orchestrator.signal.aborted) {
     const emissions = Array.from({ length: IN_FLIGHT }, (_, n) => {
       return orchestrator.emit('STEP', { holder, n }, { target: 'compute' })

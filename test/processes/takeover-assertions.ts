@@ -3,9 +3,9 @@ import { expect } from 'vitest'
 import { IN_FLIGHT, type Applied, type TakeoverReport } from './takeovers.ts'
 
 export function expectOneWriter(report: TakeoverReport, takeovers: number): void {
-  const { applied, unfenced, late, refusals, kills, stops, crashes } = report
+  const { applied, unfenced, late, refusals, kills, stops, revocations, crashes } = report
   expect(crashes).toEqual([])
-  expect(kills + stops).toBe(takeovers)
+  expect(kills + stops + revocations).toBe(takeovers)
   expect(new Set(applied.map(({ fence }) => fence)).size).toBeGreaterThan(takeovers)
   // Every epoch at most once and in order, and no gap but where somebody crashed or was stopped.
   expect(disorderIn(applied)).toEqual([])
@@ -17,10 +17,25 @@ export function expectOneWriter(report: TakeoverReport, takeovers: number): void
   expect(late.filter(({ actionId }) => carriedOut.has(actionId))).toEqual([])
   expect(refusals.get('LEASE_VIOLATION')).toBeGreaterThanOrEqual(late.length)
   expect(disorderIn(unfenced).length).toBeGreaterThan(0)
+  expectRevoked(report)
   process.stdout.write(
-    `takeovers: ${kills} killed, ${stops} stopped, ${applied.length} actions carried out, ` +
+    `takeovers: ${kills} killed, ${stops} stopped, ${revocations} revoked, ` +
+      `${applied.length} actions carried out, ${report.lateRevoked.length} revoked ones refused ` +
+      `(${report.onlyRevoked} by the revocation alone), ` +
       `${late.length} late ones refused, ${disorderIn(unfenced).length} stale ones believed by the unfenced\n`,
   )
+}
+
+/** From the moment that one of the processors knew of a revocation none of them has acted under that lease. */
+function expectRevoked({ applied, heard, lateRevoked, revocations }: TakeoverReport): void {
+  expect(revocations).toBeGreaterThan(0)
+  expect(heard.length).toBeGreaterThanOrEqual(revocations)
+  const afterwards = heard.flatMap(({ fence, appliedBefore }) => {
+    return applied.slice(appliedBefore).filter((one) => one.fence === fence)
+  })
+  expect(afterwards).toEqual([])
+  // What those who were revoked had in hand did arrive.
+  expect(lateRevoked.length).toBeGreaterThan(0)
 }
 
 /** Epochs that are not above all before them. */

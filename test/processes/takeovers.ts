@@ -1,14 +1,23 @@
 /**
- * Several orchestrators over one workflow. Whoever holds it is killed or stopped past its TTL, in turns, and the next
- * takes over. Two processors see all that is sent: one with a guard, and one that believes everything, so that the
- * run is known to have been dangerous.
+ * Several orchestrators over one workflow. Whoever holds it is killed, stopped past its TTL, or has its lease revoked by
+ * an operator while it is stopped, in turns, and the next takes over. Processors see all that is sent: two with guards
+ * that share their marks and take turns, of which one alone is told of revocations, and one that believes everything, so
+ * that the run is known to have been dangerous.
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ErrorCode } from '../../src/core/errors.ts'
-import { isLeaseError, openTenure, type Tenure } from '../../src/index.ts'
-import { ActionGuard, currentLease, parseAction, type Action } from '../../src/workflow/index.ts'
+import { isLeaseError, openTenure, type Position, type Tenure } from '../../src/index.ts'
+import {
+  ActionGuard,
+  currentLease,
+  MemoryMarks,
+  parseAction,
+  relayRevocations,
+  type Action,
+  type Bus,
+} from '../../src/workflow/index.ts'
 
 export const WORKFLOW = 'order-991'
 export const TTL_MS = 300
@@ -22,7 +31,7 @@ const WORKER = path.resolve(
 )
 
 export type WorkerMessage =
-  | { readonly kind: 'claimed'; readonly fence: number }
+  | { readonly kind: 'claimed'; readonly fence: number; readonly leaseId: string }
   /** It has looked at its lease, is about to send, and stops before it does. */
   | { readonly kind: 'in_hand' }
   | { readonly kind: 'action'; readonly text: string }
@@ -36,8 +45,15 @@ export interface Applied {
   readonly actionId: string
 }
 
+/** A revocation that a guard was told of. */
+export interface Heard {
+  readonly fence: number
+  /** What had been carried out by then, under whatever lease. */
+  readonly appliedBefore: number
+}
+
 export interface TakeoverReport {
-  /** What the guarded processor carried out, in order. */
+  /** What the guarded processors carried out, in order. */
   readonly applied: readonly Applied[]
   /** What the other one did. */
   readonly unfenced: readonly Applied[]
@@ -49,6 +65,13 @@ export interface TakeoverReport {
   readonly claims: readonly number[]
   readonly kills: number
   readonly stops: number
+  readonly revocations: number
+  /** The revocations that one of the guards was told of, in order. */
+  readonly heard: readonly Heard[]
+  /** What arrived under a lease whose revocation one of the guards had been told of. */
+  readonly lateRevoked: readonly Action[]
+  /** How much of that arrived before anything of a later lease: nothing but the revocation could refuse it. */
+  readonly onlyRevoked: number
   readonly crashes: readonly string[]
 }
 
@@ -79,13 +102,22 @@ interface Worker {
   killed: boolean
 }
 
+interface Holder {
+  readonly worker: Worker
+  readonly fence: number
+  readonly leaseId: string
+}
+
 function isSending({ sending, killed }: Worker): boolean {
   return sending && !killed
 }
 
 class Takeovers {
   readonly #options: TakeoverOptions
-  readonly #guard: ActionGuard
+  readonly #tenure: Tenure
+  /** Only the first is told of revocations. */
+  readonly #guards: readonly [ActionGuard, ActionGuard]
+  readonly #ending = new AbortController()
   readonly #workers: Worker[] = []
   readonly #applied: Applied[] = []
   readonly #unfenced: Applied[] = []
@@ -93,24 +125,46 @@ class Takeovers {
   readonly #claims: number[] = []
   readonly #refusals = new Map<ErrorCode, number>()
   readonly #crashes: string[] = []
+  readonly #heard: Heard[] = []
+  readonly #lateRevoked: Action[] = []
   #turn: Promise<void> = Promise.resolve()
-  #holder: { readonly worker: Worker; readonly fence: number } | null = null
+  #relay: Promise<void> = Promise.resolve()
+  #holder: Holder | null = null
   /** Was told to stop as soon as it has something in hand. */
   #stopping: Worker | null = null
+  /** Whether the lease of the one that stops is to be revoked then. */
+  #isRevoking = false
   #kills = 0
   #stops = 0
+  #revocations = 0
+  #onlyRevoked = 0
 
   constructor(options: TakeoverOptions, tenure: Tenure) {
     this.#options = options
-    this.#guard = new ActionGuard({ strict: true, lookUp: currentLease(tenure) })
+    this.#tenure = tenure
+    const shared = { strict: true, lookUp: currentLease(tenure), marks: new MemoryMarks() }
+    this.#guards = [new ActionGuard(shared), new ActionGuard(shared)]
+  }
+
+  get #takeovers(): number {
+    return this.#kills + this.#stops + this.#revocations
   }
 
   async run(): Promise<void> {
+    const bus: Bus = {
+      publish: async () => undefined,
+      announce: async (revocation) => {
+        await this.#guards[0].revoke(revocation)
+        this.#heard.push({ fence: revocation.fence, appliedBefore: this.#applied.length })
+      },
+      subscribe: () => Promise.reject(new Error('nobody listens here')),
+    }
+    this.#relay = this.#relayOn(bus)
     for (let index = 0; index < this.#options.processes; index += 1) this.#start()
     // Until the next one acts: the guard knows it, and whoever was before it is late.
     let fence = await this.#nextToAct(0)
     // Whoever lost its lease before it could be stopped does not count.
-    while (this.#kills + this.#stops < this.#options.takeovers) {
+    while (this.#takeovers < this.#options.takeovers) {
       await sleep(Math.random() * 40)
       this.#resume()
       this.#disturb()
@@ -120,7 +174,7 @@ class Takeovers {
     do {
       this.#resume()
       await sleep(5)
-    } while (this.#crashes.length === 0 && this.#workers.some(isSending))
+    } while (this.#crashes.length === 0 && (this.#isUnheard() || this.#workers.some(isSending)))
     let judged: Promise<void>
     do {
       judged = this.#turn
@@ -128,7 +182,28 @@ class Takeovers {
     } while (judged !== this.#turn)
   }
 
+  /** A store that is busy is asked again, from where it was heard of last. */
+  async #relayOn(bus: Bus): Promise<void> {
+    const { signal } = this.#ending
+    let after: { readonly after?: Position } = {}
+    while (!signal.aborted) {
+      try {
+        const onRelayed = (position: Position): void => void (after = { after: position })
+        await relayRevocations(this.#tenure, bus, { ...after, signal, onRelayed })
+      } catch (error) {
+        if (!isLeaseError(error) || !error.retryable) this.#crashes.push(String(error))
+      }
+    }
+  }
+
+  /** An operator has revoked what no guard was told of yet. */
+  #isUnheard(): boolean {
+    return this.#heard.length < this.#revocations
+  }
+
   async end(): Promise<void> {
+    this.#ending.abort()
+    await this.#relay
     const alive = this.#workers.filter(({ process }) => process.exitCode === null)
     await Promise.all(
       alive.map(async (worker) => {
@@ -150,6 +225,10 @@ class Takeovers {
       claims: [...this.#claims],
       kills: this.#kills,
       stops: this.#stops,
+      revocations: this.#revocations,
+      heard: [...this.#heard],
+      lateRevoked: [...this.#lateRevoked],
+      onlyRevoked: this.#onlyRevoked,
       crashes: this.#crashes,
     }
   }
@@ -171,13 +250,14 @@ class Takeovers {
   #disturb(): void {
     const worker = this.#holder?.worker
     if (worker === undefined) return
-    if (this.#kills <= this.#stops) {
+    if (this.#kills <= Math.min(this.#stops, this.#revocations)) {
       this.#kills += 1
       worker.killed = true
       worker.process.kill('SIGKILL')
       this.#start()
     } else {
       this.#stopping = worker
+      this.#isRevoking = this.#revocations < this.#stops
       worker.process.send('stop' satisfies WorkerOrder)
     }
   }
@@ -186,7 +266,22 @@ class Takeovers {
     worker.stopped = true
     if (this.#stopping !== worker) return
     this.#stopping = null
-    this.#stops += 1
+    if (this.#isRevoking && this.#holder?.worker === worker) void this.#revoke(this.#holder)
+    else this.#stops += 1
+  }
+
+  /** While it has something in hand, which it sends as soon as a guard has heard: the next may not have acted yet. */
+  async #revoke({ worker, fence, leaseId }: Holder): Promise<void> {
+    try {
+      await this.#tenure.revoke(leaseId, { reason: 'by an operator' })
+      this.#revocations += 1
+      while (!this.#hasHeard(fence) && this.#crashes.length === 0) await sleep(1)
+      this.#goOn(worker)
+    } catch (error) {
+      if (!isLeaseError(error)) this.#crashes.push(String(error))
+      // It ran out meanwhile, or the store was busy: one that was stopped, and no more.
+      this.#stops += 1
+    }
   }
 
   /**
@@ -197,10 +292,18 @@ class Takeovers {
     this.#stopping?.process.send('go_on' satisfies WorkerOrder)
     this.#stopping = null
     for (const worker of this.#workers.filter((one) => one.stopped || isSending(one))) {
-      worker.stopped = false
-      worker.sending = true
-      worker.process.kill('SIGCONT')
+      this.#goOn(worker)
     }
+  }
+
+  #goOn(worker: Worker): void {
+    worker.stopped = false
+    worker.sending = true
+    worker.process.kill('SIGCONT')
+  }
+
+  #hasHeard(fence: number): boolean {
+    return this.#heard.some((heard) => heard.fence === fence)
   }
 
   #start(): void {
@@ -221,7 +324,8 @@ class Takeovers {
       this.#claims.push(message.fence)
       // One that was stopped before it could say so says so late.
       if (message.fence > (this.#holder?.fence ?? 0)) {
-        this.#holder = { worker, fence: message.fence }
+        const { fence, leaseId } = message
+        this.#holder = { worker, fence, leaseId }
       }
       return
     }
@@ -232,13 +336,19 @@ class Takeovers {
     this.#unfenced.push({ fence, epoch, actionId })
     const known = this.#applied.at(-1)
     if (known !== undefined && fence < known.fence) this.#late.push(action)
+    if (this.#hasHeard(fence)) {
+      this.#lateRevoked.push(action)
+      if (known === undefined || known.fence <= fence) this.#onlyRevoked += 1
+    }
     this.#turn = this.#turn.then(() => this.#process(action))
   }
 
   async #process(action: Action): Promise<void> {
     const { fence, epoch, actionId } = action
+    // One of them for all of a lease, as on a bus where one at a time has the turn.
+    const guard = this.#guards[this.#claims.indexOf(fence) % 2 === 0 ? 0 : 1]
     try {
-      await this.#guard.process(action, () => this.#applied.push({ fence, epoch, actionId }))
+      await guard.process(action, () => this.#applied.push({ fence, epoch, actionId }))
     } catch (error) {
       if (!isLeaseError(error)) throw error
       // As any bus: what could not be judged, because the store did not answer, is delivered again.
