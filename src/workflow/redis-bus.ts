@@ -97,8 +97,10 @@ export class RedisBus implements Bus {
     }
   }
 
+  /** Also when the stream is full: a target that does not read must not keep a revocation from the others. */
   async announce(revocation: Revocation): Promise<void> {
-    await this.#add([formatRevocation(revocation)])
+    const message = formatRevocation(revocation)
+    await this.#command(['XADD', this.#options.stream, '*', 'message', message])
   }
 
   /** What was sent before the first subscription to a target is delivered as well, as long as the stream has it. */

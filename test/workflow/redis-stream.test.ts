@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { formatAction, RedisBus, type Action } from '../../src/workflow/index.ts'
 import { freshRedis, type Place } from '../servers/shared-servers.ts'
-import { action } from './mark-stages.ts'
+import { action, OLD } from './mark-stages.ts'
 import { WITHIN } from './redis-clients.ts'
 
 /** So many more may be in the stream than it should keep. */
@@ -91,5 +91,8 @@ describe('a stream that is full', () => {
     await bus.publish(epochs(0, 10 + SLACK))
     await expect(bus.publish([action(0)])).rejects.toThrow('nobody has ever read the oldest')
     expect(await client.xlen(STREAM)).toBe(10 + SLACK)
+    // A revocation must not wait for whoever does not read.
+    await bus.announce({ workflowId: 'w', ...OLD, reason: null, revokedAtMs: 1 })
+    expect(await client.xlen(STREAM)).toBe(11 + SLACK)
   })
 })
