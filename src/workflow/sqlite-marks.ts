@@ -96,6 +96,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
     decide: (known: Known) => Verdict<Database, Result>,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
+      const name = nameOf(this.#database)
       const untilMs = this.#runtime.monotonicMs() + this.#waitMs
       let isLate = false
       const late = (): void => {
@@ -103,7 +104,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
         reject(this.#busy())
       }
       const timer = this.#runtime.setTimer(this.#waitMs, late, { keepAlive: true })
-      const turn = turns.take(nameOf(this.#database), async () => {
+      const turn = turns.take(name, async () => {
         if (isLate) return
         timer.cancel()
         resolve(await this.#transact(ref, decide, untilMs))
