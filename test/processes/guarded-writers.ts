@@ -1,7 +1,12 @@
-/** Several processes write one number through a guard, and another beside it without. */
+/**
+ * Several processes write one number through a guard, and another beside it without, while an operator revokes the lease
+ * of whoever has it, now and then.
+ */
 import { fork } from 'node:child_process'
 import path from 'node:path'
-import { openPlace, type PlaceKind } from './guarded-place.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isLeaseError, openTenure } from '../../src/index.ts'
+import { openPlace, RESOURCE, type PlaceKind } from './guarded-place.ts'
 
 const WRITER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/guarded-writer.js')
 
@@ -17,6 +22,8 @@ export interface GuardedRun extends WriterReport {
   /** What the numbers were in the end. */
   readonly guardedValue: number
   readonly unguardedValue: number
+  /** How often an operator took the lease from its holder. */
+  readonly revocations: number
 }
 
 export interface RunOptions {
@@ -35,8 +42,12 @@ export async function runWriters(options: RunOptions): Promise<GuardedRun> {
   try {
     await place.create()
     const names = Array.from({ length: processes }, (_, index) => `writer-${index}`)
-    const reports = await Promise.all(names.map((holder) => runWriter(options, holder)))
+    const ending = new AbortController()
+    const revoking = revokeNowAndThen(options.store, ending.signal)
+    const written = Promise.all(names.map((holder) => runWriter(options, holder)))
+    const reports = await written.finally(() => ending.abort())
     return {
+      revocations: await revoking,
       accepted: sum(reports.map(({ accepted }) => accepted)),
       refused: sum(reports.map(({ refused }) => refused)),
       unguarded: sum(reports.map(({ unguarded }) => unguarded)),
@@ -46,6 +57,27 @@ export async function runWriters(options: RunOptions): Promise<GuardedRun> {
   } finally {
     await place.close()
   }
+}
+
+const REVOKED_WITHIN_MS = 200
+
+async function revokeNowAndThen(store: string, signal: AbortSignal): Promise<number> {
+  const tenure = await openTenure(store, { holder: 'operator' })
+  let revocations = 0
+  while (!signal.aborted) {
+    await sleep(Math.random() * REVOKED_WITHIN_MS)
+    try {
+      const [lease] = (await tenure.inspect(RESOURCE)).leases
+      if (lease === undefined) continue
+      await tenure.revoke(lease.id, { reason: 'by an operator' })
+      revocations += 1
+    } catch (error) {
+      // It was over already, or the store was busy.
+      if (!isLeaseError(error)) throw error
+    }
+  }
+  await tenure.close()
+  return revocations
 }
 
 async function runWriter(options: RunOptions, holder: string): Promise<WriterReport> {

@@ -1,7 +1,7 @@
 import { describe, it } from 'vitest'
 import { expectNoLostUpdates, PLACES } from './guarded-runs.ts'
 
-describe('four processes that are paused now and then', () => {
+describe('four processes that are paused, and revoked, now and then', () => {
   it.each(PLACES)(
     'lose no update through the guard of %s, and lose some without',
     async (kind) => {
