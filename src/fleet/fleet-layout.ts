@@ -27,6 +27,8 @@ export type AcquireReply =
   | ({ readonly kind: 'acquired'; readonly wasOurs: boolean } & Grant)
   /** `freeInMs`: when it is over unless it is renewed; null: never. */
   | { readonly kind: 'held'; readonly owner: string; readonly freeInMs: number | null }
+  /** The store has lost data, and an instance that has not heard of it may still work. Nobody gets it before that. */
+  | { readonly kind: 'resting'; readonly freeInMs: number }
   | Failed
 
 /** `gone`: it is certainly not ours any more. */
@@ -60,8 +62,8 @@ export interface LayoutListener {
   nodesChanged(): void
   /** The connection is gone; what was confirmed may be void. */
   disconnected(): void
-  /** The server is another than before, or has begun anew: it may have forgotten what it granted. */
-  restarted(): void
+  /** The store may have forgotten what it granted. */
+  dataLost(): void
 }
 
 /** Who owns a session, for people. */
@@ -85,9 +87,13 @@ export interface Survey {
 export interface FleetLayout {
   readonly name: 'poll' | 'lease'
   parseSessionId(value: unknown): string
-  /** Throws when the store cannot be reached. */
-  open(listener: LayoutListener): Promise<void>
-  acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]>
+  /** Null for an onlooker, which acquires nothing. Throws when the store cannot be reached. */
+  open(listener: LayoutListener | null): Promise<void>
+  /** `reclaimed`: those that were this instance's when the store forgot them, and whose term is not over. */
+  acquire(
+    sessionIds: readonly string[],
+    reclaimed?: ReadonlySet<string>,
+  ): Promise<readonly AcquireReply[]>
   /** All in one round trip. */
   renew(grants: readonly Grant[]): Promise<readonly GrantReply[]>
   release(grants: readonly Grant[]): Promise<readonly GrantReply[]>

@@ -15,7 +15,6 @@ import { parseFlag, type FleetSettings } from './fleet-options.ts'
 import { Heart } from './heart.ts'
 import { NodeWatch } from './node-watch.ts'
 import { Ownership } from './ownership.ts'
-import { RestartGrace } from './restart-grace.ts'
 import { SessionBook } from './session-book.ts'
 
 export interface ManagerParts {
@@ -43,7 +42,6 @@ export class FleetManager implements LeaseManager {
   readonly #book: SessionBook
   readonly #heart: Heart
   readonly #watch: NodeWatch
-  readonly #grace: RestartGrace
   readonly #ownership: Ownership
   readonly #viewListeners = new Set<() => void>()
   #life: Life = 'new'
@@ -66,13 +64,12 @@ export class FleetManager implements LeaseManager {
     const clock = new HolderClock(runtime)
     const listeners = this.#listeners
     const overdueMs = refreshMs + callMs
-    this.#grace = new RestartGrace(clock, ttlMs)
     this.#book = new SessionBook({ clock, listeners, instanceId, ttlMs, overdueMs })
     const isShown = (): boolean => this.#isReady && !this.isDraining
     const book = this.#book
     this.#heart = new Heart({ layout, book, runtime, clock, refreshMs, isShown })
     const onGranted = (): void => this.#heart.watch()
-    const parts = { layout, book, clock, listeners, instanceId, grace: this.#grace, onGranted }
+    const parts = { layout, book, clock, listeners, instanceId, onGranted }
     this.#ownership = new Ownership(parts)
     const onRead = (): void => this.#onRead()
     this.#watch = new NodeWatch({ layout, runtime, discoverMs, onRead })
@@ -235,8 +232,8 @@ export class FleetManager implements LeaseManager {
     return () => void this.#viewListeners.delete(listener)
   }
 
-  /** In one round trip; null for those that had to be left alone. Never throws for a store that is away. */
-  async acquireMany(sessionIds: readonly string[]): Promise<readonly (AcquireReply | null)[]> {
+  /** In one round trip. Never throws for a store that is away. */
+  async acquireMany(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
     return this.#ownership.acquire(sessionIds)
   }
 
@@ -262,12 +259,10 @@ export class FleetManager implements LeaseManager {
     given: (sessionId, from) => this.#given(sessionId, from),
     nodesChanged: () => this.#watch.hint(),
     disconnected: () => {
-      this.#grace.disconnected()
       this.#book.doubtAll()
       if (this.#life === 'started') this.#heart.hurry()
     },
-    restarted: () => {
-      this.#grace.restarted()
+    dataLost: () => {
       if (this.#life === 'started') this.#heart.hurry()
     },
   }

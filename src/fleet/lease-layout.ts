@@ -9,6 +9,8 @@ import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
 import { requireShortText } from '../core/text.ts'
+import { HolderClock, type Term } from '../client/holder-clock.ts'
+import { report } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
 import type { LeaseApi, Unsubscribe, WakeSignal } from '../service/lease-api.ts'
@@ -26,6 +28,7 @@ import type {
   Survey,
 } from './fleet-layout.ts'
 import type { FleetSettings } from './fleet-options.ts'
+import { LossRest } from './loss-rest.ts'
 
 /** Leases of nodes, of hidden nodes and of drains have a session in common, by which all of them can be listed. */
 const NODES_SESSION = 'fleet:nodes'
@@ -52,12 +55,19 @@ export class LeaseLayout implements FleetLayout {
   readonly #told = new Set<string>()
   #opened: Opened | null = null
   /** The lease by which others know that this instance is there. */
-  #sign: { readonly leaseId: string; readonly session: string } | null = null
+  #sign: Sign | null = null
+  readonly #clock: HolderClock
+  readonly #rest: LossRest
+  /** The longest TTL of leases that this instance has seen in the fleet. */
+  #longestTtlMs: number
 
   constructor({ openApi, runtime, settings }: LeaseLayoutParts) {
     this.#openApi = openApi
     this.#runtime = runtime
     this.#settings = settings
+    this.#clock = new HolderClock(runtime)
+    this.#rest = new LossRest(this.#clock)
+    this.#longestTtlMs = settings.leaseTtlMs
   }
 
   parseSessionId(value: unknown): string {
@@ -65,11 +75,16 @@ export class LeaseLayout implements FleetLayout {
     return nameOf(parseResource(`session:${text}`))
   }
 
-  async open(listener: LayoutListener): Promise<void> {
+  async open(listener: LayoutListener | null): Promise<void> {
     const api = await this.#openApi()
     const closing = new AbortController()
+    if (listener === null) {
+      const watching = Promise.resolve()
+      this.#opened = { api, listener, closing, watching, unlisten: null }
+      return
+    }
     const watching = this.#watch(api, listener, closing.signal)
-    this.#opened = { api, closing, watching, unlisten: null }
+    this.#opened = { api, listener, closing, watching, unlisten: null }
     const onWake = (signal: WakeSignal): void => this.#onWake(api, listener, signal)
     try {
       const unlisten = await this.#bounded(api.onWake(this.#settings.instanceId, onWake))
@@ -81,12 +96,51 @@ export class LeaseLayout implements FleetLayout {
     }
   }
 
-  async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
-    return Promise.all(
+  /**
+   * A store that has lost data has forgotten our heartbeat as well. So that is looked for before anything is taken, so as
+   * not to disturb anybody, and again after: what was granted between a loss and the moment it is seen does not count.
+   */
+  async acquire(
+    sessionIds: readonly string[],
+    reclaimed: ReadonlySet<string> = new Set(),
+  ): Promise<readonly AcquireReply[]> {
+    await this.#lookForLoss()
+    const isResting = (id: string): boolean => this.#rest.leftMs > 0 && !reclaimed.has(id)
+    const replies = await Promise.all(
       sessionIds.map(async (id): Promise<AcquireReply> => {
-        return this.#bounded(this.#acquire(id)).catch(failed)
+        return isResting(id) ? this.#resting() : this.#bounded(this.#acquire(id)).catch(failed)
       }),
     )
+    if (replies.some(isAcquired)) await this.#lookForLoss()
+    const isVoid = (reply: AcquireReply): boolean => isAcquired(reply) && isResting(reply.sessionId)
+    const voided = replies.filter(isVoid).filter(isAcquired)
+    if (voided.length === 0) return replies
+    await this.release(voided)
+    return replies.map((reply) => (isVoid(reply) ? this.#resting() : reply))
+  }
+
+  #resting(): AcquireReply {
+    return { kind: 'resting', freeInMs: Math.ceil(this.#rest.leftMs) }
+  }
+
+  /** A store that cannot be asked does not grant anything either. */
+  async #lookForLoss(): Promise<void> {
+    const sign = this.#sign
+    if (sign === null || !this.#isRunning(sign)) return
+    const known = await this.#bounded(this.#api.get(sign.leaseId)).catch(failed)
+    if (known === null && this.#sign === sign) this.#onLoss()
+  }
+
+  /** What has not ended cannot have been pruned. */
+  #isRunning({ term }: Sign): boolean {
+    return this.#clock.remainingMs(term, this.#clock.now()) > 0
+  }
+
+  #onLoss(): void {
+    this.#sign = null
+    this.#rest.begin(this.#longestTtlMs)
+    report('fleet/data-loss', dataLostError(this.#longestTtlMs))
+    this.#opened?.listener?.dataLost()
   }
 
   async renew(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
@@ -126,26 +180,37 @@ export class LeaseLayout implements FleetLayout {
     ])
     const draining = new Set(drains.map(({ resource }) => nameOf(resource)))
     const isSelfDraining = draining.has(this.#settings.instanceId)
-    return { nodes: nodes.map((lease) => nodeOf(lease, draining)), isSelfDraining }
+    const view = nodes.map((lease) => nodeOf(lease, draining))
+    const ttls = view.map(({ leaseTtlMs }) => leaseTtlMs ?? 0)
+    this.#longestTtlMs = ttls.reduce((most, ttlMs) => Math.max(most, ttlMs), this.#longestTtlMs)
+    return { nodes: view, isSelfDraining }
   }
 
   async beat(isShown: boolean): Promise<void> {
-    const { heartbeatTtlMs: ttlMs, instanceId: holder, weight, name } = this.#settings
+    const { heartbeatTtlMs: ttlMs, instanceId: holder, weight, name, leaseTtlMs } = this.#settings
     const resource = parseResource(`node:${holder}`)
     const session = isShown ? NODES_SESSION : HIDDEN_SESSION
     if (this.#sign !== null && this.#sign.session !== session) await this.hush()
-    if (this.#sign !== null) {
-      const renewal = { leaseId: this.#sign.leaseId, resource, holder, ttlMs }
+    const sign = this.#sign
+    const term: Term = { from: this.#clock.now(), spanMs: ttlMs }
+    if (sign !== null) {
+      const renewal = { leaseId: sign.leaseId, resource, holder, ttlMs }
       const { kind } = await this.#bounded(this.#api.renew(renewal))
-      if (kind === 'renewed' || kind === 'does_not_extend') return
+      if (kind === 'does_not_extend') return
+      if (kind === 'renewed') return this.#signed(sign, { ...sign, term })
+      if (kind === 'not_found' && this.#isRunning(sign) && this.#sign === sign) this.#onLoss()
     }
     const leaseId = this.#runtime.uuid()
-    const metadata = name === null ? { weight } : { weight, name }
+    const metadata = { weight, leaseTtlMs, ...(name === null ? {} : { name }) }
     const request = { leaseId, resource, holder, session, ttlMs, metadata }
     const answer = await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS }))
     if (answer.kind !== 'granted' && answer.kind !== 'held') throw unexpected('beat', answer.kind)
     const id = answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
-    this.#sign = { leaseId: id, session }
+    this.#sign = { leaseId: id, session, term }
+  }
+
+  #signed(before: Sign, after: Sign): void {
+    if (this.#sign === before) this.#sign = after
   }
 
   async hush(): Promise<void> {
@@ -153,7 +218,8 @@ export class LeaseLayout implements FleetLayout {
     this.#sign = null
     if (sign === null) return
     const { instanceId: holder } = this.#settings
-    await this.#bounded(this.#api.release({ leaseId: sign.leaseId, holder }))
+    const { kind } = await this.#bounded(this.#api.release({ leaseId: sign.leaseId, holder }))
+    if (kind === 'not_found' && this.#isRunning(sign)) this.#onLoss()
   }
 
   async leave(): Promise<void> {
@@ -301,10 +367,18 @@ export class LeaseLayout implements FleetLayout {
 
 interface Opened {
   readonly api: LeaseApi
+  readonly listener: LayoutListener | null
   readonly closing: AbortController
   readonly watching: Promise<void>
   /** Null until wake-ups are listened to. */
   readonly unlisten: Unsubscribe | null
+}
+
+interface Sign {
+  readonly leaseId: string
+  readonly session: string
+  /** For how long the store must know it, unless it loses data. */
+  readonly term: Term
 }
 
 type Given = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
@@ -324,6 +398,15 @@ function failed(error: unknown): { readonly kind: 'failed'; readonly error: Leas
   return { kind: 'failed', error: asLeaseError(error) }
 }
 
+function isAcquired(reply: AcquireReply): reply is Extract<AcquireReply, Grant> {
+  return reply.kind === 'acquired'
+}
+
+function dataLostError(restMs: number): LeaseError {
+  const rest = `for ${restMs} ms this instance takes nothing that was not its own`
+  return new LeaseError('STORE_UNAVAILABLE', `the store has lost its data: ${rest}`)
+}
+
 function acquired(sessionId: string, { id, fence }: LeaseInfo): AcquireReply {
   return { kind: 'acquired', sessionId, fence: fence ?? 0, token: id, wasOurs: false }
 }
@@ -335,6 +418,7 @@ function nodeOf(
   const instanceId = nameOf(resource)
   const weight = Number(metadata?.['weight'])
   const name = metadata?.['name']
+  const leaseTtlMs = Number(metadata?.['leaseTtlMs'])
   return {
     instanceId,
     weight: weight > 0 ? weight : 1,
@@ -342,7 +426,7 @@ function nodeOf(
     isForeign: false,
     isDraining: draining.has(instanceId),
     expiresInMs: remainingMs,
-    leaseTtlMs: null,
+    leaseTtlMs: leaseTtlMs > 0 ? leaseTtlMs : null,
   }
 }
 

@@ -8,7 +8,6 @@ import type { HolderClock } from '../client/holder-clock.ts'
 import type { Listeners } from '../client/listeners.ts'
 import type { FleetEvents } from './contract.ts'
 import type { AcquireReply, FleetLayout, FleetNode, GrantReply } from './fleet-layout.ts'
-import type { RestartGrace } from './restart-grace.ts'
 import type { Origin, SessionBook } from './session-book.ts'
 import { inParts } from './in-parts.ts'
 import { Turns } from './turns.ts'
@@ -17,7 +16,6 @@ export interface OwnershipParts {
   readonly layout: FleetLayout
   readonly book: SessionBook
   readonly clock: HolderClock
-  readonly grace: RestartGrace
   readonly listeners: Listeners<FleetEvents>
   readonly instanceId: string
   /** Something may have been granted. */
@@ -40,8 +38,8 @@ export class Ownership {
     this.#parts = parts
   }
 
-  /** A thousand in a round trip; null for those that must be left alone for now. Never throws for a store that is away. */
-  async acquire(sessionIds: readonly string[]): Promise<readonly (AcquireReply | null)[]> {
+  /** A thousand in a round trip. Never throws for a store that is away. */
+  async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
     return this.#turns.take(sessionIds, async () => this.#acquire(sessionIds, TAKEN))
   }
 
@@ -87,11 +85,8 @@ export class Ownership {
     }
   }
 
-  async #acquire(
-    sessionIds: readonly string[],
-    origin: Origin,
-  ): Promise<readonly (AcquireReply | null)[]> {
-    const wanted = sessionIds.filter((id) => !this.#isHeld(id) && this.#mayTake(id))
+  async #acquire(sessionIds: readonly string[], origin: Origin): Promise<readonly AcquireReply[]> {
+    const wanted = sessionIds.filter((id) => !this.#isHeld(id))
     const answers = new Map<string, AcquireReply>()
     for (const part of inParts(wanted, ACQUIRE_MAX)) {
       for (const [id, reply] of await this.#acquirePart(part, origin)) answers.set(id, reply)
@@ -105,7 +100,8 @@ export class Ownership {
   ): Promise<ReadonlyMap<string, AcquireReply>> {
     const { layout, book, clock, onGranted } = this.#parts
     const sent = clock.now()
-    const replies = await layout.acquire(wanted)
+    const reclaimed = new Set(wanted.filter((id) => book.isReclaimable(id)))
+    const replies = await layout.acquire(wanted, reclaimed)
     const answers = new Map<string, AcquireReply>()
     for (const [index, sessionId] of wanted.entries()) {
       const reply = this.#checkFence(sessionId, replies[index])
@@ -129,20 +125,16 @@ export class Ownership {
     return failed(staleError(sessionId, fence, seen?.fence ?? 0))
   }
 
-  #ownReply(sessionId: string): AcquireReply | null {
+  /** It was held when the others were asked for, and may have been lost meanwhile. */
+  #ownReply(sessionId: string): AcquireReply {
     const fence = this.#parts.book.fenceOf(sessionId)
-    if (fence === null || !this.#isHeld(sessionId)) return null
+    if (fence === null || !this.#isHeld(sessionId)) return failed(lateError(sessionId))
     return { kind: 'acquired', sessionId, fence, token: '', wasOurs: true }
   }
 
   #isHeld(sessionId: string): boolean {
     const state = this.#parts.book.state(sessionId)
     return state === 'owned' || state === 'uncertain'
-  }
-
-  #mayTake(sessionId: string): boolean {
-    const { grace, book } = this.#parts
-    return !grace.isRunning || book.isReclaimable(sessionId)
   }
 
   async #release(sessionIds: readonly string[]): Promise<void> {

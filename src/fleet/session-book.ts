@@ -40,7 +40,8 @@ interface Held {
 }
 
 interface Other {
-  readonly owner: string
+  /** Null for a session that nobody may have yet, because the store has lost data. */
+  readonly owner: string | null
   /** How long the answer is good for. */
   readonly term: Term
 }
@@ -107,9 +108,12 @@ export class SessionBook {
     { sent, ...origin }: Origin & { readonly sent: Moment },
   ): boolean {
     if (reply.kind === 'failed') return false
-    if (reply.kind === 'held') {
+    if (reply.kind !== 'acquired') {
       const spanMs = reply.freeInMs ?? this.#parts.ttlMs
-      this.#others.set(sessionId, { owner: reply.owner, term: { from: sent, spanMs } })
+      const owner = reply.kind === 'held' ? reply.owner : null
+      // What another has been granted since is not ours any more, whatever the store forgets next.
+      if (owner !== null) this.#forgotten.delete(sessionId)
+      this.#others.set(sessionId, { owner, term: { from: sent, spanMs } })
       return false
     }
     const term: Term = { from: sent, spanMs: this.#parts.ttlMs }

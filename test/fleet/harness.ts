@@ -4,6 +4,7 @@ import { FleetManager } from '../../src/fleet/fleet-manager.ts'
 import { readSettings, type LeaseManagerOptions } from '../../src/fleet/fleet-options.ts'
 import { LeaseLayout } from '../../src/fleet/lease-layout.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { FaultyApi } from '../client/harness.ts'
@@ -23,7 +24,9 @@ export interface Instance {
 
 export interface World {
   readonly runtime: FakeRuntime
-  readonly service: LeaseService
+  readonly service: LeaseApi
+  /** From now on the store is empty, as if it had never been asked for anything. */
+  loseData(): void
   instance(options?: LeaseManagerOptions): Instance
 }
 
@@ -40,10 +43,18 @@ const EVENTS: readonly (keyof FleetEvents)[] = [
 
 export function fleetWorld(): World {
   const runtime = new FakeRuntime()
-  const store = new MemoryStore({ ticks: runtime.ticks })
-  const service = new LeaseService({ store, runtime })
+  const empty = (): LeaseService =>
+    new LeaseService({ store: new MemoryStore({ ticks: runtime.ticks }), runtime })
+  let current = empty()
+  const service = new Proxy(current, {
+    get: (_, name: keyof LeaseService) => {
+      const value: unknown = current[name]
+      return typeof value === 'function' ? value.bind(current) : value
+    },
+  })
   return {
     ...{ runtime, service },
+    loseData: () => (current = empty()),
     instance: (options = {}) => {
       const faults = new FaultyApi(service, runtime)
       const spans = { leaseTtlMs: TTL_MS, heartbeatTtlMs: TTL_MS, refreshMs: REFRESH_MS }

@@ -60,7 +60,7 @@ describe('the keys', () => {
     const keys = (await redis.keys('*')).toSorted()
     const { instanceId } = manager
     const own = ['node', 'ttl', 'weight'].map((kind) => `poll:${kind}:${instanceId}`)
-    expect(keys).toEqual([FENCE, LEASE, ...own, 'poll:nodes'].toSorted())
+    expect(keys).toEqual([FENCE, LEASE, ...own, 'poll:nodes', 'poll:run'].toSorted())
   })
 
   it('begin with the prefix that is configured, and two prefixes know nothing of each other', async () => {
@@ -80,13 +80,13 @@ describe('the keys', () => {
     expect(manager.ownedSessions()).toEqual([ID])
   })
 
-  it('are gone when the manager has stopped, all but the fence', async () => {
+  it('are gone when the manager has stopped, all but the fence and the run of the server', async () => {
     const manager = await openLeaseManager(place.url, { name: 'blue' })
     await manager.start()
     await manager.tryAcquire(ID)
     expect(await redis.get(`poll:name:${manager.instanceId}`)).toBe('blue')
     await manager.stop()
-    expect(await redis.keys('*')).toEqual([FENCE])
+    expect((await redis.keys('*')).toSorted()).toEqual([FENCE, 'poll:run'])
   })
 
   it('give a greater fence each time, though the clock of the server is behind the last', async () => {
@@ -106,7 +106,7 @@ describe('the keys', () => {
     await redis.set(FENCE, String(ahead))
     await manager.tryAcquire(ID)
     await manager.release(ID)
-    await redis.flushdb()
+    await redis.del(FENCE)
     await expect(manager.tryAcquire(ID)).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
     expect(manager.isOwned(ID)).toBe(false)
   })
@@ -246,7 +246,7 @@ describe('a request whose answer was lost', () => {
     const { layout } = await openLayout(place.url, { instanceId })
     const nothing = (): void => undefined
     await layout.open({
-      ...{ given: nothing, nodesChanged: nothing, disconnected: nothing, restarted: nothing },
+      ...{ given: nothing, nodesChanged: nothing, disconnected: nothing, dataLost: nothing },
     })
     const other = await start()
     const to = (await layout.nodes()).nodes.find((node) => node.instanceId === other.instanceId)

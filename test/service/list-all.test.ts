@@ -52,12 +52,7 @@ it('do not hide the files among them', async () => {
 it('are all in the survey of a fleet', async () => {
   const settings = readSettings({}, { runtime, host: 'test', startedAtMs: 0 })
   const layout = new LeaseLayout({ openApi: async () => service, runtime, settings })
-  await layout.open({
-    given: () => undefined,
-    nodesChanged: () => undefined,
-    disconnected: () => undefined,
-    restarted: () => undefined,
-  })
+  await layout.open(null)
   expect((await layout.survey()).owned.length).toBe(SESSIONS)
 })
 

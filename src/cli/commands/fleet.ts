@@ -105,14 +105,8 @@ async function withLayout(
   const namespace = identity.namespace ?? undefined
   const wanted = { ...given({ prefix, layout: name, namespace }), ready: false }
   const { layout: opened } = await openLayout(identity.url, wanted)
-  const nothing = (): void => undefined
   try {
-    await opened.open({
-      given: nothing,
-      nodesChanged: nothing,
-      disconnected: nothing,
-      restarted: nothing,
-    })
+    await opened.open(null)
     return await work(opened)
   } finally {
     await opened.close()

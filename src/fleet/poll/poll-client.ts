@@ -5,7 +5,7 @@
  *  - A command is sent once, and not while there is no connection: an acquire that is carried out long after everybody
  *    gave it up would own a session that nobody polls.
  *  - A connection of our own that does not answer in time is given up and made anew.
- *  - A server that is another than before, or has begun anew, is told of before anything is sent to it.
+ *  - Whoever uses it meets the server before anything else is sent: it may be another than before, or have lost data.
  */
 import { LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
@@ -24,7 +24,17 @@ export interface PollClientParts {
 
 export interface ConnectionListener extends EarListener {
   disconnected(): void
-  restarted(): void
+  /** Before anything else is sent over a connection that is new or there again. Not for a Cluster, which is many. */
+  met(send: Send): Promise<void>
+}
+
+export type Send = (commands: readonly Command[]) => Promise<readonly Reply[]>
+
+/** Which server a connection leads to, and to what there. */
+export interface ServerIdentity {
+  /** The server's own name for its incarnation. */
+  readonly runId: string
+  readonly database: string
 }
 
 interface Letter {
@@ -46,8 +56,8 @@ export class PollClient {
   #ear: PollEar | null = null
   #listener: ConnectionListener | null = null
   #unwatch: (() => void) | null = null
-  /** The server's own name for its incarnation; null until one was met. */
-  #runId: string | null = null
+  /** Of the server that was met last. */
+  #server: ServerIdentity = { runId: '', database: '0' }
   /** Why a connection could not be made. */
   #lastError: unknown = null
   /** How many connections were lost so far. */
@@ -67,8 +77,12 @@ export class PollClient {
     return this.#connection?.isCluster === true
   }
 
+  get server(): ServerIdentity {
+    return this.#server
+  }
+
   /** Connects and subscribes. Throws `STORE_UNAVAILABLE` if that takes too long. */
-  async open(listener: ConnectionListener, channels: readonly string[]): Promise<void> {
+  async open(listener: ConnectionListener, channels: () => readonly string[]): Promise<void> {
     const { runtime } = this.#parts
     this.#isClosed = false
     this.#listener = listener
@@ -83,7 +97,7 @@ export class PollClient {
         () => this.#onClose(),
       )
       await this.#meet(connection, withinMs)
-      const ear = new PollEar(connection, channels, listener)
+      const ear = new PollEar(connection, channels(), listener)
       this.#ear = ear
       await answerWithin(bound, ear.open())
       if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
@@ -200,15 +214,12 @@ export class PollClient {
   /** Finds out which server this is before anybody uses it. A Cluster has no name of its own. */
   async #meet(connection: PollConnection, withinMs: number): Promise<void> {
     const { runtime } = this.#parts
-    const bound = { runtime, withinMs }
-    const [info] = await connection.exchange([['INFO', 'server']], bound)
-    const runId = connection.isCluster ? '' : /^run_id:(\w+)/m.exec(String(info))?.[1]
-    if (runId === undefined) throw info instanceof Error ? info : new Error('it has no run_id')
-    if (this.#isClosed) return
-    const isOther = this.#runId !== null && this.#runId !== runId
-    this.#runId = runId
-    if (isOther) this.#listener?.restarted()
-    this.#isReady = true
+    const send: Send = (commands) => connection.exchange(commands, { runtime, withinMs })
+    if (!connection.isCluster) {
+      this.#server = await identify(send)
+      await this.#listener?.met(send)
+    }
+    this.#isReady = !this.#isClosed
   }
 
   #onClose(): void {
@@ -225,6 +236,17 @@ export class PollClient {
     connection.reconnect()
     this.#ear?.reopen()
   }
+}
+
+async function identify(send: Send): Promise<ServerIdentity> {
+  const [info, client] = await send([
+    ['INFO', 'server'],
+    ['CLIENT', 'INFO'],
+  ])
+  const runId = /^run_id:(\w+)/m.exec(String(info))?.[1]
+  if (runId === undefined) throw info instanceof Error ? info : new Error('it has no run_id')
+  // A user that may not ask for it shares the channel of the first database, which at worst makes a new fleet wait.
+  return { runId, database: /\bdb=(\d+)/.exec(String(client))?.[1] ?? '0' }
 }
 
 function unavailable(shown: string, cause: unknown): LeaseError {

@@ -60,6 +60,21 @@ export class PollKeys {
     return `${this.prefix}:changed`
   }
 
+  /** The run of the server to which the data belongs. */
+  get run(): string {
+    return `${this.prefix}:run`
+  }
+
+  /** There while nobody takes what was not its own, because the server has lost data. */
+  get lost(): string {
+    return `${this.prefix}:lost`
+  }
+
+  /** The channel of those that have met the fleet in one database: channels know no databases. */
+  known(database: string): string {
+    return `${this.prefix}:known:${database}`
+  }
+
   /** What comes after `{prefix}:{kind}:`. */
   idIn(kind: 'lease' | 'node' | 'drain', key: string): string {
     return key.slice(`${this.prefix}:${kind}:`.length)

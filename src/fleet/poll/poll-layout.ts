@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto'
 import { LeaseError } from '../../core/errors.ts'
 import { parseLeaseId } from '../../core/input.ts'
+import { report, reportTo } from '../../runtime/diagnostics.ts'
 import { asLeaseError } from '../answer-within.ts'
 import type {
   AcquireReply,
@@ -19,9 +20,9 @@ import type {
   OwnedRow,
   Survey,
 } from '../fleet-layout.ts'
-import type { FleetSettings } from '../fleet-options.ts'
+import { LEASE_TTL_MS_DEFAULT, type FleetSettings } from '../fleet-options.ts'
 import { inParts } from '../in-parts.ts'
-import type { PollClient } from './poll-client.ts'
+import type { ConnectionListener, PollClient, Send } from './poll-client.ts'
 import type { Command, Reply } from './poll-connection.ts'
 import type { PollKeys } from './poll-keys.ts'
 import { SCRIPTS, type ScriptName } from './poll-scripts.ts'
@@ -53,11 +54,16 @@ export class PollLayout implements FleetLayout {
   #scan: ScanPlace | null = null
   /** Of ours, those that the last look at the nodes found without a heartbeat. */
   #hidden: readonly FleetNode[] = []
+  /** The longest TTL of leases that this instance has seen in the fleet. */
+  #longestTtlMs: number
+  #hasMet = false
+  #listener: LayoutListener | null = null
 
   constructor({ client, keys, settings }: PollLayoutParts) {
     this.#client = client
     this.#keys = keys
     this.#settings = settings
+    this.#longestTtlMs = settings.leaseTtlMs
   }
 
   /** As it is spelled: to foreign instances it is text, and another spelling another key. */
@@ -66,32 +72,87 @@ export class PollLayout implements FleetLayout {
     return String(value)
   }
 
-  async open(listener: LayoutListener): Promise<void> {
+  async open(listener: LayoutListener | null): Promise<void> {
+    if (listener === null) await this.#client.open(ONLOOKER, () => [])
+    else await this.#join(listener)
+    await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
+  }
+
+  async #join(listener: LayoutListener): Promise<void> {
     const { changed } = this.#keys
     const given = this.#keys.given(this.#settings.instanceId)
+    const known = (): string => this.#keys.known(this.#client.server.database)
     const onMessage = (channel: string, text: string): void => {
+      if (channel === known()) return this.#onLossHeard(listener)
       if (channel !== given) return listener.nodesChanged()
       const [sessionId = '', from] = text.split(' ')
       listener.given(sessionId, from ?? null)
     }
+    this.#listener = listener
     const heard = {
       message: onMessage,
       disconnected: () => listener.disconnected(),
-      restarted: () => listener.restarted(),
+      met: async (send: Send) => this.#meet(send),
       heard: () => listener.nodesChanged(),
     }
-    await this.#client.open(heard, [given, changed])
-    await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
+    await this.#client.open(heard, () => [given, changed, known()])
   }
 
-  async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
-    const { instanceId, leaseTtlMs } = this.#settings
-    const args = [instanceId, String(leaseTtlMs), String(FENCE_TTL_MS)]
-    const calls = sessionIds.map((id): ScriptCall => {
-      return { script: 'acquire', keys: this.#keysOf(id), args }
-    })
+  async acquire(
+    sessionIds: readonly string[],
+    reclaimed: ReadonlySet<string> = new Set(),
+  ): Promise<readonly AcquireReply[]> {
+    const calls = sessionIds.map((id) => this.#acquireCall(id, reclaimed.has(id)))
     const replies = await this.#evaluate(calls)
-    return sessionIds.map((sessionId, index) => acquireReply(sessionId, replies[index]))
+    const unmet = calls.filter((_, index) => isUnmet(replies[index]))
+    const again = unmet.length === 0 ? [] : [...(await this.#meetAndEvaluate(unmet))]
+    return sessionIds.map((sessionId, index) => {
+      return acquireReply(sessionId, isUnmet(replies[index]) ? again.shift() : replies[index])
+    })
+  }
+
+  #acquireCall(sessionId: string, isReclaimed: boolean): ScriptCall {
+    const { instanceId, leaseTtlMs } = this.#settings
+    const { run, lost } = this.#keys
+    const keys = this.#keysOf(sessionId)
+    const args = [instanceId, String(leaseTtlMs), String(FENCE_TTL_MS)]
+    // On a Cluster these are on other servers than the lease.
+    if (this.#client.isCluster) return { script: 'acquire', keys, args }
+    const more = [this.#client.server.runId, isReclaimed ? '1' : '0']
+    return { script: 'acquire', keys: [...keys, run, lost], args: [...args, ...more] }
+  }
+
+  /** A server whose data is not that of its run is met before it is asked again. */
+  async #meetAndEvaluate(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
+    try {
+      await this.#meet((commands) => this.#client.send(commands))
+    } catch (error) {
+      const failure = asLeaseError(error)
+      return calls.map(() => failure)
+    }
+    return this.#evaluate(calls)
+  }
+
+  /** Finds out whether the server still has what it granted, and sees to it that nobody is disturbed if not. */
+  async #meet(send: Send): Promise<void> {
+    const { runId, database } = this.#client.server
+    const known = this.#keys.known(database)
+    const keys = [this.#keys.run, this.#keys.lost]
+    const args = [runId, String(this.#longestTtlMs), this.#hasMet ? '1' : '0', known]
+    const [reply] = await send([command('EVAL', { script: 'meet', keys, args })])
+    if (reply instanceof Error) throw refusedError(reply)
+    this.#hasMet = true
+    if (reply !== 1) return
+    report('fleet/data-loss', dataLostError(this.#longestTtlMs))
+    this.#listener?.dataLost()
+    const [heard] = await send([['PUBLISH', known, runId]])
+    if (heard instanceof Error) report('fleet/data-loss', refusedError(heard))
+  }
+
+  /** Another has noticed: what we own must be renewed, or taken again, and our TTL may be the longest. */
+  #onLossHeard(listener: LayoutListener): void {
+    listener.dataLost()
+    this.#meet((commands) => this.#client.send(commands)).catch(reportTo('fleet/meet'))
   }
 
   async renew(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
@@ -148,12 +209,19 @@ export class PollLayout implements FleetLayout {
     const nodes = ids.map((id, at) => nodeOf(id, facts.slice(size * at, size * (at + 1))))
     const isThere = nodes.filter(({ expiresInMs }) => expiresInMs > 0)
     const silent = nodes.filter(({ expiresInMs }) => !(expiresInMs > 0))
+    for (const node of isThere) this.#noteTtl(node)
     this.#hidden = silent.filter(({ isForeign }) => !isForeign)
     await this.#forget(
       silent.filter(({ isForeign }) => isForeign),
       ours,
     )
     return { nodes: isThere, isSelfDraining: nodes[0]?.isDraining === true }
+  }
+
+  /** Never forgotten: instances that have gone from a view may have gone from a server that lost them. */
+  #noteTtl({ isForeign, leaseTtlMs }: FleetNode): void {
+    const ttlMs = leaseTtlMs ?? (isForeign ? LEASE_TTL_MS_DEFAULT : 0)
+    this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs)
   }
 
   /** PTTL of the heartbeat, weight, name, TTL and drain of each, in one list. */
@@ -321,6 +389,14 @@ export class PollLayout implements FleetLayout {
   }
 }
 
+/** It neither hears of anything nor writes anything. */
+const ONLOOKER: ConnectionListener = {
+  message: () => undefined,
+  heard: () => undefined,
+  disconnected: () => undefined,
+  met: async () => undefined,
+}
+
 /** In the order in which `nodes`, the script, tells them. */
 const FACT_COMMANDS = ['PTTL', 'GET', 'GET', 'GET', 'EXISTS'] as const
 
@@ -365,6 +441,11 @@ function isNoScript(reply: Reply): boolean {
   return reply instanceof Error && reply.message.startsWith('NOSCRIPT')
 }
 
+/** The data is not that of the server's run. */
+function isUnmet(reply: Reply): boolean {
+  return Array.isArray(reply) && reply[0] === 3
+}
+
 function acquireReply(sessionId: string, reply: Reply): AcquireReply {
   if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
   if (!Array.isArray(reply)) return { kind: 'failed', error: malformed('acquire', reply) }
@@ -373,6 +454,10 @@ function acquireReply(sessionId: string, reply: Reply): AcquireReply {
     const token = String(text)
     return { kind: 'acquired', sessionId, fence: Number(token), token, wasOurs: code === 2 }
   }
+  if (code === 4) return { kind: 'resting', freeInMs: Number(text) }
+  // Lost once more, right after it was met.
+  if (code === 3) return { kind: 'failed', error: dataLostError(0) }
+  if (code !== 0) return { kind: 'failed', error: malformed('acquire', reply) }
   const freeInMs = Number(leftMs)
   return { kind: 'held', owner: String(text), freeInMs: freeInMs < 0 ? null : freeInMs }
 }
@@ -404,6 +489,12 @@ function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
 function refusedError(reply: Error): LeaseError {
   if (reply instanceof LeaseError) return reply
   return new LeaseError('STORE_UNAVAILABLE', `Redis refused: ${reply.message}`, { cause: reply })
+}
+
+function dataLostError(restMs: number): LeaseError {
+  const rest = `for ${restMs} ms nobody takes what was not its own`
+  const message = `Redis has lost its data, or may have: ${rest}`
+  return new LeaseError('STORE_UNAVAILABLE', message)
 }
 
 function malformed(what: string, reply: Reply): LeaseError {

@@ -8,13 +8,20 @@
  */
 
 /**
- * KEYS: lease, fence. ARGV: instance id, TTL in ms, TTL of the fence in ms. Returns `{1, fence}`;
- * `{2, fence}` if it was ours by name already, handed to us or left behind by a lost answer, and is granted anew; or
- * `{0, owner, PTTL}`.
+ * KEYS: lease, fence, and except on a Cluster run and lost. ARGV: instance id, TTL in ms, TTL of the fence in ms, the
+ * server's run id, 1 for a session that was ours until the server forgot it. Returns `{1, fence}`;
+ * `{2, fence}` if it was ours by name already, handed to us or left behind by a lost answer, and is granted anew;
+ * `{0, owner, PTTL}`; `{3}` if the data is not that of this run, so that `meet` must come first; or `{4, PTTL}` while
+ * nobody may take what was not its own.
  */
 const ACQUIRE = `
 local owner = redis.call('GET', KEYS[1])
 if owner and owner ~= ARGV[1] then return {0, owner, redis.call('PTTL', KEYS[1])} end
+if KEYS[3] and redis.call('GET', KEYS[3]) ~= ARGV[4] then return {3} end
+if KEYS[4] and not owner and ARGV[5] ~= '1' then
+  local leftMs = redis.call('PTTL', KEYS[4])
+  if leftMs > 0 then return {4, leftMs} end
+end
 local time = redis.call('TIME')
 local fence = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local last = tonumber(redis.call('GET', KEYS[2]) or '0')
@@ -81,7 +88,39 @@ for index = 1, #KEYS, 5 do
 end
 return facts`
 
-export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes'
+/**
+ * KEYS: run, lost. ARGV: the server's run id, the longest TTL of leases in ms, 1 for an instance that has met this fleet
+ * before, the channel of those that have. Returns 1 if data was lost, or may have been, and nobody had noticed.
+ *
+ * `run` names the run of the server whose grants are in the data. It is missing after FLUSHALL and after a restart without
+ * data, and names another run after a restart or a failover, which may have lost what was granted last. Those that were
+ * granted something may not have heard of it, and go on until their own deadlines:
+ *
+ *  1. A polls a session; its last renewal was answered.
+ *  2. The server loses everything. A hears nothing of it before its next renewal, or before its deadline if it is cut off.
+ *  3. B finds the session free, and could take it while A still polls.
+ *
+ * So the first that notices leaves a note, and until that has expired, by the longest TTL in the fleet, nobody takes what
+ * was not its own. The note holds the time, so that an instance that knows of a longer TTL can prolong it.
+ */
+const MEET = `
+local time = redis.call('TIME')
+local nowMs = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local run = redis.call('GET', KEYS[1])
+if run == ARGV[1] then
+  local sinceMs = redis.call('GET', KEYS[2])
+  if not sinceMs or ARGV[3] == '0' then return 0 end
+  local leftMs = tonumber(sinceMs) + tonumber(ARGV[2]) - nowMs
+  if leftMs > redis.call('PTTL', KEYS[2]) then redis.call('PEXPIRE', KEYS[2], leftMs) end
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1])
+local others = redis.call('PUBSUB', 'NUMSUB', ARGV[4])[2]
+if not run and ARGV[3] == '0' and others == 0 then return 0 end
+redis.call('SET', KEYS[2], string.format('%.0f', nowMs), 'PX', ARGV[2])
+return 1`
+
+export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'meet'
 
 export const SCRIPTS: Readonly<Record<ScriptName, string>> = {
   acquire: ACQUIRE,
@@ -89,4 +128,5 @@ export const SCRIPTS: Readonly<Record<ScriptName, string>> = {
   release: RELEASE,
   transfer: TRANSFER,
   nodes: NODES,
+  meet: MEET,
 }
