@@ -96,7 +96,7 @@ export interface LeaseManager extends AsyncDisposable {
 export interface PollContext {
   /** To be passed on to whatever the poll writes to. */
   readonly fence: number
-  /** Aborts when the session is lost or about to be given away: stop and return. */
+  /** Of this poll alone. Aborts when the session is lost or about to be given away: stop and return. */
   readonly signal: AbortSignal
 }
 

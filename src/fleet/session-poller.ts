@@ -22,7 +22,8 @@ export type StopResult = 'stopped' | 'still_running'
 
 export class SessionPoller {
   readonly #parts: PollerParts
-  readonly #controller = new AbortController()
+  /** Of the poll that is under way. Each has its own: what one listens to must not gather until the session goes. */
+  #controller: AbortController | null = null
   #running: Promise<void> | null = null
   #timer: Timer | null = null
   #isStopped = false
@@ -56,7 +57,7 @@ export class SessionPoller {
   abort(reason: unknown): void {
     this.#isStopped = true
     this.#timer?.cancel()
-    this.#controller.abort(reason)
+    this.#controller?.abort(reason)
   }
 
   /** Tells a poll that is under way to stop, and waits for it. */
@@ -75,20 +76,23 @@ export class SessionPoller {
   async #run(): Promise<void> {
     const { runtime, intervalMs, pollTimeoutMs, onFailed } = this.#parts
     const beganMs = runtime.monotonicMs()
+    const controller = new AbortController()
+    this.#controller = controller
     const timer = runtime.setTimer(pollTimeoutMs, () => this.#late(), { keepAlive: true })
     try {
       const { sessionId, fence, poll } = this.#parts
-      await poll(sessionId, { fence, signal: this.#controller.signal })
+      await poll(sessionId, { fence, signal: controller.signal })
       this.#failures = 0
       this.#failingSinceMs = null
     } catch (error) {
       this.#failures += 1
       this.#failingSinceMs ??= beganMs
       // A poll that was told to stop may say so by throwing.
-      if (!this.#controller.signal.aborted) onFailed(error, this.#failures)
+      if (!controller.signal.aborted) onFailed(error, this.#failures)
     } finally {
       timer.cancel()
       this.#running = null
+      this.#controller = null
     }
     if (this.#isStopped) return
     const nowMs = runtime.monotonicMs()

@@ -4,6 +4,7 @@
  * the process in the middle of a poll, until somebody goes on with it (SIGCONT).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { FleetManager } from '../../src/fleet/fleet-manager.ts'
 import { openLeaseManager, runFleet, type LeaseManager, type PollContext } from '../../src/fleet.ts'
 import { nowUs } from './chaos-log.ts'
 import { FencedFiles } from './fenced-files.ts'
@@ -39,17 +40,16 @@ function pauseIfTold(): void {
   process.kill(process.pid, 'SIGSTOP')
 }
 
-const known = new WeakSet<AbortSignal>()
-
-/** A poller has one signal for all its polls; it aborts when the last of them must be over. */
-function noteEnd(session: string, signal: AbortSignal): void {
-  if (known.has(signal)) return
-  known.add(signal)
-  signal.addEventListener('abort', () => log.write({ kind: 'stopped', atUs: nowUs(), session }))
+/** The runner gives a session away when its poller has stopped, and tells nobody before it has. */
+if (manager instanceof FleetManager) {
+  const give = manager.give.bind(manager)
+  manager.give = (session, to) => {
+    log.write({ kind: 'stopped', atUs: nowUs(), session })
+    return give(session, to)
+  }
 }
 
 async function poll(session: string, { fence, signal }: PollContext): Promise<void> {
-  noteEnd(session, signal)
   const untilUs = nowUs() + manager.leaseInfo(session).remainingMs * 1000
   log.write({ kind: 'begin', atUs: nowUs(), session, fence, untilUs })
   polling.add(session)
