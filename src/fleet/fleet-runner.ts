@@ -9,6 +9,7 @@ import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { Listeners } from '../client/listeners.ts'
 import type { Fleet, FleetEvents, RunnerEvents } from './contract.ts'
 import { requireListener, RUNNER_EVENTS } from './event-listener.ts'
+import type { AcquireReply } from './fleet-layout.ts'
 import type { FleetManager, SessionUser } from './fleet-manager.ts'
 import { FleetPlanner, type FleetPlan, type Gift } from './fleet-plan.ts'
 import { Gate } from './gate.ts'
@@ -109,7 +110,12 @@ export class FleetRunner implements Fleet, SessionUser {
   async letGo<Result>(sessionId: string, work: () => Promise<Result>): Promise<Result> {
     while (this.#moves.has(sessionId)) await this.#moves.get(sessionId)
     const result = this.#quit(sessionId, 'is let go').then(work)
-    this.#track(sessionId, result)
+    // What a caller has let go is left alone until the next view.
+    const isOpen = result.then(
+      () => false,
+      () => true,
+    )
+    this.#track(sessionId, isOpen)
     return result
   }
 
@@ -156,9 +162,15 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#carryOut(plan)
     const wanted = [...plan.acquire, ...this.#due(plan.standIn), ...this.#retry]
     const free = wanted.filter((id) => !this.#moves.has(id) && !this.#unfit.hangs(id))
-    this.#retry.clear()
-    if (free.length > 0) await this.#manager.acquireMany(free)
+    if (free.length > 0) this.#settleRetries(free, await this.#manager.acquireMany(free))
     this.#arm(plan)
+  }
+
+  /** What nobody could be asked for is asked for again by the next pass. */
+  #settleRetries(sessionIds: readonly string[], replies: readonly AcquireReply[]): void {
+    for (const [index, sessionId] of sessionIds.entries()) {
+      if (replies[index]?.kind !== 'failed') this.#retry.delete(sessionId)
+    }
   }
 
   #plan(): FleetPlan {
@@ -174,13 +186,17 @@ export class FleetRunner implements Fleet, SessionUser {
   #carryOut(plan: FleetPlan): void {
     for (const sessionId of plan.keep) this.#poll(sessionId)
     this.#free(plan.release)
-    const isLeaving = this.#manager.isDraining || this.#stopping !== null
     for (const gift of plan.give) {
-      const mayGive = isLeaving || this.#unfit.has(gift.sessionId)
-      const leftMs = this.#holdOff.leftMs(gift.sessionId, gift.to)
-      if (mayGive || leftMs <= 0) this.#give(gift)
+      if (this.#giveInMs(gift) <= 0) this.#give(gift)
       else this.#poll(gift.sessionId)
     }
+  }
+
+  /** 0 or less: now. */
+  #giveInMs({ sessionId, to: { isForeign } }: Gift): number {
+    if (this.#stopping !== null) return 0
+    const isUrgent = this.#manager.isDraining || this.#unfit.has(sessionId)
+    return this.#holdOff.leftMs(sessionId, { isForeign, isUrgent })
   }
 
   /** Foreign instances get two views' time to take what we think is theirs. */
@@ -201,7 +217,7 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#timer?.cancel()
     if (this.#stopping !== null) return
     const waits = plan.acquire.flatMap((id) => this.#manager.freeInMs(id) ?? [])
-    const holds = plan.give.map(({ sessionId, to }) => this.#holdOff.leftMs(sessionId, to))
+    const holds = plan.give.map((gift) => this.#giveInMs(gift))
     const dueMs = [...waits, ...holds].filter((inMs) => inMs > 0)
     if (dueMs.length === 0) return
     const inMs = Math.ceil(dueMs.reduce((least, each) => Math.min(least, each))) + EXPIRY_SLACK_MS
@@ -259,8 +275,11 @@ export class FleetRunner implements Fleet, SessionUser {
   #give(gift: Gift): void {
     const { sessionId } = gift
     if (this.#moves.has(sessionId)) return
-    const move = this.#stopAndGive(gift).catch((error: unknown) => this.#onMoveFailed(error, gift))
-    this.#track(sessionId, move)
+    const isOpen = this.#stopAndGive(gift).then(
+      (isGiven) => !isGiven,
+      (error: unknown) => this.#onMoveFailed(error, gift),
+    )
+    this.#track(sessionId, isOpen)
   }
 
   /** Nobody waits for these, so they are freed together when the last of their pollers has stopped. */
@@ -271,27 +290,41 @@ export class FleetRunner implements Fleet, SessionUser {
     const move = Promise.all(free.map((sessionId) => this.#quit(sessionId, reason)))
       .then(() => this.#manager.releaseMany(free))
       .catch((error: unknown) => this.fail(error))
-    for (const sessionId of free) this.#track(sessionId, move)
+    for (const sessionId of free) {
+      const isWantedAgain = move.then(() => this.#sessionIds.has(sessionId))
+      this.#track(sessionId, isWantedAgain)
+    }
   }
 
-  #onMoveFailed(error: unknown, { sessionId }: Gift): void {
+  #onMoveFailed(error: unknown, { sessionId }: Gift): true {
     this.#retry.add(sessionId)
+    this.#holdOff.refused(sessionId)
     this.fail(error)
+    return true
   }
 
-  #track(sessionId: string, move: Promise<unknown>): void {
-    const ended = move.then(nothing, nothing).finally(() => this.#moves.delete(sessionId))
+  /**
+   * Passes leave alone what is on its way out, so they look again when that has ended and the session is still to be
+   * seen to: `move` says so, and never rejects.
+   */
+  #track(sessionId: string, move: Promise<boolean>): void {
+    const ended = move.then((isOpen) => {
+      this.#moves.delete(sessionId)
+      if (isOpen) this.#wantPass()
+    })
     this.#moves.set(sessionId, ended)
   }
 
-  async #stopAndGive({ sessionId, to }: Gift): Promise<void> {
+  /** False if it is not the other's. */
+  async #stopAndGive({ sessionId, to }: Gift): Promise<boolean> {
     await this.#gate.pass()
     await this.#quit(sessionId, 'goes to another instance')
     const { instanceId } = to
     const isReady = this.#manager.candidates.some((node) => node.instanceId === instanceId)
-    if (!isReady) return this.#wantPass()
+    if (!isReady) return false
     const isGiven = await this.#gate.transfer(() => this.#manager.give(sessionId, to))
     if (isGiven) this.#holdOff.gave(sessionId)
+    return isGiven
   }
 
   /** Stops the work on a session, as far as it can be stopped. */
@@ -305,8 +338,4 @@ export class FleetRunner implements Fleet, SessionUser {
     const error = new Error('the poll went on after it was told to stop')
     this.#listeners.emit('poll_failed', { sessionId, error, failures: 1 })
   }
-}
-
-function nothing(): void {
-  return undefined
 }

@@ -12,11 +12,19 @@ interface Visit {
   readonly keptUntilMs: number
 }
 
+interface Handover {
+  /** To a foreign instance. */
+  readonly isForeign: boolean
+  readonly isUrgent: boolean
+}
+
 export class HoldOff {
   readonly #runtime: Runtime
   readonly #stepMs: number
   readonly #visits = new Map<string, Visit>()
   readonly #neglectedUntilMs = new Map<string, number>()
+  /** Sessions that could not be given away are not offered again at once. */
+  readonly #refusedUntilMs = new Map<string, number>()
   /** When each session was last given away, which is remembered as long as it matters. */
   readonly #given = new Map<string, number>()
 
@@ -25,11 +33,14 @@ export class HoldOff {
     this.#stepMs = stepMs
   }
 
-  /** Until it may be given away; 0 or less: now. */
-  leftMs(sessionId: string, to: { readonly isForeign: boolean }): number {
+  /** Until it may be given away; 0 or less: now. Urgent is what should not be here at all. */
+  leftMs(sessionId: string, { isForeign, isUrgent }: Handover): number {
+    const nowMs = this.#runtime.monotonicMs()
+    const refusedUntilMs = this.#refusedUntilMs.get(sessionId) ?? 0
+    if (isUrgent) return refusedUntilMs - nowMs
     const keptUntilMs = this.#visits.get(sessionId)?.keptUntilMs ?? 0
-    const neglectedUntilMs = to.isForeign ? (this.#neglectedUntilMs.get(sessionId) ?? 0) : 0
-    return Math.max(keptUntilMs, neglectedUntilMs) - this.#runtime.monotonicMs()
+    const neglectedUntilMs = isForeign ? (this.#neglectedUntilMs.get(sessionId) ?? 0) : 0
+    return Math.max(keptUntilMs, neglectedUntilMs, refusedUntilMs) - nowMs
   }
 
   /** It was handed to us. */
@@ -47,6 +58,11 @@ export class HoldOff {
     this.#neglectedUntilMs.set(sessionId, untilMs)
   }
 
+  /** It could not be handed over. */
+  refused(sessionId: string): void {
+    this.#refusedUntilMs.set(sessionId, this.#runtime.monotonicMs() + this.#stepMs)
+  }
+
   gave(sessionId: string): void {
     this.#given.set(sessionId, this.#runtime.monotonicMs())
   }
@@ -58,6 +74,9 @@ export class HoldOff {
     for (const [id, givenAtMs] of this.#given) if (givenAtMs < oldMs) this.#given.delete(id)
     for (const [id, untilMs] of this.#neglectedUntilMs) {
       if (untilMs < oldMs) this.#neglectedUntilMs.delete(id)
+    }
+    for (const [id, untilMs] of this.#refusedUntilMs) {
+      if (untilMs < oldMs) this.#refusedUntilMs.delete(id)
     }
     for (const [id, { keptUntilMs }] of this.#visits) {
       if (keptUntilMs < oldMs && !this.#given.has(id)) this.#visits.delete(id)
