@@ -6,6 +6,7 @@
 import { invalid, LeaseError } from '../core/errors.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { Listeners } from '../client/listeners.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { preferredNode } from './assignment.ts'
 import type { FleetEvents, LeaseInfo, LeaseManager, LeaseState } from './contract.ts'
@@ -93,7 +94,7 @@ export class FleetManager implements LeaseManager {
   /** The second half: whoever looks sees that this instance is there, and may hand it something at once. */
   async show(): Promise<void> {
     await this.#heart.beat()
-    await this.#watch.read().catch(() => undefined)
+    await this.#watch.look()
   }
 
   async stop(): Promise<void> {
@@ -250,9 +251,9 @@ export class FleetManager implements LeaseManager {
   async withdraw(): Promise<void> {
     if (this.#life !== 'started') return
     this.#isWithdrawn = true
-    await this.#layout.drain(this.instanceId, true).catch(() => undefined)
-    await this.#hush().catch(() => undefined)
-    await this.#watch.read().catch(() => undefined)
+    await this.#layout.drain(this.instanceId, true).catch(reportTo('fleet/withdrawal'))
+    await this.#hush().catch(reportTo('fleet/withdrawal'))
+    await this.#watch.look()
   }
 
   readonly #layoutListener: LayoutListener = {
@@ -284,7 +285,8 @@ export class FleetManager implements LeaseManager {
   async #breakOff(): Promise<void> {
     this.#life = 'stopping'
     await this.#disconnect()
-    await this.#starting?.catch(() => undefined)
+    // Its error goes to whoever called `start`.
+    await Promise.allSettled([this.#starting])
     await this.#disconnect()
     this.#life = 'stopped'
   }
@@ -312,7 +314,7 @@ export class FleetManager implements LeaseManager {
     const isNews = isSelfDraining !== this.#isDrainWanted && this.#life === 'started'
     if (isNews && !this.#isWithdrawn) {
       this.#isDrainWanted = isSelfDraining
-      void (isSelfDraining ? this.#hush().catch(() => undefined) : this.#heart.beat())
+      void (isSelfDraining ? this.#hush().catch(reportTo('fleet/drain')) : this.#heart.beat())
     }
     for (const listener of this.#viewListeners) listener()
   }
@@ -323,7 +325,7 @@ export class FleetManager implements LeaseManager {
     this.#life = 'stopping'
     await this.#ownership.end()
     await this.#heart.stop()
-    await this.#layout.leave().catch(() => undefined)
+    await this.#layout.leave().catch(reportTo('fleet/leave'))
     await this.#disconnect()
     this.#life = 'stopped'
   }

@@ -5,6 +5,7 @@
  * A pass looks at everything and does what is due. Passes follow each other and never overlap; handovers run beside
  * them, each by itself: the poller stops, then the session goes to the other, and only then is it forgotten.
  */
+import { report } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { Listeners } from '../client/listeners.ts'
 import type { Fleet, FleetEvents, RunnerEvents } from './contract.ts'
@@ -80,7 +81,9 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#wantPass()
   }
 
+  /** Listeners may not be there to hear it. */
   fail(error: unknown): void {
+    report('fleet/runner', error)
     this.#listeners.emit('failed', { error })
   }
 
@@ -336,6 +339,7 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#drop(sessionId, poller)
     if (result === 'stopped') return
     const error = new Error('the poll went on after it was told to stop')
+    report('fleet/poll', error)
     this.#listeners.emit('poll_failed', { sessionId, error, failures: 1 })
   }
 }

@@ -7,8 +7,10 @@
  * has returned.
  */
 import type { HolderClock } from '../client/holder-clock.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import type { FleetLayout, Grant, GrantReply } from './fleet-layout.ts'
+import { backOffMs } from './answer-within.ts'
+import type { Failed, FleetLayout, Grant, GrantReply } from './fleet-layout.ts'
 import { inParts } from './in-parts.ts'
 import type { SessionBook } from './session-book.ts'
 
@@ -36,9 +38,14 @@ export class Heart {
   #lookTimer: Timer | null = null
   #failures = 0
   #isStopped = false
+  readonly #renewalFault: RepeatedFault
+  readonly #heartbeatFault: RepeatedFault
 
   constructor(parts: HeartParts) {
     this.#parts = parts
+    const clock = { monotonicMs: () => parts.runtime.monotonicMs() }
+    this.#renewalFault = new RepeatedFault('fleet/renewal', clock)
+    this.#heartbeatFault = new RepeatedFault('fleet/heartbeat', clock)
   }
 
   /** One round now; then on at the pace. True if everything was answered. Never throws. */
@@ -78,8 +85,8 @@ export class Heart {
   async #round(): Promise<boolean> {
     const { layout, book, isShown } = this.#parts
     const [isRenewed, isSeen] = await Promise.all([
-      this.#renew(book.grants),
-      layout.beat(isShown()).then(yes, no),
+      isDone(this.#renewalFault, this.#renew(book.grants)),
+      isDone(this.#heartbeatFault, layout.beat(isShown())),
     ])
     const isWhole = isSeen && isRenewed
     this.#failures = isWhole ? 0 : this.#failures + 1
@@ -88,24 +95,24 @@ export class Heart {
     return isWhole
   }
 
-  /** True if everything was answered. */
-  async #renew(grants: readonly Grant[]): Promise<boolean> {
+  /** Throws what was answered to the first that failed, when all have been tried. */
+  async #renew(grants: readonly Grant[]): Promise<void> {
     const { layout, book, clock } = this.#parts
-    let isWhole = true
+    let first: Failed | null = null
     for (const part of inParts(grants, RENEW_MAX)) {
       const sent = clock.now()
       const replies = await layout.renew(part)
       book.renewals(part, replies, sent)
-      isWhole &&= !replies.some(isFailed)
+      first ??= replies.find(isFailed) ?? null
     }
-    return isWhole
+    if (first !== null) throw first.error
   }
 
   #arm(): void {
     this.#beatTimer?.cancel()
     if (this.#isStopped) return
     const { runtime, refreshMs } = this.#parts
-    const retryMs = Math.min(RETRY_MS_MAX, RETRY_FIRST_MS * 2 ** (this.#failures - 1))
+    const retryMs = backOffMs(this.#failures, { firstMs: RETRY_FIRST_MS, mostMs: RETRY_MS_MAX })
     const inMs = this.#failures === 0 ? refreshMs : Math.min(refreshMs, retryMs)
     this.#beatTimer = runtime.setTimer(inMs, () => void this.beat(), { keepAlive: false })
   }
@@ -118,14 +125,18 @@ export class Heart {
   }
 }
 
-function isFailed({ kind }: GrantReply): boolean {
-  return kind === 'failed'
+function isFailed(reply: GrantReply): reply is Failed {
+  return reply.kind === 'failed'
 }
 
-function yes(): boolean {
-  return true
-}
-
-function no(): boolean {
-  return false
+/** The round that follows a failure makes up for it. */
+async function isDone(fault: RepeatedFault, work: Promise<void>): Promise<boolean> {
+  try {
+    await work
+    fault.succeeded()
+    return true
+  } catch (error) {
+    fault.failed(error)
+    return false
+  }
 }

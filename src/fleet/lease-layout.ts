@@ -10,14 +10,15 @@ import { refusalError } from '../core/outcome.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
 import { requireShortText } from '../core/text.ts'
 import { HolderClock, type Term } from '../client/holder-clock.ts'
-import { report } from '../runtime/diagnostics.ts'
+import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
 import type { LeaseApi, Unsubscribe, WakeSignal } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { answerWithin, asLeaseError, pause } from './answer-within.ts'
+import { answerWithin, asLeaseError, backOffMs, pause } from './answer-within.ts'
 import type {
   AcquireReply,
+  Failed,
   FleetLayout,
   FleetNode,
   Grant,
@@ -35,7 +36,8 @@ const NODES_SESSION = 'fleet:nodes'
 const HIDDEN_SESSION = 'fleet:hidden'
 const DRAINS_SESSION = 'fleet:drains'
 const DRAIN_TTL_MS = 86_400_000
-const WATCH_AGAIN_MS = 500
+/** Between two attempts to read a ledger that cannot be read. */
+const WATCH_AGAIN = { firstMs: 500, mostMs: 5_000 }
 
 /** So many gifts are remembered, so that one that is told of twice is taken once. */
 const TOLD_MAX = 10_000
@@ -53,6 +55,8 @@ export class LeaseLayout implements FleetLayout {
   readonly #runtime: Runtime
   readonly #settings: FleetSettings
   readonly #told = new Set<string>()
+  /** Sessions that another has handed to this instance and that it has not taken yet. */
+  readonly #gifts = new Set<string>()
   #opened: Opened | null = null
   /** The lease by which others know that this instance is there. */
   #sign: Sign | null = null
@@ -104,31 +108,49 @@ export class LeaseLayout implements FleetLayout {
     sessionIds: readonly string[],
     reclaimed: ReadonlySet<string> = new Set(),
   ): Promise<readonly AcquireReply[]> {
-    await this.#lookForLoss()
-    const isResting = (id: string): boolean => this.#rest.leftMs > 0 && !reclaimed.has(id)
+    const isOwn = (id: string): boolean => reclaimed.has(id) || this.#gifts.has(id)
+    const isResting = (id: string): boolean => this.#rest.leftMs > 0 && !isOwn(id)
+    const before = await this.#lookForLoss()
+    if (before !== null) return sessionIds.map(() => before)
     const replies = await Promise.all(
       sessionIds.map(async (id): Promise<AcquireReply> => {
         return isResting(id) ? this.#resting() : this.#bounded(this.#acquire(id)).catch(failed)
       }),
     )
-    if (replies.some(isAcquired)) await this.#lookForLoss()
-    const isVoid = (reply: AcquireReply): boolean => isAcquired(reply) && isResting(reply.sessionId)
-    const voided = replies.filter(isVoid).filter(isAcquired)
-    if (voided.length === 0) return replies
-    await this.release(voided)
-    return replies.map((reply) => (isVoid(reply) ? this.#resting() : reply))
+    const after = replies.some(isAcquired) ? await this.#lookForLoss() : null
+    const isVoid = (reply: AcquireReply): reply is Acquired =>
+      isAcquired(reply) && (after !== null || isResting(reply.sessionId))
+    const voided = replies.filter(isVoid)
+    if (voided.length > 0) this.#giveBack(voided)
+    const answers = replies.map((reply) => (isVoid(reply) ? (after ?? this.#resting()) : reply))
+    for (const sessionId of sessionIds) this.#gifts.delete(sessionId)
+    return answers
+  }
+
+  /** What is not given back ends by its TTL. */
+  #giveBack(grants: readonly Grant[]): void {
+    const released = this.release(grants).then((replies) => {
+      const problem = replies.find((reply) => reply.kind === 'failed')
+      if (problem?.kind === 'failed') throw problem.error
+    })
+    released.catch(reportTo('fleet/release'))
   }
 
   #resting(): AcquireReply {
     return { kind: 'resting', freeInMs: Math.ceil(this.#rest.leftMs) }
   }
 
-  /** A store that cannot be asked does not grant anything either. */
-  async #lookForLoss(): Promise<void> {
+  /** Not null if nobody could be asked; then nothing that is granted counts either. */
+  async #lookForLoss(): Promise<Failed | null> {
     const sign = this.#sign
-    if (sign === null || !this.#isRunning(sign)) return
-    const known = await this.#bounded(this.#api.get(sign.leaseId)).catch(failed)
-    if (known === null && this.#sign === sign) this.#onLoss()
+    if (sign === null || !this.#isRunning(sign)) return null
+    try {
+      const known = await this.#bounded(this.#api.get(sign.leaseId))
+      if (known === null && this.#sign === sign) this.#onLoss()
+      return null
+    } catch (error) {
+      return failed(error)
+    }
   }
 
   /** What has not ended cannot have been pruned. */
@@ -218,8 +240,14 @@ export class LeaseLayout implements FleetLayout {
     this.#sign = null
     if (sign === null) return
     const { instanceId: holder } = this.#settings
-    const { kind } = await this.#bounded(this.#api.release({ leaseId: sign.leaseId, holder }))
-    if (kind === 'not_found' && this.#isRunning(sign)) this.#onLoss()
+    try {
+      const { kind } = await this.#bounded(this.#api.release({ leaseId: sign.leaseId, holder }))
+      if (kind === 'not_found' && this.#isRunning(sign)) this.#onLoss()
+    } catch (error) {
+      // It may still be there, and must not be taken for a heartbeat of another kind.
+      this.#sign ??= sign
+      throw error
+    }
   }
 
   async leave(): Promise<void> {
@@ -319,21 +347,30 @@ export class LeaseLayout implements FleetLayout {
       const lease = await api.get(leaseId)
       if (lease !== null && lease.state === 'active') this.#tellOf(lease, listener)
     }
-    for (const leaseId of leaseIds ?? []) void look(leaseId).catch(() => undefined)
+    const onError = (error: unknown): void => {
+      // A wake-up that comes as the layout is closed is for nobody.
+      if (this.#opened?.api === api) report('fleet/handover', error)
+    }
+    for (const leaseId of leaseIds ?? []) look(leaseId).catch(onError)
   }
 
   /** A ledger that cannot be read for a while is read on later: what was missed is found by the next pass. */
   async #watch(api: LeaseApi, listener: LayoutListener, signal: AbortSignal): Promise<void> {
     const holder = this.#settings.instanceId
+    const fault = new RepeatedFault('fleet/watch', {
+      monotonicMs: () => this.#runtime.monotonicMs(),
+    })
     while (!signal.aborted) {
       try {
         const events = api.watch({ holder, types: ['lease.issued'], signal })
         for await (const { event } of events) {
+          fault.succeeded()
           if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
         }
-      } catch {
-        if (!signal.aborted) await pause(this.#runtime, WATCH_AGAIN_MS)
+      } catch (error) {
+        if (!signal.aborted) fault.failed(error)
       }
+      await pause(this.#runtime, backOffMs(fault.count, WATCH_AGAIN), signal)
     }
   }
 
@@ -344,7 +381,9 @@ export class LeaseLayout implements FleetLayout {
     if (!isOurs || kindOf(resource) !== 'session' || this.#told.has(id)) return
     this.#told.add(id)
     if (this.#told.size > TOLD_MAX) this.#forgetOldest()
-    listener.given(nameOf(resource), null)
+    const sessionId = nameOf(resource)
+    this.#gifts.add(sessionId)
+    listener.given(sessionId, null)
   }
 
   #forgetOldest(): void {
@@ -394,11 +433,13 @@ function leaseOf({ sessionId, token }: Grant): {
   return { leaseId: token, resource: parseResource(`session:${sessionId}`) }
 }
 
-function failed(error: unknown): { readonly kind: 'failed'; readonly error: LeaseError } {
+function failed(error: unknown): Failed {
   return { kind: 'failed', error: asLeaseError(error) }
 }
 
-function isAcquired(reply: AcquireReply): reply is Extract<AcquireReply, Grant> {
+type Acquired = Extract<AcquireReply, Grant>
+
+function isAcquired(reply: AcquireReply): reply is Acquired {
   return reply.kind === 'acquired'
 }
 

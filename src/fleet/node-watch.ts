@@ -2,7 +2,9 @@
  * Keeps the view of the nodes: read at a fixed pace, and sooner when somebody says that it changed or when a heartbeat
  * is about to end. Reads that are asked for at the same time share one; a read that fails leaves the view as it was.
  */
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
+import { backOffMs } from './answer-within.ts'
 import type { FleetLayout, FleetNode, NodeView } from './fleet-layout.ts'
 
 export interface NodeWatchParts {
@@ -15,8 +17,8 @@ export interface NodeWatchParts {
 
 /** All instances hear of a change at the same moment, and need not all ask at once. */
 const HINT_DELAY_MS_MAX = 50
-/** After a read that failed. */
-const RETRY_MS = 500
+/** After reads that failed. */
+const RETRY = { firstMs: 500, mostMs: 4_000 }
 /** Right after a heartbeat should have ended. */
 const EXPIRY_SLACK_MS = 5
 
@@ -28,9 +30,12 @@ export class NodeWatch {
   #timer: Timer | null = null
   #isHinted = false
   #isStopped = false
+  readonly #fault: RepeatedFault
 
   constructor(parts: NodeWatchParts) {
     this.#parts = parts
+    const clock = { monotonicMs: () => parts.runtime.monotonicMs() }
+    this.#fault = new RepeatedFault('fleet/nodes', clock)
   }
 
   /** As last read. */
@@ -55,6 +60,15 @@ export class NodeWatch {
     return this.#reading
   }
 
+  /** As `read`, for callers that go on with the view as it was. */
+  async look(): Promise<void> {
+    try {
+      await this.read()
+    } catch (error) {
+      this.#fault.failed(error)
+    }
+  }
+
   /** Somebody says that there is something new. */
   hint(): void {
     if (this.#isHinted || this.#isStopped) return
@@ -69,9 +83,10 @@ export class NodeWatch {
 
   async #read(): Promise<NodeView> {
     // What is known of heartbeats grows old while the store cannot be read, and does not tell when to look again.
-    let nextMs = Math.min(this.#parts.discoverMs, RETRY_MS)
+    let nextMs = Math.min(this.#parts.discoverMs, backOffMs(this.#fault.count + 1, RETRY))
     try {
       const view = await this.#parts.layout.nodes()
+      this.#fault.succeeded()
       this.#view = view
       this.#candidates = view.nodes.filter(({ isDraining }) => !isDraining)
       nextMs = this.#nextReadInMs()
@@ -94,7 +109,7 @@ export class NodeWatch {
   #arm(inMs: number): void {
     this.#timer?.cancel()
     if (this.#isStopped) return
-    const onTime = (): void => void this.read().catch(() => undefined)
+    const onTime = (): void => void this.look()
     this.#timer = this.#parts.runtime.setTimer(inMs, onTime, { keepAlive: false })
   }
 }

@@ -6,8 +6,9 @@ import { LeaseError } from '../core/errors.ts'
 import { FenceMemory, isStale } from '../client/fence-memory.ts'
 import type { HolderClock } from '../client/holder-clock.ts'
 import type { Listeners } from '../client/listeners.ts'
+import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
 import type { FleetEvents } from './contract.ts'
-import type { AcquireReply, FleetLayout, FleetNode, GrantReply } from './fleet-layout.ts'
+import type { AcquireReply, FleetLayout, FleetNode, Grant, GrantReply } from './fleet-layout.ts'
 import type { Origin, SessionBook } from './session-book.ts'
 import { inParts } from './in-parts.ts'
 import { Turns } from './turns.ts'
@@ -33,9 +34,13 @@ export class Ownership {
   readonly #parts: OwnershipParts
   readonly #turns = new Turns()
   readonly #fences = new FenceMemory()
+  /** Anybody can send handovers that are none, any number of them. */
+  readonly #handoverFault: RepeatedFault
 
   constructor(parts: OwnershipParts) {
     this.#parts = parts
+    const clock = { monotonicMs: () => parts.clock.now().monotonicMs }
+    this.#handoverFault = new RepeatedFault('fleet/handover', clock)
   }
 
   /** A thousand in a round trip. Never throws for a store that is away. */
@@ -55,34 +60,41 @@ export class Ownership {
 
   /** Takes what another handed over. If that fails, the next pass finds it: the store has it in our name. */
   async adopt(text: string, from: string | null): Promise<void> {
-    await this.#quietly(text, async (sessionId) =>
-      this.#acquire([sessionId], { isGiven: true, from }),
-    )
+    await this.#inBackground(text, async (sessionId) => {
+      const [reply] = await this.#acquire([sessionId], { isGiven: true, from })
+      if (reply?.kind === 'failed') throw reply.error
+    })
   }
 
   /** Frees what was handed to an instance that is leaving, so that nobody has to wait for it to expire. */
   async decline(text: string): Promise<void> {
-    const { layout } = this.#parts
-    await this.#quietly(text, async (sessionId) => {
-      const [reply] = await layout.acquire([sessionId])
-      if (reply?.kind === 'acquired') await layout.release([reply])
+    await this.#inBackground(text, async (sessionId) => {
+      const [reply] = await this.#parts.layout.acquire([sessionId])
+      if (reply?.kind === 'failed') throw reply.error
+      if (reply?.kind === 'acquired') await this.#giveBack(reply)
     })
   }
 
   /** Waits for what is under way and releases everything. What fails now ends by its TTL. */
   async end(): Promise<void> {
     await this.#turns.rest()
-    await this.#release(this.#parts.book.sessionIds).catch(() => undefined)
+    await this.#release(this.#parts.book.sessionIds).catch(reportTo('fleet/release'))
   }
 
-  /** Nobody waits for this, and whoever sent the text may have sent anything. */
-  async #quietly(text: string, work: (sessionId: string) => Promise<unknown>): Promise<void> {
+  /** No caller waits for this, and whoever sent the text may have sent anything. */
+  async #inBackground(text: string, work: (sessionId: string) => Promise<void>): Promise<void> {
     try {
       const sessionId = this.#parts.layout.parseSessionId(text)
       await this.#turns.take([sessionId], async () => work(sessionId))
-    } catch {
-      return
+      this.#handoverFault.succeeded()
+    } catch (error) {
+      this.#handoverFault.failed(error)
     }
+  }
+
+  async #giveBack(grant: Grant): Promise<void> {
+    const [reply] = await this.#parts.layout.release([grant])
+    if (reply?.kind === 'failed') throw reply.error
   }
 
   async #acquire(sessionIds: readonly string[], origin: Origin): Promise<readonly AcquireReply[]> {
@@ -121,7 +133,7 @@ export class Ownership {
     const seen = this.#fences.highest(sessionId)
     this.#fences.remember(sessionId, { fence, leaseId })
     if (!isStale({ fence, leaseId, repeated: false }, seen)) return reply
-    void this.#parts.layout.release([reply])
+    this.#giveBack(reply).catch(reportTo('fleet/release'))
     return failed(staleError(sessionId, fence, seen?.fence ?? 0))
   }
 

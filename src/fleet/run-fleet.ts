@@ -1,5 +1,6 @@
 /** `runFleet`: checks what it is given, starts the runner, and feeds it the sessions. */
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
 import type { Fleet, FleetOptions, LeaseManager, SessionSource } from './contract.ts'
 import { FleetManager } from './fleet-manager.ts'
 import { FleetRunner } from './fleet-runner.ts'
@@ -83,7 +84,8 @@ async function follow(
 
 /** A source may wait for a list that never comes; nobody waits for it to agree that it is over. */
 function end(lists: AsyncIterator<readonly string[]>): void {
-  lists.return?.().catch(() => undefined)
+  const ended = async (): Promise<unknown> => lists.return?.()
+  ended().catch(reportTo('fleet/session-source'))
 }
 
 /** Ours, of a list that came; whatever else a source throws is its end. */

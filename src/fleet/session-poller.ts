@@ -2,6 +2,7 @@
  * Polls one session for as long as it is owned. Ownership is looked at before each poll, in the same turn of the event
  * loop in which the poll begins, never after it. At most one poll of a session is under way.
  */
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { PollFunction } from './contract.ts'
 
@@ -28,10 +29,13 @@ export class SessionPoller {
   #timer: Timer | null = null
   #isStopped = false
   #failures = 0
+  readonly #fault: RepeatedFault
   #failingSinceMs: number | null = null
 
   constructor(parts: PollerParts) {
     this.#parts = parts
+    const clock = { monotonicMs: () => parts.runtime.monotonicMs() }
+    this.#fault = new RepeatedFault('fleet/poll', clock)
     this.kick()
   }
 
@@ -74,7 +78,7 @@ export class SessionPoller {
   }
 
   async #run(): Promise<void> {
-    const { runtime, intervalMs, pollTimeoutMs, onFailed } = this.#parts
+    const { runtime, intervalMs, pollTimeoutMs } = this.#parts
     const beganMs = runtime.monotonicMs()
     const controller = new AbortController()
     this.#controller = controller
@@ -84,11 +88,12 @@ export class SessionPoller {
       await poll(sessionId, { fence, signal: controller.signal })
       this.#failures = 0
       this.#failingSinceMs = null
+      this.#fault.succeeded()
     } catch (error) {
       this.#failures += 1
       this.#failingSinceMs ??= beganMs
       // A poll that was told to stop may say so by throwing.
-      if (!controller.signal.aborted) onFailed(error, this.#failures)
+      if (!controller.signal.aborted) this.#fail(error, this.#failures)
     } finally {
       timer.cancel()
       this.#running = null
@@ -107,8 +112,13 @@ export class SessionPoller {
     const { pollTimeoutMs } = this.#parts
     const error = new Error(`the poll did not return within ${pollTimeoutMs} ms`)
     this.abort(error)
-    this.#parts.onFailed(error, this.#failures + 1)
+    this.#fail(error, this.#failures + 1)
     this.#parts.onStuck()
+  }
+
+  #fail(error: unknown, failures: number): void {
+    this.#fault.failed(error)
+    this.#parts.onFailed(error, failures)
   }
 
   #wait(delayMs: number): void {

@@ -8,11 +8,12 @@
  *  - Whoever uses it meets the server before anything else is sent: it may be another than before, or have lost data.
  */
 import { LeaseError } from '../../core/errors.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { RedisClient } from '../../store/redis/redis-client.ts'
 import { addressOf } from '../../store/redis/redis-url.ts'
-import { answerWithin } from '../answer-within.ts'
-import { connectionOf, connectTo, type PollConnection } from './poll-connection.ts'
+import { answerWithin, backOffMs } from '../answer-within.ts'
+import { connectionOf, connectTo, isMistake, type PollConnection } from './poll-connection.ts'
 import type { Command, Reply } from './poll-connection.ts'
 import { PollEar, type EarListener } from './poll-ear.ts'
 
@@ -45,6 +46,8 @@ interface Letter {
 
 /** A connection takes longer than a call: names are looked up, and a server that has just started is slow. */
 const CONNECT_MS_MIN = 5_000
+/** Between two attempts to meet a server that is there and cannot be met. */
+const MEET_AGAIN = { firstMs: 100, mostMs: 5_000 }
 /** For all connections of the first time together: a Cluster has several. */
 const OPEN_MS_MIN = 20_000
 
@@ -64,9 +67,15 @@ export class PollClient {
   #losses = 0
   #isReady = false
   #isClosed = false
+  readonly #connectionFault: RepeatedFault
+  readonly #meetFault: RepeatedFault
+  #meetTimer: Timer | null = null
 
   constructor(parts: PollClientParts) {
     this.#parts = parts
+    const clock = { monotonicMs: () => parts.runtime.monotonicMs() }
+    this.#connectionFault = new RepeatedFault('fleet/redis/connection', clock)
+    this.#meetFault = new RepeatedFault('fleet/redis/meet', clock)
     // What is neither a URL nor a client is refused before anything is opened.
     if (typeof parts.source === 'string') addressOf(parts.source)
     else connectionOf(parts.source)
@@ -97,12 +106,13 @@ export class PollClient {
         () => this.#onClose(),
       )
       await this.#meet(connection, withinMs)
-      const ear = new PollEar(connection, channels(), listener)
+      const ear = new PollEar({ connection, channels: channels(), listener, runtime })
       this.#ear = ear
       await answerWithin(bound, ear.open())
       if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
     } catch (error) {
       this.close()
+      if (isMistake(error)) throw error
       throw unavailable(this.#shown, this.#lastError ?? error)
     }
   }
@@ -137,6 +147,7 @@ export class PollClient {
     this.#isReady = false
     this.#listener = null
     this.#unwatch?.()
+    this.#meetTimer?.cancel()
     this.#ear?.close()
     this.#connection?.close()
     this.#connection = null
@@ -152,6 +163,8 @@ export class PollClient {
     }
     const onError = (error: unknown): void => {
       this.#lastError = error
+      // Until it is open, whoever opens it hears of it.
+      if (this.#ear !== null) this.#connectionFault.failed(error)
     }
     const connectMs = this.#connectMs
     const connection = await connectTo({ url: source, runtime, connectMs, onError })
@@ -206,9 +219,22 @@ export class PollClient {
   async #welcome(connection: PollConnection): Promise<void> {
     try {
       await this.#meet(connection, this.#connectMs)
-    } catch {
-      if (!this.#isClosed) connection.reconnect()
+      this.#meetFault.succeeded()
+      this.#connectionFault.succeeded()
+    } catch (error) {
+      // A connection that was lost meanwhile comes back by itself.
+      if (this.#isClosed || !connection.isReady) return
+      this.#meetFault.failed(error)
+      const delayMs = backOffMs(this.#meetFault.count, MEET_AGAIN)
+      const again = (): void => this.#welcomeAgain(connection)
+      this.#meetTimer?.cancel()
+      this.#meetTimer = this.#parts.runtime.setTimer(delayMs, again, { keepAlive: false })
     }
+  }
+
+  #welcomeAgain(connection: PollConnection): void {
+    if (this.#isClosed || this.#isReady || !connection.isReady) return
+    if (!connection.reconnect()) void this.#welcome(connection)
   }
 
   /** Finds out which server this is before anybody uses it. A Cluster has no name of its own. */

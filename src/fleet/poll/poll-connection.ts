@@ -5,7 +5,7 @@
  * Commands of one call go out together. On one server they are one round trip; on a Cluster each goes to the node that
  * has its key, all at the same time.
  */
-import { invalid, LeaseError } from '../../core/errors.ts'
+import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { driverOf, type RedisClient, type RedisDriver } from '../../store/redis/redis-client.ts'
 import { addressOf, showUrl } from '../../store/redis/redis-url.ts'
@@ -31,8 +31,8 @@ interface Client {
 const READY_EVENTS = ['ready']
 const CLOSED_EVENTS = ['close', 'end', 'reconnecting']
 
-/** One that sends a command to one server of those that keep the data. */
-export type Keeper = (command: Command) => Promise<unknown>
+/** One that sends a command to one server of those that keep the data, and resolves as `exchange` does. */
+export type Keeper = (command: Command) => Promise<Reply>
 
 export class PollConnection {
   /** As it may be shown: without user and password. */
@@ -57,7 +57,7 @@ export class PollConnection {
   }
 
   /** Returns what takes the listeners off again: the client may live on. */
-  watch(onReady: () => void, onClosed: () => void): () => void {
+  watch(onReady: () => void, onClosed: () => void = nothing): () => void {
     for (const event of READY_EVENTS) this.#client.on(event, onReady)
     for (const event of CLOSED_EVENTS) this.#client.on(event, onClosed)
     return () => {
@@ -73,23 +73,34 @@ export class PollConnection {
   async exchange(commands: readonly Command[], bound: Bound): Promise<readonly Reply[]> {
     if (!this.isCluster && this.#client.pipeline !== undefined) {
       const asked = this.#client.pipeline(commands.map(asCall)).exec()
-      const replies = await answerWithin(bound, asked)
+      const replies = await answerWithin(
+        bound,
+        asked.catch((error: unknown) => {
+          throw lostAnswer(error)
+        }),
+      )
       return (replies ?? []).map(([error, reply]) => (error === null ? reply : answerOf(error)))
     }
     const replies: Reply[] = commands.map(() => new LeaseError('STORE_OUTCOME_UNKNOWN', LATE))
     const calls = commands.map(async (command, index) => {
       replies[index] = await this.#driver.send(command).catch(answerOf)
     })
-    const all = answerWithin(bound, Promise.all(calls))
-    await (this.isCluster ? all.catch(() => undefined) : all)
+    try {
+      await answerWithin(bound, Promise.all(calls))
+    } catch (error) {
+      // Some servers of a Cluster have answered, and in the place of the others it says that they have not.
+      if (!this.isCluster || !isLeaseError(error)) throw error
+    }
     return [...replies]
   }
 
   /** One, or the masters of a Cluster. */
   get keepers(): readonly Keeper[] {
     const nodes = this.isCluster ? this.#client.nodes?.('master') : undefined
-    if (nodes !== undefined) return nodes.map((node) => (command) => node.call(...command))
-    return [(command) => this.#driver.send(command)]
+    if (nodes !== undefined) {
+      return nodes.map((node) => (command) => node.call(...command).catch(answerOf))
+    }
+    return [(command) => this.#driver.send(command).catch(answerOf)]
   }
 
   /** A connection for listening, not yet open; ours in any case. */
@@ -101,9 +112,11 @@ export class PollConnection {
     return this.#driver.connect()
   }
 
-  /** For one that has gone silent: it may never be heard of again. */
-  reconnect(): void {
-    if (this.#isOwn && !this.isCluster) this.#client.disconnect?.(true)
+  /** For one that has gone silent: it may never be heard of again. False for one that is not ours to do this with. */
+  reconnect(): boolean {
+    if (!this.#isOwn || this.isCluster) return false
+    this.#client.disconnect?.(true)
+    return true
   }
 
   close(): void {
@@ -150,13 +163,10 @@ async function connected(
   try {
     await new Promise((resolve, reject) => {
       // A Cluster that is not whole at first is tried again by its driver, whose first promise then never settles.
-      const unwatch = connection.watch(
-        () => {
-          unwatch()
-          resolve(null)
-        },
-        () => undefined,
-      )
+      const unwatch = connection.watch(() => {
+        unwatch()
+        resolve(null)
+      })
       connection.connect().then(resolve, reject)
     })
     return connection
@@ -193,12 +203,27 @@ export function isRefusal(error: unknown): error is Error {
   return error instanceof Error && REFUSAL_PATTERN.test(error.message)
 }
 
-/** An error of the server is its answer; any other means that there was none. */
+/** An error of the server is its answer; any other of the driver means that there was none. */
 function answerOf(error: unknown): Error {
-  if (isRefusal(error)) return error
+  return isRefusal(error) ? error : lostAnswer(error)
+}
+
+function lostAnswer(error: unknown): LeaseError {
+  if (isMistake(error)) throw error
   const message = error instanceof Error ? error.message : String(error)
   const cause = new Error(message)
   return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer was lost: ${message}`, { cause })
+}
+
+/** A call that a driver could not even make sense of, or an error in our own code: nothing that a server is to blame for. */
+export function isMistake(error: unknown): boolean {
+  return MISTAKES.some((kind) => error instanceof kind)
+}
+
+const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError] as const
+
+function nothing(): void {
+  return undefined
 }
 
 interface EventSource {
@@ -210,11 +235,16 @@ interface IoredisModule {
   readonly Cluster: new (nodes: readonly object[], options: object) => RedisClient
 }
 
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
+}
+
 /** Loaded when a fleet on Redis is opened by URL and not before: who uses something else need not have it. */
 async function loadDriver(): Promise<IoredisModule> {
   try {
     return (await import('ioredis')) as unknown as IoredisModule
   } catch (cause) {
+    if (!isAbsent(cause)) throw cause
     const message = 'a fleet on Redis needs the package ioredis: npm install ioredis'
     throw new LeaseError('STORE_UNAVAILABLE', message, { cause })
   }

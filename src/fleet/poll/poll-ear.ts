@@ -3,6 +3,8 @@
  * the connection is ready: when a driver does that and loses the connection meanwhile, nobody hears the rejection, which
  * ends the process. Whatever was said in between is lost, so the listener is told when it hears again.
  */
+import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
 import type { RedisDriver } from '../../store/redis/redis-client.ts'
 import { isRefusal, type PollConnection } from './poll-connection.ts'
 
@@ -12,17 +14,27 @@ export interface EarListener {
   heard(): void
 }
 
+export interface EarParts {
+  readonly connection: PollConnection
+  readonly channels: readonly string[]
+  readonly listener: EarListener
+  readonly runtime: Runtime
+}
+
 export class PollEar {
   readonly #connection: PollConnection
   readonly #channels: readonly string[]
   readonly #listener: EarListener
+  readonly #fault: RepeatedFault
   #driver: RedisDriver | null = null
   #hasHeard = false
 
-  constructor(connection: PollConnection, channels: readonly string[], listener: EarListener) {
+  constructor({ connection, channels, listener, runtime }: EarParts) {
     this.#connection = connection
     this.#channels = channels
     this.#listener = listener
+    const clock = { monotonicMs: () => runtime.monotonicMs() }
+    this.#fault = new RepeatedFault('fleet/redis/subscribe', clock)
   }
 
   /** Resolves when every channel is subscribed to for the first time; rejects when the server refuses that. */
@@ -35,13 +47,15 @@ export class PollEar {
     })
     return new Promise((resolve, reject) => {
       const fail = (error: unknown): void => {
+        if (!isCurrent()) return
+        this.#fault.failed(error)
         if (isRefusal(error)) reject(error)
       }
       driver.onReady(() => {
         if (isCurrent()) this.#subscribe(driver).then(resolve, fail)
       })
       // A driver goes on trying when the first attempt fails; then the connection is ready later.
-      driver.connect().catch(nothing)
+      driver.connect().catch(fail)
     })
   }
 
@@ -49,7 +63,7 @@ export class PollEar {
   reopen(): void {
     if (this.#driver === null) return
     this.#driver.disconnect()
-    this.open().catch(nothing)
+    this.open().catch(reportTo('fleet/redis/subscribe'))
   }
 
   close(): void {
@@ -59,12 +73,8 @@ export class PollEar {
 
   async #subscribe(driver: RedisDriver): Promise<void> {
     await Promise.all(this.#channels.map((channel) => driver.subscribe(channel)))
+    this.#fault.succeeded()
     if (this.#hasHeard) this.#listener.heard()
     this.#hasHeard = true
   }
-}
-
-/** The next time that the connection is ready it is tried again. */
-function nothing(): void {
-  return undefined
 }

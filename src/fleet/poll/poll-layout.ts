@@ -152,7 +152,7 @@ export class PollLayout implements FleetLayout {
   /** Another has noticed: what we own must be renewed, or taken again, and our TTL may be the longest. */
   #onLossHeard(listener: LayoutListener): void {
     listener.dataLost()
-    this.#meet((commands) => this.#client.send(commands)).catch(reportTo('fleet/meet'))
+    this.#meet((commands) => this.#client.send(commands)).catch(reportTo('fleet/redis/meet'))
   }
 
   async renew(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
@@ -342,6 +342,7 @@ export class PollLayout implements FleetLayout {
     const pattern = this.#keys.pattern(kind)
     const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]
     const reply = await this.#client.sendTo(keeper, scan)
+    if (reply instanceof Error) throw refusedError(reply)
     const [next, keys] = listOf(reply)
     if (!Array.isArray(keys)) throw malformed('SCAN', reply)
     const texts = keys.map(String)
