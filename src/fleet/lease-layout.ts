@@ -110,16 +110,18 @@ export class LeaseLayout implements FleetLayout {
   ): Promise<readonly AcquireReply[]> {
     const isOwn = (id: string): boolean => reclaimed.has(id) || this.#gifts.has(id)
     const isResting = (id: string): boolean => this.#rest.leftMs > 0 && !isOwn(id)
-    const before = await this.#lookForLoss()
+    const isTaken = (reply: AcquireReply): reply is Acquired =>
+      isAcquired(reply) && !isOwn(reply.sessionId)
+    const before = sessionIds.every(isOwn) ? null : await this.#lookForLoss()
     if (before !== null) return sessionIds.map(() => before)
     const replies = await Promise.all(
       sessionIds.map(async (id): Promise<AcquireReply> => {
         return isResting(id) ? this.#resting() : this.#bounded(this.#acquire(id)).catch(failed)
       }),
     )
-    const after = replies.some(isAcquired) ? await this.#lookForLoss() : null
+    const after = replies.some(isTaken) ? await this.#lookForLoss() : null
     const isVoid = (reply: AcquireReply): reply is Acquired =>
-      isAcquired(reply) && (after !== null || isResting(reply.sessionId))
+      isTaken(reply) && (after !== null || this.#rest.leftMs > 0)
     const voided = replies.filter(isVoid)
     if (voided.length > 0) this.#giveBack(voided)
     const answers = replies.map((reply) => (isVoid(reply) ? (after ?? this.#resting()) : reply))

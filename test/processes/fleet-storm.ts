@@ -1,11 +1,18 @@
-/** A fleet in a storm: instances join, leave and are killed at random while everything is polled. */
+/**
+ * A fleet in a storm: instances join, leave and are killed at random while everything is polled, and the server loses its
+ * data, by FLUSHALL and by a restart without them.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import type { TestServer } from '../servers/test-server.ts'
 import { nowUs } from './chaos-log.ts'
 import { doublePolls, handoverGapsMs, longestRests, median } from './fleet-check.ts'
 import type { FleetStage, FleetWorker } from './fleet-stage.ts'
 
 export interface StormOptions {
   readonly stage: FleetStage
+  /** Makes the server lose its data, one way or another; none for a storm without that. */
+  readonly losses?: readonly (() => Promise<unknown>)[]
   /** How many instances there are at most. */
   readonly instances: number
   readonly durationMs: number
@@ -19,6 +26,7 @@ export interface StormReport {
   readonly joins: number
   readonly leaves: number
   readonly kills: number
+  readonly losses: number
   readonly polls: number
   readonly doublePolls: readonly string[]
   readonly handovers: number
@@ -30,9 +38,10 @@ export interface StormReport {
 }
 
 export async function runStorm(options: StormOptions): Promise<StormReport> {
-  const { stage, instances, durationMs, everyMs, calmMs } = options
+  const { stage, instances, durationMs, everyMs, calmMs, losses = [] } = options
   const alive = new Set<FleetWorker>()
   const counts = { joins: 0, leaves: 0, kills: 0 }
+  let lost = 0
   const join = async (): Promise<void> => {
     const worker = stage.launch()
     alive.add(worker)
@@ -41,8 +50,17 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
   // A few at a time: a process that starts takes a whole processor for half a second.
   while (alive.size < instances) await Promise.all([join(), join(), join(), join()])
   const untilMs = performance.now() + durationMs
-  while (performance.now() < untilMs || Object.values(counts).includes(0)) {
+  for (let event = 1; ; event += 1) {
+    const isOver = performance.now() >= untilMs && lost >= losses.length
+    if (isOver && !Object.values(counts).includes(0)) break
     await sleep(everyMs * (0.5 + Math.random()))
+    const lose = losses[lost % losses.length]
+    if (lose !== undefined && event % EVENTS_PER_LOSS === 0) {
+      lost += 1
+      await lose()
+      // Instances that join right after it have nothing to know it by but the others.
+      continue
+    }
     const victim = [...alive][Math.floor(Math.random() * alive.size)]
     const isFew = alive.size < instances / 2
     const isFull = alive.size >= instances
@@ -58,12 +76,29 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
     void (isKill ? victim.kill() : victim.stop()).catch(() => undefined)
   }
   await sleep(calmMs)
-  return { ...counts, ...(await reportOf(stage)) }
+  return { ...counts, losses: lost, ...(await reportOf(stage)) }
 }
+
+/** FLUSHALL, and a restart of a server that keeps nothing on disk. */
+export function lossesOf(server: TestServer): readonly (() => Promise<unknown>)[] {
+  const flush = async (): Promise<void> => {
+    const redis = new Redis(server.url)
+    await redis.flushall()
+    redis.disconnect()
+  }
+  const restart = async (): Promise<void> => {
+    await server.kill()
+    await server.restart()
+  }
+  return [flush, restart]
+}
+
+/** Of everything that happens, one in so many is a loss. */
+const EVENTS_PER_LOSS = 4
 
 async function reportOf(
   stage: FleetStage,
-): Promise<Omit<StormReport, 'joins' | 'leaves' | 'kills'>> {
+): Promise<Omit<StormReport, 'joins' | 'leaves' | 'kills' | 'losses'>> {
   const lastUs = nowUs() - 1_200_000
   const endUs = nowUs()
   const polled = new Set(

@@ -19,7 +19,7 @@ import {
   type PollInterval,
 } from './fleet-check.ts'
 import { readFleetLog } from './fleet-log.ts'
-import { runStorm } from './fleet-storm.ts'
+import { lossesOf, runStorm } from './fleet-storm.ts'
 import {
   FleetStage,
   sessionIds,
@@ -244,10 +244,11 @@ describe('a fleet of processes', () => {
 })
 
 describe('a fleet in a storm', () => {
-  it('of joins, leaves and kills never polls a session twice, and polls all in the end', async () => {
-    stage = stageOn(place.url, { sessions: 100 })
+  it('of joins, leaves, kills and lost data never polls a session twice, and polls all in the end', async () => {
+    await using server = await startRedis()
+    stage = stageOn(server.url, { sessions: 100 })
     const storm = { stage, instances: 4, durationMs: 4_000, everyMs: 400, calmMs: 6_000 }
-    const report = await runStorm(storm)
+    const report = await runStorm({ ...storm, losses: lossesOf(server) })
     process.stdout.write(`fleet: ${JSON.stringify(report)}\n`)
     expect(report.doublePolls).toEqual([])
     expect(report.polledAtEnd).toBe(100)
