@@ -89,6 +89,15 @@ describe('the keys', () => {
     expect((await redis.keys('*')).toSorted()).toEqual([FENCE, 'poll:run'])
   })
 
+  it('are not written by somebody who only looks', async () => {
+    const { layout } = await openLayout(place.url, {})
+    await layout.open(null)
+    expect((await layout.nodes()).nodes).toEqual([])
+    expect((await layout.survey()).owned).toEqual([])
+    expect(await redis.keys('*')).toEqual([])
+    await layout.close()
+  })
+
   it('give a greater fence each time, though the clock of the server is behind the last', async () => {
     const manager = await start()
     await manager.tryAcquire(ID)
