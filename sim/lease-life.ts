@@ -115,8 +115,7 @@ function grow(life: Growing, timed: TimedEvent, trueUs: TrueUs): void {
   const term = nextTerm(life, timed, trueUs)
   if (term !== null) life.terms = [...life.terms, term]
   if (event.type === 'lease.upgraded') {
-    const changed: Phase = { commit, mode: 'exclusive', slots: null, fence: event.fence }
-    life.phases = [...life.phases, changed]
+    life.phases = [...life.phases, { ...phase, commit, mode: 'exclusive', fence: event.fence }]
   }
   if (event.type === 'lease.downgraded') {
     life.phases = [...life.phases, { ...phase, commit, mode: 'shared' }]

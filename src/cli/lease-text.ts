@@ -56,7 +56,7 @@ export function leaseTable(leases: readonly LeaseInfo[], nowMs: number, paint: P
 
 /** `exclusive`, `shared`, `shared, subtree`, `shared by up to 3`. */
 export function sharingWords({ mode, extent, slots }: Sharing): string {
-  const words = slots === null ? mode : `${mode} by up to ${slots}`
+  const words = slots === null || mode === 'exclusive' ? mode : `${mode} by up to ${slots}`
   return extent === 'subtree' ? `${words}, subtree` : words
 }
 

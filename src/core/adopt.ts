@@ -78,7 +78,8 @@ function differences(lease: Lease, wanted: Wanted): readonly string[] {
   if (lease.extent === 'exact' && wanted.extent === 'subtree') {
     found.push('covers the path alone, not what is below it')
   }
-  if (lease.slots !== wanted.slots) {
+  const isAlone = lease.mode === 'exclusive' && wanted.mode === 'exclusive'
+  if (!isAlone && lease.slots !== wanted.slots) {
     found.push(`has ${lease.slots ?? 'no'} slots, not ${wanted.slots ?? 'none'}`)
   }
   return found

@@ -149,7 +149,10 @@ export function standingsOf(
   return standings.length > 1 ? standings.sort(compareStandings) : standings
 }
 
-/** A live entry whose `slots` are others than the claim's although both would share; null if there is none. */
+/**
+ * A live entry whose `slots` are others than the claim's although both would share; null if there is none. A counted
+ * lease that was upgraded counts too: after its downgrade the claim would share with it.
+ */
 export function otherSlots(
   claim: Claim,
   entries: Iterable<Entry>,
@@ -162,7 +165,7 @@ export function otherSlots(
   if (claim.mode === 'exclusive') return null
   for (const entry of inOrder(entries)) {
     if (entry.id === claim.id || !overlap(claim, entry)) continue
-    if (entry.mode === 'exclusive') continue
+    if (entry.mode === 'exclusive' && entry.slots === null) continue
     if (!isHeld(entry, now) && !isWaiting(entry, now)) continue
     if (entry.slots !== claim.slots) {
       return { leaseId: entry.id, asked: claim.slots, live: entry.slots }

@@ -55,7 +55,6 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       return {
         ...withoutUnder(leaseOf(entry, event)),
         mode: 'exclusive',
-        slots: null,
         fence: event.fence,
         upgrading: false,
       }

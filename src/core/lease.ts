@@ -41,7 +41,10 @@ export interface Claim {
   /** -1 means no limit. */
   readonly maxRenewals: number
   readonly maxHoldMs: number | null
-  /** How many leases the resource takes at once, for one that is counted; null for any other. */
+  /**
+   * How many leases the resource takes at once, for one that is counted; null for any other. A lease that was upgraded
+   * keeps it, for the time when it is downgraded.
+   */
   readonly slots: number | null
   /** How long nobody gets the resource after this lease has expired or was revoked. */
   readonly lockDelayMs: number

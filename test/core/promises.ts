@@ -215,7 +215,7 @@ export class PromiseWatch {
       must(other.fence < fence, `I2: upgraded to fence ${fence} after ${other.fence}`)
     }
     must(promised.fence < fence, `I2: upgraded from fence ${promised.fence} to ${fence}`)
-    promised.claim = { ...promised.claim, mode: 'exclusive', slots: null }
+    promised.claim = { ...promised.claim, mode: 'exclusive' }
     promised.fence = fence
     promised.upgrading = false
   }
@@ -351,7 +351,9 @@ function isOtherGift(entry: Entry, wanted: Wish['claim']): boolean {
   const isLess =
     (entry.mode === 'shared' && wanted.mode === 'exclusive') ||
     (entry.extent === 'exact' && wanted.extent === 'subtree')
-  return entry.holder === wanted.holder && (isLess || entry.slots !== wanted.slots)
+  const isAlone = entry.mode === 'exclusive' && wanted.mode === 'exclusive'
+  const isCountedOtherwise = !isAlone && entry.slots !== wanted.slots
+  return entry.holder === wanted.holder && (isLess || isCountedOtherwise)
 }
 
 interface Wish {

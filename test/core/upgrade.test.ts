@@ -13,6 +13,7 @@ import {
   tickAt,
   ticket,
   told,
+  transfer,
   TTL_MS,
   upgrade,
   view,
@@ -184,5 +185,45 @@ describe('a downgrade', () => {
     const { entries } = decide(view([lease()]), downgrade(), nowAt(1))
     const asks = acquire({ mode: 'shared', ...WAITING })
     expect(decide(view([...entries.values()]), asks, nowAt(2)).outcome.kind).toBe('granted')
+  })
+})
+
+describe('a lease of a counted resource that was upgraded', () => {
+  const counted = lease({ mode: 'shared', slots: 2 })
+  const upgraded = decide(view([counted]), upgrade(), nowAt(1)).entries
+  const alone = view([...upgraded.values()])
+
+  it('has its slots back when it is downgraded', () => {
+    const { entries } = decide(alone, downgrade(), nowAt(2))
+    expect(entries.get(id(1))).toMatchObject({ mode: 'shared', slots: 2 })
+    const asked = (slots: number | null) => {
+      const command = acquire({ mode: 'shared', slots })
+      return decide(view([...entries.values()]), command, nowAt(3)).outcome.kind
+    }
+    expect([asked(2), asked(null), asked(3)]).toEqual(['granted', 'slots_differ', 'slots_differ'])
+  })
+
+  it.each([
+    [2, 'queued'],
+    [null, 'slots_differ'],
+    [3, 'slots_differ'],
+  ])('meanwhile lets nobody wait who would share it with %s slots otherwise', (slots, kind) => {
+    const command = acquire({ mode: 'shared', slots, ...WAITING })
+    expect(decide(alone, command, nowAt(2)).outcome.kind).toBe(kind)
+  })
+
+  it('lets in no more than its slots when it is downgraded', () => {
+    const waiting = [2, 3, 4].map((n) => {
+      return ticket({ id: id(n), holder: `h${n}`, mode: 'shared', slots: 2, orderUs: n })
+    })
+    const decision = decide(view([...upgraded.values(), ...waiting]), downgrade(), nowAt(2))
+    expect(told(decision)).toEqual(['lease.downgraded 1', 'lease.offered 2'])
+  })
+
+  it('can be adopted by its receiver, who asks to be alone', () => {
+    const given = decide(alone, transfer(), nowAt(2)).entries
+    const command = acquire({ holder: 'eve' })
+    const { outcome } = decide(view([...given.values()]), command, nowAt(3))
+    expect(outcome).toMatchObject({ kind: 'granted', lease: { id: id(6), slots: 2 } })
   })
 })

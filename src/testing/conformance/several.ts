@@ -41,7 +41,7 @@ export const severalBehaviours: readonly Behaviour[] = [
       await stage.release(reader)
       const upgraded = (await stage.events()).at(-1)
       assert(upgraded?.type === 'lease.upgraded' && upgraded.fence > reader.fence)
-      const alone = { ...lease, mode: 'exclusive', slots: null, fence: upgraded.fence }
+      const alone = { ...lease, mode: 'exclusive', fence: upgraded.fence }
       assert.deepEqual(await stage.kept(lease.id), alone)
       const newLeaseId = stage.id()
       const gift = { to: 'eve', newLeaseId, requestId: null }
@@ -57,6 +57,22 @@ export const severalBehaviours: readonly Behaviour[] = [
       assert.deepEqual(kept.revoking, { by: 'op', reason: 'why' })
       assert.equal(kept.deadline.us, now.tick.us + 40_000)
       assert.deepEqual((await stage.look({ resource: WORK })).entries.get(newLeaseId), kept)
+    },
+  },
+  {
+    name: 'a lease that is upgraded and downgraded has its slots back, for those who come next',
+    async run(stage) {
+      const lease = await stage.grant({ mode: 'shared', slots: 2 })
+      const place = { resource: lease.resource, extent: lease.extent, holder: 'ada' }
+      await stage.run({ kind: 'upgrade', leaseId: lease.id, ...place, mayWait: false })
+      await stage.run({ kind: 'downgrade', leaseId: lease.id, ...place, requestId: null })
+      const upgraded = (await stage.events()).find(({ type }) => type === 'lease.upgraded')
+      assert(upgraded?.type === 'lease.upgraded')
+      assert.deepEqual(await stage.kept(lease.id), { ...lease, fence: upgraded.fence })
+      await stage.grant({ holder: 'bob', mode: 'shared', slots: 2 })
+      const wish = { holder: 'cyd', mode: 'shared' } as const
+      assert.equal((await stage.run(stage.acquire({ ...wish, slots: 2 }))).kind, 'held')
+      assert.equal((await stage.run(stage.acquire({ ...wish, slots: null }))).kind, 'slots_differ')
     },
   },
   {
