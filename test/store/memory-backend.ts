@@ -52,13 +52,13 @@ export class MemoryBackend implements Backend {
   /** How many calls came, and how many attempts of them missed. */
   calls = 0
   misses = 0
-  readonly #ticks: ServerTicks
+  readonly #ticks: Pick<ServerTicks, 'nowUs' | 'source'>
   readonly #kept: MemoryStore
   readonly #numbers = new Map<LeaseId, Numbers>()
   readonly #lastWallMs = new Map<string, number>()
   #settingsRevision = 0
 
-  constructor(ticks: ServerTicks) {
+  constructor(ticks: Pick<ServerTicks, 'nowUs' | 'source'>) {
     this.#ticks = ticks
     this.#kept = new MemoryStore({ ticks: ticks.source })
   }

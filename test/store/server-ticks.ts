@@ -35,7 +35,6 @@ export class ServerTicks implements TestClock {
   get time(): ServerTime {
     return {
       lowerUs: this.nowUs,
-      wallMs: () => Math.floor(this.nowUs() / 1000),
       toleranceUs: () => 0,
       note: () => undefined,
       reset: () => undefined,

@@ -23,6 +23,8 @@ export interface Errand {
   tries: number
   /** How many of the tries came too late: the way was longer than was allowed for. */
   lates: number
+  /** How long the latest of them was under way, by the server's clock. */
+  latestUs: number
   /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
   refusedAtUs: number | null
   isUnderWay: boolean
@@ -54,6 +56,5 @@ export interface Beginning {
 
 export interface NowFacts {
   readonly us: number
-  readonly wallMs: number
   readonly toleranceUs: number
 }

@@ -2,9 +2,13 @@
  * What a server's clock says, as far as a client can know without asking.
  *
  * A reply tells the server's time at some moment between sending and receiving. So at the moment of receiving the
- * server's clock said at least that: `lowerUs` counts on from there, a little too slowly, and is never ahead of a
- * server whose clock runs within a thousandth of ours. Decisions are made at that time; the server refuses those from
- * its future, and those that are older than the tolerance.
+ * server's clock said at least that: `lowerUs` counts on from there, a little too slowly, and is not ahead of a server
+ * whose clock runs about as fast as ours. Decisions are made, and dated, at that time; the server refuses those from its
+ * future, and those that are older than the tolerance. Being wrong costs another call and nothing else.
+ *
+ * What a decision grants counts from the end of the tolerance, so a lease outlives its TTL by what is left of it. The
+ * tolerance therefore follows the typical round trip, not the slowest: a call that is slow by chance comes too late, is
+ * refused, and its decision is made again.
  */
 import type { Runtime } from '../../runtime/runtime.ts'
 
@@ -12,8 +16,6 @@ import type { Runtime } from '../../runtime/runtime.ts'
 export interface ServerTime {
   /** At most what the server's clock says now. */
   lowerUs(): number
-  /** About what the server's clock says now. */
-  wallMs(): number
   /** How long a decision that is made now may take to get there. */
   toleranceUs(): number
   /** What a reply said. */
@@ -28,62 +30,73 @@ export interface Sample {
   readonly roundTripMs: number
 }
 
+/** So much a garbage collection or a busy turn of the event loop may add to any call. */
 const TOLERANCE_MS_MIN = 20
-/** After a long silence it is better to ask once more than to let every lease last longer. */
-const TOLERANCE_MS_MAX = 1_000
-const RATE_DOUBT = 0.001
-/** What is left of a slow round trip with each one after it, in what the next may take. */
-const SLOWNESS_KEPT = 0.9
+/** No call takes longer than this on any link that can be used. */
+const TOLERANCE_MS_MAX = 5_000
+/** A decision is made up to one way back behind the server's clock and takes one way there; the rest is for jitter. */
+const TRIPS_TOLERATED = 3
+const TRIPS_KEPT = 15
+/** No clock that is kept by NTP is slewed faster. */
+const RATE_DOUBT = 0.0005
+/** After a long silence another call is better than leases that last longer. */
+const DRIFT_MS_MAX = 50
+/** A reading that is older is replaced by any other that took no longer than usual. */
+const FRESH_MS = 1_000
 
 export class ServerClock implements ServerTime {
   readonly #runtime: Runtime
   #sample: Sample
-  /** How long round trips take of late; the one that told the time best was a quick one. */
-  #slowMs: number
+  /** How long the last round trips took, the oldest first. */
+  readonly #tripsMs: number[] = []
+  #typicalMs = 0
 
   constructor(runtime: Runtime, first: Sample) {
     this.#runtime = runtime
     this.#sample = first
-    this.#slowMs = first.roundTripMs
+    this.#noteTrip(first)
   }
 
   lowerUs(): number {
     return Math.floor(lowerAt(this.#sample, this.#runtime.monotonicMs()))
   }
 
-  /** Half a round trip off at most. */
-  wallMs(): number {
-    const { receivedMs, serverUs, roundTripMs } = this.#sample
-    const elapsedMs = this.#runtime.monotonicMs() - receivedMs
-    return Math.floor(serverUs / 1000 + elapsedMs + roundTripMs / 2)
-  }
-
-  /** Several round trips, and the doubt about the rate. */
   toleranceUs(): number {
-    const { receivedMs } = this.#sample
-    const doubtMs = 2 * RATE_DOUBT * (this.#runtime.monotonicMs() - receivedMs)
-    const wayMs = Math.max(TOLERANCE_MS_MIN, 4 * this.#slowMs)
-    return Math.ceil(Math.min(TOLERANCE_MS_MAX, wayMs + doubtMs) * 1000)
+    const wayMs = Math.max(TOLERANCE_MS_MIN, TRIPS_TOLERATED * this.#typicalMs)
+    const driftMs = driftAt(this.#sample, this.#runtime.monotonicMs())
+    return Math.ceil(Math.min(TOLERANCE_MS_MAX, wayMs + 2 * driftMs) * 1000)
   }
 
   /** Believes whichever of two readings says more; a reading that contradicts the other means that the clock was set. */
   note(sample: Sample): void {
-    this.#slowMs = Math.max(sample.roundTripMs, this.#slowMs * SLOWNESS_KEPT)
+    this.#noteTrip(sample)
     const expectedUs = lowerAt(this.#sample, sample.receivedMs)
     const wasSetBack = sample.serverUs + sample.roundTripMs * 1000 < expectedUs
-    if (wasSetBack || sample.serverUs >= expectedUs || this.#isOld(sample)) this.#sample = sample
+    if (wasSetBack || sample.serverUs >= expectedUs || this.#isDue(sample)) this.#sample = sample
   }
 
   reset(sample: Sample): void {
     this.#sample = sample
   }
 
-  /** A slower reading is better than one whose doubt has grown larger than its difference. */
-  #isOld(sample: Sample): boolean {
-    return sample.receivedMs - this.#sample.receivedMs > 1_000
+  #noteTrip({ roundTripMs }: Sample): void {
+    this.#tripsMs.push(roundTripMs)
+    if (this.#tripsMs.length > TRIPS_KEPT) this.#tripsMs.shift()
+    const sorted = this.#tripsMs.toSorted((a, b) => a - b)
+    this.#typicalMs = sorted[(sorted.length - 1) >> 1] ?? roundTripMs
+  }
+
+  #isDue({ receivedMs, roundTripMs }: Sample): boolean {
+    return receivedMs - this.#sample.receivedMs > FRESH_MS && roundTripMs <= this.#typicalMs
   }
 }
 
-function lowerAt({ receivedMs, serverUs }: Sample, atMs: number): number {
-  return serverUs + (atMs - receivedMs) * 1000 * (1 - RATE_DOUBT)
+/** How far the two clocks may have come apart since a reading. */
+function driftAt({ receivedMs }: Sample, atMs: number): number {
+  return Math.min(DRIFT_MS_MAX, RATE_DOUBT * (atMs - receivedMs))
+}
+
+function lowerAt(sample: Sample, atMs: number): number {
+  const elapsedMs = atMs - sample.receivedMs
+  return sample.serverUs + (elapsedMs - driftAt(sample, atMs)) * 1000
 }

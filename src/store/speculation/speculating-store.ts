@@ -43,7 +43,6 @@ const GROUPS_IN_FLIGHT_MAX = 2
 const GROUP_MAX = 500
 /** More than this are sent as two halves when nothing is in flight. */
 const SPLIT_MIN = 16
-const LATES_COUNTED_MAX = 3
 const TRIES_MAX = 200
 const TRYING_MS_MAX = 10_000
 const TRIES_AT_ONCE = 4
@@ -121,6 +120,7 @@ export class SpeculatingStore implements Store {
         mayJoin: false,
         tries: 0,
         lates: 0,
+        latestUs: 0,
         refusedAtUs: null,
         isUnderWay: false,
         isFinished: false,
@@ -132,8 +132,7 @@ export class SpeculatingStore implements Store {
   async find(query: EntryQuery): Promise<Found> {
     this.#refuseIfClosed()
     const { nowUs, entries, more, next } = await this.#backend.find(query)
-    const wallMs = Math.floor(nowUs / 1000)
-    return { now: this.#now({ us: nowUs, wallMs, toleranceUs: 0 }), entries, more, next }
+    return { now: this.#now({ us: nowUs, toleranceUs: 0 }), entries, more, next }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -282,11 +281,8 @@ export class SpeculatingStore implements Store {
 
   /** All of a group are decided at one time, which is then told to the server once. */
   #tryAll(errands: readonly Errand[]): readonly Trial[] {
-    const now = this.#now({
-      us: this.#clock.lowerUs(),
-      wallMs: this.#clock.wallMs(),
-      toleranceUs: this.#clock.toleranceUs(),
-    })
+    const us = this.#clock.lowerUs()
+    const now = this.#now({ us, toleranceUs: this.#clock.toleranceUs() })
     const trials: Trial[] = []
     for (const errand of errands) {
       const trial = this.#try(errand, now)
@@ -312,19 +308,29 @@ export class SpeculatingStore implements Store {
     }
   }
 
-  /** Whoever came too late allows for a longer way. */
-  #nowFor(beliefs: readonly Belief[], { lates, refusedAtUs }: Errand, now: Now): Now {
+  /**
+   * A decision that came too late once was unlucky, as one call in a hundred may be. One that came too late twice allows
+   * for the way that it really took; nobody else's does.
+   */
+  #nowFor(beliefs: readonly Belief[], errand: Errand, now: Now): Now {
+    const { lates, latestUs, refusedAtUs } = errand
     let wallMs = now.wallMs
     for (const { lastWallMs } of beliefs) wallMs = Math.max(wallMs, lastWallMs)
     if (lates === 0 && refusedAtUs === null && wallMs === now.wallMs) return now
-    const toleranceUs = now.toleranceUs * 2 ** Math.min(lates, LATES_COUNTED_MAX)
-    return this.#now({ us: refusedAtUs ?? now.tick.us, wallMs, toleranceUs })
+    const us = refusedAtUs ?? now.tick.us
+    const tookUs = lates > 1 ? latestUs : 0
+    const toleranceUs = lates === 0 ? now.toleranceUs : 2 * Math.max(now.toleranceUs, tookUs)
+    return { ...this.#now({ us, toleranceUs }), wallMs }
   }
 
-  #now({ us, wallMs, toleranceUs }: NowFacts): Now {
+  /**
+   * The wall time is that of the tick, which the server refuses if it comes from its future: so nothing is ever dated
+   * later than it was committed.
+   */
+  #now({ us, toleranceUs }: NowFacts): Now {
     const tick = { domain: this.#backend.clockDomain, us }
     // What another clock has counted came with an import, and nobody remembers when that was: it may have been just now.
-    return { tick, wallMs, toleranceUs, domainSinceUs: us }
+    return { tick, wallMs: Math.floor(us / 1000), toleranceUs, domainSinceUs: us }
   }
 
   #hear(sentMs: number, reply: GroupReply, trials: readonly Trial[]): void {
@@ -341,7 +347,11 @@ export class SpeculatingStore implements Store {
     let index = 0
     for (const trial of trials) {
       const { tick, toleranceUs } = trial.now
-      if (reply.nowUs > tick.us + toleranceUs) trial.errand.lates += 1
+      const tookUs = reply.nowUs - tick.us
+      if (tookUs > toleranceUs) {
+        trial.errand.lates += 1
+        trial.errand.latestUs = Math.max(trial.errand.latestUs, tookUs)
+      }
       trial.errand.refusedAtUs = tick.us > reply.nowUs ? reply.nowUs : null
       this.#settleOne(trial, reply.replies[index])
       index += 1
