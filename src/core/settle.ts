@@ -32,7 +32,7 @@ import {
 
 export function settle(draft: Draft): void {
   for (const { id } of dueEntries(draft)) {
-    // Read anew: settling one ticket may have dropped others of its session, and a ticket fails only once.
+    // Read anew: the end of a lease has ended what was derived from it, and nothing ends twice.
     const entry = draft.entries.get(id)
     if (entry?.kind === 'lease') settleLease(draft, entry)
     if (entry?.kind === 'ticket') settleTicket(draft, entry)
@@ -135,21 +135,18 @@ function delayAfterForeignClock(lease: Lease, now: Now): Tick | null {
   return hasPassed(until, now.tick) ? null : until
 }
 
+/**
+ * A lapse says that one waiter did not come. Other tickets of its session belong to other tasks of the process and are
+ * dropped when these are not heard of, so that one task's fault costs no other its place. A process that is dead keeps
+ * none of them alive: its tickets delay a queue by two windows at most.
+ */
 function settleTicket(draft: Draft, ticket: Ticket): void {
   if (ticket.state !== 'pending') return
   const { now } = draft
   if (ticket.offer !== null && hasPassed(ticket.offer.deadline, now.tick)) {
     fail(draft, ticket, 'lapsed')
-    dropSession(draft, ticket.session)
   } else if (ticket.offer === null && hasPassed(ticket.deadline, now.tick)) {
     fail(draft, ticket, 'abandoned')
-  }
-}
-
-/** A session that let an offer lapse is dead or as good as dead; its other tickets must not cost a window each. */
-function dropSession(draft: Draft, session: string): void {
-  for (const ticket of pendingTickets(draft)) {
-    if (ticket.session === session) fail(draft, ticket, 'abandoned')
   }
 }
 
