@@ -171,7 +171,11 @@ function requireClient(name: string, client: unknown): object {
 function memoryAddress(name: string, settled: Settled): Address {
   const open = async (): Promise<Store> => {
     const { MemoryStore } = await import('./store/memory/memory-store.ts')
-    return new MemoryStore({ ticks: systemTickSource(), url: `memory:${name}` })
+    const store = new MemoryStore({ ticks: systemTickSource(), url: `memory:${name}` })
+    // History that ends with the process is not worth a month of its memory: a day, for requests that are repeated.
+    const key = 'history_retention_days'
+    await store.configure({ key, value: '1', scope: 'global', resourceId: null })
+    return store
   }
   const key = name === '' ? null : keyOf('memory', name, settled)
   return { key, open, openToLook: null, identity: () => null }
