@@ -4,6 +4,7 @@ import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import type { Store } from '../../src/store-port/store.ts'
 import type { Backend } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { MemoryBackend } from './memory-backend.ts'
@@ -166,6 +167,30 @@ describe('a store that was wrong', () => {
     expect(await api.release(request)).toMatchObject({ kind: 'released' })
     expect(await api.acquire(wish(2))).toMatchObject({ kind: 'granted' })
   })
+})
+
+it('a mistake of ours after the commit surfaces as itself, not as an answer that was lost', async () => {
+  const { driven, ticks, open } = startServer()
+  // Another process takes fences of the same realm, so that the decision is made again with those that it was given.
+  const other = await open()
+  const store = await SpeculatingStore.open(driven, systemRuntime, ticks.time)
+  const mistaken = new Proxy(store, {
+    get: (target, name) => {
+      if (name !== 'transact') return Reflect.get(target, name)
+      const transact: Store['transact'] = (footprints, decide) => {
+        let decisions = 0
+        return target.transact(footprints, (views, now) => {
+          decisions += 1
+          if (decisions > 1) throw new TypeError('our own mistake')
+          return decide(views, now)
+        })
+      }
+      return transact
+    },
+  })
+  await other.acquire(wish(1, 'file:/src/a.ts'))
+  const api = new LeaseService({ store: mistaken, runtime: systemRuntime })
+  await expect(api.acquire(wish(2, 'file:/src/b.ts'))).rejects.toThrow(TypeError)
 })
 
 /** A backend at which somebody else files a ticket before every call but those that hold what they are about. */

@@ -7,6 +7,7 @@
 import { closedError } from '../../core/errors.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { SettingRow } from '../../core/settings.ts'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type {
   EntryQuery,
@@ -65,6 +66,7 @@ const WATCH_MARK_MS = 30_000
 /** Followers look by themselves, in case a notification was lost or came before what it told of could be read. */
 const FOLLOW_POLL_MS = 250
 const FOLLOW_POLL_ALONE_MS = 50
+const FOLLOW_RETRY_MS_MAX = 5_000
 
 export class PostgresBackend implements Backend {
   readonly description: StoreDescription
@@ -74,6 +76,7 @@ export class PostgresBackend implements Backend {
   readonly #namespace: string
   readonly #dialect: Dialect
   readonly #followers = new Set<() => void>()
+  readonly #following: RepeatedFault
   #unfollow: Unsubscribe | null = null
   #followTimer: Timer | null = null
   #followedEnd: Position | null = null
@@ -84,6 +87,8 @@ export class PostgresBackend implements Backend {
 
   constructor(options: PostgresBackendOptions) {
     this.#options = options
+    const monotonicMs = (): number => options.runtime.monotonicMs()
+    this.#following = new RepeatedFault('store/postgres/follow', { monotonicMs })
     this.#namespace = String(options.namespace)
     this.#dialect = { namespace: options.namespace, domain: this.clockDomain }
     this.description = {
@@ -267,16 +272,21 @@ export class PostgresBackend implements Backend {
 
   #scheduleLook(delayMs: number): void {
     const { runtime } = this.#options
-    const look = (): void => {
-      void this.#look()
-        .catch(() => undefined)
-        .finally(() => {
-          if (this.#followers.size === 0) return
-          this.#scheduleLook(this.#options.listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS)
-        })
+    const look = async (): Promise<void> => {
+      let nextMs = this.#options.listener.isUp ? FOLLOW_POLL_MS : FOLLOW_POLL_ALONE_MS
+      try {
+        await this.#look()
+        this.#following.succeeded()
+      } catch (error) {
+        if (this.#followers.size === 0) return
+        this.#following.failed(error)
+        const { count } = this.#following
+        nextMs = Math.min(FOLLOW_RETRY_MS_MAX, FOLLOW_POLL_MS * 2 ** Math.min(count, 10))
+      }
+      if (this.#followers.size > 0) this.#scheduleLook(nextMs)
     }
     this.#followTimer?.cancel()
-    this.#followTimer = runtime.setTimer(delayMs, look, { keepAlive: false })
+    this.#followTimer = runtime.setTimer(delayMs, () => void look(), { keepAlive: false })
   }
 
   async #look(): Promise<void> {

@@ -6,6 +6,7 @@
  * that may have, unless the server itself said that it did not.
  */
 import { invalid, LeaseError } from '../../core/errors.ts'
+import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 
 export interface PostgresQuery {
@@ -34,7 +35,7 @@ export interface PostgresClient {
   on(event: 'notification', listener: PostgresHear): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'notification', listener: PostgresHear): unknown
-  removeListener(event: 'error', listener: () => void): unknown
+  removeListener(event: 'error', listener: (error: Error) => void): unknown
 }
 
 /** What a `Pool` of `pg` is to the store. */
@@ -112,11 +113,17 @@ export interface CallerOptions {
 /** Pools and clients that have a listener for their errors already, of whichever store. */
 const heardOf = new WeakSet<PostgresPool | PostgresClient>()
 
-/** A connection that breaks tells its query, or is replaced at its next use; unheard, its error ends the process. */
+/** Errors of connections that are idle are told twice, by the connection and by its pool. */
+const reported = new WeakSet<Error>()
+
+/** A connection that breaks is replaced at its next use; unheard, its error ends the process. */
 function hearErrors(source: PostgresPool | PostgresClient): void {
   if (heardOf.has(source)) return
   heardOf.add(source)
-  source.on('error', () => undefined)
+  source.on('error', (error) => {
+    if (!reported.has(error)) report('store/postgres/connection', error)
+    reported.add(error)
+  })
 }
 
 /** Sends statements over a pool, each within its time, and says what went wrong in Tenure's words. */
@@ -162,6 +169,7 @@ export class PostgresCaller {
     } catch (error) {
       connecting.then(
         (client) => client.release(),
+        // Why there is no connection is what is thrown here; what comes after the time is over is no other reason.
         () => undefined,
       )
       throw storeError(error, { url, sent: false })
@@ -263,6 +271,11 @@ export function isTransient(error: unknown): boolean {
   return code !== null && TRY_AGAIN.has(code)
 }
 
+/** Node gives those of its errors a code that a program can do nothing about; without one it is a mistake of ours. */
+function isOwnMistake(error: unknown): boolean {
+  return (error instanceof TypeError || error instanceof ReferenceError) && !('code' in error)
+}
+
 /** What the server says about a schema that is not there, or not what it should be. */
 const SCHEMA_STATES = /^(42P01|42883|42703|3F000|42P0[67]|42723)$/
 
@@ -282,7 +295,7 @@ const PLAIN_WORDS: Readonly<Record<string, string>> = {
  * answer of the server that names an ordinary error proves that it was not.
  */
 function storeError(error: unknown, context: { url: string; sent: boolean }): unknown {
-  if (error instanceof LeaseError) return error
+  if (error instanceof LeaseError || isOwnMistake(error)) return error
   const { url, sent } = context
   const state = sqlState(error)
   const message = error instanceof Error ? error.message || error.name : String(error)

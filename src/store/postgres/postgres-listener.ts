@@ -2,10 +2,11 @@
  * Hears what other processes tell by NOTIFY, on a connection of its own that is taken when somebody first listens, and
  * given back when nobody does any more.
  *
- * When the connection is lost it is opened again with growing pauses. Whoever listens is then called once, because
+ * When the connection is lost it is opened again with growing pauses, which is reported. Whoever listens is then called once, because
  * something may have been missed. Nothing but latency depends on any of this: waiters ask for their turn by themselves,
  * and followers look at the ledger at least once in a while.
  */
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
 import type {
@@ -36,7 +37,7 @@ export interface ListenerOptions {
 interface Line {
   readonly client: PostgresClient
   readonly hear: PostgresHear
-  readonly lose: () => void
+  readonly lose: (error: unknown) => void
 }
 
 const RETRY_MS_MIN = 50
@@ -47,6 +48,7 @@ const PING_MS = 15_000
 export class PostgresListener implements Listening {
   readonly #options: ListenerOptions
   readonly #heard = new Map<string, Set<Heard>>()
+  readonly #fault: RepeatedFault
   #line: Line | null = null
   #connecting: Promise<void> | null = null
   /** The last statement: a connection takes one at a time. */
@@ -57,6 +59,8 @@ export class PostgresListener implements Listening {
 
   constructor(options: ListenerOptions) {
     this.#options = options
+    const monotonicMs = (): number => options.runtime.monotonicMs()
+    this.#fault = new RepeatedFault('store/postgres/listen', { monotonicMs })
   }
 
   get isUp(): boolean {
@@ -107,7 +111,8 @@ export class PostgresListener implements Listening {
       const client = await this.#options.caller.connect()
       if (this.#isIdle) return client.release()
       this.#line = this.#lineOn(client)
-    } catch {
+    } catch (error) {
+      this.#fault.failed(error)
       this.#retry()
       return
     }
@@ -115,6 +120,7 @@ export class PostgresListener implements Listening {
     if (this.#line === null) return
     if (this.#failures > 0) this.#callAll()
     this.#failures = 0
+    this.#fault.succeeded()
     this.#schedulePing()
   }
 
@@ -128,7 +134,7 @@ export class PostgresListener implements Listening {
       hear: ({ channel, payload }) => {
         for (const heard of this.#heard.get(channel) ?? []) heard(payload ?? '')
       },
-      lose: () => this.#lost(line),
+      lose: (error) => this.#lost(line, error),
     }
     client.on('notification', line.hear)
     client.on('error', line.lose)
@@ -146,8 +152,8 @@ export class PostgresListener implements Listening {
       try {
         await this.#options.caller.ask(line.client, text)
         if (line === this.#line) done()
-      } catch {
-        this.#lost(line)
+      } catch (error) {
+        this.#lost(line, error)
       }
     }
     this.#tail = this.#tail.then(send)
@@ -162,8 +168,9 @@ export class PostgresListener implements Listening {
   }
 
   /** Also for connections that were given up before: one that is being closed may still complain. */
-  #lost(line: Line): void {
+  #lost(line: Line, error: unknown): void {
     if (line !== this.#line) return
+    this.#fault.failed(error)
     this.#drop()
     this.#retry()
   }

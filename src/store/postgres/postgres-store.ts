@@ -3,6 +3,7 @@
  */
 import { invalid } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
+import { reportTo } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store } from '../../store-port/store.ts'
@@ -91,7 +92,7 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
 async function rehearse(caller: PostgresCaller, namespace: number): Promise<void> {
   const text = 'SELECT tenure.rehearse($1::smallint)'
   const statement = { text, values: [String(namespace)], writes: false }
-  await caller.call(statement).catch(() => undefined)
+  await caller.call(statement).catch(reportTo('store/postgres/warm-up'))
 }
 
 /** The pools for a store, through which nothing has been sent yet. */

@@ -4,7 +4,9 @@
  * connection of its own, because it listens or blocks, works on a duplicate, which is ours.
  */
 import { closedError, invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
 
 /** Of a command: text, or bytes as they are. */
 export type Argument = string | Uint8Array
@@ -44,7 +46,7 @@ export interface RedisDriver {
   readonly isCluster: boolean
   readonly isReady: boolean
   send(args: readonly Argument[]): Promise<unknown>
-  /** A connection of its own, not yet open, whose errors nobody has to listen to. */
+  /** A connection of its own, not yet open, whose errors are reported. */
   duplicate(): RedisDriver
   connect(): Promise<unknown>
   disconnect(): void
@@ -99,7 +101,7 @@ class IoredisDriver implements RedisDriver {
     const client = this.isCluster
       ? this.#client.duplicate()
       : this.#client.duplicate({ autoResubscribe: false })
-    client.on('error', () => undefined)
+    hearErrors(client)
     return new IoredisDriver(client)
   }
 
@@ -153,7 +155,7 @@ class NodeRedisDriver implements RedisDriver {
 
   duplicate(): RedisDriver {
     const client = this.#client.duplicate()
-    client.on('error', () => undefined)
+    hearErrors(client)
     return new NodeRedisDriver(client)
   }
 
@@ -180,6 +182,18 @@ class NodeRedisDriver implements RedisDriver {
   onReady(listener: () => void): void {
     this.#client.on('ready', listener)
   }
+}
+
+/** An error event that nobody listens to ends the process. The driver goes on trying to connect, so it comes often. */
+export function hearErrors(client: Pick<IoredisClient, 'on'>): void {
+  const fault = new RepeatedFault('store/redis/connection', systemRuntime)
+  client.on('error', (error: unknown) => fault.failed(withoutCommand(error)))
+  client.on('ready', () => fault.succeeded())
+}
+
+/** Drivers attach the command that failed, and that of a failed login holds the password. */
+export function withoutCommand(error: unknown): Error {
+  return new Error(error instanceof Error ? error.message : String(error))
 }
 
 /** Whether a command can change anything; then an answer that is lost leaves a doubt. */
@@ -272,8 +286,7 @@ export function storeError(error: unknown, { url, effect }: ErrorFacts): LeaseEr
   if (isLeaseError(error)) return error
   const said = error instanceof Error ? error.message : String(error)
   const details = { store: url }
-  // Drivers attach the command that failed, and that of a failed login holds the password.
-  const cause = new Error(said)
+  const cause = withoutCommand(error)
   const refusal = REFUSALS[/^[A-Z]+/.exec(said)?.[0] ?? '']
   if (refusal !== undefined) {
     return new LeaseError('STORE_UNAVAILABLE', `${url} refused: ${refusal}`, { cause, details })

@@ -1,4 +1,5 @@
 /** Whether a Redis server removes keys when its memory is short. One that does forgets leases. */
+import { report } from '../../runtime/diagnostics.ts'
 import type { RedisCalls } from './redis-client.ts'
 
 export const EVICTS_NOTHING = 'noeviction'
@@ -8,7 +9,8 @@ export async function evictionOf(calls: RedisCalls): Promise<string | null> {
   try {
     const info = String(await calls.send(['INFO', 'memory'], 'reads'))
     return /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? null
-  } catch {
+  } catch (error) {
+    report('store/redis/eviction', error)
     return null
   }
 }

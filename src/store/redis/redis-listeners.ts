@@ -1,11 +1,12 @@
 /**
  * Hears of wake-ups and of a growing ledger, each on a connection of its own that is opened when the first listener
- * asks. While such a connection is down nothing is heard, so listeners are told at growing intervals to look for
- * themselves; that is slower, never wrong.
+ * asks. While such a connection is down, or the server refuses to be listened to, nothing is heard, so listeners are told
+ * at growing intervals to look for themselves; that is slower, never wrong, and reported.
  */
+import { RepeatedFault, report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
-import type { RedisDriver } from './redis-client.ts'
+import { withoutCommand, type RedisDriver } from './redis-client.ts'
 
 type WakeListener = (signal: WakeSignal) => void
 
@@ -32,6 +33,9 @@ interface Audience {
 export class WakeListeners {
   readonly #parts: ListenerParts
   readonly #audiences = new Map<string, Audience>()
+  /** Channels that the server was asked for in vain. */
+  readonly #refused = new Set<string>()
+  readonly #fault: RepeatedFault
   #connection: RedisDriver | null = null
   #opening: Promise<RedisDriver> | null = null
   #poll: Timer | null = null
@@ -42,6 +46,8 @@ export class WakeListeners {
 
   constructor(parts: ListenerParts) {
     this.#parts = parts
+    const monotonicMs = (): number => parts.runtime.monotonicMs()
+    this.#fault = new RepeatedFault('store/redis/subscribe', { monotonicMs })
   }
 
   async subscribe(session: string, listener: WakeListener): Promise<Unsubscribe> {
@@ -51,9 +57,13 @@ export class WakeListeners {
     const own: WakeListener = (signal) => listener(signal)
     audience.listeners.add(own)
     await this.#within(audience.joined)
-    if (this.#connection?.isReady !== true) this.#mayHaveMissed = true
+    if (!this.#isHearing) this.#mayHaveMissed = true
     this.#watchOver()
     return () => this.#leave(channel, audience, own)
+  }
+
+  get #isHearing(): boolean {
+    return this.#connection?.isReady === true && this.#refused.size === 0
   }
 
   #audienceOf(channel: string): Audience {
@@ -68,18 +78,31 @@ export class WakeListeners {
     audience.listeners.delete(listener)
     if (audience.listeners.size > 0 || this.#audiences.get(channel) !== audience) return
     this.#audiences.delete(channel)
-    if (this.#connection?.isReady === true) ignore(this.#connection.unsubscribe(channel))
+    this.#refused.delete(channel)
+    if (this.#connection?.isReady !== true) return
+    this.#connection.unsubscribe(channel).catch((error: unknown) => {
+      // A connection that is closed has no subscriptions.
+      if (!this.#closed) report('store/redis/unsubscribe', withoutCommand(error))
+    })
   }
 
   /** Never fails: without a connection the listeners are told to look for themselves. */
   async #join(channel: string): Promise<void> {
     this.#opening ??= this.#open()
     const connection = await this.#opening
-    if (!connection.isReady || !this.#audiences.has(channel)) return
+    if (connection.isReady && this.#audiences.has(channel)) await this.#ask(connection, channel)
+  }
+
+  /** Never fails: what the server refuses is asked for again, and meanwhile its listeners look for themselves. */
+  async #ask(connection: RedisDriver, channel: string): Promise<void> {
     try {
       await connection.subscribe(channel)
-    } catch {
-      // The connection was lost meanwhile; when it is back it subscribes to everything again.
+      this.#refused.delete(channel)
+      if (this.#refused.size === 0) this.#fault.succeeded()
+    } catch (error) {
+      if (this.#closed || !this.#audiences.has(channel)) return
+      this.#refused.add(channel)
+      this.#fault.failed(withoutCommand(error))
     }
   }
 
@@ -90,8 +113,9 @@ export class WakeListeners {
     connection.onReady(() => this.#resume(connection))
     try {
       await connection.connect()
-    } catch {
+    } catch (error) {
       // The driver goes on trying.
+      if (!this.#closed) this.#fault.failed(withoutCommand(error))
     }
     return connection
   }
@@ -103,7 +127,7 @@ export class WakeListeners {
    */
   #resume(connection: RedisDriver): void {
     const channels = [...this.#audiences.keys()]
-    const all = Promise.allSettled(channels.map((channel) => connection.subscribe(channel)))
+    const all = Promise.all(channels.map((channel) => this.#ask(connection, channel)))
     const mustTell = this.#mayHaveMissed
     this.#mayHaveMissed = true
     this.#pollMs = POLL_MS_MIN
@@ -128,14 +152,21 @@ export class WakeListeners {
     const look = (): void => {
       this.#poll = null
       if (this.#closed || this.#audiences.size === 0) return
-      if (this.#connection?.isReady === true) this.#pollMs = POLL_MS_MIN
+      if (this.#isHearing) this.#pollMs = POLL_MS_MIN
       else {
         this.#tellAll()
+        this.#askAgain()
         this.#pollMs = Math.min(POLL_MS_MAX, 2 * this.#pollMs)
       }
       this.#watchOver()
     }
     this.#poll = this.#parts.runtime.setTimer(this.#pollMs, look, { keepAlive: false })
+  }
+
+  #askAgain(): void {
+    const connection = this.#connection
+    if (connection?.isReady !== true) return
+    for (const channel of this.#refused) void this.#ask(connection, channel)
   }
 
   #within(work: Promise<unknown>): Promise<void> {
@@ -153,6 +184,7 @@ export class WakeListeners {
     this.#closed = true
     this.#poll?.cancel()
     this.#audiences.clear()
+    this.#refused.clear()
     disconnect(this.#connection)
   }
 }
@@ -173,6 +205,7 @@ const BLOCK_MS = 2_000
 export class LedgerFollowers {
   readonly #parts: FollowerParts
   readonly #followers = new Set<() => void>()
+  readonly #fault: RepeatedFault
   #connection: RedisDriver | null = null
   #isFollowing = false
   #pause: Timer | null = null
@@ -181,6 +214,8 @@ export class LedgerFollowers {
 
   constructor(parts: FollowerParts) {
     this.#parts = parts
+    const monotonicMs = (): number => parts.runtime.monotonicMs()
+    this.#fault = new RepeatedFault('store/redis/follow', { monotonicMs })
   }
 
   follow(listener: () => void): Unsubscribe {
@@ -206,8 +241,12 @@ export class LedgerFollowers {
         pauseMs = POLL_MS_MIN
         if (this.#parts.stream === null) await this.#rest(POLL_MS_MIN)
         else await this.#waitForMore(this.#parts.stream, end)
-      } catch {
+        this.#fault.succeeded()
+      } catch (error) {
+        // The last follower has left, which ends the call that waited for it.
+        if (this.#closed || this.#followers.size === 0) break
         // Whoever follows finds out by asking; meanwhile look again, at growing intervals.
+        this.#fault.failed(withoutCommand(error))
         this.#disconnect()
         for (const follower of this.#followers) follower()
         await this.#rest(pauseMs)
@@ -263,15 +302,11 @@ export class LedgerFollowers {
   }
 }
 
-/** Some versions of the drivers throw when the connection was closed already. */
+/** Some versions of the drivers throw when the connection was closed already; then there is nothing left to close. */
 function disconnect(connection: RedisDriver | null): void {
   try {
     connection?.disconnect()
-  } catch {
-    // Then there is nothing left to close.
+  } catch (error) {
+    if (!/closed/i.test(String(error))) report('store/redis/disconnect', withoutCommand(error))
   }
-}
-
-function ignore(work: Promise<unknown>): void {
-  work.catch(() => undefined)
 }

@@ -7,6 +7,8 @@ import { hasPassed, type Tick } from '../../core/time.ts'
 import { isLive, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isTree, realmOf, type Reach } from '../../core/resource.ts'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import type { Attempt, FoundKept } from '../speculation/backend.ts'
 import { viewOf, type ScriptAnswer } from './redis-answer.ts'
@@ -54,6 +56,7 @@ type Walk = (from: string | null) => readonly string[]
 export class RedisReader {
   readonly #scripted: RedisScripted
   readonly #clock: ClockText
+  readonly #relisting = new RepeatedFault('store/redis/relist', systemRuntime)
 
   constructor(scripted: RedisScripted, clock: ClockText) {
     this.#scripted = scripted
@@ -159,8 +162,10 @@ export class RedisReader {
     if (moved.length === 0) return true
     try {
       await this.#scripted.run(RELIST, moved, { bucket, effect: 'writes' })
+      this.#relisting.succeeded()
       return true
-    } catch {
+    } catch (error) {
+      this.#relisting.failed(error)
       return false
     }
   }

@@ -4,6 +4,7 @@
  */
 import { invalid, LeaseError } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
+import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store, StoreDescription } from '../../store-port/store.ts'
@@ -12,6 +13,7 @@ import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { RedisBackend } from './redis-backend.ts'
 import {
   driverOf,
+  hearErrors,
   RedisCalls,
   storeError,
   type IoredisClient,
@@ -77,7 +79,7 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
     return backend
   } catch (error) {
     close()
-    throw storeError(error, { url, effect: 'reads' })
+    throw error
   }
 }
 
@@ -187,17 +189,19 @@ async function loadIoredis(): Promise<IoredisModule> {
   }
 }
 
-/**
- * An error event that nobody listens to would end the process. Every call tells its own errors, but why a connection
- * was not made, only the event tells.
- */
+/** While it opens, only the event tells why a connection was not made; afterwards its errors are reported. */
 function quiet(client: IoredisClient): {
   readonly driver: RedisDriver
   readonly lastError: () => unknown
 } {
   let last: unknown = null
+  let isOpen = false
   client.on('error', (error: unknown) => {
     last = error
+  })
+  client.on('ready', () => {
+    if (!isOpen) hearErrors(client)
+    isOpen = true
   })
   return { driver: driverOf(client), lastError: () => last }
 }
@@ -273,7 +277,8 @@ async function durabilityOf(calls: RedisCalls): Promise<string> {
     return sync === 'always'
       ? 'every answer is on disk (append-only file, appendfsync always)'
       : `the last second may be lost with the server (append-only file, appendfsync ${sync})`
-  } catch {
+  } catch (error) {
+    report('store/redis/durability', error)
     return 'unknown: the server does not tell'
   }
 }

@@ -363,18 +363,23 @@ export class SpeculatingStore implements Store {
     return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs }
   }
 
-  /** An answer that makes no sense concerns its own attempt alone, which may have been committed. */
+  /** What goes wrong with an answer concerns its own attempt alone. */
   #settleOne(trial: Trial, reply: Reply | undefined): void {
     try {
       this.#settle(trial, reply)
-    } catch (cause) {
-      const message = `${this.description.url} gave an answer that makes no sense`
-      this.#fail(trial.errand, new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause }))
+    } catch (error) {
+      this.#fail(trial.errand, error)
     }
   }
 
+  /** An answer that makes no sense leaves open whether its attempt was committed. */
+  #nonsense(what: string): LeaseError {
+    const message = `${this.description.url} gave an answer that makes no sense: ${what}`
+    return new LeaseError('STORE_OUTCOME_UNKNOWN', message)
+  }
+
   #settle(trial: Trial, reply: Reply | undefined): void {
-    if (reply === undefined) throw new Error('the server left an attempt without an answer')
+    if (reply === undefined) throw this.#nonsense('an attempt has none')
     if (reply.kind === 'missed') return this.#miss(trial, reply.views)
     if (reply.kind === 'committed') return this.#commit(trial, reply.fencesMovedBy)
     if (reply.kind === 'failed') return this.#fail(trial.errand, reply.error)
@@ -434,7 +439,7 @@ export class SpeculatingStore implements Store {
     const nowUs = now.tick.us
     errand.beliefs = errand.footprints.map((footprint, index) => {
       const view = views[index]
-      if (view === undefined) throw new Error('the server left a place without a view')
+      if (view === undefined) throw this.#nonsense('a place has no view')
       this.#memory.learn(footprint, view, nowUs)
       return beliefOf(footprint, view, nowUs)
     })

@@ -61,3 +61,15 @@ describe.each(SPOKEN)('a server that speaks %s', (_language, words) => {
     await pool.end()
   })
 })
+
+it('a mistake of ours between two statements surfaces as itself', async () => {
+  const pool = new pg.Pool({ connectionString: place.url, max: 2 })
+  const facts = { runtime: systemRuntime, url: 'postgres:', connectMs: 5_000, callMs: 5_000 }
+  const caller = new PostgresCaller({ ...facts, pool, prepare: false })
+  const mistake = async (): Promise<never> => {
+    throw new TypeError('our own mistake')
+  }
+  await expect(caller.transaction(mistake)).rejects.toThrow(TypeError)
+  await expect(caller.during(mistake)).rejects.toThrow(TypeError)
+  await pool.end()
+})

@@ -1,0 +1,90 @@
+/** What fails in the background of a store on PostgreSQL is reported, with its source. */
+import pg from 'pg'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts'
+import { Proxy } from '../../servers/proxy.ts'
+import { freshDatabase } from '../../servers/shared-servers.ts'
+import { hearFaults } from '../faults-heard.ts'
+
+let url: string
+let proxy: Proxy
+
+beforeEach(async () => {
+  const place = await freshDatabase()
+  onTestFinished(() => place.remove())
+  url = place.url
+  proxy = await Proxy.start(url)
+  onTestFinished(() => proxy.close())
+})
+
+async function openStore(address: string) {
+  const store = await openPostgresStore({ url: address, connectMs: 2_000 })
+  onTestFinished(() => store.close())
+  return store
+}
+
+it('a listening connection that is lost, and one that cannot be made again, are reported', async () => {
+  const faults = hearFaults()
+  const store = await openStore(proxy.through(url))
+  const signals: unknown[] = []
+  const called = new Promise<void>((resolve) => {
+    void store.subscribe('ada', (signal) => {
+      signals.push(signal)
+      resolve()
+    })
+  })
+  await store.subscribe('bob', () => undefined)
+  proxy.refuse()
+  proxy.cut()
+  await faults.first('store/postgres/listen')
+  await faults.first('store/postgres/connection')
+  proxy.clear()
+  // When it is back, everybody who listens is told to look.
+  await called
+  expect(signals).toEqual([{ leaseIds: null }])
+  const { error } = await faults.first('store/postgres/connection')
+  expect(
+    faults.all.filter((fault) => fault.error === error && fault.source.endsWith('/connection')),
+  ).toHaveLength(1)
+})
+
+it('a follower that cannot look at the ledger is reported once, and looks again when it can', async () => {
+  const faults = hearFaults()
+  const store = await openStore(proxy.through(url))
+  let looks = 0
+  let news: () => void = () => undefined
+  const leave = store.follow(() => {
+    looks += 1
+    news()
+  })
+  const looked = (): Promise<void> => new Promise((resolve) => (news = resolve))
+  if (looks === 0) await looked()
+  proxy.refuse()
+  proxy.cut()
+  expect(await faults.first('store/postgres/follow')).toMatchObject({ count: 1 })
+  proxy.clear()
+  await looked()
+  leave()
+  expect(faults.of('store/postgres/follow')).toHaveLength(1)
+})
+
+it('a role that may not warm the functions up is reported, and can use the store', async () => {
+  await (await openPostgresStore({ url })).close()
+  const role = `worker_${new URL(url).pathname.slice(-12)}`
+  const admin = new pg.Client({ connectionString: url })
+  await admin.connect()
+  onTestFinished(async () => {
+    await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
+    await admin.end()
+  })
+  await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'worker';
+    GRANT USAGE ON SCHEMA tenure TO ${role};
+    GRANT ALL ON ALL TABLES IN SCHEMA tenure TO ${role};
+    GRANT ALL ON ALL SEQUENCES IN SCHEMA tenure TO ${role};
+    REVOKE EXECUTE ON FUNCTION tenure.rehearse FROM PUBLIC`)
+  const faults = hearFaults()
+  const own = Object.assign(new URL(url), { username: role, password: 'worker' })
+  const store = await openStore(own.href)
+  expect(await store.history({ limit: 1 })).toEqual([])
+  expect(faults.of('store/postgres/warm-up')).toHaveLength(1)
+})
