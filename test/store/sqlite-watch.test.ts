@@ -3,6 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { WatchDirectory } from '../../src/store/sqlite/sqlite-watch.ts'
 
 const SILENT_MS = 60_000
@@ -23,17 +24,20 @@ function calledAt(database: string): number {
 
 it('whoever commits where nobody watches leaves no trace', () => {
   const database = place()
-  new WatchDirectory(database).call(Date.now())
+  new WatchDirectory(database, systemRuntime).call(Date.now())
   expect(fs.readdirSync(path.dirname(database))).toEqual([])
 })
 
 it('all who watch are called', async () => {
   const database = place()
-  const directories = [new WatchDirectory(database), new WatchDirectory(database)]
+  const directories = [
+    new WatchDirectory(database, systemRuntime),
+    new WatchDirectory(database, systemRuntime),
+  ]
   const called = directories.map(async (directory) => {
     return new Promise<void>((resolve) => directory.join(Date.now(), resolve))
   })
-  new WatchDirectory(database).call(Date.now())
+  new WatchDirectory(database, systemRuntime).call(Date.now())
   await Promise.all(called)
   for (const directory of directories) directory.leave(Date.now())
   expect(fs.readdirSync(path.dirname(database))).toEqual([])
@@ -41,7 +45,10 @@ it('all who watch are called', async () => {
 
 it('whoever leaves does not take the directory from those who still watch', () => {
   const database = place()
-  const [one, other] = [new WatchDirectory(database), new WatchDirectory(database)]
+  const [one, other] = [
+    new WatchDirectory(database, systemRuntime),
+    new WatchDirectory(database, systemRuntime),
+  ]
   one.join(Date.now(), () => undefined)
   other.join(Date.now(), () => undefined)
   one.leave(Date.now())
@@ -51,11 +58,11 @@ it('whoever leaves does not take the directory from those who still watch', () =
 
 it('a watcher that died is called for a minute at most, and then taken away', async () => {
   const database = place()
-  const dead = new WatchDirectory(database)
+  const dead = new WatchDirectory(database, systemRuntime)
   const diedMs = Date.now()
   dead.join(diedMs, () => undefined)
   onTestFinished(() => dead.leave(diedMs))
-  const committer = new WatchDirectory(database)
+  const committer = new WatchDirectory(database, systemRuntime)
   const beforeMs = calledAt(database)
   await sleep(20)
   committer.call(diedMs + SILENT_MS + FILE_TICK_MS)
@@ -70,10 +77,10 @@ it('a watcher that died is called for a minute at most, and then taken away', as
 
 it('a watcher that stays is called for as long as it does, and calls do not keep it alive', () => {
   const database = place()
-  const watcher = new WatchDirectory(database)
+  const watcher = new WatchDirectory(database, systemRuntime)
   const startMs = Date.now()
   watcher.join(startMs, () => undefined)
-  const committer = new WatchDirectory(database)
+  const committer = new WatchDirectory(database, systemRuntime)
   committer.call(startMs)
   expect(fs.statSync(`${database}-watch`).mtimeMs).toBeCloseTo(startMs, -1)
   watcher.stay(startMs + 50_000)
@@ -84,7 +91,7 @@ it('a watcher that stays is called for as long as it does, and calls do not keep
 
 it('a watcher whose directory was taken away notices, and can join again', () => {
   const database = place()
-  const watcher = new WatchDirectory(database)
+  const watcher = new WatchDirectory(database, systemRuntime)
   const startMs = Date.now()
   watcher.join(startMs, () => undefined)
   fs.rmSync(`${database}-watch`, { recursive: true })

@@ -4,6 +4,7 @@
  * committed.
  */
 import type { Wake } from '../../core/realm.ts'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
 import type { SqliteDatabase } from './sqlite-client.ts'
@@ -29,6 +30,7 @@ export class SqliteListeners {
   readonly #watchDirectory: WatchDirectory
   readonly #sessions = new Map<string, Set<Listener>>()
   readonly #followers = new Set<() => void>()
+  readonly #polling: RepeatedFault
   #poll: Timer | null = null
   #pollMs = 0
   #dataVersion: unknown = null
@@ -36,8 +38,10 @@ export class SqliteListeners {
   constructor({ databasePath, database, runtime }: SqliteListenersOptions) {
     this.#database = database
     this.#runtime = runtime
-    this.#wakeFiles = new WakeFiles(databasePath)
-    this.#watchDirectory = new WatchDirectory(databasePath)
+    this.#wakeFiles = new WakeFiles(databasePath, runtime)
+    this.#watchDirectory = new WatchDirectory(databasePath, runtime)
+    const monotonicMs = (): number => runtime.monotonicMs()
+    this.#polling = new RepeatedFault('store/sqlite/poll', { monotonicMs })
   }
 
   subscribe(session: string, listener: Listener): Unsubscribe {
@@ -45,7 +49,9 @@ export class SqliteListeners {
     listeners.add(listener)
     this.#sessions.set(session, listeners)
     this.#watchDatabase()
-    if (listeners.size === 1) this.#listen(session)
+    if (listeners.size === 1) {
+      this.#wakeFiles.listen(session, () => this.#tell(session, { leaseIds: null }))
+    }
     return () => this.#unsubscribe(session, listener)
   }
 
@@ -67,15 +73,6 @@ export class SqliteListeners {
 
   #tellFollowers(): void {
     for (const follower of this.#followers) queueMicrotask(follower)
-  }
-
-  /** Where no file can be made or watched, the poll has to do; the next subscription tries again. */
-  #listen(session: string): void {
-    try {
-      this.#wakeFiles.listen(session, () => this.#tell(session, { leaseIds: null }))
-    } catch {
-      this.#wakeFiles.silence(session)
-    }
   }
 
   /** To be called after COMMIT has returned. */
@@ -159,8 +156,11 @@ export class SqliteListeners {
   /** A look that fails, because another process is recovering the log for example, is no news. */
   #readDataVersion(): unknown {
     try {
-      return this.#database.pragma('data_version', { simple: true })
-    } catch {
+      const version = this.#database.pragma('data_version', { simple: true })
+      this.#polling.succeeded()
+      return version
+    } catch (error) {
+      this.#polling.failed(error)
       return this.#dataVersion
     }
   }

@@ -9,6 +9,7 @@ import type { Commit } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
+import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type {
   Decide,
@@ -273,8 +274,9 @@ export class SqliteStore implements Store {
     if (!this.#database.inTransaction) return
     try {
       this.#rollback.run()
-    } catch {
+    } catch (error) {
       // SQLite has rolled back by itself, as it does after some I/O errors.
+      if (this.#database.inTransaction) report('store/sqlite/rollback', error)
     }
   }
 

@@ -8,6 +8,11 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import { isAbsent, namesIn, removeIfEmpty } from './sqlite-directory.ts'
+
+type Clock = Pick<Runtime, 'monotonicMs'>
 
 /** A file nobody has touched for this long belongs to a process that is gone: nobody waits longer than a day. */
 const STALE_MS = 2 * 86_400_000
@@ -18,18 +23,38 @@ const PLAIN_NAME_PATTERN = /^[A-Za-z0-9-]{1,64}$/
 export class WakeFiles {
   readonly #directory: string
   readonly #watchers = new Map<string, fs.FSWatcher>()
+  readonly #fault: RepeatedFault
 
-  constructor(databasePath: string) {
+  constructor(databasePath: string, clock: Clock) {
     this.#directory = `${databasePath}-wake`
+    const monotonicMs = (): number => clock.monotonicMs()
+    this.#fault = new RepeatedFault('store/sqlite/wake', { monotonicMs })
   }
 
-  /** Starts to listen for touches of the session's file; creating it tells others that somebody listens. */
+  /**
+   * Starts to listen for touches of the session's file; creating it tells others that somebody listens. Where no file can
+   * be made or watched the poll has to do; the next subscription tries again.
+   */
   listen(session: string, onTouch: () => void): void {
+    try {
+      this.tryToListen(session, onTouch)
+      this.#fault.succeeded()
+    } catch (error) {
+      this.#fault.failed(error)
+      this.silence(session)
+    }
+  }
+
+  /** The same, for whoever wants to know why it cannot. */
+  tryToListen(session: string, onTouch: () => void): void {
     const file = this.#fileOf(session)
     if (!fs.existsSync(this.#directory)) fs.mkdirSync(this.#directory)
     fs.closeSync(fs.openSync(file, 'a'))
     const watcher = fs.watch(file, { persistent: false }, onTouch)
-    watcher.on('error', () => this.#drop(session))
+    watcher.on('error', (error) => {
+      this.#fault.failed(error)
+      this.#drop(session)
+    })
     this.#watchers.set(session, watcher)
   }
 
@@ -43,14 +68,16 @@ export class WakeFiles {
   touch(session: string, wallMs: number): void {
     try {
       fs.utimesSync(this.#fileOf(session), wallMs / 1000, wallMs / 1000)
-    } catch {
+      this.#fault.succeeded()
+    } catch (error) {
       // Nobody listens under this name, or not yet: the waiter's own keep-alive finds the change.
+      if (!isAbsent(error)) this.#fault.failed(error)
     }
   }
 
   removeStale(wallMs: number): void {
     const own = new Set([...this.#watchers.keys()].map((session) => this.#fileOf(session)))
-    for (const name of listDirectory(this.#directory)) {
+    for (const name of namesIn(this.#directory)) {
       const file = path.join(this.#directory, name)
       const modifiedMs = fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs
       const stale = modifiedMs !== undefined && modifiedMs < wallMs - STALE_MS
@@ -60,11 +87,7 @@ export class WakeFiles {
 
   close(): void {
     for (const session of [...this.#watchers.keys()]) this.silence(session)
-    try {
-      fs.rmdirSync(this.#directory)
-    } catch {
-      // Others still listen there, or it never existed.
-    }
+    removeIfEmpty(this.#directory)
   }
 
   #drop(session: string): boolean {
@@ -76,13 +99,5 @@ export class WakeFiles {
     const plain = PLAIN_NAME_PATTERN.test(session)
     const name = plain ? session : `h-${createHash('sha256').update(session).digest('hex')}`
     return path.join(this.#directory, name)
-  }
-}
-
-function listDirectory(directory: string): readonly string[] {
-  try {
-    return fs.readdirSync(directory)
-  } catch {
-    return []
   }
 }

@@ -10,20 +10,37 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
+import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import { isAbsent, namesIn, removeIfEmpty } from './sqlite-directory.ts'
 
 /** How often a watcher says that it is there, and after how long without a word nobody is. */
 const SIGN_EVERY_MS = 20_000
 const SILENT_MS = 60_000
 
+const JOIN_MS_MIN = 50
+const JOIN_MS_MAX = 30_000
+
 const PERMISSIONS = 0o7777
+
+type Clock = Pick<Runtime, 'monotonicMs'>
 
 export class WatchDirectory {
   readonly #directory: string
   readonly #ownFile: string
   #watcher: fs.FSWatcher | null = null
   #signedAtMs = 0
+  /** Not before this is another try to join worth it. */
+  #joinAtMs = -Infinity
+  readonly #clock: Clock
+  readonly #joining: RepeatedFault
+  readonly #calling: RepeatedFault
 
-  constructor(databasePath: string) {
+  constructor(databasePath: string, clock: Clock) {
+    this.#clock = clock
+    const monotonicMs = (): number => clock.monotonicMs()
+    this.#joining = new RepeatedFault('store/sqlite/watch', { monotonicMs })
+    this.#calling = new RepeatedFault('store/sqlite/call-watchers', { monotonicMs })
     this.#directory = `${databasePath}-watch`
     this.#ownFile = path.join(this.#directory, randomUUID())
   }
@@ -32,17 +49,18 @@ export class WatchDirectory {
     return this.#watcher !== null
   }
 
-  /** Starts to listen for calls. Where no directory can be made or watched nothing happens: the poll has to do. */
+  /** Starts to listen for calls. Where no directory can be made or watched, the poll has to do until one can. */
   join(wallMs: number, onCall: () => void): void {
-    if (this.isJoined) return
+    if (this.isJoined || this.#clock.monotonicMs() < this.#joinAtMs) return
     try {
       if (!fs.existsSync(this.#directory)) fs.mkdirSync(this.#directory)
       this.#sign(wallMs)
       const watcher = fs.watch(this.#directory, { persistent: false }, onCall)
-      watcher.on('error', () => this.#drop())
+      watcher.on('error', (error) => this.#fail(error))
       this.#watcher = watcher
-    } catch {
-      this.#drop()
+      this.#joining.succeeded()
+    } catch (error) {
+      this.#fail(error)
     }
   }
 
@@ -51,8 +69,9 @@ export class WatchDirectory {
     if (!this.isJoined || Math.abs(wallMs - this.#signedAtMs) < SIGN_EVERY_MS) return
     try {
       this.#sign(wallMs)
-    } catch {
-      this.#drop()
+    } catch (error) {
+      if (isAbsent(error)) this.#drop()
+      else this.#fail(error)
     }
   }
 
@@ -68,23 +87,21 @@ export class WatchDirectory {
       const stat = fs.statSync(this.#directory, { throwIfNoEntry: false })
       if (stat === undefined || isSilent(stat, wallMs)) return
       fs.chmodSync(this.#directory, stat.mode & PERMISSIONS)
-    } catch {
-      // It went meanwhile, or belongs to another user, whose watchers rely on the poll.
+      this.#calling.succeeded()
+    } catch (error) {
+      // It went meanwhile. If it belongs to another user, whose watchers rely on the poll, that is told.
+      if (!isAbsent(error)) this.#calling.failed(error)
     }
   }
 
   /** Takes away what watchers that died have left, and the directory with the last of them. */
   removeSilent(wallMs: number): void {
-    for (const name of listDirectory(this.#directory)) {
+    for (const name of namesIn(this.#directory)) {
       const file = path.join(this.#directory, name)
       const stat = fs.statSync(file, { throwIfNoEntry: false })
       if (stat !== undefined && isSilent(stat, wallMs)) fs.rmSync(file, { force: true })
     }
-    try {
-      fs.rmdirSync(this.#directory)
-    } catch {
-      // Others still watch, or nobody ever did.
-    }
+    removeIfEmpty(this.#directory)
   }
 
   #sign(wallMs: number): void {
@@ -95,6 +112,13 @@ export class WatchDirectory {
     this.#signedAtMs = wallMs
   }
 
+  #fail(error: unknown): void {
+    this.#joining.failed(error)
+    const pauseMs = Math.min(JOIN_MS_MAX, JOIN_MS_MIN * 2 ** Math.min(this.#joining.count, 10))
+    this.#joinAtMs = this.#clock.monotonicMs() + pauseMs
+    this.#drop()
+  }
+
   #drop(): void {
     this.#watcher?.close()
     this.#watcher = null
@@ -103,12 +127,4 @@ export class WatchDirectory {
 
 function isSilent({ mtimeMs }: fs.Stats, wallMs: number): boolean {
   return Math.abs(wallMs - mtimeMs) > SILENT_MS
-}
-
-function listDirectory(directory: string): readonly string[] {
-  try {
-    return fs.readdirSync(directory)
-  } catch {
-    return []
-  }
 }

@@ -1,0 +1,32 @@
+/**
+ * The directories beside a database, in which each who listens has a file. They come and go with those who listen, in
+ * whatever process, so that one is missing, or not empty, is no fault; anything else is reported.
+ */
+import fs from 'node:fs'
+import { report } from '../../runtime/diagnostics.ts'
+
+export function namesIn(directory: string): readonly string[] {
+  try {
+    return fs.readdirSync(directory)
+  } catch (error) {
+    if (!isAbsent(error)) report('store/sqlite/directory', error)
+    return []
+  }
+}
+
+export function removeIfEmpty(directory: string): void {
+  try {
+    fs.rmdirSync(directory)
+  } catch (error) {
+    const isInUse = ['ENOTEMPTY', 'EEXIST'].includes(codeOf(error))
+    if (!isAbsent(error) && !isInUse) report('store/sqlite/directory', error)
+  }
+}
+
+export function isAbsent(error: unknown): boolean {
+  return codeOf(error) === 'ENOENT'
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
+}
