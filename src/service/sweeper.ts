@@ -1,16 +1,21 @@
 /**
  * The background sweep that any open process takes part in, as `auto_expire_enabled` and `cleanup_interval_seconds`
- * say at the moment. A sweep that fails is tried again at the next interval; nothing depends on it.
+ * say at the moment. A sweep that fails is reported and tried again after growing pauses; no lease depends on it, but a
+ * store that is never pruned grows until its disk is full.
  */
+import { RepeatedFault } from '../runtime/diagnostics.ts'
+
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { LeaseApi } from './lease-api.ts'
 
 /** How soon a change of the interval is noticed. */
 const GLANCE_MS = 1_000
+const RETRY_MS_MAX = 60_000
 
 export class Sweeper {
   readonly #api: Pick<LeaseApi, 'settings' | 'cleanup'>
   readonly #runtime: Runtime
+  readonly #fault: RepeatedFault
   #lastSweepMs: number
   #timer: Timer | null = null
   #underWay: Promise<void> | null = null
@@ -18,6 +23,8 @@ export class Sweeper {
   constructor(api: Pick<LeaseApi, 'settings' | 'cleanup'>, runtime: Runtime) {
     this.#api = api
     this.#runtime = runtime
+    const monotonicMs = (): number => runtime.monotonicMs()
+    this.#fault = new RepeatedFault('service/sweep', { monotonicMs })
     this.#lastSweepMs = runtime.monotonicMs()
     this.#arm()
   }
@@ -29,22 +36,29 @@ export class Sweeper {
   }
 
   #arm(): void {
-    this.#timer = this.#runtime.setTimer(GLANCE_MS, () => this.#glance(), { keepAlive: false })
+    const delayMs = Math.min(RETRY_MS_MAX, GLANCE_MS * 2 ** Math.min(this.#fault.count, 10))
+    this.#timer = this.#runtime.setTimer(delayMs, () => this.#glance(), { keepAlive: false })
   }
 
   #glance(): void {
-    const sweep = this.#sweepIfDue().catch(() => undefined)
-    this.#underWay = sweep.then(() => {
+    this.#underWay = this.#sweepIfDue().then(() => {
       this.#underWay = null
       if (this.#timer !== null) this.#arm()
     })
   }
 
   async #sweepIfDue(): Promise<void> {
-    const settings = await this.#api.settings(null)
-    const sinceMs = this.#runtime.monotonicMs() - this.#lastSweepMs
-    if (!settings.auto_expire_enabled || sinceMs < settings.cleanup_interval_seconds * 1000) return
-    this.#lastSweepMs = this.#runtime.monotonicMs()
-    await this.#api.cleanup()
+    try {
+      const settings = await this.#api.settings(null)
+      const sinceMs = this.#runtime.monotonicMs() - this.#lastSweepMs
+      const isDue = sinceMs >= settings.cleanup_interval_seconds * 1000
+      if (settings.auto_expire_enabled && isDue) {
+        await this.#api.cleanup()
+        this.#lastSweepMs = this.#runtime.monotonicMs()
+      }
+      this.#fault.succeeded()
+    } catch (error) {
+      if (this.#timer !== null) this.#fault.failed(error)
+    }
   }
 }

@@ -7,12 +7,14 @@
  * was read.
  */
 import { isLeaseError, type ErrorCode, type LeaseError } from '../core/errors.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LedgerEntry, Position, Store } from '../store-port/store.ts'
 import type { SettleBatch } from './cleanup.ts'
 import type { WatchFilter, WatchObserver } from './lease-api.ts'
 
 const SETTLE_EVERY_MS = 500
+const SETTLE_PAUSE_MS_MAX = 30_000
 const PAGE = 500
 const PAUSE_MS_MIN = 100
 const PAUSE_MS_MAX = 2_000
@@ -34,6 +36,7 @@ export async function* watchLedger(
 ): AsyncGenerator<LedgerEntry, void, undefined> {
   const bell = new Bell(sources, signal)
   const outage = new Outage(sources.runtime, observer)
+  const settling = new Settling(sources)
   const move = (to: Position): Position => {
     observer?.onPosition(to)
     return to
@@ -60,9 +63,7 @@ export async function* watchLedger(
       if (read.page.length === PAGE) continue
       if (read.page.length === 0) position = move(read.end)
       await bell.rung()
-      if (bell.isTimeToSettle()) {
-        await bell.unlessStopped(sources.settle().catch(() => undefined))
-      }
+      if (bell.isTimeToSettle()) await bell.unlessStopped(settling.settle())
     }
   } finally {
     bell.dispose()
@@ -87,29 +88,61 @@ async function readOn(
 class Outage {
   readonly #runtime: Runtime
   readonly #observer: WatchObserver | undefined
+  readonly #fault: RepeatedFault
   #wasRead = false
-  /** In a row. */
-  #failures = 0
 
   constructor(runtime: Runtime, observer: WatchObserver | undefined) {
     this.#runtime = runtime
     this.#observer = observer
+    this.#fault = faultOf(runtime, 'service/watch')
   }
 
   /** Throws what the watch does not survive. The pause is random, so that watchers do not come back all at once. */
   survive(error: unknown): { readonly pauseMs: number } {
     if (!this.#wasRead || !isPassing(error)) throw error
-    if (this.#failures === 0) this.#observer?.onAway(error)
-    const mostMs = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** Math.min(this.#failures, 10))
-    this.#failures += 1
+    const { count } = this.#fault
+    if (count === 0) this.#observer?.onAway(error)
+    const mostMs = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** Math.min(count, 10))
+    this.#fault.failed(error)
     return { pauseMs: (mostMs * (1 + this.#runtime.random())) / 2 }
   }
 
   end(): void {
     this.#wasRead = true
-    if (this.#failures > 0) this.#observer?.onBack()
-    this.#failures = 0
+    if (this.#fault.count > 0) this.#observer?.onBack()
+    this.#fault.succeeded()
   }
+}
+
+/** Settles what runs out. While that fails, the watch goes on without, and it is tried again after growing pauses. */
+class Settling {
+  readonly #sources: WatchSources
+  readonly #fault: RepeatedFault
+  #notBeforeMs = -Infinity
+
+  constructor(sources: WatchSources) {
+    this.#sources = sources
+    this.#fault = faultOf(sources.runtime, 'service/watch/settle')
+  }
+
+  async settle(): Promise<void> {
+    const { runtime, settle } = this.#sources
+    if (runtime.monotonicMs() < this.#notBeforeMs) return
+    try {
+      await settle()
+      this.#fault.succeeded()
+    } catch (error) {
+      // Whoever closes the store ends the watch with it.
+      if (isLeaseError(error) && error.code === 'CLOSED') return
+      this.#fault.failed(error)
+      const pauseMs = SETTLE_EVERY_MS * 2 ** Math.min(this.#fault.count, 10)
+      this.#notBeforeMs = runtime.monotonicMs() + Math.min(SETTLE_PAUSE_MS_MAX, pauseMs)
+    }
+  }
+}
+
+function faultOf(runtime: Runtime, source: string): RepeatedFault {
+  return new RepeatedFault(source, { monotonicMs: () => runtime.monotonicMs() })
 }
 
 function isPassing(error: unknown): error is LeaseError {
