@@ -2,9 +2,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { isLeaseError } from '../core/errors.ts'
-import type { LeaseApi } from '../service/lease-api.ts'
 import type { Checkup } from '../store-port/store.ts'
-import { findBrokenRows } from '../store/sqlite/sqlite-checkup.ts'
+import { findBrokenRows, tryWakeFiles } from '../store/sqlite/sqlite-checkup.ts'
 import { loadDriver, type SqliteDatabase, type SqliteRow } from '../store/sqlite/sqlite-client.ts'
 
 export interface Check {
@@ -65,6 +64,7 @@ export async function checkDatabase(file: string): Promise<readonly Check[]> {
         const sql = "SELECT max(version) FROM migrations WHERE status = 'success'"
         return `version ${firstColumn(database, sql).join()}`
       }),
+      await attempt('wake-ups', () => tryWakeFiles(file)),
       ...(await checkRows(database)),
     ]
   } finally {
@@ -107,15 +107,6 @@ export async function checkServer(open: (() => Promise<Checkup>) | undefined): P
     return 'done'
   })
   return opened.ok ? checks : [...checks, opened]
-}
-
-/** Subscribing needs a place for wake files and a file watch, of which a host has only so many. */
-export async function checkWake(api: LeaseApi, session: string): Promise<Check> {
-  return attempt('wake-ups', async () => {
-    const unsubscribe = await api.onWake(session, () => undefined)
-    unsubscribe()
-    return 'a session can be woken by other processes'
-  })
 }
 
 export async function attempt(name: string, work: () => Promise<string>): Promise<Check> {

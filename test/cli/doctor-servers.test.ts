@@ -3,6 +3,7 @@ import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import { openPostgresStore } from '../../src/store/postgres/postgres-store.ts'
+import { startBouncer } from '../servers/bouncer-server.ts'
 import { freshDatabase } from '../servers/shared-servers.ts'
 import { direct, server } from '../store/redis-subject.ts'
 import { tenure } from './tenure-process.ts'
@@ -35,6 +36,8 @@ describe('tenure doctor on Redis', () => {
     expect(code).toBe(0)
     expect(lines).toContain('ok writing: a key can be written and removed')
     expect(lines).toContain('ok eviction: maxmemory-policy is noeviction')
+    expect(lines).toContain('ok wake-ups: a session is woken by other processes')
+    expect(lines).toContain('ok pruning: what has ended can be pruned')
     expect((await direct(url).keys('*')).toSorted()).toEqual(before.toSorted())
   })
 
@@ -53,6 +56,44 @@ describe('tenure doctor on Redis', () => {
   })
 })
 
+it('tenure doctor says what a user of Redis lacks for pruning', async () => {
+  const { url } = await server()
+  const rules = ['on', '>secret', '~*', '&*', '+@all', '-xdel']
+  await direct(url).call('ACL', 'SETUSER', 'ada', ...rules)
+  const { code, lines } = await examine(url.replace('redis://', 'redis://ada:secret@'))
+  expect(code).toBe(1)
+  expect(lines).toContain('wrong pruning: XDEL is refused, so the store grows without bound')
+})
+
+const ONLY_THE_FENCE = /; waiters .* until a holder renews, only the fence protects$/
+
+describe('tenure doctor where no wake-ups arrive', () => {
+  it('says so of a user of Redis who may not subscribe', async () => {
+    const { url } = await server()
+    const rules = ['on', '>secret', '~*', '&*', '+@all', '-subscribe']
+    await direct(url).call('ACL', 'SETUSER', 'ada', ...rules)
+    const { code, lines } = await examine(url.replace('redis://', 'redis://ada:secret@'))
+    expect(code).toBe(1)
+    const [wrong, ...others] = lines.filter((line) => line.startsWith('wrong'))
+    expect(others).toEqual([])
+    expect(wrong).toMatch(/^wrong wake-ups: NOPERM .*subscribe/)
+    expect(wrong).toMatch(ONLY_THE_FENCE)
+  })
+
+  it('says so behind PgBouncer in transaction mode, which accepts LISTEN and delivers nothing', async () => {
+    const place = await freshDatabase()
+    onTestFinished(() => place.remove())
+    const bouncer = await startBouncer(place.url)
+    onTestFinished(() => bouncer.close())
+    const { code, lines } = await examine(`${bouncer.url}?prepare=false`)
+    expect(code).toBe(1)
+    const [wrong, ...others] = lines.filter((line) => line.startsWith('wrong'))
+    expect(others).toEqual([])
+    expect(wrong).toMatch(/^wrong wake-ups: a wake-up did not arrive within \d+ ms/)
+    expect(wrong).toMatch(ONLY_THE_FENCE)
+  })
+})
+
 describe('tenure doctor on PostgreSQL', () => {
   it('tells the version of the schema, and what the role may not write', async () => {
     const place = await freshDatabase()
@@ -61,6 +102,8 @@ describe('tenure doctor on PostgreSQL', () => {
     const { code, lines } = await examine(place.url)
     expect(code).toBe(0)
     expect(lines.join('\n')).toMatch(/^ok writing: a transaction .*\nok schema: version \d+$/m)
+    expect(lines).toContain('ok wake-ups: a session is woken by other processes')
+    expect(lines).toContain('ok pruning: what has ended can be pruned')
     const role = `reader_${new URL(place.url).pathname.slice(-12)}`
     const admin = new pg.Client({ connectionString: place.url })
     await admin.connect()
@@ -75,5 +118,6 @@ describe('tenure doctor on PostgreSQL', () => {
     const found = await examine(url.href)
     expect(found.code).toBe(1)
     expect(found.lines).toContain('wrong writing: the role lacks DELETE on tenure.leases')
+    expect(found.lines.join('\n')).toMatch(/^wrong pruning: .*permission denied for table leases/m)
   })
 })

@@ -75,6 +75,19 @@ describe('tenure doctor', () => {
     expect(wrongLines(report)).toEqual(['writing: database is locked'])
   })
 
+  it('wakes itself up, and tells of a place where no wake file can be made', async () => {
+    const shop = await usedShop()
+    const sound = await examine(shop)
+    const detail = 'a session is woken by other processes'
+    expect(sound.checks).toContainEqual({ name: 'wake-ups', ok: true, detail })
+    expect(fs.existsSync(`${shop.storeFile}-wake`)).toBe(false)
+    fs.writeFileSync(`${shop.storeFile}-wake`, 'in the way')
+    const report = await examine(shop)
+    expect(report.code).toBe(1)
+    expect(wrongLines(report)).toHaveLength(1)
+    expect(wrongLines(report)[0]).toMatch(/^wake-ups: ENOTDIR.*only the fence protects$/)
+  })
+
   it('changes nothing, and makes no store where there is none', async () => {
     const shop = workshop()
     const { code, checks } = await examine(shop)

@@ -1,5 +1,4 @@
 /** `tenure doctor`: checks what Tenure needs, from Node to the store, and says what is wrong. */
-import { randomUUID } from 'node:crypto'
 import path from 'node:path'
 import { fs } from '../../runtime/file-system.ts'
 import { openApi } from '../../open.ts'
@@ -11,7 +10,6 @@ import {
   checkDriver,
   checkNode,
   checkServer,
-  checkWake,
   type Check,
 } from '../checkup.ts'
 import { defineCommand, type Command } from '../command.ts'
@@ -23,7 +21,7 @@ export const doctor: Command = defineCommand({
   positionals: [],
   options: {},
   notes: [
-    'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet is not made; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
+    'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. It wakes itself up, because a connection may accept a subscription and deliver nothing, and prunes nothing, to see whether it could. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet is not made; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
   ],
   examples: ['tenure doctor', 'tenure doctor --store sqlite:/srv/leases.db --json'],
   run: async ({ identity, printer }) => {
@@ -65,7 +63,6 @@ async function examineStore(identity: Identity): Promise<readonly Check[]> {
       const { clock, durability } = api.store
       further.push({ name: 'clock', ok: true, detail: clock })
       further.push({ name: 'durability', ok: true, detail: durability })
-      further.push(await checkWake(api, `doctor-${randomUUID()}`))
       return `${api.store.url} opens`
     } finally {
       await api.close()

@@ -4,6 +4,7 @@
  */
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
+import { tryWake } from '../wake-trial.ts'
 import { PostgresCaller, type PostgresConnection } from './postgres-client.ts'
 import { reachPostgres, type PostgresStoreOptions } from './postgres-store.ts'
 
@@ -19,10 +20,13 @@ export async function openPostgresCheckup(options: PostgresStoreOptions): Promis
   const { settled, pools } = await reachPostgres(options)
   const facts = { ...settled, runtime: systemRuntime, url: pools.shown }
   const caller = new PostgresCaller({ ...facts, pool: pools.calls })
+  const listening = new PostgresCaller({ ...facts, pool: pools.listening })
   return {
     looks: [
       { name: 'writing', look: () => tryToWrite(caller, settled.namespace) },
       { name: 'schema', look: () => tellVersion(caller) },
+      { name: 'wake-ups', look: () => tryToWake(caller, listening) },
+      { name: 'pruning', look: () => tryToPrune(caller, settled.namespace) },
     ],
     close: () => pools.end(),
   }
@@ -56,4 +60,38 @@ async function tellVersion(caller: PostgresCaller): Promise<string> {
   const text = 'SELECT max(version) FROM tenure.migrations'
   const [row] = await caller.call({ text, values: [], writes: false })
   return `version ${row?.[0]}`
+}
+
+/** As a waiting session listens, and as a commit sends: over two connections. */
+function tryToWake(caller: PostgresCaller, listening: PostgresCaller): Promise<string> {
+  const channel = `tenure_doctor_${systemRuntime.uuid().replaceAll('-', '')}`
+  return tryWake({
+    runtime: systemRuntime,
+    listen: async (heard) => {
+      const client = await listening.connect()
+      client.on('notification', heard)
+      // Not used again, so that whatever became of the subscription ends with the connection.
+      const stop = (): void => client.release(true)
+      try {
+        await listening.ask(client, `LISTEN ${channel}`)
+      } catch (error) {
+        stop()
+        throw error
+      }
+      return stop
+    },
+    send: () =>
+      caller.call({ text: 'SELECT pg_notify($1, $2)', values: [channel, ''], writes: false }),
+  })
+}
+
+/** Nothing ended before 1970. */
+async function tryToPrune(caller: PostgresCaller, namespace: string): Promise<string> {
+  await caller.during(async (connection) => {
+    await connection.run('BEGIN')
+    const text = `SELECT tenure.prune(number, 0, 0, 0, 1, '') FROM tenure.namespaces WHERE name = $1`
+    await connection.run(text, [namespace])
+    await connection.run('ROLLBACK')
+  })
+  return 'what has ended can be pruned'
 }

@@ -4,7 +4,8 @@
  */
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
-import { RedisCalls } from './redis-client.ts'
+import { tryWake } from '../wake-trial.ts'
+import { RedisCalls, withoutCommand } from './redis-client.ts'
 import { KEY_PREFIX } from './redis-scripted.ts'
 import { CALL_MS_DEFAULT, connectRedis, type RedisStoreOptions } from './redis-store.ts'
 import { evictionOf, EVICTS_NOTHING } from './redis-eviction.ts'
@@ -19,6 +20,8 @@ export async function openRedisCheckup(options: RedisStoreOptions): Promise<Chec
     looks: [
       { name: 'writing', look: () => tryToWrite(calls, namespace) },
       { name: 'eviction', look: () => tellEviction(calls) },
+      { name: 'wake-ups', look: () => tryToWake(calls, namespace) },
+      { name: 'pruning', look: () => tryToPrune(calls, namespace) },
     ],
     close: async () => close(),
   }
@@ -38,4 +41,44 @@ async function tellEviction(calls: RedisCalls): Promise<string> {
   throw new Error(
     `maxmemory-policy must be ${EVICTS_NOTHING}, got ${policy}: a server that evicts keys forgets leases`,
   )
+}
+
+/** As a waiting session listens, and as the script of a commit sends. */
+function tryToWake(calls: RedisCalls, namespace: string): Promise<string> {
+  const channel = `${KEY_PREFIX}:{${namespace}}:w:doctor-${systemRuntime.uuid()}`
+  return tryWake({
+    runtime: systemRuntime,
+    listen: async (heard) => {
+      const listener = calls.driver.duplicate()
+      try {
+        await listener.connect()
+        listener.onMessage(heard)
+        await listener.subscribe(channel)
+      } catch (error) {
+        listener.disconnect()
+        throw withoutCommand(error)
+      }
+      return () => listener.disconnect()
+    },
+    send: () => calls.send(['PUBLISH', channel, 'doctor'], 'writes'),
+  })
+}
+
+/** What pruning needs besides what every command does; on a key that does not exist none of it changes anything. */
+const PRUNING: readonly (readonly [command: string, ...args: string[]])[] = [
+  ['XRANGE', '-', '+'],
+  ['XDEL', '1-1'],
+  ['HDEL', 'none'],
+  ['ZREM', 'none'],
+  ['SPOP', '1'],
+]
+
+async function tryToPrune(calls: RedisCalls, namespace: string): Promise<string> {
+  const key = `${KEY_PREFIX}:{${namespace}}:doctor-${systemRuntime.uuid()}`
+  for (const [command, ...args] of PRUNING) {
+    await calls.send([command, key, ...args], 'writes').catch((error: unknown) => {
+      throw new Error(`${command} is refused, so the store grows without bound`, { cause: error })
+    })
+  }
+  return 'what has ended can be pruned'
 }

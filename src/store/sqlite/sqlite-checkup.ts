@@ -1,12 +1,16 @@
 /**
  * Looks for rows that cannot be what this program wrote: edited by hand, half restored, or damaged. It only reads, and
- * looks at all namespaces. What it finds is told a row and a column at a time, as a person with `sqlite3` sees them.
+ * looks at all namespaces. What it finds is told a row and a column at a time, as a person with `sqlite3` sees them. And
+ * whether wake files work beside the database, of which a host can watch only so many.
  */
 import { isLeaseError, show } from '../../core/errors.ts'
 import { ENTRY_STATES } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/settings.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
+import { tryWake } from '../wake-trial.ts'
 import type { SqliteDatabase, SqliteRow } from './sqlite-client.ts'
+import { WakeFiles } from './sqlite-wake.ts'
 
 interface ColumnRule {
   readonly table: 'leases' | 'lease_history'
@@ -116,4 +120,19 @@ function settingProblem(key: unknown, value: unknown, scope: unknown): string | 
   }
   if (SETTING_SCOPES.some((known) => known === scope)) return null
   return `scope must be one of ${SETTING_SCOPES.join(', ')}, got ${show(scope)}`
+}
+
+/** As a waiting session listens, and as another process that commits touches its file. */
+export function tryWakeFiles(databasePath: string): Promise<string> {
+  const session = systemRuntime.uuid()
+  const listening = new WakeFiles(databasePath, systemRuntime)
+  const sending = new WakeFiles(databasePath, systemRuntime)
+  return tryWake({
+    runtime: systemRuntime,
+    listen: async (heard) => {
+      listening.tryToListen(session, heard)
+      return () => listening.close()
+    },
+    send: async () => sending.touch(session, systemRuntime.wallMs()),
+  })
 }

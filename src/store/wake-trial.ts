@@ -1,0 +1,46 @@
+/**
+ * What `tenure doctor` does to find out whether wake-ups arrive: it listens as a waiting session does, sends one as a
+ * commit of another process does, and waits for it. A server may accept a subscription and deliver nothing, as PgBouncer
+ * does in transaction mode, so that asking for one proves nothing.
+ */
+import type { Runtime } from '../runtime/runtime.ts'
+import type { Unsubscribe } from '../store-port/store.ts'
+
+export interface WakeTrial {
+  readonly runtime: Runtime
+  /** Throws where nothing can be listened to. */
+  readonly listen: (heard: () => void) => Promise<Unsubscribe>
+  readonly send: () => Promise<unknown>
+}
+
+const ARRIVES_WITHIN_MS = 3_000
+
+const WITHOUT =
+  'waiters notice their turn, and holders a revocation, only when they next ask: until a holder renews, only the fence protects'
+
+/** Says that it works, or throws what is in the way and what follows from that. */
+export async function tryWake({ runtime, listen, send }: WakeTrial): Promise<string> {
+  let arrive: (hasArrived: boolean) => void = () => undefined
+  const arrival = new Promise<boolean>((resolve) => {
+    arrive = resolve
+  })
+  const stop = await refused(listen(() => arrive(true)))
+  const timer = runtime.setTimer(ARRIVES_WITHIN_MS, () => arrive(false), { keepAlive: true })
+  try {
+    await refused(send())
+    if (await arrival) return 'a session is woken by other processes'
+  } finally {
+    timer.cancel()
+    stop()
+  }
+  throw new Error(`a wake-up did not arrive within ${ARRIVES_WITHIN_MS} ms; ${WITHOUT}`)
+}
+
+async function refused<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work
+  } catch (cause) {
+    const said = cause instanceof Error ? cause.message : String(cause)
+    throw new Error(`${said}; ${WITHOUT}`, { cause })
+  }
+}
