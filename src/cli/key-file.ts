@@ -1,6 +1,11 @@
-/** Where the command line keeps its keys. */
+/** Where the command line keeps its keys, and how it changes them. */
 import path from 'node:path'
+import { isLeaseError } from '../core/errors.ts'
+import { linkedFile, makeDirectoryFor, readKeyFile, writeKeyFile } from '../delegation/key-file.ts'
+import type { KeyRing } from '../ledger/key-ring.ts'
+import { report } from '../runtime/diagnostics.ts'
 import { defaultDirectory } from './default-store.ts'
+import { waitForTurn } from './turn.ts'
 
 const KEY_FILE = 'tenure.keys.json'
 
@@ -10,4 +15,47 @@ export function keyFileOf(given: string | undefined, cwd: string): string {
     return path.join(defaultDirectory(cwd, process.env), KEY_FILE)
   }
   return path.resolve(cwd, named)
+}
+
+/** For whoever changes the file: nobody else does meanwhile, otherwise one of two new keys would be lost. */
+export async function withKeyFile<Result>(
+  keyFile: string,
+  use: (ring: KeyRing) => Promise<Result>,
+): Promise<Result> {
+  // Turns are taken on the file itself, whatever symbolic links lead to it.
+  const file = linkedFile(keyFile)
+  makeDirectoryFor(file)
+  const { dir: directory, base } = path.parse(file)
+  const act = `change ${base}`
+  const endTurn = await waitForTurn({ directory, name: `.${base}.turn`, act })
+  try {
+    return await use(readKeyFile(file))
+  } finally {
+    endTurn()
+  }
+}
+
+/**
+ * Remembers in the file that its key seals this ledger, so that a rotation can name the last checkpoint. False where the
+ * file may not be written to; then whoever rotates must name the ledger.
+ */
+export async function noteLedger(keyFile: string, directory: string): Promise<boolean> {
+  if (readKeyFile(keyFile).ledgers?.includes(directory) === true) return true
+  try {
+    await withKeyFile(keyFile, async (ring) => {
+      writeKeyFile(keyFile, { ...ring, ledgers: [...new Set(ring.ledgers).add(directory)] })
+    })
+    return true
+  } catch (error) {
+    if (!isReadOnly(error)) throw error
+    report('cli/note-ledger', error)
+    return false
+  }
+}
+
+const READ_ONLY_CODES: readonly unknown[] = ['EROFS', 'EACCES', 'EPERM']
+
+function isReadOnly(error: unknown): boolean {
+  const { cause } = isLeaseError(error) ? error : { cause: null }
+  return cause instanceof Error && 'code' in cause && READ_ONLY_CODES.includes(cause.code)
 }

@@ -8,6 +8,7 @@ import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { unusable } from '../delegation/key-file.ts'
 import { parseCheckpoint, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { fs } from '../runtime/file-system.ts'
+import { ownProcessId } from '../runtime/processes.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 
@@ -25,6 +26,13 @@ export function checkpointsFile(directory: string): string {
   return path.join(directory, 'checkpoints.ndjson')
 }
 
+export function publicKeysFile(directory: string): string {
+  return path.join(directory, 'keys.json')
+}
+
+/** What a line of each file begins with. */
+export const LINE_BEGINNINGS = { event: '{"n":', checkpoint: '{"sequence":' } as const
+
 /** Beside a SQLite file, unless another place was named. */
 export function ledgerDirectoryOf(given: string | undefined, url: string, cwd: string): string {
   if (given !== undefined) return path.resolve(cwd, given)
@@ -33,9 +41,40 @@ export function ledgerDirectoryOf(given: string | undefined, url: string, cwd: s
   throw invalid('ledger', 'must be given for a store that is not a file', url)
 }
 
+/**
+ * Refuses to write where something else is kept: the files must be different ones, by whatever names and links they are
+ * reached. `others` are not written to, and may be named more than once.
+ */
+export function refuseSameFiles(written: readonly string[], others: readonly string[]): void {
+  const known = new Map(others.map((file) => [identityOf(file), file]))
+  for (const file of written) {
+    const identity = identityOf(file)
+    const same = known.get(identity)
+    if (same !== undefined) throw invalid('file', `must be another one than ${same}`, file)
+    known.set(identity, file)
+  }
+}
+
+function identityOf(file: string): string {
+  try {
+    const status = fs.statSync(file, { bigint: true, throwIfNoEntry: false })
+    if (status !== undefined) return `${status.dev} ${status.ino}`
+    const directory = path.dirname(file)
+    return directory === file ? file : `${identityOf(directory)}/${path.basename(file)}`
+  } catch (cause) {
+    throw unusable(file, cause)
+  }
+}
+
 /** The file of a SQLite store; null for other stores. */
 export function sqliteFileOf(url: string): string | null {
   return /^sqlite:([^?]+)/.exec(url)?.[1] ?? null
+}
+
+/** The files that a SQLite store is kept in; none for other stores. */
+export function storeFilesOf(url: string): readonly string[] {
+  const file = sqliteFileOf(url)
+  return file === null ? [] : ['', '-wal', '-shm', '-journal'].map((end) => `${file}${end}`)
 }
 
 /** A checkpoint that cannot be read is a `DECODE_ERROR` with the file and the number of its line. */
@@ -59,7 +98,7 @@ export function readCheckpoints(file: string): readonly LedgerCheckpoint[] {
  * and does not count.
  */
 export function* linesIn(file: string): Generator<string> {
-  if (!fs.existsSync(file)) return
+  if (isAbsent(file)) return
   const descriptor = openFile(file, 'r')
   try {
     let begun = Buffer.alloc(0)
@@ -83,6 +122,15 @@ export function* linesIn(file: string): Generator<string> {
   }
 }
 
+/** Only what is not there is absent; what cannot be looked at is an error. */
+export function isAbsent(file: string): boolean {
+  try {
+    return fs.statSync(file, { throwIfNoEntry: false }) === undefined
+  } catch (cause) {
+    throw unusable(file, cause)
+  }
+}
+
 function openFile(file: string, flags: 'r' | 'a+'): number {
   try {
     return fs.openSync(file, flags)
@@ -91,17 +139,24 @@ function openFile(file: string, flags: 'r' | 'a+'): number {
   }
 }
 
-/** Appends lines to a file, which it makes and opens at once: whatever is wrong with it shows before anything is written. */
+/** Appends lines to a file, which it makes and opens at once: what is wrong with it shows before anything is written. */
 export class LineWriter {
   readonly #file: string
   readonly #descriptor: number
   #lines: string[] = []
   #length = 0
 
-  constructor(file: string) {
+  /** `beginning`: of its lines. What a writer that died has left of one is cut off; anything else is refused. */
+  constructor(file: string, beginning: string) {
     this.#file = file
     this.#descriptor = openFile(file, 'a+')
-    dropTornLine(this.#descriptor)
+    const { keep, size, begun } = tornLine(this.#descriptor)
+    if (keep === size) return
+    if (isBegun(begun, beginning)) fs.ftruncateSync(this.#descriptor, keep)
+    else {
+      this.close()
+      throw invalid('file', `must end with a line that begins ${beginning}`, file)
+    }
   }
 
   append(line: string): void {
@@ -132,20 +187,81 @@ export class LineWriter {
   }
 }
 
-/** What a writer that died has left of its last line. */
-function dropTornLine(descriptor: number): void {
+interface TornLine {
+  readonly size: number
+  /** Where the last line that was written whole ends. */
+  readonly keep: number
+  /** The first characters after it. */
+  readonly begun: string
+}
+
+const BEGUN_BYTES = 64
+
+function tornLine(descriptor: number): TornLine {
   const { size } = fs.fstatSync(descriptor)
+  const keep = endOfLines(descriptor, size)
+  const bytes = Buffer.alloc(Math.min(BEGUN_BYTES, size - keep))
+  fs.readSync(descriptor, bytes, 0, bytes.length, keep)
+  return { size, keep, begun: bytes.toString('utf8') }
+}
+
+function endOfLines(descriptor: number, size: number): number {
   const chunk = Buffer.alloc(CHUNK_BYTES)
   for (let end = size; end > 0;) {
     const from = Math.max(0, end - CHUNK_BYTES)
     fs.readSync(descriptor, chunk, 0, end - from, from)
     const last = chunk.subarray(0, end - from).lastIndexOf(LINE_END)
-    const keep = last < 0 ? 0 : from + last + 1
-    if (last >= 0 || from === 0) {
-      if (keep < size) fs.ftruncateSync(descriptor, keep)
-      return
-    }
+    if (last >= 0) return from + last + 1
     end = from
+  }
+  return 0
+}
+
+function isBegun(begun: string, beginning: string): boolean {
+  return begun.startsWith(beginning) || beginning.startsWith(begun)
+}
+
+/** A file that is written as a whole beside the one that it replaces in the end, so that nobody sees half of it. */
+export class Replacement {
+  readonly #file: string
+  readonly #temporary: string
+  #descriptor: number | null
+
+  /** Throws when nothing can be written there. */
+  constructor(file: string) {
+    this.#file = isAbsent(file) ? file : fs.realpathSync(file)
+    this.#temporary = `${this.#file}.${ownProcessId()}.new`
+    try {
+      fs.rmSync(this.#temporary, { force: true })
+      this.#descriptor = fs.openSync(this.#temporary, 'wx')
+      const mode = fs.statSync(this.#file, { throwIfNoEntry: false })?.mode
+      if (mode !== undefined) fs.fchmodSync(this.#descriptor, mode)
+    } catch (cause) {
+      throw unusable(file, cause)
+    }
+  }
+
+  commit(text: string): void {
+    if (this.#descriptor === null) throw new Error('it was written before')
+    try {
+      fs.writeFileSync(this.#descriptor, text)
+      fs.fsyncSync(this.#descriptor)
+      this.#close()
+      fs.renameSync(this.#temporary, this.#file)
+    } catch (cause) {
+      throw unusable(this.#file, cause)
+    }
+  }
+
+  /** Leaves nothing behind, whether or not it was written. */
+  end(): void {
+    this.#close()
+    fs.rmSync(this.#temporary, { force: true })
+  }
+
+  #close(): void {
+    if (this.#descriptor !== null) fs.closeSync(this.#descriptor)
+    this.#descriptor = null
   }
 }
 

@@ -3,16 +3,32 @@
  * compared with the store: nobody may be made to sign what was tampered with, nor to go on with the ledger of a store
  * that is another one by now.
  */
-import path from 'node:path'
-import { LeaseError } from '../core/errors.ts'
-import { unusable } from '../delegation/key-file.ts'
-import { formatKeyRing, signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
-import { sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { readText, unusable } from '../delegation/key-file.ts'
+import {
+  formatKeyRing,
+  parseKeyRing,
+  ringOfLine,
+  signingKeyOf,
+  type KeyRing,
+} from '../ledger/key-ring.ts'
+import { checkpointHash, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { rotationsToRecord, type LedgerTrust } from '../ledger/recorded-rotation.ts'
 import type { LedgerChain } from '../ledger/sealed-ledger.ts'
 import { fs } from '../runtime/file-system.ts'
 import type { Questions } from '../service/lease-questions.ts'
-import { checkpointsFile, eventsAfter, eventsFile, LineWriter } from './ledger-files.ts'
+import { CheckpointCopy, notInLedger } from './checkpoint-copy.ts'
+import {
+  checkpointsFile,
+  eventsAfter,
+  eventsFile,
+  isAbsent,
+  LINE_BEGINNINGS,
+  LineWriter,
+  publicKeysFile,
+  refuseSameFiles,
+  Replacement,
+} from './ledger-files.ts'
 import {
   compareStore,
   examineLedger,
@@ -24,10 +40,15 @@ import {
 import { takeTurn } from './turn.ts'
 
 export interface Sealing {
-  readonly ring: KeyRing
+  /** Asked when it is the sealer's turn: a rotation of the keys waits for the turn to end. */
+  readonly ring: () => KeyRing
+  /** Remembers the directory of the ledger, so that the next rotation can name its last checkpoint. */
+  readonly note: (directory: string) => Promise<void>
   readonly nowMs: number
   /** A second place for checkpoints, best on another machine. */
   readonly copy: string | undefined
+  /** Files that are not the ledger's, whatever it was told: those of the keys and of the store. */
+  readonly others: readonly string[]
 }
 
 /** What is known of the files since they were last read or written. */
@@ -35,6 +56,10 @@ interface Known {
   readonly chain: LedgerChain
   readonly trust: LedgerTrust
   readonly last: LedgerCheckpoint | null
+  /** Of all checkpoints. */
+  readonly hashes: ReadonlySet<string>
+  /** A checkpoint that the copy has, and the directory not yet. */
+  readonly pending: LedgerCheckpoint | null
   readonly rotations: readonly string[]
   readonly newest: NewestEvent | null
   /** Of the files and the keys: who changes them changes it too. */
@@ -52,28 +77,59 @@ export class LedgerSealer {
     this.#directory = directory
   }
 
-  async seal({ ring, nowMs, copy }: Sealing): Promise<LedgerCheckpoint> {
-    signingKeyOf(ring)
+  /** Whatever it must not write to, it refuses before it writes anything. */
+  async seal(sealing: Sealing): Promise<LedgerCheckpoint> {
+    signingKeyOf(sealing.ring())
+    this.#refuseFiles(sealing)
     makeDirectory(this.#directory)
+    await sealing.note(fs.realpathSync(this.#directory))
     const endTurn = takeTurn({ directory: this.#directory, name: 'sealing', act: 'seal' })
+    const copy = sealing.copy === undefined ? null : new CheckpointCopy(sealing.copy)
     try {
-      const writers = new Writers(this.#directory, copy)
-      try {
-        return await this.#sealNext({ ring, nowMs }, writers)
-      } finally {
-        writers.close()
-      }
+      return await this.#sealNext(sealing, copy)
     } finally {
+      copy?.end()
       endTurn()
     }
   }
 
+  #refuseFiles({ copy, others }: Sealing): void {
+    const files = [eventsFile, checkpointsFile, publicKeysFile].map((fileIn) => {
+      return fileIn(this.#directory)
+    })
+    refuseSameFiles([...files, ...(copy === undefined ? [] : [copy])], others)
+    if (copy !== undefined) void new CheckpointCopy(copy)
+    requirePublicKeys(publicKeysFile(this.#directory))
+  }
+
   async #sealNext(
-    { ring, nowMs }: Pick<Sealing, 'ring' | 'nowMs'>,
-    writers: Writers,
+    { ring: readRing, nowMs }: Sealing,
+    copy: CheckpointCopy | null,
   ): Promise<LedgerCheckpoint> {
-    const { chain, trust, last, rotations, newest: known } = await this.#current(ring)
+    const ring = readRing()
+    const current = await this.#current(ring, copy)
     this.#known = null
+    copy?.prepare()
+    const writers = new Writers(this.#directory)
+    try {
+      if (current.pending !== null) writers.write(current.pending)
+      const { checkpoint, ...known } = await this.#append({ ring, nowMs, current }, writers)
+      writers.events.sync()
+      copy?.write(checkpoint)
+      writers.write(checkpoint)
+      this.#writeKeys(ring)
+      const hashes = new Set(current.hashes).add(checkpointHash(checkpoint))
+      const version = this.#version(ring)
+      this.#known = { ...known, last: checkpoint, hashes, pending: null, version }
+      return checkpoint
+    } finally {
+      writers.close()
+    }
+  }
+
+  /** Writes what is new, and makes the checkpoint over it. */
+  async #append({ ring, nowMs, current }: Appended, writers: Writers) {
+    const { chain, trust, last, rotations } = current
     const recorded = rotationsToRecord(ring, rotations).map((each) => chain.appendRotation(each))
     for (const line of recorded) {
       const problem = trust.follow(line)
@@ -82,32 +138,42 @@ export class LedgerSealer {
     }
     const key = signingKeyOf(ring)
     trust.requireSealer(key.keyId, nowMs)
-    let newest = known
+    let { newest } = current
     for await (const entry of eventsAfter(this.#questions, chain.lastPosition)) {
       newest = { entry, before: chain.lastPosition }
       writers.events.append(chain.append(entry))
     }
     const checkpoint = sealChain(chain, { key, atMs: nowMs, previous: last })
-    writers.write(checkpoint)
-    this.#writeKeys(ring)
-    const told = [...rotations, ...recorded]
-    const version = this.#version(ring)
-    this.#known = { chain, trust, last: checkpoint, rotations: told, newest, version }
-    return checkpoint
+    return { checkpoint, chain, trust, newest, rotations: [...rotations, ...recorded] }
   }
 
-  async #current(ring: KeyRing): Promise<Known> {
+  async #current(ring: KeyRing, copy: CheckpointCopy | null): Promise<Known> {
     const version = this.#version(ring)
-    if (this.#known?.version === version && (await this.#isStillThere(this.#known.newest))) {
-      return this.#known
-    }
-    const examined = examineLedger(this.#directory, ring.keys)
+    const known = this.#known?.version === version ? this.#known : null
+    const isKnown = known !== null && (copy?.ahead(known.hashes) ?? null) === null
+    if (isKnown && (await this.#isStillThere(known.newest))) return known
+    const { pending, examined } = this.#examine(ring, copy)
     const { first } = examined.verdict
     if (first !== null) throw notWhole(first.line, first.problem)
     const last = examined.checkpoints.at(-1) ?? null
     await this.#requireSameStore(last)
     const { chain, trust, rotations, newest } = examined
-    return { chain, trust, last, rotations, newest, version }
+    const hashes = new Set(examined.checkpoints.map(checkpointHash))
+    return { chain, trust, last, hashes, pending, rotations, newest, version }
+  }
+
+  /**
+   * A sealer that died after it wrote the copy has left a checkpoint there that is over the lines which are here, and it
+   * is taken from there. If it is not over them, the ledger was set back.
+   */
+  #examine(ring: KeyRing, copy: CheckpointCopy | null) {
+    const { keys } = ringOfLine(ring, signingKeyOf(ring).keyId)
+    const examined = examineLedger(this.#directory, keys)
+    const pending = copy?.ahead(new Set(examined.checkpoints.map(checkpointHash))) ?? null
+    if (pending === null || !examined.verdict.ok) return { pending, examined }
+    const completed = examineLedger(this.#directory, keys, [pending])
+    if (!completed.verdict.ok) throw notInLedger(pending)
+    return { pending, examined: completed }
   }
 
   async #isStillThere(newest: NewestEvent | null): Promise<boolean> {
@@ -134,8 +200,13 @@ export class LedgerSealer {
   }
 
   #writeKeys(ring: KeyRing): void {
-    const file = path.join(this.#directory, 'keys.json')
-    fs.writeFileSync(file, formatKeyRing(ring, { secrets: false }))
+    const replacement = new Replacement(publicKeysFile(this.#directory))
+    const own = ringOfLine(ring, signingKeyOf(ring).keyId)
+    try {
+      replacement.commit(formatKeyRing(own, { secrets: false }))
+    } finally {
+      replacement.end()
+    }
   }
 
   #version(ring: KeyRing): string {
@@ -155,27 +226,41 @@ function makeDirectory(directory: string): void {
   }
 }
 
-/** The files that a seal is written to, all of them open before anything is written to one. */
+interface Appended {
+  readonly ring: KeyRing
+  readonly nowMs: number
+  readonly current: Known
+}
+
+/** What lies beside the ledger is public, and is replaced; a file with a secret in it, or with anything else, is not. */
+function requirePublicKeys(file: string): void {
+  if (isAbsent(file)) return
+  const expectation = 'must be public keys that are written anew'
+  try {
+    if (parseKeyRing(readText(file)).keys.every(({ signing }) => signing === null)) return
+  } catch (error) {
+    throw isLeaseError(error) ? invalid('keys.json', expectation, file) : error
+  }
+  throw invalid('keys.json', expectation, file)
+}
+
+/** The files of a ledger that grow, both of them open before anything is written to one. */
 class Writers {
   readonly events: LineWriter
   readonly #checkpoints: LineWriter
-  readonly #copy: LineWriter | null
 
-  constructor(directory: string, copy: string | undefined) {
-    this.#copy = copy === undefined ? null : new LineWriter(copy)
-    this.events = new LineWriter(eventsFile(directory))
-    this.#checkpoints = new LineWriter(checkpointsFile(directory))
+  constructor(directory: string) {
+    this.events = new LineWriter(eventsFile(directory), LINE_BEGINNINGS.event)
+    this.#checkpoints = new LineWriter(checkpointsFile(directory), LINE_BEGINNINGS.checkpoint)
   }
 
   write(checkpoint: LedgerCheckpoint): void {
-    this.events.sync()
-    for (const writer of [this.#checkpoints, this.#copy]) {
-      writer?.append(JSON.stringify(checkpoint))
-      writer?.sync()
-    }
+    this.#checkpoints.append(JSON.stringify(checkpoint))
+    this.#checkpoints.sync()
   }
 
   close(): void {
-    for (const writer of [this.events, this.#checkpoints, this.#copy]) writer?.close()
+    this.events.close()
+    this.#checkpoints.close()
   }
 }

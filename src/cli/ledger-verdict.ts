@@ -8,10 +8,9 @@ import type { LeaseId } from '../core/lease.ts'
 import { checkpointHash, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { VerificationKey } from '../ledger/verification-key.ts'
 import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
-import { fs } from '../runtime/file-system.ts'
 import type { Identity } from './identity.ts'
 import { firstOddLease } from './kept-leases.ts'
-import { checkpointsFile, readCheckpoints, sqliteFileOf } from './ledger-files.ts'
+import { checkpointsFile, isAbsent, readCheckpoints, sqliteFileOf } from './ledger-files.ts'
 import { plural } from './output.ts'
 import { compareStore, examineLedger } from './sealed-directory.ts'
 import { withQuestions } from './store-access.ts'
@@ -58,7 +57,7 @@ export async function verifyDirectory({
 
 const NOTHING_PROVEN: DirectoryVerdict = {
   ...{ ok: false, events: 0, sealed: 0, checkpoints: 0, realms: 0 },
-  ...{ first: null, checkpoint: null, copy: null, store: null },
+  ...{ keys: [], first: null, checkpoint: null, copy: null, store: null },
 }
 
 async function compareWith(
@@ -68,7 +67,7 @@ async function compareWith(
 ): Promise<ComparedStore> {
   const file = sqliteFileOf(identity.url)
   // To open a store that is missing would make it.
-  if (file !== null && !fs.existsSync(file)) {
+  if (file !== null && isAbsent(file)) {
     throw invalid('store', 'must exist to be compared with what was sealed', identity.url)
   }
   return withQuestions(identity, async (questions) => {
@@ -80,7 +79,7 @@ async function compareWith(
 
 /** Whoever cut the ledger and its checkpoints short together is found by the copy. */
 function copyProblem(file: string, checkpoints: readonly LedgerCheckpoint[]): string | null {
-  if (!fs.existsSync(file)) throw invalid('copy', 'must be a file', file)
+  if (isAbsent(file)) throw invalid('copy', 'must be a file', file)
   const unread = problemOf(() => readCheckpoints(file))
   if (unread !== null) return `the copy: ${unread}`
   const copied = readCheckpoints(file)
@@ -103,7 +102,8 @@ function problemOf(read: () => unknown): string | null {
   }
 }
 
-export function verdictText({ first, sealed, checkpoint, copy, store }: DirectoryVerdict): string {
+export function verdictText(verdict: DirectoryVerdict): string {
+  const { first, sealed, keys, checkpoint, copy, store } = verdict
   if (checkpoint !== null) return checkpoint
   if (first !== null) {
     const { line, position, problem } = first
@@ -118,5 +118,5 @@ export function verdictText({ first, sealed, checkpoint, copy, store }: Director
     return `the store keeps lease ${store.oddLease} otherwise than its events tell`
   }
   const pruned = plural(store?.prunedLeases ?? 0, 'pruned lease')
-  return `${plural(sealed, 'event')} are as they were sealed (${pruned})`
+  return `${plural(sealed, 'event')} are as they were sealed by ${keys.join(', ')} (${pruned})`
 }

@@ -37,8 +37,13 @@ export interface NewestEvent {
   readonly before: Position | null
 }
 
-export function examineLedger(directory: string, keys: readonly VerificationKey[]): ExaminedLedger {
-  const checkpoints = readCheckpoints(checkpointsFile(directory))
+/** `more`: checkpoints that the copy has and the directory lacks. */
+export function examineLedger(
+  directory: string,
+  keys: readonly VerificationKey[],
+  more: readonly LedgerCheckpoint[] = [],
+): ExaminedLedger {
+  const checkpoints = [...readCheckpoints(checkpointsFile(directory)), ...more]
   const verification = new LedgerVerification(checkpoints, keys)
   const { chain, trust } = verification
   const rotations: string[] = []

@@ -16,7 +16,12 @@ import { parseScope, type Scope } from '../core/scope.ts'
 import { requireWellFormed } from '../core/text.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
-import { requireKeys, requireVerifier, type VerificationKey } from './verification-key.ts'
+import {
+  requireKeys,
+  requireVerifier,
+  successorsFrom,
+  type VerificationKey,
+} from './verification-key.ts'
 
 export interface Grant {
   readonly id: string
@@ -40,6 +45,8 @@ export interface VerifiedGrant extends Grant {
   /** Those it was derived from, the root first. */
   readonly ancestors: readonly Grant[]
   readonly depth: number
+  /** The ids of the keys that signed it and its ancestors, the root's first: all of one registrar. */
+  readonly keyIds: readonly string[]
   /** What guards downstream are shown: the root's id and fence. */
   readonly root: { readonly leaseId: string; readonly fence: number }
 }
@@ -118,8 +125,8 @@ export interface VerifyGrantOptions {
 /**
  * Checks a token with nothing but public keys. Throws `INVALID_INPUT` for a time or key that is none, `DECODE_ERROR` for
  * bytes that are no token, `INVALID_SIGNATURE` for keys and signatures that do not hold, `INVALID_DERIVATION` for a chain
- * that does not narrow, `LEASE_EXPIRED`, `INVALID_EXPIRATION` for one that was issued in the future, by more than clocks
- * may differ, and `UNAUTHORIZED` for another audience.
+ * that does not narrow or is not of one registrar, `LEASE_EXPIRED`, `INVALID_EXPIRATION` for one that was issued in the
+ * future, by more than clocks may differ, and `UNAUTHORIZED` for another audience.
  */
 export function verifyGrant(
   token: string,
@@ -130,9 +137,15 @@ export function verifyGrant(
   requireKeys(keys)
   const blocks = blocksOf(token)
   const chain: Grant[] = []
+  const keyIds: string[] = []
   let before: Block | undefined
   for (const block of blocks) {
-    chain.push(verifiedBlock(block, before, { keys, now, parent: chain.at(-1) ?? null }))
+    const parent = chain.at(-1) ?? null
+    // The registrar that signed the root signs what is derived from it, with the same key or with one that followed it.
+    const signers = parent === null ? keys : successorsFrom(keys, keyIds.at(-1) ?? '')
+    const { grant, keyId } = verifiedBlock(block, before, { keys, signers, now, parent })
+    chain.push(grant)
+    keyIds.push(keyId)
     before = block
   }
   const [root, grant] = [chain[0], chain.at(-1)]
@@ -142,7 +155,7 @@ export function verifyGrant(
   }
   const ancestors = chain.slice(0, -1)
   const { id: leaseId, fence } = root
-  return { ...grant, ancestors, depth: ancestors.length, root: { leaseId, fence } }
+  return { ...grant, ancestors, depth: ancestors.length, keyIds, root: { leaseId, fence } }
 }
 
 /** Without a time nothing can be told to have expired, so that nothing is accepted. */
@@ -163,6 +176,8 @@ interface Block {
 
 interface BlockContext {
   readonly keys: readonly VerificationKey[]
+  /** Those of them that may sign this block. */
+  readonly signers: readonly VerificationKey[]
   readonly now: number
   readonly parent: Grant | null
 }
@@ -170,12 +185,15 @@ interface BlockContext {
 function verifiedBlock(
   { bytes, signature }: Block,
   before: Block | undefined,
-  { keys, now, parent }: BlockContext,
-): Grant {
+  { keys, signers, now, parent }: BlockContext,
+): Pick<ReadBlock, 'grant' | 'keyId'> {
   const { grant, keyId, previous } = readBlock(bytes)
   const key = requireVerifier(keys, keyId, now)
   if (!verifySignature(bytes, signature, key.publicKey)) {
     throw refused('INVALID_SIGNATURE', 'the signature does not fit the grant', grant)
+  }
+  if (!signers.includes(key)) {
+    throw refused('INVALID_DERIVATION', `key ${keyId} is not of the registrar before it`, grant)
   }
   if (!hashOf(before).equals(previous) || grant.parentId !== (parent?.id ?? null)) {
     throw refused('INVALID_DERIVATION', 'the grant does not follow from the one before it', grant)
@@ -187,7 +205,7 @@ function verifiedBlock(
   if (parent !== null && !isNarrower(grant, parent)) {
     throw refused('INVALID_DERIVATION', 'the grant is wider than the one before it', grant)
   }
-  return grant
+  return { grant, keyId }
 }
 
 function isNarrower(grant: Grant, parent: Grant): boolean {

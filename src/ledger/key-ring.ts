@@ -7,7 +7,13 @@
 import { invalid, LeaseError, show } from '../core/errors.ts'
 import { ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { keyIdOf, requireSoundKey, SigningKey, verifySignature } from './ed25519.ts'
-import { isEndOf, KEY_STATES, type VerificationKey } from './verification-key.ts'
+import {
+  isEndOf,
+  KEY_STATES,
+  lineOf,
+  successorsFrom,
+  type VerificationKey,
+} from './verification-key.ts'
 
 export interface KeptKey extends VerificationKey {
   readonly createdAtMs: number
@@ -21,6 +27,8 @@ export interface KeyRotation {
   readonly atMs: number
   /** Until when the old key still verifies. */
   readonly retiresAtMs: number
+  /** Hashes of the last checkpoints of the ledgers that the old key sealed: whatever else it seals is not its owner's. */
+  readonly lastCheckpoints: readonly string[]
   readonly byOld: Uint8Array
   readonly byNew: Uint8Array
 }
@@ -28,6 +36,8 @@ export interface KeyRotation {
 export interface KeyRing {
   readonly keys: readonly KeptKey[]
   readonly rotations: readonly KeyRotation[]
+  /** Directories of the ledgers that the key which signs here has sealed. They are for its owner alone. */
+  readonly ledgers?: readonly string[]
 }
 
 export const EMPTY_KEY_RING: KeyRing = { keys: [], rotations: [] }
@@ -58,12 +68,18 @@ export interface RotateOptions {
   readonly nowMs: number
   /** How long the old key still verifies; 0: not at all. */
   readonly overlapMs: number
+  /** Hashes of the last checkpoints of all ledgers that the old key has sealed; by default none. */
+  readonly lastCheckpoints?: readonly string[]
 }
 
-export function rotateKeys(ring: KeyRing, { next, nowMs, overlapMs }: RotateOptions): KeyRing {
+export function rotateKeys(
+  ring: KeyRing,
+  { next, nowMs, overlapMs, lastCheckpoints = [] }: RotateOptions,
+): KeyRing {
   const old = signingKeyOf(ring)
   const retiresAtMs = nowMs + overlapMs
-  const facts = { oldKeyId: old.keyId, newKeyId: next.keyId, atMs: nowMs, retiresAtMs }
+  const ids = { oldKeyId: old.keyId, newKeyId: next.keyId }
+  const facts = { ...ids, atMs: nowMs, retiresAtMs, lastCheckpoints }
   const message = rotationBytes(facts)
   const rotation = { ...facts, byOld: old.sign(message), byNew: next.sign(message) }
   const state = overlapMs === 0 ? 'retired' : 'retiring'
@@ -71,7 +87,26 @@ export function rotateKeys(ring: KeyRing, { next, nowMs, overlapMs }: RotateOpti
     return key.keyId === old.keyId ? { ...key, state, retiresAtMs, signing: null } : key
   })
   const rotations = [...ring.rotations, rotation]
-  return { keys: [...keys, freshKey(next, nowMs)], rotations }
+  return linked({ ...ring, keys: [...keys, freshKey(next, nowMs)], rotations })
+}
+
+/** The ring with every key told who follows it. */
+function linked(ring: KeyRing): KeyRing {
+  const keys = ring.keys.map((key): KeptKey => {
+    const rotation = successionOf(key, ring.rotations)
+    if (rotation === null) return { ...key, successor: null }
+    const { newKeyId: keyId, atMs, lastCheckpoints } = rotation
+    return { ...key, successor: { keyId, atMs, lastCheckpoints } }
+  })
+  return { ...ring, keys }
+}
+
+/** What a ring knows of one registrar: the keys of its line and their rotations, in the order of the line. */
+export function ringOfLine(ring: KeyRing, keyId: string): KeyRing {
+  const line = lineOf(ring.keys, keyId).map((key) => key.keyId)
+  const keys = line.flatMap((id) => ring.keys.filter((key) => key.keyId === id))
+  const rotations = line.flatMap((id) => ring.rotations.filter(({ oldKeyId }) => oldKeyId === id))
+  return { keys, rotations }
 }
 
 /**
@@ -98,7 +133,7 @@ export function importKeys(ring: KeyRing, other: KeyRing): KeyRing {
   })
   const added = other.keys.filter(({ keyId }) => !ring.keys.some((key) => key.keyId === keyId))
   const keys = [...known, ...added.map((key) => ({ ...key, signing: null }))]
-  return { keys, rotations: [...ring.rotations, ...rotations] }
+  return linked({ ...ring, keys, rotations: [...ring.rotations, ...rotations] })
 }
 
 type End = Pick<VerificationKey, 'state' | 'retiresAtMs'>
@@ -151,7 +186,8 @@ export function verifyRotation(
 function rotationBytes(facts: Omit<KeyRotation, 'byOld' | 'byNew'>): Buffer {
   const writer = new ByteWriter().text(ROTATION_TAG).integer(VERSION)
   writer.text(facts.oldKeyId).text(facts.newKeyId)
-  return writer.integer(facts.atMs).integer(facts.retiresAtMs).toBytes()
+  writer.integer(facts.atMs).integer(facts.retiresAtMs)
+  return writer.texts(facts.lastCheckpoints).toBytes()
 }
 
 /** `secrets`: with the parts that sign, for the file that only its owner reads. */
@@ -161,7 +197,8 @@ export function formatKeyRing(ring: KeyRing, { secrets }: { readonly secrets: bo
     ...(secrets && signing !== null ? { seed: base64(signing.exportSeed()) } : {}),
   }))
   const rotations = ring.rotations.map(rotationFields)
-  return `${JSON.stringify({ version: VERSION, keys, rotations }, null, 2)}\n`
+  const ledgers = secrets && ring.ledgers !== undefined ? { ledgers: ring.ledgers } : {}
+  return `${JSON.stringify({ version: VERSION, keys, rotations, ...ledgers }, null, 2)}\n`
 }
 
 export function rotationFields({ byOld, byNew, ...facts }: KeyRotation): Loose {
@@ -193,8 +230,23 @@ export function parseKeyRing(text: string): KeyRing {
     throw undecodable('a key has two that follow it')
   }
   for (const key of keys) requireEnd(key, successionOf(key, rotations))
-  if (keys.filter(isSigning).length <= 1) return { keys, rotations }
-  throw undecodable('more than one key signs')
+  if (keys.filter(isSigning).length > 1) throw undecodable('more than one key signs')
+  const ring = linked({ keys, rotations, ...ledgersOf(value['ledgers']) })
+  // Keys that follow each other in a ring, or one that follows two, are in no line that has a first.
+  const lines = ring.keys.filter(
+    ({ keyId }) => !rotations.some(({ newKeyId }) => newKeyId === keyId),
+  )
+  const lined = lines.flatMap(({ keyId }) => successorsFrom(ring.keys, keyId))
+  if (lined.length === keys.length) return ring
+  throw undecodable('the keys do not follow each other in lines')
+}
+
+function ledgersOf(value: unknown): Pick<KeyRing, 'ledgers'> {
+  if (value === undefined) return {}
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) {
+    return { ledgers: value as readonly string[] }
+  }
+  throw undecodable('ledgers must be a list of directories')
 }
 
 /** What a key has signed about its own end is stronger than what the file says. */
@@ -206,9 +258,11 @@ function requireEnd({ keyId, state, retiresAtMs }: KeptKey, rotation: KeyRotatio
 
 /** The public keys of what `tenure keys export` has written, for whoever verifies; secrets are left out. */
 export function parseVerificationKeys(text: string): readonly VerificationKey[] {
-  return parseKeyRing(text).keys.map(({ keyId, publicKey, state, retiresAtMs }) => {
-    return { keyId, publicKey, state, retiresAtMs }
-  })
+  return parseKeyRing(text).keys.map(
+    ({ keyId, publicKey, state, retiresAtMs, successor = null }) => {
+      return { keyId, publicKey, state, retiresAtMs, successor }
+    },
+  )
 }
 
 function readJson(text: string): Loose {
@@ -246,14 +300,17 @@ function parseKey(value: Loose): KeptKey {
 }
 
 export function parseRotation(value: Loose): KeyRotation {
-  const { oldKeyId, newKeyId, atMs, retiresAtMs } = value
+  const { oldKeyId, newKeyId, atMs, retiresAtMs, lastCheckpoints } = value
   const isTimed = [atMs, retiresAtMs].every((ms) => Number.isSafeInteger(ms) && (ms as number) >= 0)
   if (typeof oldKeyId !== 'string' || typeof newKeyId !== 'string' || !isTimed) {
     throw undecodable('a rotation does not name its keys and times')
   }
+  if (!Array.isArray(lastCheckpoints) || lastCheckpoints.some((each) => typeof each !== 'string')) {
+    throw undecodable('a rotation does not name the last checkpoints of the old key')
+  }
   const times = { atMs: atMs as number, retiresAtMs: retiresAtMs as number }
   const signatures = { byOld: bytesOf(value, 'byOld'), byNew: bytesOf(value, 'byNew') }
-  return { oldKeyId, newKeyId, ...times, ...signatures }
+  return { oldKeyId, newKeyId, ...times, lastCheckpoints, ...signatures }
 }
 
 export function bytesOf(value: Loose, field: string): Uint8Array {

@@ -2,9 +2,11 @@
  * Rotations of keys as a sealed ledger has them: with the public part of the new key, so that whoever trusts the old one
  * can follow to the new one by the ledger alone.
  *
- * What a key says of time is worth nothing once somebody has stolen it: it can date whatever it signs back. So a key
- * names one successor and no more, and seals nothing after it has; nor can it name a stranger once whoever verifies
- * knows that it is no longer the one that signs.
+ * What a key says of time is worth nothing once somebody has stolen it: it can date whatever it signs back. So keys are
+ * judged by the order of the ledger. One key seals at a time; it names one successor and no more, and seals nothing
+ * after it has; nor can it name a stranger once a verifier knows its successor, or knows that it no longer signs. And
+ * since a thief can cut the ledger off before the rotation, the rotation names the last checkpoints of the old key: a
+ * ledger that ends with any other checkpoint of that key is not believed by a verifier that knows the rotation.
  */
 import { isLeaseError } from '../core/errors.ts'
 import { undecodable } from './canonical-bytes.ts'
@@ -13,6 +15,7 @@ import {
   base64,
   bytesOf,
   parseRotation,
+  ringOfLine,
   rotationFields,
   signingKeyOf,
   verifyRotation,
@@ -20,7 +23,13 @@ import {
   type KeyRotation,
   type Loose,
 } from './key-ring.ts'
-import { keysOfThen, requireVerifier, untrusted, type VerificationKey } from './verification-key.ts'
+import {
+  asSealer,
+  requireVerifier,
+  untrusted,
+  type Succession,
+  type VerificationKey,
+} from './verification-key.ts'
 
 /**
  * The rotations of a ring that are not in the ledger yet, in their order, as they are to be written there: those that
@@ -28,8 +37,8 @@ import { keysOfThen, requireVerifier, untrusted, type VerificationKey } from './
  */
 export function rotationsToRecord(ring: KeyRing, lines: readonly string[]): readonly Loose[] {
   const known = new Set(lines.map((line) => readRotation(line).rotation.newKeyId))
-  return ownRotations(ring)
-    .filter(({ newKeyId }) => !known.has(newKeyId))
+  return ringOfLine(ring, signingKeyOf(ring).keyId)
+    .rotations.filter(({ newKeyId }) => !known.has(newKeyId))
     .map((rotation) => {
       const key = ring.keys.find(({ keyId }) => keyId === rotation.newKeyId)
       if (key === undefined) throw undecodable(`key ${rotation.newKeyId} is not in its own ring`)
@@ -37,35 +46,28 @@ export function rotationsToRecord(ring: KeyRing, lines: readonly string[]): read
     })
 }
 
-function ownRotations(ring: KeyRing): readonly KeyRotation[] {
-  const line: KeyRotation[] = []
-  let keyId: string | undefined = signingKeyOf(ring).keyId
-  while (keyId !== undefined && line.length < ring.rotations.length) {
-    const rotation: KeyRotation | undefined = ring.rotations.find(({ newKeyId }) => {
-      return newKeyId === keyId
-    })
-    if (rotation !== undefined) line.unshift(rotation)
-    keyId = rotation?.oldKeyId
-  }
-  return line
-}
-
-/** Whom a ledger is believed: the keys that were given, and those that it leads to from there. */
+/** Whom a ledger is believed: one of the keys that were given, and those that the ledger leads to from there. */
 export class LedgerTrust {
-  #keys: readonly VerificationKey[]
-  readonly #given: ReadonlySet<string>
+  readonly #given: readonly VerificationKey[]
+  /** The key that seals; null before the first checkpoint or rotation, which may be of any key that was given. */
+  #current: VerificationKey | null = null
   readonly #succeeded = new Set<string>()
 
   constructor(keys: readonly VerificationKey[]) {
-    this.#keys = keys
-    this.#given = new Set(keys.map(({ keyId }) => keyId))
+    this.#given = keys
   }
 
-  /** The key, if it was good at that time and is the last of its line; throws `INVALID_SIGNATURE`. */
+  /** The key, if it is the one that seals now and was good at that time; throws `INVALID_SIGNATURE`. */
   requireSealer(keyId: string, atMs: number): VerificationKey {
-    const key = requireVerifier(keysOfThen(this.#keys), keyId, atMs)
-    if (this.#succeeded.has(keyId)) throw untrusted(keyId, 'is retired: it has named its successor')
+    const key = this.#currentKey(keyId)
+    requireVerifier([asSealer(key)], keyId, atMs)
+    this.#current ??= key
     return key
+  }
+
+  /** Who follows this key as far as the verifier knows without the ledger; null if it knows of none. */
+  successorOf(keyId: string): Succession | null {
+    return this.#given.find((key) => key.keyId === keyId)?.successor ?? null
   }
 
   /**
@@ -83,18 +85,26 @@ export class LedgerTrust {
   }
 
   #follow({ rotation, publicKey }: ReadRotation): void {
-    const { oldKeyId, newKeyId, atMs } = rotation
-    // To name who follows may be the last that a key does.
-    const old = this.requireSealer(oldKeyId, atMs - 1)
+    const { oldKeyId, newKeyId } = rotation
+    const old = this.#currentKey(oldKeyId)
     if (keyIdOf(publicKey) !== newKeyId) throw undecodable('a rotation names another key')
     verifyRotation([old, { keyId: newKeyId, publicKey }], rotation)
-    if (old.state !== 'active' && !this.#given.has(newKeyId)) {
+    const given = this.#given.find(({ keyId }) => keyId === newKeyId)
+    const successor = this.successorOf(oldKeyId)
+    const isKnown = successor === null ? given !== undefined : successor.keyId === newKeyId
+    if (!isKnown && (old.state !== 'active' || successor !== null)) {
       throw untrusted(oldKeyId, `no longer signs, and ${newKeyId} is not known to follow it`)
     }
     this.#succeeded.add(oldKeyId)
-    if (this.#keys.some(({ keyId }) => keyId === newKeyId)) return
-    const next = { keyId: newKeyId, publicKey, state: 'active', retiresAtMs: null } as const
-    this.#keys = [...this.#keys, next]
+    this.#current = given ?? { keyId: newKeyId, publicKey, state: 'active', retiresAtMs: null }
+  }
+
+  #currentKey(keyId: string): VerificationKey {
+    if (this.#succeeded.has(keyId)) throw untrusted(keyId, 'is retired: it has named its successor')
+    const key = [this.#current ?? this.#given].flat().find((candidate) => candidate.keyId === keyId)
+    if (key !== undefined) return key
+    const isGiven = this.#given.some((candidate) => candidate.keyId === keyId)
+    throw untrusted(keyId, isGiven ? 'is not the one that seals this ledger' : 'is not known')
   }
 }
 

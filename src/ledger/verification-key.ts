@@ -9,6 +9,14 @@ export type KeyState = 'active' | 'retiring' | 'retired'
 
 export const KEY_STATES: readonly KeyState[] = ['active', 'retiring', 'retired']
 
+/** Who follows a key, as both of them have signed it. */
+export interface Succession {
+  readonly keyId: string
+  readonly atMs: number
+  /** Hashes of the last checkpoints that the key has signed, one for each ledger that it sealed. */
+  readonly lastCheckpoints: readonly string[]
+}
+
 /** What somebody who verifies needs to know of a key. */
 export interface VerificationKey {
   readonly keyId: string
@@ -16,6 +24,8 @@ export interface VerificationKey {
   /** `retiring` verifies until `retiresAtMs`, `retired` never. */
   readonly state: KeyState
   readonly retiresAtMs: number | null
+  /** Null, or left out: none is known. */
+  readonly successor?: Succession | null
 }
 
 /** Keys as a program has given them; throws `INVALID_INPUT` with the field that is not what it must be. */
@@ -27,7 +37,7 @@ export function requireKeys(keys: unknown): readonly VerificationKey[] {
 
 function requireKeyFacts(field: string, key: unknown): void {
   if (typeof key !== 'object' || key === null) throw invalid(field, 'must be a key', key)
-  const { keyId, publicKey, state, retiresAtMs } = key as Partial<VerificationKey>
+  const { keyId, publicKey, state, retiresAtMs, successor } = key as Partial<VerificationKey>
   if (typeof keyId !== 'string') throw invalid(`${field}.keyId`, 'must be text', keyId)
   if (!(publicKey instanceof Uint8Array)) {
     throw invalid(`${field}.publicKey`, 'must be bytes', publicKey)
@@ -40,6 +50,42 @@ function requireKeyFacts(field: string, key: unknown): void {
       state === 'retiring' ? 'must be milliseconds' : 'must be milliseconds or null'
     throw invalid(`${field}.retiresAtMs`, expectation, retiresAtMs)
   }
+  if (!isSuccession(successor)) {
+    throw invalid(`${field}.successor`, 'must be { keyId, atMs, lastCheckpoints }', successor)
+  }
+}
+
+function isSuccession(value: unknown): boolean {
+  if (value === undefined || value === null) return true
+  const { keyId, atMs, lastCheckpoints } = value as Partial<Succession>
+  const isListed =
+    Array.isArray(lastCheckpoints) && lastCheckpoints.every((hash) => typeof hash === 'string')
+  return typeof keyId === 'string' && Number.isSafeInteger(atMs) && isListed
+}
+
+/** The key and those that followed it, one after the other, as far as they are known. */
+export function successorsFrom(
+  keys: readonly VerificationKey[],
+  keyId: string,
+): readonly VerificationKey[] {
+  const found: VerificationKey[] = []
+  for (let next: string | undefined = keyId; next !== undefined;) {
+    const key: VerificationKey | undefined = keys.find((candidate) => candidate.keyId === next)
+    if (key === undefined || found.includes(key)) break
+    found.push(key)
+    next = key.successor?.keyId
+  }
+  return found
+}
+
+/** All keys of the registrar that this one is of, the first of them first; none if it is not known. */
+export function lineOf(
+  keys: readonly VerificationKey[],
+  keyId: string,
+): readonly VerificationKey[] {
+  const lines = keys.map((key) => successorsFrom(keys, key.keyId))
+  const own = lines.filter((line) => line.some((key) => key.keyId === keyId))
+  return own.toSorted((a, b) => b.length - a.length)[0] ?? []
 }
 
 /** Whether a key of this state may have this end: one that is retiring does so at some time. */
@@ -67,15 +113,18 @@ function isGoodAt({ state, retiresAtMs }: VerificationKey, nowMs: number): boole
   return (state === 'active' || state === 'retiring') && retiresAtMs !== null && nowMs < retiresAtMs
 }
 
-/** The keys as they count for what was signed at some time in the past. */
-export function keysOfThen(keys: readonly VerificationKey[]): readonly VerificationKey[] {
-  return keys.map(asOfThen)
-}
-
-/** A key that has retired since may have signed rightly before; when it retired is what counts. */
-function asOfThen(key: VerificationKey): VerificationKey {
-  const isTimed = key.state === 'retired' && key.retiresAtMs !== null
-  return isTimed ? { ...key, state: 'retiring' } : key
+/**
+ * The key as it counts for what stands in a ledger. Where its successor is known, the order of the ledger says what it
+ * has sealed: a thief can write any time, and an honest clock may be set. A key that was called off before it named a
+ * successor, or has none, vouches for what was signed before its end.
+ */
+export function asSealer(key: VerificationKey): VerificationKey {
+  const { state, retiresAtMs, successor = null } = key
+  if (retiresAtMs === null) return key
+  if (successor !== null && retiresAtMs >= successor.atMs) {
+    return { ...key, state: 'active', retiresAtMs: null }
+  }
+  return state === 'retired' ? { ...key, state: 'retiring' } : key
 }
 
 export function untrusted(keyId: string, problem: string): LeaseError {

@@ -4,10 +4,16 @@
  * the next checkpoint; then the first line that this checkpoint is about is the one that is named.
  *
  * Keys that the ledger itself tells of are trusted from there on, if the one that is trusted has signed their rotation.
+ * A ledger is sealed by one line of keys: by the first that seals, and those that follow it.
  */
 import { isLeaseError } from '../core/errors.ts'
 import type { Position } from '../store-port/store.ts'
-import { merkleRoot, verifyCheckpoint, type LedgerCheckpoint } from './ledger-checkpoint.ts'
+import {
+  checkpointHash,
+  merkleRoot,
+  verifyCheckpoint,
+  type LedgerCheckpoint,
+} from './ledger-checkpoint.ts'
 import { LedgerTrust } from './recorded-rotation.ts'
 import { LedgerChain, positionOf } from './sealed-ledger.ts'
 import { requireKeys, type VerificationKey } from './verification-key.ts'
@@ -28,6 +34,8 @@ export interface LedgerVerdict {
   readonly sealed: number
   readonly checkpoints: number
   readonly realms: number
+  /** The ids of the keys that sealed it, in their order. */
+  readonly keys: readonly string[]
   readonly first: LedgerProblem | null
 }
 
@@ -50,7 +58,10 @@ export class LedgerVerification {
   readonly chain: LedgerChain = new LedgerChain()
   readonly trust: LedgerTrust
   readonly #checkpoints: readonly LedgerCheckpoint[]
+  readonly #sealers = new Set<string>()
   #previous: LedgerCheckpoint | null = null
+  /** The first line that the last checkpoint is about. */
+  #sealedFrom: Pick<LedgerProblem, 'line' | 'position'> = { line: 1, position: null }
   #next = 0
   /** What the first line after the last checkpoint says its position is. */
   #positionSince: Position | null = null
@@ -79,12 +90,17 @@ export class LedgerVerification {
     if (this.#first === null && this.#next < this.#checkpoints.length) {
       this.#first = { line: this.chain.count + 1, position: null, problem: 'is missing' }
     }
+    const outdated = this.#outdatedProblem()
+    if (this.#first === null && outdated !== null) {
+      this.#first = { ...this.#sealedFrom, problem: outdated }
+    }
     return {
       ok: this.#first === null,
       events: this.chain.count,
       sealed: this.#previous?.events ?? 0,
       checkpoints: this.#previous?.sequence ?? 0,
       realms: this.chain.heads.size,
+      keys: [...this.#sealers],
       first: this.#first,
     }
   }
@@ -104,10 +120,23 @@ export class LedgerVerification {
         this.#first = { line: this.#since, position: this.#positionSince, problem }
         return
       }
+      this.#sealedFrom = { line: this.#since, position: this.#positionSince }
+      this.#sealers.add(checkpoint.keyId)
       this.#previous = checkpoint
       this.#positionSince = null
       this.#next += 1
     }
+  }
+
+  /** A key that has a successor ends a ledger only with the checkpoint that was its last when it named it. */
+  #outdatedProblem(): string | null {
+    if (this.#previous === null) return null
+    const { keyId, sequence } = this.#previous
+    const successor = this.trust.successorOf(keyId)
+    if (successor === null) return null
+    if (successor.lastCheckpoints.includes(checkpointHash(this.#previous))) return null
+    const named = `key ${keyId} has named its successor ${successor.keyId}`
+    return `cannot be proven: ${named}, and checkpoint ${sequence} is not the last that it signed before`
   }
 
   #problemOf(checkpoint: LedgerCheckpoint): string | null {

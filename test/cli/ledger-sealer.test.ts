@@ -16,6 +16,7 @@ import {
   withFirstKey,
   type KeyRing,
 } from '../../src/ledger/key-ring.ts'
+import { checkpointHash } from '../../src/ledger/ledger-checkpoint.ts'
 import { entryOf, LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import type { Questions } from '../../src/service/lease-questions.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
@@ -35,7 +36,7 @@ function questionsOf({ store }: LedgerWorld): Pick<Questions, 'history'> {
 }
 
 function sealing(ring: KeyRing = RING, nowMs = 1_000): Sealing {
-  return { ring, nowMs, copy: undefined }
+  return { ring: () => ring, note: async () => undefined, nowMs, copy: undefined, others: [] }
 }
 
 async function lived(world: LedgerWorld, steps: number): Promise<void> {
@@ -179,8 +180,9 @@ describe('whoever seals a ledger', () => {
     const directory = place()
     const world = await livedWorld(11, 20)
     const sealer = new LedgerSealer(questionsOf(world), directory)
-    await sealer.seal(sealing())
-    const rotated = rotateKeys(RING, { next: generateSigningKey(), nowMs: 2_000, overlapMs: 9_000 })
+    const lastCheckpoints = [checkpointHash(await sealer.seal(sealing()))]
+    const next = generateSigningKey()
+    const rotated = rotateKeys(RING, { next, nowMs: 2_000, overlapMs: 9_000, lastCheckpoints })
     await sealer.seal(sealing(rotated, 3_000))
     await expect(sealer.seal(sealing(RING, 4_000))).rejects.toMatchObject({
       code: 'INVALID_SIGNATURE',
@@ -238,7 +240,7 @@ describe('the lines of a file', () => {
   it('are the same however they lie in the pieces that are read', () => {
     const file = path.join(place(), 'lines')
     const lines = Array.from({ length: 900 }, (_, index) => `${index} ${'ä€😀'.repeat(400)}`)
-    const writer = new LineWriter(file)
+    const writer = new LineWriter(file, '0')
     for (const line of lines) writer.append(line)
     writer.sync()
     writer.close()
@@ -255,7 +257,7 @@ describe('the lines of a file', () => {
     ] as const) {
       fs.writeFileSync(file, `${before}${'x'.repeat(3_000_000)}`)
       expect([...linesIn(file)]).toEqual(kept)
-      const writer = new LineWriter(file)
+      const writer = new LineWriter(file, 'xx')
       writer.append('next')
       writer.sync()
       writer.close()

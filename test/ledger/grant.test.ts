@@ -226,6 +226,24 @@ describe('a chain of grants', () => {
     expect(codeOf(joined([a, [b[0], generateSigningKey().sign(b[0])]]))).toBe('INVALID_SIGNATURE')
   })
 
+  it('is of one registrar, whose later keys sign what is derived from its earlier ones', () => {
+    const [next, other] = [generateSigningKey(), generateSigningKey()]
+    const successor = { keyId: next.keyId, atMs: NOW, lastCheckpoints: [] }
+    const keys = [
+      verifier(KEY, { state: 'retiring', retiresAtMs: NOW + 1, successor }),
+      verifier(next),
+      verifier(other),
+    ]
+    const derived = (root: typeof KEY, child: typeof KEY): string => {
+      return signGrant(CHILD, child, signGrant(grant(), root))
+    }
+    expect(codeOf(derived(KEY, other), keys)).toBe('INVALID_DERIVATION')
+    expect(codeOf(derived(next, KEY), keys)).toBe('INVALID_DERIVATION')
+    expect(verifyGrant(derived(KEY, next), keys, { now: NOW })).toMatchObject({
+      keyIds: [KEY.keyId, next.keyId],
+    })
+  })
+
   it('is refused where a child is wider than its parent, although the registrar signed it', () => {
     const wider = [
       { expiresAtMs: NOW + 5_001 },

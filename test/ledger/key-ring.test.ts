@@ -132,6 +132,33 @@ describe('a ring of keys', () => {
     }
   })
 
+  it('is not read when its keys follow each other in a ring, or one follows two', () => {
+    const [a, b] = [generateSigningKey(), generateSigningKey()]
+    const rotation = (from: typeof a, to: typeof a) => {
+      const ring = withFirstKey(EMPTY_KEY_RING, from, NOW)
+      return rotateKeys(ring, { next: to, nowMs: NOW, overlapMs: 0 }).rotations
+    }
+    const keys = [a, b, OLD].map((key) => {
+      const { keys: made } = withFirstKey(EMPTY_KEY_RING, key, NOW)
+      return { ...made[0], state: 'retired', retiresAtMs: NOW, signing: null } as KeptKey
+    })
+    for (const rotations of [
+      [...rotation(a, b), ...rotation(b, a)],
+      [...rotation(a, b), ...rotation(OLD, b)],
+    ]) {
+      const text = formatKeyRing({ keys, rotations }, { secrets: false })
+      expect(() => parseKeyRing(text)).toThrow(/do not follow each other in lines/)
+    }
+  })
+
+  it('remembers the ledgers that it seals, and tells nobody', () => {
+    const ring = { ...ROTATED, ledgers: ['/var/ledger'] }
+    expect(parseKeyRing(formatKeyRing(ring, { secrets: true })).ledgers).toEqual(['/var/ledger'])
+    expect(formatKeyRing(ring, { secrets: false })).not.toContain('/var/ledger')
+    const next = rotateKeys(ring, { next: generateSigningKey(), nowMs: NOW, overlapMs: 0 })
+    expect(importKeys(next, FIRST).ledgers).toEqual(['/var/ledger'])
+  })
+
   it('takes in no longer life for a key than it knows of', () => {
     const reader = importKeys(EMPTY_KEY_RING, ROTATED)
     const longer = (facts: Partial<KeptKey>): KeyRing => {
@@ -157,8 +184,8 @@ describe('a ring of keys', () => {
   it('gives whoever verifies the public keys of its text, and no secret', () => {
     const keys = parseVerificationKeys(formatKeyRing(ROTATED, { secrets: true }))
     expect(keys).toEqual(
-      ROTATED.keys.map(({ keyId, publicKey, state, retiresAtMs }) => {
-        return { keyId, publicKey, state, retiresAtMs }
+      ROTATED.keys.map(({ keyId, publicKey, state, retiresAtMs, successor }) => {
+        return { keyId, publicKey, state, retiresAtMs, successor }
       }),
     )
   })

@@ -42,7 +42,10 @@ function rotating(rounds: number, sign = signingKeyOf) {
     const atMs = 10_000 * (round + 1)
     if (round > 0) {
       const next = generateSigningKey()
-      ring = rotateKeys(ring, { next, nowMs: atMs - 5_000, overlapMs: OVERLAP_MS })
+      const lastCheckpoints = checkpoints.slice(-1).map(checkpointHash)
+      ring = rotateKeys(ring, {
+        ...{ next, nowMs: atMs - 5_000, overlapMs: OVERLAP_MS, lastCheckpoints },
+      })
     }
     const recorded = rotationsToRecord(ring, rotations).map((each) => chain.appendRotation(each))
     rotations.push(...recorded)
@@ -140,14 +143,86 @@ describe('a ledger with rotations of its keys', () => {
     }
   })
 
+  it('is not proven by an old key that seals on what it has cut off, however it is dated', () => {
+    const { lines, checkpoints, ring } = rotating(2)
+    const early = lines.slice(0, 3)
+    for (const [kept, previous] of [
+      [early, checkpoints[0] ?? unlived()],
+      [[], null],
+    ] as const) {
+      const chain = new LedgerChain()
+      for (const line of kept) chain.accept(line)
+      const forged = [...kept, chain.append(history[6] ?? unlived())]
+      for (const atMs of [10_001, 14_999, 15_000, 90_000]) {
+        const last = sealedAt(chain, { key: FIRST, atMs, previous })
+        const whole = {
+          lines: forged,
+          checkpoints: [previous, last].filter((each) => each !== null),
+        }
+        const { ok, first } = verifyLedger(whole, ring.keys)
+        expect([ok, first?.line]).toEqual([false, kept.length + 1])
+        expect(first?.problem).toContain('has named its successor')
+      }
+    }
+  })
+
+  it('is proven up to the last checkpoint of a key that was rotated since, and not to an earlier', () => {
+    const chain = new LedgerChain()
+    const lines: string[] = []
+    const checkpoints: LedgerCheckpoint[] = []
+    for (const entry of history.slice(0, 2)) {
+      lines.push(chain.append(entry))
+      // By a clock that is set back by 5 s before the rotation.
+      const previous = checkpoints.at(-1) ?? null
+      checkpoints.push(sealChain(chain, { key: FIRST, atMs: 20_000, previous }))
+    }
+    const first = withFirstKey(EMPTY_KEY_RING, FIRST, 0)
+    const lastCheckpoints = checkpoints.slice(-1).map(checkpointHash)
+    const next = generateSigningKey()
+    const ring = rotateKeys(first, { next, nowMs: 15_000, overlapMs: 0, lastCheckpoints })
+    expect(verifyLedger({ lines, checkpoints }, ring.keys)).toMatchObject({
+      ok: true,
+      keys: [FIRST.keyId],
+    })
+    const cut = { lines: lines.slice(0, 1), checkpoints: checkpoints.slice(0, 1) }
+    expect(verifyLedger(cut, ring.keys)).toMatchObject({ ok: false, first: { line: 1 } })
+    lines.push(...rotationsToRecord(ring, []).map((each) => chain.appendRotation(each)))
+    checkpoints.push(
+      sealChain(chain, { key: next, atMs: 15_001, previous: checkpoints[1] ?? null }),
+    )
+    for (const keys of [ring.keys, first.keys]) {
+      expect(verifyLedger({ lines, checkpoints }, keys)).toMatchObject({
+        ok: true,
+        keys: [FIRST.keyId, next.keyId],
+      })
+    }
+  })
+
+  it('is sealed by one line of keys, whichever others are known', () => {
+    const { lines, checkpoints, ring } = rotating(1)
+    const stranger = withFirstKey(EMPTY_KEY_RING, generateSigningKey(), 0)
+    const { keys } = importKeys(ring, stranger)
+    expect(verifyLedger({ lines, checkpoints }, keys)).toMatchObject({ ok: true })
+    const chain = new LedgerChain()
+    for (const line of lines) chain.accept(line)
+    const more = [...lines, chain.append(history[3] ?? unlived())]
+    const previous = checkpoints[0] ?? null
+    const last = sealChain(chain, { key: signingKeyOf(stranger), atMs: 90_000, previous })
+    const { ok, first } = verifyLedger({ lines: more, checkpoints: [...checkpoints, last] }, keys)
+    expect([ok, first?.problem]).toEqual([
+      false,
+      expect.stringContaining('is not the one that seals this ledger'),
+    ])
+  })
+
   it('is not proven by a checkpoint that is dated before the one before it', () => {
     const key = generateSigningKey()
     const chain = new LedgerChain()
     const told = history.slice(0, 2).map((entry) => chain.append(entry))
     const one = sealChain(chain, { key, atMs: 20_000, previous: null })
     const more = [...told, chain.append(history[2] ?? unlived())]
-    const back = sealedAt(chain, { key: FIRST, atMs: 15_000, previous: one })
-    const keys = [verifier(key), verifier(FIRST, { state: 'retiring', retiresAtMs: 16_000 })]
+    const back = sealedAt(chain, { key, atMs: 15_000, previous: one })
+    const keys = [verifier(key)]
     const verdict = verifyLedger({ lines: more, checkpoints: [one, back] }, keys)
     expect(verdict).toMatchObject({ ok: false, sealed: 2, first: { line: 3 } })
     expect(verdict.first?.problem).toContain('is dated before')

@@ -7,7 +7,7 @@ import { compareLedgers } from '../../src/ledger/compare-ledger.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
 import { verifier } from './grants.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
-import { rewritten, SEAL_KEYS, sealed } from './sealed-worlds.ts'
+import { rewritten, SEAL_KEYS, sealed, SEALER } from './sealed-worlds.ts'
 
 const EVERY = 16
 /** Of each of five kinds: ten thousand in all. */
@@ -56,6 +56,7 @@ describe('a sealed ledger', () => {
       sealed: history.length,
       checkpoints: 4,
       realms: expect.any(Number) as number,
+      keys: [SEALER.keyId],
       first: null,
     })
     expect(verifyLedger({ lines: [], checkpoints: [] }, [])).toMatchObject({ ok: true, events: 0 })

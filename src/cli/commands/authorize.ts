@@ -40,10 +40,14 @@ export const authorize: Command = defineCommand({
       given({ tool, path: file, workId: work }),
       given({ tokens: options.tokens }),
     )
-    const { id, holder, resource, expiresAtMs, root } = grant
-    printer.answer({ allowed: true, leaseId: id, holder, resource, expiresAtMs, root }, () => {
+    const { id: leaseId, holder, resource, expiresAtMs, root, keyIds } = grant
+    const answer = { allowed: true, leaseId, holder, resource, expiresAtMs, root, keyIds }
+    printer.answer(answer, () => {
       const until = new Date(expiresAtMs).toISOString()
-      return visible(`allowed: ${holder} under lease ${id} until ${until}`)
+      const signers = [...new Set(keyIds)].join(', ')
+      return visible(
+        `allowed: ${holder} under lease ${leaseId} until ${until}, signed by ${signers}`,
+      )
     })
     return 0
   },

@@ -7,6 +7,7 @@ import {
   importKeys,
   isSigning,
   parseKeyRing,
+  ringOfLine,
   rotateKeys,
   withFirstKey,
   type KeyRing,
@@ -14,21 +15,19 @@ import {
 } from '../../ledger/key-ring.ts'
 import { durationOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
-import {
-  linkedFile,
-  makeDirectoryFor,
-  readKeyFile,
-  readText,
-  writeKeyFile,
-} from '../../delegation/key-file.ts'
-import { keyFileOf } from '../key-file.ts'
-import { formatTable } from '../output.ts'
-import { waitForTurn } from '../turn.ts'
+import { readKeyFile, readText, writeKeyFile } from '../../delegation/key-file.ts'
+import { keyFileOf, withKeyFile } from '../key-file.ts'
+import { withLastCheckpoints, type LastCheckpoints } from '../last-checkpoints.ts'
+import { formatTable, visible } from '../output.ts'
 
 const ACTIONS = ['generate', 'ls', 'rotate', 'export', 'import'] as const
 type Action = (typeof ACTIONS)[number]
 type Change = Exclude<Action, 'ls' | 'export'>
-type KeysTable = { readonly keys: Option<string>; readonly overlap: Option<number> }
+type KeysTable = {
+  readonly keys: Option<string>
+  readonly overlap: Option<number>
+  readonly ledger: Option<string>
+}
 
 const DAY_MS = 86_400_000
 const OVERLAP_MS_DEFAULT = 30 * DAY_MS
@@ -49,10 +48,11 @@ export const keys: Command = defineCommand({
       { field: 'overlap', minMs: 0, maxMs: 3_650 * DAY_MS },
       'of rotate: how long the old key still verifies (default: 720h)',
     ),
+    ledger: textOption('DIR', 'of rotate: a ledger that was sealed with a copy of this file'),
   },
   notes: [
     'The file is readable by its owner only, and holds the part that signs. export prints the public part, which is all that somebody needs who verifies; a file with nothing else may be read by anybody.',
-    'A rotation is signed by the old key and by the new one. import takes in keys to verify with: none of them ever signs here, and none lasts longer than is known.',
+    'A rotation is signed by the old key and by the new one, and names the last checkpoints of the ledgers that were sealed with this file: whatever else the old key seals is refused by whoever knows the rotation. import takes in keys to verify with: none of them ever signs here, and none lasts longer than is known.',
   ],
   examples: [
     'tenure keys generate',
@@ -70,68 +70,80 @@ async function run(call: Call<KeysTable>): Promise<number> {
     const expectation = action === 'import' ? 'FILE' : 'nothing'
     throw invalid(`keys ${action}`, `must be followed by ${expectation}`, file)
   }
+  if (action !== 'rotate' && call.options.ledger !== undefined) {
+    throw invalid('ledger', `must not be given to keys ${action}`, call.options.ledger)
+  }
   const keyFile = keyFileOf(call.options.keys, call.cwd)
   const isLook = action === 'ls' || action === 'export'
-  const ring = isLook ? readKeyFile(keyFile) : await changeKeys(call, keyFile, action)
-  show(call, action, { ring, keyFile })
+  const changed = isLook
+    ? { ring: readKeyFile(keyFile), unproven: [] }
+    : await withKeyFile(keyFile, (ring) => change(call, action, { ring, keyFile }))
+  show(call, action, { ...changed, keyFile })
   return 0
 }
 
-/** Reads, changes and replaces the file while nobody else does: otherwise one of two new keys would be lost. */
-async function changeKeys(
-  call: Call<KeysTable>,
-  keyFile: string,
-  action: Change,
-): Promise<KeyRing> {
-  const file = linkedFile(keyFile)
-  makeDirectoryFor(file)
-  const { dir: directory, base } = path.parse(file)
-  const act = `change ${base}`
-  const endTurn = await waitForTurn({ directory, name: `.${base}.turn`, act })
-  try {
-    const changed = changedRing(call, readKeyFile(file), action)
-    writeKeyFile(file, changed)
-    return changed
-  } finally {
-    endTurn()
-  }
-}
+type Changed = Pick<Shown, 'ring' | 'unproven'>
 
-function changedRing(
-  { options, positionals, cwd }: Call<KeysTable>,
-  ring: KeyRing,
+async function change(
+  call: Call<KeysTable>,
   action: Change,
-): KeyRing {
+  { ring, keyFile }: Pick<Shown, 'ring' | 'keyFile'>,
+): Promise<Changed> {
+  const write = (changed: KeyRing, unproven: Changed['unproven'] = []): Changed => {
+    writeKeyFile(keyFile, changed)
+    return { ring: changed, unproven }
+  }
+  const { options, positionals, cwd } = call
   const nowMs = Date.now()
   switch (action) {
     case 'generate':
-      return withFirstKey(ring, generateSigningKey(), nowMs)
+      return write(withFirstKey(ring, generateSigningKey(), nowMs))
     case 'rotate': {
       const overlapMs = options.overlap ?? OVERLAP_MS_DEFAULT
-      return rotateKeys(ring, { next: generateSigningKey(), nowMs, overlapMs })
+      const named = options.ledger === undefined ? [] : [path.resolve(cwd, options.ledger)]
+      const ledgers = [...new Set([...(ring.ledgers ?? []), ...named])]
+      return withLastCheckpoints(ring, ledgers, ({ hashes: lastCheckpoints, unproven }) => {
+        const next = generateSigningKey()
+        return write(rotateKeys(ring, { next, nowMs, overlapMs, lastCheckpoints }), unproven)
+      })
     }
     case 'import':
-      return importKeys(ring, parseKeyRing(readText(path.resolve(cwd, positionals[1] ?? ''))))
+      return write(
+        importKeys(ring, parseKeyRing(readText(path.resolve(cwd, positionals[1] ?? '')))),
+      )
   }
 }
 
 interface Shown {
   readonly ring: KeyRing
   readonly keyFile: string
+  readonly unproven: LastCheckpoints['unproven']
 }
 
-function show({ printer }: Call<KeysTable>, action: Action, { ring, keyFile }: Shown): void {
+function show(
+  { printer }: Call<KeysTable>,
+  action: Action,
+  { ring, keyFile, unproven }: Shown,
+): void {
   const shown = ring.keys.map(shownKey)
   const active = ring.keys.find(isSigning)
   if (action === 'export') {
-    const text = formatKeyRing(ring, { secrets: false })
+    // The keys of other registrars are theirs to hand out.
+    const own = active === undefined ? ring : ringOfLine(ring, active.keyId)
+    const text = formatKeyRing(own, { secrets: false })
     return printer.answer(JSON.parse(text), () => text.trimEnd())
   }
-  printer.answer({ file: keyFile, keys: shown, rotations: ring.rotations.length }, () => {
+  for (const { ledger, problem } of unproven) {
+    const lost = 'who knows this rotation will not believe it'
+    printer.remark(visible(`the ledger in ${ledger} is not vouched for, ${lost}: ${problem}`))
+  }
+  const rotations = ring.rotations.length
+  const answer = { file: keyFile, keys: shown, rotations, ...(action === 'rotate' && { unproven }) }
+  printer.answer(answer, () => {
     if (action === 'generate' || action === 'rotate') {
-      return `${active?.keyId ?? ''} signs from now on (${keyFile})`
+      return visible(`${active?.keyId ?? ''} signs from now on (${keyFile})`)
     }
-    if (shown.length === 0) return `no keys in ${keyFile}`
+    if (shown.length === 0) return visible(`no keys in ${keyFile}`)
     const columns = ['KEY', 'STATE', 'SIGNS', 'CREATED', 'RETIRES'].map((title) => ({ title }))
     const rows = shown.map((key) => [
       { text: key.keyId },

@@ -2,20 +2,22 @@
 import path from 'node:path'
 import { isUnavailable } from '../../client/retry.ts'
 import { invalid } from '../../core/errors.ts'
+import { isSigning, type KeyRing } from '../../ledger/key-ring.ts'
 import { LeaseReducer } from '../../ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../ledger/payloads.ts'
 import { LedgerChain } from '../../ledger/sealed-ledger.ts'
+import { lineOf, type VerificationKey } from '../../ledger/verification-key.ts'
 import { importLedger } from '../../open.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { instantOption } from '../instant.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
-import { keyFileOf } from '../key-file.ts'
-import { eventsAfter, ledgerDirectoryOf } from '../ledger-files.ts'
+import { keyFileOf, noteLedger } from '../key-file.ts'
+import { eventsAfter, ledgerDirectoryOf, storeFilesOf } from '../ledger-files.ts'
 import { tellPast } from '../ledger-past.ts'
 import { LedgerSealer } from '../ledger-sealer.ts'
 import { verdictText, verifyDirectory } from '../ledger-verdict.ts'
-import { plural } from '../output.ts'
+import { plural, visible } from '../output.ts'
 import { readResource } from '../resource-argument.ts'
 import { given, withQuestions } from '../store-access.ts'
 import { KEYS_OPTION } from './keys.ts'
@@ -23,6 +25,7 @@ import { KEYS_OPTION } from './keys.ts'
 type LedgerTable = {
   readonly ledger: Option<string>
   readonly keys: Option<string>
+  readonly key: Option<string>
   readonly copy: Option<string>
   readonly at: Option<number>
   readonly since: Option<number>
@@ -57,6 +60,10 @@ export const ledger: Command = defineCommand({
       'where the sealed ledger is (default: STORE.ledger beside the file); of replay: ask it instead of the store',
     ),
     keys: KEYS_OPTION,
+    key: textOption(
+      'ID',
+      'of verify: whose ledger it is, by any of its keys, if the file has several registrars',
+    ),
     copy: textOption('FILE', 'a second place for checkpoints: seal writes it, verify compares it'),
     at: instantOption(
       'at',
@@ -103,6 +110,7 @@ export const ledger: Command = defineCommand({
 const ACTIONS_OF: Readonly<Record<Exclude<keyof LedgerTable, 'holder'>, readonly string[]>> = {
   ledger: ['seal', 'verify', 'replay'],
   keys: ['seal', 'verify'],
+  key: ['verify'],
   copy: ['seal', 'verify'],
   at: ['replay'],
   since: ['replay'],
@@ -131,7 +139,7 @@ async function seal(call: LedgerCall): Promise<number> {
         await sealOnce(call, sealer)
       } catch (error) {
         if (every === undefined || !isUnavailable(error)) throw error
-        call.printer.remark(`not sealed this time: ${String(error)}`)
+        call.printer.remark(visible(`not sealed this time: ${String(error)}`))
       }
       if (every === undefined) return 0
       await new Promise((resolve) => setTimeout(resolve, every))
@@ -139,15 +147,21 @@ async function seal(call: LedgerCall): Promise<number> {
   })
 }
 
-async function sealOnce(
-  { options, printer, cwd }: LedgerCall,
-  sealer: LedgerSealer,
-): Promise<void> {
-  const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
-  // Before the keys are read: a key that is rotated right now must not date a checkpoint after its own end.
-  const nowMs = Date.now()
-  const ring = readKeyFile(keyFileOf(options.keys, cwd))
-  const checkpoint = await sealer.seal({ ring, nowMs, copy })
+async function sealOnce(call: LedgerCall, sealer: LedgerSealer): Promise<void> {
+  const { options, identity, printer, cwd } = call
+  const keyFile = keyFileOf(options.keys, cwd)
+  const checkpoint = await sealer.seal({
+    ring: () => readKeyFile(keyFile),
+    note: async (directory) => {
+      if (await noteLedger(keyFile, directory)) return
+      printer.remark(
+        visible(`${keyFile} cannot be written: name ${directory} to keys rotate --ledger`),
+      )
+    },
+    nowMs: Date.now(),
+    copy: options.copy === undefined ? undefined : path.resolve(cwd, options.copy),
+    others: [keyFile, ...storeFilesOf(identity.url)],
+  })
   printer.answer(checkpoint, () => {
     const { sequence, events, realms } = checkpoint
     const over = `${plural(events, 'event')} of ${plural(realms, 'realm')}`
@@ -157,11 +171,22 @@ async function sealOnce(
 
 async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<number> {
   const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
-  const { keys } = readKeyFile(keyFileOf(options.keys, cwd))
+  const keys = keysOfOne(readKeyFile(keyFileOf(options.keys, cwd)), options.key)
   const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
   const verdict = await verifyDirectory({ directory, keys, copy, identity })
-  printer.answer(verdict, () => verdictText(verdict))
+  printer.answer(verdict, () => visible(verdictText(verdict)))
   return verdict.ok ? 0 : 1
+}
+
+/** The keys of the one registrar whose ledger is verified: the one that was named, or that signs here, or the only one. */
+function keysOfOne({ keys }: KeyRing, named: string | undefined): readonly VerificationKey[] {
+  const keyId = named ?? (keys.find(isSigning) ?? keys[0])?.keyId
+  if (keyId === undefined) return []
+  const line = lineOf(keys, keyId)
+  if (line.length === 0) throw invalid('key', 'must be one that the file of keys has', keyId)
+  const isClear = named !== undefined || keys.some(isSigning) || line.length === keys.length
+  if (isClear) return line
+  throw invalid('keys', 'must be of one registrar, or --key must say whose ledger it is', keyId)
 }
 
 async function replay({
