@@ -2,6 +2,7 @@
  * What a reducer knows: questions, pruning, and a digest. Answers with several leases are in order of id, whatever the
  * order in which their events came.
  */
+import type { Resource } from '../core/resource.ts'
 import type { LeaseTable } from './lease-table.ts'
 import type { LogicalTick } from './logical-tick.ts'
 import { digestOf } from './reducer-checkpoint.ts'
@@ -20,31 +21,40 @@ export class LeaseReducerState {
     return this.#table.leases
   }
 
-  /** Work id to the id of its one active exclusive lease. */
+  /** Work id, or resource for a lease of a store, to the id of its one active exclusive lease. */
   get activeLeasesByWork(): ReadonlyMap<string, string> {
-    return this.#table.activeByWork
+    const { activeByResource, leases } = this.#table
+    const named = [...activeByResource].map(([resource, leaseId]): [string, string] => {
+      const lease = leases.get(leaseId)
+      return [lease?.isRegistrars === true ? lease.workId : resource, leaseId]
+    })
+    return new Map(named)
   }
 
   get(leaseId: string): RegisteredLease | undefined {
     return this.#table.leases.get(leaseId)
   }
 
-  /** The exclusive lease; for a work that is shared, the sharer with the smallest id. */
+  /** The exclusive lease; for a work that is shared, the sharer with the smallest id. A resource may be asked for, too. */
   getActiveLeaseForWork(workId: string): RegisteredLease | undefined {
-    const sharers = this.#table.sharersByWork.get(workId) ?? []
-    const leaseId = this.#table.activeByWork.get(workId) ?? [...sharers].toSorted()[0]
-    return leaseId === undefined ? undefined : this.#table.leases.get(leaseId)
+    const { activeByResource, sharersByResource, leases } = this.#table
+    const found = resourcesNamed(workId).map((resource) => {
+      return (
+        activeByResource.get(resource) ?? [...(sharersByResource.get(resource) ?? [])].toSorted()[0]
+      )
+    })
+    return leases.get(found.find((leaseId) => leaseId !== undefined) ?? '')
   }
 
   hasActiveLease(workId: string): boolean {
-    return this.#table.activeByWork.has(workId) || this.#table.sharersByWork.has(workId)
+    return this.getActiveLeaseForWork(workId) !== undefined
   }
 
   activeLeases(): readonly RegisteredLease[] {
-    const { activeByWork, sharersByWork, leases } = this.#table
+    const { activeByResource, sharersByResource, leases } = this.#table
     const ids = [
-      ...activeByWork.values(),
-      ...[...sharersByWork.values()].flatMap((set) => [...set]),
+      ...activeByResource.values(),
+      ...[...sharersByResource.values()].flatMap((set) => [...set]),
     ]
     return inOrder(ids.map((id) => leases.get(id)).filter((lease) => lease !== undefined))
   }
@@ -117,6 +127,11 @@ export class LeaseReducerState {
     for (const lease of old) this.#table.prune(lease)
     return old.length
   }
+}
+
+/** What a name may stand for: a resource of a store, or a work. */
+function resourcesNamed(name: string): readonly Resource[] {
+  return [name as Resource, `work:${name}` as Resource]
 }
 
 function inOrder(leases: readonly RegisteredLease[]): readonly RegisteredLease[] {

@@ -4,15 +4,16 @@
  */
 import { createHash } from 'node:crypto'
 import type { Ticket } from '../core/lease.ts'
+import type { Resource } from '../core/resource.ts'
 import type { RegisteredLease } from './registered-lease.ts'
 import type { RegistrarState } from './registrar-words.ts'
 
 export class LeaseTable {
   readonly leases: Map<string, RegisteredLease> = new Map()
-  /** The one exclusive active lease of each work; of several in one line, the first. */
-  readonly activeByWork: Map<string, string> = new Map()
-  /** Active leases beside it: those that share a work, and those derived from the one above; of stores that know such. */
-  readonly sharersByWork: Map<string, Set<string>> = new Map()
+  /** The one exclusive active lease of each resource (`work:` and the id, for a work); of several in one line, the first. */
+  readonly activeByResource: Map<Resource, string> = new Map()
+  /** Active leases beside it: those that share it, and those derived from the one above; of stores that know such. */
+  readonly sharersByResource: Map<Resource, Set<string>> = new Map()
   /** Those who wait, of stores that know such. */
   readonly tickets: Map<string, Ticket> = new Map()
   /** What is left of leases that were pruned: enough to know their ids again. */
@@ -48,49 +49,56 @@ export class LeaseTable {
   }
 
   clear(): void {
-    for (const map of [this.leases, this.activeByWork, this.sharersByWork, this.tickets])
-      map.clear()
+    const { leases, activeByResource, sharersByResource, tickets } = this
+    for (const map of [leases, activeByResource, sharersByResource, tickets]) map.clear()
     this.pruned.clear()
     this.counts.ACTIVE = this.counts.RELEASED = this.counts.EXPIRED = this.counts.REVOKED = 0
   }
 
   /**
-   * A derived lease stands beside the one that it was derived from, which is the answer for the work, whichever of the
+   * A derived lease stands beside the one that it was derived from, which is the answer for the resource, whichever of the
    * two the table has heard of first.
    */
   #list(lease: RegisteredLease): void {
-    const { workId, leaseId, entry } = lease
-    const listed = this.leases.get(this.activeByWork.get(workId) ?? '')
+    const { leaseId, entry } = lease
+    const { resource } = entry
+    const listed = this.leases.get(this.activeByResource.get(resource) ?? '')
     const isFirst = listed === undefined || depthOf(lease) < depthOf(listed)
-    if (entry.mode === 'shared' || !isFirst) return this.#addSharer(workId, leaseId)
-    this.activeByWork.set(workId, leaseId)
-    if (listed !== undefined) this.#addSharer(workId, listed.leaseId)
+    if (entry.mode === 'shared' || !isFirst) return this.#addSharer(resource, leaseId)
+    this.activeByResource.set(resource, leaseId)
+    if (listed !== undefined) this.#addSharer(resource, listed.leaseId)
   }
 
-  #unlist({ workId, leaseId }: RegisteredLease): void {
-    this.#removeSharer(workId, leaseId)
-    if (this.activeByWork.get(workId) !== leaseId) return
-    this.activeByWork.delete(workId)
-    const next = this.#firstExclusive(workId)
+  #unlist({ leaseId, entry: { resource } }: RegisteredLease): void {
+    this.#removeSharer(resource, leaseId)
+    if (this.activeByResource.get(resource) !== leaseId) return
+    this.activeByResource.delete(resource)
+    const next = this.#firstExclusive(resource)
     if (next === undefined) return
-    this.#removeSharer(workId, next.leaseId)
-    this.activeByWork.set(workId, next.leaseId)
+    this.#removeSharer(resource, next.leaseId)
+    this.activeByResource.set(resource, next.leaseId)
   }
 
-  #firstExclusive(workId: string): RegisteredLease | undefined {
-    const leases = [...(this.sharersByWork.get(workId) ?? [])].map((id) => this.leases.get(id))
+  #firstExclusive(resource: Resource): RegisteredLease | undefined {
+    const leases = [...(this.sharersByResource.get(resource) ?? [])].map((id) =>
+      this.leases.get(id),
+    )
     return leases
       .filter((lease) => lease?.entry.mode === 'exclusive')
       .toSorted((a, b) => depthOf(a) - depthOf(b))[0]
   }
 
-  #addSharer(workId: string, leaseId: string): void {
-    this.sharersByWork.set(workId, (this.sharersByWork.get(workId) ?? new Set()).add(leaseId))
+  #addSharer(resource: Resource, leaseId: string): void {
+    this.sharersByResource.set(
+      resource,
+      (this.sharersByResource.get(resource) ?? new Set()).add(leaseId),
+    )
   }
 
-  #removeSharer(workId: string, leaseId: string): void {
-    const sharers = this.sharersByWork.get(workId)
-    if (sharers?.delete(leaseId) === true && sharers.size === 0) this.sharersByWork.delete(workId)
+  #removeSharer(resource: Resource, leaseId: string): void {
+    const sharers = this.sharersByResource.get(resource)
+    if (sharers?.delete(leaseId) === true && sharers.size === 0)
+      this.sharersByResource.delete(resource)
   }
 }
 

@@ -55,13 +55,14 @@ const WAIT_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>(
 /** Only those in line with a lease may hold beside it. */
 function refuseIssue(table: LeaseTable, lease: Lease): void {
   refuseKnown(table, lease.id)
-  const workId = workIdOf(lease.resource)
-  const alone = table.leases.get(table.activeByWork.get(workId) ?? '')
-  if (alone !== undefined && !areInLine(lease, alone.entry)) refuseHeld(table, workId)
+  const { resource } = lease
+  const workId = workIdOf(resource)
+  const alone = table.leases.get(table.activeByResource.get(resource) ?? '')
+  if (alone !== undefined && !areInLine(lease, alone.entry)) refuseHeld(table, resource, workId)
   if (lease.mode === 'shared') return
-  for (const leaseId of table.sharersByWork.get(workId) ?? []) {
+  for (const leaseId of table.sharersByResource.get(resource) ?? []) {
     const sharer = table.leases.get(leaseId)
-    if (sharer !== undefined && !areInLine(lease, sharer.entry)) refuseHeld(table, workId)
+    if (sharer !== undefined && !areInLine(lease, sharer.entry)) refuseHeld(table, resource, workId)
   }
 }
 

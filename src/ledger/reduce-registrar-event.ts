@@ -49,10 +49,11 @@ export function reduceIssued(
   const ticks = issuedTicks(leaseId, payload)
   if (compareTimes(expiresAt, issuedAt) <= 0) throw endsTooEarly(leaseId, expiresAt, issuedAt)
   if (table.knows(leaseId) || table.tickets.has(leaseId)) throw issuedBefore(leaseId)
-  refuseHeld(table, workId)
+  const resource = `work:${workId}` as Resource
+  refuseHeld(table, resource, workId)
   const [issuedAtTick, expiresAtTick] = ticks
   const deadline = deadlineOf(expiresAt, expiresAtTick)
-  const entry = issuedEntry({ leaseId, workId, actorId, issuedAt, expiresAt }, deadline)
+  const entry = issuedEntry({ leaseId, resource, actorId, issuedAt, expiresAt }, deadline)
   const origin = { workId, issuedBy, issuedAt, issuedAtTick }
   const term = {
     expiresAt,
@@ -222,9 +223,9 @@ function issuedBefore(leaseId: string): LeaseError {
   return new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
 }
 
-export function refuseHeld(table: LeaseTable, workId: string): void {
-  const sharer = table.sharersByWork.get(workId)?.values().next().value
-  const existingLeaseId = table.activeByWork.get(workId) ?? sharer
+export function refuseHeld(table: LeaseTable, resource: Resource, workId: string): void {
+  const sharer = table.sharersByResource.get(resource)?.values().next().value
+  const existingLeaseId = table.activeByResource.get(resource) ?? sharer
   if (existingLeaseId === undefined) return
   const message = `work ${show(workId)} is held by lease ${show(existingLeaseId)}`
   throw new LeaseError('RESOURCE_HELD', message, { details: { workId, existingLeaseId } })
@@ -253,7 +254,7 @@ export function otherLedger({ leaseId }: RegisteredLease, problem: string): Leas
 
 interface IssuedFacts {
   readonly leaseId: string
-  readonly workId: string
+  readonly resource: Resource
   readonly actorId: string
   readonly issuedAt: WallTime
   readonly expiresAt: WallTime
@@ -264,7 +265,7 @@ function issuedEntry(facts: IssuedFacts, deadline: Tick): Lease {
   const expiresAtMs = toMs(facts.expiresAt)
   return {
     id: facts.leaseId,
-    resource: `work:${facts.workId}` as Resource,
+    resource: facts.resource,
     mode: 'exclusive',
     extent: 'exact',
     holder: facts.actorId,

@@ -14,6 +14,8 @@ import {
   type RegisteredLease,
 } from '../../src/ledger/index.ts'
 import { ledgerRecord } from '../../src/ledger/payloads.ts'
+import { readLedger } from '../../src/ledger/read-ledger.ts'
+import { LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import { Family } from '../delegation/family.ts'
 import {
   applied,
@@ -257,8 +259,27 @@ describe('an event of a store', () => {
     const restored = LeaseReducer.restore(reducer.checkpoint())
     for (const { state } of [reducer, restored]) {
       expect(state.getActiveLeaseForWork('w')?.leaseId).toBe(ids.get(root.id))
-      expect([...state.activeLeasesByWork]).toEqual([['w', ids.get(root.id)]])
+      expect([...state.activeLeasesByWork]).toEqual([['work:w', ids.get(root.id)]])
       expect(state.activeLeases()).toHaveLength(3)
     }
+  })
+
+  it('keeps apart the resources of a store whose names are alike', async () => {
+    const family = new Family()
+    const leases = [await family.root('deploy:prod'), await family.root('work:deploy:prod')]
+    const events = await storeEvents(family)
+    const { state } = fresh(...events.map(ledgerRecord))
+    expect(state.activeCount()).toBe(2)
+    const chain = new LedgerChain()
+    const lines = events.map(
+      (event, at) => `${chain.append({ position: String(at + 1), event })}\n`,
+    )
+    expect(readLedger(lines.join('')).digest).toBe(state.digest())
+    for (const { id, resource } of leases) {
+      expect(state.getActiveLeaseForWork(resource)?.leaseId).toBe(id)
+      expect(state.activeLeasesByWork.get(resource)).toBe(id)
+    }
+    expect(state.getActiveLeaseForWork('deploy:prod')?.leaseId).toBe(leases[0]?.id)
+    expect(state.getActiveLeaseForWork('prod')).toBeUndefined()
   })
 })
