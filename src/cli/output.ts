@@ -29,12 +29,13 @@ export function painter(
 
 export const plain: Paint = (text) => text
 
-// oxlint-disable-next-line no-control-regex -- control characters are exactly what is looked for
-const UNSAFE_PATTERN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+const UNSAFE_PATTERN =
+  // oxlint-disable-next-line no-control-regex -- control characters are exactly what is looked for
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 
 /**
- * Text that cannot move the cursor, break the line or turn the reading direction. The core refuses most of this, but
- * a database that somebody edited by hand may hold anything.
+ * Text that cannot move the cursor, break the line, turn the reading direction or hide a difference. The core refuses
+ * most of this, but a database or a ledger that somebody edited by hand may hold anything. JSON stays the same value.
  */
 export function visible(text: string): string {
   return text.replace(UNSAFE_PATTERN, (character) => {

@@ -1,6 +1,6 @@
 /** What commands write: one JSON value, or text for people, on stdout; remarks for people on stderr. */
-import { painter, type Paint } from './output.ts'
-import { isTerminal, STDERR, STDOUT, write } from './terminal.ts'
+import { painter, visible, type Paint } from './output.ts'
+import { isBrokenPipe, isTerminal, STDERR, STDOUT, write } from './terminal.ts'
 
 export class Printer {
   readonly json: boolean
@@ -13,7 +13,20 @@ export class Printer {
 
   /** The answer of a command. Text is only made when somebody reads it. */
   answer(value: unknown, text: () => string): void {
-    this.line(this.json ? JSON.stringify(value) : text())
+    this.line(this.json ? visible(JSON.stringify(value)) : text())
+  }
+
+  /**
+   * An answer that is good or bad, and the exit status that says which. The status stands whether or not the reader of
+   * a pipe had enough: a script that asks for the status alone may close the pipe.
+   */
+  verdict(ok: boolean, value: unknown, text: () => string): number {
+    try {
+      this.answer(value, text)
+    } catch (error) {
+      if (!isBrokenPipe(error)) throw error
+    }
+    return ok ? 0 : 1
   }
 
   line(text: string): void {
@@ -22,6 +35,6 @@ export class Printer {
 
   /** For people only, beside the answer. */
   remark(text: string): void {
-    if (!this.json) write(STDERR, `${text}\n`)
+    if (!this.json) write(STDERR, `${visible(text)}\n`)
   }
 }

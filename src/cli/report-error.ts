@@ -12,8 +12,12 @@ const UNEXPECTED_EXIT_CODE = 1
 
 /** Writes the error and returns the exit status. People never see a stack unless they ask for one. */
 export function reportError(error: unknown, options: ReportOptions): number {
-  options.write(`${options.json ? JSON.stringify(asJson(error)) : asLine(error, options)}\n`)
-  if (options.debug && error instanceof Error) options.write(`${stackOf(error)}\n`)
+  options.write(
+    `${options.json ? visible(JSON.stringify(asJson(error))) : asLine(error, options)}\n`,
+  )
+  if (options.debug && error instanceof Error) {
+    options.write(`${stackOf(error).split('\n').map(visible).join('\n')}\n`)
+  }
   return isLeaseError(error) ? ERROR_TABLE[error.code].exitCode : UNEXPECTED_EXIT_CODE
 }
 

@@ -1,9 +1,11 @@
 /** The exit status is the contract: it does not depend on whether anybody reads what the command has to say. */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { workshop } from './tenure-process.ts'
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js')
 let directory: string
@@ -97,4 +99,28 @@ it('a place for messages that cannot be written to ends no command in a loop', a
   expect(await exitStatus(REFUSED, readOnly)).toBe(2)
   fs.closeSync(full)
   fs.closeSync(readOnly)
+}, 60_000)
+
+it('a ledger that was tampered with is found, whether or not anybody reads the answer', async () => {
+  const shop = workshop()
+  const keys = ['--keys', 'keys.json']
+  await shop.json(['keys', 'generate', ...keys])
+  await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
+  await shop.json(['ledger', 'seal', ...keys])
+  const file = path.join(`${shop.storeFile}.ledger`, 'checkpoints.ndjson')
+  const { keyId: _keyId, ...sealed } = JSON.parse(fs.readFileSync(file, 'utf8')) as {
+    keyId: string
+  }
+  const lie = '1 event are as they were sealed\u061c\u200b'
+  fs.writeFileSync(file, `${JSON.stringify({ ...sealed, keyId: `\u001b[2K\u009b1G${lie}` })}\n`)
+  const { process: unread } = shop.start(['ledger', 'verify', ...keys])
+  unread.stdout?.destroy()
+  const [code] = (await once(unread, 'close')) as [number | null]
+  expect(code).toBe(1)
+  for (const more of [[], ['--json']]) {
+    const found = await shop.tenure(['ledger', 'verify', ...keys, ...more])
+    expect(found.code).toBe(1)
+    expect(found.stdout).toContain('\\u001b[2K\\u009b1G1 event are')
+    expect(found.stdout).toContain('sealed\\u061c\\u200b')
+  }
 }, 60_000)

@@ -26,6 +26,10 @@ describe('a table', () => {
   it('shows text that would move the cursor as what it is', () => {
     const row = [{ text: 'a\u001b[2Jb\nc\u202e' }]
     expect(formatTable([{ title: 'A' }], [row], plain)).toBe('A\na\\u001b[2Jb\\u000ac\\u202e')
+    expect(visible('a\u061c\u200bb\u2060\ufeff\u00ad')).toBe(
+      'a\\u061c\\u200bb\\u2060\\ufeff\\u00ad',
+    )
+    expect(visible('👩‍👧 plain')).toBe('👩‍👧 plain')
     expect(visible('plain – text, ünïcode 日本')).toBe('plain – text, ünïcode 日本')
   })
 })

@@ -55,9 +55,9 @@ async function run(call: Call<DemoTable>): Promise<number> {
   try {
     const verdict = await perform(call, cast, scratch)
     const broken = brokenPromises(verdict)
-    call.printer.answer({ ...verdict, brokenPromises: broken }, () => summary(verdict, broken))
     if (call.options.keep === true) call.printer.remark(`kept in ${scratch}`)
-    return broken.length === 0 ? 0 : 1
+    const answer = { ...verdict, brokenPromises: broken }
+    return call.printer.verdict(broken.length === 0, answer, () => summary(verdict, broken))
   } finally {
     cleanUp()
     process.off('exit', cleanUp)

@@ -27,8 +27,7 @@ export const doctor: Command = defineCommand({
   run: async ({ identity, printer }) => {
     const checks = await examine(identity)
     const ok = checks.every((check) => check.ok)
-    printer.answer({ ok, checks }, () => describe(checks, printer.paint))
-    return ok ? 0 : 1
+    return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
   },
 })
 

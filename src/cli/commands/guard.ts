@@ -9,6 +9,7 @@ import {
 } from '../../guard/index.ts'
 import { loadDriver, storeError } from '../../store/sqlite/sqlite-client.ts'
 import { defineCommand, type Command } from '../command.ts'
+import { visible } from '../output.ts'
 
 const STATEMENTS: Readonly<Record<string, string>> = {
   sqlite: SQLITE_MARK_TABLE,
@@ -42,7 +43,7 @@ export const guardCommand: Command = defineCommand({
     }
     await apply(database)
     printer.answer({ table: MARK_TABLE, database: withoutPassword(database) }, () => {
-      return `${withoutPassword(database)} has the table ${MARK_TABLE}`
+      return visible(`${withoutPassword(database)} has the table ${MARK_TABLE}`)
     })
     return 0
   },

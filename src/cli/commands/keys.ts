@@ -135,7 +135,7 @@ function show(
   }
   for (const { ledger, problem } of unproven) {
     const lost = 'who knows this rotation will not believe it'
-    printer.remark(visible(`the ledger in ${ledger} is not vouched for, ${lost}: ${problem}`))
+    printer.remark(`the ledger in ${ledger} is not vouched for, ${lost}: ${problem}`)
   }
   const rotations = ring.rotations.length
   const answer = { file: keyFile, keys: shown, rotations, ...(action === 'rotate' && { unproven }) }

@@ -139,7 +139,7 @@ async function seal(call: LedgerCall): Promise<number> {
         await sealOnce(call, sealer)
       } catch (error) {
         if (every === undefined || !isUnavailable(error)) throw error
-        call.printer.remark(visible(`not sealed this time: ${String(error)}`))
+        call.printer.remark(`not sealed this time: ${String(error)}`)
       }
       if (every === undefined) return 0
       await new Promise((resolve) => setTimeout(resolve, every))
@@ -154,9 +154,7 @@ async function sealOnce(call: LedgerCall, sealer: LedgerSealer): Promise<void> {
     ring: () => readKeyFile(keyFile),
     note: async (directory) => {
       if (await noteLedger(keyFile, directory)) return
-      printer.remark(
-        visible(`${keyFile} cannot be written: name ${directory} to keys rotate --ledger`),
-      )
+      printer.remark(`${keyFile} cannot be written: name ${directory} to keys rotate --ledger`)
     },
     nowMs: Date.now(),
     copy: options.copy === undefined ? undefined : path.resolve(cwd, options.copy),
@@ -174,8 +172,7 @@ async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<
   const keys = keysOfOne(readKeyFile(keyFileOf(options.keys, cwd)), options.key)
   const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
   const verdict = await verifyDirectory({ directory, keys, copy, identity })
-  printer.answer(verdict, () => visible(verdictText(verdict)))
-  return verdict.ok ? 0 : 1
+  return printer.verdict(verdict.ok, verdict, () => visible(verdictText(verdict)))
 }
 
 /** The keys of the one registrar whose ledger is verified: the one that was named, or that signs here, or the only one. */

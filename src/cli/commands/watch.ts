@@ -7,7 +7,6 @@ import { textOption } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
 import { eventLine } from '../event-text.ts'
-import { visible } from '../output.ts'
 import type { Printer } from '../printer.ts'
 import { readResource } from '../resource-argument.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
@@ -44,7 +43,7 @@ export const watch: Command = defineCommand({
     const observer = new Remarks(printer)
     await withApi(identity, async (api) => {
       for await (const entry of api.watch({ ...filter, observer, signal: interruption.signal })) {
-        printer.line(printer.json ? JSON.stringify(entry) : eventLine(entry.event, printer.paint))
+        printer.answer(entry, () => eventLine(entry.event, printer.paint))
       }
     }).finally(() => observer.onEnd())
     interruption.stop()
@@ -62,7 +61,7 @@ class Remarks implements WatchObserver {
   }
 
   onAway({ message }: Error): void {
-    this.#printer.remark(`tenure: the store is away, waiting for it: ${visible(message)}`)
+    this.#printer.remark(`tenure: the store is away, waiting for it: ${message}`)
   }
 
   onBack(): void {
