@@ -1,19 +1,26 @@
 /**
- * Whether the leases that a store keeps are those that its events tell of: who holds what, and since when. Whoever
- * changes a lease behind the store's back, and not its events, is found here.
+ * Whether the leases that a store keeps are those that its events tell of: who holds what and since when, and which have
+ * ended, and how. Whoever changes a lease behind the store's back, and not its events, is found here.
  *
- * All that is live is compared, in the tables or by the events. Deadlines are not: renewals need not be recorded.
+ * Deadlines are not compared: renewals need not be recorded. So a lease that has run out by the table has run out.
  */
 import type { LeaseEvent } from '../core/event.ts'
 import { evolveEntry } from '../core/evolve.ts'
-import type { Entry, LeaseId, LeaseInfo } from '../core/lease.ts'
+import { settledState, type Entry, type LeaseId, type LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import { canonicalJson } from '../ledger/fold.ts'
 import { report } from '../runtime/diagnostics.ts'
+import type { ListFilter } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { eventsAfter } from './ledger-files.ts'
 
 type Asked = Pick<Questions, 'get' | 'list' | 'history'>
+
+/** What `list` is asked for: all that is live, and then what has ended. */
+const LISTED: readonly ListFilter[] = [
+  {},
+  ...(['released', 'expired', 'revoked', 'failed'] as const).map((state) => ({ state })),
+]
 
 /** The first lease that is kept otherwise than its events tell; null if there is none. */
 export async function firstOddLease(questions: Asked): Promise<LeaseId | null> {
@@ -21,11 +28,13 @@ export async function firstOddLease(questions: Asked): Promise<LeaseId | null> {
   for await (const { event } of eventsAfter(questions, null)) {
     told.set(event.leaseId, evolved(told.get(event.leaseId), event))
   }
-  const doubtful = new Set([...told].filter(([, entry]) => isLive(entry)).map(([id]) => id))
-  for await (const lease of liveLeases(questions)) {
-    const isSame = ownershipOf(lease) === ownershipOf(told.get(lease.id) ?? null)
-    if (isSame) doubtful.delete(lease.id)
-    else doubtful.add(lease.id)
+  // Those that no list has are gone, or in a state that they cannot be in.
+  const doubtful = new Set(told.keys())
+  for (const filter of LISTED) {
+    for await (const lease of leasesOf(questions, filter)) {
+      if (isSame(lease, told.get(lease.id) ?? null)) doubtful.delete(lease.id)
+      else doubtful.add(lease.id)
+    }
   }
   for (const leaseId of doubtful) {
     // What changed between the two readings is no difference; so each that looks like one is looked at by itself.
@@ -41,14 +50,27 @@ async function isOdd(questions: Asked, leaseId: LeaseId): Promise<boolean> {
     history: (filter) => questions.history({ ...filter, leaseId }),
   }
   for await (const { event } of eventsAfter(ofLease, null)) told = evolved(told, event)
-  return ownershipOf(kept) !== ownershipOf(told ?? null)
+  return !isSame(kept, told ?? null)
 }
 
-async function* liveLeases(questions: Asked): AsyncGenerator<LeaseInfo> {
+/** What has ended may be gone; what is live by its events may not. */
+function isSame(kept: LeaseInfo | null, told: Entry | null): boolean {
+  if (kept === null) return told === null || !isLive(told)
+  if (told === null || ownershipOf(kept) !== ownershipOf(told)) return false
+  return kept.state === told.state || hasRunOut(kept, told)
+}
+
+/** Whether it ended by time, which the store settles when somebody comes, and tells at once: when it did, too. */
+function hasRunOut({ state, terminatedAtMs }: LeaseInfo, told: Entry): boolean {
+  if (told.kind === 'ticket') return told.state === 'pending' && state === 'failed'
+  return told.state === 'active' && state === settledState(told, true) && terminatedAtMs !== null
+}
+
+async function* leasesOf(questions: Asked, filter: ListFilter): AsyncGenerator<LeaseInfo> {
   let after: string | undefined
   do {
     const from = after === undefined ? {} : { after }
-    const { leases, next } = await questions.list({ ...from, limit: LIST_LIMIT_MAX })
+    const { leases, next } = await questions.list({ ...filter, ...from, limit: LIST_LIMIT_MAX })
     yield* leases
     after = next
   } while (after !== undefined)
@@ -65,12 +87,11 @@ function evolved(entry: Entry | null | undefined, event: LeaseEvent): Entry | nu
   }
 }
 
-function isLive(entry: Entry | null): boolean {
-  return entry === null || entry.state === 'active' || entry.state === 'pending'
+function isLive({ state }: Entry): boolean {
+  return state === 'active' || state === 'pending'
 }
 
-function ownershipOf(lease: LeaseInfo | Entry | null): string | null {
-  if (lease === null) return null
+function ownershipOf(lease: LeaseInfo | Entry): string {
   const { id, resource, mode, extent, holder, session, createdAtMs } = lease
   const grantedAtMs = 'grantedAtMs' in lease ? lease.grantedAtMs : null
   // What was offered to a waiter is not yet its own.

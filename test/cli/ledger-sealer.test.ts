@@ -21,6 +21,7 @@ import { entryOf, LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import type { Questions } from '../../src/service/lease-questions.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
 import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
+import { Family } from '../delegation/family.ts'
 import { livedWorld, type LedgerWorld } from '../ledger/ledger-world.ts'
 
 const RING = withFirstKey(EMPTY_KEY_RING, generateSigningKey(), 0)
@@ -81,6 +82,9 @@ describe('whoever seals a ledger', () => {
       const { events } = await new LedgerSealer(api, directory).seal(sealing())
       expect(events).toBe(round * 2)
     }
+    await api.release({ leaseId: '00000000-0000-4000-8000-000000000001', holder: 'ada' })
+    await api.revoke({ leaseId: '00000000-0000-4000-8000-000000000002', by: 'bob' })
+    await new LedgerSealer(api, directory).seal(sealing())
     const last = await api.history({ limit: 100 })
     expect(sealedEvents(directory)).toEqual(last.map(({ event }) => event))
     expect(await firstOddLease(api)).toBeNull()
@@ -233,6 +237,36 @@ describe('the leases that a store keeps', () => {
     expect(await asked((lease) => ({ ...lease, holder: 'mallory' }))).toBe(one.id)
     expect(await asked((lease) => ({ ...lease, mode: 'shared', session: 'x' }))).toBe(one.id)
     expect(await asked(() => null)).toBe(one.id)
+  })
+
+  it('are odd where one that is held is kept as ended, or the other way round', async () => {
+    const world = new Family()
+    const [held, ended] = [await world.root('work:a'), await world.root('work:b')]
+    await world.release(ended)
+    const kept = async (id: string, state: LeaseInfo['state']) => {
+      const changed = (lease: LeaseInfo): LeaseInfo =>
+        lease.id === id ? { ...lease, state } : lease
+      return firstOddLease({
+        history: (filter) => world.api.history(filter),
+        get: async (leaseId) => {
+          const lease = await world.api.get(leaseId)
+          return lease === null ? null : changed(lease)
+        },
+        list: async (filter) => {
+          const { leases, ...more } = await world.api.list(filter)
+          const isListed = ({ state: now }: LeaseInfo): boolean => {
+            return now === (filter.state ?? now)
+          }
+          return { ...more, leases: leases.map(changed).filter(isListed) }
+        },
+      })
+    }
+    expect(await kept(held.id, 'active')).toBeNull()
+    expect(await kept(held.id, 'released')).toBe(held.id)
+    expect(await kept(held.id, 'expired')).toBe(held.id)
+    expect(await kept(held.id, 'revoked')).toBe(held.id)
+    expect(await kept(ended.id, 'active')).toBe(ended.id)
+    expect(await kept(ended.id, 'expired')).toBe(ended.id)
   })
 })
 

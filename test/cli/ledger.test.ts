@@ -75,6 +75,15 @@ describe('tenure ledger', () => {
     ])
     await shop.sql("UPDATE leases SET agent_id = 'bob' WHERE agent_id = 'mallory'")
     expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { oddLease: null } })
+    for (const [holder, was, now] of [
+      ['bob', 'active', 'released'],
+      ['ada', 'released', 'active'],
+    ] as const) {
+      await shop.sql(`UPDATE leases SET status = '${now}' WHERE agent_id = '${holder}'`)
+      expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: null })
+      await shop.sql(`UPDATE leases SET status = '${was}' WHERE agent_id = '${holder}'`)
+    }
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { oddLease: null } })
     await shop.sql("DELETE FROM leases WHERE agent_id = 'bob'")
     expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: null })
   })
