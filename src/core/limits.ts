@@ -37,6 +37,14 @@ export const DERIVATION_DEPTH_MAX = 16
 /** Live leases that were derived from one and the same. */
 export const CHILDREN_MAX = 64
 
+/**
+ * No number in a ledger that is imported is beyond it: fences, epochs, and times in microseconds, which come there in
+ * 2112. Above it a store has room to go on for as long again.
+ */
+export const LEDGER_NUMBER_MAX: number = 2 ** 52
+/** How much longer than its TTL a lease may last at most, since its end counts from the last moment of its commit. */
+export const COMMIT_SLACK_MS_MAX = 60_000
+
 /** Events of a ledger that a store is rebuilt from in one commit. A server takes about a second for so many. */
 export const RESTORE_STEP_EVENTS = 5_000
 

@@ -12,9 +12,11 @@
 import { NOTHING, type Commit, type EntryChange } from './commit.ts'
 import type { LeaseEvent } from './event.ts'
 import { evolveEntry } from './evolve.ts'
-import type { Entry, LeaseId } from './lease.ts'
+import { liveDeadline, type Entry, type LeaseId } from './lease.ts'
+import { COMMIT_SLACK_MS_MAX, TTL_MS_MAX } from './limits.ts'
 import type { Footprint, RealmView } from './realm.ts'
 import { isTree, kindOf, realmOf, type Resource } from './resource.ts'
+import { US_PER_MS, type Now } from './time.ts'
 
 export interface RestoreStep {
   /** How many events come before it. */
@@ -22,6 +24,8 @@ export interface RestoreStep {
   /** How many have been told with it. */
   readonly upTo: number
   readonly footprints: readonly Footprint[]
+  /** What a store whose clock says `now` cannot have decided, in words; null if it can. */
+  readonly problem: (now: Now) => string | null
   /** One view per footprint; null when the store is not as the step before has left it. */
   readonly commit: (views: readonly RealmView[]) => Commit | null
 }
@@ -43,13 +47,17 @@ export function restoreSteps(
       return { id, before: was, after: entries.get(id) ?? null, renewal: false }
     })
     const commit = { ...NOTHING, changes, events: told, epochs: epochsOf(told) }
-    const facts = { after, upTo: after + told.length }
+    const facts = {
+      after,
+      upTo: after + told.length,
+      problem: (now: Now) => endlessProblem(commit.changes, now),
+    }
     steps.push(after === 0 ? firstStep(events, commit, facts) : laterStep(commit, facts))
   }
   return steps
 }
 
-type Place = Pick<RestoreStep, 'after' | 'upTo'>
+type Place = Pick<RestoreStep, 'after' | 'upTo' | 'problem'>
 
 /**
  * Looks at all realms that the ledger tells of, whether they are empty, and sees to it that none of them ever gives a
@@ -93,6 +101,23 @@ function laterStep(commit: Commit, place: Place): RestoreStep {
   }
 }
 
+/** Nothing that is live has more left than it was given; on another clock it is over, however much it says. */
+function endlessProblem(changes: readonly EntryChange[], { tick }: Now): string | null {
+  for (const { id, after } of changes) {
+    const deadline = after === null ? null : liveDeadline(after)
+    if (after === null || deadline === null || deadline.domain !== tick.domain) continue
+    const { ttlMs, lockDelayMs } = after
+    const windowMs = after.kind === 'ticket' ? after.claimWindowMs : 0
+    const graceMs = after.kind === 'lease' && after.revoking !== null ? TTL_MS_MAX : 0
+    const spanMs = Math.max(ttlMs + lockDelayMs, windowMs, graceMs) + COMMIT_SLACK_MS_MAX
+    const most = tick.us + spanMs * US_PER_MS
+    if (deadline.us > most) {
+      return `deadline of lease ${id} must be at most ${most}, got ${deadline.us}`
+    }
+  }
+  return null
+}
+
 /** Of the fields that no unrecorded event changes. */
 function isSame(kept: Entry | undefined, told: Entry | undefined): boolean {
   return kept?.state === told?.state && kept?.holder === told?.holder
@@ -113,9 +138,16 @@ function wholeRealm({ resource, leaseId }: LeaseEvent): Footprint {
 function epochsOf(events: readonly LeaseEvent[]): Commit['epochs'] {
   const epochs = new Map<Resource, number>()
   for (const event of events) {
-    if (event.type === 'lease.advanced') epochs.set(event.resource, event.to)
+    const epoch = epochOf(event)
+    if (epoch > 0) epochs.set(event.resource, epoch)
   }
   return [...epochs].map(([resource, epoch]) => ({ resource, epoch }))
+}
+
+/** The epoch that a workflow has come to: by a lease's own advances, or by those before it, which may have been pruned. */
+function epochOf(event: LeaseEvent): number {
+  if (event.type === 'lease.issued') return event.lease.epoch
+  return event.type === 'lease.advanced' ? event.to : 0
 }
 
 /** The fence that an event gives; 0 if it gives none. */

@@ -11,7 +11,8 @@ import { derivationProblem, reservedOf, unusedOf } from '../core/derivation.ts'
 import type { LeaseAccounted, LeaseEvent, LeaseIssued } from '../core/event.ts'
 import { evolveEntry } from '../core/evolve.ts'
 import type { Claim, Entry, Lease, LeaseId } from '../core/lease.ts'
-import { realmOf } from '../core/resource.ts'
+import { COMMIT_SLACK_MS_MAX, EPOCHS_PER_ADVANCE_MAX, TTL_MS_MAX } from '../core/limits.ts'
+import { hasEpoch, realmOf } from '../core/resource.ts'
 import { canonicalJson } from './fold.ts'
 import { StandingEntries } from './standing-entries.ts'
 
@@ -20,6 +21,8 @@ interface RealmMark {
   /** Of events that were decided over more than their own lease. */
   lastAtMs: number
   lastFence: number
+  /** The next epoch of a workflow, as far as the ledger tells. */
+  epoch: number
   /** A lease of which its parent must say next what it gave to it. */
   unpaid: Lease | null
 }
@@ -41,9 +44,12 @@ export class CheckedFold {
     const problem =
       commonProblem(event, before, after) ??
       orderProblem(event, mark, before) ??
+      epochProblem(event, mark, before) ??
+      termProblem(event, before, after) ??
       this.#ownProblem(event, before, after)
     if (problem !== null) return problem
     this.#keep(event, after, line)
+    if (after.kind === 'lease') mark.epoch = Math.max(mark.epoch, after.epoch)
     mark.lastFence = Math.max(mark.lastFence, fenceOf(event) ?? 0)
     if (isOfOneEntry(event)) return null
     mark.lastAtMs = event.atMs
@@ -77,7 +83,7 @@ export class CheckedFold {
     const realm = realmOf(event.resource)
     const known = this.#realms.get(realm)
     if (known !== undefined) return known
-    const mark = { lastAtMs: 0, lastFence: 0, unpaid: null }
+    const mark = { lastAtMs: 0, lastFence: 0, epoch: 0, unpaid: null }
     this.#realms.set(realm, mark)
     return mark
   }
@@ -98,6 +104,10 @@ export class CheckedFold {
     const { limits, used, children } = delegationOf(lease)
     if (lease.grantedAtMs !== atMs) return `grantedAtMs must be ${atMs}, got ${lease.grantedAtMs}`
     if (children.length > 0) return 'a lease begins without children'
+    const { renewals, renewedAtMs, terminatedAtMs, releaseReason, lockedUntil, upgrading } = lease
+    const ended = [renewedAtMs, terminatedAtMs, releaseReason, lockedUntil]
+    const isNew = renewals === 0 && !upgrading && ended.every((fact) => fact === null)
+    if (!isNew) return 'a lease begins without renewals, a wish, and an end'
     if (shortageOf(limits, {}, used) !== null) return 'more is used than there is'
     const parent = this.#entries.get(parentOf(lease) ?? '')
     if (parent !== undefined && parent.state !== 'active') return 'its parent has ended'
@@ -181,6 +191,49 @@ function orderProblem(
   if (fence === null || isOffered || fence > lastFence) return null
   return `fence must be more than ${lastFence}, got ${fence}`
 }
+
+/** Epochs are used up once. Advances that a later one has superseded may be gone, so that an epoch may leave some out. */
+function epochProblem(
+  event: LeaseEvent,
+  mark: RealmMark,
+  before: Entry | undefined,
+): string | null {
+  if (event.type === 'lease.issued') {
+    const { epoch } = event.lease
+    if (!hasEpoch(event.resource)) return epoch === 0 ? null : `epoch must be 0, got ${epoch}`
+    return epoch >= mark.epoch ? null : `epoch must be at least ${mark.epoch}, got ${epoch}`
+  }
+  if (event.type !== 'lease.advanced') return null
+  const { from, to } = event
+  if (!hasEpoch(event.resource) || before?.mode !== 'exclusive') return 'it has no epoch to use up'
+  if (from < mark.epoch) return `from must be at least ${mark.epoch}, got ${from}`
+  const most = from + EPOCHS_PER_ADVANCE_MAX
+  return to > from && to <= most ? null : `to must be ${from + 1}..${most}, got ${to}`
+}
+
+/** A lease ends within its TTL, is renewed as often as it may be, and on the clock that it began on. */
+function termProblem(event: LeaseEvent, before: Entry | undefined, after: Entry): string | null {
+  if (after.kind !== 'lease' || !TERM_TYPES.has(event.type)) return null
+  const { expiresAtMs, ttlMs, deadline, holdUntilUs, maxRenewals } = after
+  const spanMs = event.type === 'lease.revoking' ? TTL_MS_MAX : ttlMs
+  const most = event.atMs + spanMs + COMMIT_SLACK_MS_MAX
+  if (expiresAtMs > most) return `expiresAtMs must be at most ${most}, got ${expiresAtMs}`
+  if (expiresAtMs < event.atMs) {
+    return `expiresAtMs must be at least ${event.atMs}, got ${expiresAtMs}`
+  }
+  if (deadline.us > (holdUntilUs ?? Infinity)) return `deadline must be at most ${holdUntilUs}`
+  if (event.type !== 'lease.renewed') return null
+  if (before?.deadline.domain !== deadline.domain) return 'it was renewed on another clock'
+  const isAllowed = maxRenewals < 0 || after.renewals <= maxRenewals
+  return isAllowed ? null : `renewals must be at most ${maxRenewals}, got ${after.renewals}`
+}
+
+const TERM_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>([
+  'lease.issued',
+  'lease.renewed',
+  'lease.revoking',
+  'lease.adopted',
+])
 
 /** The child that is given something. */
 function childOf(change: AccountChange): LeaseId | null {

@@ -1,12 +1,26 @@
 /**
  * Reads an event that came from outside. A hash proves that nobody has changed a line since it was written, not that it
- * was a store that wrote it: so every field must be there, be of its kind, and be known.
+ * was a store that wrote it: so every field must be there, be of its kind, be known, and be within the limits that hold
+ * for whoever asks a store for something.
  */
 import { parseBudget } from '../core/budget.ts'
 import type { AccountChange, Delegation } from '../core/delegation.ts'
 import { isLeaseError, show } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type EventCommon, type LeaseEvent } from '../core/event.ts'
-import { parseExtent, parseHolder, parseLeaseId, parseMode, parseSession } from '../core/input.ts'
+import {
+  parseExtent,
+  parseHolder,
+  parseLeaseId,
+  parseLockDelayMs,
+  parseMaxHoldMs,
+  parseMaxRenewals,
+  parseMode,
+  parseNote,
+  parsePriority,
+  parseSession,
+  parseSlots,
+  parseTtlMs,
+} from '../core/input.ts'
 import {
   ENTRY_STATES,
   RELEASE_REASONS,
@@ -19,19 +33,26 @@ import {
   type TicketFailure,
   type Under,
 } from '../core/lease.ts'
+import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN, LEDGER_NUMBER_MAX } from '../core/limits.ts'
 import { parseResource } from '../core/resource.ts'
 import { parseScope } from '../core/scope.ts'
-import type { Tick } from '../core/time.ts'
+import { requireText } from '../core/text.ts'
+import { US_PER_MS, type Tick } from '../core/time.ts'
 import { undecodable } from './canonical-bytes.ts'
 import { canonicalJson } from './fold.ts'
 
 type Check = (value: unknown) => boolean
 type Shape<Value> = Readonly<Record<keyof Value, Check>>
 
-const text: Check = (value) => typeof value === 'string'
 const flag: Check = (value) => typeof value === 'boolean'
-const integer: Check = (value) => Number.isSafeInteger(value)
-const count: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0
+const integer: Check = within(-LEDGER_NUMBER_MAX, LEDGER_NUMBER_MAX)
+const count: Check = within(0, LEDGER_NUMBER_MAX)
+const wallMs: Check = within(0, LEDGER_NUMBER_MAX / US_PER_MS)
+
+function within(min: number, max: number): Check {
+  return (value) =>
+    Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max
+}
 
 function maybe(check: Check): Check {
   return (value) => value === null || check(value)
@@ -79,6 +100,8 @@ function object<Value>(shape: Shape<Value>): Check {
   return (value) => oddField(shape, value) === null
 }
 
+const text = spelt((value) => requireText('text', value))
+const note = spelt((value) => parseNote(value, null).reason)
 const id = spelt((value) => parseLeaseId(value))
 const holder = spelt((value) => parseHolder(value))
 const session = spelt((value) => parseSession(value))
@@ -86,18 +109,14 @@ const resource = spelt((value) => parseResource(value))
 const budget = spelt((value) => parseBudget('budget', value))
 const tick = object<Tick>({ domain: text, us: integer })
 const CYCLE_STEP: Shape<Required<CycleStep>> = {
-  holder: text,
+  holder,
   session: text,
-  resource: text,
+  resource,
   implied: optional(oneOf([true])),
 }
 const cycle = listOf(object(CYCLE_STEP))
-const metadata: Check = (value) => {
-  const isScalar = (field: unknown): boolean => {
-    return ['string', 'number', 'boolean'].includes(typeof field)
-  }
-  return typeof value === 'object' && value !== null && Object.values(value).every(isScalar)
-}
+const metadata = spelt((value) => parseNote(null, value).metadata)
+const ttlMs = spelt(parseTtlMs)
 
 const DELEGATION: Shape<Required<Delegation>> = {
   line: listOf(id),
@@ -118,15 +137,15 @@ const CLAIM: Shape<Required<Claim>> = {
   extent: spelt((value) => parseExtent(value)),
   holder,
   session,
-  ttlMs: count,
-  maxRenewals: integer,
-  maxHoldMs: maybe(count),
-  slots: maybe(count),
-  lockDelayMs: count,
+  ttlMs,
+  maxRenewals: spelt(parseMaxRenewals),
+  maxHoldMs: maybe(spelt(parseMaxHoldMs)),
+  slots: maybe(spelt(parseSlots)),
+  lockDelayMs: spelt(parseLockDelayMs),
   breakable: flag,
-  reason: maybe(text),
+  reason: maybe(note),
   metadata: maybe(metadata),
-  createdAtMs: count,
+  createdAtMs: wallMs,
   recorded: oneOf([true]),
   delegation: optional(object(DELEGATION)),
   under: optional(under),
@@ -137,16 +156,16 @@ const LEASE: Shape<Required<Lease>> = {
   kind: oneOf(['lease']),
   state: oneOf(['active']),
   fence: count,
-  grantedAtMs: count,
-  renewedAtMs: maybe(count),
-  expiresAtMs: count,
-  terminatedAtMs: maybe(count),
+  grantedAtMs: wallMs,
+  renewedAtMs: maybe(wallMs),
+  expiresAtMs: wallMs,
+  terminatedAtMs: maybe(wallMs),
   deadline: tick,
   holdUntilUs: maybe(integer),
   renewals: count,
   releaseReason: maybe(oneOf(RELEASE_REASONS)),
   lockedUntil: maybe(tick),
-  revoking: maybe(object<Revoking>({ by: text, reason: maybe(text) })),
+  revoking: maybe(object<Revoking>({ by: holder, reason: maybe(note) })),
   upgrading: flag,
   adopted: flag,
   epoch: count,
@@ -166,10 +185,10 @@ const TICKET: Shape<Required<Ticket>> = {
   kind: oneOf(['ticket']),
   state: oneOf(['pending', 'failed']),
   group: maybe(id),
-  priority: integer,
+  priority: spelt(parsePriority),
   orderUs: integer,
   deadline: tick,
-  claimWindowMs: count,
+  claimWindowMs: within(CLAIM_WINDOW_MS_MIN, CLAIM_WINDOW_MS_MAX),
   offer: maybe(object<Offer>({ fence: count, deadline: tick })),
   failure: maybe(oneOf(FAILURES)),
   cycle: maybe(cycle),
@@ -180,11 +199,11 @@ const COMMON: Shape<EventCommon> = {
   resource,
   holder,
   session,
-  atMs: count,
+  atMs: wallMs,
   before: maybe(oneOf(ENTRY_STATES)),
   after: oneOf(ENTRY_STATES),
   renewals: count,
-  reason: maybe(text),
+  reason: maybe(note),
   requestId: maybe(id),
 }
 
@@ -203,21 +222,21 @@ type OwnShape<Type extends LeaseEvent['type']> = Shape<
   Required<Omit<Extract<LeaseEvent, { readonly type: Type }>, keyof EventCommon | 'type'>>
 >
 
-const end = { terminatedAtMs: count, lockedUntil: maybe(tick) }
+const end = { terminatedAtMs: wallMs, lockedUntil: maybe(tick) }
 
 /** What each type has beside what all have. */
 const OWN: { readonly [Type in LeaseEvent['type']]: OwnShape<Type> } = {
   'lease.issued': { lease: object(LEASE) },
-  'lease.renewed': { ttlMs: count, expiresAtMs: count, deadline: tick },
+  'lease.renewed': { ttlMs, expiresAtMs: wallMs, deadline: tick },
   'lease.released': { releaseReason: oneOf(RELEASE_REASONS) },
   'lease.expired': end,
-  'lease.revoked': { by: text, ...end },
-  'lease.revoking': { by: text, deadline: tick, expiresAtMs: count },
+  'lease.revoked': { by: holder, ...end },
+  'lease.revoking': { by: holder, deadline: tick, expiresAtMs: wallMs },
   'lease.upgrading': { wished: flag, under: optional(under) },
   'lease.upgraded': { fence: count },
   'lease.downgraded': {},
-  'lease.transferred': { to: maybe(text) },
-  'lease.adopted': { deadline: tick, expiresAtMs: count },
+  'lease.transferred': { to: maybe(holder) },
+  'lease.adopted': { deadline: tick, expiresAtMs: wallMs },
   'lease.advanced': { from: count, to: count },
   'lease.unlocked': {},
   'lease.queued': { ticket: object(TICKET) },

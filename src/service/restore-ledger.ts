@@ -59,12 +59,20 @@ function withHint(error: LeaseError, { after }: RestoreStep, total: number): Lea
   })
 }
 
-async function take(store: Store, { footprints, commit }: RestoreStep): Promise<void> {
-  const isDone = await store.transact(footprints, (views) => {
-    const whole = commit(views)
-    return { outcome: whole !== null, commit: whole ?? NOTHING, validUntilUs: null }
+async function take(store: Store, { footprints, problem, commit }: RestoreStep): Promise<void> {
+  const taken = await store.transact<Taken>(footprints, (views, now) => {
+    const impossible = problem(now)
+    const whole = impossible === null ? commit(views) : null
+    const outcome = { isDone: whole !== null, impossible }
+    return { outcome, commit: whole ?? NOTHING, validUntilUs: null }
   })
-  if (!isDone) throw notEmpty(store, ALONE)
+  if (taken.impossible !== null) throw new LeaseError('DECODE_ERROR', taken.impossible)
+  if (!taken.isDone) throw notEmpty(store, ALONE)
+}
+
+interface Taken {
+  readonly isDone: boolean
+  readonly impossible: string | null
 }
 
 async function isEmpty(store: Store): Promise<boolean> {

@@ -36,6 +36,11 @@ async function family(): Promise<Told[]> {
   })
   const child = await one.derive(wide, { resource: 'file:/repo/all/a', budget: { tokens: 10 } })
   await one.spend(child, { tokens: 4 })
+  const flow = await one.root('workflow:f')
+  await one.api.advance({ leaseId: flow.id, holder: flow.holder, from: 0, count: 7 })
+  await one.api.advance({ leaseId: flow.id, holder: flow.holder, from: 7, count: 2 })
+  await one.release(flow)
+  await one.root('workflow:f')
   one.ticks.pass(5)
   await one.release(await one.root('work:w'))
   one.ticks.pass(5)
@@ -57,6 +62,12 @@ interface Inner {
   fence: number
   grantedAtMs: number
   holder: string
+  ttlMs: number
+  expiresAtMs: number
+  reason: string
+  metadata: object
+  epoch: number
+  renewals: number
   deadline: { us: number }
   delegation?: { line: string[]; limits: { tokens: number }; used: object; children: string[] }
 }
@@ -71,6 +82,7 @@ function changeOf(entries: readonly Told[], kind: string): { amounts: { tokens: 
 }
 
 const CHILD = 'file:/repo/all/a'
+const NO_LEASE = 'lease.issued has no such lease'
 
 const FORGERIES: readonly (readonly [what: string, said: string, forge: Forgery])[] = [
   [
@@ -156,12 +168,67 @@ const FORGERIES: readonly (readonly [what: string, said: string, forge: Forgery]
   ],
 ]
 
+/** What no store decides, whatever the order. */
+const IMPOSSIBLE: readonly (readonly [what: string, said: string, forge: Forgery])[] = [
+  ['has the last fence there is', NO_LEASE, (all) => (leaseOf(all, 'work:w').fence = 2 ** 53 - 1)],
+  ['is for 142,710 years', NO_LEASE, (all) => (leaseOf(all, 'work:w').ttlMs = 2 ** 52)],
+  ['is of the year 144,680', NO_LEASE, (all) => (leaseOf(all, 'work:w').expiresAtMs = 2 ** 52)],
+  [
+    'ends long after its TTL',
+    'expiresAtMs must be at most',
+    (all) => (leaseOf(all, 'work:w').expiresAtMs += 1e9),
+  ],
+  [
+    'ends before it begins',
+    'expiresAtMs must be at least',
+    (all) => (leaseOf(all, 'work:w').expiresAtMs = 1),
+  ],
+  [
+    'has a lone surrogate in its reason',
+    NO_LEASE,
+    (all) => (leaseOf(all, 'work:w').reason = 'why \ud800'),
+  ],
+  [
+    'has more words than anybody may leave',
+    NO_LEASE,
+    (all) => (leaseOf(all, 'work:w').metadata = { a: 'x'.repeat(2_000) }),
+  ],
+  [
+    'has a lone surrogate in the reason of its event',
+    'lease.issued has no such reason',
+    (all) => (issuedOf(all, 'work:w').reason = '\udc00'),
+  ],
+  ['was renewed before it began', 'begins', (all) => (leaseOf(all, 'work:w').renewals = 3)],
+  ['takes its epoch back', 'to must be 8..100007, got 3', (all) => (advanceOf(all, 7)['to'] = 3)],
+  [
+    'uses up an epoch twice',
+    'from must be at least 7, got 6',
+    (all) => (advanceOf(all, 7)['from'] = 6),
+  ],
+  [
+    'begins with an epoch that was used up',
+    'epoch must be at least 9, got 3',
+    (all) => (leaseOf(all, 'workflow:f').epoch = 3),
+  ],
+  [
+    'has an epoch, and is of no workflow',
+    'epoch must be 0, got 3',
+    (all) => (leaseOf(all, 'work:w').epoch = 3),
+  ],
+]
+
+function advanceOf(entries: readonly Told[], from: number): Told['event'] {
+  const found = entries.find(({ event }) => event['from'] === from)
+  if (found === undefined) throw new Error(`no epoch was used up from ${from}`)
+  return found.event
+}
+
 function at(entries: readonly Told[], change: unknown): number {
   return entries.findIndex(({ event }) => event['change'] === change)
 }
 
 describe('a ledger whose chain fits is refused where a lease', () => {
-  it.each(FORGERIES)('%s', async (_what, said, forge) => {
+  it.each([...FORGERIES, ...IMPOSSIBLE])('%s', async (_what, said, forge) => {
     const entries = await family()
     expect(readLedger(chained(entries)).events).toHaveLength(entries.length)
     forge(entries)

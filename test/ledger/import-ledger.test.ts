@@ -14,6 +14,7 @@ import type { LedgerEntry } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
+import { Family } from '../delegation/family.ts'
 import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
 
@@ -144,6 +145,39 @@ describe('a ledger that is imported', () => {
     expect(() => readLedger(forge((event) => ({ ...event, more: 1 })))).toThrow('no such more')
     const twice = history.flatMap((entry, index) => (index === at ? [entry, entry] : [entry]))
     expect(() => readLedger(exported(twice))).toThrow(`line ${at + 2} cannot be taken`)
+  })
+})
+
+describe('a store that is rebuilt', () => {
+  it('takes no lease that has more left than its TTL, where it knows its clock', async () => {
+    const family = new Family()
+    await family.root('work:w')
+    const events = (await wholeHistory(family.store)).map(({ event }) => event)
+    const longer = structuredClone(events) as { lease?: { deadline: { us: number } } }[]
+    for (const { lease } of longer) if (lease !== undefined) lease.deadline.us += 1e12
+    const store = new MemoryStore({ ticks: family.ticks })
+    const restoring = restoreLedger(store, longer as unknown as LeaseEvent[], { resume: false })
+    await expect(restoring).rejects.toMatchObject({
+      code: 'DECODE_ERROR',
+      message: expect.stringMatching(/^deadline of lease \S+ must be at most \d+, got/) as string,
+    })
+    expect(await store.history({ limit: 10 })).toEqual([])
+    await restoreLedger(store, events, { resume: false })
+  })
+
+  it('goes on with the epoch that a lease began with, though the one before it was pruned', async () => {
+    const family = new Family()
+    const first = await family.root('workflow:f')
+    await family.api.advance({ leaseId: first.id, holder: first.holder, from: 0, count: 7 })
+    await family.release(first)
+    const second = await family.root('workflow:f')
+    const entries = await wholeHistory(family.store)
+    const kept = entries.filter(({ event }) => event.leaseId === second.id)
+    const { events } = readLedger(exported(kept))
+    const rebuilt = new Family(() => new MemoryStore({ ticks: family.ticks }))
+    await restoreLedger(rebuilt.store, events, { resume: false })
+    await rebuilt.release(second)
+    expect((await rebuilt.root('workflow:f')).epoch).toBe(7)
   })
 })
 
