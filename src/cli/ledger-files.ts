@@ -7,6 +7,7 @@ import path from 'node:path'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { unusable } from '../delegation/key-file.ts'
 import { parseCheckpoint, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
+import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { ownProcessId } from '../runtime/processes.ts'
 import type { Questions } from '../service/lease-questions.ts'
@@ -84,9 +85,9 @@ export function readCheckpoints(file: string): readonly LedgerCheckpoint[] {
     try {
       checkpoints.push(parseCheckpoint(line))
     } catch (cause) {
+      if (!isLeaseError(cause)) throw cause
       const number = checkpoints.length + 1
-      const why = isLeaseError(cause) ? cause.message : String(cause)
-      const message = `checkpoint ${number} is not as it was sealed, got line ${number} of ${file}: ${why}`
+      const message = `checkpoint ${number} is not as it was sealed, got line ${number} of ${file}: ${cause.message}`
       throw new LeaseError('DECODE_ERROR', message, { details: { line: number }, cause })
     }
   }
@@ -253,10 +254,14 @@ export class Replacement {
     }
   }
 
-  /** Leaves nothing behind, whether or not it was written. */
+  /** Leaves nothing behind, whether or not it was written. What went wrong before is not lost over it. */
   end(): void {
-    this.#close()
-    fs.rmSync(this.#temporary, { force: true })
+    try {
+      this.#close()
+      fs.rmSync(this.#temporary, { force: true })
+    } catch (error) {
+      report('cli/replacement', error)
+    }
   }
 
   #close(): void {

@@ -3,6 +3,7 @@
  * compared with the store: nobody may be made to sign what was tampered with, nor to go on with the ledger of a store
  * that is another one by now.
  */
+import { isStoreAway } from '../client/insist.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { readText, unusable } from '../delegation/key-file.ts'
 import {
@@ -15,6 +16,7 @@ import {
 import { checkpointHash, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { rotationsToRecord, type LedgerTrust } from '../ledger/recorded-rotation.ts'
 import type { LedgerChain } from '../ledger/sealed-ledger.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { CheckpointCopy, notInLedger } from './checkpoint-copy.ts'
@@ -215,6 +217,30 @@ export class LedgerSealer {
       return status === undefined ? 'none' : `${status.ino} ${status.size} ${status.mtimeMs}`
     })
     return [...versions, ...ring.keys.map(({ keyId }) => keyId)].join()
+  }
+}
+
+export interface Repetition {
+  readonly everyMs: number
+  readonly remark: (text: string) => void
+}
+
+/** Seals again and again, until something fails that will not pass; a store that is away is tried again. */
+export async function sealRepeatedly(
+  seal: () => Promise<void>,
+  { everyMs, remark }: Repetition,
+): Promise<never> {
+  const fault = new RepeatedFault('cli/seal', { monotonicMs: () => performance.now() })
+  for (;;) {
+    try {
+      await seal()
+      fault.succeeded()
+    } catch (error) {
+      if (!isStoreAway(error)) throw error
+      fault.failed(error)
+      remark(`not sealed this time: ${String(error)}`)
+    }
+    await new Promise((resolve) => setTimeout(resolve, everyMs))
   }
 }
 

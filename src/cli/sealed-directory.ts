@@ -2,7 +2,7 @@
  * What a directory with a sealed ledger has in it, and whether it is what was sealed and what the store tells. Both who
  * verifies and who seals on ask this: nobody may be made to sign what was tampered with.
  */
-import { LeaseError } from '../core/errors.ts'
+import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { LedgerComparison, type Comparison } from '../ledger/compare-ledger.ts'
 import { canonicalJson } from '../ledger/fold.ts'
@@ -130,8 +130,8 @@ function* entriesIn(
 function entryAt(line: string, number: number): LedgerEntry {
   try {
     return entryOf(line)
-  } catch (cause) {
-    throw notWhole(number, 'is no event of a lease', cause)
+  } catch (error) {
+    throw isLeaseError(error) ? notWhole(number, 'is no event of a lease', error) : error
   }
 }
 

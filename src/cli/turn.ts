@@ -9,6 +9,7 @@
 import path from 'node:path'
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import { unusable } from '../delegation/key-file.ts'
+import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { hostName, isProcessAlive, ownProcessId } from '../runtime/processes.ts'
 
@@ -36,21 +37,39 @@ export function takeTurn(turn: Turn): () => void {
   }
   const end = (): void => {
     here.delete(file)
-    fs.rmSync(file, { force: true })
+    try {
+      fs.rmSync(file, { force: true })
+    } catch (error) {
+      // The turn is over all the same; others see its file until this process ends.
+      report('cli/turn', error)
+    }
   }
   here.add(file)
+  try {
+    refuseOthers(turn, { own, ofHost: `${prefix}-${host}-` })
+    return end
+  } catch (error) {
+    end()
+    throw isLeaseError(error) ? error : unusable(directory, error)
+  }
+}
+
+interface Names {
+  readonly own: string
+  /** What the names of this host's files begin with. */
+  readonly ofHost: string
+}
+
+function refuseOthers(turn: Turn, { own, ofHost }: Names): void {
+  const { directory, name: prefix } = turn
   const others = fs
     .readdirSync(directory)
     .filter((name) => name.startsWith(`${prefix}-`) && name !== own)
   for (const name of others) {
     const maker = path.join(directory, name)
-    if (isDead(name, `${prefix}-${host}-`)) fs.rmSync(maker, { force: true })
-    else {
-      end()
-      throw taken(turn, maker)
-    }
+    if (!isDead(name, ofHost)) throw taken(turn, maker)
+    fs.rmSync(maker, { force: true })
   }
-  return end
 }
 
 const WAIT_MS_MAX = 5_000

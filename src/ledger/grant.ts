@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto'
 import { parseBudget, type Budget } from '../core/budget.ts'
 import { excessOf, type Allowance } from '../core/derivation.ts'
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { parseExtent, parseMode } from '../core/input.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import { parseResource, type Extent, type Mode, type Resource } from '../core/resource.ts'
@@ -252,8 +252,8 @@ function readGrant(reader: ByteReader): Grant {
       scope: readScope(reader),
       budget: readBudget(reader),
     }
-  } catch (cause) {
-    throw undecodable('a field of the grant', cause)
+  } catch (error) {
+    throw isLeaseError(error) ? undecodable('a field of the grant', error) : error
   }
 }
 

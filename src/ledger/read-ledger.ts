@@ -30,21 +30,27 @@ export function readLedger(text: string): ReadLedger {
     if (problem !== null) throw badLine(index + 1, problem)
     // Which keys sealed a ledger is not part of what happened to leases.
     if (chain.isAtRotation) continue
-    try {
-      const event = parseLeaseEvent(entryOf(line).event)
-      if (realmNamed(line) !== realmOf(event.resource)) throw new Error('names another realm')
-      reduceLedgerEvent(table, event)
-      const odd = fold.take(event, index + 1)
-      if (odd !== null) throw new Error(`${event.type} does not follow: ${odd}`)
-      events.push(event)
-    } catch (cause) {
-      throw badLine(index + 1, cause instanceof Error ? cause.message : String(cause), cause)
-    }
+    const event = eventOf(line, index + 1, table)
+    if (realmNamed(line) !== realmOf(event.resource))
+      throw badLine(index + 1, 'names another realm')
+    const odd = fold.take(event, index + 1)
+    if (odd !== null) throw badLine(index + 1, `${event.type} does not follow: ${odd}`)
+    events.push(event)
   }
   if (!text.endsWith('\n') && text !== '') throw badLine(lines.length + 1, 'is cut off')
   const missing = fold.missing()
   if (missing !== null) throw badLine(missing.line, missing.problem)
   return { events, digest: digestOf(table) }
+}
+
+function eventOf(line: string, number: number, table: LeaseTable): LeaseEvent {
+  try {
+    const event = parseLeaseEvent(entryOf(line).event)
+    reduceLedgerEvent(table, event)
+    return event
+  } catch (error) {
+    throw isLeaseError(error) ? badLine(number, error.message, error) : error
+  }
 }
 
 function badLine(line: number, problem: string, cause?: unknown): LeaseError {

@@ -124,8 +124,9 @@ function textOf(json: string): string | null {
   if (!json.includes('\\')) return json.slice(1, -1)
   try {
     return JSON.parse(json) as string
-  } catch {
-    return null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
   }
 }
 

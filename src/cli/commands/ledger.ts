@@ -1,6 +1,5 @@
 /** `tenure ledger`: a ledger that proves itself, and questions about the past. */
 import path from 'node:path'
-import { isUnavailable } from '../../client/retry.ts'
 import { invalid } from '../../core/errors.ts'
 import { isSigning, type KeyRing } from '../../ledger/key-ring.ts'
 import { LeaseReducer } from '../../ledger/lease-reducer.ts'
@@ -15,7 +14,7 @@ import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { keyFileOf, noteLedger } from '../key-file.ts'
 import { eventsAfter, ledgerDirectoryOf, storeFilesOf } from '../ledger-files.ts'
 import { tellPast } from '../ledger-past.ts'
-import { LedgerSealer } from '../ledger-sealer.ts'
+import { LedgerSealer, sealRepeatedly } from '../ledger-sealer.ts'
 import { verdictText, verifyDirectory } from '../ledger-verdict.ts'
 import { plural, visible } from '../output.ts'
 import { readResource } from '../resource-argument.ts'
@@ -134,16 +133,10 @@ async function seal(call: LedgerCall): Promise<number> {
   const { every } = options
   return withQuestions(identity, async (questions) => {
     const sealer = new LedgerSealer(questions, directory)
-    for (;;) {
-      try {
-        await sealOnce(call, sealer)
-      } catch (error) {
-        if (every === undefined || !isUnavailable(error)) throw error
-        call.printer.remark(`not sealed this time: ${String(error)}`)
-      }
-      if (every === undefined) return 0
-      await new Promise((resolve) => setTimeout(resolve, every))
-    }
+    const once = (): Promise<void> => sealOnce(call, sealer)
+    const remark = (text: string): void => call.printer.remark(text)
+    await (every === undefined ? once() : sealRepeatedly(once, { everyMs: every, remark }))
+    return 0
   })
 }
 
