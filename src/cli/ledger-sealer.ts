@@ -3,7 +3,7 @@
  * compared with the store: nobody may be made to sign what was tampered with, nor to go on with the ledger of a store
  * that is another one by now.
  */
-import { isStoreAway } from '../client/insist.ts'
+import { isUnavailable } from '../client/retry.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { readText, unusable } from '../delegation/key-file.ts'
 import {
@@ -236,7 +236,7 @@ export async function sealRepeatedly(
       await seal()
       fault.succeeded()
     } catch (error) {
-      if (!isStoreAway(error)) throw error
+      if (!isUnavailable(error)) throw error
       fault.failed(error)
       remark(`not sealed this time: ${String(error)}`)
     }
