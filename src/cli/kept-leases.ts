@@ -14,7 +14,7 @@ import type { ListFilter } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { eventsAfter } from './ledger-files.ts'
 
-type Asked = Pick<Questions, 'get' | 'list' | 'history'>
+type Asked = Pick<Questions, 'get' | 'list' | 'history' | 'settings'>
 
 /** What `list` is asked for: all that is live, and then what has ended. */
 const LISTED: readonly ListFilter[] = [
@@ -50,7 +50,9 @@ async function isOdd(questions: Asked, leaseId: LeaseId): Promise<boolean> {
     history: (filter) => questions.history({ ...filter, leaseId }),
   }
   for await (const { event } of eventsAfter(ofLease, null)) told = evolved(told, event)
-  return !isSame(kept, told ?? null)
+  if (told !== undefined || kept === null) return !isSame(kept, told ?? null)
+  // Nothing is told of a lease where no history is kept.
+  return (await questions.settings(kept.resource)).keep_history
 }
 
 /** What has ended may be gone; what is live by its events may not. */

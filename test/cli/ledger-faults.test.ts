@@ -83,6 +83,7 @@ it('an event that does not follow from those before it is reported, and its leas
   const odd = await firstOddLease({
     get: (leaseId) => family.api.get(leaseId),
     list: (filter) => family.api.list(filter),
+    settings: (resource) => family.api.settings(resource),
     history: async (filter) => (await family.api.history(filter)).slice(1),
   })
   expect(odd).toBe(lease.id)

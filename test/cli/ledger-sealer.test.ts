@@ -226,6 +226,7 @@ describe('the leases that a store keeps', () => {
       const changed = (lease: LeaseInfo | null) => (lease?.id === one.id ? change(lease) : lease)
       return firstOddLease({
         history: (filter) => world.api.history(filter),
+        settings: (resource) => world.api.settings(resource),
         get: async (leaseId) => changed(await world.api.get(leaseId)),
         list: async (filter) => {
           const { leases: kept, ...more } = await world.api.list(filter)
@@ -248,6 +249,7 @@ describe('the leases that a store keeps', () => {
         lease.id === id ? { ...lease, state } : lease
       return firstOddLease({
         history: (filter) => world.api.history(filter),
+        settings: (resource) => world.api.settings(resource),
         get: async (leaseId) => {
           const lease = await world.api.get(leaseId)
           return lease === null ? null : changed(lease)
@@ -268,6 +270,20 @@ describe('the leases that a store keeps', () => {
     expect(await kept(ended.id, 'active')).toBe(ended.id)
     expect(await kept(ended.id, 'expired')).toBe(ended.id)
   })
+})
+
+it('a lease without events is no odd one where no history is kept', async () => {
+  const url = 'memory:no-history'
+  const api = await openApi(url)
+  onTestFinished(() => api.close())
+  const who = { holder: 'ada', session: 'ada', waitMs: 0, ttlMs: 60_000 }
+  const resource = parseResource('work:quiet')
+  await api.configure('keep_history', 'false', { scope: 'global', resourceId: null })
+  await api.acquire({ leaseId: '00000000-0000-4000-8000-000000000001', resource, ...who })
+  expect(await api.history({ limit: 1 })).toEqual([])
+  expect(await firstOddLease(api)).toBeNull()
+  await api.configure('keep_history', 'true', { scope: 'global', resourceId: null })
+  expect(await firstOddLease(api)).toBe('00000000-0000-4000-8000-000000000001')
 })
 
 describe('the lines of a file', () => {
