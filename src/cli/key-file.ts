@@ -17,7 +17,7 @@ export function keyFileOf(given: string | undefined, cwd: string): string {
   return path.resolve(cwd, named)
 }
 
-/** For whoever changes the file: nobody else does meanwhile, otherwise one of two new keys would be lost. */
+/** Holds the turn of the file: of two processes that change it at once, one would lose its new key. */
 export async function withKeyFile<Result>(
   keyFile: string,
   use: (ring: KeyRing) => Promise<Result>,

@@ -1,6 +1,6 @@
 /**
  * The last checkpoints of the ledgers that a key has sealed, which its rotation names. Each ledger is examined before the
- * rotation vouches for it, and nobody seals it until the rotation is made.
+ * rotation vouches for it, and no sealer has its turn until the rotation is made.
  */
 import { isLeaseError } from '../core/errors.ts'
 import { signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'

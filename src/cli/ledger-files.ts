@@ -222,7 +222,7 @@ function isBegun(begun: string, beginning: string): boolean {
   return begun.startsWith(beginning) || beginning.startsWith(begun)
 }
 
-/** A file that is written as a whole beside the one that it replaces in the end, so that nobody sees half of it. */
+/** A file that is written as a whole beside the one that it replaces in the end, so that no reader sees half of it. */
 export class Replacement {
   readonly #file: string
   readonly #temporary: string

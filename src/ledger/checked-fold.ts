@@ -107,7 +107,7 @@ export class CheckedFold {
     const { renewals, renewedAtMs, terminatedAtMs, releaseReason, lockedUntil, upgrading } = lease
     const ended = [renewedAtMs, terminatedAtMs, releaseReason, lockedUntil]
     const isNew = renewals === 0 && !upgrading && ended.every((fact) => fact === null)
-    if (!isNew) return 'a lease begins without renewals, a wish, and an end'
+    if (!isNew) return 'a lease begins without renewals, an upgrade request, and an end'
     if (shortageOf(limits, {}, used) !== null) return 'more is used than there is'
     const parent = this.#entries.get(parentOf(lease) ?? '')
     if (parent !== undefined && parent.state !== 'active') return 'its parent has ended'
