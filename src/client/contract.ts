@@ -6,6 +6,7 @@ import type { Budget } from '../core/budget.ts'
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseError } from '../core/errors.ts'
 import type { LeaseEventType } from '../core/event.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
 import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
 import type { Extent, Mode } from '../core/resource.ts'
 import type { Scope } from '../core/scope.ts'
@@ -199,11 +200,8 @@ export interface LeaseEvents {
  * `state` and `remainingMs` are computed from the clock at every read: they do not wait for any call to return, and
  * they end no later than the store's own deadline.
  */
-export interface Lease extends AsyncDisposable {
-  readonly id: LeaseId
-  readonly resource: string
+export interface Lease extends FencedLease, AsyncDisposable {
   readonly holder: string
-  readonly extent: Extent
   /** `shared` from the moment `downgrade` is called, whether or not the store has heard of it. */
   readonly mode: Mode
   /** A new one after an upgrade. */

@@ -14,6 +14,7 @@
  * it. Until then only the fence protects.
  */
 import { parseBudget, type Budget } from '../core/budget.ts'
+import { rootOf, type RootLease } from '../core/delegation.ts'
 import { isLeaseError, type LeaseError } from '../core/errors.ts'
 import { parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
@@ -166,6 +167,14 @@ export class LeaseHandle implements Attended {
 
   get fence(): number {
     return this.#known.fence
+  }
+
+  get slots(): number | null {
+    return this.#known.info.slots
+  }
+
+  get root(): RootLease | null {
+    return rootOf(this.#known.info)
   }
 
   get epoch(): number | null {

@@ -6,6 +6,7 @@
  */
 import { addBudgets, subtractBudgets, type Budget } from './budget.ts'
 import type { Claim, Lease, LeaseId } from './lease.ts'
+import type { Mode } from './resource.ts'
 import { UNLIMITED_SCOPE, type Scope } from './scope.ts'
 
 export interface Delegation {
@@ -13,6 +14,8 @@ export interface Delegation {
   readonly line: readonly LeaseId[]
   /** The fence of the root, which whoever guards a resource is shown; null for a root itself. */
   readonly rootFence: number | null
+  /** When the root was shared as the lease was derived; absent: the root had its resource to itself. */
+  readonly rootMode?: 'shared'
   readonly scope: Scope
   readonly limits: Budget
   /** Who is to check its grants, and those of whatever is derived from it; absent: anybody. */
@@ -64,6 +67,29 @@ export function delegationOf(claim: Pick<Claim, 'delegation'>): Delegation {
 
 export function parentOf(claim: Claim): LeaseId | null {
   return claim.delegation?.line.at(-1) ?? null
+}
+
+/** A lease that others act for, as guards know it. */
+export interface RootLease {
+  readonly id: LeaseId
+  readonly fence: number
+  readonly mode: Mode
+}
+
+/** The lease that a derived one acts for; null for one that was acquired. */
+export function rootOf(claim: {
+  readonly delegation?: Pick<Delegation, 'line' | 'rootFence' | 'rootMode'>
+}): RootLease | null {
+  const { line, rootFence, rootMode = 'exclusive' } = claim.delegation ?? ROOT_DELEGATION
+  const [id] = line
+  return id === undefined ? null : { id, fence: rootFence ?? 0, mode: rootMode }
+}
+
+/** What the children of a lease are told of the root. */
+export function rootForChildren(
+  parent: Pick<Lease, 'id' | 'fence' | 'mode' | 'delegation'>,
+): RootLease {
+  return rootOf(parent) ?? { id: parent.id, fence: parent.fence, mode: parent.mode }
 }
 
 /** Whether one of the two was derived from the other, however far up. */

@@ -7,7 +7,7 @@
 import { endedBefore } from './acquire.ts'
 import type { Derive } from './command.ts'
 import { blockersOf } from './conflict.ts'
-import { delegationOf, parentOf } from './delegation.ts'
+import { delegationOf, parentOf, rootForChildren } from './delegation.ts'
 import { derivationProblem, reservedOf, type Wish } from './derivation.ts'
 import { Draft } from './draft.ts'
 import { grant } from './grant.ts'
@@ -90,7 +90,8 @@ function audienceOf(command: Derive, parent: Lease): string | undefined {
 }
 
 function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
-  const { line, rootFence } = delegationOf(parent)
+  const { line } = delegationOf(parent)
+  const root = rootForChildren(parent)
   const audience = audienceOf(command, parent)
   return {
     id: command.leaseId,
@@ -111,7 +112,8 @@ function claimOf(parent: Lease, command: Derive, ttlMs: number): Claim {
     recorded: parent.recorded,
     delegation: {
       line: [...line, parent.id],
-      rootFence: rootFence ?? parent.fence,
+      rootFence: root.fence,
+      ...(root.mode === 'shared' ? { rootMode: root.mode } : {}),
       scope: command.scope,
       limits: command.budget,
       ...(audience === undefined ? {} : { audience }),

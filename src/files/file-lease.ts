@@ -3,6 +3,8 @@
  * units change here; what a lease may do is decided in the core.
  */
 import type { Blocker } from '../core/conflict.ts'
+import { rootOf } from '../core/delegation.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
 import type { EntryState, LeaseId, LeaseInfo } from '../core/lease.ts'
 import { nameOf } from '../core/resource.ts'
 
@@ -12,8 +14,7 @@ import { nameOf } from '../core/resource.ts'
  */
 export type FileLeaseStatus = EntryState
 
-export interface FileLease {
-  readonly id: LeaseId
+export interface FileLease extends FencedLease {
   readonly filePath: string
   readonly agentId: string
   /** Milliseconds since 1970 on the store's wall clock, as all times here; for people, not for judging. */
@@ -47,9 +48,10 @@ export interface LeaseHolder {
 }
 
 export function fileLeaseOf(info: LeaseInfo): FileLease {
+  const { id, resource, fence, mode, extent, slots } = info
   return {
-    id: info.id,
-    filePath: nameOf(info.resource),
+    ...{ id, resource, fence, mode, extent, slots, root: rootOf(info) },
+    filePath: nameOf(resource),
     agentId: info.holder,
     createdAt: info.createdAtMs,
     expiresAt: info.expiresAtMs,
@@ -58,7 +60,6 @@ export function fileLeaseOf(info: LeaseInfo): FileLease {
     status: info.state,
     renewalCount: info.renewals,
     maxRenewals: info.maxRenewals,
-    fence: info.fence,
     remainingMs: info.remainingMs,
     reason: info.reason,
   }

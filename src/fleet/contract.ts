@@ -6,6 +6,7 @@
  * prevent that from outside; pass `fence` to whatever the poll writes to, so that it can refuse.
  */
 import type { LeaseError } from '../core/errors.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
 import type { FleetNode } from './fleet-layout.ts'
 
 /**
@@ -93,7 +94,8 @@ export interface LeaseManager extends AsyncDisposable {
   ): () => void
 }
 
-export interface PollContext {
+/** The lease of the session as well, which every guarded write of the poll takes as it is. */
+export interface PollContext extends FencedLease {
   /** To be passed on to whatever the poll writes to. */
   readonly fence: number
   /** Of this poll alone. Aborts when the session is lost or about to be given away: stop and return. */

@@ -13,6 +13,8 @@ import type { Candidate } from './assignment.ts'
 export interface Grant {
   readonly sessionId: string
   readonly fence: number
+  /** The id of the lease, by which guards tell two apart that were given one fence. */
+  readonly id: string
   /** The layout's own mark of this grant. */
   readonly token: string
 }

@@ -9,7 +9,7 @@ import { Listeners } from '../client/listeners.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { preferredNode } from './assignment.ts'
-import type { FleetEvents, LeaseInfo, LeaseManager, LeaseState } from './contract.ts'
+import type { FleetEvents, LeaseInfo, LeaseManager, LeaseState, PollContext } from './contract.ts'
 import type { AcquireReply, FleetLayout, FleetNode, LayoutListener } from './fleet-layout.ts'
 import { FLEET_EVENTS, requireListener } from './event-listener.ts'
 import { parseFlag, type FleetSettings } from './fleet-options.ts'
@@ -220,8 +220,8 @@ export class FleetManager implements LeaseManager {
     return this.#watch.candidates
   }
 
-  fenceOf(sessionId: string): number | null {
-    return this.#book.fenceOf(sessionId)
+  leaseOf(sessionId: string): Omit<PollContext, 'signal'> | null {
+    return this.#book.leaseOf(sessionId)
   }
 
   freeInMs(sessionId: string): number | null {

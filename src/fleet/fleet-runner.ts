@@ -248,11 +248,11 @@ export class FleetRunner implements Fleet, SessionUser {
     if (before !== undefined && !before.isStopped) return
     // One that was told to stop, and there is nobody else to give the session to.
     if (before !== undefined) this.#drop(sessionId, before)
-    const fence = this.#manager.fenceOf(sessionId)
-    if (fence === null || this.#unfit.hangs(sessionId)) return
+    const lease = this.#manager.leaseOf(sessionId)
+    if (lease === null || this.#unfit.hangs(sessionId)) return
     const { poll, intervalMs, pollTimeoutMs } = this.#options
     const poller = new SessionPoller({
-      ...{ sessionId, fence, poll, intervalMs, pollTimeoutMs, runtime: this.#runtime },
+      ...{ sessionId, lease, poll, intervalMs, pollTimeoutMs, runtime: this.#runtime },
       isOwned: () => this.#manager.isStarted && this.#manager.isOwned(sessionId),
       onFailed: (error, failures) => {
         this.#listeners.emit('poll_failed', { sessionId, error, failures })

@@ -451,7 +451,7 @@ function dataLostError(restMs: number): LeaseError {
 }
 
 function acquired(sessionId: string, { id, fence }: LeaseInfo): AcquireReply {
-  return { kind: 'acquired', sessionId, fence: fence ?? 0, token: id, wasOurs: false }
+  return { kind: 'acquired', sessionId, fence: fence ?? 0, id, token: id, wasOurs: false }
 }
 
 function nodeOf(

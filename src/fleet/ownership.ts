@@ -139,9 +139,10 @@ export class Ownership {
 
   /** It was held when the others were asked for, and may have been lost meanwhile. */
   #ownReply(sessionId: string): AcquireReply {
-    const fence = this.#parts.book.fenceOf(sessionId)
-    if (fence === null || !this.#isHeld(sessionId)) return failed(lateError(sessionId))
-    return { kind: 'acquired', sessionId, fence, token: '', wasOurs: true }
+    const lease = this.#parts.book.leaseOf(sessionId)
+    if (lease === null || !this.#isHeld(sessionId)) return failed(lateError(sessionId))
+    const { id, fence } = lease
+    return { kind: 'acquired', sessionId, fence, id, token: '', wasOurs: true }
   }
 
   #isHeld(sessionId: string): boolean {

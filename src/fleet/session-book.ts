@@ -10,7 +10,7 @@
 import { LeaseError } from '../core/errors.ts'
 import type { HolderClock, Moment, Term } from '../client/holder-clock.ts'
 import type { Listeners } from '../client/listeners.ts'
-import type { FleetEvents, LeaseInfo, LeaseState, LossReason } from './contract.ts'
+import type { FleetEvents, LeaseInfo, LeaseState, LossReason, PollContext } from './contract.ts'
 import type { AcquireReply, Failed, Grant, GrantReply } from './fleet-layout.ts'
 
 export interface BookParts {
@@ -81,8 +81,13 @@ export class SessionBook {
     return this.#ownerOf(sessionId, now) === null ? 'unknown' : 'other'
   }
 
-  fenceOf(sessionId: string): number | null {
-    return this.#held.get(sessionId)?.grant.fence ?? null
+  /** The lease of a session that was granted, as a poll passes it to guards. */
+  leaseOf(sessionId: string): Omit<PollContext, 'signal'> | null {
+    const grant = this.#held.get(sessionId)?.grant
+    if (grant === undefined) return null
+    const { id, fence } = grant
+    const resource = `session:${sessionId}`
+    return { id, resource, fence, mode: 'exclusive', extent: 'exact', slots: null, root: null }
   }
 
   info(sessionId: string): LeaseInfo {

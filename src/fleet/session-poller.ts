@@ -4,11 +4,11 @@
  */
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
-import type { PollFunction } from './contract.ts'
+import type { PollContext, PollFunction } from './contract.ts'
 
 export interface PollerParts {
   readonly sessionId: string
-  readonly fence: number
+  readonly lease: Omit<PollContext, 'signal'>
   readonly poll: PollFunction
   readonly intervalMs: number
   readonly pollTimeoutMs: number
@@ -84,8 +84,8 @@ export class SessionPoller {
     this.#controller = controller
     const timer = runtime.setTimer(pollTimeoutMs, () => this.#late(), { keepAlive: true })
     try {
-      const { sessionId, fence, poll } = this.#parts
-      await poll(sessionId, { fence, signal: controller.signal })
+      const { sessionId, lease, poll } = this.#parts
+      await poll(sessionId, { ...lease, signal: controller.signal })
       this.#failures = 0
       this.#failingSinceMs = null
       this.#fault.succeeded()

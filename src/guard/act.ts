@@ -2,7 +2,9 @@
  * A guarded act: who acts, under which fence, on what. Read once from whatever the caller passes as its lease, so that
  * all guards accept and refuse the same things.
  */
+import { rootOf, type Delegation } from '../core/delegation.ts'
 import { invalid, LeaseError } from '../core/errors.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
 import { parseExtent, parseLeaseId, parseMode, parseSlots, refuseUnknown } from '../core/input.ts'
 import {
   covers,
@@ -14,26 +16,26 @@ import {
   type Resource,
 } from '../core/resource.ts'
 
-/** Anything that says what a lease is: a handle, an answer of the API, or what a caller was handed by its own caller. */
-export interface GuardedLease {
-  readonly id: string
-  readonly resource: string
-  readonly fence: number
-  /** Default `exclusive`, or `shared` for a lease with slots. */
-  readonly mode?: Mode
-  /** Default `exact`. */
-  readonly extent?: Extent
-  readonly slots?: number | null
-  /** Of a derived lease: the lease at the root of its line, which it acts for. As in a verified grant, or with `id`. */
-  readonly root?: GuardedRoot
+/**
+ * Anything that says what a lease is: a handle of any kind, an answer of the API, a verified grant, or what a caller was
+ * handed by its own caller.
+ */
+export interface GuardedLease
+  extends
+    Pick<FencedLease, 'id' | 'resource' | 'fence'>,
+    Partial<Pick<FencedLease, 'mode' | 'extent' | 'slots'>> {
+  /** Of a derived lease: the lease that it acts for. */
+  readonly root?: GuardedRoot | null
   /** Not null for a derived lease, which must name its root. */
   readonly parentId?: string | null
-  readonly delegation?: { readonly line: readonly string[] }
+  /** Of a derived lease, as the API describes it. */
+  readonly delegation?: Pick<Delegation, 'line' | 'rootFence' | 'rootMode'>
 }
 
-export type GuardedRoot =
-  | { readonly id: string; readonly fence: number }
-  | { readonly leaseId: string; readonly fence: number }
+/** `leaseId` as in a verified grant. Default mode: `exclusive`. */
+export type GuardedRoot = { readonly fence: number; readonly mode?: Mode } & (
+  { readonly id: string } | { readonly leaseId: string }
+)
 
 export interface WriteOptions {
   /** What is written, when it is less than the lease covers. */
@@ -69,41 +71,64 @@ export function readAct(
   if (typeof lease !== 'object' || lease === null) {
     throw invalid('lease', 'must be an object with id, resource and fence', lease)
   }
-  const { id, fence } = actorOf(lease)
   const reach = reachOf(lease, canonical)
   return {
-    leaseId: parseLeaseId(id, 'lease.id'),
-    fence: parseFence(fence, 'lease.fence'),
-    shared: isShared(lease),
+    ...actorOf(lease),
     target: targetOf(reach, options.resource, canonical),
     reach,
   }
 }
 
-/** A derived lease has a fence of its own, which would shut out the root that it acts for. */
-function actorOf(lease: GuardedLease): { readonly id: unknown; readonly fence: unknown } {
-  const { root, parentId, delegation } = lease
-  if (root !== undefined && root !== null) {
-    return { id: 'leaseId' in root ? root.leaseId : root.id, fence: root.fence }
+/**
+ * Who acts. A derived lease acts for its root and as its root holds the resource, alone or shared: its own fence would
+ * shut the root out, and its own mode would let an earlier sharer in beside a root that is alone.
+ */
+function actorOf(lease: GuardedLease): Pick<Act, 'leaseId' | 'fence' | 'shared'> {
+  const root = lease.root ?? rootOf(lease)
+  if (root !== null) {
+    return {
+      leaseId: parseLeaseId('leaseId' in root ? root.leaseId : root.id, 'lease.root.id'),
+      fence: parseFence(root.fence, 'lease.root.fence'),
+      shared: root.mode !== undefined && parseMode(root.mode) === 'shared',
+    }
   }
-  const above = parentId ?? delegation?.line.at(-1) ?? null
-  if (above === null) return lease
-  throw invalid('lease.root', 'must be given for a derived lease: the id and fence', root)
+  if (typeof lease.parentId === 'string') {
+    throw invalid('lease.root', 'must be given for a derived lease: the id and fence', lease.root)
+  }
+  return {
+    leaseId: parseLeaseId(lease.id, 'lease.id'),
+    fence: parseFence(lease.fence, 'lease.fence'),
+    shared: isShared(lease),
+  }
 }
 
-/** For a caller that knows a fence and nothing else. */
-export function plainAct(
-  resource: unknown,
-  fence: unknown,
-  { canonical }: ActReading = PLAIN_READING,
-): Act {
-  const target: Reach = { resource: canonical(parseResource(resource)), extent: 'exact' }
+/** How a fence is held by a caller that does not know the lease. */
+export interface HeldAs {
+  /** Default `exclusive`; `shared` for a slot as well. */
+  readonly mode?: Mode
+  /** Default `exact`. */
+  readonly extent?: Extent
+}
+
+/** What `check` takes: a lease, or a fence and what it is of. */
+export type CheckArguments =
+  [lease: GuardedLease, options?: WriteOptions] | [resource: string, fence: number, held?: HeldAs]
+
+export function readCheck(asked: CheckArguments, reading: ActReading = PLAIN_READING): Act {
+  const [lease] = asked
+  if (typeof lease !== 'string') {
+    const [, options] = asked as [GuardedLease, WriteOptions?]
+    return readAct(lease, options, reading)
+  }
+  const [resource, fence, held = {}] = asked as [string, number, HeldAs?]
+  refuseUnknown(held, ['mode', 'extent'])
+  const reach = reachOf({ ...held, resource }, reading.canonical)
   return {
     leaseId: null,
     fence: parseFence(fence, 'fence'),
-    shared: false,
-    target,
-    reach: target,
+    shared: isShared(held),
+    target: targetOf(reach, undefined, reading.canonical),
+    reach,
   }
 }
 
@@ -112,7 +137,10 @@ export function parseFence(value: unknown, field: string): number {
   throw invalid(field, `must be an integer 1..${Number.MAX_SAFE_INTEGER}`, value)
 }
 
-function reachOf({ resource, extent }: GuardedLease, canonical: ActReading['canonical']): Reach {
+function reachOf(
+  { resource, extent }: Pick<GuardedLease, 'resource' | 'extent'>,
+  canonical: ActReading['canonical'],
+): Reach {
   return {
     resource: canonical(parseResource(resource)),
     extent: extent === undefined ? 'exact' : parseExtent(extent),
@@ -120,7 +148,7 @@ function reachOf({ resource, extent }: GuardedLease, canonical: ActReading['cano
 }
 
 /** A slot is one of several leases at once, whatever its mode is called. */
-function isShared({ mode, slots }: GuardedLease): boolean {
+function isShared({ mode, slots }: Pick<GuardedLease, 'mode' | 'slots'>): boolean {
   if (slots !== undefined && slots !== null) return parseSlots(slots) > 0
   return mode !== undefined && parseMode(mode) === 'shared'
 }

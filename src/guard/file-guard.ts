@@ -19,10 +19,11 @@ import { invalid, LeaseError } from '../core/errors.ts'
 import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
 import { canonicalPath } from '../runtime/canonical-path.ts'
 import {
-  plainAct,
   readAct,
+  readCheck,
   type Act,
   type ActReading,
+  type CheckArguments,
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
@@ -67,9 +68,12 @@ export class FileGuard {
     this.#marks.carryOut(act, () => replace(file, content))
   }
 
-  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
-  check(resource: string, fence: number): true {
-    this.#marks.carryOut(plainAct(resource, fence, READING), () => undefined)
+  /**
+   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
+   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
+   */
+  check(...asked: CheckArguments): true {
+    this.#marks.carryOut(readCheck(asked, READING), () => undefined)
     return true
   }
 }

@@ -31,7 +31,8 @@ export const guard: Guards = {
   memory: () => new MemoryGuard(),
 }
 
-export type { GuardedLease, WriteOptions } from './act.ts'
+export type { FencedLease } from '../core/fenced-lease.ts'
+export type { CheckArguments, GuardedLease, GuardedRoot, HeldAs, WriteOptions } from './act.ts'
 export type { FileGuard, FileWriteOptions } from './file-guard.ts'
 export { MARK_TABLE, POSTGRES_MARK_TABLE, SQLITE_MARK_TABLE } from './mark-table.ts'
 export type { MemoryGuard } from './memory-guard.ts'

@@ -2,7 +2,14 @@
  * Marks in the memory of one process, for a server that guards what only it writes and that starts empty. They are
  * lost with the process: whatever outlives it needs a guard that does, too.
  */
-import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
+import {
+  readAct,
+  readCheck,
+  type Act,
+  type CheckArguments,
+  type GuardedLease,
+  type WriteOptions,
+} from './act.ts'
 import { judge, type Mark } from './marks.ts'
 import { requireResult, requireSynchronous } from './synchronous-work.ts'
 
@@ -17,9 +24,12 @@ export class MemoryGuard {
     return requireResult(work())
   }
 
-  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
-  check(resource: string, fence: number): true {
-    this.#pass(plainAct(resource, fence))
+  /**
+   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
+   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
+   */
+  check(...asked: CheckArguments): true {
+    this.#pass(readCheck(asked))
     return true
   }
 

@@ -7,7 +7,14 @@
  * locks them for itself.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
+import {
+  readAct,
+  readCheck,
+  type Act,
+  type CheckArguments,
+  type GuardedLease,
+  type WriteOptions,
+} from './act.ts'
 import { MARK_TABLE, marksOf, POSTGRES_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf, type Judgement } from './marks.ts'
 import {
@@ -59,9 +66,12 @@ export class PostgresGuard<Client extends PostgresClientLike> {
     })
   }
 
-  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
-  async check(resource: string, fence: number): Promise<true> {
-    const act = plainAct(resource, fence)
+  /**
+   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
+   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
+   */
+  async check(...asked: CheckArguments): Promise<true> {
+    const act = readCheck(asked)
     await inTransaction(this.#source, (client) => pass(client, act))
     return true
   }

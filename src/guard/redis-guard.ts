@@ -8,10 +8,11 @@
 import { invalid, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
 import {
-  plainAct,
   readAct,
+  readCheck,
   type Act,
   type ActReading,
+  type CheckArguments,
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
@@ -72,9 +73,12 @@ export class RedisGuard {
     return this.#pass(act, { script, keys: textsOf('keys', options.keys), args: texts })
   }
 
-  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
-  async check(resource: string, fence: number): Promise<true> {
-    await this.#pass(plainAct(resource, fence), { script: '', keys: [], args: [] })
+  /**
+   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
+   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
+   */
+  async check(...asked: CheckArguments): Promise<true> {
+    await this.#pass(readCheck(asked), { script: '', keys: [], args: [] })
     return true
   }
 

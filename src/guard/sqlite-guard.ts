@@ -6,7 +6,14 @@
  * nothing else.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
-import { plainAct, readAct, type Act, type GuardedLease, type WriteOptions } from './act.ts'
+import {
+  readAct,
+  readCheck,
+  type Act,
+  type CheckArguments,
+  type GuardedLease,
+  type WriteOptions,
+} from './act.ts'
 import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
 import { requireResult, requireSynchronous } from './synchronous-work.ts'
@@ -55,9 +62,12 @@ export class SqliteGuard<Database extends SqliteLike> {
     return this.carryOut(act, work)
   }
 
-  /** True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. */
-  check(resource: string, fence: number): true {
-    this.carryOut(plainAct(resource, fence), () => undefined)
+  /**
+   * True if no later holder was seen, and from now on older ones are refused; throws `STALE_FENCE` otherwise. A lease of
+   * a subtree refuses them below it, too; a shared one, or a slot, does not refuse those with whom it shares.
+   */
+  check(...asked: CheckArguments): true {
+    this.carryOut(readCheck(asked), () => undefined)
     return true
   }
 

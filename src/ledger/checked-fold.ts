@@ -6,7 +6,7 @@
  */
 import { shortageOf } from '../core/budget.ts'
 import { isBlockedBy } from '../core/conflict.ts'
-import { delegationOf, parentOf, type AccountChange } from '../core/delegation.ts'
+import { delegationOf, parentOf, rootForChildren, type AccountChange } from '../core/delegation.ts'
 import { derivationProblem, reservedOf, unusedOf } from '../core/derivation.ts'
 import type { LeaseAccounted, LeaseEvent, LeaseIssued } from '../core/event.ts'
 import { evolveEntry } from '../core/evolve.ts'
@@ -253,17 +253,21 @@ function endProblem(before: Entry | undefined, after: Entry): string | null {
 
 /** `isTold`: all renewals of the parent are in the ledger, so that its deadline is known. */
 function derivedProblem(parent: Lease, child: Lease, isTold: boolean): string | null {
-  const { line, rootFence, children } = delegationOf(parent)
+  const { line, children } = delegationOf(parent)
   const {
     scope,
     limits,
     audience = null,
     line: childLine,
-    rootFence: childRoot,
+    rootFence,
+    rootMode,
   } = delegationOf(child)
   if (children.includes(child.id)) return 'its child was told before'
   if (!isEqual(childLine, [...line, parent.id])) return 'its child is of another line'
-  if (childRoot !== (rootFence ?? parent.fence)) return 'its child has another root'
+  const root = rootForChildren(parent)
+  // An older ledger does not tell the root's mode, and its children then count as those of an exclusive root.
+  const isMoreShared = rootMode === 'shared' && root.mode === 'exclusive'
+  if (rootFence !== root.fence || isMoreShared) return 'its child has another root'
   const { resource, extent, mode, ttlMs, deadline } = child
   const end = isTold ? deadline.us : 0
   const wish = { resource, extent, mode, scope, limits, audience, ttlMs, end }

@@ -47,8 +47,8 @@ export interface VerifiedGrant extends Grant {
   readonly depth: number
   /** The ids of the keys that signed it and its ancestors, the root's first: all of one registrar. */
   readonly keyIds: readonly string[]
-  /** What guards downstream are shown: the root's id and fence. */
-  readonly root: { readonly leaseId: string; readonly fence: number }
+  /** What guards downstream are shown. */
+  readonly root: { readonly leaseId: string; readonly fence: number; readonly mode: Mode }
 }
 
 const TAG = 'tenure-grant'
@@ -154,8 +154,9 @@ export function verifyGrant(
     throw refused('UNAUTHORIZED', `the grant is for ${JSON.stringify(grant.audience)}`, grant)
   }
   const ancestors = chain.slice(0, -1)
-  const { id: leaseId, fence } = root
-  return { ...grant, ancestors, depth: ancestors.length, keyIds, root: { leaseId, fence } }
+  const { id: leaseId, fence, mode } = root
+  const shown = { leaseId, fence, mode }
+  return { ...grant, ancestors, depth: ancestors.length, keyIds, root: shown }
 }
 
 /** Without a time nothing can be told to have expired, so that nothing is accepted. */

@@ -121,6 +121,7 @@ const ttlMs = spelt(parseTtlMs)
 const DELEGATION: Shape<Required<Delegation>> = {
   line: listOf(id),
   rootFence: maybe(count),
+  rootMode: optional((value) => value === 'shared'),
   scope: spelt((value) => parseScope(value)),
   limits: budget,
   audience: optional(holder),

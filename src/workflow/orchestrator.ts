@@ -7,8 +7,11 @@
  */
 import type { Lease, Tenure } from '../client/contract.ts'
 import { readReceiver } from '../client/read-options.ts'
+import type { RootLease } from '../core/delegation.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
 import { refuseUnknown } from '../core/input.ts'
+import type { Extent, Mode } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import {
   createAction,
@@ -46,7 +49,7 @@ export interface OrchestratorParts {
   readonly renewBelowMs: number
 }
 
-export class Orchestrator implements AsyncDisposable {
+export class Orchestrator implements FencedLease, AsyncDisposable {
   readonly workflowId: string
   readonly #parts: OrchestratorParts
   readonly #queue: EmissionQueue
@@ -62,6 +65,30 @@ export class Orchestrator implements AsyncDisposable {
 
   get leaseId(): string {
     return this.#parts.lease.id
+  }
+
+  get id(): string {
+    return this.#parts.lease.id
+  }
+
+  get resource(): string {
+    return this.#parts.lease.resource
+  }
+
+  get mode(): Mode {
+    return this.#parts.lease.mode
+  }
+
+  get extent(): Extent {
+    return this.#parts.lease.extent
+  }
+
+  get slots(): number | null {
+    return this.#parts.lease.slots
+  }
+
+  get root(): RootLease | null {
+    return this.#parts.lease.root
   }
 
   get fence(): number {

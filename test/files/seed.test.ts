@@ -27,6 +27,7 @@ describe('unit tests', () => {
     })
     expect(granted(response)).toEqual({
       id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      ...{ resource: `file:${FILE}`, mode: 'exclusive', extent: 'exact', slots: null, root: null },
       filePath: FILE,
       agentId: 'agent-1',
       createdAt: nowMs,

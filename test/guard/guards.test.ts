@@ -1,12 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isLeaseError, type ErrorCode, type LeaseError } from '../../src/core/errors.ts'
-import type { GuardedLease } from '../../src/guard/index.ts'
+import type { CheckArguments, GuardedLease } from '../../src/guard/index.ts'
 import { STAGES, type GuardStage, type StageName } from './stages.ts'
 
 let stage: GuardStage
 
-function lease(resource: string, fence: number, more: Partial<GuardedLease> = {}): GuardedLease {
+function lease(
+  resource: string,
+  fence: number,
+  more: Partial<Omit<GuardedLease, 'fence'>> = {},
+): GuardedLease & { readonly fence: number } {
   return { id: randomUUID(), resource, fence, ...more }
 }
 
@@ -108,7 +112,7 @@ describe.each(Object.keys(STAGES) as readonly StageName[])('a guard in %s', (nam
     const child = { ...lease('work:W', 11), parentId: root.id }
     const error = await refusal(stage.write(child, 'a'))
     expect(error.message).toMatch(/^lease.root must be given for a derived lease/)
-    const told = { ...lease('work:W', 12), delegation: { line: [root.id] } }
+    const told = { ...lease('work:W', 12), delegation: { line: [root.id], rootFence: null } }
     expect(await codeOf(stage.write(told, 'a'))).toBe('INVALID_INPUT')
     await stage.write({ ...child, root: { leaseId: root.id, fence: root.fence } }, 'b')
     await stage.write(root, 'c')
@@ -134,6 +138,47 @@ describe.each(Object.keys(STAGES) as readonly StageName[])('a guard in %s', (nam
     expect(await codeOf(stage.write(lease('work:W', 11), 'other'))).toBe('STALE_FENCE')
   })
 
+  it('checks a lease as it is: those who share, and slots, do not shut each other out', async () => {
+    for (const [resource, how] of [
+      ['work:W', { mode: 'shared' }],
+      ['work:V', { slots: 3 }],
+    ] as const) {
+      const [early, late] = [lease(resource, 10, how), lease(resource, 12, how)]
+      expect(await stage.check(late)).toBe(true)
+      expect(await stage.check(early)).toBe(true)
+      await stage.write(early, 'a')
+      expect(await codeOf(stage.check(lease(resource, 11)))).toBe('STALE_FENCE')
+    }
+    expect(await stage.check('work:W', 9, { mode: 'shared' })).toBe(true)
+    const alone = lease('work:W', 20)
+    expect(await stage.check(alone)).toBe(true)
+    await stage.write(alone, 'b')
+    expect(await codeOf(stage.check('work:W', 12, { mode: 'shared' }))).toBe('STALE_FENCE')
+    expect(await codeOf(stage.check(lease('work:W', 20)))).toBe('STALE_FENCE')
+  })
+
+  it('checks a derived lease as its root', async () => {
+    const root = lease('work:W', 10)
+    expect(await stage.check(lease('work:W', 15, { root }))).toBe(true)
+    await stage.write(root, 'a')
+  })
+
+  it('refuses to check what is neither a lease nor a fence', async () => {
+    const cases: readonly (readonly [asked: readonly unknown[], message: string])[] = [
+      [[{ id: 'me', resource: 'work:W', fence: 1 }], 'lease.id must be a UUID, got "me"'],
+      [[lease('work:W', 1), { resorce: 'x' }], 'got "resorce"'],
+      [['work:W', '1'], 'fence must be an integer 1..9007199254740991, got "1"'],
+      [['work:W', 1, { mode: 'alone' }], 'mode must be exclusive or shared, got "alone"'],
+      [['work:W', 1, { exent: 'exact' }], 'options must be among mode, extent, got "exent"'],
+      [[undefined], 'lease must be an object with id, resource and fence, got undefined'],
+    ]
+    for (const [asked, message] of cases) {
+      const error = await refusal((async () => stage.check(...(asked as CheckArguments)))())
+      expect(error.code).toBe('INVALID_INPUT')
+      expect(error.message).toContain(message)
+    }
+  })
+
   describe('of a tree', () => {
     const tree = (path: string, fence: number): GuardedLease => {
       return lease(`file:${path}`, fence, { extent: 'subtree' })
@@ -155,6 +200,27 @@ describe.each(Object.keys(STAGES) as readonly StageName[])('a guard in %s', (nam
       )
       expect(await codeOf(stage.write(directory, 'd'))).toBe('STALE_FENCE')
       expect(await stage.values()).toEqual(['a', 'b'])
+    })
+
+    it('refuses below what a later lease of the whole directory has checked', async () => {
+      const file = lease('file:/r/a/b.ts', 10)
+      expect(await stage.check(tree('/r', 20))).toBe(true)
+      expect(await codeOf(stage.write(file, 'stale'))).toBe('STALE_FENCE')
+      expect(await codeOf(stage.write(tree('/r/a', 15), 'stale'))).toBe('STALE_FENCE')
+      const above = stage.write(tree('/', 15), 'stale', { resource: 'file:/r/x' })
+      expect(await codeOf(above)).toBe('STALE_FENCE')
+      expect(await stage.check('file:/s', 20, { extent: 'subtree' })).toBe(true)
+      expect(await codeOf(stage.check('file:/s/a', 10))).toBe('STALE_FENCE')
+    })
+
+    it('refuses to check a directory in which a later lease has written', async () => {
+      await stage.write(lease('file:/r/a', 20), 'a')
+      expect(await codeOf(stage.check(tree('/r', 10)))).toBe('STALE_FENCE')
+      const aside = await stage.check(tree('/r', 10), { resource: 'file:/r/b' })
+      expect(aside).toBe(true)
+      const sharing = { mode: 'shared', extent: 'subtree' } as const
+      expect(await stage.check('file:/t', 20, sharing)).toBe(true)
+      expect(await stage.check('file:/t/a', 10, { mode: 'shared' })).toBe(true)
     })
 
     it('lets neighbours write whatever their order', async () => {

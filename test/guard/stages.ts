@@ -5,13 +5,18 @@
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { createClient } from 'redis'
-import { guard, type GuardedLease, type WriteOptions } from '../../src/guard/index.ts'
+import {
+  guard,
+  type CheckArguments,
+  type GuardedLease,
+  type WriteOptions,
+} from '../../src/guard/index.ts'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
 
 export interface GuardStage {
   write(lease: GuardedLease, value: string, options?: WriteOptions): Promise<unknown>
-  check(resource: string, fence: number): Promise<true>
+  check(...asked: CheckArguments): Promise<true>
   /** What was written, in order. */
   values(): Promise<readonly string[]>
   close(): Promise<void>
@@ -32,7 +37,7 @@ async function memoryStage(): Promise<GuardStage> {
   const values: string[] = []
   return {
     write: async (lease, value, options) => guarded.write(lease, () => values.push(value), options),
-    check: async (resource, fence) => guarded.check(resource, fence),
+    check: async (...asked) => guarded.check(...asked),
     values: async () => values,
     close: async () => undefined,
   }
@@ -47,7 +52,7 @@ async function sqliteStage(): Promise<GuardStage> {
   const insert = database.prepare('INSERT INTO writes VALUES (?)')
   return {
     write: async (lease, value, options) => guarded.write(lease, () => insert.run(value), options),
-    check: async (resource, fence) => guarded.check(resource, fence),
+    check: async (...asked) => guarded.check(...asked),
     values: async () => {
       const rows = database.prepare('SELECT value FROM writes ORDER BY rowid').raw().all()
       return (rows as [string][]).flat()
@@ -69,7 +74,7 @@ async function postgresStage(): Promise<GuardStage> {
       const insert = 'INSERT INTO writes (value) VALUES ($1)'
       return guarded.write(lease, (client) => client.query(insert, [value]), options)
     },
-    check: (resource, fence) => guarded.check(resource, fence),
+    check: (...asked) => guarded.check(...asked),
     values: async () => {
       const { rows } = await pool.query<{ value: string }>('SELECT value FROM writes ORDER BY id')
       return rows.map(({ value }) => value)
@@ -91,7 +96,7 @@ async function ioredisStage(): Promise<GuardStage> {
     write: (lease, value, options) => {
       return guarded.write(lease, PUSH, { keys: ['writes'], args: [value], ...options })
     },
-    check: (resource, fence) => guarded.check(resource, fence),
+    check: (...asked) => guarded.check(...asked),
     values: () => client.lrange('writes', 0, -1),
     close: async () => {
       client.disconnect()
@@ -109,7 +114,7 @@ async function nodeRedisStage(): Promise<GuardStage> {
     write: (lease, value, options) => {
       return guarded.write(lease, PUSH, { keys: ['writes'], args: [value], ...options })
     },
-    check: (resource, fence) => guarded.check(resource, fence),
+    check: (...asked) => guarded.check(...asked),
     values: () => client.lRange('writes', 0, -1),
     close: async () => {
       client.destroy()

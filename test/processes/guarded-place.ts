@@ -49,7 +49,7 @@ async function sqlitePlace(directory: string): Promise<GuardedPlace> {
       database.exec(`CREATE TABLE numbers (name TEXT PRIMARY KEY, value INTEGER);
         INSERT INTO numbers VALUES ('guarded', 0), ('unguarded', 0)`)
     },
-    enter: async ({ fence }) => guarded.check(RESOURCE, fence),
+    enter: async (lease) => guarded.check(lease),
     read: async (which) => {
       const row = database.prepare('SELECT value FROM numbers WHERE name = ?').raw().get(which)
       return (row as [number])[0]
@@ -72,7 +72,7 @@ async function postgresPlace(url: string): Promise<GuardedPlace> {
       await pool.query(`CREATE TABLE numbers (name text PRIMARY KEY, value integer);
         INSERT INTO numbers VALUES ('guarded', 0), ('unguarded', 0)`)
     },
-    enter: ({ fence }) => guarded.check(RESOURCE, fence),
+    enter: (lease) => guarded.check(lease),
     read: async (which) => {
       const sql = 'SELECT value FROM numbers WHERE name = $1'
       const { rows } = await pool.query<{ value: number }>(sql, [which])
@@ -91,7 +91,7 @@ async function redisPlace(url: string): Promise<GuardedPlace> {
   const guarded = guard.redis(client)
   return {
     create: async () => void (await client.mset('guarded', 0, 'unguarded', 0)),
-    enter: ({ fence }) => guarded.check(RESOURCE, fence),
+    enter: (lease) => guarded.check(lease),
     read: async (which) => Number(await client.get(which)),
     write: (lease, value) => {
       return guarded.write(lease, `redis.call('SET', KEYS[1], ARGV[1])`, ['guarded'], [value])
@@ -115,7 +115,7 @@ async function filePlace(directory: string): Promise<GuardedPlace> {
       guarded.init()
       for (const file of Object.values(files)) fs.writeFileSync(file, '0')
     },
-    enter: async ({ fence }) => guarded.check(RESOURCE, fence),
+    enter: async (lease) => guarded.check(lease),
     read: async (which) => Number(fs.readFileSync(files[which], 'utf8')),
     write: async (lease, value) => guarded.write(lease, String(value), { path: files.guarded }),
     writeUnguarded: async (value) => {

@@ -106,8 +106,10 @@ export class PollLayout implements FleetLayout {
     const replies = await this.#evaluate(calls)
     const unmet = calls.filter((_, index) => isUnmet(replies[index]))
     const again = unmet.length === 0 ? [] : [...(await this.#meetAndEvaluate(unmet))]
+    const { instanceId } = this.#settings
     return sessionIds.map((sessionId, index) => {
-      return acquireReply(sessionId, isUnmet(replies[index]) ? again.shift() : replies[index])
+      const reply = isUnmet(replies[index]) ? again.shift() : replies[index]
+      return acquireReply({ sessionId, instanceId }, reply)
     })
   }
 
@@ -447,13 +449,19 @@ function isUnmet(reply: Reply): boolean {
   return Array.isArray(reply) && reply[0] === 3
 }
 
-function acquireReply(sessionId: string, reply: Reply): AcquireReply {
+interface Asked {
+  readonly sessionId: string
+  readonly instanceId: string
+}
+
+function acquireReply({ sessionId, instanceId }: Asked, reply: Reply): AcquireReply {
   if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
   if (!Array.isArray(reply)) return { kind: 'failed', error: malformed('acquire', reply) }
   const [code, text, leftMs] = reply as readonly unknown[]
   if (code === 1 || code === 2) {
     const token = String(text)
-    return { kind: 'acquired', sessionId, fence: Number(token), token, wasOurs: code === 2 }
+    const id = leaseIdOf([instanceId, sessionId, token])
+    return { kind: 'acquired', sessionId, fence: Number(token), id, token, wasOurs: code === 2 }
   }
   if (code === 4) return { kind: 'resting', freeInMs: Number(text) }
   // Lost once more, right after it was met.
@@ -461,6 +469,16 @@ function acquireReply(sessionId: string, reply: Reply): AcquireReply {
   if (code !== 0) return { kind: 'failed', error: malformed('acquire', reply) }
   const freeInMs = Number(leftMs)
   return { kind: 'held', owner: String(text), freeInMs: freeInMs < 0 ? null : freeInMs }
+}
+
+/**
+ * These keys have no lease ids. Guards need one that is the same whenever this instance is granted this fence, and
+ * another one for any other instance: after a loss of data two instances may be granted one fence.
+ */
+function leaseIdOf(parts: readonly string[]): string {
+  const hex = createHash('sha256').update(parts.join('\n')).digest('hex')
+  const groups = [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(12, 15)}`]
+  return [...groups, `8${hex.slice(15, 18)}`, hex.slice(18, 30)].join('-')
 }
 
 function grantReply(reply: Reply, code: unknown): GrantReply {
