@@ -4,12 +4,17 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { invalid, LeaseError } from '../core/errors.ts'
+import { report } from '../runtime/diagnostics.ts'
 
 /** What is needed of a client; that of `pg` has it. */
 export interface PostgresClientLike {
   /** `I`: in no transaction. Newer versions of `pg` say so; an older one is asked by trying. */
   getTransactionStatus?(): string | null
-  query(sql: string, values?: readonly unknown[]): Promise<{ readonly rows: unknown[] }>
+  /** `command`: what PostgreSQL says it has done. */
+  query(
+    sql: string,
+    values?: readonly unknown[],
+  ): Promise<{ readonly rows: unknown[]; readonly command: string }>
 }
 
 export interface PostgresPoolLike<Client extends PostgresClientLike = PostgresClientLike> {
@@ -21,13 +26,26 @@ export interface PostgresPoolLike<Client extends PostgresClientLike = PostgresCl
 
 export type PostgresLike<Client extends PostgresClientLike> = Client | PostgresPoolLike<Client>
 
-/** Runs `work` in one transaction. Whatever it throws undoes all of it and nothing else. */
+/**
+ * Runs `work` in one transaction. Whatever it throws undoes all of it and nothing else. Called from within such work, on
+ * the same pool or client, it takes part in that transaction as a savepoint.
+ */
 export async function inTransaction<Client extends PostgresClientLike, Result>(
   source: PostgresLike<Client>,
   work: (client: Client) => Promise<Result>,
 ): Promise<Result> {
+  const outer = openTransactionOn(source)
+  if (outer !== null) {
+    const client = outer.client as Client
+    return inTurn(outer, async () => {
+      await run(client, 'SAVEPOINT tenure_guard')
+      return carryOut({ client, source, joined: true }, work)
+    })
+  }
   if (isPool(source)) return onPool(source, work)
-  return inTurn(source, async () => carryOut(source, work, { joined: await join(source) }))
+  return inTurn(turnsOf(source), async () => {
+    return carryOut({ client: source, source, joined: await join(source) }, work)
+  })
 }
 
 async function onPool<Client extends PostgresClientLike, Result>(
@@ -38,61 +56,109 @@ async function onPool<Client extends PostgresClientLike, Result>(
     throw unavailable(cause)
   })
   let broken = true
+  const onEnded = (): void => void (broken = false)
   try {
-    const joined = await open(client)
-    const result = await inTurn(client, () => {
-      return carryOut<Client, Result>(client, work, { joined, onUndone: () => (broken = false) })
+    return await inTurn(turnsOf(client), async () => {
+      const joined = await open(client)
+      return carryOut({ client, source: pool, joined, onEnded }, work)
     })
-    broken = false
-    return result
   } finally {
     // A connection on which something failed may still be in the transaction, and nobody else should get it so.
     client.release(broken)
   }
 }
 
-/** Whose turn it is on a client: of all its callers, and of those within the transaction that is open on it. */
+/** Calls that run one after another: all those of a client, or those within one transaction of it. */
 interface Turns {
   last: Promise<unknown>
 }
 
-const turnsOf = new WeakMap<object, Turns>()
-const within = new AsyncLocalStorage<ReadonlyMap<object, Turns>>()
+/** A transaction that is open, for whatever its work calls. */
+interface OpenTransaction extends Turns {
+  readonly client: PostgresClientLike
+  /** What the caller gave: the client itself or its pool. */
+  readonly source: object
+  /** The one from within which this was called. */
+  readonly outer: OpenTransaction | null
+  /** A timer that its work has started keeps this context, and must not fall into whatever comes after it. */
+  isOver: boolean
+}
+
+const turnsByClient = new WeakMap<object, Turns>()
+const within = new AsyncLocalStorage<OpenTransaction>()
+
+function turnsOf(client: object): Turns {
+  const known = turnsByClient.get(client) ?? { last: Promise.resolve() }
+  turnsByClient.set(client, known)
+  return known
+}
+
+/**
+ * The innermost transaction from within which this is called, if it is on this pool or client. On a pool a connection of
+ * one's own would wait for the marks that this transaction has locked, or for its connection, and so for itself.
+ */
+function openTransactionOn(source: object): OpenTransaction | null {
+  let open = within.getStore() ?? null
+  while (open !== null && (open.isOver || (open.client !== source && open.source !== source))) {
+    open = open.outer
+  }
+  return open
+}
 
 /**
  * A client has one transaction at a time: of two writes at once, the second would find itself in the transaction of the
  * first, and be committed or undone with it. So they take turns. Whoever is called from within a transaction takes its
  * turn among those within, and does not wait for the one it is part of.
  */
-function inTurn<Result>(client: object, run: () => Promise<Result>): Promise<Result> {
-  const outer = within.getStore()
-  const turns = outer?.get(client) ?? turnsOf.get(client) ?? { last: Promise.resolve() }
-  if (outer?.has(client) !== true) turnsOf.set(client, turns)
-  const inner = new Map(outer).set(client, { last: Promise.resolve() })
-  const turn = turns.last.then(() => within.run(inner, run))
-  turns.last = turn.catch(() => undefined)
+function inTurn<Result>(turns: Turns, run: () => Promise<Result>): Promise<Result> {
+  const turn = turns.last.then(run)
+  // The caller hears of a failure; whoever is next only waits for the end.
+  turns.last = turn.then(ended, ended)
   return turn
 }
 
-interface Undoing {
+function ended(): void {}
+
+interface Begun<Client> {
+  readonly client: Client
+  readonly source: object
+  /** In a savepoint of a transaction that was open already. */
   readonly joined: boolean
-  readonly onUndone?: () => void
+  /** It is certain that the connection is in no transaction any more. */
+  readonly onEnded?: () => void
 }
 
 async function carryOut<Client extends PostgresClientLike, Result>(
-  client: Client,
+  { client, source, joined, onEnded }: Begun<Client>,
   work: (client: Client) => Promise<Result>,
-  { joined, onUndone }: Undoing,
 ): Promise<Result> {
-  let result: Result
+  const outer = within.getStore() ?? null
+  const own: OpenTransaction = { client, source, outer, isOver: false, last: Promise.resolve() }
   try {
-    result = await work(client)
+    const result = await within.run(own, async () => runToEnd(own, async () => work(client)))
+    await commit(client, joined)
+    onEnded?.()
+    return result
   } catch (error) {
-    if (await undo(client, joined)) onUndone?.()
+    if (await undo(client, joined)) onEnded?.()
     throw error
   }
-  await commit(client, joined)
-  return result
+}
+
+/** What the work has begun within its transaction and not waited for is part of it, and ends before it. */
+async function runToEnd<Result>(
+  own: OpenTransaction,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work()
+  } finally {
+    for (let last: Promise<unknown> | null = null; last !== own.last;) {
+      last = own.last
+      await last
+    }
+    own.isOver = true
+  }
 }
 
 const NO_TRANSACTION = '25P01'
@@ -115,13 +181,36 @@ async function join(client: PostgresClientLike): Promise<boolean> {
   return open(client)
 }
 
+/** Throws unless everything since the beginning stands. */
 async function commit(client: PostgresClientLike, joined: boolean): Promise<void> {
-  if (joined) return run(client, 'RELEASE SAVEPOINT tenure_guard')
-  try {
-    await client.query('COMMIT')
-  } catch (cause) {
+  if (client.getTransactionStatus?.() === 'I') throw endedError()
+  if (joined) return release(client)
+  const { command } = await client.query('COMMIT').catch((cause: unknown) => {
     throw commitError(cause)
+  })
+  // After a statement that failed, PostgreSQL answers COMMIT by undoing everything, and does not call that an error.
+  if (command !== 'COMMIT') throw abortedError()
+}
+
+async function release(client: PostgresClientLike): Promise<void> {
+  try {
+    await client.query('RELEASE SAVEPOINT tenure_guard')
+  } catch (cause) {
+    throw codeOf(cause) === ABORTED_TRANSACTION ? abortedError() : unavailable(cause)
   }
+}
+
+const ABORTED_TRANSACTION = '25P02'
+
+function abortedError(): LeaseError {
+  const message =
+    'work must not go on after a statement that failed, got one that caught the error: nothing was written'
+  return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' } })
+}
+
+function endedError(): LeaseError {
+  const message = 'work must not end the transaction, got one that did: what it wrote may stand'
+  return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' }, effect: 'unknown' })
 }
 
 /** With an answer from PostgreSQL nothing was committed; without one nobody knows. */
@@ -137,8 +226,9 @@ async function undo(client: PostgresClientLike, joined: boolean): Promise<boolea
     await client.query(joined ? 'ROLLBACK TO SAVEPOINT tenure_guard' : 'ROLLBACK')
     if (joined) await client.query('RELEASE SAVEPOINT tenure_guard')
     return true
-  } catch {
-    // What `work` threw says more than this.
+  } catch (error) {
+    // What `work` threw says more than this to the caller.
+    report('guard/postgres-rollback', error)
     return false
   }
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
 import { guard, type GuardedLease } from '../../src/guard/index.ts'
+import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
 import { freshDatabase, type Place } from '../servers/shared-servers.ts'
 
 let place: Place
@@ -132,6 +133,46 @@ describe('a guarded write in PostgreSQL', () => {
     expect(await values()).toEqual(['kept'])
   })
 
+  it('does not resolve when PostgreSQL has undone it, whatever its work made of the error', async () => {
+    const guarded = guard.postgres(pool)
+    const swallowing = async (client: pg.PoolClient): Promise<string> => {
+      await insert('half')(client)
+      await client.query('SELECT 1 / 0').catch(() => undefined)
+      return 'done'
+    }
+    const error: unknown = await guarded.write(lease(20), swallowing).catch((e: unknown) => e)
+    expect(error).toMatchObject({ code: 'INVALID_INPUT', effect: 'none' })
+    expect((error as Error).message).toMatch(/^work must not go on after a statement that failed/)
+    expect(await values()).toEqual([])
+    await guarded.write(lease(10), insert('a'))
+    expect(await values()).toEqual(['a'])
+  })
+
+  it('is undone alone when that happens within a transaction of the client', async () => {
+    const client = await pool.connect()
+    const guarded = guard.postgres(client)
+    await client.query('BEGIN')
+    await insert('mine')(client)
+    const swallowing = async (own: pg.PoolClient): Promise<void> => {
+      await insert('half')(own)
+      await own.query('SELECT 1 / 0').catch(() => undefined)
+    }
+    const error: unknown = await guarded.write(lease(20), swallowing).catch((e: unknown) => e)
+    expect(error).toMatchObject({ code: 'INVALID_INPUT', effect: 'none' })
+    await guarded.write(lease(10), insert('a'))
+    await client.query('COMMIT')
+    client.release()
+    expect(await values()).toEqual(['mine', 'a'])
+  })
+
+  it('does not resolve when its work has ended the transaction itself', async () => {
+    const guarded = guard.postgres(pool)
+    const ending = (client: pg.PoolClient): Promise<unknown> => client.query('ROLLBACK')
+    const error: unknown = await guarded.write(lease(20), ending).catch((e: unknown) => e)
+    expect(error).toMatchObject({ code: 'INVALID_INPUT' })
+    expect(await guarded.check('work:W', 10)).toBe(true)
+  })
+
   it('gives no connection back to the pool that may still be in its transaction', async () => {
     const released: unknown[] = []
     const client = {
@@ -142,11 +183,79 @@ describe('a guarded write in PostgreSQL', () => {
       release: (broken?: boolean) => void released.push(broken),
     }
     const stub = { totalCount: 1, query: () => undefined, connect: async () => client }
+    const faults: Fault[] = []
+    onTestFinished(onFault((fault) => void faults.push(fault)))
     const writing = guard.postgres(stub as unknown as pg.Pool).write(lease(10), () => {
       throw new Error('no')
     })
     await expect(writing).rejects.toThrow('no')
     expect(released).toEqual([true])
+    expect(faults).toMatchObject([
+      { source: 'guard/postgres-rollback', error: { message: 'timeout' } },
+    ])
+  })
+
+  it('does not join the transaction of a stranger when a timer of it outlives it', async () => {
+    await using client = await connected()
+    const guarded = guard.postgres(client.own)
+    const [fire, entered, finish] = [gate(), gate(), gate()]
+    const late = { write: Promise.resolve() as Promise<unknown> }
+    await guarded.write(lease(10, 'work:A'), async () => {
+      // Goes on after the write has ended, in the same asynchronous context.
+      late.write = fire.opened.then(() => {
+        return guarded.write(lease(10, 'work:L'), (own) => {
+          return own.query(`INSERT INTO writes (value) VALUES ('late')`)
+        })
+      })
+    })
+    const stranger = guarded.write(lease(10, 'work:B'), async (own) => {
+      await own.query(`INSERT INTO writes (value) VALUES ('stranger')`)
+      entered.open()
+      await finish.opened
+      throw new Error('no')
+    })
+    await entered.opened
+    fire.open()
+    await new Promise((resolve) => setImmediate(resolve))
+    finish.open()
+    await expect(stranger).rejects.toThrow('no')
+    await late.write
+    expect(await values()).toEqual(['late'])
+  })
+
+  it('waits for what was begun within it, which cannot go on without it', async () => {
+    await using client = await connected()
+    const guarded = guard.postgres(client.own)
+    const begun = { write: Promise.resolve() as Promise<unknown> }
+    await guarded.write(lease(10, 'work:A'), async () => {
+      begun.write = guarded.write(lease(10, 'work:B'), async (own) => {
+        await own.query(`INSERT INTO writes (value) VALUES ('b1')`)
+        await own.query(`INSERT INTO writes (value) VALUES ('b2')`)
+      })
+    })
+    expect(await values()).toEqual(['b1', 'b2'])
+    await begun.write
+  })
+
+  it.each([1, 4])('takes along what is written within it on the same pool of %i', async (max) => {
+    const small = new pg.Pool({ connectionString: place.url, max })
+    small.on('error', () => undefined)
+    try {
+      const [guarded, holder] = [guard.postgres(small), lease(20)]
+      const writing = guarded.write(holder, async (client) => {
+        await insert('outer')(client)
+        expect(await guarded.check(holder)).toBe(true)
+        await guarded.write(holder, insert('inner'))
+        await expect(guarded.write(lease(10), insert('stale'))).rejects.toThrow('got 10')
+        throw new Error('no')
+      })
+      await expect(writing).rejects.toThrow('no')
+      expect(await values()).toEqual([])
+      await guarded.write(lease(10), insert('a'))
+      expect(await values()).toEqual(['a'])
+    } finally {
+      await small.end()
+    }
   })
 
   it('finds out by trying whether an older driver is in a transaction', async () => {
