@@ -7,6 +7,7 @@
  * or has joined it to another; a listener until it is taken off; a derived lease as long as that is referenced itself.
  */
 import type { Budget } from '../core/budget.ts'
+import type { RootLease } from '../core/delegation.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
 import type {
@@ -69,6 +70,14 @@ export class LeaseReference implements Lease {
 
   get fence(): number {
     return this.#handle.fence
+  }
+
+  get slots(): number | null {
+    return this.#handle.slots
+  }
+
+  get root(): RootLease | null {
+    return this.#handle.root
   }
 
   get epoch(): number | null {

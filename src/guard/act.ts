@@ -56,25 +56,25 @@ export interface Act {
 export interface ActReading {
   /** The options that the guard has. */
   readonly known: readonly string[]
-  /** The one name of something that has several. */
-  readonly canonical: (resource: Resource) => Resource
+  /** The one name of what a text names. */
+  readonly resourceOf: (text: unknown) => Resource
 }
 
-const PLAIN_READING: ActReading = { known: ['resource'], canonical: (resource) => resource }
+const PLAIN_READING: ActReading = { known: ['resource'], resourceOf: parseResource }
 
 export function readAct(
   lease: GuardedLease,
   options: WriteOptions = {},
-  { known, canonical }: ActReading = PLAIN_READING,
+  { known, resourceOf }: ActReading = PLAIN_READING,
 ): Act {
   refuseUnknown(options, known)
   if (typeof lease !== 'object' || lease === null) {
     throw invalid('lease', 'must be an object with id, resource and fence', lease)
   }
-  const reach = reachOf(lease, canonical)
+  const reach = reachOf(lease, resourceOf)
   return {
     ...actorOf(lease),
-    target: targetOf(reach, options.resource, canonical),
+    target: targetOf(reach, options.resource, resourceOf),
     reach,
   }
 }
@@ -122,12 +122,12 @@ export function readCheck(asked: CheckArguments, reading: ActReading = PLAIN_REA
   }
   const [resource, fence, held = {}] = asked as [string, number, HeldAs?]
   refuseUnknown(held, ['mode', 'extent'])
-  const reach = reachOf({ ...held, resource }, reading.canonical)
+  const reach = reachOf({ ...held, resource }, reading.resourceOf)
   return {
     leaseId: null,
     fence: parseFence(fence, 'fence'),
     shared: isShared(held),
-    target: targetOf(reach, undefined, reading.canonical),
+    target: targetOf(reach, undefined, reading.resourceOf),
     reach,
   }
 }
@@ -139,10 +139,10 @@ export function parseFence(value: unknown, field: string): number {
 
 function reachOf(
   { resource, extent }: Pick<GuardedLease, 'resource' | 'extent'>,
-  canonical: ActReading['canonical'],
+  resourceOf: ActReading['resourceOf'],
 ): Reach {
   return {
-    resource: canonical(parseResource(resource)),
+    resource: resourceOf(resource),
     extent: extent === undefined ? 'exact' : parseExtent(extent),
   }
 }
@@ -157,12 +157,12 @@ function isShared({ mode, slots }: Pick<GuardedLease, 'mode' | 'slots'>): boolea
 function targetOf(
   reach: Reach,
   narrower: string | undefined,
-  canonical: ActReading['canonical'],
+  resourceOf: ActReading['resourceOf'],
 ): Reach {
   if (narrower === undefined) {
     return isTree(reach.resource) ? reach : { resource: reach.resource, extent: 'exact' }
   }
-  const target: Reach = { resource: canonical(parseResource(narrower)), extent: 'exact' }
+  const target: Reach = { resource: resourceOf(narrower), extent: 'exact' }
   if (covers(reach, target)) return target
   throw outsideError(reach, target.resource)
 }

@@ -11,13 +11,19 @@
  *
  * A file is known by the path that its symbolic links lead to. So whoever comes by another way meets the same mark, and
  * a link cannot lead out of what the lease covers.
+ *
+ * Names that Unicode takes for the same (é, or e and an accent) are one resource and have one mark, but may be two files:
+ * what is written is the file as it was named. The handle of a lease knows the composed spelling only, so of a composed
+ * name the guard looks how the file is spelt in its directory.
  */
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { invalid, LeaseError } from '../core/errors.ts'
-import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.ts'
+import { pathError } from '../core/path-error.ts'
+import { parseResource, type Resource } from '../core/resource.ts'
 import { canonicalPath } from '../runtime/canonical-path.ts'
+import { ifThere } from '../runtime/file-system.ts'
 import {
   readAct,
   readCheck,
@@ -29,10 +35,11 @@ import {
 } from './act.ts'
 import { SqliteGuard, type SqliteLike } from './sqlite-guard.ts'
 
-const READING: ActReading = { known: ['resource', 'path'], canonical: canonicalFile }
+const FILE_PREFIX = 'file:'
+const READING: ActReading = { known: ['resource', 'path'], resourceOf }
 
 export interface FileWriteOptions extends WriteOptions {
-  /** Where the content goes, for a resource that is not a `file:`, whose name says it. */
+  /** Where the content goes. Of a `file:`, whose name says it, needed only if two files have names that are the same. */
   readonly path?: string
 }
 
@@ -57,7 +64,7 @@ export class FileGuard {
    */
   write(lease: GuardedLease, content: string | Uint8Array, options: FileWriteOptions = {}): void {
     const act = readAct(lease, options, READING)
-    const file = fileOf(act, options)
+    const file = fileOf(act, options.resource ?? lease.resource, options.path)
     if (typeof content !== 'string' && !(content instanceof Uint8Array)) {
       throw invalid('content', 'must be text or bytes', content)
     }
@@ -78,22 +85,73 @@ export class FileGuard {
   }
 }
 
-function canonicalFile(resource: Resource): Resource {
-  if (kindOf(resource) !== 'file') return resource
-  return parseResource(`file:${canonicalPath(nameOf(resource))}`)
+function resourceOf(text: unknown): Resource {
+  const resource = parseResource(text)
+  if (!resource.startsWith(FILE_PREFIX)) return resource
+  const [found] = spellings(nameIn(text))
+  return parseResource(`${FILE_PREFIX}${follow('resource', found)}`)
 }
 
-function fileOf({ target }: Act, { path: given }: FileWriteOptions): string {
-  const isFile = kindOf(target.resource) === 'file'
+/** The file that is written. `text`: the resource as the caller spelt it. */
+function fileOf({ target }: Act, text: string, given: string | undefined): string {
+  const isFile = target.resource.startsWith(FILE_PREFIX)
   if (isFile && target.extent === 'subtree') {
     throw invalid('resource', 'must name the file to be written below', target.resource)
   }
-  if (isFile && given === undefined) return nameOf(target.resource)
-  if (isFile) throw invalid('path', 'must not be given for a file: resource', given)
+  if (isFile && given === undefined) return follow('resource', onlyOne(spellings(nameIn(text))))
   if (typeof given !== 'string' || !path.isAbsolute(given)) {
     throw invalid('path', `must be an absolute path for ${target.resource}`, given)
   }
-  return canonicalPath(path.normalize(given))
+  const file = follow('path', given)
+  if (!isFile || parseResource(`${FILE_PREFIX}${file}`) === target.resource) return file
+  throw invalid('path', `must be that of ${target.resource}`, given)
+}
+
+function nameIn(text: unknown): string {
+  return String(text).slice(FILE_PREFIX.length)
+}
+
+/** Where the links of a path lead. */
+function follow(field: string, given: string): string {
+  try {
+    return canonicalPath(given)
+  } catch (cause) {
+    throw pathError(field, given, cause)
+  }
+}
+
+type Spellings = readonly [string, ...string[]]
+
+/** How a composed path is spelt on the disk; a path that the caller spells otherwise is taken at its word. */
+function spellings(given: string): Spellings {
+  if (given !== given.normalize('NFC')) return [given]
+  let found: Spellings = ['']
+  for (const name of given.split('/').slice(1)) {
+    const [first, ...others] = found.flatMap((directory) => {
+      return entriesNamed(directory, name).map((entry) => `${directory}/${entry}`)
+    })
+    found = [first ?? given, ...others]
+  }
+  return found
+}
+
+/** As the directory has it, or as it was given where the directory has no such name. */
+function entriesNamed(directory: string, name: string): readonly string[] {
+  // Nearly all names are plain, and have one spelling.
+  if (/^[ -~]*$/.test(name)) return [name]
+  try {
+    const entries = ifThere(() => fs.readdirSync(`${directory}/`)) ?? []
+    const found = entries.filter((entry) => entry.normalize('NFC') === name)
+    return found.length === 0 ? [name] : found
+  } catch (cause) {
+    throw pathError('resource', directory, cause)
+  }
+}
+
+function onlyOne([first, ...others]: Spellings): string {
+  if (others.length === 0) return first
+  const names = [first, ...others].join(', ')
+  throw invalid('path', `must say which of ${others.length + 1} files is meant`, names)
 }
 
 function replace(file: string, content: string | Uint8Array): void {
@@ -102,7 +160,7 @@ function replace(file: string, content: string | Uint8Array): void {
     fs.rmSync(draft, { recursive: true, force: true })
     writeDurably(draft, content, modeOf(file))
     // Somebody may have put a link in the way since the name was read.
-    if (canonicalPath(file) !== file) throw movedError(file)
+    if (follow('path', file) !== file) throw movedError(file)
     fs.renameSync(draft, file)
   } catch (error) {
     fs.rmSync(draft, { recursive: true, force: true })
@@ -118,7 +176,7 @@ function draftOf(file: string): string {
 }
 
 function movedError(file: string): LeaseError {
-  const message = `${file} leads elsewhere now, to ${canonicalPath(file)}`
+  const message = `${file} leads elsewhere now, to ${follow('path', file)}`
   return new LeaseError('SCOPE_VIOLATION', message, { details: { path: file } })
 }
 

@@ -7,6 +7,7 @@
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
+import { parseResource } from '../core/resource.ts'
 import {
   readAct,
   readCheck,
@@ -35,7 +36,7 @@ export interface RedisGuardOptions {
 
 const READING: ActReading = {
   known: ['resource', 'keys', 'args'],
-  canonical: (resource) => resource,
+  resourceOf: parseResource,
 }
 /** How often the marks may change under a write before it gives up; they change only with a new holder. */
 const TRIES_MAX = 100

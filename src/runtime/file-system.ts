@@ -11,3 +11,21 @@ export function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   if (typeof error !== 'object' || error === null || !('code' in error)) return false
   return codes.some((code) => code === error.code)
 }
+
+/**
+ * What `read` gives, or null when there is no such file. One that is there and cannot be read is not absent: that is
+ * thrown.
+ */
+export function ifThere<Result>(read: () => Result): Result | null {
+  try {
+    return read()
+  } catch (error) {
+    if (isAbsence(error)) return null
+    throw error
+  }
+}
+
+/** The file is not there, or what should be a directory above it is none. */
+export function isAbsence(error: unknown): boolean {
+  return hasCode(error, 'ENOENT', 'ENOTDIR')
+}

@@ -71,8 +71,10 @@ export function parseGrant(value: unknown): string {
   return requireShortText({ field: 'grant', bytesMax: GRANT_BYTES_MAX }, value)
 }
 
+/** In the one spelling that its resource has, so that leases, actions, marks and revocations mean the same workflow. */
 export function parseWorkflowId(value: unknown): string {
-  return requireShortText({ field: 'workflowId', bytesMax: WORKFLOW_ID_BYTES_MAX }, value)
+  const text = requireShortText({ field: 'workflowId', bytesMax: WORKFLOW_ID_BYTES_MAX }, value)
+  return text.normalize('NFC')
 }
 
 export function parseName(value: unknown, field: string): string {

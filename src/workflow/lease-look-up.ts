@@ -1,6 +1,7 @@
 /** Where a guard can learn of a lease that nobody told it of: from the store, or from what its holder has signed. */
 import type { Tenure } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
+import { parseResource, type Resource } from '../core/resource.ts'
 import { verifyGrant } from '../ledger/grant.ts'
 import type { VerificationKey } from '../ledger/verification-key.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -13,13 +14,18 @@ import type { LeaseLookUp } from './action-guard.ts'
  */
 export function currentLease(tenure: Pick<Tenure, 'inspect' | 'get'>): LeaseLookUp {
   return async (workflowId, { leaseId }) => {
-    const resource = `workflow:${workflowId}`
+    const resource = resourceOf(workflowId)
     const { leases } = await tenure.inspect(resource)
     const lease = leases[0] ?? (await tenure.get(leaseId))
     if (lease === null || lease.fence === null || lease.resource !== resource) return null
     if (lease.state !== 'active' && !isGivenBack(lease)) return null
     return { leaseId: lease.id, fence: lease.fence }
   }
+}
+
+/** In the spelling that leases have, however the workflow is spelt. */
+function resourceOf(workflowId: string): Resource {
+  return parseResource(`workflow:${workflowId}`)
 }
 
 function isGivenBack(lease: {
@@ -52,7 +58,7 @@ export function grantedLease(
     })
     const { id: leaseId, fence, resource, mode } = grant
     const isItsOwn = leaseId === action.leaseId && fence === action.fence
-    const isOfWorkflow = resource === `workflow:${workflowId}` && mode === 'exclusive'
+    const isOfWorkflow = resource === resourceOf(workflowId) && mode === 'exclusive'
     if (isItsOwn && isOfWorkflow) return { leaseId, fence }
     const message = `the grant of action ${action.actionId} must be of its own lease of workflow ${workflowId}`
     throw new LeaseError('LEASE_VIOLATION', message, {

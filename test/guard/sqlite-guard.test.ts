@@ -2,13 +2,14 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import {
   guard,
   type SqliteLike,
   type GuardedLease,
   type SqliteGuard,
 } from '../../src/guard/index.ts'
+import { openTenure } from '../../src/open.ts'
 import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
 
 let directory: string
@@ -220,6 +221,51 @@ describe('a guarded file', () => {
     expect(fs.readdirSync(path.join(top, 'secret'))).toEqual([])
   })
 
+  describe('whose name has more than one spelling in Unicode', () => {
+    const [composed, decomposed] = ['caf\u00e9.txt', 'cafe\u0301.txt']
+    const named = (name: string): string => path.join(path.dirname(file), name)
+    const found = (): readonly string[] => {
+      return fs.readdirSync(path.dirname(file)).filter((name) => name.endsWith('.txt'))
+    }
+
+    it.each([composed, decomposed])('is written as it was named', (name) => {
+      fs.writeFileSync(named(name), 'old')
+      guard.file(database).write(lease(10, `file:${named(name)}`), 'new')
+      expect(found()).toEqual([name])
+      expect(fs.readFileSync(named(name), 'utf8')).toBe('new')
+    })
+
+    it('has one mark under all of them', () => {
+      const files = guard.file(database)
+      files.write(lease(20, `file:${named(decomposed)}`), 'later')
+      expect(() => files.write(lease(10, `file:${named(composed)}`), 'stale')).toThrow('got 10')
+      expect(() => files.check(`file:${named(composed)}`, 10)).toThrow('got 10')
+    })
+
+    it('is found by the handle of its lease, which knows the composed one only', async () => {
+      const tenure = await openTenure('memory:', { holder: 'ann' })
+      onTestFinished(() => tenure.close())
+      const directories = [named('e\u0301'), path.join(named('e\u0301'), decomposed)] as const
+      fs.mkdirSync(directories[0])
+      fs.writeFileSync(directories[1], 'old')
+      const held = await tenure.acquire(`file:${directories[1]}`)
+      guard.file(database).write(held, 'new')
+      expect(fs.readFileSync(directories[1], 'utf8')).toBe('new')
+      expect(fs.readdirSync(directories[0])).toEqual([decomposed])
+    })
+
+    it('must be named by its path where both are there', () => {
+      fs.writeFileSync(named(composed), 'one')
+      fs.writeFileSync(named(decomposed), 'two')
+      const [files, held] = [guard.file(database), lease(10, `file:${named(composed)}`)]
+      expect(() => files.write(held, 'new')).toThrow(/^path must say which of 2 files is meant/)
+      files.write(held, 'new', { path: named(composed) })
+      files.write(held, 'newer', { path: named(decomposed) })
+      expect(fs.readFileSync(named(composed), 'utf8')).toBe('new')
+      expect(fs.readFileSync(named(decomposed), 'utf8')).toBe('newer')
+    })
+  })
+
   it('is written below a directory that is leased', () => {
     const directoryLease = {
       ...lease(10, `file:${path.dirname(file)}`),
@@ -240,7 +286,7 @@ describe('a guarded file', () => {
       'path must be an absolute path for document:report, got undefined',
     )
     expect(() => files.write(at(11), 'y', { path: '/elsewhere' })).toThrow(
-      'path must not be given for a file: resource',
+      `path must be that of file:${file}, got "/elsewhere"`,
     )
   })
 
