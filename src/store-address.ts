@@ -6,12 +6,11 @@
  * Stores are loaded when they are opened: nobody pays for a store that he does not use.
  */
 import path from 'node:path'
-import { invalid } from './core/errors.ts'
+import { invalid, pathError } from './core/errors.ts'
 import { parseNamespace } from './core/resource.ts'
 import { requireShortText, requireText } from './core/text.ts'
 import { fs } from './runtime/file-system.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
-import { systemTickSource } from './runtime/tick-source.ts'
 import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './store/postgres/postgres-client.ts'
 import type { RedisClient } from './store/redis/redis-client.ts'
@@ -171,7 +170,8 @@ function requireClient(name: string, client: unknown): object {
 function memoryAddress(name: string, settled: Settled): Address {
   const open = async (): Promise<Store> => {
     const { MemoryStore } = await import('./store/memory/memory-store.ts')
-    const store = new MemoryStore({ ticks: systemTickSource(), url: `memory:${name}` })
+    const { hostTicks } = await import('./store/embedded-clock.ts')
+    const store = new MemoryStore({ ticks: hostTicks(), url: `memory:${name}` })
     // History that ends with the process is not worth a month of its memory: a day, for requests that are repeated.
     const key = 'history_retention_days'
     await store.configure({ key, value: '1', scope: 'global', resourceId: null })
@@ -304,7 +304,12 @@ function readPath(encoded: string, url: string): string {
   const text = encoded.replaceAll('%3F', '?').replaceAll('%25', '%')
   if (text === '' || /^\/\/[^/]/.test(text)) throw invalid('store', EXPECTED_URL, url)
   if (text === ':memory:') throw invalid('store', `${EXPECTED_URL} (a file)`, url)
-  return systemRuntime.canonicalPath(path.resolve(text))
+  const file = path.resolve(text)
+  try {
+    return systemRuntime.canonicalPath(file)
+  } catch (cause) {
+    throw pathError('store', file, cause)
+  }
 }
 
 function readSynchronous(value: unknown): 'full' | 'normal' {

@@ -1,10 +1,13 @@
 /**
  * Where the store is when nobody says: beside the repository that the work is about, so that all its worktrees share
  * it, and otherwise in the user's state directory. Git itself is not asked: starting it costs more than all the rest.
+ *
+ * A repository that is there and cannot be read is an error. Passing over it would put two agents into two stores.
  */
 import os from 'node:os'
 import path from 'node:path'
-import { fs } from '../runtime/file-system.ts'
+import { pathError } from '../core/errors.ts'
+import { fs, ifThere } from '../runtime/file-system.ts'
 
 export type Env = Readonly<Record<string, string | undefined>>
 
@@ -36,28 +39,38 @@ export function gitCommonDirectory(cwd: string, env: Env): string | null {
 /** A name that leads nowhere must not make directories there. */
 function knownRepository(gitDirectory: string): string | null {
   const common = commonOf(gitDirectory)
-  return fs.existsSync(path.join(common, 'HEAD')) ? common : null
+  return hasHead(common) ? common : null
 }
 
 /** `.git` is a directory, or in a worktree or submodule a file that says where it is. */
 function gitDirectoryOf(dotGit: string): string | null {
-  const status = fs.statSync(dotGit, { throwIfNoEntry: false })
-  if (status === undefined) return null
-  if (status.isDirectory()) return fs.existsSync(path.join(dotGit, 'HEAD')) ? dotGit : null
-  const [, target] = /^gitdir: (.+)$/m.exec(tryRead(dotGit)) ?? []
+  const status = look(dotGit, (file) => fs.statSync(file))
+  if (status === null) return null
+  if (status.isDirectory()) return hasHead(dotGit) ? dotGit : null
+  const [, target] = /^gitdir: (.+)$/m.exec(textOf(dotGit)) ?? []
   return target === undefined ? null : path.resolve(path.dirname(dotGit), target)
 }
 
 function commonOf(gitDirectory: string): string {
-  const common = tryRead(path.join(gitDirectory, 'commondir')).trim()
+  const common = textOf(path.join(gitDirectory, 'commondir')).trim()
   return common === '' ? gitDirectory : path.resolve(gitDirectory, common)
 }
 
-function tryRead(file: string): string {
+function hasHead(gitDirectory: string): boolean {
+  return look(path.join(gitDirectory, 'HEAD'), (file) => fs.statSync(file)) !== null
+}
+
+/** Empty for a file that is not there. */
+function textOf(file: string): string {
+  return look(file, () => fs.readFileSync(file, 'utf8')) ?? ''
+}
+
+/** Null for a file that is not there. */
+function look<Result>(file: string, read: (file: string) => Result): Result | null {
   try {
-    return fs.readFileSync(file, 'utf8')
-  } catch {
-    return ''
+    return ifThere(() => read(file))
+  } catch (cause) {
+    throw pathError('git', file, cause)
   }
 }
 

@@ -3,7 +3,7 @@
  * refused, because a misspelt one must not be silently without effect.
  */
 import { parseBudget, type Budget } from '../core/budget.ts'
-import { invalid } from '../core/errors.ts'
+import { invalid, pathError } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
 import {
   parseExtent,
@@ -109,7 +109,15 @@ export function readResource(runtime: Runtime, text: unknown): Resource {
   const resource = parseResource(text)
   if (!resource.startsWith(FILE_PREFIX)) return resource
   const name = String(text).slice(FILE_PREFIX.length)
-  return parseResource(`${FILE_PREFIX}${runtime.canonicalPath(name)}`)
+  return parseResource(`${FILE_PREFIX}${followPath(runtime, name)}`)
+}
+
+function followPath(runtime: Runtime, name: string): string {
+  try {
+    return runtime.canonicalPath(name)
+  } catch (cause) {
+    throw pathError('resource', name, cause)
+  }
 }
 
 export function readAcquire(

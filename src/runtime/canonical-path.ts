@@ -2,9 +2,12 @@
  * Makes two spellings of one file one name: the deepest ancestor that exists is resolved through symbolic links, and
  * the rest, which nobody has created yet, is kept as it is. A link whose target does not exist yet is followed all the
  * same, or the file would change its name the moment somebody creates it.
+ *
+ * Throws what the system throws for a path that is there and cannot be followed. Taking it for a path that nobody has
+ * created would leave its links unresolved: one file under two names, and both granted.
  */
 import path from 'node:path'
-import { fs } from './file-system.ts'
+import { fs, ifThere } from './file-system.ts'
 
 /** As many as the kernel follows before it speaks of a loop. */
 const LINKS_MAX = 40
@@ -17,10 +20,11 @@ function resolve(absolutePath: string, linksLeft: number): string {
   let existing = absolutePath
   const missing: string[] = []
   for (;;) {
-    const resolved = tryToRead(() => fs.realpathSync.native(existing))
+    const resolved = ifThere(() => fs.realpathSync.native(existing))
     if (resolved !== null) return path.join(resolved, ...missing)
-    const target = linksLeft === 0 ? null : tryToRead(() => fs.readlinkSync(existing))
+    const target = ifThere(() => linkAt(existing))
     if (target !== null) {
+      if (linksLeft === 0) throw loopError(existing)
       const followed = path.resolve(path.dirname(existing), target)
       return path.join(resolve(followed, linksLeft - 1), ...missing)
     }
@@ -31,11 +35,18 @@ function resolve(absolutePath: string, linksLeft: number): string {
   }
 }
 
-/** Null when the path cannot be read, for whatever reason: the next ancestor is tried instead. */
-function tryToRead(read: () => string): string | null {
+/** Where a link leads; null for what is no link, as when another process has just made a file of that name. */
+function linkAt(name: string): string | null {
   try {
-    return read()
-  } catch {
-    return null
+    return fs.readlinkSync(name)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EINVAL') return null
+    throw error
   }
+}
+
+/** As the system says it of links that exist. */
+function loopError(name: string): Error {
+  const error = new Error(`ELOOP: too many symbolic links encountered, readlink '${name}'`)
+  return Object.assign(error, { code: 'ELOOP', syscall: 'readlink', path: name })
 }

@@ -24,6 +24,9 @@ export interface Runtime {
   uuid(): string
   /** 0 inclusive to 1 exclusive. */
   random(): number
-  /** An absolute path with its deepest existing ancestor resolved through symbolic links. */
+  /**
+   * An absolute path with its deepest existing ancestor resolved through symbolic links. Throws the system's error for a
+   * path that is there and cannot be followed.
+   */
   canonicalPath(path: string): string
 }

@@ -1,9 +1,12 @@
 /**
  * The deciding clock of embedded stores: the host's monotonic clock, shared by all its processes, and the domain that
  * says which monotonic clock it is. A new boot, another host or another time namespace is another domain.
+ *
+ * Ticks of another domain end every lease, so nothing here guesses: what the system does not have is absent, and what it
+ * has and does not tell at the moment is thrown.
  */
 import os from 'node:os'
-import { fs } from './file-system.ts'
+import { fs, ifThere, isAbsence } from './file-system.ts'
 
 export interface TickSource {
   /** `host/boot/clock`; null where the platform cannot tell one boot from the next. */
@@ -25,7 +28,7 @@ export function systemTickSource(): TickSource {
 }
 
 function hostId(): string {
-  const identity = tryRead('/etc/machine-id') ?? os.hostname()
+  const identity = textOf('/etc/machine-id') ?? os.hostname()
   return fingerprint(identity)
 }
 
@@ -51,22 +54,22 @@ function mix(value: number): number {
 
 function bootId(): string | null {
   if (process.platform === 'darwin') return trySysctl('kern.bootsessionuuid')
-  return tryRead('/proc/sys/kernel/random/boot_id')
+  return textOf('/proc/sys/kernel/random/boot_id')
 }
 
-/** Processes in different time namespaces see different monotonic clocks although they share a boot. */
+/**
+ * Processes in different time namespaces see different monotonic clocks although they share a boot. A sandbox without the
+ * file reads the same clock as a process beside it that has one and is in no namespace, and calls it the same.
+ */
 function clockId(): string {
-  const offsets = tryRead('/proc/self/timens_offsets') ?? ''
-  const monotonic = /^monotonic\s+(-?\d+)\s+(\d+)/m.exec(offsets)
-  return monotonic === null ? '0' : `${monotonic[1]}.${monotonic[2]}`
+  const offsets = textOf('/proc/self/timens_offsets') ?? ''
+  const [, seconds = '0', nanoseconds = '0'] = /^monotonic\s+(-?\d+)\s+(\d+)/m.exec(offsets) ?? []
+  return `${seconds}.${nanoseconds}`
 }
 
-function tryRead(path: string): string | null {
-  try {
-    return fs.readFileSync(path, 'utf8').trim() || null
-  } catch {
-    return null
-  }
+/** Null for a file that is not there, or empty. */
+function textOf(path: string): string | null {
+  return ifThere(() => fs.readFileSync(path, 'utf8'))?.trim() || null
 }
 
 /** Loaded only on the platform that needs it: it costs every other start-up a few milliseconds. */
@@ -74,7 +77,11 @@ function trySysctl(name: string): string | null {
   try {
     const { execFileSync } = process.getBuiltinModule('node:child_process')
     return execFileSync('sysctl', ['-n', name], { encoding: 'utf8' }).trim() || null
-  } catch {
-    return null
+  } catch (error) {
+    // It is not installed, or knows no such name; anything else leaves the question open.
+    if (isAbsence(error) || (error instanceof Error && 'status' in error && error.status === 1)) {
+      return null
+    }
+    throw error
   }
 }

@@ -5,8 +5,9 @@
  * never goes back. When the domain is another than the last one, the generation rises, so that a domain that comes
  * back is a new one and nothing judged by the old one is believed.
  */
+import { pathError } from '../core/errors.ts'
 import type { Now } from '../core/time.ts'
-import type { TickSource } from '../runtime/tick-source.ts'
+import { systemTickSource, type TickSource } from '../runtime/tick-source.ts'
 
 /** What an embedded store remembers of its clock between decisions. */
 export interface ClockState {
@@ -24,6 +25,15 @@ export interface ClockReading {
   readonly base: string
   readonly tickUs: number
   readonly wallMs: number
+}
+
+/** The clock of this host. Throws when it cannot be told which it is: a guess would end every lease. */
+export function hostTicks(): TickSource {
+  try {
+    return systemTickSource()
+  } catch (cause) {
+    throw pathError('clock', '/proc', cause)
+  }
 }
 
 export function readTicks(ticks: TickSource, fallbackBase: string): ClockReading {

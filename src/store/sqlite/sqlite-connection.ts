@@ -8,8 +8,8 @@ import { parseNamespace } from '../../core/resource.ts'
 import { fs } from '../../runtime/file-system.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
-import { systemTickSource, type TickSource } from '../../runtime/tick-source.ts'
-import { readTicks, type ClockReading } from '../embedded-clock.ts'
+import type { TickSource } from '../../runtime/tick-source.ts'
+import { hostTicks, readTicks, type ClockReading } from '../embedded-clock.ts'
 import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
 import { createNamespace, migrate, refuseForeign } from './sqlite-schema.ts'
 
@@ -41,7 +41,7 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
     namespace: parseNamespace(options.namespace ?? 'default'),
     synchronous: options.synchronous ?? 'full',
     busyMs: options.busyMs ?? BUSY_MS_DEFAULT,
-    ticks: options.ticks ?? systemTickSource(),
+    ticks: options.ticks ?? hostTicks(),
     runtime: options.runtime ?? systemRuntime,
     url: `sqlite:${options.path}`,
   }
