@@ -7,7 +7,7 @@
  * it has is refused with its own lease, in whatever process it asks.
  */
 import type { Blocker } from '../core/conflict.ts'
-import { isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
+import { invalid, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
 import { parseState, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
@@ -21,6 +21,7 @@ import { AgentWaits } from './agent-waits.ts'
 import { fileLeaseOf, holderAmong, holderOf, type FileLease } from './file-lease.ts'
 import { parseAgentId, parseSeconds, readAcquisition, readFilePath } from './request-input.ts'
 import type {
+  FileLeasePage,
   ForceReleaseOptions,
   LeaseAcquisitionRequest,
   LeaseAcquisitionResponse,
@@ -92,21 +93,15 @@ export class FileLeases implements AsyncDisposable {
     return info === null || !isFile(info) ? null : fileLeaseOf(info)
   }
 
-  async getFileLeases(
-    filePath: string,
-    options: LookUpOptions = {},
-  ): Promise<readonly FileLease[]> {
+  async getFileLeases(filePath: string, options: LookUpOptions = {}): Promise<FileLeasePage> {
     return this.#list({ resource: this.#resourceOf(filePath) }, options)
   }
 
-  async getAgentLeases(
-    agentId: string,
-    options: LookUpOptions = {},
-  ): Promise<readonly FileLease[]> {
+  async getAgentLeases(agentId: string, options: LookUpOptions = {}): Promise<FileLeasePage> {
     return this.#list({ holder: parseAgentId(agentId) }, options)
   }
 
-  async getAllLeases(options: LookUpOptions = {}): Promise<readonly FileLease[]> {
+  async getAllLeases(options: LookUpOptions = {}): Promise<FileLeasePage> {
     return this.#list({}, options)
   }
 
@@ -156,15 +151,25 @@ export class FileLeases implements AsyncDisposable {
     return readFilePath(filePath, this.#runtime)
   }
 
-  async #list(filter: ListFilter, options: LookUpOptions): Promise<readonly FileLease[]> {
-    refuseUnknown(options, ['status'])
-    const state = options.status === undefined ? {} : { state: parseState(options.status) }
+  async #list(filter: ListFilter, options: LookUpOptions): Promise<FileLeasePage> {
+    refuseUnknown(options, ['status', 'limit', 'after'])
+    const { status, limit, after } = options
+    const where = { ...filter, ...(status === undefined ? {} : { state: parseState(status) }) }
+    if (limit !== undefined) return this.#page({ ...where, limit }, after)
+    if (after !== undefined) throw invalid('limit', 'must be given with after', limit)
     const found: FileLease[] = []
-    for await (const page of listAll(this.#api, { ...filter, ...state })) {
+    for await (const page of listAll(this.#api, where)) {
       found.push(...page.filter(isFile).map(fileLeaseOf))
       if (found.length > LIST_LIMIT_MAX) throw tooManyError()
     }
     return found
+  }
+
+  async #page(filter: ListFilter, after: string | undefined): Promise<FileLeasePage> {
+    const place = after === undefined ? {} : { after }
+    const { leases, next } = await this.#api.list({ ...filter, ...place })
+    const found = leases.filter(isFile).map(fileLeaseOf)
+    return next === undefined ? found : Object.assign(found, { next })
   }
 
   /** A refusal names the holder; what else is known about it is looked up for whoever is refused. */
@@ -201,7 +206,6 @@ function refused(error: LeaseError): Refused {
 }
 
 function tooManyError(): LeaseError {
-  return new LeaseError('LIMIT_EXCEEDED', `a look-up gives at most ${LIST_LIMIT_MAX} leases`, {
-    details: { limit: LIST_LIMIT_MAX },
-  })
+  const message = `a look-up gives at most ${LIST_LIMIT_MAX} leases at once; limit and after give pages`
+  return new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: LIST_LIMIT_MAX } })
 }

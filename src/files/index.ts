@@ -2,6 +2,7 @@
 export { FileLeases, type FileLeasesOptions } from './file-leases.ts'
 export type { FileLease, FileLeaseStatus, LeaseHolder } from './file-lease.ts'
 export type {
+  FileLeasePage,
   ForceReleaseOptions,
   LeaseAcquisitionRequest,
   LeaseAcquisitionResponse,

@@ -53,6 +53,19 @@ export type LeaseReleaseResponse = { readonly success: true; readonly lease: Fil
 export interface LookUpOptions {
   /** Default: what is live, `active` and `pending`. */
   readonly status?: FileLeaseStatus
+  /**
+   * 1..10000: at most so many of the store's leases are looked at, and of these the files are given. Default: all, and
+   * `LIMIT_EXCEEDED` for more than 10,000 files.
+   */
+  readonly limit?: number
+  /** Goes on where another look-up was cut short by its `limit`: its `next`. */
+  readonly after?: string
+}
+
+/** Leases in the order of their creation. */
+export interface FileLeasePage extends ReadonlyArray<FileLease> {
+  /** To be passed as `after`, in the same look-up; absent on the last page. A page may be empty and have one. */
+  readonly next?: string
 }
 
 export interface ForceReleaseOptions {

@@ -46,20 +46,34 @@ export class LeaseQuestions implements Questions {
     const { state, limit: asked, after, session, ...rest } = filter
     const where = session === undefined ? rest : { ...rest, session: sessionDigest(session) }
     const limit = parseListLimit(asked)
-    const from = after === undefined ? {} : { after: parseCursor(after) }
+    const cursor = after === undefined ? '' : parseCursor(after)
     const [kept, unsettled] = queriesFor(state)
-    const first = await this.#store.find({ ...where, ...kept, ...from, limit })
-    // What has run out and is not settled yet comes last: with a page that is not cut short.
+    const find = async (query: Omit<EntryQuery, 'limit'>, from: string, most: number) => {
+      const place = from === '' ? {} : { after: from }
+      const { entries, now, ...rest } = await this.#store.find({
+        ...{ ...where, ...query, ...place },
+        limit: Math.max(1, most),
+      })
+      const leases = entries.slice(0, most).map((entry) => describeEntry(entry, now))
+      const isCut = rest.more || entries.length > most
+      return { leases, next: most === 0 ? '' : rest.next, more: isCut }
+    }
+    const isAtUnsettled = cursor.startsWith(UNSETTLED)
+    const first = isAtUnsettled
+      ? { leases: [], next: null, more: false }
+      : await find(kept, cursor, limit)
+    // What has run out and is not settled yet comes last.
     const second =
-      unsettled === undefined || first.more
-        ? null
-        : await this.#store.find({ ...where, ...unsettled, limit })
-    const leases = [first, ...(second === null ? [] : [second])]
-      .flatMap(({ entries, now }) => entries.map((entry) => describeEntry(entry, now)))
-      .filter((lease) => state === undefined || lease.state === state)
-    const more = first.more || second?.more === true || leases.length > limit
-    const next = first.next === null ? {} : { next: first.next }
-    return { leases: leases.slice(0, limit), more, ...next }
+      first.more || unsettled === undefined
+        ? { leases: [], next: null, more: false }
+        : await find(unsettled, isAtUnsettled ? cursor.slice(1) : '', limit - first.leases.length)
+    const leases = [...first.leases, ...second.leases].filter((lease) => {
+      return state === undefined || lease.state === state
+    })
+    const place = second.next === null ? null : `${UNSETTLED}${second.next}`
+    const next = first.more ? first.next : place
+    const more = first.more || second.more
+    return { leases, more, ...(next === null || !more ? {} : { next }) }
   }
 
   async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
@@ -104,8 +118,10 @@ function parseCursor(after: unknown): string {
   throw invalid('after', 'must be what another list gave as next', after)
 }
 
+/** Before the cursor of a list that has come to what is over and not settled yet. */
+const UNSETTLED = '~'
 /** What stores give: a number, on some with another beside it. */
-const CURSOR_PATTERN = /^\d{1,16}(?: \d{1,4})?$/
+const CURSOR_PATTERN = /^(?:~|~?\d{1,16}(?: \d{1,4})?)$/
 
 function parseListLimit(limit: unknown): number {
   if (limit === undefined) return LIST_LIMIT_DEFAULT

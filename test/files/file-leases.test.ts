@@ -1,9 +1,14 @@
 /** What file leases tell their agents: the translation of every answer, and of every request that is none. */
+import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
-import type { LeaseAcquisitionRequest } from '../../src/files/requests.ts'
+import type {
+  FileLeasePage,
+  LeaseAcquisitionRequest,
+  LookUpOptions,
+} from '../../src/files/requests.ts'
 import { granted, refusal, sqliteBench, stillBench, temporaryDirectory } from './harness.ts'
 
 const FILE = '/repo/src/app.ts'
@@ -145,6 +150,67 @@ describe('look-ups', () => {
     expect(ids(await files.getAllLeases())).toEqual([a1, c2])
     expect(ids(await files.getAllLeases({ status: 'released' }))).toEqual([b1])
     expect(await files.hasAgentLease('agent-2', '/repo/a')).toBe(false)
+  })
+
+  it('give a page at a time, with where the next one begins', async () => {
+    const { api, files } = stillBench()
+    const taken: string[] = []
+    for (const name of ['a', 'b', 'c', 'd', 'e']) {
+      const request = { filePath: `/repo/${name}`, agentId: 'agent-1', ttlSeconds: 60 }
+      taken.push(granted(await files.acquireLease(request)).id)
+      const work = parseResource(`work:${name}`)
+      const who = { holder: 'agent-1', session: 'agent-1' }
+      await api.acquire({ leaseId: randomUUID(), resource: work, ...who, waitMs: 0 })
+    }
+    const pages = async (look: (options: LookUpOptions) => Promise<FileLeasePage>) => {
+      const found: string[] = []
+      for (let next: string | undefined = ''; next !== undefined;) {
+        const page: FileLeasePage = await look({
+          limit: 2,
+          ...(next === '' ? {} : { after: next }),
+        })
+        expect(page.length).toBeLessThanOrEqual(2)
+        found.push(...page.map(({ id }) => id))
+        next = page.next
+      }
+      return found
+    }
+    expect(await pages((options) => files.getAllLeases(options))).toEqual(taken)
+    expect(await pages((options) => files.getAgentLeases('agent-1', options))).toEqual(taken)
+    expect(await pages((options) => files.getFileLeases('/repo/c', options))).toEqual([taken[2]])
+    expect((await files.getAllLeases()).next).toBeUndefined()
+  })
+
+  it('give every expired lease once, page by page, settled or not', async () => {
+    const { files, runtime } = stillBench()
+    const taken = new Set<string>()
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) {
+      const request = { filePath: `/repo/${name}`, agentId: 'agent-1', ttlSeconds: 1 }
+      taken.add(granted(await files.acquireLease(request)).id)
+      // Those before `d` are settled, the others are over and nobody has noticed.
+      if (name === 'c') {
+        runtime.stall(2_000)
+        expect(await files.cleanupExpiredLeases()).toBe(3)
+      }
+    }
+    runtime.stall(2_000)
+    const found: string[] = []
+    let page = await files.getAllLeases({ status: 'expired', limit: 2 })
+    found.push(...page.map(({ id }) => id))
+    while (page.next !== undefined) {
+      page = await files.getAllLeases({ status: 'expired', limit: 2, after: page.next })
+      found.push(...page.map(({ id }) => id))
+    }
+    expect(found).toHaveLength(7)
+    expect(new Set(found)).toEqual(taken)
+  })
+
+  it('refuse a page that cannot be', async () => {
+    const { files } = stillBench()
+    const refused = (options: object): Promise<unknown> => files.getAllLeases(options)
+    await expect(refused({ limit: 0 })).rejects.toThrow('limit must be an integer 1..10000, got 0')
+    await expect(refused({ after: 'x', limit: 1 })).rejects.toThrow('after must be')
+    await expect(refused({ after: '1' })).rejects.toThrow('limit must be given with after')
   })
 
   it('see only files, whatever else the store keeps', async () => {
