@@ -4,6 +4,8 @@ import type { LeaseId } from '../core/lease.ts'
 import { UNDER_MAX } from '../core/limits.ts'
 import type { Identity } from './identity.ts'
 import type { WantedLeases } from './acquire-options.ts'
+import type { Identity } from './identity.ts'
+import { withApi } from './store-access.ts'
 
 /** One lease or several, held together. */
 export interface HeldLeases {
@@ -49,6 +51,21 @@ export async function acquireLeases(
   const mode = own.mode === undefined ? {} : { mode: own.mode }
   const wanted = reaches.map((reach) => ({ ...reach, ...mode }))
   return together(await tenure.acquireAll(wanted, { ...common, ...hold }))
+}
+
+/** Refuses a path that a link leads out of what another holds, by the lease that it leads out of. */
+export async function refusePathsLeadingOut(
+  identity: Identity,
+  { paths, own }: WantedLeases,
+): Promise<void> {
+  const linked = paths.filter(({ spelt, resource }) => spelt !== resource)
+  if (linked.length === 0) return
+  const shared = own.mode === 'shared' || own.slots !== undefined
+  const who = { holder: identity.holder, mode: shared ? 'shared' : 'exclusive' } as const
+  const { refuseLeadingOut } = await import('../files/linked-path.ts')
+  await withApi(identity, async (api) => {
+    for (const path of linked) await refuseLeadingOut(api, path, who)
+  })
 }
 
 function together(set: LeaseSet): HeldLeases {

@@ -13,6 +13,7 @@ import {
   WAIT_MS_MAX,
 } from '../core/limits.ts'
 import type { Mode, Reach } from '../core/resource.ts'
+import type { LinkedPath } from '../files/linked-path.ts'
 import {
   durationOption,
   flag,
@@ -24,7 +25,7 @@ import {
 } from './arguments.ts'
 import type { Call } from './command.ts'
 import { formatExact } from './duration.ts'
-import { readReach } from './resource-argument.ts'
+import { readLinkedPath } from './resource-argument.ts'
 import { given } from './store-access.ts'
 
 export interface AcquireTable {
@@ -104,6 +105,8 @@ export const RESOURCES: Positional = {
 /** What somebody wants to hold, and how. */
 export interface WantedLeases {
   readonly reaches: readonly Reach[]
+  /** As they were spelt, before links were followed. */
+  readonly paths: readonly LinkedPath[]
   /** What concerns one resource: of several, the mode is that of all, and the rest was refused. */
   readonly own: Pick<AcquireOptions, 'mode' | 'slots' | 'leaseId'>
   readonly common: AcquireAllOptions
@@ -113,14 +116,15 @@ export function wantedLeases(
   call: Pick<Call<AcquireTable>, 'positionals' | 'options' | 'cwd'>,
 ): WantedLeases {
   const { positionals, options, cwd } = call
-  const reaches = positionals.map((text): Reach => {
-    const reach = readReach(text, cwd)
-    return options.subtree === true ? { ...reach, extent: 'subtree' } : reach
+  const paths = positionals.map((text): LinkedPath => {
+    const path = readLinkedPath(text, cwd)
+    return options.subtree === true ? { ...path, extent: 'subtree' } : path
   })
+  const reaches = paths.map(({ resource, extent }): Reach => ({ resource, extent }))
   if (reaches.length > 1) refuseForSeveral(options)
   const mode: Mode | undefined = options.shared === true ? 'shared' : undefined
   const own = given({ mode, slots: options.slots, leaseId: options['lease-id'] })
-  return { reaches, own, common: commonOptions(options) }
+  return { reaches, paths, own, common: commonOptions(options) }
 }
 
 function refuseForSeveral(options: OptionValues<AcquireTable>): void {

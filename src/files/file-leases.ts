@@ -12,13 +12,14 @@ import { parseState, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
-import { kindOf, type Resource } from '../core/resource.ts'
+import { kindOf, parseResource, type Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi, ListFilter } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import { AgentWaits } from './agent-waits.ts'
 import { fileLeaseOf, holderAmong, holderOf, type FileLease } from './file-lease.ts'
+import { leadsOutOf, refuseLeadingOut, type LinkedPath } from './linked-path.ts'
 import { parseAgentId, parseSeconds, readAcquisition, readFilePath } from './request-input.ts'
 import type {
   FileLeasePage,
@@ -54,6 +55,8 @@ export class FileLeases implements AsyncDisposable {
     const waitedMs = (): number => Math.round(this.#runtime.monotonicMs() - startMs)
     try {
       const wanted = readAcquisition(request, this.#runtime)
+      const who = { holder: wanted.holder, mode: 'exclusive' } as const
+      await refuseLeadingOut(this.#api, this.#pathOf(request.filePath), who)
       const answer = await this.#waits.acquire(wanted, request.signal)
       if (answer.kind === 'held') return { ...refused(refusalError(answer)), waitedMs: waitedMs() }
       return { success: true, lease: fileLeaseOf(answer.lease), waitedMs: waitedMs() }
@@ -105,10 +108,14 @@ export class FileLeases implements AsyncDisposable {
     return this.#list({}, options)
   }
 
-  /** Whether anything stands in the way of a new lease: another one, or somebody whose turn it is. */
+  /**
+   * Whether anything stands in the way of a new lease: another one, or somebody whose turn it is, or an agent that holds a
+   * directory out of which a link in the path leads.
+   */
   async isFileLocked(filePath: string): Promise<boolean> {
-    const { blockers } = await this.#api.inspect(this.#resourceOf(filePath))
-    return blockers.length > 0
+    const path = this.#pathOf(filePath)
+    const { blockers } = await this.#api.inspect(path.resource)
+    return blockers.length > 0 || (await leadsOutOf(this.#api, path)).length > 0
   }
 
   async hasAgentLease(agentId: string, filePath: string): Promise<boolean> {
@@ -145,6 +152,11 @@ export class FileLeases implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  #pathOf(filePath: string): LinkedPath {
+    const spelt = parseResource(`file:${filePath}`)
+    return { spelt, resource: this.#resourceOf(filePath), extent: 'exact' }
   }
 
   #resourceOf(filePath: string): Resource {

@@ -7,7 +7,10 @@ import type { LeaseId } from '../core/lease.ts'
 import type { FileLease, FileLeaseStatus, LeaseHolder } from './file-lease.ts'
 
 export interface LeaseAcquisitionRequest {
-  /** Absolute. Links are resolved as far as they exist, so that two names of one file are one file. */
+  /**
+   * Absolute. Links are resolved as far as they exist, so that two names of one file are one file. A path that a link leads
+   * out of what another agent holds is refused (`RESOURCE_HELD`), even if `blocking`; ask for the file by its own name.
+   */
   readonly filePath: string
   readonly agentId: string
   /** Default: the configured `default_ttl_seconds`. */

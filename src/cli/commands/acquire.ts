@@ -1,7 +1,12 @@
 /** `tenure acquire`: takes a lease, or several at once, and exits; they stay until they are released or run out. */
 import { isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
-import { acquireLeases, leasesAround, type HeldLeases } from '../acquire-leases.ts'
+import {
+  acquireLeases,
+  leasesAround,
+  refusePathsLeadingOut,
+  type HeldLeases,
+} from '../acquire-leases.ts'
 import {
   ACQUIRE_OPTIONS,
   RESOURCES,
@@ -37,6 +42,7 @@ async function run(call: Call<AcquireTable>): Promise<number> {
   const hold = { signal: interruption.signal, autoRenew: false }
   const session = identity.session ?? identity.holder
   try {
+    await refusePathsLeadingOut(identity, wanted)
     await withTenure({ ...identity, session }, async (tenure) => {
       const under = await leasesAround(tenure, identity)
       const held = await acquireLeases(tenure, wanted, { ...hold, ...under })

@@ -4,7 +4,12 @@
  */
 import type { Lease, LeaseEvents } from '../../client/contract.ts'
 import { isLeaseError, LeaseError } from '../../core/errors.ts'
-import { acquireLeases, leasesAround, type HeldLeases } from '../acquire-leases.ts'
+import {
+  acquireLeases,
+  leasesAround,
+  refusePathsLeadingOut,
+  type HeldLeases,
+} from '../acquire-leases.ts'
 import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
 import { durationOption, type Option } from '../arguments.ts'
 import { ChildCommand, type ChildEnd } from '../child-command.ts'
@@ -62,6 +67,7 @@ async function runCommand(call: Call<RunTable>): Promise<number> {
 async function holdAndRun(call: Call<RunTable>, interruption: Interruption): Promise<number> {
   const wanted = wantedLeases(call)
   const { signal } = interruption
+  await refusePathsLeadingOut(call.identity, wanted)
   return withTenure(call.identity, async (tenure) => {
     const under = await leasesAround(tenure, call.identity)
     const held = await acquireLeases(tenure, wanted, { signal, autoRenew: true, ...under })
