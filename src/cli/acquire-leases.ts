@@ -4,7 +4,6 @@ import type { LeaseId } from '../core/lease.ts'
 import { UNDER_MAX } from '../core/limits.ts'
 import type { Identity } from './identity.ts'
 import type { WantedLeases } from './acquire-options.ts'
-import type { Identity } from './identity.ts'
 import { withApi } from './store-access.ts'
 
 /** One lease or several, held together. */

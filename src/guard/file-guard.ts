@@ -21,8 +21,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { invalid, LeaseError, pathError } from '../core/errors.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
-import { canonicalPath } from '../runtime/canonical-path.ts'
-import { ifThere } from '../runtime/file-system.ts'
+import { report } from '../runtime/diagnostics.ts'
+import { canonicalPath, ifThere } from '../runtime/file-system.ts'
 import {
   readAct,
   readCheck,
@@ -162,10 +162,19 @@ function replace(file: string, content: string | Uint8Array): void {
     if (follow('path', file) !== file) throw movedError(file)
     fs.renameSync(draft, file)
   } catch (error) {
-    fs.rmSync(draft, { recursive: true, force: true })
+    removeDraft(draft)
     throw error
   }
   syncDirectory(path.dirname(file))
+}
+
+/** What stays is replaced by the next write; the caller hears why this one failed. */
+function removeDraft(draft: string): void {
+  try {
+    fs.rmSync(draft, { recursive: true, force: true })
+  } catch (error) {
+    report('guard/file-draft', error)
+  }
 }
 
 /** Beside the file, because a rename is atomic within one file system only; no longer than any other name. */

@@ -108,7 +108,7 @@ async function read(
 
 const UNDEFINED_TABLE = '42P01'
 
-function guardError(cause: unknown): LeaseError {
+function guardError(cause: unknown): unknown {
   if (codeOf(cause) !== UNDEFINED_TABLE) return conflictOrUnavailable(cause)
   const message = `the database has no table ${MARK_TABLE}; create it with "tenure guard init"`
   return new LeaseError('STORE_SCHEMA', message, { cause, details: { table: MARK_TABLE } })

@@ -5,6 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { isMistake } from './driver-error.ts'
 
 /** What is needed of a client; that of `pg` has it. */
 export interface PostgresClientLike {
@@ -214,7 +215,8 @@ function endedError(): LeaseError {
 }
 
 /** With an answer from PostgreSQL nothing was committed; without one nobody knows. */
-function commitError(cause: unknown): LeaseError {
+function commitError(cause: unknown): unknown {
+  if (isMistake(cause)) return cause
   if (codeOf(cause)?.length === 5) return conflictOrUnavailable(cause)
   const why = cause instanceof Error ? cause.message : String(cause)
   return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer to COMMIT was lost: ${why}`, { cause })
@@ -262,14 +264,15 @@ export function codeOf(error: unknown): string | null {
 const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])
 
 /** What an error of one of our own statements means; errors of the caller's statements are the caller's. */
-export function conflictOrUnavailable(cause: unknown): LeaseError {
+export function conflictOrUnavailable(cause: unknown): unknown {
   const code = codeOf(cause)
   if (code === null || !CONFLICTS.has(code)) return unavailable(cause)
   const why = cause instanceof Error ? cause.message : String(cause)
   return new LeaseError('STORE_CONFLICT', `PostgreSQL refused: ${why}`, { cause })
 }
 
-function unavailable(cause: unknown): LeaseError {
+function unavailable(cause: unknown): unknown {
+  if (isMistake(cause)) return cause
   const why = cause instanceof Error ? cause.message : String(cause)
   return new LeaseError('STORE_UNAVAILABLE', `PostgreSQL cannot be used: ${why}`, { cause })
 }

@@ -17,6 +17,7 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
+import { isMistake } from './driver-error.ts'
 import { judge, markKey, measuresOf, NO_STAMP, type Mark, type Stamp } from './marks.ts'
 import {
   commandsOf,
@@ -203,9 +204,9 @@ function readStamp(fence = '', leaseId = '-'): Stamp {
     : { fence: Number(fence), leaseId: leaseId === '-' ? null : leaseId }
 }
 
-/** An answer of Redis is the caller's own error; no answer leaves open whether the script ran. */
+/** An answer of Redis is the caller's own error, and so is a mistake; no answer leaves open whether the script ran. */
 export function redisError(cause: unknown): unknown {
-  if (!(cause instanceof Error) || isReply(cause)) return cause
+  if (!(cause instanceof Error) || isReply(cause) || isMistake(cause)) return cause
   const message = `the answer of Redis was lost: ${cause.message}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause })
 }

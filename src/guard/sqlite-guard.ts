@@ -14,6 +14,7 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
+import { report } from '../runtime/diagnostics.ts'
 import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
 import { requireResult, requireSynchronous } from './synchronous-work.ts'
@@ -115,7 +116,12 @@ export class SqliteGuard<Database extends SqliteLike> {
   #undo(joined: boolean): void {
     // SQLite has rolled back by itself after some errors, and then there is nothing left to undo.
     if (!this.#database.inTransaction) return
-    this.#database.exec(joined ? 'ROLLBACK TO tenure_guard; RELEASE tenure_guard' : 'ROLLBACK')
+    try {
+      this.#database.exec(joined ? 'ROLLBACK TO tenure_guard; RELEASE tenure_guard' : 'ROLLBACK')
+    } catch (error) {
+      // The caller hears why the write failed, which says more than this.
+      report('guard/sqlite-rollback', error)
+    }
   }
 }
 

@@ -3,6 +3,7 @@
  * runs: its second half would come later, and write what nobody checks any more.
  */
 import { invalid } from '../core/errors.ts'
+import { reportTo } from '../runtime/diagnostics.ts'
 
 const AsyncFunction = (async () => undefined).constructor
 
@@ -13,10 +14,10 @@ export function requireSynchronous(work: unknown): void {
   }
 }
 
-/** A promise that came all the same is refused, and must not bring the process down when it fails later. */
+/** A promise that came all the same is refused, and when it fails later it is reported: nobody else hears of it. */
 export function requireResult<Result>(result: Result): Result {
   if (!isThenable(result)) return result
-  Promise.resolve(result).catch(() => undefined)
+  Promise.resolve(result).catch(reportTo('guard/refused-work'))
   throw invalid('work', 'must not be asynchronous', 'a promise')
 }
 

@@ -1,9 +1,10 @@
 /** Waiting that has an end of its own, for work that may never come to one. */
+import { report } from './diagnostics.ts'
 import type { Runtime } from './runtime.ts'
 
 /**
- * Whether the work ended in time. What it throws in time is thrown; what becomes of it later is nobody's business any
- * more, and rejects into nothing.
+ * Whether the work ended in time. What it throws in time is thrown; what it throws later is reported, for nobody waits for
+ * it any more.
  */
 export function endsWithin(
   runtime: Runtime,
@@ -11,13 +12,18 @@ export function endsWithin(
   work: Promise<unknown>,
 ): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    const late = (): void => resolve(false)
+    let isLate = false
+    const late = (): void => {
+      isLate = true
+      resolve(false)
+    }
     const timer = runtime.setTimer(Math.max(0, withinMs), late, { keepAlive: true })
     const ended = (): void => {
       timer.cancel()
       resolve(true)
     }
     const failed = (error: unknown): void => {
+      if (isLate) return report('runtime/late-end', error)
       timer.cancel()
       reject(error)
     }

@@ -1,8 +1,11 @@
 /**
- * Node's file system for whatever every command loads. An `import` of `node:fs` names all that is in it, which loads
- * all of Node's streams: 3 ms of every start-up.
+ * The file system: what is there, what is not, and under which one name a file is known.
+ *
+ * Node's own module is not imported. An `import` of `node:fs` names all that is in it, which loads all of Node's streams:
+ * 3 ms of every start-up.
  */
 import type nodeFs from 'node:fs'
+import path from 'node:path'
 
 export const fs: typeof nodeFs = process.getBuiltinModule('node:fs')
 
@@ -28,4 +31,54 @@ export function ifThere<Result>(read: () => Result): Result | null {
 /** The file is not there, or what should be a directory above it is none. */
 export function isAbsence(error: unknown): boolean {
   return hasCode(error, 'ENOENT', 'ENOTDIR')
+}
+
+/** As many as the kernel follows before it speaks of a loop. */
+const LINKS_MAX = 40
+
+/**
+ * Makes two spellings of one file one name: the deepest ancestor that exists is resolved through symbolic links, and
+ * the rest, which nobody has created yet, is kept as it is. A link whose target does not exist yet is followed all the
+ * same, or the file would change its name the moment somebody creates it.
+ *
+ * Throws what the system throws for a path that is there and cannot be followed. Taking it for a path that nobody has
+ * created would leave its links unresolved: one file under two names, and both granted.
+ */
+export function canonicalPath(absolutePath: string): string {
+  return resolve(absolutePath, LINKS_MAX)
+}
+
+function resolve(absolutePath: string, linksLeft: number): string {
+  let existing = absolutePath
+  const missing: string[] = []
+  for (;;) {
+    const resolved = ifThere(() => fs.realpathSync.native(existing))
+    if (resolved !== null) return path.join(resolved, ...missing)
+    const target = ifThere(() => linkAt(existing))
+    if (target !== null) {
+      if (linksLeft === 0) throw loopError(existing)
+      const followed = path.resolve(path.dirname(existing), target)
+      return path.join(resolve(followed, linksLeft - 1), ...missing)
+    }
+    const parent = path.dirname(existing)
+    if (parent === existing) return absolutePath
+    missing.unshift(path.basename(existing))
+    existing = parent
+  }
+}
+
+/** Where a link leads; null for what is no link, as when another process has just made a file of that name. */
+function linkAt(name: string): string | null {
+  try {
+    return fs.readlinkSync(name)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EINVAL') return null
+    throw error
+  }
+}
+
+/** As the system says it of links that exist. */
+function loopError(name: string): Error {
+  const error = new Error(`ELOOP: too many symbolic links encountered, readlink '${name}'`)
+  return Object.assign(error, { code: 'ELOOP', syscall: 'readlink', path: name })
 }

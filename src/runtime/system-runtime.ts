@@ -1,11 +1,14 @@
 /** The runtime of a real process. */
 import os from 'node:os'
-import { canonicalPath } from './canonical-path.ts'
+import { canonicalPath } from './file-system.ts'
+import { RepeatedFault } from './diagnostics.ts'
 import type { Runtime, Timer, TimerOptions } from './runtime.ts'
 import { timeOrderedUuid } from './uuid.ts'
 
 /** The longest delay that Node's own timer takes; anything longer would fire at once. */
 const TIMER_MS_MAX = 2_147_483_647
+
+const bootClockFault = new RepeatedFault('runtime/boot-clock', { monotonicMs })
 
 export const systemRuntime: Runtime = {
   monotonicMs,
@@ -27,8 +30,9 @@ function bootMs(): number | null {
   try {
     const seconds = os.uptime()
     return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : null
-  } catch {
-    // Some sandboxes forbid the look; a platform without a boot clock is one that callers can handle.
+  } catch (error) {
+    // Some sandboxes forbid the look. Callers can do without a boot clock, but then a holder does not notice sleep.
+    bootClockFault.failed(error)
     return null
   }
 }

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { canonicalPath } from '../../src/runtime/canonical-path.ts'
+import { canonicalPath } from '../../src/runtime/file-system.ts'
 
 let root: string
 
