@@ -231,7 +231,7 @@ describe('a grant', () => {
     })
     const verified = verifyGrant(aide.grant, KEYS, { now: nowMs(), audience: 'editor' })
     expect(verified).toMatchObject({ id: aide.id, holder: 'aide', depth: 2, parentId: lead.id })
-    expect(verified.root).toEqual({ leaseId: root.id, fence: root.fence })
+    expect(verified.root).toEqual({ leaseId: root.id, fence: root.fence, mode: 'exclusive' })
     expect(() => verifyGrant(aide.grant, KEYS, { now: nowMs() })).toThrow(/is for "editor"/)
   })
 
@@ -280,7 +280,7 @@ describe('a grant', () => {
     await root.upgrade()
     expect(root.fence).toBeGreaterThan(lead.fence)
     const verified = verifyGrant(lead.grant, KEYS, { now: nowMs() })
-    expect(verified.root).toEqual({ leaseId: root.id, fence: root.fence })
+    expect(verified.root).toEqual({ leaseId: root.id, fence: root.fence, mode: 'exclusive' })
   })
 
   it('ends no later than the grant of its parent, though the wall clock was set between them', async () => {
