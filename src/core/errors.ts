@@ -195,3 +195,10 @@ export function pathError(field: string, path: string, cause: unknown): unknown 
 export function closedError(): LeaseError {
   return new LeaseError('CLOSED', 'the store was closed')
 }
+
+/** Whether an error is a mistake of the program, which says nothing about a store and must not be dressed as its fault. */
+export function isMistake(error: unknown): boolean {
+  return MISTAKES.some((kind) => error instanceof kind)
+}
+
+const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError] as const

@@ -3,9 +3,8 @@
  * on a client that has none open, or a savepoint in the one that the client has open.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid, isMistake, LeaseError } from '../core/errors.ts'
 import { report } from '../runtime/diagnostics.ts'
-import { isMistake } from './driver-error.ts'
 
 /** What is needed of a client; that of `pg` has it. */
 export interface PostgresClientLike {

@@ -5,7 +5,7 @@
  * write out only if they are still the same; otherwise it answers with what they are now, and the guard judges again.
  * A holder that writes many times pays one round trip for each.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid, isMistake, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
 import { parseResource } from '../core/resource.ts'
 import {
@@ -17,7 +17,6 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
-import { isMistake } from './driver-error.ts'
 import { judge, markKey, measuresOf, NO_STAMP, type Mark, type Stamp } from './marks.ts'
 import {
   commandsOf,

@@ -48,7 +48,9 @@ export function onFault(listener: (fault: Fault) => void): () => void {
     }
   }
   faults.subscribe(subscriber)
-  return () => void faults.unsubscribe(subscriber)
+  return () => {
+    faults.unsubscribe(subscriber)
+  }
 }
 
 /**

@@ -184,6 +184,25 @@ export interface Unread {
   readonly holders: readonly string[]
 }
 
+/** Gathers what a search needs to read. */
+class Needs {
+  readonly #reaches = new Map<string, Reach>()
+  readonly #holders = new Set<string>()
+
+  place(reach: Reach): void {
+    this.#reaches.set(reachName(reach), reach)
+  }
+
+  holder({ holder }: Entry): void {
+    this.#holders.add(holder)
+  }
+
+  get unread(): Unread | null {
+    if (this.#reaches.size + this.#holders.size === 0) return null
+    return { reaches: [...this.#reaches.values()], holders: [...this.#holders] }
+  }
+}
+
 /** A search from one request for a way back to it. It goes on whenever what it asked for has been read. */
 export class CycleSearch {
   readonly #start: Waiter
@@ -198,39 +217,40 @@ export class CycleSearch {
 
   /** What has to be read first, or null: then everything within reach is known, and `cycle` tells. */
   unread(): Unread | null {
-    const reaches = new Map<string, Reach>()
-    const holders = new Set<string>()
+    const needs = new Needs()
     this.#reached.clear()
     let level: readonly Waiter[] = [this.#start]
     for (let depth = 0; depth < CYCLE_MAX && level.length > 0; depth += 1) {
-      const next: Waiter[] = []
-      for (const waiter of level) {
-        const name = waiterName(waiter)
-        if (this.#reached.has(name)) continue
-        const members = this.#membersOf(waiter)
-        if (members === undefined) {
-          holders.add(waiter.holder)
-          continue
-        }
-        this.#reached.set(name, members)
-        for (const member of members) {
-          const place = this.#readings.placeOf(member)
-          if (place === undefined) {
-            reaches.set(reachName(member), member)
-            continue
-          }
-          const { alone, sharers } = place.blockersOf(member)
-          for (const entry of [...alone, ...sharers]) {
-            const waiters = this.#waitersBehind(entry, member)
-            if (waiters === undefined) holders.add(entry.holder)
-            else next.push(...waiters)
-          }
-        }
-      }
-      level = next
+      level = level.flatMap((waiter) => this.#reach(waiter, needs))
     }
-    if (reaches.size + holders.size === 0) return null
-    return { reaches: [...reaches.values()], holders: [...holders] }
+    return needs.unread
+  }
+
+  /** The requests that one that has just been reached waits for, as far as that has been read. */
+  #reach(waiter: Waiter, needs: Needs): readonly Waiter[] {
+    const name = waiterName(waiter)
+    if (this.#reached.has(name)) return NONE
+    const members = this.#membersOf(waiter)
+    if (members === undefined) {
+      needs.holder(waiter)
+      return NONE
+    }
+    this.#reached.set(name, members)
+    return members.flatMap((member) => this.#waitersBefore(member, needs))
+  }
+
+  #waitersBefore(member: Waiter, needs: Needs): readonly Waiter[] {
+    const place = this.#readings.placeOf(member)
+    if (place === undefined) {
+      needs.place(member)
+      return NONE
+    }
+    const { alone, sharers } = place.blockersOf(member)
+    return [...alone, ...sharers].flatMap((entry) => {
+      const waiters = this.#waitersBehind(entry, member)
+      if (waiters === undefined) needs.holder(entry)
+      return waiters ?? NONE
+    })
   }
 
   /** The shortest cycle that the request is part of. */

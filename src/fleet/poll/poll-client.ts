@@ -7,13 +7,13 @@
  *  - A connection of our own that does not answer in time is given up and made anew.
  *  - Whoever uses it meets the server before anything else is sent: it may be another than before, or have lost data.
  */
-import { LeaseError } from '../../core/errors.ts'
+import { isMistake, LeaseError } from '../../core/errors.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { RedisClient } from '../../store/redis/redis-client.ts'
 import { addressOf } from '../../store/redis/redis-url.ts'
 import { answerWithin, backOffMs } from '../answer-within.ts'
-import { connectionOf, connectTo, isMistake, type PollConnection } from './poll-connection.ts'
+import { connectionOf, connectTo, type PollConnection } from './poll-connection.ts'
 import type { Command, Reply } from './poll-connection.ts'
 import { PollEar, type EarListener } from './poll-ear.ts'
 

@@ -5,7 +5,7 @@
  * Commands of one call go out together. On one server they are one round trip; on a Cluster each goes to the node that
  * has its key, all at the same time.
  */
-import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
+import { invalid, isLeaseError, isMistake, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { driverOf, type RedisClient, type RedisDriver } from '../../store/redis/redis-client.ts'
 import { addressOf, showUrl } from '../../store/redis/redis-url.ts'
@@ -214,13 +214,6 @@ function lostAnswer(error: unknown): LeaseError {
   const cause = new Error(message)
   return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer was lost: ${message}`, { cause })
 }
-
-/** A call that a driver could not even make sense of, or an error in our own code: nothing that a server is to blame for. */
-export function isMistake(error: unknown): boolean {
-  return MISTAKES.some((kind) => error instanceof kind)
-}
-
-const MISTAKES = [TypeError, RangeError, ReferenceError, SyntaxError] as const
 
 function nothing(): void {
   return undefined
