@@ -59,7 +59,7 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorFacts>> = {
   RESOURCE_HELD: facts('another lease or an earlier waiter stands in the way', [409, 10], true),
   WAIT_TIMEOUT: facts('the resource did not become free within the wait', [408, 11], true),
   DEADLOCK: facts(
-    'waiting would close a cycle of sessions waiting for each other',
+    'waiting would close a cycle of requests that wait for each other',
     [409, 10],
     true,
   ),

@@ -116,6 +116,7 @@ export class FleetRunner implements Fleet, SessionUser {
     // What a caller has let go is left alone until the next view.
     const isOpen = result.then(
       () => false,
+      // No fault: the caller is told, and the session is still ours.
       () => true,
     )
     this.#track(sessionId, isOpen)

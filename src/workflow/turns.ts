@@ -19,9 +19,9 @@ export class Turns {
       throw new LeaseError('DEADLOCK', message)
     }
     const turn = queue.last.then(() => within(queue, run))
-    // The caller hears how its turn ended; the next in the queue only needs to know that it did.
     const ended = turn.then(
       () => undefined,
+      // No fault: the caller hears how its turn ended; the next in the queue only needs to know that it did.
       () => undefined,
     )
     queue.last = ended

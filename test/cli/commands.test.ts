@@ -1,3 +1,4 @@
+import { sessionDigest } from '../../src/runtime/session-digest.ts'
 import { describe, expect, it } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import type { Inspection, LeaseList, LedgerEntry } from '../../src/service/lease-api.ts'
@@ -10,7 +11,7 @@ describe('a lease from the command line', () => {
     expect(lease).toMatchObject({
       resource: `file:${shop.directory}/a.ts`,
       holder: 'ann',
-      session: 'ann',
+      session: sessionDigest('ann'),
       state: 'active',
       ttlMs: 60_000,
       renewals: 0,

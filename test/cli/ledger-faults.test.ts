@@ -87,7 +87,7 @@ it('an event that does not follow from those before it is reported, and its leas
     history: async (filter) => (await family.api.history(filter)).slice(1),
   })
   expect(odd).toBe(lease.id)
-  expect(faults[0]).toMatchObject({ source: 'cli/kept-leases' })
+  expect(faults[0]).toMatchObject({ source: 'cli/verify' })
 })
 
 it('a store that is away while a ledger is sealed at an interval is reported once, and a mistake ends it', async () => {

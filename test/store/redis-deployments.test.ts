@@ -14,6 +14,7 @@ import {
   until,
   WORK,
 } from './redis-subject.ts'
+import { sessionDigest } from '../../src/runtime/session-digest.ts'
 
 describe('a client of the caller', () => {
   it('of ioredis is used, and left open', async () => {
@@ -41,7 +42,7 @@ describe('a client of the caller', () => {
     const { id } = await subject.grant()
     const heard = new Promise<void>((resolve) => {
       void other.store
-        .subscribe('ada', () => resolve())
+        .subscribe(sessionDigest('ada'), () => resolve())
         .then(async () => {
           await subject.api.revoke({ leaseId: id, by: 'operator' })
         })
@@ -49,7 +50,7 @@ describe('a client of the caller', () => {
     await heard
     const heardBack = new Promise<void>((resolve) => {
       void subject.store
-        .subscribe('ada', () => resolve())
+        .subscribe(sessionDigest('ada'), () => resolve())
         .then(async () => {
           const next = await other.grant()
           await other.api.revoke({ leaseId: next.id, by: 'operator' })
@@ -91,7 +92,7 @@ describe('a waiter on Redis', () => {
     const proxy = await proxyTo(url)
     const subject = await Subject.open({ url: proxy.through(url) })
     let told = 0
-    await subject.store.subscribe('ada', () => {
+    await subject.store.subscribe(sessionDigest('ada'), () => {
       told += 1
     })
     expect(told).toBe(0)
@@ -180,9 +181,10 @@ describe('words beyond ASCII on Redis', () => {
     await subject.api.revoke({ leaseId: request.leaseId, by: 'opérateur', reason: 'weil „ja“' })
     expect(await subject.api.get(request.leaseId)).toMatchObject({ resource, holder, ...words })
     const events = await subject.api.history({ resource })
+    const session = sessionDigest(request.session)
     expect(events.map(({ event }) => event)).toMatchObject([
-      { resource, holder, session: request.session, reason: words.reason, lease: words },
-      { resource, holder, session: request.session, reason: 'weil „ja“', by: 'opérateur' },
+      { resource, holder, session, reason: words.reason, lease: words },
+      { resource, holder, session, reason: 'weil „ja“', by: 'opérateur' },
     ])
   })
 })

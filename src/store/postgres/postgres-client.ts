@@ -169,7 +169,7 @@ export class PostgresCaller {
     } catch (error) {
       connecting.then(
         (client) => client.release(),
-        // Why there is no connection is what is thrown here; what comes after the time is over is no other reason.
+        // No fault: why there is no connection is thrown here; what comes after the time is over is no other reason.
         () => undefined,
       )
       throw storeError(error, { url, sent: false })

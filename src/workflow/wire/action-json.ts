@@ -127,6 +127,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
+    // No fault: that it is no JSON is the answer.
     throw decodeError('must be JSON', text)
   }
 }
