@@ -26,11 +26,11 @@ await runMain(async () => {
     await provideTestTools()
     await providePeers()
     const passed = await step('build', build)
-    if (passed) await step('types', checkTypes)
+    // Side by side: none of them needs what another makes. The tests come after the types, which compile them as well.
+    const checks = [step('format', checkFormat), step('lint', lint)]
+    await Promise.all(passed ? [step('types', checkTypes), ...checks] : checks)
     return passed
   })
-  await step('format', checkFormat)
-  await step('lint', lint)
   const { passed, counts } = isBuilt
     ? await runTests(process.argv.slice(2))
     : { passed: false, counts: null }
