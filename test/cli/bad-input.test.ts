@@ -223,7 +223,7 @@ const WRONG: readonly Wrong[] = [
 describe('bad input', () => {
   it.each(WRONG)('%s is refused', async (_what, args, parts) => {
     const shop = workshop()
-    expectOneLine(await shop.tenure(args), 'INVALID_INPUT', parts)
+    expectOneLine(await shop.hosted(args), 'INVALID_INPUT', parts)
     expect(['no store', []]).toContainEqual(await contents(shop))
   })
 
@@ -333,7 +333,7 @@ describe('a lease that is not one’s own, or no longer', () => {
     await take(api, { holder: 'ann', name: 'a:b' })
     await take(api, { holder: 'ben', name: 'c:d' })
     const before = await api.history({})
-    expectOneLine(await shop.tenure([...args, '--holder', 'ann']), code, [part])
+    expectOneLine(await shop.hosted([...args, '--holder', 'ann']), code, [part])
     expect(await api.history({})).toEqual(before)
   })
 

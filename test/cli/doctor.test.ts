@@ -20,7 +20,7 @@ async function usedShop(): Promise<Workshop> {
 }
 
 async function examine(shop: Workshop): Promise<Report & { readonly code: number | null }> {
-  const { code, stdout, stderr } = await shop.tenure(['doctor', '--json'])
+  const { code, stdout, stderr } = await shop.hosted(['doctor', '--json'])
   expect(stderr).toBe('')
   return { ...(JSON.parse(stdout) as Report), code }
 }

@@ -30,7 +30,7 @@ async function verdictOf(
   ...more: readonly string[]
 ): Promise<Verdict & { code: number | null }> {
   const words = ['ledger', 'verify', '--keys', 'keys.json', '--json', ...more]
-  const { code, stdout, stderr } = await shop.tenure(words)
+  const { code, stdout, stderr } = await shop.hosted(words)
   if (stdout === '') throw new Error(stderr)
   return { code, ...(JSON.parse(stdout) as Verdict) }
 }

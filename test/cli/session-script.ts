@@ -3,7 +3,14 @@
  * differs from run to run: ids, fences, times. On every store it must read the same.
  */
 import { canonicalJson } from '../../src/ledger/fold.ts'
-import { start, tenure, type Ended, type Running, type RunOptions } from './tenure-process.ts'
+import {
+  hostedTenure,
+  start,
+  tenure,
+  type Ended,
+  type Running,
+  type RunOptions,
+} from './tenure-process.ts'
 
 const FIRST = '00000000-0000-4000-8000-000000000001'
 const NOBODYS = '00000000-0000-4000-8000-000000000009'
@@ -60,7 +67,10 @@ export async function playSession(store: string): Promise<readonly string[]> {
     transcript.push(`$ tenure ${command}`, ...linesOf(ended, store))
   }
   const options = { env: { TENURE_STORE: store }, hangsAfterMs: HANGS_AFTER_MS }
-  for (const command of COMMANDS) note(command, await tenure(argumentsOf(command), options))
+  for (const command of COMMANDS) {
+    const play = command.startsWith('run ') ? tenure : hostedTenure
+    note(command, await play(argumentsOf(command), options))
+  }
   await handOver(note, options)
   await watchAgain(note, options)
   return transcript
@@ -84,7 +94,7 @@ async function handOver(note: Note, options: Options): Promise<void> {
 async function untilListed(state: string, running: Running, options: Options): Promise<void> {
   for (;;) {
     const list = ['ls', 'work:W', '--state', state, '--json']
-    const { code, stdout, stderr } = await tenure(list, options)
+    const { code, stdout, stderr } = await hostedTenure(list, options)
     if (code !== 0) throw new Error(stderr)
     if (stdout.includes('work:W')) return
     if (running.process.exitCode !== null) throw new Error((await running.ended).stderr)

@@ -1,9 +1,10 @@
 /** Runs the built `tenure` as people do: as a process, with a store in a directory that is gone afterwards. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
@@ -73,22 +74,58 @@ export async function tenure(args: readonly string[], options: RunOptions = {}):
   return start(args, options).ended
 }
 
+const HOST = fileURLToPath(new URL('command-host.mjs', import.meta.url))
+let host: ChildProcess | undefined
+let hosted: Promise<unknown> = Promise.resolve()
+
+/** Runs a command in the one process that a test file has for what need not be a process of its own. */
+export async function hostedTenure(
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<Ended> {
+  const answer = hosted.then(async () => {
+    const child = host ?? fork(HOST, { stdio: 'inherit' })
+    host = child
+    const hangs = setTimeout(() => child.kill('SIGKILL'), HANGS_AFTER_MS)
+    const ended = new Promise<never>((_, reject) => {
+      child.once('exit', () => reject(new Error(`tenure ${args.join(' ')} did not end`)))
+    })
+    const said = new Promise<Ended>((resolve) => child.once('message', resolve))
+    child.send({ cwd: options.cwd ?? os.tmpdir(), env: cleanEnv(options.env), words: args })
+    try {
+      return await Promise.race([said, ended])
+    } catch (error) {
+      host = undefined
+      throw error
+    } finally {
+      clearTimeout(hangs)
+      child.removeAllListeners()
+    }
+  })
+  hosted = answer.catch(() => undefined)
+  return answer
+}
+
 export interface Workshop {
   readonly directory: string
   readonly storeFile: string
   readonly storeUrl: string
   /** Runs a command on the workshop's store, from its directory. */
   tenure(args: readonly string[], options?: RunOptions): Promise<Ended>
-  /** Runs a command that must succeed, and gives its JSON. */
+  /** Runs a command as `tenure` does, in a process that all commands of the test file share. */
+  hosted(args: readonly string[]): Promise<Ended>
+  /** Runs a command that must succeed, and gives its JSON; in the shared process. */
   json<Answer = never>(args: readonly string[]): Promise<Answer>
   start(args: readonly string[], options?: RunOptions): Running
   /** Changes the store behind its back. */
   sql(text: string): Promise<void>
 }
 
+const LOOK_EVERY_MS = 20
+
 /** Asks again until it is so; the test's own timeout ends the wait. */
 export async function until(isSo: () => Promise<boolean>): Promise<void> {
-  while (!(await isSo())) continue
+  while (!(await isSo())) await sleep(LOOK_EVERY_MS)
 }
 
 /** A directory with a store of its own, removed after the test. */
@@ -106,8 +143,9 @@ export function workshop(): Workshop {
   return {
     ...{ directory, storeFile, storeUrl },
     tenure: run,
+    hosted: async (args) => hostedTenure(args, placed()),
     json: async <Answer>(args: readonly string[]): Promise<Answer> => {
-      const { code, stdout, stderr } = await run([...args, '--json'])
+      const { code, stdout, stderr } = await hostedTenure([...args, '--json'], placed())
       if (code !== 0) throw new Error(`tenure ${args.join(' ')} ended with ${code}: ${stderr}`)
       return JSON.parse(stdout) as Answer
     },
