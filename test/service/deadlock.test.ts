@@ -12,9 +12,7 @@ import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
-import { randomFrom } from '../../src/testing/conformance/script.ts'
-import { stuckSessions } from './deadlock-oracle.ts'
-import { RandomHistory } from './random-history.ts'
+import { compareHistories } from './compared-histories.ts'
 import { WaitingWorld } from './waiting-world.ts'
 
 const LENGTHS = Array.from({ length: 15 }, (_, index) => index + 2)
@@ -300,26 +298,9 @@ describe('nobody is refused', () => {
   })
 })
 
-it(
-  'agrees with whoever plays every history to its end, in 10,000 of them',
-  { timeout: 180_000 },
-  async () => {
-    let refused = 0
-    for (let seed = 1; seed <= 10_000; seed += 1) {
-      const history = new RandomHistory(randomFrom(seed))
-      for (let step = 0; step < 9; step += 1) {
-        const { name: did, closing, victims } = await history.step()
-        const where = `seed ${seed}, step ${step}: ${did}`
-        if (victims > 0) {
-          refused += 1
-          expect(stuckSessions(closing), `${where}: false alarm`).not.toEqual([])
-        }
-        expect(stuckSessions(await history.entries()), `${where}: not found`).toEqual([])
-      }
-    }
-    expect(refused).toBeGreaterThan(200)
-  },
-)
+it('agrees with an oracle that plays every history to its end, in 1,000 of them', async () => {
+  expect(await compareHistories(1, 1_000)).toBeGreaterThan(20)
+})
 
 /** A store that tells of tickets as `changed` makes them, from the second look for the same cycle on. */
 class Reread extends MemoryStore {

@@ -13,6 +13,31 @@ import { RICH_DEFECTS } from './rich-defects.ts'
 
 const SEEDS_MAX = 60
 
+/**
+ * Worlds that are known to suffer from a defect that few of them do, to be looked at first. Where the simulation has
+ * changed since, the search goes through all of them, and only takes longer.
+ */
+const LIKELY: Readonly<Record<string, number>> = {
+  'a dead waiter at the head blocks all others': 38,
+  'a lease that ended is issued again to its late request': 9,
+  'a lost answer is taken for no': 16,
+  'a renewal does not look at the deadline': 32,
+  'a repeated request counts twice': 20,
+  'a timeout leaves a grant behind': 16,
+  'nobody keeps away after an expiry': 6,
+  'nobody looks for circles': 22,
+  'several are granted one after the other': 6,
+  'the receiver of a transfer gets nothing': 8,
+  'what was spent before is not looked at': 10,
+  'whoever gives a lease away keeps it': 8,
+  'whoever is asked to finish renews': 11,
+}
+
+function seedsFor(name: string): readonly number[] {
+  const all = Array.from({ length: SEEDS_MAX }, (_, index) => index + 1)
+  return [LIKELY[name] ?? 1, ...all]
+}
+
 async function complaintsOf(
   promise: string,
   seed: number,
@@ -28,9 +53,10 @@ describe('a planted defect is found', () => {
   for (const { name, promise, says, defect } of defects) {
     it(`${name} (${promise})`, async () => {
       let caught: number | null = null
-      for (let seed = 1; seed <= SEEDS_MAX && caught === null; seed += 1) {
+      for (const seed of seedsFor(name)) {
         const complaints = await complaintsOf(promise, seed, defect)
         if (complaints.some((complaint) => says.test(complaint))) caught = seed
+        if (caught !== null) break
       }
       expect(caught, `not found within ${SEEDS_MAX} seeds`).not.toBeNull()
       expect(await complaintsOf(promise, caught ?? 0)).toEqual([])

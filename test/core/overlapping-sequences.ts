@@ -1,0 +1,158 @@
+/**
+ * All sequences of up to so many commands of two holders on a directory and a file in it, at three instants: the first,
+ * one at which tickets have lapsed, and one at which leases have. Written out there are more than 10^10 of five, so
+ * what is played is what differs:
+ *
+ *  - A command that changes nothing leaves what follows as it was without it.
+ *  - Two beginnings that lead to the same state have the same future, so one of them goes on. States are compared by all
+ *    that a decision can depend on: of what is live everything, but with the order of the queue in place of its ticks,
+ *    and with which of the instants to come its deadlines will have passed in place of these; of what has ended, that
+ *    its id cannot be used again. Fences are not compared: a new one is above all of them, whatever they are.
+ *  - The holders are alike: of two states that differ only in who is who, one goes on.
+ */
+import { isLive, type Entry } from '../../src/core/lease.ts'
+import type { Tick } from '../../src/core/time.ts'
+import {
+  acquire,
+  adopt,
+  claim,
+  downgrade,
+  file,
+  id,
+  release,
+  revoke,
+  transfer,
+  TTL_MS,
+  upgrade,
+  WAITING,
+  WINDOW_MS,
+  withdraw,
+  withdrawUpgrade,
+} from './builders.ts'
+import { PromiseWatch } from './promises.ts'
+import { TinyRealm, type AnyCommand } from './tiny-realm.ts'
+
+const GRACE_MS = 100
+const INSTANTS_MS = [0, WINDOW_MS + 1, TTL_MS + 1]
+const HOLDERS = ['ann', 'bob']
+const PLACES = [
+  { resource: file('/s'), extent: 'subtree' },
+  { resource: file('/s/a'), extent: 'exact' },
+] as const
+
+interface State {
+  readonly realm: TinyRealm
+  readonly watch: PromiseWatch
+  readonly instant: number
+}
+
+/** All that one of them can do about one of the two; `ids` are of what it asked for and of what it may be given. */
+function commandsOf(who: number, where: number): readonly AnyCommand[] {
+  const holder = HOLDERS[who] ?? ''
+  const to = HOLDERS[1 - who] ?? ''
+  const place = { ...(PLACES[where] ?? PLACES[0]) }
+  const session = `session-of-${holder}`
+  const own = { ...place, leaseId: id(10 * who + where + 1), holder }
+  const given = { ...place, leaseId: id(100 + 10 * who + where + 1), holder }
+  const newLeaseId = id(100 + 10 * (1 - who) + where + 1)
+  return [
+    acquire({ ...own, ...WAITING, mode: 'exclusive', lockDelayMs: 1 }),
+    acquire({ ...own, ...WAITING, mode: 'shared' }),
+    claim({ ...own, session }),
+    withdraw({ ...own, session }),
+    release(own),
+    upgrade(own),
+    withdrawUpgrade(own),
+    downgrade(own),
+    transfer({ ...own, to, newLeaseId }),
+    transfer({ ...own, to: null }),
+    revoke({ ...own, graceMs: GRACE_MS }),
+    adopt({ ...given, session }),
+    release(given),
+  ]
+}
+
+const COMMANDS = [0, 1].flatMap((who) => [0, 1].flatMap((where) => commandsOf(who, where)))
+
+/** Checks every promise at every step, and gives all that a command came to. */
+export function playAllSequences(longest: number): ReadonlySet<string> {
+  const outcomes = new Set<string>()
+  const realm = new TinyRealm()
+  let states: readonly State[] = [{ realm, watch: new PromiseWatch(realm), instant: 0 }]
+  for (let length = 1; length <= longest; length += 1) {
+    const reached = new Map<string, State>()
+    for (const state of states) {
+      for (const next of nextStates(state, outcomes)) {
+        const key = length === longest ? null : keyOf(next)
+        if (key === null || reached.has(key)) continue
+        next.watch.checkLedger()
+        reached.set(key, next)
+      }
+    }
+    states = [...reached.values()]
+  }
+  return outcomes
+}
+
+function* nextStates(state: State, outcomes: Set<string>): Iterable<State> {
+  for (let instant = state.instant; instant < INSTANTS_MS.length; instant += 1) {
+    for (const command of COMMANDS) {
+      if (isAboutNothing(command, state.realm)) continue
+      const afterMs = (INSTANTS_MS[instant] ?? 0) - (INSTANTS_MS[state.instant] ?? 0)
+      const { outcome, events } = state.realm.foresee(command, afterMs)
+      outcomes.add(`${command.kind} ${outcome.kind}`)
+      if (events.length === 0) continue
+      const realm = state.realm.fork()
+      realm.pass(afterMs)
+      const watch = state.watch.fork(realm)
+      watch.run(command)
+      yield { realm, watch, instant }
+    }
+  }
+}
+
+/** Whoever names a lease that nobody asked for is refused, and that is all. */
+function isAboutNothing(command: AnyCommand, realm: TinyRealm): boolean {
+  if (command.kind === 'acquire' || 'members' in command) return false
+  return !realm.entries.has(command.leaseId)
+}
+
+/** What the future of a state depends on, the same for states that differ only in who is who. */
+function keyOf({ realm, instant }: State): string {
+  const entries = [...realm.entries.values()]
+  const places = entries
+    .flatMap((entry) => (entry.kind === 'ticket' ? [entry.orderUs] : []))
+    .toSorted((a, b) => a - b)
+  const texts = entries.map((entry) => describe(entry, places, instant))
+  const one = texts.toSorted().join('|')
+  const other = texts.map(swapped).toSorted().join('|')
+  return `${instant}|${one < other ? one : other}`
+}
+
+function describe(entry: Entry, places: readonly number[], instant: number): string {
+  const when = (tick: Tick | null): string => (tick === null ? '' : passedAt(tick.us, instant))
+  const { id: leaseId, state, holder, session } = entry
+  const name = `${leaseId.slice(-3)} ${state}`
+  if (!isLive(entry)) return entry.kind === 'ticket' ? '' : `${leaseId.slice(-3)} over`
+  const common = `${name} ${entry.mode} ${holder} ${session} ${when(entry.deadline)}`
+  if (entry.kind === 'ticket') {
+    const offer = when(entry.offer?.deadline ?? null)
+    return `${common} ${places.indexOf(entry.orderUs)} ${offer}`
+  }
+  const { upgrading, adopted, revoking, lockedUntil, lockDelayMs } = entry
+  return `${common} ${upgrading} ${adopted} ${revoking !== null} ${when(lockedUntil)} ${lockDelayMs}`
+}
+
+/** At which of the instants that may still come a tick will have passed; the few ticks of the commands do not count. */
+function passedAt(us: number, instant: number): string {
+  return INSTANTS_MS.slice(instant)
+    .map((ms) => (us <= ms * 1000 + 50 ? 'x' : '-'))
+    .join('')
+}
+
+/** Ann for Bob and Bob for Ann, in names as in ids. */
+function swapped(text: string): string {
+  return text
+    .replaceAll(/ann|bob/g, (name) => (name === 'ann' ? 'bob' : 'ann'))
+    .replace(/^(\d)([01])/, (_, kind: string, who: string) => `${kind}${who === '0' ? '1' : '0'}`)
+}
