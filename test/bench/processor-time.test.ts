@@ -9,7 +9,8 @@ import {
 } from '../../bench/measure/processor-time.ts'
 import { parseResource } from '../../src/core/resource.ts'
 
-const BUSY_MS = 300
+/** Several times what Node takes to start. */
+const BUSY_MS = 600
 
 describe('processor time', () => {
   it('of other processes is what they spent, not what they waited', async () => {
@@ -19,8 +20,8 @@ describe('processor time', () => {
     try {
       await Promise.all([busy, lazy].map((child) => once(child?.stdout ?? process, 'data')))
       const [busyUs = 0, lazyUs = 0] = [busy, lazy].map((child) => processorUsOf([child?.pid ?? 0]))
-      expect((busyUs ?? 0) - (lazyUs ?? 0)).toBeGreaterThan(BUSY_MS * 500)
-      expect(lazyUs).toBeLessThan(BUSY_MS * 1_000)
+      // Both waited for the other; what Node takes to start, both have taken.
+      expect((busyUs ?? 0) - (lazyUs ?? 0)).toBeGreaterThan((BUSY_MS * 1_000) / 3)
     } finally {
       for (const child of [busy, lazy]) child?.kill('SIGKILL')
     }
@@ -33,7 +34,7 @@ describe('processor time', () => {
   it('is put down to the part of the program that spent it', async () => {
     const shares = await sharesOf(async () => {
       // By its own time, not by the clock: most of the clock's may be another process's.
-      const endUs = ownProcessorUs() + 4 * BUSY_MS * 1_000
+      const endUs = ownProcessorUs() + 2 * BUSY_MS * 1_000
       while (ownProcessorUs() < endUs) {
         for (let n = 0; n < 1_000; n += 1) parseResource('file:/a/b/../c/./d/e/f')
       }

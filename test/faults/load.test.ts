@@ -10,7 +10,7 @@ import { expectChaosSurvived, expectTroubleSurvived } from './load-assertions.ts
 import { TROUBLES } from './load.ts'
 import { SERVER_STORES } from './server-stores.ts'
 
-const LOAD = { processes: 4, troubleMs: 4_000 }
+const LOAD = { processes: 4, troubleMs: 2_000 }
 let directory: string
 
 beforeEach(() => {

@@ -21,7 +21,7 @@ it('processes that are killed and stopped never hold one file at the same time',
     store: `sqlite:${directory}/leases.db`,
     directory,
     processes: 4,
-    durationMs: 4_000,
+    durationMs: 2_500,
     holds: 30,
   })
   process.stdout.write(`chaos: ${summaryOf(report)}\n`)

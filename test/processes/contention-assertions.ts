@@ -1,18 +1,26 @@
 /** What must be true of many who contend for one resource, for a short time or a long one. */
 import { expect } from 'vitest'
 import type { ContendedStore } from './contention-stores.ts'
-import { contend, type ContentionFigures, figuresOf, overlaps, passed } from './contention.ts'
+import {
+  contend,
+  type ContentionFigures,
+  type ContentionOptions,
+  figuresOf,
+  overlaps,
+  passed,
+} from './contention.ts'
 
 const COMMITS_PER_TURN_MAX = 3
 
 /** Gives the figures, for whoever expects more of them. */
 export async function expectFairHandovers(
   store: ContendedStore,
-  { directory, forMs }: { readonly directory: string; readonly forMs: number },
+  directory: string,
+  turnsOf: Pick<ContentionOptions, 'rounds' | 'forMs'>,
 ): Promise<ContentionFigures> {
   await using place = await store.open(directory)
   const before = await store.calls(place.url)
-  const contention = await contend({ store: place.url, processes: 4, workers: 25, forMs })
+  const contention = await contend({ store: place.url, processes: 4, workers: 25, ...turnsOf })
   const after = await store.calls(place.url)
   const figures = figuresOf(contention)
   const { turns, medianWakeMs, p90WakeMs, commitsPerTurn } = figures

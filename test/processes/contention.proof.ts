@@ -19,7 +19,7 @@ afterEach(() => {
 it.each(CONTENDED_STORES.map((store) => [store.name, store] as const))(
   '%s: 4 processes × 25 workers take turns for 10 s, woken within 5 ms (median)',
   async (_name, store) => {
-    const { medianWakeMs } = await expectFairHandovers(store, { directory, forMs: 10_000 })
+    const { medianWakeMs } = await expectFairHandovers(store, directory, { forMs: 10_000 })
     expect(medianWakeMs).toBeLessThan(5)
   },
 )

@@ -11,7 +11,10 @@ export interface ContentionOptions {
   readonly processes: number
   /** In each process. */
   readonly workers: number
-  readonly forMs: number
+  /** How many turns each takes; default: as many as it gets. */
+  readonly rounds?: number
+  /** No new turn begins after so long; default: only `rounds` counts. */
+  readonly forMs?: number
 }
 
 export interface Contention {
@@ -20,10 +23,10 @@ export interface Contention {
 }
 
 export async function contend(options: ContentionOptions): Promise<Contention> {
-  const { store, processes, workers: sessions, forMs } = options
+  const { store, processes, workers: sessions, rounds = Infinity, forMs = Infinity } = options
   const takers = Array.from({ length: processes }, (_, index) => {
     const holder = `process-${index}`
-    return takeTurns({ store, resource: RESOURCE, holder, sessions, forMs, rounds: Infinity })
+    return takeTurns({ store, resource: RESOURCE, holder, sessions, forMs, rounds })
   })
   try {
     const turns = (await Promise.all(takers.map((taker) => taker.turns))).flat()

@@ -6,8 +6,12 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenManagerOptions } from '../../src/fleet.ts'
+import { nowUs } from './chaos-log.ts'
 import { pollsOf, type PollerLog, type PollInterval } from './fleet-check.ts'
 import { readFleetLog, type FleetLine } from './fleet-log.ts'
+
+/** Between two looks at whole logs. */
+const LOOK_EVERY_MS = 150
 
 const WORKER = path.resolve(import.meta.dirname, '../../dist-dev/test/processes/fleet-worker.js')
 
@@ -107,6 +111,10 @@ export class FleetStage {
     this.#options = options
   }
 
+  get sessions(): number {
+    return this.#options.sessions
+  }
+
   get writes(): string {
     return path.join(this.#options.directory, 'writes.db')
   }
@@ -146,6 +154,21 @@ export class FleetStage {
     return byWorker
   }
 
+  /** Resolves when every session is polled, by these workers alone, and none of them has more than its bound. */
+  async untilSpread(workers: readonly FleetWorker[], sessions: number): Promise<void> {
+    const bound = Math.ceil((1.2 * sessions) / workers.length)
+    const names = workers.map(({ name }) => name)
+    for (;;) {
+      const sinceUs = nowUs()
+      let state: Spread = 'too early'
+      while (state === 'too early') {
+        await sleep(LOOK_EVERY_MS)
+        state = spreadOf(this.pollersSince(sinceUs), { names, bound, sessions })
+      }
+      if (state === 'so') return
+    }
+  }
+
   async stopAll(): Promise<void> {
     const alive = this.workers.filter(({ process }) => process.exitCode === null && !process.killed)
     await Promise.all(alive.map(async (worker) => worker.stop()))
@@ -154,6 +177,27 @@ export class FleetStage {
   killAll(): void {
     for (const { process } of this.workers) process.kill('SIGKILL')
   }
+}
+
+/** `otherwise`: somebody polls who should not, or too much, or one session was polled by two meanwhile. */
+type Spread = 'so' | 'too early' | 'otherwise'
+
+function spreadOf(
+  pollers: ReadonlyMap<string, ReadonlySet<string>>,
+  wanted: {
+    readonly names: readonly string[]
+    readonly bound: number
+    readonly sessions: number
+  },
+): Spread {
+  const counts = [...pollers.values()].map(({ size }) => size)
+  const polled = counts.reduce((sum, count) => sum + count, 0)
+  const isOdd =
+    [...pollers.keys()].some((name) => !wanted.names.includes(name)) ||
+    counts.some((count) => count > wanted.bound) ||
+    polled > wanted.sessions
+  if (isOdd) return 'otherwise'
+  return polled === wanted.sessions && pollers.size === wanted.names.length ? 'so' : 'too early'
 }
 
 function isStopped({ pid = 0 }: ChildProcess): boolean {

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis'
 import type { TestServer } from '../servers/test-server.ts'
 import { nowUs } from './chaos-log.ts'
 import { doublePolls, handoverGapsMs, longestRests, median } from './fleet-check.ts'
-import type { FleetStage, FleetWorker } from './fleet-stage.ts'
+import { untilSo, type FleetStage, type FleetWorker } from './fleet-stage.ts'
 
 export interface StormOptions {
   readonly stage: FleetStage
@@ -18,8 +18,6 @@ export interface StormOptions {
   readonly durationMs: number
   /** Between two things that happen. */
   readonly everyMs: number
-  /** At the end, in which everything must be polled again. */
-  readonly calmMs: number
 }
 
 export interface StormReport {
@@ -33,12 +31,12 @@ export interface StormReport {
   readonly medianGapMs: number
   /** Of any session, from the first poll to the end. */
   readonly longestRestMs: number
-  /** Sessions that were polled in the last second. */
+  /** Sessions that were polled after the storm. */
   readonly polledAtEnd: number
 }
 
 export async function runStorm(options: StormOptions): Promise<StormReport> {
-  const { stage, instances, durationMs, everyMs, calmMs, losses = [] } = options
+  const { stage, instances, durationMs, everyMs, losses = [] } = options
   const alive = new Set<FleetWorker>()
   const counts = { joins: 0, leaves: 0, kills: 0 }
   let lost = 0
@@ -75,8 +73,18 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
     counts[isKill ? 'kills' : 'leaves'] += 1
     void (isKill ? victim.kill() : victim.stop()).catch(() => undefined)
   }
-  await sleep(calmMs)
-  return { ...counts, losses: lost, ...(await reportOf(stage)) }
+  // The test's own timeout ends the calm in which everything must be polled again.
+  const calmUs = nowUs()
+  await untilSo(async () => {
+    await sleep(everyMs)
+    return sessionsPolledSince(stage, calmUs).size === stage.sessions
+  })
+  return { ...counts, losses: lost, ...(await reportOf(stage, calmUs)) }
+}
+
+function sessionsPolledSince(stage: FleetStage, sinceUs: number): ReadonlySet<string> {
+  const polled = [...stage.pollersSince(sinceUs).values()]
+  return new Set(polled.flatMap((sessions) => [...sessions]))
 }
 
 /** FLUSHALL, and a restart of a server that keeps nothing on disk. */
@@ -98,12 +106,10 @@ const EVENTS_PER_LOSS = 4
 
 async function reportOf(
   stage: FleetStage,
+  calmUs: number,
 ): Promise<Omit<StormReport, 'joins' | 'leaves' | 'kills' | 'losses'>> {
-  const lastUs = nowUs() - 1_200_000
   const endUs = nowUs()
-  const polled = new Set(
-    [...stage.pollersSince(lastUs).values()].flatMap((sessions) => [...sessions]),
-  )
+  const polled = sessionsPolledSince(stage, calmUs)
   await stage.stopAll()
   const { polls, logs } = stage
   const gaps = handoverGapsMs(logs)

@@ -3,7 +3,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { openTenure, type Lease, type Tenure } from '../../src/index.ts'
-import { gapsMs, quantile, takeTurns, type Turn } from './handover.ts'
+import { CLAIM_WINDOW_MS_DEFAULT } from '../../src/core/limits.ts'
+import { gapsMs, takeTurns, type Turn } from './handover.ts'
 
 const RESOURCE = 'work:baton'
 let directory: string
@@ -34,22 +35,17 @@ async function waitForQueue(count: number): Promise<void> {
   }
 }
 
-it('a waiter in another process starts within 10 ms (median) of a release', async () => {
-  const rounds = 40
+it('two processes take turns: whoever asks again stands behind the other', async () => {
+  const rounds = 10
   // Both begin together, however long each takes to start.
   await holdUntilQueued(2)
   const takers = ['left', 'right'].map((holder) =>
     takeTurns({ store, resource: RESOURCE, holder, rounds, holdMs: 15 }),
   )
   const turns = (await Promise.all(takers.map((taker) => taker.turns))).flat()
-  const gaps = gapsMs(turns)
-  const median = quantile(gaps, 0.5)
-  process.stdout.write(
-    `handover: ${gaps.length} between processes, median ${median.toFixed(1)} ms, p90 ${quantile(gaps, 0.9).toFixed(1)} ms\n`,
-  )
-  expect(gaps.length).toBeGreaterThan(rounds)
-  expect(median).toBeLessThan(10)
-}, 60_000)
+  expect(turns).toHaveLength(2 * rounds)
+  expect(gapsMs(turns).length).toBeGreaterThan(rounds)
+})
 
 it('100 waiters from 4 processes are served in the order in which they asked', async () => {
   const first = await holdUntilQueued(100)
@@ -62,7 +58,7 @@ it('100 waiters from 4 processes are served in the order in which they asked', a
   const asked = await tenure.history({ types: ['lease.queued'], resource: RESOURCE })
   expect(served).toEqual(asked.map(({ event }) => event.holder))
   expect(first.state).toBe('released')
-}, 60_000)
+})
 
 it('a killed waiter costs the next one at most its claim window', async () => {
   const lease = await tenure.acquire(RESOURCE, { ttlMs: 60_000 })
@@ -74,12 +70,13 @@ it('a killed waiter costs the next one at most its claim window', async () => {
   await queuedTwo
   doomed.process.kill('SIGKILL')
   await doomed.turns
-  const releasedMs = performance.now()
   await lease.release()
-  const turns = await next.turns
-  const costMs = performance.now() - releasedMs
+  expect(await next.turns).toHaveLength(1)
+  const events = (await tenure.history({ resource: RESOURCE })).map(({ event }) => event)
+  const released = events.find(({ type }) => type === 'lease.released')
+  const issued = events.findLast(({ type }) => type === 'lease.issued')
+  const costMs = (issued?.atMs ?? Infinity) - (released?.atMs ?? 0)
   process.stdout.write(`handover: a killed waiter cost ${Math.round(costMs)} ms\n`)
-  expect(turns).toHaveLength(1)
-  // The default claim window of 5 s, and a second for the next process to take its turn and end.
-  expect(costMs).toBeLessThan(6_000)
-}, 60_000)
+  // It is not the ticket's own end, a minute later, that lets the next one in.
+  expect(costMs).toBeLessThan(3 * CLAIM_WINDOW_MS_DEFAULT)
+})

@@ -5,7 +5,8 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openTenure, type LeaseInfo, type Tenure } from '../../src/index.ts'
-import { startActor, type Actor, type Reply } from './script.ts'
+import { closeRing, PATIENT, refusedIn } from './rings.ts'
+import { startActor, type Actor } from './script.ts'
 
 let directory: string
 let store: string
@@ -35,10 +36,6 @@ async function owners(resource: string): Promise<readonly LeaseInfo[]> {
   return (await tenure.inspect(resource)).leases
 }
 
-async function queued(count: number): Promise<void> {
-  while ((await tenure.list({ state: 'pending' })).length < count) await sleep(5)
-}
-
 describe('a transfer leaves exactly one owner', () => {
   it('whenever the giver is killed around it', async () => {
     const found = new Set<string>()
@@ -61,7 +58,7 @@ describe('a transfer leaves exactly one owner', () => {
     }
     process.stdout.write(`transfer: ${tooLate} of 8 givers were killed too late\n`)
     expect([...found].toSorted()).not.toContain('nobody')
-  }, 60_000)
+  })
 
   it('when the receiver is killed before it takes over: its next life does', async () => {
     const giver = await actor('giver')
@@ -83,63 +80,25 @@ describe('a transfer leaves exactly one owner', () => {
     const { value } = await giver.tell('transfer', 'work:W', { to: 'nobody there' })
     await giver.kill()
     const next = await actor('next')
-    const got = await next.tell('acquire', 'work:W', { options: { waitMs: 10_000 } })
+    const got = await next.tell('acquire', 'work:W', { options: { waitMs: 50_000 } })
     expect(got.value?.id).not.toBe(value?.id)
     expect(await owners('work:W')).toMatchObject([{ holder: 'next' }])
   })
 })
 
-describe('a circle of processes that wait for each other is broken within a second', () => {
-  const OPTIONS = { options: { ttlMs: 60_000, waitMs: 30_000 } }
+describe('a cycle of processes that wait for each other is broken', () => {
+  it.each([2, 4])('%i of them, closed by one', async (length) => {
+    const names = Array.from({ length }, (_, index) => `p${index}`)
+    await closeRing(await Promise.all(names.map((name) => actor(name))), tenure)
+  })
 
-  async function refusedIn(replies: readonly Promise<Reply>[]): Promise<readonly Reply[]> {
-    const refused: Reply[] = []
-    for (const reply of replies) {
-      void reply.then((said) => said.error !== undefined && refused.push(said))
-    }
-    await Promise.race(replies)
-    // Whoever else was refused would have been told by now; the others wait on.
-    await sleep(300)
-    return refused
-  }
-
-  it.each([2, 4, 16])(
-    '%i of them, closed by one',
-    async (length) => {
-      const ring = await Promise.all(Array.from({ length }, (_, index) => actor(`p${index}`)))
-      for (const [index, one] of ring.entries()) await one.tell('acquire', `work:${index}`, OPTIONS)
-      const waits: Promise<Reply>[] = []
-      for (const [index, one] of ring.slice(0, -1).entries()) {
-        waits.push(one.tell('acquire', `work:${index + 1}`, OPTIONS))
-        await queued(index + 1)
-      }
-      const last = ring.at(-1)?.tell('acquire', 'work:0', OPTIONS)
-      const refused = await refusedIn(last === undefined ? [] : [...waits, last])
-      expect(refused.map(({ error }) => error?.code)).toEqual(['DEADLOCK'])
-      expect(refused[0]).toBe(await last)
-      expect(refused[0]?.error?.details.cycle).toHaveLength(length)
-      const spentMs = ((refused[0]?.atUs ?? Infinity) - (refused[0]?.sentUs ?? 0)) / 1000
-      process.stdout.write(`deadlock: ${length} processes, broken after ${spentMs.toFixed(0)} ms\n`)
-      expect(spentMs).toBeLessThan(1_000)
-    },
-    60_000,
-  )
-
-  it.each([2])(
-    '%i of them, all at the same moment',
-    async (length) => {
-      const ring = await Promise.all(Array.from({ length }, (_, index) => actor(`p${index}`)))
-      for (const [index, one] of ring.entries()) await one.tell('acquire', `work:${index}`, OPTIONS)
-      const waits = ring.map((one, index) => {
-        return one.tell('acquire', `work:${(index + 1) % length}`, OPTIONS)
-      })
-      const refused = await refusedIn(waits)
-      expect(refused.map(({ error }) => error?.code)).toEqual(['DEADLOCK'])
-      const spentMs = ((refused[0]?.atUs ?? Infinity) - (refused[0]?.sentUs ?? 0)) / 1000
-      expect(spentMs).toBeLessThan(1_000)
-    },
-    60_000,
-  )
+  it('two of them, at the same moment', async () => {
+    const ring = [await actor('p0'), await actor('p1')]
+    for (const [index, one] of ring.entries()) await one.tell('acquire', `work:${index}`, PATIENT)
+    const waits = ring.map((one, index) => one.tell('acquire', `work:${1 - index}`, PATIENT))
+    const refused = await refusedIn(waits)
+    expect(refused.map(({ error }) => error?.code)).toEqual(['DEADLOCK'])
+  })
 
   it('two sharers who both wish to be alone: one is refused, and the other gets it', async () => {
     const [ann, bob] = [await actor('ann'), await actor('bob')]
@@ -148,7 +107,7 @@ describe('a circle of processes that wait for each other is broken within a seco
       await one.tell('acquire', 'work:x', shared)
       await one.tell('acquire', 'work:y', shared)
     }
-    const wait = { options: { waitMs: 30_000 } }
+    const wait = { options: { waitMs: 50_000 } }
     const wishes = [ann.tell('upgrade', 'work:x', wait), bob.tell('upgrade', 'work:y', wait)]
     const refused = await refusedIn(wishes)
     expect(refused.map(({ error }) => error?.code)).toEqual(['DEADLOCK'])
@@ -156,7 +115,7 @@ describe('a circle of processes that wait for each other is broken within a seco
     await (isAnn ? ann.tell('release', 'work:y') : bob.tell('release', 'work:x'))
     const other = await (isAnn ? wishes[1] : wishes[0])
     expect(other?.error).toBeUndefined()
-  }, 60_000)
+  })
 })
 
 it('a writer is not starved by readers of other processes that never stop coming', async () => {
@@ -165,7 +124,7 @@ it('a writer is not starved by readers of other processes that never stop coming
   let stop = false
   const reading = readers.map(async (reader) => {
     while (!stop) {
-      await reader.tell('acquire', 'work:doc', { options: { mode: 'shared', waitMs: 20_000 } })
+      await reader.tell('acquire', 'work:doc', { options: { mode: 'shared', waitMs: 50_000 } })
       await sleep(30)
       await reader.tell('release', 'work:doc')
       reads += 1
@@ -173,15 +132,21 @@ it('a writer is not starved by readers of other processes that never stop coming
   })
   while (reads < 10) await sleep(10)
   const writer = await actor('writer')
-  const wrote = await writer.tell('acquire', 'work:doc', { options: { waitMs: 20_000 } })
+  const wrote = await writer.tell('acquire', 'work:doc', { options: { waitMs: 50_000 } })
   const before = reads
-  const waitedMs = (wrote.atUs - wrote.sentUs) / 1000
   expect(await owners('work:doc')).toMatchObject([{ holder: 'writer', mode: 'exclusive' }])
   await writer.tell('release', 'work:doc')
   while (reads < before + 5) await sleep(10)
   stop = true
   await Promise.all(reading)
-  process.stdout.write(`writer: in after ${waitedMs.toFixed(0)} ms among ${reads} reads\n`)
   expect(wrote.error).toBeUndefined()
-  expect(waitedMs).toBeLessThan(2_000)
-}, 60_000)
+  const events = (await tenure.history({ limit: 10_000 })).map(({ event }) => event)
+  const asked = events.findIndex(({ type, holder }) => {
+    return (type === 'lease.queued' || type === 'lease.issued') && holder === 'writer'
+  })
+  const granted = events.findIndex(({ type, holder }) => {
+    return type === 'lease.issued' && holder === 'writer'
+  })
+  const between = events.slice(asked, granted).filter(({ type }) => type === 'lease.issued')
+  expect(between).toEqual([])
+})

@@ -1,4 +1,4 @@
-/** The long form of embedded-speed.test.ts. */
+/** How fast it is; that what is in flight shares a commit is shown by sqlite-commits.test.ts. */
 import { expect, it } from 'vitest'
 import { medianRatio } from './embedded-speed.ts'
 

@@ -73,21 +73,33 @@ export interface Growth {
   readonly ratio: number
 }
 
+/** How often, and how many acquires each time. The median of the rounds counts. */
+export interface Effort {
+  readonly rounds: number
+  readonly samples: number
+  readonly synchronous: 'full' | 'normal'
+}
+
+export const THOROUGH: Effort = { rounds: 9, samples: 60, synchronous: 'full' }
+/** Without the disk, enough to tell a cost that grows with the number of leases from one that does not. */
+export const BRIEF: Effort = { rounds: 3, samples: 20, synchronous: 'normal' }
+
 /** Both stores in one process, in turns, so that both see the same machine. */
 export async function measureGrowth(
   files: { readonly small: string; readonly large: string },
   counts: { readonly small: number; readonly large: number },
+  { rounds: count, samples, synchronous }: Effort = THOROUGH,
 ): Promise<Growth> {
   await fillStore(files.small, counts.small)
   await fillStore(files.large, counts.large)
-  const small = await SqliteStore.open({ path: files.small })
-  const large = await SqliteStore.open({ path: files.large })
-  await medianAcquireMs(small, 50)
-  await medianAcquireMs(large, 50)
+  const small = await SqliteStore.open({ path: files.small, synchronous })
+  const large = await SqliteStore.open({ path: files.large, synchronous })
+  await medianAcquireMs(small, samples)
+  await medianAcquireMs(large, samples)
   const rounds: Growth[] = []
-  for (let round = 0; round < 9; round += 1) {
-    const smallMs = await medianAcquireMs(small, 60)
-    const largeMs = await medianAcquireMs(large, 60)
+  for (let round = 0; round < count; round += 1) {
+    const smallMs = await medianAcquireMs(small, samples)
+    const largeMs = await medianAcquireMs(large, samples)
     rounds.push({ smallMs, largeMs, ratio: largeMs / smallMs })
   }
   await small.close()

@@ -11,7 +11,11 @@ import type { AcquireAnswer } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import type { FullDiskReport } from './full-disk.ts'
+
+/** Between two tries of a store that is kept waiting. */
+const BACK_OFF_MS_MAX = 8
 
 let directory: string
 let file: string
@@ -62,26 +66,28 @@ describe('a database that another process keeps busy', () => {
     service = await open()
     const other = await rawDatabase()
     other.exec('BEGIN IMMEDIATE')
-    let ticks = 0
-    const timer = setInterval(() => (ticks += 1), 5)
-    const answer = acquire('a')
-    await new Promise((resolve) => setTimeout(resolve, 200))
-    const ticksWhileBusy = ticks
+    let isAnswered = false
+    const answer = acquire('a').finally(() => (isAnswered = true))
+    // A loop that is blocked until the patience of the store is over comes to none of these.
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setTimeout(resolve, 5))
+    expect(isAnswered).toBe(false)
     other.exec('COMMIT')
     other.close()
     expect((await answer).kind).toBe('granted')
-    clearInterval(timer)
-    // 200 ms hold 40 ticks of 5 ms; a blocked loop would show next to none.
-    expect(ticksWhileBusy).toBeGreaterThan(20)
   })
 
   it('is unavailable once the patience is over, and nothing has happened', async () => {
-    service = await open(150)
+    const runtime = new FakeRuntime()
+    const store = await SqliteStore.open({ path: file, busyMs: 150, runtime })
+    service = new LeaseService({ store, runtime: systemRuntime })
     const other = await rawDatabase()
     other.exec('BEGIN IMMEDIATE')
-    const startMs = performance.now()
-    expect(await codeOf(acquire('a'))).toBe('STORE_UNAVAILABLE/none')
-    expect(performance.now() - startMs).toBeLessThan(1_000)
+    let code = 'none yet'
+    void codeOf(acquire('a')).then((told) => (code = told))
+    await runtime.advance(150)
+    expect(code).toBe('none yet')
+    await runtime.advance(BACK_OFF_MS_MAX)
+    expect(code).toBe('STORE_UNAVAILABLE/none')
     other.exec('COMMIT')
     other.close()
     expect((await service.list({})).leases).toEqual([])
@@ -141,24 +147,21 @@ describe('a disk that is full', () => {
 
 describe('waiting for a busy database', () => {
   it('keeps one retry at a time', async () => {
-    let timers = 0
-    const runtime = {
-      ...systemRuntime,
-      setTimer: (...args: Parameters<typeof systemRuntime.setTimer>) => {
-        timers += 1
-        return systemRuntime.setTimer(...args)
-      },
-    }
+    const runtime = new FakeRuntime()
     const store = await SqliteStore.open({ path: file, runtime })
     service = new LeaseService({ store, runtime: systemRuntime })
     const other = await rawDatabase()
     other.exec('BEGIN IMMEDIATE')
+    await runtime.settle()
+    const before = runtime.pendingTimers
     const answer = acquire('a')
-    await new Promise((resolve) => setTimeout(resolve, 500))
+    for (let passedMs = 0; passedMs < 500; passedMs += 1) {
+      await runtime.advance(1)
+      expect(runtime.pendingTimers).toBe(before + 1)
+    }
     other.exec('COMMIT')
     other.close()
+    await runtime.advance(BACK_OFF_MS_MAX)
     expect((await answer).kind).toBe('granted')
-    // Tries are 4 to 8 ms apart once they have backed off: at most 125 in half a second.
-    expect(timers).toBeLessThan(150)
   })
 })

@@ -11,7 +11,7 @@ import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
-import type { Growth } from './many-leases.ts'
+import { THOROUGH, type Effort, type Growth } from './many-leases.ts'
 
 const FILES_PER_DIRECTORY = 100
 
@@ -36,7 +36,11 @@ export async function filledMemory(count: number): Promise<Store> {
 }
 
 /** Copies the one lease that a real acquire made until there are `count` of them. */
-export async function filledSqlite(file: string, count: number): Promise<Store> {
+export async function filledSqlite(
+  file: string,
+  count: number,
+  { synchronous }: Effort = THOROUGH,
+): Promise<Store> {
   const first = await SqliteStore.open({ path: file })
   const service = new LeaseService({ store: first, runtime: systemRuntime })
   await acquireFile(service, 'file:/original')
@@ -59,7 +63,7 @@ export async function filledSqlite(file: string, count: number): Promise<Store> 
     INSERT INTO leases SELECT ${chosen.join(', ')} FROM leases, copies;
     COMMIT`)
   database.close()
-  return SqliteStore.open({ path: file })
+  return SqliteStore.open({ path: file, synchronous })
 }
 
 const PLACES = {
@@ -89,14 +93,15 @@ async function medianAcquireMs(store: Store, asked: Asked, samples: number): Pro
 export async function growthOf(
   stores: { readonly small: Store; readonly large: Store },
   asked: Asked,
+  { rounds: count, samples }: Effort = THOROUGH,
 ): Promise<Growth> {
   const { small, large } = stores
-  await medianAcquireMs(small, asked, 50)
-  await medianAcquireMs(large, asked, 50)
+  await medianAcquireMs(small, asked, samples)
+  await medianAcquireMs(large, asked, samples)
   const rounds: Growth[] = []
-  for (let round = 0; round < 9; round += 1) {
-    const smallMs = await medianAcquireMs(small, asked, 60)
-    const largeMs = await medianAcquireMs(large, asked, 60)
+  for (let round = 0; round < count; round += 1) {
+    const smallMs = await medianAcquireMs(small, asked, samples)
+    const largeMs = await medianAcquireMs(large, asked, samples)
     rounds.push({ smallMs, largeMs, ratio: largeMs / smallMs })
   }
   const middle = rounds.toSorted((a, b) => a.ratio - b.ratio)[Math.floor(rounds.length / 2)]

@@ -1,3 +1,4 @@
+/** That no more rows are read is shown by postgres-plans.test.ts. */
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../../servers/shared-servers.ts'
 import { reportGrowth } from './many-leases.ts'
