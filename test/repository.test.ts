@@ -117,6 +117,40 @@ describe('the sources', () => {
   })
 })
 
+/** Tests that read a clock all the same, and why that cannot fail on a busy machine. */
+const CLOCKS: Readonly<Record<string, string>> = {
+  'test/bench/processor-time.test.ts': 'a child spends processor time until it has spent enough',
+  'test/cli/fleet.test.ts': 'the longer a look took, the older may be what it shows',
+  'test/processes/clocks.test.ts': 'a clock was set by days',
+  'test/servers/proxy.test.ts': 'a delay lasts at least as long as it should',
+}
+
+describe('the tests', () => {
+  const tests = CODE.filter(({ name }) => name.endsWith('.test.ts'))
+  /** With what they share; proofs are for a machine that has nothing else to do. */
+  const asserting = CODE.filter(({ name }) => /^test\/.*(?<!\.proof)\.ts$/.test(name))
+
+  it('measure no time: who must know how long something took asks ownMs, or is a proof', () => {
+    const clock = /\bperformance\.now\(|\bhrtime\b|\bcpuUsage\(|\bDate\.now\(\) -/
+    expect(filesWith(clock, tests).filter((name) => !(name in CLOCKS))).toEqual([])
+    expect(Object.keys(CLOCKS).filter((name) => !filesWith(clock, tests).includes(name))).toEqual(
+      [],
+    )
+  })
+
+  it('assert a bound only of what they have set themselves, with three times the room', () => {
+    const narrow =
+      /expect\((tookMs|elapsedMs|spentMs|lateMs|waitedMs|costMs)\)\.toBeLessThan\w*\((?!.*\b3 \*)/
+    expect(filesWith(narrow, asserting)).toEqual([])
+  })
+
+  it('assert no rate and no median of times', () => {
+    const rate = /expect\(.*(perSecond|perCpuSecond|medianWakeMs|median\(|quantile\()/i
+    const arithmetic = /^test\/(bench|sim)\//
+    expect(filesWith(rate, asserting).filter((name) => !arithmetic.test(name))).toEqual([])
+  })
+})
+
 const ENTRY_FIELDS = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
   readonly bin: unknown
   readonly exports: unknown
