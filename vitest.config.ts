@@ -20,7 +20,8 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 60_000 } },
-    maxWorkers: 3,
+    // More than a machine with two cores has: many of them wait for a TTL, a server or a process most of the time.
+    maxWorkers: 4,
     globalSetup: 'test/servers/global-setup.ts',
     projects: [
       {
@@ -29,7 +30,6 @@ export default defineConfig({
           name: 'pure',
           include: PURE,
           isolate: false,
-          sequence: { groupOrder: 0 },
         },
       },
       {
@@ -38,7 +38,6 @@ export default defineConfig({
           name: 'together',
           include: ['test/**/*.test.ts'],
           exclude: PURE,
-          sequence: { groupOrder: 1 },
         },
       },
     ],

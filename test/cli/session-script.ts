@@ -16,7 +16,7 @@ const FIRST = '00000000-0000-4000-8000-000000000001'
 const NOBODYS = '00000000-0000-4000-8000-000000000009'
 
 /** Some commands are under way while others start and end, on a machine that may be busy. */
-const HANGS_AFTER_MS = 60_000
+const HANGS_AFTER_MS = 100_000
 
 /** Commands in a row; each begins when the one before it has ended. */
 const COMMANDS: readonly string[] = [

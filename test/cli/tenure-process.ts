@@ -12,7 +12,7 @@ import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
 export const MAIN: string = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 
 /** Far beyond what any command of these tests takes; a process that hangs fails its test instead of the whole run. */
-const HANGS_AFTER_MS = 45_000
+const HANGS_AFTER_MS = 100_000
 
 export interface Ended {
   readonly code: number | null

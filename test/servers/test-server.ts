@@ -13,7 +13,8 @@ import { fileURLToPath } from 'node:url'
 import type { Report, Supervised } from './supervisor.mjs'
 
 const SUPERVISOR = fileURLToPath(new URL('supervisor.mjs', import.meta.url))
-const READY_WITHIN_MS = 15_000
+/** For what hangs: a machine with other work may take its time to recover a server that was killed. */
+const READY_WITHIN_MS = 60_000
 const LOOK_EVERY_MS = 15
 /** Below the ports that systems give to outgoing connections, which could take the port of a killed server. */
 const PORTS = { first: 20_000, count: 12_000 }

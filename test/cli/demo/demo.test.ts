@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Verdict } from '../../../src/cli/demo/verdict.ts'
 import { start, tenure, until, workshop, type RunOptions } from '../tenure-process.ts'
 
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 110_000
 
 /** The demo works in a directory of its own below TMPDIR; whatever it leaves behind is found there. */
 function apart(): { readonly directory: string; readonly options: RunOptions } {
