@@ -40,6 +40,9 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
   const alive = new Set<FleetWorker>()
   const counts = { joins: 0, leaves: 0, kills: 0 }
   let lost = 0
+  const underWay: Promise<void>[] = []
+  // Whoever is hit while it starts neither starts nor leaves in order, and that is no failure.
+  const note = (act: Promise<void>): void => void underWay.push(act.catch(() => undefined))
   const join = async (): Promise<void> => {
     const worker = stage.launch()
     alive.add(worker)
@@ -65,14 +68,16 @@ export async function runStorm(options: StormOptions): Promise<StormReport> {
     // Whoever is hit and when is up to chance; that everything happens is not.
     if (isFew || (!isFull && Math.random() < 0.5) || victim === undefined) {
       counts.joins += 1
-      void join().catch(() => undefined)
+      note(join())
       continue
     }
     alive.delete(victim)
     const isKill = counts.kills <= counts.leaves
     counts[isKill ? 'kills' : 'leaves'] += 1
-    void (isKill ? victim.kill() : victim.stop()).catch(() => undefined)
+    note(isKill ? victim.kill() : victim.stop())
   }
+  // The last to join must have started before it can be told to stop.
+  await Promise.all(underWay)
   // The test's own timeout ends the calm in which everything must be polled again.
   const calmUs = nowUs()
   await untilSo(async () => {

@@ -164,8 +164,10 @@ class Takeovers {
     // Until the next one acts: the guard knows it, and whoever was before it is late.
     let fence = await this.#nextToAct(0)
     // Whoever lost its lease before it could be stopped does not count.
-    while (this.#takeovers < this.#options.takeovers) {
+    while (!this.#isEnough) {
       await sleep(Math.random() * 40)
+      // One that was told to stop may have done so only now, after the next one had acted.
+      if (this.#isEnough) break
       this.#resume()
       this.#disturb()
       fence = await this.#nextToAct(fence)
@@ -199,6 +201,10 @@ class Takeovers {
   /** An operator has revoked what no guard was told of yet. */
   #isUnheard(): boolean {
     return this.#heard.length < this.#revocations
+  }
+
+  get #isEnough(): boolean {
+    return this.#takeovers >= this.#options.takeovers
   }
 
   async end(): Promise<void> {
