@@ -69,6 +69,14 @@ interface Asked {
   readonly under?: readonly LeaseId[]
 }
 
+/** How a lease came to be asked for, where it was not by a plain call. */
+interface Nesting {
+  /** What it was asked for under; what is asked for under it is under these, too. */
+  readonly under: readonly LeaseId[]
+  /** It is that of a `withLease`, or was asked for inside of one: its work goes on, whatever else stands still. */
+  readonly isInside: boolean
+}
+
 /** The highest fence of a realm before something was asked for there. */
 interface SeenBefore {
   readonly realm: string
@@ -96,8 +104,7 @@ export class Acquisitions {
   /** Of waits for a resource. */
   readonly #waitParts: WaitParts
   readonly #standstill: Standstill
-  /** What each lease was asked for under, where its requester said so: what is asked for under it is under these too. */
-  readonly #chains = new TransientMap<LeaseId, readonly LeaseId[]>()
+  readonly #nestings = new TransientMap<LeaseId, Nesting>()
   #closed = false
   #ended = false
 
@@ -142,7 +149,9 @@ export class Acquisitions {
   #plainLeases(): Promise<Iterable<LeaseId>> | Iterable<LeaseId> {
     const { api, holder, session, sequential } = this.#parts
     if (sequential) return leasesOf(api, { holder, session })
-    return [...this.#router.handles.keys()].filter((leaseId) => !this.#chains.has(leaseId))
+    return [...this.#router.handles.keys()].filter(
+      (leaseId) => this.#nestings.get(leaseId)?.isInside !== true,
+    )
   }
 
   obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
@@ -164,7 +173,10 @@ export class Acquisitions {
   #underOf(said: readonly LeaseId[] | undefined): { readonly under?: readonly LeaseId[] } {
     const inside = enclosingLeases(this)
     if (said === undefined) return inside === null ? {} : { under: inside }
-    const chain = said.flatMap((leaseId) => [leaseId, ...(this.#chains.get(leaseId) ?? [])])
+    const chain = said.flatMap((leaseId) => [
+      leaseId,
+      ...(this.#nestings.get(leaseId)?.under ?? []),
+    ])
     const all = said.length === 0 ? chain : [...chain, ...(inside ?? [])]
     return { under: [...new Set(all)].slice(0, UNDER_MAX) }
   }
@@ -179,7 +191,8 @@ export class Acquisitions {
 
   /** Runs work inside a lease: what it asks for is under it. */
   runInside<Result>({ id: leaseId }: LeaseHandle, work: () => Result): Result {
-    if (!this.#chains.has(leaseId)) this.#chains.set(leaseId, enclosingLeases(this) ?? [])
+    const under = this.#nestings.get(leaseId)?.under ?? []
+    this.#nestings.set(leaseId, { under, isInside: true })
     return runInside({ client: this, leaseId }, work)
   }
 
@@ -212,6 +225,7 @@ export class Acquisitions {
   /** All of it in one asynchronous function: each one more costs every lease, and most have nothing to wait for. */
   async #obtain(asked: Asked): Promise<ObtainingAll> {
     const { autoRenew } = asked
+    const isInside = enclosingLeases(this) !== null
     const realms = asked.resources.map(realmOf)
     const before = realms.map((realm) => ({ realm, seen: this.#fences.highest(realm) }))
     const wait = this.#beginWait(asked)
@@ -227,7 +241,8 @@ export class Acquisitions {
       this.#verify(outcome.grants, before)
       const leases = outcome.grants.map((grant) => this.#handOut(grant, { autoRenew }))
       const { under } = asked
-      if (under !== undefined) for (const { id } of leases) this.#chains.set(id, under)
+      if (under !== undefined)
+        for (const { id } of leases) this.#nestings.set(id, { under, isInside })
       return { kind: 'granted', leases }
     } finally {
       this.#endWait(wait, asked)
@@ -369,7 +384,7 @@ export class Acquisitions {
       this.#families.endBelow(handle)
       this.#families.remove(handle)
       if (handles.get(handle.id) === handle) handles.delete(handle.id)
-      this.#chains.delete(handle.id)
+      this.#nestings.delete(handle.id)
       if (handle.isLetGo) this.#letGo.note(handle.id, realmOf(handle.resource))
       this.#orphans.forget(handle)
     }

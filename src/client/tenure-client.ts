@@ -171,8 +171,10 @@ export class TenureClient implements Tenure {
   async #endWork(lease: LeaseHandle, reason: ReleaseReason): Promise<void> {
     if (lease.isAbandoned || lease.isTransferred) return
     const release = lease.release({ reason })
-    const hasEnded = await endsWithin(this.#runtime, END_WORK_WITHIN_MS, release)
-    if (!hasEnded) this.#acquisitions.takeOver('client/release', release)
+    // No fault: whoever waits for the release, here or in the background, hears how it ended.
+    const ended = release.catch(() => undefined)
+    if (await endsWithin(this.#runtime, END_WORK_WITHIN_MS, ended)) await release
+    else this.#acquisitions.takeOver('client/release', release)
   }
 
   async get(leaseId: LeaseId): Promise<LeaseInfo | null> {

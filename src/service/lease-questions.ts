@@ -8,7 +8,6 @@ import { describeEntry, type EntryState, type LeaseId, type LeaseInfo } from '..
 import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Resource } from '../core/resource.ts'
 import { resolveSettings, type SettingRow, type Settings } from '../core/settings.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
 import type { EntryQuery, StoreQuestions } from '../store-port/store.ts'
 import type {
   HistoryFilter,
@@ -44,7 +43,7 @@ export class LeaseQuestions implements Questions {
 
   async list(filter: ListFilter): Promise<LeaseList> {
     const { state, limit: asked, after, session, ...rest } = filter
-    const where = session === undefined ? rest : { ...rest, session: sessionDigest(session) }
+    const where = session === undefined ? rest : { ...rest, session: await digestOf(session) }
     const limit = parseListLimit(asked)
     const cursor = after === undefined ? '' : parseCursor(after)
     const [kept, unsettled] = queriesFor(state)
@@ -91,6 +90,12 @@ export class LeaseQuestions implements Questions {
   async close(): Promise<void> {
     await this.#store.close()
   }
+}
+
+/** Loaded when it is asked for: whoever lists has mostly no session to name. */
+async function digestOf(session: string): Promise<string> {
+  const { sessionDigest } = await import('../runtime/session-digest.ts')
+  return sessionDigest(session)
 }
 
 /** The queries that together find what is in `state` at this moment, settled or not. */

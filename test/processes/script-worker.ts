@@ -19,13 +19,18 @@ const [store = '', holder = ''] = process.argv.slice(2)
 const tenure = await openTenure(store, { holder })
 const leases = new Map<string, Lease>()
 
+/** It does one thing after another: what it holds it keeps until what it asks for has come. */
+function heldNow(): readonly Lease[] {
+  return [...leases.values()].filter(({ state }) => state === 'held' || state === 'uncertain')
+}
+
 async function obey(order: Order): Promise<unknown> {
   const { verb, resource, options, to = '', leaseId = '' } = order
   const lease = leases.get(resource)
   if (verb === 'acquire' || verb === 'adopt') {
     const got =
       verb === 'acquire'
-        ? await tenure.acquire(resource, options)
+        ? await tenure.acquire(resource, { ...options, under: heldNow() })
         : await tenure.adopt(leaseId, options)
     leases.set(resource, got)
     return { id: got.id, fence: got.fence }

@@ -9,6 +9,7 @@ import type { Backend, Group } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { MemoryBackend } from './memory-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
+import { sessionDigest } from '../../src/runtime/session-digest.ts'
 
 const RESOURCE = parseResource('work:A')
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
@@ -84,7 +85,7 @@ it('a lease that was once such a ticket may be used elsewhere', async () => {
   await here.release(wish(1))
   expect((await here.claim(wish(2))).kind).toBe('granted')
   await here.revoke({ leaseId: idOf(2), resource: RESOURCE, by: 'ada' })
-  expect(asked).toEqual([{ session: 's2', leaseId: idOf(2) }])
+  expect(asked).toEqual([{ session: sessionDigest('s2'), leaseId: idOf(2) }])
 })
 
 it.each([
@@ -94,5 +95,5 @@ it.each([
   await listening().onWake('s2', () => undefined)
   expect((await filing().acquire(wish(2))).kind).toBe('queued')
   expect((await here.release(wish(1))).kind).toBe('released')
-  expect(asked).toEqual([{ session: 's2', leaseId: idOf(2) }])
+  expect(asked).toEqual([{ session: sessionDigest('s2'), leaseId: idOf(2) }])
 })

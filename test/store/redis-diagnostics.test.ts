@@ -6,6 +6,7 @@ import type { RedisDriver } from '../../src/store/redis/redis-client.ts'
 import { WakeListeners } from '../../src/store/redis/redis-listeners.ts'
 import { hearFaults } from './faults-heard.ts'
 import { direct, proxyTo, server, ShiftedClock, Subject, until, WORK } from './redis-subject.ts'
+import { sessionDigest } from '../../src/runtime/session-digest.ts'
 
 const PASSWORD = 'a-secret'
 
@@ -23,7 +24,7 @@ describe('a user of Redis', () => {
     const listening = await Subject.open({ url: await userWithout(url, '-subscribe') })
     let looks = 0
     const heard: string[] = []
-    await listening.store.subscribe('bob', ({ leaseIds }) => {
+    await listening.store.subscribe(sessionDigest('bob'), ({ leaseIds }) => {
       if (leaseIds === null) looks += 1
       else heard.push(...leaseIds)
     })
@@ -44,7 +45,7 @@ describe('a user of Redis', () => {
     const { url } = await server()
     const faults = hearFaults()
     const listening = await Subject.open({ url: await userWithout(url, '-unsubscribe') })
-    const leave = await listening.store.subscribe('bob', () => undefined)
+    const leave = await listening.store.subscribe(sessionDigest('bob'), () => undefined)
     leave()
     expect(String((await faults.first('store/redis/unsubscribe')).error)).toContain('NOPERM')
   })
@@ -93,7 +94,7 @@ it('a connection that cannot be made again is reported without the password', as
   const proxy = await proxyTo(url)
   const faults = hearFaults()
   const listening = await Subject.open({ url: proxy.through(url) })
-  await listening.store.subscribe('bob', () => undefined)
+  await listening.store.subscribe(sessionDigest('bob'), () => undefined)
   proxy.refuse()
   proxy.cut()
   await faults.first('store/redis/connection')

@@ -3,6 +3,7 @@ import { createClient } from 'redis'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { WakeSignal } from '../../src/store-port/store.ts'
 import { direct, proxyTo, server, Subject, until } from './redis-subject.ts'
+import { sessionDigest } from '../../src/runtime/session-digest.ts'
 
 /** What was said to listeners: the ids of leases; a call to look for oneself is not kept. */
 class Heard {
@@ -39,9 +40,9 @@ describe('sessions on Redis that begin to listen', () => {
     const proxy = await proxyTo(url)
     const listening = await Subject.open({ url: proxy.through(url) })
     proxy.delay(200)
-    const first = listening.store.subscribe('ada', () => {})
-    await listening.store.subscribe('ada', () => {})
-    expect(await listenersOf(url, 'ada')).toBe(1)
+    const first = listening.store.subscribe(sessionDigest('ada'), () => {})
+    await listening.store.subscribe(sessionDigest('ada'), () => {})
+    expect(await listenersOf(url, sessionDigest('ada'))).toBe(1)
     await first
   })
 
@@ -52,9 +53,9 @@ describe('sessions on Redis that begin to listen', () => {
     const waking = await Subject.open({ url })
     const heard = new Heard()
     proxy.refuse()
-    await listening.store.subscribe('ada', heard.listener)
+    await listening.store.subscribe(sessionDigest('ada'), heard.listener)
     proxy.clear()
-    await until(async () => (await listenersOf(url, 'ada')) === 1)
+    await until(async () => (await listenersOf(url, sessionDigest('ada'))) === 1)
     const leaseId = await wake(waking, 'ada')
     await until(async () => heard.leaseIds.length > 0)
     expect(heard.leaseIds).toEqual([leaseId])
@@ -76,11 +77,13 @@ describe('a listener on a client of node-redis', () => {
     const listening = await Subject.open({ client: await nodeRedis(proxy.through(url)) })
     const waking = await Subject.open({ url })
     const heard = new Heard()
-    await listening.store.subscribe('ada', heard.listener)
+    await listening.store.subscribe(sessionDigest('ada'), heard.listener)
     for (let cuts = 0; cuts < 3; cuts += 1) {
       proxy.resetCounts()
       proxy.cut()
-      await until(async () => proxy.connections >= 2 && (await listenersOf(url, 'ada')) === 1)
+      await until(
+        async () => proxy.connections >= 2 && (await listenersOf(url, sessionDigest('ada'))) === 1,
+      )
     }
     const woken: string[] = []
     for (let wakes = 0; wakes < 5; wakes += 1) woken.push(await wake(waking, 'ada'))
@@ -106,7 +109,7 @@ describe('a listener on a client of node-redis', () => {
       },
     })
     const subject = await Subject.open({ client })
-    await subject.store.subscribe('ada', () => {})
+    await subject.store.subscribe(sessionDigest('ada'), () => {})
     await expect(subject.store.close()).resolves.toBeUndefined()
   })
 })

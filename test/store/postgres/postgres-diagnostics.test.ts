@@ -5,6 +5,7 @@ import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts
 import { Proxy } from '../../servers/proxy.ts'
 import { freshDatabase } from '../../servers/shared-servers.ts'
 import { hearFaults } from '../faults-heard.ts'
+import { sessionDigest } from '../../../src/runtime/session-digest.ts'
 
 let url: string
 let proxy: Proxy
@@ -28,12 +29,12 @@ it('a listening connection that is lost, and one that cannot be made again, are 
   const store = await openStore(proxy.through(url))
   const signals: unknown[] = []
   const called = new Promise<void>((resolve) => {
-    void store.subscribe('ada', (signal) => {
+    void store.subscribe(sessionDigest('ada'), (signal) => {
       signals.push(signal)
       resolve()
     })
   })
-  await store.subscribe('bob', () => undefined)
+  await store.subscribe(sessionDigest('bob'), () => undefined)
   proxy.refuse()
   proxy.cut()
   await faults.first('store/postgres/listen')
