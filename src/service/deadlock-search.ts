@@ -36,6 +36,8 @@ const PAGE = 1_000
 const UPGRADES_LOOKED_THROUGH_MAX = 256
 /** After each page this many times its duration pass before the next. */
 const REST_FACTOR = 4
+/** Requests that are looked at before the search rests: what is read already is looked through without a pause. */
+const STARTS_AT_ONCE = 50
 /** So many pages are one stretch; a search that needs more is reported, and goes on. */
 const STRETCH_PAGES = 256
 const RETRY_MS_MIN = 100
@@ -97,6 +99,8 @@ export class DeadlockSearch {
       .then(() => this.#run())
       .finally(() => {
         this.#running = null
+        // Something may have come while this was ending.
+        if (this.#starts.size + this.#receivers.size > 0) this.#begin()
       })
   }
 
@@ -137,8 +141,15 @@ export class DeadlockSearch {
       const { waiters } = await readings.readHolder(holder)
       for (const waiter of waiters) starts.set(waiter.id, waiter)
     }
-    for (const start of starts.values()) {
-      if (this.#closed) return
+    const left = [...starts.values()]
+    while (left.length > 0 && !this.#closed) {
+      const some = left.splice(0, STARTS_AT_ONCE)
+      await this.#pace.work(() => this.#breakAround(some, readings))
+    }
+  }
+
+  async #breakAround(starts: readonly Waiter[], readings: StoreReadings): Promise<void> {
+    for (const start of starts) {
       const cycle = await cycleOf(start, readings)
       if (cycle === null) continue
       const again = await this.#confirm(start)
