@@ -38,6 +38,7 @@ const UPGRADES_LOOKED_THROUGH_MAX = 256
 const REST_FACTOR = 4
 /** Requests that are looked at before the search rests: what is read already is looked through without a pause. */
 const STARTS_AT_ONCE = 50
+const BETWEEN_STARTS_MS = 5
 /** So many pages are one stretch; a search that needs more is reported, and goes on. */
 const STRETCH_PAGES = 256
 const RETRY_MS_MIN = 100
@@ -144,7 +145,8 @@ export class DeadlockSearch {
     const left = [...starts.values()]
     while (left.length > 0 && !this.#closed) {
       const some = left.splice(0, STARTS_AT_ONCE)
-      await this.#pace.work(() => this.#breakAround(some, readings))
+      await this.#breakAround(some, readings)
+      if (left.length > 0) await this.#pace.rest(BETWEEN_STARTS_MS)
     }
   }
 
@@ -342,7 +344,7 @@ class Pace {
     const startMs = this.#runtime.monotonicMs()
     const result = await work()
     const restMs = (this.#runtime.monotonicMs() - startMs) * REST_FACTOR
-    if (restMs >= REST_MS_MIN && !this.#stopped) await this.#rest(restMs)
+    if (restMs >= REST_MS_MIN) await this.rest(restMs)
     return result
   }
 
@@ -352,7 +354,8 @@ class Pace {
     for (const end of this.#rests) end()
   }
 
-  #rest(restMs: number): Promise<void> {
+  rest(restMs: number): Promise<void> {
+    if (this.#stopped) return Promise.resolve()
     return new Promise((resolve) => {
       const end = (): void => {
         timer.cancel()
