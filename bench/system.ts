@@ -35,7 +35,7 @@ export interface SystemUnderTest<Held = unknown> {
   readonly contends: boolean
   /** For whoever waits by asking again. */
   readonly polling?: Polling<Held>
-  /** `workers`: how many will wait at the same time; `acquire` names each by its number. */
+  /** Once for a process, whose workers share it. `workers`: how many of them will wait at the same time. */
   open(place: Place, workers: number): Promise<OpenSystem<Held>>
 }
 
@@ -53,7 +53,7 @@ export function withPause(system: SystemUnderTest, pauseMs: number | null): Syst
 
 export interface OpenSystem<Held = unknown> {
   /** Waits until it has the resource; throws if it cannot get it. */
-  acquire(resource: string, options: Wish): Promise<Held>
+  acquire(resource: string, ttlMs: number): Promise<Held>
   /** Throws if it was not the holder's any more. */
   release(held: Held): Promise<void>
   renew?(held: Held, ttlMs: number): Promise<void>
@@ -64,11 +64,6 @@ export interface OpenSystem<Held = unknown> {
   /** Tells how many live leases a holder has. Of what was filled in, each holder has ten: see `holderNumbered`. */
   list?(holder: string): Promise<number>
   close(): Promise<void>
-}
-
-export interface Wish {
-  readonly worker: number
-  readonly ttlMs: number
 }
 
 /** So many at once, over so many resources. */

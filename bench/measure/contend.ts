@@ -30,7 +30,7 @@ export function workerNames(prefix: string, workers: number): readonly string[] 
  */
 export async function contend(system: OpenSystem, options: ContendOptions): Promise<Turns> {
   const names = workerNames(options.prefix, options.workers)
-  const done = await allDone(names.map((name, worker) => work(system, { name, worker }, options)))
+  const done = await allDone(names.map((name) => work(system, name, options)))
   return {
     turns: done.flatMap(({ turns }) => turns),
     waiting: done.flatMap(({ waiting }) => waiting),
@@ -39,7 +39,7 @@ export async function contend(system: OpenSystem, options: ContendOptions): Prom
 
 async function work(
   system: OpenSystem,
-  { name, worker }: { readonly name: string; readonly worker: number },
+  name: string,
   { resource, holdMs, untilUs }: ContendOptions,
 ): Promise<Turns> {
   const turns: Turn[] = []
@@ -47,7 +47,7 @@ async function work(
   for (;;) {
     const askedUs = nowUs()
     if (askedUs >= untilUs) return { turns, waiting }
-    const held = await system.acquire(resource, { worker, ttlMs: TTL_MS })
+    const held = await system.acquire(resource, TTL_MS)
     const startUs = nowUs()
     if (startUs >= untilUs) {
       // Too late to count as a turn: it was a wait that the end of the measurement cut short.

@@ -37,7 +37,7 @@ async function takeTurns(opened: readonly OpenSystem[]): Promise<void> {
     if (system === undefined) throw new Error('nothing was opened')
     for (let turn = 0; turn < TURNS_EACH; turn += 1) {
       const askedUs = nowUs()
-      const held = await system.acquire('exclusion', { worker, ttlMs: TTL_MS })
+      const held = await system.acquire('exclusion', TTL_MS)
       const startUs = nowUs()
       await sleep(HOLD_MS)
       turns.push({ worker: String(worker), askedUs, startUs, endUs: nowUs() })

@@ -39,6 +39,12 @@ const HINTS: readonly Hint[] = [
 - The settings of the peers are printed. What a peer does not offer is in the same table.`,
   },
   {
+    of: ['contended', 'pauses'],
+    text: `- All workers of a process share what it has opened; of Tenure that is one client, whose concurrent calls take turns like
+  anybody's. Runs up to that of commit 2bed6b8 opened a client for each worker, because calls of one client could not take
+  turns then: their contended figures of Tenure are those of another set-up.`,
+  },
+  {
     of: ['pauses'],
     text: `- For those who wait by asking again this run has tried several pauses first, and each contends with the one that gave it
   the most handovers (*Pauses of those who poll*), with 50 workers in one process and 1 ms hold. It keeps that pause without a

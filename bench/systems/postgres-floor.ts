@@ -83,7 +83,7 @@ function openFloor(pool: pg.Pool, pauseMs: number): OpenSystem<Token> {
     if (!done) throw new Error('the floor lost what it held')
   }
   return {
-    acquire: async (resource, { ttlMs }) => {
+    acquire: async (resource, ttlMs) => {
       const token = randomUUID()
       while (!(await run('acquire', ACQUIRE, [resource, token, ttlMs]))) await pauseAbout(pauseMs)
       return { resource, token }

@@ -22,7 +22,7 @@ export function properLockfileSystem(pauseMs: number): SystemUnderTest<Release> 
       const times = { factor: 1, minTimeout: pauseMs, maxTimeout: 2 * pauseMs }
       const retries = { forever: true, randomize: true, ...times }
       return {
-        acquire: async (resource, { ttlMs: stale }) =>
+        acquire: async (resource, stale) =>
           lockfile.lock(path.join(place.at, resource), { realpath: false, stale, retries }),
         release: (release) => release(),
         close: async () => {},

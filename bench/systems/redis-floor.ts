@@ -45,7 +45,7 @@ function openFloor(redis: Scripted, pauseMs: number): OpenSystem<Token> {
     if (answer !== 1) throw new Error('the floor lost what it held')
   }
   return {
-    acquire: async (resource, { ttlMs }) => {
+    acquire: async (resource, ttlMs) => {
       const key = `floor:${resource}`
       const token = randomUUID()
       while ((await redis.set(key, token, 'PX', ttlMs, 'NX')) !== 'OK') await pauseAbout(pauseMs)

@@ -42,7 +42,7 @@ async function openRedlock(place: Place, pauseMs: number): Promise<OpenSystem<Re
   const client = new Redis(place.at)
   const redlock = new Redlock([client], options)
   return {
-    acquire: async (resource, { ttlMs }) => ({ lock: await redlock.lock(resource, ttlMs) }),
+    acquire: async (resource, ttlMs) => ({ lock: await redlock.lock(resource, ttlMs) }),
     release: async ({ lock }) => lock.unlock(),
     renew: async (held, ttlMs) => {
       held.lock = await held.lock.extend(ttlMs)
@@ -75,7 +75,7 @@ async function openSemaphore(place: Place, retryInterval: number): Promise<OpenS
   const { Mutex } = await loadPeer<{ readonly Mutex: MutexClass }>('redis-semaphore')
   const client = new Redis(place.at)
   return {
-    acquire: async (resource, { ttlMs: lockTimeout }) => {
+    acquire: async (resource, lockTimeout) => {
       const times = { lockTimeout, acquireTimeout: FOR_EVER, retryInterval }
       const mutex = new Mutex(client, resource, times)
       await mutex.acquire()
@@ -121,7 +121,7 @@ async function openUniversal(place: Place, retryDelay: number): Promise<OpenSyst
     if (!done) throw new Error(`redlock-universal could not ${what}`)
   }
   return {
-    acquire: async (key, { ttlMs: ttl }) => {
+    acquire: async (key, ttl) => {
       const retries = { retryDelay, retryAttempts: UNIVERSAL_RETRIES }
       const lock = createLock({ adapter, key, ttl, ...retries, performance: 'lean' })
       return { lock, handle: await lock.acquire() }

@@ -82,7 +82,7 @@ class BareLoop implements OpenSystem<string>, Loop {
     this.#atOnce(() => names.forEach((name) => this.#renewNow(name)))
   }
 
-  async acquire(resource: string, { ttlMs }: { readonly ttlMs: number }): Promise<string> {
+  async acquire(resource: string, ttlMs: number): Promise<string> {
     while (!this.#tryAtOnce(() => this.#acquireNow(resource, ttlMs)))
       await pauseAbout(this.#pauseMs)
     return resource

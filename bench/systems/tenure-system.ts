@@ -21,6 +21,8 @@ import {
   type SystemUnderTest,
 } from '../system.ts'
 
+/** An application is one holder: its workers are tasks of one client, and take turns like anybody's. */
+const HOLDER = `process-${process.pid}`
 const WAIT_MS = 600_000
 const FILL_TOGETHER = 500
 const FILL_ATTEMPTS = 5
@@ -44,30 +46,19 @@ const SETTINGS: Readonly<Record<StoreName, string>> = {
 export function tenureClient(store: StoreName): SystemUnderTest<Lease> {
   return {
     ...{ name: 'tenure', store, role: 'tenure', contends: true },
-    settings: `openTenure, ${SETTINGS[store]}; handles renew themselves; a client per worker, all of a process on one store`,
+    settings: `openTenure, ${SETTINGS[store]}; handles renew themselves; one client for all workers of a process`,
     offers: offersOf(store),
-    open: async (place, workers) => {
-      const url = tenureUrl(store, place)
-      const clients = await Promise.all(
-        Array.from({ length: workers }, (_, worker) =>
-          openTenure(url, { holder: `worker-${process.pid}-${worker}` }),
-        ),
-      )
-      return openClient(clients)
-    },
+    open: async (place) =>
+      openClient(await openTenure(tenureUrl(store, place), { holder: HOLDER })),
   }
 }
 
-function openClient(clients: readonly Tenure[]): OpenSystem<Lease> {
+function openClient(tenure: Tenure): OpenSystem<Lease> {
   return {
-    acquire: async (resource, { worker, ttlMs }) => {
-      const client = clients[worker % clients.length]
-      if (client === undefined) throw new Error('opened for no worker')
-      return client.acquire(`work:${resource}`, { ttlMs, waitMs: WAIT_MS })
-    },
+    acquire: (resource, ttlMs) => tenure.acquire(`work:${resource}`, { ttlMs, waitMs: WAIT_MS }),
     release: (lease) => lease.release(),
     renew: (lease, ttlMs) => lease.renew({ ttlMs }),
-    close: async () => void (await Promise.all(clients.map((client) => client.close()))),
+    close: () => tenure.close(),
   }
 }
 
@@ -88,13 +79,12 @@ export function tenureService(store: StoreName): SystemUnderTest<Kept> {
 function openService(api: LeaseApi): OpenSystem<Kept> {
   const filler = new Filler(api)
   return {
-    acquire: async (name, { worker, ttlMs }) => {
+    acquire: async (name, ttlMs) => {
       const resource = parseResource(`work:${name}`)
       for (;;) {
-        const holder = `worker-${worker}`
         const leaseId = systemRuntime.uuid()
-        const wish = { leaseId, resource, holder, session: holder, ttlMs, waitMs: 0 }
-        const answer = await api.acquire(wish)
+        const own = { leaseId, holder: HOLDER, session: HOLDER }
+        const answer = await api.acquire({ ...own, resource, ttlMs, waitMs: 0 })
         if (answer.kind === 'granted') return { resource, info: answer.lease }
         if (answer.kind !== 'held') throw new Error(`acquire came to ${answer.kind}`)
         await sleep(1)
@@ -135,8 +125,8 @@ class Filler {
         this.#made += 1
         const leaseId = systemRuntime.uuid()
         const resource = parseResource(`work:live-${leaseId}`)
-        const wish = { leaseId, resource, holder, session: holder, ttlMs: FILL_TTL_MS, waitMs: 0 }
-        const { kind } = await this.#insist(() => this.#api.acquire(wish))
+        const lease = { leaseId, resource, holder, session: holder, ttlMs: FILL_TTL_MS }
+        const { kind } = await this.#retry(() => this.#api.acquire({ ...lease, waitMs: 0 }))
         if (kind !== 'granted') throw new Error(`filling came to ${kind}`)
       }
     }
@@ -144,7 +134,7 @@ class Filler {
   }
 
   /** A million of them meet a busy moment; nothing is measured here, and the id makes a repetition harmless. */
-  async #insist<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+  async #retry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await send()

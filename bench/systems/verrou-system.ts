@@ -77,7 +77,7 @@ async function openVerrou(
   await first.acquire({ retry })
   await first.release()
   return {
-    acquire: async (resource, { ttlMs }) => {
+    acquire: async (resource, ttlMs) => {
       const lock = verrou.createLock(resource, ttlMs)
       if (!(await lock.acquire({ retry }))) throw new Error('verrou gave up')
       return lock

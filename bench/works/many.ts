@@ -23,7 +23,6 @@ import { spaceOf, type Space } from './space.ts'
 
 const SMALL = 1_000
 const TTL_MS = 600_000
-const WISH = { worker: 0, ttlMs: TTL_MS }
 const SHORT_MS = 5
 /** A store's clock may be a little behind ours. */
 const RUN_OUT_MS = 40
@@ -227,21 +226,21 @@ interface Sampling extends Among {
 const MEASURE: Readonly<Record<ManyKind, (sampling: Sampling) => Promise<void>>> = {
   acquire: async ({ open, samples, timed }) => {
     for (const name of namesOf(samples)) {
-      await open.release(await timed(() => open.acquire(name, WISH)))
+      await open.release(await timed(() => open.acquire(name, TTL_MS)))
     }
   },
   renew: async ({ open, samples, timed }) => {
     const held: unknown[] = []
-    for (const name of namesOf(samples)) held.push(await open.acquire(name, WISH))
+    for (const name of namesOf(samples)) held.push(await open.acquire(name, TTL_MS))
     for (const one of held) await timed(async () => open.renew?.(one, 2 * TTL_MS))
     for (const one of held) await open.release(one)
   },
   // What has run out is settled by whoever asks for it next.
   expire: async ({ open, samples, timed }) => {
     const names = namesOf(samples)
-    for (const name of names) await open.acquire(name, { ...WISH, ttlMs: SHORT_MS })
+    for (const name of names) await open.acquire(name, SHORT_MS)
     await sleep(RUN_OUT_MS)
-    for (const name of names) await open.release(await timed(() => open.acquire(name, WISH)))
+    for (const name of names) await open.release(await timed(() => open.acquire(name, TTL_MS)))
   },
   'list by holder': async ({ open, samples, live, timed }) => {
     const holders = Math.max(1, Math.floor(live / LEASES_PER_HOLDER))

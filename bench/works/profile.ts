@@ -104,15 +104,14 @@ async function runsOf(open: OpenSystem): Promise<Runs> {
       renew: inBatches((count) => loop.renewals(count, RESOURCES)),
     }
   }
-  const wish = { worker: 0, ttlMs: TTL_MS }
   const kept = open.renew === undefined ? 0 : RESOURCES
   const names = Array.from({ length: kept }, (_, index) => `kept-${index}`)
-  const held = await Promise.all(names.map((name) => open.acquire(name, wish)))
+  const held = await Promise.all(names.map((name) => open.acquire(name, TTL_MS)))
   let extended = 0
   return {
     'acquire+release': (operations) =>
       keepInFlight(operations, async (index) => {
-        await open.release(await open.acquire(`item-${index % RESOURCES}`, wish))
+        await open.release(await open.acquire(`item-${index % RESOURCES}`, TTL_MS))
       }),
     renew: (operations) =>
       keepInFlight(operations, async (index) => {

@@ -131,8 +131,7 @@ class Operations {
     const held: unknown[] = []
     for (let done = 0; done < names.length; done += HOLD_TOGETHER) {
       const some = names.slice(done, done + HOLD_TOGETHER)
-      const wish = { worker: 0, ttlMs: TTL_MS }
-      held.push(...(await Promise.all(some.map((name) => open.acquire(name, wish)))))
+      held.push(...(await Promise.all(some.map((name) => open.acquire(name, TTL_MS)))))
     }
     return new Operations(open, resources, held)
   }
@@ -156,8 +155,7 @@ class Operations {
   }
 
   async #pair(): Promise<void> {
-    const wish = { worker: 0, ttlMs: TTL_MS }
-    const held = await this.#open.acquire(`item-${this.#count() % this.#resources}`, wish)
+    const held = await this.#open.acquire(`item-${this.#count() % this.#resources}`, TTL_MS)
     await this.#open.release(held)
   }
 

@@ -46,10 +46,10 @@ export function breakingSystem(turns: number): SystemUnderTest {
     let left = turns
     const whole = lineSystem.open({ at: '' }, 1)
     return {
-      acquire: async (resource, wish) => {
+      acquire: async (resource, ttlMs) => {
         left -= 1
         if (left < 0) throw new Error('out of order')
-        return (await whole).acquire(resource, wish)
+        return (await whole).acquire(resource, ttlMs)
       },
       release: async (held) => (await whole).release(held),
       renew: async () => {},
@@ -65,10 +65,10 @@ export function tiringSystem(turns: number): SystemUnderTest {
     const [whole, tired] = [lineSystem, yesSystem].map((system) => system.open({ at: '' }, 1))
     const wholes = new WeakSet<object>()
     return {
-      acquire: async (resource, wish) => {
+      acquire: async (resource, ttlMs) => {
         left -= 1
-        if (left < 0) return (await tired)?.acquire(resource, wish)
-        const held = await (await whole)?.acquire(resource, wish)
+        if (left < 0) return (await tired)?.acquire(resource, ttlMs)
+        const held = await (await whole)?.acquire(resource, ttlMs)
         if (typeof held === 'function') wholes.add(held)
         return held
       },

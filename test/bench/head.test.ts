@@ -23,6 +23,7 @@ it.each([
   ['uncontended', 'Before and after the uncontended work'],
   ['contended', 'keeps a core busy'],
   ['contended', 'Who overlaps once is scored nowhere'],
+  ['contended', 'one client, whose concurrent calls take turns'],
   ['many', 'Growth is measured beside a small store'],
 ] as const)('the page speaks of %s only where it was measured', (work, words) => {
   expect(headOf([work])).toContain(words)
