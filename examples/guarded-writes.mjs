@@ -33,6 +33,7 @@ const attempt = (write) => {
   }
 }
 
+// A client is a process's: these two stand for two processes, in one program so that it is short.
 const slow = await openTenure('memory:shop', { holder: 'slow' })
 const quick = await openTenure('memory:shop', { holder: 'quick' })
 

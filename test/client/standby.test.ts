@@ -71,6 +71,18 @@ describe('a waiter in the process of the holder', () => {
     expect(told.slice(-3)).toEqual(['lease.released', 'lease.offered', 'lease.issued'])
   })
 
+  it('has it with that commit, too, if it is a task of the same client', async () => {
+    const { alice, world, advance } = newStage()
+    const held = await alice.tenure.acquire(RESOURCE)
+    const waiting = follow(alice.tenure.acquire(RESOURCE, WAIT))
+    await advance(100)
+    const commits = countCommits(world.store)
+    await held.release()
+    await world.runtime.settle()
+    expect(waiting.value().fence).toBeGreaterThan(held.fence)
+    expect([commits(), alice.faults.count('claim')]).toEqual([1, 0])
+  })
+
   it('counts its lease from before the release was sent', async () => {
     const { alice, bob, world, advance } = newStage()
     const held = await alice.tenure.acquire(RESOURCE)
