@@ -44,7 +44,7 @@ export interface Measure extends MarkRef {
 export const NO_STAMP: Stamp = { fence: 0, leaseId: null }
 export const NO_MARK: Mark = { exclusive: NO_STAMP, shared: NO_STAMP }
 
-/** In one order for everybody, so that guards which lock rows never wait for each other in a circle. */
+/** In one order for everybody, so that guards which lock rows never wait for each other in a cycle. */
 export function measuresOf(act: Act): readonly Measure[] {
   const { resource, extent } = act.target
   const own: Measure = { resource, place: 'own', checked: true, raised: true }

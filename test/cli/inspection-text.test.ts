@@ -89,7 +89,7 @@ describe('why a resource is not to be had', () => {
     )
   })
 
-  it('names every circle of those who wait for each other', () => {
+  it('names every cycle of those who wait for each other', () => {
     const step = (holder: string, resource: string) => ({ holder, session: holder, resource })
     const cycles = [[step('ann', 'work:B'), step('bob', 'work:A')]]
     const text = describeParts({ leases: [ANN], queue: [BEN], cycles })

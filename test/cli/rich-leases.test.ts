@@ -326,7 +326,7 @@ describe('a lock delay', () => {
 })
 
 describe('those who wait for each other', () => {
-  it('are told, with the circle named, and the other goes on waiting', async () => {
+  it('are told, with the cycle named, and the other goes on waiting', async () => {
     const shop = workshop()
     await acquire(shop, 'ann', 'work:A')
     await acquire(shop, 'ben', 'work:B')

@@ -160,8 +160,8 @@ describe('several at once', () => {
   })
 })
 
-describe('a ticket in a circle', () => {
-  it('is refused with the circle, and its waiter hears of it', () => {
+describe('a ticket in a cycle', () => {
+  it('is refused with the cycle, and its waiter hears of it', () => {
     const before = view([lease(), ticket()])
     const decision = decide(before, refuseDeadlock(), nowAt(1))
     expect(decision.events).toMatchObject([

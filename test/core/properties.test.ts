@@ -258,7 +258,7 @@ interface Conditions {
   readonly keepHistory?: boolean
 }
 
-/** Whoever refuses a ticket for a circle has just looked at it. */
+/** Whoever refuses a ticket for a cycle has just looked at it. */
 function seenNow(realm: TinyRealm, command: AnyCommand): AnyCommand {
   if (command.kind !== 'refuse_deadlock') return command
   const entry = realm.entries.get(command.leaseId)

@@ -16,7 +16,7 @@ export const why: Command = defineCommand({
   options: {},
   notes: [
     'A path that leads through a symbolic link is the file that it leads to. If it is spelt inside what another holds and leads out of it, that lease does not cover the file, and why says so.',
-    'The queue is in the order in which it will be served. A cycle is a circle of those who wait for each other; it is broken within a second by refusing whoever came last.',
+    'The queue is in the order in which it will be served. In a cycle each waits for the next, and none could go on; it is broken by refusing the request that came last.',
   ],
   examples: ['tenure why src/app.ts', 'tenure why work:W-17 --json'],
   run: async ({ identity, positionals, printer, cwd }) => {

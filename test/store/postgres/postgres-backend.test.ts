@@ -265,7 +265,7 @@ describe('the ledger', () => {
 })
 
 describe('locks', () => {
-  it('of calls that name the same in any order never wait for each other in a circle', async () => {
+  it('of calls that name the same in any order never wait for each other in a cycle', async () => {
     const namespace = freshNamespace()
     const backends = [await open(namespace), await open(namespace), await open(namespace)]
     const leases = Array.from({ length: 12 }, (_, n) => leaseOf(`work:l-${n}`, { nowUs }))
