@@ -4,13 +4,14 @@
  */
 import fs from 'node:fs'
 import path from 'node:path'
+import { onFault } from '../src/runtime/diagnostics.ts'
 import { HELP, readOptions, UsageError } from './bench-options.ts'
 import { describeMachine } from './report/machine.ts'
 import { pageOf, tablesOf, type Run } from './report/page.ts'
 import { plotsOf } from './report/plots.ts'
 import { terminalText } from './report/table.ts'
 import type { WorkName } from './plan.ts'
-import { rowOf } from './result.ts'
+import { messageOf, rowOf } from './result.ts'
 import { runBench, type Findings } from './run-bench.ts'
 import { ROOT } from './systems/load-peer.ts'
 
@@ -25,6 +26,7 @@ async function main(args: readonly string[]): Promise<number> {
     const seconds = Math.round((performance.now() - startMs) / 1_000)
     process.stderr.write(`${String(seconds).padStart(5)} s  ${line}\n`)
   }
+  onFault(({ source, error }) => say(`${source}: ${messageOf(error)}`))
   const machine = await describeMachine(commandOf(args))
   const onWork = (findings: Findings, missing: readonly WorkName[]): void => {
     if (docs === null || (missing.length > 0 && !isWrittenOften)) return

@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenSystem, Place, SystemUnderTest } from '../system.ts'
+import { closeSystem } from './close-system.ts'
 import { allDone } from './all-done.ts'
 import { nowUs } from './contend.ts'
 import { overlapOf, type Turn } from './turns.ts'
@@ -26,7 +27,7 @@ export async function proveExclusion(
   try {
     await within(takeTurns([open, other]))
   } finally {
-    await within(other.close()).catch(() => {})
+    await closeSystem(other)
   }
 }
 

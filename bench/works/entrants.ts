@@ -1,4 +1,5 @@
 /** Opens systems side by side, and measures them in turns: A B C, B A C. One that fails drops out and is told of. */
+import { closeSystem } from '../measure/close-system.ts'
 import { shuffled } from '../measure/shuffle.ts'
 import { within } from '../measure/within.ts'
 import type { Places } from '../places.ts'
@@ -35,7 +36,7 @@ export async function openAll(
       entrants.push(entrant)
     } catch (error) {
       failures.set(system.name, messageOf(error))
-      if (open !== null) await within(open.close()).catch(() => {})
+      if (open !== null) await closeSystem(open)
     }
   }
   return { entrants, failures }
@@ -46,7 +47,7 @@ export async function closeAll(
   places: Pick<Places, 'remove'>,
 ): Promise<void> {
   for (const { system, place, open } of entrants) {
-    await within(open.close()).catch(() => {})
+    await closeSystem(open)
     await places.remove(system.store, place)
   }
 }

@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { closeSystem } from '../measure/close-system.ts'
 import { collectGarbage } from '../measure/collect-garbage.ts'
 import type { Slice } from '../measure/load.ts'
 import { median, percentile } from '../measure/statistics.ts'
@@ -103,7 +104,7 @@ async function measureSystem(
     }
   } finally {
     for (const { place, open } of [small, large]) {
-      await within(open.close()).catch(() => {})
+      await closeSystem(open)
       await places.remove(system.store, place)
     }
   }

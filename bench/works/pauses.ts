@@ -2,6 +2,7 @@
  * Which pause serves those best who wait by asking again: too long, and nobody is there when the resource becomes free;
  * too short, and those who ask in vain keep the store from the one who could have it.
  */
+import { closeSystem } from '../measure/close-system.ts'
 import { judgeBout } from '../measure/bout.ts'
 import { contend, workerNames } from '../measure/contend.ts'
 import { within } from '../measure/within.ts'
@@ -80,7 +81,7 @@ async function tryOut(
     })
     return contention.handoversPerSecond
   } finally {
-    await within(open.close()).catch(() => {})
+    await closeSystem(open)
     await places.remove(system.store, place)
   }
 }

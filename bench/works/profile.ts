@@ -3,6 +3,7 @@
  * Tenure and for what is written by hand; and which parts of the client spend it. Time that is waited for is not in
  * here, so that this tells the same on a busy machine.
  */
+import { closeSystem } from '../measure/close-system.ts'
 import { allDone } from '../measure/all-done.ts'
 import { ownProcessorUs, processorUsOf, sharesOf, type Shares } from '../measure/processor-time.ts'
 import { within } from '../measure/within.ts'
@@ -86,7 +87,7 @@ async function profileSystem(
     }
     return profiles
   } finally {
-    await within(open.close()).catch(() => {})
+    await closeSystem(open)
     await places.remove(store, place)
   }
 }

@@ -5,17 +5,18 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { proveExclusion } from '../../bench/measure/exclusion.ts'
 import { within } from '../../bench/measure/within.ts'
 import { FULL, QUICK } from '../../bench/plan.ts'
 import type { Places } from '../../bench/places.ts'
-import { rowOf } from '../../bench/result.ts'
+import { messageOf, rowOf } from '../../bench/result.ts'
 import type { Place, StoreName, SystemUnderTest } from '../../bench/system.ts'
 import { ALL_SYSTEMS } from '../../bench/systems/all-systems.ts'
 import { measureAct } from '../../bench/works/contended.ts'
 import { inTurns } from '../../bench/works/entrants.ts'
 import { measureUncontended } from '../../bench/works/uncontended.ts'
+import { onFault } from '../../src/runtime/diagnostics.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
 import {
   apartSystem,
@@ -144,6 +145,20 @@ describe('a system that throws', () => {
     expect(new Set(told)).toEqual(new Set(['no server']))
     expect(results.some(({ system, rounds }) => system === 'line' && rounds.length > 0)).toBe(true)
   })
+})
+
+it('a system that cannot be closed is reported, wherever that happens', async () => {
+  const sources: string[] = []
+  onTestFinished(onFault(({ source, error }) => sources.push(`${source}: ${messageOf(error)}`)))
+  const open: SystemUnderTest['open'] = async (place, workers) => ({
+    ...(await lineSystem.open(place, workers)),
+    close: async () => Promise.reject(new Error('stays open')),
+  })
+  await measureAct(places, [{ ...lineSystem, open }], ACT)
+  expect(sources).toEqual(['bench/close: stays open'])
+  // Before and after it is measured each system is opened once more, to see whether it excludes.
+  await uncontended([{ ...lineSystem, open }])
+  expect(sources).toEqual(Array(4).fill('bench/close: stays open'))
 })
 
 it('everybody has a turn in each round, and over the rounds different neighbours', async () => {
