@@ -9,7 +9,8 @@ import { onFault } from '../runtime/diagnostics.ts'
 import { isBrokenPipe, STDERR, write } from './terminal.ts'
 
 const words = process.argv.slice(2)
-const isDebugging = asksFor(words, '--debug') || Boolean(process.env['TENURE_DEBUG'])
+const isDebugging =
+  asksFor(words, '--debug') || !['', '0', 'false', undefined].includes(process.env['TENURE_DEBUG'])
 
 /** The reader of stdout that had enough is no failure, and there is nobody left to tell anything. */
 async function fail(error: unknown): Promise<number> {

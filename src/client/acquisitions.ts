@@ -124,8 +124,9 @@ export class Acquisitions {
     this.#clock = new HolderClock(runtime)
     this.#holding = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: false })
     this.#waiting = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
+    const looks = new RepeatedFault('client/look', runtime)
     this.#router = new WakeRouter({
-      ...{ api, runtime, holder, session, background },
+      ...{ api, runtime, holder, session, background, looks },
       clock: this.#clock,
     })
     const { handles } = this.#router
@@ -134,7 +135,8 @@ export class Acquisitions {
     const scheduler = this.#waiting
     const onQueued = (): void => this.#router.listen()
     const standstill = this.#standstill
-    this.#waitParts = { runtime, clock: this.#clock, scheduler, standstill, background, onQueued }
+    const clock = this.#clock
+    this.#waitParts = { runtime, clock, scheduler, standstill, looks, background, onQueued }
   }
 
   /** The client has made a call, whatever it was about. */
@@ -418,7 +420,7 @@ export class Acquisitions {
         if (outcome.kind === 'granted') return outcome.lease
         throw refusalError(outcome)
       },
-      askAbout: (handle) => this.#background.add('client/look', this.#router.lookAt(handle)),
+      askAbout: (handle) => this.#router.lookLater(handle),
       onFence: (lease) => this.#remember(lease),
     }
   }

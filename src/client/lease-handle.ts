@@ -110,7 +110,7 @@ export class LeaseHandle implements Attended {
     const { id: leaseId, resource, extent, holder } = this
     const target = { leaseId, resource, extent, holder }
     this.#target = target
-    this.#release = new LeaseRelease(api, runtime, target)
+    this.#release = new LeaseRelease(api, runtime, { ...target, session: parts.session })
     this.#upkeep = new LeaseUpkeep(
       {
         ...{ api, runtime, clock, target, known: this.#known },

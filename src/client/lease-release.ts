@@ -28,11 +28,11 @@ export type ReleaseResult =
 export class LeaseRelease {
   readonly #api: LeaseApi
   readonly #runtime: Runtime
-  readonly #target: LeaseTarget
+  readonly #target: ReleaseTarget
   #requestId: string | null = null
   #tries = 0
 
-  constructor(api: LeaseApi, runtime: Runtime, target: LeaseTarget) {
+  constructor(api: LeaseApi, runtime: Runtime, target: ReleaseTarget) {
     this.#api = api
     this.#runtime = runtime
     this.#target = target
@@ -59,8 +59,7 @@ export class LeaseRelease {
 
   #request(releaseReason: ReleaseReason): SentRelease {
     this.#requestId ??= this.#runtime.uuid()
-    const { leaseId, resource, extent, holder } = this.#target
-    return { leaseId, resource, extent, holder, releaseReason, requestId: this.#requestId }
+    return { ...this.#target, releaseReason, requestId: this.#requestId }
   }
 
   readonly #onTry = (): void => void (this.#tries += 1)
@@ -73,7 +72,12 @@ export class LeaseRelease {
   }
 }
 
-interface SentRelease extends LeaseTarget {
+/** With the session of the handle: whoever else releases a lease has its holder woken. */
+interface ReleaseTarget extends LeaseTarget {
+  readonly session: string
+}
+
+interface SentRelease extends ReleaseTarget {
   readonly releaseReason: ReleaseReason
   readonly requestId: string
 }
@@ -106,13 +110,13 @@ export class JointRelease {
   async send(): Promise<void> {
     const [first] = this.#gathered
     if (first === undefined) return
-    const { holder, releaseReason } = first.request
+    const { holder, session, releaseReason } = first.request
     const members = this.#gathered.map(({ request }) => request)
     const limits = { runtime: this.#runtime, ...RELEASE_LIMITS }
     try {
       const answers = await retry(limits, async () => {
         for (const { onTry } of this.#gathered) onTry()
-        return this.#api.releaseAll({ holder, releaseReason, members })
+        return this.#api.releaseAll({ holder, session, releaseReason, members })
       })
       for (const [index, { request, resolve }] of this.#gathered.entries()) {
         const { leaseId } = request

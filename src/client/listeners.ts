@@ -1,18 +1,18 @@
 /**
- * Listeners of a lease's events. A listener that throws harms neither the lease nor the other listeners: its error is
+ * Listeners of a lease's events. A listener that throws, or whose promise rejects, harms neither the lease nor the other listeners: its error is
  * reported, because background work has no caller to give it to and must not end the process.
  */
-import { report } from '../runtime/diagnostics.ts'
+import { report, reportTo } from '../runtime/diagnostics.ts'
 
 export class Listeners<Events> {
   /** Made for the first listener; most leases have none. */
-  #listeners: Map<keyof Events, Set<(event: never) => void>> | null = null
+  #listeners: Map<keyof Events, Set<(event: never) => unknown>> | null = null
 
   /** Returns a function that takes the listener off again. */
   add<Name extends keyof Events>(name: Name, listener: (event: Events[Name]) => void): () => void {
     this.#listeners ??= new Map()
     const listeners = this.#listeners.get(name) ?? new Set()
-    const entry = (event: Events[Name]): void => listener(event)
+    const entry = (event: Events[Name]): unknown => listener(event)
     this.#listeners.set(name, listeners.add(entry))
     return () => void listeners.delete(entry)
   }
@@ -20,7 +20,9 @@ export class Listeners<Events> {
   emit<Name extends keyof Events>(name: Name, event: Events[Name]): void {
     for (const listener of [...(this.#listeners?.get(name) ?? [])]) {
       try {
-        listener(event as never)
+        const result: unknown = listener(event as never)
+        // A listener may be an asynchronous function: nobody else would hear that it failed.
+        if (result instanceof Promise) result.catch(reportTo('client/listener'))
       } catch (error) {
         report('client/listener', error)
       }

@@ -226,8 +226,9 @@ function readUnder(under: unknown): readonly LeaseId[] {
     throw invalid('under', `must be at most ${UNDER_MAX} leases or their ids`, got)
   }
   return under.map((one: unknown) => {
-    const isHandle = typeof one === 'object' && one !== null && 'id' in one
-    return parseLeaseId(isHandle ? one.id : one, 'under')
+    const id = typeof one === 'object' && one !== null && 'id' in one ? one.id : one
+    if (typeof id !== 'string') throw invalid('under', 'must be leases or their ids', one)
+    return parseLeaseId(id, 'under')
   })
 }
 

@@ -15,7 +15,7 @@ import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
-import { report, reportTo } from '../runtime/diagnostics.ts'
+import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../service/lease-api.ts'
 import type { TakeOver } from './background-work.ts'
@@ -41,6 +41,8 @@ export interface WaitParts {
   readonly scheduler: RenewalScheduler
   readonly background: TakeOver
   readonly standstill: Standstill
+  /** Looks that fail while the store is away. */
+  readonly looks: RepeatedFault
   /** A ticket was filed: from now on wake-ups are wanted. */
   readonly onQueued: () => void
 }
@@ -388,9 +390,11 @@ export class Wait implements Attended {
   /** In doubt, yes: then the claim tells. */
   async #mayBeMyTurn(): Promise<boolean> {
     try {
-      return await this.#errand.mayBeTurn()
+      const isTurn = await this.#errand.mayBeTurn()
+      this.#parts.looks.succeeded()
+      return isTurn
     } catch (error) {
-      report('client/look', error)
+      this.#parts.looks.failed(error)
       return true
     }
   }

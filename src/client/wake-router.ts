@@ -35,6 +35,8 @@ export interface RouterParts {
   readonly holder: string
   readonly session: string
   readonly background: TakeOver
+  /** Looks that fail while the store is away: there are as many of them as leases and waits. */
+  readonly looks: RepeatedFault
 }
 
 export class WakeRouter {
@@ -108,7 +110,7 @@ export class WakeRouter {
       this.waits.get(leaseId)?.wake()
       const handle = this.handles.get(leaseId)
       handle?.wake()
-      if (handle !== undefined) this.#parts.background('client/look', this.lookAt(handle))
+      if (handle !== undefined) this.lookLater(handle)
     }
   }
 
@@ -125,7 +127,12 @@ export class WakeRouter {
       const restMs = (runtime.monotonicMs() - startMs) * REST_FACTOR
       this.#restTimer = runtime.setTimer(restMs, () => this.#rested(), { keepAlive: false })
     }
-    background('client/look', this.#findEnded().finally(rest))
+    background(
+      'client/look',
+      this.#findEnded()
+        .finally(rest)
+        .then(...this.#noted),
+    )
   }
 
   #rested(): void {
@@ -151,6 +158,16 @@ export class WakeRouter {
     const calm = leases.filter((lease) => lease.revoking === null)
     const known = new Map(calm.map((lease) => [lease.id, lease.fence]))
     return held.filter((handle) => known.get(handle.id) !== handle.fence)
+  }
+
+  /** Finds out, in the background, how the store sees a lease. */
+  lookLater(handle: LeaseHandle): void {
+    this.#parts.background('client/look', this.lookAt(handle).then(...this.#noted))
+  }
+
+  get #noted(): [() => void, (error: unknown) => void] {
+    const { looks } = this.#parts
+    return [() => looks.succeeded(), (error) => looks.failed(error)]
   }
 
   /** What is left of the lease is counted from before the store was asked. */

@@ -124,6 +124,8 @@ export interface Release {
   readonly resource: Resource
   readonly extent: Extent
   readonly holder: string
+  /** Of whoever releases. Absent or another than the lease's: its own session must hear of it. */
+  readonly session?: string
   readonly releaseReason: ReleaseReason
   readonly requestId: string | null
   /** The ticket of a waiter who is known to be there: an offer to it is claimed in the same commit. */

@@ -304,8 +304,11 @@ export function refusalError(refusal: Refusal): LeaseError {
       return error('INVALID_INPUT', message, { field: 'slots', asked, live })
     }
     case 'deadlock': {
-      const message = `waiting would never end: ${cycleText(refusal.cycle)}`
       const implied = refusal.cycle.some((step) => step.implied === true)
+      const how = implied
+        ? 'waiting would never end, if those who stand still wait for it'
+        : 'waiting would never end'
+      const message = `${how}: ${cycleText(refusal.cycle)}`
       return error('DEADLOCK', message, implied ? { ...refusal, implied } : refusal)
     }
     case 'stale_epoch':

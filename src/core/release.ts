@@ -67,7 +67,8 @@ function ownOf(view: RealmView, { leaseId, holder }: Release): OwnLease {
   return ownLease(view, { leaseId, holder, effect: 'lease.released' })
 }
 
-function end(draft: Draft, { leaseId, releaseReason, requestId }: Release): ReleaseOutcome {
+function end(draft: Draft, command: Release): ReleaseOutcome {
+  const { leaseId, releaseReason, requestId } = command
   const lease = draft.lease(leaseId)
   if (lease.state !== 'active') return endedOutcome(lease)
   const common = eventCommon(lease, draft.now, {
@@ -78,5 +79,7 @@ function end(draft: Draft, { leaseId, releaseReason, requestId }: Release): Rele
     requestId,
   })
   draft.record(frequentEvent(common, { type: 'lease.released', releaseReason }))
+  // Its holder has it released by another process: the one that holds a handle of it must hear so.
+  if (command.session !== lease.session) draft.wake(lease)
   return { kind: 'released', lease: draft.lease(leaseId) }
 }

@@ -13,6 +13,7 @@ import { WakeRouter } from '../client/wake-router.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Held } from '../core/outcome.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest, LeaseApi } from '../service/lease-api.ts'
@@ -38,12 +39,14 @@ export class AgentWaits {
   readonly #scheduler: RenewalScheduler
   readonly #agents = new Map<string, WaitingAgent>()
   readonly #background = new BackgroundWork()
+  readonly #looks: RepeatedFault
   #closed = false
 
   constructor(api: LeaseApi, runtime: Runtime) {
     this.#api = api
     this.#runtime = runtime
     this.#clock = new HolderClock(runtime)
+    this.#looks = new RepeatedFault('client/look', runtime)
     this.#scheduler = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
   }
 
@@ -90,6 +93,7 @@ export class AgentWaits {
       clock: this.#clock,
       scheduler: this.#scheduler,
       standstill,
+      looks: this.#looks,
       background: this.#background.add,
       onQueued: () => router.listen(),
     }
@@ -103,7 +107,10 @@ export class AgentWaits {
     const parts = { api: this.#api, runtime, clock: this.#clock }
     const leases = (): Promise<readonly LeaseId[]> => leasesOf(this.#api, { holder, session })
     const agent = {
-      router: new WakeRouter({ ...parts, background: this.#background.add, holder, session }),
+      router: new WakeRouter({
+        ...{ ...parts, background: this.#background.add, holder, session },
+        looks: this.#looks,
+      }),
       standstill: new Standstill({ runtime, claimWindowMs: claimWindowMs ?? null, leases }),
     }
     this.#agents.set(session, agent)

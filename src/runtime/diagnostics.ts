@@ -40,11 +40,15 @@ function publish(fault: Fault): void {
 /** Hears every fault of this process until the returned function is called. */
 export function onFault(listener: (fault: Fault) => void): () => void {
   const subscriber = (message: unknown): void => {
-    try {
-      listener(message as Fault)
-    } catch (error) {
-      // A listener that fails must neither end the process, as a failing subscriber does, nor be told of its own failure.
+    // A listener that fails must neither end the process, as a failing subscriber does, nor be told of its own failure.
+    const warn = (error: unknown): void => {
       process.emitWarning(`a listener for Tenure's diagnostics failed: ${String(error)}`)
+    }
+    try {
+      const result: unknown = listener(message as Fault)
+      if (result instanceof Promise) result.catch(warn)
+    } catch (error) {
+      warn(error)
     }
   }
   faults.subscribe(subscriber)

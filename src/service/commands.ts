@@ -83,7 +83,7 @@ export function acquireCommand(request: AcquireRequest): Acquire {
   const command: Acquire = {
     kind: 'acquire',
     leaseId: parseLeaseId(request.leaseId),
-    resource: request.resource,
+    resource: requireResource(request.resource),
     mode,
     extent,
     slots,
@@ -135,7 +135,16 @@ export function acquireAllCommand(request: AcquireAllRequest): AcquireAll {
   return { kind: 'acquire_all', group: parseLeaseId(group, 'group'), members: commands }
 }
 
+/** Callers pass what `parseResource` gave them; whatever else comes here is refused, and not looked for. */
+export function requireResource(resource: unknown): Resource {
+  if (typeof resource === 'string' && resource.includes(':')) return resource as Resource
+  throw invalid('resource', 'must be a resource, such as work:W-17', resource)
+}
+
 export function claimAllCommand(tickets: readonly TicketRef[]): ClaimAll {
+  if (!Array.isArray(tickets) || tickets.length === 0 || tickets.length > ALL_MEMBERS_MAX) {
+    throw invalid('tickets', `must be 1..${ALL_MEMBERS_MAX}`, tickets?.length ?? tickets)
+  }
   return { kind: 'claim_all', members: tickets.map(claimCommand) }
 }
 
@@ -206,7 +215,7 @@ function ticketPlace(
 ): Place & { readonly holder: string; readonly session: string } {
   return {
     leaseId: parseLeaseId(ticket.leaseId),
-    resource: ticket.resource,
+    resource: requireResource(ticket.resource),
     extent: ticket.extent ?? 'exact',
     holder: parseHolder(ticket.holder),
     session: readSession(ticket.session),
@@ -235,6 +244,7 @@ export function releaseCommand(request: ReleaseRequest, place: Place): Release {
     holder: parseHolder(request.holder),
     releaseReason: parseReleaseReason(request.releaseReason ?? 'voluntary'),
     requestId: parseRequestId(request.requestId),
+    ...(request.session === undefined ? {} : { session: readSession(request.session) }),
   }
 }
 

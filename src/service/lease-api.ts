@@ -148,6 +148,8 @@ export interface RenewRequest extends LeaseRef {
 
 export interface ReleaseRequest extends LeaseRef {
   readonly holder: string
+  /** Of whoever releases; where it is not the lease's own, the lease's session hears of it. */
+  readonly session?: string
   readonly releaseReason?: ReleaseReason
   readonly requestId?: string
 }
@@ -155,6 +157,7 @@ export interface ReleaseRequest extends LeaseRef {
 /** Several leases of one holder, given back in one commit. */
 export interface ReleaseAllRequest {
   readonly holder: string
+  readonly session?: string
   readonly releaseReason?: ReleaseReason
   /** 1..64. */
   readonly members: readonly ReleaseMember[]

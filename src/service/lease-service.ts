@@ -343,6 +343,7 @@ export class LeaseService implements LeaseApi {
   }
 
   async inspect(resource: Resource, extent: Extent = 'exact'): Promise<Inspection> {
+    commands.requireResource(resource)
     const query = { overlapping: { resource, extent }, limit: LIST_LIMIT_MAX } as const
     const { entries, now } = await this.#store.find(query)
     const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
@@ -478,5 +479,6 @@ function claimedAnswer(outcome: ReleaseOutcome, now: Now): ClaimAnswer | null {
 }
 
 function knownPlace({ leaseId, resource, extent = 'exact' }: LeaseRef): commands.Place | null {
-  return resource === undefined ? null : { leaseId: parseLeaseId(leaseId), resource, extent }
+  if (resource === undefined) return null
+  return { leaseId: parseLeaseId(leaseId), resource: commands.requireResource(resource), extent }
 }

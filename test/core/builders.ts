@@ -221,6 +221,7 @@ export function release(change: Partial<Release> = {}): Release {
     resource: WORK,
     extent: 'exact',
     holder: 'ada',
+    session: 'session-of-ada',
     releaseReason: 'voluntary',
     requestId: null,
     ...change,

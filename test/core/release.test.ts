@@ -18,6 +18,16 @@ import {
 } from './builders.ts'
 
 describe('a release', () => {
+  it('of another process wakes whoever has a handle of the lease, its own does not', () => {
+    const held = view([lease()])
+    expect(decide(held, release(), nowAt(1)).wakes).toEqual([])
+    const { session: _session, ...named } = release()
+    const woken = [{ session: 'session-of-ada', leaseId: id(1) }]
+    expect(decide(held, named, nowAt(1)).wakes).toEqual(woken)
+    const other = release({ session: 'another' })
+    expect(decide(held, other, nowAt(1)).wakes).toEqual(woken)
+  })
+
   it('ends the lease now, with its reason', () => {
     const command = release({ releaseReason: 'completed' })
     const decision = decide(view([lease({ renewals: 2 })]), command, nowAt(700))

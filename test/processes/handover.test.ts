@@ -54,9 +54,9 @@ it('100 waiters from 4 processes are served in the order in which they asked', a
   )
   const turns = (await Promise.all(takers.map((taker) => taker.turns))).flat()
   expect(turns).toHaveLength(100)
-  const served = turns.toSorted((a, b) => a.startUs - b.startUs).map((turn: Turn) => turn.holder)
+  const served = turns.toSorted((a, b) => a.startUs - b.startUs).map((turn: Turn) => turn.leaseId)
   const asked = await tenure.history({ types: ['lease.queued'], resource: RESOURCE })
-  expect(served).toEqual(asked.map(({ event }) => event.holder))
+  expect(served).toEqual(asked.map(({ event }) => event.leaseId))
   expect(first.state).toBe('released')
 })
 
