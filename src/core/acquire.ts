@@ -208,12 +208,10 @@ export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival)
     cycle: null,
   }
   const { authority, under } = command
-  if (authority === undefined && under === undefined) return ticket
-  return {
-    ...ticket,
-    ...(authority === undefined ? {} : { delegation: rootWith(authority) }),
-    ...(under === undefined ? {} : { under: { leaseIds: under, implied: false } }),
-  }
+  // Not spreads: an object that is put together from several is read several times slower ever after.
+  if (authority !== undefined) Object.assign(ticket, { delegation: rootWith(authority) })
+  if (under !== undefined) Object.assign(ticket, { under: { leaseIds: under, implied: false } })
+  return ticket
 }
 
 function heldBy(

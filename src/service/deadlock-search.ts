@@ -17,6 +17,7 @@ import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import type { Refusal } from '../core/outcome.ts'
 import { isTree, type Reach } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
+import { afterTurn } from '../runtime/after-turn.ts'
 import { RepeatedFault, report } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { EntryQuery, LedgerEntry, Store } from '../store-port/store.ts'
@@ -95,18 +96,17 @@ export class DeadlockSearch {
 
   #begin(): void {
     if (this.#closed || this.#running !== null || this.#retry !== null) return
-    // Not at once: requests that are filed in one turn are looked at together.
-    this.#running = Promise.resolve()
-      .then(() => this.#run())
-      .finally(() => {
-        this.#running = null
-        // Something may have come while this was ending.
-        if (this.#starts.size + this.#receivers.size > 0) this.#begin()
-      })
+    this.#running = this.#run().finally(() => {
+      this.#running = null
+      // Something may have come while this was ending.
+      if (this.#starts.size + this.#receivers.size > 0) this.#begin()
+    })
   }
 
   async #run(): Promise<void> {
     while (this.#starts.size + this.#receivers.size > 0 && !this.#closed) {
+      // Requests that are filed in one turn are looked at together: an embedded store answers each of them at once.
+      await new Promise<void>((resolve) => afterTurn(resolve))
       const starts = [...this.#starts]
       const receivers = [...this.#receivers]
       this.#starts.clear()
