@@ -25,7 +25,7 @@ const LIKELY: Readonly<Record<string, number>> = {
   'a repeated request counts twice': 20,
   'a timeout leaves a grant behind': 16,
   'nobody keeps away after an expiry': 6,
-  'nobody looks for circles': 22,
+  'nobody looks for cycles': 22,
   'several are granted one after the other': 6,
   'the receiver of a transfer gets nothing': 8,
   'what was spent before is not looked at': 10,

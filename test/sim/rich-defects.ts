@@ -133,15 +133,15 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
     defect: lyingStore({ view: (view, look) => changed(view, (entry) => byArrival(entry, look)) }),
   },
   {
-    name: 'nobody looks for circles',
+    name: 'nobody looks for cycles',
     promise: 'I9',
-    says: /in a circle from/,
+    says: /in a cycle from/,
     defect: { store: blindToWaiters },
   },
   {
-    name: 'whoever would have to wait hears of a circle',
+    name: 'whoever would have to wait hears of a cycle',
     promise: 'I9',
-    says: /for a circle that there was not/,
+    says: /for a cycle that there was not/,
     defect: { api: cryingDeadlock },
   },
 ]
