@@ -55,6 +55,7 @@ interface Request {
 interface Answer {
   readonly kind: string
   readonly repeated?: boolean
+  readonly notWaiting?: string | null
   readonly lease?: { readonly id: string; readonly renewals: number } | null
 }
 
@@ -128,6 +129,7 @@ async function listenTo<Result extends Answer>(
   try {
     const answer = await call()
     if (answer.repeated === true) log.count(`${method}: repeated`)
+    if (answer.notWaiting === 'own') log.count(`${method}: held by its own`)
     heard(answer.kind, answer.lease)
     return answer
   } catch (error) {

@@ -73,7 +73,9 @@ export class Holder {
     const keep = autoRenew ? 0 : 5
     const transfer = receivers.length > 0 ? 6 : 0
     const how = random.weighted({ release: 10, twice: 1, dispose: 2, abandon: 1, keep, transfer })
-    if (how === 'transfer') return this.#transfer()
+    if (how === 'transfer') {
+      return this.transfer(random.chance(0.6) ? random.pick(receivers) : 'next')
+    }
     if (how === 'abandon') {
       this.#lease.abandon()
       this.noteLetGo()
@@ -143,9 +145,8 @@ export class Holder {
   }
 
   /** Whoever gives a lease away stops using it before it asks, and does not take it up again whatever comes of it. */
-  async #transfer(): Promise<void> {
-    const { calls, incarnation, random, mailbox } = this.#parts
-    const to = random.chance(0.6) ? random.pick(this.#plan.receivers) : 'next'
+  async transfer(to: string): Promise<void> {
+    const { calls, incarnation, mailbox } = this.#parts
     const facts = { ...this.#about, operation: 'transfer', boundMs: INSIST_BOUND_MS } as const
     this.noteLetGo()
     const given = await calls.make(incarnation, facts, async () => {

@@ -29,6 +29,8 @@ export const FAULT_KINDS = [
   'store_reboot',
   'store_clock_change',
   'store_wall_step',
+  'store_away',
+  'store_back',
 ] as const
 
 export type FaultKind = (typeof FAULT_KINDS)[number]

@@ -120,9 +120,16 @@ export class NetworkStore implements Store {
 
   /** A read has no effect that could become unknown, and is not worth repeating. */
   #fateOf(hasEffect: boolean): RequestFate {
+    if (this.#host.isAway) return this.#fateOfOutage(hasEffect)
     const fate = this.#random.weighted(this.#weather().requests)
     if (hasEffect || fate === 'fine') return fate
     return fate === 'slow_request' || fate === 'slow_answer' ? fate : 'request_lost'
+  }
+
+  /** Nothing arrives, but for a few requests at which the way back alone is cut. */
+  #fateOfOutage(hasEffect: boolean): RequestFate {
+    if (!hasEffect) return 'request_lost'
+    return this.#random.weighted({ request_lost: 6, outcome_unknown: 2, answer_lost: 2 })
   }
 
   #carryOut<Answer>(fate: RequestFate, request: Request<Answer>, settling: Settling<Answer>): void {

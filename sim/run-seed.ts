@@ -19,10 +19,12 @@ import { fair } from './checkers/i9-fair.ts'
 import { lessNeverMore } from './checkers/i11-less-never-more.ts'
 import { lockDelayRespected } from './checkers/lock-delay.ts'
 import { noStarvation } from './checkers/no-starvation.ts'
+import { nothingLeft } from './checkers/nothing-left.ts'
 import { slotsNeverExceeded } from './checkers/slots.ts'
 import { neverUnowned } from './checkers/transfer.ts'
 import type { Checker, Complaint, Evidence } from './evidence.ts'
 import type { FaultKind, Logged } from './log.ts'
+import { shapesOf } from './shapes.ts'
 import { Simulation, type Defect } from './simulation.ts'
 
 export const CHECKERS: readonly Checker[] = [
@@ -40,6 +42,7 @@ export const CHECKERS: readonly Checker[] = [
   oneEvent,
   exactlyOnce,
   callsEnd,
+  nothingLeft,
   fair,
   noStarvation,
   cycleFreedom,
@@ -77,6 +80,7 @@ export async function runSeed(
   try {
     const evidence = await simulation.run()
     for (const { event } of evidence.ledger) log.count(event.type)
+    for (const shape of shapesOf(evidence)) log.count(shape)
     return {
       seed,
       verdicts: checkers.map((checker) => ({

@@ -175,6 +175,7 @@ export class Simulation {
         ...{ incarnation, tenure, calls: this.#calls, downstream: this.#downstream },
         ...{ habits: this.#habits, mailbox: this.#mailbox },
         random: random.fork(`thread ${thread}`),
+        isFirst: process === this.#processes[0] && thread === 0,
         isOver: () => this.#isOver,
       })
       this.#atWork.add(worker)

@@ -52,6 +52,8 @@ export class StoreHost {
   readonly store: MemoryStore
   readonly clockChanges: ClockChange[] = []
   readonly heard = new Map<LeaseId, Heard[]>()
+  /** Nobody reaches it; it has forgotten nothing when it is back. */
+  isAway = false
   readonly #world: World
   readonly #commits: CommitRecord[] = []
   readonly #origins = new Map<string, number>()

@@ -35,6 +35,8 @@ const STOP_MS_MAX = 4_000
 const SLEEP_MS_MIN = 100
 const RESTART_MS_MAX = 1_500
 const WALL_STEP_MS_MAX = 3_600_000
+const AWAY_MS_MIN = 100
+const AWAY_MS_MAX = 2_500
 
 export class Troublemaker {
   readonly #parts: TroublemakerParts
@@ -60,6 +62,28 @@ export class Troublemaker {
       const trouble = random.weighted(weights)
       world.schedule(random.between(0, untilUs), () => this.#make(trouble))
     }
+    this.#planOutages(untilUs)
+  }
+
+  #planOutages(untilUs: number): void {
+    const { world } = this.#parts
+    const random = this.#parts.random.fork('outages')
+    if (!random.chance(0.3)) return
+    for (let count = random.between(1, 3); count > 0; count -= 1) {
+      const awayMs = random.magnitude(AWAY_MS_MIN, AWAY_MS_MAX)
+      world.schedule(random.between(0, untilUs), () => this.#cutOff(awayMs))
+    }
+  }
+
+  #cutOff(awayMs: number): void {
+    const { host, log, world } = this.#parts
+    if (host.isAway) return
+    host.isAway = true
+    log.fault('store_away', null)
+    world.schedule(awayMs * 1000, () => {
+      host.isAway = false
+      log.fault('store_back', null)
+    })
   }
 
   /** Nothing new happens from here on. Whoever is dead is started; whoever is stopped runs again in its own time. */

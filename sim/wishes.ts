@@ -29,6 +29,10 @@ export interface Habits {
   readonly nesting: number
   /** Whether leases are given out with a budget, and others derived from them. */
   readonly isDelegating: boolean
+  /** Whether many tasks of one client come for one lock at once, each with something in its hands. */
+  readonly isCrowded: boolean
+  /** How likely a lease is given to a holder that waits for another. */
+  readonly giving: number
 }
 
 const PLAIN: readonly Place[] = [
@@ -71,7 +75,8 @@ export function habitsOf(random: Random, holders: readonly string[]): Habits {
   }
   if (!isRich) {
     const places = PLAIN.slice(0, random.between(1, PLAIN.length))
-    return { ...common, places, sharing: 0, richness: 0, nesting: 0, isDelegating: false }
+    const nothing = { sharing: 0, richness: 0, nesting: 0, giving: 0 }
+    return { ...common, places, ...nothing, isDelegating: false, isCrowded: false }
   }
   return {
     ...common,
@@ -80,6 +85,8 @@ export function habitsOf(random: Random, holders: readonly string[]): Habits {
     richness: random.pick([0.1, 0.3]),
     nesting: random.pick([0, 0.2, 0.6, 1.5]),
     isDelegating: random.fork('delegating').chance(0.3),
+    isCrowded: random.fork('crowded').chance(0.12),
+    giving: random.fork('giving').pick([0, 0.3, 1]),
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import type { AcquireOptions, Lease, Tenure } from '../src/client/contract.ts'
 import { parseResource } from '../src/core/resource.ts'
+import type { Inspection } from '../src/service/lease-api.ts'
 import type { Calls } from './calls.ts'
 import { Holder, type HolderParts, type HoldingPlan } from './holder.ts'
 import type { Random } from './random.ts'
@@ -14,6 +15,8 @@ import { commonOptions, leaseOptions, several, type Habits, type Place } from '.
 export interface WorkerParts extends HolderParts {
   readonly tenure: Tenure
   readonly habits: Habits
+  /** The first of the first process. */
+  readonly isFirst: boolean
   /** True when the day is over: what was begun is finished, and nothing new is begun. */
   readonly isOver: () => boolean
 }
@@ -24,6 +27,11 @@ const STORE_BOUND_MS = 3 * HANG_MS_MAX + 1_000
 const FIRST_ANSWER_MS = 1_000
 const CONFIGURED_ANSWER_MS = 30_000
 const INSIST_MS = 10_500
+/** What a crowd comes for, and how long each of it keeps it at most. */
+const CROWDED_PLACE: Place = { resource: 'work:crowded', extent: 'exact', slots: null }
+const CROWD_HOLD_MS_MAX = 300
+/** Nobody renews what nobody has adopted: it must last until a cycle that it closes is found. */
+const GIFT_TTL_MS = 3_500
 const PATIENT = { waitMs: 4_000, autoRenew: true, maxRenewals: -1, maxHoldMs: 60_000 } as const
 
 export class Worker {
@@ -42,6 +50,8 @@ export class Worker {
   }
 
   async run(): Promise<void> {
+    // Few crowds are enough for a world: every look at its queue goes through all of it.
+    if (this.#parts.habits.isCrowded && this.#parts.isFirst) await this.#crowd()
     while (!this.#parts.isOver()) {
       await this.#incarnation.sleep(this.#random.magnitude(1, 1_500))
       if (!this.#parts.isOver()) await this.#task()
@@ -49,7 +59,7 @@ export class Worker {
   }
 
   async #task(): Promise<void> {
-    const { richness, nesting } = this.#parts.habits
+    const { richness, nesting, isCrowded, giving } = this.#parts.habits
     const task = this.#random.weighted({
       acquire: 12,
       try_acquire: 6,
@@ -57,8 +67,9 @@ export class Worker {
       nest: 20 * nesting,
       acquire_all: 20 * richness,
       adopt: 12 * richness,
+      give: 30 * giving * nesting,
       is_held: 2,
-      revoke: 1,
+      revoke: isCrowded ? 6 : 1,
       release_all: 0.2,
       cleanup: 0.3,
     })
@@ -75,6 +86,8 @@ export class Worker {
         return this.#acquireAll()
       case 'adopt':
         return this.#adopt()
+      case 'give':
+        return this.#give()
       case 'is_held':
         return this.#isHeld()
       case 'revoke':
@@ -103,12 +116,71 @@ export class Worker {
     const holder = new Holder(this.#parts, outer.lease, outer.plan)
     // Whoever says what it waits under is never refused for a wait that would have ended.
     const by = this.#random.chance(0.6) ? outer.lease : this.#tenure
-    const [hottest] = this.#parts.habits.places
-    const place = isCrowd && hottest !== undefined ? hottest : this.#place()
+    const place = isCrowd ? this.#hottestPlace() : this.#place()
     const inner = await this.#obtain(place, PATIENT, by)
     if (inner !== null) await this.#hold(inner.lease, inner.plan)
     holder.step()
     await holder.release('dispose')
+  }
+
+  /** So many tasks of one client that the last of them are too far back in the queue to look for themselves. */
+  async #crowd(): Promise<void> {
+    const size = this.#random.between(18, 20)
+    await Promise.all(Array.from({ length: size }, () => this.#comeWith()))
+  }
+
+  async #comeWith(): Promise<void> {
+    const outer = await this.#obtain(this.#ownPlace(), PATIENT)
+    if (outer === null) return
+    const by = this.#random.chance(0.7) ? outer.lease : this.#tenure
+    const inner = await this.#obtain(CROWDED_PLACE, { ...PATIENT, mode: 'exclusive' }, by)
+    if (inner !== null) {
+      const holder = new Holder(this.#parts, inner.lease, inner.plan)
+      await this.#incarnation.sleep(this.#random.magnitude(1, CROWD_HOLD_MS_MAX))
+      holder.step()
+      await holder.release('release')
+    }
+    await new Holder(this.#parts, outer.lease, outer.plan).release('dispose')
+  }
+
+  /**
+   * Gives what it has to a holder that waits for another, whose own holder waits for this: the receiver does not know of
+   * it, and each would wait for the next.
+   */
+  async #give(): Promise<void> {
+    const place = this.#place()
+    const alone = place.slots === null ? ({ mode: 'exclusive' } as const) : {}
+    const got = await this.#obtain(place, { ...PATIENT, ttlMs: GIFT_TTL_MS, ...alone })
+    if (got === null) return
+    const holder = new Holder(this.#parts, got.lease, got.plan)
+    for (let looks = this.#random.between(1, 6); looks > 0; looks -= 1) {
+      await this.#incarnation.sleep(this.#random.magnitude(20, 400))
+      const receivers = await this.#receiversOf(place)
+      if (!holder.step()) return
+      if (receivers.length > 0) return holder.transfer(this.#random.pick(receivers))
+    }
+    await holder.release('release')
+  }
+
+  /** Who waits for something that a holder has who waits for this. */
+  async #receiversOf({ resource }: Place): Promise<readonly string[]> {
+    const { habits, incarnation } = this.#parts
+    const look = (one: string): Promise<Inspection | null> => {
+      const facts = { ...bounded('inspect'), resource: one }
+      return this.#calls.make(this.#incarnation, facts, () => this.#tenure.inspect(one))
+    }
+    const waiting = new Set((await look(resource))?.queue.map(({ holder }) => holder))
+    const others = habits.places.filter((place) => place.resource !== resource)
+    const seen = await Promise.all(others.map((place) => look(place.resource)))
+    return seen
+      .flatMap((one) => (one?.leases.some((lease) => waiting.has(lease.holder)) ? one.queue : []))
+      .map(({ holder }) => holder)
+      .filter((holder) => holder !== incarnation.process.holder && !waiting.has(holder))
+  }
+
+  #hottestPlace(): Place {
+    const { isCrowded, places } = this.#parts.habits
+    return isCrowded ? CROWDED_PLACE : (places[0] ?? CROWDED_PLACE)
   }
 
   #ownPlace(): Place {
@@ -240,7 +312,8 @@ export class Worker {
 
   /** An operator looks who holds or waits, and ends one of them, at once or with a grace. */
   async #revoke(): Promise<void> {
-    const { resource } = this.#place()
+    const isAboutCrowd = this.#parts.habits.isCrowded && this.#random.chance(0.7)
+    const { resource } = isAboutCrowd ? CROWDED_PLACE : this.#place()
     const facts = { ...bounded('inspect'), resource }
     const seen = await this.#calls.make(this.#incarnation, facts, () =>
       this.#tenure.inspect(resource),

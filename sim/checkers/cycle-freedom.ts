@@ -42,8 +42,9 @@ class CycleWatch {
   readonly #evidence: Evidence
   readonly #troubles: Troubles
   readonly #refused = new Set<LeaseId>()
-  /** Who has been seen to wait for whom, where, since when it got in line. */
-  readonly #seen = new Map<LeaseId, Set<string>>()
+  /** In which commit each ticket got in line, and after which commit somebody was last seen to wait for somebody. */
+  readonly #filed = new Map<LeaseId, number>()
+  readonly #lastSeen = new Map<string, number>()
   #cycles: ReadonlyMap<string, LiveCycle> = new Map()
   #edges: readonly Edge[] = []
 
@@ -78,9 +79,9 @@ class CycleWatch {
   }
 
   /** Refusals that name a cycle which nobody has seen. */
-  refusedWrongly({ events }: Step): readonly Complaint[] {
+  refusedWrongly({ events, commit }: Step): readonly Complaint[] {
     return events.flatMap(({ event, atUs }) => {
-      if (event.type === 'lease.queued') this.#seen.delete(event.leaseId)
+      if (event.type === 'lease.queued') this.#filed.set(event.leaseId, commit)
       if (event.type !== 'lease.failed' || event.failure !== 'deadlock') return []
       this.#refused.add(event.leaseId)
       if (this.#isKnown(event.leaseId, event.cycle ?? [])) return []
@@ -102,35 +103,31 @@ class CycleWatch {
     })
   }
 
-  /** Each ticket remembers all waits that were seen while it stood. */
-  #note({ live }: Step): void {
-    const present = this.#edges.flatMap(({ entry, alone, sharers }) => {
-      return [...alone, ...sharers].flatMap((obstacle) => {
-        return this.#edges.flatMap((next) => {
+  #note({ commit }: Step): void {
+    for (const { entry, alone, sharers } of this.#edges) {
+      for (const obstacle of [...alone, ...sharers]) {
+        for (const next of this.#edges) {
           const tie = tieOf(next, obstacle)
           // A client that waits for itself is no cycle unless it says so.
           const isOwn = tie === 'implied' && entry.session === obstacle.session
-          return tie === null || isOwn ? [] : [stepName(entry, next.entry, tie === 'implied')]
-        })
-      })
-    })
-    for (const [id, entry] of live) {
-      if (entry.kind !== 'ticket') continue
-      const seen = this.#seen.get(id) ?? new Set()
-      for (const edge of present) seen.add(edge)
-      this.#seen.set(id, seen)
+          if (tie === null || isOwn) continue
+          this.#lastSeen.set(stepName(entry, next.entry, tie === 'implied'), commit)
+        }
+      }
     }
   }
 
+  /** One alone is in a cycle if the lease in its way was transferred to its holder, and nobody has adopted it. */
   #isKnown(leaseId: LeaseId, cycle: readonly CycleStep[]): boolean {
-    const seen = this.#seen.get(leaseId)
+    const filed = this.#filed.get(leaseId) ?? Infinity
+    const wasSeen = (name: string): boolean => (this.#lastSeen.get(name) ?? -1) >= filed
     return (
-      cycle.length > 1 &&
+      cycle.length > 0 &&
       cycle.every((step, index) => {
         const next = cycle[(index + 1) % cycle.length]
         if (next === undefined) return false
-        const isSaid = seen?.has(stepName(step, next, false)) === true
-        return isSaid || (next.implied === true && seen?.has(stepName(step, next, true)) === true)
+        if (wasSeen(stepName(step, next, false))) return true
+        return next.implied === true && wasSeen(stepName(step, next, true))
       })
     )
   }

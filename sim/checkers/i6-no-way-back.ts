@@ -2,19 +2,20 @@
  * I6: active, then released (or given to another), expired or revoked, and nothing after that. A lease is issued once; what is past its
  * deadline can only become expired, so a renewal or a release that was accepted after the deadline is a way back too.
  * What comes back to it from derived leases that end with it, in that very commit, is not.
- * A holder that once saw its lease lost or released never sees it held again.
+ * A ticket that has failed is not kept alive. A holder that once saw its lease lost or released never sees it held again.
  */
 import type { LeaseId } from '../../src/core/lease.ts'
 import { hasPassed, type Tick } from '../../src/core/time.ts'
 import { isHolding } from '../beliefs.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { isEnd } from '../lease-life.ts'
+import { eventsById } from './ledger-walk.ts'
 import type { TimedEvent } from '../store-host.ts'
 
 export const noWayBack: Checker = {
   promise: 'I6',
   name: 'no way back',
-  check: (evidence) => [...inLedger(evidence), ...inHandles(evidence)],
+  check: (evidence) => [...inLedger(evidence), ...inQueues(evidence), ...inHandles(evidence)],
 }
 
 interface Life {
@@ -68,6 +69,18 @@ function problemOf(life: Life, type: string, tick: Tick): string | null {
   }
   const isOnlyNoticed = type === 'lease.expired' || (type === 'lease.revoked' && life.isAsked)
   return !isOnlyNoticed && hasPassed(life.deadline, tick) ? 'its deadline had passed' : null
+}
+
+/** A ticket that has ended is kept alive by nobody; only a new request files it anew. */
+function inQueues({ ledger, heard }: Evidence): readonly Complaint[] {
+  const events = eventsById(ledger)
+  return [...heard].flatMap(([leaseId, contacts]) =>
+    contacts.flatMap(({ atUs }) => {
+      const last = events.get(leaseId)?.findLast((timed) => timed.atUs <= atUs)
+      if (last === undefined || last.event.after === 'pending' || last.atUs === atUs) return []
+      return [`${short(leaseId)} was kept in line at ${seconds(atUs)}, after ${last.event.type}`]
+    }),
+  )
 }
 
 function inHandles({ handles }: Evidence): readonly Complaint[] {

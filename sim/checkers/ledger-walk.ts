@@ -57,6 +57,19 @@ export function atEachStep<Found>(
   return found
 }
 
+/** The events of each lease or ticket, in order. */
+export function eventsById(
+  ledger: readonly TimedEvent[],
+): ReadonlyMap<LeaseId, readonly TimedEvent[]> {
+  const events = new Map<LeaseId, TimedEvent[]>()
+  for (const timed of ledger) {
+    const known = events.get(timed.event.leaseId)
+    if (known === undefined) events.set(timed.event.leaseId, [timed])
+    else known.push(timed)
+  }
+  return events
+}
+
 function apply(live: Map<LeaseId, Entry>, event: LeaseEvent): void {
   try {
     const entry = evolveEntry(live.get(event.leaseId), event)

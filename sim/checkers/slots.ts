@@ -1,17 +1,18 @@
 /**
  * A counted resource never has more leases than places: not by the store's own clock, and not in the eyes of those who
- * hold them. Derived leases take the place of what they were derived from.
+ * hold them. Derived leases take the place of what they were derived from. How many places there are does not change while
+ * a lease lives, whatever becomes of its mode.
  */
 import type { Lease } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
-import { seconds, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { justifiedBeliefs } from './i1-exclusion.ts'
 import { walk, type Step } from './ledger-walk.ts'
 
 export const slotsNeverExceeded: Checker = {
   promise: 'I1',
   name: 'slots never exceeded',
-  check: (evidence) => [...inLedger(evidence), ...inBelief(evidence)],
+  check: (evidence) => [...inLedger(evidence), ...inBelief(evidence), ...forgotten(evidence)],
 }
 
 function inLedger({ ledger, parents }: Evidence): readonly Complaint[] {
@@ -46,5 +47,18 @@ function inBelief(evidence: Evidence): readonly Complaint[] {
     const count = new Set(holders.map((other) => other.leaseId)).size
     if (slots === null || count <= slots) return []
     return [`${count} believed in one of the ${slots} slots of ${resource} at ${seconds(fromUs)}`]
+  })
+}
+
+function forgotten({ lives, handles }: Evidence): readonly Complaint[] {
+  const slots = new Map(lives.map(({ lease }) => [lease.id, lease.slots]))
+  return handles.flatMap(({ looks }) => {
+    const odd = looks.find(
+      (look) => slots.has(look.leaseId) && slots.get(look.leaseId) !== look.slots,
+    )
+    if (odd === undefined) return []
+    const { resource, leaseId, atUs } = odd
+    const told = `${slots.get(leaseId) ?? 'no'} slots of ${resource}, then ${odd.slots ?? 'none'}`
+    return [`${short(leaseId)} was given in ${told} at ${seconds(atUs)}`]
   })
 }

@@ -19,6 +19,7 @@ interface Trouble {
 }
 
 const STOPS_WAITING: ReadonlySet<FaultKind> = new Set<FaultKind>(['crash', 'pause', 'suspension'])
+const OUTAGES: ReadonlySet<FaultKind> = new Set<FaultKind>(['store_away', 'store_back'])
 const DELAYS: ReadonlySet<FaultKind> = new Set<FaultKind>([
   ...(['slow_request', 'slow_answer', 'call_hangs', 'answer_lost', 'outcome_unknown'] as const),
   ...(['late_delivery', 'request_repeated'] as const),
@@ -50,6 +51,9 @@ export class Troubles {
       }
       if (entry.kind === 'asked' && ACQUIRES.has(entry.method)) {
         askers.set(entry.leaseId, entry.session)
+      }
+      if (entry.kind === 'fault' && OUTAGES.has(entry.fault)) {
+        troubles.push({ atUs: entry.atUs, sessions: null, leaseId: null, isDelay: false })
       }
       if (entry.kind !== 'fault' || entry.process === null) continue
       const { atUs, fault, leaseId } = entry

@@ -66,9 +66,11 @@ export function tieOf({ entry, name }: Edge, obstacle: Entry): 'said' | 'implied
   if (obstacle.kind === 'ticket') return nameOf(obstacle) === name ? 'said' : null
   if (entry.id === obstacle.id) return 'said'
   if (entry.holder !== obstacle.holder) return null
+  // What was transferred to a holder that waits is released by nobody, whatever its requests say that they are under.
+  if (!obstacle.adopted) return 'said'
   const { under } = entry
-  if (under?.implied === false) return under.leaseIds.includes(obstacle.id) ? 'said' : null
-  return obstacle.adopted ? 'implied' : 'said'
+  if (under?.implied !== false) return 'implied'
+  return under.leaseIds.includes(obstacle.id) ? 'said' : null
 }
 
 /** The requests that have to end, as was said, before an obstacle can go. */

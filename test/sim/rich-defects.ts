@@ -6,6 +6,7 @@ import type { LeaseEvent } from '../../src/core/event.ts'
 import type { Entry, Lease } from '../../src/core/lease.ts'
 import type { RealmView } from '../../src/core/realm.ts'
 import { isTree } from '../../src/core/resource.ts'
+import { tickAfter } from '../../src/core/time.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -144,6 +145,42 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
     says: /for a cycle that there was not/,
     defect: { api: cryingDeadlock },
   },
+  {
+    name: 'the search takes a session for a thread',
+    promise: 'I9',
+    says: /was refused at .* for a cycle that there was not/,
+    defect: { store: takingSessionsForThreads },
+  },
+  {
+    name: 'the search passes over what was transferred',
+    promise: 'I9',
+    says: /in a cycle from/,
+    defect: { store: blindToTransfers },
+  },
+  {
+    name: 'a keep-alive revives a ticket that has ended',
+    promise: 'I6',
+    says: /was kept in line at .*, after lease\.failed/,
+    defect: lyingStore({ view: withTicketBack }),
+  },
+  {
+    name: 'a downgrade forgets the slots',
+    promise: 'I1',
+    says: /was given in \d slots of pool:P, then none/,
+    defect: lyingStore({ ruling: withoutSlots }),
+  },
+  {
+    name: 'what was lost is not given back',
+    promise: 'I8',
+    says: /lost .* and left it in the store until/,
+    defect: { api: keepingWhatWasLost },
+  },
+  {
+    name: 'a withdrawal that the store did not hear is not sent again',
+    promise: 'I8',
+    says: /and its ticket .* stood until/,
+    defect: { api: withdrawingOnce },
+  },
 ]
 
 const HOUR_MS = 3_600_000
@@ -265,6 +302,76 @@ function cryingDeadlock(api: LeaseApi): LeaseApi {
       const { leaseId, resource, session, holder, extent = 'exact' } = request
       await api.withdraw({ leaseId, resource, holder, session, extent, why: 'aborted' })
       return { kind: 'deadlock', leaseId, cycle: [{ holder, session, resource }] }
+    },
+  }
+}
+
+/** Whatever a session holds is taken to stay until whatever it waits for has come. */
+function takingSessionsForThreads(store: Store): Store {
+  const withAll = async (entry: Entry): Promise<Entry> => {
+    if (entry.kind !== 'ticket' || entry.state !== 'pending') return entry
+    const { holder, session } = entry
+    const held = await store.find({ holder, session, states: ['active'], limit: 100 })
+    const leaseIds = held.entries.map(({ id }) => id)
+    return { ...entry, under: { leaseIds, implied: false } }
+  }
+  return reading(store, (entries) => Promise.all(entries.map(withAll)))
+}
+
+/** What was transferred looks like any other lease of its holder. */
+function blindToTransfers(store: Store): Store {
+  return reading(store, async (entries) => {
+    return entries.map((entry) => (isActiveLease(entry) ? { ...entry, adopted: true } : entry))
+  })
+}
+
+function reading(
+  store: Store,
+  change: (entries: readonly Entry[]) => Promise<readonly Entry[]>,
+): Store {
+  return {
+    ...sameStore(store, (footprints, decide) => store.transact(footprints, decide)),
+    find: async (query) => {
+      const found = await store.find(query)
+      return { ...found, entries: await change(found.entries) }
+    },
+  }
+}
+
+/** A ticket that a claim is about looks as if it had never ended. */
+function withTicketBack(view: RealmView, { footprint, own, now }: Look): RealmView {
+  if (footprint.depth !== 'entry' || own?.kind !== 'ticket' || own.state !== 'failed') return view
+  const ticket = { ...own, failure: null, cycle: null, deadline: tickAfter(now.tick, 1) }
+  return changed(view, (entry) => (entry.id === own.id ? { ...ticket, state: 'pending' } : entry))
+}
+
+function withoutSlots<Outcome>(ruling: Ruling<Outcome>): Ruling<Outcome> {
+  const { commit } = ruling
+  const events = commit.events.filter((event) => event.type === 'lease.downgraded')
+  const downgraded = new Set(events.map((event) => event.leaseId))
+  const changes = commit.changes.map((change) => {
+    if (change.after === null || !downgraded.has(change.id)) return change
+    return { ...change, after: { ...change.after, slots: null } }
+  })
+  return { ...ruling, commit: { ...commit, changes } }
+}
+
+/** A holder that has lost its lease leaves it to its deadline. */
+function keepingWhatWasLost(api: LeaseApi): LeaseApi {
+  return {
+    ...sameApi(api),
+    release: (request) => {
+      if (request.releaseReason !== 'aborted') return api.release(request)
+      return Promise.resolve({ kind: 'not_found', leaseId: request.leaseId })
+    },
+  }
+}
+
+function withdrawingOnce(api: LeaseApi): LeaseApi {
+  return {
+    ...sameApi(api),
+    withdraw: (ticket) => {
+      return api.withdraw(ticket).catch(() => ({ kind: 'withdrawn', released: false }) as const)
     },
   }
 }

@@ -1,0 +1,132 @@
+/**
+ * I8, what a process leaves behind in the store while it lives and the store hears it: no ticket of a wait that has ended
+ * stands for longer than its claim window, and a lease that its holder has lost is given back, so that nobody, itself
+ * included, waits for what nobody has.
+ */
+import type { LeaseId } from '../../src/core/lease.ts'
+import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
+import { lastTerm, type LeaseLife } from '../lease-life.ts'
+import type { CallBegun, Who } from '../log.ts'
+import type { TimedEvent } from '../store-host.ts'
+import { eventsById } from './ledger-walk.ts'
+
+/** Messages, and timers of a clock that is slow by one percent. */
+const SLACK_US = 300_000
+
+export const nothingLeft: Checker = {
+  promise: 'I8',
+  name: 'nothing is left behind',
+  check: (evidence) => [...ticketsLeft(evidence), ...leasesLeft(evidence)],
+}
+
+interface EndedWait {
+  readonly call: CallBegun & { readonly leaseId: LeaseId }
+  readonly outcome: string
+  readonly endedUs: number
+}
+
+const GIVEN_UP: ReadonlySet<string> = new Set(['WAIT_TIMEOUT', 'ABORTED'])
+
+function endedWaits({ log }: Evidence): readonly EndedWait[] {
+  const begun = new Map<number, EndedWait['call']>()
+  return log.flatMap((entry) => {
+    if (entry.kind === 'call' && entry.operation === 'acquire' && entry.leaseId !== null) {
+      begun.set(entry.call, { ...entry, leaseId: entry.leaseId })
+    }
+    if (entry.kind !== 'ended' || !GIVEN_UP.has(entry.outcome)) return []
+    const call = begun.get(entry.call)
+    return call === undefined ? [] : [{ call, outcome: entry.outcome, endedUs: entry.atUs }]
+  })
+}
+
+function ticketsLeft(evidence: Evidence): readonly Complaint[] {
+  const events = eventsById(evidence.ledger)
+  return endedWaits(evidence).flatMap(({ call, outcome, endedUs }) => {
+    const { leaseId, session } = call
+    const untilUs = standsUntilUs(events.get(leaseId) ?? [], evidence)
+    const backUs = Math.max(endedUs, lastDoubtUs(call, endedUs, evidence))
+    if (untilUs <= backUs + evidence.claimWindowMs * 1000 + SLACK_US) return []
+    if (befell({ ...call, leaseId }, { fromUs: endedUs, toUs: untilUs }, evidence)) return []
+    return [
+      `${session} was told ${outcome} at ${seconds(endedUs)}, and its ticket ${short(leaseId)} ` +
+        `stood until ${seconds(untilUs)}`,
+    ]
+  })
+}
+
+/** Until when the ticket kept others away: until it ended, or was neither heard of nor claimed in time. */
+function standsUntilUs(events: readonly TimedEvent[], evidence: Evidence): number {
+  const last = events.at(-1)
+  if (last === undefined) return -Infinity
+  const { event, atUs } = last
+  // The network delivered the request after its sender had given it up: nobody knows of that ticket.
+  if (events.findLast((timed) => timed.event.type === 'lease.queued')?.isEcho === true) {
+    return -Infinity
+  }
+  if (event.after !== 'pending') {
+    const before = events.at(-2)
+    const isDropped = event.type === 'lease.failed' && before?.event.after === 'pending'
+    return isDropped ? Math.min(atUs, runsOutUs(before, evidence)) : -Infinity
+  }
+  return runsOutUs(last, evidence)
+}
+
+function runsOutUs({ event }: TimedEvent, evidence: Evidence): number {
+  if (event.type === 'lease.offered') return evidence.trueUs(event.deadline)
+  const heard = evidence.heard.get(event.leaseId)?.at(-1)
+  return heard === undefined ? -Infinity : evidence.trueUs(heard.deadline)
+}
+
+/** When the last answer came to what was sent before the end, or that a withdrawal had failed. */
+function lastDoubtUs({ leaseId }: EndedWait['call'], endedUs: number, { log }: Evidence): number {
+  const answers = log.filter((entry) => {
+    if (entry.kind !== 'answered' || entry.leaseId !== leaseId) return false
+    return entry.sentUs <= endedUs || entry.answer.startsWith('STORE_')
+  })
+  return answers.at(-1)?.atUs ?? endedUs
+}
+
+function leasesLeft(evidence: Evidence): readonly Complaint[] {
+  const lives = new Map(evidence.lives.map((life) => [life.lease.id, life]))
+  const letGo = new Set<LeaseId>()
+  return evidence.log.flatMap((entry) => {
+    if (entry.kind === 'let_go') letGo.add(entry.leaseId)
+    if (entry.kind !== 'signal' || letGo.has(entry.leaseId)) return []
+    const life = lives.get(entry.leaseId)
+    if (life === undefined || isLeftToItsEnd(life)) return []
+    const untilUs = Math.min(life.end?.atUs ?? Infinity, lastTerm(life).dueUs)
+    if (untilUs <= entry.atUs + SLACK_US) return []
+    if (befell(entry, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
+    return [
+      `${entry.session} lost ${short(entry.leaseId)} on ${life.lease.resource} at ` +
+        `${seconds(entry.atUs)} and left it in the store until ${seconds(untilUs)}`,
+    ]
+  })
+}
+
+/** A release would cut a lock delay off, or say that it was no revocation. */
+function isLeftToItsEnd(life: LeaseLife): boolean {
+  return life.lease.lockDelayMs > 0 || lastTerm(life).isAsked
+}
+
+/** Whether anything kept the process from saying so, or the store from hearing it. */
+function befell(
+  { process, session, leaseId }: Who & { readonly leaseId: LeaseId },
+  { fromUs, toUs }: { readonly fromUs: number; readonly toUs: number },
+  { log, clockChanges }: Evidence,
+): boolean {
+  if (clockChanges.some(({ atUs }) => atUs <= toUs)) return true
+  return log.some((entry) => {
+    if (entry.atUs > toUs) return false
+    // A process that is stopped may have been so for a while.
+    if (entry.kind === 'stopped') return entry.process === process
+    if (entry.kind === 'crashed') return entry.session === session
+    if (entry.kind !== 'fault' || entry.atUs < fromUs) return false
+    return entry.leaseId === leaseId && MAKES_LATE.has(entry.fault)
+  })
+}
+
+/** What the store never heard is sent again, so that only what is on its way for long is an excuse. */
+const MAKES_LATE: ReadonlySet<string> = new Set([
+  ...['slow_request', 'call_hangs', 'late_delivery', 'request_repeated', 'outcome_unknown'],
+])
