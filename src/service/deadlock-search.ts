@@ -329,6 +329,8 @@ interface Page {
 
 /** A rest that is shorter than this is not worth a timer: others have had their turn while the store was asked. */
 const REST_MS_MIN = 1
+/** A page that takes long waits for the store, not for this process: a longer rest would help nobody, and cycles would last. */
+const REST_MS_MAX = 500
 
 /** Rests after each piece of work, so that the search takes no more than a small part of the time. */
 class Pace {
@@ -343,7 +345,8 @@ class Pace {
   async work<Result>(work: () => Promise<Result>): Promise<Result> {
     const startMs = this.#runtime.monotonicMs()
     const result = await work()
-    const restMs = (this.#runtime.monotonicMs() - startMs) * REST_FACTOR
+    const tookMs = this.#runtime.monotonicMs() - startMs
+    const restMs = Math.min(REST_MS_MAX, tookMs * REST_FACTOR)
     if (restMs >= REST_MS_MIN) await this.rest(restMs)
     return result
   }

@@ -143,6 +143,34 @@ describe('a cycle', () => {
     expect(event?.event).toMatchObject({ holder: 'bob', failure: 'deadlock' })
   })
 
+  it('is found soon after a page that the store was slow to answer', async () => {
+    const runtime = new FakeRuntime()
+    let slowMs = 0
+    const store = new (class extends MemoryStore {
+      override async find(query: EntryQuery): Promise<Found> {
+        const takesMs = slowMs
+        slowMs = 0
+        if (takesMs > 0) await runtime.advance(takesMs)
+        return super.find(query)
+      }
+    })({ ticks: new ManualTicks() })
+    const api = new LeaseService({ store, runtime })
+    const ask = (holder: string, resource: string, waitMs: number, under: string[]) =>
+      api.acquire({
+        ...{ leaseId: crypto.randomUUID(), resource: parseResource(resource), holder, under },
+        ...{ session: holder, waitMs, claimWindowMs: 60_000, ttlMs: 60_000 },
+      })
+    const held = await Promise.all([ask('ann', 'work:a', 0, []), ask('bob', 'work:b', 0, [])])
+    const [a = '', b = ''] = held.map((one) => (one.kind === 'granted' ? one.lease.id : ''))
+    await ask('ann', 'work:b', 60_000, [a])
+    slowMs = 5_000
+    await ask('bob', 'work:a', 60_000, [b])
+    for (let tenths = 0; tenths < 30; tenths += 1) await runtime.advance(100)
+    const failed = await api.history({ types: ['lease.failed'] })
+    expect(failed.map(({ event }) => event)).toMatchObject([{ failure: 'deadlock' }])
+    await api.close()
+  })
+
   it('through several at once refuses all of them together', async () => {
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')
