@@ -19,6 +19,7 @@ const SEEDS_MAX = 60
  */
 const LIKELY: Readonly<Record<string, number>> = {
   'a dead waiter at the head blocks all others': 38,
+  'a keep-alive revives a ticket that has ended': 45,
   'a lease that ended is issued again to its late request': 9,
   'a lost answer is taken for no': 16,
   'a renewal does not look at the deadline': 32,
@@ -28,6 +29,7 @@ const LIKELY: Readonly<Record<string, number>> = {
   'nobody looks for cycles': 22,
   'several are granted one after the other': 6,
   'the receiver of a transfer gets nothing': 8,
+  'the search passes over what was transferred': 70,
   'what was spent before is not looked at': 10,
   'whoever gives a lease away keeps it': 8,
   'whoever is asked to finish renews': 11,
