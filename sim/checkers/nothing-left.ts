@@ -12,6 +12,8 @@ import { eventsById } from './ledger-walk.ts'
 
 /** Messages, and timers of a clock that is slow by one percent. */
 const SLACK_US = 300_000
+/** The longest pause before what the store did not hear is sent again. */
+const RETRY_US_MAX = 1_000_000
 
 export const nothingLeft: Checker = {
   promise: 'I8',
@@ -95,13 +97,24 @@ function leasesLeft(evidence: Evidence): readonly Complaint[] {
     const life = lives.get(entry.leaseId)
     if (life === undefined || isLeftToItsEnd(life)) return []
     const untilUs = Math.min(life.end?.atUs ?? Infinity, lastTerm(life).dueUs)
-    if (untilUs <= entry.atUs + SLACK_US) return []
+    if (untilUs <= Math.max(entry.atUs, retryDueUs(entry.leaseId, untilUs, evidence)) + SLACK_US) {
+      return []
+    }
     if (befell(entry, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
     return [
       `${entry.session} lost ${short(entry.leaseId)} on ${life.lease.resource} at ` +
         `${seconds(entry.atUs)} and left it in the store until ${seconds(untilUs)}`,
     ]
   })
+}
+
+/** By when a release that the store did not hear is sent again. */
+function retryDueUs(leaseId: LeaseId, untilUs: number, { log }: Evidence): number {
+  const failed = log.findLast((entry) => {
+    if (entry.kind !== 'answered' || entry.leaseId !== leaseId || entry.atUs > untilUs) return false
+    return entry.method === 'release' && entry.answer.startsWith('STORE_')
+  })
+  return failed === undefined ? -Infinity : failed.atUs + RETRY_US_MAX
 }
 
 /** A release would cut a lock delay off, or say that it was no revocation. */
