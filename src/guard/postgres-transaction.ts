@@ -162,10 +162,12 @@ async function runToEnd<Result>(
 }
 
 const NO_TRANSACTION = '25P01'
+const NO_SAVEPOINT = '3B001'
+const ABORTED_TRANSACTION = '25P02'
 
-/** Begins a transaction, in none of which the client is. */
+/** Begins a transaction, in none of which the client is. Its savepoint is not in one that takes its place. */
 async function open(client: PostgresClientLike): Promise<false> {
-  await run(client, 'BEGIN ISOLATION LEVEL READ COMMITTED')
+  await run(client, 'BEGIN ISOLATION LEVEL READ COMMITTED; SAVEPOINT tenure_guard')
   return false
 }
 
@@ -183,24 +185,26 @@ async function join(client: PostgresClientLike): Promise<boolean> {
 
 /** Throws unless everything since the beginning stands. */
 async function commit(client: PostgresClientLike, joined: boolean): Promise<void> {
-  if (client.getTransactionStatus?.() === 'I') throw endedError()
-  if (joined) return release(client)
+  await release(client)
+  if (joined) return
   const { command } = await client.query('COMMIT').catch((cause: unknown) => {
     throw commitError(cause)
   })
-  // After a statement that failed, PostgreSQL answers COMMIT by undoing everything, and does not call that an error.
+  // A statement that the work did not wait for may have failed since the release: PostgreSQL then answers COMMIT by
+  // undoing everything, and does not call that an error.
   if (command !== 'COMMIT') throw abortedError()
 }
 
+/** Throws unless the transaction is still the one that was begun, and no statement in it has failed. */
 async function release(client: PostgresClientLike): Promise<void> {
   try {
     await client.query('RELEASE SAVEPOINT tenure_guard')
   } catch (cause) {
-    throw codeOf(cause) === ABORTED_TRANSACTION ? abortedError() : unavailable(cause)
+    const code = codeOf(cause)
+    if (code === ABORTED_TRANSACTION) throw abortedError()
+    throw code === NO_SAVEPOINT || code === NO_TRANSACTION ? endedError() : unavailable(cause)
   }
 }
-
-const ABORTED_TRANSACTION = '25P02'
 
 function abortedError(): LeaseError {
   const message =
@@ -213,10 +217,17 @@ function endedError(): LeaseError {
   return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' }, effect: 'unknown' })
 }
 
-/** With an answer from PostgreSQL nothing was committed; without one nobody knows. */
+/** A lost connection, too few resources, a server that is shut down, an error of its system. */
+const AWAY = /^(08|53|57P|58)/
+
+/**
+ * With an answer from PostgreSQL nothing was committed, and unless it says that the server is away, it is about the work:
+ * a deferred constraint or trigger of what it wrote. Without an answer nobody knows.
+ */
 function commitError(cause: unknown): unknown {
   if (isMistake(cause)) return cause
-  if (codeOf(cause)?.length === 5) return conflictOrUnavailable(cause)
+  const code = codeOf(cause)
+  if (code !== null) return AWAY.test(code) ? unavailable(cause) : cause
   const why = cause instanceof Error ? cause.message : String(cause)
   return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer to COMMIT was lost: ${why}`, { cause })
 }
@@ -254,10 +265,13 @@ export function requirePostgres<Source>(source: Source): Source {
   throw invalid('client', 'must be a client or pool of PostgreSQL', source)
 }
 
-/** The SQLSTATE of an error of PostgreSQL; codes of the network are shorter or longer. */
+/** Codes of the network are words that begin with E, as no class of PostgreSQL does; `EPIPE` is as long. */
+const SQLSTATE = /^(?!E[A-Z]{4})[0-9A-Z]{5}$/
+
+/** The SQLSTATE of an error that PostgreSQL has answered with. */
 export function codeOf(error: unknown): string | null {
   if (typeof error !== 'object' || error === null || !('code' in error)) return null
-  return typeof error.code === 'string' ? error.code : null
+  return typeof error.code === 'string' && SQLSTATE.test(error.code) ? error.code : null
 }
 
 const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])

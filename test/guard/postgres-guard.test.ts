@@ -173,6 +173,75 @@ describe('a guarded write in PostgreSQL', () => {
     expect(await guarded.check('work:W', 10)).toBe(true)
   })
 
+  it.each([
+    ['begun another', ['ROLLBACK', 'BEGIN']],
+    ['rolled back into another', ['ROLLBACK AND CHAIN']],
+    ['replaced it in one query', ['SELECT 1; ROLLBACK; BEGIN; SELECT 1']],
+    ['committed and begun another', ['COMMIT', 'BEGIN']],
+  ])('does not resolve when its work has %s', async (_, statements) => {
+    const guarded = guard.postgres(pool)
+    const replacing = async (client: pg.PoolClient): Promise<void> => {
+      for (const statement of statements) await client.query(statement)
+      await insert('unguarded')(client)
+    }
+    await expect(guarded.write(lease(20), replacing)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringMatching(/^work must not end the transaction/),
+    })
+    expect(await values()).toEqual([])
+  })
+
+  it('says so within a transaction of the client as well, and of an older driver', async () => {
+    const pooled = await pool.connect()
+    onTestFinished(() => pooled.release())
+    const older = {
+      query: (sql: string, values?: readonly unknown[]) => pooled.query(sql, values as unknown[]),
+    }
+    const refusal = 'work must not end the transaction'
+    for (const client of [pooled, older]) {
+      for (const statement of ['ROLLBACK', 'ROLLBACK; BEGIN']) {
+        await pooled.query('BEGIN')
+        const ending = guard.postgres(client).write(lease(20), () => client.query(statement))
+        await expect(ending).rejects.toThrow(refusal)
+        await pooled.query('ROLLBACK')
+      }
+      const ending = guard.postgres(client).write(lease(20), () => client.query('ROLLBACK'))
+      await expect(ending).rejects.toThrow(refusal)
+    }
+  })
+
+  it('throws the error that PostgreSQL finds in its work only at the end as it is', async () => {
+    await pool.query(`CREATE TABLE parents (id int PRIMARY KEY);
+      CREATE TABLE children (parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)`)
+    const guarded = guard.postgres(pool)
+    const orphan = (client: pg.PoolClient): Promise<unknown> => {
+      return client.query('INSERT INTO children VALUES (1)')
+    }
+    const error: unknown = await guarded.write(lease(20), orphan).catch((e: unknown) => e)
+    expect(isLeaseError(error)).toBe(false)
+    expect(error).toMatchObject({ code: '23503', table: 'children' })
+    // Its mark was undone with it.
+    expect(await guarded.check('work:W', 10)).toBe(true)
+  })
+
+  it.each([
+    ['57P01', 'STORE_UNAVAILABLE', 'none'],
+    ['08006', 'STORE_UNAVAILABLE', 'none'],
+    ['EPIPE', 'STORE_OUTCOME_UNKNOWN', 'unknown'],
+    ['ECONNRESET', 'STORE_OUTCOME_UNKNOWN', 'unknown'],
+  ])('takes %s at the end for %s', async (sqlState, code, effect) => {
+    const client = {
+      query: async (sql: string) => {
+        if (sql === 'COMMIT') throw Object.assign(new Error('gone'), { code: sqlState })
+        return { rows: [] }
+      },
+      release: () => undefined,
+    }
+    const stub = { totalCount: 1, query: () => undefined, connect: async () => client }
+    const writing = guard.postgres(stub as unknown as pg.Pool).write(lease(10), () => undefined)
+    await expect(writing).rejects.toMatchObject({ code, effect })
+  })
+
   it('gives no connection back to the pool that may still be in its transaction', async () => {
     const released: unknown[] = []
     const client = {
