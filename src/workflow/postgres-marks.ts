@@ -3,7 +3,6 @@
  * processors which share a name, on whatever host, take turns on each workflow.
  */
 import {
-  codeOf,
   conflictOrUnavailable,
   inTransaction,
   requirePostgres,
@@ -85,7 +84,9 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
       const { result, mark, epoch } = await inTransaction(this.#source, async (client) => {
         const known = await this.#lock(client, ref)
         const verdict = decide(known)
-        const done = { ...verdict, result: await verdict.effect(client) }
+        // Within a transaction of its own: an effect that has ended it, or caught the error of a statement, fails before
+        // the mark is raised, which would otherwise stand without the effect.
+        const done = { ...verdict, result: await inTransaction(this.#source, verdict.effect) }
         if (done.mark !== null) await this.#putMark(client, ref, done.mark)
         if (done.epoch !== null) await this.#putAction(client, ref, done.epoch)
         return done
@@ -125,9 +126,6 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
   }
 }
 
-/** A statement of the effect has failed, and the effect went on as if it had not. */
-const TRANSACTION_FAILED = '25P02'
-
 /** One of our own statements: its first row, or what its error means. */
 async function ask(
   client: PostgresClientLike,
@@ -138,7 +136,6 @@ async function ask(
     return (await client.query(sql, values)).rows[0]
   } catch (error) {
     const schemaError = tablesError(error)
-    if (schemaError !== error || codeOf(error) === TRANSACTION_FAILED) throw schemaError
-    throw conflictOrUnavailable(error)
+    throw schemaError === error ? conflictOrUnavailable(error) : schemaError
   }
 }
