@@ -23,7 +23,10 @@ import { Turns } from './turns.ts'
  * Redis does not undo: when one of them fails, those before it stay, and the mark is not raised.
  */
 export interface RedisEffects {
-  /** Throws `LIMIT_EXCEEDED` for more than 7,000 words, or 50,000 in one effect: then nothing of the effect runs. */
+  /**
+   * Throws `LIMIT_EXCEEDED` for more than 7,000 words, or 50,000 in one effect: then nothing of the effect runs, and the
+   * effect fails by it even if it goes on.
+   */
   command(name: string, ...args: readonly (string | number)[]): void
 }
 
@@ -97,6 +100,7 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
       const { mark, epoch, effect } = decide(known)
       const commands = new Commands()
       const result = await effect(commands)
+      commands.requireWhole()
       if (mark === null) return result
       const raised = writeMark(mark)
       const args = [text, raised, ref.actionId, String(epoch ?? ''), ...commands.words]
@@ -128,8 +132,23 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
 
 class Commands implements RedisEffects {
   readonly words: string[] = []
+  #refusal: { readonly error: unknown } | null = null
 
   command(name: string, ...args: readonly (string | number)[]): void {
+    try {
+      this.#add(name, args)
+    } catch (error) {
+      this.#refusal ??= { error }
+      throw error
+    }
+  }
+
+  /** Throws what refused a command: the others without it are not the effect. */
+  requireWhole(): void {
+    if (this.#refusal !== null) throw this.#refusal.error
+  }
+
+  #add(name: string, args: readonly (string | number)[]): void {
     if (typeof name !== 'string' || name === '') throw invalid('name', 'must be text', name)
     const count = args.length + 1
     if (count > COMMAND_WORDS_MAX) throw tooLong('a command', COMMAND_WORDS_MAX, count)

@@ -41,6 +41,26 @@ describe('an effect on Redis', () => {
     })
   })
 
+  it.each([
+    ['too long', 'LIMIT_EXCEEDED', ['RPUSH', 'list', ...values(8_000)]],
+    ['none', 'INVALID_INPUT', ['SET', 'key', undefined]],
+  ])('does not run at all once a command of it is %s, whoever catches that', async (...row) => {
+    const [, code, words] = row
+    await withGuard(async (guard, client) => {
+      const one = action(0)
+      const effect = guard.process(one, (_, { transaction }) => {
+        transaction.command('INCR', 'counted')
+        const [name, ...args] = words as [string, ...string[]]
+        expect(() => transaction.command(name, ...args)).toThrow()
+        transaction.command('INCR', 'counted')
+      })
+      await expect(effect).rejects.toMatchObject({ code })
+      expect(await client.get('counted')).toBeNull()
+      await guard.process(one, (_, { transaction }) => transaction.command('INCR', 'counted'))
+      expect(await client.get('counted')).toBe('1')
+    })
+  })
+
   it('has a limit as a whole as well, up to which it runs', async () => {
     await withGuard(async (guard, client) => {
       const push = (count: number) => {
