@@ -61,13 +61,8 @@ export class RedisGuard {
    * returns. It finds its own `KEYS` and `ARGV` as if it ran alone. Throws `STALE_FENCE` otherwise, and nothing was
    * written. Redis does not undo: what a script wrote before it failed stays, as always.
    */
-  async write(
-    lease: GuardedLease,
-    script: string,
-    keys: readonly string[] | RedisWriteOptions = [],
-    args: readonly (string | number)[] = [],
-  ): Promise<unknown> {
-    const options = isList(keys) ? { keys, args } : keys
+  async write(lease: GuardedLease, script: string, ...work: RedisWork): Promise<unknown> {
+    const options = optionsOf(work)
     const act = readAct(lease, options, READING)
     if (typeof script !== 'string') throw invalid('script', 'must be text', script)
     const texts = textsOf('args', options.args)
@@ -138,6 +133,11 @@ export interface RedisWriteOptions extends WriteOptions {
   readonly args?: readonly (string | number)[]
 }
 
+/** What a script works with, one by one or by name. */
+export type RedisWork =
+  | [keys?: readonly string[], args?: readonly (string | number)[], options?: WriteOptions]
+  | [options: RedisWriteOptions]
+
 interface Attempt {
   readonly fields: readonly string[]
   readonly seen: readonly string[]
@@ -154,6 +154,16 @@ function textsOf(field: string, values: readonly (string | number)[] = []): read
     if (typeof value === 'string' || typeof value === 'number') return String(value)
     throw invalid(field, 'must be text or numbers', value)
   })
+}
+
+function optionsOf(work: RedisWork): RedisWriteOptions {
+  const [keys = [], args, options] = work
+  if (isList(keys)) {
+    refuseUnknown(options, ['resource'])
+    return { ...options, keys, ...(args === undefined ? {} : { args }) }
+  }
+  if (work.length === 1) return keys
+  throw invalid('args', 'must be among the options where keys are', args)
 }
 
 function isList<Item>(value: readonly Item[] | object): value is readonly Item[] {

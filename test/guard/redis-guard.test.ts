@@ -109,6 +109,27 @@ describe('a guarded write in Redis', () => {
     await expect(write([], [{}])).rejects.toThrow('args must be text or numbers')
   })
 
+  it('takes what is written after keys and arguments as well, and ignores nothing', async () => {
+    const guarded = guard.redis(client)
+    const tree: GuardedLease = { ...lease(10, 'file:/r'), extent: 'subtree' }
+    const echo = 'return {KEYS[1], ARGV[1]}'
+    const resource = 'file:/r/a'
+    // A later holder has written a neighbour, and so the whole may not be written any more.
+    await guarded.check('file:/r/b', 20)
+    expect(await guarded.write(tree, echo, ['k'], ['v'], { resource })).toEqual(['k', 'v'])
+    await expect(guarded.write(tree, echo, ['k'], ['v'])).rejects.toThrow('got 10')
+    const write = guarded.write.bind(guarded) as (...input: readonly unknown[]) => Promise<unknown>
+    const outside = { resource: 'file:/elsewhere' }
+    await expect(write(tree, echo, [], [], outside)).rejects.toThrow('resource must be covered')
+    await expect(write(tree, echo, [], [], { keys: ['k'] })).rejects.toThrow(
+      'options must be among resource, got "keys"',
+    )
+    await expect(write(tree, echo, [], [], null)).rejects.toThrow('options must be an object')
+    await expect(write(tree, echo, { keys: ['k'] }, ['v'])).rejects.toThrow(
+      'args must be among the options where keys are',
+    )
+  })
+
   it('keeps its marks under a key of one’s own, for a cluster', async () => {
     await guard.redis(client, { key: '{orders}:fences' }).check('work:W', 10)
     expect(await client.keys('*')).toEqual(['{orders}:fences'])
