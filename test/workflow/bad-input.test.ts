@@ -32,6 +32,7 @@ const OPTIONS_JUNK = JUNK.filter((junk) => {
 })
 const ID = '0d7c7a54-5c1f-4a44-9d4c-6a1ce6f0a5c2'
 const LEASE = { id: ID, resource: 'work:W', fence: 7 }
+const REVOCATION = { workflowId: 'w', leaseId: ID, fence: 7, reason: null, revokedAtMs: 1 }
 
 type Loose = (...input: readonly unknown[]) => unknown
 
@@ -134,6 +135,10 @@ const CASES: Readonly<Record<string, Case>> = {
       [{ onAction: () => undefined }, JUNK],
     ],
   },
+  'bus.announce': {
+    call: () => bound(bus, 'announce'),
+    inputs: [[REVOCATION, [...JUNK, ...wrongIn(REVOCATION)]]],
+  },
   'new RedisBus': {
     call: () => constructing(RedisBus),
     inputs: [
@@ -177,6 +182,15 @@ describe.each(Object.entries(CASES))('%s', (_, { call, inputs }) => {
     }
   })
 })
+
+/** Each field missing, or not what it must be. */
+function wrongIn(right: object): readonly object[] {
+  return Object.keys(right).flatMap((field) => {
+    const wrong = [10n, -1, 1e300]
+    if (field !== 'reason') wrong.push(undefined as never)
+    return wrong.map((value) => ({ ...right, [field]: value }))
+  })
+}
 
 async function thrownBy(call: () => unknown): Promise<unknown> {
   try {

@@ -2,8 +2,8 @@
  * Actions and announcements as they go over a bus, in the names that other implementations use. What comes in is read
  * like anything from outside: a message that is not one throws `DECODE_ERROR` or `INVALID_INPUT`, never anything else.
  */
-import { isLeaseError, LeaseError, show } from '../../core/errors.ts'
-import { parseLeaseId } from '../../core/input.ts'
+import { invalid, isLeaseError, LeaseError, show } from '../../core/errors.ts'
+import { parseLeaseId, parseSpanMs } from '../../core/input.ts'
 import { utf8Length } from '../../core/text.ts'
 import {
   createAction,
@@ -31,6 +31,8 @@ export const LEASE_REVOKED = 'LEASE_REVOKED'
 
 /** An action and its announcement are at most this long: a full payload, every character of it escaped. */
 const MESSAGE_LENGTH_MAX = 2_000_000
+/** The last moment that a `Date` has. */
+const DATE_MS_MAX = 8_640_000_000_000_000
 
 export function formatAction(action: Action): string {
   return JSON.stringify({
@@ -49,16 +51,24 @@ export function formatAction(action: Action): string {
   })
 }
 
+/** Throws `INVALID_INPUT` for what no listener could read. */
 export function formatRevocation(revocation: Revocation): string {
-  const { workflowId, leaseId, fence, reason, revokedAtMs } = revocation
+  if (typeof revocation !== 'object' || revocation === null) {
+    throw invalid('revocation', 'must be a revocation', revocation)
+  }
+  const { reason = null } = revocation as { readonly reason?: unknown }
+  if (reason !== null && typeof reason !== 'string') {
+    throw invalid('reason', 'must be text or null', reason)
+  }
+  const limit = { field: 'revokedAtMs', min: 0, max: DATE_MS_MAX }
   return JSON.stringify({
     event_type: LEASE_REVOKED,
     payload: {
-      workflow_id: workflowId,
-      lease_id: leaseId,
-      fence,
+      workflow_id: parseWorkflowId(revocation.workflowId),
+      lease_id: parseLeaseId(revocation.leaseId),
+      fence: parseEpoch(revocation.fence, 'fence'),
       reason,
-      revoked_at: new Date(revokedAtMs).toISOString(),
+      revoked_at: new Date(parseSpanMs(limit, revocation.revokedAtMs)).toISOString(),
     },
   })
 }
