@@ -5,6 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { invalid, isMistake, LeaseError } from '../core/errors.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { endedError } from './ended-work.ts'
 
 /** What is needed of a client; that of `pg` has it. */
 export interface PostgresClientLike {
@@ -210,11 +211,6 @@ function abortedError(): LeaseError {
   const message =
     'work must not go on after a statement that failed, got one that caught the error: nothing was written'
   return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' } })
-}
-
-function endedError(): LeaseError {
-  const message = 'work must not end the transaction, got one that did: what it wrote may stand'
-  return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' }, effect: 'unknown' })
 }
 
 /** A lost connection, too few resources, a server that is shut down, an error of its system. */

@@ -15,6 +15,7 @@ import {
   type WriteOptions,
 } from './act.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { endedError } from './ended-work.ts'
 import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
 import { requireResult, requireSynchronous } from './synchronous-work.ts'
@@ -102,10 +103,11 @@ export class SqliteGuard<Database extends SqliteLike> {
 
   #atomically<Result>(work: () => Result): Result {
     const joined = this.#database.inTransaction
-    this.#database.exec(joined ? 'SAVEPOINT tenure_guard' : 'BEGIN IMMEDIATE')
+    this.#database.exec(joined ? SAVEPOINT : `BEGIN IMMEDIATE; ${SAVEPOINT}`)
     try {
       const result = work()
-      this.#database.exec(joined ? 'RELEASE tenure_guard' : 'COMMIT')
+      releaseSavepoint(this.#database)
+      if (!joined) this.#database.exec('COMMIT')
       return result
     } catch (error) {
       this.#undo(joined)
@@ -122,6 +124,18 @@ export class SqliteGuard<Database extends SqliteLike> {
       // The caller hears why the write failed, which says more than this.
       report('guard/sqlite-rollback', error)
     }
+  }
+}
+
+/** Not in a transaction that takes the place of this one. */
+export const SAVEPOINT = 'SAVEPOINT tenure_guard'
+
+/** Throws unless the transaction is still the one in which the savepoint was set. */
+export function releaseSavepoint(database: SqliteLike): void {
+  try {
+    database.exec('RELEASE tenure_guard')
+  } catch (error) {
+    throw String(error).includes('no such savepoint') ? endedError() : error
   }
 }
 

@@ -8,7 +8,12 @@
  */
 import { LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
-import { requireSqlite, type SqliteLike } from '../guard/sqlite-guard.ts'
+import {
+  releaseSavepoint,
+  requireSqlite,
+  SAVEPOINT,
+  type SqliteLike,
+} from '../guard/sqlite-guard.ts'
 import { report } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
@@ -124,7 +129,10 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
     await this.#retried('BEGIN IMMEDIATE', untilMs)
     try {
       const { mark, epoch, effect } = decide(this.peek(ref))
+      this.#database.exec(SAVEPOINT)
       const result = await effect(this.#database)
+      // Before the mark is raised, which would otherwise stand without the effect.
+      releaseSavepoint(this.#database)
       if (mark !== null) this.#putMark(ref, mark)
       if (epoch !== null) this.#putAction(ref, epoch)
       await this.#retried('COMMIT', this.#runtime.monotonicMs() + this.#waitMs)

@@ -52,6 +52,22 @@ describe('a guarded write in SQLite', () => {
     expect(guarded.write(lease(1), insert('a'))).toBe(1)
   })
 
+  it.each(['ROLLBACK', 'ROLLBACK; BEGIN', 'COMMIT; BEGIN'])(
+    'does not return when its work ends the transaction by %s',
+    (statements) => {
+      guarded.init()
+      const ending = (db: SqliteDatabase): void => {
+        db.exec(statements)
+        insert('unguarded')(db)
+      }
+      const refusal = 'work must not end the transaction'
+      expect(() => guarded.write(lease(20), ending)).toThrow(refusal)
+      expect(database.inTransaction).toBe(false)
+      database.exec('BEGIN')
+      expect(() => guarded.write(lease(30), ending)).toThrow(refusal)
+    },
+  )
+
   it('is undone with its mark when the work throws', () => {
     guarded.init()
     const failing = (): never => {
