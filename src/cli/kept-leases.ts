@@ -50,9 +50,21 @@ async function isOdd(questions: Asked, leaseId: LeaseId): Promise<boolean> {
     history: (filter) => questions.history({ ...filter, leaseId }),
   }
   for await (const { event } of eventsAfter(ofLease, null)) told = evolved(told, event)
-  if (told !== undefined || kept === null) return !isSame(kept, told ?? null)
+  if (told !== undefined || kept === null) {
+    return !isSame(kept, told ?? null) || (await isHidden(questions, kept))
+  }
   // Nothing is told of a lease where no history is kept.
   return (await questions.settings(kept.resource)).keep_history
+}
+
+/** Whether a store keeps it as live and does not find it among what is live: then it is in nobody's way. */
+async function isHidden(questions: Asked, kept: LeaseInfo | null): Promise<boolean> {
+  if (kept === null || !isLive(kept)) return false
+  const { id, resource, holder } = kept
+  for await (const listed of leasesOf(questions, { resource, holder })) {
+    if (listed.id === id) return false
+  }
+  return true
 }
 
 /** What has ended may be gone; what is live by its events may not. */
@@ -89,7 +101,7 @@ function evolved(entry: Entry | null | undefined, event: LeaseEvent): Entry | nu
   }
 }
 
-function isLive({ state }: Entry): boolean {
+function isLive({ state }: Entry | LeaseInfo): boolean {
   return state === 'active' || state === 'pending'
 }
 

@@ -39,6 +39,7 @@ import {
   notWhole,
   type NewestEvent,
 } from './sealed-directory.ts'
+import { firstContradiction } from './contradictory-events.ts'
 import { takeTurn } from './turn.ts'
 
 export interface Sealing {
@@ -192,6 +193,11 @@ export class LedgerSealer {
       const { position, problem } = first
       const message = `the store must be the one that was sealed, got position ${position} that was ${problem}; seal another store, or a rebuilt one, to a place of its own (--ledger)`
       throw new LeaseError('DECODE_ERROR', message, { details: { ...first } })
+    }
+    const contradiction = await firstContradiction(this.#questions)
+    if (contradiction !== null) {
+      const message = `the events of the store must follow from each other, got ${contradiction.problem}`
+      throw new LeaseError('DECODE_ERROR', message, { details: { ...contradiction } })
     }
     const unknown = await firstUnknownLine(this.#questions, this.#directory, last)
     if (unknown === null) return

@@ -8,6 +8,7 @@ import type { LeaseId } from '../core/lease.ts'
 import { checkpointHash, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { VerificationKey } from '../ledger/verification-key.ts'
 import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
+import { firstContradiction, type Contradiction } from './contradictory-events.ts'
 import type { Identity } from './identity.ts'
 import { firstOddLease } from './kept-leases.ts'
 import { checkpointsFile, isAbsent, readCheckpoints, sqliteFileOf } from './ledger-files.ts'
@@ -26,6 +27,8 @@ export interface DirectoryVerdict extends LedgerVerdict {
 export interface ComparedStore extends Comparison {
   /** A lease that the store keeps otherwise than its events tell. */
   readonly oddLease: LeaseId | null
+  /** The first event of the store that does not follow from those before it, and why. */
+  readonly contradiction: Contradiction | null
 }
 
 export interface VerifyDirectory {
@@ -50,7 +53,8 @@ export async function verifyDirectory({
   const copy = file === undefined ? null : copyProblem(file, checkpoints)
   const last = checkpoints.at(-1) ?? null
   const store = verdict.ok ? await compareWith(identity, directory, last) : null
-  const isSame = (store?.first ?? null) === null && (store?.oddLease ?? null) === null
+  const { first = null, contradiction = null, oddLease = null } = store ?? {}
+  const isSame = first === null && contradiction === null && oddLease === null
   const ok = verdict.ok && copy === null && isSame
   return { ...verdict, ok, checkpoint: null, copy, store }
 }
@@ -72,8 +76,10 @@ async function compareWith(
   }
   return withQuestions(identity, async (questions) => {
     const compared = await compareStore(questions, directory, last)
-    const oddLease = compared.first === null ? await firstOddLease(questions) : null
-    return { ...compared, oddLease }
+    if (compared.first !== null) return { ...compared, contradiction: null, oddLease: null }
+    const contradiction = await firstContradiction(questions)
+    const oddLease = contradiction === null ? await firstOddLease(questions) : null
+    return { ...compared, contradiction, oddLease }
   })
 }
 
@@ -107,16 +113,21 @@ export function verdictText(verdict: DirectoryVerdict): string {
   if (checkpoint !== null) return checkpoint
   if (first !== null) {
     const { line, position, problem } = first
-    return `line ${line} (position ${position ?? 'unknown'}) ${problem}`
+    const place = position === '' ? 'a rotation of keys' : `position ${position ?? 'unknown'}`
+    return `line ${line} (${place}) ${problem}`
   }
   if (copy !== null) return copy
   if (store !== null && store.first !== null) {
     const { position, problem } = store.first
     return `the store differs from what was sealed: position ${position} was ${problem}`
   }
+  if (store !== null && store.contradiction !== null) {
+    return `the events of the store contradict each other: ${store.contradiction.problem}`
+  }
   if (store !== null && store.oddLease !== null) {
     return `the store keeps lease ${store.oddLease} otherwise than its events tell`
   }
   const pruned = plural(store?.prunedLeases ?? 0, 'pruned lease')
-  return `${plural(sealed, 'event')} are as they were sealed by ${keys.join(', ')} (${pruned})`
+  const fate = sealed === 1 ? 'is as it was sealed' : 'are as they were sealed'
+  return `${plural(sealed, 'event')} ${fate} by ${keys.join(', ')} (${pruned})`
 }

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { firstContradiction } from '../../src/cli/contradictory-events.ts'
 import { firstOddLease } from '../../src/cli/kept-leases.ts'
 import { linesIn, LineWriter } from '../../src/cli/ledger-files.ts'
 import { LedgerSealer, type Sealing } from '../../src/cli/ledger-sealer.ts'
@@ -284,6 +285,56 @@ it('a lease without events is no odd one where no history is kept', async () => 
   expect(await firstOddLease(api)).toBeNull()
   await api.configure('keep_history', 'true', { scope: 'global', resourceId: null })
   expect(await firstOddLease(api)).toBe('00000000-0000-4000-8000-000000000001')
+})
+
+describe('the events of a store', () => {
+  it('do not contradict each other where the history was off for a while', async () => {
+    const api = await openApi('memory:history-off-and-on')
+    onTestFinished(() => api.close())
+    const resource = parseResource('work:w')
+    const held = async (number: number, holder: string): Promise<void> => {
+      const leaseId = `00000000-0000-4000-8000-00000000000${number}`
+      const wish = { leaseId, resource, holder, session: holder, waitMs: 0, ttlMs: 60_000 }
+      expect((await api.acquire(wish)).kind).toBe('granted')
+    }
+    const ended = (number: number, holder: string) => {
+      return api.release({ leaseId: `00000000-0000-4000-8000-00000000000${number}`, holder })
+    }
+    const keep = (value: string) => {
+      return api.configure('keep_history', value, { scope: 'global', resourceId: null })
+    }
+    await held(1, 'ada')
+    await keep('false')
+    await ended(1, 'ada')
+    await held(2, 'bob')
+    await keep('true')
+    await ended(2, 'bob')
+    await held(3, 'cyd')
+    expect(await api.history({ limit: 100 })).not.toEqual([])
+    expect(await firstContradiction(api)).toBeNull()
+  })
+
+  it('do not contradict each other where the end of a lease is pruned while they are read', async () => {
+    const world = new Family()
+    await world.release(await world.root('work:a'))
+    await world.root('work:a')
+    const ends = (await world.api.history({ limit: 100 })).find(
+      ({ event }) => event.type === 'lease.released',
+    )
+    const asked = (times: number) => {
+      let left = times
+      return firstContradiction({
+        history: async (filter) => {
+          const told = await world.api.history(filter)
+          if (told.length === 0 || left === 0) return told
+          left -= 1
+          return told.filter(({ position }) => position !== ends?.position)
+        },
+      })
+    }
+    expect(await asked(1)).toBeNull()
+    expect(await asked(9)).toMatchObject({ problem: expect.stringContaining('work:a is held') })
+  })
 })
 
 describe('the lines of a file', () => {

@@ -88,6 +88,51 @@ describe('tenure ledger', () => {
     expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: null })
   })
 
+  it('finds a live lease that was made free in the table, and the second holder that then came', async () => {
+    const shop = await sealedWorkshop()
+    await shop.sql(
+      "UPDATE leases SET live_clock = NULL, live_until_us = NULL WHERE agent_id = 'bob'",
+    )
+    const free = await shop.hosted(['ledger', 'verify', '--keys', 'keys.json'])
+    expect([free.code, free.stdout]).toEqual([
+      1,
+      expect.stringMatching(/keeps lease \S{36} otherwise than its events tell/),
+    ])
+    await shop.json(['acquire', 'work:b', '--holder', 'eve', '--ttl', '1h'])
+    const both = await shop.hosted(['ledger', 'verify', '--keys', 'keys.json'])
+    expect([both.code, both.stdout]).toEqual([
+      1,
+      'the events of the store contradict each other: lease.issued at position 5 does not follow: work:b is held by another\n',
+    ])
+    const sealed = await shop.hosted(['ledger', 'seal', '--keys', 'keys.json'])
+    expect([sealed.code, sealed.stderr]).toEqual([
+      2,
+      expect.stringContaining('work:b is held by another'),
+    ])
+    expect(fs.readFileSync(shop.events, 'utf8').trimEnd().split('\n')).toHaveLength(4)
+  })
+
+  it('counts one event as one, and names no position where a rotation of keys has none', async () => {
+    const shop = workshop()
+    const keys = ['--keys', 'keys.json']
+    await shop.json(['keys', 'generate', ...keys])
+    await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
+    await shop.json(['ledger', 'seal', ...keys])
+    const { stdout } = await shop.hosted(['ledger', 'verify', ...keys])
+    expect(stdout).toMatch(/^1 event is as it was sealed by /)
+    await shop.json(['keys', 'rotate', ...keys, '--overlap', '0s'])
+    await shop.json(['ledger', 'seal', ...keys])
+    const file = path.join(`${shop.storeFile}.ledger`, 'events.ndjson')
+    const text = fs.readFileSync(file, 'utf8')
+    const swap = (_: string, first: string): string => `"byOld":"${first === '_' ? '-' : '_'}`
+    fs.writeFileSync(file, text.replace(/"byOld":"(.)/, swap))
+    const changed = await shop.hosted(['ledger', 'verify', ...keys])
+    expect([changed.code, changed.stdout]).toEqual([
+      1,
+      expect.stringMatching(/^line 2 \(a rotation of keys\) /),
+    ])
+  })
+
   it('finds by the copy that ledger and checkpoints were cut short together', async () => {
     const shop = await sealedWorkshop()
     await shop.json(['release', 'work:b', '--holder', 'bob'])

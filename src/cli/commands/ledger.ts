@@ -79,7 +79,7 @@ export const ledger: Command = defineCommand({
   },
   notes: [
     'seal appends what is new in the store to the sealed ledger, each line chained to the one before it in its realm, and signs a checkpoint over all realms. First it looks, as verify does, whether what is there is what was sealed and what the store has.',
-    'verify finds every line that was changed, removed, moved, added or cut off since, names the first, compares the events of the store with what was sealed and its live leases with its events, and exits with 1 if anything differs.',
+    'verify finds every line that was changed, removed, moved, added or cut off since, names the first, compares the events of the store with what was sealed, with each other, and with its live leases, and exits with 1 if anything differs.',
     'import rebuilds an empty store, of whatever kind, from what export has written. digest is a number over all leases that the ledger tells of: it is the same for a store and for one that was rebuilt from it.',
   ],
   examples: [
