@@ -39,7 +39,7 @@ export const CHILDREN_MAX = 64
 
 /**
  * No number in a ledger that is imported is beyond it: fences, epochs, and times in microseconds, which come there in
- * 2112. Above it a store has room to go on for as long again.
+ * 2112. Above it a store has room to go on for as long again, and reads what it wrote there.
  */
 export const LEDGER_NUMBER_MAX: number = 2 ** 52
 /** How much longer than its TTL a lease may last at most, since its end counts from the last moment of its commit. */

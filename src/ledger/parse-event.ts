@@ -33,7 +33,7 @@ import {
   type TicketFailure,
   type Under,
 } from '../core/lease.ts'
-import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN, LEDGER_NUMBER_MAX } from '../core/limits.ts'
+import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN } from '../core/limits.ts'
 import { parseResource } from '../core/resource.ts'
 import { parseScope } from '../core/scope.ts'
 import { requireText } from '../core/text.ts'
@@ -41,13 +41,18 @@ import { US_PER_MS, type Tick } from '../core/time.ts'
 import { undecodable } from './canonical-bytes.ts'
 import { canonicalJson } from './fold.ts'
 
-type Check = (value: unknown) => boolean
+interface Check {
+  (value: unknown): boolean
+  /** Of an object: the field that is not as it must be. */
+  readonly oddField?: (value: unknown) => string | null
+}
 type Shape<Value> = Readonly<Record<keyof Value, Check>>
 
 const flag: Check = (value) => typeof value === 'boolean'
-const integer: Check = within(-LEDGER_NUMBER_MAX, LEDGER_NUMBER_MAX)
-const count: Check = within(0, LEDGER_NUMBER_MAX)
-const wallMs: Check = within(0, LEDGER_NUMBER_MAX / US_PER_MS)
+// As far as a store can count: it must be able to read what it has written. Of another it takes less (read-ledger.ts).
+const integer: Check = within(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
+const count: Check = within(0, Number.MAX_SAFE_INTEGER)
+const wallMs: Check = within(0, Number.MAX_SAFE_INTEGER / US_PER_MS)
 
 function within(min: number, max: number): Check {
   return (value) =>
@@ -93,11 +98,15 @@ function oddField(shape: Readonly<Record<string, Check>>, value: unknown): strin
   const fields = value as Readonly<Record<string, unknown>>
   const strange = Object.keys(fields).find((name) => !Object.hasOwn(shape, name))
   if (strange !== undefined) return strange
-  return Object.keys(shape).find((name) => shape[name]?.(fields[name]) !== true) ?? null
+  const odd = Object.keys(shape).find((name) => shape[name]?.(fields[name]) !== true)
+  if (odd === undefined) return null
+  const inner = shape[odd]?.oddField?.(fields[odd]) ?? ''
+  return inner === '' ? odd : `${odd}.${inner}`
 }
 
 function object<Value>(shape: Shape<Value>): Check {
-  return (value) => oddField(shape, value) === null
+  const odd = (value: unknown): string | null => oddField(shape, value)
+  return Object.assign((value: unknown) => odd(value) === null, { oddField: odd })
 }
 
 const text = spelt((value) => requireText('text', value))

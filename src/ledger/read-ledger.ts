@@ -4,7 +4,9 @@
  */
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
+import { LEDGER_NUMBER_MAX } from '../core/limits.ts'
 import { realmOf } from '../core/resource.ts'
+import { US_PER_MS } from '../core/time.ts'
 import { CheckedFold } from './checked-fold.ts'
 import { LeaseTable } from './lease-table.ts'
 import { parseLeaseEvent } from './parse-event.ts'
@@ -46,11 +48,38 @@ export function readLedger(text: string): ReadLedger {
 function eventOf(line: string, number: number, table: LeaseTable): LeaseEvent {
   try {
     const event = parseLeaseEvent(entryOf(line).event)
+    const large = tooLarge(event)
+    if (large !== null) throw new LeaseError('DECODE_ERROR', `${event.type}: ${large}`)
     reduceLedgerEvent(table, event)
     return event
   } catch (error) {
     throw isLeaseError(error) ? badLine(number, error.message, error) : error
   }
+}
+
+/** What a store counts on from, and the unit of it in microseconds or ones. */
+const COUNTED: ReadonlyMap<string, number> = new Map([
+  ...['fence', 'rootFence', 'epoch', 'from', 'to', 'renewals'].map((name) => [name, 1] as const),
+  ...['us', 'orderUs', 'holdUntilUs'].map((name) => [name, 1] as const),
+  ...['atMs', 'createdAtMs', 'grantedAtMs', 'renewedAtMs', 'expiresAtMs', 'terminatedAtMs'].map(
+    (name) => [name, US_PER_MS] as const,
+  ),
+])
+
+/** The number that leaves the store which takes it no room to go on; null if there is none. */
+function tooLarge(value: object, place = ''): string | null {
+  for (const [name, field] of Object.entries(value) as [string, unknown][]) {
+    const unit = COUNTED.get(name)
+    if (typeof field === 'number' && unit !== undefined) {
+      const most = Math.floor(LEDGER_NUMBER_MAX / unit)
+      if (Math.abs(field) > most) return `${place}${name} must be at most ${most}, got ${field}`
+    }
+    // What the holder wrote there is its own.
+    if (typeof field !== 'object' || field === null || name === 'metadata') continue
+    const inner = tooLarge(field, `${place}${name}.`)
+    if (inner !== null) return inner
+  }
+  return null
 }
 
 function badLine(line: number, problem: string, cause?: unknown): LeaseError {

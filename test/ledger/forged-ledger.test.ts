@@ -170,8 +170,13 @@ const FORGERIES: readonly (readonly [what: string, said: string, forge: Forgery]
 
 /** What no store decides, whatever the order. */
 const IMPOSSIBLE: readonly (readonly [what: string, said: string, forge: Forgery])[] = [
-  ['has the last fence there is', NO_LEASE, (all) => (leaseOf(all, 'work:w').fence = 2 ** 53 - 1)],
-  ['is for 142,710 years', NO_LEASE, (all) => (leaseOf(all, 'work:w').ttlMs = 2 ** 52)],
+  [
+    'has the last fence there is',
+    'fence must be at most 4503599627370496, got 9007199254740991',
+    (all) => (leaseOf(all, 'work:w').fence = 2 ** 53 - 1),
+  ],
+  ['has no fence', `${NO_LEASE}.fence`, (all) => (leaseOf(all, 'work:w').fence = -1)],
+  ['is for 142,710 years', `${NO_LEASE}.ttlMs`, (all) => (leaseOf(all, 'work:w').ttlMs = 2 ** 52)],
   ['is of the year 144,680', NO_LEASE, (all) => (leaseOf(all, 'work:w').expiresAtMs = 2 ** 52)],
   [
     'ends long after its TTL',

@@ -149,6 +149,32 @@ describe('a ledger that is imported', () => {
 })
 
 describe('a store that is rebuilt', () => {
+  it.each(EVERY_STORE)(
+    'goes on after the last fence that is taken, and reads what it then wrote (%s)',
+    async (name) => {
+      const one = new Family()
+      await one.release(await one.root('work:w'))
+      const last = 2 ** 52
+      const told = structuredClone(await wholeHistory(one.store)).map(({ position, event }) => {
+        if (event.type !== 'lease.issued') return { position, event }
+        return { position, event: { ...event, lease: { ...event.lease, fence: last } } }
+      })
+      const url = await freshStoreOf(name)
+      const api = await openApi(url)
+      onTestFinished(() => api.close())
+      await importLedger(url, exported(told))
+      const wish = { resource: parseResource('work:w'), holder: 'new', session: 'new', waitMs: 0 }
+      const answer = await api.acquire({ ...wish, leaseId: lineId(7), ttlMs: 60_000 })
+      expect(answer).toMatchObject({ kind: 'granted', lease: { fence: last + 1 } })
+      // The store reads what it has written; another takes only what leaves it room to go on.
+      const history = await api.history({ limit: 100 })
+      expect(digestOf(history)).toMatch(/^[0-9a-f]+$/)
+      expect(() => readLedger(exported(history))).toThrow(
+        `line ${history.length} cannot be taken: lease.issued: lease.fence must be at most ${last}, got ${last + 1}`,
+      )
+    },
+  )
+
   it('takes no lease that has more left than its TTL, where it knows its clock', async () => {
     const family = new Family()
     await family.root('work:w')
