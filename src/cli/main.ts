@@ -3,10 +3,20 @@
  * The `tenure` command. Whatever happens ends here in an exit status and at most one line on stderr: no stack, no
  * unhandled rejection, no process that stays behind because something kept it alive.
  */
-import { asksFor } from './arguments.ts'
-import { runCommandLine } from './command-line.ts'
-import { onFault } from '../runtime/diagnostics.ts'
-import { isBrokenPipe, STDERR, write } from './terminal.ts'
+
+/**
+ * Node opens its debugger at SIGUSR1 unless somebody listens. Where no command listens, now or yet, it ends the process as
+ * every other signal does. Everything else is loaded after this, so that there is no moment without it.
+ */
+const SIGUSR1_EXIT_CODE = 128 + 10
+process.on('SIGUSR1', () => {
+  if (process.listenerCount('SIGUSR1') === 1) process.exit(SIGUSR1_EXIT_CODE)
+})
+
+const { asksFor } = await import('./arguments.ts')
+const { runCommandLine } = await import('./command-line.ts')
+const { onFault } = await import('../runtime/diagnostics.ts')
+const { isBrokenPipe, STDERR, write } = await import('./terminal.ts')
 
 const words = process.argv.slice(2)
 const isDebugging =

@@ -4,7 +4,7 @@ import os from 'node:os'
 /**
  * Every signal that would end this process and that it can catch; those that the system does not know are never heard.
  * Among them SIGUSR1, at which Node would open its debugger. Not SIGPIPE, which Node ignores, nor SIGSEGV and its like,
- * after which nothing can be relied on.
+ * after which nothing can be relied on, nor the real-time signals, which Node does not know.
  */
 const ENDING: readonly NodeJS.Signals[] = [
   ...(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const),

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import type { Inspection, LeaseList, LedgerEntry } from '../../src/service/lease-api.ts'
-import { MAIN, until, workshop, type Workshop } from './tenure-process.ts'
+import { MAIN, startProgram, until, workshop, type Workshop } from './tenure-process.ts'
 
 /** What a process can catch and would else die of, beside what people end commands with. */
 const PASSED_ON = (
@@ -170,6 +170,27 @@ describe('a command that runs under a lease', () => {
     running.process.kill('SIGUSR2')
     expect((await running.ended).code).toBe(128 + os.constants.signals.SIGUSR2)
     expect(await isHeld(shop, 'work:1')).toBe(false)
+  })
+
+  it('is never started when SIGUSR1 comes while tenure itself is loaded', async () => {
+    const shop = workshop()
+    const started = path.join(shop.directory, 'started')
+    // The modules of the command line come late, so that the signal comes before them.
+    const hooks = `import fs from 'node:fs'
+      export async function load(url, context, next) {
+        if (!url.endsWith('/cli/command-line.js')) return next(url, context)
+        fs.writeSync(1, 'loading')
+        return new Promise((resolve) => setTimeout(() => resolve(next(url, context)), 5000))
+      }`
+    const data = (text: string): string => `data:text/javascript,${encodeURIComponent(text)}`
+    const register = `import { register } from 'node:module'; register(${JSON.stringify(data(hooks))})`
+    const run = ['run', 'work:1', '--store', shop.storeUrl, '--', 'touch', started]
+    const running = startProgram([process.execPath, '--import', data(register), MAIN, ...run])
+    await running.says('loading')
+    running.process.kill('SIGUSR1')
+    const code = 128 + os.constants.signals.SIGUSR1
+    expect(await running.ended).toEqual({ code, stdout: 'loading', stderr: '' })
+    expect(fs.existsSync(started)).toBe(false)
   })
 
   it.each(['SIGTERM', 'SIGUSR1', 'SIGALRM'] as const)(

@@ -25,7 +25,7 @@ export const acquire: Command = defineCommand({
   notes: [
     'Nothing renews a lease once this command has ended: use tenure renew, or tenure run to hold a lease as long as a command runs. With --json, one resource gives a lease, and several give { leases }.',
     'A lease that was transferred to you is taken over by acquiring its resource.',
-    'If the answer cannot be written, because a disk is full or nobody reads the pipe, what was acquired is given back, unless you chose its id with --lease-id; the exit status is then 1.',
+    'If the answer cannot be written, because a disk is full or nobody reads the pipe, what was acquired is given back, unless you chose its id with --lease-id; the exit status is then 1. A stdout that was closed (>&-) cannot be told from /dev/null: the lease is then held, and its answer is lost.',
   ],
   examples: [
     'tenure acquire src/app.ts --holder agent-7 --ttl 5m --wait 30s --reason "renaming a function"',

@@ -40,7 +40,7 @@ export const run: Command = defineCommand({
   notes: [
     'The command finds TENURE_RESOURCE, TENURE_LEASE_ID and TENURE_FENCE in its environment, those of the first if there are several, all of them as JSON in TENURE_LEASES, and TENURE_STORE, TENURE_NAMESPACE, TENURE_HOLDER and TENURE_SESSION, so that tenure called from it works on the same store as part of the same session: asking for what this run holds is refused at once, and a cycle of runs that wait for each other is found (DEADLOCK). Stdin, stdout and stderr are its own, also with --json. The leases renew themselves until the command ends and are then released together. If one is lost the command is ended and the exit status is 14; otherwise it is that of the command (128 + n if signal n ended it, 127 if it was not found, 126 if it could not be run).',
     'When somebody asks for a lease with a grace (tenure revoke --grace, or a waiter where you said --breakable), that is said on stderr, and the command is ended with the grace if it has not ended before.',
-    'Every signal that can be caught is passed on to the command. A tenure run that is itself killed with SIGKILL cannot end its command, nor can one that is stopped renew its lease: have what the command writes to check TENURE_FENCE.',
+    'Every signal that can be caught is passed on to the command. A tenure run that is itself ended by SIGKILL, by a real-time signal (SIGRTMIN and above) or by one like SIGSEGV cannot end its command, which runs on, nor can one that is stopped renew its lease: have what the command writes to check TENURE_FENCE.',
   ],
   examples: [
     'tenure run src/app.ts --ttl 30s --wait 1m --reason "applying patch 12" -- git apply 12.patch',
