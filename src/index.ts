@@ -8,6 +8,7 @@ export type {
   AcquireOptions,
   AdoptOptions,
   AdvanceOptions,
+  SpendOptions,
   Attempt,
   DeriveOptions,
   EpochRange,

@@ -109,6 +109,11 @@ export interface RenewOptions {
   readonly ttlMs?: number
 }
 
+export interface SpendOptions {
+  /** A UUID of the caller's own, such as that of its tool call: under one id amounts are spent once, however often. */
+  readonly requestId?: string
+}
+
 export interface AdvanceOptions {
   /** How many epochs to use up, 1..100000. Default 1. */
   readonly count?: number
@@ -248,9 +253,10 @@ export interface Lease extends FencedLease, AsyncDisposable {
   derive(options: DeriveOptions): Promise<Lease>
   /**
    * Uses up some of the budget, in all dimensions or in none, and tells what is left of those that are limited. Throws
-   * `BUDGET_EXHAUSTED` with the dimension, what was asked and what is left.
+   * `BUDGET_EXHAUSTED` with the dimension, what was asked and what is left, and `INVALID_INPUT` for a `requestId` that
+   * stood for other amounts.
    */
-  spend(amounts: Budget): Promise<Budget>
+  spend(amounts: Budget, options?: SpendOptions): Promise<Budget>
   /**
    * From shared to exclusive in place: the same id, a new `fence`, and no moment at which another could slip in. Lets
    * nobody new in while it waits for the others to leave; joins an upgrade that is under way. Throws `WAIT_TIMEOUT`

@@ -70,9 +70,9 @@ export class LeaseDelegation {
   }
 
   /** Tells what is left. */
-  async spend(amounts: Budget): Promise<Budget> {
+  async spend(amounts: Budget, requestId: string): Promise<Budget> {
     const { api, runtime, clock, target, onChanged, onRefused } = this.#parts
-    const request = { ...target, amounts, requestId: runtime.uuid() }
+    const request = { ...target, amounts, requestId }
     let sent = clock.now()
     const answer = await retry({ runtime, withinMs: SPEND_WITHIN_MS }, async () => {
       sent = clock.now()

@@ -16,7 +16,7 @@
 import { parseBudget, type Budget } from '../core/budget.ts'
 import { rootOf, type RootLease } from '../core/delegation.ts'
 import { isLeaseError, type LeaseError } from '../core/errors.ts'
-import { parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
+import { parseLeaseId, parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
@@ -31,6 +31,7 @@ import type {
   Receiver,
   ReleaseOptions,
   RenewOptions,
+  SpendOptions,
   UpgradeOptions,
 } from './contract.ts'
 import type { HandleParts } from './handle-parts.ts'
@@ -257,10 +258,13 @@ export class LeaseHandle implements Attended {
     return this.#parts.handOutChild(this, derivation, facts)
   }
 
-  async spend(amounts: Budget): Promise<Budget> {
+  async spend(amounts: Budget, options: SpendOptions = {}): Promise<Budget> {
     const parsed = parseBudget('amounts', amounts)
+    refuseUnknown(options, ['requestId'])
+    const { requestId = this.#parts.runtime.uuid() } = options
+    parseLeaseId(requestId, 'requestId')
     this.#requireLive()
-    return this.#race.run(this.#ownDelegation().spend(parsed))
+    return this.#race.run(this.#ownDelegation().spend(parsed, requestId))
   }
 
   async upgrade(options?: UpgradeOptions): Promise<ModeChange> {

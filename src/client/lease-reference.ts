@@ -22,6 +22,7 @@ import type {
   Receiver,
   ReleaseOptions,
   RenewOptions,
+  SpendOptions,
   UpgradeOptions,
 } from './contract.ts'
 import type { LeaseHandle } from './lease-handle.ts'
@@ -126,8 +127,8 @@ export class LeaseReference implements Lease {
     return child.reference(this)
   }
 
-  spend(amounts: Budget): Promise<Budget> {
-    return this.#handle.spend(amounts)
+  spend(amounts: Budget, options?: SpendOptions): Promise<Budget> {
+    return this.#handle.spend(amounts, options)
   }
 
   upgrade(options?: UpgradeOptions): Promise<ModeChange> {

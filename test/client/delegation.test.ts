@@ -71,6 +71,25 @@ describe('a lease that was acquired with a scope and a budget', () => {
     await tenure.close()
   })
 
+  it('spends once under one request id, however often its holder asks', async () => {
+    const { tenure, root } = await supervision({ budget: { tokens: 100 } })
+    const requestId = '00000000-0000-4000-8000-00000000beef'
+    expect(await root.spend({ tokens: 30 }, { requestId })).toEqual({ tokens: 70 })
+    expect(await root.spend({ tokens: 30 }, { requestId })).toEqual({ tokens: 70 })
+    await expect(root.spend({ tokens: 31 }, { requestId })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    })
+    expect(await root.spend({ tokens: 30 })).toEqual({ tokens: 40 })
+    for (const odd of [{ request: requestId }, { requestId: 'mine' }, requestId]) {
+      await expect(root.spend({ tokens: 1 }, odd as object)).rejects.toMatchObject({
+        code: 'INVALID_INPUT',
+      })
+    }
+    expect(await root.spend({ tokens: 1 })).toEqual({ tokens: 39 })
+    expect(root.state).toBe('held')
+    await tenure.close()
+  })
+
   it('hands its limits, and what it has used of them, on with a transfer', async () => {
     const { world, root } = await supervision({ budget: { tokens: 100 } })
     await root.spend({ tokens: 30 })
