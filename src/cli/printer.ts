@@ -1,4 +1,5 @@
 /** What commands write: one JSON value, or text for people, on stdout; remarks for people on stderr. */
+import { LeaseError } from '../core/errors.ts'
 import { painter, visible, type Paint } from './output.ts'
 import { isBrokenPipe, isTerminal, STDERR, STDOUT, write } from './terminal.ts'
 
@@ -14,6 +15,21 @@ export class Printer {
   /** The answer of a command. Text is only made when somebody reads it. */
   answer(value: unknown, text: () => string): void {
     this.line(this.json ? visible(JSON.stringify(value)) : text())
+  }
+
+  /**
+   * The answer of a command that has changed something. What it has changed is said in one line where the answer cannot
+   * be written; a reader of a pipe that had enough is no failure.
+   */
+  effect(effect: string, value: unknown, text: () => string): void {
+    try {
+      this.answer(value, text)
+    } catch (cause) {
+      if (isBrokenPipe(cause)) throw cause
+      const why = cause instanceof Error ? cause.message : String(cause)
+      const message = `the answer could not be written (${why}); ${effect}`
+      throw new LeaseError('ABORTED', message, { cause, effect: 'unknown' })
+    }
   }
 
   /**

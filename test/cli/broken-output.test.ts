@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest'
 import { workshop } from './tenure-process.ts'
 
 const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js')
@@ -82,6 +82,28 @@ it('an acquire by an id that its caller chose keeps the lease, and says so by it
   ])
   expect(await exitStatus(['acquire', 'work:W-1', '--holder', 'bob'], 'closed')).toBe(10)
   expect(await exitStatus(['release', leaseId, '--holder', 'ann'], 'closed')).toBe(0)
+}, 60_000)
+
+it('a change whose answer does not fit on the disk fails, and says what took effect', async () => {
+  const full = fs.openSync('/dev/full', 'w')
+  onTestFinished(() => fs.closeSync(full))
+  const leaseId = '00000000-0000-4000-8000-000000000001'
+  const args = ['acquire', 'work:W-1', '--holder', 'ann', '--lease-id', leaseId]
+  expect(await exitStatus(args, 'closed')).toBe(0)
+  for (const [words, effect] of [
+    [['renew', 'work:W-1', '--holder', 'ann'], `lease ${leaseId} of work:W-1 was renewed`],
+    [
+      ['transfer', 'work:W-1', '--holder', 'ann', '--to', 'bob'],
+      `lease ${leaseId} was transferred`,
+    ],
+    [['adopt', 'work:W-1', '--holder', 'bob'], 'of work:W-1 was adopted'],
+    [['release', 'work:W-1', '--holder', 'bob'], 'of work:W-1 was released'],
+  ] as const) {
+    const { code, stderr } = await withOutput(words, full)
+    expect([code, stderr]).toEqual([1, expect.stringContaining(effect)])
+    expect(stderr).toMatch(/^tenure: the answer could not be written \(ENOSPC.*\); .*\n$/)
+  }
+  expect(await exitStatus(['acquire', 'work:W-1', '--holder', 'cyd'], 'closed')).toBe(0)
 }, 60_000)
 
 const REFUSED = ['acquire', 'work:W-1', '--ttl', '0']

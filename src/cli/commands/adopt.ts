@@ -22,7 +22,8 @@ export const adopt: Command = defineCommand({
       if (answer.kind !== 'granted') throw refusalError(answer)
       const { lease, repeated } = answer
       const title = repeated ? `${lease.resource} is yours already` : `adopted ${lease.resource}`
-      printer.answer(lease, () => leaseCard(title, lease, Date.now()))
+      const effect = `lease ${lease.id} of ${lease.resource} was adopted`
+      printer.effect(effect, lease, () => leaseCard(title, lease, Date.now()))
       return 0
     })
   },

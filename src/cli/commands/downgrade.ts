@@ -17,7 +17,8 @@ export const downgrade: Command = defineCommand({
       const answer = await api.downgrade({ leaseId, holder })
       if (answer.kind !== 'downgraded') throw refusalError(answer)
       const { lease, changed } = answer
-      printer.answer({ ...lease, changed }, () => {
+      const effect = `lease ${lease.id} of ${lease.resource} is shared`
+      printer.effect(effect, { ...lease, changed }, () => {
         const title = changed ? `downgraded ${lease.resource}` : nothingChanged(lease.resource)
         return leaseCard(title, lease, Date.now())
       })

@@ -14,7 +14,8 @@ export const releaseAll: Command = defineCommand({
     const holder = parseHolder(positionals[0])
     return withApi(identity, async (api) => {
       const revoked = await api.revokeAll(holder, identity.holder, options.reason)
-      printer.answer({ holder, revoked }, () =>
+      const effect = `${plural(revoked, 'lease')} of ${holder} ended`
+      printer.effect(effect, { holder, revoked }, () =>
         visible(`revoked ${plural(revoked, 'lease')} of ${holder}`),
       )
       return 0

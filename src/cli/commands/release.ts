@@ -29,7 +29,8 @@ export const release: Command = defineCommand({
       const answer = await api.release(request)
       if (answer.kind !== 'released') throw refusalError(answer)
       const { lease } = answer
-      printer.answer(lease, () => visible(`released ${lease.resource} (${lease.id})`))
+      const effect = `lease ${lease.id} of ${lease.resource} was released`
+      printer.effect(effect, lease, () => visible(`released ${lease.resource} (${lease.id})`))
       return 0
     })
   },

@@ -23,7 +23,8 @@ export const renew: Command = defineCommand({
       const answer = await api.renew({ leaseId, holder, ...given({ ttlMs: options.ttl }) })
       if (answer.kind !== 'renewed') throw refusalError(answer)
       const { lease } = answer
-      printer.answer(lease, () => leaseCard(`renewed ${lease.resource}`, lease, Date.now()))
+      const effect = `lease ${lease.id} of ${lease.resource} was renewed`
+      printer.effect(effect, lease, () => leaseCard(`renewed ${lease.resource}`, lease, Date.now()))
       return 0
     })
   },

@@ -33,7 +33,8 @@ export const revoke: Command = defineCommand({
       const answer = await api.revoke({ leaseId, by, ...wish })
       if (answer.kind !== 'revoked') throw refusalError(answer)
       const going = goesOn(await api.get(leaseId))
-      printer.answer(going === null ? { id: leaseId, state: 'revoked', by } : going, () => {
+      const effect = `lease ${leaseId} was ${going === null ? 'revoked' : 'asked for'}`
+      printer.effect(effect, going === null ? { id: leaseId, state: 'revoked', by } : going, () => {
         return going === null ? `revoked ${leaseId}` : askedWords(leaseId, going)
       })
       return 0

@@ -37,7 +37,9 @@ async function run(call: Call<TransferTable>): Promise<number> {
     const answer = await api.transfer({ leaseId, holder, to, newLeaseId })
     if (answer.kind !== 'transferred') throw refusalError(answer)
     const { lease } = answer
-    printer.answer({ id: leaseId, state: 'released', to, lease }, () => {
+    const heir = lease === null ? 'the next in the queue' : `${lease.holder} as ${lease.id}`
+    const effect = `lease ${leaseId} was transferred to ${heir}`
+    printer.effect(effect, { id: leaseId, state: 'released', to, lease }, () => {
       if (lease === null) return `transferred ${leaseId} to the next in the queue`
       return leaseCard(`transferred ${lease.resource} to ${lease.holder}`, lease, Date.now())
     })

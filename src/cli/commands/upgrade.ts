@@ -41,7 +41,8 @@ async function run(call: Call<UpgradeTable>): Promise<number> {
       const upgraded = await upgradeLease(api, wish)
       if (upgraded === null) return signalExitCode(interruption.received ?? 'SIGTERM')
       const { lease, changed } = upgraded
-      printer.answer({ ...lease, changed }, () => {
+      const effect = `lease ${lease.id} of ${lease.resource} is exclusive`
+      printer.effect(effect, { ...lease, changed }, () => {
         const nothing = `${lease.resource} is exclusive already: nothing changed`
         return leaseCard(changed ? `upgraded ${lease.resource}` : nothing, lease, Date.now())
       })
