@@ -90,6 +90,9 @@ it('a change whose answer does not fit on the disk fails, and says what took eff
   const leaseId = '00000000-0000-4000-8000-000000000001'
   const args = ['acquire', 'work:W-1', '--holder', 'ann', '--lease-id', leaseId]
   expect(await exitStatus(args, 'closed')).toBe(0)
+  const other = '00000000-0000-4000-8000-000000000002'
+  const more = ['acquire', 'work:W-2', '--holder', 'ann', '--lease-id', other]
+  expect(await exitStatus(more, 'closed')).toBe(0)
   for (const [words, effect] of [
     [['renew', 'work:W-1', '--holder', 'ann'], `lease ${leaseId} of work:W-1 was renewed`],
     [
@@ -97,7 +100,11 @@ it('a change whose answer does not fit on the disk fails, and says what took eff
       `lease ${leaseId} was transferred`,
     ],
     [['adopt', 'work:W-1', '--holder', 'bob'], 'of work:W-1 was adopted'],
+    [['downgrade', 'work:W-1', '--holder', 'bob'], 'of work:W-1 is shared'],
+    [['upgrade', 'work:W-1', '--holder', 'bob'], 'of work:W-1 is exclusive'],
     [['release', 'work:W-1', '--holder', 'bob'], 'of work:W-1 was released'],
+    [['revoke', other, '--holder', 'op'], `lease ${other} was revoked`],
+    [['release-all', 'ann', '--holder', 'op'], '0 leases of ann ended'],
   ] as const) {
     const { code, stderr } = await withOutput(words, full)
     expect([code, stderr]).toEqual([1, expect.stringContaining(effect)])
