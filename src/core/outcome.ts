@@ -303,14 +303,8 @@ export function refusalError(refusal: Refusal): LeaseError {
       const message = `slots must be ${live ?? 'none'} as for lease ${refusal.leaseId}, got ${asked ?? 'none'}`
       return error('INVALID_INPUT', message, { field: 'slots', asked, live })
     }
-    case 'deadlock': {
-      const implied = refusal.cycle.some((step) => step.implied === true)
-      const how = implied
-        ? 'waiting would never end, if those who stand still wait for it'
-        : 'waiting would never end'
-      const message = `${how}: ${cycleText(refusal.cycle)}`
-      return error('DEADLOCK', message, implied ? { ...refusal, implied } : refusal)
-    }
+    case 'deadlock':
+      return deadlockError(refusal)
     case 'stale_epoch':
     case 'no_epoch':
       return epochError(refusal)
@@ -331,6 +325,13 @@ export function refusalError(refusal: Refusal): LeaseError {
     case 'malformed_setting':
       return error('INVALID_INPUT', `configuration: ${refusal.problem}`, { field: 'config' })
   }
+}
+
+function deadlockError(refusal: Refusal & { readonly kind: 'deadlock' }): LeaseError {
+  const implied = refusal.cycle.some((step) => step.implied === true)
+  const condition = implied ? ', if those who stand still wait for it' : ''
+  const message = `waiting would never end${condition}: ${cycleText(refusal.cycle)}`
+  return error('DEADLOCK', message, implied ? { ...refusal, implied } : refusal)
 }
 
 type DelegationRefusal = Extract<

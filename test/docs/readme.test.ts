@@ -91,11 +91,7 @@ describe('the program in README', () => {
     expect(JSON.parse(stdout)).toMatchObject({ leases: [] })
     // A lease that was held for a moment was listened for; the place for wake-ups stays beside the database.
     const left = fs.readdirSync(directory).filter((name) => name !== 'leases.db-wake')
-    expect(left.toSorted()).toEqual([
-      'leases.db',
-      'node_modules',
-      'program.mjs',
-    ])
+    expect(left.toSorted()).toEqual(['leases.db', 'node_modules', 'program.mjs'])
   })
 
   it.each(codeBlocks('ts'))('has TypeScript that compiles: %s', async (block) => {
