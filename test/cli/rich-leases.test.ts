@@ -334,7 +334,7 @@ describe('those who wait for each other', () => {
     const ben = await shop.tenure(['acquire', 'work:A', '--wait', '40s', '--holder', 'ben'])
     expect(ben.code).toBe(10)
     expect(ben.stderr).toMatch(
-      /^tenure: waiting would never end: (ann → work:B → ben → work:A → ann|ben → work:A → ann → work:B → ben) \(DEADLOCK\)\n$/,
+      /^tenure: waiting would never end, if those who stand still wait for it: (ann → work:B → ben → work:A → ann|ben → work:A → ann → work:B → ben) \(DEADLOCK\)\n$/,
     )
     await shop.json(['release', 'work:B', '--holder', 'ben'])
     expect((await ann.ended).code).toBe(0)

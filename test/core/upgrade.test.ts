@@ -99,7 +99,11 @@ describe('an upgrade', () => {
 
   it('is completed by the last other who leaves, in the same commit, and its holder woken', () => {
     const before = view([wishing, other, ticket()])
-    const decision = decide(before, release({ leaseId: id(7), holder: 'bob' }), nowAt(1))
+    const decision = decide(
+      before,
+      release({ leaseId: id(7), holder: 'bob', session: other.session }),
+      nowAt(1),
+    )
     expect(told(decision)).toEqual(['lease.released 7', 'lease.upgraded 1'])
     expect(commitOf(before, decision).wakes).toEqual([{ session: mine.session, leaseId: id(1) }])
   })
@@ -115,7 +119,8 @@ describe('an upgrade', () => {
     const directory = { ...wishing, resource: file('/s'), extent: 'subtree' } as const
     const inside = { ...other, resource: file('/s/a') }
     const before = view([directory, inside])
-    const command = release({ leaseId: id(7), holder: 'bob', resource: file('/s/a') })
+    const own = { holder: 'bob', session: other.session }
+    const command = release({ leaseId: id(7), ...own, resource: file('/s/a') })
     const decision = decide(before, command, nowAt(1))
     expect(told(decision)).toEqual(['lease.released 7'])
     expect(commitOf(before, decision).wakes).toEqual([{ session: mine.session, leaseId: id(1) }])
