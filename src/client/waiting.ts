@@ -169,11 +169,6 @@ export class Wait implements Attended {
     this.#stop(error, 'aborted')
   }
 
-  /** Whether it ever had to stand in a queue. */
-  get hasQueued(): boolean {
-    return this.#hasQueued
-  }
-
   /** The ticket has an offer, or was ended by somebody else. */
   wake(): void {
     this.#signal = 'wake'

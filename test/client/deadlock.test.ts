@@ -279,6 +279,18 @@ describe('plain calls', () => {
     expect([waiting.isPending(), bobs.isPending()]).toEqual([true, true])
   })
 
+  it('for what another task of the same client holds are no cycle: that task may only be busy', async () => {
+    const world = newWorld()
+    const { tenure } = newClient(world, 'ann')
+    const held = await tenure.acquire('work:A')
+    const waiting = follow(tenure.acquire('work:A', WAIT))
+    await world.runtime.advance(3 * STANDSTILL_MS)
+    expect(waiting.isPending()).toBe(true)
+    await held.release()
+    await world.runtime.advance(1)
+    expect(waiting.value().state).toBe('held')
+  })
+
   it('for a busy resource are no cycle', async () => {
     const world = newWorld()
     await newClient(world, 'ann').tenure.acquire('work:A')

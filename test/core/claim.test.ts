@@ -186,3 +186,29 @@ describe('a claim is refused', () => {
     expect(told(decision)).toEqual([])
   })
 })
+
+describe('a keep-alive', () => {
+  const own = { ...claim(), kind: 'keep_alive' } as const
+  const waiting = ticket()
+
+  it('lets its ticket live for another window, and looks at nothing else', () => {
+    const { outcome, entries } = decide(view([waiting]), own, nowAt(WINDOW_MS - 1))
+    expect(outcome).toMatchObject({ kind: 'waiting', waitedMs: WINDOW_MS - 1 })
+    expect(entries.get(waiting.id)?.deadline).toEqual(tickAt(2 * WINDOW_MS - 1))
+  })
+
+  it.each([
+    ['of another session', { ...own, session: 'another' }, waiting],
+    ['of another holder', { ...own, holder: 'eve' }, waiting],
+    ['for an offer', own, { ...waiting, offer: { fence: 7, deadline: tickAt(90_000) } }],
+    ['for one of several', own, { ...waiting, group: id(9) }],
+  ])('%s changes nothing: a claim tells how things stand', (_name, command, entry) => {
+    const { outcome, events } = decide(view([entry]), command, nowAt(1))
+    expect([outcome.kind, events]).toEqual(['claim_needed', []])
+  })
+
+  it('at the end of the window is too late', () => {
+    const { outcome, events } = decide(view([waiting]), own, nowAt(WINDOW_MS))
+    expect([outcome.kind, events]).toEqual(['claim_needed', []])
+  })
+})
