@@ -71,12 +71,14 @@ process.send('writing')
 process.on('message', () => { database.exec('COMMIT'); database.close(); process.disconnect() })`,
     )
     const writer = fork(script, { stdio: 'ignore' })
+    // Heard from the start: the writer may be gone before the processor has had its turn.
+    const exited = once(writer, 'exit')
     await once(writer, 'message')
     const processed = guard.process(action(0), () => 'done')
     for (let ticks = 0; ticks < 5; ticks += 1) await sleep(1)
     writer.send('commit')
     expect(await processed).toBe('done')
-    await once(writer, 'exit')
+    await exited
   })
 
   it('say that the database is busy when it stays so, and begin nothing', async () => {
