@@ -1,9 +1,11 @@
 /**
  * The fleet on any store, through the ordinary lease API: `session:ID` is who polls, `node:ID` is who is there, and
- * `drain:ID` is who should be empty. Handovers are transfers; the receiver hears of them from the ledger. The leases of
- * one call are sent together, and a store commits together what it gets together.
+ * `drain:ID` is who should be empty. Handovers are transfers; the receiver hears of them from the ledger, and all hear
+ * there of nodes that join, leave or are drained. The leases of one call are sent together, and a store commits together
+ * what it gets together.
  */
 import { closedError, LeaseError } from '../core/errors.ts'
+import type { LeaseEvent } from '../core/event.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { NAME_BYTES_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
@@ -356,24 +358,32 @@ export class LeaseLayout implements FleetLayout {
     for (const leaseId of leaseIds ?? []) look(leaseId).catch(onError)
   }
 
-  /** A ledger that cannot be read for a while is read on later: what was missed is found by the next pass. */
+  /**
+   * Follows the grants and ends in the ledger; renewals, which are most of it, are left out by the store. A ledger that
+   * cannot be read for a while is read on later: what was missed is found by the next pass.
+   */
   async #watch(api: LeaseApi, listener: LayoutListener, signal: AbortSignal): Promise<void> {
-    const holder = this.#settings.instanceId
     const fault = new RepeatedFault('fleet/watch', {
       monotonicMs: () => this.#runtime.monotonicMs(),
     })
     while (!signal.aborted) {
       try {
-        const events = api.watch({ holder, types: ['lease.issued'], signal })
-        for await (const { event } of events) {
+        for await (const { event } of api.watch({ types: WATCHED, signal })) {
           fault.succeeded()
-          if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
+          if (this.#isOfNodes(event)) listener.nodesChanged()
+          else if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
         }
       } catch (error) {
         if (!signal.aborted) fault.failed(error)
       }
       await pause(this.#runtime, backOffMs(fault.count, WATCH_AGAIN), signal)
     }
+  }
+
+  /** Another instance has joined or left, or somebody wants one to be empty, maybe this one. */
+  #isOfNodes({ resource, holder }: LeaseEvent): boolean {
+    const kind = kindOf(resource)
+    return kind === 'drain' || (kind === 'node' && holder !== this.#settings.instanceId)
   }
 
   /** Of a session that is ours because another handed it over. */
@@ -423,6 +433,9 @@ interface Sign {
 }
 
 type Given = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
+
+/** An expiry is not among them: each instance looks again when a heartbeat is about to end. */
+const WATCHED = ['lease.issued', 'lease.released', 'lease.revoked'] as const
 
 const DONE: GrantReply = { kind: 'done' }
 const GONE: GrantReply = { kind: 'gone' }

@@ -131,12 +131,11 @@ describe('a poll function', () => {
         throw new Error('no luck')
       },
     })
-    await world.runtime.advance(REFRESH_MS)
     await world.runtime.advance(5 * INTERVAL_MS)
     expect(bad.manager.isOwned('s')).toBe(true)
     expect(bad.failures[1]).toBe('no luck (2)')
     good.polls.length = 0
-    await world.runtime.advance(POLL_TIMEOUT_MS + REFRESH_MS)
+    await world.runtime.advance(POLL_TIMEOUT_MS)
     expect(good.manager.isOwned('s')).toBe(true)
     expect(good.polls.length).toBeGreaterThan(0)
     await stop(world, good, bad)
