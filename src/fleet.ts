@@ -15,4 +15,5 @@ export type {
   SessionSource,
 } from './fleet/contract.ts'
 export type { LayoutName, LeaseManagerOptions } from './fleet/fleet-options.ts'
+export { assignOwners, preferredOwner, type RankedNode } from './fleet/rendezvous.ts'
 export { openLeaseManager, type OpenManagerOptions } from './open-fleet.ts'

@@ -62,12 +62,19 @@ export interface FleetEvents {
   readonly rebalanced: { readonly sessionId: string; readonly from: string; readonly to: string }
 }
 
-/** Owns sessions for one instance. Every method but `start` throws `INVALID_STATE` before it and `CLOSED` after `stop`. */
+/**
+ * Owns sessions for one instance. `isOwned`, `ownedSessions`, `state` and `leaseOf` answer at all times: before `start`
+ * and from the call of `stop` on, nothing is owned. Every other method but `start` and `stop` throws `INVALID_STATE`
+ * before `start` and `CLOSED` after `stop`.
+ */
 export interface LeaseManager extends AsyncDisposable {
   readonly instanceId: string
   /** Connects, takes a first look at all nodes, and from then on shows a heartbeat and renews. */
   start(): Promise<void>
-  /** Releases everything, takes the heartbeat back, and ends the loops. Resolves although the store is away. */
+  /**
+   * Releases everything, takes the heartbeat back, and ends the loops. Resolves although the store is away, and does
+   * nothing to a manager that was never started.
+   */
   stop(): Promise<void>
   /** True if the session was acquired or is ours already. Throws what the store throws. */
   tryAcquire(sessionId: string): Promise<boolean>
@@ -75,7 +82,10 @@ export interface LeaseManager extends AsyncDisposable {
   release(sessionId: string): Promise<void>
   /** Whether a side effect may begin now: computed from the clock, without asking anybody. */
   isOwned(sessionId: string): boolean
-  /** All that are `owned` or `uncertain`. */
+  /**
+   * All whose lease has not ended, those that are `owned` or `uncertain`. Ask `isOwned`
+   * before a side effect.
+   */
   ownedSessions(): readonly string[]
   /** Instances with a heartbeat, asked of the store. */
   getLiveNodes(): Promise<readonly string[]>
@@ -83,6 +93,8 @@ export interface LeaseManager extends AsyncDisposable {
   preferredOwner(sessionId: string): Promise<string>
   state(sessionId: string): LeaseState
   leaseInfo(sessionId: string): LeaseInfo
+  /** The lease of a session of this instance, as a guarded write takes it; null when it is not ours. */
+  leaseOf(sessionId: string): FencedLease | null
   /** Gives a session to another instance without a moment unowned. False if it was not ours any more. */
   handOver(sessionId: string, instanceId: string): Promise<boolean>
   /** Whether this instance is there for others to see; one that is not ready is given nothing. */

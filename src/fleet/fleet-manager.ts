@@ -4,6 +4,7 @@
  * it starts, is ready or not, is drained, and stops in order.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
+import type { FencedLease } from '../core/fenced-lease.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { Listeners } from '../client/listeners.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
@@ -98,14 +99,14 @@ export class FleetManager implements LeaseManager {
   }
 
   async stop(): Promise<void> {
-    if (this.#life === 'new') throw stateError('stop', 'called after start', this.#life)
+    if (this.#life === 'new') return
     if (this.#user !== null) return this.#user.stop()
     this.#stopping ??= this.#life === 'starting' ? this.#breakOff() : this.#stop()
     return this.#stopping
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    return this.#life === 'new' ? Promise.resolve() : this.stop()
+    return this.stop()
   }
 
   async tryAcquire(sessionId: string): Promise<boolean> {
@@ -128,8 +129,7 @@ export class FleetManager implements LeaseManager {
   }
 
   ownedSessions(): readonly string[] {
-    this.#requireStarted()
-    return this.#book.sessionIds
+    return this.isStarted ? this.#book.sessionIds : []
   }
 
   async getLiveNodes(): Promise<readonly string[]> {
@@ -149,8 +149,14 @@ export class FleetManager implements LeaseManager {
   }
 
   state(sessionId: string): LeaseState {
-    this.#requireStarted()
-    return this.#book.state(this.#layout.parseSessionId(sessionId))
+    const id = this.#layout.parseSessionId(sessionId)
+    return this.isStarted ? this.#book.state(id) : 'unknown'
+  }
+
+  leaseOf(sessionId: string): FencedLease | null {
+    const state = this.state(sessionId)
+    if (state !== 'owned' && state !== 'uncertain') return null
+    return this.#book.leaseOf(this.#layout.parseSessionId(sessionId))
   }
 
   leaseInfo(sessionId: string): LeaseInfo {
@@ -220,7 +226,8 @@ export class FleetManager implements LeaseManager {
     return this.#watch.candidates
   }
 
-  leaseOf(sessionId: string): Omit<PollContext, 'signal'> | null {
+  /** As it was granted, whatever has become of it since. */
+  grantOf(sessionId: string): Omit<PollContext, 'signal'> | null {
     return this.#book.leaseOf(sessionId)
   }
 

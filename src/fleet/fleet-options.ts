@@ -115,7 +115,7 @@ function span(field: string, value: unknown): number {
   return parseSpanMs({ field, min: SPAN_MS_MIN, max: SPAN_MS_MAX }, value)
 }
 
-function parseWeight(value: unknown): number {
+export function parseWeight(value: unknown): number {
   if (typeof value === 'number' && value >= WEIGHT_MIN && value <= WEIGHT_MAX) return value
   throw invalid('weight', `must be a number ${WEIGHT_MIN}..${WEIGHT_MAX}`, value)
 }

@@ -181,7 +181,7 @@ export class FleetRunner implements Fleet, SessionUser {
     const { instanceId: self, candidates, isDraining } = this.#manager
     return this.#planner.plan({
       ...{ self, candidates, sessionIds: this.#sessionIds },
-      owned: this.#manager.isStarted ? this.#manager.ownedSessions() : [],
+      owned: this.#manager.ownedSessions(),
       isLeaving: isDraining || this.#stopping !== null,
       isUnfit: (sessionId) => this.#unfit.has(sessionId),
     })
@@ -249,12 +249,12 @@ export class FleetRunner implements Fleet, SessionUser {
     if (before !== undefined && !before.isStopped) return
     // One that was told to stop, and there is nobody else to give the session to.
     if (before !== undefined) this.#drop(sessionId, before)
-    const lease = this.#manager.leaseOf(sessionId)
+    const lease = this.#manager.grantOf(sessionId)
     if (lease === null || this.#unfit.hangs(sessionId)) return
     const { poll, intervalMs, pollTimeoutMs } = this.#options
     const poller = new SessionPoller({
       ...{ sessionId, lease, poll, intervalMs, pollTimeoutMs, runtime: this.#runtime },
-      isOwned: () => this.#manager.isStarted && this.#manager.isOwned(sessionId),
+      isOwned: () => this.#manager.isOwned(sessionId),
       onFailed: (error, failures) => {
         this.#listeners.emit('poll_failed', { sessionId, error, failures })
       },
