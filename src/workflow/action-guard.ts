@@ -2,17 +2,22 @@
  * What stands before a processor: it lets through the actions of whoever holds the workflow now, each once and in
  * order, and refuses everything else with the code that says why. Each workflow is judged by itself.
  */
+import type { Tenure } from '../client/contract.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
-import { parseLeaseId, parseSpanMs, refuseUnknown } from '../core/input.ts'
-import { report } from '../runtime/diagnostics.ts'
+import { parseLeaseId, refuseUnknown } from '../core/input.ts'
+import { report, reportTo } from '../runtime/diagnostics.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
 import {
-  createAction,
   EVERY_TARGET,
   LEASE_TRANSFER,
+  parseActionFence,
   parseEpoch,
   parseName,
   parseWorkflowId,
+  readAction,
   type Action,
+  type IncomingAction,
 } from './action.ts'
 import {
   MemoryMarks,
@@ -27,14 +32,22 @@ import {
   withLease,
   type Known,
   type LeaseFact,
+  type Strictness,
+  type WorkflowAction,
   type WorkflowMark,
 } from './judgement.ts'
+import { currentLease } from './lease-look-up.ts'
+import { RevocationWatch, type Revoked } from './revocation-watch.ts'
 import { RecentMap } from './recent-map.ts'
-import type { Revocation } from './wire/action-json.ts'
+import { within } from './within.ts'
 
 export interface ActionGuardOptions<Transaction> {
-  /** Refuses an action when one before it to the same target has not come. Default false. */
-  readonly strict?: boolean
+  /**
+   * Refuses an action when one before it has not come. True: when the one that its sender names as the last to the same
+   * target has not. `every_epoch`: when it has not the next epoch, whatever its sender says; only for a guard that is
+   * sent every epoch of its workflows. Default false.
+   */
+  readonly strict?: Strictness
   /** Default: in memory. */
   readonly marks?: ActionMarks<Transaction>
   /**
@@ -42,8 +55,18 @@ export interface ActionGuardOptions<Transaction> {
    * `grantedLease` believes signed grants.
    */
   readonly lookUp?: LeaseLookUp
+  /**
+   * A client by which the guard hears of revocations itself, from the ledger, until it is closed; and, without another
+   * `lookUp`, asks for leases that it does not know.
+   */
+  readonly tenure?: Pick<Tenure, 'watch' | 'history' | 'get' | 'inspect'>
+  /** Closes the guard when it aborts. */
+  readonly signal?: AbortSignal
+  /** Whose actions those are that name no workflow. Default: the only one that `setLease` has told of. */
+  readonly workflowId?: string
   /** Told of each refusal, once. */
   readonly log?: (error: LeaseError) => void
+  readonly runtime?: Runtime
 }
 
 export interface SetLeaseOptions {
@@ -70,16 +93,19 @@ export type ActionEffect<Transaction, Result> = (
  */
 export type LeaseLookUp = (
   workflowId: string,
-  action: Action,
+  action: IncomingAction,
 ) => Promise<LeaseFact | null> | LeaseFact | null
 
-const OPTIONS = ['strict', 'marks', 'lookUp', 'log']
+const OPTIONS = [
+  ...['strict', 'marks', 'lookUp', 'tenure', 'signal', 'workflowId', 'log', 'runtime'],
+]
 const LOGGED_MAX = 10_000
-/** Not a refusal: the action is judged again when somebody was asked. */
+/** Not refusals: the action is judged again when somebody was asked, of its lease or of a revocation alone. */
 const NEW_LEASE = new Error('the lease is not known yet')
+const UNSEEN_LEASE = new Error('nobody was asked whether the lease was revoked')
 
-export class ActionGuard<Transaction = undefined> {
-  readonly #strict: boolean
+export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
+  readonly #strict: Strictness
   readonly #marks: ActionMarks<Transaction>
   readonly #lookUp: LeaseLookUp | null
   readonly #log: (error: LeaseError) => void
@@ -90,6 +116,14 @@ export class ActionGuard<Transaction = undefined> {
   readonly #refusals = new WeakSet<LeaseError>()
   /** Whose actions these are: there is one guard for each target. */
   #target: string | null = null
+  /** The workflow of actions that name none, if that was said. */
+  readonly #ownWorkflowId: string | null
+  /** Workflows that `setLease` has told of; two of them are as many as any number. */
+  readonly #named = new Set<string>()
+  readonly #watch: RevocationWatch | null
+  readonly #subscriptions = new Set<Subscription>()
+  readonly #unlisten: () => void
+  #closing: Promise<void> | null = null
 
   constructor(options: ActionGuardOptions<Transaction> = {}) {
     refuseUnknown(options, OPTIONS)
@@ -97,8 +131,39 @@ export class ActionGuard<Transaction = undefined> {
     this.#strict = options.strict ?? false
     // Without marks of its own the transaction is nothing, which is what `Transaction` is then.
     this.#marks = options.marks ?? (new MemoryMarks() as unknown as ActionMarks<Transaction>)
-    this.#lookUp = options.lookUp ?? null
+    const { tenure, signal, workflowId, runtime = systemRuntime } = options
+    this.#lookUp = options.lookUp ?? (tenure === undefined ? null : currentLease(tenure))
     this.#log = options.log ?? (() => undefined)
+    this.#ownWorkflowId = workflowId === undefined ? null : parseWorkflowId(workflowId)
+    const onRevoked = (revoked: Revoked): Promise<void> => this.revoke(revoked)
+    this.#watch = tenure === undefined ? null : new RevocationWatch({ tenure, runtime, onRevoked })
+    const onAbort = (): void => void this.close().catch(reportTo('workflow/close'))
+    this.#unlisten = () => signal?.removeEventListener('abort', onAbort)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    if (signal?.aborted === true) onAbort()
+  }
+
+  /**
+   * Ends the subscriptions of this guard and its watch, and leaves nothing open; nothing is carried out afterwards. The
+   * marks, the bus and the client stay as they are.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    this.#unlisten()
+    await Promise.all([...this.#subscriptions].map((subscription) => subscription.close()))
+    await this.#watch?.close()
+  }
+
+  #requireOpen(): void {
+    if (this.#closing !== null) throw new LeaseError('CLOSED', 'the guard was closed')
   }
 
   /**
@@ -112,23 +177,26 @@ export class ActionGuard<Transaction = undefined> {
     fence: number,
     options: SetLeaseOptions = {},
   ): Promise<void> {
+    this.#requireOpen()
     refuseUnknown(options, ['epoch'])
     const id = parseWorkflowId(workflowId)
     const fact = parseFact(leaseId, fence)
     const epoch = options.epoch === undefined ? -1 : parseEpoch(options.epoch, 'epoch')
+    if (this.#named.size < 2) this.#named.add(id)
     await this.#note(id, (known) => {
       const isSame = known?.leaseId === fact.leaseId && known.fence === fact.fence
       if (known !== null && fact.fence <= known.fence && !isSame) throw lowerFence(id, known, fact)
       const next = withLease(known, fact)
       return { ...next, epoch: Math.max(next.epoch, epoch) }
     })
+    await this.#watch?.look(id, fact.leaseId)
   }
 
   /**
    * Nothing more is carried out under a lease that was revoked, from now on; the next one needs a higher fence. Resolves
    * when the marks know it, too.
    */
-  async revoke(revoked: Pick<Revocation, 'workflowId' | 'leaseId' | 'fence'>): Promise<void> {
+  async revoke(revoked: Revoked): Promise<void> {
     const { workflowId, leaseId, fence } = readRevoked(revoked)
     const mark = { leaseId, fence, revoked: true, epoch: -1 }
     // At once, and whether or not the marks can be reached.
@@ -140,8 +208,8 @@ export class ActionGuard<Transaction = undefined> {
    * True, or throws `LEASE_VIOLATION`, `DUPLICATE_ACTION`, `STALE_EPOCH` or `FUTURE_EPOCH`. Changes nothing, and knows
    * what this process knows: `process` is what decides.
    */
-  validate(action: Action): true {
-    const read = createAction(action)
+  validate(action: IncomingAction): true {
+    const read = this.#read(action)
     const { workflowId, actionId } = read
     this.#judge(read, { ...this.#marks.peek({ workflowId, actionId }), resent: false })
     return true
@@ -152,29 +220,16 @@ export class ActionGuard<Transaction = undefined> {
    * action may come again. An announcement of a new lease is taken note of, and is not passed on.
    */
   async process<Result>(
-    action: Action,
+    action: IncomingAction,
     effect: ActionEffect<Transaction, Result>,
     options: ProcessOptions = {},
   ): Promise<Result | undefined> {
-    const read = createAction(action)
+    this.#requireOpen()
+    const read = this.#read(action)
     const resent = readResent(options)
     if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
     if (read.target !== EVERY_TARGET) this.#target ??= read.target
-    const attempt = (mayAsk: boolean): Promise<Result | undefined> => {
-      const { workflowId, actionId } = read
-      return this.#marks.transact({ workflowId, actionId, resent }, (known) => {
-        if (mayAsk && this.#isNew(read, known.mark)) throw NEW_LEASE
-        return this.#verdict(read, { ...known, resent }, effect)
-      })
-    }
-    // Nobody is asked about a lease that the marks know: whoever is asked may be away.
-    try {
-      return await attempt(this.#lookUp !== null)
-    } catch (error) {
-      if (error !== NEW_LEASE) throw error
-    }
-    await this.#learn(read)
-    return attempt(false)
+    return this.#attempt(read, resent, effect)
   }
 
   /**
@@ -186,9 +241,10 @@ export class ActionGuard<Transaction = undefined> {
     target: string,
     effect: ActionEffect<Transaction, Result>,
   ): Promise<Subscription> {
+    this.#requireOpen()
     if (typeof effect !== 'function') throw invalid('effect', 'must be a function', effect)
     this.#target = parseName(target, 'target')
-    return bus.subscribe(target, {
+    const subscription = await bus.subscribe(target, {
       onAction: async (action, delivery) => {
         try {
           await this.process(action, effect, { resent: delivery?.resent ?? false })
@@ -198,6 +254,55 @@ export class ActionGuard<Transaction = undefined> {
       },
       onRevoked: (revocation) => this.revoke(revocation),
     })
+    const own: Subscription = {
+      close: async () => {
+        this.#subscriptions.delete(own)
+        await subscription.close()
+      },
+    }
+    this.#subscriptions.add(own)
+    // Closed while the bus was being asked.
+    if (this.#closing !== null) await own.close()
+    return own
+  }
+
+  /** An action, with the workflow that it is of. */
+  #read(action: IncomingAction): WorkflowAction {
+    const read = readAction(action)
+    const [only = null] = this.#named.size === 1 ? this.#named : []
+    const workflowId = read.workflowId ?? this.#ownWorkflowId ?? only
+    if (workflowId !== null) return { ...read, workflowId }
+    const known = this.#named.size === 0 ? 'none' : 'several'
+    throw invalid('workflowId', `must be named where the guard knows ${known}`, read.workflowId)
+  }
+
+  /**
+   * Nobody is asked about a lease that is known here: whoever is asked may be away. Each question is put once: whose the
+   * lease is, if it is new, and whether it was revoked, if no watch would have told.
+   */
+  async #attempt<Result>(
+    action: WorkflowAction,
+    resent: boolean,
+    effect: ActionEffect<Transaction, Result>,
+  ): Promise<Result | undefined> {
+    const { workflowId, actionId, leaseId } = action
+    let mayLearn = this.#lookUp !== null
+    let mayLook = this.#watch !== null
+    for (;;) {
+      try {
+        return await this.#marks.transact({ workflowId, actionId, resent }, (known) => {
+          if (mayLearn && this.#isNew(action, known.mark)) throw NEW_LEASE
+          if (mayLook && this.#isUnseen(action, known.mark)) throw UNSEEN_LEASE
+          return this.#verdict(action, { ...known, resent }, effect)
+        })
+      } catch (error) {
+        if (error !== NEW_LEASE && error !== UNSEEN_LEASE) throw error
+        if (error === NEW_LEASE) await this.#learn(action)
+        else await this.#watch?.look(workflowId, leaseId)
+        mayLearn = false
+        if (error === UNSEEN_LEASE) mayLook = false
+      }
+    }
   }
 
   #isFinal(error: unknown): boolean {
@@ -205,21 +310,25 @@ export class ActionGuard<Transaction = undefined> {
   }
 
   #verdict<Result>(
-    action: Action,
+    action: WorkflowAction,
     known: Known & { readonly resent: boolean },
     effect: ActionEffect<Transaction, Result>,
   ): Verdict<Transaction, Result | undefined> {
     const mark = this.#judge(action, known)
     const { epoch, payload } = action
+    const whole = Object.freeze({ ...action, fence: action.fence ?? mark.fence })
     if (action.actionType === LEASE_TRANSFER) return { mark, epoch, effect: async () => undefined }
     return {
       mark,
       epoch,
-      effect: async (transaction) => effect(payload, { action, transaction }),
+      effect: async (transaction) => {
+        const run = async (): Promise<Result> => effect(payload, { action: whole, transaction })
+        return this.#watch === null ? run() : within(this.#watch, run)
+      },
     }
   }
 
-  #judge(action: Action, known: Known & { readonly resent: boolean }): WorkflowMark {
+  #judge(action: WorkflowAction, known: Known & { readonly resent: boolean }): WorkflowMark {
     const mark = this.#markOf(action.workflowId, known.mark)
     const manner = { strict: this.#strict, target: this.#target, resent: known.resent }
     const judgement = judgeAction(action, { ...known, mark }, manner)
@@ -227,7 +336,7 @@ export class ActionGuard<Transaction = undefined> {
     throw this.#refusal(action, judgement.error)
   }
 
-  #refusal({ actionId }: Action, error: LeaseError): LeaseError {
+  #refusal({ actionId }: WorkflowAction, error: LeaseError): LeaseError {
     this.#refusals.add(error)
     this.#logOnce(`${actionId} ${error.code}`, error)
     return error
@@ -255,20 +364,26 @@ export class ActionGuard<Transaction = undefined> {
   }
 
   /** A lease that nobody told of may be the next one. */
-  #isNew({ workflowId, leaseId, fence }: Action, kept: WorkflowMark | null): boolean {
+  #isNew({ workflowId, leaseId, fence }: WorkflowAction, kept: WorkflowMark | null): boolean {
     const told = this.#markOf(workflowId, kept)
-    return told === null || (told.leaseId !== leaseId && told.fence < fence)
+    return told === null || (told.leaseId !== leaseId && (fence === null || told.fence < fence))
+  }
+
+  /** The lease that is known, of which nobody has said whether it was revoked. */
+  #isUnseen({ workflowId, leaseId }: WorkflowAction, kept: WorkflowMark | null): boolean {
+    const isKnown = this.#markOf(workflowId, kept)?.leaseId === leaseId
+    return isKnown && this.#watch?.knows(workflowId, leaseId) === false
   }
 
   /** The store knows, or the registrar has signed it. */
-  async #learn(action: Action): Promise<void> {
+  async #learn(action: WorkflowAction): Promise<void> {
     if (this.#lookUp === null) return
     const fact = await this.#ask(this.#lookUp, action)
     // The answer may be older than what is known by now; the higher fence wins.
     if (fact !== null) this.#tell(action.workflowId, withLease(null, fact))
   }
 
-  async #ask(lookUp: LeaseLookUp, action: Action): Promise<LeaseFact | null> {
+  async #ask(lookUp: LeaseLookUp, action: WorkflowAction): Promise<LeaseFact | null> {
     try {
       return await lookUp(action.workflowId, action)
     } catch (error) {
@@ -301,9 +416,16 @@ function readResent(options: ProcessOptions): boolean {
   throw invalid('resent', 'must be true or false', resent)
 }
 
-function requireParts({ strict, marks, lookUp, log }: ActionGuardOptions<never>): void {
-  if (strict !== undefined && typeof strict !== 'boolean') {
-    throw invalid('strict', 'must be true or false', strict)
+function requireParts(options: ActionGuardOptions<never>): void {
+  const { strict, marks, lookUp, log, tenure, signal } = options
+  if (strict !== undefined && typeof strict !== 'boolean' && strict !== 'every_epoch') {
+    throw invalid('strict', 'must be true, false or every_epoch', strict)
+  }
+  if (tenure !== undefined && typeof tenure?.watch !== 'function') {
+    throw invalid('tenure', 'must be a client', tenure)
+  }
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw invalid('signal', 'must be an AbortSignal', signal)
   }
   if (marks !== undefined && typeof marks?.transact !== 'function') {
     throw invalid('marks', 'must be marks', marks)
@@ -315,9 +437,7 @@ function requireParts({ strict, marks, lookUp, log }: ActionGuardOptions<never>)
   }
 }
 
-function readRevoked(
-  revoked: Pick<Revocation, 'workflowId' | 'leaseId' | 'fence'>,
-): LeaseFact & { readonly workflowId: string } {
+function readRevoked(revoked: Revoked): LeaseFact & { readonly workflowId: string } {
   if (typeof revoked !== 'object' || revoked === null) {
     throw invalid('revoked', 'must be an object with workflowId, leaseId and fence', revoked)
   }
@@ -326,8 +446,7 @@ function readRevoked(
 }
 
 function parseFact(leaseId: unknown, fence: unknown): LeaseFact {
-  const limit = { field: 'fence', min: 1, max: Number.MAX_SAFE_INTEGER }
-  return { leaseId: parseLeaseId(leaseId), fence: parseSpanMs(limit, fence) }
+  return { leaseId: parseLeaseId(leaseId), fence: parseActionFence(fence) }
 }
 
 function lowerFence(workflowId: string, told: LeaseFact, fact: LeaseFact): LeaseError {

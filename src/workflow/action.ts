@@ -1,6 +1,7 @@
 /**
- * What an orchestrator tells a processor to do. An action always names its lease, fence and epoch: one without cannot
- * be built. It is frozen, and its payload is a copy that nobody else has.
+ * What an orchestrator tells a processor to do. An action always names its lease and epoch: one without cannot be built.
+ * What our orchestrators send has a workflow and a fence as well; what others send may leave both out, and a guard adds
+ * what it knows. An action is frozen, and its payload is a copy that nobody else has.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs } from '../core/input.ts'
@@ -21,15 +22,26 @@ export interface Action {
    * only its own epochs, so this is how it can tell a gap from an epoch that was never meant for it.
    */
   readonly previousEpoch: number | null
+  /** Of an action to all: the last epoch that this lease sent to each target before, and to all of them (`*`). */
+  readonly lastEpochs?: EpochsByTarget
   /** 1..10, default 5. */
   readonly priority: number
-  readonly issuedAtMs: number
+  /** Wall time; null where its sender does not say. */
+  readonly issuedAtMs: number | null
   /** The lease as its holder has signed it, for processors that do not ask a store. */
   readonly grant?: string
 }
 
+export type EpochsByTarget = Readonly<Record<string, number>>
+
+/** An action as it comes in. A sender that knows nothing of Tenure names neither the workflow nor a fence. */
+export interface IncomingAction extends Omit<Action, 'workflowId' | 'fence'> {
+  readonly workflowId: string | null
+  readonly fence: number | null
+}
+
 /** An action as somebody else tells it. */
-export type ActionFields = { readonly [Field in keyof Action]: unknown }
+export type ActionFields = { readonly [Field in keyof Action]?: unknown }
 
 /** For all processors, whatever their target. */
 export const EVERY_TARGET = '*'
@@ -44,7 +56,11 @@ const WORKFLOW_ID_BYTES_MAX = 1_000
 const GRANT_BYTES_MAX = 65_536
 
 /** Reads whatever came and gives back an action that can be trusted to be one; its payload is taken as it is. */
-export function createAction(fields: ActionFields): Action {
+export function readAction(
+  fields: ActionFields & { readonly workflowId: string; readonly fence: number },
+): Action
+export function readAction(fields: ActionFields): IncomingAction
+export function readAction(fields: ActionFields): IncomingAction {
   if (typeof fields !== 'object' || fields === null) {
     throw invalid('action', 'must be an action', fields)
   }
@@ -52,19 +68,33 @@ export function createAction(fields: ActionFields): Action {
   return Object.freeze({
     actionId: parseLeaseId(fields.actionId, 'actionId'),
     actionType: parseName(fields.actionType, 'actionType'),
-    target: parseName(fields.target, 'target'),
+    target: orNull(fields.target, (value) => parseName(value, 'target')) ?? EVERY_TARGET,
     payload: fields.payload,
-    workflowId: parseWorkflowId(fields.workflowId),
+    workflowId: orNull(fields.workflowId, parseWorkflowId),
     leaseId: parseLeaseId(fields.leaseId),
-    fence: parseSpanMs({ field: 'fence', min: 1, max: Number.MAX_SAFE_INTEGER }, fields.fence),
+    fence: orNull(fields.fence, parseActionFence),
     epoch,
-    previousEpoch: parsePreviousEpoch(fields.previousEpoch, epoch),
+    previousEpoch: orNull(fields.previousEpoch, (value) => parseEpochBefore(value, epoch)),
     priority: parseActionPriority(fields.priority),
-    issuedAtMs: parseEpoch(fields.issuedAtMs, 'issuedAtMs'),
-    ...(fields.grant === undefined || fields.grant === null
-      ? {}
-      : { grant: parseGrant(fields.grant) }),
+    issuedAtMs: orNull(fields.issuedAtMs, (value) => parseEpoch(value, 'issuedAtMs')),
+    ...(isGiven(fields.lastEpochs)
+      ? { lastEpochs: parseLastEpochs(fields.lastEpochs, epoch) }
+      : {}),
+    ...(isGiven(fields.grant) ? { grant: parseGrant(fields.grant) } : {}),
   })
+}
+
+/** A field that its sender may leave out, or say to be null. */
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null
+}
+
+function orNull<Value>(value: unknown, parse: (value: unknown) => Value): Value | null {
+  return isGiven(value) ? parse(value) : null
+}
+
+export function parseActionFence(value: unknown): number {
+  return parseSpanMs({ field: 'fence', min: 1, max: Number.MAX_SAFE_INTEGER }, value)
 }
 
 export function parseGrant(value: unknown): string {
@@ -93,11 +123,20 @@ export function parseEpoch(value: unknown, field: string): number {
   return parseSpanMs({ field, min: 0, max: Number.MAX_SAFE_INTEGER }, value)
 }
 
-function parsePreviousEpoch(value: unknown, epoch: number): number | null {
-  if (value === null || value === undefined) return null
-  const previous = parseEpoch(value, 'previousEpoch')
+function parseEpochBefore(value: unknown, epoch: number, field = 'previousEpoch'): number {
+  const previous = parseEpoch(value, field)
   if (previous < epoch) return previous
-  throw invalid('previousEpoch', `must be less than the epoch, ${epoch}`, previous)
+  throw invalid(field, `must be less than the epoch, ${epoch}`, previous)
+}
+
+function parseLastEpochs(value: unknown, epoch: number): EpochsByTarget {
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw invalid('lastEpochs', 'must be an object', value)
+  }
+  const read = Object.entries(value ?? {}).map(([target, last]) => {
+    return [parseName(target, 'lastEpochs'), parseEpochBefore(last, epoch, 'lastEpochs')] as const
+  })
+  return Object.freeze(Object.fromEntries(read))
 }
 
 /** A payload as JSON, which must be possible and short. */

@@ -4,7 +4,7 @@
  * once.
  */
 import { invalid } from '../core/errors.ts'
-import type { Action } from './action.ts'
+import type { Action, IncomingAction } from './action.ts'
 import type { Revocation } from './wire/action-json.ts'
 
 /** How an action comes. */
@@ -19,7 +19,7 @@ export interface Listener {
    * becomes a dead letter; but the `STORE_` errors that say that a store is away are no failures of the action, and it
    * waits for as long as they last.
    */
-  onAction(action: Action, delivery?: Delivery): unknown
+  onAction(action: IncomingAction, delivery?: Delivery): unknown
   onRevoked?(revocation: Revocation): unknown
 }
 
@@ -44,7 +44,7 @@ export function requireListener(listener: Listener): Listener {
 }
 
 export interface Bus {
-  /** In this order. When it throws, nobody knows which of them have arrived. */
+  /** In this order; an action to `*` goes to every target. When it throws, nobody knows which of them have arrived. */
   publish(actions: readonly Action[]): Promise<void>
   /** Tells every target, by one of its listeners. */
   announce(revocation: Revocation): Promise<void>

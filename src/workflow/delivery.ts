@@ -51,9 +51,9 @@ export class Deliveries {
   }
 }
 
-/** Whose actions keep their order: a revocation passes them, and waits for none. */
+/** Whose actions keep their order, those without a workflow among themselves; a revocation passes them, and waits for none. */
 export function orderOf(message: BusMessage): string | null {
-  return message.kind === 'action' ? message.action.workflowId : null
+  return message.kind === 'action' ? (message.action.workflowId ?? '') : null
 }
 
 /** What the text says, or why it cannot be read. */

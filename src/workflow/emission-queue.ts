@@ -12,16 +12,19 @@ import type { EpochRange, Lease } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
 import { EPOCHS_PER_ADVANCE_MAX } from '../core/limits.ts'
 import { report } from '../runtime/diagnostics.ts'
-import type { Action } from './action.ts'
+import { EVERY_TARGET, type Action } from './action.ts'
 import type { Bus } from './bus.ts'
 import { stateNote } from './workflow-state.ts'
 
-/** Makes an action out of its epoch and the one before it to the same target; or notes that the state has changed. */
+/** Which epoch an action has, and which went before it to the same target, or to each. */
+export type EpochPlace = Pick<Action, 'epoch' | 'previousEpoch' | 'lastEpochs'>
+
+/** Makes an action out of its place; or notes that the state has changed. */
 export type Draft =
   | {
       readonly kind: 'action'
       readonly target: string
-      readonly build: (epoch: number, previousEpoch: number | null) => Action
+      readonly build: (place: EpochPlace) => Action
     }
   | { readonly kind: 'state'; readonly state: string }
 
@@ -74,7 +77,7 @@ export class EmissionQueue {
     return this.#state
   }
 
-  /** The last epoch that was sent to each target. */
+  /** The last epoch that was sent to each target, and to all of them (`*`). */
   get lastSent(): ReadonlyMap<string, number> {
     return this.#lastSent
   }
@@ -201,10 +204,25 @@ function emissionsOf(
   return drafts.map((draft, index) => {
     const epoch = from + index
     if (draft.kind === 'state') return { epoch, action: null }
-    const action = draft.build(epoch, sent.get(draft.target) ?? null)
+    const action = draft.build({ epoch, ...epochsBefore(draft.target, sent) })
     sent.set(draft.target, epoch)
     return { epoch, action }
   })
+}
+
+/** What went to all went to each target as well. */
+function epochsBefore(
+  target: string,
+  sent: ReadonlyMap<string, number>,
+): Omit<EpochPlace, 'epoch'> {
+  if (target === EVERY_TARGET) {
+    return {
+      previousEpoch: null,
+      ...(sent.size === 0 ? {} : { lastEpochs: Object.fromEntries(sent) }),
+    }
+  }
+  const last = Math.max(sent.get(target) ?? -1, sent.get(EVERY_TARGET) ?? -1)
+  return { previousEpoch: last < 0 ? null : last }
 }
 
 /** The last state of a batch; those before it did not last. */

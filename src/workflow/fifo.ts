@@ -11,6 +11,10 @@ export class Fifo<Item> {
     return this.#items[this.#head]
   }
 
+  *[Symbol.iterator](): IterableIterator<Item> {
+    yield* this.#items.slice(this.#head)
+  }
+
   push(item: Item): void {
     this.#items.push(item)
   }

@@ -2,6 +2,7 @@
 export { ActionGuard } from './action-guard.ts'
 export { MemoryMarks } from './action-marks.ts'
 export { claimWorkflow } from './claim-workflow.ts'
+export { createAction } from './create-action.ts'
 export { currentLease, grantedLease } from './lease-look-up.ts'
 export { LocalBus } from './local-bus.ts'
 export { POSTGRES_ACTION_TABLES, SQLITE_ACTION_TABLES } from './mark-tables.ts'
@@ -12,7 +13,7 @@ export { relayRevocations } from './revocations.ts'
 export { SqliteMarks } from './sqlite-marks.ts'
 export { formatAction, parseAction } from './wire/action-json.ts'
 
-export type { Action } from './action.ts'
+export type { Action, IncomingAction } from './action.ts'
 export type {
   ActionEffect,
   ActionGuardOptions,
@@ -23,8 +24,9 @@ export type {
 export type { ActionMarks, ActionRef, Verdict } from './action-marks.ts'
 export type { Bus, DeadLetter, Delivery, Listener, Subscription } from './bus.ts'
 export type { ClaimOptions } from './claim-workflow.ts'
+export type { NewAction } from './create-action.ts'
 export type { Handoff } from './handoff.ts'
-export type { Known, LeaseFact, WorkflowMark } from './judgement.ts'
+export type { Known, LeaseFact, Strictness, WorkflowMark } from './judgement.ts'
 export type { GrantedLeaseOptions } from './lease-look-up.ts'
 export type { LocalBusOptions } from './local-bus.ts'
 export type { EmitOptions, Orchestrator } from './orchestrator.ts'

@@ -7,12 +7,15 @@
  *  4. Epoch: above the last one that was carried out. One that was passed over, a dead letter, may be below it when an
  *     operator sends it again, as long as it is certain that it was not carried out.
  *  5. Gap, in strict mode: the action before it to the same target must have been carried out. The first under a new
- *     lease names none before it, and may follow anything. The announcement of a transfer goes to all targets, and
- *     says for each of them which action was its last.
+ *     lease names none before it, and may follow anything. What goes to all targets, as the announcement of a transfer
+ *     does, says for each of them which action was its last. A guard that sees every epoch needs nobody to say so: each
+ *     must be the next.
+ *
+ * An action without a fence is judged by its lease alone: an id is given once, so the fence is that of the lease.
  */
 import { LeaseError, type ErrorCode } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs } from '../core/input.ts'
-import { LEASE_TRANSFER, type Action } from './action.ts'
+import { EVERY_TARGET, LEASE_TRANSFER, type Action } from './action.ts'
 
 /** What a processor remembers of a workflow. */
 export interface WorkflowMark {
@@ -39,34 +42,42 @@ export interface LeaseFact {
   readonly fence: number
 }
 
+/** An action of a workflow; its sender may not have named a fence. */
+export type WorkflowAction = Omit<Action, 'fence'> & { readonly fence: number | null }
+
+/** Whether a gap is refused: not at all, by what actions name as the ones before them, or because each is the next. */
+export type Strictness = boolean | 'every_epoch'
+
 export type Judgement =
   | { readonly kind: 'accepted'; readonly mark: WorkflowMark }
   | { readonly kind: 'refused'; readonly error: LeaseError }
 
 export interface Manner {
-  /** Whether a gap is refused. */
-  readonly strict: boolean
+  readonly strict: Strictness
   /** The target whose actions are judged; null if that is not known. */
   readonly target: string | null
   /** Whether an operator has sent the action again, after it was passed over. */
   readonly resent: boolean
 }
 
-export function judgeAction(action: Action, known: Known, manner: Manner): Judgement {
+export function judgeAction(action: WorkflowAction, known: Known, manner: Manner): Judgement {
   const { mark, seen } = known
   if (mark === null) return violation(action, null, 'its lease is not known here')
   if (action.leaseId !== mark.leaseId) return violation(action, mark, 'it carries another lease')
-  if (action.fence < mark.fence) return violation(action, mark, 'it carries a lower fence')
+  if (action.fence !== null && action.fence < mark.fence) {
+    return violation(action, mark, 'it carries a lower fence')
+  }
   if (mark.revoked) return violation(action, mark, 'its lease was revoked')
   if (seen) return duplicate(action, mark)
   if (action.epoch <= mark.epoch && !(manner.resent && wasPassedOver(action, known))) {
     return stale(action, mark)
   }
-  const previousEpoch = manner.strict ? previousTo(action, manner.target) : null
+  const previousEpoch = previousTo(action, manner)
   if (previousEpoch !== null && previousEpoch > mark.epoch) {
     return future(action, mark, previousEpoch)
   }
-  const { leaseId, fence } = action
+  const { leaseId } = action
+  const fence = action.fence ?? mark.fence
   const epoch = Math.max(action.epoch, mark.epoch)
   const accepted: WorkflowMark = { leaseId, fence, revoked: false, epoch }
   if (action.actionType === LEASE_TRANSFER) return transferred(action, accepted)
@@ -74,16 +85,24 @@ export function judgeAction(action: Action, known: Known, manner: Manner): Judge
 }
 
 /** What is not among the actions that are remembered was not carried out, if all of its time are remembered. */
-function wasPassedOver({ epoch }: Action, { seen, rememberedFrom }: Known): boolean {
+function wasPassedOver({ epoch }: WorkflowAction, { seen, rememberedFrom }: Known): boolean {
   return !seen && rememberedFrom !== undefined && epoch >= rememberedFrom
 }
 
-/** The epoch of the action before this one, as far as its sender says. */
-function previousTo(action: Action, target: string | null): number | null {
-  if (action.actionType !== LEASE_TRANSFER || target === null) return action.previousEpoch
-  const last = fieldsOf(fieldsOf(action.payload)['last_epochs'])
-  const epoch = Object.hasOwn(last, target) ? last[target] : null
-  return typeof epoch === 'number' ? epoch : action.previousEpoch
+/** The epoch of the action that must have come before this one, as far as anybody says. */
+function previousTo(action: WorkflowAction, { strict, target }: Manner): number | null {
+  if (strict === false) return null
+  if (strict === 'every_epoch') return action.epoch - 1
+  if (action.target !== EVERY_TARGET) return action.previousEpoch
+  const isTransfer = action.actionType === LEASE_TRANSFER
+  const last = isTransfer
+    ? fieldsOf(fieldsOf(action.payload)['last_epochs'])
+    : fieldsOf(action.lastEpochs)
+  const sent = [target ?? EVERY_TARGET, EVERY_TARGET].flatMap((name) => {
+    const epoch = Object.hasOwn(last, name) ? last[name] : null
+    return typeof epoch === 'number' ? [epoch] : []
+  })
+  return sent.length === 0 ? action.previousEpoch : Math.max(...sent)
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
@@ -115,7 +134,7 @@ export function withLease(mark: WorkflowMark | null, fact: LeaseFact): WorkflowM
 }
 
 /** Under its old lease an announcement may name the next one, if that has a higher fence. */
-function transferred(action: Action, mark: WorkflowMark): Judgement {
+function transferred(action: WorkflowAction, mark: WorkflowMark): Judgement {
   const payload = fieldsOf(action.payload)
   try {
     const leaseId = parseLeaseId(payload['new_lease_id'], 'new_lease_id')
@@ -128,19 +147,31 @@ function transferred(action: Action, mark: WorkflowMark): Judgement {
   }
 }
 
-function violation(action: Action, mark: WorkflowMark | null, why: string): Judgement {
+/** What is known of a workflow where an action is refused. */
+type KnownLease = Pick<WorkflowMark, 'leaseId' | 'fence' | 'epoch'>
+
+function violation(action: WorkflowAction, mark: WorkflowMark | null, why: string): Judgement {
+  return { kind: 'refused', error: leaseViolation(action, mark, why) }
+}
+
+export function leaseViolation(
+  action: WorkflowAction,
+  mark: KnownLease | null,
+  why: string,
+): LeaseError {
   const message = `action ${action.actionId} of workflow ${action.workflowId} is refused: ${why}`
-  return refused('LEASE_VIOLATION', message, {
-    ...contextOf(action),
+  const details = {
+    ...epochsOf(action, mark),
     expected: mark?.leaseId ?? null,
     received: action.leaseId,
     expected_fence: mark?.fence ?? null,
     received_fence: action.fence,
     recommendation: 'only the orchestrator that holds the workflow may act',
-  })
+  }
+  return new LeaseError('LEASE_VIOLATION', message, { details })
 }
 
-function duplicate(action: Action, mark: WorkflowMark): Judgement {
+function duplicate(action: WorkflowAction, mark: WorkflowMark): Judgement {
   const message = `action ${action.actionId} was carried out already`
   return refused('DUPLICATE_ACTION', message, {
     ...epochsOf(action, mark),
@@ -148,7 +179,7 @@ function duplicate(action: Action, mark: WorkflowMark): Judgement {
   })
 }
 
-function stale(action: Action, mark: WorkflowMark): Judgement {
+function stale(action: WorkflowAction, mark: WorkflowMark): Judgement {
   const message = `epoch must be above ${mark.epoch}, got ${action.epoch}`
   return refused('STALE_EPOCH', message, {
     ...epochsOf(action, mark),
@@ -156,7 +187,7 @@ function stale(action: Action, mark: WorkflowMark): Judgement {
   })
 }
 
-function future(action: Action, mark: WorkflowMark, previousEpoch: number): Judgement {
+function future(action: WorkflowAction, mark: WorkflowMark, previousEpoch: number): Judgement {
   const message = `epoch ${action.epoch} follows ${previousEpoch}, which has not come; the last was ${mark.epoch}`
   return refused('FUTURE_EPOCH', message, {
     ...epochsOf(action, mark),
@@ -165,12 +196,15 @@ function future(action: Action, mark: WorkflowMark, previousEpoch: number): Judg
   })
 }
 
-function contextOf({ actionId, workflowId }: Action): Readonly<Record<string, unknown>> {
-  return { action_id: actionId, workflow_id: workflowId }
-}
-
-function epochsOf(action: Action, mark: WorkflowMark): Readonly<Record<string, unknown>> {
-  return { ...contextOf(action), action_epoch: action.epoch, current_epoch: mark.epoch }
+/** `current_epoch` is the last one that was carried out, -1 if none was; null where nothing is known. */
+function epochsOf(
+  { actionId, workflowId, epoch }: WorkflowAction,
+  mark: KnownLease | null,
+): Readonly<Record<string, unknown>> {
+  return {
+    ...{ action_id: actionId, workflow_id: workflowId },
+    ...{ action_epoch: epoch, current_epoch: mark?.epoch ?? null },
+  }
 }
 
 function refused(

@@ -57,7 +57,7 @@ export function grantedLease(
       ...(audience === undefined ? {} : { audience }),
     })
     const { id: leaseId, fence, resource, mode } = grant
-    const isItsOwn = leaseId === action.leaseId && fence === action.fence
+    const isItsOwn = leaseId === action.leaseId && (action.fence ?? fence) === fence
     const isOfWorkflow = resource === resourceOf(workflowId) && mode === 'exclusive'
     if (isItsOwn && isOfWorkflow) return { leaseId, fence }
     const message = `the grant of action ${action.actionId} must be of its own lease of workflow ${workflowId}`
@@ -66,6 +66,7 @@ export function grantedLease(
         ...{ action_id: action.actionId, workflow_id: workflowId },
         ...{ expected: action.leaseId, received: leaseId },
         ...{ expected_fence: action.fence, received_fence: fence, resource },
+        action_epoch: action.epoch,
       },
     })
   }

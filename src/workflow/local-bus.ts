@@ -29,12 +29,17 @@ export interface LocalBusOptions {
 }
 
 const DEAD_LETTERS_MAX = 1_000
+/** Of what went to all, for targets that are named later. */
+const FOR_ALL_MAX = 1_000
+const FOR_ALL_SIZE_MAX = 16 * 1_024 * 1_024
 
 export class LocalBus implements Bus {
   readonly #options: Required<LocalBusOptions>
   readonly #mailboxes = new Map<string, Mailbox>()
   readonly #deadLetters: DeadLetter[] = []
   #buried = 0
+  readonly #forAll = new Fifo<string>()
+  #forAllSize = 0
 
   constructor(options: LocalBusOptions = {}) {
     refuseUnknown(options, ['deliveriesMax', 'retryAfterMs', 'runtime'])
@@ -61,8 +66,13 @@ export class LocalBus implements Bus {
 
   /** Puts a message on the bus as it is, whatever it is. */
   send(target: string, text: string): void {
-    const names = target === EVERY_TARGET ? [...this.#mailboxes.keys()] : [target]
-    for (const name of names) this.#mailbox(name).put({ text, resent: false })
+    if (target !== EVERY_TARGET) return this.#mailbox(target).put({ text, resent: false })
+    for (const mailbox of this.#mailboxes.values()) mailbox.put({ text, resent: false })
+    this.#forAll.push(text)
+    this.#forAllSize += text.length
+    while (this.#forAll.length > FOR_ALL_MAX || this.#forAllSize > FOR_ALL_SIZE_MAX) {
+      this.#forAllSize -= this.#forAll.shift()?.length ?? 0
+    }
   }
 
   /**
@@ -88,7 +98,7 @@ export class LocalBus implements Bus {
     await Promise.all([...this.#mailboxes.values()].map((mailbox) => mailbox.idle()))
   }
 
-  /** What is sent to a target before anybody listens waits for them. */
+  /** What is sent to a target, or to all, before anybody listens waits for them. */
   #mailbox(target: string): Mailbox {
     const known = this.#mailboxes.get(target)
     if (known !== undefined) return known
@@ -98,6 +108,7 @@ export class LocalBus implements Bus {
       if (this.#deadLetters.length > DEAD_LETTERS_MAX) this.#deadLetters.shift()
     })
     this.#mailboxes.set(target, mailbox)
+    for (const text of this.#forAll) mailbox.put({ text, resent: false })
     return mailbox
   }
 }

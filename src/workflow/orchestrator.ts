@@ -14,24 +14,32 @@ import { refuseUnknown } from '../core/input.ts'
 import type { Extent, Mode } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import {
-  createAction,
   EVERY_TARGET,
   LEASE_TRANSFER,
   parseActionPriority,
   parseName,
   payloadText,
+  readAction,
   type Action,
+  type IncomingAction,
 } from './action.ts'
 import type { Bus } from './bus.ts'
-import { EmissionQueue, limitError, TARGETS_MAX, type Draft } from './emission-queue.ts'
+import {
+  EmissionQueue,
+  limitError,
+  TARGETS_MAX,
+  type Draft,
+  type EpochPlace,
+} from './emission-queue.ts'
 import { givenLease, unannounced, type Handoff } from './handoff.ts'
+import { leaseViolation } from './judgement.ts'
 import { frozenCopy, LEASE_REVOKED } from './wire/action-json.ts'
 import { stateNote } from './workflow-state.ts'
 import { WorkflowRenewal } from './workflow-renewal.ts'
 
 export interface EmitOptions {
-  /** The kind of processor that is to act. */
-  readonly target: string
+  /** The kind of processor that is to act. Default `*`: all of them. */
+  readonly target?: string
   /** 1..10, default 5. */
   readonly priority?: number
 }
@@ -43,7 +51,6 @@ export interface OrchestratorParts {
   readonly runtime: Runtime
   readonly workflowId: string
   readonly state: string
-  /** Null when nobody signs. */
   /** Whether actions carry the signed grant of the lease. */
   readonly signed: boolean
   readonly renewBelowMs: number
@@ -114,14 +121,63 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     return this.#parts.lease.remainingMs
   }
 
+  /** When the lease was granted, in wall time; a renewal does not change it. */
+  get acquiredAtMs(): number {
+    return this.#parts.lease.info.grantedAtMs ?? 0
+  }
+
+  /** For how long the lease is granted, and renewed. */
+  get ttlMs(): number {
+    return this.#parts.lease.info.ttlMs
+  }
+
+  /** Throws `LEASE_EXPIRED` or `LEASE_LOST` when the workflow may not be acted for any more; asks nobody. */
+  check(): void {
+    this.#requireHeld()
+  }
+
+  /** Renews the lease now. It renews itself as well, but not while the program leaves no time for timers. */
+  async renew(): Promise<void> {
+    this.#requireHeld()
+    await this.#guarded(() => this.#parts.lease.renew())
+  }
+
   /**
-   * Sends an action to the processors of a target, under an epoch of its own. Resolves when the bus has it. Throws
+   * True if the action is one of this workflow under this lease, which is still held. Throws what `check` throws,
+   * `LEASE_VIOLATION` for another's, and `FUTURE_EPOCH` for an epoch that was not come to. Whether it is stale is for
+   * the processors to say: only they know what they have carried out.
+   */
+  validate(action: IncomingAction): true {
+    const read = readAction(action)
+    this.#requireHeld()
+    const own = { leaseId: this.leaseId, fence: this.fence, epoch: this.epoch }
+    const named = { ...read, workflowId: read.workflowId ?? this.workflowId }
+    if (named.workflowId !== this.workflowId) {
+      throw leaseViolation(named, own, `it is not of workflow ${this.workflowId}`)
+    }
+    if (read.leaseId !== own.leaseId) throw leaseViolation(named, own, 'it carries another lease')
+    if (read.fence !== null && read.fence !== own.fence) {
+      throw leaseViolation(named, own, 'it carries another fence')
+    }
+    if (read.epoch <= own.epoch) return true
+    const message = `epoch must be at most ${own.epoch}, which is the next, got ${read.epoch}`
+    throw new LeaseError('FUTURE_EPOCH', message, {
+      details: {
+        ...{ action_id: read.actionId, workflow_id: this.workflowId },
+        ...{ action_epoch: read.epoch, current_epoch: own.epoch },
+        recommendation: 'Check for missed state updates',
+      },
+    })
+  }
+
+  /**
+   * Sends an action to the processors of a target, or to all, under an epoch of its own. Resolves when the bus has it. Throws
    * `LEASE_EXPIRED` or `LEASE_LOST`, and then nothing was published.
    */
-  async emit(type: string, payload: unknown, options: EmitOptions): Promise<Action> {
+  async emit(type: string, payload: unknown, options: EmitOptions = {}): Promise<Action> {
     refuseUnknown(options, ['target', 'priority'])
     const draft = this.#draft(parseOwnType(type), payload, {
-      target: this.#readTarget(options?.target),
+      target: this.#readTarget(options.target ?? EVERY_TARGET),
       priority: parseActionPriority(options.priority),
     })
     const { action } = await this.#put(draft)
@@ -195,7 +251,6 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
 
   #readTarget(value: unknown): string {
     const target = parseName(value, 'target')
-    if (target === EVERY_TARGET) throw invalid('target', 'must be a target of its own', target)
     const { lastSent } = this.#queue
     if (lastSent.size < TARGETS_MAX || lastSent.has(target)) return target
     throw limitError('targets may be sent to under one lease', TARGETS_MAX)
@@ -204,20 +259,20 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
   #draft(type: string, payload: unknown, to: Required<EmitOptions>): Draft {
     const copy = frozenCopy(payloadText(payload))
     const named = { type, ...to }
-    const build = (epoch: number, previousEpoch: number | null): Action => {
+    const build = (place: EpochPlace): Action => {
       const { id: leaseId, fence } = this.#parts.lease
-      return this.#build(named, { leaseId, fence, epoch, previousEpoch }, copy)
+      return this.#build(named, { leaseId, fence, ...place }, copy)
     }
     return { kind: 'action', target: to.target, build }
   }
 
   #build(
     named: Required<EmitOptions> & { readonly type: string },
-    proof: Pick<Action, 'leaseId' | 'fence' | 'epoch' | 'previousEpoch'>,
+    proof: Pick<Action, 'leaseId' | 'fence'> & EpochPlace,
     payload: unknown,
   ): Action {
     const { runtime, lease, signed } = this.#parts
-    return createAction({
+    return readAction({
       actionId: runtime.uuid(),
       actionType: named.type,
       target: named.target,

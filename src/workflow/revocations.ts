@@ -1,6 +1,7 @@
 /**
- * Carries revocations from the ledger to the bus, whoever revoked and from wherever: the holder hears of it from the
- * store, the processors hear of it from here. One such relay for each bus is enough; several do no harm.
+ * Revocations of workflow leases, as the ledger tells of them. A guard that has a client follows them itself. For guards
+ * that have none, `relayRevocations` carries them to the bus, whoever revoked and from wherever: the holder hears of it
+ * from the store, the processors from there. One such relay for each bus is enough; several do no harm.
  */
 import type { Tenure } from '../client/contract.ts'
 import { isLeaseError } from '../core/errors.ts'
@@ -13,6 +14,9 @@ import type { Revocation } from './wire/action-json.ts'
 
 const PREFIX = 'workflow:'
 
+/** Of a client: what tells of revocations. */
+export type RevocationSource = Pick<Tenure, 'watch' | 'get'>
+
 export interface RelayOptions {
   readonly signal: AbortSignal
   /** Where the last relay has stopped, so that nothing is lost between the two. Default: from now on. */
@@ -23,27 +27,43 @@ export interface RelayOptions {
 
 /** Runs until the signal aborts. Throws what the bus or the store throws; whoever runs it starts it again. */
 export async function relayRevocations(
-  tenure: Pick<Tenure, 'watch' | 'get'>,
+  tenure: RevocationSource,
   bus: Bus,
   options: RelayOptions,
 ): Promise<void> {
   refuseUnknown(options, ['signal', 'after', 'onRelayed'])
-  const types = ['lease.revoked'] as const
-  const from = options.after === undefined ? {} : { after: options.after }
+  const { signal, after, onRelayed } = options
+  const place = {
+    ...{ signal, onPosition: (position: Position) => onRelayed?.(position) },
+    ...(after === undefined ? {} : { after }),
+  }
   try {
-    for await (const { event, position } of tenure.watch({
-      types,
-      ...from,
-      signal: options.signal,
-    })) {
-      const revocation = await revocationOf(tenure, event)
-      if (revocation !== null) await bus.announce(revocation)
-      options.onRelayed?.(position)
-    }
+    await followRevocations(tenure, place, (revocation) => bus.announce(revocation))
   } catch (error) {
     if (!options.signal.aborted || !isLeaseError(error)) throw error
     // Whoever ended it is not waiting for an answer; what was not relayed comes again after the last position.
     if (error.code !== 'ABORTED') report('workflow/relay', error)
+  }
+}
+
+interface FollowOptions {
+  readonly signal: AbortSignal
+  /** Default: from now on. */
+  readonly after?: Position
+  /** Everything up to here was told. */
+  readonly onPosition: (position: Position) => void
+}
+
+/** One after the other, until the signal aborts or the client is closed. Throws what the store or `tell` throws. */
+export async function followRevocations(
+  tenure: RevocationSource,
+  { onPosition, ...where }: FollowOptions,
+  tell: (revocation: Revocation) => Promise<void> | void,
+): Promise<void> {
+  for await (const { event, position } of tenure.watch({ types: ['lease.revoked'], ...where })) {
+    const revocation = await revocationOf(tenure, event)
+    if (revocation !== null) await tell(revocation)
+    onPosition(position)
   }
 }
 

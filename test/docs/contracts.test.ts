@@ -25,7 +25,14 @@ const IDS: readonly string[] = [
 const NAMES: readonly string[] = [
   ...['lease_id', 'epoch', 'ModelAction', 'emit_action', 'set_lease', 'validate_action'],
   ...['handle_epoch_conflict', 'handoff_lease', 'LEASE_TRANSFER', 'ModelLeaseMetadata'],
-  ...['is_expired', 'remaining_ttl', 'renew_lease', 'revoke_lease', 'LEASE_REVOKED'],
+  ...[
+    'is_expired',
+    'remaining_ttl',
+    'renew_lease',
+    'revoke_lease',
+    'LEASE_REVOKED',
+    'event_bus.receive',
+  ],
   ...['LEASE_VIOLATION', 'STALE_EPOCH', 'FUTURE_EPOCH', 'LEASE_EXPIRED', 'LEASE_NOT_FOUND'],
   ...['poll:lease:{sessionID}', 'poll:node:{instanceID}', 'InstanceID', 'LeaseManager', 'Start'],
   ...['Stop', 'TryAcquire', 'Release', 'IsOwned', 'OwnedSessions', 'GetLiveNodes'],

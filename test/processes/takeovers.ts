@@ -337,7 +337,8 @@ class Takeovers {
     }
     if (message.kind === 'in_hand') return this.#noteStop(worker)
     worker.sending = false
-    const action = parseAction(message.text)
+    // Sent by an orchestrator of ours, which names its workflow and its fence.
+    const action = parseAction(message.text) as Action
     const { fence, epoch, actionId } = action
     this.#unfenced.push({ fence, epoch, actionId })
     const known = this.#applied.at(-1)

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { LeaseError } from '../../src/core/errors.ts'
-import { createAction, type Action } from '../../src/workflow/action.ts'
+import { readAction, type Action } from '../../src/workflow/action.ts'
 import { ActionGuard, LocalBus } from '../../src/workflow/index.ts'
 
 const OLD = { leaseId: randomUUID(), fence: 10 }
 const NEW = { leaseId: randomUUID(), fence: 20 }
 
 function action(change: Partial<Action> = {}): Action {
-  return createAction({
+  return readAction({
     ...{ actionId: randomUUID(), actionType: 'A', target: 'compute', payload: null },
     ...{ workflowId: 'w', ...OLD, epoch: 0, previousEpoch: null, priority: 5, issuedAtMs: 1 },
     ...change,

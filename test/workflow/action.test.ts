@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { createAction, payloadText, type Action } from '../../src/workflow/action.ts'
+import { readAction, payloadText, type Action } from '../../src/workflow/action.ts'
 import { formatAction, parseAction } from '../../src/workflow/index.ts'
 import { formatRevocation, parseMessage } from '../../src/workflow/wire/action-json.ts'
 
@@ -20,7 +20,7 @@ const FIELDS = {
 
 describe('an action', () => {
   it('goes over the wire in the names that others use, and comes back the same', () => {
-    const action = createAction(FIELDS)
+    const action = readAction(FIELDS)
     const wire = JSON.parse(formatAction(action)) as Record<string, unknown>
     expect(wire).toEqual({
       action_id: FIELDS.actionId,
@@ -39,7 +39,7 @@ describe('an action', () => {
   })
 
   it('cannot be changed, and neither can its payload once it was read', () => {
-    const action = parseAction(formatAction(createAction(FIELDS)))
+    const action = parseAction(formatAction(readAction(FIELDS)))
     expect(Object.isFrozen(action)).toBe(true)
     const { data } = action.payload as { data: number[] }
     expect(() => data.push(4)).toThrow(TypeError)
@@ -60,10 +60,10 @@ describe('an action', () => {
     ['priority', 11, 'priority must be an integer 1..10, got 11'],
     ['actionType', '', 'actionType must be 1..256 bytes, got ""'],
     ['target', 'a\nb', 'target must not contain control characters, got "a\\nb"'],
-    ['workflowId', null, 'workflowId must be text, got null'],
+    ['workflowId', 7, 'workflowId must be text, got 7'],
   ])('with %s %o cannot be built or read', (field, value, message) => {
     const bad = { ...FIELDS, [field]: value }
-    expect(() => createAction(bad)).toThrow(
+    expect(() => readAction(bad)).toThrow(
       expect.objectContaining({ code: 'INVALID_INPUT', message }),
     )
     const text = formatAction(bad as unknown as Action)

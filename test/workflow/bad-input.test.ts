@@ -122,7 +122,7 @@ const CASES: Readonly<Record<string, Case>> = {
     inputs: [
       ['A', JUNK],
       [{}, [undefined, 10n, Symbol('junk'), () => undefined]],
-      [{ target: 'x' }, [...JUNK, { target: 'x', priority: 0 }, { target: 'x', typo: 1 }]],
+      [{}, [...OPTIONS_JUNK, { target: 7 }, { target: 'x', priority: 0 }, { typo: 1 }]],
     ],
   },
   'orchestrator.advance': { call: () => bound(orchestrator, 'advance'), inputs: [['s', JUNK]] },

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { createAction, type Action } from '../../src/workflow/action.ts'
+import { readAction, type Action } from '../../src/workflow/action.ts'
 import { ActionGuard, LocalBus } from '../../src/workflow/index.ts'
 
 const LEASE = { leaseId: randomUUID(), fence: 10 }
 
 function action(epoch: number, change: Partial<Action> = {}): Action {
-  return createAction({
+  return readAction({
     ...{ actionId: randomUUID(), actionType: 'A', target: 'compute', payload: { n: epoch } },
     ...{ workflowId: 'w', ...LEASE, epoch, previousEpoch: null, priority: 5, issuedAtMs: 1 },
     ...change,

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
-import { createAction, type Action } from '../../src/workflow/action.ts'
+import { readAction, type Action } from '../../src/workflow/action.ts'
 import {
   ActionGuard,
   MemoryMarks,
@@ -196,7 +196,7 @@ export const OLD = { leaseId: randomUUID(), fence: 10 }
 export const NEW = { leaseId: randomUUID(), fence: 20 }
 
 export function action(epoch: number, change: Partial<Action> = {}): Action {
-  return createAction({
+  return readAction({
     ...{ actionId: randomUUID(), actionType: 'A', target: 'compute', payload: { n: epoch } },
     ...{ workflowId: 'w', ...OLD, epoch, previousEpoch: null, priority: 5, issuedAtMs: 1 },
     ...change,

@@ -237,8 +237,8 @@ describe('an orchestrator', () => {
     await expect(orchestrator.emit('A', {}, bad)).rejects.toThrow(
       'priority must be an integer 1..10',
     )
-    const none = undefined as unknown as { target: string }
-    await expect(orchestrator.emit('A', {}, none)).rejects.toThrow('target must be text')
+    const wrong = { target: 7 } as unknown as { target: string }
+    await expect(orchestrator.emit('A', {}, wrong)).rejects.toThrow('target must be text')
     expect(orchestrator.epoch).toBe(0)
   })
 })

@@ -6,7 +6,7 @@ import {
   MemoryMarks,
   WORKFLOWS_REMEMBERED,
 } from '../../src/workflow/action-marks.ts'
-import { createAction, type Action } from '../../src/workflow/action.ts'
+import { readAction, type Action } from '../../src/workflow/action.ts'
 import {
   ActionGuard,
   formatAction,
@@ -19,7 +19,7 @@ import {
 const LEASE = { leaseId: randomUUID(), fence: 10 }
 
 function action(epoch: number, change: Partial<Action> = {}): Action {
-  return createAction({
+  return readAction({
     ...{ actionId: randomUUID(), actionType: 'A', target: 'compute', payload: { n: epoch } },
     ...{ workflowId: 'w', ...LEASE, epoch, previousEpoch: null, priority: 5, issuedAtMs: 1 },
     ...change,
@@ -53,7 +53,10 @@ describe('a guard', () => {
     const make = (options: object): (() => unknown) => {
       return () => new ActionGuard(options)
     }
-    expect(make({ strict: 'yes' })).toThrow('strict must be true or false, got "yes"')
+    expect(make({ strict: 'yes' })).toThrow('strict must be true, false or every_epoch, got "yes"')
+    expect(make({ tenure: {} })).toThrow('tenure must be a client')
+    expect(make({ signal: {} })).toThrow('signal must be an AbortSignal')
+    expect(make({ workflowId: '' })).toThrow('workflowId must be 1..1000 bytes, got ""')
     expect(make({ marks: {} })).toThrow('marks must be marks')
     expect(make({ lookUp: 1 })).toThrow('lookUp must be a function, got 1')
     expect(make({ log: 1 })).toThrow('log must be a function, got 1')

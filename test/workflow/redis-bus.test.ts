@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Runtime } from '../../src/runtime/runtime.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { createAction, type Action } from '../../src/workflow/action.ts'
+import { readAction, type Action } from '../../src/workflow/action.ts'
 import { ActionGuard, formatAction, RedisBus } from '../../src/workflow/index.ts'
 import { startRedis } from '../servers/redis-server.ts'
 import { freshRedis, type Place } from '../servers/shared-servers.ts'
@@ -13,7 +13,7 @@ import { CLIENTS, WITHIN, type Connected } from './redis-clients.ts'
 const LEASE = { leaseId: randomUUID(), fence: 10 }
 
 function action(epoch: number, change: Partial<Action> = {}): Action {
-  return createAction({
+  return readAction({
     ...{ actionId: randomUUID(), actionType: 'A', target: 'compute', payload: { n: epoch } },
     ...{ workflowId: 'w', ...LEASE, epoch, previousEpoch: null, priority: 5, issuedAtMs: 1 },
     ...change,

@@ -4,7 +4,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openTenure } from '../../src/open.ts'
 import type { Tenure } from '../../src/client/contract.ts'
 import { newClient, newWorld } from '../client/harness.ts'
-import { ActionGuard, claimWorkflow, LocalBus, type Action } from '../../src/workflow/index.ts'
+import {
+  ActionGuard,
+  claimWorkflow,
+  LocalBus,
+  type IncomingAction,
+} from '../../src/workflow/index.ts'
 
 let tenure: Tenure
 let bus: LocalBus
@@ -72,7 +77,7 @@ describe('the lease management pattern', () => {
     const orchestrator = await claimWorkflow(tenure, 'w', { bus })
     const guard = new ActionGuard()
     await guard.setLease('w', orchestrator.leaseId, orchestrator.fence)
-    const received = new Promise<Action>((resolve) => {
+    const received = new Promise<IncomingAction>((resolve) => {
       void bus.subscribe('compute', { onAction: resolve })
     })
     await orchestrator.emit('PROCESS_DATA', { data: [1, 2, 3] }, { target: 'compute' })

@@ -6,12 +6,12 @@ import { invalid, isLeaseError, LeaseError, show } from '../../core/errors.ts'
 import { parseLeaseId, parseSpanMs } from '../../core/input.ts'
 import { utf8Length } from '../../core/text.ts'
 import {
-  createAction,
   parseEpoch,
   parseWorkflowId,
   PAYLOAD_BYTES_MAX,
   payloadText,
-  type Action,
+  readAction,
+  type IncomingAction,
 } from '../action.ts'
 
 /** A lease of a workflow was revoked: what it still sends is to be refused. */
@@ -24,7 +24,7 @@ export interface Revocation {
 }
 
 export type BusMessage =
-  | { readonly kind: 'action'; readonly action: Action }
+  | { readonly kind: 'action'; readonly action: IncomingAction }
   | { readonly kind: 'revoked'; readonly revocation: Revocation }
 
 export const LEASE_REVOKED = 'LEASE_REVOKED'
@@ -34,19 +34,21 @@ const MESSAGE_LENGTH_MAX = 2_000_000
 /** The last moment that a `Date` has. */
 const DATE_MS_MAX = 8_640_000_000_000_000
 
-export function formatAction(action: Action): string {
+/** What the action does not have is left out. */
+export function formatAction(action: IncomingAction): string {
   return JSON.stringify({
     action_id: action.actionId,
     action_type: action.actionType,
     target_node_type: action.target,
     payload: action.payload,
-    workflow_id: action.workflowId,
+    workflow_id: action.workflowId ?? undefined,
     lease_id: action.leaseId,
-    fence: action.fence,
+    fence: action.fence ?? undefined,
     epoch: action.epoch,
     previous_epoch: action.previousEpoch,
+    last_epochs: action.lastEpochs,
     priority: action.priority,
-    issued_at_ms: action.issuedAtMs,
+    issued_at_ms: action.issuedAtMs ?? undefined,
     grant: action.grant,
   })
 }
@@ -81,16 +83,20 @@ export function parseMessage(text: unknown): BusMessage {
   return { kind: 'action', action: actionOf(fields, text) }
 }
 
-export function parseAction(text: unknown): Action {
+/**
+ * Reads an action, also one whose sender knows nothing of Tenure and names neither the workflow nor a fence: a guard that
+ * knows one workflow takes it for an action of that.
+ */
+export function parseAction(text: unknown): IncomingAction {
   return actionOf(objectOf(text), text)
 }
 
 type Fields = Readonly<Record<string, unknown>>
 
-function actionOf(fields: Fields, text: unknown): Action {
+function actionOf(fields: Fields, text: unknown): IncomingAction {
   // A message that is short enough has a payload that is, and need not be written out again to be measured.
   if (utf8Length(String(text)) > PAYLOAD_BYTES_MAX) payloadText(fields['payload'] ?? null)
-  return createAction({
+  return readAction({
     actionId: fields['action_id'],
     actionType: fields['action_type'],
     target: fields['target_node_type'],
@@ -100,6 +106,7 @@ function actionOf(fields: Fields, text: unknown): Action {
     fence: fields['fence'],
     epoch: fields['epoch'],
     previousEpoch: fields['previous_epoch'],
+    lastEpochs: fields['last_epochs'],
     priority: fields['priority'],
     issuedAtMs: fields['issued_at_ms'],
     grant: fields['grant'],
