@@ -359,7 +359,7 @@ export class LeaseLayout implements FleetLayout {
   }
 
   /**
-   * Follows the grants and ends in the ledger; renewals, which are most of it, are left out by the store. A ledger that
+   * Follows the grants and ends in the ledger; renewals, which are most of it, and what is not the fleet's are left out by the store. A ledger that
    * cannot be read for a while is read on later: what was missed is found by the next pass.
    */
   async #watch(api: LeaseApi, listener: LayoutListener, signal: AbortSignal): Promise<void> {
@@ -368,7 +368,7 @@ export class LeaseLayout implements FleetLayout {
     })
     while (!signal.aborted) {
       try {
-        for await (const { event } of api.watch({ types: WATCHED, signal })) {
+        for await (const { event } of api.watch({ ...WATCHED, signal })) {
           fault.succeeded()
           if (this.#isOfNodes(event)) listener.nodesChanged()
           else if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
@@ -435,7 +435,10 @@ interface Sign {
 type Given = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
 
 /** An expiry is not among them: each instance looks again when a heartbeat is about to end. */
-const WATCHED = ['lease.issued', 'lease.released', 'lease.revoked'] as const
+const WATCHED = {
+  kinds: ['session', 'node', 'drain'],
+  types: ['lease.issued', 'lease.released', 'lease.revoked'],
+} as const
 
 const DONE: GrantReply = { kind: 'done' }
 const GONE: GrantReply = { kind: 'gone' }

@@ -323,6 +323,8 @@ export interface HistoryFilter {
 
 export interface WatchFilter {
   readonly resource?: Resource
+  /** Only of resources of these kinds. */
+  readonly kinds?: readonly string[]
   readonly holder?: string
   readonly types?: readonly LeaseEventType[]
   /** Only what was committed after this position; without it, only what is committed from now on. */

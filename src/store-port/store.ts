@@ -66,6 +66,8 @@ export interface LedgerEntry {
 export interface HistoryQuery {
   readonly leaseId?: LeaseId
   readonly resource?: Resource
+  /** Only of resources of these kinds. */
+  readonly kinds?: readonly string[]
   readonly holder?: string
   readonly types?: readonly LeaseEventType[]
   readonly fromMs?: number

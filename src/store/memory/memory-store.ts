@@ -16,7 +16,7 @@ import {
 } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
-import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
+import { kindOf, overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import { hasPassed, type Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -339,6 +339,7 @@ function matches(entry: Entry, query: EntryQuery, now: Now): boolean {
 function tells(event: LeaseEvent, query: HistoryQuery): boolean {
   if (query.leaseId !== undefined && event.leaseId !== query.leaseId) return false
   if (query.resource !== undefined && event.resource !== query.resource) return false
+  if (query.kinds !== undefined && !query.kinds.includes(kindOf(event.resource))) return false
   if (query.holder !== undefined && event.holder !== query.holder) return false
   if (query.types !== undefined && !query.types.includes(event.type)) return false
   if (query.fromMs !== undefined && event.atMs < query.fromMs) return false

@@ -155,6 +155,9 @@ export function historyStatement(
   }
   if (query.leaseId !== undefined) where.and('lease_id = ?::uuid', query.leaseId)
   if (query.resource !== undefined) where.and('resource = ?', query.resource)
+  if (query.kinds !== undefined) {
+    where.and(`split_part(resource, ':', 1) = ANY (?::text[])`, arrayText(query.kinds))
+  }
   if (query.holder !== undefined) where.and('holder = ?', query.holder)
   if (query.fromMs !== undefined) where.and('at_ms >= ?::bigint', String(query.fromMs))
   if (query.toMs !== undefined) where.and('at_ms <= ?::bigint', String(query.toMs))

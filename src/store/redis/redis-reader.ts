@@ -6,7 +6,7 @@ import { LeaseError } from '../../core/errors.ts'
 import { hasPassed, type Tick } from '../../core/time.ts'
 import { isLive, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import { isTree, realmOf, type Reach } from '../../core/resource.ts'
+import { isTree, kindOf, realmOf, type Reach } from '../../core/resource.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
@@ -313,6 +313,7 @@ function matches(entry: Entry, query: EntryQuery, now: Tick): boolean {
 
 function tells(event: LeaseEvent, query: HistoryQuery): boolean {
   if (query.resource !== undefined && event.resource !== query.resource) return false
+  if (query.kinds !== undefined && !query.kinds.includes(kindOf(event.resource))) return false
   if (query.holder !== undefined && event.holder !== query.holder) return false
   if (query.types !== undefined && !query.types.includes(event.type)) return false
   if (query.fromMs !== undefined && event.atMs < query.fromMs) return false

@@ -25,6 +25,7 @@ export function readHistory(
     where.and('lease_id = ?', keyOf(query.leaseId, names))
   }
   if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
+  if (query.kinds !== undefined) addKinds(where, query.kinds)
   if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
   if (query.fromMs !== undefined) where.and('event_at >= ?', query.fromMs)
   if (query.toMs !== undefined) where.and('event_at <= ?', query.toMs)
@@ -36,6 +37,13 @@ export function readHistory(
     const values = row as SqliteRow
     return { position: String(values[10]), event: eventOf(values, names) }
   })
+}
+
+/** A file stands there as its path, without its kind. */
+function addKinds(where: Where, kinds: readonly string[]): void {
+  const named = `substr(file_path, 1, instr(file_path, ':') - 1)`
+  const kind = `CASE WHEN file_path LIKE '/%' THEN 'file' ELSE ${named} END`
+  where.and(`${kind} IN (${kinds.map(() => '?').join(', ')})`, ...kinds)
 }
 
 /** Two types share the word `failed`; the rarer of them says so beside it. */

@@ -110,6 +110,22 @@ export const historyBehaviours: readonly Behaviour[] = [
     },
   },
   {
+    name: 'by the kinds of resources',
+    async run(stage) {
+      await stage.grant({ resource: parseResource('work:a') })
+      await stage.grant({ resource: parseResource('workflow:work:b') })
+      await stage.grant({ resource: parseResource('file:/work:c') })
+      const resources = async (...kinds: readonly string[]): Promise<readonly string[]> => {
+        const entries = await stage.store.history({ kinds, limit: 100 })
+        return entries.map(({ event }) => event.resource)
+      }
+      assert.deepEqual(await resources('work'), ['work:a'])
+      assert.deepEqual(await resources('file'), ['file:/work:c'])
+      assert.deepEqual(await resources('file', 'workflow'), ['workflow:work:b', 'file:/work:c'])
+      assert.deepEqual(await resources(), [])
+    },
+  },
+  {
     name: 'by holder',
     async run(stage) {
       await stage.grant({ holder: 'ada' })
