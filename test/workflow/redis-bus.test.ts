@@ -59,6 +59,22 @@ describe.each(Object.keys(CLIENTS))('a bus on Redis, through %s', (name) => {
     await subscription.close()
   })
 
+  it('reads what an emitter wrote that knows nothing of Tenure', async () => {
+    const bus = new RedisBus(connected.client)
+    const foreign = { action_id: randomUUID(), action_type: 'A', payload: { n: 1 }, priority: 5 }
+    const text = JSON.stringify({ ...foreign, lease_id: LEASE.leaseId, epoch: 0 })
+    await admin.xadd('tenure:actions', '*', 'message', text)
+    const guard = new ActionGuard({ workflowId: 'w' })
+    await guard.setLease('w', LEASE.leaseId, LEASE.fence)
+    const got: unknown[] = []
+    await guard.subscribe(bus, 'compute', (payload, { action: { workflowId, fence } }) => {
+      got.push({ payload, workflowId, fence })
+    })
+    await expect.poll(() => got, WITHIN).toHaveLength(1)
+    expect(got).toEqual([{ payload: { n: 1 }, workflowId: 'w', fence: LEASE.fence }])
+    await guard.close()
+  })
+
   it('delivers again what a processor failed at, or died with', async () => {
     const bus = new RedisBus(connected.client, { retryAfterMs: 50 })
     const sent = action(1)
