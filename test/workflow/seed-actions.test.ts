@@ -10,6 +10,7 @@ import {
   LocalBus,
   parseAction,
   type Action,
+  type Bus,
 } from '../../src/workflow/index.ts'
 
 let tenure: Tenure
@@ -269,6 +270,33 @@ describe('emit_action without a target', () => {
     expect(() => guard.validate(three)).toThrow(expect.objectContaining({ code: 'FUTURE_EPOCH' }))
     await guard.process(two, () => undefined)
     expect(guard.validate(three)).toBe(true)
+  })
+})
+
+describe('handoff_lease', () => {
+  it('does not pass an action to all that a strict guard has missed', async () => {
+    const sent: Action[] = []
+    const noting: Bus = {
+      publish: async (actions) => void sent.push(...actions),
+      announce: (revocation) => bus.announce(revocation),
+      subscribe: (target, listener) => bus.subscribe(target, listener),
+    }
+    const orchestrator = await claimWorkflow(tenure, 'w', { bus: noting })
+    await orchestrator.emit('A', {})
+    await orchestrator.handoff('orchestrator-2')
+    const [toAll, transfer] = sent as [Action, Action]
+    expect(transfer).toMatchObject({
+      actionType: 'LEASE_TRANSFER',
+      payload: { transfer_epoch: 1, last_epochs: { '*': 0 } },
+    })
+    const guard = new ActionGuard({ strict: true })
+    await guard.setLease('w', toAll.leaseId, toAll.fence)
+    const early = guard.process(transfer, () => undefined)
+    await expect(early).rejects.toMatchObject({ code: 'FUTURE_EPOCH' })
+    await guard.process(toAll, () => undefined)
+    await guard.process(transfer, () => undefined)
+    const old = createAction({ ...toAll, actionId: randomUUID(), epoch: 2, issuedAtMs: 1 })
+    expect(() => guard.validate(old)).toThrow(expect.objectContaining({ code: 'LEASE_VIOLATION' }))
   })
 })
 
