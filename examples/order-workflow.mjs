@@ -63,7 +63,9 @@ async function main() {
     const args = [store, holder, String(carriedOut.length)]
     const child = fork(fileURLToPath(import.meta.url), args)
     let turn = Promise.resolve()
-    child.on('message', (text) => (turn = turn.then(() => carryOut(text))))
+    child.on('message', (text) => {
+      turn = turn.then(() => carryOut(text))
+    })
     return child
   }
 

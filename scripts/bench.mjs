@@ -1,7 +1,7 @@
 /** `npm run bench`: sets up, with the peers and the servers, and runs the benchmarks; what follows `--` goes to them. */
 import { join } from 'node:path'
 import { build, checkTypes } from './compile.mjs'
-import { providePeers } from './peers.mjs'
+import { providePeers } from './more-packages.mjs'
 import { runInForeground } from './processes.mjs'
 import { runMain } from './report.mjs'
 import { ROOT, SetupError, setUp } from './setup.mjs'

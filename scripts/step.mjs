@@ -5,7 +5,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { build, checkTypes } from './compile.mjs'
-import { providePeers } from './peers.mjs'
+import { providePeers } from './more-packages.mjs'
 import { runMain, runStep } from './report.mjs'
 import { ROOT, SetupError, setUp } from './setup.mjs'
 import { lint, runTests, writeFormat } from './steps.mjs'

@@ -4,8 +4,8 @@
  * goes to Vitest. The last line counts the tests: "N passed, N failed".
  */
 import { build, checkTypes } from './compile.mjs'
+import { provideBundler, providePeers } from './more-packages.mjs'
 import { provideNode24 } from './node-24.mjs'
-import { providePeers } from './peers.mjs'
 import { runMain, runStep } from './report.mjs'
 import { setUp } from './setup.mjs'
 import { checkFormat, lint, runTests } from './steps.mjs'
@@ -26,6 +26,7 @@ await runMain(async () => {
   const isBuilt = await setUp(async () => {
     await provideTestTools()
     await providePeers()
+    await provideBundler()
     await provideNode24()
     const passed = await step('build', build)
     // Side by side: none of them needs what another makes. The tests come after the types, which compile them as well.

@@ -198,8 +198,10 @@ describe('the folders of src', () => {
 })
 
 describe('the lockfiles', () => {
-  it.each(['package-lock.json', 'bench/package-lock.json'])('%s names no registry', (name) => {
-    const lockfile = fs.readFileSync(path.join(ROOT, name), 'utf8')
+  const folders = ['', 'bench/', 'test/tools/']
+
+  it.each(folders)('of the folder %j names no registry', (folder) => {
+    const lockfile = fs.readFileSync(path.join(ROOT, folder, 'package-lock.json'), 'utf8')
     expect(lockfile).not.toMatch(/"resolved":/)
   })
 

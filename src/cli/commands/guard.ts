@@ -7,6 +7,7 @@ import {
   SQLITE_MARK_TABLE,
   type PostgresClientLike,
 } from '../../guard/index.ts'
+import { loadDriver as loadPostgresDriver } from '../../store/postgres/postgres-client.ts'
 import { loadDriver, storeError } from '../../store/sqlite/sqlite-client.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { visible } from '../output.ts'
@@ -74,15 +75,13 @@ async function applyToSqlite(file: string, url: string): Promise<void> {
   }
 }
 
-interface PostgresDriver {
-  readonly Client: new (options: { readonly connectionString: string }) => PostgresClientLike & {
-    connect(): Promise<unknown>
-    end(): Promise<unknown>
-  }
+type PostgresClient = new (options: { readonly connectionString: string }) => PostgresClientLike & {
+  connect(): Promise<unknown>
+  end(): Promise<unknown>
 }
 
 async function applyToPostgres(url: string): Promise<void> {
-  const { Client } = await loadPostgresDriver()
+  const { Client } = await loadPostgresDriver<PostgresClient>()
   const client = new Client({ connectionString: url })
   try {
     await client.connect()
@@ -91,15 +90,6 @@ async function applyToPostgres(url: string): Promise<void> {
     throw error instanceof LeaseError ? error : unavailable(withoutPassword(url), error)
   } finally {
     await client.end()
-  }
-}
-
-async function loadPostgresDriver(): Promise<PostgresDriver> {
-  try {
-    return ((await import('pg' as string)) as { readonly default: PostgresDriver }).default
-  } catch (cause) {
-    const message = 'postgres:// needs the package pg; install it with "npm install pg"'
-    throw new LeaseError('STORE_UNAVAILABLE', message, { cause })
   }
 }
 

@@ -7,6 +7,7 @@
  */
 import { invalid, isLeaseError, isMistake, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
+import { driverFault } from '../../store/driver-fault.ts'
 import { driverOf, type RedisClient, type RedisDriver } from '../../store/redis/redis-client.ts'
 import { addressOf, showUrl } from '../../store/redis/redis-url.ts'
 import { answerWithin, type Bound } from '../answer-within.ts'
@@ -228,17 +229,11 @@ interface IoredisModule {
   readonly Cluster: new (nodes: readonly object[], options: object) => RedisClient
 }
 
-function isAbsent(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
-}
-
 /** Loaded when a fleet on Redis is opened by URL and not before: who uses something else need not have it. */
 async function loadDriver(): Promise<IoredisModule> {
   try {
     return (await import('ioredis')) as unknown as IoredisModule
   } catch (cause) {
-    if (!isAbsent(cause)) throw cause
-    const message = 'a fleet on Redis needs the package ioredis: npm install ioredis'
-    throw new LeaseError('STORE_UNAVAILABLE', message, { cause })
+    throw driverFault({ name: 'ioredis', needed: 'fleets on Redis', install: 'ioredis' }, cause)
   }
 }

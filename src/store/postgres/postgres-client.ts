@@ -8,6 +8,7 @@
 import { invalid, LeaseError } from '../../core/errors.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
+import { driverFault } from '../driver-fault.ts'
 
 export interface PostgresQuery {
   readonly text: string
@@ -49,17 +50,18 @@ export interface PostgresPool {
 
 export type PostgresDriver = new (config: Readonly<Record<string, unknown>>) => PostgresPool
 
-const WHAT_TO_INSTALL =
-  'postgres: stores need the package pg, which could not be loaded; install it with "npm install pg@8"'
+/** What `pg` exports, as far as it is used. */
+export interface PostgresModule<Client = unknown> {
+  readonly Pool: PostgresDriver
+  readonly Client: Client
+}
 
-export async function loadDriver(): Promise<PostgresDriver> {
+export async function loadDriver<Client>(): Promise<PostgresModule<Client>> {
   try {
-    const module = (await import('pg' as string)) as {
-      readonly default: { readonly Pool: PostgresDriver }
-    }
-    return module.default.Pool
+    const module = (await import('pg' as string)) as { readonly default: PostgresModule<Client> }
+    return module.default
   } catch (cause) {
-    throw new LeaseError('STORE_UNAVAILABLE', WHAT_TO_INSTALL, { cause })
+    throw driverFault({ name: 'pg', needed: 'postgres: stores', install: 'pg@8' }, cause)
   }
 }
 

@@ -106,7 +106,7 @@ export async function reachPostgres(
   if (pool !== undefined) return { settled: settle(options), pools: borrowed(requirePool(pool)) }
   const address = readPostgresUrl(url)
   const settled = settle({ ...address.parameters, ...options })
-  const Pool = await loadDriver()
+  const { Pool } = await loadDriver()
   const config = {
     connectionString: address.connectionString,
     connectionTimeoutMillis: settled.connectMs,

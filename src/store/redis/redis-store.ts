@@ -8,6 +8,7 @@ import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store, StoreDescription } from '../../store-port/store.ts'
+import { driverFault } from '../driver-fault.ts'
 import type { Backend } from '../speculation/backend.ts'
 import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { RedisBackend } from './redis-backend.ts'
@@ -184,8 +185,7 @@ async function loadIoredis(): Promise<IoredisModule> {
   try {
     return (await import('ioredis')) as unknown as IoredisModule
   } catch (cause) {
-    const message = 'the driver for redis:// is missing: npm install ioredis'
-    throw new LeaseError('STORE_UNAVAILABLE', message, { cause })
+    throw driverFault({ name: 'ioredis', needed: 'redis: stores', install: 'ioredis' }, cause)
   }
 }
 

@@ -2,8 +2,9 @@
  * The part of better-sqlite3 that the store uses, typed by its shape so that the driver is nobody's dependency but
  * the one who opens a `sqlite:` store, and the loading of it.
  */
-import { createRequire } from 'node:module'
+import nodeModule from 'node:module'
 import { LeaseError } from '../../core/errors.ts'
+import type { DriverPackage } from '../driver-fault.ts'
 
 export type SqliteValue = string | number | null
 export type SqliteRow = readonly SqliteValue[]
@@ -29,17 +30,27 @@ export type SqliteDriver = new (
   options?: { readonly timeout?: number },
 ) => SqliteDatabase
 
-const WHAT_TO_INSTALL =
-  'sqlite: stores need the package better-sqlite3, which could not be loaded; install it with ' +
-  '"npm install better-sqlite3@12" (where no prebuilt binary exists it is compiled, which takes python3, make and ' +
-  'a C++ compiler: "apt-get install python3 make g++" on Debian, "xcode-select --install" on macOS)'
+const PACKAGE: DriverPackage = {
+  name: 'better-sqlite3',
+  needed: 'sqlite: stores',
+  install: 'better-sqlite3@12',
+}
 
-/** The driver is CommonJS: importing it would first parse its sources for names to export, which takes 6 ms. */
+/**
+ * The driver is CommonJS: importing it would first parse its sources for names to export, which takes 6 ms. It loads its
+ * compiled part when the first database is opened, so one is opened here: 0.05 ms, and what was built for another
+ * version of Node fails where that can be said. `createRequire` is not imported by its name: a bundle may begin with a
+ * line that does so already, to give bundled CommonJS a `require`.
+ */
 export async function loadDriver(): Promise<SqliteDriver> {
   try {
-    return createRequire(import.meta.url)('better-sqlite3') as SqliteDriver
+    const Driver = nodeModule.createRequire(import.meta.url)('better-sqlite3') as SqliteDriver
+    new Driver(':memory:').close()
+    return Driver
   } catch (cause) {
-    throw new LeaseError('STORE_UNAVAILABLE', WHAT_TO_INSTALL, { cause })
+    // Hardly any start-up needs it, so none should load it.
+    const { driverFault } = await import('../driver-fault.ts')
+    throw driverFault(PACKAGE, cause)
   }
 }
 
