@@ -18,12 +18,12 @@ export interface DurationLimit {
   readonly maxMs: number
 }
 
-/** Reads `500ms`, `30s`, `5m`, `1h`, `2d`; anything else is `INVALID_INPUT`. */
+/** Reads `500ms`, `30s`, `5m`, `1h`, `2d`, and `0`, which needs no unit; anything else is `INVALID_INPUT`. */
 export function parseDuration(limit: DurationLimit, text: string): number {
   const { field, minMs, maxMs } = limit
   const [, digits, unit] = DURATION_PATTERN.exec(text) ?? []
   const unitMs = MS_PER_UNIT[unit ?? '']
-  const ms = unitMs === undefined ? Number.NaN : Number(digits) * unitMs
+  const ms = text === '0' ? 0 : Number(digits) * (unitMs ?? Number.NaN)
   if (ms >= minMs && ms <= maxMs) return ms
   const range = `${formatExact(minMs)}..${formatExact(maxMs)}`
   throw invalid(field, `must be a duration of ${range} such as 500ms, 30s, 5m, 1h or 2d`, text)

@@ -20,8 +20,14 @@ describe('a duration on the command line', () => {
     expect(parseDuration(ttl, text)).toBe(ms)
   })
 
+  it.each(['0', '0s', '0ms'])('%s is none at all, where there may be none', (text) => {
+    expect(parseDuration({ field: 'wait', minMs: 0, maxMs: 1_000 }, text)).toBe(0)
+  })
+
   it.each([
     '',
+    '0',
+    '00',
     '30',
     '30 s',
     ' 30s',
