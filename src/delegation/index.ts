@@ -4,6 +4,7 @@ export type { Budget, Dimension } from '../core/budget.ts'
 export type { Scope, ScopedAct } from '../core/scope.ts'
 export { generateSigningKey, SigningKey } from '../ledger/ed25519.ts'
 export {
+  grantBytes,
   signGrant,
   verifyGrant,
   type Grant,
@@ -11,6 +12,6 @@ export {
   type VerifyGrantOptions,
 } from '../ledger/grant.ts'
 export { parseVerificationKeys } from '../ledger/key-ring.ts'
-export type { KeyState, VerificationKey } from '../ledger/verification-key.ts'
+export type { KeyState, VerificationKey, VerificationKeys } from '../ledger/verification-key.ts'
 export { authorizeGrant } from './authorize-grant.ts'
 export { grantOf, LeaseSigner } from './lease-signer.ts'

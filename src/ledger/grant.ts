@@ -17,11 +17,13 @@ import { requireWellFormed } from '../core/text.ts'
 import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { verifySignature, type SigningKey } from './ed25519.ts'
 import {
-  requireKeys,
+  finderOf,
   requireVerifier,
   successorsFrom,
-  type VerificationKey,
+  type KeyFinder,
+  type VerificationKeys,
 } from './verification-key.ts'
+import { requireNow } from './wall-time.ts'
 
 export interface Grant {
   readonly id: string
@@ -59,8 +61,15 @@ const BLOCKS_MAX = DERIVATION_DEPTH_MAX + 1
 /** How far the clock of the store that issued a grant may be ahead of the clock of whoever checks it. */
 export const GRANT_SKEW_MS = 60_000
 
-/** The bytes that are signed. `before`: the hash of the block before it; empty for the root. */
-export function grantBytes(grant: Grant, keyId: string, before: Uint8Array): Buffer {
+/**
+ * The bytes that are signed (docs/delegation.md has their layout). `before`: the hash of the block before it; empty for
+ * the root.
+ */
+export function grantBytes(grant: Grant, keyId: string, before: Uint8Array): Uint8Array {
+  return blockBytes(requireGrant(grant), keyId, before)
+}
+
+function blockBytes(grant: Grant, keyId: string, before: Uint8Array): Buffer {
   const { scope, budget } = grant
   const writer = new ByteWriter()
   writer.text(TAG).integer(VERSION).text(keyId).bytes(before)
@@ -81,7 +90,7 @@ export function grantBytes(grant: Grant, keyId: string, before: Uint8Array): Buf
 /** Signs a lease; `parent` is the token of the lease that it was derived from. */
 export function signGrant(grant: Grant, key: SigningKey, parent?: string): string {
   const blocks = parent === undefined ? [] : blocksOf(parent)
-  const bytes = grantBytes(requireGrant(grant), key.keyId, hashOf(blocks.at(-1)))
+  const bytes = grantBytes(grant, key.keyId, hashOf(blocks.at(-1)))
   return tokenOf([...blocks, { bytes, signature: key.sign(bytes) }])
 }
 
@@ -130,20 +139,23 @@ export interface VerifyGrantOptions {
  */
 export function verifyGrant(
   token: string,
-  keys: readonly VerificationKey[],
+  keys: VerificationKeys,
   options: VerifyGrantOptions,
 ): VerifiedGrant {
   const { now, audience } = parseOptions(options)
-  requireKeys(keys)
+  const find = finderOf(keys)
   const blocks = blocksOf(token)
   const chain: Grant[] = []
   const keyIds: string[] = []
   let before: Block | undefined
   for (const block of blocks) {
     const parent = chain.at(-1) ?? null
-    // The registrar that signed the root signs what is derived from it, with the same key or with one that followed it.
-    const signers = parent === null ? keys : successorsFrom(keys, keyIds.at(-1) ?? '')
-    const { grant, keyId } = verifiedBlock(block, before, { keys, signers, now, parent })
+    const { grant, keyId } = verifiedBlock(block, before, {
+      find,
+      signer: keyIds.at(-1),
+      now,
+      parent,
+    })
     chain.push(grant)
     keyIds.push(keyId)
     before = block
@@ -159,11 +171,9 @@ export function verifyGrant(
   return { ...grant, ancestors, depth: ancestors.length, keyIds, root: shown }
 }
 
-/** Without a time nothing can be told to have expired, so that nothing is accepted. */
 function parseOptions(options: VerifyGrantOptions): VerifyGrantOptions {
-  const isGiven = typeof options === 'object' && options !== null
-  const { now, audience }: Partial<VerifyGrantOptions> = isGiven ? options : {}
-  if (!Number.isSafeInteger(now)) throw invalid('now', 'must be whole milliseconds', now)
+  requireNow(options)
+  const { audience } = options
   if (audience !== undefined && typeof audience !== 'string') {
     throw invalid('audience', 'must be text', audience)
   }
@@ -176,9 +186,9 @@ interface Block {
 }
 
 interface BlockContext {
-  readonly keys: readonly VerificationKey[]
-  /** Those of them that may sign this block. */
-  readonly signers: readonly VerificationKey[]
+  readonly find: KeyFinder
+  /** The key of the block before it; undefined for the root. */
+  readonly signer: string | undefined
   readonly now: number
   readonly parent: Grant | null
 }
@@ -186,14 +196,17 @@ interface BlockContext {
 function verifiedBlock(
   { bytes, signature }: Block,
   before: Block | undefined,
-  { keys, signers, now, parent }: BlockContext,
+  { find, signer, now, parent }: BlockContext,
 ): Pick<ReadBlock, 'grant' | 'keyId'> {
   const { grant, keyId, previous } = readBlock(bytes)
-  const key = requireVerifier(keys, keyId, now)
+  const key = requireVerifier(find, keyId, now)
   if (!verifySignature(bytes, signature, key.publicKey)) {
     throw refused('INVALID_SIGNATURE', 'the signature does not fit the grant', grant)
   }
-  if (!signers.includes(key)) {
+  // The registrar that signed the root signs what is derived from it, with the same key or with one that followed it.
+  const isOfRegistrar =
+    signer === undefined || successorsFrom(find, signer).some((known) => known.keyId === keyId)
+  if (!isOfRegistrar) {
     throw refused('INVALID_DERIVATION', `key ${keyId} is not of the registrar before it`, grant)
   }
   if (!hashOf(before).equals(previous) || grant.parentId !== (parent?.id ?? null)) {
@@ -231,7 +244,7 @@ function readBlock(bytes: Uint8Array): ReadBlock {
   const keyId = reader.text()
   const previous = reader.bytes()
   const grant = readGrant(reader)
-  if (!reader.isAtEnd() || !grantBytes(grant, keyId, previous).equals(bytes)) {
+  if (!reader.isAtEnd() || !blockBytes(grant, keyId, previous).equals(bytes)) {
     throw undecodable('the grant is not in its canonical form')
   }
   return { grant, keyId, previous }

@@ -11,11 +11,13 @@ import {
   isEndOf,
   KEY_STATES,
   lineOf,
+  finderOf,
   successorsFrom,
   type VerificationKey,
 } from './verification-key.ts'
 
 export interface KeptKey extends VerificationKey {
+  readonly retiresAtMs: number | null
   readonly createdAtMs: number
   /** Null where only the public part is known. */
   readonly signing: SigningKey | null
@@ -136,7 +138,7 @@ export function importKeys(ring: KeyRing, other: KeyRing): KeyRing {
   return linked({ ...ring, keys, rotations: [...ring.rotations, ...rotations] })
 }
 
-type End = Pick<VerificationKey, 'state' | 'retiresAtMs'>
+type End = Pick<KeptKey, 'state' | 'retiresAtMs'>
 
 function earlierEnd(a: End, b: End): End {
   if (a.state === 'active' || b.state === 'active') {
@@ -236,7 +238,8 @@ export function parseKeyRing(text: string): KeyRing {
   const lines = ring.keys.filter(
     ({ keyId }) => !rotations.some(({ newKeyId }) => newKeyId === keyId),
   )
-  const lined = lines.flatMap(({ keyId }) => successorsFrom(ring.keys, keyId))
+  const find = finderOf(ring.keys)
+  const lined = lines.flatMap(({ keyId }) => successorsFrom(find, keyId))
   if (lined.length === keys.length) return ring
   throw undecodable('the keys do not follow each other in lines')
 }

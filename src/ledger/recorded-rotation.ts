@@ -60,7 +60,7 @@ export class LedgerTrust {
   /** The key, if it is the one that seals now and was good at that time; throws `INVALID_SIGNATURE`. */
   requireSealer(keyId: string, atMs: number): VerificationKey {
     const key = this.#currentKey(keyId)
-    requireVerifier([asSealer(key)], keyId, atMs)
+    requireVerifier(() => asSealer(key), keyId, atMs)
     this.#current ??= key
     return key
   }

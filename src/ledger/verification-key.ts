@@ -2,7 +2,7 @@
  * Public keys, and the one rule that says which of them may verify what: for grants, checkpoints and rotations alike. A
  * key whose state or time is not understood verifies nothing.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError, show } from '../core/errors.ts'
 import { keyIdOf, requireSoundKey } from './ed25519.ts'
 
 export type KeyState = 'active' | 'retiring' | 'retired'
@@ -23,21 +23,42 @@ export interface VerificationKey {
   readonly publicKey: Uint8Array
   /** `retiring` verifies until `retiresAtMs`, `retired` never. */
   readonly state: KeyState
-  readonly retiresAtMs: number | null
+  /** Null, or left out: no end is known, which a key that is `retiring` must have. */
+  readonly retiresAtMs?: number | null
   /** Null, or left out: none is known. */
   readonly successor?: Succession | null
 }
 
+/** The keys that a verifier trusts: all of them, or a function that finds one by its id and answers at once. */
+export type VerificationKeys =
+  readonly VerificationKey[] | ((keyId: string) => VerificationKey | null | undefined)
+
+/** What finds a key by its id; whatever it finds is a key. Throws `INVALID_INPUT` like `requireKeys`. */
+export type KeyFinder = (keyId: string) => VerificationKey | undefined
+
+export function finderOf(keys: VerificationKeys): KeyFinder {
+  if (typeof keys !== 'function') {
+    const known = requireKeys(keys)
+    return (keyId) => known.find((key) => key.keyId === keyId)
+  }
+  return (keyId) => {
+    const key = keys(keyId)
+    if (key === null || key === undefined) return undefined
+    requireKeyFacts(`keys(${show(keyId)})`, key)
+    return key
+  }
+}
+
 /** Keys as a program has given them; throws `INVALID_INPUT` with the field that is not what it must be. */
 export function requireKeys(keys: unknown): readonly VerificationKey[] {
-  if (!Array.isArray(keys)) throw invalid('keys', 'must be a list of keys', keys)
+  if (!Array.isArray(keys)) throw invalid('keys', 'must be keys, or a function of their ids', keys)
   for (const [index, key] of keys.entries()) requireKeyFacts(`keys[${index}]`, key)
   return keys as readonly VerificationKey[]
 }
 
 function requireKeyFacts(field: string, key: unknown): void {
   if (typeof key !== 'object' || key === null) throw invalid(field, 'must be a key', key)
-  const { keyId, publicKey, state, retiresAtMs, successor } = key as Partial<VerificationKey>
+  const { keyId, publicKey, state, retiresAtMs = null, successor } = key as Partial<VerificationKey>
   if (typeof keyId !== 'string') throw invalid(`${field}.keyId`, 'must be text', keyId)
   if (!(publicKey instanceof Uint8Array)) {
     throw invalid(`${field}.publicKey`, 'must be bytes', publicKey)
@@ -64,18 +85,15 @@ function isSuccession(value: unknown): boolean {
 }
 
 /** The key and those that followed it, one after the other, as far as they are known. */
-export function successorsFrom(
-  keys: readonly VerificationKey[],
-  keyId: string,
-): readonly VerificationKey[] {
-  const found: VerificationKey[] = []
-  for (let next: string | undefined = keyId; next !== undefined;) {
-    const key: VerificationKey | undefined = keys.find((candidate) => candidate.keyId === next)
-    if (key === undefined || found.includes(key)) break
-    found.push(key)
+export function successorsFrom(find: KeyFinder, keyId: string): readonly VerificationKey[] {
+  const found = new Map<string, VerificationKey>()
+  for (let next: string | undefined = keyId; next !== undefined && !found.has(next);) {
+    const key: VerificationKey | undefined = find(next)
+    if (key === undefined) break
+    found.set(next, key)
     next = key.successor?.keyId
   }
-  return found
+  return [...found.values()]
 }
 
 /** All keys of the registrar that this one is of, the first of them first; none if it is not known. */
@@ -83,7 +101,8 @@ export function lineOf(
   keys: readonly VerificationKey[],
   keyId: string,
 ): readonly VerificationKey[] {
-  const lines = keys.map((key) => successorsFrom(keys, key.keyId))
+  const find = finderOf(keys)
+  const lines = keys.map((key) => successorsFrom(find, key.keyId))
   const own = lines.filter((line) => line.some((key) => key.keyId === keyId))
   return own.toSorted((a, b) => b.length - a.length)[0] ?? []
 }
@@ -95,12 +114,8 @@ export function isEndOf(state: KeyState | undefined, retiresAtMs: unknown): bool
 }
 
 /** The key of this id, if it may still verify something at this time. */
-export function requireVerifier(
-  keys: readonly VerificationKey[],
-  keyId: string,
-  nowMs: number,
-): VerificationKey {
-  const key = keys.find((candidate) => candidate.keyId === keyId)
+export function requireVerifier(find: KeyFinder, keyId: string, nowMs: number): VerificationKey {
+  const key = find(keyId)
   if (key === undefined) throw untrusted(keyId, 'is not known')
   requireSoundKey(key.publicKey)
   if (keyIdOf(key.publicKey) !== keyId) throw untrusted(keyId, 'is the name of another key')
@@ -108,7 +123,7 @@ export function requireVerifier(
   return key
 }
 
-function isGoodAt({ state, retiresAtMs }: VerificationKey, nowMs: number): boolean {
+function isGoodAt({ state, retiresAtMs = null }: VerificationKey, nowMs: number): boolean {
   if (state === 'active' && retiresAtMs === null) return true
   return (state === 'active' || state === 'retiring') && retiresAtMs !== null && nowMs < retiresAtMs
 }
@@ -119,7 +134,7 @@ function isGoodAt({ state, retiresAtMs }: VerificationKey, nowMs: number): boole
  * successor, or has none, vouches for what was signed before its end.
  */
 export function asSealer(key: VerificationKey): VerificationKey {
-  const { state, retiresAtMs, successor = null } = key
+  const { state, retiresAtMs = null, successor = null } = key
   if (retiresAtMs === null) return key
   if (successor !== null && retiresAtMs >= successor.atMs) {
     return { ...key, state: 'active', retiresAtMs: null }

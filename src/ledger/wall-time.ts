@@ -15,6 +15,14 @@ export function parseWallTime(field: string, value: unknown): WallTime {
   throw invalid(field, 'must be milliseconds as an integer or nanoseconds as a bigint', value)
 }
 
+/** When something is verified. Without a time nothing can be told to have ended, so that nothing is accepted. */
+export function requireNow(options: { readonly now: number }): number {
+  const isGiven = typeof options === 'object' && options !== null
+  const { now }: { readonly now?: number } = isGiven ? options : {}
+  if (now !== undefined && Number.isSafeInteger(now)) return now
+  throw invalid('now', 'must be whole milliseconds', now)
+}
+
 /** A time of the same lease: it must be of the same type. */
 export function parseSameTime(field: string, value: unknown, as: WallTime): WallTime {
   const time = parseWallTime(field, value)

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
+import { parseScope } from '../../src/core/scope.ts'
 import { ByteReader, ByteWriter } from '../../src/ledger/canonical-bytes.ts'
 import { generateSigningKey } from '../../src/ledger/ed25519.ts'
 import {
@@ -10,6 +11,7 @@ import {
   verifyGrant,
   type Grant,
 } from '../../src/ledger/grant.ts'
+import type { VerificationKey } from '../../src/ledger/verification-key.ts'
 import { fc } from '../fast-check.ts'
 import { chain, CHILD, grant, KEY, NOW, verifier } from './grants.ts'
 
@@ -107,7 +109,7 @@ describe('a grant', () => {
       [[{ ...verifier(), state: undefined }], 'keys[0].state'],
       [[{ ...verifier(), state: 'retiring' }], 'keys[0].retiresAtMs'],
       [[{ ...verifier(), retiresAtMs: Number.NaN }], 'keys[0].retiresAtMs'],
-      [[{ ...verifier(), retiresAtMs: undefined }], 'keys[0].retiresAtMs'],
+      [[{ ...verifier(), state: 'retiring', retiresAtMs: undefined }], 'keys[0].retiresAtMs'],
       [[{ ...verifier(), publicKey: 'AAAA' }], 'keys[0].publicKey'],
       [[{ ...verifier(), keyId: 7 }], 'keys[0].keyId'],
     ] as const) {
@@ -120,6 +122,27 @@ describe('a grant', () => {
       )
     }
     expect(codeOf(token, [verifier(KEY, { retiresAtMs: NOW })])).toBe('INVALID_SIGNATURE')
+  })
+
+  it('is verified with a key that says nothing of an end, and with keys that a function finds', () => {
+    const { keyId, publicKey } = KEY
+    const key = { keyId, publicKey, state: 'active' } as const
+    const token = chain(grant(), CHILD)
+    expect(verifyGrant(token, [key], { now: NOW }).id).toBe('child')
+    const asked: string[] = []
+    const find = (id: string): VerificationKey | undefined => {
+      asked.push(id)
+      return id === keyId ? { ...key } : undefined
+    }
+    expect(verifyGrant(token, find, { now: NOW }).keyIds).toEqual([keyId, keyId])
+    expect(new Set(asked)).toEqual(new Set([keyId]))
+    const token2 = signGrant(grant(), generateSigningKey())
+    expect(() => verifyGrant(token2, find, { now: NOW })).toThrow(/is not known/)
+    expect(() =>
+      verifyGrant(token, () => ({ ...key, state: 'odd' as 'active' }), { now: NOW }),
+    ).toThrow(/^keys\("[0-9a-f]{32}"\)\.state must be one of active, retiring, retired, got "odd"$/)
+    const promised = (async () => key) as never
+    expect(() => verifyGrant(token, promised, { now: NOW })).toThrow(/keyId must be text/)
   })
 
   it('is not made one for others, or for anybody, by deriving from it', () => {
@@ -192,17 +215,17 @@ describe('a grant', () => {
   })
 
   it('whose scope is written in another order is refused, although it is signed', () => {
-    const scope = { ...CHILD.scope, tools: ['b', 'a'] }
-    const bytes = grantBytes(
-      grant({ scope: { ...scope, unlimited: false } }),
-      KEY.keyId,
-      Buffer.of(),
-    )
+    const scope = parseScope({ tools: ['<<', '>>'] })
+    const bytes = Buffer.from(grantBytes(grant({ scope }), KEY.keyId, Buffer.of()))
+    expect(codeOf(joined([[bytes, KEY.sign(bytes)]]))).toBe('accepted')
+    const [first, second] = [bytes.indexOf('<<'), bytes.indexOf('>>')]
+    bytes.write('>>', first)
+    bytes.write('<<', second)
     expect(codeOf(joined([[bytes, KEY.sign(bytes)]]))).toBe('DECODE_ERROR')
   })
 
   it('has bytes that hold no usage: what was spent does not change them', () => {
-    const text = grantBytes(CHILD, KEY.keyId, Buffer.of()).toString('latin1')
+    const text = Buffer.from(grantBytes(CHILD, KEY.keyId, Buffer.of())).toString('latin1')
     expect(text).not.toMatch(/used|spent|remaining/)
     expect(Object.keys(CHILD)).not.toContain('spent')
   })

@@ -13,7 +13,7 @@ import {
   type KeptKey,
   type KeyRing,
 } from '../../src/ledger/key-ring.ts'
-import { requireVerifier } from '../../src/ledger/verification-key.ts'
+import { finderOf, requireVerifier } from '../../src/ledger/verification-key.ts'
 
 const NOW = 1_000
 const OLD = generateSigningKey()
@@ -32,11 +32,13 @@ describe('a ring of keys', () => {
 
   it('after a rotation signs with the new key and verifies with the old one for a while', () => {
     expect(signingKeyOf(ROTATED).keyId).toBe(NEXT.keyId)
-    expect(requireVerifier(ROTATED.keys, OLD.keyId, NOW + 99).keyId).toBe(OLD.keyId)
-    expect(() => requireVerifier(ROTATED.keys, OLD.keyId, NOW + 100)).toThrow(/is retired/)
+    expect(requireVerifier(finderOf(ROTATED.keys), OLD.keyId, NOW + 99).keyId).toBe(OLD.keyId)
+    expect(() => requireVerifier(finderOf(ROTATED.keys), OLD.keyId, NOW + 100)).toThrow(
+      /is retired/,
+    )
     expect(ROTATED.keys.map(({ state }) => state)).toEqual(['retiring', 'active'])
     const atOnce = rotateKeys(FIRST, { next: NEXT, nowMs: NOW, overlapMs: 0 })
-    expect(() => requireVerifier(atOnce.keys, OLD.keyId, NOW)).toThrow(/is retired/)
+    expect(() => requireVerifier(finderOf(atOnce.keys), OLD.keyId, NOW)).toThrow(/is retired/)
   })
 
   it('has rotations that both keys have signed', () => {
@@ -128,7 +130,7 @@ describe('a ring of keys', () => {
     expect(signingKeyOf(read).keyId).toBe(NEXT.keyId)
     for (const other of others) {
       const { keyId } = signingKeyOf(other)
-      expect(requireVerifier(read.keys, keyId, NOW).keyId).toBe(keyId)
+      expect(requireVerifier(finderOf(read.keys), keyId, NOW).keyId).toBe(keyId)
     }
   })
 
