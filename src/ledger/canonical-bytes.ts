@@ -26,6 +26,15 @@ export class ByteWriter {
     return this
   }
 
+  /** An integer 0..2^64-1 of either type; which of them it was is written, too. */
+  count(value: number | bigint): this {
+    const bytes = Buffer.alloc(9)
+    bytes.writeUInt8(typeof value === 'bigint' ? 1 : 0)
+    bytes.writeBigUInt64BE(BigInt(value), 1)
+    this.#parts.push(bytes)
+    return this
+  }
+
   optional<Value>(value: Value | null | undefined, write: (value: Value) => void): this {
     const isThere = value !== null && value !== undefined
     this.#parts.push(Buffer.from([isThere ? 1 : 0]))
@@ -64,6 +73,13 @@ export class ByteReader {
     const value = Number(this.#take(8).readBigUInt64BE())
     if (Number.isSafeInteger(value)) return value
     throw undecodable('a number is too large')
+  }
+
+  count(): number | bigint {
+    const mark = this.#take(1)[0]
+    if (mark === 0) return this.integer()
+    if (mark === 1) return this.#take(8).readBigUInt64BE()
+    throw undecodable('a number is of no known type')
   }
 
   optional<Value>(read: () => Value): Value | null {

@@ -11,7 +11,14 @@ export {
   leaseRenewedPayload,
   ledgerRecord,
   type EventRecord,
+  type OwnPayload,
+  type RegistrarPayload,
 } from './payloads.ts'
+export { parsePayload, payloadBytes } from './payload-bytes.ts'
+export { eventBytes, signEvent, verifyEvent, type VerifyEventOptions } from './signed-event.ts'
+export { generateSigningKey, SigningKey } from './ed25519.ts'
+export { parseVerificationKeys } from './key-ring.ts'
+export type { KeyState, VerificationKey, VerificationKeys } from './verification-key.ts'
 export {
   isExpiredAt,
   isExpiredAtTick,

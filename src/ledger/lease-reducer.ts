@@ -3,15 +3,16 @@
  * whether an event may follow from the state; what an event means is the core's `evolve`, which stores use as well.
  *
  * It promises that the same events give the same state, and that an event which is refused changes nothing. It does
- * not verify signatures, and it does not recognise an event that a ledger delivers twice: those are refused as
+ * not verify signatures (`verifyEvent` does), and it does not recognise an event that a ledger delivers twice: those are refused as
  * whatever they then are (`LEASE_EXISTS`, `LEASE_TERMINAL`).
  */
-import { invalid, LeaseError, show } from '../core/errors.ts'
+import { LeaseError, show } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { LeaseReducerState } from './lease-reducer-state.ts'
 import { LeaseTable } from './lease-table.ts'
 import { parseLeaseEvent } from './parse-event.ts'
-import type { EventRecord, LedgerEventPayload, RegistrarPayload } from './payloads.ts'
+import type { EventRecord, LedgerEventPayload } from './payloads.ts'
+import { disagreement, readPayload, requireOrigin, requireRecord } from './read-payload.ts'
 import { checkpointOf, restoreTable } from './reducer-checkpoint.ts'
 import {
   reduceConflict,
@@ -21,7 +22,6 @@ import {
   reduceRenewed,
 } from './reduce-registrar-event.ts'
 import { LEDGER_EVENT_TYPES, reduceLedgerEvent } from './reduce-ledger-event.ts'
-import { requireId } from './registrar-id.ts'
 
 /** Where in the ledger an event stands; told in the details of a refusal. */
 export interface ReducerContext {
@@ -58,9 +58,9 @@ export class LeaseReducer {
   }
 
   #apply(event: EventRecord): void {
-    if (!isKnownType(event)) return
-    requireRecord(event)
-    const payload = payloadOf(event)
+    if (!isAboutLeases(event)) return
+    requireOrigin(event)
+    const payload = readPayload(event)
     switch (payload.kind) {
       case 'lease_issued':
         return reduceIssued(this.#table, event, payload)
@@ -78,44 +78,13 @@ export class LeaseReducer {
   }
 }
 
-const TYPE_OF_KIND: Readonly<Record<Exclude<RegistrarPayload['kind'], 'ledger_event'>, string>> = {
-  lease_issued: 'lease.issued',
-  lease_renewed: 'lease.renewed',
-  lease_released: 'lease.released',
-  lease_expired: 'lease.expired',
-  lease_conflict: 'lease.conflict',
-}
-
-function isKnownType(event: EventRecord | null | undefined): boolean {
-  if (event === null || typeof event !== 'object') {
-    const message = `event must be { eventType, actorId, atMs, payload }, got ${show(event)}`
-    throw new LeaseError('DECODE_ERROR', message)
-  }
-  const { eventType }: { readonly eventType: unknown } = event
-  if (typeof eventType !== 'string') throw invalid('eventType', 'must be text', eventType)
-  return eventType === 'lease.conflict' || LEDGER_EVENT_TYPES.has(eventType)
-}
-
-function requireRecord({ actorId, atMs }: EventRecord): void {
-  requireId('actorId', actorId)
-  if (Number.isSafeInteger(atMs) && atMs >= 0) return
-  throw invalid('atMs', 'must be an integer of milliseconds', atMs)
-}
-
-/** The payload, if it is of the kind that the type of the event promises. */
-function payloadOf({ eventType, payload }: EventRecord): RegistrarPayload {
-  const given = payload as RegistrarPayload | null | undefined
-  const kind = typeof given === 'object' && given !== null ? given.kind : undefined
-  if (given === null || given === undefined || kind === undefined) {
-    throw disagreement(eventType, 'none that says its kind')
-  }
-  const type = kind === 'ledger_event' ? ledgerType(given) : TYPE_OF_KIND[kind]
-  if (type !== eventType) throw disagreement(eventType, `one of ${show(type ?? kind)}`)
-  return given
-}
-
-function ledgerType(payload: RegistrarPayload): string | undefined {
-  return payload.kind === 'ledger_event' ? payload.event?.type : undefined
+/** Whether an event is about leases. One that is, of a type that is not known, might change any of them (INV-0503). */
+function isAboutLeases(event: EventRecord | null | undefined): boolean {
+  const { eventType } = requireRecord(event)
+  if (eventType === 'lease.conflict' || LEDGER_EVENT_TYPES.has(eventType)) return true
+  if (!eventType.startsWith('lease.')) return false
+  const message = `eventType must be one that is known of leases, got ${show(eventType)}`
+  throw new LeaseError('DECODE_ERROR', message, { details: { eventType } })
 }
 
 /** The event of a store, whole, and the one that the record says it is. */
@@ -127,12 +96,6 @@ function toldEvent(
   if (event.holder !== actorId) throw disagreement(eventType, `one of ${show(event.holder)}`)
   if (event.atMs !== atMs) throw disagreement(eventType, `one of ${event.atMs} at ${atMs}`)
   return event
-}
-
-function disagreement(eventType: string, got: string): LeaseError {
-  return new LeaseError('DECODE_ERROR', `payload must be of ${show(eventType)}, got ${got}`, {
-    details: { eventType },
-  })
 }
 
 function placed(error: unknown, { sequence }: ReducerContext): unknown {

@@ -1,10 +1,18 @@
 /**
  * Payloads of the registrar's events. Each says by `kind` what it is, so that an event whose type and payload disagree
- * is noticed. They are read and checked when they are applied, not when they are made.
+ * is noticed. Their fields are read and checked when they are applied, not when they are made.
+ *
+ * As JSON a payload has its signature in base64url, and nanoseconds and large ticks as decimal text; the reducer takes
+ * that form as well, and the canonical bytes (`payload-bytes.ts`).
  */
+import { invalid } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
+import { jsonOf } from './json-form.ts'
 import type { LogicalTick } from './logical-tick.ts'
 import type { WallTime } from './wall-time.ts'
+
+/** Bytes, or a list of them. */
+export type Signature = Uint8Array | readonly number[]
 
 export interface LeaseIssuedFacts {
   readonly leaseId: string
@@ -12,8 +20,8 @@ export interface LeaseIssuedFacts {
   readonly actorId: string
   readonly issuedAt: WallTime
   readonly expiresAt: WallTime
-  /** 1..512 bytes. The reducer asks for it and does not verify it: whoever appends to the ledger does. */
-  readonly registrarSignature: Uint8Array
+  /** 1..512 bytes. The reducer asks for it and does not verify it: whoever appends to the ledger does (`verifyEvent`). */
+  readonly registrarSignature: Signature
   /** Given together with `expiresAtTick` or not at all. */
   readonly issuedAtTick?: LogicalTick
   readonly expiresAtTick?: LogicalTick
@@ -22,7 +30,7 @@ export interface LeaseIssuedFacts {
 export interface LeaseRenewedFacts {
   readonly leaseId: string
   readonly newExpiresAt: WallTime
-  readonly registrarSignature: Uint8Array
+  readonly registrarSignature: Signature
   /** Needed when the lease has ticks. */
   readonly newExpiresAtTick?: LogicalTick
 }
@@ -30,6 +38,8 @@ export interface LeaseRenewedFacts {
 export interface LeaseReleasedFacts {
   readonly leaseId: string
   readonly releaseReason: string
+  /** Not asked for: what ends a lease or tells of a conflict is signed where the registrar signs everything. */
+  readonly registrarSignature?: Signature
 }
 
 export interface LeaseExpiredFacts {
@@ -37,19 +47,29 @@ export interface LeaseExpiredFacts {
   readonly expiredAt: WallTime
   /** Needed when the lease has ticks: it alone proves the expiry then. */
   readonly expiredAtTick?: LogicalTick
+  readonly registrarSignature?: Signature
 }
 
 export interface LeaseConflictFacts {
   readonly workId: string
   readonly conflictingLeaseIds: readonly string[]
   readonly resolution: string
+  readonly registrarSignature?: Signature
 }
 
-export type LeaseIssuedPayload = LeaseIssuedFacts & { readonly kind: 'lease_issued' }
-export type LeaseRenewedPayload = LeaseRenewedFacts & { readonly kind: 'lease_renewed' }
-export type LeaseReleasedPayload = LeaseReleasedFacts & { readonly kind: 'lease_released' }
-export type LeaseExpiredPayload = LeaseExpiredFacts & { readonly kind: 'lease_expired' }
-export type LeaseConflictPayload = LeaseConflictFacts & { readonly kind: 'lease_conflict' }
+type Made<Kind extends string, Facts> = Omit<Facts, 'registrarSignature'> & {
+  readonly kind: Kind
+}
+/** Whatever it was given as, a payload has it as bytes. */
+interface Signed {
+  readonly registrarSignature: Uint8Array
+}
+
+export type LeaseIssuedPayload = Made<'lease_issued', LeaseIssuedFacts> & Signed
+export type LeaseRenewedPayload = Made<'lease_renewed', LeaseRenewedFacts> & Signed
+export type LeaseReleasedPayload = Made<'lease_released', LeaseReleasedFacts> & Partial<Signed>
+export type LeaseExpiredPayload = Made<'lease_expired', LeaseExpiredFacts> & Partial<Signed>
+export type LeaseConflictPayload = Made<'lease_conflict', LeaseConflictFacts> & Partial<Signed>
 
 /** An event of a Tenure store, as its ledger has it. */
 export interface LedgerEventPayload {
@@ -57,42 +77,102 @@ export interface LedgerEventPayload {
   readonly event: LeaseEvent
 }
 
-export type RegistrarPayload =
+/** What a registrar itself tells. */
+export type OwnPayload =
   | LeaseIssuedPayload
   | LeaseRenewedPayload
   | LeaseReleasedPayload
   | LeaseExpiredPayload
   | LeaseConflictPayload
-  | LedgerEventPayload
+
+export type RegistrarPayload = OwnPayload | LedgerEventPayload
+
+/** The names of the facts of each kind. */
+const FACTS: Readonly<Record<OwnPayload['kind'], readonly string[]>> = {
+  lease_issued: [
+    ...['leaseId', 'workId', 'actorId', 'issuedAt', 'expiresAt', 'registrarSignature'],
+    ...['issuedAtTick', 'expiresAtTick'],
+  ],
+  lease_renewed: ['leaseId', 'newExpiresAt', 'registrarSignature', 'newExpiresAtTick'],
+  lease_released: ['leaseId', 'releaseReason', 'registrarSignature'],
+  lease_expired: ['leaseId', 'expiredAt', 'expiredAtTick', 'registrarSignature'],
+  lease_conflict: ['workId', 'conflictingLeaseIds', 'resolution', 'registrarSignature'],
+}
 
 export function leaseIssuedPayload(facts: LeaseIssuedFacts): LeaseIssuedPayload {
-  return { kind: 'lease_issued', ...facts }
+  return made({ kind: 'lease_issued', ...requireFacts('lease_issued', facts) })
 }
 
 export function leaseRenewedPayload(facts: LeaseRenewedFacts): LeaseRenewedPayload {
-  return { kind: 'lease_renewed', ...facts }
+  return made({ kind: 'lease_renewed', ...requireFacts('lease_renewed', facts) })
 }
 
 export function leaseReleasedPayload(facts: LeaseReleasedFacts): LeaseReleasedPayload {
-  return { kind: 'lease_released', ...facts }
+  return made({ kind: 'lease_released', ...requireFacts('lease_released', facts) })
 }
 
 export function leaseExpiredPayload(facts: LeaseExpiredFacts): LeaseExpiredPayload {
-  return { kind: 'lease_expired', ...facts }
+  return made({ kind: 'lease_expired', ...requireFacts('lease_expired', facts) })
 }
 
 export function leaseConflictPayload(facts: LeaseConflictFacts): LeaseConflictPayload {
-  return { kind: 'lease_conflict', ...facts }
+  return made({ kind: 'lease_conflict', ...requireFacts('lease_conflict', facts) })
+}
+
+/** A call with the facts one after the other would make a payload of the letters of the first. */
+function requireFacts<Facts extends object>(kind: OwnPayload['kind'], facts: Facts): Facts {
+  const names = FACTS[kind]
+  if (typeof facts !== 'object' || facts === null || Array.isArray(facts)) {
+    throw invalid('facts', `must be an object of ${names.join(', ')}`, facts)
+  }
+  const unknown = Object.keys(facts).find((name) => name !== 'kind' && !names.includes(name))
+  if (unknown !== undefined) throw invalid('facts', `must be of ${names.join(', ')}`, unknown)
+  return facts
+}
+
+/** Gives a payload its JSON form, which JSON alone could not write. */
+class PayloadForm {
+  toJSON(): object {
+    return jsonOf(this)
+  }
+}
+
+function made<Payload extends OwnPayload>(
+  facts: Omit<Payload, 'registrarSignature'> & { readonly registrarSignature?: Signature },
+): Payload {
+  const payload = Object.assign(new PayloadForm(), facts)
+  const { registrarSignature } = payload
+  if (!Array.isArray(registrarSignature)) return payload as unknown as Payload
+  const isBytes = registrarSignature.every(
+    (byte) => Number.isInteger(byte) && byte >= 0 && byte < 256,
+  )
+  if (!isBytes) throw invalid('registrarSignature', 'must be bytes', registrarSignature)
+  return Object.assign(payload, {
+    registrarSignature: Uint8Array.from(registrarSignature),
+  }) as unknown as Payload
+}
+
+/** The payload with this signature, whatever it had before. */
+export function withSignature<Payload extends OwnPayload>(
+  payload: Payload,
+  registrarSignature: Uint8Array,
+): Payload {
+  return made<Payload>({ ...payload, registrarSignature })
 }
 
 /** What the reducer applies. */
 export interface EventRecord {
   readonly eventType: string
+  /** Of which process the actor was, for the audit; nothing depends on it. */
+  readonly sessionId?: string
   /** Who caused it: the registrar that issues, the holder that releases. */
   readonly actorId: string
-  /** Wall time of the ledger. */
+  /** When it happened, by the wall clock of the ledger: a renewal or release after the end of the lease is refused. */
   readonly atMs: number
-  /** Of events that are not about leases, anything. */
+  /**
+   * What a payload helper has made, the JSON form of it, or its canonical bytes; of events that are not about leases,
+   * anything.
+   */
   readonly payload: unknown
 }
 

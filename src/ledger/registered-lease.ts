@@ -4,6 +4,7 @@
  * ticks with their rate, the signature, and who issued the lease.
  */
 import type { Lease } from '../core/lease.ts'
+import { jsonOf } from './json-form.ts'
 import { ticksUntil, isComparable, isTick, type LogicalTick } from './logical-tick.ts'
 import {
   REASON_WORDS,
@@ -151,14 +152,6 @@ export function summary(lease: RegisteredLease): LeaseSummary {
     ...{ leaseId, workId, actorId, issuedBy, state, issuedAt, expiresAt },
     ...{ issuedAtTick, expiresAtTick, renewalCount, lastRenewedAt, releaseReason, terminatedAt },
   }
-}
-
-function jsonOf(fields: object): object {
-  const written = Object.entries(fields).map(([name, value]: [string, unknown]) => {
-    if (typeof value === 'bigint') return [name, String(value)] as const
-    return [name, typeof value === 'object' && value !== null ? jsonOf(value) : value] as const
-  })
-  return Object.fromEntries(written)
 }
 
 /**

@@ -337,9 +337,11 @@ describe('the reducer', () => {
   it('INV-0503: ignores what is not about leases', () => {
     const reducer = fresh()
     const digest = reducer.state.digest()
-    for (const eventType of ['work.claimed', 'session.started', 'leases.issued', 'lease.unheard']) {
+    for (const eventType of ['work.claimed', 'session.started', 'leases.issued', 'lease', '']) {
       reducer.apply({ eventType, actorId: 'x', atMs: 1, payload: null })
     }
+    const unheard = { eventType: 'lease.unheard', actorId: 'x', atMs: 1, payload: null }
+    expect(refusal(reducer, unheard)).toBe('DECODE_ERROR')
     expect(reducer.name).toBe('lease-registrar')
     expect(reducer.state.digest()).toBe(digest)
   })
