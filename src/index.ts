@@ -34,7 +34,7 @@ export type {
 } from './client/contract.ts'
 export type { GrantSigner } from './client/grant-signer.ts'
 export type { Budget, Dimension } from './core/budget.ts'
-export type { Scope } from './core/scope.ts'
+export type { Scope, ScopedAct } from './core/scope.ts'
 export type { SigningKey } from './ledger/ed25519.ts'
 export type { Blocker } from './core/conflict.ts'
 export type { Effect, ErrorCode } from './core/errors.ts'

@@ -1,5 +1,6 @@
 /** The resources and options that `acquire` and `run` share. */
 import type { AcquireAllOptions, AcquireOptions } from '../client/contract.ts'
+import type { Budget } from '../core/budget.ts'
 import { invalid } from '../core/errors.ts'
 import { parseLeaseId } from '../core/input.ts'
 import {
@@ -13,6 +14,7 @@ import {
   WAIT_MS_MAX,
 } from '../core/limits.ts'
 import type { Mode, Reach } from '../core/resource.ts'
+import type { Scope } from '../core/scope.ts'
 import type { LinkedPath } from '../files/linked-path.ts'
 import {
   durationOption,
@@ -24,6 +26,7 @@ import {
   type Positional,
 } from './arguments.ts'
 import type { Call } from './command.ts'
+import { BUDGET_OPTION, SCOPE_OPTION } from './delegation-text.ts'
 import { formatExact } from './duration.ts'
 import { readLinkedPath } from './resource-argument.ts'
 import { given } from './store-access.ts'
@@ -43,6 +46,8 @@ export interface AcquireTable {
   readonly 'lock-delay': Option<number>
   readonly breakable: Option<true>
   readonly 'break-after': Option<number>
+  readonly scope: Option<Scope>
+  readonly budget: Option<Budget>
   readonly reason: Option<string>
   readonly 'lease-id': Option<string>
 }
@@ -88,6 +93,8 @@ export const ACQUIRE_OPTIONS: AcquireTable = {
     { field: 'break-after', minMs: 0, maxMs: TTL_MS_MAX },
     'when you have to wait: ask those who hold it --breakable to finish within so long',
   ),
+  scope: SCOPE_OPTION,
+  budget: BUDGET_OPTION,
   reason: textOption('TEXT', 'in your own words; shown to whoever is blocked'),
   'lease-id': {
     placeholder: 'UUID',
@@ -108,7 +115,7 @@ export interface WantedLeases {
   /** As they were spelt, before links were followed. */
   readonly paths: readonly LinkedPath[]
   /** What concerns one resource: of several, the mode is that of all, and the rest was refused. */
-  readonly own: Pick<AcquireOptions, 'mode' | 'slots' | 'leaseId'>
+  readonly own: Pick<AcquireOptions, 'mode' | 'slots' | 'leaseId' | 'scope' | 'budget'>
   readonly common: AcquireAllOptions
 }
 
@@ -123,12 +130,13 @@ export function wantedLeases(
   const reaches = paths.map(({ resource, extent }): Reach => ({ resource, extent }))
   if (reaches.length > 1) refuseForSeveral(options)
   const mode: Mode | undefined = options.shared === true ? 'shared' : undefined
-  const own = given({ mode, slots: options.slots, leaseId: options['lease-id'] })
+  const { slots, scope, budget } = options
+  const own = given({ mode, slots, leaseId: options['lease-id'], scope, budget })
   return { reaches, paths, own, common: commonOptions(options) }
 }
 
 function refuseForSeveral(options: OptionValues<AcquireTable>): void {
-  for (const name of ['slots', 'lease-id'] as const) {
+  for (const name of ['slots', 'lease-id', 'scope', 'budget'] as const) {
     const value = options[name]
     if (value !== undefined) throw invalid(name, 'must not be given for several resources', value)
   }

@@ -39,6 +39,14 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Take over a lease that was transferred to you',
     load: async () => (await import('./commands/adopt.ts')).adopt,
   },
+  derive: {
+    summary: 'Give another holder a part of a lease, with less of everything',
+    load: async () => (await import('./commands/derive.ts')).derive,
+  },
+  spend: {
+    summary: 'Use up some of the budget of a lease',
+    load: async () => (await import('./commands/spend.ts')).spend,
+  },
   revoke: {
     summary: 'End a lease, whoever holds it, at once or after a grace',
     load: async () => (await import('./commands/revoke.ts')).revoke,

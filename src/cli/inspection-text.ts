@@ -2,6 +2,7 @@
 import type { Blocker } from '../core/conflict.ts'
 import { cycleText, type LeaseInfo } from '../core/lease.ts'
 import type { Inspection } from '../service/lease-api.ts'
+import { delegationFacts } from './delegation-text.ts'
 import { formatSpan } from './duration.ts'
 import { adoptionWords, expiryWords, revokingWords, sharingWords } from './lease-text.ts'
 import { clockTime, relativeTime, visible } from './output.ts'
@@ -33,6 +34,7 @@ function holderLines(resource: string, lease: LeaseInfo, nowMs: number): readonl
     factLine('until', `${expiryWords(lease)}, ${asked === null ? 'unless renewed' : 'for good'}`),
     factLine('reason', lease.reason ?? 'none given'),
     factLine('mode', sharingWords(lease)),
+    ...delegationFacts(lease).map(([name, words]) => factLine(name, words)),
     ...(asked === null ? [] : [factLine('asked', asked)]),
     ...(adoption === null ? [] : [factLine('adopted', adoption)]),
     ...(lease.upgrading ? [factLine('upgrade', 'waits for the other sharers to leave')] : []),

@@ -1,13 +1,11 @@
 /** Leases and tickets in words. */
 import type { EntryState, LeaseInfo } from '../core/lease.ts'
-import { sessionDigest } from '../runtime/session-digest.ts'
 import { formatSpan } from './duration.ts'
 import {
   clockTime,
   cut,
   formatTable,
   relativeTime,
-  visible,
   type Cell,
   type Colour,
   type Column,
@@ -78,56 +76,10 @@ function endOf(lease: LeaseInfo, nowMs: number): string {
   return lease.terminatedAtMs === null ? '-' : relativeTime(lease.terminatedAtMs, nowMs)
 }
 
-/** Everything about one lease, a line per fact; `title` says what happened to it. */
-export function leaseCard(title: string, lease: LeaseInfo, nowMs: number): string {
-  const facts: readonly (readonly [string, string | null])[] = [
-    ['id', lease.id],
-    ['holder', holderAndSession(lease)],
-    ['state', stateWords(lease)],
-    ['mode', sharingWords(lease)],
-    ['priority', lease.priority === null ? null : String(lease.priority)],
-    ['fence', lease.fence === null ? null : String(lease.fence)],
-    ['epoch', lease.epoch === null ? null : String(lease.epoch)],
-    ['ttl', formatSpan(lease.ttlMs)],
-    ['granted', moment(lease.grantedAtMs, nowMs)],
-    ['renewed', moment(lease.renewedAtMs, nowMs)],
-    ['renewals', renewalWords(lease)],
-    ['longest', lease.maxHoldMs === null ? null : formatSpan(lease.maxHoldMs)],
-    ['expires', lease.state === 'active' ? expiryWords(lease) : null],
-    ['asked', revokingWords(lease)],
-    ['upgrade', lease.upgrading ? 'waits for the other sharers to leave' : null],
-    ['adopted', adoptionWords(lease)],
-    ['group', lease.group],
-    ['yields', lease.breakable ? 'when somebody who waits asks for it' : null],
-    ['delay', lease.lockDelayMs === 0 ? null : delayWords(lease)],
-    ['ended', moment(lease.terminatedAtMs, nowMs)],
-    ['revoked', revokerWords(lease)],
-    ['reason', lease.reason],
-    ['metadata', lease.metadata === null ? null : JSON.stringify(lease.metadata)],
-  ]
-  const lines = facts.flatMap(([name, value]) => {
-    return value === null ? [] : [`  ${name.padEnd(8)}  ${visible(value)}`]
-  })
-  return [visible(title), ...lines].join('\n')
-}
-
-function holderAndSession({ holder, session }: LeaseInfo): string {
-  return session === sessionDigest(holder) ? holder : `${holder} (session ${session})`
-}
-
-function stateWords({ state, releaseReason }: LeaseInfo): string {
-  return releaseReason === null ? state : `${state} (${releaseReason})`
-}
-
 /** Who asked the holder to finish, and why; null while nobody has, or when it is over. */
 export function revokingWords({ state, revoking }: LeaseInfo): string | null {
   if (state !== 'active' || revoking === null) return null
   return `to finish by ${revoking.by}${revoking.reason === null ? '' : `: ${revoking.reason}`}`
-}
-
-function revokerWords({ state, revoking }: LeaseInfo): string | null {
-  if (state !== 'revoked' || revoking === null) return null
-  return `by ${revoking.by}${revoking.reason === null ? '' : `: ${revoking.reason}`}`
 }
 
 /** Of a lease that was transferred and that its holder may not know of; null for any other. */
@@ -135,20 +87,7 @@ export function adoptionWords({ adopted, holder }: LeaseInfo): string | null {
   return adopted ? null : `not yet: it was transferred to ${holder}`
 }
 
-function delayWords({ lockDelayMs }: LeaseInfo): string {
-  return `kept free for ${formatSpan(lockDelayMs)} if it expires or is revoked`
-}
-
-function renewalWords({ renewals, maxRenewals, grantedAtMs }: LeaseInfo): string | null {
-  if (grantedAtMs === null) return null
-  return maxRenewals < 0 ? String(renewals) : `${renewals} of at most ${maxRenewals}`
-}
-
 export function expiryWords({ remainingMs, expiresAtMs }: LeaseInfo): string {
   const wall = expiresAtMs === null ? '' : ` (${clockTime(expiresAtMs)})`
   return `in ${formatSpan(remainingMs)}${wall}`
-}
-
-function moment(atMs: number | null, nowMs: number): string | null {
-  return atMs === null ? null : `${relativeTime(atMs, nowMs)} (${clockTime(atMs)})`
 }

@@ -9,7 +9,7 @@ import type { LeaseEventType } from '../core/event.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
 import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
 import type { Extent, Mode } from '../core/resource.ts'
-import type { Scope } from '../core/scope.ts'
+import type { Scope, ScopedAct } from '../core/scope.ts'
 import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
 import type { CleanupResult, Inspection, LedgerEntry, Position } from '../service/lease-api.ts'
 
@@ -220,6 +220,18 @@ export interface Lease extends FencedLease, AsyncDisposable {
   readonly signal: AbortSignal
   /** What the store said last. */
   readonly info: LeaseInfo
+  /** The lease that it was derived from; null for one that was acquired. */
+  readonly parentId: LeaseId | null
+  /** How many derivations it is below the root. */
+  readonly depth: number
+  readonly scope: Scope
+  /** A dimension that is absent is unlimited. */
+  readonly budget: Budget
+  /**
+   * What is left of the budget in the dimensions that are limited, as far as this client knows: others may have spent
+   * since, and what a child gives back is seen with the next renewal. The store decides when it is spent.
+   */
+  readonly budgetLeft: Budget
   /**
    * The signed token that others check without a store: the chain from the root to this lease, with the times of the last
    * confirmed renewal. It does not change when something is spent. Reading it throws `MISSING_SIGNATURE` for a client
@@ -257,6 +269,12 @@ export interface Lease extends FencedLease, AsyncDisposable {
    * stood for other amounts.
    */
   spend(amounts: Budget, options?: SpendOptions): Promise<Budget>
+  /**
+   * Whether an act is within the scope of the lease and, as far as this client knows, `spending` within what is left of its
+   * budget. False for a lease that is over, and for an act that names nothing. Throws `INVALID_INPUT` for a field that is
+   * not known: it might be the one that is not allowed. Others check a signed grant instead (`authorizeGrant`).
+   */
+  allows(act: ScopedAct, spending?: Budget): boolean
   /**
    * From shared to exclusive in place: the same id, a new `fence`, and no moment at which another could slip in. Lets
    * nobody new in while it waits for the others to leave; joins an upgrade that is under way. Throws `WAIT_TIMEOUT`

@@ -13,13 +13,20 @@
  * What it does not promise: after a revocation the store may have given the resource away before this handle hears of
  * it. Until then only the fence protects.
  */
-import { parseBudget, type Budget } from '../core/budget.ts'
-import { rootOf, type RootLease } from '../core/delegation.ts'
+import { parseBudget, shortageOf, type Budget } from '../core/budget.ts'
+import { delegationOf, rootOf, type RootLease } from '../core/delegation.ts'
 import { isLeaseError, type LeaseError } from '../core/errors.ts'
 import { parseLeaseId, parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
-import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
+import {
+  delegatedFacts,
+  type DelegatedFacts,
+  type LeaseId,
+  type LeaseInfo,
+  type ReleaseReason,
+} from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
+import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
 import type {
   AcquireOptions,
   AdvanceOptions,
@@ -178,6 +185,11 @@ export class LeaseHandle implements Attended {
     return rootOf(this.#known.info)
   }
 
+  /** What the lease may be used for, and how much of it. */
+  get delegated(): DelegatedFacts {
+    return delegatedFacts(delegationOf(this.#known.info))
+  }
+
   get epoch(): number | null {
     return this.#epochs === null ? this.#firstEpoch : this.#epochs.next
   }
@@ -255,7 +267,9 @@ export class LeaseHandle implements Attended {
     const { wish, facts } = readDerive(this.#parts.runtime, options)
     this.#requireLive()
     const derivation = this.#race.run(this.#ownDelegation().derive(wish))
-    return this.#parts.handOutChild(this, derivation, facts)
+    const child = await this.#parts.handOutChild(this, derivation, facts)
+    this.#known.takeDerived(child.info)
+    return child
   }
 
   async spend(amounts: Budget, options: SpendOptions = {}): Promise<Budget> {
@@ -265,6 +279,13 @@ export class LeaseHandle implements Attended {
     parseLeaseId(requestId, 'requestId')
     this.#requireLive()
     return this.#race.run(this.#ownDelegation().spend(parsed, requestId))
+  }
+
+  allows(act: ScopedAct, spending?: Budget): boolean {
+    const { scope, limits, used } = delegationOf(this.#known.info)
+    const isWithin = outsideScope(scope, parseAct(act)) === null
+    const isThere = shortageOf(limits, used, parseBudget('spending', spending)) === null
+    return isWithin && isThere && this.remainingMs > 0
   }
 
   async upgrade(options?: UpgradeOptions): Promise<ModeChange> {

@@ -4,8 +4,9 @@
  * Answers may arrive in another order than the store gave them. So a fence only grows, a mode that is older than the
  * fence is not believed, and once somebody has asked for the lease nothing makes its end later.
  */
-import { delegationOf } from '../core/delegation.ts'
-import type { LeaseInfo } from '../core/lease.ts'
+import { accountAfter, delegationOf } from '../core/delegation.ts'
+import { reservedOf } from '../core/derivation.ts'
+import { withDelegation, type LeaseInfo } from '../core/lease.ts'
 import type { Mode } from '../core/resource.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
 
@@ -91,6 +92,14 @@ export class LeaseKnowledge {
     const isSame = lease.mode === this.#mode && lease.fence === this.#fence
     if (isSame && lease.revoking === revoking) return lease
     return { ...lease, mode: this.#mode, fence: this.#fence, revoking }
+  }
+
+  /** The store gave a part of the lease to a child: until it says more, what the child was given is used. */
+  takeDerived({ id: childId, budget = {} }: Pick<LeaseInfo, 'id' | 'budget'>): void {
+    if (delegationOf(this.#info).children.includes(childId)) return
+    const amounts = reservedOf(this.#info, budget)
+    const delegation = accountAfter(this.#info, { kind: 'derived', childId, amounts })
+    this.#info = withDelegation(this.#info, delegation)
   }
 
   /** The lease is over, and this is how the store tells it. */

@@ -10,6 +10,7 @@ import type { Budget } from '../core/budget.ts'
 import type { RootLease } from '../core/delegation.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
+import type { Scope, ScopedAct } from '../core/scope.ts'
 import type {
   AcquireOptions,
   AdvanceOptions,
@@ -81,6 +82,26 @@ export class LeaseReference implements Lease {
     return this.#handle.root
   }
 
+  get parentId(): LeaseId | null {
+    return this.#handle.delegated.parentId
+  }
+
+  get depth(): number {
+    return this.#handle.delegated.depth
+  }
+
+  get scope(): Scope {
+    return this.#handle.delegated.scope
+  }
+
+  get budget(): Budget {
+    return this.#handle.delegated.budget
+  }
+
+  get budgetLeft(): Budget {
+    return this.#handle.delegated.budgetLeft
+  }
+
   get epoch(): number | null {
     return this.#handle.epoch
   }
@@ -129,6 +150,10 @@ export class LeaseReference implements Lease {
 
   spend(amounts: Budget, options?: SpendOptions): Promise<Budget> {
     return this.#handle.spend(amounts, options)
+  }
+
+  allows(act: ScopedAct, spending?: Budget): boolean {
+    return this.#handle.allows(act, spending)
   }
 
   upgrade(options?: UpgradeOptions): Promise<ModeChange> {

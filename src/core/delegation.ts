@@ -99,7 +99,7 @@ export function areInLine(a: Claim, b: Claim): boolean {
 }
 
 /** The account of a lease after a change. */
-export function accountAfter(lease: Lease, change: AccountChange): Delegation {
+export function accountAfter(lease: Pick<Claim, 'delegation'>, change: AccountChange): Delegation {
   const account = delegationOf(lease)
   switch (change.kind) {
     case 'derived': {

@@ -92,7 +92,7 @@ export function unusedOf(parent: Lease, child: Lease): Budget {
 }
 
 /** What the parent is debited: only where it has a limit itself is there something to run short of. */
-export function reservedOf(parent: Lease, limits: Budget): Budget {
+export function reservedOf(parent: Pick<Lease, 'delegation'>, limits: Budget): Budget {
   const kept = delegationOf(parent).limits
   return Object.fromEntries(Object.entries(limits).filter(([dimension]) => dimension in kept))
 }

@@ -2,8 +2,10 @@
  * The entries that a realm consists of: leases, and tickets of those who wait for one. A ticket and the lease it
  * becomes share one id, which the requester chose, so that a retry is recognised at every stage.
  */
+import { remainingBudget, type Budget } from './budget.ts'
 import type { Delegation } from './delegation.ts'
 import { hasEpoch, type Extent, type Mode, type Resource } from './resource.ts'
+import type { Scope } from './scope.ts'
 import { hasPassed, latestTick, remainingMs, type Now, type Tick } from './time.ts'
 
 export type LeaseId = string
@@ -178,8 +180,26 @@ export function liveDeadline(entry: Entry): Tick | null {
   return entry.offer?.deadline ?? entry.deadline
 }
 
+/** What a delegation says of its lease, for whoever asks what the lease may be used for. */
+export interface DelegatedFacts {
+  /** The lease that it was derived from; null for one that was acquired. */
+  readonly parentId: LeaseId | null
+  /** How many derivations it is below the root. */
+  readonly depth: number
+  readonly scope: Scope
+  /** A dimension that is absent is unlimited. */
+  readonly budget: Budget
+  /** What is left of it, in the dimensions that are limited: what children were given counts as used. */
+  readonly budgetLeft: Budget
+}
+
+export function delegatedFacts({ line, scope, limits, used }: Delegation): DelegatedFacts {
+  const budgetLeft = remainingBudget(limits, used)
+  return { parentId: line.at(-1) ?? null, depth: line.length, scope, budget: limits, budgetLeft }
+}
+
 /** A lease or ticket as the world is told about it; field names are the same in every face. */
-export interface LeaseInfo {
+export interface LeaseInfo extends Partial<DelegatedFacts> {
   readonly id: LeaseId
   readonly resource: Resource
   readonly mode: Mode
@@ -216,8 +236,16 @@ export interface LeaseInfo {
   readonly releaseReason: ReleaseReason | null
   readonly reason: string | null
   readonly metadata: Metadata | null
-  /** Of leases that were derived, and of those that others were derived from. */
+  /**
+   * Of leases that were derived, that others were derived from, or that have a scope or a budget; what it says of the lease
+   * (`parentId`, `depth`, `scope`, `budget`, `budgetLeft`) stands beside it. Absent: it may be used for everything.
+   */
   readonly delegation?: Delegation
+}
+
+/** What a store says of a lease, with its delegation and what that says of it. */
+export function withDelegation(info: LeaseInfo, delegation: Delegation): LeaseInfo {
+  return { ...info, ...delegatedFacts(delegation), delegation }
 }
 
 /**
@@ -271,12 +299,12 @@ function describeLease(lease: Lease, now: Now): LeaseInfo {
   }
   const { delegation } = lease
   // Not as a part of the literal: that would take V8 ten times as long for every lease.
-  return delegation === undefined ? info : { ...info, delegation }
+  return delegation === undefined ? info : withDelegation(info, delegation)
 }
 
 function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
   const waiting = isWaiting(ticket, now)
-  return {
+  const info: LeaseInfo = {
     id: ticket.id,
     resource: ticket.resource,
     mode: ticket.mode,
@@ -308,8 +336,9 @@ function describeTicket(ticket: Ticket, now: Now): LeaseInfo {
     releaseReason: null,
     reason: ticket.reason,
     metadata: ticket.metadata,
-    ...(ticket.delegation === undefined ? {} : { delegation: ticket.delegation }),
   }
+  const { delegation } = ticket
+  return delegation === undefined ? info : withDelegation(info, delegation)
 }
 
 /** When an expired lease ended, on the wall: its own expiry, or now if the wall clock was set back meanwhile. */

@@ -99,6 +99,11 @@ const CASES: readonly [string, Case][] = [
     { tokens: 1 },
     [undefined, {}, { tokens: 0 }, { tokens: -1 }, { gold: 1 }, ...JUNK],
   ]),
+  onLease(
+    'allows',
+    [{ tool: 'edit' }, [undefined, { tool: 1 }, ...NO_OPTIONS]],
+    [undefined, [{ tokens: -1 }, { gold: 1 }, 'x', 5, true, []]],
+  ),
   onLease('upgrade', OPTIONS),
   onLease('transfer', ['bob', [...NO_HOLDER, 'ann', { holder: 'ann' }, { holder: '' }]]),
   onLease('release', OPTIONS),

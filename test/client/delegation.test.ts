@@ -90,6 +90,61 @@ describe('a lease that was acquired with a scope and a budget', () => {
     await tenure.close()
   })
 
+  it('says what it may be used for and what is left, and whether it allows an act', async () => {
+    const scope = { tools: ['edit'], namespaces: ['src'] }
+    const { tenure, root } = await supervision({ scope, budget: { tokens: 100 } })
+    expect([root.parentId, root.depth, root.budget]).toEqual([null, 0, { tokens: 100 }])
+    expect(root.scope).toMatchObject({ unlimited: false, ...scope })
+    expect(root.allows({ tool: 'edit', path: 'src/app.ts' }, { tokens: 100 })).toBe(true)
+    for (const act of [
+      { tool: 'run' },
+      { path: 'src_backup/a' },
+      { tool: 'edit', path: 'a' },
+      {},
+    ]) {
+      expect(root.allows(act)).toBe(false)
+    }
+    expect(root.allows({ tool: 'edit' }, { tokens: 101 })).toBe(false)
+    expect(() => root.allows({ tols: 'edit' } as object)).toThrow(
+      /act must have workId, tool, path/,
+    )
+    await root.spend({ tokens: 30 })
+    expect(root.budgetLeft).toEqual({ tokens: 70 })
+    const child = await root.derive({
+      holder: 'ann',
+      scope: { tools: ['edit'] },
+      budget: { tokens: 50 },
+    })
+    expect([root.budgetLeft, child.budgetLeft]).toEqual([{ tokens: 20 }, { tokens: 50 }])
+    expect([child.parentId, child.depth]).toEqual([root.id, 1])
+    expect(root.allows({ tool: 'edit' }, { tokens: 21 })).toBe(false)
+    expect(child.allows({ path: 'src/app.ts' })).toBe(false)
+    await child.spend({ tokens: 10 })
+    expect(child.info).toMatchObject({
+      ...{ parentId: root.id, depth: 1, budget: { tokens: 50 }, budgetLeft: { tokens: 40 } },
+      scope: { tools: ['edit'], namespaces: [] },
+    })
+    await child.release()
+    expect(child.allows({ tool: 'edit' })).toBe(false)
+    await root.renew()
+    expect(root.budgetLeft).toEqual({ tokens: 60 })
+    expect((await tenure.get(root.id))?.budgetLeft).toEqual({ tokens: 60 })
+    await tenure.close()
+  })
+
+  it('that was acquired with everything says so', async () => {
+    const { tenure, root } = await supervision()
+    expect([root.parentId, root.depth, root.budget, root.budgetLeft]).toEqual([null, 0, {}, {}])
+    expect(root.scope.unlimited).toBe(true)
+    expect(root.allows({ tool: 'anything' }, { tokens: 10 ** 9 })).toBe(true)
+    expect(root.allows({ path: '../out' })).toBe(false)
+    const child = await root.derive({ holder: 'ann', scope: { unlimited: true } })
+    expect([child.depth, (await child.derive({ holder: 'bob' })).depth]).toEqual([1, 2])
+    await root.release()
+    expect([root.allows({ tool: 'x' }), child.allows({ tool: 'x' })]).toEqual([false, false])
+    await tenure.close()
+  })
+
   it('hands its limits, and what it has used of them, on with a transfer', async () => {
     const { world, root } = await supervision({ budget: { tokens: 100 } })
     await root.spend({ tokens: 30 })

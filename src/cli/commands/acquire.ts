@@ -15,7 +15,7 @@ import {
   type WantedLeases,
 } from '../acquire-options.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
-import { leaseCard } from '../lease-text.ts'
+import { leaseCard } from '../lease-card.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 import { withTenure } from '../store-access.ts'
 

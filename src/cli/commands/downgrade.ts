@@ -2,7 +2,7 @@
 import { refusalError } from '../../core/outcome.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { findLeaseId } from '../lease-argument.ts'
-import { leaseCard } from '../lease-text.ts'
+import { leaseCard } from '../lease-card.ts'
 import { withApi } from '../store-access.ts'
 
 export const downgrade: Command = defineCommand({

@@ -4,7 +4,7 @@ import { refusalError } from '../../core/outcome.ts'
 import { durationOption } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { findLeaseId } from '../lease-argument.ts'
-import { leaseCard } from '../lease-text.ts'
+import { leaseCard } from '../lease-card.ts'
 import { given, withApi } from '../store-access.ts'
 
 export const renew: Command = defineCommand({

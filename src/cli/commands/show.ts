@@ -4,7 +4,7 @@ import type { LeaseId } from '../../core/lease.ts'
 import { refusalError } from '../../core/outcome.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { readLeaseId } from '../lease-argument.ts'
-import { leaseCard } from '../lease-text.ts'
+import { leaseCard } from '../lease-card.ts'
 import { readReach } from '../resource-argument.ts'
 import { withApi, withQuestions } from '../store-access.ts'
 

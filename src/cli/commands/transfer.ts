@@ -6,7 +6,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { flag, textOption, type Option, type OptionValues } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { findLeaseId } from '../lease-argument.ts'
-import { leaseCard } from '../lease-text.ts'
+import { leaseCard } from '../lease-card.ts'
 import { withApi } from '../store-access.ts'
 
 type TransferTable = { readonly to: Option<string>; readonly next: Option<true> }
