@@ -33,11 +33,13 @@ import {
 } from './ledger-files.ts'
 import {
   compareStore,
+  differenceWords,
   examineLedger,
   firstUnknownLine,
   isSameEntry,
   notWhole,
   type NewestEvent,
+  type SealedPart,
 } from './sealed-directory.ts'
 import { firstContradiction } from './contradictory-events.ts'
 import { takeTurn } from './turn.ts'
@@ -52,7 +54,11 @@ export interface Sealing {
   readonly copy: string | undefined
   /** Files that are not the ledger's, whatever it was told: those of the keys and of the store. */
   readonly others: readonly string[]
+  /** The shortest `history_retention_days` since the last seal, where that was less than it is now. */
+  readonly retentionDays?: number | undefined
 }
+
+type SealedQuestions = Pick<Questions, 'history' | 'settingRows'>
 
 /** What is known of the files since they were last read or written. */
 interface Known {
@@ -71,11 +77,11 @@ interface Known {
 
 /** Whoever seals again and again reads the files again only when somebody else has written them. */
 export class LedgerSealer {
-  readonly #questions: Pick<Questions, 'history'>
+  readonly #questions: SealedQuestions
   readonly #directory: string
   #known: Known | null = null
 
-  constructor(questions: Pick<Questions, 'history'>, directory: string) {
+  constructor(questions: SealedQuestions, directory: string) {
     this.#questions = questions
     this.#directory = directory
   }
@@ -106,11 +112,11 @@ export class LedgerSealer {
   }
 
   async #sealNext(
-    { ring: readRing, nowMs }: Sealing,
+    { ring: readRing, nowMs, retentionDays }: Sealing,
     copy: CheckpointCopy | null,
   ): Promise<LedgerCheckpoint> {
     const ring = readRing()
-    const current = await this.#current(ring, copy)
+    const current = await this.#current(ring, copy, retentionDays)
     this.#known = null
     copy?.prepare()
     const writers = new Writers(this.#directory)
@@ -150,7 +156,11 @@ export class LedgerSealer {
     return { checkpoint, chain, trust, newest, rotations: [...rotations, ...recorded] }
   }
 
-  async #current(ring: KeyRing, copy: CheckpointCopy | null): Promise<Known> {
+  async #current(
+    ring: KeyRing,
+    copy: CheckpointCopy | null,
+    retentionDays: number | undefined,
+  ): Promise<Known> {
     const version = this.#version(ring)
     const known = this.#known?.version === version ? this.#known : null
     const isKnown = known !== null && (copy?.ahead(known.hashes) ?? null) === null
@@ -159,7 +169,7 @@ export class LedgerSealer {
     const { first } = examined.verdict
     if (first !== null) throw notWhole(first.line, first.problem)
     const last = examined.checkpoints.at(-1) ?? null
-    await this.#requireSameStore(last)
+    await this.#requireSameStore({ directory: this.#directory, last, retentionDays })
     const { chain, trust, rotations, newest } = examined
     const hashes = new Set(examined.checkpoints.map(checkpointHash))
     return { chain, trust, last, hashes, pending, rotations, newest, version }
@@ -187,11 +197,11 @@ export class LedgerSealer {
     return found !== undefined && isSameEntry(found, entry)
   }
 
-  async #requireSameStore(last: LedgerCheckpoint | null): Promise<void> {
-    const { first } = await compareStore(this.#questions, this.#directory, last)
+  async #requireSameStore(part: SealedPart): Promise<void> {
+    const { first } = await compareStore(this.#questions, part)
     if (first !== null) {
-      const { position, problem } = first
-      const message = `the store must be the one that was sealed, got position ${position} that was ${problem}; seal another store, or a rebuilt one, to a place of its own (--ledger)`
+      const found = differenceWords(first)
+      const message = `the store must be the one that was sealed, got ${found}; seal another store, or a rebuilt one, to a place of its own (--ledger)`
       throw new LeaseError('DECODE_ERROR', message, { details: { ...first } })
     }
     const contradiction = await firstContradiction(this.#questions)
@@ -199,7 +209,7 @@ export class LedgerSealer {
       const message = `the events of the store must follow from each other, got ${contradiction.problem}`
       throw new LeaseError('DECODE_ERROR', message, { details: { ...contradiction } })
     }
-    const unknown = await firstUnknownLine(this.#questions, this.#directory, last)
+    const unknown = await firstUnknownLine(this.#questions, part.directory, part.last)
     if (unknown === null) return
     throw notWhole(
       unknown,

@@ -13,7 +13,12 @@ import type { Identity } from './identity.ts'
 import { firstOddLease } from './kept-leases.ts'
 import { checkpointsFile, isAbsent, readCheckpoints, sqliteFileOf } from './ledger-files.ts'
 import { plural } from './output.ts'
-import { compareStore, examineLedger } from './sealed-directory.ts'
+import {
+  compareStore,
+  differenceWords,
+  examineLedger,
+  type SealedPart,
+} from './sealed-directory.ts'
 import { withQuestions } from './store-access.ts'
 
 export interface DirectoryVerdict extends LedgerVerdict {
@@ -36,6 +41,7 @@ export interface VerifyDirectory {
   readonly keys: readonly VerificationKey[]
   readonly copy: string | undefined
   readonly identity: Identity
+  readonly retentionDays: number | undefined
 }
 
 export async function verifyDirectory({
@@ -43,6 +49,7 @@ export async function verifyDirectory({
   keys,
   copy: file,
   identity,
+  retentionDays,
 }: VerifyDirectory): Promise<DirectoryVerdict> {
   const unread = problemOf(() => readCheckpoints(checkpointsFile(directory)))
   if (unread !== null) return { ...NOTHING_PROVEN, checkpoint: unread }
@@ -52,7 +59,8 @@ export async function verifyDirectory({
   }
   const copy = file === undefined ? null : copyProblem(file, checkpoints)
   const last = checkpoints.at(-1) ?? null
-  const store = verdict.ok ? await compareWith(identity, directory, last) : null
+  const part = { directory, last, retentionDays }
+  const store = verdict.ok ? await compareWith(identity, part) : null
   const { first = null, contradiction = null, oddLease = null } = store ?? {}
   const isSame = first === null && contradiction === null && oddLease === null
   const ok = verdict.ok && copy === null && isSame
@@ -64,18 +72,14 @@ const NOTHING_PROVEN: DirectoryVerdict = {
   ...{ keys: [], first: null, checkpoint: null, copy: null, store: null },
 }
 
-async function compareWith(
-  identity: Identity,
-  directory: string,
-  last: LedgerCheckpoint | null,
-): Promise<ComparedStore> {
+async function compareWith(identity: Identity, part: SealedPart): Promise<ComparedStore> {
   const file = sqliteFileOf(identity.url)
   // To open a store that is missing would make it.
   if (file !== null && isAbsent(file)) {
     throw invalid('store', 'must exist to be compared with what was sealed', identity.url)
   }
   return withQuestions(identity, async (questions) => {
-    const compared = await compareStore(questions, directory, last)
+    const compared = await compareStore(questions, part)
     if (compared.first !== null) return { ...compared, contradiction: null, oddLease: null }
     const contradiction = await firstContradiction(questions)
     const oddLease = contradiction === null ? await firstOddLease(questions) : null
@@ -118,8 +122,7 @@ export function verdictText(verdict: DirectoryVerdict): string {
   }
   if (copy !== null) return copy
   if (store !== null && store.first !== null) {
-    const { position, problem } = store.first
-    return `the store differs from what was sealed: position ${position} was ${problem}`
+    return `the store differs from what was sealed: ${differenceWords(store.first)}`
   }
   if (store !== null && store.contradiction !== null) {
     return `the events of the store contradict each other: ${store.contradiction.problem}`

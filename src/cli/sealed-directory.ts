@@ -4,7 +4,12 @@
  */
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
-import { LedgerComparison, type Comparison } from '../ledger/compare-ledger.ts'
+import { resolveSettings, retentionMs } from '../core/settings.ts'
+import {
+  LedgerComparison,
+  type Comparison,
+  type StoreDifference,
+} from '../ledger/compare-ledger.ts'
 import { canonicalJson } from '../ledger/fold.ts'
 import type { LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { LedgerTrust } from '../ledger/recorded-rotation.ts'
@@ -60,25 +65,40 @@ export function examineLedger(
   return { ...facts, newest: { entry, before: newest.before } }
 }
 
+/** What is sealed of a store: up to a checkpoint of a ledger that was found whole. */
+export interface SealedPart {
+  readonly directory: string
+  readonly last: LedgerCheckpoint | null
+  /** The shortest `history_retention_days` since it was sealed, where that was less than it is now. */
+  readonly retentionDays: number | undefined
+}
+
+/** How far the clock of the store may be ahead of this host's. */
+const SKEW_MS = 3_600_000
+
 /**
- * Compares what a checkpoint of a ledger that was found whole vouches for with what the store has of it. A difference
- * counts only if a second look finds one: retention may have taken a lease away in the middle of the first.
+ * Compares what a checkpoint vouches for with what the store has of it. A difference counts only if a second look finds
+ * one: retention may have taken a lease away in the middle of the first.
  */
 export async function compareStore(
-  questions: Pick<Questions, 'history'>,
-  directory: string,
-  last: LedgerCheckpoint | null,
+  questions: Pick<Questions, 'history' | 'settingRows'>,
+  part: SealedPart,
 ): Promise<Comparison> {
-  const found = await compareOnce(questions, directory, last)
-  return found.first === null ? found : compareOnce(questions, directory, last)
+  const found = await compareOnce(questions, part)
+  return found.first === null ? found : compareOnce(questions, part)
 }
 
 async function compareOnce(
-  questions: Pick<Questions, 'history'>,
-  directory: string,
-  last: LedgerCheckpoint | null,
+  questions: Pick<Questions, 'history' | 'settingRows'>,
+  { directory, last, retentionDays }: SealedPart,
 ): Promise<Comparison> {
-  const comparison = new LedgerComparison()
+  const rows = await questions.settingRows()
+  const days = resolveSettings(rows, null).history_retention_days
+  const comparison = new LedgerComparison({
+    keepMs: retentionMs(Math.min(days, retentionDays ?? days)),
+    nowMs: Date.now() + SKEW_MS,
+    keepsHistory: (resource) => resolveSettings(rows, resource).keep_history,
+  })
   if (last === null || last.position === null) return comparison.end()
   for await (const entry of eventsAfter(questions, null)) comparison.keep(entry)
   // Asked afterwards, so that what was committed meanwhile is left out, too.
@@ -87,6 +107,14 @@ async function compareOnce(
   }
   for (const entry of entriesIn(directory, { from: 1, to: last.events })) comparison.seal(entry)
   return comparison.end()
+}
+
+/** Where a store differs from what was sealed, and why that is not retention. */
+export function differenceWords({ position, problem, keptUntilMs }: StoreDifference): string {
+  const words = `position ${position} that was ${problem}`
+  if (keptUntilMs === undefined) return words
+  const until = new Date(keptUntilMs).toISOString()
+  return `${words}, which retention keeps until ${until} (--retention DAYS if it was shorter for a while)`
 }
 
 /**

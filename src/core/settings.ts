@@ -3,7 +3,14 @@
  * resource beats the global value. Values are kept as text and read here, so that no store interprets them.
  */
 import { invalid, isLeaseError, show } from './errors.ts'
-import { MAX_HOLD_MS_MAX, MAX_RENEWALS_MAX, TTL_MS_MAX, WAIT_MS_MAX } from './limits.ts'
+import {
+  MAX_HOLD_MS_MAX,
+  MAX_RENEWALS_MAX,
+  REQUEST_MEMORY_MS_MIN,
+  RETENTION_DAYS_MAX,
+  TTL_MS_MAX,
+  WAIT_MS_MAX,
+} from './limits.ts'
 import { kindOf, type Resource } from './resource.ts'
 
 export type SettingScope = 'global' | 'kind' | 'resource'
@@ -87,7 +94,7 @@ export const SETTING_TABLE: Readonly<Record<SettingKey, SettingDefinition>> = {
     type: 'int',
     initial: 30,
     min: 0,
-    max: 36_500,
+    max: RETENTION_DAYS_MAX,
     description: 'How long ended leases and their history are kept',
   },
   record_renewals: {
@@ -164,6 +171,13 @@ export function refuseMeaninglessOverride(key: SettingKey, scope: SettingScope):
 }
 
 const STRENGTH: Record<SettingScope, number> = { global: 0, kind: 1, resource: 2 }
+
+const DAY_MS = 86_400_000
+
+/** How long what has ended is kept. The history is also the memory of requests, which lasts a day whatever the retention. */
+export function retentionMs(retentionDays: SettingValues['history_retention_days']): number {
+  return Math.max(retentionDays * DAY_MS, REQUEST_MEMORY_MS_MIN)
+}
 
 /** The settings for one resource, or the global ones: the narrowest row that applies wins. */
 export function resolveSettings(rows: readonly SettingRow[], resource: Resource | null): Settings {

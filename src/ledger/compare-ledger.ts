@@ -1,19 +1,32 @@
 /**
  * Compares what a store tells of its past with what was sealed. A store may have pruned leases that have ended, all of
  * their history at once, and renewals and advances that a later one has superseded; anything else that is missing,
- * more, or other than it was sealed is found at its position.
+ * more, or other than it was sealed is found at its position. Where the retention of the store is known, what it would
+ * not have pruned yet is missing, too.
  *
  * It is about events, and not about what a store keeps of its leases beside them.
  */
 import { hash } from 'node:crypto'
 import type { LeaseEvent } from '../core/event.ts'
 import type { LeaseId } from '../core/lease.ts'
+import type { Resource } from '../core/resource.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 import { canonicalJson } from './fold.ts'
 
 export interface StoreDifference {
   readonly position: Position
   readonly problem: 'altered' | 'removed' | 'inserted'
+  /** Of what was removed although pruning might have taken it later: until when retention keeps it. */
+  readonly keptUntilMs?: number
+}
+
+/** What a store keeps of the past, by its settings. */
+export interface Retention {
+  /** How long what has ended, or was superseded, is kept. */
+  readonly keepMs: number
+  readonly nowMs: number
+  /** Whether anything is kept of a resource beyond its live leases. */
+  readonly keepsHistory: (resource: Resource) => boolean
 }
 
 export interface Comparison {
@@ -22,12 +35,16 @@ export interface Comparison {
   readonly prunedLeases: number
 }
 
-/** `kept`: the events of the store, up to the last position that is sealed; both in order of commit. */
+/**
+ * `kept`: the events of the store, up to the last position that is sealed; both in order of commit. Without `retention`
+ * whatever has ended may have been pruned.
+ */
 export function compareLedgers(
   sealed: readonly LedgerEntry[],
   kept: readonly LedgerEntry[],
+  retention: Retention | null = null,
 ): Comparison {
-  const comparison = new LedgerComparison()
+  const comparison = new LedgerComparison(retention)
   for (const entry of kept) comparison.keep(entry)
   for (const entry of sealed) comparison.seal(entry)
   return comparison.end()
@@ -42,11 +59,15 @@ interface Kept {
 interface Place {
   readonly number: number
   readonly position: Position
+  readonly keptUntilMs?: number | null
 }
 
 /** What the sealed events of a lease have shown. */
 interface SealedLease {
+  readonly resource: Resource
   isOver: boolean
+  /** By its last event; of one that has ended, when it did. */
+  changedAtMs: number
   /** The first that is missing, of whatever type. */
   missing: Place | null
   /** The first that is missing although no pruning takes it away alone. */
@@ -66,7 +87,12 @@ export class LedgerComparison {
   readonly #keptLeases = new Set<LeaseId>()
   readonly #leases = new Map<LeaseId, SealedLease>()
   readonly #findings: Finding[] = []
+  readonly #retention: Retention | null
   #count = 0
+
+  constructor(retention: Retention | null) {
+    this.#retention = retention
+  }
 
   keep({ position, event }: LedgerEntry): void {
     this.#kept.set(position, { digest: digestOf(event), number: null })
@@ -81,10 +107,11 @@ export class LedgerComparison {
   seal({ position, event }: LedgerEntry): void {
     this.#count += 1
     const place = { number: this.#count, position }
-    const lease = this.#leaseOf(event.leaseId)
+    const lease = this.#leaseOf(event)
     lease.isOver = event.after !== 'active' && event.after !== 'pending'
+    lease.changedAtMs = 'terminatedAtMs' in event ? event.terminatedAtMs : event.atMs
     const kept = this.#kept.get(position)
-    if (kept === undefined) return noteMissing(lease, event, place)
+    if (kept === undefined) return this.#noteMissing(lease, event, place)
     lease.last.delete(event.type)
     kept.number = this.#count
     if (kept.digest !== digestOf(event)) this.#find('altered', place)
@@ -93,14 +120,36 @@ export class LedgerComparison {
   end(): Comparison {
     let prunedLeases = 0
     for (const [leaseId, lease] of this.#leases) {
-      const isPruned = !this.#keptLeases.has(leaseId) && lease.isOver
-      if (isPruned) prunedLeases += lease.missing === null ? 0 : 1
+      const { missing } = lease
+      if (missing === null) continue
+      const isGone = !this.#keptLeases.has(leaseId)
+      const keptUntilMs = this.#keptUntilMs(lease.changedAtMs)
+      if (isGone && this.#retention?.keepsHistory(lease.resource) === false) prunedLeases += 1
+      else if (isGone && lease.isOver && keptUntilMs === null) prunedLeases += 1
+      else if (isGone && lease.isOver) this.#find('removed', { ...missing, keptUntilMs })
       else for (const place of unexplained(lease)) this.#find('removed', place)
     }
     this.#findInserted()
     const [first] = this.#findings.toSorted((a, b) => a.number - b.number)
     if (first === undefined) return { first: null, prunedLeases }
-    return { first: { position: first.position, problem: first.problem }, prunedLeases }
+    const { number: _, ...difference } = first
+    return { first: difference, prunedLeases }
+  }
+
+  /** Until when retention keeps what ended then, or was superseded since; null if that is over, or not known. */
+  #keptUntilMs(atMs: number): number | null {
+    if (this.#retention === null) return null
+    const { keepMs, nowMs } = this.#retention
+    return atMs + keepMs < nowMs ? null : atMs + keepMs
+  }
+
+  #noteMissing(lease: SealedLease, { type, atMs }: LeaseEvent, place: Place): void {
+    lease.missing ??= place
+    const isSuperseded = type === 'lease.renewed' || type === 'lease.advanced'
+    const keptUntilMs = isSuperseded ? this.#keptUntilMs(atMs) : null
+    if (!isSuperseded) lease.lost ??= place
+    else if (keptUntilMs !== null) lease.lost ??= { ...place, keptUntilMs }
+    else if (!lease.last.has(type)) lease.last.set(type, place)
   }
 
   #findInserted(): void {
@@ -111,24 +160,18 @@ export class LedgerComparison {
     }
   }
 
-  #leaseOf(leaseId: LeaseId): SealedLease {
+  #leaseOf({ leaseId, resource, atMs }: LeaseEvent): SealedLease {
     const known = this.#leases.get(leaseId)
     if (known !== undefined) return known
-    const lease = { isOver: false, missing: null, lost: null, last: new Map() }
+    const facts = { resource, isOver: false, changedAtMs: atMs }
+    const lease: SealedLease = { ...facts, missing: null, lost: null, last: new Map() }
     this.#leases.set(leaseId, lease)
     return lease
   }
 
-  #find(problem: Finding['problem'], place: Place): void {
-    this.#findings.push({ ...place, problem })
+  #find(problem: Finding['problem'], { keptUntilMs = null, ...place }: Place): void {
+    this.#findings.push({ ...place, problem, ...(keptUntilMs === null ? {} : { keptUntilMs }) })
   }
-}
-
-function noteMissing(lease: SealedLease, { type }: LeaseEvent, place: Place): void {
-  lease.missing ??= place
-  const isSuperseded = type === 'lease.renewed' || type === 'lease.advanced'
-  if (!isSuperseded) lease.lost ??= place
-  else if (!lease.last.has(type)) lease.last.set(type, place)
 }
 
 function unexplained({ lost, last }: SealedLease): readonly Place[] {

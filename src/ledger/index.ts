@@ -35,7 +35,12 @@ export {
   type RegistrarReason,
   type RegistrarState,
 } from './registrar-words.ts'
-export { compareLedgers, type Comparison, type StoreDifference } from './compare-ledger.ts'
+export {
+  compareLedgers,
+  type Comparison,
+  type Retention,
+  type StoreDifference,
+} from './compare-ledger.ts'
 export { sealChain, parseCheckpoint, type LedgerCheckpoint } from './ledger-checkpoint.ts'
 export { holdingsIn, type Holding, type HoldingsQuery } from './holdings.ts'
 export type { KeptLeases } from './held-until.ts'

@@ -62,7 +62,8 @@ export function isSigning({ state, signing }: KeptKey): boolean {
 export function signingKeyOf(ring: KeyRing): SigningKey {
   const signing = ring.keys.find(isSigning)?.signing ?? null
   if (signing !== null) return signing
-  throw new LeaseError('MISSING_SIGNATURE', 'there is no key that signs; generate one first')
+  const message = 'there is no key that signs; make one with: tenure keys generate'
+  throw new LeaseError('MISSING_SIGNATURE', message)
 }
 
 export interface RotateOptions {

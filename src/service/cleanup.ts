@@ -3,13 +3,11 @@
  * being run: expired means free at the moment of the check.
  */
 import type { Entry } from '../core/lease.ts'
-import { REQUEST_MEMORY_MS_MIN } from '../core/limits.ts'
 import type { Resource } from '../core/resource.ts'
-import { resolveSettings } from '../core/settings.ts'
+import { resolveSettings, retentionMs } from '../core/settings.ts'
 import type { Store } from '../store-port/store.ts'
 import type { CleanupResult } from './lease-api.ts'
 
-const DAY_MS = 86_400_000
 const PRUNE_BATCH = 1_000
 
 export type SettleBatch = () => Promise<{ readonly expired: number; readonly more: boolean }>
@@ -41,11 +39,9 @@ export function placesToSettle(entries: readonly Entry[]): readonly Entry[] {
 }
 
 async function pruneAll(store: Store): Promise<Omit<CleanupResult, 'expired'>> {
-  const settings = resolveSettings(await store.settings(), null)
+  const { history_retention_days: days } = resolveSettings(await store.settings(), null)
   const { now } = await store.find({ ids: [], limit: 1 })
-  // The history is also the memory of requests, which must last a day whatever the retention.
-  const keepMs = Math.max(settings.history_retention_days * DAY_MS, REQUEST_MEMORY_MS_MIN)
-  const policy = { endedBeforeMs: now.wallMs - keepMs, nowMs: now.wallMs, batch: PRUNE_BATCH }
+  const policy = { endedBeforeMs: now.wallMs - retentionMs(days), nowMs: now.wallMs, batch: PRUNE_BATCH }
   let prunedLeases = 0
   let prunedEvents = 0
   for (;;) {

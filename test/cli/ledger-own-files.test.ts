@@ -27,7 +27,10 @@ async function place(): Promise<Place> {
   const copy = path.join(root, 'copy.ndjson')
   const world = await livedWorld(11, 20)
   const history: LedgerWorld['store']['history'] = (filter) => world.store.history(filter)
-  const questions = { history: async (filter: object) => history({ limit: 1_000, ...filter }) }
+  const questions = {
+    history: async (filter: object) => history({ limit: 1_000, ...filter }),
+    settingRows: () => world.store.settings(),
+  }
   const common = { ring: () => RING, note: async () => undefined, nowMs: 1_000, others: [] }
   const lines = (name: string): readonly string[] => {
     const file = path.join(directory, name)

@@ -33,8 +33,13 @@ function place(): string {
   return directory
 }
 
-function questionsOf({ store }: LedgerWorld): Pick<Questions, 'history'> {
-  return { history: (filter) => store.history({ limit: 1_000, ...filter }) }
+type Asked = Pick<Questions, 'history' | 'settingRows'>
+
+function questionsOf({ store }: LedgerWorld): Asked {
+  return {
+    history: (filter) => store.history({ limit: 1_000, ...filter }),
+    settingRows: () => store.settings(),
+  }
 }
 
 function sealing(ring: KeyRing = RING, nowMs = 1_000): Sealing {
@@ -139,7 +144,8 @@ describe('whoever seals a ledger', () => {
     const worlds = [await livedWorld(11, 60), await livedWorld(12, 30)] as const
     const questions = worlds.map(questionsOf)
     const current = { at: 0 }
-    const asked: Pick<Questions, 'history'> = {
+    const asked: Asked = {
+      settingRows: async () => [],
       history: async (filter) => questions[current.at]?.history(filter) ?? [],
     }
     const sealer = new LedgerSealer(asked, directory)
@@ -168,7 +174,8 @@ describe('whoever seals a ledger', () => {
       [2, true],
     ] as const) {
       let times = timesMissing
-      const asked: Pick<Questions, 'history'> = {
+      const asked: Asked = {
+        ...questions,
         history: async (filter) => {
           const entries = await questions.history(filter)
           const isWhole = filter.after === undefined && times > 0

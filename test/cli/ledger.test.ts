@@ -112,6 +112,60 @@ describe('tenure ledger', () => {
     expect(fs.readFileSync(shop.events, 'utf8').trimEnd().split('\n')).toHaveLength(4)
   })
 
+  it('finds the rows of an ended lease that are gone before retention would have pruned them', async () => {
+    const shop = await sealedWorkshop()
+    const forget =
+      "FROM lease_history WHERE lease_id IN (SELECT id FROM leases WHERE agent_id = 'ada')"
+    await shop.sql(`DELETE ${forget}`)
+    await shop.sql("DELETE FROM leases WHERE agent_id = 'ada'")
+    const found = await shop.tenure(['ledger', 'verify', '--keys', 'keys.json'])
+    expect([found.code, found.stdout]).toEqual([
+      1,
+      expect.stringMatching(
+        /^the store differs from what was sealed: position 1 that was removed, which retention keeps until \d{4}-\S+Z \(--retention DAYS if it was shorter for a while\)\n$/,
+      ),
+    ])
+    const refused = await shop.hosted(['ledger', 'seal', '--keys', 'keys.json'])
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringContaining('retention keeps until'),
+    ])
+    // The history remembers requests for a day, however short the retention.
+    expect((await verdictOf(shop, '--retention', '0')).code).toBe(1)
+    await shop.json(['config', 'set', 'keep_history', 'false'])
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { prunedLeases: 1 } })
+  })
+
+  it('takes for pruned what the retention has pruned, also one that was shorter for a while', async () => {
+    const shop = workshop()
+    const keys = ['--keys', 'keys.json']
+    await shop.json(['keys', 'generate', ...keys])
+    await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
+    await shop.json(['release', 'work:a', '--holder', 'ada'])
+    const ago = 2 * 86_400_000
+    await shop.sql(`UPDATE lease_history SET event_at = event_at - ${ago}`)
+    await shop.sql(`UPDATE leases SET ended_at = ended_at - ${ago}`)
+    await shop.json(['ledger', 'seal', ...keys])
+    await shop.json(['config', 'set', 'history_retention_days', '1'])
+    expect(await shop.json(['cleanup'])).toMatchObject({ prunedLeases: 1 })
+    expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { prunedLeases: 1 } })
+    await shop.json(['config', 'set', 'history_retention_days', '30'])
+    expect(await verdictOf(shop)).toMatchObject({ code: 1, store: { first: { position: '1' } } })
+    const least = ['--retention', '1']
+    expect(await verdictOf(shop, ...least)).toMatchObject({ code: 0, store: { prunedLeases: 1 } })
+    await shop.json(['ledger', 'seal', ...keys, ...least])
+  })
+
+  it('names the command that makes a key where there is none to seal with', async () => {
+    const shop = workshop()
+    await shop.json(['acquire', 'work:a', '--holder', 'ada'])
+    const { code, stderr } = await shop.hosted(['ledger', 'seal', '--keys', 'keys.json'])
+    expect([code, stderr]).toEqual([
+      2,
+      'tenure: there is no key that signs; make one with: tenure keys generate (MISSING_SIGNATURE)\n',
+    ])
+  })
+
   it('counts one event as one, and names no position where a rotation of keys has none', async () => {
     const shop = workshop()
     const keys = ['--keys', 'keys.json']

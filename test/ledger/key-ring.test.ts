@@ -123,7 +123,7 @@ describe('a ring of keys', () => {
     })
     let ring: KeyRing = EMPTY_KEY_RING
     for (const other of others) ring = importKeys(ring, other)
-    expect(() => signingKeyOf(ring)).toThrow(/generate one first/)
+    expect(() => signingKeyOf(ring)).toThrow(/tenure keys generate/)
     ring = withFirstKey(ring, OLD, NOW)
     ring = rotateKeys(ring, { next: NEXT, nowMs: NOW, overlapMs: 100 })
     const read = parseKeyRing(formatKeyRing(ring, { secrets: true }))

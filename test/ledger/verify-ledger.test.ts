@@ -203,4 +203,48 @@ describe('a store', () => {
       expect(gone.first).toMatchObject({ problem: 'removed' })
     }
   })
+
+  it('has not pruned what its retention still keeps, and keeps nothing where no history is kept', () => {
+    const end = history.find(({ event }) => event.after === 'released')
+    if (end === undefined) throw new Error('no lease was released')
+    const { leaseId, atMs, resource } = end.event
+    const kept = history.filter(({ event }) => event.leaseId !== leaseId)
+    const first = history.find(({ event }) => event.leaseId === leaseId)
+    const retention = (nowMs: number, keepsHistory = () => true) => {
+      return { keepMs: 1_000, nowMs, keepsHistory }
+    }
+    expect(compareLedgers(history, kept, retention(atMs + 1_000)).first).toEqual({
+      ...{ position: first?.position, problem: 'removed', keptUntilMs: atMs + 1_000 },
+    })
+    const pruned = { first: null, prunedLeases: 1 }
+    expect(compareLedgers(history, kept, retention(atMs + 1_001))).toEqual(pruned)
+    const asked: string[] = []
+    const off = retention(atMs, (of?: string) => {
+      asked.push(of ?? '')
+      return false
+    })
+    expect(compareLedgers(history, kept, off)).toEqual(pruned)
+    expect(asked).toEqual([resource])
+    // A lease that was recorded, and ended while nothing was kept, has no end in the ledger.
+    const begun = history.filter((entry) => entry === first)
+    expect(compareLedgers(begun, [], off)).toEqual(pruned)
+    expect(compareLedgers(begun, [], retention(atMs + 9_999)).first?.problem).toBe('removed')
+  })
+
+  it('keeps renewals and advances as long as its retention says, superseded or not', () => {
+    const one = history.find(({ event }) => event.type === 'lease.issued')
+    if (one === undefined) throw new Error('no lease was issued')
+    for (const type of ['lease.renewed', 'lease.advanced'] as const) {
+      const more = [1, 2, 3].map((at) => {
+        const event = { ...one.event, type, atMs: at * 100 } as LedgerEntry['event']
+        return { position: `9${at}`, event }
+      })
+      const past = [one, ...more]
+      const at = (nowMs: number) => ({ keepMs: 1_000, nowMs, keepsHistory: () => true })
+      expect(compareLedgers(past, past.toSpliced(1, 2), at(1_201)).first).toBeNull()
+      expect(compareLedgers(past, past.toSpliced(1, 2), at(1_200)).first).toEqual({
+        ...{ position: '92', problem: 'removed', keptUntilMs: 1_200 },
+      })
+    }
+  })
 })

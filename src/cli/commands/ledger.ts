@@ -1,13 +1,14 @@
 /** `tenure ledger`: a ledger that proves itself, and questions about the past. */
 import path from 'node:path'
 import { invalid } from '../../core/errors.ts'
+import { RETENTION_DAYS_MAX } from '../../core/limits.ts'
 import { isSigning, type KeyRing } from '../../ledger/key-ring.ts'
 import { LeaseReducer } from '../../ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../ledger/payloads.ts'
 import { LedgerChain } from '../../ledger/sealed-ledger.ts'
 import { lineOf, type VerificationKey } from '../../ledger/verification-key.ts'
 import { importLedger } from '../../open.ts'
-import { durationOption, flag, textOption, type Option } from '../arguments.ts'
+import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { instantOption } from '../instant.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
@@ -31,6 +32,7 @@ type LedgerTable = {
   readonly until: Option<number>
   readonly holder: Option<string>
   readonly every: Option<number>
+  readonly retention: Option<number>
   readonly continue: Option<true>
 }
 type LedgerCall = Call<LedgerTable>
@@ -75,6 +77,10 @@ export const ledger: Command = defineCommand({
       { field: 'every', minMs: 100, maxMs: 86_400_000 },
       'of seal: again and again, until it is stopped',
     ),
+    retention: integerOption(
+      { field: 'retention', min: 0, max: RETENTION_DAYS_MAX },
+      'of seal and verify: the least history_retention_days since the last seal, if it was less than now',
+    ),
     continue: flag('of import: go on with an import of the same file that was cut short'),
   },
   notes: [
@@ -115,6 +121,7 @@ const ACTIONS_OF: Readonly<Record<Exclude<keyof LedgerTable, 'holder'>, readonly
   since: ['replay'],
   until: ['replay'],
   every: ['seal'],
+  retention: ['seal', 'verify'],
   continue: ['import'],
 }
 
@@ -152,6 +159,7 @@ async function sealOnce(call: LedgerCall, sealer: LedgerSealer): Promise<void> {
     nowMs: Date.now(),
     copy: options.copy === undefined ? undefined : path.resolve(cwd, options.copy),
     others: [keyFile, ...storeFilesOf(identity.url)],
+    retentionDays: options.retention,
   })
   printer.answer(checkpoint, () => {
     const { sequence, events, realms } = checkpoint
@@ -164,7 +172,9 @@ async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<
   const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
   const keys = keysOfOne(readKeyFile(keyFileOf(options.keys, cwd)), options.key)
   const copy = options.copy === undefined ? undefined : path.resolve(cwd, options.copy)
-  const verdict = await verifyDirectory({ directory, keys, copy, identity })
+  const verdict = await verifyDirectory({
+    ...{ directory, keys, copy, identity, retentionDays: options.retention },
+  })
   return printer.verdict(verdict.ok, verdict, () => visible(verdictText(verdict)))
 }
 
