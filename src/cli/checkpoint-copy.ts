@@ -8,7 +8,12 @@ import { readText } from '../delegation/key-file.ts'
 import { checkpointHash, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { linesOf } from '../ledger/sealed-ledger.ts'
 import { fs } from '../runtime/file-system.ts'
-import { isAbsent, LINE_BEGINNINGS, readCheckpoints, Replacement } from './ledger-files.ts'
+import {
+  isAbsent,
+  LINE_BEGINNINGS,
+  readCheckpoints,
+  Replacement,
+} from '../delegation/ledger-files.ts'
 
 export class CheckpointCopy {
   readonly #file: string

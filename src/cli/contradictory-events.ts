@@ -6,7 +6,7 @@ import { CheckedFold } from '../ledger/checked-fold.ts'
 import { report } from '../runtime/diagnostics.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry } from '../store-port/store.ts'
-import { eventsAfter } from './ledger-files.ts'
+import { eventsAfter } from './ledger-source.ts'
 
 export interface Contradiction {
   readonly position: string

@@ -12,7 +12,7 @@ import { canonicalJson } from '../ledger/fold.ts'
 import { report } from '../runtime/diagnostics.ts'
 import type { ListFilter } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
-import { eventsAfter } from './ledger-files.ts'
+import { eventsAfter } from './ledger-source.ts'
 
 type Asked = Pick<Questions, 'get' | 'list' | 'history' | 'settings'>
 

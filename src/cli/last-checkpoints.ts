@@ -6,7 +6,7 @@ import { isLeaseError } from '../core/errors.ts'
 import { signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
 import { checkpointHash } from '../ledger/ledger-checkpoint.ts'
 import { lineOf } from '../ledger/verification-key.ts'
-import { isAbsent } from './ledger-files.ts'
+import { isAbsent } from '../delegation/ledger-files.ts'
 import { examineLedger } from './sealed-directory.ts'
 import { waitForTurn } from './turn.ts'
 

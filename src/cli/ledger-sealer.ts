@@ -4,15 +4,8 @@
  * that is another one by now.
  */
 import { isUnavailable } from '../client/retry.ts'
-import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
-import { readText, unusable } from '../delegation/key-file.ts'
-import {
-  formatKeyRing,
-  parseKeyRing,
-  ringOfLine,
-  signingKeyOf,
-  type KeyRing,
-} from '../ledger/key-ring.ts'
+import { LeaseError } from '../core/errors.ts'
+import { ringOfLine, signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
 import { checkpointHash, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { rotationsToRecord, type LedgerTrust } from '../ledger/recorded-rotation.ts'
 import type { LedgerChain } from '../ledger/sealed-ledger.ts'
@@ -22,15 +15,15 @@ import type { Questions } from '../service/lease-questions.ts'
 import { CheckpointCopy, notInLedger } from './checkpoint-copy.ts'
 import {
   checkpointsFile,
-  eventsAfter,
   eventsFile,
-  isAbsent,
-  LINE_BEGINNINGS,
-  LineWriter,
+  LedgerWriters,
+  makeDirectory,
   publicKeysFile,
   refuseSameFiles,
-  Replacement,
-} from './ledger-files.ts'
+  requirePublicKeys,
+  writePublicKeys,
+} from '../delegation/ledger-files.ts'
+import { eventsAfter } from './ledger-source.ts'
 import {
   compareStore,
   differenceWords,
@@ -42,7 +35,7 @@ import {
   type SealedPart,
 } from './sealed-directory.ts'
 import { firstContradiction } from './contradictory-events.ts'
-import { takeTurn } from './turn.ts'
+import { takeTurn } from '../delegation/turn.ts'
 
 export interface Sealing {
   /** Asked when it is the sealer's turn: a rotation of the keys waits for the turn to end. */
@@ -119,14 +112,14 @@ export class LedgerSealer {
     const current = await this.#current(ring, copy, retentionDays)
     this.#known = null
     copy?.prepare()
-    const writers = new Writers(this.#directory)
+    const writers = new LedgerWriters(this.#directory)
     try {
       if (current.pending !== null) writers.write(current.pending)
       const { checkpoint, ...known } = await this.#append({ ring, nowMs, current }, writers)
       writers.events.sync()
       copy?.write(checkpoint)
       writers.write(checkpoint)
-      this.#writeKeys(ring)
+      writePublicKeys(this.#directory, ring)
       const hashes = new Set(current.hashes).add(checkpointHash(checkpoint))
       const version = this.#version(ring)
       this.#known = { ...known, last: checkpoint, hashes, pending: null, version }
@@ -137,7 +130,7 @@ export class LedgerSealer {
   }
 
   /** Writes what is new, and makes the checkpoint over it. */
-  async #append({ ring, nowMs, current }: Appended, writers: Writers) {
+  async #append({ ring, nowMs, current }: Appended, writers: LedgerWriters) {
     const { chain, trust, last, rotations } = current
     const recorded = rotationsToRecord(ring, rotations).map((each) => chain.appendRotation(each))
     for (const line of recorded) {
@@ -217,16 +210,6 @@ export class LedgerSealer {
     )
   }
 
-  #writeKeys(ring: KeyRing): void {
-    const replacement = new Replacement(publicKeysFile(this.#directory))
-    const own = ringOfLine(ring, signingKeyOf(ring).keyId)
-    try {
-      replacement.commit(formatKeyRing(own, { secrets: false }))
-    } finally {
-      replacement.end()
-    }
-  }
-
   #version(ring: KeyRing): string {
     const versions = [eventsFile, checkpointsFile].map((fileIn) => {
       const status = fs.statSync(fileIn(this.#directory), { throwIfNoEntry: false })
@@ -260,49 +243,8 @@ export async function sealRepeatedly(
   }
 }
 
-function makeDirectory(directory: string): void {
-  try {
-    fs.mkdirSync(directory, { recursive: true })
-  } catch (cause) {
-    throw unusable(directory, cause)
-  }
-}
-
 interface Appended {
   readonly ring: KeyRing
   readonly nowMs: number
   readonly current: Known
-}
-
-/** What lies beside the ledger is public, and is replaced; a file with a secret in it, or with anything else, is not. */
-function requirePublicKeys(file: string): void {
-  if (isAbsent(file)) return
-  const expectation = 'must be public keys that are written anew'
-  try {
-    if (parseKeyRing(readText(file)).keys.every(({ signing }) => signing === null)) return
-  } catch (error) {
-    throw isLeaseError(error) ? invalid('keys.json', expectation, file) : error
-  }
-  throw invalid('keys.json', expectation, file)
-}
-
-/** The files of a ledger that grow, both of them open before anything is written to one. */
-class Writers {
-  readonly events: LineWriter
-  readonly #checkpoints: LineWriter
-
-  constructor(directory: string) {
-    this.events = new LineWriter(eventsFile(directory), LINE_BEGINNINGS.event)
-    this.#checkpoints = new LineWriter(checkpointsFile(directory), LINE_BEGINNINGS.checkpoint)
-  }
-
-  write(checkpoint: LedgerCheckpoint): void {
-    this.#checkpoints.append(JSON.stringify(checkpoint))
-    this.#checkpoints.sync()
-  }
-
-  close(): void {
-    this.events.close()
-    this.#checkpoints.close()
-  }
 }

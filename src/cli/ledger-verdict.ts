@@ -11,7 +11,8 @@ import type { LedgerVerdict } from '../ledger/verify-ledger.ts'
 import { firstContradiction, type Contradiction } from './contradictory-events.ts'
 import type { Identity } from './identity.ts'
 import { firstOddLease } from './kept-leases.ts'
-import { checkpointsFile, isAbsent, readCheckpoints, sqliteFileOf } from './ledger-files.ts'
+import { checkpointsFile, isAbsent, readCheckpoints } from '../delegation/ledger-files.ts'
+import { sqliteFileOf } from './ledger-source.ts'
 import { plural } from './output.ts'
 import {
   compareStore,
@@ -25,7 +26,7 @@ export interface DirectoryVerdict extends LedgerVerdict {
   /** What is wrong with the checkpoints, if they cannot be read; then nothing else was looked at. */
   readonly checkpoint: string | null
   readonly copy: string | null
-  /** Null if the ledger itself is not what was sealed. */
+  /** Null if the ledger itself is not what was sealed, or has a registrar's own events, which are in no store. */
   readonly store: ComparedStore | null
 }
 
@@ -53,14 +54,15 @@ export async function verifyDirectory({
 }: VerifyDirectory): Promise<DirectoryVerdict> {
   const unread = problemOf(() => readCheckpoints(checkpointsFile(directory)))
   if (unread !== null) return { ...NOTHING_PROVEN, checkpoint: unread }
-  const { verdict, checkpoints } = examineLedger(directory, keys)
+  const { verdict, checkpoints, isRegistrars } = examineLedger(directory, keys)
   if (checkpoints.length === 0) {
     throw new LeaseError('DECODE_ERROR', `ledger must have a checkpoint, got none in ${directory}`)
   }
   const copy = file === undefined ? null : copyProblem(file, checkpoints)
   const last = checkpoints.at(-1) ?? null
   const part = { directory, last, retentionDays }
-  const store = verdict.ok ? await compareWith(identity, part) : null
+  const isOfStore = verdict.ok && !isRegistrars
+  const store = isOfStore ? await compareWith(identity, part) : null
   const { first = null, contradiction = null, oddLease = null } = store ?? {}
   const isSame = first === null && contradiction === null && oddLease === null
   const ok = verdict.ok && copy === null && isSame
@@ -130,7 +132,7 @@ export function verdictText(verdict: DirectoryVerdict): string {
   if (store !== null && store.oddLease !== null) {
     return `the store keeps lease ${store.oddLease} otherwise than its events tell`
   }
-  const pruned = plural(store?.prunedLeases ?? 0, 'pruned lease')
   const fate = sealed === 1 ? 'is as it was sealed' : 'are as they were sealed'
-  return `${plural(sealed, 'event')} ${fate} by ${keys.join(', ')} (${pruned})`
+  const proven = `${plural(sealed, 'event')} ${fate} by ${keys.join(', ')}`
+  return store === null ? proven : `${proven} (${plural(store.prunedLeases, 'pruned lease')})`
 }

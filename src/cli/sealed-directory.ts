@@ -13,18 +13,18 @@ import {
 import { canonicalJson } from '../ledger/fold.ts'
 import type { LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { LedgerTrust } from '../ledger/recorded-rotation.ts'
-import { entryOf, isRotationLine, LedgerChain } from '../ledger/sealed-ledger.ts'
+import { entryOf, isRecordLine, isRotationLine, LedgerChain } from '../ledger/sealed-ledger.ts'
 import type { VerificationKey } from '../ledger/verification-key.ts'
 import { LedgerVerification, type LedgerVerdict } from '../ledger/verify-ledger.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 import {
   checkpointsFile,
-  eventsAfter,
   eventsFile,
   linesIn,
   readCheckpoints,
-} from './ledger-files.ts'
+} from '../delegation/ledger-files.ts'
+import { eventsAfter } from './ledger-source.ts'
 
 export interface ExaminedLedger {
   readonly verdict: LedgerVerdict
@@ -34,6 +34,8 @@ export interface ExaminedLedger {
   /** The lines that tell of keys. */
   readonly rotations: readonly string[]
   readonly newest: NewestEvent | null
+  /** Whether it has a registrar's own events, which are in no store. */
+  readonly isRegistrars: boolean
 }
 
 /** The last event of a ledger, and where the one before it was; by them a store is known again. */
@@ -53,13 +55,15 @@ export function examineLedger(
   const { chain, trust } = verification
   const rotations: string[] = []
   let newest: { readonly line: string; readonly before: Position | null } | null = null
+  let isRegistrars = false
   for (const line of linesIn(eventsFile(directory))) {
     const before = chain.lastPosition
     if (!verification.accept(line)) break
     if (chain.isAtRotation) rotations.push(line)
+    else if (isRecordLine(line)) isRegistrars = true
     else newest = { line, before }
   }
-  const facts = { verdict: verification.end(), checkpoints, chain, trust, rotations }
+  const facts = { verdict: verification.end(), checkpoints, chain, trust, rotations, isRegistrars }
   if (newest === null || !facts.verdict.ok) return { ...facts, newest: null }
   const entry = entryAt(newest.line, chain.count)
   return { ...facts, newest: { entry, before: newest.before } }

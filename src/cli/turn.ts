@@ -1,76 +1,7 @@
-/**
- * Whose turn it is to change files that only one may change at a time: two that seal a ledger at once would number their
- * lines alike, and of two that rotate keys at once one would lose its key.
- *
- * Whoever wants a turn leaves a file with its own name in the directory, and then looks for those of others. If two come
- * at once, at least one sees the other, and steps back. The file of a process that died on this host counts for nothing
- * and is swept away; nobody else ever has its name, so nothing of a living one can be swept with it.
- */
-import path from 'node:path'
-import { isLeaseError, LeaseError } from '../core/errors.ts'
-import { unusable } from '../delegation/key-file.ts'
-import { report } from '../runtime/diagnostics.ts'
-import { fs } from '../runtime/file-system.ts'
-import { hostName, isProcessAlive, ownProcessId } from '../runtime/processes.ts'
-
-const here = new Set<string>()
-
-export interface Turn {
-  readonly directory: string
-  /** What the files begin with that say whose turn it is. */
-  readonly name: string
-  /** What one at a time may do. */
-  readonly act: string
-}
-
-/** Throws `STORE_CONFLICT` when somebody else is at it; gives back a function that ends the turn. */
-export function takeTurn(turn: Turn): () => void {
-  const { directory, name: prefix } = turn
-  const host = encodeURIComponent(hostName())
-  const own = `${prefix}-${host}-${ownProcessId()}`
-  const file = path.join(directory, own)
-  if (here.has(file)) throw taken(turn, file)
-  try {
-    fs.writeFileSync(file, '')
-  } catch (cause) {
-    throw unusable(file, cause)
-  }
-  const end = (): void => {
-    here.delete(file)
-    try {
-      fs.rmSync(file, { force: true })
-    } catch (error) {
-      // The turn is over all the same; others see its file until this process ends.
-      report('cli/turn', error)
-    }
-  }
-  here.add(file)
-  try {
-    refuseOthers(turn, { own, ofHost: `${prefix}-${host}-` })
-    return end
-  } catch (error) {
-    end()
-    throw isLeaseError(error) ? error : unusable(directory, error)
-  }
-}
-
-interface Names {
-  readonly own: string
-  /** What the names of this host's files begin with. */
-  readonly ofHost: string
-}
-
-function refuseOthers(turn: Turn, { own, ofHost }: Names): void {
-  const { directory, name: prefix } = turn
-  const others = fs
-    .readdirSync(directory)
-    .filter((name) => name.startsWith(`${prefix}-`) && name !== own)
-  for (const name of others) {
-    const maker = path.join(directory, name)
-    if (!isDead(name, ofHost)) throw taken(turn, maker)
-    fs.rmSync(maker, { force: true })
-  }
-}
+/** Waits for the turn of files that only one may change at a time. */
+import { isLeaseError } from '../core/errors.ts'
+import { takeTurn, type Turn } from '../delegation/turn.ts'
+import { ownProcessId } from '../runtime/processes.ts'
 
 const WAIT_MS_MAX = 5_000
 const PAUSE_MS = 10
@@ -90,15 +21,4 @@ export async function waitForTurn(turn: Turn): Promise<() => void> {
     }
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
-}
-
-/** A process of another host cannot be asked whether it lives. */
-function isDead(name: string, prefix: string): boolean {
-  const pid = Number(name.slice(prefix.length))
-  return name.startsWith(prefix) && Number.isSafeInteger(pid) && !isProcessAlive(pid)
-}
-
-function taken({ act }: Turn, file: string): LeaseError {
-  const message = `only one may ${act} at a time, got ${file} (remove it if its maker died elsewhere)`
-  return new LeaseError('STORE_CONFLICT', message)
 }

@@ -46,7 +46,7 @@ export { holdingsIn, type Holding, type HoldingsQuery } from './holdings.ts'
 export type { KeptLeases } from './held-until.ts'
 export { replayLedger, type ReplayOptions } from './replay-ledger.ts'
 export { readLedger, type ReadLedger } from './read-ledger.ts'
-export { entryOf, LedgerChain, linesOf } from './sealed-ledger.ts'
+export { entryOf, LedgerChain, linesOf, recordOf } from './sealed-ledger.ts'
 export {
   verifyLedger,
   type LedgerProblem,

@@ -107,32 +107,34 @@ function readFacts(reader: ByteReader): OwnPayload {
   if (reader.integer() !== VERSION) throw undecodable(`a payload must be of version ${VERSION}`)
   const kind = reader.text()
   const text = (): string => reader.text()
-  const signature = (): Uint8Array => Uint8Array.from(reader.bytes())
-  const ifAny = (bytes: Uint8Array) => (bytes.length === 0 ? {} : { registrarSignature: bytes })
+  const signature = (): { readonly registrarSignature?: Uint8Array } => {
+    const bytes = reader.bytes()
+    return bytes.length === 0 ? {} : { registrarSignature: Uint8Array.from(bytes) }
+  }
   switch (kind) {
     case 'lease_issued': {
       const ids = { leaseId: text(), workId: text(), actorId: text() }
       const times = { issuedAt: reader.count(), expiresAt: reader.count() }
       const ticks = { ...readTick(reader, 'issuedAtTick'), ...readTick(reader, 'expiresAtTick') }
-      return leaseIssuedPayload({ ...ids, ...times, ...ticks, registrarSignature: signature() })
+      return leaseIssuedPayload({ ...ids, ...times, ...ticks, ...signature() })
     }
     case 'lease_renewed': {
       const facts = { leaseId: text(), newExpiresAt: reader.count() }
       const ticks = readTick(reader, 'newExpiresAtTick')
-      return leaseRenewedPayload({ ...facts, ...ticks, registrarSignature: signature() })
+      return leaseRenewedPayload({ ...facts, ...ticks, ...signature() })
     }
     case 'lease_released': {
       const facts = { leaseId: text(), releaseReason: text() }
-      return leaseReleasedPayload({ ...facts, ...ifAny(signature()) })
+      return leaseReleasedPayload({ ...facts, ...signature() })
     }
     case 'lease_expired': {
       const facts = { leaseId: text(), expiredAt: reader.count() }
       const ticks = readTick(reader, 'expiredAtTick')
-      return leaseExpiredPayload({ ...facts, ...ticks, ...ifAny(signature()) })
+      return leaseExpiredPayload({ ...facts, ...ticks, ...signature() })
     }
     case 'lease_conflict': {
       const facts = { workId: text(), conflictingLeaseIds: reader.texts(), resolution: text() }
-      return leaseConflictPayload({ ...facts, ...ifAny(signature()) })
+      return leaseConflictPayload({ ...facts, ...signature() })
     }
     default:
       throw undecodable(`a payload of kind ${JSON.stringify(kind)} is not known`)

@@ -20,8 +20,11 @@ export interface LeaseIssuedFacts {
   readonly actorId: string
   readonly issuedAt: WallTime
   readonly expiresAt: WallTime
-  /** 1..512 bytes. The reducer asks for it and does not verify it: whoever appends to the ledger does (`verifyEvent`). */
-  readonly registrarSignature: Signature
+  /**
+   * 1..512 bytes. The reducer asks for it and does not verify it: whoever appends to the ledger does (`verifyEvent`). Left
+   * out of what is yet to be signed (`signEvent`, `RegistrarLedger.append`).
+   */
+  readonly registrarSignature?: Signature
   /** Given together with `expiresAtTick` or not at all. */
   readonly issuedAtTick?: LogicalTick
   readonly expiresAtTick?: LogicalTick
@@ -30,7 +33,7 @@ export interface LeaseIssuedFacts {
 export interface LeaseRenewedFacts {
   readonly leaseId: string
   readonly newExpiresAt: WallTime
-  readonly registrarSignature: Signature
+  readonly registrarSignature?: Signature
   /** Needed when the lease has ticks. */
   readonly newExpiresAtTick?: LogicalTick
 }
@@ -57,19 +60,17 @@ export interface LeaseConflictFacts {
   readonly registrarSignature?: Signature
 }
 
+/** Whatever the signature was given as, a payload has it as bytes. */
 type Made<Kind extends string, Facts> = Omit<Facts, 'registrarSignature'> & {
   readonly kind: Kind
-}
-/** Whatever it was given as, a payload has it as bytes. */
-interface Signed {
-  readonly registrarSignature: Uint8Array
+  readonly registrarSignature?: Uint8Array
 }
 
-export type LeaseIssuedPayload = Made<'lease_issued', LeaseIssuedFacts> & Signed
-export type LeaseRenewedPayload = Made<'lease_renewed', LeaseRenewedFacts> & Signed
-export type LeaseReleasedPayload = Made<'lease_released', LeaseReleasedFacts> & Partial<Signed>
-export type LeaseExpiredPayload = Made<'lease_expired', LeaseExpiredFacts> & Partial<Signed>
-export type LeaseConflictPayload = Made<'lease_conflict', LeaseConflictFacts> & Partial<Signed>
+export type LeaseIssuedPayload = Made<'lease_issued', LeaseIssuedFacts>
+export type LeaseRenewedPayload = Made<'lease_renewed', LeaseRenewedFacts>
+export type LeaseReleasedPayload = Made<'lease_released', LeaseReleasedFacts>
+export type LeaseExpiredPayload = Made<'lease_expired', LeaseExpiredFacts>
+export type LeaseConflictPayload = Made<'lease_conflict', LeaseConflictFacts>
 
 /** An event of a Tenure store, as its ledger has it. */
 export interface LedgerEventPayload {

@@ -4,6 +4,7 @@
  */
 import { invalid, LeaseError, show } from '../core/errors.ts'
 import { fromBase64Url } from './canonical-bytes.ts'
+import { jsonOf } from './json-form.ts'
 import { parsePayload } from './payload-bytes.ts'
 import type { EventRecord, OwnPayload, RegistrarPayload } from './payloads.ts'
 import { requireId } from './registrar-id.ts'
@@ -43,6 +44,14 @@ export function readPayload({ eventType, payload }: EventRecord): RegistrarPaylo
   const type = read.kind === 'ledger_event' ? read.event?.type : TYPE_OF_KIND[read.kind]
   if (type !== eventType) throw disagreement(eventType, `one of ${show(type ?? kind)}`)
   return read.kind === 'ledger_event' ? read : fromJson(read)
+}
+
+/** A registrar's own event as JSON has it, in whatever form its payload came. */
+export function jsonRecord(event: EventRecord): object {
+  const { eventType, sessionId, actorId, atMs } = requireRecord(event)
+  requireOrigin(event)
+  const payload = jsonOf(readPayload(event))
+  return { eventType, ...(sessionId === undefined ? {} : { sessionId }), actorId, atMs, payload }
 }
 
 export function disagreement(eventType: string, got: string): LeaseError {

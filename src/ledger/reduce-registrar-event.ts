@@ -31,6 +31,7 @@ import {
   type WallTime,
 } from './wall-time.ts'
 
+const NO_SIGNATURE = new Uint8Array(0)
 const RENEWAL_COUNT_MAX = 2 ** 32 - 1
 /** The domain of a lease that has wall times only; no clock ticks in it. */
 const WALL_DOMAIN = 'wall'
@@ -132,7 +133,7 @@ export function reduceConflict(payload: LeaseConflictPayload): void {
   throw invalid('resolution', 'must be text', payload.resolution)
 }
 
-function requireSignature(leaseId: string, value: unknown): Uint8Array {
+function requireSignature(leaseId: string, value: unknown = NO_SIGNATURE): Uint8Array {
   if (!(value instanceof Uint8Array)) {
     throw invalid('registrarSignature', 'must be a Uint8Array', value)
   }

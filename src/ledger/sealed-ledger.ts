@@ -5,6 +5,9 @@
  * The hash is over the text of the line, so that verifying it needs no second opinion about how JSON is written.
  *
  * Between the events stand the rotations of the registrar's keys, in a chain of their own.
+ *
+ * A registrar that issues leases itself seals its own events the same way: such a line has a record instead of an event
+ * of a store, all of them in one chain, and its number is its position.
  */
 import { hash } from 'node:crypto'
 import { LEASE_EVENT_TYPES, type LeaseEvent } from '../core/event.ts'
@@ -12,6 +15,8 @@ import { realmOf } from '../core/resource.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 import { undecodable } from './canonical-bytes.ts'
 import type { Loose } from './key-ring.ts'
+import type { EventRecord } from './payloads.ts'
+import { jsonRecord, requireRecord } from './read-payload.ts'
 
 /** How far the chain of one realm has come. */
 export interface RealmHead {
@@ -21,6 +26,7 @@ export interface RealmHead {
 
 /** No resource is without a name, so no realm of leases is called so. */
 const KEYS_REALM = 'keys:'
+const RECORDS_REALM = 'registrar:'
 const CHAIN_TAG = 'tenure-chain/1\n'
 const HASH_LENGTH = 64
 const TAIL_LENGTH = ',"hash":""}'.length + HASH_LENGTH
@@ -61,6 +67,16 @@ export class LedgerChain {
     return line
   }
 
+  /** The next line, of a registrar's own event. */
+  appendRecord(event: EventRecord): string {
+    const position = String(this.#count + 1)
+    const record = JSON.stringify(jsonRecord(event))
+    const line = this.#appendTo(RECORDS_REALM, position, `"record":${record}`)
+    this.#isAtRotation = false
+    this.#lastPosition = position
+    return line
+  }
+
   /** The next line, about the keys that sign and not about a lease: it has no place in the store. */
   appendRotation(rotation: Loose): string {
     this.#isAtRotation = true
@@ -87,6 +103,7 @@ export class LedgerChain {
       return 'is no event'
     }
     if (isRotation && !isOfKeys) return 'is no rotation of keys'
+    if ((kind === 'record') !== (names.realm === RECORDS_REALM)) return 'is no event'
     if (Number(n) !== this.#count + 1) return `is numbered ${n} instead of ${this.#count + 1}`
     const body = line.slice(0, -TAIL_LENGTH)
     const link = this.#link(names.realm, body)
@@ -117,7 +134,7 @@ export class LedgerChain {
 }
 
 const LINE_PATTERN =
-  /^\{"n":(\d{1,15}),"position":("(?:[^"\\]|\\.){0,256}"),"realm":("(?:[^"\\]|\\.){1,8192}?"),"(event|rotation)":\{/
+  /^\{"n":(\d{1,15}),"position":("(?:[^"\\]|\\.){0,256}"),"realm":("(?:[^"\\]|\\.){1,8192}?"),"(event|rotation|record)":\{/
 
 /** Most names need no decoding, and decoding is most of what a line costs. Null if it is no text after all. */
 function textOf(json: string): string | null {
@@ -146,6 +163,18 @@ export function isRotationLine(line: string): boolean {
   return LINE_PATTERN.exec(line)?.[4] === 'rotation'
 }
 
+/** Whether a line is of a registrar's own event, and not of a store's. */
+export function isRecordLine(line: string): boolean {
+  return LINE_PATTERN.exec(line)?.[4] === 'record'
+}
+
+/** The registrar's own event of a line whose hash was verified, as a reducer takes it. */
+export function recordOf(line: string): EventRecord {
+  const { record } = parseLine(line)
+  if (record !== undefined) return requireRecord(record)
+  throw undecodable("a line of the ledger is no event of a registrar's own")
+}
+
 /** The event of a line whose hash was verified. */
 export function entryOf(line: string): LedgerEntry {
   const { position, event } = parseLine(line)
@@ -154,9 +183,15 @@ export function entryOf(line: string): LedgerEntry {
   throw undecodable('a line of the ledger is no event of a lease')
 }
 
-function parseLine(line: string): { readonly position?: string; readonly event: LeaseEvent } {
+interface ParsedLine {
+  readonly position?: string
+  readonly event: LeaseEvent
+  readonly record?: EventRecord
+}
+
+function parseLine(line: string): ParsedLine {
   try {
-    return JSON.parse(line) as { readonly position?: string; readonly event: LeaseEvent }
+    return JSON.parse(line) as ParsedLine
   } catch (cause) {
     throw undecodable('a line of the ledger is no JSON', cause)
   }

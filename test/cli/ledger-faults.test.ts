@@ -5,9 +5,9 @@ import path from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { firstOddLease } from '../../src/cli/kept-leases.ts'
 import { noteLedger } from '../../src/cli/key-file.ts'
-import { Replacement } from '../../src/cli/ledger-files.ts'
+import { Replacement } from '../../src/delegation/ledger-files.ts'
 import { sealRepeatedly } from '../../src/cli/ledger-sealer.ts'
-import { takeTurn } from '../../src/cli/turn.ts'
+import { takeTurn } from '../../src/delegation/turn.ts'
 import { LeaseError } from '../../src/core/errors.ts'
 import { writeKeyFile } from '../../src/delegation/key-file.ts'
 import { generateSigningKey } from '../../src/ledger/ed25519.ts'
@@ -41,7 +41,7 @@ it('a turn that cannot be cleared away is over, and reported', () => {
   const end = takeTurn(turn)
   failing('rmSync', 'EACCES')
   end()
-  expect(faults).toMatchObject([{ source: 'cli/turn', error: { code: 'EACCES' } }])
+  expect(faults).toMatchObject([{ source: 'ledger/turn', error: { code: 'EACCES' } }])
   takeTurn(turn)()
 })
 
@@ -59,7 +59,7 @@ it('a temporary file that stays behind is reported', () => {
   const replacement = new Replacement(file)
   failing('rmSync', 'EBUSY')
   replacement.end()
-  expect(faults).toMatchObject([{ source: 'cli/replacement', error: { code: 'EBUSY' } }])
+  expect(faults).toMatchObject([{ source: 'ledger/replacement', error: { code: 'EBUSY' } }])
 })
 
 it('a file of keys that may not be written to is reported, and no other failure is taken for that', async () => {

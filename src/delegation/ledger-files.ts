@@ -5,15 +5,19 @@
  */
 import path from 'node:path'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
-import { unusable } from '../delegation/key-file.ts'
+import {
+  formatKeyRing,
+  parseKeyRing,
+  ringOfLine,
+  signingKeyOf,
+  type KeyRing,
+} from '../ledger/key-ring.ts'
 import { parseCheckpoint, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'
 import { ownProcessId } from '../runtime/processes.ts'
-import type { Questions } from '../service/lease-questions.ts'
-import type { LedgerEntry, Position } from '../store-port/store.ts'
+import { readText, unusable } from './key-file.ts'
 
-const PAGE = 5_000
 const CHUNK_BYTES = 1_048_576
 /** Far beyond any event: resource, holder, reason and metadata are all bounded. */
 const LINE_BYTES_MAX = 16 * CHUNK_BYTES
@@ -33,14 +37,6 @@ export function publicKeysFile(directory: string): string {
 
 /** What a line of each file begins with. */
 export const LINE_BEGINNINGS = { event: '{"n":', checkpoint: '{"sequence":' } as const
-
-/** Beside a SQLite file, unless another place was named. */
-export function ledgerDirectoryOf(given: string | undefined, url: string, cwd: string): string {
-  if (given !== undefined) return path.resolve(cwd, given)
-  const file = sqliteFileOf(url)
-  if (file !== null) return `${file}.ledger`
-  throw invalid('ledger', 'must be given for a store that is not a file', url)
-}
 
 /**
  * Refuses to write where something else is kept: the files must be different ones, by whatever names and links they are
@@ -65,17 +61,6 @@ function identityOf(file: string): string {
   } catch (cause) {
     throw unusable(file, cause)
   }
-}
-
-/** The file of a SQLite store; null for other stores. */
-export function sqliteFileOf(url: string): string | null {
-  return /^sqlite:([^?]+)/.exec(url)?.[1] ?? null
-}
-
-/** The files that a SQLite store is kept in; none for other stores. */
-export function storeFilesOf(url: string): readonly string[] {
-  const file = sqliteFileOf(url)
-  return file === null ? [] : ['', '-wal', '-shm', '-journal'].map((end) => `${file}${end}`)
 }
 
 /** A checkpoint that cannot be read is a `DECODE_ERROR` with the file and the number of its line. */
@@ -260,7 +245,7 @@ export class Replacement {
       this.#close()
       fs.rmSync(this.#temporary, { force: true })
     } catch (error) {
-      report('cli/replacement', error)
+      report('ledger/replacement', error)
     }
   }
 
@@ -270,17 +255,54 @@ export class Replacement {
   }
 }
 
-/** All events after a position, page by page. */
-export async function* eventsAfter(
-  questions: Pick<Questions, 'history'>,
-  after: Position | null,
-): AsyncGenerator<LedgerEntry> {
-  let position = after
-  for (;;) {
-    const from = position === null ? {} : { after: position }
-    const page = await questions.history({ ...from, limit: PAGE })
-    yield* page
-    position = page.at(-1)?.position ?? position
-    if (page.length < PAGE) return
+export function makeDirectory(directory: string): void {
+  try {
+    fs.mkdirSync(directory, { recursive: true })
+  } catch (cause) {
+    throw unusable(directory, cause)
+  }
+}
+
+/** What lies beside the ledger is public, and is replaced; a file with a secret in it, or with anything else, is not. */
+export function requirePublicKeys(file: string): void {
+  if (isAbsent(file)) return
+  const expectation = 'must be public keys that are written anew'
+  try {
+    if (parseKeyRing(readText(file)).keys.every(({ signing }) => signing === null)) return
+  } catch (error) {
+    throw isLeaseError(error) ? invalid('keys.json', expectation, file) : error
+  }
+  throw invalid('keys.json', expectation, file)
+}
+
+/** The public keys of the registrar that signs, beside what it has signed. */
+export function writePublicKeys(directory: string, ring: KeyRing): void {
+  const replacement = new Replacement(publicKeysFile(directory))
+  const own = ringOfLine(ring, signingKeyOf(ring).keyId)
+  try {
+    replacement.commit(formatKeyRing(own, { secrets: false }))
+  } finally {
+    replacement.end()
+  }
+}
+
+/** The files of a ledger that grow, both of them open before anything is written to one. */
+export class LedgerWriters {
+  readonly events: LineWriter
+  readonly #checkpoints: LineWriter
+
+  constructor(directory: string) {
+    this.events = new LineWriter(eventsFile(directory), LINE_BEGINNINGS.event)
+    this.#checkpoints = new LineWriter(checkpointsFile(directory), LINE_BEGINNINGS.checkpoint)
+  }
+
+  write(checkpoint: LedgerCheckpoint): void {
+    this.#checkpoints.append(JSON.stringify(checkpoint))
+    this.#checkpoints.sync()
+  }
+
+  close(): void {
+    this.events.close()
+    this.#checkpoints.close()
   }
 }

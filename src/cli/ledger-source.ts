@@ -1,0 +1,41 @@
+/** Where the ledger of a store is sealed to, and the events that it is sealed from. */
+import path from 'node:path'
+import { invalid } from '../core/errors.ts'
+import type { Questions } from '../service/lease-questions.ts'
+import type { LedgerEntry, Position } from '../store-port/store.ts'
+
+const PAGE = 5_000
+
+/** Beside a SQLite file, unless another place was named. */
+export function ledgerDirectoryOf(given: string | undefined, url: string, cwd: string): string {
+  if (given !== undefined) return path.resolve(cwd, given)
+  const file = sqliteFileOf(url)
+  if (file !== null) return `${file}.ledger`
+  throw invalid('ledger', 'must be given for a store that is not a file', url)
+}
+
+/** The file of a SQLite store; null for other stores. */
+export function sqliteFileOf(url: string): string | null {
+  return /^sqlite:([^?]+)/.exec(url)?.[1] ?? null
+}
+
+/** The files that a SQLite store is kept in; none for other stores. */
+export function storeFilesOf(url: string): readonly string[] {
+  const file = sqliteFileOf(url)
+  return file === null ? [] : ['', '-wal', '-shm', '-journal'].map((end) => `${file}${end}`)
+}
+
+/** All events after a position, page by page. */
+export async function* eventsAfter(
+  questions: Pick<Questions, 'history'>,
+  after: Position | null,
+): AsyncGenerator<LedgerEntry> {
+  let position = after
+  for (;;) {
+    const from = position === null ? {} : { after: position }
+    const page = await questions.history({ ...from, limit: PAGE })
+    yield* page
+    position = page.at(-1)?.position ?? position
+    if (page.length < PAGE) return
+  }
+}
