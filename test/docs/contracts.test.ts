@@ -47,6 +47,7 @@ const NAMES: readonly string[] = [
   ...['InvalidReleaseReason', 'InvalidLeaseState', 'InvalidSignature', 'MissingSignature'],
   ...['RenewalDoesNotExtend', 'DecodeError', 'LeaseAlreadyExists', 'Unauthorized'],
   ...['InvalidExpiration', 'InvalidInput', 'summary', 'HtfTick', 'lease_conflict_payload'],
+  ...['EventRecord::new', 'issued_at', 'registrar_signature', 'lease_issued_payload'],
 ]
 
 const FIRST_CELLS = [...PAGE.matchAll(/^\| (.+?) \|/gm)].map(([, cell = '']) => cell)
