@@ -46,7 +46,7 @@ const PLAIN: readonly Place[] = [
 const RICH: readonly (readonly Place[])[] = [
   [exact('work:W-1'), exact('work:W-2')],
   [subtree('file:/repo'), exact('file:/repo/src/app.ts'), exact('file:/repo/app.ts')],
-  [counted('pool:P', 2), exact('work:W-1')],
+  [counted('pool:P', 2), counted('pool:P', 3), exact('pool:P'), exact('work:W-1')],
   [
     ...[exact('work:W-1'), counted('pool:P', 3), subtree('file:/repo'), subtree('file:/repo/src')],
     ...[exact('file:/repo/src'), exact('file:/repo/src/app.ts'), exact('file:/repo_backup')],

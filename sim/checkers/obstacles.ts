@@ -6,7 +6,7 @@ import type { Claim, Entry, LeaseId } from '../../src/core/lease.ts'
 import { hasPassed, type Tick } from '../../src/core/time.ts'
 import { areInLine, type Evidence } from '../evidence.ts'
 import type { Step } from './ledger-walk.ts'
-import { touch } from './reach.ts'
+import { clash, touch } from './reach.ts'
 
 export interface Obstacle {
   readonly entry: Entry
@@ -35,12 +35,12 @@ export function obstaclesOf(
     const standing = standingOf(entry, evidence, byUs)
     if (standing === null || hasPassed(standing.until, step.tick)) continue
     if (standing.kind === 'ticket' && !isBefore(step, entry.id, { id: claim.id, keyUs })) continue
-    const isSharer = claim.mode === 'shared' && entry.mode === 'shared' && !wantsAlone(entry)
+    const isSharer = !clash(claim, entry) && !wantsAlone(entry)
     if (!isSharer) alone.push({ entry, ...standing, isSharer })
     else if (claim.slots !== null) sharers.push({ entry, ...standing, isSharer })
   }
-  const isFull = claim.slots !== null && sharers.length >= claim.slots
-  return isFull ? [...alone, ...sharers] : alone
+  const fewest = Math.min(...[claim, ...sharers.map(({ entry }) => entry)].map(placesOf))
+  return sharers.length + 1 > fewest ? [...alone, ...sharers] : alone
 }
 
 /** As what an entry stands there, and until when. */
@@ -66,6 +66,11 @@ function isBefore(
 ): boolean {
   const otherUs = keys.get(other) ?? Infinity
   return otherUs === keyUs ? other < id : otherUs < keyUs
+}
+
+/** Up to how many a claim shares with, itself among them. */
+export function placesOf({ slots }: Pick<Claim, 'slots'>): number {
+  return slots ?? Infinity
 }
 
 function wantsAlone(entry: Entry): boolean {

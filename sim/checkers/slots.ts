@@ -1,13 +1,14 @@
 /**
- * A counted resource never has more leases than places: not by the store's own clock, and not in the eyes of those who
- * hold them. Derived leases take the place of what they were derived from. How many places there are does not change while
- * a lease lives, whatever becomes of its mode.
+ * A counted resource never has more leases than any of them shares with: not by the store's own clock, and not in the
+ * eyes of those who hold them. Derived leases take the place of what they were derived from. With how many a lease shares
+ * does not change while it lives, whatever becomes of its mode.
  */
 import type { Lease } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { justifiedBeliefs } from './i1-exclusion.ts'
 import { walk, type Step } from './ledger-walk.ts'
+import { placesOf } from './obstacles.ts'
 
 export const slotsNeverExceeded: Checker = {
   promise: 'I1',
@@ -20,8 +21,9 @@ function inLedger({ ledger, parents }: Evidence): readonly Complaint[] {
   for (const step of walk(ledger)) {
     for (const { event } of step.events) {
       if (event.type !== 'lease.issued' || event.lease.slots === null) continue
-      const { slots, resource } = event.lease
+      const { resource } = event.lease
       const there = runningAt(event.lease, step).filter(({ id }) => !parents.has(id))
+      const slots = Math.min(...there.map(placesOf))
       if (there.length <= slots) continue
       complaints.push(
         `${resource} has ${there.length} leases in ${slots} slots at ${seconds(step.atUs)}`,
@@ -40,12 +42,13 @@ function runningAt({ resource }: Lease, { live, tick }: Step): readonly Lease[] 
 
 function inBelief(evidence: Evidence): readonly Complaint[] {
   const counted = justifiedBeliefs(evidence).filter((belief) => belief.slots !== null)
-  return counted.flatMap(({ resource, slots, fromUs }) => {
+  return counted.flatMap(({ resource, fromUs }) => {
     const holders = counted.filter((other) => {
       return other.resource === resource && other.fromUs <= fromUs && other.untilUs > fromUs
     })
     const count = new Set(holders.map((other) => other.leaseId)).size
-    if (slots === null || count <= slots) return []
+    const slots = Math.min(...holders.map(placesOf))
+    if (count <= slots) return []
     return [`${count} believed in one of the ${slots} slots of ${resource} at ${seconds(fromUs)}`]
   })
 }

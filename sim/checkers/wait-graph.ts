@@ -9,7 +9,7 @@
 import type { Entry, LeaseId } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
 import type { Step } from './ledger-walk.ts'
-import { obstaclesOf } from './obstacles.ts'
+import { obstaclesOf, placesOf } from './obstacles.ts'
 
 /** A request that waits, and what stands in its way. */
 export interface Edge {
@@ -18,7 +18,7 @@ export interface Edge {
   readonly name: string
   /** All of them must go. */
   readonly alone: readonly Entry[]
-  /** Of these, fewer than `places` may be left. */
+  /** Of these, fewer may be left than `places`, and than those that are left share with. */
   readonly sharers: readonly Entry[]
   readonly places: number
 }
@@ -40,13 +40,12 @@ export function edgesAt(step: Step, evidence: Evidence): readonly Edge[] {
     const entries = (isSharer: boolean): readonly Entry[] => {
       return others.filter((one) => one.isSharer === isSharer).map((one) => one.entry)
     }
-    const places = claim.slots ?? Infinity
     edges.push({
       entry,
       name: nameOf(entry),
       alone: entries(false),
       sharers: entries(true),
-      places,
+      places: placesOf(claim),
     })
   }
   return edges
@@ -86,7 +85,8 @@ export function stuckEdges(edges: readonly Edge[]): readonly Edge[] {
     const names = new Set(
       stuck
         .filter(({ alone, sharers, places }) => {
-          return alone.some(isBlocked) || sharers.filter(isBlocked).length >= places
+          const left = sharers.filter(isBlocked)
+          return alone.some(isBlocked) || left.length >= Math.min(places, ...left.map(placesOf))
         })
         .map(({ name }) => name),
     )

@@ -70,7 +70,7 @@ export const ACQUIRE_OPTIONS: AcquireTable = {
   subtree: flag('everything below the path too; the same as a / at its end'),
   slots: integerOption(
     { field: 'slots', min: 1, max: SLOTS_MAX },
-    'share it with so many at most; all who share it must say the same number',
+    'share it with so many at most; the smallest number among those who share counts',
   ),
   priority: integerOption(
     { field: 'priority', min: PRIORITY_MIN, max: PRIORITY_MAX },

@@ -43,7 +43,7 @@ export interface AcquireOptions {
    * however the name is spelt: a trailing slash means a subtree on the command line only.
    */
   readonly extent?: Extent
-  /** Makes the resource one that takes so many shared leases at once, 1..10000; all of them must name the same. */
+  /** Makes the resource one that takes so many shared leases at once, 1..10000. The smallest number among those who share counts. */
   readonly slots?: number
   /** -100..100, default 0: the place in the queue of one who came ten seconds sooner per point. */
   readonly priority?: number

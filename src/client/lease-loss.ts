@@ -63,7 +63,6 @@ export function lossOf(refusal: Refusal): LossReason | null {
     case 'renewal_limit':
     case 'does_not_extend':
     case 'queue_full':
-    case 'slots_differ':
     case 'deadlock':
     case 'stale_epoch':
     case 'no_epoch':

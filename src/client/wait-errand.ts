@@ -3,7 +3,7 @@
  * be filed, claimed and withdrawn; `waiting.ts` waits for all of them alike and knows none of them.
  */
 import { isTransferredTo } from '../core/adopt.ts'
-import type { Blocker } from '../core/conflict.ts'
+import { placesOf, type Blocker } from '../core/conflict.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Resource } from '../core/resource.ts'
@@ -269,7 +269,9 @@ function isTurnOf({ leaseId }: TicketRef, { leases, queue, blockers }: Inspectio
   if (blockers.some(({ kind }) => kind === 'lock_delay')) return false
   const ahead = queue.filter((ticket, index) => index < place || ticket.fence !== null)
   const others = [...leases.filter((lease) => !isTransferredTo(own, lease)), ...ahead]
-  const wantsAlone = (other: LeaseInfo): boolean => other.mode === 'exclusive' || other.upgrading
-  if (own.mode === 'exclusive' || others.some(wantsAlone)) return others.length === 0
-  return own.slots === null || others.length < own.slots
+  const excludes = (other: LeaseInfo): boolean => {
+    if ((own.slots === null) !== (other.slots === null)) return true
+    return own.mode === 'exclusive' || other.mode === 'exclusive' || other.upgrading
+  }
+  return !others.some(excludes) && others.length < Math.min(...[own, ...others].map(placesOf))
 }

@@ -73,7 +73,6 @@ function afterAnswer(answer: WaitAnswer): Step {
     case 'renewal_limit':
     case 'does_not_extend':
     case 'queue_full':
-    case 'slots_differ':
     case 'deadlock':
     case 'stale_epoch':
     case 'no_epoch':

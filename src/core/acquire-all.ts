@@ -10,7 +10,7 @@
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, unfit, type Asker } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
-import { arrivalUs, blockersOf, otherSlots, ownBlockersOf, type Blocker } from './conflict.ts'
+import { arrivalUs, blockersOf, ownBlockersOf, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Lease, type LeaseId, type Ticket } from './lease.ts'
@@ -47,10 +47,6 @@ export function decideAcquireAll(
   const given = givenTo(draft, tickets)
   const other = standing === null ? unfitFor(draft, tickets, given) : null
   if (other !== null) return refuse(draft, tickets, other)
-  for (const ticket of tickets.filter(({ id }) => !given.has(id))) {
-    const odd = otherSlots(ticket, draft.entries.values(), now)
-    if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
-  }
   const blockers = allBlockers(draft, tickets, given)
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
   const blocked = { tickets, blockers, views, given }

@@ -18,7 +18,6 @@ import {
   compareTickets,
   conflicts,
   inOrder,
-  otherSlots,
   ownBlockersOf,
   priorityUs,
   type Blocker,
@@ -69,8 +68,6 @@ export function decideAcquire(
   const claim = ticketOf(command, view, { now, arrivalUs: arrivalUs(draft.entries.values(), now) })
   const other = unfit(draft, claim)
   if (other !== null) return refuse(draft, claim, other)
-  const odd = otherSlots(claim, draft.entries.values(), now)
-  if (odd !== null) return draft.answer({ kind: 'slots_differ', ...odd })
   const blockers = blockersOf(claim, draft.entries.values(), now)
   if (blockers.length === 0) {
     const before = draft.entries.get(claim.id)?.state ?? null

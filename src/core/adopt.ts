@@ -79,10 +79,16 @@ function differences(lease: Lease, wanted: Wanted): readonly string[] {
     found.push('covers the path alone, not what is below it')
   }
   const isAlone = lease.mode === 'exclusive' && wanted.mode === 'exclusive'
-  if (!isAlone && lease.slots !== wanted.slots) {
+  if (!isAlone && !sharesWithNoMore(lease, wanted)) {
     found.push(`has ${lease.slots ?? 'no'} slots, not ${wanted.slots ?? 'none'}`)
   }
   return found
+}
+
+/** Whoever shares with up to three is served by a lease that shares with up to two; counted and uncounted do not mix. */
+function sharesWithNoMore(lease: Lease, wanted: Wanted): boolean {
+  if (lease.slots === null || wanted.slots === null) return lease.slots === wanted.slots
+  return lease.slots <= wanted.slots
 }
 
 /** What a request under this id has adopted before, when its answer was lost; null if it has adopted nothing. */

@@ -35,7 +35,7 @@ export interface Blocker {
 
 export function conflicts(a: Claim, b: Claim): boolean {
   if (a.id === b.id || !overlap(a, b) || areInLine(a, b)) return false
-  return wishesToBeAlone(a) || wishesToBeAlone(b)
+  return wishesToBeAlone(a) || wishesToBeAlone(b) || (a.slots === null) !== (b.slots === null)
 }
 
 /** A holder that waits to be upgraded lets nobody else in, or it would wait for ever. */
@@ -138,40 +138,19 @@ export function standingsOf(
 ): readonly Standing[] {
   const standings: Standing[] = []
   const sharers: Standing[] = []
+  let places = placesOf(claim)
   for (const entry of entries) {
     if (entry.id === claim.id || !overlap(claim, entry)) continue
     const kind = standing(claim, entry, now)
     if (kind === null) continue
     if (conflicts(claim, entry)) standings.push({ entry, kind })
-    else if (claim.slots !== null) sharers.push({ entry, kind })
-  }
-  if (claim.slots !== null && sharers.length >= claim.slots) standings.push(...sharers)
-  return standings.length > 1 ? standings.sort(compareStandings) : standings
-}
-
-/**
- * A live entry whose `slots` are others than the claim's although both would share; null if there is none. A counted
- * lease that was upgraded counts too: after its downgrade the claim would share with it.
- */
-export function otherSlots(
-  claim: Claim,
-  entries: Iterable<Entry>,
-  now: Now,
-): {
-  readonly leaseId: LeaseId
-  readonly asked: number | null
-  readonly live: number | null
-} | null {
-  if (claim.mode === 'exclusive') return null
-  for (const entry of inOrder(entries)) {
-    if (entry.id === claim.id || !overlap(claim, entry)) continue
-    if (entry.mode === 'exclusive' && entry.slots === null) continue
-    if (!isHeld(entry, now) && !isWaiting(entry, now)) continue
-    if (entry.slots !== claim.slots) {
-      return { leaseId: entry.id, asked: claim.slots, live: entry.slots }
+    else if (claim.slots !== null) {
+      sharers.push({ entry, kind })
+      places = Math.min(places, placesOf(entry))
     }
   }
-  return null
+  if (sharers.length >= places) standings.push(...sharers)
+  return standings.length > 1 ? standings.sort(compareStandings) : standings
 }
 
 /** A queue may be thousands long; whoever is blocked wants to know who goes first. */
@@ -208,13 +187,23 @@ export function isBlockedBy(
   stands: (entry: Entry) => boolean,
 ): boolean {
   let sharers = 0
+  let places = placesOf(claim)
   for (const entry of entries) {
     if (entry.id === claim.id || !overlap(claim, entry)) continue
     if (!stands(entry)) continue
     if (conflicts(claim, entry)) return true
     sharers += 1
+    places = Math.min(places, placesOf(entry))
   }
-  return claim.slots !== null && sharers >= claim.slots
+  return sharers >= places
+}
+
+/**
+ * Up to how many, itself among them, a claim shares with. All who share must agree, so that the smallest number counts:
+ * one that shares with three finds no place beside two of which one shares with two.
+ */
+export function placesOf({ slots }: Pick<Claim, 'slots'>): number {
+  return slots ?? Infinity
 }
 
 /** As what a conflicting entry stands in the way of `claim`, or null if it does not. */

@@ -44,8 +44,8 @@ export interface Claim {
   readonly maxRenewals: number
   readonly maxHoldMs: number | null
   /**
-   * How many leases the resource takes at once, for one that is counted; null for any other. A lease that was upgraded
-   * keeps it, for the time when it is downgraded.
+   * Up to how many, itself among them, share a counted resource: the smallest number among them counts. Null for any other
+   * claim. A lease that was upgraded keeps it, for the time when it is downgraded.
    */
   readonly slots: number | null
   /** How long nobody gets the resource after this lease has expired or was revoked. */

@@ -182,12 +182,6 @@ export type Refusal =
     }
   | { readonly kind: 'does_not_extend'; readonly leaseId: LeaseId; readonly expiresAtMs: number }
   | {
-      readonly kind: 'slots_differ'
-      readonly leaseId: LeaseId
-      readonly asked: number | null
-      readonly live: number | null
-    }
-  | {
       readonly kind: 'deadlock'
       readonly leaseId: LeaseId
       readonly cycle: readonly CycleStep[]
@@ -298,11 +292,6 @@ export function refusalError(refusal: Refusal): LeaseError {
         `renewal of lease ${refusal.leaseId} would not move its deadline forward`,
         refusal,
       )
-    case 'slots_differ': {
-      const { asked, live } = refusal
-      const message = `slots must be ${live ?? 'none'} as for lease ${refusal.leaseId}, got ${asked ?? 'none'}`
-      return error('INVALID_INPUT', message, { field: 'slots', asked, live })
-    }
     case 'deadlock':
       return deadlockError(refusal)
     case 'stale_epoch':

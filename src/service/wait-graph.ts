@@ -5,13 +5,14 @@
  * being upgraded) to the leases and the earlier tickets that block it, and from a lease to the requests that its holder
  * waits for *under* it (`isUnder`). Nobody waits for a lock delay, for an offer, or for a lease whose holder was asked to
  * finish: all of these pass by themselves. Of those who share a counted resource any one may leave, so a request for a
- * place there is stuck only if so many of them are stuck that none comes free.
+ * place there is stuck only if so many of them are stuck that they and it would not agree to be so many.
  *
  * A queue of n tickets is not n² edges: an earlier ticket of the same reach waits for nothing that a later one does not
- * wait for itself, so it leads nowhere new and is left out, unless it is one of several that are served together.
+ * wait for itself, so it leads nowhere new and is left out, unless it is one of several that are served together. One
+ * that shares with fewer is served first all the same, so the later one finds no place before the earlier one does.
  */
 import { isTransferredTo } from '../core/adopt.ts'
-import { compareTickets, conflicts, isUnder } from '../core/conflict.ts'
+import { compareTickets, conflicts, isUnder, placesOf } from '../core/conflict.ts'
 import {
   isHeld,
   isWaiting,
@@ -64,8 +65,8 @@ export class WaitPlace {
     const byReach = new Map<string, TicketsOfReach>()
     for (const ticket of tickets.filter(({ group }) => group === null)) {
       const name = reachName(ticket)
-      const known = byReach.get(name) ?? { reach: ticket, exclusive: [], shared: [] }
-      known[ticket.mode].push(ticket)
+      const known = byReach.get(name) ?? new TicketsOfReach(ticket)
+      known.add(ticket)
       byReach.set(name, known)
     }
     this.#byReach = byReach
@@ -76,7 +77,7 @@ export class WaitPlace {
     const claim: Claim =
       waiter.kind === 'ticket' ? waiter : { ...waiter, mode: 'exclusive', slots: null }
     const alone: Entry[] = []
-    const sharers: Lease[] = []
+    const sharers: Entry[] = []
     for (const lease of this.#leases) {
       if (lease.id === waiter.id || !overlap(lease, claim)) continue
       if (isTransferredTo(claim, lease)) continue
@@ -84,38 +85,68 @@ export class WaitPlace {
       else if (claim.slots !== null) sharers.push(lease)
     }
     // An upgrade goes before every ticket.
-    if (waiter.kind === 'ticket') alone.push(...this.#ticketsBefore(waiter))
-    return { alone, sharers, places: claim.slots ?? Infinity }
-  }
-
-  #ticketsBefore(ticket: Ticket): readonly Ticket[] {
-    const isBefore = (other: Ticket): boolean => {
-      return compareTickets(other, ticket) < 0 && conflicts(ticket, other)
+    if (waiter.kind === 'lease') return { alone, sharers, places: Infinity }
+    for (const other of this.#groups) {
+      if (other.group === waiter.group || compareTickets(other, waiter) > 0) continue
+      if (conflicts(waiter, other)) alone.push(other)
+      else if (waiter.slots !== null && overlap(waiter, other)) sharers.push(other)
     }
-    const before = this.#groups.filter((other) => other.group !== ticket.group && isBefore(other))
-    for (const { reach, exclusive, shared } of this.#byReach.values()) {
-      if (ticket.mode === 'exclusive' && covers(ticket, reach)) continue
-      for (const queue of [exclusive, shared]) {
-        const last = lastBefore(queue, ticket)
-        if (last !== null && isBefore(last)) before.push(last)
-      }
+    let places = placesOf(waiter)
+    for (const tickets of this.#byReach.values()) {
+      const isCovered = covers(waiter, tickets.reach)
+      if (waiter.mode === 'exclusive' && isCovered) continue
+      alone.push(...tickets.lastBefore(waiter).filter((other) => conflicts(waiter, other)))
+      if (waiter.slots === null || !overlap(waiter, tickets.reach)) continue
+      if (isCovered) places = Math.min(places, tickets.placesBefore(waiter))
+      else sharers.push(...tickets.countedBefore(waiter))
     }
-    return before
+    return { alone, sharers, places }
   }
 }
 
-interface TicketsOfReach {
+/** The tickets of one reach, each queue in the order in which it is served. */
+class TicketsOfReach {
   readonly reach: Reach
-  /** In the order in which they are served. */
-  readonly exclusive: Ticket[]
-  readonly shared: Ticket[]
+  readonly #exclusive: Ticket[] = []
+  readonly #shared: Ticket[] = []
+  readonly #counted: Ticket[] = []
+  /** Of each counted ticket and all before it, with how many the one shares that shares with the fewest. */
+  readonly #places: number[] = []
+
+  constructor(reach: Reach) {
+    this.reach = reach
+  }
+
+  /** The next in order. */
+  add(ticket: Ticket): void {
+    if (ticket.slots !== null) {
+      this.#places.push(Math.min(this.#places.at(-1) ?? Infinity, ticket.slots))
+      this.#counted.push(ticket)
+    } else if (ticket.mode === 'shared') this.#shared.push(ticket)
+    else this.#exclusive.push(ticket)
+  }
+
+  /** The last before a ticket of each kind. */
+  lastBefore(ticket: Ticket): readonly Ticket[] {
+    return [this.#exclusive, this.#shared, this.#counted].flatMap((queue) => {
+      return queue[countBefore(queue, ticket) - 1] ?? []
+    })
+  }
+
+  countedBefore(ticket: Ticket): readonly Ticket[] {
+    return this.#counted.slice(0, countBefore(this.#counted, ticket))
+  }
+
+  placesBefore(ticket: Ticket): number {
+    return this.#places[countBefore(this.#counted, ticket) - 1] ?? Infinity
+  }
 }
 
 interface Blockers {
   /** All of them must go. */
   readonly alone: readonly Entry[]
-  /** Of these, fewer than `places` may be left. */
-  readonly sharers: readonly Lease[]
+  /** Of these, fewer may be left than `places`, and than those that are left share with. */
+  readonly sharers: readonly Entry[]
   readonly places: number
 }
 
@@ -123,7 +154,7 @@ export function reachName({ resource, extent }: Reach): string {
   return `${extent} ${resource}`
 }
 
-function lastBefore(queue: readonly Ticket[], ticket: Ticket): Ticket | null {
+function countBefore(queue: readonly Ticket[], ticket: Ticket): number {
   let from = 0
   let to = queue.length
   while (from < to) {
@@ -132,7 +163,7 @@ function lastBefore(queue: readonly Ticket[], ticket: Ticket): Ticket | null {
     if (other !== undefined && compareTickets(other, ticket) < 0) from = middle + 1
     else to = middle
   }
-  return queue[from - 1] ?? null
+  return from
 }
 
 /** A ticket with an offer waits for nobody any more. */
@@ -295,30 +326,31 @@ export class CycleSearch {
       before = stuck.size
       for (const name of [...stuck]) {
         const members = this.#reached.get(name) ?? []
-        if (!members.some((member) => this.#isStuck(member, stuck))) stuck.delete(name)
+        if (!members.some((member) => this.#keptBy(member, stuck).length > 0)) stuck.delete(name)
       }
     }
     return stuck
   }
 
-  #isStuck(member: Waiter, stuck: ReadonlySet<string>): boolean {
+  /** What keeps a request waiting and is itself kept by requests that are stuck; nothing if the request is not stuck. */
+  #keptBy(member: Waiter, stuck: ReadonlySet<string>): readonly Entry[] {
     const blockers = this.#readings.placeOf(member)?.blockersOf(member)
-    if (blockers === undefined) return false
+    if (blockers === undefined) return NONE
     const isBlocked = (entry: Entry): boolean => {
       return (
         this.#waitersBehind(entry, member)?.some((waiter) => stuck.has(waiterName(waiter))) === true
       )
     }
-    if (blockers.alone.some(isBlocked)) return true
-    return blockers.sharers.filter(isBlocked).length >= blockers.places
+    const alone = blockers.alone.filter(isBlocked)
+    const left = blockers.sharers.filter(isBlocked)
+    const isFull = left.length >= Math.min(blockers.places, ...left.map(placesOf))
+    return isFull ? [...alone, ...left] : alone
   }
 
   #stepsFrom({ to, path }: Way, stuck: ReadonlySet<string>): readonly Way[] {
     const members = this.#reached.get(to) ?? []
     return members.flatMap((member) => {
-      if (!this.#isStuck(member, stuck)) return []
-      const { alone = [], sharers = [] } = this.#readings.placeOf(member)?.blockersOf(member) ?? {}
-      return [...alone, ...sharers]
+      return this.#keptBy(member, stuck)
         .flatMap((entry) => this.#waitersBehind(entry, member) ?? [])
         .map(waiterName)
         .filter((name) => stuck.has(name))

@@ -193,16 +193,6 @@ describe('numbers and names of rich leases', () => {
     expect(await ledger()).toEqual(before)
   })
 
-  it('refuses slots other than those of live leases, and names both', async () => {
-    await tenure.acquire('pool:p', { slots: 3 })
-    const other = newClient(world, 'bob').tenure
-    const before = await ledger()
-    const error = await errorOf(() => other.acquire('pool:p', { slots: 4, waitMs: 0 }))
-    expect(error).toMatchObject({ code: 'INVALID_INPUT', details: { asked: 4, live: 3 } })
-    expect(String(error)).toMatch(/slots must be 3 .*got 4/)
-    expect(await ledger()).toEqual(before)
-  })
-
   it('refuses more than 64 resources, the same twice, and two of which one contains the other', async () => {
     const many = Array.from({ length: 65 }, (_, index) => `work:${index}`)
     const tree = { resource: 'file:/src', extent: 'subtree' } as const

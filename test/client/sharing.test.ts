@@ -135,13 +135,26 @@ describe('slots', () => {
     expect(most).toBe(3)
   })
 
-  it('that differ from the live ones are refused, naming both', async () => {
-    const { client } = newStage()
-    await client('ann').tenure.acquire('pool:gpu', { slots: 3 })
-    await expect(client('bob').tenure.acquire('pool:gpu', { slots: 4 })).rejects.toMatchObject({
-      code: 'INVALID_INPUT',
-      message: expect.stringMatching(/must be 3.*got 4/),
+  it('are changed from two to three while old and new holders share', async () => {
+    const { client, advance } = newStage()
+    const acquire = (name: string, slots: number): Promise<Lease> => {
+      return client(name).tenure.acquire('pool:gpu', { slots, waitMs: 60_000 })
+    }
+    const old = [await acquire('old-1', 2), await acquire('old-2', 2)]
+    const held: string[] = []
+    const fresh = ['new-1', 'new-2', 'new-3'].map(async (name) => {
+      await acquire(name, 3)
+      held.push(name)
     })
+    await advance(100)
+    expect(held).toEqual([])
+    await old[0]?.release()
+    await advance(100)
+    expect(held).toEqual(['new-1'])
+    await old[1]?.release()
+    await advance(100)
+    await Promise.all(fresh)
+    expect(held).toEqual(['new-1', 'new-2', 'new-3'])
   })
 })
 

@@ -254,7 +254,7 @@ export class PromiseWatch {
         .slice(index + 1)
         .find((other) => touch(one, other) && !compatible(one, other))
       must(clash === undefined, `I1: ${one.id} and ${clash?.id} are both held`)
-      if (one.slots !== null) checkSlots(one, one.slots, held)
+      checkSlots(one, held)
     }
   }
 
@@ -327,7 +327,8 @@ export class PromiseWatch {
       return entry.offer !== null || isFirst
     })
     const sharers = ahead.filter((entry) => compatible(entry, claim) && !wantsAlone(entry))
-    if (claim.slots !== null && sharers.length >= claim.slots) return ahead
+    const fewest = Math.min(...[claim, ...sharers].map(({ slots }) => slots ?? Infinity))
+    if (sharers.length + 1 > fewest) return ahead
     return ahead.filter((entry) => !sharers.includes(entry))
   }
 
@@ -352,16 +353,17 @@ function isOtherGift(entry: Entry, wanted: Wish['claim']): boolean {
     (entry.mode === 'shared' && wanted.mode === 'exclusive') ||
     (entry.extent === 'exact' && wanted.extent === 'subtree')
   const isAlone = entry.mode === 'exclusive' && wanted.mode === 'exclusive'
-  const isCountedOtherwise = !isAlone && entry.slots !== wanted.slots
-  return entry.holder === wanted.holder && (isLess || isCountedOtherwise)
+  const isMixed = (entry.slots === null) !== (wanted.slots === null)
+  const hasMore = (entry.slots ?? 0) > (wanted.slots ?? 0)
+  return entry.holder === wanted.holder && (isLess || (!isAlone && (isMixed || hasMore)))
 }
 
 interface Wish {
-  readonly claim: Reached & Pick<Claim, 'id' | 'holder' | 'slots'>
+  readonly claim: Reached & Pick<Claim, 'id' | 'holder'>
   readonly keyUs: number
 }
 
-type Reached = Pick<Claim, 'resource' | 'extent' | 'mode'>
+type Reached = Pick<Claim, 'resource' | 'extent' | 'mode' | 'slots'>
 
 interface Newcomer {
   readonly lease: Lease
@@ -392,11 +394,15 @@ function checkDelay(earlier: Promised, lease: Lease, { tick }: Now): void {
   must(isOver, `${lease.id} was granted within the lock delay of ${earlier.claim.id}`)
 }
 
-/** At no place are there more leases than the place has slots. */
-function checkSlots(one: Lease, slots: number, held: readonly Lease[]): void {
+/** At no place are there more leases than any of them shares with. */
+function checkSlots(one: Lease, held: readonly Lease[]): void {
   const place: Claim = { ...one, extent: 'exact' }
   const there = held.filter((other) => touch(other, place))
-  must(there.length <= slots, `I1: ${there.length} leases in the ${slots} slots of ${one.resource}`)
+  const fewest = Math.min(...there.map(({ slots }) => slots ?? Infinity))
+  must(
+    there.length <= fewest,
+    `I1: ${there.length} leases in the ${fewest} slots of ${one.resource}`,
+  )
 }
 
 /** No instant is unowned: the commit that ends the old lease gives the resource to another. */
@@ -458,7 +464,7 @@ function touch(a: Reached, b: Reached): boolean {
 }
 
 function compatible(a: Reached, b: Reached): boolean {
-  return a.mode === 'shared' && b.mode === 'shared'
+  return a.mode === 'shared' && b.mode === 'shared' && (a.slots === null) === (b.slots === null)
 }
 
 function wantsAlone(entry: Entry): boolean {

@@ -21,6 +21,7 @@ import {
   WAITING,
   WALL_MS,
 } from './builders.ts'
+import { fc } from '../fast-check.ts'
 
 function asked(entries: readonly Entry[], change: Parameters<typeof acquire>[0], at = 1) {
   return decide(view(entries), acquire(change), nowAt(at)).outcome.kind
@@ -140,23 +141,120 @@ describe('a counted resource', () => {
     ])
   })
 
-  it.each([
-    ['three', 3, 2],
-    ['none', null, 2],
-  ])('refuses a request that says %s, and names both', (_, asksFor, live) => {
-    const { outcome, events } = decide(
-      view([taken(1, live)]),
-      acquire({ mode: 'shared', slots: asksFor }),
-      nowAt(1),
-    )
-    expect(outcome).toEqual({ kind: 'slots_differ', leaseId: id(11), asked: asksFor, live })
-    expect(events).toEqual([])
+  it.each<[(number | null)[], number | null, string]>([
+    [[1], 1, 'held'],
+    [[1], 2, 'held'],
+    [[2], 1, 'held'],
+    [[2], 3, 'granted'],
+    [[3], 2, 'granted'],
+    [[2, 3], 3, 'held'],
+    [[3, 3], 3, 'granted'],
+    [[3, 3], 2, 'held'],
+    [[3, 3], 4, 'granted'],
+    [[4, 3, 4], 4, 'held'],
+    [[4, 4, 4], 4, 'granted'],
+    [[null], 3, 'held'],
+    [[2], null, 'held'],
+    [[null, null], null, 'granted'],
+  ])('with leases of %j slots, one who says %j: %s', (live, slots, outcome) => {
+    const entries = live.map((count, number) => taken(number, count))
+    expect(asked(entries, { mode: 'shared', slots })).toBe(outcome)
+    if (outcome === 'held') {
+      expect(asked(entries, { mode: 'shared', slots, ...WAITING })).toBe('queued')
+    }
   })
 
-  it('refuses other slots also while one of its holders wishes to be alone', () => {
+  it('names all who share it to one for whom there is no place', () => {
+    const entries = [taken(1, 2), taken(2, 3)]
+    const { outcome } = decide(view(entries), acquire({ mode: 'shared', slots: 9 }), nowAt(1))
+    expect(outcome).toMatchObject({ blockers: [{ leaseId: id(11) }, { leaseId: id(12) }] })
+  })
+
+  it('lets one with other slots wait while one of its holders wishes to be alone', () => {
     const upgrading = { ...lease({ mode: 'shared', slots: 2 }), upgrading: true }
     const entries = [upgrading, taken(1, 2)]
-    expect(asked(entries, { mode: 'shared', slots: 5, ...WAITING })).toBe('slots_differ')
+    expect(asked(entries, { mode: 'shared', slots: 5, ...WAITING })).toBe('queued')
+  })
+
+  it('is changed from two to three places without anybody being refused', () => {
+    const old = [lease(slots2), taken(1, 2)]
+    const waiting = [2, 3, 4].map((number) => {
+      const wish = { mode: 'shared', slots: 3, orderUs: number } as const
+      return ticket({ id: id(number), holder: `new${number}`, ...wish })
+    })
+    const first = decide(view([...old, ...waiting]), release(), nowAt(1))
+    expect(told(first)).toEqual(['lease.released 1', 'lease.offered 2'])
+    const last = { leaseId: id(11), holder: 'h1', session: 'session-of-ada' }
+    const second = decide(view([...first.entries.values()]), release(last), nowAt(2))
+    expect(told(second)).toEqual(['lease.released 11', 'lease.offered 3', 'lease.offered 4'])
+  })
+
+  it('is not had by one who shares with many before one who came first and shares with few', () => {
+    const first = ticket({ mode: 'shared', slots: 1 })
+    const entries = [taken(1, 3), first]
+    expect(asked(entries, { mode: 'shared', slots: 3 })).toBe('held')
+    const next = ticket({ id: id(3), mode: 'shared', slots: 3, orderUs: 1 })
+    expect(told(decide(view([...entries, next]), settle(), nowAt(1)))).toEqual([])
+    expect(told(decide(view([first, next]), settle(), nowAt(1)))).toEqual(['lease.offered 2'])
+  })
+
+  it.each<[string, Extent, number, string]>([
+    ['/s/a', 'exact', 3, 'held'],
+    ['/s/b', 'exact', 2, 'granted'],
+    ['/s/b', 'exact', 1, 'held'],
+    ['/s', 'subtree', 3, 'held'],
+    ['/t', 'subtree', 1, 'granted'],
+  ])('counts what overlaps: %s as %s of %i slots: %s', (path, extent, slots, outcome) => {
+    const share = { mode: 'shared', holder: 'h1' } as const
+    const entries = [
+      lease({ ...share, id: id(11), resource: file('/s'), extent: 'subtree', slots: 2 }),
+      lease({ ...share, id: id(12), resource: file('/s/a'), slots: 5 }),
+    ]
+    expect(asked(entries, { mode: 'shared', resource: file(path), extent, slots })).toBe(outcome)
+  })
+})
+
+/** Who is served, by the rule as a person would say it: in order, and the first who does not fit keeps the others waiting. */
+function servedInTurn(
+  live: readonly (number | null)[],
+  waiting: readonly (number | null)[],
+): readonly (number | null)[] {
+  const together = [...live]
+  for (const slots of waiting) {
+    const all = [...together, slots]
+    const isMixed = all.includes(null) && all.some((count) => count !== null)
+    const isTooMany = all.some((count) => count !== null && count < all.length)
+    if (isMixed || isTooMany) break
+    together.push(slots)
+  }
+  return together.slice(live.length)
+}
+
+describe('of leases and waiters with any slots', () => {
+  const slots = fc.oneof(
+    { arbitrary: fc.integer({ min: 1, max: 5 }), weight: 5 },
+    fc.constant(null),
+  )
+  const several = fc.array(slots, { maxLength: 6 })
+
+  it('so many are served, in turn, as all of them agree to share with', () => {
+    const property = fc.property(several, several, (wished, waiting) => {
+      const live = servedInTurn([], wished)
+      const leases = live.map((count, n) => lease({ id: id(50 + n), mode: 'shared', slots: count }))
+      const tickets = waiting.map((count, n) => {
+        return ticket({ id: id(70 + n), mode: 'shared', slots: count, orderUs: n })
+      })
+      const settled = decide(view([...tickets, ...leases]), settle(), nowAt(1))
+      const served = servedInTurn(live, waiting)
+      expect(told(settled)).toEqual(served.map((_, n) => `lease.offered ${70 + n}`))
+      const queue = waiting.slice(served.length)
+      for (const newcomer of [null, 1, 2, 3, 4, 5]) {
+        const isServed = queue.length === 0 && servedInTurn([...live, ...served], [newcomer])
+        const answer = asked([...settled.entries.values()], { mode: 'shared', slots: newcomer })
+        expect(answer).toBe(isServed && isServed.length === 1 ? 'granted' : 'held')
+      }
+    })
+    fc.assert(property, { numRuns: 500 })
   })
 })
 

@@ -25,8 +25,12 @@ function isServed(entry: Entry, entries: readonly Entry[]): boolean {
   const inTheWay = entries.filter((other) => {
     return other.session !== entry.session && touches(entry, other) && standsBefore(other, entry)
   })
-  if (inTheWay.some((other) => wantsAlone(entry) || wantsAlone(other))) return false
-  return entry.slots === null || inTheWay.length < entry.slots
+  const excludes = (other: Entry): boolean => {
+    const isMixed = (entry.slots === null) !== (other.slots === null)
+    return isMixed || wantsAlone(entry) || wantsAlone(other)
+  }
+  if (inTheWay.some(excludes)) return false
+  return [entry, ...inTheWay].every(({ slots }) => inTheWay.length + 1 <= (slots ?? Infinity))
 }
 
 /** Leases and offers stand in everybody's way; a ticket in that of whoever comes after it, and of no upgrade. */

@@ -296,6 +296,26 @@ describe('nobody is refused', () => {
     expect((await world.wait('cyd', 'work:b')).kind).toBe('deadlock')
   })
 
+  it('until the one place that is left is not enough for whoever is first in the queue', async () => {
+    await world.hold('ann', 'pool:p', { slots: 3 })
+    await world.hold('bob', 'work:b')
+    expect((await world.wait('cyd', 'pool:p', { slots: 1 })).kind).toBe('queued')
+    expect((await world.wait('bob', 'pool:p', { slots: 3 })).kind).toBe('queued')
+    expect((await world.wait('ann', 'work:b')).kind).toBe('deadlock')
+  })
+
+  it('until one who shares with anybody waits before it for those who are counted', async () => {
+    await world.hold('ann', 'pool:p', { slots: 3 })
+    await world.hold('bob', 'work:b')
+    expect((await world.wait('cyd', 'pool:p', { mode: 'shared' })).kind).toBe('queued')
+    await world.wait('dan', 'pool:p', { slots: 3 })
+    expect((await world.wait('bob', 'pool:p', { slots: 3 })).kind).toBe('queued')
+    const refused = await world.wait('ann', 'work:b')
+    // Beside ann there is a place for bob: what keeps him is cyd, for whom there is none.
+    const cycle = refused.kind === 'deadlock' ? refused.cycle.map(({ holder }) => holder) : []
+    expect(cycle.toSorted()).toEqual(['ann', 'bob', 'cyd'])
+  })
+
   it('whose turn came between the search and the refusal', async () => {
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')

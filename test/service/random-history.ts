@@ -17,6 +17,9 @@ const PLACES: readonly {
   { resource: 'file:/d', extent: 'subtree' },
   { resource: 'file:/d/f', extent: 'exact' },
   { resource: 'pool:p', extent: 'exact', slots: 2 },
+  { resource: 'pool:p', extent: 'exact', slots: 3 },
+  { resource: 'pool:p', extent: 'exact', slots: 1 },
+  { resource: 'pool:p', extent: 'exact' },
 ]
 
 export interface HistoryStep {
@@ -63,7 +66,7 @@ export class RandomHistory {
     })
     if (waits.length > 0) return this.#goOn(who, this.#pick(waits))
     const held = own.filter((entry) => entry.state === 'active')
-    const hasAll = held.length >= PLACES.length
+    const hasAll = freeOf(held).length === 0
     if (hasAll || (held.length > 0 && this.#random() < 0.25))
       return this.#give(who, this.#pick(held))
     return this.#ask(who, held)
@@ -91,8 +94,7 @@ export class RandomHistory {
   }
 
   async #ask(who: string, held: readonly Entry[]): Promise<string> {
-    const free = PLACES.filter(({ resource }) => held.every((entry) => entry.resource !== resource))
-    const { resource, extent, slots } = this.#pick(free)
+    const { resource, extent, slots } = this.#pick(freeOf(held))
     const shared = this.#random() < 0.4 ? ({ mode: 'shared' } as const) : {}
     const sharing: Wish = slots === undefined ? shared : { slots }
     const priority = this.#random() < 0.2 ? 1 : 0
@@ -109,6 +111,10 @@ export class RandomHistory {
     if (item === undefined) throw new Error('nothing to pick from')
     return item
   }
+}
+
+function freeOf(held: readonly Entry[]): typeof PLACES {
+  return PLACES.filter(({ resource }) => held.every((entry) => entry.resource !== resource))
 }
 
 function isVictim(entry: Entry | undefined): boolean {

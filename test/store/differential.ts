@@ -45,7 +45,7 @@ const REQUIRED: readonly string[] = [
   ...['renew does_not_extend', 'release released', 'release not_found', 'release not_holder'],
   ...['release terminal', 'release expired', 'release request_reused', 'revoke revoked'],
   ...['revoke not_found', 'revoke terminal', 'revoke expired', 'revoke request_reused'],
-  ...['acquire slots_differ', 'renew renewal_limit', 'upgrade upgraded', 'upgrade upgrading'],
+  ...['renew renewal_limit', 'upgrade upgraded', 'upgrade upgrading'],
   ...['upgrade held not_asked', 'upgrade deadlock', 'upgrade not_holder', 'upgrade not_found'],
   ...['upgrade terminal', 'upgrade expired', 'withdrawUpgrade upgraded'],
   ...['withdrawUpgrade upgrade_withdrawn', 'downgrade downgraded', 'downgrade not_holder'],
