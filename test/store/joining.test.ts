@@ -7,7 +7,7 @@ import type { AcquireRequest, LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
-import type { Backend } from '../../src/store/speculation/backend.ts'
+import type { Backend, Reply } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
 import { ServerTicks } from './server-ticks.ts'
@@ -38,7 +38,7 @@ const HASTY: Runtime = { ...systemRuntime, random: () => 0, monotonicMs: () => 0
 /** More than others do between a decision and its call. */
 const TOLERANCE_US = 1_000_000
 
-describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
+describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
   let place: Place
   let other: LeaseApi
   let backend: Backend
@@ -104,5 +104,57 @@ describe.each(SERVERS)('on %s', (_name, freshPlace, openBackend) => {
     expect(await api.acquire(asked)).toMatchObject({ kind: 'queued' })
     expect(coming).toBeLessThan(0)
     expect((await waiting()).at(-1)).toBe(asked.leaseId)
+  })
+
+  describe('in a long queue', () => {
+    const queue = Array.from({ length: 70 }, wish)
+
+    beforeEach(async () => {
+      for (const one of queue) await other.acquire(one)
+    })
+
+    it('as soon as it knows who is the last, whoever leaves before that one', async () => {
+      const leaving = queue.slice(1)
+      let calls = 0
+      beforeEachCall(async () => {
+        calls += 1
+        const first = leaving.shift()
+        if (first !== undefined) await other.withdraw({ ...first, why: 'aborted' })
+      })
+      expect(await api.acquire(wish())).toMatchObject({ kind: 'queued' })
+      expect(calls).toBe(2)
+    })
+
+    it('also when a lease was made after the last ticket, as a transfer does', async () => {
+      const [{ leaseId, holder }] = queue as [AcquireRequest]
+      const requestId = systemRuntime.uuid()
+      const given = { newLeaseId: systemRuntime.uuid(), to: 'eve' }
+      await other.transfer({ leaseId, holder, requestId, ...given })
+      const asked = wish()
+      let calls = 0
+      beforeEachCall(async () => void (calls += 1))
+      expect(await api.acquire(asked)).toMatchObject({ kind: 'queued', position: 69 })
+      expect(calls).toBeLessThanOrEqual(3)
+      expect((await waiting()).at(-1)).toBe(asked.leaseId)
+    })
+
+    it('and is told of those who came meanwhile, which is all that it compares', async () => {
+      const told: Extract<Reply, { kind: 'missed' }>[] = []
+      let coming = 4
+      const { attempt } = backend
+      backend.attempt = async (group) => {
+        if (group.attempts.length > 0 && (coming -= 1) >= 0) await other.acquire(wish())
+        const reply = await attempt.call(backend, group)
+        told.push(...reply.replies.filter((one) => one.kind === 'missed'))
+        return reply
+      }
+      const asked = wish()
+      expect(await api.acquire(asked)).toMatchObject({ kind: 'queued', position: 73 })
+      expect(told.map(({ views }) => views[0]?.entries.length)).toEqual([71, 72, 73, 74])
+      // PostgreSQL compares all that it tells of, and leaves out of its answer what has not changed.
+      const parts = told.map(({ views }) => views[0]?.isPart === true)
+      expect(parts).toEqual([false, ...Array.from({ length: 3 }, () => name === 'redis')])
+      expect((await waiting()).at(-1)).toBe(asked.leaseId)
+    })
   })
 })

@@ -1,6 +1,6 @@
 /** Answers of the scripts. */
 import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
-import type { Attempt, GroupReply, PlaceView, Reply } from '../speculation/backend.ts'
+import type { Attempt, GroupReply, Place, PlaceView, Reply } from '../speculation/backend.ts'
 import { typeOf } from './redis-codes.ts'
 import { notUnderstood } from './redis-client.ts'
 import { recordsOf, type KeptRecord } from './redis-rows.ts'
@@ -72,7 +72,7 @@ function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
     if (views.length !== places.length) {
       throw new Error(`expected ${places.length} views, got ${views.length}`)
     }
-    return { kind: 'missed', views: views.map(viewOf) }
+    return { kind: 'missed', views: views.map((view, index) => wholeOf(view, places[index])) }
   } catch (error) {
     return { kind: 'failed', error: notUnderstood(error, { url, effect: 'writes' }) }
   }
@@ -84,13 +84,24 @@ function numberOf(told: unknown): number {
   return value
 }
 
+/** What the server told, and what it left out because whoever asked got in line behind it. */
+function wholeOf(told: readonly string[], place: Place | undefined): PlaceView {
+  const view = viewOf(told)
+  if (view.isPart !== true) return view
+  const other = new Set(view.entries.map(({ entry }) => entry.id))
+  const believed = place?.claims?.flatMap(({ id, kept }) => {
+    return kept === undefined || other.has(id) ? [] : [kept]
+  })
+  return { ...view, entries: [...(believed ?? []), ...view.entries] }
+}
+
 /** A view as it is told, with the records as the server keeps them. */
 export interface RecordView extends PlaceView {
   readonly entries: readonly KeptRecord[]
 }
 
 export function viewOf(view: readonly string[]): RecordView {
-  const [fence, wallMs, tickets, epoch, prior = '', type = '', ...records] = view
+  const [fence, wallMs, tickets, epoch, prior = '', type = '', part = '', ...records] = view
   return {
     entries: recordsOf(records),
     lastFence: Number(fence),
@@ -98,6 +109,7 @@ export function viewOf(view: readonly string[]): RecordView {
     ticketCount: Number(tickets),
     prior: prior === '' ? null : { leaseId: prior, type: typeOf(type) },
     epoch: Number(epoch),
+    ...(part === '' ? {} : { isPart: true }),
   }
 }
 

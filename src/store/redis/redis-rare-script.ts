@@ -38,7 +38,7 @@ local function show(view, shown)
   end
   return view
 end
-local function view(depth, i, r, q, shape, resource)
+local function view(depth, i, r, q, shape, resource, behind)
   local realm, id = V[r] or NO_REALM, A[fields + i]
   local claims, epoch = sub(realm, 51), sub(realm, 30, 45)
   catchUp()
@@ -48,6 +48,10 @@ local function view(depth, i, r, q, shape, resource)
   elseif depth == 42 then
     claims = ''
   end
+  local mark = q > 0 and prior(q) or nil
+  local from = behind and find(claims, behind, 1, true)
+  -- Whoever got in line behind a claim that still stands is told of those after it.
+  if from then claims = sub(claims, from + 47) end
   local shown, seen = {}, {}
   for from = 1, #claims, 47 do
     local other = sub(claims, from, from + 35)
@@ -56,11 +60,11 @@ local function view(depth, i, r, q, shape, resource)
   end
   if not seen[id] then shown[#shown + 1] = id end
   seen[id] = true
-  local mark = q > 0 and prior(q) or nil
   local lease = mark and sub(mark, 1, 36) or ''
   if mark and not seen[lease] then shown[#shown + 1] = lease end
   return show({
     sub(realm, 14, 29), sub(realm, 1, 13), sub(realm, 46, 50), epoch, lease, mark and sub(mark, 38, 38) or '',
+    from and '1' or '',
   }, shown)
 end
 local function views(c, p, x, places)
@@ -68,13 +72,14 @@ local function views(c, p, x, places)
   for m = 1, places do
     local shape, depth, _, i1, i2, i3, r1, r2, r3, q1, q2, q3 = byte(c, p, p + 11)
     local i, r = (i1 - 33) * 8100 + (i2 - 33) * 90 + i3 - 33, (r1 - 33) * 8100 + (r2 - 33) * 90 + r3 - 33
-    local q, resource = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33, nil
+    local q, resource, behind = (q1 - 33) * 8100 + (q2 - 33) * 90 + q3 - 33, nil, nil
     if depth == 108 or depth == 116 then x = x + 1 end
+    if depth == 116 then behind = A[x] end
     if shape ~= 102 then
       x = x + 1
       resource = A[x]
     end
-    all[m] = view(depth, i, r, q, shape, resource)
+    all[m] = view(depth, i, r, q, shape, resource, behind)
     p = p + 39
   end
   return all

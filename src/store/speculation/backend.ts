@@ -117,6 +117,8 @@ export interface PlaceView {
   readonly ticketCount: number
   readonly prior: PriorEffect | null
   readonly epoch: number
+  /** The place was `behind` a claim, and of what came before that one nothing was looked at: it is told as believed. */
+  readonly isPart?: boolean
 }
 
 export type Reply =

@@ -24,7 +24,7 @@ export interface Belief {
 }
 
 export function beliefOf(footprint: Footprint, view: PlaceView, confirmedUs: number): Belief {
-  const { entries, ...facts } = view
+  const { entries, isPart: _isPart, ...facts } = view
   const kept = new Map(entries.map((one) => [one.entry.id, one]))
   return { footprint, kept, ...facts, isDoubtful: false, confirmedUs }
 }

@@ -1,4 +1,5 @@
 /** What a speculating store has under way: transactions, the decisions that are tried for them, and what was answered. */
+import type { LeaseId } from '../../core/lease.ts'
 import type { Footprint } from '../../core/realm.ts'
 import type { Now } from '../../core/time.ts'
 import type { Decide } from '../../store-port/store.ts'
@@ -20,6 +21,11 @@ export interface Errand {
   beliefs: readonly Belief[] | null
   /** It has missed often, and may get in line by looking at the one before it alone. */
   mayJoin: boolean
+  /**
+   * Behind whom the last try got in line in vain. Something that is no ticket may have been made after that one, as the
+   * lease of a transfer is: then the next try compares all that is there.
+   */
+  missedBehind: LeaseId | null
   tries: number
   /** How many of the tries came too late: the way was longer than was allowed for. */
   lates: number

@@ -1,6 +1,7 @@
 /**
- * Getting in line behind somebody, for whoever has missed again and again: a process that hands a lease on within itself
- * changes the queue so often that nobody else would ever get in. What such a ticket depends on, the core says.
+ * Getting in line behind somebody, for whoever has missed again and again, and in every long queue: a process that hands
+ * a lease on within itself changes the queue so often that nobody else would ever get in, and thousands who compare all
+ * who wait before them cost the square of that. What such a ticket depends on, the core says.
  */
 import type { Commit } from '../../core/commit.ts'
 import { ticketAhead } from '../../core/filing.ts'
@@ -10,8 +11,13 @@ import { isTree } from '../../core/resource.ts'
 import type { Kept, SeenClaim } from './backend.ts'
 import type { Belief } from './belief.ts'
 
-/** How many tickets may be believed to be there: a count that is not confirmed must not lead past the limit. */
-const TICKETS_MAX = TICKETS_PER_REALM_MAX / 2
+/** From so many entries on it is cheaper to depend on one of them than to compare all. */
+const CROWD_MIN = 64
+
+/** Whether so many stand at the only place of a decision that a ticket there need not compare them all. */
+export function isCrowded([belief, ...others]: readonly Belief[]): boolean {
+  return belief !== undefined && others.length === 0 && belief.kept.size >= CROWD_MIN
+}
 
 /** The claim behind which a ticket gets in line; null if the decision is another one, or nobody is known to wait there. */
 export function claimAhead(commit: Commit, beliefs: readonly Belief[]): SeenClaim | null {
@@ -19,7 +25,8 @@ export function claimAhead(commit: Commit, beliefs: readonly Belief[]): SeenClai
   if (belief === undefined || beliefs.length > 1) return null
   const { footprint, ticketCount, kept } = belief
   if (footprint.depth !== 'claims' || isTree(footprint.resource)) return null
-  if (belief.isDoubtful || ticketCount > TICKETS_MAX) return null
+  // While nobody has come after the youngest, there are no more tickets than were believed to be there.
+  if (belief.isDoubtful || Math.max(ticketCount, kept.size) >= TICKETS_PER_REALM_MAX) return null
   const ahead = ticketAhead(commit, entriesOf(kept.values()))
   const seen = ahead === null ? undefined : kept.get(ahead.id)
   return seen === undefined ? null : { id: seen.entry.id, claim: seen.claim }

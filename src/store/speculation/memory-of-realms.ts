@@ -9,7 +9,7 @@ import type { Footprint } from '../../core/realm.ts'
 import { overlap, realmOf, type Resource } from '../../core/resource.ts'
 import { TransientMap } from '../../runtime/transient-map.ts'
 import { LiveIndex } from '../live-index.ts'
-import type { EntryWrite, Kept, PlaceView } from './backend.ts'
+import type { EntryWrite, Kept } from './backend.ts'
 import type { Belief } from './belief.ts'
 
 /** Changed in place: they change with every commit. */
@@ -69,15 +69,15 @@ export class MemoryOfRealms {
   }
 
   /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */
-  learn(footprint: Footprint, view: PlaceView, confirmedUs: number): void {
-    this.forget(footprint)
-    for (const kept of view.entries) this.#put(kept)
+  learn({ footprint, kept, ...told }: Belief): void {
+    this.#forget(footprint, kept)
+    for (const [id, one] of kept) if (this.#kept.get(id) !== one) this.#replace(id, one)
     const facts = this.#factsOf(footprint.resource)
-    facts.lastFence = view.lastFence
-    facts.lastWallMs = view.lastWallMs
-    facts.ticketCount = view.ticketCount
-    facts.epoch = view.epoch
-    facts.confirmedUs = confirmedUs
+    facts.lastFence = told.lastFence
+    facts.lastWallMs = told.lastWallMs
+    facts.ticketCount = told.ticketCount
+    facts.epoch = told.epoch
+    facts.confirmedUs = told.confirmedUs
   }
 
   /** What has been committed, with the numbers under which it was. */
@@ -102,10 +102,15 @@ export class MemoryOfRealms {
   }
 
   forget(footprint: Footprint): void {
+    this.#forget(footprint, NOTHING)
+  }
+
+  #forget(footprint: Footprint, except: ReadonlyMap<LeaseId, Kept>): void {
     if (footprint.depth === 'claims') {
-      for (const { entry } of this.#near(footprint)) this.#remove(entry.id)
+      for (const { entry } of this.#near(footprint))
+        if (!except.has(entry.id)) this.#remove(entry.id)
     }
-    this.#remove(footprint.leaseId)
+    if (!except.has(footprint.leaseId)) this.#remove(footprint.leaseId)
   }
 
   #near(footprint: Footprint): readonly Kept[] {

@@ -9,7 +9,7 @@ import type { Decide } from '../../store-port/store.ts'
 import type { ResolvedSettings } from '../resolved-settings.ts'
 import type { Attempt, EntryWrite, Kept } from './backend.ts'
 import { placeOf, viewOfBelief, type Belief } from './belief.ts'
-import { claimAhead } from './joining.ts'
+import { claimAhead, isCrowded } from './joining.ts'
 
 export interface Speculation<Outcome> {
   readonly outcome: Outcome
@@ -24,11 +24,13 @@ export interface Premises {
   readonly fenceTaken: number
   /** Whether it may depend on less than it has seen. */
   readonly mayJoin: boolean
+  /** Behind whom it must not get in line, because that was in vain. */
+  readonly missedBehind: LeaseId | null
 }
 
 export function speculate<Outcome>(
   decide: Decide<Outcome>,
-  { beliefs, now, settings, fenceTaken, mayJoin }: Premises,
+  { beliefs, now, settings, fenceTaken, mayJoin, missedBehind }: Premises,
 ): Speculation<Outcome> {
   const views = beliefs.map((belief) => {
     const lastFence = Math.max(belief.lastFence, fenceTaken)
@@ -36,7 +38,8 @@ export function speculate<Outcome>(
   })
   const { outcome, commit, validUntilUs } = decide(views, now)
   const latestUs = now.tick.us + now.toleranceUs + 1
-  const behind = mayJoin ? claimAhead(commit, beliefs) : null
+  const ahead = mayJoin || isCrowded(beliefs) ? claimAhead(commit, beliefs) : null
+  const behind = ahead?.id === missedBehind ? null : ahead
   const isAlive = isSignOfLife(commit, beliefs, now)
   return {
     outcome,

@@ -118,6 +118,7 @@ export class SpeculatingStore implements Store {
         sentSinceMs: null,
         beliefs: null,
         mayJoin: false,
+        missedBehind: null,
         tries: 0,
         lates: 0,
         latestUs: 0,
@@ -298,7 +299,8 @@ export class SpeculatingStore implements Store {
       const now = this.#nowFor(beliefs, errand, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
-      const premises = { beliefs, now, settings, fenceTaken, mayJoin: errand.mayJoin }
+      const { mayJoin, missedBehind } = errand
+      const premises = { beliefs, now, settings, fenceTaken, mayJoin, missedBehind }
       const speculation = speculate(errand.decide, premises)
       this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
       return { errand, beliefs, now, settings, speculation }
@@ -406,9 +408,9 @@ export class SpeculatingStore implements Store {
 
   /** The same decision, with the fences that the server gave instead of those that others had taken meanwhile. */
   #moved(trial: Trial, by: number): Speculation<unknown> {
-    const { errand, beliefs, now, settings, speculation } = trial
+    const { errand, speculation } = trial
     const fenceTaken = (speculation.attempt.fences?.first ?? 0) + by - 1
-    return speculate(errand.decide, { beliefs, now, settings, fenceTaken, mayJoin: false })
+    return speculate(errand.decide, { ...trial, fenceTaken, mayJoin: false, missedBehind: null })
   }
 
   #announce(wakes: readonly Wake[], hasEvents: boolean): void {
@@ -435,13 +437,15 @@ export class SpeculatingStore implements Store {
     return sentSinceMs === null ? 0 : this.#runtime.monotonicMs() - sentSinceMs
   }
 
-  #learn({ errand, now }: Trial, views: readonly PlaceView[]): void {
-    const nowUs = now.tick.us
+  #learn({ errand, beliefs, now, speculation }: Trial, views: readonly PlaceView[]): void {
+    errand.missedBehind = speculation.attempt.places[0]?.behind?.id ?? null
     errand.beliefs = errand.footprints.map((footprint, index) => {
       const view = views[index]
       if (view === undefined) throw this.#nonsense('a place has no view')
-      this.#memory.learn(footprint, view, nowUs)
-      return beliefOf(footprint, view, nowUs)
+      const confirmedUs = view.isPart === true ? beliefs[index]?.confirmedUs : now.tick.us
+      const belief = beliefOf(footprint, view, confirmedUs ?? 0)
+      this.#memory.learn(belief)
+      return belief
     })
   }
 
