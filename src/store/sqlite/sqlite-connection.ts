@@ -10,8 +10,9 @@ import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { hostTicks, readTicks, type ClockReading } from '../embedded-clock.ts'
+import { refuseForeignFile } from './file-origin.ts'
 import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
-import { createNamespace, migrate, refuseForeign } from './sqlite-schema.ts'
+import { claimFile, createNamespace, migrate, OUR_TABLES } from './sqlite-schema.ts'
 
 export interface SqliteStoreOptions {
   readonly path: string
@@ -54,10 +55,11 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
   return retryWhileBusy(settled, () => {
     let database: SqliteDatabase | null = null
     try {
+      refuseForeignFile(options.path, OUR_TABLES)
       database = new Driver(options.path, { timeout: 0 })
-      refuseForeign(database)
+      claimFile(database, options.path)
       configureConnection(database, settled.synchronous)
-      migrate(database, runtime.wallMs())
+      migrate(database, options.path, runtime.wallMs())
       createNamespace(database, namespace, runtime.wallMs())
       const domain = elect({ database, ticks, uuid: () => runtime.uuid() })
       return { ...settled, database, domain }

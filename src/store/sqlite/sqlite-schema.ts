@@ -7,6 +7,7 @@
  */
 import { LeaseError } from '../../core/errors.ts'
 import { SETTING_KEYS, SETTING_TABLE } from '../../core/settings.ts'
+import { APPLICATION_ID, newerError, refuseForeignSchema, type OurTables } from './file-origin.ts'
 import { sqliteCode, type SqliteDatabase } from './sqlite-client.ts'
 import { idOf, leaseNumberOf } from './sqlite-rows.ts'
 
@@ -237,31 +238,52 @@ export const MIGRATIONS: readonly Migration[] = [
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length
 
-/** Leaves alone a database that another program made: it has tables, but nothing that says they are Tenure's. */
-export function refuseForeign(database: SqliteDatabase): void {
-  const tables = database
-    .prepare(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`)
+/** What a file of ours is recognised by. */
+export const OUR_TABLES: OurTables = {
+  version: SCHEMA_VERSION,
+  firstTable: MIGRATION_TABLE.trim().replace('IF NOT EXISTS ', ''),
+}
+
+/**
+ * Marks a file that is to be made or brought up to date as ours; to be called before the database gets its WAL, so that
+ * the mark is in the file itself. What the file's bytes did not tell, because another program has written to it since they
+ * were read, is noticed here, under the write lock and before anything is written.
+ */
+export function claimFile(database: SqliteDatabase, file: string): void {
+  if (versionOf(database, file) === SCHEMA_VERSION) return
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    if (database.pragma('application_id', { simple: true }) !== APPLICATION_ID) {
+      refuseForeignTables(database, file)
+      database.pragma(`application_id = ${APPLICATION_ID}`)
+      database.exec(MIGRATION_TABLE)
+    }
+    database.exec('COMMIT')
+  } catch (error) {
+    if (database.inTransaction) database.exec('ROLLBACK')
+    throw error
+  }
+}
+
+function refuseForeignTables(database: SqliteDatabase, file: string): void {
+  const rows = database
+    .prepare(`SELECT sql FROM sqlite_master WHERE sql IS NOT NULL`)
     .raw()
     .all() as (readonly [string])[]
-  const names = tables.map(([name]) => name)
-  if (names.length === 0 || names.includes('migrations')) return
-  throw new LeaseError(
-    'STORE_SCHEMA',
-    `it holds tables of another program: ${names.slice(0, 3).join(', ')}`,
-    { details: { tables: names.slice(0, 10) } },
-  )
+  refuseForeignSchema(file, rows.map(([sql]) => sql).join('\n'), OUR_TABLES)
 }
 
 /** Brings the database up to date. The caller holds the write lock of no transaction. */
-export function migrate(database: SqliteDatabase, wallMs: number): void {
-  if (versionOf(database) === SCHEMA_VERSION) return
+export function migrate(database: SqliteDatabase, file: string, wallMs: number): void {
+  if (versionOf(database, file) === SCHEMA_VERSION) return
   database.function(LEASE_NUMBER_FUNCTION, (key) => leaseNumberOf(idOf(String(key))))
-  database.exec(MIGRATION_TABLE)
   for (const migration of MIGRATIONS) applyOnce(database, migration, wallMs)
+  // An older program reads the version from the file alone, before it opens the database.
+  database.pragma('wal_checkpoint(TRUNCATE)')
 }
 
 /** The version up to which all migrations have succeeded; throws `STORE_SCHEMA` for one from the future. */
-export function versionOf(database: SqliteDatabase): number {
+function versionOf(database: SqliteDatabase, file: string): number {
   const table = database.prepare(
     `SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'`,
   )
@@ -271,13 +293,7 @@ export function versionOf(database: SqliteDatabase): number {
     .raw()
     .all() as (readonly [number])[]
   const newest = rows.at(-1)?.[0] ?? 0
-  if (newest > SCHEMA_VERSION) {
-    throw new LeaseError(
-      'STORE_SCHEMA',
-      `schema version must be at most ${SCHEMA_VERSION} for this version of Tenure, got ${newest}`,
-      { details: { supported: SCHEMA_VERSION, found: newest } },
-    )
-  }
+  if (newest > SCHEMA_VERSION) throw newerError(file, { found: newest, supported: SCHEMA_VERSION })
   return rows.findIndex(([version], index) => version !== index + 1) === -1 ? rows.length : 0
 }
 
@@ -289,6 +305,7 @@ function applyOnce(database: SqliteDatabase, migration: Migration, wallMs: numbe
       .get(migration.version)
     if (done === undefined) {
       database.exec(migration.sql)
+      database.pragma(`user_version = ${migration.version}`)
       record(database, migration, { wallMs, error: null })
     }
     database.exec('COMMIT')

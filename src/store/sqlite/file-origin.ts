@@ -1,0 +1,193 @@
+/**
+ * Whose file it is, told from its bytes alone. SQLite itself must not be asked: opening a database in WAL mode makes files
+ * beside it, and closing it again may move what another program left in its WAL. A file that is refused here was read,
+ * and nothing else.
+ *
+ * Ours are files that bear our application id, and those that older releases made, which have our columns instead. The
+ * id is written before a new database gets its WAL, so that the file itself has it from the first commit on. Its
+ * `user_version` is the version of the tables.
+ */
+import { LeaseError } from '../../core/errors.ts'
+import { fs, ifThere } from '../../runtime/file-system.ts'
+import { accessError } from './file-access.ts'
+
+/** "Tenu" */
+export const APPLICATION_ID = 0x54_65_6e_75
+
+/** A column that no other program's table has; in `leases` from the first release on. */
+const OUR_COLUMN = 'live_until_us INTEGER'
+
+const MAGIC = 'SQLite format 3\0'
+const HEADER_BYTES = 100
+const INTERIOR_PAGE = 0x05
+const LEAF_PAGE = 0x0d
+
+/** A schema is listed on a few pages at the front; whoever has more of them has tables of another program. */
+const SCHEMA_PAGES_MAX = 64
+
+/** The header of a WAL; one that is no longer holds nothing. */
+const WAL_HEADER_BYTES = 32
+
+/** The first release wrote its tables first of all, so they are at the front of a WAL that was never moved. */
+const WAL_BYTES_READ_MAX = 1_048_576
+
+const TABLE_PATTERN = /CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?["'`[]?([\w$]+)/gi
+
+/** The tables of the file-leasing design that Tenure's are made after. */
+const SEED_TABLES: readonly string[] = ['leases', 'lease_history', 'migrations']
+
+export interface OurTables {
+  /** The newest version of the tables that this program knows. */
+  readonly version: number
+  /** The table that is made first, as it stands in the schema. */
+  readonly firstTable: string
+}
+
+/** Throws `STORE_SCHEMA` for what Tenure did not make; an empty file, or none, is Tenure's to make. */
+export function refuseForeignFile(file: string, ours: OurTables): void {
+  const status = ifThere(() => fs.statSync(file))
+  // What is no file at all is for the driver to refuse.
+  if (status === null || !status.isFile() || status.size === 0) return
+  const handle = openToRead(file)
+  try {
+    refuseUnlessOurs(file, handle, ours)
+  } finally {
+    fs.closeSync(handle)
+  }
+}
+
+function openToRead(file: string): number {
+  try {
+    return fs.openSync(file, 'r')
+  } catch (cause) {
+    throw accessError(file, cause)
+  }
+}
+
+function refuseUnlessOurs(file: string, handle: number, ours: OurTables): void {
+  const header = readAt(handle, 0, HEADER_BYTES)
+  if (header.length < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) {
+    throw foreign(file, 'it is no SQLite database')
+  }
+  const applicationId = header.readUInt32BE(68)
+  const userVersion = header.readUInt32BE(60)
+  if (applicationId === APPLICATION_ID) return refuseNewer(file, userVersion, ours.version)
+  if (applicationId !== 0) {
+    throw foreign(file, `it has the application_id of another program, ${applicationId}`)
+  }
+  const wal = startOfWal(file)
+  const schema = schemaText(handle, header) + wal
+  refuseForeignSchema(file, schema, ours)
+  if (schema !== '') return
+  if (userVersion !== 0) throw foreign(file, `it has a user_version, ${userVersion}, and no tables`)
+}
+
+function refuseNewer(file: string, found: number, supported: number): void {
+  if (found > supported) throw newerError(file, { found, supported })
+}
+
+export interface VersionGap {
+  readonly found: number
+  readonly supported: number
+}
+
+export function newerError(file: string, { found, supported }: VersionGap): LeaseError {
+  return foreign(
+    file,
+    `schema version must be at most ${supported} for this version of Tenure, got ${found}`,
+    { supported, found },
+  )
+}
+
+/** Throws unless there is nothing in the schema, or what an older release has made. */
+export function refuseForeignSchema(file: string, schema: string, ours: OurTables): void {
+  if (schema !== '' && !isOlderRelease(schema, ours)) throw foreignTables(file, schema)
+}
+
+/** Also one that was cut short after its very first table. */
+function isOlderRelease(schema: string, { firstTable }: OurTables): boolean {
+  return schema.includes(OUR_COLUMN) || (schema.includes(firstTable) && onlyTable(schema))
+}
+
+function onlyTable(schema: string): boolean {
+  return new Set(tablesIn(schema)).size === 1
+}
+
+function tablesIn(schema: string): readonly string[] {
+  return [...new Set([...schema.matchAll(TABLE_PATTERN)].map(([, name = '']) => name))]
+}
+
+function foreignTables(file: string, schema: string): LeaseError {
+  const tables = tablesIn(schema)
+  if (SEED_TABLES.every((name) => tables.includes(name)) && schema.includes('ttl_seconds')) {
+    const take = `"tenure import seed-c ${file} --store sqlite:NEW" takes its leases over into a new file`
+    return foreign(
+      file,
+      `it is a database of the file-leasing design that Tenure follows; ${take}`,
+      {
+        tables,
+        takeOver: 'seed-c',
+      },
+    )
+  }
+  const names = tables.slice(0, 3).join(', ')
+  return foreign(file, `it holds tables of another program: ${names}`, {
+    tables: tables.slice(0, 10),
+  })
+}
+
+function foreign(
+  file: string,
+  why: string,
+  details: Readonly<Record<string, unknown>> = {},
+): LeaseError {
+  const store = `sqlite:${file}`
+  return new LeaseError('STORE_SCHEMA', `${store} is not a Tenure store: ${why}`, {
+    details: { store, ...details },
+  })
+}
+
+/** The pages that list what the database holds; empty when they list nothing. */
+function schemaText(handle: number, header: Buffer): string {
+  const declared = header.readUInt16BE(16)
+  const pageBytes = declared === 1 ? 65_536 : declared
+  const pages = [1]
+  let text = ''
+  for (let index = 0; index < Math.min(pages.length, SCHEMA_PAGES_MAX); index += 1) {
+    const number = pages[index] ?? 1
+    const page = readAt(handle, (number - 1) * pageBytes, pageBytes)
+    const start = number === 1 ? HEADER_BYTES : 0
+    if (page.length < pageBytes || pageBytes < 512) continue
+    const cells = page.readUInt16BE(start + 3)
+    if (page[start] === LEAF_PAGE && cells > 0) text += page.toString('latin1', start)
+    if (page[start] === INTERIOR_PAGE) pages.push(...childrenOf(page, start, cells))
+  }
+  return text
+}
+
+function childrenOf(page: Buffer, start: number, cells: number): readonly number[] {
+  const children = [page.readUInt32BE(start + 8)]
+  const last = Math.min(cells, SCHEMA_PAGES_MAX)
+  for (let cell = 0; cell < last; cell += 1) {
+    const offset = page.readUInt16BE(start + 12 + 2 * cell)
+    if (offset + 4 <= page.length) children.push(page.readUInt32BE(offset))
+  }
+  return children.filter((number) => number > 1)
+}
+
+/** What was committed and not yet moved into the file; empty when there is nothing. */
+function startOfWal(file: string): string {
+  const handle = ifThere(() => fs.openSync(`${file}-wal`, 'r'))
+  if (handle === null) return ''
+  try {
+    const bytes = readAt(handle, 0, WAL_BYTES_READ_MAX)
+    return bytes.length > WAL_HEADER_BYTES ? bytes.toString('latin1') : ''
+  } finally {
+    fs.closeSync(handle)
+  }
+}
+
+function readAt(handle: number, position: number, length: number): Buffer {
+  const buffer = Buffer.alloc(length)
+  return buffer.subarray(0, fs.readSync(handle, buffer, 0, length, position))
+}
