@@ -24,6 +24,9 @@ export interface RunOptions {
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
   readonly hangsAfterMs?: number
+  /** As which user and group; for tests that root runs. */
+  readonly uid?: number
+  readonly gid?: number
 }
 
 export interface Running {
@@ -51,6 +54,8 @@ export function startProgram(command: readonly string[], options: RunOptions = {
     cwd: options.cwd ?? os.tmpdir(),
     env: cleanEnv(options.env),
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...(options.uid === undefined ? {} : { uid: options.uid }),
+    ...(options.gid === undefined ? {} : { gid: options.gid }),
   })
   let stdout = ''
   let stderr = ''

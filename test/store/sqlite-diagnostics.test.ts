@@ -51,10 +51,10 @@ it('a session that cannot be woken, but not one that does not listen', () => {
   const files = new WakeFiles(databasePath, runtime)
   files.touch(SESSION, runtime.wallMs())
   expect(faults.all).toEqual([])
-  failing('utimesSync', 'EPERM')
+  failing('utimesSync', 'EACCES')
   files.touch(SESSION, runtime.wallMs())
   files.touch(SESSION, runtime.wallMs())
-  expect(faults.of('store/sqlite/wake')).toMatchObject([{ count: 1, error: { code: 'EPERM' } }])
+  expect(faults.of('store/sqlite/wake')).toMatchObject([{ count: 1, error: { code: 'EACCES' } }])
 })
 
 it('a watcher that cannot be called, at first and then once a minute, with pauses between its tries', async () => {
@@ -70,10 +70,11 @@ it('a watcher that cannot be called, at first and then once a minute, with pause
   expect(opened.mock.calls.length).toBeLessThan(20)
 })
 
-it('watchers of another user who cannot be called', () => {
+it('watchers of another user whose files this one may not write', () => {
   const watching = new WatchDirectory(databasePath, runtime)
   watching.join(runtime.wallMs(), () => undefined)
   failing('chmodSync', 'EPERM')
+  failing('utimesSync', 'EACCES')
   new WatchDirectory(databasePath, runtime).call(runtime.wallMs())
   expect(faults.of('store/sqlite/call-watchers')).toHaveLength(1)
   watching.leave(runtime.wallMs())

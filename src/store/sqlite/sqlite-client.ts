@@ -5,6 +5,7 @@
 import nodeModule from 'node:module'
 import { LeaseError } from '../../core/errors.ts'
 import type { DriverPackage } from '../driver-fault.ts'
+import { ownership } from './file-access.ts'
 
 export type SqliteValue = string | number | null
 export type SqliteRow = readonly SqliteValue[]
@@ -108,6 +109,9 @@ const SCHEMA_CODES: ReadonlySet<string> = new Set([
   'SQLITE_SCHEMA',
 ])
 
+/** What SQLite says of a file, or a directory, that this user may not write. */
+const ACCESS_CODE_PATTERN = /^SQLITE_(READONLY|CANTOPEN|PERM)/
+
 /**
  * Says what an error of the driver means to a caller. `committing` is true when it came out of COMMIT: an I/O error
  * there leaves open whether the commit will be found after the next recovery; any other error rolled it back.
@@ -124,5 +128,6 @@ export function storeError(error: unknown, url: string, committing = false): unk
   if (SCHEMA_CODES.has(code) || code.startsWith('SQLITE_CORRUPT')) {
     return new LeaseError('STORE_SCHEMA', `${url} is not a Tenure store: ${message}`, options)
   }
-  return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${message}`, options)
+  const whose = ACCESS_CODE_PATTERN.test(code) ? ownership(url.replace(/^sqlite:/, '')) : ''
+  return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${message}${whose}`, options)
 }

@@ -3,13 +3,13 @@
  * another process is writing to is tried again asynchronously: the event loop never waits for it.
  */
 import path from 'node:path'
-import { LeaseError } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import { fs } from '../../runtime/file-system.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { hostTicks, readTicks, type ClockReading } from '../embedded-clock.ts'
+import { accessError } from './file-access.ts'
 import { refuseForeignFile } from './file-origin.ts'
 import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
 import { claimFile, createNamespace, migrate, OUR_TABLES } from './sqlite-schema.ts'
@@ -46,16 +46,17 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
     runtime: options.runtime ?? systemRuntime,
     url: `sqlite:${options.path}`,
   }
-  const { runtime, url, ticks, namespace } = settled
+  const { runtime, ticks, namespace } = settled
   const { domain: known } = ticks
   const Driver = await loadDriver()
   // Hardly any platform needs it, so hardly any start-up should pay for it.
   const elect = known === null ? (await import('./first-opener.ts')).electDomain : () => known
-  prepareDirectory(options.path, url)
+  prepareDirectory(options.path)
   return retryWhileBusy(settled, () => {
     let database: SqliteDatabase | null = null
     try {
       refuseForeignFile(options.path, OUR_TABLES)
+      makeFile(options.path)
       database = new Driver(options.path, { timeout: 0 })
       claimFile(database, options.path)
       configureConnection(database, settled.synchronous)
@@ -104,15 +105,21 @@ function pause(runtime: Runtime, delayMs: number): Promise<void> {
   })
 }
 
-function prepareDirectory(databasePath: string, url: string): void {
+function prepareDirectory(databasePath: string): void {
   try {
     makeDirectory(path.dirname(path.resolve(databasePath)))
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${why}`, {
-      cause,
-      details: { store: url },
-    })
+    throw accessError(databasePath, cause)
+  }
+}
+
+/** SQLite would let nobody but its maker write it. What SQLite makes beside it has the mode of the file. */
+function makeFile(file: string): void {
+  if (fs.existsSync(file)) return
+  try {
+    fs.closeSync(fs.openSync(file, 'a'))
+  } catch (cause) {
+    throw accessError(file, cause)
   }
 }
 

@@ -23,6 +23,29 @@ export function removeIfEmpty(directory: string): void {
   }
 }
 
+/**
+ * Changes the file so that whoever watches it hears of it. Only its owner may set its times; another user who may write it
+ * does that instead.
+ */
+export function touch(file: string, wallMs: number): void {
+  try {
+    fs.utimesSync(file, wallMs / 1000, wallMs / 1000)
+  } catch (error) {
+    if (!isAnothers(error)) throw error
+    const handle = fs.openSync(file, 'r+')
+    try {
+      fs.writeSync(handle, '.', 0)
+    } finally {
+      fs.closeSync(handle)
+    }
+  }
+}
+
+/** The file belongs to another user, and only its owner may do this. */
+export function isAnothers(error: unknown): boolean {
+  return codeOf(error) === 'EPERM'
+}
+
 export function isAbsent(error: unknown): boolean {
   return codeOf(error) === 'ENOENT'
 }

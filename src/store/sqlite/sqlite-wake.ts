@@ -10,7 +10,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { isAbsent, namesIn, removeIfEmpty } from './sqlite-directory.ts'
+import { isAbsent, namesIn, removeIfEmpty, touch } from './sqlite-directory.ts'
 
 type Clock = Pick<Runtime, 'monotonicMs'>
 
@@ -67,7 +67,7 @@ export class WakeFiles {
 
   touch(session: string, wallMs: number): void {
     try {
-      fs.utimesSync(this.#fileOf(session), wallMs / 1000, wallMs / 1000)
+      touch(this.#fileOf(session), wallMs)
       this.#fault.succeeded()
     } catch (error) {
       // Nobody listens under this name, or not yet: the waiter's own keep-alive finds the change.

@@ -12,7 +12,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { isAbsent, namesIn, removeIfEmpty } from './sqlite-directory.ts'
+import { isAbsent, isAnothers, namesIn, removeIfEmpty, touch } from './sqlite-directory.ts'
 
 /** How often a watcher says that it is there, and after how long without a word nobody is. */
 const SIGN_EVERY_MS = 20_000
@@ -86,10 +86,10 @@ export class WatchDirectory {
     try {
       const stat = fs.statSync(this.#directory, { throwIfNoEntry: false })
       if (stat === undefined || isSilent(stat, wallMs)) return
-      fs.chmodSync(this.#directory, stat.mode & PERMISSIONS)
+      this.#change(stat, wallMs)
       this.#calling.succeeded()
     } catch (error) {
-      // It went meanwhile. If it belongs to another user, whose watchers rely on the poll, that is told.
+      // It went meanwhile. What another user has closed to this one is told: its watchers rely on the poll.
       if (!isAbsent(error)) this.#calling.failed(error)
     }
   }
@@ -104,10 +104,28 @@ export class WatchDirectory {
     removeIfEmpty(this.#directory)
   }
 
+  /** Only the directory's owner may change its attributes; another user writes to a file in it, which is heard as well. */
+  #change({ mode }: fs.Stats, wallMs: number): void {
+    try {
+      fs.chmodSync(this.#directory, mode & PERMISSIONS)
+    } catch (error) {
+      const [name] = isAnothers(error) ? namesIn(this.#directory) : []
+      if (name === undefined) throw error
+      touch(path.join(this.#directory, name), wallMs)
+    }
+  }
+
+  /** In a directory of another user the making of the file is the sign. */
   #sign(wallMs: number): void {
+    const seconds = wallMs / 1000
     fs.closeSync(fs.openSync(this.#ownFile, 'a'))
-    for (const place of [this.#ownFile, this.#directory]) {
-      fs.utimesSync(place, wallMs / 1000, wallMs / 1000)
+    fs.utimesSync(this.#ownFile, seconds, seconds)
+    try {
+      fs.utimesSync(this.#directory, seconds, seconds)
+    } catch (error) {
+      if (!isAnothers(error)) throw error
+      fs.rmSync(this.#ownFile, { force: true })
+      fs.closeSync(fs.openSync(this.#ownFile, 'a'))
     }
     this.#signedAtMs = wallMs
   }
