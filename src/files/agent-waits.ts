@@ -7,7 +7,8 @@ import { BackgroundWork } from '../client/background-work.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
 import { leasesOf, Standstill } from '../client/standstill.ts'
-import { SingleErrand } from '../client/wait-errand.ts'
+import type { LeaseTarget } from '../client/lease-release.ts'
+import { SingleErrand, upgradeErrand, type Errand } from '../client/wait-errand.ts'
 import { Wait } from '../client/waiting.ts'
 import { WakeRouter } from '../client/wake-router.ts'
 import { LeaseError } from '../core/errors.ts'
@@ -32,6 +33,15 @@ export interface ObtainedLease {
   readonly lease: LeaseInfo
 }
 
+export interface AgentUpgrade {
+  readonly target: LeaseTarget
+  readonly waitMs: number | 'configured'
+}
+
+type WantedLease = Pick<AcquireRequest, 'leaseId' | 'holder' | 'session' | 'claimWindowMs'> & {
+  readonly errand: Errand
+}
+
 export class AgentWaits {
   readonly #api: LeaseApi
   readonly #runtime: Runtime
@@ -51,24 +61,51 @@ export class AgentWaits {
   }
 
   /** Throws for every refusal but `held`. */
-  async acquire(request: AcquireRequest, signal?: AbortSignal): Promise<ObtainedLease | Held> {
+  acquire(request: AcquireRequest, signal?: AbortSignal): Promise<ObtainedLease | Held> {
+    return this.#wait({ ...request, errand: new SingleErrand(this.#api, request) }, signal)
+  }
+
+  /** Has alone what the agent shares, once the others have left. Whoever gives up shares it as before. */
+  async upgrade(wish: AgentUpgrade, signal?: AbortSignal): Promise<ObtainedLease | Held> {
+    const { target, waitMs } = wish
+    const { holder, leaseId } = target
+    if (this.#agents.get(holder)?.router.waits.get(leaseId) !== undefined) {
+      const message = `lease ${leaseId} is being upgraded already`
+      throw new LeaseError('INVALID_STATE', message, { details: { leaseId } })
+    }
+    const errand = upgradeErrand({
+      ...{ api: this.#api, target, waitMs, under: null, sequential: true },
+      onRefused: () => undefined,
+      undo: () => this.#takeBack(target),
+    })
+    return this.#wait({ leaseId, holder, session: holder, errand }, signal)
+  }
+
+  /** The upgrade may have been completed by the time that its waiter gives up. */
+  async #takeBack(target: LeaseTarget): Promise<void> {
+    const answer = await this.#api.withdrawUpgrade(target)
+    if (answer.kind === 'upgraded') await this.#api.downgrade(target)
+  }
+
+  async #wait(wanted: WantedLease, signal?: AbortSignal): Promise<ObtainedLease | Held> {
     if (this.#closed) throw closedError()
-    const agent = this.#agentOf(request)
+    const { leaseId, session, errand } = wanted
+    const agent = this.#agentOf(wanted)
     agent.standstill.called()
     const { router } = agent
-    const wait = this.#waitFor(request, agent)
-    router.waits.set(request.leaseId, wait)
+    const wait = this.#waitFor(errand, agent)
+    router.waits.set(leaseId, wait)
     this.#background.begin()
     try {
       const outcome = await wait.run(signal)
       if (outcome.kind === 'held') return outcome
       const [grant] = outcome.grants
-      if (grant === undefined) throw new Error(`${request.resource} was granted without a lease`)
+      if (grant === undefined) throw new Error(`${errand.subject} was granted without a lease`)
       return { kind: 'granted', lease: grant.lease }
     } finally {
       this.#background.end()
-      router.waits.delete(request.leaseId)
-      if (router.waits.size === 0) this.#silence(request.session, agent)
+      router.waits.delete(leaseId)
+      if (router.waits.size === 0) this.#silence(session, agent)
     }
   }
 
@@ -87,7 +124,7 @@ export class AgentWaits {
     this.#scheduler.close()
   }
 
-  #waitFor(request: AcquireRequest, { router, standstill }: WaitingAgent): Wait {
+  #waitFor(errand: Errand, { router, standstill }: WaitingAgent): Wait {
     const parts = {
       runtime: this.#runtime,
       clock: this.#clock,
@@ -97,10 +134,10 @@ export class AgentWaits {
       background: this.#background.add,
       onQueued: () => router.listen(),
     }
-    return new Wait(parts, new SingleErrand(this.#api, request))
+    return new Wait(parts, errand)
   }
 
-  #agentOf({ holder, session, claimWindowMs }: AcquireRequest): WaitingAgent {
+  #agentOf({ holder, session, claimWindowMs }: WantedLease): WaitingAgent {
     const known = this.#agents.get(session)
     if (known !== undefined) return known
     const runtime = this.#runtime

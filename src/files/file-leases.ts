@@ -8,28 +8,40 @@
  */
 import type { Blocker } from '../core/conflict.ts'
 import { invalid, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
-import { parseState, refuseUnknown } from '../core/input.ts'
+import { parseHolder, parseState, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
-import { refusalError, type Refusal } from '../core/outcome.ts'
-import { kindOf, parseResource, type Resource } from '../core/resource.ts'
+import { refusalError, type Held, type Refusal } from '../core/outcome.ts'
+import { kindOf, parseResource, type Extent, type Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi, ListFilter } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { AgentWaits } from './agent-waits.ts'
+import { AgentWaits, type ObtainedLease } from './agent-waits.ts'
 import { fileLeaseOf, holderAmong, holderOf, type FileLease } from './file-lease.ts'
 import { leadsOutOf, refuseLeadingOut, type LinkedPath } from './linked-path.ts'
-import { parseAgentId, parseSeconds, readAcquisition, readFilePath } from './request-input.ts'
+import {
+  parseAgentId,
+  parseSeconds,
+  readAcquisition,
+  readFilePath,
+  readPatience,
+} from './request-input.ts'
 import type {
   FileLeasePage,
   ForceReleaseOptions,
   LeaseAcquisitionRequest,
   LeaseAcquisitionResponse,
+  LeaseDowngradeRequest,
+  LeaseDowngradeResponse,
   LeaseReleaseRequest,
   LeaseReleaseResponse,
   LeaseRenewalRequest,
   LeaseRenewalResponse,
+  LeaseTransferRequest,
+  LeaseTransferResponse,
+  LeaseUpgradeRequest,
+  LeaseUpgradeResponse,
   LookUpOptions,
   Refused,
 } from './requests.ts'
@@ -55,11 +67,11 @@ export class FileLeases implements AsyncDisposable {
     const waitedMs = (): number => Math.round(this.#runtime.monotonicMs() - startMs)
     try {
       const wanted = readAcquisition(request, this.#runtime)
-      const who = { holder: wanted.holder, mode: 'exclusive' } as const
-      await refuseLeadingOut(this.#api, this.#pathOf(request.filePath), who)
-      const answer = await this.#waits.acquire(wanted, request.signal)
-      if (answer.kind === 'held') return { ...refused(refusalError(answer)), waitedMs: waitedMs() }
-      return { success: true, lease: fileLeaseOf(answer.lease), waitedMs: waitedMs() }
+      const { holder, mode = 'exclusive' } = wanted
+      const path = this.#pathOf(request.filePath, wanted.extent)
+      await refuseLeadingOut(this.#api, path, { holder, mode })
+      const answer = obtained(await this.#waits.acquire(wanted, request.signal))
+      return { ...answer, waitedMs: waitedMs() }
     } catch (error) {
       if (!isRefusal(error)) throw error
       return { ...refused(error), waitedMs: waitedMs() }
@@ -88,6 +100,53 @@ export class FileLeases implements AsyncDisposable {
     const answer = await this.#api.release({ leaseId, holder: parseAgentId(agentId) })
     if (answer.kind === 'released') return { success: true, lease: fileLeaseOf(answer.lease) }
     return this.#refusedFor(answer)
+  }
+
+  /**
+   * From shared to exclusive. A lease that is exclusive already stays as it is. Of two agents that both wish to be alone the
+   * second is refused (`DEADLOCK`): each would wait for the other.
+   */
+  async upgradeLease(request: LeaseUpgradeRequest): Promise<LeaseUpgradeResponse> {
+    refuseUnknown(request, ['leaseId', 'agentId', 'blocking', 'timeoutMs', 'signal'])
+    const holder = parseAgentId(request.agentId)
+    const waitMs = readPatience(request)
+    const info = await this.#api.get(request.leaseId)
+    if (info === null) return this.#refusedFor({ kind: 'not_found', leaseId: request.leaseId })
+    const { id: leaseId, resource, extent } = info
+    try {
+      const wish = { target: { leaseId, resource, extent, holder }, waitMs }
+      return obtained(await this.#waits.upgrade(wish, request.signal))
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      return error.code === 'NOT_HOLDER' ? ownedBy(error, info) : refused(error)
+    }
+  }
+
+  /** From exclusive to shared; the id and the fence stay. */
+  async downgradeLease(request: LeaseDowngradeRequest): Promise<LeaseDowngradeResponse> {
+    refuseUnknown(request, ['leaseId', 'agentId'])
+    const { leaseId, agentId } = request
+    this.#waits.called(agentId)
+    const answer = await this.#api.downgrade({ leaseId, holder: parseAgentId(agentId) })
+    if (answer.kind === 'downgraded') return { success: true, lease: fileLeaseOf(answer.lease) }
+    return this.#refusedFor(answer)
+  }
+
+  /**
+   * Gives a lease to another agent, without a moment at which nobody has the file. The receiver takes it over by acquiring
+   * the file, and its TTL runs anew from there; until then it runs out like any other.
+   */
+  async transferLease(request: LeaseTransferRequest): Promise<LeaseTransferResponse> {
+    refuseUnknown(request, ['leaseId', 'agentId', 'toAgentId'])
+    const { leaseId, agentId, toAgentId } = request
+    const to = toAgentId === null ? null : parseHolder(toAgentId, 'toAgentId')
+    this.#waits.called(agentId)
+    const newLeaseId = this.#runtime.uuid()
+    const answer = await this.#api.transfer({
+      ...{ leaseId, holder: parseAgentId(agentId), to, newLeaseId },
+    })
+    if (answer.kind !== 'transferred') return this.#refusedFor(answer)
+    return { success: true, lease: answer.lease === null ? null : fileLeaseOf(answer.lease) }
   }
 
   /** In whatever state, as long as it is kept; null if there is no such lease, or none of a file. */
@@ -154,9 +213,9 @@ export class FileLeases implements AsyncDisposable {
     await this.close()
   }
 
-  #pathOf(filePath: string): LinkedPath {
-    const spelt = parseResource(`file:${filePath}`)
-    return { spelt, resource: this.#resourceOf(filePath), extent: 'exact' }
+  #pathOf(filePath: string, extent: Extent = 'exact'): LinkedPath {
+    const resource = this.#resourceOf(filePath)
+    return { spelt: parseResource(`file:${filePath}`), resource, extent }
   }
 
   #resourceOf(filePath: string): Resource {
@@ -188,8 +247,7 @@ export class FileLeases implements AsyncDisposable {
   async #refusedFor(refusal: Refusal): Promise<Refused> {
     const response = refused(refusalError(refusal))
     if (refusal.kind !== 'not_holder') return response
-    const info = await this.#api.get(refusal.leaseId)
-    return { ...response, holder: info === null ? null : holderOf(info) }
+    return ownedBy(response.error, await this.#api.get(refusal.leaseId))
   }
 }
 
@@ -211,10 +269,21 @@ function isRefusal(error: unknown): error is LeaseError {
   return isLeaseError(error) && !FAILURES.has(error.code) && !('field' in error.details)
 }
 
+function obtained(
+  answer: ObtainedLease | Held,
+): { readonly success: true; readonly lease: FileLease } | Refused {
+  if (answer.kind === 'held') return refused(refusalError(answer))
+  return { success: true, lease: fileLeaseOf(answer.lease) }
+}
+
 function refused(error: LeaseError): Refused {
   const blockers = error.details['blockers']
   const holder = Array.isArray(blockers) ? holderAmong(blockers as readonly Blocker[]) : null
   return { success: false, error, holder }
+}
+
+function ownedBy(error: LeaseError, info: LeaseInfo | null): Refused {
+  return { ...refused(error), holder: info === null ? null : holderOf(info) }
 }
 
 function tooManyError(): LeaseError {

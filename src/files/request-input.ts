@@ -3,14 +3,22 @@
  * that an error is about something the caller can find.
  */
 import { invalid } from '../core/errors.ts'
-import { parseMaxRenewals, parseSpanMs, refuseUnknown } from '../core/input.ts'
+import {
+  parseExtent,
+  parseFlag,
+  parseMaxRenewals,
+  parseMode,
+  parsePriority,
+  parseSpanMs,
+  refuseUnknown,
+} from '../core/input.ts'
 import { HOLDER_BYTES_MAX, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX } from '../core/limits.ts'
 import { readResource } from '../client/read-options.ts'
 import type { Resource } from '../core/resource.ts'
 import { requireShortText, requireText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest } from '../service/lease-api.ts'
-import type { LeaseAcquisitionRequest } from './requests.ts'
+import type { LeaseAcquisitionRequest, Patience } from './requests.ts'
 
 const ACQUISITION_FIELDS = [
   'filePath',
@@ -19,6 +27,9 @@ const ACQUISITION_FIELDS = [
   'maxRenewals',
   'timeoutMs',
   'blocking',
+  'mode',
+  'extent',
+  'priority',
   'reason',
   'signal',
 ]
@@ -28,26 +39,36 @@ export function readAcquisition(
   runtime: Runtime,
 ): AcquireRequest {
   refuseUnknown(request, ACQUISITION_FIELDS)
-  const { ttlSeconds, maxRenewals, timeoutMs, blocking = false, reason } = request
-  if (typeof blocking !== 'boolean') throw invalid('blocking', 'must be true or false', blocking)
+  const { ttlSeconds, maxRenewals, mode, extent, priority, reason } = request
   const agentId = parseAgentId(request.agentId)
-  const patienceMs = timeoutMs === undefined ? 'configured' : parseTimeoutMs(timeoutMs)
   return {
     leaseId: runtime.uuid(),
     resource: readFilePath(request.filePath, runtime),
     holder: agentId,
     session: agentId,
     sequential: true,
-    waitMs: blocking ? patienceMs : 0,
+    waitMs: readPatience(request),
     ...(ttlSeconds === undefined ? {} : { ttlMs: parseSeconds('ttlSeconds', ttlSeconds) }),
     ...(maxRenewals === undefined ? {} : { maxRenewals: parseMaxRenewals(maxRenewals) }),
+    ...(mode === undefined ? {} : { mode: parseMode(mode) }),
+    ...(extent === undefined ? {} : { extent: parseExtent(extent) }),
+    ...(priority === undefined ? {} : { priority: parsePriority(priority) }),
     ...(reason === undefined ? {} : { reason }),
   }
 }
 
+/** How long a request that may block waits. */
+export function readPatience(request: Patience): number | 'configured' {
+  const { timeoutMs, blocking = false } = request
+  const patienceMs = timeoutMs === undefined ? 'configured' : parseTimeoutMs(timeoutMs)
+  return parseFlag('blocking', blocking) ? patienceMs : 0
+}
+
 /** An absolute path: the agents that one process serves need not share a working directory. */
 export function readFilePath(filePath: unknown, runtime: Runtime): Resource {
-  return readResource(runtime, `file:${requireText('filePath', filePath)}`)
+  const path = requireText('filePath', filePath)
+  if (!path.startsWith('/')) throw invalid('filePath', 'must be an absolute path', path)
+  return readResource(runtime, `file:${path}`)
 }
 
 export function parseAgentId(value: unknown): string {

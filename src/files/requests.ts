@@ -4,9 +4,20 @@
  */
 import type { LeaseError } from '../core/errors.ts'
 import type { LeaseId } from '../core/lease.ts'
+import type { Extent, Mode } from '../core/resource.ts'
 import type { FileLease, FileLeaseStatus, LeaseHolder } from './file-lease.ts'
 
-export interface LeaseAcquisitionRequest {
+/** Whether and how long a request waits. */
+export interface Patience {
+  /** How long a blocking request waits. Default: the configured `acquisition_timeout_ms`. */
+  readonly timeoutMs?: number
+  /** Whether to wait while other agents are in the way. Default false. */
+  readonly blocking?: boolean
+  /** Cancels the wait (`ABORTED`); has no effect once the request is granted. */
+  readonly signal?: AbortSignal
+}
+
+export interface LeaseAcquisitionRequest extends Patience {
   /**
    * Absolute. Links are resolved as far as they exist, so that two names of one file are one file. A path that a link leads
    * out of what another agent holds is refused (`RESOURCE_HELD`), even if `blocking`; ask for the file by its own name.
@@ -17,14 +28,14 @@ export interface LeaseAcquisitionRequest {
   readonly ttlSeconds?: number
   /** -1: no limit. Default: the configured `max_renewals`. */
   readonly maxRenewals?: number
-  /** How long a blocking acquisition waits. Default: the configured `acquisition_timeout_ms`. */
-  readonly timeoutMs?: number
-  /** Whether to wait while another agent has the file. Default false. */
-  readonly blocking?: boolean
+  /** `shared`: with others who share it, as for reading. Default `exclusive`. */
+  readonly mode?: Mode
+  /** `subtree`: the directory and everything below it. Default `exact`. */
+  readonly extent?: Extent
+  /** -100..100, default 0: each step is worth ten seconds of waiting. */
+  readonly priority?: number
   /** Shown to whoever is blocked. */
   readonly reason?: string
-  /** Cancels the wait (`ABORTED`); has no effect once the lease is granted. */
-  readonly signal?: AbortSignal
 }
 
 export interface LeaseRenewalRequest {
@@ -37,6 +48,25 @@ export interface LeaseRenewalRequest {
 export interface LeaseReleaseRequest {
   readonly leaseId: LeaseId
   readonly agentId: string
+}
+
+/** From shared to exclusive, without letting the file go in between. The lease keeps its id and gets a higher fence. */
+export interface LeaseUpgradeRequest extends Patience {
+  readonly leaseId: LeaseId
+  readonly agentId: string
+}
+
+export interface LeaseDowngradeRequest {
+  readonly leaseId: LeaseId
+  readonly agentId: string
+}
+
+/** The receiver gets a lease of its own, with a new id and a higher fence, past everybody who waits. */
+export interface LeaseTransferRequest {
+  readonly leaseId: LeaseId
+  readonly agentId: string
+  /** Null: whoever is next in the queue. */
+  readonly toAgentId: string | null
 }
 
 export interface Refused {
@@ -52,6 +82,12 @@ export type LeaseAcquisitionResponse =
   | (Refused & { readonly waitedMs: number })
 export type LeaseRenewalResponse = { readonly success: true; readonly lease: FileLease } | Refused
 export type LeaseReleaseResponse = { readonly success: true; readonly lease: FileLease } | Refused
+
+export type LeaseUpgradeResponse = { readonly success: true; readonly lease: FileLease } | Refused
+export type LeaseDowngradeResponse = { readonly success: true; readonly lease: FileLease } | Refused
+/** `lease`: the receiver's; null when it went to the queue, whose first gets a lease of its own. */
+export type LeaseTransferResponse =
+  { readonly success: true; readonly lease: FileLease | null } | Refused
 
 export interface LookUpOptions {
   /** Default: what is live, `active` and `pending`. */

@@ -272,7 +272,7 @@ describe('input that cannot be read', () => {
   const GOOD: LeaseAcquisitionRequest = { filePath: FILE, agentId: 'agent-1' }
 
   it.each([
-    ['filePath', { filePath: 'src/app.ts' }, 'resource'],
+    ['filePath', { filePath: 'src/app.ts' }, 'filePath'],
     ['filePath', { filePath: '/../etc/passwd' }, 'resource'],
     ['filePath', { filePath: '/repo/a\u0000b' }, 'filePath'],
     ['filePath', { filePath: 17 }, 'filePath'],

@@ -1,0 +1,205 @@
+/** Sharing, directories, priorities, upgrades and transfers, in the words of file leases. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { guard } from '../../src/guard/index.ts'
+import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { granted, queued, refusal, sqliteBench, stillBench, temporaryDirectory } from './harness.ts'
+
+const DIRECTORY = '/repo/src'
+const FILE = '/repo/src/app.ts'
+
+describe('agents that read', () => {
+  it('share a file, and keep one that writes out', async () => {
+    const { files } = stillBench()
+    const read = { filePath: FILE, mode: 'shared' } as const
+    expect(granted(await files.acquireLease({ ...read, agentId: 'agent-1' }))).toMatchObject({
+      mode: 'shared',
+    })
+    granted(await files.acquireLease({ ...read, agentId: 'agent-2' }))
+    const write = { filePath: FILE, agentId: 'agent-3' }
+    expect(refusal(await files.acquireLease(write)).error.code).toBe('RESOURCE_HELD')
+    expect(await files.getFileLeases(FILE)).toHaveLength(2)
+  })
+})
+
+describe('a directory', () => {
+  it('that is leased with all below it keeps others out of its files', async () => {
+    const { files } = stillBench()
+    const whole = { filePath: DIRECTORY, extent: 'subtree', agentId: 'agent-1' } as const
+    const lease = granted(await files.acquireLease(whole))
+    expect(lease).toMatchObject({ filePath: DIRECTORY, extent: 'subtree' })
+    const { error, holder } = refusal(
+      await files.acquireLease({ filePath: FILE, agentId: 'agent-2' }),
+    )
+    expect([error.code, holder?.agentId]).toEqual(['RESOURCE_HELD', 'agent-1'])
+    expect(await files.isFileLocked(FILE)).toBe(true)
+    expect(await files.isFileLocked('/repo/src_backup/app.ts')).toBe(false)
+    granted(await files.acquireLease({ filePath: '/repo/README.md', agentId: 'agent-2' }))
+  })
+
+  it('is given when what is below it is free', async () => {
+    const { files } = stillBench()
+    granted(await files.acquireLease({ filePath: FILE, agentId: 'agent-1' }))
+    const whole = { filePath: DIRECTORY, extent: 'subtree', agentId: 'agent-2' } as const
+    expect(refusal(await files.acquireLease(whole)).holder?.agentId).toBe('agent-1')
+  })
+})
+
+describe('an urgent request', () => {
+  it('is served before one that came earlier', async () => {
+    const { api, files, runtime } = stillBench()
+    const first = granted(await files.acquireLease({ filePath: FILE, agentId: 'agent-1' }))
+    const wait = { filePath: FILE, blocking: true, timeoutMs: 60_000 }
+    const calm = files.acquireLease({ ...wait, agentId: 'agent-2' })
+    await runtime.settle()
+    const urgent = files.acquireLease({ ...wait, agentId: 'agent-3', priority: 10 })
+    await runtime.settle()
+    const { queue } = await api.inspect(parseResource(`file:${FILE}`))
+    expect(queue.map(({ holder }) => holder)).toEqual(['agent-3', 'agent-2'])
+    await files.releaseLease({ leaseId: first.id, agentId: 'agent-1' })
+    const second = granted(await urgent)
+    await files.releaseLease({ leaseId: second.id, agentId: 'agent-3' })
+    granted(await calm)
+  })
+
+  it.each([
+    ['priority', 101],
+    ['mode', 'alone'],
+    ['extent', 'all'],
+    ['filePath', 'src/app.ts'],
+  ])('is refused for a %s of %j, by that name', async (field, value) => {
+    const { files } = stillBench()
+    const request = { filePath: FILE, agentId: 'agent-1', [field]: value }
+    await expect(files.acquireLease(request)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      details: { field },
+      message: expect.stringContaining(`${field} must be`),
+    })
+  })
+})
+
+describe('an upgrade', () => {
+  const read = { filePath: FILE, mode: 'shared', ttlSeconds: 3600 } as const
+
+  it('has alone at once what nobody else shares, under a higher fence', async () => {
+    const { files } = stillBench()
+    const lease = granted(await files.acquireLease({ ...read, agentId: 'agent-1' }))
+    const request = { leaseId: lease.id, agentId: 'agent-1' }
+    const upgraded = granted(await files.upgradeLease(request))
+    expect(upgraded).toMatchObject({ id: lease.id, mode: 'exclusive' })
+    expect(upgraded.fence).toBeGreaterThan(lease.fence ?? 0)
+    expect(granted(await files.upgradeLease(request))).toEqual(upgraded)
+    expect(granted(await files.downgradeLease(request))).toMatchObject({ mode: 'shared' })
+    granted(await files.acquireLease({ ...read, agentId: 'agent-2' }))
+  })
+
+  it('is refused while others share the file, unless it may wait for them', async () => {
+    const { files, runtime } = stillBench()
+    const own = granted(await files.acquireLease({ ...read, agentId: 'agent-1' }))
+    const other = granted(await files.acquireLease({ ...read, agentId: 'agent-2' }))
+    const request = { leaseId: own.id, agentId: 'agent-1' }
+    const { error, holder } = refusal(await files.upgradeLease(request))
+    expect([error.code, holder?.agentId]).toEqual(['RESOURCE_HELD', 'agent-2'])
+    const waiting = files.upgradeLease({ ...request, blocking: true, timeoutMs: 60_000 })
+    await runtime.settle()
+    await files.releaseLease({ leaseId: other.id, agentId: 'agent-2' })
+    expect(granted(await waiting)).toMatchObject({ id: own.id, mode: 'exclusive' })
+  })
+
+  it('that waited in vain leaves the lease shared and the file open to others who share', async () => {
+    const { files, runtime } = stillBench()
+    const own = granted(await files.acquireLease({ ...read, agentId: 'agent-1' }))
+    granted(await files.acquireLease({ ...read, agentId: 'agent-2' }))
+    const request = { leaseId: own.id, agentId: 'agent-1', blocking: true, timeoutMs: 700 }
+    const waiting = files.upgradeLease(request)
+    await runtime.settle()
+    expect(refusal(await files.upgradeLease(request)).error.code).toBe('INVALID_STATE')
+    await runtime.advance(700)
+    expect(refusal(await waiting).error).toMatchObject({
+      code: 'WAIT_TIMEOUT',
+      details: { waitedMs: 700 },
+    })
+    await runtime.settle()
+    expect(await files.getLease(own.id)).toMatchObject({ mode: 'shared', status: 'active' })
+    granted(await files.acquireLease({ ...read, agentId: 'agent-3' }))
+  })
+
+  it('is the holder’s alone to ask for', async () => {
+    const { files } = stillBench()
+    const lease = granted(await files.acquireLease({ ...read, agentId: 'agent-1' }))
+    const request = { leaseId: lease.id, agentId: 'agent-2' }
+    for (const response of [
+      await files.upgradeLease(request),
+      await files.downgradeLease(request),
+    ]) {
+      const { error, holder } = refusal(response)
+      expect([error.code, holder?.agentId]).toEqual(['NOT_HOLDER', 'agent-1'])
+    }
+    const unknown = { leaseId: '00000000-0000-4000-8000-000000000000', agentId: 'agent-2' }
+    expect(refusal(await files.upgradeLease(unknown)).error.code).toBe('LEASE_NOT_FOUND')
+  })
+
+  it('waits across processes that share a file of SQLite', async () => {
+    const database = path.join(temporaryDirectory(), 'leases.db')
+    const [one, two] = [await sqliteBench(database), await sqliteBench(database)]
+    const own = granted(await one.files.acquireLease({ ...read, agentId: 'agent-1' }))
+    const other = granted(await two.files.acquireLease({ ...read, agentId: 'agent-2' }))
+    const after = (await one.api.history({ newestFirst: true, limit: 1 }))[0]?.position ?? '0'
+    const request = { leaseId: own.id, agentId: 'agent-1', blocking: true }
+    const waiting = one.files.upgradeLease(request)
+    for await (const _event of two.api.watch({ after, types: ['lease.upgrading'] })) break
+    await two.files.releaseLease({ leaseId: other.id, agentId: 'agent-2' })
+    expect(granted(await waiting)).toMatchObject({ mode: 'exclusive' })
+  })
+})
+
+describe('a transfer', () => {
+  it('gives the file to another agent, who takes it over by asking for it', async () => {
+    const { files } = stillBench()
+    const lease = granted(await files.acquireLease({ filePath: FILE, agentId: 'agent-1' }))
+    const request = { leaseId: lease.id, agentId: 'agent-1', toAgentId: 'agent-2' }
+    const given = granted((await files.transferLease(request)) as Parameters<typeof granted>[0])
+    expect(given).toMatchObject({ agentId: 'agent-2', filePath: FILE, status: 'active' })
+    expect(given.fence).toBeGreaterThan(lease.fence ?? 0)
+    expect(await files.getLease(lease.id)).toMatchObject({ status: 'released' })
+    const taken = granted(await files.acquireLease({ filePath: FILE, agentId: 'agent-2' }))
+    expect([taken.id, taken.fence]).toEqual([given.id, given.fence])
+    expect(refusal(await files.transferLease(request)).error.code).toBe('LEASE_TERMINAL')
+  })
+
+  it('to the next in the queue is refused when nobody waits, and else serves whoever does', async () => {
+    const { api, files } = await sqliteBench(path.join(temporaryDirectory(), 'leases.db'))
+    const lease = granted(await files.acquireLease({ filePath: FILE, agentId: 'agent-1' }))
+    const request = { leaseId: lease.id, agentId: 'agent-1', toAgentId: null }
+    expect((await files.transferLease(request)).success).toBe(false)
+    expect(await files.hasAgentLease('agent-1', FILE)).toBe(true)
+    const waiting = { filePath: FILE, agentId: 'agent-2', blocking: true }
+    const { answer } = await queued(api, () => files.acquireLease(waiting))
+    expect(await files.transferLease(request)).toEqual({ success: true, lease: null })
+    expect(granted(await answer)).toMatchObject({ agentId: 'agent-2' })
+  })
+})
+
+describe('a file lease', () => {
+  it('is all that the file guard asks for, and a later one locks it out', async () => {
+    const directory = temporaryDirectory()
+    const { files } = await sqliteBench(path.join(directory, 'leases.db'))
+    const Driver = await loadDriver()
+    const database = new Driver(path.join(directory, 'marks.db'))
+    const guarded = guard.file(database as never)
+    guarded.init()
+    const filePath = path.join(directory, 'notes.md')
+    const first = granted(await files.acquireLease({ filePath, agentId: 'agent-1' }))
+    guarded.write(first, 'by agent-1')
+    await files.forceReleaseAgentLeases('agent-1')
+    const second = granted(await files.acquireLease({ filePath, agentId: 'agent-2' }))
+    guarded.write(second, 'by agent-2')
+    expect(() => guarded.write(first, 'late')).toThrow(
+      expect.objectContaining({ code: 'STALE_FENCE' }) as Error,
+    )
+    expect(fs.readFileSync(filePath, 'utf8')).toBe('by agent-2')
+    database.close()
+  })
+})
