@@ -56,6 +56,8 @@ export interface Address {
   readonly openCheckup?: () => Promise<Checkup>
   /** Which file it is at this moment; null for a store that is none. */
   identity(): string | null
+  /** The file, when it has yet to be made; null where there is one, and for a store that is none. */
+  readonly missingFile?: () => string | null
 }
 
 type Kind = 'memory' | 'sqlite' | 'postgres' | 'redis'
@@ -198,6 +200,10 @@ function sqliteAddress(file: string, settled: Settled): Address {
     identity: () => {
       const stat = fs.statSync(file, { throwIfNoEntry: false })
       return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`
+    },
+    missingFile: () => {
+      const stat = fs.statSync(file, { throwIfNoEntry: false })
+      return stat === undefined || stat.size === 0 ? file : null
     },
   }
 }

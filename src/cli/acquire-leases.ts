@@ -4,7 +4,7 @@ import type { LeaseId } from '../core/lease.ts'
 import { UNDER_MAX } from '../core/limits.ts'
 import type { Identity } from './identity.ts'
 import type { WantedLeases } from './acquire-options.ts'
-import { withApi } from './store-access.ts'
+import { missingFileOf, withApi } from './store-access.ts'
 
 /** One lease or several, held together. */
 export interface HeldLeases {
@@ -58,7 +58,7 @@ export async function refusePathsLeadingOut(
   { paths, own }: WantedLeases,
 ): Promise<void> {
   const linked = paths.filter(({ spelt, resource }) => spelt !== resource)
-  if (linked.length === 0) return
+  if (linked.length === 0 || missingFileOf(identity) !== null) return
   const shared = own.mode === 'shared' || own.slots !== undefined
   const who = { holder: identity.holder, mode: shared ? 'shared' : 'exclusive' } as const
   const { refuseLeadingOut } = await import('../files/linked-path.ts')

@@ -9,7 +9,7 @@ import {
   type OptionValues,
   type Shape,
 } from './arguments.ts'
-import { identify, type Identity } from './identity.ts'
+import { fromEnv, identify, type Identity } from './identity.ts'
 import { Printer } from './printer.ts'
 
 interface CommonTable {
@@ -88,6 +88,8 @@ export function defineCommand<Table extends OptionTable>(
 function callOf<Table extends OptionTable>(parsed: Arguments<OptionTable>): Call<Table> {
   const common = parsed.options as OptionValues<CommonTable>
   const cwd = process.cwd()
+  // What it says was looked at before there was a command that could refuse it.
+  fromEnv(process.env, 'TENURE_DEBUG')
   return {
     options: parsed.options as OptionValues<Table>,
     positionals: parsed.positionals,

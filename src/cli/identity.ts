@@ -37,10 +37,14 @@ export function identify(options: IdentityOptions, cwd: string, env: Env): Ident
   }
 }
 
-/** An empty variable is one that was not set; one that is no UTF-8 could become somebody else's name. */
-function fromEnv(env: Env, name: string): string | undefined {
+/**
+ * A variable that is set and empty is most often one whose value went missing; passing over it would put whoever meant a
+ * shared store into one of its own. One that is no UTF-8 could become somebody else's name.
+ */
+export function fromEnv(env: Env, name: string): string | undefined {
   const value = env[name]
-  if (value === undefined || value === '') return undefined
+  if (value === undefined) return undefined
+  if (value === '') throw invalid(name, 'must have a value or not be set', value)
   if (value.includes('\ufffd')) throw invalid(name, 'must be valid UTF-8', value)
   return value
 }

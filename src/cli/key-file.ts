@@ -1,19 +1,19 @@
 /** Where the command line keeps its keys, and how it changes them. */
 import path from 'node:path'
-import { isLeaseError } from '../core/errors.ts'
+import { invalid, isLeaseError } from '../core/errors.ts'
 import { linkedFile, makeDirectoryFor, readKeyFile, writeKeyFile } from '../delegation/key-file.ts'
 import type { KeyRing } from '../ledger/key-ring.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { defaultDirectory } from './default-store.ts'
+import { fromEnv } from './identity.ts'
 import { waitForTurn } from './turn.ts'
 
 const KEY_FILE = 'tenure.keys.json'
 
 export function keyFileOf(given: string | undefined, cwd: string): string {
-  const named = given ?? process.env['TENURE_KEYS']
-  if (named === undefined || named === '') {
-    return path.join(defaultDirectory(cwd, process.env), KEY_FILE)
-  }
+  const named = given ?? fromEnv(process.env, 'TENURE_KEYS')
+  if (named === undefined) return path.join(defaultDirectory(cwd, process.env), KEY_FILE)
+  if (named === '') throw invalid('keys', 'must be a path', named)
   return path.resolve(cwd, named)
 }
 

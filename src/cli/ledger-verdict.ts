@@ -12,7 +12,6 @@ import { firstContradiction, type Contradiction } from './contradictory-events.t
 import type { Identity } from './identity.ts'
 import { firstOddLease } from './kept-leases.ts'
 import { checkpointsFile, isAbsent, readCheckpoints } from '../delegation/ledger-files.ts'
-import { sqliteFileOf } from './ledger-source.ts'
 import { plural } from './output.ts'
 import {
   compareStore,
@@ -75,11 +74,6 @@ const NOTHING_PROVEN: DirectoryVerdict = {
 }
 
 async function compareWith(identity: Identity, part: SealedPart): Promise<ComparedStore> {
-  const file = sqliteFileOf(identity.url)
-  // To open a store that is missing would make it.
-  if (file !== null && isAbsent(file)) {
-    throw invalid('store', 'must exist to be compared with what was sealed', identity.url)
-  }
   return withQuestions(identity, async (questions) => {
     const compared = await compareStore(questions, part)
     if (compared.first !== null) return { ...compared, contradiction: null, oddLease: null }

@@ -1,15 +1,22 @@
-/** Opens what a command works on and closes it again, however the work ends. */
+/**
+ * Opens what a command works on and closes it again, however the work ends. Only what takes a lease or configures may make a
+ * store: a question about a path that was mistyped must not be answered by an empty store that nobody uses.
+ */
 import type { Tenure } from '../client/contract.ts'
 import { openApi, openQuestions, openTenure, type OpenOptions } from '../open.ts'
+import { LeaseError } from '../core/errors.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
+import { readAddress } from '../store-address.ts'
 import type { Identity } from './identity.ts'
 
 /** For commands that only look. */
 export async function withQuestions<Result>(
-  { url, namespace }: Identity,
+  identity: Identity,
   work: (questions: Questions) => Promise<Result>,
 ): Promise<Result> {
+  requireStore(identity)
+  const { url, namespace } = identity
   const questions = await openQuestions(url, namespace === null ? {} : { namespace })
   try {
     return await work(questions)
@@ -23,6 +30,7 @@ export async function withApi<Result>(
   identity: Identity,
   work: (api: LeaseApi) => Promise<Result>,
 ): Promise<Result> {
+  requireStore(identity)
   const api = await openApi(identity.url, optionsOf(identity))
   try {
     return await work(api)
@@ -43,6 +51,19 @@ export async function withTenure<Result>(
   } finally {
     await tenure.close()
   }
+}
+
+/** Throws `STORE_UNAVAILABLE` for a file that nobody has made yet. */
+export function requireStore(identity: Identity): void {
+  const file = missingFileOf(identity)
+  if (file === null) return
+  const message = `no store at ${file}; tenure acquire and tenure run make one`
+  throw new LeaseError('STORE_UNAVAILABLE', message, { details: { store: identity.url } })
+}
+
+/** The file of a store that is yet to be made; null where there is one, and for a server. */
+export function missingFileOf(identity: Identity): string | null {
+  return readAddress(identity.url, optionsOf(identity)).missingFile?.() ?? null
 }
 
 export function optionsOf({ holder, namespace }: Identity): OpenOptions {

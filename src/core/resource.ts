@@ -43,7 +43,10 @@ export function parseResource(text: unknown): Resource {
  * above the root is refused instead of dropped, because whoever wrote it meant another file.
  */
 export function normaliseFileName(path: string): string {
-  if (!path.startsWith('/')) throw invalid('resource', 'file name must be an absolute path', path)
+  if (!path.startsWith('/')) {
+    const hint = 'path.resolve makes it one; on the command line, write it without file:'
+    throw invalid('resource', `file name must be an absolute path (${hint})`, path)
+  }
   const segments: string[] = []
   for (const segment of path.normalize('NFC').split('/')) {
     if (segment === '' || segment === '.') continue

@@ -33,6 +33,21 @@ export function isAbsence(error: unknown): boolean {
   return hasCode(error, 'ENOENT', 'ENOTDIR')
 }
 
+const PERMISSION_BITS = 0o7777
+
+/**
+ * Whose a file is and what its mode allows, in words, which is what a person needs to know when it is another user's; of the
+ * directory where there is no such file. Empty if nothing can be said.
+ */
+export function ownership(file: string): string {
+  const place = fs.existsSync(file) ? file : path.dirname(path.resolve(file))
+  const status = ifThere(() => fs.statSync(place))
+  if (status === null) return ''
+  const mode = (status.mode & PERMISSION_BITS).toString(8).padStart(4, '0')
+  const owner = `${place} belongs to user ${status.uid}, group ${status.gid}, mode ${mode}`
+  return ` (${owner}; this process is user ${process.geteuid?.() ?? 'unknown'})`
+}
+
 /** As many as the kernel follows before it speaks of a loop. */
 const LINKS_MAX = 40
 

@@ -14,11 +14,6 @@ export function ownProcessId(): number {
   return process.pid
 }
 
-/** Null where users have no numbers. */
-export function ownUserId(): number | null {
-  return process.geteuid?.() ?? null
-}
-
 /** Whether the system keeps, with each file, who may read it. */
 export function hasFileModes(): boolean {
   return process.platform !== 'win32'

@@ -295,7 +295,10 @@ describe('around the store', () => {
   it('a store in a directory that is not there yet is created', async () => {
     const shop = workshop()
     const url = `sqlite:${shop.directory}/new/deep/leases.db`
-    expect(await shop.json(['ls', '--store', url])).toEqual({ leases: [], more: false })
+    expect(await shop.json(['acquire', 'work:1', '--store', url])).toMatchObject({
+      state: 'active',
+    })
+    expect(await shop.json(['ls', '--store', url])).toMatchObject({ leases: [{}] })
   })
 
   it('options may stand before the command', async () => {

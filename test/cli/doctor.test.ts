@@ -90,11 +90,12 @@ describe('tenure doctor', () => {
 
   it('changes nothing, and makes no store where there is none', async () => {
     const shop = workshop()
+    fs.rmSync(shop.storeFile)
     const { code, checks } = await examine(shop)
     expect(code).toBe(0)
     expect(checks.at(-1)?.detail).toContain('does not exist yet')
     expect(fs.existsSync(shop.storeFile)).toBe(false)
-    await shop.json(['ls'])
+    await shop.json(['acquire', 'work:1'])
     const before = fs.readFileSync(shop.storeFile)
     expect((await examine(shop)).ok).toBe(true)
     expect(fs.readFileSync(shop.storeFile).equals(before)).toBe(true)

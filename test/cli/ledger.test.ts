@@ -260,7 +260,7 @@ describe('tenure ledger', () => {
       ...['ledger', 'verify', '--keys', 'keys.json', '--store', `sqlite:${none}`],
       ...['--ledger', `${shop.storeFile}.ledger`],
     ])
-    expect([ended.code, ended.stderr]).toEqual([2, expect.stringContaining('store must exist')])
+    expect([ended.code, ended.stderr]).toEqual([15, expect.stringContaining('no store at')])
     expect(fs.existsSync(none)).toBe(false)
   })
 

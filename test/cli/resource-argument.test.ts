@@ -46,7 +46,10 @@ describe('a resource on the command line', () => {
     ['Work:1', 'resource kind must match [a-z][a-z0-9-]{0,31}, got "Work"'],
     [':x', 'resource kind must match [a-z][a-z0-9-]{0,31}, got ""'],
     ['work:', 'resource name must be 1..1024 bytes, got ""'],
-    ['file:relative', 'resource file name must be an absolute path, got "relative"'],
+    [
+      'file:relative',
+      'resource file name must be an absolute path (path.resolve makes it one; on the command line, write it without file:), got "relative"',
+    ],
     ['file:/../x', 'resource file name must not climb above the root, got "/../x"'],
     [`${'../'.repeat(40)}x`, 'resource file name must not climb above the root'],
     [`work:${'x'.repeat(1025)}`, 'resource name must be 1..1024 bytes, got "1025 bytes"'],

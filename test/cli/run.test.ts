@@ -213,6 +213,41 @@ describe('a command that runs under a lease', () => {
   )
 })
 
+describe('a command that was not run because the resource is held', () => {
+  const isHeldByAnn = async (): Promise<ReturnType<typeof workshop>> => {
+    const shop = workshop()
+    await shop.json(['acquire', 'work:1', '--holder', 'ann'])
+    return shop
+  }
+  const command = ['--', 'sh', '-c', 'exit 10']
+
+  it('ends with the status of --conflict-exit-code, and the same words', async () => {
+    const shop = await isHeldByAnn()
+    const own = ['run', 'work:1', '--holder', 'ben', '--conflict-exit-code', '75']
+    for (const more of [[], ['--wait', '1ms']]) {
+      const { code, stdout, stderr } = await shop.tenure([...own, ...more, ...command])
+      expect([code, stdout]).toEqual([75, ''])
+      expect(stderr).toMatch(/^tenure: work:1 .*ann.* \((RESOURCE_HELD|WAIT_TIMEOUT)\)\n$/)
+    }
+    const { code, stderr } = await shop.tenure([...own, '--json', ...command])
+    expect(code).toBe(75)
+    expect(JSON.parse(stderr)).toMatchObject({ code: 'RESOURCE_HELD' })
+  })
+
+  it('differs from one that ran and ended with 10 itself', async () => {
+    const shop = await isHeldByAnn()
+    const other = ['run', 'work:2', '--conflict-exit-code', '75', ...command]
+    expect((await shop.tenure(other)).code).toBe(10)
+    expect((await shop.tenure(['run', 'work:1', '--holder', 'ben', ...command])).code).toBe(10)
+  })
+
+  it('has the status of its own fault when that is not a conflict', async () => {
+    const shop = await isHeldByAnn()
+    const wrong = ['run', 'Work', 'work:3', '--ttl', '0ms', '--conflict-exit-code', '75']
+    expect((await shop.tenure([...wrong, ...command])).code).toBe(2)
+  })
+})
+
 describe('a command whose lease is lost', () => {
   it('is ended with all it started, and the exit status says lost', async () => {
     const shop = workshop()

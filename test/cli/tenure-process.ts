@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 export const MAIN: string = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 
@@ -133,11 +134,24 @@ export async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await sleep(LOOK_EVERY_MS)
 }
 
+/** The bytes of a store that nobody has used yet: a question would not make one. */
+async function emptyStore(): Promise<Buffer> {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-empty-'))
+  const file = path.join(directory, 'tenure.db')
+  await (await SqliteStore.open({ path: file })).close()
+  const bytes = fs.readFileSync(file)
+  fs.rmSync(directory, { recursive: true })
+  return bytes
+}
+
+const EMPTY_STORE = await emptyStore()
+
 /** A directory with a store of its own, removed after the test. */
 export function workshop(): Workshop {
   const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-test-')))
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }))
   const storeFile = path.join(directory, 'tenure.db')
+  fs.writeFileSync(storeFile, EMPTY_STORE)
   const storeUrl = `sqlite:${storeFile}`
   const placed = (options: RunOptions = {}): RunOptions => ({
     ...options,

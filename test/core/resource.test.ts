@@ -59,7 +59,11 @@ describe('a resource', () => {
     ['a lone low surrogate', 'work:a\ude00', 'must not contain lone surrogates'],
     ['surrogates in the wrong order', 'work:\ude00\ud83d', 'must not contain lone surrogates'],
     ['a low surrogate after a pair', 'work:\ud83d\ude00\ude00', 'must not contain lone surrogates'],
-    ['a relative file name', 'file:src/a.ts', 'must be an absolute path, got "src/a.ts"'],
+    [
+      'a relative file name',
+      'file:src/a.ts',
+      'must be an absolute path (path.resolve makes it one; on the command line, write it without file:), got "src/a.ts"',
+    ],
     ['.. that climbs above the root', 'file:/a/../../etc', 'must not climb above the root'],
     ['.. at the root', 'file:/..', 'must not climb above the root'],
     ['a number', 17, 'resource must be text, got 17'],

@@ -48,7 +48,7 @@ describe('a driver that cannot be loaded', () => {
   it.each(Object.entries(STORES))(
     '%s that is not installed is what is missing',
     async (name, url) => {
-      const { code, stderr } = await tenure('ls', '--store', url)
+      const { code, stderr } = await tenure('acquire', 'work:1', '--store', url)
       expect(stderr).toMatch(new RegExp(`need the package ${name}, .*Cannot find (package|module)`))
       expect(stderr).toContain(`"npm install ${name}`)
       expect(stderr).toContain('(STORE_UNAVAILABLE)')
@@ -65,7 +65,7 @@ describe('a driver that cannot be loaded', () => {
   it.each(Object.keys(UNBUILT))('a driver that was built %s is to be rebuilt', async (how) => {
     installDriver(UNBUILT[how] ?? (() => {}))
     const advice = 'build it for this version of Node with "npm rebuild better-sqlite3"'
-    const { code, stderr } = await tenure('ls', '--store', SQLITE)
+    const { code, stderr } = await tenure('acquire', 'work:1', '--store', SQLITE)
     expect(stderr).toContain(advice)
     expect(stderr.trimEnd().split('\n')).toHaveLength(1)
     expect(code).toBe(15)

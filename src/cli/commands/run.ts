@@ -3,7 +3,7 @@
  * can no longer prove that it may go on; its own exit status is passed on otherwise.
  */
 import type { Lease, LeaseEvents } from '../../client/contract.ts'
-import { isLeaseError, LeaseError } from '../../core/errors.ts'
+import { isLeaseError, LeaseError, type ErrorCode } from '../../core/errors.ts'
 import {
   acquireLeases,
   leasesAround,
@@ -11,11 +11,12 @@ import {
   type HeldLeases,
 } from '../acquire-leases.ts'
 import { ACQUIRE_OPTIONS, RESOURCES, wantedLeases, type AcquireTable } from '../acquire-options.ts'
-import { durationOption, type Option } from '../arguments.ts'
+import { durationOption, integerOption, type Option } from '../arguments.ts'
 import { ChildCommand, type ChildEnd } from '../child-command.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { formatSpan } from '../duration.ts'
 import { visible } from '../output.ts'
+import { reportError } from '../report-error.ts'
 import { listenForInterruption, signalExitCode, type Interruption } from '../signals.ts'
 import { withTenure } from '../store-access.ts'
 import { STDERR, write } from '../terminal.ts'
@@ -23,13 +24,27 @@ import { STDERR, write } from '../terminal.ts'
 const GRACE_MS_DEFAULT = 5_000
 const GRACE_MS_MAX = 3_600_000
 
-type RunTable = AcquireTable & { readonly grace: Option<number> }
+type RunTable = AcquireTable & {
+  readonly grace: Option<number>
+  readonly 'conflict-exit-code': Option<number>
+}
+
+/** The resource is another's, and the command was not run. */
+const CONFLICTS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'RESOURCE_HELD',
+  'WAIT_TIMEOUT',
+  'DEADLOCK',
+])
 
 const options: RunTable = {
   ...ACQUIRE_OPTIONS,
   grace: durationOption(
     { field: 'grace', minMs: 0, maxMs: GRACE_MS_MAX },
     'after a loss, the time between SIGTERM and SIGKILL (default: 5s)',
+  ),
+  'conflict-exit-code': integerOption(
+    { field: 'conflict-exit-code', min: 0, max: 255 },
+    'exit with N when the command was not run because the resource is held, the wait timed out or would never end (default: 10 or 11)',
   ),
 }
 
@@ -38,7 +53,7 @@ export const run: Command = defineCommand({
   rest: { name: 'COMMAND…', help: 'what to run, with its arguments' },
   options,
   notes: [
-    'The command finds TENURE_RESOURCE, TENURE_LEASE_ID and TENURE_FENCE in its environment, those of the first if there are several, all of them as JSON in TENURE_LEASES, and TENURE_STORE, TENURE_NAMESPACE, TENURE_HOLDER and TENURE_SESSION, so that tenure called from it works on the same store as part of the same session: asking for what this run holds is refused at once, and a cycle of runs that wait for each other is found (DEADLOCK). Stdin, stdout and stderr are its own, also with --json. The leases renew themselves until the command ends and are then released together. If one is lost the command is ended and the exit status is 14; otherwise it is that of the command (128 + n if signal n ended it, 127 if it was not found, 126 if it could not be run).',
+    'The command finds TENURE_RESOURCE, TENURE_LEASE_ID and TENURE_FENCE in its environment, those of the first if there are several, all of them as JSON in TENURE_LEASES, and TENURE_STORE, TENURE_NAMESPACE, TENURE_HOLDER and TENURE_SESSION, so that tenure called from it works on the same store as part of the same session: asking for what this run holds is refused at once, and a cycle of runs that wait for each other is found (DEADLOCK). Stdin, stdout and stderr are its own, also with --json. The leases renew themselves until the command ends and are then released together. If one is lost the command is ended and the exit status is 14; otherwise it is that of the command (128 + n if signal n ended it, 127 if it was not found, 126 if it could not be run). A command that itself exits with 10 or 11 looks like one that was not run; --conflict-exit-code gives that a status of its own.',
     'When somebody asks for a lease with a grace (tenure revoke --grace, or a waiter where you said --breakable), that is said on stderr, and the command is ended with the grace if it has not ended before.',
     'Every signal that can be caught is passed on to the command. A tenure run that is itself ended by SIGKILL, by a real-time signal (SIGRTMIN and above) or by one like SIGSEGV cannot end its command, which runs on, nor can one that is stopped renew its lease: have what the command writes to check TENURE_FENCE.',
   ],
@@ -56,9 +71,16 @@ async function runCommand(call: Call<RunTable>): Promise<number> {
     return await holdAndRun(call, interruption)
   } catch (error) {
     const { received } = interruption
-    const cancelled = received !== null && isLeaseError(error) && error.code === 'ABORTED'
-    if (!cancelled) throw error
-    return signalExitCode(received)
+    const conflictExitCode = call.options['conflict-exit-code']
+    if (isLeaseError(error) && received !== null && error.code === 'ABORTED') {
+      return signalExitCode(received)
+    }
+    if (conflictExitCode === undefined || !isLeaseError(error) || !CONFLICTS.has(error.code)) {
+      throw error
+    }
+    const { json } = call.printer
+    reportError(error, { json, debug: false, write: (text) => write(STDERR, text) })
+    return conflictExitCode
   } finally {
     interruption.stop()
   }

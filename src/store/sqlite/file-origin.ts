@@ -8,8 +8,7 @@
  * `user_version` is the version of the tables.
  */
 import { LeaseError } from '../../core/errors.ts'
-import { fs, ifThere } from '../../runtime/file-system.ts'
-import { accessError } from './file-access.ts'
+import { fs, ifThere, ownership } from '../../runtime/file-system.ts'
 
 /** "Tenu" */
 export const APPLICATION_ID = 0x54_65_6e_75
@@ -62,6 +61,16 @@ function openToRead(file: string): number {
   } catch (cause) {
     throw accessError(file, cause)
   }
+}
+
+/** The system does not let this process use the file. */
+export function accessError(file: string, cause: unknown): LeaseError {
+  const store = `sqlite:${file}`
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new LeaseError('STORE_UNAVAILABLE', `${store} cannot be used: ${why}${ownership(file)}`, {
+    cause,
+    details: { store },
+  })
 }
 
 function refuseUnlessOurs(file: string, handle: number, ours: OurTables): void {

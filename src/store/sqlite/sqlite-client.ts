@@ -4,8 +4,8 @@
  */
 import nodeModule from 'node:module'
 import { LeaseError } from '../../core/errors.ts'
+import { ownership } from '../../runtime/file-system.ts'
 import type { DriverPackage } from '../driver-fault.ts'
-import { ownership } from './file-access.ts'
 
 export type SqliteValue = string | number | null
 export type SqliteRow = readonly SqliteValue[]

@@ -7,7 +7,8 @@ const PATIENCE_MS = 110_000
 
 /** The demo works in a directory of its own below TMPDIR; whatever it leaves behind is found there. */
 function apart(): { readonly directory: string; readonly options: RunOptions } {
-  const { directory } = workshop()
+  const { directory, storeFile } = workshop()
+  fs.rmSync(storeFile)
   return { directory, options: { env: { TMPDIR: directory }, hangsAfterMs: PATIENCE_MS } }
 }
 
