@@ -91,6 +91,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Seal the ledger, prove that it is whole, and ask it about the past',
     load: async () => (await import('./commands/ledger.ts')).ledger,
   },
+  import: {
+    summary: 'Take over the database of another system into a new store',
+    load: async () => (await import('./commands/import.ts')).importCommand,
+  },
   authorize: {
     summary: 'Say whether a signed grant allows something, without a store',
     load: async () => (await import('./commands/authorize.ts')).authorize,

@@ -58,3 +58,33 @@ INSERT INTO migrations (version, name, applied_at) VALUES
 export function makeSeedDatabase(database: SqliteDatabase): void {
   database.exec(TABLES)
 }
+
+export interface SeedRow {
+  readonly id: string
+  readonly path: string
+  readonly agent: string
+  /** Seconds since 1970, as all times of the design. */
+  readonly created: number
+  readonly expires: number
+  readonly status: string
+  readonly renewals?: number
+  readonly maxRenewals?: number
+}
+
+/** A lease as its program writes it, with the events that led there: type and time of each. */
+export function addSeedLease(
+  database: SqliteDatabase,
+  row: SeedRow,
+  events: readonly (readonly [type: string, at: number])[],
+): void {
+  const { id, path, agent, created, expires, status, renewals = 0, maxRenewals = -1 } = row
+  const updated = events.at(-1)?.[1] ?? created
+  database
+    .prepare('INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
+    .run(id, path, agent, created, expires, 3600, status, renewals, maxRenewals, updated)
+  for (const [index, [type, at]] of events.entries()) {
+    database
+      .prepare('INSERT INTO lease_history VALUES (?, ?, ?, ?, ?, NULL, ?, ?, ?, NULL)')
+      .run(`${id}-${index}`, id, agent, path, type, status, index, at)
+  }
+}

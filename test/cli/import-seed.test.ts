@@ -1,0 +1,258 @@
+/** A database of the file-leasing design is taken over into a new store, and stays as it is. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { addSeedLease, makeSeedDatabase } from '../files/seed-database.ts'
+import { workshop, type Ended, type Workshop } from './tenure-process.ts'
+
+const ID = (n: number): string => `0000000${n}-0000-4000-8000-000000000000`
+const ANN = '11111111-0000-4000-8000-000000000000'
+const BEN = '22222222-0000-4000-8000-000000000000'
+/** In seconds, as the design counts. What lives on from here has an hour, which no test takes. */
+const NOW = Math.floor(Date.now() / 1000)
+
+let shop: Workshop
+let source: string
+let target: string
+
+beforeEach(() => {
+  shop = workshop()
+  source = path.join(shop.directory, 'old.db')
+  target = path.join(shop.directory, 'new', 'leases.db')
+})
+
+async function makeSource(
+  fill: (database: SqliteDatabase) => void,
+  journal = 'DELETE',
+): Promise<void> {
+  const Driver = await loadDriver()
+  const database = new Driver(source)
+  database.pragma(`journal_mode = ${journal}`)
+  makeSeedDatabase(database)
+  fill(database)
+  database.close()
+}
+
+function takeOver(...more: readonly string[]): Promise<Ended> {
+  return shop.hosted(['import', 'seed-c', source, '--store', `sqlite:${target}`, ...more])
+}
+
+function ofTarget(words: readonly string[]): Promise<Ended> {
+  return shop.hosted([...words, '--store', `sqlite:${target}`])
+}
+
+async function jsonOfTarget<Answer = never>(words: readonly string[]): Promise<Answer> {
+  return JSON.parse((await ofTarget([...words, '--json'])).stdout) as Answer
+}
+
+function filesOfSource(): readonly string[] {
+  return fs
+    .readdirSync(shop.directory)
+    .filter((name) => name.startsWith('old.db'))
+    .map((name) => {
+      const file = path.join(shop.directory, name)
+      const { mtimeNs } = fs.statSync(file, { bigint: true })
+      return `${name} ${mtimeNs} ${fs.readFileSync(file).toString('base64')}`
+    })
+}
+
+/** A live lease that was renewed twice, one that was released before, and one that ran out. */
+function usual(database: SqliteDatabase): void {
+  const file = { path: '/repo/app.ts' }
+  addSeedLease(
+    database,
+    {
+      ...file,
+      id: ID(1),
+      agent: BEN,
+      created: 1_700_000_000,
+      expires: 1_700_003_600,
+      status: 'released',
+    },
+    [
+      ['acquired', 1_700_000_000],
+      ['released', 1_700_000_100],
+    ],
+  )
+  addSeedLease(
+    database,
+    {
+      ...file,
+      id: ID(2),
+      agent: ANN,
+      created: NOW - 300,
+      expires: NOW + 3500,
+      status: 'active',
+      renewals: 2,
+      maxRenewals: 5,
+    },
+    [
+      ['acquired', NOW - 300],
+      ['renewed', NOW - 200],
+      ['renewed', NOW - 100],
+    ],
+  )
+  addSeedLease(
+    database,
+    {
+      id: ID(3),
+      path: '/repo/b.ts',
+      agent: BEN,
+      created: 1_700_000_000,
+      expires: 1_700_003_600,
+      status: 'active',
+    },
+    [['acquired', 1_700_000_000]],
+  )
+  database.exec(`INSERT INTO lease_configs VALUES
+    ('c1', 'max_renewals', '7', 'int', '', 'global', NULL, 0, 0, 0),
+    ('c2', 'colour', 'red', 'string', '', 'global', NULL, 0, 0, 0)`)
+}
+
+describe('tenure import seed-c', () => {
+  it('takes over what is live, what has ended, the history and the configuration', async () => {
+    await makeSource(usual)
+    const before = filesOfSource()
+    const { code, stdout, stderr } = await takeOver()
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout.split('\n')).toEqual([
+      `took over 3 leases (1 live), 7 events and 1 setting into ${target}`,
+      expect.stringMatching(/^left out: setting colour: key must be one of /),
+      '',
+    ])
+    expect(filesOfSource()).toEqual(before)
+    expect(fs.readdirSync(path.dirname(target))).toEqual(['leases.db'])
+    const { leases } = await jsonOfTarget<{ leases: unknown[] }>(['ls'])
+    expect(leases).toMatchObject([
+      {
+        id: ID(2),
+        resource: 'file:/repo/app.ts',
+        holder: ANN,
+        renewals: 2,
+        maxRenewals: 5,
+        ttlMs: 3_600_000,
+      },
+    ])
+    expect(await jsonOfTarget(['show', ID(1)])).toMatchObject({
+      ...{ state: 'released', holder: BEN, terminatedAtMs: 1_700_000_100_000 },
+    })
+    expect(await jsonOfTarget(['show', ID(3)])).toMatchObject({
+      ...{ state: 'expired', terminatedAtMs: 1_700_003_600_000 },
+    })
+    expect(await jsonOfTarget(['config', 'get', 'max_renewals'])).toMatchObject({ value: 7 })
+  })
+
+  it('gives the file to its holder alone, who renews and releases it as before', async () => {
+    await makeSource(usual)
+    await takeOver()
+    expect(await ofTarget(['acquire', '/repo/app.ts', '--holder', BEN])).toMatchObject({ code: 10 })
+    expect(await ofTarget(['renew', ID(2), '--holder', ANN])).toMatchObject({ code: 0 })
+    expect(await ofTarget(['release', ID(2), '--holder', ANN])).toMatchObject({ code: 0 })
+    expect(await ofTarget(['acquire', '/repo/app.ts', '--holder', BEN])).toMatchObject({ code: 0 })
+    expect(await ofTarget(['acquire', '/repo/b.ts', '--holder', ANN])).toMatchObject({ code: 0 })
+  })
+
+  it('leaves a ledger that is whole, and that can be asked about the past', async () => {
+    await makeSource(usual)
+    await takeOver()
+    const { stdout } = await ofTarget(['ledger', 'export'])
+    const file = path.join(shop.directory, 'ledger.ndjson')
+    fs.writeFileSync(file, stdout)
+    const copy = `sqlite:${path.join(shop.directory, 'copy.db')}`
+    expect(await shop.hosted(['ledger', 'import', file, '--store', copy])).toMatchObject({
+      code: 0,
+    })
+    expect(await ofTarget(['doctor'])).toMatchObject({ code: 0 })
+  })
+
+  it('reads what is in a WAL, and moves nothing out of it', async () => {
+    const Driver = await loadDriver()
+    const elsewhere = path.join(shop.directory, 'live.db')
+    const database = new Driver(elsewhere)
+    database.pragma('journal_mode = WAL')
+    makeSeedDatabase(database)
+    usual(database)
+    for (const end of ['', '-wal']) fs.copyFileSync(`${elsewhere}${end}`, `${source}${end}`)
+    database.close()
+    const before = filesOfSource()
+    expect(before).toHaveLength(2)
+    expect((await takeOver()).stdout).toContain('took over 3 leases (1 live)')
+    expect(filesOfSource()).toEqual(before)
+  })
+
+  it('says in a line each what cannot be taken over', async () => {
+    await makeSource((database) => {
+      const lease = { path: '/repo/app.ts', agent: ANN, created: NOW, expires: NOW + 3600 }
+      addSeedLease(database, { ...lease, id: ID(1), status: 'active' }, [])
+      addSeedLease(database, { ...lease, id: ID(2), agent: BEN, status: 'active' }, [])
+      addSeedLease(database, { ...lease, id: ID(3), path: '/a', status: 'pending' }, [])
+      addSeedLease(database, { ...lease, id: ID(4), path: '/b', status: 'failed' }, [])
+      addSeedLease(database, { ...lease, id: 'no-uuid', path: '/c', status: 'active' }, [])
+      addSeedLease(database, { ...lease, id: ID(6), path: 'app.ts', status: 'active' }, [])
+      addSeedLease(database, { ...lease, id: ID(7), path: '/d', status: 'odd' }, [])
+    })
+    const { code, stdout } = await takeOver()
+    expect(code).toBe(0)
+    expect(stdout.trimEnd().split('\n')).toEqual([
+      `took over 1 lease (1 live), 1 event and 0 settings into ${target}`,
+      `left out: lease ${ID(3)}: pending, which ends with the process that waited`,
+      `left out: lease ${ID(4)}: failed, so that it never held its file`,
+      expect.stringMatching(/^left out: lease no-uuid: id must be a UUID/),
+      expect.stringMatching(/^left out: lease 00000006.*must be an absolute path/),
+      expect.stringMatching(/^left out: lease 00000007.*status must be one of/),
+      `left out: lease ${ID(2)}: ${BEN} had /repo/app.ts at the same time as ${ID(1)} of ${ANN}`,
+    ])
+  })
+})
+
+describe('nothing is made', () => {
+  it.each([
+    [
+      'a store that exists',
+      2,
+      async (): Promise<void> => void (await ofTarget(['acquire', 'work:1'])),
+    ],
+    [
+      'a source that is no database',
+      15,
+      async () => fs.writeFileSync(source, 'a letter, and no database\n'.repeat(50)),
+    ],
+    [
+      'a source of another program',
+      15,
+      async () => {
+        const Driver = await loadDriver()
+        const database = new Driver(source)
+        database.exec('CREATE TABLE users (name TEXT)')
+        database.close()
+      },
+    ],
+  ] as const)('for %s', async (_name, exitCode, spoil) => {
+    if (exitCode === 2) await makeSource(usual)
+    await spoil()
+    const before = fs.existsSync(target) ? fs.readFileSync(target) : null
+    const { code, stderr } = await takeOver()
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    expect(code).toBe(exitCode)
+    const after = fs.existsSync(target) ? fs.readFileSync(target) : null
+    expect(after).toEqual(before)
+  })
+
+  it('for a source that is not there, or a store that is no file', async () => {
+    expect(await takeOver()).toMatchObject({ code: 2 })
+    await makeSource(usual)
+    const words = ['import', 'seed-c', source, '--store', 'memory:']
+    expect(await shop.hosted(words)).toMatchObject({ code: 2 })
+    expect(await shop.hosted(['import', 'seed-x', source])).toMatchObject({ code: 2 })
+  })
+
+  it('and doctor says how such a database is taken over', async () => {
+    await makeSource(usual)
+    const before = filesOfSource()
+    const { code, stdout } = await shop.hosted(['doctor', '--store', `sqlite:${source}`])
+    expect(code).toBe(1)
+    expect(stdout).toContain(`tenure import seed-c ${source} --store sqlite:NEW`)
+    expect(filesOfSource()).toEqual(before)
+  })
+})
