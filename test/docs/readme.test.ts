@@ -6,6 +6,8 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { SETTING_KEYS } from '../../src/core/settings.ts'
+import { FileLeases } from '../../src/files/file-leases.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const run = promisify(execFile)
@@ -64,6 +66,37 @@ it('docs/diagnostics.md shows how to hear of calls', async () => {
   fs.writeFileSync(path.join(directory, 'program.mjs'), program)
   const { stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: directory })
   expect([stdout, stderr]).toEqual(['ann asked for work:W-1 granted\n', ''])
+})
+
+describe('docs/files.md', () => {
+  const page = 'docs/files.md'
+
+  it('shows programs that run and print what it says', async () => {
+    const programs = codeBlocks('js', page)
+    const outputs: string[] = []
+    for (const program of programs) {
+      const directory = project()
+      fs.symlinkSync(
+        path.join(ROOT, 'node_modules/better-sqlite3'),
+        path.join(directory, 'node_modules', 'better-sqlite3'),
+        'dir',
+      )
+      fs.writeFileSync(path.join(directory, 'program.mjs'), program)
+      const { stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: directory })
+      expect(stderr).toBe('')
+      outputs.push(stdout)
+    }
+    expect(outputs).toEqual(codeBlocks('text', page))
+  })
+
+  const text = fs.readFileSync(path.join(ROOT, page), 'utf8')
+  const methods = Object.getOwnPropertyNames(FileLeases.prototype).filter((name) => {
+    return name !== 'constructor'
+  })
+
+  it.each([...methods, ...SETTING_KEYS])('tells of %s in a table', (name) => {
+    expect(text).toMatch(new RegExp(`^\\|.*\`${name}\`.*\\|.*\\|$`, 'm'))
+  })
 })
 
 describe('the program in README', () => {

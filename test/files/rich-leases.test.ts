@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { LeaseEventType } from '../../src/core/event.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { guard } from '../../src/guard/index.ts'
 import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
@@ -182,7 +183,40 @@ describe('a transfer', () => {
   })
 })
 
+describe('the doings of agents', () => {
+  it('are counted from the history: renewals, timeouts and refusals of each agent', async () => {
+    const { api, files, runtime } = stillBench()
+    const own = { filePath: FILE, agentId: 'agent-1', ttlSeconds: 60 }
+    const { id } = granted(await files.acquireLease(own))
+    runtime.stall(10_000)
+    granted(await files.renewLease({ leaseId: id, agentId: 'agent-1' }))
+    const other = { filePath: FILE, agentId: 'agent-2' }
+    refusal(await files.acquireLease(other))
+    const waiting = files.acquireLease({ ...other, blocking: true, timeoutMs: 700 })
+    await runtime.advance(700)
+    refusal(await waiting)
+    await runtime.settle()
+    const count = async (holder: string, type: LeaseEventType): Promise<number> => {
+      return (await api.history({ holder, types: [type] })).length
+    }
+    expect(await count('agent-1', 'lease.renewed')).toBe(1)
+    expect(await count('agent-2', 'lease.failed')).toBe(1)
+    expect(await count('agent-2', 'lease.denied')).toBe(1)
+    expect(await files.getAgentLeases('agent-1')).toHaveLength(1)
+  })
+})
+
 describe('a file lease', () => {
+  it('is not renewed to end sooner, and a refused renewal leaves it and its history as they were', async () => {
+    const { api, files } = stillBench()
+    const request = { filePath: FILE, agentId: 'agent-1', ttlSeconds: 60, maxRenewals: 5 }
+    const lease = granted(await files.acquireLease(request))
+    const shorter = { leaseId: lease.id, agentId: 'agent-1', newTtlSeconds: 30 }
+    expect(refusal(await files.renewLease(shorter)).error.code).toBe('RENEWAL_DOES_NOT_EXTEND')
+    expect(await files.getLease(lease.id)).toEqual(lease)
+    expect(await api.history({ leaseId: lease.id })).toHaveLength(1)
+  })
+
   it('is all that the file guard asks for, and a later one locks it out', async () => {
     const directory = temporaryDirectory()
     const { files } = await sqliteBench(path.join(directory, 'leases.db'))
