@@ -55,7 +55,7 @@ export interface AcquireTable {
 export const ACQUIRE_OPTIONS: AcquireTable = {
   ttl: durationOption(
     { field: 'ttl', minMs: TTL_MS_MIN, maxMs: TTL_MS_MAX },
-    'how long the lease lives without renewal (default: the configured default_ttl_seconds)',
+    'how long the lease lives without renewal (default: the configured default_ttl_seconds; until it is configured, 30s for run and 1h for acquire)',
   ),
   wait: durationOption(
     { field: 'wait', minMs: 0, maxMs: WAIT_MS_MAX },

@@ -25,7 +25,10 @@ import type { CleanupResult, Inspection, LedgerEntry, Position } from '../servic
 export type HandleState = 'held' | 'uncertain' | 'lost' | 'released'
 
 export interface AcquireOptions {
-  /** 1..2592000000; default: the configured `default_ttl_seconds`. */
+  /**
+   * 1..2592000000; default: the configured `default_ttl_seconds`; where none is configured 30 s, or with
+   * `autoRenew: false` one hour.
+   */
   readonly ttlMs?: number
   /**
    * How long to wait for the resource; 0: not at all. Default: the configured `acquisition_timeout_ms`. The wait ends

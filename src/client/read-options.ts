@@ -129,8 +129,7 @@ export function readAcquire(
   // A spread of several that come together would take V8 ten times as long, and this is done for every lease.
   const own = readOwn(runtime, resource, options)
   const wish = Object.assign(own, readShared(options), readWait(options))
-  const { autoRenew, signal } = options
-  return { wish, autoRenew: readAutoRenew(autoRenew), signal: readSignal(signal) }
+  return { wish, autoRenew: wish.isRenewed, signal: readSignal(options.signal) }
 }
 
 export function readTryAcquire(
@@ -140,7 +139,7 @@ export function readTryAcquire(
 ): ReadAcquire {
   refuseUnknown(options, TRY_OPTIONS)
   const wish = { ...readOwn(runtime, resource, options), ...readShared(options), waitMs: 0 }
-  return { wish, autoRenew: readAutoRenew(options.autoRenew), signal: undefined }
+  return { wish, autoRenew: wish.isRenewed, signal: undefined }
 }
 
 export function readAcquireAll(
@@ -155,11 +154,10 @@ export function readAcquireAll(
   }
   const members = resources.map((wanted: unknown) => readWanted(runtime, wanted))
   const common = { ...readShared(options), ...readWait(options) }
-  const { autoRenew, signal } = options
   return {
     wish: { group: runtime.uuid(), members, ...common },
-    autoRenew: readAutoRenew(autoRenew),
-    signal: readSignal(signal),
+    autoRenew: common.isRenewed,
+    signal: readSignal(options.signal),
   }
 }
 
@@ -201,12 +199,16 @@ function readAuthority({ scope, budget }: Pick<AcquireOptions, 'scope' | 'budget
   }
 }
 
+type SharedWish = Omit<AcquireAllWish, 'group' | 'members' | 'waitMs' | 'isRenewed'> & {
+  readonly isRenewed: boolean
+}
+
 function readShared(
   options: Pick<AcquireOptions, (typeof SHARED_OPTIONS)[number]>,
-): Omit<AcquireAllWish, 'group' | 'members' | 'waitMs'> {
+): SharedWish {
   const { ttlMs, maxRenewals, maxHoldMs, lockDelayMs, breakable, priority } = options
   const { reason, metadata } = parseNote(options.reason, options.metadata)
-  const shared: Writable<Omit<AcquireAllWish, 'group' | 'members' | 'waitMs'>> = {}
+  const shared: Writable<SharedWish> = { isRenewed: readAutoRenew(options.autoRenew) }
   if (ttlMs !== undefined) shared.ttlMs = parseTtlMs(ttlMs)
   if (maxRenewals !== undefined) shared.maxRenewals = parseMaxRenewals(maxRenewals)
   if (maxHoldMs !== undefined) shared.maxHoldMs = parseMaxHoldMs(maxHoldMs)

@@ -38,6 +38,7 @@ import type { Decision, PriorEffect, RealmView } from './realm.ts'
 import { overlap } from './resource.ts'
 import { requestEnd } from './revoke.ts'
 import { makeOffers, settle } from './settle.ts'
+import { defaultTtlMs } from './settings.ts'
 import { deadlineAfter, US_PER_MS, type Now } from './time.ts'
 
 export function decideAcquire(
@@ -183,7 +184,7 @@ export function ticketOf(command: Acquire, { settings }: RealmView, at: Arrival)
     extent: command.extent,
     holder: command.holder,
     session: command.session,
-    ttlMs: command.ttlMs ?? settings.default_ttl_seconds * 1000,
+    ttlMs: command.ttlMs ?? defaultTtlMs(settings, { isRenewed: command.isRenewed === true }),
     maxRenewals: command.maxRenewals ?? settings.max_renewals,
     maxHoldMs: command.maxHoldMs,
     slots: command.slots,

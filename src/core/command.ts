@@ -23,8 +23,9 @@ export interface Acquire {
   readonly extent: Extent
   readonly holder: string
   readonly session: string
-  /** Null means the configured default. */
+  /** Null means the default, which depends on whether the holder renews the lease by itself. */
   readonly ttlMs: number | null
+  readonly isRenewed?: boolean
   readonly maxRenewals: number | null
   readonly maxHoldMs: number | null
   readonly slots: number | null

@@ -4,6 +4,8 @@
 
 export const TTL_MS_MIN = 1
 export const TTL_MS_MAX = 2_592_000_000
+/** Of a lease that its holder renews by itself: whoever dies blocks the others for so long at most. */
+export const RENEWED_TTL_MS_DEFAULT = 30_000
 export const MAX_HOLD_MS_MAX = 31_536_000_000
 export const WAIT_MS_MAX = 86_400_000
 export const HOLDER_BYTES_MAX = 128

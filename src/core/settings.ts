@@ -8,6 +8,7 @@ import {
   MAX_RENEWALS_MAX,
   REQUEST_MEMORY_MS_MIN,
   RETENTION_DAYS_MAX,
+  RENEWED_TTL_MS_DEFAULT,
   TTL_MS_MAX,
   WAIT_MS_MAX,
 } from './limits.ts'
@@ -52,7 +53,7 @@ export const SETTING_TABLE: Readonly<Record<SettingKey, SettingDefinition>> = {
     initial: 3600,
     min: 1,
     max: TTL_MS_MAX / 1000,
-    description: 'TTL of a lease that names none',
+    description: 'TTL of a lease that names none (30 s until configured if it renews itself)',
   },
   max_renewals: {
     type: 'int',
@@ -124,6 +125,11 @@ export interface SettingRow {
 
 /** What holds for one resource. `malformed` says what is wrong when somebody wrote nonsense into the store. */
 export interface Settings extends SettingValues {
+  /**
+   * Whether `default_ttl_seconds` was configured, so that it also holds for leases that renew themselves. The global value
+   * that every store begins with counts as not configured, whoever wrote it: SQLite keeps a row for it from the start.
+   */
+  readonly isTtlConfigured: boolean
   readonly malformed: string | null
 }
 
@@ -131,7 +137,15 @@ export const DEFAULT_SETTINGS: Settings = {
   ...(Object.fromEntries(
     SETTING_KEYS.map((key) => [key, SETTING_TABLE[key].initial]),
   ) as unknown as SettingValues),
+  isTtlConfigured: false,
   malformed: null,
+}
+
+/** The TTL of a lease that names none. */
+export function defaultTtlMs(settings: Settings, { isRenewed }: { isRenewed: boolean }): number {
+  return isRenewed && !settings.isTtlConfigured
+    ? RENEWED_TTL_MS_DEFAULT
+    : settings.default_ttl_seconds * 1000
 }
 
 export function parseSettingKey(text: unknown): SettingKey {
@@ -185,15 +199,19 @@ export function resolveSettings(rows: readonly SettingRow[], resource: Resource 
   const weakestFirst = applicable.toSorted((a, b) => STRENGTH[a.scope] - STRENGTH[b.scope])
   const values: Record<string, number | boolean> = {}
   let malformed: string | null = null
+  let isTtlConfigured = false
   for (const row of weakestFirst) {
     try {
       const key = parseSettingKey(row.key)
-      values[key] = parseSettingValue(key, row.value)
+      const value = parseSettingValue(key, row.value)
+      values[key] = value
+      const isInitial = row.scope === 'global' && value === SETTING_TABLE[key].initial
+      if (key === 'default_ttl_seconds' && !isInitial) isTtlConfigured = true
     } catch (error) {
       malformed = isLeaseError(error) ? error.message : show(error)
     }
   }
-  return { ...DEFAULT_SETTINGS, ...(values as Partial<SettingValues>), malformed }
+  return { ...DEFAULT_SETTINGS, ...(values as Partial<SettingValues>), isTtlConfigured, malformed }
 }
 
 function applies(row: SettingRow, resource: Resource | null): boolean {

@@ -90,6 +90,7 @@ export function acquireCommand(request: AcquireRequest): Acquire {
     holder: parseHolder(request.holder),
     session: readSession(request.session),
     ttlMs: ttlMs === undefined ? null : parseTtlMs(ttlMs),
+    isRenewed: request.isRenewed === true,
     maxRenewals: maxRenewals === undefined ? null : parseMaxRenewals(maxRenewals),
     maxHoldMs: maxHoldMs === undefined ? null : parseMaxHoldMs(maxHoldMs),
     priority: parsePriority(request.priority ?? 0),

@@ -48,6 +48,8 @@ export interface AcquireRequest {
   readonly holder: string
   readonly session: string
   readonly ttlMs?: number
+  /** Its holder renews it by itself, so that its default TTL is 30 s unless another was configured. Default false. */
+  readonly isRenewed?: boolean
   readonly maxRenewals?: number
   readonly maxHoldMs?: number
   /** Makes the resource one that takes so many leases at once. */

@@ -119,6 +119,7 @@ describe('nonsense that somebody wrote into the store', () => {
     expect(settings).toEqual({
       ...DEFAULT_SETTINGS,
       default_ttl_seconds: 9,
+      isTtlConfigured: true,
       malformed: expect.stringContaining(problem),
     })
   })
