@@ -11,7 +11,6 @@ import {
   SLOTS_MAX,
   TTL_MS_MAX,
   TTL_MS_MIN,
-  WAIT_MS_MAX,
 } from '../core/limits.ts'
 import type { Mode, Reach } from '../core/resource.ts'
 import type { Scope } from '../core/scope.ts'
@@ -21,6 +20,7 @@ import {
   flag,
   integerOption,
   textOption,
+  waitOption,
   type Option,
   type OptionValues,
   type Positional,
@@ -57,14 +57,11 @@ export const ACQUIRE_OPTIONS: AcquireTable = {
     { field: 'ttl', minMs: TTL_MS_MIN, maxMs: TTL_MS_MAX },
     'how long the lease lives without renewal (default: the configured default_ttl_seconds; until it is configured, 30s for run and 1h for acquire)',
   ),
-  wait: durationOption(
-    { field: 'wait', minMs: 0, maxMs: WAIT_MS_MAX },
-    'wait in the queue for so long (default: do not wait)',
+  wait: waitOption(
+    'wait',
+    'wait in the queue for so long, or forever, also while the store is away (default: do not wait)',
   ),
-  timeout: durationOption(
-    { field: 'timeout', minMs: 0, maxMs: WAIT_MS_MAX },
-    'another name for --wait',
-  ),
+  timeout: waitOption('timeout', 'another name for --wait'),
   blocking: flag('wait as long as the configured acquisition_timeout_ms says'),
   shared: flag('share it with others who share it; nobody has it alone meanwhile'),
   subtree: flag('everything below the path too; the same as a / at its end'),

@@ -3,6 +3,7 @@
  * parsing, `--help`, and what is said about an option that nobody knows.
  */
 import { invalid, LeaseError, show } from '../core/errors.ts'
+import { WAIT_MS_MAX } from '../core/limits.ts'
 import { parseDuration, type DurationLimit } from './duration.ts'
 
 export interface Option<Value> {
@@ -51,6 +52,12 @@ export function textOption(placeholder: string, help: string): Option<string> {
 
 export function durationOption(limit: DurationLimit, help: string): Option<number> {
   return { placeholder: 'DURATION', help, read: (text) => parseDuration(limit, text) }
+}
+
+/** How long to wait, which may be for ever. */
+export function waitOption(field: string, help: string): Option<number> {
+  const limit = { field, minMs: 0, maxMs: WAIT_MS_MAX, orForever: true }
+  return durationOption(limit, help)
 }
 
 export interface IntegerLimit {

@@ -16,22 +16,27 @@ export interface DurationLimit {
   readonly field: string
   readonly minMs: number
   readonly maxMs: number
+  /** Whether `forever` is read as well, as `Infinity`. */
+  readonly orForever?: boolean
 }
 
 /** Reads `500ms`, `30s`, `5m`, `1h`, `2d`, and `0`, which needs no unit; anything else is `INVALID_INPUT`. */
 export function parseDuration(limit: DurationLimit, text: string): number {
-  const { field, minMs, maxMs } = limit
+  const { field, minMs, maxMs, orForever = false } = limit
+  if (orForever && text === 'forever') return Infinity
   const [, digits, unit] = DURATION_PATTERN.exec(text) ?? []
   const unitMs = MS_PER_UNIT[unit ?? '']
   const ms = text === '0' ? 0 : Number(digits) * (unitMs ?? Number.NaN)
   if (ms >= minMs && ms <= maxMs) return ms
   const range = `${formatExact(minMs)}..${formatExact(maxMs)}`
-  throw invalid(field, `must be a duration of ${range} such as 500ms, 30s, 5m, 1h or 2d`, text)
+  const examples = `500ms, 30s, 5m, 1h or 2d${orForever ? ', or forever' : ''}`
+  throw invalid(field, `must be a duration of ${range} such as ${examples}`, text)
 }
 
 /** The shortest spelling that `parseDuration` reads as the same number. */
 export function formatExact(ms: number): string {
   if (ms === 0) return '0s'
+  if (ms === Infinity) return 'forever'
   for (const unit of ['d', 'h', 'm', 's']) {
     const unitMs = MS_PER_UNIT[unit] ?? 1
     if (ms % unitMs === 0) return `${ms / unitMs}${unit}`

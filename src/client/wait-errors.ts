@@ -13,6 +13,8 @@ export interface EndedWait {
   readonly lastFailure: LeaseError | null
   /** Why nobody knows how the resource stands: the last question failed, or has had no answer for long. */
   readonly silence: LeaseError | null
+  /** The store was away all the while, and nothing was left there. */
+  readonly isAway: boolean
 }
 
 export function timeoutError(wait: EndedWait): LeaseError {
@@ -21,7 +23,7 @@ export function timeoutError(wait: EndedWait): LeaseError {
   const options = { details: detailsOf(wait), effect, ...(cause === null ? {} : { cause }) }
   if (silence !== null) {
     const message = `waited ${waitedMs} ms for ${subject}, but the store did not answer: ${silence.message}`
-    return new LeaseError('WAIT_TIMEOUT', message, options)
+    return new LeaseError(wait.isAway ? silence.code : 'WAIT_TIMEOUT', message, options)
   }
   const [first] = wait.blockers
   const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`

@@ -6,7 +6,8 @@
  *  3. Dropped: the ticket is gone but the wait is not over, so file it again under the same id.
  *  4. The answer was lost: ask the same again, because the id makes that safe. A request that never had an answer at
  *     all is given up after a few tries, or when the time for a first answer is used up.
- *  5. The store is away: whoever already stands in the queue keeps trying; whoever does not is told at once.
+ *  5. The store is away: a waiter that already stands in the queue, or was told how long to wait, keeps trying; any
+ *     other is told at once.
  *  6. Anything but a `LeaseError` is a mistake of the program: the wait ends with it, and what it may have left is withdrawn.
  */
 import { isLeaseError } from '../core/errors.ts'
@@ -26,6 +27,8 @@ export interface Progress {
   readonly question: Question
   /** Whether a ticket was ever filed. */
   readonly hasQueued: boolean
+  /** Whether the caller said how long to wait, so that the wait lasts that long whatever fails. */
+  readonly coversAbsence: boolean
   /** Failures in a row. */
   readonly failures: number
   /** Within how long a request that never had an answer may still be sent again. */
@@ -88,10 +91,10 @@ function afterAnswer(answer: WaitAnswer): Step {
 
 function afterFailure(progress: Progress, error: unknown): Step {
   if (!isLeaseError(error)) return { kind: 'failed', error, leftBehind: true }
-  const { question, hasQueued, failures, againWithinMs } = progress
+  const { question, hasQueued, coversAbsence, failures, againWithinMs } = progress
   const isUnknown = error.code === 'STORE_OUTCOME_UNKNOWN'
   const again = { kind: 'ask', question, afterMs: pauseMs(failures) } as const
-  if (hasQueued && (isUnknown || isUnavailable(error))) return again
+  if ((hasQueued || coversAbsence) && (isUnknown || isUnavailable(error))) return again
   if (isUnknown && failures < TRIES_MAX && again.afterMs < againWithinMs) return again
   return { kind: 'failed', error, leftBehind: isUnknown || hasQueued }
 }

@@ -13,6 +13,7 @@
 import type { Blocker } from '../core/conflict.ts'
 import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
+import { WAIT_MS_MAX } from '../core/limits.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
 import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
@@ -195,7 +196,14 @@ export class Wait implements Attended {
   #progress(question: Question): Progress {
     const againWithinMs =
       this.#waitMs === 0 ? FIRST_ANSWER_MS_MIN - this.#passedMs : Number.POSITIVE_INFINITY
-    return { question, hasQueued: this.#hasQueued, failures: this.#failures, againWithinMs }
+    const { waitMs } = this.#errand
+    return {
+      question,
+      hasQueued: this.#hasQueued,
+      coversAbsence: waitMs !== 'configured' && waitMs > 0,
+      failures: this.#failures,
+      againWithinMs,
+    }
   }
 
   async #ask(question: Question, sent: Moment): Promise<Report> {
@@ -217,6 +225,8 @@ export class Wait implements Attended {
       const error = withDoubt(this.#doubt, thrown)
       this.#failures += 1
       this.#lastFailure = error
+      // The store has answered after all, and the time that it is given for that is not the caller's.
+      if (this.#failures === 1 && this.#timer !== null && this.#waitMs !== null) this.#arm(this.#leftMs)
       this.#implied?.forget()
       if (error.effect === 'none') this.#firstSent = null
       else this.#doubt = error
@@ -232,7 +242,8 @@ export class Wait implements Attended {
     if (question === 'claim') return this.#claim(signal)
     this.#implied?.forget()
     const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#errand.waitMs
-    return this.#errand.file(waitMs)
+    // Only this client ends the wait. To the store it matters whether there is one, and a request must survive JSON.
+    return this.#errand.file(waitMs === 'configured' ? waitMs : Math.min(waitMs, WAIT_MS_MAX))
   }
 
   async #claim(signal: Signal): Promise<WaitAnswer> {
@@ -459,7 +470,14 @@ export class Wait implements Attended {
       effect: this.#effect,
       lastFailure: this.#lastFailure,
       silence: this.#silence,
+      isAway: this.#isAway,
     }
+  }
+
+  /** Nothing that was asked has ever come to anything: the store does not know of this wait. */
+  get #isAway(): boolean {
+    const isIdle = this.#underWay === null && this.#doubt === null
+    return isIdle && this.#failures > 0 && !this.#hasQueued
   }
 
   /**
@@ -468,7 +486,7 @@ export class Wait implements Attended {
    */
   get #effect(): Effect {
     const isSettled = this.#underWay === null && this.#doubt === null && this.#failures === 0
-    return isSettled ? 'none' : 'unknown'
+    return isSettled || this.#isAway ? 'none' : 'unknown'
   }
 
   get #silence(): LeaseError | null {

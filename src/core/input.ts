@@ -54,18 +54,23 @@ interface SpanLimit {
 
 export function parseSpanMs(limit: SpanLimit, value: unknown): number {
   const { field, min, max } = limit
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) {
-    return value
-  }
+  if (isSpan(value, min, max)) return value
   throw invalid(field, `must be an integer ${min}..${max}`, value)
+}
+
+function isSpan(value: unknown, min: number, max: number): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max
 }
 
 export function parseTtlMs(value: unknown): number {
   return parseSpanMs({ field: 'ttlMs', min: TTL_MS_MIN, max: TTL_MS_MAX }, value)
 }
 
+/** `Infinity`: until the lease is granted, or the wait is cancelled. */
 export function parseWaitMs(value: unknown): number {
-  return parseSpanMs({ field: 'waitMs', min: 0, max: WAIT_MS_MAX }, value)
+  const max = WAIT_MS_MAX
+  if (value === Infinity || isSpan(value, 0, max)) return value
+  throw invalid('waitMs', `must be an integer 0..${max}, or Infinity`, value)
 }
 
 export function parseMaxRenewals(value: unknown): number {

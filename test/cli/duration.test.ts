@@ -24,6 +24,13 @@ describe('a duration on the command line', () => {
     expect(parseDuration({ field: 'wait', minMs: 0, maxMs: 1_000 }, text)).toBe(0)
   })
 
+  it('may be for ever where a wait is meant, and nowhere else', () => {
+    const wait = { field: 'wait', minMs: 0, maxMs: 1_000, orForever: true }
+    expect([parseDuration(wait, 'forever'), formatExact(Infinity)]).toEqual([Infinity, 'forever'])
+    expect(() => parseDuration(wait, 'for ever')).toThrow('1h or 2d, or forever, got "for ever"')
+    expect(() => parseDuration(ttl, 'forever')).toThrow('got "forever"')
+  })
+
   it.each([
     '',
     '0',

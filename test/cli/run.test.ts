@@ -49,6 +49,19 @@ describe('a command that runs under a lease', () => {
     expect(again.stdout).toBe('s2\n')
   })
 
+  it('waits for ever if it is told to', async () => {
+    const shop = workshop()
+    const { id }: LeaseInfo = await shop.json(['acquire', 'work:A', '--holder', 'ann'])
+    const run = shop.start(['run', 'work:A', '--holder', 'bob', '--wait', 'forever', '--', 'true'])
+    const isQueued = async (): Promise<boolean> => {
+      const { queue }: Inspection = await shop.json(['why', 'work:A'])
+      return queue.length === 1
+    }
+    await until(isQueued)
+    await shop.tenure(['release', id, '--holder', 'ann'])
+    expect(await run.ended).toMatchObject({ code: 0, stderr: '' })
+  })
+
   it('is refused when it would wait for ever for another that waits for its run', async () => {
     const shop = workshop()
     const nested = (mine: string, other: string): readonly string[] => {

@@ -4,6 +4,7 @@ import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
 import {
   failWith,
   follow,
+  loseAnswer,
   newHolding,
   newStage,
   newClient,
@@ -32,7 +33,7 @@ function sources(): readonly string[] {
 function goAway(
   { runtime }: World,
   { faults }: TestClient,
-  options: { readonly methods: readonly ('withdraw' | 'release')[]; readonly forMs: number },
+  options: { readonly methods: readonly ('acquire' | 'withdraw' | 'release')[]; readonly forMs: number },
 ): void {
   const backAtMs = runtime.monotonicMs() + options.forMs
   const away = failWith('STORE_UNAVAILABLE')
@@ -42,6 +43,90 @@ function goAway(
     })
   }
 }
+
+describe('a wait that begins while the store is away', () => {
+  it('goes on when the store is back, if the caller said how long to wait', async () => {
+    const { world, alice, advance } = newStage()
+    goAway(world, alice, { methods: ['acquire'], forMs: 1_200 })
+    const waiting = follow(alice.tenure.acquire(RESOURCE, { waitMs: 10_000 }))
+    await advance(1_200)
+    expect(waiting.isPending()).toBe(true)
+    await advance(1_000)
+    expect(waiting.value().state).toBe('held')
+  })
+
+  it('goes on although the first answer was lost, and holds one lease', async () => {
+    const { world, alice, advance } = newStage()
+    alice.faults.when('acquire', async (send) => {
+      const away = failWith('STORE_UNAVAILABLE')
+      if (alice.faults.count('acquire') === 1) return loseAnswer(send, [])
+      return alice.faults.count('acquire') < 6 ? away(send, []) : send()
+    })
+    const waiting = follow(alice.tenure.acquire(RESOURCE, { waitMs: 10_000, ttlMs: 60_000 }))
+    await advance(9_000)
+    expect(waiting.value().state).toBe('held')
+    expect(await statesOf(world, 'alice')).toEqual(['active'])
+  })
+
+  it.each([100, 10_000])('says after %i ms that the store is away', async (waitMs) => {
+    const { world, alice, advance } = newStage()
+    goAway(world, alice, { methods: ['acquire'], forMs: 60_000 })
+    const waiting = follow(alice.tenure.acquire(RESOURCE, { waitMs }))
+    await advance(waitMs - 1)
+    expect(waiting.isPending()).toBe(true)
+    await advance(1)
+    const error = waiting.error()
+    expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+    expect(error.details).toMatchObject({ resource: RESOURCE, waitedMs: waitMs })
+    expect(alice.faults.count('withdraw')).toBe(0)
+    expect(world.runtime.pendingTimers).toBe(0)
+  })
+
+  it('says that the wait timed out if the store came back and another holds it', async () => {
+    const { world, alice, bob, advance } = newStage()
+    await alice.tenure.acquire(RESOURCE)
+    goAway(world, bob, { methods: ['acquire'], forMs: 1_200 })
+    const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: 10_000 }))
+    await advance(10_000)
+    expect(waiting.error()).toMatchObject({ code: 'WAIT_TIMEOUT', effect: 'none' })
+  })
+
+  it.each([{}, { waitMs: 0 }])('ends at once if the caller did not say: %j', async (options) => {
+    const { world, alice, advance } = newStage()
+    goAway(world, alice, { methods: ['acquire'], forMs: 1_200 })
+    const waiting = follow(alice.tenure.acquire(RESOURCE, options))
+    await advance(1)
+    expect(waiting.error()).toMatchObject({ code: 'STORE_UNAVAILABLE', effect: 'none' })
+  })
+})
+
+describe('a wait without end', () => {
+  it('lasts until the lease is free, however long that takes', async () => {
+    const { world, alice, bob, advance } = newStage()
+    const held = await alice.tenure.acquire(RESOURCE, { ttlMs: 2_592_000_000, autoRenew: false })
+    const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: Infinity }))
+    await advance(3 * 86_400_000)
+    expect(waiting.isPending()).toBe(true)
+    const requests = bob.faults.calls.map(({ request }) => request)
+    expect(JSON.parse(JSON.stringify(requests))).toEqual(requests)
+    await held.release()
+    await world.runtime.settle()
+    expect(waiting.value().state).toBe('held')
+  })
+
+  it('ends when it is cancelled', async () => {
+    const { world, alice, bob, advance } = newStage()
+    await alice.tenure.acquire(RESOURCE)
+    const stop = new AbortController()
+    const { signal } = stop
+    const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: Infinity, signal }))
+    await advance(100_000)
+    stop.abort()
+    await advance(0)
+    expect(waiting.error().code).toBe('ABORTED')
+    expect(await statesOf(world, 'bob')).toEqual([])
+  })
+})
 
 describe('the ticket of a wait that timed out while the store was away for a moment', () => {
   it('is withdrawn when the store is back, so that the next waiter is served at once', async () => {

@@ -194,7 +194,7 @@ describe('bad input', () => {
     ['ttlMs', { ttlMs: 1e99 }],
     ['ttlMs', { ttlMs: '30' as unknown as number }],
     ['waitMs', { waitMs: -1 }],
-    ['waitMs', { waitMs: Infinity }],
+    ['waitMs', { waitMs: -Infinity }],
     ['maxRenewals', { maxRenewals: -2 }],
     ['maxHoldMs', { maxHoldMs: 0 }],
     ['autoRenew', { autoRenew: 'yes' as unknown as boolean }],

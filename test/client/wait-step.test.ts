@@ -3,9 +3,11 @@ import { nextStep, type Progress } from '../../src/client/wait-step.ts'
 import { LeaseError, type ErrorCode } from '../../src/core/errors.ts'
 import type { WaitAnswer } from '../../src/client/wait-errand.ts'
 
-const start = { failures: 0, againWithinMs: Number.POSITIVE_INFINITY }
+const start = { failures: 0, coversAbsence: false, againWithinMs: Number.POSITIVE_INFINITY }
 const fresh: Progress = { question: 'acquire', hasQueued: false, ...start }
 const waiting: Progress = { question: 'claim', hasQueued: true, ...start }
+
+const AGAIN = { kind: 'ask', question: 'acquire' } as const
 
 const queued: WaitAnswer = {
   kind: 'queued',
@@ -53,10 +55,17 @@ describe('the next step of a wait', () => {
     },
   )
 
+  it.each(['STORE_UNAVAILABLE', 'STORE_OUTCOME_UNKNOWN'] as const)(
+    'is to ask again as long as the caller said (%s)',
+    (code) => {
+      const patient = { ...fresh, coversAbsence: true }
+      expect(failed(patient, code, 99)).toEqual({ ...AGAIN, afterMs: 1_000 })
+    },
+  )
+
   it('is to ask the same again when the answer was lost, but not for ever', () => {
-    const again = { kind: 'ask', question: 'acquire' }
-    expect(failed(fresh, 'STORE_OUTCOME_UNKNOWN', 1)).toEqual({ ...again, afterMs: 50 })
-    expect(failed(fresh, 'STORE_OUTCOME_UNKNOWN', 2)).toEqual({ ...again, afterMs: 100 })
+    expect(failed(fresh, 'STORE_OUTCOME_UNKNOWN', 1)).toEqual({ ...AGAIN, afterMs: 50 })
+    expect(failed(fresh, 'STORE_OUTCOME_UNKNOWN', 2)).toEqual({ ...AGAIN, afterMs: 100 })
     const last = failed(fresh, 'STORE_OUTCOME_UNKNOWN', 3)
     expect(last).toMatchObject({ kind: 'failed', leftBehind: true })
     expect(failed(waiting, 'STORE_OUTCOME_UNKNOWN', 99)).toMatchObject({ kind: 'ask' })

@@ -71,7 +71,6 @@ const notSpans = [
 describe('a span', () => {
   it.each([
     ['ttlMs', parseTtlMs, [1, 2_592_000_000], [0, 2_592_000_001]],
-    ['waitMs', parseWaitMs, [0, 86_400_000], [86_400_001]],
     ['maxHoldMs', parseMaxHoldMs, [1, 31_536_000_000], [0, 31_536_000_001]],
   ] as const)(
     '%s is a whole number of milliseconds within its limits',
@@ -86,6 +85,15 @@ describe('a span', () => {
       }
     },
   )
+
+  it('waitMs may be without end, too', () => {
+    for (const value of [0, 86_400_000, Infinity]) expect(parseWaitMs(value)).toBe(value)
+    for (const value of [86_400_001, ...notSpans].filter((one) => one !== Infinity)) {
+      const refused = refusal(() => parseWaitMs(value))
+      expect(refused).toMatchObject({ code: 'INVALID_INPUT', field: 'waitMs' })
+      expect(refused.message).toMatch(/^waitMs must be an integer 0\.\.86400000, or Infinity, got /)
+    }
+  })
 
   it('says what came', () => {
     expect(refusal(() => parseTtlMs(-5)).message).toBe(

@@ -11,7 +11,7 @@ import { ownMs } from '../servers/own-time.ts'
 import { startPostgres } from '../servers/postgres-server.ts'
 import { Proxy } from '../servers/proxy.ts'
 import { startRedis } from '../servers/redis-server.ts'
-import { freshDatabase, sharedServer } from '../servers/shared-servers.ts'
+import { freshDatabase, freshRedis, sharedServer } from '../servers/shared-servers.ts'
 
 /** How long a client tries to connect unless it is told otherwise. */
 const CONNECT_MS = 5_000
@@ -53,6 +53,26 @@ async function untilItWorks<Answer>(act: () => Promise<Answer>): Promise<Answer>
     }
   }
 }
+
+describe('a wait whose length was said', () => {
+  it.each([
+    ['Redis', freshRedis],
+    ['PostgreSQL', freshDatabase],
+  ])('outlasts an absence of %s', async (_, fresh) => {
+    const place = await fresh()
+    leftOpen.push(async () => place.remove())
+    const proxy = await Proxy.start(place.url)
+    leftOpen.push(() => proxy.close())
+    const tenure = await open(proxy.through(place.url))
+    await (await tenure.acquire('work:w')).release()
+    proxy.refuse()
+    proxy.resetCounts()
+    const waiting = tenure.acquire('work:w', { waitMs: 100_000 })
+    while (proxy.connections < 3) await sleep(5)
+    proxy.clear()
+    expect((await waiting).state).toBe('held')
+  })
+})
 
 describe('a wrong password', () => {
   it('is refused by Redis in words that do not tell it', async () => {

@@ -1,6 +1,5 @@
 /** `tenure upgrade`: from sharing a resource to having it alone, without letting it go in between. */
-import { WAIT_MS_MAX } from '../../core/limits.ts'
-import { durationOption, type Option } from '../arguments.ts'
+import { waitOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { findLeaseId } from '../lease-argument.ts'
 import { leaseCard } from '../lease-card.ts'
@@ -13,9 +12,9 @@ type UpgradeTable = { readonly wait: Option<number> }
 export const upgrade: Command = defineCommand({
   positionals: [{ name: 'LEASE', help: 'the id of the lease, or its resource' }],
   options: {
-    wait: durationOption(
-      { field: 'wait', minMs: 0, maxMs: WAIT_MS_MAX },
-      'wait so long for the others to leave (default: do not wait)',
+    wait: waitOption(
+      'wait',
+      'wait so long for the others to leave, or forever (default: do not wait)',
     ),
   },
   notes: [
