@@ -156,12 +156,16 @@ export class TenureClient implements Tenure {
     const { lease } = outcome
     const reference = lease.reference()
     lease.interest.use(reference)
+    // Work that only waits for the signal of its lease has nothing of its own that keeps the process alive.
+    const awake = this.#runtime.setTimer(Infinity, () => undefined, { keepAlive: true })
     let result: Result
     try {
       result = await this.#acquisitions.runInside(lease, () => work(reference))
     } catch (error) {
       await this.#endWork(lease, 'aborted').catch(reportUnlessGone)
       throw error
+    } finally {
+      awake.cancel()
     }
     await this.#endWork(lease, 'completed').catch(reportIfAway)
     return result

@@ -37,6 +37,9 @@ export interface PostgresClient {
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'notification', listener: PostgresHear): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown
+  /** Whether the connection keeps the process alive. */
+  ref?(): void
+  unref?(): void
 }
 
 /** What a `Pool` of `pg` is to the store. */

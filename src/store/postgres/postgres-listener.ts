@@ -138,6 +138,8 @@ export class PostgresListener implements Listening {
     }
     client.on('notification', line.hear)
     client.on('error', line.lose)
+    // Whoever listens is served as long as something else keeps the process alive: a wait does, a held lease does not.
+    client.unref?.()
     return line
   }
 
@@ -186,6 +188,7 @@ export class PostgresListener implements Listening {
     this.#line = null
     line.client.removeListener('notification', line.hear)
     line.client.removeListener('error', line.lose)
+    line.client.ref?.()
     return line.client
   }
 

@@ -111,6 +111,8 @@ export async function reachPostgres(
     connectionString: address.connectionString,
     connectionTimeoutMillis: settled.connectMs,
     keepAlive: true,
+    // A connection that is merely open does not keep the process alive; every call does, by its timer.
+    allowExitOnIdle: true,
     // Abandoned by us, a statement must not go on holding what it has locked.
     ...(settled.prepare ? { statement_timeout: settled.callMs } : {}),
   }

@@ -14,6 +14,8 @@ export type Argument = string | Uint8Array
 /** What is used of an ioredis client, or of its Cluster. */
 export interface IoredisClient {
   readonly status: string
+  /** The socket, once there is one; a Cluster has none of its own. */
+  readonly stream?: { unref?(): unknown }
   readonly isCluster?: boolean
   call(command: string, ...args: Argument[]): Promise<unknown>
   duplicate(override?: { readonly autoResubscribe: boolean }): IoredisClient
@@ -34,6 +36,7 @@ interface NodeRedisClient {
   subscribe(channel: string, listener: (message: string, channel: string) => void): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
   on(event: string, listener: (...args: never[]) => void): unknown
+  unref?(): void
 }
 
 /** A client as a caller passes it in: of its many methods, those that tell which driver's it is. */
@@ -102,6 +105,7 @@ class IoredisDriver implements RedisDriver {
       ? this.#client.duplicate()
       : this.#client.duplicate({ autoResubscribe: false })
     hearErrors(client)
+    letProcessEnd(client)
     return new IoredisDriver(client)
   }
 
@@ -156,6 +160,7 @@ class NodeRedisDriver implements RedisDriver {
   duplicate(): RedisDriver {
     const client = this.#client.duplicate()
     hearErrors(client)
+    client.unref?.()
     return new NodeRedisDriver(client)
   }
 
@@ -182,6 +187,14 @@ class NodeRedisDriver implements RedisDriver {
   onReady(listener: () => void): void {
     this.#client.on('ready', listener)
   }
+}
+
+/**
+ * A connection that is merely open does not keep the process alive, nor does a lease on it. Every call does, by its timer,
+ * and so do waits and work under a lease.
+ */
+export function letProcessEnd(client: IoredisClient): void {
+  client.on('connect', () => void client.stream?.unref?.())
 }
 
 /** An error event that nobody listens to ends the process. The driver goes on trying to connect, so it comes often. */

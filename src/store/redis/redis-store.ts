@@ -15,6 +15,7 @@ import { RedisBackend } from './redis-backend.ts'
 import {
   driverOf,
   hearErrors,
+  letProcessEnd,
   RedisCalls,
   storeError,
   type IoredisClient,
@@ -199,6 +200,7 @@ function quiet(client: IoredisClient): {
   client.on('error', (error: unknown) => {
     last = error
   })
+  letProcessEnd(client)
   client.on('ready', () => {
     if (!isOpen) hearErrors(client)
     isOpen = true
