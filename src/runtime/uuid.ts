@@ -14,7 +14,7 @@ let used = POOL.length
 let lastMs = 0
 let counter = 0
 /** The time of the last id as it is written, up to its counter. */
-let prefix = ''
+let prefix = prefixAt(lastMs)
 
 export function timeOrderedUuid(wallMs: number): string {
   if (used === POOL.length) {
@@ -39,8 +39,12 @@ function advance(wallMs: number): void {
   }
   lastMs = Math.max(wallMs, lastMs + 1)
   counter = 0
-  const time = lastMs.toString(16).padStart(12, '0')
-  prefix = `${time.slice(0, 8)}-${time.slice(8)}-7`
+  prefix = prefixAt(lastMs)
+}
+
+function prefixAt(ms: number): string {
+  const time = ms.toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7`
 }
 
 function byteAt(index: number): number {
