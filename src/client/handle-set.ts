@@ -1,5 +1,6 @@
 /** Leases that were acquired together: the set is as good as the worst of them, and they are released together. */
 import type { HandleState, LeaseSet, ReleaseOptions } from './contract.ts'
+import { onAbort } from '../runtime/abort-listeners.ts'
 import { isGone } from './lease-loss.ts'
 import type { LeaseReference } from './lease-reference.ts'
 import type { JointRelease } from './lease-release.ts'
@@ -27,7 +28,7 @@ export class HandleSet implements LeaseSet {
   }
 
   get signal(): AbortSignal {
-    this.#signal ??= AbortSignal.any(this.leases.map((lease) => lease.signal))
+    this.#signal ??= abortsWithAny(this.leases.map((lease) => lease.signal))
     return this.#signal
   }
 
@@ -54,4 +55,14 @@ export class HandleSet implements LeaseSet {
     const [results] = await Promise.all([Promise.allSettled(released), together.send()])
     return results
   }
+}
+
+/** Not `AbortSignal.any`: on Node 20 what that returns may be collected, and its listeners with it, before it aborts. */
+function abortsWithAny(signals: readonly AbortSignal[]): AbortSignal {
+  const controller = new AbortController()
+  for (const signal of signals) {
+    if (signal.aborted) controller.abort(signal.reason)
+    else onAbort(signal, () => controller.abort(signal.reason))
+  }
+  return controller.signal
 }

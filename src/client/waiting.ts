@@ -16,6 +16,7 @@ import type { LeaseInfo } from '../core/lease.ts'
 import { WAIT_MS_MAX } from '../core/limits.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { DEFAULT_SETTINGS } from '../core/settings.ts'
+import { onAbort } from '../runtime/abort-listeners.ts'
 import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../service/lease-api.ts'
@@ -159,10 +160,10 @@ export class Wait implements Attended {
   }
 
   #listenTo(signal: AbortSignal): () => void {
-    const onAbort = (): void => this.cancel(abortedError(this.#ended, signal.reason))
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    return () => signal.removeEventListener('abort', onAbort)
+    const cancel = (): void => this.cancel(abortedError(this.#ended, signal.reason))
+    if (!signal.aborted) return onAbort(signal, cancel)
+    cancel()
+    return () => undefined
   }
 
   /** Ends the wait at once with this error; without effect once it has come to something. */
@@ -226,7 +227,8 @@ export class Wait implements Attended {
       this.#failures += 1
       this.#lastFailure = error
       // The store has answered after all, and the time that it is given for that is not the caller's.
-      if (this.#failures === 1 && this.#timer !== null && this.#waitMs !== null) this.#arm(this.#leftMs)
+      if (this.#failures === 1 && this.#timer !== null && this.#waitMs !== null)
+        this.#arm(this.#leftMs)
       this.#implied?.forget()
       if (error.effect === 'none') this.#firstSent = null
       else this.#doubt = error

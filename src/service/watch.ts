@@ -7,6 +7,7 @@
  * was read.
  */
 import { isLeaseError, type ErrorCode, type LeaseError } from '../core/errors.ts'
+import { onAbort } from '../runtime/abort-listeners.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LedgerEntry, Position, Store } from '../store-port/store.ts'
@@ -153,7 +154,7 @@ function isPassing(error: unknown): error is LeaseError {
 class Bell {
   stopped = false
   readonly #sources: WatchSources
-  readonly #signal: AbortSignal | undefined
+  readonly #stopListening: (() => void) | null
   readonly #unfollow: () => void
   #waiting: (() => void) | null = null
   #leaveCall: (() => void) | null = null
@@ -162,11 +163,10 @@ class Bell {
 
   constructor(sources: WatchSources, signal: AbortSignal | undefined) {
     this.#sources = sources
-    this.#signal = signal
     this.stopped = signal?.aborted ?? false
     this.#settleAtMs = sources.runtime.monotonicMs() + SETTLE_EVERY_MS
     this.#unfollow = sources.store.follow(this.#onChange)
-    signal?.addEventListener('abort', this.#onAbort)
+    this.#stopListening = signal === undefined ? null : onAbort(signal, this.#onAbort)
   }
 
   /** However often the ledger grows, what has run out is settled in time. */
@@ -217,7 +217,7 @@ class Bell {
 
   dispose(): void {
     this.#unfollow()
-    this.#signal?.removeEventListener('abort', this.#onAbort)
+    this.#stopListening?.()
     this.#waiting?.()
   }
 
