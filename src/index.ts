@@ -52,6 +52,8 @@ export type { Extent, Mode, Resource } from './core/resource.ts'
 export type { SettingKey, SettingRow, SettingScope, Settings } from './core/settings.ts'
 export type { ImportedLedger, ImportOptions, OpenOptions } from './open.ts'
 export type { Fault } from './runtime/diagnostics.ts'
+export type { Runtime, Timer, TimerOptions } from './runtime/runtime.ts'
+export type { TickSource } from './runtime/tick-source.ts'
 export type { StoreOptions, StoreSource } from './store-address.ts'
 export type {
   CleanupResult,

@@ -10,6 +10,7 @@ import { invalid } from './core/errors.ts'
 import type { SigningKey } from './ledger/ed25519.ts'
 import { parseFlag, parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import { onFault, type Fault } from './runtime/diagnostics.ts'
+import type { Runtime } from './runtime/runtime.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { LeaseApi } from './service/lease-api.ts'
 import type { Questions } from './service/lease-questions.ts'
@@ -48,6 +49,8 @@ export interface OpenOptions extends StoreOptions {
   readonly orphans?: 'renew' | 'release'
   /** `configured`: leases renew themselves for no longer than the store's `max_hold_seconds`. Default `none`: no such limit. */
   readonly maxHold?: 'none' | 'configured'
+  /** For tests: time, timers and ids to go by instead of the real ones, such as `FakeRuntime`. Only embedded stores take one. */
+  readonly runtime?: Runtime
 }
 
 const OPEN_OPTIONS = [
@@ -61,6 +64,7 @@ const OPEN_OPTIONS = [
   'onDiagnostic',
   'orphans',
   'maxHold',
+  'runtime',
 ] as const satisfies readonly (keyof OpenOptions)[]
 
 /**
@@ -69,7 +73,7 @@ const OPEN_OPTIONS = [
  */
 export async function openTenure(store: StoreSource, options: OpenOptions): Promise<Tenure> {
   requireOptions(options)
-  const { session, sequential, claimWindowMs } = options
+  const { session, sequential, claimWindowMs, runtime = systemRuntime } = options
   const holder = parseHolder(options.holder)
   if (session !== undefined) parseSession(session)
   const { readClaimWindow, readUpkeep, TenureClient } = await import('./client/tenure-client.ts')
@@ -78,7 +82,7 @@ export async function openTenure(store: StoreSource, options: OpenOptions): Prom
   const signer = await signerOf(options)
   const api = await openApi(store, options)
   return new TenureClient({
-    ...{ api, runtime: systemRuntime, holder, ...upkeep },
+    ...{ api, runtime, holder, ...upkeep },
     ...(session === undefined ? {} : { session }),
     ...(sequential === undefined ? {} : { sequential: parseFlag('sequential', sequential) }),
     ...(claimWindowMs === undefined ? {} : { claimWindowMs }),
@@ -108,13 +112,20 @@ export async function openApi(
   options: StoreOptions & Partial<OpenOptions> = {},
 ): Promise<LeaseApi> {
   refuseUnknown(options, OPEN_OPTIONS)
-  const address = readAddress(source, options)
-  const { onDiagnostic } = options
+  const { onDiagnostic, runtime } = options
+  const address = readAddress(source, options, requireRuntime(runtime))
   if (onDiagnostic === undefined) return openAddress(address)
   if (typeof onDiagnostic !== 'function') {
     throw invalid('onDiagnostic', 'must be a function', onDiagnostic)
   }
   return openHeard(address, onDiagnostic)
+}
+
+function requireRuntime(runtime: unknown): Runtime | null {
+  if (runtime === undefined) return null
+  const isOne = typeof runtime === 'object' && runtime !== null && 'setTimer' in runtime
+  if (isOne) return runtime as Runtime
+  throw invalid('runtime', 'must be a runtime, such as FakeRuntime of tenure/testing', runtime)
 }
 
 /** Listens from before the store is opened until it is closed. */
@@ -132,12 +143,13 @@ async function openHeard(address: Address, listener: (fault: Fault) => void): Pr
 async function openAddress(address: Address): Promise<LeaseApi> {
   const { LeaseService: Service } = await import('./service/lease-service.ts')
   const { tracedApi } = await import('./service/traced-api.ts')
-  const keep: Keep = (store) => new Service({ store, runtime: systemRuntime, sweep: true })
+  const { runtime = systemRuntime } = address
+  const keep: Keep = (store) => new Service({ store, runtime, sweep: true })
   if (address.key === null) return tracedApi(keep(await address.open()))
   const { share } = await import('./store-share.ts')
   const { store, sweeper } = await share(address, address.key, keep)
   const sharing = sweeper === null ? {} : { sharing: sweeper }
-  return tracedApi(new Service({ store, runtime: systemRuntime, ...sharing }))
+  return tracedApi(new Service({ store, runtime, ...sharing }))
 }
 
 export interface ImportedLedger {

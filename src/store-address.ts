@@ -10,6 +10,7 @@ import { invalid, pathError } from './core/errors.ts'
 import { parseNamespace } from './core/resource.ts'
 import { requireShortText, requireText } from './core/text.ts'
 import { fs } from './runtime/file-system.ts'
+import type { Runtime } from './runtime/runtime.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './store/postgres/postgres-client.ts'
@@ -58,6 +59,8 @@ export interface Address {
   identity(): string | null
   /** The file, when it has yet to be made; null where there is one, and for a store that is none. */
   readonly missingFile?: () => string | null
+  /** What the store goes by, if not the real time. */
+  readonly runtime?: Runtime
 }
 
 type Kind = 'memory' | 'sqlite' | 'postgres' | 'redis'
@@ -81,8 +84,16 @@ const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
 const EXPECTED_URL =
   'must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE or redis://HOST'
 
-export function readAddress(source: unknown, options: StoreOptions): Address {
-  if (typeof source === 'object' && source !== null) return readClient(source, options)
+/** `runtime`: what an embedded store is to go by instead of the real time. */
+export function readAddress(
+  source: unknown,
+  options: StoreOptions,
+  runtime: Runtime | null = null,
+): Address {
+  if (typeof source === 'object' && source !== null) {
+    refuseRuntime(runtime)
+    return readClient(source, options)
+  }
   const text = requireText('store', source)
   const [, scheme = '', rest = '', query] =
     /^([a-z][a-z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
@@ -98,14 +109,21 @@ export function readAddress(source: unknown, options: StoreOptions): Address {
   const settled = settle(kind, own, options)
   switch (kind) {
     case 'memory':
-      return memoryAddress(readName(rest), settled)
+      return memoryAddress(readName(rest), settled, runtime)
     case 'sqlite':
-      return sqliteAddress(readPath(rest, text), settled)
+      return sqliteAddress(readPath(rest, text), settled, runtime)
     case 'postgres':
     case 'redis':
+      refuseRuntime(runtime)
       if (!rest.startsWith('//')) throw invalid('store', EXPECTED_URL, schemeOf(text))
       return serverAddress(kind, `${scheme}:${rest}${others === '' ? '' : `?${others}`}`, settled)
   }
+}
+
+/** The clock of a server decides about its leases, and nobody here can move it. */
+function refuseRuntime(runtime: Runtime | null): void {
+  if (runtime === null) return
+  throw invalid('runtime', 'must not be given for a server, whose own clock decides', 'a runtime')
 }
 
 /** Up to what may be a password. */
@@ -154,7 +172,7 @@ function readClient(source: object, options: StoreOptions): Address {
 const numbers = new WeakMap<object, number>()
 let lastNumber = 0
 
-/** One client is one place, whoever passes it in. */
+/** One client is one place, and one runtime one time, whoever passes it in. */
 function numberOf(client: object): number {
   const known = numbers.get(client)
   if (known !== undefined) return known
@@ -169,25 +187,32 @@ function requireClient(name: string, client: unknown): object {
   throw invalid(name, 'must be a client of its driver', client)
 }
 
-function memoryAddress(name: string, settled: Settled): Address {
+function memoryAddress(name: string, settled: Settled, runtime: Runtime | null): Address {
   const open = async (): Promise<Store> => {
     const { MemoryStore } = await import('./store/memory/memory-store.ts')
     const { hostTicks } = await import('./store/embedded-clock.ts')
-    const store = new MemoryStore({ ticks: hostTicks(), url: `memory:${name}` })
+    const ticks = runtime?.ticks ?? hostTicks()
+    const store = new MemoryStore({ ticks, url: `memory:${name}` })
     // History that ends with the process is not worth a month of its memory: a day, for requests that are repeated.
     const key = 'history_retention_days'
     await store.configure({ key, value: '1', scope: 'global', resourceId: null })
     return store
   }
   const key = name === '' ? null : keyOf('memory', name, settled)
-  return { key, open, openToLook: null, identity: () => null }
+  return { key, open, openToLook: null, identity: () => null, ...timedBy(key, runtime) }
 }
 
-function sqliteAddress(file: string, settled: Settled): Address {
+function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null): Address {
   const { namespace, synchronous = 'full' } = settled
-  const options = { path: file, namespace, synchronous: readSynchronous(synchronous) }
+  const options = {
+    ...{ path: file, namespace, synchronous: readSynchronous(synchronous) },
+    ...(runtime === null ? {} : { runtime }),
+    ...(runtime?.ticks === undefined ? {} : { ticks: runtime.ticks }),
+  }
+  const key = keyOf('sqlite', file, settled)
   return {
-    key: keyOf('sqlite', file, settled),
+    key,
+    ...timedBy(key, runtime),
     open: async () => {
       const { SqliteStore } = await import('./store/sqlite/sqlite-store.ts')
       return SqliteStore.open(options)
@@ -206,6 +231,15 @@ function sqliteAddress(file: string, settled: Settled): Address {
       return stat === undefined || stat.size === 0 ? file : null
     },
   }
+}
+
+/** Whoever goes by a time of their own shares a store with those who go by the same. */
+function timedBy(
+  key: string | null,
+  runtime: Runtime | null,
+): Partial<Pick<Address, 'key' | 'runtime'>> {
+  if (runtime === null) return {}
+  return { key: key === null ? null : `${key} by ${numberOf(runtime)}`, runtime }
 }
 
 function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled): Address {

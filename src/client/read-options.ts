@@ -203,9 +203,7 @@ type SharedWish = Omit<AcquireAllWish, 'group' | 'members' | 'waitMs' | 'isRenew
   readonly isRenewed: boolean
 }
 
-function readShared(
-  options: Pick<AcquireOptions, (typeof SHARED_OPTIONS)[number]>,
-): SharedWish {
+function readShared(options: Pick<AcquireOptions, (typeof SHARED_OPTIONS)[number]>): SharedWish {
   const { ttlMs, maxRenewals, maxHoldMs, lockDelayMs, breakable, priority } = options
   const { reason, metadata } = parseNote(options.reason, options.metadata)
   const shared: Writable<SharedWish> = { isRenewed: readAutoRenew(options.autoRenew) }

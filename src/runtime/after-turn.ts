@@ -1,3 +1,5 @@
+import { nextTick, queueMicrotask } from './host-timers.ts'
+
 /**
  * Runs something when everybody who can go on has gone on as far as they can without waiting: before the process looks
  * for input or timers, and after all promises that are settled have been heard, and all that follows from them.
@@ -6,5 +8,5 @@
  * from within a promise waits for all of them, and one that is asked for from elsewhere for none.
  */
 export function afterTurn(work: () => void): void {
-  queueMicrotask(() => process.nextTick(work))
+  queueMicrotask(() => nextTick(work))
 }

@@ -2,6 +2,7 @@
  * Time, timers, ids and randomness as everything outside the core gets them. Production uses `systemRuntime`; the
  * simulator and the tests pass one of their own, so nothing else may touch clocks or `Math.random`.
  */
+import type { TickSource } from './tick-source.ts'
 
 export interface Timer {
   /** Idempotent; after it returns the callback does not run. */
@@ -29,4 +30,6 @@ export interface Runtime {
    * path that is there and cannot be followed.
    */
   canonicalPath(path: string): string
+  /** The deciding clock of embedded stores on this host. Absent: the host's own. */
+  readonly ticks?: TickSource
 }

@@ -2,6 +2,7 @@
 import os from 'node:os'
 import { canonicalPath } from './file-system.ts'
 import { RepeatedFault } from './diagnostics.ts'
+import { clearTimeout, hrtime, setTimeout } from './host-timers.ts'
 import type { Runtime, Timer, TimerOptions } from './runtime.ts'
 import { timeOrderedUuid } from './uuid.ts'
 
@@ -22,7 +23,7 @@ export const systemRuntime: Runtime = {
 
 /** Not `performance.now()`: it is the same clock, but the first look at it loads all of `perf_hooks`. */
 function monotonicMs(): number {
-  const [seconds, nanoseconds] = process.hrtime()
+  const [seconds, nanoseconds] = hrtime()
   return seconds * 1_000 + nanoseconds / 1_000_000
 }
 

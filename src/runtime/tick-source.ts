@@ -6,6 +6,7 @@
  * has and does not tell at the moment is thrown.
  */
 import os from 'node:os'
+import { hrtimeUs } from './host-timers.ts'
 import { fs, ifThere, isAbsence } from './file-system.ts'
 
 export interface TickSource {
@@ -22,7 +23,7 @@ export function systemTickSource(): TickSource {
   return {
     host,
     domain: boot === null ? null : `${host}/${boot}/${clockId()}`,
-    tickUs: () => Math.floor(Number(process.hrtime.bigint() / 1000n)),
+    tickUs: hrtimeUs,
     wallMs: () => Date.now(),
   }
 }
