@@ -37,7 +37,8 @@ export type { Budget, Dimension } from './core/budget.ts'
 export type { Scope, ScopedAct } from './core/scope.ts'
 export type { SigningKey } from './ledger/ed25519.ts'
 export type { Blocker } from './core/conflict.ts'
-export type { Effect, ErrorCode } from './core/errors.ts'
+export type { ErrorDetails } from './core/error-details.ts'
+export type { Effect, ErrorCode, LeaseErrorOf } from './core/errors.ts'
 export type { LeaseEvent, LeaseEventType } from './core/event.ts'
 export type {
   CycleStep,

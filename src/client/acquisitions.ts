@@ -5,7 +5,7 @@
  * Work that no caller waits for is kept account of here, so that nothing rejects into the void and `close` leaves
  * nothing behind: no timer, no subscription, no ticket, and no lease but those that were abandoned on purpose.
  */
-import { LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
 import { UNDER_MAX } from '../core/limits.ts'
@@ -162,6 +162,12 @@ export class Acquisitions {
     if (known?.state === 'held' && known.resource === wish.resource) {
       return Promise.resolve({ kind: 'granted', lease: known })
     }
+    const strangers = this.#strangersAmong(wish.under)
+    if (strangers.length === 0) return this.#obtainOne({ wish, autoRenew, signal })
+    return this.#requireOwn(strangers).then(() => this.#obtainOne({ wish, autoRenew, signal }))
+  }
+
+  #obtainOne({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
     const { leaseId, resource } = wish
     const under = this.#underOf(wish.under)
     const request = Object.assign({}, this.#asker, wish, under)
@@ -169,6 +175,20 @@ export class Acquisitions {
     const leaseIds = [leaseId]
     const asked = { errand, leaseIds, resources: [resource], autoRenew, signal, ...under }
     return this.#obtain(asked).then(onlyOne)
+  }
+
+  /** What a request is said to be under although this client does not hold it. */
+  #strangersAmong(said: readonly LeaseId[] = []): readonly LeaseId[] {
+    return said.filter((leaseId) => !this.#router.handles.has(leaseId))
+  }
+
+  /** They may be held by another process of the same holder. What is another's or nobody's would be without effect. */
+  async #requireOwn(leaseIds: readonly LeaseId[]): Promise<void> {
+    const { api, holder } = this.#parts
+    for (const leaseId of leaseIds) {
+      const lease = await api.get(leaseId)
+      if (lease?.holder !== holder) throw invalid('under', `must be leases of ${holder}`, leaseId)
+    }
   }
 
   /** As the caller said, and what follows from that; else inside of what it runs. Nothing: it is a plain call. */
@@ -184,6 +204,7 @@ export class Acquisitions {
   }
 
   async obtainAll({ wish, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
+    await this.#requireOwn(this.#strangersAmong(wish.under))
     const under = this.#underOf(wish.under)
     const errand = groupErrand(this.#parts.api, { ...wish, ...under, ...this.#asker })
     const leaseIds = wish.members.map((member) => member.leaseId)
@@ -191,11 +212,13 @@ export class Acquisitions {
     return this.#obtain({ errand, leaseIds, resources, autoRenew, signal, ...under })
   }
 
-  /** Runs work inside a lease: what it asks for is under it. */
-  runInside<Result>({ id: leaseId }: LeaseHandle, work: () => Result): Result {
+  /** Runs work inside leases: what it asks for is under all of them. */
+  runInside<Result>([lease, ...others]: readonly LeaseHandle[], work: () => Result): Result {
+    if (lease === undefined) return work()
+    const { id: leaseId } = lease
     const under = this.#nestings.get(leaseId)?.under ?? []
     this.#nestings.set(leaseId, { under, isInside: true })
-    return runInside({ client: this, leaseId }, work)
+    return runInside({ client: this, leaseId }, () => this.runInside(others, work))
   }
 
   /** Takes over, by its id, a lease that was transferred to this holder. */

@@ -321,6 +321,16 @@ export interface Lease extends FencedLease, AsyncDisposable {
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,
   ): () => void
+  /** As `on`, for one event: afterwards the listener is taken off. */
+  once<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name]) => void,
+  ): () => void
+  /** Takes off a listener that `on` or `once` was given; without effect for any other. */
+  off<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name]) => void,
+  ): void
   /** `release()` if still held; never throws for a lease that is already gone. */
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -337,6 +347,13 @@ export interface LeaseSet extends AsyncDisposable {
   readonly remainingMs: number
   /** Aborts when any of them is lost, with its reason. */
   readonly signal: AbortSignal
+  /** Hears the events of each of them, and of which one; returns a function that takes the listener off again. */
+  on<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name], lease: Lease) => void,
+  ): () => void
+  /** Renews each of them, whatever becomes of the others. Throws the first error, as `Lease.renew` does. */
+  renew(options?: RenewOptions): Promise<void>
   /**
    * Releases all of them together: one request and one commit for all that are still held, whatever became of the
    * others. Throws the first error, as `Lease.release` does.
@@ -436,12 +453,26 @@ export interface Tenure extends AsyncDisposable {
   /**
    * Releases when `work` ends: `completed` if it returned, `aborted` if it threw. Throws `LEASE_LOST` when the lease did
    * not last as long as the work. A store that is away at the end costs a second at most: the result is returned all the
-   * same, and the release goes on in the background.
+   * same, and the release goes on in the background. Keeps the process alive as long as the work lasts. For several
+   * resources, as `acquireAll`.
    */
+  withLease<Result>(
+    resource: string,
+    work: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result>
   withLease<Result>(
     resource: string,
     options: AcquireOptions,
     work: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result>
+  withLease<Result>(
+    resources: readonly (string | Wanted)[],
+    work: (leases: LeaseSet) => Promise<Result> | Result,
+  ): Promise<Result>
+  withLease<Result>(
+    resources: readonly (string | Wanted)[],
+    options: AcquireAllOptions,
+    work: (leases: LeaseSet) => Promise<Result> | Result,
   ): Promise<Result>
 
   get(leaseId: LeaseId): Promise<LeaseInfo | null>

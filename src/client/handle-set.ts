@@ -1,9 +1,17 @@
 /** Leases that were acquired together: the set is as good as the worst of them, and they are released together. */
-import type { HandleState, LeaseSet, ReleaseOptions } from './contract.ts'
+import type {
+  HandleState,
+  Lease,
+  LeaseEvents,
+  LeaseSet,
+  ReleaseOptions,
+  RenewOptions,
+} from './contract.ts'
 import { onAbort } from '../runtime/abort-listeners.ts'
 import { isGone } from './lease-loss.ts'
 import type { LeaseReference } from './lease-reference.ts'
 import type { JointRelease } from './lease-release.ts'
+import { checkListener } from './read-options.ts'
 
 const WORST_FIRST = ['lost', 'released', 'uncertain'] as const satisfies readonly HandleState[]
 
@@ -30,6 +38,22 @@ export class HandleSet implements LeaseSet {
   get signal(): AbortSignal {
     this.#signal ??= abortsWithAny(this.leases.map((lease) => lease.signal))
     return this.#signal
+  }
+
+  on<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name], lease: Lease) => void,
+  ): () => void {
+    checkListener(name, listener)
+    const stops = this.leases.map((lease) => lease.on(name, (event) => listener(event, lease)))
+    return () => stops.forEach((stop) => stop())
+  }
+
+  async renew(options?: RenewOptions): Promise<void> {
+    const renewals = this.leases.map((lease) => lease.renew(options))
+    for (const result of await Promise.allSettled(renewals)) {
+      if (result.status === 'rejected') throw result.reason
+    }
   }
 
   async release(options?: ReleaseOptions): Promise<void> {

@@ -28,6 +28,7 @@ import type {
 } from './contract.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { JointRelease } from './lease-release.ts'
+import { checkListener } from './read-options.ts'
 
 export class LeaseReference implements Lease {
   readonly id: LeaseId
@@ -38,6 +39,11 @@ export class LeaseReference implements Lease {
   static readonly #parents = new WeakMap<LeaseReference, LeaseReference>()
   readonly #handle: LeaseHandle
   #hasGivenSignal = false
+  readonly #listening = new Set<{
+    readonly name: keyof LeaseEvents
+    readonly given: unknown
+    readonly takeOff: () => void
+  }>()
 
   constructor(handle: LeaseHandle, parent: LeaseReference | null) {
     this.#handle = handle
@@ -122,12 +128,47 @@ export class LeaseReference implements Lease {
     name: Name,
     listener: (event: LeaseEvents[Name]) => void,
   ): () => void {
-    const takeOff = this.#handle.on(name, listener)
-    const endUse = this.#handle.interest.use(this)
-    return () => {
+    return this.#listen(name, listener, listener)
+  }
+
+  once<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name]) => void,
+  ): () => void {
+    checkListener(name, listener)
+    const takeOff = this.#listen(name, listener, (event) => {
       takeOff()
+      return listener(event)
+    })
+    return takeOff
+  }
+
+  off<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name]) => void,
+  ): void {
+    checkListener(name, listener)
+    for (const one of this.#listening) {
+      if (one.name === name && one.given === listener) one.takeOff()
+    }
+  }
+
+  /** `given`: what the caller knows the listener by. */
+  #listen<Name extends keyof LeaseEvents>(
+    name: Name,
+    given: unknown,
+    listener: (event: LeaseEvents[Name]) => void,
+  ): () => void {
+    const stop = this.#handle.on(name, listener)
+    const endUse = this.#handle.interest.use(this)
+    const takeOff = (): void => {
+      this.#listening.delete(one)
+      stop()
       endUse()
     }
+    const one = { name, given, takeOff }
+    this.#listening.add(one)
+    return takeOff
   }
 
   renew(options?: RenewOptions): Promise<void> {

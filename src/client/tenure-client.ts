@@ -42,6 +42,7 @@ import type { GrantSigner } from './grant-signer.ts'
 import { HandleSet } from './handle-set.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import { isGone } from './lease-loss.ts'
+import type { LeaseReference } from './lease-reference.ts'
 import { JointRelease } from './lease-release.ts'
 import {
   checkFunction,
@@ -76,6 +77,15 @@ export interface TenureClientOptions {
   readonly maxHold?: 'none' | 'configured'
 }
 
+type Work<Result> = (subject: LeaseReference | HandleSet) => Promise<Result> | Result
+
+/** What work runs under: one lease, or several. */
+interface Taken {
+  readonly leases: readonly LeaseHandle[]
+  readonly subject: LeaseReference | HandleSet
+  readonly release: (reason: ReleaseReason) => Promise<void>
+}
+
 const REVOKE_WITHIN_MS = 10_000
 const END_WORK_WITHIN_MS = 1_000
 /** A store that does not answer must not keep `close` from ending. Most of the time is for giving leases back. */
@@ -84,8 +94,8 @@ const GIVE_BACK_WITHIN_MS = 7_000
 
 export class TenureClient implements Tenure {
   readonly holder: string
-  readonly session: string
   readonly config: TenureConfig
+  readonly #session: string
   readonly #api: LeaseApi
   readonly #runtime: Runtime
   readonly #acquisitions: Acquisitions
@@ -96,17 +106,22 @@ export class TenureClient implements Tenure {
     const { api, runtime, holder, session, claimWindowMs, sequential = false } = options
     const { signer = null } = options
     this.holder = parseHolder(holder)
-    this.session = session === undefined ? runtime.uuid() : parseSession(session)
+    this.#session = session === undefined ? runtime.uuid() : parseSession(session)
     this.#api = api
     this.#runtime = runtime
     const requireOpen = (): void => this.#requireOpen()
     this.config = new ClientConfig({ api, runtime, requireOpen })
     this.#acquisitions = new Acquisitions({
-      ...{ api, runtime, holder: this.holder, session: this.session },
+      ...{ api, runtime, holder: this.holder, session: this.#session },
       sequential,
       claimWindowMs: readClaimWindow(claimWindowMs),
       ...{ signer, ...readUpkeep(options) },
     })
+  }
+
+  /** Not a field: it is a secret, and whoever prints or serialises the client does not mean it. */
+  get session(): string {
+    return this.#session
   }
 
   async acquire(resource: string, options?: AcquireOptions): Promise<Lease> {
@@ -124,9 +139,7 @@ export class TenureClient implements Tenure {
     const wish = readAcquireAll(this.#runtime, resources, options)
     const outcome = await this.#acquisitions.obtainAll(wish)
     if (outcome.kind !== 'granted') throw refusalError(outcome)
-    const newRelease = (): JointRelease => new JointRelease(this.#api, this.#runtime)
-    const leases = outcome.leases.map((lease) => lease.reference())
-    return new HandleSet(leases, newRelease)
+    return this.#setOf(outcome.leases.map((lease) => lease.reference()))
   }
 
   async adopt(leaseId: LeaseId, options?: AdoptOptions): Promise<Lease> {
@@ -145,36 +158,69 @@ export class TenureClient implements Tenure {
   }
 
   async withLease<Result>(
-    resource: string,
-    options: AcquireOptions,
-    work: (lease: Lease) => Promise<Result> | Result,
+    wanted: string | readonly (string | Wanted)[],
+    ...rest: readonly [unknown, unknown?]
   ): Promise<Result> {
     this.#requireOpen()
+    const [options, work] = rest.length === 1 ? [undefined, rest[0]] : rest
     checkFunction('work', work)
-    const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
-    if (outcome.kind === 'held') throw refusalError(outcome)
-    const { lease } = outcome
-    const reference = lease.reference()
-    lease.interest.use(reference)
+    const { leases, subject, release } = Array.isArray(wanted)
+      ? await this.#takeAll(wanted, options as AcquireAllOptions)
+      : await this.#takeOne(wanted as string, options as AcquireOptions)
     // Work that only waits for the signal of its lease has nothing of its own that keeps the process alive.
     const awake = this.#runtime.setTimer(Infinity, () => undefined, { keepAlive: true })
+    const begin = (): Promise<Result> | Result => (work as Work<Result>)(subject)
     let result: Result
     try {
-      result = await this.#acquisitions.runInside(lease, () => work(reference))
+      result = await this.#acquisitions.runInside(leases, begin)
     } catch (error) {
-      await this.#endWork(lease, 'aborted').catch(reportUnlessGone)
+      await this.#endWork(release('aborted')).catch(reportUnlessGone)
       throw error
     } finally {
       awake.cancel()
     }
-    await this.#endWork(lease, 'completed').catch(reportIfAway)
+    await this.#endWork(release('completed')).catch(reportIfAway)
     return result
   }
 
+  async #takeOne(resource: string, options?: AcquireOptions): Promise<Taken> {
+    const outcome = await this.#acquisitions.obtain(readAcquire(this.#runtime, resource, options))
+    if (outcome.kind === 'held') throw refusalError(outcome)
+    const { lease } = outcome
+    const subject = lease.reference()
+    lease.interest.use(subject)
+    const release = async (reason: ReleaseReason): Promise<void> => {
+      if (isOurs(lease)) await lease.release({ reason })
+    }
+    return { leases: [lease], subject, release }
+  }
+
+  async #takeAll(
+    resources: readonly (string | Wanted)[],
+    options?: AcquireAllOptions,
+  ): Promise<Taken> {
+    const wish = readAcquireAll(this.#runtime, resources, options)
+    const outcome = await this.#acquisitions.obtainAll(wish)
+    if (outcome.kind !== 'granted') throw refusalError(outcome)
+    const { leases } = outcome
+    const references = leases.map((lease) => {
+      const reference = lease.reference()
+      lease.interest.use(reference)
+      return reference
+    })
+    const release = async (reason: ReleaseReason): Promise<void> => {
+      const ours = leases.filter(isOurs).map((lease) => lease.reference())
+      if (ours.length > 0) await this.#setOf(ours).release({ reason })
+    }
+    return { leases, subject: this.#setOf(references), release }
+  }
+
+  #setOf(references: readonly LeaseReference[]): HandleSet {
+    return new HandleSet(references, () => new JointRelease(this.#api, this.#runtime))
+  }
+
   /** The work is done: what came of it is not kept back for long by a store that is away. */
-  async #endWork(lease: LeaseHandle, reason: ReleaseReason): Promise<void> {
-    if (lease.isAbandoned || lease.isTransferred) return
-    const release = lease.release({ reason })
+  async #endWork(release: Promise<void>): Promise<void> {
     // No fault: whoever waits for the release, here or in the background, hears how it ended.
     const ended = release.catch(() => undefined)
     if (await endsWithin(this.#runtime, END_WORK_WITHIN_MS, ended)) await release
@@ -276,6 +322,11 @@ export class TenureClient implements Tenure {
     if (this.#closed !== null) throw closedError()
     this.#acquisitions.called()
   }
+}
+
+/** What the work has abandoned or given away on purpose is not to be released after it. */
+function isOurs({ isAbandoned, isTransferred }: LeaseHandle): boolean {
+  return !isAbandoned && !isTransferred
 }
 
 /** The work was done under the lease, and the lease ends by itself: the result is worth more than the error. */

@@ -4,6 +4,8 @@
  */
 
 /** Might the command have happened although an error came back? */
+import type { ErrorDetails } from './error-details.ts'
+
 export type Effect = 'none' | 'unknown'
 
 export type ErrorCode =
@@ -137,8 +139,20 @@ export class LeaseError extends Error {
   }
 }
 
-export function isLeaseError(value: unknown): value is LeaseError {
-  return value instanceof LeaseError
+/** An error of this code, with the details that the code has. */
+export type LeaseErrorOf<Code extends ErrorCode> = LeaseError & {
+  readonly code: Code
+  readonly details: Code extends keyof ErrorDetails ? ErrorDetails[Code] : unknown
+}
+
+/** Whether it is an error of Tenure; with a code, whether it is that one, and then its details have their types. */
+export function isLeaseError(value: unknown): value is LeaseError
+export function isLeaseError<Code extends ErrorCode>(
+  value: unknown,
+  code: Code,
+): value is LeaseErrorOf<Code>
+export function isLeaseError(value: unknown, code?: ErrorCode): boolean {
+  return value instanceof LeaseError && (code === undefined || value.code === code)
 }
 
 /** `INVALID_INPUT` in the one wording that all boundaries use: field, expectation, value. */

@@ -107,10 +107,12 @@ const CASES: readonly [string, Case][] = [
   onLease('upgrade', OPTIONS),
   onLease('transfer', ['bob', [...NO_HOLDER, 'ann', { holder: 'ann' }, { holder: '' }]]),
   onLease('release', OPTIONS),
-  onLease(
-    'on',
-    ['lost', [undefined, 'typo', 'toString', ...JUNK]],
-    [LISTENER, [undefined, null, 1, 'x', {}]],
+  ...(['on', 'once', 'off'] as const).map((name) =>
+    onLease(
+      name,
+      ['lost', [undefined, 'typo', 'toString', ...JUNK]],
+      [LISTENER, [undefined, null, 1, 'x', {}]],
+    ),
   ),
 ]
 

@@ -16,8 +16,10 @@ export async function wrongOptions(tenure: Tenure, lease: Lease): Promise<void> 
   await tenure.tryAcquire('work:W-1', { waitMs: 5_000 })
   // @ts-expect-error -- nothing to cancel either
   await tenure.tryAcquire('work:W-1', { signal: AbortSignal.abort() })
+  await tenure.withLease('work:W-1', async ({ fence }) => fence satisfies number)
+  await tenure.withLease(['work:W-1'], async ({ leases }) => leases[0]?.fence)
   // @ts-expect-error -- options come before the work
-  await tenure.withLease('work:W-1', async () => undefined)
+  await tenure.withLease('work:W-1', async () => undefined, { ttlMs: 5_000 })
   // @ts-expect-error -- not a release reason
   await lease.release({ reason: 'bored' })
   // @ts-expect-error -- a holder does not choose its fence

@@ -1,0 +1,155 @@
+/** The short forms that programs are written with, as their authors write them. */
+import util from 'node:util'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { isLeaseError, openTenure, type Tenure } from '../../src/index.ts'
+import { FakeRuntime } from '../../src/testing/index.ts'
+
+interface Pair {
+  readonly ann: Tenure
+  readonly bob: Tenure
+  readonly runtime: FakeRuntime
+}
+
+async function pair(): Promise<Pair> {
+  const runtime = new FakeRuntime()
+  const url = `memory:${crypto.randomUUID()}`
+  const [ann, bob] = await Promise.all(
+    ['ann', 'bob'].map((holder) => openTenure(url, { holder, runtime })),
+  )
+  if (ann === undefined || bob === undefined) throw new Error('two clients were asked for')
+  onTestFinished(async () => void (await Promise.all([ann.close(), bob.close()])))
+  return { ann, bob, runtime }
+}
+
+describe('withLease', () => {
+  it('needs no options', async () => {
+    const { ann } = await pair()
+    const fence = await ann.withLease('work:A', async (lease) => lease.fence)
+    expect(fence).toBeGreaterThan(0)
+    const [ended] = await ann.list({ state: 'released' })
+    expect(ended).toMatchObject({ resource: 'work:A', releaseReason: 'completed' })
+  })
+
+  it('takes several resources or none, and releases them together', async () => {
+    const { ann, bob } = await pair()
+    const seen = await ann.withLease(['work:A', { resource: 'work:B', mode: 'shared' }], (set) => {
+      return set.leases.map(({ resource, mode }) => `${resource} ${mode}`)
+    })
+    expect(seen).toEqual(['work:A exclusive', 'work:B shared'])
+    const held = await bob.acquire('work:B')
+    const work = ann.withLease(['work:A', 'work:B'], { waitMs: 0 }, () => 'done')
+    await expect(work).rejects.toMatchObject({ code: 'RESOURCE_HELD' })
+    expect(await ann.isHeld('work:A')).toBe(false)
+    await held.release()
+  })
+
+  it('releases all of them as aborted when the work throws, but those that were abandoned', async () => {
+    const { ann } = await pair()
+    const work = ann.withLease(['work:A', 'work:B'], async ({ leases: [a] }) => {
+      a?.abandon()
+      throw new Error('the work failed')
+    })
+    await expect(work).rejects.toThrow('the work failed')
+    expect(await ann.isHeld('work:A')).toBe(true)
+    expect(await ann.list({ state: 'released' })).toMatchObject([
+      { resource: 'work:B', releaseReason: 'aborted' },
+    ])
+  })
+
+  it('runs its work under all of them: asking for one of them again is refused at once', async () => {
+    const { ann } = await pair()
+    const again = ann.withLease(['work:A', 'work:B'], () =>
+      ann.acquire('work:A', { waitMs: 5_000 }),
+    )
+    await expect(again).rejects.toMatchObject({ code: 'RESOURCE_HELD' })
+  })
+
+  it('wants a function', async () => {
+    const { ann } = await pair()
+    const wrong = ann.withLease('work:A', {} as () => void)
+    await expect(wrong).rejects.toThrow('work must be a function, got an object')
+  })
+})
+
+describe('several leases', () => {
+  it('are heard and renewed together', async () => {
+    const { ann, bob, runtime } = await pair()
+    const set = await ann.acquireAll(['work:A', 'work:B'], { ttlMs: 30_000 })
+    const heard: string[] = []
+    const stop = set.on('renewed', (_, lease) => heard.push(lease.resource))
+    set.on('lost', ({ error }, lease) => heard.push(`${lease.resource} ${error.code}`))
+    await runtime.advance(1_000)
+    await set.renew()
+    stop()
+    await set.renew({ ttlMs: 60_000 })
+    expect(heard).toEqual(['work:A', 'work:B'])
+    await bob.revoke(set.leases[1]?.id ?? '')
+    await runtime.settle()
+    expect(heard.at(-1)).toBe('work:B LEASE_LOST')
+    await expect(set.renew()).rejects.toMatchObject({ code: 'LEASE_LOST' })
+    expect(set.leases[0]?.state).toBe('held')
+  })
+})
+
+describe('listeners of a lease', () => {
+  it('are called once, or until they are taken off by what they were given as', async () => {
+    const { ann, runtime } = await pair()
+    const lease = await ann.acquire('work:A')
+    const heard: string[] = []
+    const each = (): void => void heard.push('each')
+    const one = (): void => void heard.push('one')
+    lease.on('renewed', each)
+    lease.once('renewed', one)
+    lease.once('renewed', one)
+    lease.off('renewed', one)
+    lease.once('renewed', () => heard.push('first'))
+    for (const _ of [1, 2]) {
+      await runtime.advance(100)
+      await lease.renew()
+    }
+    lease.off('renewed', each)
+    lease.off('lost', each)
+    await runtime.advance(100)
+    await lease.renew()
+    expect(heard).toEqual(['each', 'first', 'each'])
+    expect(() => lease.off('expired' as 'lost', each)).toThrow('name must be among')
+  })
+})
+
+describe('an error', () => {
+  it('has details whose types follow from its code', async () => {
+    const { ann, bob } = await pair()
+    await ann.acquire('work:A', { reason: 'importing' })
+    const error: unknown = await bob
+      .acquire('work:A', { waitMs: 0 })
+      .catch((thrown: unknown) => thrown)
+    if (!isLeaseError(error, 'RESOURCE_HELD')) throw error
+    const [blocker] = error.details.blockers
+    expect([blocker?.holder, blocker?.reason]).toEqual(['ann', 'importing'])
+    expect(error.details.retryAfterMs satisfies number).toBe(30_000)
+    expect(isLeaseError(error, 'WAIT_TIMEOUT')).toBe(false)
+    expect(isLeaseError(new Error('none of ours'), 'RESOURCE_HELD')).toBe(false)
+  })
+})
+
+describe('a client', () => {
+  it('does not show its session, which proves what is its own', async () => {
+    const { ann } = await pair()
+    expect(ann.session).not.toBe('')
+    const shown = [JSON.stringify(ann), util.inspect(ann, { depth: 9, showHidden: true })]
+    for (const text of shown) expect(text).not.toContain(ann.session)
+  })
+
+  it('refuses to be under what another holds, or nobody', async () => {
+    const { ann, bob } = await pair()
+    const theirs = await bob.acquire('work:B')
+    const nobodys = crypto.randomUUID()
+    for (const under of [theirs, theirs.id, nobodys]) {
+      const id = typeof under === 'string' ? under : under.id
+      const message = `under must be leases of ann, got "${id}"`
+      await expect(ann.acquire('work:A', { under: [under] })).rejects.toThrow(message)
+      await expect(ann.acquireAll(['work:A'], { under: [under] })).rejects.toThrow(message)
+    }
+    expect(await ann.isHeld('work:A')).toBe(false)
+  })
+})
