@@ -75,6 +75,7 @@ export type ApiMethod =
   | 'revoke'
   | 'upgrade'
   | 'downgrade'
+  | 'update'
   | 'transfer'
   | 'adopt'
   | 'derive'

@@ -28,6 +28,7 @@ export type {
   Tenure,
   TenureConfig,
   TryAcquireOptions,
+  UpdateOptions,
   UpgradeOptions,
   Wanted,
   WatchOptions,

@@ -25,6 +25,7 @@ export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
   'lease.upgrading': 'yellow',
   'lease.upgraded': 'green',
   'lease.downgraded': 'cyan',
+  'lease.updated': 'dim',
   'lease.transferred': 'cyan',
   'lease.adopted': 'green',
   'lease.advanced': 'dim',
@@ -102,6 +103,8 @@ function factsOf(event: LeaseEvent): readonly string[] {
       return [`until ${clockTime(event.expiresAtMs)}`]
     case 'lease.accounted':
       return amountFacts(event.change.amounts)
+    case 'lease.updated':
+      return event.metadata === null ? [] : [visible(JSON.stringify(event.metadata))]
     case 'lease.renewed':
     case 'lease.released':
     case 'lease.expired':

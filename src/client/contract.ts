@@ -184,6 +184,15 @@ export interface AdoptOptions {
 export interface ReleaseOptions {
   /** Default `voluntary`. */
   readonly reason?: ReleaseReason
+  /** A word for whoever holds the resource next (`previous()`), such as the last tick of a job. Default: what it has. */
+  readonly metadata?: Metadata
+}
+
+export interface UpdateOptions {
+  /** Default: as it is. */
+  readonly reason?: string
+  /** In place of what it has. Default: as it is. */
+  readonly metadata?: Metadata
 }
 
 export interface LeaseEvents {
@@ -293,6 +302,16 @@ export interface Lease extends FencedLease, AsyncDisposable {
    * and this handle counts as shared until the next `upgrade`, which has nobody to wait for.
    */
   downgrade(): Promise<ModeChange>
+  /**
+   * Says how things stand: whoever is blocked sees `reason` and `metadata` from now on, and the history keeps it. 1 KiB
+   * together, as at the acquire. Throws `LEASE_LOST` at the latest when the lease is lost.
+   */
+  update(options: UpdateOptions): Promise<void>
+  /**
+   * The lease of the same resource that was granted before this one and has ended, with its last `reason` and `metadata`;
+   * null if there was none, or if the history of it is no longer kept. One or two reads; nothing is kept for it.
+   */
+  previous(): Promise<LeaseInfo | null>
   /**
    * Gives the lease away in one step, so that it is never without an owner. A named receiver passes the queue: its
    * lease has a new id, which is returned, and a higher fence, and is its own at once; it takes it over by `adopt` or

@@ -39,6 +39,7 @@ import type {
   ReleaseOptions,
   RenewOptions,
   SpendOptions,
+  UpdateOptions,
   UpgradeOptions,
 } from './contract.ts'
 import type { HandleParts } from './handle-parts.ts'
@@ -64,6 +65,7 @@ import {
 } from './lease-release.ts'
 import { LeaseTransfer } from './lease-transfer.ts'
 import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
+import { LeaseWords, noteAfter } from './lease-words.ts'
 import { LossRace } from './loss-race.ts'
 import { Listeners } from './listeners.ts'
 import { Interest } from './orphans.ts'
@@ -96,6 +98,7 @@ export class LeaseHandle implements Attended {
   #modes: LeaseMode | null = null
   #transfer: LeaseTransfer | null = null
   #epochs: LeaseEpochs | null = null
+  #words: LeaseWords | null = null
   #delegation: LeaseDelegation | null = null
   readonly #turn = new Turn(this)
   /** The epoch of the workflow when the lease was granted; null for what has none. */
@@ -306,6 +309,25 @@ export class LeaseHandle implements Attended {
     return change
   }
 
+  async update(options: UpdateOptions): Promise<void> {
+    this.#requireLive()
+    await this.#race.run(this.#ownWords().update(options))
+  }
+
+  previous(): Promise<LeaseInfo | null> {
+    return this.#ownWords().previous(this.fence)
+  }
+
+  #ownWords(): LeaseWords {
+    const { api, runtime } = this.#parts
+    this.#words ??= new LeaseWords({
+      ...{ api, runtime, target: this.#target, info: () => this.info },
+      onUpdated: (lease) => void this.#known.take(lease),
+      onRefused: this.#onRefused,
+    })
+    return this.#words
+  }
+
   async transfer(to: Receiver): Promise<LeaseId | null> {
     const receiver = readReceiver(to, this.holder)
     if (!this.#isTransferOpen) this.#requireLive()
@@ -329,6 +351,9 @@ export class LeaseHandle implements Attended {
   releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
     try {
       const reason = readReason(options)
+      if (options?.metadata !== undefined) {
+        this.#release.note = noteAfter(this.info, { metadata: options.metadata })
+      }
       this.#parts.onCall()
       this.#look(this.#parts.clock.now())
       if (this.#releasing !== null) return this.#releasing
@@ -555,6 +580,6 @@ export class LeaseHandle implements Attended {
 }
 
 function readReason(options: ReleaseOptions | undefined): ReleaseReason {
-  refuseUnknown(options, ['reason'])
+  refuseUnknown(options, ['reason', 'metadata'])
   return options?.reason === undefined ? 'voluntary' : parseReleaseReason(options.reason)
 }

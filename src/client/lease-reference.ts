@@ -24,6 +24,7 @@ import type {
   ReleaseOptions,
   RenewOptions,
   SpendOptions,
+  UpdateOptions,
   UpgradeOptions,
 } from './contract.ts'
 import type { LeaseHandle } from './lease-handle.ts'
@@ -203,6 +204,14 @@ export class LeaseReference implements Lease {
 
   downgrade(): Promise<ModeChange> {
     return this.#handle.downgrade()
+  }
+
+  update(options: UpdateOptions): Promise<void> {
+    return this.#handle.update(options)
+  }
+
+  previous(): Promise<LeaseInfo | null> {
+    return this.#handle.previous()
   }
 
   transfer(to: Receiver): Promise<LeaseId | null> {

@@ -4,6 +4,7 @@
  * a lease ends by itself at its deadline.
  */
 import { LeaseError } from '../core/errors.ts'
+import type { Note } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
 import type { Extent, Resource } from '../core/resource.ts'
@@ -29,6 +30,8 @@ export class LeaseRelease {
   readonly #api: LeaseApi
   readonly #runtime: Runtime
   readonly #target: ReleaseTarget
+  /** The holder's last words. */
+  note: Note | null = null
   #requestId: string | null = null
   #tries = 0
 
@@ -59,7 +62,8 @@ export class LeaseRelease {
 
   #request(releaseReason: ReleaseReason): SentRelease {
     this.#requestId ??= this.#runtime.uuid()
-    return { ...this.#target, releaseReason, requestId: this.#requestId }
+    const request = { ...this.#target, releaseReason, requestId: this.#requestId }
+    return this.note === null ? request : { ...request, note: this.note }
   }
 
   readonly #onTry = (): void => void (this.#tries += 1)
@@ -80,6 +84,7 @@ interface ReleaseTarget extends LeaseTarget {
 interface SentRelease extends ReleaseTarget {
   readonly releaseReason: ReleaseReason
   readonly requestId: string
+  readonly note?: Note
 }
 
 interface Gathered {

@@ -3,6 +3,7 @@
  */
 import type { Budget } from './budget.ts'
 import type { Authority } from './delegation.ts'
+import type { Note } from './input.ts'
 import type { Extent, Mode, Resource } from './resource.ts'
 import type { Scope } from './scope.ts'
 import type { CycleStep, LeaseId, Metadata, ReleaseReason, Under } from './lease.ts'
@@ -129,6 +130,8 @@ export interface Release {
   readonly session?: string
   readonly releaseReason: ReleaseReason
   readonly requestId: string | null
+  /** The holder's last words, for whoever holds the resource next. Absent: those it has. */
+  readonly note?: Note
   /** The ticket of a waiter who is known to be there: an offer to it is claimed in the same commit. */
   readonly standby?: LeaseId
 }
@@ -166,6 +169,17 @@ export interface WithdrawUpgrade {
   readonly resource: Resource
   readonly extent: Extent
   readonly holder: string
+}
+
+/** The holder's own words become these; absent ones are gone. */
+export interface Update {
+  readonly kind: 'update'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly note: Note
+  readonly requestId: string | null
 }
 
 /** From exclusive to shared in place: same id, same fence. */
@@ -296,6 +310,7 @@ export type Command =
   | Upgrade
   | WithdrawUpgrade
   | Downgrade
+  | Update
   | Transfer
   | Adopt
   | Advance

@@ -31,6 +31,7 @@ export interface Blocker {
   readonly expiresAtMs: number | null
   readonly remainingMs: number
   readonly reason: string | null
+  readonly metadata: Claim['metadata']
 }
 
 export function conflicts(a: Claim, b: Claim): boolean {
@@ -242,5 +243,6 @@ export function describeBlocker(entry: Entry, kind: Blocker['kind'], now: Now): 
     expiresAtMs: isLease ? entry.expiresAtMs : null,
     remainingMs: remainingMs(until, now.tick),
     reason: entry.reason,
+    metadata: entry.metadata,
   }
 }

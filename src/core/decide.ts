@@ -26,6 +26,7 @@ import type {
   SpendOutcome,
   TakeUpOutcome,
   TransferOutcome,
+  UpdateOutcome,
   UpgradeOutcome,
   Withdrawn,
 } from './outcome.ts'
@@ -37,6 +38,7 @@ import { settle } from './settle.ts'
 import { decideSpend } from './spend.ts'
 import type { Now } from './time.ts'
 import { decideTransfer } from './transfer.ts'
+import { decideUpdate } from './update.ts'
 import { decideDowngrade, decideUpgrade, decideWithdrawUpgrade } from './upgrade.ts'
 import { decideRefuseDeadlock, decideWithdraw } from './withdraw.ts'
 
@@ -54,6 +56,7 @@ interface OutcomeByKind {
   upgrade: UpgradeOutcome
   withdraw_upgrade: UpgradeOutcome
   downgrade: DowngradeOutcome
+  update: UpdateOutcome
   transfer: TransferOutcome
   adopt: AcquireOutcome
   advance: AdvanceOutcome
@@ -98,6 +101,8 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideWithdrawUpgrade(view, command, now)
     case 'downgrade':
       return decideDowngrade(view, command, now)
+    case 'update':
+      return decideUpdate(view, command, now)
     case 'transfer':
       return decideTransfer(view, command, now)
     case 'adopt':

@@ -220,6 +220,7 @@ function makesRoom(event: LeaseEvent): boolean {
     case 'lease.renewed':
     case 'lease.revoking':
     case 'lease.upgraded':
+    case 'lease.updated':
     case 'lease.adopted':
     case 'lease.advanced':
     case 'lease.queued':

@@ -12,6 +12,7 @@ import type {
   Ticket,
   TicketFailure,
   Under,
+  Metadata,
 } from './lease.ts'
 import type { Resource } from './resource.ts'
 import type { Tick } from './time.ts'
@@ -92,6 +93,12 @@ export interface LeaseDowngraded extends EventCommon {
   readonly type: 'lease.downgraded'
 }
 
+/** The holder's own words are these from now on: `reason`, which all events have, and `metadata`. */
+export interface LeaseUpdated extends EventCommon {
+  readonly type: 'lease.updated'
+  readonly metadata: Metadata | null
+}
+
 /** The lease ended because its holder gave it to another. */
 export interface LeaseTransferred extends EventCommon {
   readonly type: 'lease.transferred'
@@ -166,6 +173,7 @@ export type LeaseEvent =
   | LeaseUpgrading
   | LeaseUpgraded
   | LeaseDowngraded
+  | LeaseUpdated
   | LeaseTransferred
   | LeaseAdopted
   | LeaseAdvanced
@@ -189,6 +197,7 @@ export const LEASE_EVENT_TYPES: readonly LeaseEventType[] = [
   'lease.upgrading',
   'lease.upgraded',
   'lease.downgraded',
+  'lease.updated',
   'lease.transferred',
   'lease.adopted',
   'lease.advanced',

@@ -60,6 +60,8 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
       }
     case 'lease.downgraded':
       return { ...leaseOf(entry, event), mode: 'shared' }
+    case 'lease.updated':
+      return { ...leaseOf(entry, event), reason: event.reason, metadata: event.metadata }
     case 'lease.adopted':
       return {
         ...leaseOf(entry, event),

@@ -123,6 +123,11 @@ export interface Downgraded {
   readonly changed: boolean
 }
 
+export interface Updated {
+  readonly kind: 'updated'
+  readonly lease: Lease
+}
+
 export interface Transferred {
   readonly kind: 'transferred'
   /** What the named receiver got; null when it went to the queue. */
@@ -236,6 +241,7 @@ export type SettleOutcome = Settled | LookFurther
 export type RevokeOutcome = Revoked | Refusal
 export type UpgradeOutcome = Upgraded | Upgrading | UpgradeWithdrawn | Refusal
 export type DowngradeOutcome = Downgraded | Refusal
+export type UpdateOutcome = Updated | Refusal
 export type TransferOutcome = Transferred | Refusal
 export type AdvanceOutcome = Advanced | Refusal
 

@@ -17,6 +17,7 @@ import { ownLease, type OwnLease } from './own-lease.ts'
 import type { Decision, RealmView } from './realm.ts'
 import { makeOffers, settle } from './settle.ts'
 import type { Now } from './time.ts'
+import { recordNote } from './update.ts'
 
 export function decideRelease(
   view: RealmView,
@@ -71,6 +72,7 @@ function end(draft: Draft, command: Release): ReleaseOutcome {
   const { leaseId, releaseReason, requestId } = command
   const lease = draft.lease(leaseId)
   if (lease.state !== 'active') return endedOutcome(lease)
+  if (command.note !== undefined) recordNote(draft, lease, { note: command.note, requestId: null })
   const common = eventCommon(lease, draft.now, {
     before: 'active',
     after: 'released',

@@ -245,6 +245,7 @@ const OWN: { readonly [Type in LeaseEvent['type']]: OwnShape<Type> } = {
   'lease.upgrading': { wished: flag, under: optional(under) },
   'lease.upgraded': { fence: count },
   'lease.downgraded': {},
+  'lease.updated': { metadata: maybe(metadata) },
   'lease.transferred': { to: maybe(holder) },
   'lease.adopted': { deadline: tick, expiresAtMs: wallMs },
   'lease.advanced': { from: count, to: count },

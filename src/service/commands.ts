@@ -17,6 +17,7 @@ import type {
   Revoke,
   TakeUp,
   Transfer,
+  Update,
   Upgrade,
   Wait,
   Withdraw,
@@ -41,6 +42,7 @@ import {
   parseSpanMs,
   parseTtlMs,
   parseWaitMs,
+  type Note,
 } from '../core/input.ts'
 import type { Claim, LeaseId } from '../core/lease.ts'
 import {
@@ -66,6 +68,7 @@ import type {
   RevokeRequest,
   TicketRef,
   TransferRequest,
+  UpdateRequest,
   UpgradeRequest,
 } from './lease-api.ts'
 
@@ -246,7 +249,12 @@ export function releaseCommand(request: ReleaseRequest, place: Place): Release {
     releaseReason: parseReleaseReason(request.releaseReason ?? 'voluntary'),
     requestId: parseRequestId(request.requestId),
     ...(request.session === undefined ? {} : { session: readSession(request.session) }),
+    ...(request.note === undefined ? {} : { note: readNote(request.note) }),
   }
+}
+
+function readNote({ reason, metadata }: Note): Note {
+  return parseNote(reason, metadata)
 }
 
 export function releaseAllCommand(request: ReleaseAllRequest): ReleaseAll {
@@ -254,9 +262,10 @@ export function releaseAllCommand(request: ReleaseAllRequest): ReleaseAll {
   if (!Array.isArray(members) || members.length === 0 || members.length > ALL_MEMBERS_MAX) {
     throw invalid('leases', `must be 1..${ALL_MEMBERS_MAX}`, members?.length ?? members)
   }
-  const commands = members.map(({ leaseId, resource, extent = 'exact', requestId }) => {
+  const commands = members.map(({ leaseId, resource, extent = 'exact', requestId, note }) => {
     const own = { leaseId: parseLeaseId(leaseId), resource, extent }
-    return releaseCommand({ ...common, ...own, requestId }, own)
+    const last = note === undefined ? {} : { note }
+    return releaseCommand({ ...common, ...own, ...last, requestId }, own)
   })
   return { kind: 'release_all', members: commands }
 }
@@ -291,6 +300,12 @@ export function withdrawUpgradeCommand(request: HolderRequest, place: Place): Wi
 export function downgradeCommand(request: HolderRequest, place: Place): Downgrade {
   const holder = parseHolder(request.holder)
   return { kind: 'downgrade', ...place, holder, requestId: parseRequestId(request.requestId) }
+}
+
+export function updateCommand(request: UpdateRequest, place: Place): Update {
+  const holder = parseHolder(request.holder)
+  const note = parseNote(request.reason, request.metadata)
+  return { kind: 'update', ...place, holder, note, requestId: parseRequestId(request.requestId) }
 }
 
 export function transferCommand(request: TransferRequest, place: Place): Transfer {

@@ -9,6 +9,7 @@ import type { Budget } from '../core/budget.ts'
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseError } from '../core/errors.ts'
 import type { LeaseEventType } from '../core/event.ts'
+import type { Note } from '../core/input.ts'
 import type {
   CycleStep,
   EntryState,
@@ -154,6 +155,8 @@ export interface ReleaseRequest extends LeaseRef {
   readonly session?: string
   readonly releaseReason?: ReleaseReason
   readonly requestId?: string
+  /** The holder's last words, for whoever holds the resource next. Default: those it has. */
+  readonly note?: Note
 }
 
 /** Several leases of one holder, given back in one commit. */
@@ -171,6 +174,7 @@ export interface ReleaseMember {
   readonly extent?: Extent
   /** One for each: the effect is kept with each lease. */
   readonly requestId: string
+  readonly note?: Note
 }
 
 export interface RevokeRequest extends LeaseRef {
@@ -185,6 +189,12 @@ export interface RevokeRequest extends LeaseRef {
 export interface HolderRequest extends LeaseRef {
   readonly holder: string
   readonly requestId?: string
+}
+
+/** What the holder says of its lease from now on, 1 KiB together; what is left out is gone. */
+export interface UpdateRequest extends HolderRequest {
+  readonly reason?: string
+  readonly metadata?: Metadata
 }
 
 export interface UpgradeRequest extends HolderRequest {
@@ -268,6 +278,7 @@ export type UpgradeAnswer =
   | Refusal
 export type DowngradeAnswer =
   { readonly kind: 'downgraded'; readonly lease: LeaseInfo; readonly changed: boolean } | Refusal
+export type UpdateAnswer = { readonly kind: 'updated'; readonly lease: LeaseInfo } | Refusal
 export type TransferAnswer =
   { readonly kind: 'transferred'; readonly lease: LeaseInfo | null } | Refusal
 
@@ -374,6 +385,8 @@ export interface LeaseApi {
   upgrade(request: UpgradeRequest): Promise<UpgradeAnswer>
   withdrawUpgrade(request: HolderRequest): Promise<UpgradeAnswer>
   downgrade(request: HolderRequest): Promise<DowngradeAnswer>
+  /** The holder's own words, which whoever is blocked sees. */
+  update(request: UpdateRequest): Promise<UpdateAnswer>
   transfer(request: TransferRequest): Promise<TransferAnswer>
   /** Takes over, under this session, a lease that was transferred to this holder. */
   adopt(request: AdoptRequest): Promise<AcquireAnswer>

@@ -72,6 +72,8 @@ import type {
   TicketRef,
   TransferAnswer,
   TransferRequest,
+  UpdateAnswer,
+  UpdateRequest,
   Unsubscribe,
   UpgradeAnswer,
   UpgradeRequest,
@@ -256,6 +258,14 @@ export class LeaseService implements LeaseApi {
     if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
     const { outcome, now } = await this.#runner.run(commands.downgradeCommand(request, place))
     if (outcome.kind !== 'downgraded') return outcome
+    return { ...outcome, lease: describeEntry(outcome.lease, now) }
+  }
+
+  async update(request: UpdateRequest): Promise<UpdateAnswer> {
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    const { outcome, now } = await this.#runner.run(commands.updateCommand(request, place))
+    if (outcome.kind !== 'updated') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 

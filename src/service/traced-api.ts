@@ -38,6 +38,7 @@ const CALLS: Readonly<Record<CallName, keyof Subject | 'request' | 'unnamed'>> =
   upgrade: 'request',
   withdrawUpgrade: 'request',
   downgrade: 'request',
+  update: 'request',
   transfer: 'request',
   adopt: 'request',
   derive: 'request',

@@ -105,6 +105,7 @@ const CASES: readonly [string, Case][] = [
     [undefined, [{ tokens: -1 }, { gold: 1 }, 'x', 5, true, []]],
   ),
   onLease('upgrade', OPTIONS),
+  onLease('update', OPTIONS),
   onLease('transfer', ['bob', [...NO_HOLDER, 'ann', { holder: 'ann' }, { holder: '' }]]),
   onLease('release', OPTIONS),
   ...(['on', 'once', 'off'] as const).map((name) =>
@@ -165,7 +166,7 @@ describe.each(CASES)('%s', (_, { call, inputs }) => {
 
 it('every method is in the table, but those that take nothing', () => {
   const named = new Set(CASES.map(([name]) => name.split('.').at(-1)))
-  const none = ['constructor', 'cleanup', 'close', 'overrides', 'downgrade', 'abandon']
+  const none = ['constructor', 'cleanup', 'close', 'overrides', 'downgrade', 'abandon', 'previous']
   const own = ['attend', 'detach', 'hint', 'tell', 'wake', 'releaseWith', 'endWithParent']
   for (const target of [tenure, tenure.config, lease]) {
     const properties = Object.getOwnPropertyDescriptors(Object.getPrototypeOf(target))

@@ -32,6 +32,7 @@ describe('what stands in the way of a ticket', () => {
         ...{ session: 'session-of-ada', mode: 'exclusive', extent: 'exact', fence: 1000 },
         ...{ sinceMs: WALL_MS, expiresAtMs: WALL_MS + TTL_MS, remainingMs: TTL_MS - 400 },
         reason: 'editing',
+        metadata: null,
       },
     ])
   })

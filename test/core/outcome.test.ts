@@ -13,7 +13,7 @@ const held: Held = {
     {
       ...{ kind: 'lease', leaseId: id(1), resource: 'work:W-1', holder: 'ada', session: 's' },
       ...{ mode: 'exclusive', extent: 'exact', fence: 7, sinceMs: 1, expiresAtMs: 2 },
-      ...{ remainingMs: 1, reason: null },
+      ...{ remainingMs: 1, reason: null, metadata: null },
     },
   ],
 }

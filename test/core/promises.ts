@@ -104,6 +104,7 @@ export class PromiseWatch {
       case 'lease.unlocked':
       case 'lease.waiting':
       case 'lease.accounted':
+      case 'lease.updated':
       case 'lease.advanced':
         break
       case 'lease.renewed':
@@ -172,6 +173,7 @@ export class PromiseWatch {
       case 'lease.advanced':
       case 'lease.unlocked':
       case 'lease.accounted':
+      case 'lease.updated':
         break
     }
   }

@@ -31,6 +31,7 @@ const TYPE_CODES: Readonly<Record<LeaseEventType, string>> = {
   'lease.revoking': 'V',
   'lease.transferred': 't',
   'lease.unlocked': 'u',
+  'lease.updated': 'U',
   'lease.upgraded': 'g',
   'lease.upgrading': 'G',
   'lease.waiting': 'w',

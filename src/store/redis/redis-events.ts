@@ -114,6 +114,8 @@ function restOf(event: PlainEvent): readonly unknown[] {
       return [event.failure, event.cycle]
     case 'lease.accounted':
       return [event.change]
+    case 'lease.updated':
+      return [event.metadata]
     case 'lease.upgraded':
     case 'lease.downgraded':
     case 'lease.unlocked':
@@ -234,6 +236,8 @@ function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEv
       return { type, ...common, failure: first, cycle: second }
     case 'lease.accounted':
       return { type, ...common, change: first }
+    case 'lease.updated':
+      return { type, ...common, metadata: first }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { type, ...common }

@@ -69,9 +69,10 @@ export function wholeOf(fields: Fields): Fields {
   return ['active', first, tick, null, expiresAtMs, null, 0, null]
 }
 
-/** Whether two states of one entry have the same body. What is asked for never changes but for mode and session. */
+/** Whether two states of one entry have the same body. What is asked for never changes but for mode, session and words. */
 export function hasSameBody(before: Entry, after: Entry): boolean {
   if (before.mode !== after.mode || before.slots !== after.slots) return false
+  if (before.reason !== after.reason || before.metadata !== after.metadata) return false
   if (before.session !== after.session || before.holder !== after.holder) return false
   if (before.kind === 'lease' && after.kind === 'lease') return isSameLease(before, after)
   if (before.kind === 'ticket' && after.kind === 'ticket') return isSameTicket(before, after)

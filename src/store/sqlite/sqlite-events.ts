@@ -182,6 +182,8 @@ function dataOf(event: LeaseEvent, names: RowNames): EventData {
     }
     case 'lease.accounted':
       return { change: event.change }
+    case 'lease.updated':
+      return event.metadata === null ? {} : { metadata: event.metadata }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return {}
@@ -305,6 +307,8 @@ function eventFrom(common: EventCommon, data: TypedData, names: RowNames): Lease
       return { ...common, type, failure: data.failure ?? 'abandoned', cycle: data.cycle ?? null }
     case 'lease.accounted':
       return { ...common, type, change: data.change ?? { kind: 'spent', amounts: {} } }
+    case 'lease.updated':
+      return { ...common, type, metadata: data.metadata ?? null }
     case 'lease.downgraded':
     case 'lease.unlocked':
       return { ...common, type }

@@ -257,6 +257,11 @@ async function everyChangeOfAHolder(stage: Stage): Promise<void> {
     (await stage.run({ kind: 'downgrade', leaseId: ada.id, ...place, requestId })).kind,
     'downgraded',
   )
+  const note = { reason: 'half way "é"', metadata: { done: 5, of: 'ten', isLast: false } }
+  const words = { kind: 'update', leaseId: ada.id, ...place, requestId: stage.id() } as const
+  assert.equal((await stage.run({ ...words, note })).kind, 'updated')
+  const none = { reason: null, metadata: null }
+  assert.equal((await stage.run({ ...words, requestId: null, note: none })).kind, 'updated')
   const newLeaseId = stage.id()
   const gift = { to: 'eve', newLeaseId, requestId: stage.id() }
   assert.equal(
