@@ -24,7 +24,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   fleet: ['client', 'core', 'ledger', 'runtime', 'service', 'store'],
   guard: ['core', 'runtime'],
   workflow: ['client', 'core', 'guard', 'ledger', 'runtime', 'service'],
-  testing: ['core', 'runtime', 'store-port'],
+  testing: ['core', 'runtime', 'store', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']
 

@@ -59,3 +59,6 @@ export const CLAIM_WINDOW_MS_MAX = 60_000
 export const REQUEST_MEMORY_MS_MIN = 86_400_000
 /** A hundred years. */
 export const RETENTION_DAYS_MAX = 36_500
+
+/** A server whose clock is further behind the last commit of a realm is not believed: nothing is decided there. */
+export const STORE_CLOCK_BEHIND_US_MAX = 5_000_000

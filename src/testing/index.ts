@@ -11,3 +11,10 @@ export {
   type FaultyStoreOptions,
   type StoreCall,
 } from './faulty-store.ts'
+export {
+  ReferenceBackend,
+  type ReferenceBackendOptions,
+  type ServerTickSource,
+} from './reference-backend.ts'
+export { SpeculatingStore } from '../store/speculation/speculating-store.ts'
+export type { Attempt, Backend, Group, GroupReply, Reply } from '../store/speculation/backend.ts'

@@ -9,7 +9,7 @@ import { SpeculatingStore } from '../../src/store/speculation/speculating-store.
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { FaultyStore, type StoreCall } from '../../src/testing/faulty-store.ts'
 import { compareStores, runDifferential, type OpenStore } from './differential.ts'
-import { MemoryBackend } from './memory-backend.ts'
+import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 const memory: OpenStore = (ticks) => Promise.resolve(new MemoryStore({ ticks }))
@@ -58,7 +58,7 @@ describe('a differential run', () => {
 describe('a store that speculates and memory', () => {
   it.each([3, 20])('answer alike at every step (seed %i)', async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]
-    const backend = there.drive(new MemoryBackend(there))
+    const backend = there.drive(new ReferenceBackend({ ticks: there }))
     const speculating = await SpeculatingStore.open(backend, systemRuntime, there.time)
     const sides = [
       { store: new MemoryStore({ ticks: here.source }), ticks: here },

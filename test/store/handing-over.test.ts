@@ -6,7 +6,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Backend } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
-import { MemoryBackend } from './memory-backend.ts'
+import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 const WAIT = { ttlMs: 60_000, waitMs: 60_000 }
@@ -19,7 +19,7 @@ let ben: TenureClient
 beforeEach(async () => {
   isQuick = true
   const ticks = new ServerTicks()
-  const backend = noting(ticks.drive(new MemoryBackend(ticks)))
+  const backend = noting(ticks.drive(new ReferenceBackend({ ticks })))
   const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
   const api = new LeaseService({ store, runtime: systemRuntime })
   ann = new TenureClient({ api, runtime: systemRuntime, holder: 'ann' })

@@ -7,7 +7,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Backend, Group } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
-import { MemoryBackend } from './memory-backend.ts'
+import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 import { sessionDigest } from '../../src/runtime/session-digest.ts'
 
@@ -45,7 +45,7 @@ beforeEach(async () => {
   asked = []
   losesAnswers = false
   const ticks = new ServerTicks()
-  const backend = noting(ticks.drive(new MemoryBackend(ticks)))
+  const backend = noting(ticks.drive(new ReferenceBackend({ ticks })))
   const open = async (): Promise<LeaseService> => {
     const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
     return new LeaseService({ store, runtime: systemRuntime })

@@ -2,7 +2,7 @@ import { describe, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { storeConformance } from '../../src/testing/store-conformance.ts'
-import { MemoryBackend } from './memory-backend.ts'
+import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 storeConformance(
@@ -16,7 +16,7 @@ storeConformance(
     },
     open: async () => {
       const ticks = new ServerTicks()
-      const backend = ticks.drive(new MemoryBackend(ticks))
+      const backend = ticks.drive(new ReferenceBackend({ ticks }))
       const open = (): Promise<SpeculatingStore> => {
         return SpeculatingStore.open(backend, systemRuntime, ticks.time)
       }

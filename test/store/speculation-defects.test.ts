@@ -6,7 +6,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Group, GroupReply } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { MemoryBackend } from './memory-backend.ts'
+import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
@@ -25,7 +25,7 @@ function wish(n: number, resource: string) {
 describe('an entry whose id was used before, where no history is kept', () => {
   it('is not taken for the one that another process remembers', async () => {
     const ticks = new ServerTicks()
-    const backend = ticks.drive(new MemoryBackend(ticks))
+    const backend = ticks.drive(new ReferenceBackend({ ticks }))
     const open = async (): Promise<LeaseService> => {
       const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
       return new LeaseService({ store, runtime: systemRuntime })
@@ -63,7 +63,7 @@ describe('an entry whose id was used before, where no history is kept', () => {
 describe('a server that has stopped answering', () => {
   it('does not keep its store from closing, and gets nothing more to do', async () => {
     const ticks = new ServerTicks()
-    const backend = new MemoryBackend(ticks)
+    const backend = new ReferenceBackend({ ticks })
     const runtime = new FakeRuntime()
     const store = await SpeculatingStore.open(ticks.drive(backend), runtime, ticks.time)
     const api = new LeaseService({ store, runtime })
@@ -90,7 +90,7 @@ describe('a server that has stopped answering', () => {
 describe('a holder that was idle', () => {
   it('is not told more than the store will give it', async () => {
     const ticks = new ServerTicks()
-    const backend = new MemoryBackend(ticks)
+    const backend = new ReferenceBackend({ ticks })
     let ms = 1_000
     const runtime = { ...systemRuntime, monotonicMs: () => ms }
     const store = await SpeculatingStore.open(ticks.drive(backend), runtime)
@@ -107,7 +107,7 @@ describe('a holder that was idle', () => {
 
   it('does not hold on to a short lease for long after it died', async () => {
     const ticks = new ServerTicks()
-    const backend = new MemoryBackend(ticks)
+    const backend = new ReferenceBackend({ ticks })
     let ms = 1_000
     const runtime = { ...systemRuntime, monotonicMs: () => ms }
     const store = await SpeculatingStore.open(ticks.drive(backend), runtime)
@@ -124,7 +124,7 @@ describe('a holder that was idle', () => {
 describe('a renewal', () => {
   it('does not wait for somebody of the same process who keeps missing', async () => {
     const ticks = new ServerTicks()
-    const kept = new MemoryBackend(ticks)
+    const kept = new ReferenceBackend({ ticks })
     // Others keep changing what lies below the root: whoever asks for all of it misses.
     const backend = new Proxy(ticks.drive(kept), {
       get: (target, name) => {
@@ -159,7 +159,7 @@ describe('a renewal', () => {
 
 it('a full queue is told by the server, not from memory', async () => {
   const ticks = new ServerTicks()
-  const driven = ticks.drive(new MemoryBackend(ticks))
+  const driven = ticks.drive(new ReferenceBackend({ ticks }))
   let full = true
   const backend = new Proxy(driven, {
     get: (target, name) => {

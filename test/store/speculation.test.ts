@@ -7,12 +7,12 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import type { Backend } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
-import { MemoryBackend } from './memory-backend.ts'
+import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 interface Server {
   readonly ticks: ServerTicks
-  readonly backend: MemoryBackend
+  readonly backend: ReferenceBackend
   /** As stores see it, with the clock of the test. */
   readonly driven: Backend
   open(): Promise<LeaseService>
@@ -20,7 +20,7 @@ interface Server {
 
 function startServer(): Server {
   const ticks = new ServerTicks()
-  const backend = new MemoryBackend(ticks)
+  const backend = new ReferenceBackend({ ticks })
   const driven = ticks.drive(backend)
   return {
     ticks,

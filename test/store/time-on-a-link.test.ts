@@ -8,7 +8,7 @@ import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Backend } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
-import { MemoryBackend } from './memory-backend.ts'
+import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 
 const TTL_MS = 10_000
 const SECOND_MS = 1_000
@@ -36,7 +36,7 @@ class Link {
   calls = 0
   /** When the server last carried out a call, by its clock. */
   #servedUs = 0
-  readonly #store: MemoryBackend
+  readonly #store: ReferenceBackend
   #api: LeaseService | null = null
   #leases = 0
 
@@ -49,7 +49,7 @@ class Link {
       tickUs: nowUs,
       wallMs: () => Math.floor(this.nowUs / 1_000),
     }
-    this.#store = new MemoryBackend({ nowUs, source })
+    this.#store = new ReferenceBackend({ ticks: { nowUs, source } })
   }
 
   /** Of the server's clock, which is also that of the process. */

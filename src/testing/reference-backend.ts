@@ -1,12 +1,13 @@
 /**
- * A server for speculating stores that lives in this process: a memory store for what is kept, and the comparisons of
- * the port written down as plainly as possible. Several stores may share it, as processes share a server.
+ * The reference server of the stores that decide before they ask: a memory store for what is kept, and the comparisons of
+ * the port written down as plainly as possible. It lives in this process; several stores may share it, as processes
+ * share a server. What PostgreSQL and Redis do in their own languages is compared with this.
  */
-import { isLive, type Entry, type LeaseId } from '../../src/core/lease.ts'
-import { NOTHING, type Commit } from '../../src/core/commit.ts'
-import type { LeaseEvent } from '../../src/core/event.ts'
-import type { Footprint, RealmView } from '../../src/core/realm.ts'
-import { overlap, realmOf } from '../../src/core/resource.ts'
+import { isLive, liveDeadline, type Entry, type LeaseId } from '../core/lease.ts'
+import { NOTHING, type Commit } from '../core/commit.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import type { Footprint, RealmView } from '../core/realm.ts'
+import { overlap, realmOf } from '../core/resource.ts'
 import type {
   Attempt,
   Backend,
@@ -19,8 +20,9 @@ import type {
   PlaceView,
   Reply,
   SeenClaim,
-} from '../../src/store/speculation/backend.ts'
-import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+} from '../store/speculation/backend.ts'
+import { domainName } from '../store/embedded-clock.ts'
+import { MemoryStore } from '../store/memory/memory-store.ts'
 import type {
   EntryQuery,
   HistoryQuery,
@@ -29,15 +31,37 @@ import type {
   Pruned,
   PrunePolicy,
   SettingChange,
+  Store,
+  StoreDescription,
   Unsubscribe,
   WakeSignal,
-} from '../../src/store-port/store.ts'
-import type { SettingRow } from '../../src/core/settings.ts'
-import type { ServerTicks } from './server-ticks.ts'
+} from '../store-port/store.ts'
+import type { SettingRow } from '../core/settings.ts'
+import { STORE_CLOCK_BEHIND_US_MAX } from '../core/limits.ts'
+import { hasPassed } from '../core/time.ts'
+import type { TickSource } from '../runtime/tick-source.ts'
+
+/** The clock of the server. Its tick is wall time, as on any server, and the memory store below counts on the same. */
+export interface ServerTickSource {
+  /** In microseconds since 1970. */
+  nowUs(): number
+  readonly source: TickSource
+}
+
+export interface ReferenceBackendOptions {
+  readonly ticks: ServerTickSource
+  /** What keeps entries, ledger and settings; a memory store of its own unless somebody wants to look at each commit. */
+  readonly store?: Store
+}
 
 interface Call {
   readonly nowUs: number
   readonly isCurrent: boolean
+}
+
+interface Moment {
+  readonly wallMs: number
+  readonly nowUs: number
 }
 
 interface Numbers {
@@ -45,25 +69,61 @@ interface Numbers {
   readonly claim: number
 }
 
-export class MemoryBackend implements Backend {
-  readonly clockDomain = 'server/test/0#1'
+interface RealmTimes {
+  readonly lastUs: number
+  readonly lastWallMs: number
+}
+
+const NO_TIMES: RealmTimes = { lastUs: 0, lastWallMs: 0 }
+
+export class ReferenceBackend implements Backend {
+  readonly clockDomain: string
   readonly isQuick: boolean = true
-  readonly description = { url: 'server:', clock: 'of the test', durability: 'none' }
+  readonly description: StoreDescription = {
+    url: 'server:',
+    clock: 'of the test',
+    durability: 'none',
+  }
   /** How many calls came, and how many attempts of them missed. */
   calls = 0
   misses = 0
-  readonly #ticks: Pick<ServerTicks, 'nowUs' | 'source'>
-  readonly #kept: MemoryStore
+  readonly #ticks: ServerTickSource
+  readonly #kept: Store
   readonly #numbers = new Map<LeaseId, Numbers>()
-  readonly #lastWallMs = new Map<string, number>()
+  readonly #realms = new Map<string, RealmTimes>()
   #settingsRevision = 0
+  /** Ends when nobody holds the server for itself. */
+  #held: Promise<void> | null = null
 
-  constructor(ticks: Pick<ServerTicks, 'nowUs' | 'source'>) {
+  constructor({ ticks, store }: ReferenceBackendOptions) {
     this.#ticks = ticks
-    this.#kept = new MemoryStore({ ticks: ticks.source })
+    this.#kept = store ?? new MemoryStore({ ticks: ticks.source })
+    this.clockDomain = domainName(ticks.source.domain ?? 'server', 1)
   }
 
-  async attempt({ settingsRevision, attempts }: Group): Promise<GroupReply> {
+  async attempt(group: Group): Promise<GroupReply> {
+    while (this.#held !== null) await this.#held
+    return this.#carryOutGroup(group)
+  }
+
+  /** The whole server waits, which is more than the port asks for. */
+  async holding<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result> {
+    while (this.#held !== null) await this.#held
+    let release = (): void => undefined
+    this.#held = new Promise((resolve) => {
+      release = () => {
+        this.#held = null
+        resolve()
+      }
+    })
+    try {
+      return await work((group) => this.#carryOutGroup(group))
+    } finally {
+      release()
+    }
+  }
+
+  async #carryOutGroup({ settingsRevision, attempts }: Group): Promise<GroupReply> {
     this.calls += 1
     const nowUs = this.#ticks.nowUs()
     const isCurrent = settingsRevision === this.#settingsRevision
@@ -82,19 +142,26 @@ export class MemoryBackend implements Backend {
     return this.#kept.transact(footprints, (views) => {
       const reply = this.#judge(attempt, views, call)
       const commit =
-        reply.kind === 'committed' ? this.#carryOut(attempt, reply.fencesMovedBy) : NOTHING
+        reply.kind === 'committed' ? this.#carryOut(attempt, reply.fencesMovedBy, call) : NOTHING
       return { outcome: reply, commit, validUntilUs: null }
     })
   }
 
   #judge(attempt: Attempt, views: readonly RealmView[], { nowUs, isCurrent }: Call): Reply {
+    const behindUs =
+      Math.max(...attempt.places.map(({ realm }) => this.#timesOf(realm).lastUs)) - nowUs
+    if (behindUs > STORE_CLOCK_BEHIND_US_MAX) {
+      return { kind: 'clock_behind', behindMs: Math.ceil(behindUs / 1000) }
+    }
     const isInTime = attempt.fromUs <= nowUs && nowUs < attempt.beforeUs
     const isAsBelieved = attempt.places.every((place, index) => {
       const view = views[index]
-      return view !== undefined && this.#isAsBelieved(place, view, attempt)
+      return (
+        view !== undefined && this.#isAsBelieved(place, view, { wallMs: attempt.wallMs, nowUs })
+      )
     })
     const areUnchanged = attempt.writes.every(({ id, before }) => {
-      return (this.#numbers.get(id)?.version ?? 0) === (before?.version ?? 0)
+      return this.#versionOf(id) === (before?.version ?? 0)
     })
     if (!isCurrent || !isInTime || !isAsBelieved || !areUnchanged) {
       this.misses += 1
@@ -106,17 +173,42 @@ export class MemoryBackend implements Backend {
     return { kind: 'committed', fencesMovedBy: Math.max(0, lastFence + 1 - first) }
   }
 
-  #isAsBelieved(place: Place, view: RealmView, { wallMs }: Attempt): boolean {
+  #isAsBelieved(place: Place, view: RealmView, { wallMs, nowUs }: Moment): boolean {
     const { footprint, own, claims, hasPrior, epoch } = place
-    if (wallMs < (this.#lastWallMs.get(place.realm) ?? 0)) return false
-    if ((this.#numbers.get(footprint.leaseId)?.version ?? 0) !== own) return false
+    if (wallMs < this.#timesOf(place.realm).lastWallMs) return false
+    if (this.#versionOf(footprint.leaseId) !== own) return false
     if ((view.prior !== null) !== hasPrior || view.epoch !== epoch) return false
     if (claims === null) return true
     const there = [...view.entries.values()].filter((entry) => isAt(entry, footprint))
     if (place.behind !== undefined) return this.#isYoungest(place.behind, there)
-    const believed = new Map(claims.map(({ id, claim }) => [id, claim]))
-    if (there.length !== believed.size) return false
-    return there.every(({ id }) => believed.get(id) === this.#numbers.get(id)?.claim)
+    if (place.isSignOfLife !== true) return this.#areSame(claims, there)
+    if (there.some((entry) => this.#isDue(entry, nowUs))) return false
+    const holder = view.entries.get(footprint.leaseId)?.holder
+    const mine = claims.filter(({ kept }) => kept?.entry.holder === holder)
+    return this.#areSame(
+      mine,
+      there.filter((entry) => entry.holder === holder),
+    )
+  }
+
+  #areSame(believed: readonly SeenClaim[], there: readonly Entry[]): boolean {
+    const claims = new Map(believed.map(({ id, claim }) => [id, claim]))
+    if (there.length !== claims.size) return false
+    return there.every(({ id }) => claims.get(id) === this.#numbers.get(id)?.claim)
+  }
+
+  #isDue(entry: Entry, us: number): boolean {
+    const deadline = liveDeadline(entry)
+    return deadline !== null && hasPassed(deadline, { domain: this.clockDomain, us })
+  }
+
+  /** 0: there is none. */
+  #versionOf(id: LeaseId): number {
+    return this.#numbers.get(id)?.version ?? 0
+  }
+
+  #timesOf(realm: string): RealmTimes {
+    return this.#realms.get(realm) ?? NO_TIMES
   }
 
   /** Numbers are kept in the order in which entries were made. */
@@ -134,19 +226,21 @@ export class MemoryBackend implements Backend {
       if (numbers !== undefined) entries.push({ entry, ...numbers })
     }
     const { lastFence, ticketCount, prior, epoch } = view
-    const lastWallMs = this.#lastWallMs.get(realmOf(footprint.resource)) ?? 0
+    const { lastWallMs } = this.#timesOf(realmOf(footprint.resource))
     return { entries, lastFence, lastWallMs, ticketCount, prior, epoch }
   }
 
-  #carryOut(attempt: Attempt, movedBy: number): Commit {
+  #carryOut(attempt: Attempt, movedBy: number, { nowUs }: Call): Commit {
     const first = attempt.fences?.first ?? Infinity
     const move = (fence: number): number => (fence >= first ? fence + movedBy : fence)
     for (const { id, after } of attempt.writes) {
       if (after === null) this.#numbers.delete(id)
       else this.#numbers.set(id, { version: after.version, claim: after.claim })
     }
-    if (attempt.events.length > 0) {
-      for (const { realm } of attempt.places) this.#lastWallMs.set(realm, attempt.wallMs)
+    for (const { realm } of attempt.places) {
+      const times = this.#timesOf(realm)
+      const lastWallMs = attempt.events.length > 0 ? attempt.wallMs : times.lastWallMs
+      this.#realms.set(realm, { lastUs: Math.max(times.lastUs, nowUs), lastWallMs })
     }
     return {
       changes: attempt.writes.map((write) => changeOf(write, move)),
