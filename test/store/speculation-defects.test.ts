@@ -1,5 +1,6 @@
 /** What a speculating store must not believe: that an id means what it meant, that its clock is right, that it is full. */
 import { describe, expect, it } from 'vitest'
+import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
@@ -84,6 +85,27 @@ describe('a server that has stopped answering', () => {
     expect(isClosed).toBe(true)
     expect(await unsent).toMatchObject({ code: 'CLOSED', effect: 'none' })
     expect(calls).toBe(1)
+  })
+})
+
+describe('a driver that sends a call twice and hears the second answer only', () => {
+  it('makes the end of the call unknown if the next one fails: something was written', async () => {
+    const ticks = new ServerTicks()
+    const backend = new ReferenceBackend({ ticks })
+    const store = await SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time)
+    const api = new LeaseService({ store, runtime: systemRuntime })
+    const attempt = backend.attempt.bind(backend)
+    let calls = 0
+    backend.attempt = async (group) => {
+      calls += 1
+      if (calls > 1) throw new LeaseError('STORE_UNAVAILABLE', 'the server is away')
+      await attempt(group)
+      return attempt(group)
+    }
+    const error: unknown = await api.acquire(wish(1, 'work:A')).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN', effect: 'unknown' })
+    backend.attempt = attempt
+    expect(await api.acquire(wish(1, 'work:A'))).toMatchObject({ kind: 'granted', repeated: true })
   })
 })
 

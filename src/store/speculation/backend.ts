@@ -174,7 +174,10 @@ export interface Backend {
   /** Throws `INVALID_INPUT` for footprints that this server cannot decide about together. */
   refuseApart?(footprints: readonly Footprint[]): void
 
-  /** One round trip, atomic attempt by attempt; an empty group reads the clock and the settings. */
+  /**
+   * One round trip, atomic attempt by attempt; an empty group reads the clock and the settings. A driver that lost the
+   * answer may send it again by itself: the second time it misses, and its view shows what the first time wrote.
+   */
   attempt(group: Group): Promise<GroupReply>
 
   /**

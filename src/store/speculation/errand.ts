@@ -33,6 +33,8 @@ export interface Errand {
   latestUs: number
   /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
   refusedAtUs: number | null
+  /** What a try would have written was there when it missed: the driver may have sent it twice. */
+  mayBeDone: boolean
   isUnderWay: boolean
   isFinished: boolean
 }

@@ -7,7 +7,8 @@
  * go one after the other, and nobody overtakes whoever asked before for the same.
  */
 import { queueMicrotask } from '../../runtime/host-timers.ts'
-import { closedError, LeaseError } from '../../core/errors.ts'
+import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
+import type { LeaseId } from '../../core/lease.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
@@ -30,7 +31,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
-import type { Backend, GroupReply, PlaceView, Reply } from './backend.ts'
+import type { Attempt, Backend, GroupReply, PlaceView, Reply } from './backend.ts'
 import { beliefOf, type Belief } from './belief.ts'
 import type { Asked, Beginning, Errand, NowFacts, Trial } from './errand.ts'
 import { LocalListeners } from './local-listeners.ts'
@@ -124,6 +125,7 @@ export class SpeculatingStore implements Store {
         lates: 0,
         latestUs: 0,
         refusedAtUs: null,
+        mayBeDone: false,
         isUnderWay: false,
         isFinished: false,
       })
@@ -430,6 +432,7 @@ export class SpeculatingStore implements Store {
       return this.#fail(errand, new LeaseError('STORE_CONFLICT', message))
     }
     errand.mayJoin = errand.tries >= TRIES_BEFORE_JOINING
+    errand.mayBeDone ||= isThere(speculation.attempt, views)
     this.#learn(trial, views)
     this.#tryAgain(errand)
   }
@@ -504,7 +507,7 @@ export class SpeculatingStore implements Store {
   #fail(errand: Errand, error: unknown): void {
     for (const footprint of errand.footprints) this.#memory.forget(footprint)
     this.#finish(errand)
-    errand.reject(error)
+    errand.reject(errand.mayBeDone ? inDoubt(error) : error)
   }
 
   #finish(errand: Errand): void {
@@ -514,4 +517,19 @@ export class SpeculatingStore implements Store {
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }
+}
+
+/** Whether something is there as an attempt would have written it. */
+function isThere({ writes }: Attempt, views: readonly PlaceView[]): boolean {
+  const versions = new Map<LeaseId, number>()
+  for (const { entries } of views) {
+    for (const { entry, version } of entries) versions.set(entry.id, version)
+  }
+  return writes.some(({ id, after }) => after !== null && versions.get(id) === after.version)
+}
+
+/** That nothing was written holds for the last try only. */
+function inDoubt(error: unknown): unknown {
+  if (!isLeaseError(error) || error.effect !== 'none') return error
+  return new LeaseError('STORE_OUTCOME_UNKNOWN', error.message, { cause: error })
 }
