@@ -289,11 +289,11 @@ export class CycleSearch {
     const stuck = this.#stuckNames()
     const home = waiterName(this.#start)
     const seen = new Set<string>()
-    let ways: readonly Way[] = [{ to: home, path: [] }]
+    let ways: readonly Way[] = [{ to: home, path: [], implied: NO_NAMES }]
     for (let length = 1; length <= CYCLE_MAX && ways.length > 0; length += 1) {
       const longer: Way[] = []
       for (const way of ways.flatMap((shorter) => this.#stepsFrom(shorter, stuck))) {
-        if (way.to === home) return cycleOf(way.path)
+        if (way.to === home) return cycleOf(way)
         if (seen.has(way.to)) continue
         seen.add(way.to)
         longer.push(way)
@@ -347,14 +347,17 @@ export class CycleSearch {
     return isFull ? [...alone, ...left] : alone
   }
 
-  #stepsFrom({ to, path }: Way, stuck: ReadonlySet<string>): readonly Way[] {
+  #stepsFrom({ to, path, implied }: Way, stuck: ReadonlySet<string>): readonly Way[] {
     const members = this.#reached.get(to) ?? []
     return members.flatMap((member) => {
       return this.#keptBy(member, stuck)
         .flatMap((entry) => this.#waitersBehind(entry, member) ?? [])
-        .map(waiterName)
-        .filter((name) => stuck.has(name))
-        .map((name) => ({ to: name, path: [...path, member] }))
+        .filter((waiter) => stuck.has(waiterName(waiter)))
+        .map((waiter) => ({
+          to: waiterName(waiter),
+          path: [...path, member],
+          implied: isImplied(waiter) ? new Set([...implied, waiterName(waiter)]) : implied,
+        }))
     })
   }
 }
@@ -362,22 +365,31 @@ export class CycleSearch {
 interface Way {
   readonly to: string
   readonly path: readonly Waiter[]
+  /** Those on it that are only taken to be under a lease. A later reading of the same request may no longer show that. */
+  readonly implied: ReadonlySet<string>
+}
+
+const NO_NAMES: ReadonlySet<string> = new Set()
+
+function isImplied({ under }: Waiter): boolean {
+  return under?.implied === true
 }
 
 function waiterName(waiter: Waiter): string {
   return waiter.kind === 'ticket' ? (waiter.group ?? waiter.id) : waiter.id
 }
 
-function cycleOf(path: readonly Waiter[]): Cycle {
+function cycleOf({ path, implied }: Way): Cycle {
   const tickets = path.filter((entry) => entry.kind === 'ticket')
   const [youngest = null] = tickets.toSorted(compareAge)
   return {
-    steps: path.map(({ holder, session, resource, under }) => ({
-      holder,
-      session,
-      resource,
-      ...(under?.implied === true ? ({ implied: true } as const) : {}),
-    })),
+    steps: path.map((waiter) => {
+      const { holder, session, resource } = waiter
+      const step = { holder, session, resource }
+      return implied.has(waiterName(waiter)) || isImplied(waiter)
+        ? { ...step, implied: true }
+        : step
+    }),
     ids: path.map(({ id }) => id),
     // A ticket that was dropped and filed anew under its id is another one, and was not there all the time.
     name: path.map((one) => (one.kind === 'ticket' ? `${one.id} ${one.orderUs}` : one.id)).join(),
