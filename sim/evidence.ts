@@ -4,9 +4,10 @@ import type { Tick } from '../src/core/time.ts'
 import type { HandleLog } from './beliefs.ts'
 import type { LeaseLife } from './lease-life.ts'
 import type { Logged } from './log.ts'
-import type { ClockChange, Heard, TimedEvent } from './store-host.ts'
+import type { ClockChange, ConfiguredTtl, Heard, StoreKind, TimedEvent } from './store-host.ts'
 
 export interface Evidence {
+  readonly store: StoreKind
   readonly log: readonly Logged[]
   readonly ledger: readonly TimedEvent[]
   /** The ledger, lease by lease, in order of their grants. */
@@ -19,6 +20,7 @@ export interface Evidence {
   readonly entries: readonly Entry[]
   readonly heard: ReadonlyMap<LeaseId, readonly Heard[]>
   readonly clockChanges: readonly ClockChange[]
+  readonly configured: readonly ConfiguredTtl[]
   readonly endUs: number
   readonly claimWindowMs: number
   /** When, in true time, a tick of the store's clock is or was. */

@@ -18,6 +18,10 @@ export interface Term {
   readonly deadline: Tick
   /** When it is over, in true time. */
   readonly dueUs: number
+  /** The same where a limit cuts it short that the store may count on for longer: no holder counts on more. */
+  readonly endUs: number
+  /** By how much later the store may let it end. */
+  readonly slackUs: number
   /** Somebody has asked the holder to finish by then. */
   readonly isAsked: boolean
 }
@@ -44,6 +48,7 @@ export interface LeaseLife {
   readonly adopted: TimedEvent | null
   /** No term goes beyond this moment of true time; infinite without `maxHoldMs`. */
   readonly ceilingUs: number
+  readonly ceilingSlackUs: number
   readonly end: TimedEvent | null
 }
 
@@ -56,9 +61,9 @@ export function leaseLives(
   trueUs: TrueUs,
 ): readonly LeaseLife[] {
   const lives = new Map<LeaseId, Growing>()
-  const parentDueUs = (id: LeaseId): number => {
+  const parentTerm = (id: LeaseId): Term | null => {
     const parent = lives.get(parents.get(id) ?? '')
-    return parent === undefined ? Infinity : lastTerm(parent).dueUs
+    return parent === undefined ? null : lastTerm(parent)
   }
   let given: { readonly commit: number; readonly life: Growing } | null = null
   for (const timed of ledger) {
@@ -67,10 +72,10 @@ export function leaseLives(
     if (event.type === 'lease.issued') {
       const giver = !event.lease.adopted && given?.commit === commit ? given.life : null
       const life = born(timed, event.lease, giver)
-      lives.set(event.leaseId, within(life, parentDueUs(event.leaseId)))
+      lives.set(event.leaseId, within(life, parentTerm(event.leaseId)))
     } else if (known !== undefined) {
       grow(known, timed, trueUs)
-      within(known, parentDueUs(event.leaseId))
+      within(known, parentTerm(event.leaseId))
       if (event.type === 'lease.transferred') given = { commit, life: known }
     }
   }
@@ -78,23 +83,25 @@ export function leaseLives(
 }
 
 function born(issued: TimedEvent, lease: Lease, giver: LeaseLife | null): Growing {
-  const { atUs, tick, commit } = issued
+  const { atUs, tick, commit, slackUs } = issued
   const { ttlMs, deadline, mode, slots, fence, session, id } = lease
-  const ceilingUs = giver === null ? ownCeilingUs(lease, atUs) : handedOnUs(giver)
-  const dueUs = Math.min(atUs + ttlMs * 1000, ceilingUs)
+  const own = { ceilingUs: ownCeilingUs(lease, atUs), ceilingSlackUs: slackUs }
+  const ceiling = giver === null ? own : handedOn(giver)
+  const { dueUs, endUs } = endsOf(ceiling, atUs + ttlMs * 1000)
   const isAsked = giver !== null && lastTerm(giver).isAsked
   return {
-    ...{ lease, issued, ceilingUs, sessions: [session], askedAs: [id], adopted: null, end: null },
-    terms: [{ atUs, tick, ttlMs, deadline, dueUs, isAsked }],
+    ...{ lease, issued, ...ceiling, sessions: [session], askedAs: [id], adopted: null, end: null },
+    terms: [{ atUs, tick, ttlMs, deadline, dueUs, endUs, slackUs, isAsked }],
     phases: [{ commit, mode, slots, fence }],
   }
 }
 
 /** No term of a derived lease goes beyond what its parent had when it was given. */
-function within(life: Growing, limitUs: number): Growing {
+function within(life: Growing, limit: Term | null): Growing {
   const last = lastTerm(life)
-  if (last.dueUs <= limitUs) return life
-  const [first, ...others] = [...life.terms.slice(0, -1), { ...last, dueUs: limitUs }]
+  if (limit === null || last.dueUs <= limit.dueUs) return life
+  const endUs = Math.min(last.endUs, limit.endUs + limit.slackUs)
+  const [first, ...others] = [...life.terms.slice(0, -1), { ...last, dueUs: limit.dueUs, endUs }]
   if (first !== undefined) life.terms = [first, ...others]
   return life
 }
@@ -103,10 +110,21 @@ function ownCeilingUs({ maxHoldMs }: Lease, atUs: number): number {
   return maxHoldMs === null ? Infinity : atUs + maxHoldMs * 1000
 }
 
+type Ceiling = Pick<LeaseLife, 'ceilingUs' | 'ceilingSlackUs'>
+
+function endsOf(
+  { ceilingUs, ceilingSlackUs }: Ceiling,
+  untilUs: number,
+): Pick<Term, 'dueUs' | 'endUs'> {
+  const dueUs = Math.min(untilUs, ceilingUs)
+  return { dueUs, endUs: Math.min(untilUs, ceilingUs + ceilingSlackUs) }
+}
+
 /** A transfer hands on the end of `maxHoldMs`, or the end that somebody asked for. */
-function handedOnUs(giver: LeaseLife): number {
-  const last = lastTerm(giver)
-  return last.isAsked ? last.dueUs : giver.ceilingUs
+function handedOn(giver: LeaseLife): Ceiling {
+  const { isAsked, dueUs, slackUs } = lastTerm(giver)
+  const { ceilingUs, ceilingSlackUs } = giver
+  return isAsked ? { ceilingUs: dueUs, ceilingSlackUs: slackUs } : { ceilingUs, ceilingSlackUs }
 }
 
 function grow(life: Growing, timed: TimedEvent, trueUs: TrueUs): void {
@@ -128,25 +146,34 @@ function grow(life: Growing, timed: TimedEvent, trueUs: TrueUs): void {
   if (isEnd(event)) life.end ??= timed
 }
 
-function nextTerm(life: LeaseLife, { event, atUs, tick }: TimedEvent, trueUs: TrueUs): Term | null {
+function nextTerm(life: LeaseLife, timed: TimedEvent, trueUs: TrueUs): Term | null {
+  const { event, atUs, tick, slackUs } = timed
   const before = lastTerm(life)
-  const endUs = (ttlMs: number): number => Math.min(atUs + ttlMs * 1000, life.ceilingUs)
+  const granted = (ttlMs: number): Term => {
+    const ends = endsOf(life, atUs + ttlMs * 1000)
+    return { ...before, ...ends, atUs, tick, ttlMs, slackUs: Math.max(before.slackUs, slackUs) }
+  }
   if (event.type === 'lease.renewed') {
     const { ttlMs, deadline } = event
-    return { ...before, atUs, tick, ttlMs, deadline, dueUs: endUs(ttlMs) }
+    return { ...granted(ttlMs), deadline, slackUs }
   }
   if (event.type === 'lease.adopted') {
     const { deadline } = event
-    const { ttlMs, isAsked } = before
-    const dueUs = isAsked ? Math.min(before.dueUs, endUs(ttlMs)) : endUs(ttlMs)
-    return { ...before, atUs, tick, deadline, dueUs }
+    const term = { ...granted(before.ttlMs), deadline }
+    return before.isAsked ? sooner(before, term) : term
   }
   if (event.type === 'lease.revoking') {
     const { deadline } = event
-    const dueUs = Math.min(before.dueUs, trueUs(deadline))
-    return { ...before, atUs, tick, deadline, dueUs, isAsked: true }
+    const endUs = trueUs(deadline)
+    const term = { ...granted(before.ttlMs), deadline, isAsked: true, dueUs: endUs, endUs }
+    return sooner(before, term)
   }
   return null
+}
+
+function sooner(before: Term, term: Term): Term {
+  const dueUs = Math.min(before.dueUs, term.dueUs)
+  return { ...term, dueUs, endUs: Math.min(before.endUs, term.endUs) }
 }
 
 const ENDS: ReadonlySet<string> = new Set([

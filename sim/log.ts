@@ -5,6 +5,7 @@
 import type { ErrorCode } from '../src/core/errors.ts'
 import type { Extent, Mode, Resource } from '../src/core/resource.ts'
 import type { HandleState } from '../src/client/contract.ts'
+import type { StoreKind } from './store-host.ts'
 import type { World } from './world.ts'
 
 export const FAULT_KINDS = [
@@ -31,9 +32,22 @@ export const FAULT_KINDS = [
   'store_wall_step',
   'store_away',
   'store_back',
+  'store_pause',
 ] as const
 
 export type FaultKind = (typeof FAULT_KINDS)[number]
+
+/** An embedded store has the clock of a host that can reboot; a server has a clock of its own that only stops. */
+const ONLY_ON: Partial<Record<FaultKind, StoreKind>> = {
+  store_reboot: 'memory',
+  store_clock_change: 'memory',
+  store_wall_step: 'memory',
+  store_pause: 'optimistic',
+}
+
+export function canHappen(fault: FaultKind, store: StoreKind): boolean {
+  return (ONLY_ON[fault] ?? store) === store
+}
 
 /** What a call of the client came to: the code of its error, or what it gave. */
 export type CallOutcome =
@@ -210,9 +224,11 @@ export class Log {
     this.entries.push({ atUs: this.#world.nowUs, ...observation })
   }
 
-  fault(fault: FaultKind, process: string | null, leaseId: string | null = null): void {
+  /** `leaseIds`: what a message was about, each of which is late or lost with it. */
+  fault(fault: FaultKind, process: string | null, leaseIds: readonly string[] = []): void {
     this.faults.set(fault, (this.faults.get(fault) ?? 0) + 1)
-    this.write({ kind: 'fault', fault, process, leaseId })
+    const about = leaseIds.length === 0 ? [null] : leaseIds
+    for (const leaseId of about) this.write({ kind: 'fault', fault, process, leaseId })
   }
 
   count(outcome: string): void {

@@ -1,13 +1,16 @@
 /**
  * `npm run sim -- --seed 42 --minutes 1` runs seeds from 42 on for a minute of real time, `--seeds 500` so many of
- * them, and `--seed 42` alone that one seed with its whole trace. `--quiet` leaves the trace out. Exit code 1: a
- * promise was broken; 2: the arguments make no sense.
+ * them, and `--seed 42` alone that one seed with its whole trace. `--store memory` plays them on the store that decides
+ * where it is, `--store optimistic` on one that decides before it asks a server; without it each seed is played on both,
+ * one after the other. `--quiet` leaves the trace out. Exit code 1: a promise was broken; 2: the arguments make no sense.
  */
 import { parseArgs } from 'node:util'
 import { failureLines, Tally, traceLines } from './report.ts'
 import { runSeed, traceHash } from './run-seed.ts'
+import { STORE_KINDS, type StoreKind } from './store-host.ts'
 
-const USAGE = 'usage: npm run sim -- [--seed S] [--seeds N | --minutes M] [--quiet]'
+const USAGE =
+  'usage: npm run sim -- [--store memory|optimistic] [--seed S] [--seeds N | --minutes M] [--quiet]'
 
 interface Options {
   readonly seed: number
@@ -15,6 +18,7 @@ interface Options {
   readonly seeds: number | null
   readonly minutes: number | null
   readonly isTraced: boolean
+  readonly stores: readonly StoreKind[]
 }
 
 async function main(): Promise<number> {
@@ -28,11 +32,13 @@ async function main(): Promise<number> {
   const untilMs = options.minutes === null ? Infinity : startedMs + options.minutes * 60_000
   let seed = options.seed
   do {
-    const report = await runSeed(seed)
-    tally.add(report)
-    if (options.isTraced) for (const line of traceLines(report)) say(line)
-    if (options.seeds === 1) say(`seed ${seed}, trace ${traceHash(report)}`)
-    for (const line of failureLines(report)) say(line)
+    for (const store of options.stores) {
+      const report = await runSeed(seed, { store })
+      tally.add(report)
+      if (options.isTraced) for (const line of traceLines(report)) say(line)
+      if (options.seeds === 1) say(`seed ${seed}, ${store} store, trace ${traceHash(report)}`)
+      for (const line of failureLines(report)) say(line)
+    }
     seed += 1
   } while (performance.now() < untilMs && seed - options.seed < (options.seeds ?? Infinity))
   const tookMs = Math.round((performance.now() - startedMs) / (seed - options.seed))
@@ -47,24 +53,28 @@ function readOptions(args: readonly string[]): Options | null {
   const seed = readNumber(parsed.seed, 1)
   const minutes = readNumber(parsed.minutes, null)
   const seeds = readNumber(parsed.seeds, null)
+  const stores = STORE_KINDS.filter((kind) => kind === (parsed.store ?? kind))
+  if (stores.length === 0) return null
   if (seed === undefined || minutes === undefined || seeds === undefined || seed === null) {
     return null
   }
   const isSingle = minutes === null && seeds === null
   return {
-    seed,
-    minutes,
+    ...{ seed, minutes, stores },
     seeds: isSingle ? 1 : seeds,
     isTraced: isSingle && parsed.quiet !== true,
   }
 }
 
-type Parsed = Partial<Record<'seed' | 'seeds' | 'minutes', string>> & { readonly quiet?: boolean }
+type Parsed = Partial<Record<'store' | 'seed' | 'seeds' | 'minutes', string>> & {
+  readonly quiet?: boolean
+}
 
 function tryParse(args: readonly string[]): Parsed | null {
   try {
     const text = { type: 'string' } as const
-    const options = { seed: text, seeds: text, minutes: text, quiet: { type: 'boolean' } } as const
+    const texts = { store: text, seed: text, seeds: text, minutes: text }
+    const options = { ...texts, quiet: { type: 'boolean' } } as const
     return parseArgs({ args: [...args], options }).values
   } catch {
     return null

@@ -1,11 +1,4 @@
-/**
- * The store as one process sees it, with a network in between: delay both ways, requests and answers that get lost,
- * requests that arrive twice or after their sender gave up, and wake-ups that are late or never come.
- *
- * It keeps the contract of the port to the letter and to its limit: `STORE_UNAVAILABLE` and `STORE_CONFLICT` only
- * when nothing was or will be committed, `STORE_OUTCOME_UNKNOWN` when it was, was not, or still will be.
- */
-import { isLeaseError, LeaseError, type ErrorCode } from '../src/core/errors.ts'
+/** The store as one process sees it, with a network in between. Decisions are made where the store is. */
 import type { Footprint } from '../src/core/realm.ts'
 import type { SettingRow } from '../src/core/settings.ts'
 import type {
@@ -23,207 +16,60 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../src/store-port/store.ts'
-import type { Random } from './random.ts'
-import type { Incarnation } from './sim-process.ts'
+import { Network, type NetworkOptions } from './network.ts'
 import type { StoreHost } from './store-host.ts'
-import { HANG_MS_MAX, type RequestFate, type Weather } from './weather.ts'
-
-export interface NetworkStoreOptions {
-  readonly host: StoreHost
-  readonly incarnation: Incarnation
-  readonly random: Random
-  /** Read at every message, because weather changes. */
-  readonly weather: () => Weather
-}
-
-/** What reaches the host; `isEcho` when nobody is listening for its answer, or somebody had one already. */
-type Request<Answer> = (isEcho: boolean) => Promise<Answer>
-
-/** What a request that changes something is about. */
-interface Write {
-  readonly leaseId: string | null
-}
-
-interface Settling<Answer> {
-  readonly resolve: (answer: Answer) => void
-  readonly reject: (reason: unknown) => void
-}
 
 export class NetworkStore implements Store {
   readonly description: StoreDescription
   readonly #host: StoreHost
-  readonly #incarnation: Incarnation
-  readonly #random: Random
-  readonly #weather: () => Weather
-  #closed = false
+  readonly #network: Network
 
-  constructor({ host, incarnation, random, weather }: NetworkStoreOptions) {
+  constructor(options: NetworkOptions) {
+    const { host } = options
     this.description = { ...host.store.description, url: 'sim:' }
     this.#host = host
-    this.#incarnation = incarnation
-    this.#random = random
-    this.#weather = weather
+    this.#network = new Network(options)
   }
 
   transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
-    const leaseId = footprints[0]?.leaseId ?? null
-    return this.#send((isEcho) => this.#host.transact(footprints, decide, isEcho), { leaseId })
+    const leaseIds = footprints.slice(0, 1).map(({ leaseId }) => leaseId)
+    return this.#network.send((isEcho) => this.#host.transact(footprints, decide, isEcho), leaseIds)
   }
 
   find(query: EntryQuery): Promise<Found> {
-    return this.#send(() => this.#host.find(query), null)
+    return this.#network.send(() => this.#host.find(query), null)
   }
 
   history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    return this.#send(() => this.#host.store.history(query), null)
+    return this.#network.send(() => this.#host.store.history(query), null)
   }
 
   end(): Promise<Position> {
-    return this.#send(() => this.#host.store.end(), null)
+    return this.#network.send(() => this.#host.store.end(), null)
   }
 
   settings(): Promise<readonly SettingRow[]> {
-    return this.#send(() => this.#host.store.settings(), null)
+    return this.#network.send(() => this.#host.store.settings(), null)
   }
 
   configure(change: SettingChange): Promise<void> {
-    return this.#send(() => this.#host.store.configure(change), null)
+    return this.#network.send(() => this.#host.store.configure(change), null)
   }
 
   prune(policy: PrunePolicy): Promise<Pruned> {
-    return this.#send(() => this.#host.store.prune(policy), null)
+    return this.#network.send(() => this.#host.store.prune(policy), null)
   }
 
   subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    const onSignal = (signal: WakeSignal): void => this.#deliverWake(() => listener(signal))
-    return this.#send(() => this.#host.store.subscribe(session, onSignal), null)
+    const onSignal = (signal: WakeSignal): void => this.#network.deliverWake(() => listener(signal))
+    return this.#network.send(() => this.#host.store.subscribe(session, onSignal), null)
   }
 
   follow(listener: () => void): Unsubscribe {
-    return this.#host.store.follow(() => this.#deliverWake(listener))
+    return this.#host.store.follow(() => this.#network.deliverWake(listener))
   }
 
-  /** Ends this process's connection; the host keeps running. */
   async close(): Promise<void> {
-    this.#closed = true
-  }
-
-  #send<Answer>(request: Request<Answer>, write: Write | null): Promise<Answer> {
-    if (this.#closed) return Promise.reject(new LeaseError('CLOSED', 'the store was closed'))
-    return new Promise((resolve, reject) => {
-      const { log, name } = this.#incarnation.process
-      const fate = this.#fateOf(write !== null)
-      if (fate !== 'fine') log.fault(fate, name, write?.leaseId ?? null)
-      this.#carryOut(fate, request, { resolve, reject })
-    })
-  }
-
-  /** A read has no effect that could become unknown, and is not worth repeating. */
-  #fateOf(hasEffect: boolean): RequestFate {
-    if (this.#host.isAway) return this.#fateOfOutage(hasEffect)
-    const fate = this.#random.weighted(this.#weather().requests)
-    if (hasEffect || fate === 'fine') return fate
-    return fate === 'slow_request' || fate === 'slow_answer' ? fate : 'request_lost'
-  }
-
-  /** Nothing arrives, but for a few requests at which the way back alone is cut. */
-  #fateOfOutage(hasEffect: boolean): RequestFate {
-    if (!hasEffect) return 'request_lost'
-    return this.#random.weighted({ request_lost: 6, outcome_unknown: 2, answer_lost: 2 })
-  }
-
-  #carryOut<Answer>(fate: RequestFate, request: Request<Answer>, settling: Settling<Answer>): void {
-    switch (fate) {
-      case 'fine':
-        return this.#deliver(request, settling, {
-          thereUs: this.#delayUs(),
-          backUs: this.#delayUs(),
-        })
-      case 'slow_request':
-        return this.#deliver(request, settling, {
-          thereUs: this.#slowUs(),
-          backUs: this.#delayUs(),
-        })
-      case 'slow_answer':
-        return this.#deliver(request, settling, {
-          thereUs: this.#delayUs(),
-          backUs: this.#slowUs(),
-        })
-      case 'request_lost':
-        return this.#fail(settling, 'STORE_UNAVAILABLE', this.#delayUs())
-      case 'conflict':
-        return this.#fail(settling, 'STORE_CONFLICT', this.#delayUs() + this.#delayUs())
-      case 'outcome_unknown':
-        return this.#fail(settling, 'STORE_OUTCOME_UNKNOWN', this.#slowUs())
-      case 'answer_lost':
-        this.#deliver(request, null, { thereUs: this.#delayUs(), backUs: 0 })
-        return this.#fail(settling, 'STORE_OUTCOME_UNKNOWN', this.#slowUs())
-      case 'late_delivery': {
-        const gaveUpUs = this.#delayUs()
-        this.#fail(settling, 'STORE_OUTCOME_UNKNOWN', gaveUpUs)
-        return this.#deliver(request, null, { thereUs: gaveUpUs + this.#slowUs(), backUs: 0 })
-      }
-      case 'request_repeated':
-        return this.#deliverTwice(request, settling)
-      case 'call_hangs':
-        if (this.#random.chance(0.5))
-          this.#deliver(request, null, { thereUs: this.#slowUs(), backUs: 0 })
-        return this.#fail(
-          settling,
-          'STORE_OUTCOME_UNKNOWN',
-          this.#random.between(1, HANG_MS_MAX) * 1000,
-        )
-    }
-  }
-
-  /** The answer that arrives is that of the first delivery or of the second; the other one is lost. */
-  #deliverTwice<Answer>(request: Request<Answer>, settling: Settling<Answer>): void {
-    const thereUs = this.#delayUs()
-    const again = { thereUs: thereUs + this.#slowUs(), backUs: this.#delayUs() }
-    const first = this.#random.chance(0.7)
-    this.#deliver(request, first ? settling : null, { thereUs, backUs: this.#delayUs() })
-    this.#deliver(request, first ? null : settling, again)
-  }
-
-  #deliver<Answer>(
-    request: Request<Answer>,
-    settling: Settling<Answer> | null,
-    way: { readonly thereUs: number; readonly backUs: number },
-  ): void {
-    const answered = (settle: () => void): void => this.#incarnation.post(way.backUs, settle)
-    const { world, log } = this.#incarnation.process
-    world.schedule(way.thereUs, () => {
-      request(settling === null).then(
-        (answer) => settling !== null && answered(() => settling.resolve(answer)),
-        (reason: unknown) => {
-          if (!isLeaseError(reason)) log.write({ kind: 'unhandled', message: String(reason) })
-          if (settling !== null) answered(() => settling.reject(reason))
-        },
-      )
-    })
-  }
-
-  #fail<Answer>(settling: Settling<Answer>, code: ErrorCode, delayUs: number): void {
-    const error = new LeaseError(code, 'the simulated network is at fault')
-    this.#incarnation.post(delayUs, () => settling.reject(error))
-  }
-
-  #deliverWake(listener: () => void): void {
-    const fate = this.#random.weighted(this.#weather().wakes)
-    const { process } = this.#incarnation
-    if (fate !== 'fine' && this.#incarnation.alive) process.log.fault(fate, process.name)
-    if (fate === 'wake_lost') return
-    const delayUs = fate === 'wake_delayed' ? this.#slowUs() : this.#delayUs()
-    this.#incarnation.post(delayUs, listener)
-    if (fate === 'wake_repeated') this.#incarnation.post(delayUs + this.#slowUs(), listener)
-  }
-
-  #delayUs(): number {
-    const { delayUsMin, delayUsMax } = this.#weather()
-    return this.#random.magnitude(delayUsMin, delayUsMax)
-  }
-
-  #slowUs(): number {
-    return this.#random.magnitude(20, this.#weather().slowMsMax) * 1000
+    this.#network.close()
   }
 }

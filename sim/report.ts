@@ -2,29 +2,31 @@
  * What a person reads after a run: the seeds, what was done to them, what came of each promise, and how to see a
  * failure again.
  */
+import { ATTEMPT_SHAPES } from './attempt-shapes.ts'
 import { FAULT_KINDS, type FaultKind } from './log.ts'
+import { SHAPES } from './shapes.ts'
 import { brokenPromises, lineOf, replayCommand, type Report } from './run-seed.ts'
 
 /** Adds up reports without keeping them: a long run has many seeds. */
 export class Tally {
   readonly #faults = new Map<FaultKind, number>()
   readonly #outcomes = new Map<string, number>()
-  readonly #verdicts = new Map<string, { failures: number; first: number | null }>()
-  #seeds = 0
+  readonly #verdicts = new Map<string, { failures: number; replay: string | null }>()
+  #worlds = 0
   #events = 0
 
   add(report: Report): void {
-    this.#seeds += 1
+    this.#worlds += 1
     this.#events += report.eventCount
     addTo(this.#faults, report.faults)
     addTo(this.#outcomes, report.outcomes)
     for (const { promise, name, complaints } of report.verdicts) {
       const title = `${promise} ${name}`
-      const verdict = this.#verdicts.get(title) ?? { failures: 0, first: null }
+      const verdict = this.#verdicts.get(title) ?? { failures: 0, replay: null }
       this.#verdicts.set(title, verdict)
       if (complaints.length === 0) continue
       verdict.failures += 1
-      verdict.first ??= report.seed
+      verdict.replay ??= replayCommand(report)
     }
   }
 
@@ -43,13 +45,18 @@ export class Tally {
   /** The summary, one line each. */
   lines(): readonly string[] {
     const faults = FAULT_KINDS.map((kind) => `${kind} ${this.#faults.get(kind) ?? 0}`)
-    const verdicts = [...this.#verdicts].map(([title, { failures, first }]) => {
-      if (first === null) return `  ${title}: kept`
-      return `  ${title}: BROKEN in ${failures} of ${this.#seeds} seeds; ${replayCommand(first)}`
+    const verdicts = [...this.#verdicts].map(([title, { failures, replay }]) => {
+      if (replay === null) return `  ${title}: kept`
+      return `  ${title}: BROKEN in ${failures} of ${this.#worlds} worlds; ${replay}`
+    })
+    const shapes = [...SHAPES, ...ATTEMPT_SHAPES].map((shape) => {
+      return `  ${shape}: ${this.#outcomes.get(shape) ?? 0}`
     })
     return [
-      `${this.#seeds} seeds, ${this.#events} events`,
+      `${this.#worlds} worlds, ${this.#events} events`,
       `faults: ${faults.join(', ')}`,
+      'occurred:',
+      ...shapes,
       'promises:',
       ...verdicts,
     ]
@@ -65,11 +72,11 @@ const COMPLAINTS_SHOWN = 5
 /** What went wrong with one seed, and how to see it again. */
 export function failureLines(report: Report): readonly string[] {
   const lines = brokenPromises(report).flatMap(({ promise, name, complaints }) => [
-    `seed ${report.seed} broke ${promise} ${name}:`,
+    `seed ${report.seed} on the ${report.store} store broke ${promise} ${name}:`,
     ...complaints.slice(0, COMPLAINTS_SHOWN).map((complaint) => `  ${complaint}`),
     ...(complaints.length > COMPLAINTS_SHOWN ? [`  and ${complaints.length} in all`] : []),
   ])
-  return lines.length === 0 ? [] : [...lines, `replay: ${replayCommand(report.seed)}`]
+  return lines.length === 0 ? [] : [...lines, `replay: ${replayCommand(report)}`]
 }
 
 /** Everything that happened, in order of true time: what the processes saw, and what the store wrote down. */

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { allOrNothing } from './checkers/all-or-nothing.ts'
 import { callsEnd } from './checkers/calls-end.ts'
+import { configured } from './checkers/configured.ts'
 import { cycleFreedom } from './checkers/cycle-freedom.ts'
 import { holdLimit } from './checkers/hold-limit.ts'
 import { exclusion } from './checkers/i1-exclusion.ts'
@@ -22,10 +23,12 @@ import { noStarvation } from './checkers/no-starvation.ts'
 import { nothingLeft } from './checkers/nothing-left.ts'
 import { slotsNeverExceeded } from './checkers/slots.ts'
 import { neverUnowned } from './checkers/transfer.ts'
+import { transferHeard } from './checkers/transfer-heard.ts'
 import type { Checker, Complaint, Evidence } from './evidence.ts'
 import type { FaultKind, Logged } from './log.ts'
 import { shapesOf } from './shapes.ts'
-import { Simulation, type Defect } from './simulation.ts'
+import { Simulation, type WorldOptions } from './simulation.ts'
+import type { StoreKind } from './store-host.ts'
 
 export const CHECKERS: readonly Checker[] = [
   exclusion,
@@ -38,6 +41,8 @@ export const CHECKERS: readonly Checker[] = [
   holdLimit,
   pessimistic,
   nowMeansNow,
+  configured,
+  transferHeard,
   noWayBack,
   oneEvent,
   exactlyOnce,
@@ -57,6 +62,7 @@ export interface Verdict {
 
 export interface Report {
   readonly seed: number
+  readonly store: StoreKind
   readonly verdicts: readonly Verdict[]
   readonly faults: ReadonlyMap<FaultKind, number>
   /** How often each kind of outcome occurred, by operation. */
@@ -65,13 +71,14 @@ export interface Report {
   readonly evidence: Evidence
 }
 
-/** `checkers`: who judges; everybody, unless only some are of interest. */
-export async function runSeed(
-  seed: number,
-  defect: Defect = {},
-  checkers: readonly Checker[] = CHECKERS,
-): Promise<Report> {
-  const simulation = new Simulation(seed, defect)
+export interface RunOptions extends WorldOptions {
+  /** Who judges; everybody, unless only some are of interest. */
+  readonly checkers?: readonly Checker[]
+}
+
+export async function runSeed(seed: number, options: RunOptions = {}): Promise<Report> {
+  const { store = 'memory', checkers = CHECKERS } = options
+  const simulation = new Simulation(seed, options)
   const { log } = simulation
   const onUnhandled = (reason: unknown): void => {
     log.write({ kind: 'unhandled', message: String(reason) })
@@ -82,7 +89,7 @@ export async function runSeed(
     for (const { event } of evidence.ledger) log.count(event.type)
     for (const shape of shapesOf(evidence)) log.count(shape)
     return {
-      seed,
+      ...{ seed, store },
       verdicts: checkers.map((checker) => ({
         promise: checker.promise,
         name: checker.name,
@@ -103,8 +110,8 @@ export function brokenPromises(report: Report): readonly Verdict[] {
 }
 
 /** The command that shows a seed again, with its whole trace. */
-export function replayCommand(seed: number): string {
-  return `npm run sim -- --seed ${seed}`
+export function replayCommand({ seed, store }: Pick<Report, 'seed' | 'store'>): string {
+  return `npm run sim -- --seed ${seed} --store ${store}`
 }
 
 /** Two runs of one seed have the same hash, on any machine. */

@@ -22,12 +22,18 @@ export const SHAPES = [
   'a wait times out while the store is away',
   'a cycle of what was said',
   'a cycle of what was implied',
+  'a lost answer, then the same request again',
 ] as const
 
 type Shape = (typeof SHAPES)[number]
 
 export function shapesOf(evidence: Evidence): readonly Shape[] {
-  return [...inLedger(evidence), ...lostAndAskedFor(evidence), ...timedOutInOutage(evidence)]
+  return [
+    ...inLedger(evidence),
+    ...lostAndAskedFor(evidence),
+    ...timedOutInOutage(evidence),
+    ...lostAndRepeated(evidence),
+  ]
 }
 
 function inLedger({ ledger }: Evidence): readonly Shape[] {
@@ -96,5 +102,18 @@ function timedOutInOutage({ log }: Evidence): readonly Shape[] {
     if (entry.kind === 'fault' && entry.fault === 'store_away') isAway = true
     if (entry.kind === 'fault' && entry.fault === 'store_back') isAway = false
     return entry.kind === 'ended' && entry.outcome === 'WAIT_TIMEOUT' && isAway ? [SHAPES[6]] : []
+  })
+}
+
+/** The store may have heard a request or not, and its sender repeated it under the same id until it knew. */
+function lostAndRepeated({ log }: Evidence): readonly Shape[] {
+  const unknown = new Set<string>()
+  return log.flatMap((entry) => {
+    if (entry.kind !== 'answered') return []
+    const { session, method, leaseId, requestId } = entry
+    const name = `${session} ${method} ${leaseId} ${requestId}`
+    if (entry.answer === 'STORE_OUTCOME_UNKNOWN') unknown.add(name)
+    else if (!entry.answer.startsWith('STORE_') && unknown.delete(name)) return [SHAPES[9]]
+    return []
   })
 }

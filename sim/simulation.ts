@@ -4,10 +4,13 @@
  * and hands the evidence over.
  */
 import { TenureClient } from '../src/client/tenure-client.ts'
+import { isLeaseError } from '../src/core/errors.ts'
 import type { SettingKey } from '../src/core/settings.ts'
 import type { Runtime } from '../src/runtime/runtime.ts'
 import type { LeaseApi } from '../src/service/lease-api.ts'
 import { LeaseService } from '../src/service/lease-service.ts'
+import type { Backend } from '../src/store/speculation/backend.ts'
+import { SpeculatingStore } from '../src/store/speculation/speculating-store.ts'
 import type { Store } from '../src/store-port/store.ts'
 import { tapped } from './api-tap.ts'
 import { Calls } from './calls.ts'
@@ -18,10 +21,13 @@ import { RATE_MAX, RATE_MIN } from './host-clock.ts'
 import { leaseLives } from './lease-life.ts'
 import { Log } from './log.ts'
 import { Mailbox } from './mailbox.ts'
+import type { NetworkOptions } from './network.ts'
+import { NetworkBackend } from './network-backend.ts'
 import { NetworkStore } from './network-store.ts'
+import { OptimisticServer } from './optimistic-server.ts'
 import { Random } from './random.ts'
 import { SimProcess, type Incarnation } from './sim-process.ts'
-import { StoreHost, WORLD_WALL_MS } from './store-host.ts'
+import { StoreHost, WORLD_WALL_MS, type ConfiguredTtl, type StoreKind } from './store-host.ts'
 import { Troublemaker } from './troublemaker.ts'
 import { calmed, HANG_MS_MAX, weatherOf, type Weather } from './weather.ts'
 import { habitsOf, type Habits } from './wishes.ts'
@@ -36,6 +42,13 @@ export interface Defect {
   readonly store?: (store: Store, incarnation: Incarnation) => Store
   readonly api?: (api: LeaseApi, incarnation: Incarnation) => LeaseApi
   readonly runtime?: (runtime: Runtime, incarnation: Incarnation) => Runtime
+  /** Of a server that compares and writes: one for all processes. */
+  readonly server?: (backend: Backend) => Backend
+}
+
+export interface WorldOptions {
+  readonly store?: StoreKind
+  readonly defect?: Defect
 }
 
 /** Long enough for every call that was begun to come to its end, and then for every lease to run out. */
@@ -48,6 +61,9 @@ const SETTINGS: readonly (readonly [SettingKey, string])[] = [
   ['acquisition_timeout_ms', '1500'],
   ['cleanup_interval_seconds', '1'],
 ]
+/** A process that could not open its store tries again after this. */
+const OPEN_AGAIN_MS = 200
+const DEFAULT_TTL_SECONDS_MAX = 3
 
 const PROCESS_NAMES = ['ada', 'bea', 'cyd', 'dot', 'eve']
 
@@ -55,14 +71,19 @@ export class Simulation {
   readonly log: Log
   readonly #world = new World()
   readonly #random: Random
+  readonly #store: StoreKind
   readonly #host: StoreHost
+  /** Null in a world where decisions are made where the store is. */
+  readonly #server: OptimisticServer | null
   readonly #defect: Defect
   readonly #downstream: FencedResources
   readonly #calls = new Calls()
   readonly #mailbox = new Mailbox()
   readonly #processes: readonly SimProcess[]
   readonly #clients = new Map<Incarnation, TenureClient>()
+  readonly #opening = new Set<Incarnation>()
   readonly #atWork = new Set<Worker>()
+  readonly #configured: ConfiguredTtl[] = []
   readonly #closing = new Set<Incarnation>()
   readonly #habits: Habits
   readonly #claimWindowMs: number
@@ -70,11 +91,14 @@ export class Simulation {
   #weather: Weather
   #isOver = false
 
-  constructor(seed: number, defect: Defect = {}) {
+  constructor(seed: number, { store = 'memory', defect = {} }: WorldOptions = {}) {
+    this.#store = store
     this.#defect = defect
     this.#random = new Random(`seed ${seed}`)
     this.log = new Log(this.#world)
-    this.#host = new StoreHost(this.#world)
+    this.#host = new StoreHost(this.#world, store)
+    const parts = { host: this.#host, defect: defect.server }
+    this.#server = store === 'memory' ? null : new OptimisticServer(parts)
     this.#weather = weatherOf(this.#random.fork('weather'))
     this.#downstream = new FencedResources(this.log, this.#random.fork('downstream'))
     const choices = this.#random.fork('choices')
@@ -82,29 +106,35 @@ export class Simulation {
     this.#dayUs = choices.pick([1_500_000, 3_000_000, 6_000_000])
     this.#processes = this.#makeProcesses(choices)
     const holders = this.#processes.map((process) => process.holder)
-    this.#habits = habitsOf(choices, holders)
+    this.#habits = habitsOf(choices, holders, store)
   }
 
   get eventCount(): number {
     return this.#world.eventCount
   }
 
+  get #settingsOwner(): Pick<Store, 'configure'> {
+    return this.#server?.backend ?? this.#host.store
+  }
+
   async run(): Promise<Evidence> {
     for (const [key, value] of SETTINGS) {
-      await this.#host.store.configure({ key, value, scope: 'global', resourceId: null })
+      await this.#settingsOwner.configure({ key, value, scope: 'global', resourceId: null })
     }
     const troublemaker = new Troublemaker({
       ...{ world: this.#world, log: this.log, host: this.#host, processes: this.#processes },
+      store: this.#store,
       random: this.#random.fork('troubles'),
       startProcess: (process) => this.#startProcess(process),
     })
     for (const process of this.#processes) this.#startProcess(process)
+    if (this.#habits.isConfiguring) this.#planSettings()
     troublemaker.plan(this.#dayUs)
     await this.#world.run(this.#dayUs)
     this.#isOver = true
     this.#weather = calmed(this.#weather)
     troublemaker.relent()
-    await this.#runUntil(() => this.#atWork.size === 0, EVENING_US)
+    await this.#runUntil(() => this.#atWork.size + this.#opening.size === 0, EVENING_US)
     await this.#world.run(this.#world.nowUs + NIGHT_US)
     for (const incarnation of this.#clients.keys()) this.#close(incarnation)
     await this.#runUntil(() => this.#closing.size === 0, CLOSE_BOUND_MS * 1100)
@@ -140,19 +170,60 @@ export class Simulation {
     const incarnation = process.start()
     const { session } = incarnation
     const random = this.#random.fork(session)
-    const { defect, runtime } = { defect: this.#defect, runtime: incarnation.runtime }
-    const network = new NetworkStore({
+    const isAlone = !random.fork('twin').chance(0.3)
+    const twin = isAlone ? null : process.startTwin()
+    const begin = (network: Store): void => {
+      const { defect, runtime } = { defect: this.#defect, runtime: incarnation.runtime }
+      const lied = defect.runtime?.(runtime, incarnation) ?? runtime
+      const store = defect.store?.(network, incarnation) ?? network
+      const sweep = random.fork('sweep').chance(0.3)
+      const service = new LeaseService({ store, runtime: lied, sweep })
+      this.#startClient(incarnation, service, { random, threads: THREADS })
+      if (twin === null) return
+      this.#startClient(twin, service, { random: random.fork('of the twin'), threads: 1 })
+    }
+    const way = {
       ...{ host: this.#host, incarnation, random: random.fork('network') },
       weather: () => this.#weather,
-    })
-    const lied = defect.runtime?.(runtime, incarnation) ?? runtime
-    const store = defect.store?.(network, incarnation) ?? network
-    const sweep = random.fork('sweep').chance(0.3)
-    const service = new LeaseService({ store, runtime: lied, sweep })
-    this.#startClient(incarnation, service, { random, threads: THREADS })
-    if (!random.fork('twin').chance(0.3)) return
-    const twin = { random: random.fork('of the twin'), threads: 1 }
-    this.#startClient(process.startTwin(), service, twin)
+    }
+    if (this.#server === null) begin(new NetworkStore(way))
+    else void this.#open(this.#server, way).then(begin)
+  }
+
+  /** For as long as it takes: a process that cannot open its store is started again. */
+  async #open(server: OptimisticServer, way: NetworkOptions): Promise<Store> {
+    const { incarnation } = way
+    const isQuick = this.#random.fork('server').fork('quick').chance(0.5)
+    this.#opening.add(incarnation)
+    incarnation.onDeath(() => this.#opening.delete(incarnation))
+    for (;;) {
+      const backend = new NetworkBackend({ ...way, server, isQuick })
+      try {
+        const store = await SpeculatingStore.open(backend, incarnation.runtime)
+        this.#opening.delete(incarnation)
+        return this.#host.overhear(store)
+      } catch (error) {
+        if (!isLeaseError(error)) throw error
+        await incarnation.sleep(OPEN_AGAIN_MS)
+      }
+    }
+  }
+
+  /** An operator changes now and then what a lease has that names no TTL. */
+  #planSettings(): void {
+    const random = this.#random.fork('operator')
+    const times = Array.from({ length: random.between(2, 8) }, () => random.between(0, this.#dayUs))
+    for (const atUs of [0, ...times]) {
+      const seconds = random.between(1, DEFAULT_TTL_SECONDS_MAX)
+      this.#world.schedule(atUs, () => void this.#configureTtl(seconds))
+    }
+  }
+
+  async #configureTtl(seconds: number): Promise<void> {
+    const value = String(seconds)
+    const change = { key: 'default_ttl_seconds', value, scope: 'global', resourceId: null } as const
+    this.#configured.push({ atUs: this.#world.nowUs, ttlMs: seconds * 1000 })
+    await this.#settingsOwner.configure(change)
   }
 
   /** A client of its own; whoever shares a process shares its service. */
@@ -205,10 +276,11 @@ export class Simulation {
     const parents = parentsOf(log)
     const lives = leaseLives(ledger, parents, (tick) => this.#host.trueUs(tick))
     return {
-      ...{ log, ledger, lives, handles: handleLogs(log), parents },
+      ...{ store: this.#store, log, ledger, lives, handles: handleLogs(log), parents },
       entries: await this.#host.entries(),
       heard: this.#host.heard,
       clockChanges: this.#host.clockChanges,
+      configured: this.#configured,
       endUs: this.#world.nowUs,
       claimWindowMs: this.#claimWindowMs,
       trueUs: (tick) => this.#host.trueUs(tick),

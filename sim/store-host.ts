@@ -2,13 +2,15 @@
  * The host that keeps the leases: the production `MemoryStore` on a simulated clock, and beside it a record of when,
  * in true time, each commit happened. It forgets nothing when it reboots, as a store on disk would not; only its
  * clock is another one then.
+ *
+ * Under a server (optimistic-server.ts) its tick is wall time, which never steps: that is what such stores assume.
  */
 import type { Commit } from '../src/core/commit.ts'
 import type { LeaseEvent } from '../src/core/event.ts'
 import { ENTRY_STATES, type Entry, type LeaseId } from '../src/core/lease.ts'
 import { LIST_LIMIT_MAX } from '../src/core/limits.ts'
 import type { Footprint } from '../src/core/realm.ts'
-import type { Now, Tick } from '../src/core/time.ts'
+import { latestTick, type Now, type Tick } from '../src/core/time.ts'
 import type { TickSource } from '../src/runtime/tick-source.ts'
 import { MemoryStore } from '../src/store/memory/memory-store.ts'
 import type { Decide, EntryQuery, Found, Store } from '../src/store-port/store.ts'
@@ -19,6 +21,8 @@ export interface TimedEvent {
   readonly event: LeaseEvent
   readonly atUs: number
   readonly tick: Tick
+  /** How much later the decision could have been committed: what it gave counts from there. */
+  readonly slackUs: number
   /** Events of one commit share a number; later commits have greater ones. */
   readonly commit: number
   /** The request was delivered again, or after its sender had given it up. */
@@ -41,6 +45,7 @@ interface CommitRecord {
   readonly atUs: number
   readonly isEcho: boolean
   tick: Tick | null
+  slackUs: number
   /** The length of the ledger after the commit. */
   end: number
 }
@@ -48,23 +53,42 @@ interface CommitRecord {
 /** The wall time at which all worlds begin. */
 export const WORLD_WALL_MS: number = Date.UTC(2030, 0, 1)
 
+/** `memory`: decisions are made where the store is. `optimistic`: each process decides on what it believes. */
+export const STORE_KINDS = ['memory', 'optimistic'] as const
+export type StoreKind = (typeof STORE_KINDS)[number]
+
+/** From when on leases that name no TTL have this one. */
+export interface ConfiguredTtl {
+  readonly atUs: number
+  readonly ttlMs: number
+}
+
+const UPTIME_US = 3_600_000_000
+
 export class StoreHost {
   readonly store: MemoryStore
   readonly clockChanges: ClockChange[] = []
   readonly heard = new Map<LeaseId, Heard[]>()
   /** Nobody reaches it; it has forgotten nothing when it is back. */
   isAway = false
+  /** Until then it takes requests and does nothing about them. */
+  pausedUntilUs = 0
+  readonly ticks: TickSource
   readonly #world: World
   readonly #commits: CommitRecord[] = []
   readonly #origins = new Map<string, number>()
+  /** Of decisions that are made elsewhere: until which tick they may be committed. */
+  readonly #latestUs = new WeakMap<Footprint, number>()
   #boot = 1
   #clock = 0
-  #originUs = -3_600_000_000
+  #originUs: number
   #wallOffsetMs = 0
 
-  constructor(world: World) {
+  constructor(world: World, kind: StoreKind) {
     this.#world = world
-    this.store = new MemoryStore({ ticks: this.#ticks() })
+    this.#originUs = kind === 'memory' ? -UPTIME_US : -WORLD_WALL_MS * 1000
+    this.ticks = this.#ticks()
+    this.store = new MemoryStore({ ticks: this.ticks })
   }
 
   /** Another boot of the same host: whoever ran on it is dead. */
@@ -90,11 +114,12 @@ export class StoreHost {
     decide: Decide<Outcome>,
     isEcho: boolean,
   ): Promise<Outcome> {
-    const record: CommitRecord = { atUs: this.#world.nowUs, isEcho, tick: null, end: 0 }
+    const record: CommitRecord = { atUs: this.#world.nowUs, isEcho, tick: null, slackUs: 0, end: 0 }
     this.#commits.push(record)
     const outcome = this.store.transact(footprints, (views, now) => {
       const ruling = decide(views, now)
       record.tick = now.tick
+      record.slackUs = this.#slackUs(footprints, now)
       this.#remember(now, ruling.commit)
       return ruling
     })
@@ -103,6 +128,21 @@ export class StoreHost {
     const answer = await outcome
     record.end = Number(await end)
     return answer
+  }
+
+  /** A store whose decisions are made before they come here. */
+  overhear(store: Store): Store {
+    return sameStore(store, (footprints, decide) =>
+      store.transact(footprints, (views, now) => {
+        for (const one of footprints) this.#latestUs.set(one, latestTick(now).us)
+        return decide(views, now)
+      }),
+    )
+  }
+
+  #slackUs(footprints: readonly Footprint[], { tick }: Now): number {
+    const latest = footprints.map((footprint) => this.#latestUs.get(footprint) ?? tick.us)
+    return Math.max(0, ...latest.map((us) => us - tick.us))
   }
 
   find(query: EntryQuery): Promise<Found> {
@@ -117,8 +157,8 @@ export class StoreHost {
       while ((this.#commits[commit]?.end ?? Infinity) < sequence) commit += 1
       const record = this.#commits[commit]
       if (record?.tick == null) throw new Error(`no commit is known for event ${position}`)
-      const { atUs, tick, isEcho } = record
-      timed.push({ event, atUs, tick, commit, isEcho })
+      const { atUs, tick, slackUs, isEcho } = record
+      timed.push({ event, atUs, tick, slackUs, commit, isEcho })
     }
     return timed
   }
@@ -165,4 +205,21 @@ export class StoreHost {
 
 async function readAll(store: Store): Promise<Awaited<ReturnType<Store['history']>>> {
   return store.history({ limit: Number.MAX_SAFE_INTEGER })
+}
+
+/** The same store with another `transact`. */
+export function sameStore(store: Store, transact: Store['transact']): Store {
+  return {
+    description: store.description,
+    transact,
+    find: (query) => store.find(query),
+    history: (query) => store.history(query),
+    end: () => store.end(),
+    settings: () => store.settings(),
+    configure: (change) => store.configure(change),
+    prune: (policy) => store.prune(policy),
+    subscribe: (session, listener) => store.subscribe(session, listener),
+    follow: (listener) => store.follow(listener),
+    close: () => store.close(),
+  }
 }

@@ -3,10 +3,10 @@
  * that reboots or finds itself on another clock. All of it is drawn when the world is made.
  */
 import { RATE_MAX, RATE_MIN } from './host-clock.ts'
-import type { FaultKind, Log } from './log.ts'
+import { canHappen, type FaultKind, type Log } from './log.ts'
 import type { Random } from './random.ts'
 import type { SimProcess } from './sim-process.ts'
-import type { StoreHost } from './store-host.ts'
+import type { StoreHost, StoreKind } from './store-host.ts'
 import type { World } from './world.ts'
 
 export interface TroublemakerParts {
@@ -14,6 +14,7 @@ export interface TroublemakerParts {
   readonly log: Log
   readonly random: Random
   readonly host: StoreHost
+  readonly store: StoreKind
   readonly processes: readonly SimProcess[]
   readonly startProcess: (process: SimProcess) => void
 }
@@ -28,6 +29,7 @@ type Trouble = Extract<
   | 'store_reboot'
   | 'store_clock_change'
   | 'store_wall_step'
+  | 'store_pause'
 >
 
 const STOP_MS_MAX = 4_000
@@ -46,7 +48,7 @@ export class Troublemaker {
   }
 
   plan(untilUs: number): void {
-    const { random, world } = this.#parts
+    const { random, world, store } = this.#parts
     const count = random.pick([0, 1, 3, 8])
     const weights: Record<Trouble, number> = {
       crash: 4,
@@ -57,9 +59,13 @@ export class Troublemaker {
       store_reboot: 0.4,
       store_clock_change: 0.5,
       store_wall_step: 1,
+      store_pause: 2,
     }
+    const possible = Object.fromEntries(
+      Object.entries(weights).filter(([trouble]) => canHappen(trouble as Trouble, store)),
+    ) as Record<Trouble, number>
     for (let index = 0; index < count; index += 1) {
-      const trouble = random.weighted(weights)
+      const trouble = random.weighted(possible)
       world.schedule(random.between(0, untilUs), () => this.#make(trouble))
     }
     this.#planOutages(untilUs)
@@ -94,7 +100,7 @@ export class Troublemaker {
   }
 
   #make(trouble: Trouble): void {
-    const { log, host, random, processes } = this.#parts
+    const { log, host, random, processes, world } = this.#parts
     switch (trouble) {
       case 'store_reboot':
         log.fault(trouble, null)
@@ -107,6 +113,10 @@ export class Troublemaker {
       case 'store_wall_step':
         log.fault(trouble, null)
         return host.stepWall(this.#wallStepMs())
+      case 'store_pause':
+        log.fault(trouble, null)
+        host.pausedUntilUs = world.nowUs + random.magnitude(5, STOP_MS_MAX) * 1000
+        return
       case 'crash':
       case 'pause':
       case 'suspension':

@@ -6,6 +6,7 @@ import type { AcquireOptions, TryAcquireOptions, Wanted } from '../src/client/co
 import { touch } from './checkers/reach.ts'
 import { parseResource, type Extent } from '../src/core/resource.ts'
 import type { Random } from './random.ts'
+import type { StoreKind } from './store-host.ts'
 
 /** One thing that can be asked for. */
 export interface Place {
@@ -33,6 +34,10 @@ export interface Habits {
   readonly isCrowded: boolean
   /** How likely a lease is given to a holder that waits for another. */
   readonly giving: number
+  /** Whether some leases are asked for without a TTL, and an operator changes what they have then. */
+  readonly isConfiguring: boolean
+  /** What all tasks take and give back as fast as they can when the day begins; null in most worlds. */
+  readonly rush: Place | null
 }
 
 const PLAIN: readonly Place[] = [
@@ -65,13 +70,24 @@ function counted(resource: string, slots: number): Place {
   return { resource, extent: 'exact', slots }
 }
 
-export function habitsOf(random: Random, holders: readonly string[]): Habits {
+/** One is in a tree, where a ticket depends on all that lies around it. */
+const RUSHES: readonly Place[] = [exact('work:rush'), exact('file:/rush')]
+
+/** Many misses in a row come from a rush alone, and only a store that decides before it asks can miss. */
+function rushOf(random: Random, store: StoreKind): Place | null {
+  return store === 'optimistic' && random.chance(0.2) ? random.pick(RUSHES) : null
+}
+
+export function habitsOf(random: Random, holders: readonly string[], store: StoreKind): Habits {
   const isRich = random.fork('rich').chance(0.7)
   const common = {
     holders: [...new Set(holders)],
     ttlMsMin: random.pick([40, 200]),
     ttlMsMax: random.pick([400, 2_000]),
     waitMsMax: random.pick([300, 1_000, 3_000]),
+    // What decides where the store is reads the settings as it commits, and cannot be late.
+    isConfiguring: store === 'optimistic' && random.fork('configuring').chance(0.3),
+    rush: rushOf(random.fork('rush'), store),
   }
   if (!isRich) {
     const places = PLAIN.slice(0, random.between(1, PLAIN.length))

@@ -30,6 +30,9 @@ const INSIST_MS = 10_500
 /** What a crowd comes for, and how long each of it keeps it at most. */
 const CROWDED_PLACE: Place = { resource: 'work:crowded', extent: 'exact', slots: null }
 const CROWD_HOLD_MS_MAX = 300
+/** How many tasks of one worker rush, and how often each of them. */
+const RUSHERS = 3
+const RUSHES_EACH = 25
 /** Nobody renews what nobody has adopted: it must last until a cycle that it closes is found. */
 const GIFT_TTL_MS = 3_500
 const PATIENT = { waitMs: 4_000, autoRenew: true, maxRenewals: -1, maxHoldMs: 60_000 } as const
@@ -52,9 +55,18 @@ export class Worker {
   async run(): Promise<void> {
     // Few crowds are enough for a world: every look at its queue goes through all of it.
     if (this.#parts.habits.isCrowded && this.#parts.isFirst) await this.#crowd()
+    const { rush } = this.#parts.habits
+    if (rush !== null) await Promise.all(Array.from({ length: RUSHERS }, () => this.#rush(rush)))
     while (!this.#parts.isOver()) {
       await this.#incarnation.sleep(this.#random.magnitude(1, 1_500))
       if (!this.#parts.isOver()) await this.#task()
+    }
+  }
+
+  async #rush(place: Place): Promise<void> {
+    for (let left = RUSHES_EACH; left > 0 && !this.#parts.isOver(); left -= 1) {
+      const got = await this.#obtain(place, PATIENT)
+      if (got !== null) await new Holder(this.#parts, got.lease, got.plan).release('release')
     }
   }
 
@@ -199,10 +211,16 @@ export class Worker {
     const lease = await this.#calls.make(
       this.#incarnation,
       facts,
-      () => by.acquire(resource, options),
+      () => by.acquire(resource, this.#asked(options)),
       () => 'granted',
     )
     return lease === null ? null : { lease, plan: this.#plan(options) }
+  }
+
+  /** Where the TTL is for an operator to say, half of all requests name none. */
+  #asked({ ttlMs, ...options }: AcquireOptions): AcquireOptions {
+    const isNamed = !this.#parts.habits.isConfiguring || this.#random.chance(0.5)
+    return isNamed && ttlMs !== undefined ? { ttlMs, ...options } : options
   }
 
   async #tryAcquire(): Promise<void> {

@@ -13,11 +13,12 @@ export const holdLimit: Checker = {
   check: (evidence) => evidence.lives.flatMap((life) => overstays(life, evidence)),
 }
 
-function overstays({ lease, terms, ceilingUs }: LeaseLife, evidence: Evidence): Complaint[] {
+function overstays(life: LeaseLife, evidence: Evidence): Complaint[] {
+  const { lease, terms, ceilingUs, ceilingSlackUs } = life
   const complaints: Complaint[] = []
   let askedUs = Infinity
   for (const term of terms) {
-    const limitUs = Math.min(ceilingUs, askedUs)
+    const limitUs = Math.min(ceilingUs + ceilingSlackUs, askedUs)
     const untilUs = evidence.trueUs(term.deadline)
     if (untilUs > limitUs + CLOCK_SLACK_US) {
       complaints.push(
@@ -25,7 +26,7 @@ function overstays({ lease, terms, ceilingUs }: LeaseLife, evidence: Evidence): 
           `${seconds(term.atUs)}; it had to end by ${seconds(limitUs)}`,
       )
     }
-    if (term.isAsked) askedUs = Math.min(askedUs, term.dueUs)
+    if (term.isAsked) askedUs = Math.min(askedUs, term.dueUs + term.slackUs)
   }
   return complaints
 }

@@ -61,11 +61,11 @@ function endAtUs(life: LeaseLife, look: Look): number {
   const { end, terms } = life
   if (end?.event.type === 'lease.released' && end.atUs <= look.atUs) return end.atUs
   const term = termAt(life, look.atUs)
-  if (!term.isAsked) return term.dueUs
+  if (!term.isAsked) return term.endUs
   const known = look.isAsked
     ? terms.find(({ isAsked }) => isAsked)
     : terms.findLast(({ isAsked, atUs }) => !isAsked && atUs <= look.atUs)
-  return known?.dueUs ?? term.dueUs
+  return known?.endUs ?? term.endUs
 }
 
 function lateSignal(

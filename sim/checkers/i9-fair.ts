@@ -36,8 +36,10 @@ function longOffers({ ledger }: Evidence): readonly Complaint[] {
   })
 }
 
-function tooLong({ event, tick, atUs }: TimedEvent, deadline: Tick, windowMs: number): Complaint[] {
-  if (deadline.domain === tick.domain && deadline.us <= tick.us + windowMs * 1000) return []
+function tooLong(timed: TimedEvent, deadline: Tick, windowMs: number): Complaint[] {
+  const { event, tick, atUs, slackUs } = timed
+  const latestUs = tick.us + slackUs + windowMs * 1000
+  if (deadline.domain === tick.domain && deadline.us <= latestUs) return []
   return [`the offer to ${short(event.leaseId)} at ${seconds(atUs)} outlives its claim window`]
 }
 

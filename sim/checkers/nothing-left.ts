@@ -97,7 +97,8 @@ function leasesLeft(evidence: Evidence): readonly Complaint[] {
     const life = lives.get(entry.leaseId)
     if (life === undefined || isLeftToItsEnd(life)) return []
     const untilUs = Math.min(life.end?.atUs ?? Infinity, lastTerm(life).dueUs)
-    if (untilUs <= Math.max(entry.atUs, retryDueUs(entry.leaseId, untilUs, evidence)) + SLACK_US) {
+    const sentUs = Math.max(entry.atUs, answeredUs(entry, evidence))
+    if (untilUs <= Math.max(sentUs, retryDueUs(entry.leaseId, untilUs, evidence)) + SLACK_US) {
       return []
     }
     if (befell(entry, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
@@ -106,6 +107,23 @@ function leasesLeft(evidence: Evidence): readonly Complaint[] {
         `${seconds(entry.atUs)} and left it in the store until ${seconds(untilUs)}`,
     ]
   })
+}
+
+/**
+ * When the last answer came to what was asked about a lease before it was lost. A store that decides before it asks does
+ * not send the release before: decided on what an earlier request may be changing, it would miss.
+ */
+function answeredUs(lost: Who & At, { log, store }: Evidence): number {
+  if (store === 'memory') return lost.atUs
+  const last = log.findLast((entry) => {
+    return entry.kind === 'answered' && entry.leaseId === lost.leaseId && entry.sentUs <= lost.atUs
+  })
+  return last?.atUs ?? lost.atUs
+}
+
+interface At {
+  readonly leaseId: LeaseId
+  readonly atUs: number
 }
 
 /** By when a release that the store did not hear is sent again. */

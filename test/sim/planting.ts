@@ -7,6 +7,7 @@ import type { Footprint, RealmView } from '../../src/core/realm.ts'
 import type { Now } from '../../src/core/time.ts'
 import type { Ruling, Store } from '../../src/store-port/store.ts'
 import type { Defect } from '../../sim/simulation.ts'
+import { sameStore, type StoreKind } from '../../sim/store-host.ts'
 
 export interface KnownDefect {
   readonly name: string
@@ -14,6 +15,8 @@ export interface KnownDefect {
   readonly promise: string
   /** What the checker must say. */
   readonly says: RegExp
+  /** The memory store, unless it is a defect of a server. */
+  readonly store?: StoreKind
   readonly defect: Defect
 }
 
@@ -50,22 +53,6 @@ function withLie(store: Store, { view: falsify, now: misread, ruling: change }: 
       return change?.(ruling) ?? ruling
     })
   return sameStore(store, transact)
-}
-
-export function sameStore(store: Store, transact: Store['transact']): Store {
-  return {
-    description: store.description,
-    transact,
-    find: (query) => store.find(query),
-    history: (query) => store.history(query),
-    end: () => store.end(),
-    settings: () => store.settings(),
-    configure: (change) => store.configure(change),
-    prune: (policy) => store.prune(policy),
-    subscribe: (session, listener) => store.subscribe(session, listener),
-    follow: (listener) => store.follow(listener),
-    close: () => store.close(),
-  }
 }
 
 export function changed(view: RealmView, change: (entry: Entry) => Entry | null): RealmView {

@@ -15,12 +15,12 @@ import type {
 } from '../../src/service/lease-api.ts'
 import type { Ruling, Store } from '../../src/store-port/store.ts'
 import { sameApi } from '../../sim/api-tap.ts'
+import { sameStore } from '../../sim/store-host.ts'
 import {
   changed,
   isActiveLease,
   isUnserved,
   lyingStore,
-  sameStore,
   without,
   type KnownDefect,
   type Look,

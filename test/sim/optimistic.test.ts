@@ -1,0 +1,34 @@
+/**
+ * The store that decides before it asks, on the reference server, in worlds that are always the same: no promise may be
+ * broken in any of them. `npm run proof` plays more, and there everything must have occurred that such a store is about.
+ */
+import { expect, it } from 'vitest'
+import { ATTEMPT_SHAPES } from '../../sim/attempt-shapes.ts'
+import { failureLines, Tally } from '../../sim/report.ts'
+import { runSeed, traceHash } from '../../sim/run-seed.ts'
+
+const SEEDS = 12
+
+/** What few worlds come to: contention that does not end, and a server that is asked about a request that it knows. */
+const RARE: ReadonlySet<string> = new Set<(typeof ATTEMPT_SHAPES)[number]>([
+  'a known request told by the store',
+  'a ticket filed behind another',
+])
+
+it('every promise is kept by a store that decides before it asks', async () => {
+  const failures: string[] = []
+  const tally = new Tally()
+  for (let seed = 1; seed <= SEEDS; seed += 1) {
+    const report = await runSeed(seed, { store: 'optimistic' })
+    tally.add(report)
+    failures.push(...failureLines(report))
+  }
+  expect(failures).toEqual([])
+  const usual = ATTEMPT_SHAPES.filter((shape) => !RARE.has(shape))
+  expect(usual.filter((shape) => !tally.outcomes.has(shape))).toEqual([])
+})
+
+it('a seed gives the same trace twice on it', async () => {
+  const first = traceHash(await runSeed(3, { store: 'optimistic' }))
+  expect(traceHash(await runSeed(3, { store: 'optimistic' }))).toBe(first)
+})
