@@ -14,16 +14,17 @@ const LINES_MAX = 700
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   core: [],
   runtime: [],
+  drivers: ['core', 'runtime'],
   'store-port': ['core'],
-  store: ['core', 'runtime', 'store-port'],
+  store: ['core', 'drivers', 'runtime', 'store-port'],
   ledger: ['core', 'store-port'],
   service: ['core', 'ledger', 'runtime', 'store-port'],
   client: ['core', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
   delegation: ['client', 'core', 'ledger', 'runtime', 'service'],
-  fleet: ['client', 'core', 'ledger', 'runtime', 'service', 'store'],
-  guard: ['core', 'runtime'],
-  workflow: ['client', 'core', 'guard', 'ledger', 'runtime', 'service'],
+  fleet: ['client', 'core', 'drivers', 'ledger', 'runtime', 'service', 'store'],
+  guard: ['core', 'drivers', 'runtime'],
+  workflow: ['client', 'core', 'drivers', 'guard', 'ledger', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']
@@ -198,7 +199,7 @@ describe('the folders of src', () => {
 })
 
 describe('the lockfiles', () => {
-  const folders = ['', 'bench/', 'test/tools/']
+  const folders = ['', 'bench/', 'test/node-24/', 'test/tools/']
 
   it.each(folders)('of the folder %j names no registry', (folder) => {
     const lockfile = fs.readFileSync(path.join(ROOT, folder, 'package-lock.json'), 'utf8')

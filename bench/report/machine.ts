@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { requireTestTool } from '../../scripts/test-tools.mjs'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { peerNames, ROOT } from '../systems/load-peer.ts'
 import { fileSystemOf } from './file-system.ts'
 import type { Table } from './table.ts'
@@ -77,7 +77,7 @@ function versionsIn(folder: string, names: readonly string[]): string {
 }
 
 async function sqliteVersion(): Promise<string> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(':memory:')
   const version = database.prepare('SELECT sqlite_version() AS version').get() as {
     readonly version: string

@@ -8,10 +8,10 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   isBusy,
-  loadDriver,
+  loadSqlite,
   type SqliteDatabase,
   type SqliteStatement,
-} from '../../src/store/sqlite/sqlite-client.ts'
+} from '../../src/drivers/sqlite-driver.ts'
 import { pauseAbout, pauseText } from '../measure/pause.ts'
 import { NOTHING, type Loop, type OpenSystem, type SystemUnderTest } from '../system.ts'
 
@@ -29,7 +29,7 @@ export function sqliteLimit(pauseMs: number): SystemUnderTest<string> {
     offers: { ...NOTHING, ttl: true, history: true, durable: true },
     polling: { pauseMs, pausing: sqliteLimit },
     open: async (place) => {
-      const Driver = await loadDriver()
+      const Driver = await loadSqlite()
       const database = new Driver(path.join(place.at, 'limit.db'), { timeout: 5_000 })
       database.pragma('journal_mode = WAL')
       database.pragma('synchronous = FULL')

@@ -1,7 +1,7 @@
 /** `@verrou/core` on each store, through the driver that its documentation names. */
 import path from 'node:path'
 import { Redis } from 'ioredis'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import {
   NOTHING,
   type OpenSystem,
@@ -89,7 +89,7 @@ async function openVerrou(
 }
 
 async function connectSqlite(place: Place): Promise<Connection> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(path.join(place.at, 'verrou.db'))
   database.pragma('journal_mode = WAL')
   database.pragma('synchronous = FULL')

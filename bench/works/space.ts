@@ -4,7 +4,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import type { Places } from '../places.ts'
 import type { Place, StoreName } from '../system.ts'
 
@@ -34,7 +34,7 @@ async function sqliteBytes(folder: string): Promise<number> {
   const name = fs.readdirSync(folder).find((file) => file.endsWith('.db'))
   if (name === undefined) return 0
   const file = path.join(folder, name)
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(file)
   database.pragma('wal_checkpoint(TRUNCATE)')
   database.close()

@@ -4,7 +4,12 @@ import path from 'node:path'
 import { isLeaseError } from '../core/errors.ts'
 import type { Checkup } from '../store-port/store.ts'
 import { findBrokenRows, tryWakeFiles } from '../store/sqlite/sqlite-checkup.ts'
-import { loadDriver, type SqliteDatabase, type SqliteRow } from '../store/sqlite/sqlite-client.ts'
+import {
+  loadSqlite,
+  sqliteDriverName,
+  type SqliteDatabase,
+  type SqliteRow,
+} from '../drivers/sqlite-driver.ts'
 
 export interface Check {
   readonly name: string
@@ -24,8 +29,8 @@ export function checkNode(version: string): Check {
 
 export async function checkDriver(): Promise<Check> {
   return attempt('driver', async () => {
-    await loadDriver()
-    return 'better-sqlite3 loads'
+    await loadSqlite()
+    return `${sqliteDriverName()} loads`
   })
 }
 
@@ -47,7 +52,7 @@ const BUSY_MS = 1_000
  * tables have, and whether every row can be read. Nothing is changed: the one write is rolled back.
  */
 export async function checkDatabase(file: string): Promise<readonly Check[]> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(file, { timeout: BUSY_MS })
   try {
     return [

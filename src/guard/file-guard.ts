@@ -32,7 +32,8 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
-import { SqliteGuard, type SqliteLike } from './sqlite-guard.ts'
+import { isInTransaction, type SqliteLike } from '../drivers/sqlite-driver.ts'
+import { SqliteGuard } from './sqlite-guard.ts'
 
 const FILE_PREFIX = 'file:'
 const READING: ActReading = { known: ['resource', 'path'], resourceOf }
@@ -67,7 +68,7 @@ export class FileGuard {
     if (typeof content !== 'string' && !(content instanceof Uint8Array)) {
       throw invalid('content', 'must be text or bytes', content)
     }
-    if (this.#database.inTransaction) {
+    if (isInTransaction(this.#database)) {
       throw invalid('database', 'must not be in a transaction', 'one that is')
     }
     this.#marks.carryOut(act, () => undefined)

@@ -5,7 +5,8 @@ import { PostgresGuard } from './postgres-guard.ts'
 import type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'
 import type { RedisLike } from './redis-client.ts'
 import { RedisGuard, type RedisGuardOptions } from './redis-guard.ts'
-import { SqliteGuard, type SqliteLike } from './sqlite-guard.ts'
+import type { SqliteLike } from '../drivers/sqlite-driver.ts'
+import { SqliteGuard } from './sqlite-guard.ts'
 
 export interface Guards {
   /** For what is in a SQLite database. */
@@ -40,4 +41,5 @@ export type { PostgresGuard } from './postgres-guard.ts'
 export type { PostgresClientLike, PostgresLike, PostgresPoolLike } from './postgres-transaction.ts'
 export type { IoredisLike, NodeRedisLike, RedisLike } from './redis-client.ts'
 export type { RedisGuard, RedisGuardOptions, RedisWork, RedisWriteOptions } from './redis-guard.ts'
-export type { SqliteGuard, SqliteLike, SqliteStatementLike } from './sqlite-guard.ts'
+export type { SqliteLike, SqliteStatementLike } from '../drivers/sqlite-driver.ts'
+export type { SqliteGuard } from './sqlite-guard.ts'

@@ -1,11 +1,17 @@
 /**
  * Guards what is kept in a SQLite database: the check of the fence and the write are one transaction. Works with
- * better-sqlite3, and with anything of its shape.
+ * better-sqlite3, with `node:sqlite`, and with anything of their shapes.
  *
  * Inside a transaction of the caller's own it takes part in that one: a refusal undoes what this write did and
  * nothing else.
  */
-import { invalid, LeaseError } from '../core/errors.ts'
+import { LeaseError } from '../core/errors.ts'
+import {
+  isInTransaction,
+  requireSqlite,
+  type SqliteLike,
+  type SqliteStatementLike,
+} from '../drivers/sqlite-driver.ts'
 import {
   readAct,
   readCheck,
@@ -19,19 +25,6 @@ import { endedError } from './ended-work.ts'
 import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
 import { requireResult, requireSynchronous } from './synchronous-work.ts'
-
-/** What a guard needs of a database; better-sqlite3's has it. */
-export interface SqliteLike {
-  readonly inTransaction: boolean
-  exec(sql: string): unknown
-  prepare(sql: string): SqliteStatementLike
-}
-
-export interface SqliteStatementLike {
-  run(...values: readonly unknown[]): unknown
-  get(...values: readonly unknown[]): unknown
-  all(...values: readonly unknown[]): unknown[]
-}
 
 const SELECT = `SELECT * FROM ${MARK_TABLE} WHERE resource = ? AND place = ?`
 const UPSERT = `INSERT OR REPLACE INTO ${MARK_TABLE} VALUES (?, ?, ?, ?, ?, ?)`
@@ -102,7 +95,7 @@ export class SqliteGuard<Database extends SqliteLike> {
   }
 
   #atomically<Result>(work: () => Result): Result {
-    const joined = this.#database.inTransaction
+    const joined = isInTransaction(this.#database)
     this.#database.exec(joined ? SAVEPOINT : `BEGIN IMMEDIATE; ${SAVEPOINT}`)
     try {
       const result = work()
@@ -117,7 +110,7 @@ export class SqliteGuard<Database extends SqliteLike> {
 
   #undo(joined: boolean): void {
     // SQLite has rolled back by itself after some errors, and then there is nothing left to undo.
-    if (!this.#database.inTransaction) return
+    if (!isInTransaction(this.#database)) return
     try {
       this.#database.exec(joined ? 'ROLLBACK TO tenure_guard; RELEASE tenure_guard' : 'ROLLBACK')
     } catch (error) {
@@ -137,14 +130,6 @@ export function releaseSavepoint(database: SqliteLike): void {
   } catch (error) {
     throw String(error).includes('no such savepoint') ? endedError() : error
   }
-}
-
-/** Refuses what is no database when it is given, not when it is first used. */
-export function requireSqlite<Database extends SqliteLike>(database: Database): Database {
-  if (typeof database?.prepare === 'function' && typeof database.exec === 'function') {
-    return database
-  }
-  throw invalid('database', 'must be an open SQLite database', database)
 }
 
 interface Statements {

@@ -41,7 +41,11 @@ export function placesToSettle(entries: readonly Entry[]): readonly Entry[] {
 async function pruneAll(store: Store): Promise<Omit<CleanupResult, 'expired'>> {
   const { history_retention_days: days } = resolveSettings(await store.settings(), null)
   const { now } = await store.find({ ids: [], limit: 1 })
-  const policy = { endedBeforeMs: now.wallMs - retentionMs(days), nowMs: now.wallMs, batch: PRUNE_BATCH }
+  const policy = {
+    endedBeforeMs: now.wallMs - retentionMs(days),
+    nowMs: now.wallMs,
+    batch: PRUNE_BATCH,
+  }
   let prunedLeases = 0
   let prunedEvents = 0
   for (;;) {

@@ -45,7 +45,11 @@ export function deriveCommand(request: DeriveRequest, parent: Place): Derive {
 export function spendCommand(request: SpendRequest, place: Place): Spend {
   const amounts = parseBudget('amounts', request.amounts)
   if (Object.values(amounts).every((amount) => amount === 0)) {
-    throw invalid('amounts', 'must name something to spend (budgetLeft tells what is left)', request.amounts)
+    throw invalid(
+      'amounts',
+      'must name something to spend (budgetLeft tells what is left)',
+      request.amounts,
+    )
   }
   return {
     kind: 'spend',

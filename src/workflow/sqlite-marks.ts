@@ -9,11 +9,13 @@
 import { LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
 import {
-  releaseSavepoint,
+  isBusy,
+  isDiskAway,
+  isInTransaction,
   requireSqlite,
-  SAVEPOINT,
   type SqliteLike,
-} from '../guard/sqlite-guard.ts'
+} from '../drivers/sqlite-driver.ts'
+import { releaseSavepoint, SAVEPOINT } from '../guard/sqlite-guard.ts'
 import { report } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
@@ -146,7 +148,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
   /** What failed before says more than a rollback that fails as well; the next `BEGIN` will say so, too. */
   #undo(): void {
     try {
-      if (this.#database.inTransaction) this.#database.exec('ROLLBACK')
+      if (isInTransaction(this.#database)) this.#database.exec('ROLLBACK')
     } catch (error) {
       report('workflow/sqlite-rollback', error)
     }
@@ -172,7 +174,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
       return true
     } catch (error) {
       if (isBusy(error)) return false
-      throw isAway(error) ? unavailable(String(error), { cause: error }) : error
+      throw isDiskAway(error) ? unavailable(String(error), { cause: error }) : error
     } finally {
       this.#database.exec(`PRAGMA busy_timeout = ${timeout}`)
     }
@@ -205,20 +207,6 @@ function nameOf(database: SqliteLike): string {
   const name = file === '' ? `database ${unnamed} in memory` : file
   namesOf.set(database, name)
   return name
-}
-
-/** `node:sqlite` has the code of SQLite in words only. */
-function isBusy(error: unknown): boolean {
-  return codeOf(error).startsWith('SQLITE_BUSY') || String(error).includes('database is locked')
-}
-
-/** The disk, not the statement, and not the state of the connection. */
-function isAway(error: unknown): boolean {
-  return /^SQLITE_(IOERR|FULL|CANTOPEN|PROTOCOL|NOMEM)/.test(codeOf(error))
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
 
 function unavailable(why: string, options: { readonly cause?: unknown } = {}): LeaseError {

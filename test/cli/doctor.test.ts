@@ -1,7 +1,7 @@
 /** `tenure doctor` on stores that somebody damaged, and on one that is not there. */
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { workshop, type Workshop } from './tenure-process.ts'
 
 interface Report {
@@ -65,7 +65,7 @@ describe('tenure doctor', () => {
 
   it('tells of a store that cannot be written to', async () => {
     const shop = await usedShop()
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const writer = new Driver(shop.storeFile)
     writer.exec('BEGIN IMMEDIATE')
     const report = await examine(shop)

@@ -2,7 +2,7 @@ import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
 import { guard, POSTGRES_MARK_TABLE, SQLITE_MARK_TABLE } from '../../src/guard/index.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { freshDatabase } from '../servers/shared-servers.ts'
 import { tenure, workshop } from './tenure-process.ts'
 
@@ -26,7 +26,7 @@ describe('tenure guard init', () => {
         stderr: '',
       })
     }
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(file)
     expect(guard.sqlite(database).check('work:W', 1)).toBe(true)
     database.close()

@@ -2,7 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { addSeedLease, makeSeedDatabase } from '../files/seed-database.ts'
 import { workshop, type Ended, type Workshop } from './tenure-process.ts'
 
@@ -26,7 +26,7 @@ async function makeSource(
   fill: (database: SqliteDatabase) => void,
   journal = 'DELETE',
 ): Promise<void> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(source)
   database.pragma(`journal_mode = ${journal}`)
   makeSeedDatabase(database)
@@ -167,7 +167,7 @@ describe('tenure import seed-c', () => {
   })
 
   it('reads what is in a WAL, and moves nothing out of it', async () => {
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const elsewhere = path.join(shop.directory, 'live.db')
     const database = new Driver(elsewhere)
     database.pragma('journal_mode = WAL')
@@ -222,7 +222,7 @@ describe('nothing is made', () => {
       'a source of another program',
       15,
       async () => {
-        const Driver = await loadDriver()
+        const Driver = await loadSqlite()
         const database = new Driver(source)
         database.exec('CREATE TABLE users (name TEXT)')
         database.close()

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 export const MAIN: string = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
@@ -170,7 +170,7 @@ export function workshop(): Workshop {
     },
     start: (args, options) => start(args, placed(options)),
     sql: async (text) => {
-      const Driver = await loadDriver()
+      const Driver = await loadSqlite()
       const database = new Driver(storeFile)
       database.exec(text)
       database.close()

@@ -14,7 +14,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { granted, refusal, sqliteBench, stillBench, temporaryDirectory } from './harness.ts'
 
@@ -48,7 +48,7 @@ async function withSql<Result>(
   databasePath: string,
   work: (database: SqliteDatabase) => Result,
 ): Promise<Result> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(databasePath)
   try {
     return work(database)

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { LeaseEventType } from '../../src/core/event.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { guard } from '../../src/guard/index.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { granted, queued, refusal, sqliteBench, stillBench, temporaryDirectory } from './harness.ts'
 
 const DIRECTORY = '/repo/src'
@@ -220,7 +220,7 @@ describe('a file lease', () => {
   it('is all that the file guard asks for, and a later one locks it out', async () => {
     const directory = temporaryDirectory()
     const { files } = await sqliteBench(path.join(directory, 'leases.db'))
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(path.join(directory, 'marks.db'))
     const guarded = guard.file(database as never)
     guarded.init()

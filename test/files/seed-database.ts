@@ -1,5 +1,5 @@
 /** A database as the file-leasing design makes it: its four migrations, word for word, and rows as its program writes them. */
-import type { SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import type { SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 
 const TABLES = `
 CREATE TABLE leases (

@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { guard, type GuardedLease, type RedisLike, type SqliteLike } from '../../src/guard/index.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { temporaryDirectory } from '../files/harness.ts'
 import { hearFaults } from '../runtime/hear-faults.ts'
 
@@ -13,7 +13,7 @@ function lease(resource = 'work:W'): GuardedLease {
 }
 
 async function database(): Promise<SqliteDatabase> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const opened = new Driver(':memory:')
   onTestFinished(() => void opened.close())
   guard.sqlite(opened).init()

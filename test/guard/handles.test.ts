@@ -8,7 +8,7 @@ import { generateSigningKey, LeaseSigner, verifyGrant } from '../../src/delegati
 import { FileLeases } from '../../src/files/file-leases.ts'
 import { openLeaseManager, runFleet, type PollContext } from '../../src/fleet.ts'
 import { guard, type GuardedLease, type MemoryGuard } from '../../src/guard/index.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { claimWorkflow, LocalBus } from '../../src/workflow/index.ts'
 import { newClient, newWorld } from '../client/harness.ts'
 import { granted, temporaryDirectory } from '../files/harness.ts'
@@ -136,7 +136,7 @@ describe('the handle of a derived lease at a guard', () => {
 
 describe('a file lease at a guard', () => {
   it('writes its file', async () => {
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(':memory:')
     const files = new FileLeases(world.service, { runtime: world.runtime })
     onTestFinished(async () => {

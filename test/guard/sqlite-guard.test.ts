@@ -10,7 +10,7 @@ import {
   type SqliteGuard,
 } from '../../src/guard/index.ts'
 import { openTenure } from '../../src/open.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 
 let directory: string
 let database: SqliteDatabase
@@ -18,7 +18,7 @@ let guarded: SqliteGuard<SqliteDatabase>
 
 beforeEach(async () => {
   directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-guard-'))
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   database = new Driver(path.join(directory, 'app.db'))
   database.exec('CREATE TABLE writes (value TEXT)')
   guarded = guard.sqlite(database)
@@ -120,7 +120,7 @@ describe('a guarded write in SQLite', () => {
   it('remembers its marks when the database is opened again', async () => {
     guarded.init()
     guarded.write(lease(20), insert('a'))
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const again = new Driver(path.join(directory, 'app.db'))
     expect(() => guard.sqlite(again).write(lease(10), insert('stale'))).toThrow('got 10')
     again.close()

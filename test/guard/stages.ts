@@ -11,7 +11,7 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from '../../src/guard/index.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
 
 export interface GuardStage {
@@ -44,7 +44,7 @@ async function memoryStage(): Promise<GuardStage> {
 }
 
 async function sqliteStage(): Promise<GuardStage> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(':memory:')
   database.exec('CREATE TABLE writes (value TEXT)')
   const guarded = guard.sqlite(database)

@@ -2,7 +2,7 @@
  * A downstream resource that checks fences, independent of Tenure: a table of writes, each taken only if no write
  * with a higher fence came before it. The order of the rows is the order in which they were taken.
  */
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 
 export interface TakenWrite {
   readonly resource: string
@@ -13,7 +13,7 @@ export class FencedFiles {
   readonly #database: SqliteDatabase
 
   static async open(path: string): Promise<FencedFiles> {
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     return new FencedFiles(new Driver(path, { timeout: 10_000 }))
   }
 

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { guard, type GuardedLease } from '../../src/guard/index.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 
 export type PlaceKind = 'sqlite' | 'postgres' | 'redis' | 'file'
 
@@ -38,7 +38,7 @@ export function openPlace(kind: PlaceKind, url: string): Promise<GuardedPlace> {
 }
 
 async function sqlitePlace(directory: string): Promise<GuardedPlace> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(path.join(directory, 'app.db'), { timeout: 10_000 })
   const guarded = guard.sqlite(database)
   const put = 'UPDATE numbers SET value = ? WHERE name = ?'
@@ -102,7 +102,7 @@ async function redisPlace(url: string): Promise<GuardedPlace> {
 }
 
 async function filePlace(directory: string): Promise<GuardedPlace> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(path.join(directory, 'marks.db'), { timeout: 10_000 })
   const guarded = guard.file(database)
   const files = {

@@ -6,7 +6,7 @@ import type { Tenure } from '../../src/client/contract.ts'
 import { gitCommonDirectory } from '../../src/cli/default-store.ts'
 import { guard, type GuardedLease } from '../../src/guard/index.ts'
 import { openTenure } from '../../src/open.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { sqliteBench, temporaryDirectory } from '../files/harness.ts'
 import { failToRead } from './failing-files.ts'
 
@@ -74,7 +74,7 @@ describe('a path that cannot be followed', () => {
 
   it('is not written by a guard', async () => {
     const { real, link } = linkedDirectory()
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(':memory:')
     onTestFinished(() => void database.close())
     const files = guard.file(database)

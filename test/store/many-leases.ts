@@ -6,7 +6,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 /** Copies the one lease that a real acquire made, with its event, until there are `count` of them. */
@@ -22,7 +22,7 @@ export async function fillStore(file: string, count: number): Promise<void> {
     waitMs: 0,
   })
   await service.close()
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(file)
   database.pragma('synchronous = OFF')
   const columns = (table: string): string[] =>

@@ -15,10 +15,10 @@ import { configureConnection } from '../../src/store/sqlite/sqlite-connection.ts
 import { leaseNumberOf } from '../../src/store/sqlite/sqlite-rows.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import {
-  loadDriver,
+  loadSqlite,
   type SqliteDatabase,
   type SqliteStatement,
-} from '../../src/store/sqlite/sqlite-client.ts'
+} from '../../src/drivers/sqlite-driver.ts'
 
 const IN_FLIGHT = 100
 const RESOURCES = 1_000
@@ -83,7 +83,7 @@ async function measureBare(file: string, pairs: number): Promise<number> {
     waitMs: 0,
   })
   await made.close()
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(file)
   configureConnection(database, 'full')
   const startMs = performance.now()

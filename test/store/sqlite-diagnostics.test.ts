@@ -5,10 +5,10 @@ import path from 'node:path'
 import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import {
-  loadDriver,
+  loadSqlite,
   type SqliteDatabase,
   type SqliteStatement,
-} from '../../src/store/sqlite/sqlite-client.ts'
+} from '../../src/drivers/sqlite-driver.ts'
 import { SqliteListeners } from '../../src/store/sqlite/sqlite-listeners.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { WakeFiles } from '../../src/store/sqlite/sqlite-wake.ts'
@@ -112,7 +112,7 @@ it('a database that cannot be looked at for news', async () => {
 })
 
 it('a transaction that cannot be rolled back', async () => {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const { prepare } = Driver.prototype as SqliteDatabase
   const stubborn = vi.spyOn(Driver.prototype as SqliteDatabase, 'prepare')
   stubborn.mockImplementation(function (this: SqliteDatabase, sql: string) {

@@ -9,7 +9,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { AcquireAnswer } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import type { FullDiskReport } from './full-disk.ts'
@@ -37,7 +37,7 @@ afterEach(async () => {
 })
 
 async function rawDatabase(): Promise<SqliteDatabase> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   return new Driver(file)
 }
 

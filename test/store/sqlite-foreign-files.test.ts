@@ -5,7 +5,7 @@ import path from 'node:path'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { isLeaseError, type LeaseError } from '../../src/core/errors.ts'
 import { openQuestions, openTenure } from '../../src/open.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { MIGRATIONS, SCHEMA_VERSION } from '../../src/store/sqlite/sqlite-schema.ts'
 import { makeSeedDatabase } from '../files/seed-database.ts'
 
@@ -19,7 +19,7 @@ beforeEach(() => {
 })
 
 async function inDatabase(work: (database: SqliteDatabase) => void, place = file): Promise<void> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(place)
   work(database)
   database.close()
@@ -27,7 +27,7 @@ async function inDatabase(work: (database: SqliteDatabase) => void, place = file
 
 /** As a program that was killed leaves it: with a WAL that nobody has moved into the file. */
 async function killedWith(sql: string): Promise<void> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const place = path.join(directory, 'other', 'its.db')
   fs.mkdirSync(path.dirname(place))
   const database = new Driver(place)
@@ -90,7 +90,7 @@ describe('a file that is not ours is refused and stays as it is', () => {
   })
 
   it('one in WAL mode that its program has open', async () => {
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(file)
     onTestFinished(() => void database.close())
     database.pragma('journal_mode = WAL')

@@ -9,7 +9,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { APPLICATION_ID } from '../../src/store/sqlite/file-origin.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { SCHEMA_VERSION } from '../../src/store/sqlite/sqlite-schema.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
@@ -27,7 +27,7 @@ afterEach(() => {
 })
 
 async function rawDatabase(): Promise<SqliteDatabase> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   return new Driver(file)
 }
 

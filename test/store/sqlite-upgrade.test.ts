@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { MIGRATIONS } from '../../src/store/sqlite/sqlite-schema.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
@@ -24,7 +24,7 @@ beforeEach(async () => {
   file = path.join(directory, 'leases.db')
   ticks = new ManualTicks()
   services = []
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(file)
   makeVersion5(database)
   database.close()

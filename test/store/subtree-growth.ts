@@ -8,7 +8,7 @@ import type { TickSource } from '../../src/runtime/tick-source.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 import { THOROUGH, type Effort, type Growth } from './many-leases.ts'
@@ -45,7 +45,7 @@ export async function filledSqlite(
   const service = new LeaseService({ store: first, runtime: systemRuntime })
   await acquireFile(service, 'file:/original')
   await service.close()
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(file)
   database.pragma('synchronous = OFF')
   const columns = (database.pragma('table_info(leases)') as { name: string }[]).map(

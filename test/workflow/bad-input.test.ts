@@ -6,7 +6,7 @@ import { inspect } from 'node:util'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
 import { guard } from '../../src/guard/index.ts'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import {
   ActionGuard,
   claimWorkflow,
@@ -40,7 +40,7 @@ let database: SqliteDatabase
 let orchestrator: Orchestrator
 
 beforeAll(async () => {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   database = new Driver(':memory:')
   guard.sqlite(database).init()
   const world = newWorld()

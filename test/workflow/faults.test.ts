@@ -6,7 +6,7 @@ import { LeaseError } from '../../src/core/errors.ts'
 import { onFault, type Fault } from '../../src/runtime/diagnostics.ts'
 import type { Runtime } from '../../src/runtime/runtime.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import {
   ActionGuard,
@@ -178,7 +178,7 @@ describe('a guard', () => {
   })
 
   it('reports a rollback that fails, and throws what came before it', async () => {
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(':memory:')
     const marks = new SqliteMarks(
       {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { readAction, type Action } from '../../src/workflow/action.ts'
 import {
   ActionGuard,
@@ -112,7 +112,7 @@ async function memoryStage(): Promise<Stage> {
 }
 
 async function sqliteStage(): Promise<DurableStage> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(':memory:')
   database.exec('CREATE TABLE effects (value TEXT)')
   new SqliteMarks(database, 'compute').init()

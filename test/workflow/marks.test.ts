@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { ACTIONS_REMEMBERED } from '../../src/workflow/action-marks.ts'
 import { ActionGuard, PostgresMarks, SqliteMarks } from '../../src/workflow/index.ts'
 import { freshDatabase } from '../servers/shared-servers.ts'
@@ -123,7 +123,7 @@ describe.each(Object.keys(DURABLE_STAGES) as (keyof typeof DURABLE_STAGES)[])(
 describe('marks without their tables', () => {
   it('say what to do', async () => {
     const message = 'the database has no tables for the marks of workflows; create them with init()'
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(':memory:')
     const sqlite = new ActionGuard({ marks: new SqliteMarks(database, 'compute') })
     await expect(sqlite.process(action(0), () => 0)).rejects.toThrow(message)

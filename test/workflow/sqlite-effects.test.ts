@@ -1,12 +1,12 @@
 /** An effect on SQLite counts as carried out only if everything that it wrote stands with its mark. */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { loadDriver } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
 import { ActionGuard, SqliteMarks } from '../../src/workflow/index.ts'
 import { action, OLD } from './mark-stages.ts'
 
 describe('an effect on SQLite', () => {
   it.each(['ROLLBACK', 'ROLLBACK; BEGIN'])('that runs %s is not carried out', async (ending) => {
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     const database = new Driver(':memory:')
     onTestFinished(() => void database.close())
     database.exec('CREATE TABLE effects (value TEXT)')

@@ -6,7 +6,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { loadDriver, type SqliteDatabase } from '../../src/store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
 import { ActionGuard, SqliteMarks } from '../../src/workflow/index.ts'
 import { action, codeOf, OLD } from './mark-stages.ts'
 
@@ -14,7 +14,7 @@ let directory: string
 const open: SqliteDatabase[] = []
 
 async function connect(): Promise<SqliteDatabase> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(path.join(directory, 'processor.db'))
   open.push(database)
   return database

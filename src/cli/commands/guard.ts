@@ -7,8 +7,8 @@ import {
   SQLITE_MARK_TABLE,
   type PostgresClientLike,
 } from '../../guard/index.ts'
+import { loadSqlite, sqliteError } from '../../drivers/sqlite-driver.ts'
 import { loadDriver as loadPostgresDriver } from '../../store/postgres/postgres-client.ts'
-import { loadDriver, storeError } from '../../store/sqlite/sqlite-client.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { visible } from '../output.ts'
 
@@ -62,7 +62,7 @@ async function apply(database: string): Promise<void> {
 }
 
 async function applyToSqlite(file: string, url: string): Promise<void> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   try {
     const database = new Driver(file)
     try {
@@ -71,7 +71,7 @@ async function applyToSqlite(file: string, url: string): Promise<void> {
       database.close()
     }
   } catch (error) {
-    throw error instanceof TypeError ? unavailable(url, error) : storeError(error, url)
+    throw error instanceof TypeError ? unavailable(url, error) : sqliteError(error, url)
   }
 }
 

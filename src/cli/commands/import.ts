@@ -11,7 +11,7 @@ import { fs, ifThere } from '../../runtime/file-system.ts'
 import { restoreLedger } from '../../service/restore-ledger.ts'
 import type { Store } from '../../store-port/store.ts'
 import { accessError } from '../../store/sqlite/file-origin.ts'
-import { loadDriver, storeError, type SqliteDatabase } from '../../store/sqlite/sqlite-client.ts'
+import { loadSqlite, sqliteError, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { SqliteStore } from '../../store/sqlite/sqlite-store.ts'
 import type { OptionTable } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
@@ -121,12 +121,12 @@ interface SeedConfig {
 }
 
 async function readSource(copy: string, source: string): Promise<Source> {
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   const database = new Driver(copy)
   try {
     return rowsOf(database, source)
   } catch (error) {
-    throw storeError(error, source)
+    throw sqliteError(error, source)
   } finally {
     database.close()
   }

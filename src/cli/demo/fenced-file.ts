@@ -7,7 +7,7 @@
  * operating system takes its lock away. (A guard file made with O_EXCL would stay behind and block everybody.)
  */
 import fs from 'node:fs'
-import { loadDriver, type SqliteDatabase } from '../../store/sqlite/sqlite-client.ts'
+import { loadSqlite, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 
 export type WriteResult =
   { readonly kind: 'wrote' } | { readonly kind: 'refused'; readonly highestFence: number }
@@ -19,7 +19,7 @@ export class FencedFile {
   readonly #mark: SqliteDatabase
 
   static async open(path: string): Promise<FencedFile> {
-    const Driver = await loadDriver()
+    const Driver = await loadSqlite()
     return new FencedFile(path, new Driver(`${path}.fence`, { timeout: BUSY_MS }))
   }
 

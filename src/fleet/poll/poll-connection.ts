@@ -7,7 +7,7 @@
  */
 import { invalid, isLeaseError, isMistake, LeaseError } from '../../core/errors.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { driverFault } from '../../store/driver-fault.ts'
+import { driverFault } from '../../drivers/driver-fault.ts'
 import { driverOf, type RedisClient, type RedisDriver } from '../../store/redis/redis-client.ts'
 import { addressOf, showUrl } from '../../store/redis/redis-url.ts'
 import { answerWithin, type Bound } from '../answer-within.ts'

@@ -8,7 +8,7 @@
 import { invalid, LeaseError } from '../../core/errors.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { driverFault } from '../driver-fault.ts'
+import { driverFault } from '../../drivers/driver-fault.ts'
 
 export interface PostgresQuery {
   readonly text: string

@@ -8,7 +8,7 @@
  */
 import { isProcessAlive, ownProcessId } from '../../runtime/processes.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
-import type { SqliteDatabase } from './sqlite-client.ts'
+import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 
 export interface FirstOpenerOptions {
   readonly database: SqliteDatabase

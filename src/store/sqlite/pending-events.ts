@@ -3,7 +3,12 @@
  * statement: each statement opens the table and all its indexes anew. Until then request ids are looked up here first.
  */
 import type { LeaseEvent } from '../../core/event.ts'
-import type { SqliteDatabase, SqliteRow, SqliteStatement, SqliteValue } from './sqlite-client.ts'
+import type {
+  SqliteDatabase,
+  SqliteRow,
+  SqliteStatement,
+  SqliteValue,
+} from '../../drivers/sqlite-driver.ts'
 import { EVENT_COLUMN_COUNT, eventValues, insertEvents, wordOf } from './sqlite-events.ts'
 import { keyOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'

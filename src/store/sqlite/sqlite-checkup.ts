@@ -9,7 +9,7 @@ import { TTL_MS_MAX } from '../../core/limits.ts'
 import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/settings.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { tryWake } from '../wake-trial.ts'
-import type { SqliteDatabase, SqliteRow } from './sqlite-client.ts'
+import type { SqliteDatabase, SqliteRow } from '../../drivers/sqlite-driver.ts'
 import { WakeFiles } from './sqlite-wake.ts'
 
 interface ColumnRule {

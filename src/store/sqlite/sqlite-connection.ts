@@ -10,7 +10,12 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { hostTicks, readTicks, type ClockReading } from '../embedded-clock.ts'
 import { accessError, refuseForeignFile } from './file-origin.ts'
-import { isBusy, loadDriver, storeError, type SqliteDatabase } from './sqlite-client.ts'
+import {
+  isBusy,
+  loadSqlite,
+  sqliteError,
+  type SqliteDatabase,
+} from '../../drivers/sqlite-driver.ts'
 import { claimFile, createNamespace, migrate, OUR_TABLES } from './sqlite-schema.ts'
 
 export interface SqliteStoreOptions {
@@ -47,7 +52,7 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
   }
   const { runtime, ticks, namespace } = settled
   const { domain: known } = ticks
-  const Driver = await loadDriver()
+  const Driver = await loadSqlite()
   // Hardly any platform needs it, so hardly any start-up should pay for it.
   const elect = known === null ? (await import('./first-opener.ts')).electDomain : () => known
   prepareDirectory(options.path)
@@ -87,7 +92,7 @@ export async function retryWhileBusy<Result>(
       return work()
     } catch (error) {
       const waitedMs = runtime.monotonicMs() - startMs
-      if (!isBusy(error) || waitedMs > busyMs) throw storeError(error, url)
+      if (!isBusy(error) || waitedMs > busyMs) throw sqliteError(error, url)
     }
     await pause(runtime, backOffMs(runtime, tries))
   }

@@ -27,7 +27,7 @@ import type {
 } from '../../core/lease.ts'
 import type { Extent, Mode } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
-import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
+import type { SqliteRow, SqliteValue } from '../../drivers/sqlite-driver.ts'
 import {
   idOf,
   keyOf,

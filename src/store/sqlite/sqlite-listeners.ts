@@ -8,7 +8,7 @@ import type { Wake } from '../../core/realm.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
-import type { SqliteDatabase } from './sqlite-client.ts'
+import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { WakeFiles } from './sqlite-wake.ts'
 import { WatchDirectory } from './sqlite-watch.ts'
 

@@ -22,7 +22,7 @@ import {
 } from '../../core/lease.ts'
 import type { Extent, Mode, Resource } from '../../core/resource.ts'
 import type { Tick } from '../../core/time.ts'
-import type { SqliteRow, SqliteValue } from './sqlite-client.ts'
+import type { SqliteRow, SqliteValue } from '../../drivers/sqlite-driver.ts'
 
 /** How what a row holds is named outside of it. */
 export interface RowNames {

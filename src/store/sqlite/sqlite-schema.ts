@@ -8,7 +8,7 @@
 import { LeaseError } from '../../core/errors.ts'
 import { SETTING_KEYS, SETTING_TABLE } from '../../core/settings.ts'
 import { APPLICATION_ID, newerError, refuseForeignSchema, type OurTables } from './file-origin.ts'
-import { sqliteCode, type SqliteDatabase } from './sqlite-client.ts'
+import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { idOf, leaseNumberOf } from './sqlite-rows.ts'
 
 export interface Migration {

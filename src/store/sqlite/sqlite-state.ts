@@ -12,7 +12,7 @@ import {
 } from '../../core/settings.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
-import type { SqliteDatabase, SqliteRow, SqliteStatement } from './sqlite-client.ts'
+import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import type { RowNames } from './sqlite-rows.ts'
 
 interface Domain {

@@ -31,7 +31,12 @@ import { nowOf } from '../embedded-clock.ts'
 import { FileIdentity } from './file-identity.ts'
 import { AnsweringJob, type GroupJob } from './group-job.ts'
 import { PendingEvents } from './pending-events.ts'
-import { isBusy, storeError, type SqliteDatabase, type SqliteStatement } from './sqlite-client.ts'
+import {
+  isBusy,
+  sqliteError,
+  type SqliteDatabase,
+  type SqliteStatement,
+} from '../../drivers/sqlite-driver.ts'
 import {
   backOffMs,
   connect,
@@ -210,7 +215,7 @@ export class SqliteStore implements Store {
       this.#begin.run()
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()
-      else this.#finish(group, (job) => job.failed(storeError(error, this.description.url)))
+      else this.#finish(group, (job) => job.failed(sqliteError(error, this.description.url)))
       return
     }
     this.#busyTries = 0
@@ -247,7 +252,7 @@ export class SqliteStore implements Store {
       this.#end()
     } catch (error) {
       this.#rollBack()
-      const mapped = storeError(error, this.description.url, committing)
+      const mapped = sqliteError(error, this.description.url, committing)
       // Whether a COMMIT that failed has happened is not for a second try to guess.
       const inDoubt = isLeaseError(mapped) && mapped.effect === 'unknown'
       if (group.length > 1 && !inDoubt) return this.#runApart(group)
@@ -288,7 +293,7 @@ export class SqliteStore implements Store {
         this.#begin.run()
       } catch (error) {
         if (isBusy(error)) return this.#waitForOthers()
-        this.#finish([job], () => job.failed(storeError(error, this.description.url)))
+        this.#finish([job], () => job.failed(sqliteError(error, this.description.url)))
         continue
       }
       this.#runGroup([job])

@@ -6,7 +6,7 @@ import type { Entry } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
-import type { SqliteDatabase, SqliteStatement } from './sqlite-client.ts'
+import type { SqliteDatabase, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import type { PendingEvents } from './pending-events.ts'
 import { wordOf } from './sqlite-events.ts'
 import {
