@@ -13,7 +13,7 @@ import { fs } from './runtime/file-system.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
-import type { PostgresPool } from './store/postgres/postgres-client.ts'
+import type { PostgresPool } from './drivers/postgres-driver.ts'
 import type { RedisClient } from './store/redis/redis-client.ts'
 
 /** A URL, or a connection that the program already has and closes itself. */

@@ -15,11 +15,10 @@ import {
   type GuardedLease,
   type WriteOptions,
 } from './act.ts'
+import { conflictOrUnavailable, sqlState } from '../drivers/postgres-errors.ts'
 import { MARK_TABLE, marksOf, POSTGRES_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf, type Judgement } from './marks.ts'
 import {
-  codeOf,
-  conflictOrUnavailable,
   inTransaction,
   requirePostgres,
   type PostgresClientLike,
@@ -109,7 +108,7 @@ async function read(
 const UNDEFINED_TABLE = '42P01'
 
 function guardError(cause: unknown): unknown {
-  if (codeOf(cause) !== UNDEFINED_TABLE) return conflictOrUnavailable(cause)
+  if (sqlState(cause) !== UNDEFINED_TABLE) return conflictOrUnavailable(cause)
   const message = `the database has no table ${MARK_TABLE}; create it with "tenure guard init"`
   return new LeaseError('STORE_SCHEMA', message, { cause, details: { table: MARK_TABLE } })
 }

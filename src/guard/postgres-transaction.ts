@@ -3,7 +3,8 @@
  * on a client that has none open, or a savepoint in the one that the client has open.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { invalid, isMistake, LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
+import { commitError, sqlState, unavailable } from '../drivers/postgres-errors.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { endedError } from './ended-work.ts'
 
@@ -179,7 +180,7 @@ async function join(client: PostgresClientLike): Promise<boolean> {
     await client.query('SAVEPOINT tenure_guard')
     return true
   } catch (error) {
-    if (codeOf(error) !== NO_TRANSACTION) throw unavailable(error)
+    if (sqlState(error) !== NO_TRANSACTION) throw unavailable(error)
   }
   return open(client)
 }
@@ -201,7 +202,7 @@ async function release(client: PostgresClientLike): Promise<void> {
   try {
     await client.query('RELEASE SAVEPOINT tenure_guard')
   } catch (cause) {
-    const code = codeOf(cause)
+    const code = sqlState(cause)
     if (code === ABORTED_TRANSACTION) throw abortedError()
     throw code === NO_SAVEPOINT || code === NO_TRANSACTION ? endedError() : unavailable(cause)
   }
@@ -211,21 +212,6 @@ function abortedError(): LeaseError {
   const message =
     'work must not go on after a statement that failed, got one that caught the error: nothing was written'
   return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' } })
-}
-
-/** A lost connection, too few resources, a server that is shut down, an error of its system. */
-const AWAY = /^(08|53|57P|58)/
-
-/**
- * With an answer from PostgreSQL nothing was committed, and unless it says that the server is away, it is about the work:
- * a deferred constraint or trigger of what it wrote. Without an answer nobody knows.
- */
-function commitError(cause: unknown): unknown {
-  if (isMistake(cause)) return cause
-  const code = codeOf(cause)
-  if (code !== null) return AWAY.test(code) ? unavailable(cause) : cause
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_OUTCOME_UNKNOWN', `the answer to COMMIT was lost: ${why}`, { cause })
 }
 
 /** False when nobody knows whether it was: the connection is of no more use. */
@@ -259,29 +245,4 @@ function isPool<Client extends PostgresClientLike>(
 export function requirePostgres<Source>(source: Source): Source {
   if (typeof source === 'object' && source !== null && 'query' in source) return source
   throw invalid('client', 'must be a client or pool of PostgreSQL', source)
-}
-
-/** Codes of the network are words that begin with E, as no class of PostgreSQL does; `EPIPE` is as long. */
-const SQLSTATE = /^(?!E[A-Z]{4})[0-9A-Z]{5}$/
-
-/** The SQLSTATE of an error that PostgreSQL has answered with. */
-export function codeOf(error: unknown): string | null {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return null
-  return typeof error.code === 'string' && SQLSTATE.test(error.code) ? error.code : null
-}
-
-const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'])
-
-/** What an error of one of our own statements means; errors of the caller's statements are the caller's. */
-export function conflictOrUnavailable(cause: unknown): unknown {
-  const code = codeOf(cause)
-  if (code === null || !CONFLICTS.has(code)) return unavailable(cause)
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_CONFLICT', `PostgreSQL refused: ${why}`, { cause })
-}
-
-function unavailable(cause: unknown): unknown {
-  if (isMistake(cause)) return cause
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_UNAVAILABLE', `PostgreSQL cannot be used: ${why}`, { cause })
 }

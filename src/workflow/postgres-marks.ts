@@ -2,8 +2,8 @@
  * Marks in PostgreSQL, in the same transaction as the effect. The mark's row is locked before it is looked at, so that
  * processors which share a name, on whatever host, take turns on each workflow.
  */
+import { conflictOrUnavailable } from '../drivers/postgres-errors.ts'
 import {
-  conflictOrUnavailable,
   inTransaction,
   requirePostgres,
   type PostgresClientLike,

@@ -8,6 +8,7 @@ import type { Tenure } from '../../src/client/contract.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { openApi, openTenure } from '../../src/open.ts'
 import type { StoreSource } from '../../src/store-address.ts'
+import type { Fault } from '../../src/runtime/diagnostics.ts'
 import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
 
 let database: Place
@@ -95,10 +96,6 @@ async function openApart(source: StoreSource, count: number): Promise<readonly T
   return Promise.all(all)
 }
 
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setImmediate(resolve))
-}
-
 async function warningsDuring(work: () => Promise<void>): Promise<readonly string[]> {
   const warnings: string[] = []
   const note = ({ name, message }: Error): void => void warnings.push(`${name}: ${message}`)
@@ -113,18 +110,18 @@ async function warningsDuring(work: () => Promise<void>): Promise<readonly strin
 }
 
 describe('a pool that stores in several namespaces share', () => {
-  it('lends one connection to all who listen, and gets it back', async () => {
-    const pool = poolOf(2)
+  it('lends none of its connections to those who listen, who have one for all of them', async () => {
+    const pool = poolOf(1)
     const tenures = await openApart({ postgres: pool }, 4)
-    await until(() => pool.totalCount === 2 && pool.idleCount === 1)
-    // It is lent before it is told what to listen for.
+    // It is opened before it is told what to listen for.
     await vi.waitUntil(async () => (await countListening()) > 0, { timeout: 15_000 })
     expect(await countListening()).toBe(1)
+    expect(pool.totalCount).toBe(1)
     const [first, ...others] = tenures
     await first?.close()
-    expect([pool.totalCount, pool.idleCount]).toEqual([2, 1])
+    expect(await countListening()).toBe(1)
     await Promise.all(others.map((tenure) => tenure.close()))
-    expect([pool.totalCount, pool.idleCount]).toEqual([2, 2])
+    await vi.waitUntil(async () => (await countListening()) === 0, { timeout: 15_000 })
     const again = await openTenure({ postgres: pool }, { holder: 'b' })
     const lease = await again.acquire('work:W-2')
     await lease.release()
@@ -205,9 +202,49 @@ describe('clients in one namespace', () => {
     await vi.waitUntil(async () => (await count()) === 1, { timeout: 15_000 })
   })
 
-  it('cannot be on a pool of one connection, which listening would take', async () => {
-    const opening = openTenure({ postgres: poolOf(1) }, { holder: 'a' })
-    await expect(opening).rejects.toThrow('postgres must be a Pool with a max of at least 2, got 1')
-    await expect(opening).rejects.toMatchObject({ code: 'INVALID_INPUT' })
+  it('can be on a pool of one connection, and wait there for each other', async () => {
+    const source = { postgres: poolOf(1) }
+    const one = await openTenure(source, { holder: 'a', namespace: 'one' })
+    const two = await openTenure(source, { holder: 'b', namespace: 'one' })
+    const held = await one.acquire('work:W-1')
+    const waiting = two.acquire('work:W-1', { waitMs: 60_000 })
+    await held.release()
+    await (await waiting).release()
+    await Promise.all([one.close(), two.close()])
+  })
+})
+
+describe('a pool that the program ends first', () => {
+  it('ends, and so does the client that holds a lease on it', async () => {
+    const pool = new pg.Pool({ connectionString: database.url })
+    const tenure = await openTenure({ postgres: pool }, { holder: 'a', namespace: 'ended' })
+    await tenure.acquire('work:W-1')
+    await vi.waitUntil(async () => (await countListening()) === 1, { timeout: 15_000 })
+    await pool.end()
+    await tenure.close()
+    await vi.waitUntil(async () => (await countListening()) === 0, { timeout: 15_000 })
+  })
+
+  it('that does not say how it connects is listened to in no way, which is told, and works', async () => {
+    const faults: Fault[] = []
+    const pool = poolOf(2)
+    const wrapped = {
+      totalCount: 0,
+      connect: () => pool.connect(),
+      query: () => undefined,
+      on: () => undefined,
+      end: () => pool.end(),
+    }
+    const onDiagnostic = (fault: Fault): void => void faults.push(fault)
+    const options = { namespace: 'wrapped', onDiagnostic }
+    const one = await openTenure({ postgres: wrapped as never }, { holder: 'a', ...options })
+    const two = await openTenure({ postgres: wrapped as never }, { holder: 'b', ...options })
+    const held = await one.acquire('work:W-1')
+    const waiting = two.acquire('work:W-1', { waitMs: 60_000 })
+    await held.release()
+    await (await waiting).release()
+    await Promise.all([one.close(), two.close()])
+    const said = faults.filter(({ source }) => source === 'store/postgres/listen')
+    expect(String(said[0]?.error)).toContain('the pool has no Client and options')
   })
 })

@@ -7,8 +7,8 @@ import {
   SQLITE_MARK_TABLE,
   type PostgresClientLike,
 } from '../../guard/index.ts'
+import { loadPostgres } from '../../drivers/postgres-driver.ts'
 import { loadSqlite, sqliteError } from '../../drivers/sqlite-driver.ts'
-import { loadDriver as loadPostgresDriver } from '../../store/postgres/postgres-client.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { visible } from '../output.ts'
 
@@ -75,21 +75,18 @@ async function applyToSqlite(file: string, url: string): Promise<void> {
   }
 }
 
-type PostgresClient = new (options: { readonly connectionString: string }) => PostgresClientLike & {
-  connect(): Promise<unknown>
-  end(): Promise<unknown>
-}
-
 async function applyToPostgres(url: string): Promise<void> {
-  const { Client } = await loadPostgresDriver<PostgresClient>()
-  const client = new Client({ connectionString: url })
+  const Pool = await loadPostgres()
+  const pool = new Pool({ connectionString: url, max: 1 })
   try {
-    await client.connect()
-    await guard.postgres(client).init()
+    const client = await pool.connect()
+    // A client of pg takes plain text as well.
+    const writing = guard.postgres(client as unknown as PostgresClientLike).init()
+    await writing.finally(() => client.release(true))
   } catch (error) {
     throw error instanceof LeaseError ? error : unavailable(withoutPassword(url), error)
   } finally {
-    await client.end()
+    await pool.end()
   }
 }
 

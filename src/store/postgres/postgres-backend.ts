@@ -24,11 +24,11 @@ import type {
 import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
 import { Answers, channelOf, settingOf, type Dialect } from './postgres-attempts.ts'
 import {
-  isTransient,
   type PostgresCaller,
   type PostgresRow,
   type Statement,
-} from './postgres-client.ts'
+} from '../../drivers/postgres-driver.ts'
+import { isTransient } from '../../drivers/postgres-errors.ts'
 import { eventOf, type EventRow } from './postgres-events.ts'
 import type { Listening } from './postgres-listener.ts'
 import { divide, type Division } from './postgres-plain.ts'

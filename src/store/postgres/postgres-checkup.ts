@@ -5,7 +5,7 @@
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
 import { tryWake } from '../wake-trial.ts'
-import { PostgresCaller, type PostgresConnection } from './postgres-client.ts'
+import { PostgresCaller, type PostgresConnection } from '../../drivers/postgres-driver.ts'
 import { reachPostgres, type PostgresStoreOptions } from './postgres-store.ts'
 
 /** What a role needs, as in docs/stores/postgres.md. */
@@ -17,18 +17,16 @@ const NEEDED: readonly (readonly [table: string, privileges: readonly string[]])
 ]
 
 export async function openPostgresCheckup(options: PostgresStoreOptions): Promise<Checkup> {
-  const { settled, pools } = await reachPostgres(options)
-  const facts = { ...settled, runtime: systemRuntime, url: pools.shown }
-  const caller = new PostgresCaller({ ...facts, pool: pools.calls })
-  const listening = new PostgresCaller({ ...facts, pool: pools.listening })
+  const { settled, pool, shown, end } = await reachPostgres(options)
+  const caller = new PostgresCaller({ ...settled, pool, runtime: systemRuntime, url: shown })
   return {
     looks: [
       { name: 'writing', look: () => tryToWrite(caller, settled.namespace) },
       { name: 'schema', look: () => tellVersion(caller) },
-      { name: 'wake-ups', look: () => tryToWake(caller, listening) },
+      { name: 'wake-ups', look: () => tryToWake(caller) },
       { name: 'pruning', look: () => tryToPrune(caller, settled.namespace) },
     ],
-    close: () => pools.end(),
+    close: end,
   }
 }
 
@@ -63,17 +61,16 @@ async function tellVersion(caller: PostgresCaller): Promise<string> {
 }
 
 /** As a waiting session listens, and as a commit sends: over two connections. */
-function tryToWake(caller: PostgresCaller, listening: PostgresCaller): Promise<string> {
+function tryToWake(caller: PostgresCaller): Promise<string> {
   const channel = `tenure_doctor_${systemRuntime.uuid().replaceAll('-', '')}`
   return tryWake({
     runtime: systemRuntime,
     listen: async (heard) => {
-      const client = await listening.connect()
+      const client = await caller.connectBeside()
       client.on('notification', heard)
-      // Not used again, so that whatever became of the subscription ends with the connection.
-      const stop = (): void => client.release(true)
+      const stop = (): void => client.release()
       try {
-        await listening.ask(client, `LISTEN ${channel}`)
+        await caller.ask(client, `LISTEN ${channel}`)
       } catch (error) {
         stop()
         throw error

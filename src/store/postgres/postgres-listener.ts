@@ -1,20 +1,17 @@
 /**
- * Hears what other processes tell by NOTIFY, on a connection of its own that is taken when somebody first listens, and
- * given back when nobody does any more.
+ * Hears what other processes tell by NOTIFY, on a connection of its own beside the pool. It is opened when a store first
+ * listens, and closed when none has listened for a while, or with the last store. So the program may end its pool before
+ * its stores, and every connection of the pool is there for calls.
  *
- * When the connection is lost it is opened again with growing pauses, which is reported. Whoever listens is then called once, because
- * something may have been missed. Nothing but latency depends on any of this: waiters ask for their turn by themselves,
+ * When the connection is lost, or cannot be made, it is opened again with growing pauses, which is reported. Whoever
+ * listens is then called once, because something may have been missed. Nothing but latency depends on any of this: waiters ask for their turn by themselves,
  * and followers look at the ledger at least once in a while.
  */
-import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
+import { endsWithin } from '../../runtime/ends-within.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe } from '../../store-port/store.ts'
-import type {
-  PostgresCaller,
-  PostgresClient,
-  PostgresHear,
-  PostgresPool,
-} from './postgres-client.ts'
+import type { LoneClient, PostgresCaller, PostgresPool } from '../../drivers/postgres-driver.ts'
 
 /** Null: something may have been missed. */
 export type Heard = (payload: string | null) => void
@@ -33,29 +30,26 @@ export interface ListenerOptions {
   readonly runtime: Runtime
 }
 
-/** A connection for as long as it is kept. The pool may give the same client again, for another line. */
-interface Line {
-  readonly client: PostgresClient
-  readonly hear: PostgresHear
-  readonly lose: (error: unknown) => void
-}
-
 const RETRY_MS_MIN = 50
 const RETRY_MS_MAX = 5_000
 /** A connection that has fallen silent in the network is found out by asking it something. */
 const PING_MS = 15_000
+/** Opening it for each of many leases, one after the other, would cost more than the leases. */
+const KEPT_IDLE_MS = 10_000
+/** A server that has gone silent does not answer a farewell. */
+const END_MS = 1_000
 
-export class PostgresListener implements Listening {
+class PostgresListener {
   readonly #options: ListenerOptions
   readonly #heard = new Map<string, Set<Heard>>()
   readonly #fault: RepeatedFault
-  #line: Line | null = null
+  #client: LoneClient | null = null
   #connecting: Promise<void> | null = null
   /** The last statement: a connection takes one at a time. */
   #tail: Promise<void> = Promise.resolve()
+  /** For the next attempt, the next ping, or the end of a connection that nobody needs. */
   #timer: Timer | null = null
   #failures = 0
-  #closed = false
 
   constructor(options: ListenerOptions) {
     this.#options = options
@@ -64,38 +58,31 @@ export class PostgresListener implements Listening {
   }
 
   get isUp(): boolean {
-    return this.#line !== null
+    return this.#client !== null
   }
 
   async listen(channel: string, heard: Heard): Promise<Unsubscribe> {
     const known = this.#heard.get(channel) ?? new Set()
     this.#heard.set(channel, known.add(heard))
-    if (this.#line === null) await this.#connect()
+    if (this.#client === null) await this.#connect()
     else if (known.size === 1) await this.#tell(`LISTEN ${channel}`)
     else await this.#tail
     return () => this.#stop(channel, heard)
   }
 
-  /** When all that was asked for has been done, and a connection that nobody needs is given back. */
+  /** When all that was asked for has been done, and a connection that nobody needs is closed. */
   async settled(): Promise<void> {
     await this.#connecting
     await this.#tail
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true
-    this.#timer?.cancel()
-    this.#heard.clear()
-    await this.#connecting
-    this.#drop()
+    if (this.#isIdle) await this.#hangUp()
   }
 
   #stop(channel: string, heard: Heard): void {
     const known = this.#heard.get(channel)
     if (known?.delete(heard) !== true || known.size > 0) return
     this.#heard.delete(channel)
-    if (this.#heard.size > 0) void this.#tell(`UNLISTEN ${channel}`)
-    else void this.#tell('UNLISTEN *', () => this.#giveBack())
+    void this.#tell(`UNLISTEN ${channel}`)
+    if (this.#isIdle) this.#after(KEPT_IDLE_MS, () => this.#ping())
   }
 
   #connect(): Promise<void> {
@@ -106,110 +93,90 @@ export class PostgresListener implements Listening {
   }
 
   async #open(): Promise<void> {
-    if (this.#isIdle || this.#line !== null) return
+    if (this.#isIdle || this.#client !== null) return
     try {
-      const client = await this.#options.caller.connect()
-      if (this.#isIdle) return client.release()
-      this.#line = this.#lineOn(client)
+      this.#use(await this.#options.caller.connectBeside())
     } catch (error) {
       this.#fault.failed(error)
       this.#retry()
       return
     }
+    if (this.#isIdle) return this.#hangUp()
     await this.#tell([...this.#heard.keys()].map((channel) => `LISTEN ${channel}`).join('; '))
-    if (this.#line === null) return
+    if (this.#client === null) return
     if (this.#failures > 0) this.#callAll()
     this.#failures = 0
     this.#fault.succeeded()
-    this.#schedulePing()
+    this.#after(PING_MS, () => this.#ping())
   }
 
   get #isIdle(): boolean {
-    return this.#closed || this.#heard.size === 0
+    return this.#heard.size === 0
   }
 
-  #lineOn(client: PostgresClient): Line {
-    const line: Line = {
-      client,
-      hear: ({ channel, payload }) => {
-        for (const heard of this.#heard.get(channel) ?? []) heard(payload ?? '')
-      },
-      lose: (error) => this.#lost(line, error),
-    }
-    client.on('notification', line.hear)
-    client.on('error', line.lose)
+  #use(client: LoneClient): void {
+    this.#client = client
+    client.on('notification', ({ channel, payload }) => {
+      if (client !== this.#client) return
+      for (const heard of this.#heard.get(channel) ?? []) heard(payload ?? '')
+    })
+    client.on('error', (error) => this.#lost(client, error))
     // Whoever listens is served as long as something else keeps the process alive: a wait does, a held lease does not.
     client.unref?.()
-    return line
   }
 
   /**
    * Sends a statement when those before it are done, unless the connection is another by then. Channel names are made
    * by us of letters and digits only; LISTEN takes no values.
    */
-  #tell(text: string, done: () => void = () => undefined): Promise<void> {
-    const line = this.#line
+  #tell(text: string): Promise<void> {
+    const client = this.#client
     const send = async (): Promise<void> => {
-      if (line === null || line !== this.#line) return
+      if (client === null || client !== this.#client) return
       try {
-        await this.#options.caller.ask(line.client, text)
-        if (line === this.#line) done()
+        await this.#options.caller.ask(client, text)
       } catch (error) {
-        this.#lost(line, error)
+        this.#lost(client, error)
       }
     }
     this.#tail = this.#tail.then(send)
     return this.#tail
   }
 
-  /** Somebody may have begun to listen while the last channel was being left. */
-  #giveBack(): void {
-    if (this.#heard.size > 0) return
-    this.#timer?.cancel()
-    this.#hangUp()?.release()
-  }
-
   /** Also for connections that were given up before: one that is being closed may still complain. */
-  #lost(line: Line, error: unknown): void {
-    if (line !== this.#line) return
+  #lost(client: LoneClient, error: unknown): void {
+    if (client !== this.#client) return
     this.#fault.failed(error)
-    this.#drop()
+    void this.#hangUp()
     this.#retry()
   }
 
-  #drop(): void {
-    this.#hangUp()?.release(true)
-  }
-
-  /** Whoever has the connection next hears nothing of ours. */
-  #hangUp(): PostgresClient | null {
-    const line = this.#line
-    if (line === null) return null
-    this.#line = null
-    line.client.removeListener('notification', line.hear)
-    line.client.removeListener('error', line.lose)
-    line.client.ref?.()
-    return line.client
+  async #hangUp(): Promise<void> {
+    const client = this.#client
+    this.#client = null
+    this.#timer?.cancel()
+    if (client === null) return
+    const ending = client.end().catch(reportTo('store/postgres/listen'))
+    await endsWithin(this.#options.runtime, END_MS, ending)
   }
 
   #retry(): void {
     if (this.#isIdle) return
-    const { runtime } = this.#options
     const spanMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** this.#failures)
     this.#failures += 1
-    this.#timer?.cancel()
-    const delayMs = spanMs * (0.5 + runtime.random() / 2)
-    this.#timer = runtime.setTimer(delayMs, () => void this.#connect(), { keepAlive: false })
+    this.#after(spanMs * (0.5 + this.#options.runtime.random() / 2), () => void this.#connect())
   }
 
-  #schedulePing(): void {
+  #ping(): void {
+    if (this.#isIdle) return void this.#hangUp()
+    void this.#tell('SELECT 1').then(() => {
+      if (this.#client !== null) this.#after(PING_MS, () => this.#ping())
+    })
+  }
+
+  #after(delayMs: number, work: () => void): void {
     this.#timer?.cancel()
-    const ping = (): void => {
-      void this.#tell('SELECT 1').then(() => {
-        if (this.#line !== null && !this.#closed) this.#schedulePing()
-      })
-    }
-    this.#timer = this.#options.runtime.setTimer(PING_MS, ping, { keepAlive: false })
+    this.#timer = this.#options.runtime.setTimer(delayMs, work, { keepAlive: false })
   }
 
   #callAll(): void {
@@ -220,8 +187,8 @@ export class PostgresListener implements Listening {
 const listeners = new WeakMap<PostgresPool, PostgresListener>()
 
 /**
- * A part of the one listener on a pool that the program has: however many stores are on it, listening takes one of its
- * connections. The options are those of the first who asks.
+ * A part of the one listener beside a pool: however many stores are on it, listening takes one connection. The options
+ * are those of the first who asks.
  */
 export function listenOn(pool: PostgresPool, options: ListenerOptions): Listening {
   const listener = listeners.get(pool) ?? new PostgresListener(options)

@@ -5,7 +5,7 @@ import type { EntryState } from '../../core/lease.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery } from '../../store-port/store.ts'
-import type { Statement } from './postgres-client.ts'
+import type { Statement } from '../../drivers/postgres-driver.ts'
 import { wordOf } from './postgres-events.ts'
 
 /** A condition in the making, with its values beside it. */

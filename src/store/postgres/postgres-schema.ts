@@ -7,7 +7,7 @@
  * row names its namespace by number. What is compared or ordered by bytes has the collation "C".
  */
 import { LeaseError } from '../../core/errors.ts'
-import type { PostgresConnection } from './postgres-client.ts'
+import type { PostgresConnection } from '../../drivers/postgres-driver.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { LONE_FUNCTIONS } from './postgres-lone-functions.ts'
 import { PLACE_FUNCTIONS } from './postgres-place-functions.ts'

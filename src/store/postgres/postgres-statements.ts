@@ -1,7 +1,7 @@
 /** Which function of the server a call asks, and with which values: the leanest that can do what it is about. */
 import type { Attempt, Place } from '../speculation/backend.ts'
 import { attemptJson, locksOf, type Dialect } from './postgres-attempts.ts'
-import type { Statement } from './postgres-client.ts'
+import type { Statement } from '../../drivers/postgres-driver.ts'
 import { ATTEMPT_CHANGE, ATTEMPT_NEW } from './postgres-lone-functions.ts'
 import { ATTEMPT_PLACE } from './postgres-place-functions.ts'
 import { placeValues } from './postgres-place.ts'

@@ -9,27 +9,27 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store } from '../../store-port/store.ts'
 import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { PostgresBackend } from './postgres-backend.ts'
-import { loadDriver, PostgresCaller, requirePool, type PostgresPool } from './postgres-client.ts'
 import {
-  listenOn,
-  PostgresListener,
-  type Listening,
-  type ListenerOptions,
-} from './postgres-listener.ts'
+  loadPostgres,
+  PostgresCaller,
+  requirePool,
+  type PostgresPool,
+} from '../../drivers/postgres-driver.ts'
+import { listenOn } from './postgres-listener.ts'
 import { migrate, numberOf } from './postgres-schema.ts'
 import { readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; either this or a pool. */
   readonly url?: string
-  /** A `Pool` of `pg` for two connections or more, of which one listens. It stays the caller's to close. */
+  /** A `Pool` of `pg`. It stays the caller's to close. Whoever listens has a connection beside it, made from its options. */
   readonly pool?: PostgresPool
   readonly namespace?: string
   /** How long a call waits for a connection. Default 5 s. */
   readonly connectMs?: number
   /** How long a call waits for its answer. Default 5 s. */
   readonly callMs?: number
-  /** Connections of a pool made from a URL, besides the one that listens. Default 4. */
+  /** Connections of a pool made from a URL, besides one that listens. Default 4. */
   readonly poolSize?: number
   /** False where connections are shared statement by statement (PgBouncer in transaction mode). Default true. */
   readonly prepare?: boolean
@@ -50,13 +50,12 @@ interface Settled {
   readonly prepare: boolean
 }
 
-/** The pools that a store speaks over, and what must be closed with it. */
-interface Pools {
-  readonly calls: PostgresPool
-  readonly listening: PostgresPool
-  listen(options: ListenerOptions): Listening
+/** The pool that a store speaks over, and what must be done when it is closed. */
+interface Reached {
+  readonly settled: Settled
+  readonly pool: PostgresPool
   readonly shown: string
-  end(): Promise<void>
+  readonly end: () => Promise<void>
 }
 
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
@@ -65,25 +64,22 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 }
 
 export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {
-  const { settled, pools } = await reachPostgres(options)
-  const runtime = options.runtime ?? systemRuntime
-  const { nowUs } = options
-  const common = { ...settled, runtime, url: pools.shown }
-  const caller = new PostgresCaller({ ...common, pool: pools.calls })
+  const { settled, pool, shown: url, end } = await reachPostgres(options)
+  const { nowUs, runtime = systemRuntime } = options
+  const caller = new PostgresCaller({ ...settled, runtime, url, pool })
   try {
     const namespace = await caller.during(async (connection) => {
       await migrate(connection)
       return numberOf(connection, settled.namespace)
     })
     await rehearse(caller, namespace)
-    const listening = new PostgresCaller({ ...common, pool: pools.listening })
     return new PostgresBackend({
-      ...{ caller, runtime, url: pools.shown, namespace, end: () => pools.end() },
-      listener: pools.listen({ caller: listening, runtime }),
+      ...{ caller, runtime, url, namespace, end },
+      listener: listenOn(pool, { caller, runtime }),
       ...(nowUs === undefined ? {} : { nowUs }),
     })
   } catch (error) {
-    await pools.end()
+    await end()
     throw error
   }
 }
@@ -95,34 +91,30 @@ async function rehearse(caller: PostgresCaller, namespace: number): Promise<void
   await caller.call(statement).catch(reportTo('store/postgres/warm-up'))
 }
 
-/** The pools for a store, through which nothing has been sent yet. */
-export async function reachPostgres(
-  options: PostgresStoreOptions,
-): Promise<{ readonly settled: Settled; readonly pools: Pools }> {
+/** The pool for a store, through which nothing has been sent yet. */
+export async function reachPostgres(options: PostgresStoreOptions): Promise<Reached> {
   const { url, pool } = options
   if ((url === undefined) === (pool === undefined)) {
     throw invalid('store', 'must be either a url or a pool', url === undefined ? 'neither' : 'both')
   }
-  if (pool !== undefined) return { settled: settle(options), pools: borrowed(requirePool(pool)) }
-  const address = readPostgresUrl(url)
-  const settled = settle({ ...address.parameters, ...options })
-  const { Pool } = await loadDriver()
-  const config = {
-    connectionString: address.connectionString,
+  if (pool !== undefined) {
+    const end = (): Promise<void> => Promise.resolve()
+    return { settled: settle(options), pool: requirePool(pool), shown: 'postgres:', end }
+  }
+  const { connectionString, parameters, shown } = readPostgresUrl(url)
+  const settled = settle({ ...parameters, ...options })
+  const Pool = await loadPostgres()
+  const own = new Pool({
+    connectionString,
     connectionTimeoutMillis: settled.connectMs,
     keepAlive: true,
     // A connection that is merely open does not keep the process alive; every call does, by its timer.
     allowExitOnIdle: true,
+    max: settled.poolSize,
     // Abandoned by us, a statement must not go on holding what it has locked.
     ...(settled.prepare ? { statement_timeout: settled.callMs } : {}),
-  }
-  const calls = new Pool({ ...config, max: settled.poolSize })
-  const listening = new Pool({ ...config, max: 1 })
-  const end = async (): Promise<void> => {
-    await Promise.all([calls.end(), listening.end()])
-  }
-  const listen = (options: ListenerOptions): Listening => new PostgresListener(options)
-  return { settled, pools: { calls, listening, listen, shown: address.shown, end } }
+  })
+  return { settled, pool: own, shown, end: () => own.end() }
 }
 
 function settle(options: PostgresStoreOptions): Settled {
@@ -133,10 +125,4 @@ function settle(options: PostgresStoreOptions): Settled {
     poolSize: readPoolSize(options.poolSize ?? POOL_SIZE_DEFAULT),
     prepare: options.prepare ?? true,
   }
-}
-
-function borrowed(pool: PostgresPool): Pools {
-  const listen = (options: ListenerOptions): Listening => listenOn(pool, options)
-  const end = (): Promise<void> => Promise.resolve()
-  return { calls: pool, listening: pool, listen, shown: 'postgres:', end }
 }

@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
-import { PostgresCaller, type PostgresPool } from '../../../src/store/postgres/postgres-client.ts'
+import { PostgresCaller, type PostgresPool } from '../../../src/drivers/postgres-driver.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 
 const ENGLISH = { ERROR: 'ERROR', FATAL: 'FATAL' }

@@ -1,7 +1,7 @@
 /** What calls lock on the server, in which order, and when they read the clock. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { PostgresPool } from '../../../src/store/postgres/postgres-client.ts'
+import type { PostgresPool } from '../../../src/drivers/postgres-driver.ts'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
 import type { Attempt } from '../../../src/store/speculation/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'

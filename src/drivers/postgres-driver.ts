@@ -1,14 +1,15 @@
 /**
- * The part of `pg` that the store uses, typed by its shape so that the driver is nobody's dependency but the one who
- * opens a `postgres:` store; the loading of it; and what its errors mean.
+ * The part of `pg` that is used, typed by its shape so that it is a dependency of nobody but those who open a `postgres:`
+ * store; the loading of it; and calls over a pool, the program's or our own.
  *
  * Every call ends in bounded time. What fails before a statement was sent certainly changed nothing. What fails after
  * that may have, unless the server itself said that it did not.
  */
-import { invalid, LeaseError } from '../../core/errors.ts'
-import { report } from '../../runtime/diagnostics.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
-import { driverFault } from '../../drivers/driver-fault.ts'
+import { invalid } from '../core/errors.ts'
+import { report, reportTo } from '../runtime/diagnostics.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { driverFault } from './driver-fault.ts'
+import { isFatal, postgresError, sqlState } from './postgres-errors.ts'
 
 export interface PostgresQuery {
   readonly text: string
@@ -38,11 +39,10 @@ export interface PostgresClient {
   removeListener(event: 'notification', listener: PostgresHear): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown
   /** Whether the connection keeps the process alive. */
-  ref?(): void
   unref?(): void
 }
 
-/** What a `Pool` of `pg` is to the store. */
+/** What a `Pool` of `pg` is to Tenure. */
 export interface PostgresPool {
   /** How many connections it has; a single `Client`, which cannot serve here, has no such number. */
   readonly totalCount: number
@@ -53,25 +53,16 @@ export interface PostgresPool {
 
 export type PostgresDriver = new (config: Readonly<Record<string, unknown>>) => PostgresPool
 
-/** What `pg` exports, as far as it is used. */
-export interface PostgresModule<Client = unknown> {
-  readonly Pool: PostgresDriver
-  readonly Client: Client
-}
-
-export async function loadDriver<Client>(): Promise<PostgresModule<Client>> {
+export async function loadPostgres(): Promise<PostgresDriver> {
   try {
-    const module = (await import('pg' as string)) as { readonly default: PostgresModule<Client> }
-    return module.default
+    const module = (await import('pg' as string)) as { default: { Pool: PostgresDriver } }
+    return module.default.Pool
   } catch (cause) {
     throw driverFault({ name: 'pg', needed: 'postgres: stores', install: 'pg@8' }, cause)
   }
 }
 
-/**
- * Whatever else a program passes in fails much later, and sometimes where nobody can catch it; and with one connection,
- * which listens, no call would ever get through.
- */
+/** Whatever else a program passes in fails much later, and sometimes where nobody can catch it. */
 export function requirePool(pool: unknown): PostgresPool {
   const get = (name: string): unknown => {
     return typeof pool === 'object' && pool !== null ? Reflect.get(pool, name) : undefined
@@ -80,10 +71,32 @@ export function requirePool(pool: unknown): PostgresPool {
   if (!does || typeof get('totalCount') !== 'number') {
     throw invalid('postgres', 'must be a Pool of pg', pool)
   }
-  const options = get('options')
-  const max: unknown = typeof options === 'object' && options && Reflect.get(options, 'max')
-  if (max === 1) throw invalid('postgres', 'must be a Pool with a max of at least 2', max)
   return pool as PostgresPool
+}
+
+/** A connection that is none of a pool's. */
+export interface LoneClient extends PostgresClient {
+  connect(): Promise<unknown>
+  end(): Promise<void>
+}
+
+/** What a pool of `pg` makes its connections from and tells nobody's types. */
+interface PoolInside {
+  readonly Client?: new (options: object) => LoneClient
+  readonly options?: object
+}
+
+/** Made as the pool makes its own: whoever ends the pool does not wait for it. */
+async function connectBeside(pool: PostgresPool): Promise<LoneClient> {
+  const { Client, options } = pool as unknown as PoolInside
+  if (typeof Client !== 'function' || typeof options !== 'object') {
+    throw new Error('the pool has no Client and options to make a connection that listens from')
+  }
+  const client = new Client(options)
+  hearErrors(client)
+  client.release = () => void client.end().catch(reportTo('store/postgres/connection'))
+  await client.connect()
+  return client
 }
 
 /** Whoever stops in the middle of a transaction must not keep others out for longer than this. */
@@ -158,14 +171,22 @@ export class PostgresCaller {
       return rows as PostgresRow[]
     } catch (error) {
       client.release(sqlState(error) === null || isFatal(error))
-      throw storeError(error, { url, sent: writes })
+      throw postgresError(error, { url, sent: writes })
     }
   }
 
   /** A connection of the pool, or `STORE_UNAVAILABLE`; nothing was sent then. */
-  async connect(): Promise<PostgresClient> {
-    const { pool, connectMs, url } = this.#options
-    const connecting = pool.connect()
+  connect(): Promise<PostgresClient> {
+    return this.#connected(this.#options.pool.connect())
+  }
+
+  /** One beside the pool, for listening. */
+  connectBeside(): Promise<LoneClient> {
+    return this.#connected(connectBeside(this.#options.pool))
+  }
+
+  async #connected<Client extends PostgresClient>(connecting: Promise<Client>): Promise<Client> {
+    const { connectMs, url } = this.#options
     try {
       const tooLate = `no connection within ${connectMs} ms`
       const client = await this.#within(connecting, connectMs, tooLate)
@@ -177,7 +198,7 @@ export class PostgresCaller {
         // No fault: why there is no connection is thrown here; what comes after the time is over is no other reason.
         () => undefined,
       )
-      throw storeError(error, { url, sent: false })
+      throw postgresError(error, { url, sent: false })
     }
   }
 
@@ -204,7 +225,7 @@ export class PostgresCaller {
       return result
     } catch (error) {
       client.release(true)
-      throw storeError(error, { url, sent: false })
+      throw postgresError(error, { url, sent: false })
     }
   }
 
@@ -231,7 +252,7 @@ export class PostgresCaller {
       return result
     } catch (error) {
       client.release(true)
-      throw storeError(error, { url, sent: isCommitting })
+      throw postgresError(error, { url, sent: isCommitting })
     }
   }
 
@@ -242,85 +263,4 @@ export class PostgresCaller {
       work.then(resolve, reject).finally(() => timer.cancel())
     })
   }
-}
-
-/** The SQLSTATE of an error that the server sent, or null if it came from anywhere else. */
-export function sqlState(error: unknown): string | null {
-  if (!(error instanceof Error) || !('code' in error) || !('severity' in error)) return null
-  return typeof error.code === 'string' && /^[0-9A-Z]{5}$/.test(error.code) ? error.code : null
-}
-
-/** What can end a connection, or the server in the middle of a commit: connections, resources, operators, defects. */
-const MAY_BE_FATAL = /^(08|25P0[34]|53|57P|58|F0|XX)/
-
-/**
- * Whether an error proves nothing about what was committed. The driver passes on the severity in the language of the
- * server (`lc_messages`) alone; in one other than English the SQLSTATE has to tell, and in doubt it is fatal.
- */
-function isFatal(error: unknown): boolean {
-  if (!(error instanceof Error) || !('severity' in error)) return false
-  if (error.severity === 'ERROR') return false
-  if (error.severity === 'FATAL' || error.severity === 'PANIC') return true
-  return MAY_BE_FATAL.test(sqlState(error) ?? '')
-}
-
-/**
- * Two calls that waited for each other, and an id that another call has just taken: nothing was written, and the same
- * call sent again is answered properly.
- */
-const TRY_AGAIN: ReadonlySet<string> = new Set(['40P01', '40001', '23505'])
-
-export function isTransient(error: unknown): boolean {
-  const cause = error instanceof LeaseError ? error.cause : error
-  const code = sqlState(cause)
-  return code !== null && TRY_AGAIN.has(code)
-}
-
-/** Node gives those of its errors a code that a program can do nothing about; without one it is a mistake of ours. */
-function isOwnMistake(error: unknown): boolean {
-  return (error instanceof TypeError || error instanceof ReferenceError) && !('code' in error)
-}
-
-/** What the server says about a schema that is not there, or not what it should be. */
-const SCHEMA_STATES = /^(42P01|42883|42703|3F000|42P0[67]|42723)$/
-
-/** Reasons in plain words; for anything else the server's own message is the best there is. */
-const PLAIN_WORDS: Readonly<Record<string, string>> = {
-  '28P01': 'the server refused the password',
-  '28000': 'the server refused the role',
-  '3D000': 'there is no such database',
-  '53300': 'the server has no connection left',
-  '25006': 'the server is read-only (a standby?)',
-  '42501': 'the role lacks a permission (see docs/stores/postgres.md)',
-  '57P03': 'the server is starting up or shutting down',
-}
-
-/**
- * Says what an error means to a caller. `sent` is true for a statement that may have been carried out: then only an
- * answer of the server that names an ordinary error proves that it was not.
- */
-function storeError(error: unknown, context: { url: string; sent: boolean }): unknown {
-  if (error instanceof LeaseError || isOwnMistake(error)) return error
-  const { url, sent } = context
-  const state = sqlState(error)
-  const message = error instanceof Error ? error.message || error.name : String(error)
-  const reason = state ?? codeOf(error) ?? message
-  const options = { cause: error, details: { store: url, reason } }
-  if (state !== null && SCHEMA_STATES.test(state)) {
-    return new LeaseError('STORE_SCHEMA', `${url} is not a Tenure store: ${message}`, options)
-  }
-  if (sent && (state === null || isFatal(error))) {
-    return new LeaseError(
-      'STORE_OUTCOME_UNKNOWN',
-      `${url}: the answer was lost: ${message}`,
-      options,
-    )
-  }
-  const words = state === null ? undefined : PLAIN_WORDS[state]
-  const why = words === undefined ? message : `${words}: ${message}`
-  return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${why}`, options)
-}
-
-function codeOf(error: unknown): string | null {
-  return error instanceof Error && 'code' in error ? String(error.code) : null
 }
