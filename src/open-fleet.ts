@@ -20,7 +20,7 @@ import { hostName, processStartedAtMs } from './runtime/processes.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { LeaseApi } from './service/lease-api.ts'
 import { readAddress, type StoreSource } from './store-address.ts'
-import type { RedisClient } from './store/redis/redis-client.ts'
+import type { RedisClient } from './drivers/redis-driver.ts'
 
 export interface OpenManagerOptions extends LeaseManagerOptions {
   /** `poll`: the keys that polling services on Redis know. `lease`: leases as everywhere. Default: `poll` on Redis. */

@@ -14,7 +14,7 @@ import type { Runtime } from './runtime/runtime.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './drivers/postgres-driver.ts'
-import type { RedisClient } from './store/redis/redis-client.ts'
+import type { RedisClient } from './drivers/redis-driver.ts'
 
 /** A URL, or a connection that the program already has and closes itself. */
 export type StoreSource =

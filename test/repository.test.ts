@@ -22,7 +22,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   client: ['core', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
   delegation: ['client', 'core', 'ledger', 'runtime', 'service'],
-  fleet: ['client', 'core', 'drivers', 'ledger', 'runtime', 'service', 'store'],
+  fleet: ['client', 'core', 'drivers', 'ledger', 'runtime', 'service'],
   guard: ['core', 'drivers', 'runtime'],
   workflow: ['client', 'core', 'drivers', 'guard', 'ledger', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store', 'store-port'],

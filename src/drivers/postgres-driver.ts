@@ -38,7 +38,7 @@ export interface PostgresClient {
   on(event: 'error', listener: (error: Error) => void): unknown
   removeListener(event: 'notification', listener: PostgresHear): unknown
   removeListener(event: 'error', listener: (error: Error) => void): unknown
-  /** Whether the connection keeps the process alive. */
+  /** From then on the connection does not keep the process alive. */
   unref?(): void
 }
 

@@ -5,7 +5,7 @@
  * write out only if they are still the same; otherwise it answers with what they are now, and the guard judges again.
  * A holder that writes many times pays one round trip for each.
  */
-import { invalid, isMistake, LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
 import { parseResource } from '../core/resource.ts'
 import {
@@ -24,7 +24,8 @@ import {
   type RedisCommand,
   type RedisLike,
   type ScriptCall,
-} from './redis-client.ts'
+} from '../drivers/redis-driver.ts'
+import { lostUnlessReply } from '../drivers/redis-errors.ts'
 
 export interface RedisGuardOptions {
   /**
@@ -108,7 +109,7 @@ export class RedisGuard {
       keys: [this.#key, ...work.keys],
       args: [...counts, ...expected, ...raised, ...work.args],
     }).catch((cause: unknown) => {
-      throw redisError(cause)
+      throw lostUnlessReply(cause)
     })
     const [done, ...rest] = answer as readonly unknown[]
     if (Number(done) === 0) {
@@ -211,20 +212,4 @@ function readStamp(fence = '', leaseId = '-'): Stamp {
   return fence === ''
     ? NO_STAMP
     : { fence: Number(fence), leaseId: leaseId === '-' ? null : leaseId }
-}
-
-/** An answer of Redis is the caller's own error, and so is a mistake; no answer leaves open whether the script ran. */
-export function redisError(cause: unknown): unknown {
-  if (!(cause instanceof Error) || isReply(cause) || isMistake(cause)) return cause
-  const message = `the answer of Redis was lost: ${cause.message}`
-  return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause })
-}
-
-/** ioredis calls it by its name, node-redis by its class; both keep what Redis said, which begins with a code. */
-function isReply(error: Error): boolean {
-  return (
-    error.name === 'ReplyError' ||
-    /^(ErrorReply|SimpleError|BlobError)$/.test(error.constructor.name) ||
-    /^[A-Z][A-Z0-9_]* /.test(error.message)
-  )
 }

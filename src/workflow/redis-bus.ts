@@ -9,7 +9,12 @@
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
-import { commandsOf, runScript, type RedisCommand, type RedisLike } from '../guard/redis-client.ts'
+import {
+  commandsOf,
+  runScript,
+  type RedisCommand,
+  type RedisLike,
+} from '../drivers/redis-driver.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { EVERY_TARGET, parseName, type Action } from './action.ts'

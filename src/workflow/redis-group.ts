@@ -5,7 +5,7 @@
  * whoever is faster would pass the others: an action that comes after a later one is stale, and lost.
  */
 import type { Runtime } from '../runtime/runtime.ts'
-import { commandsOf, runScript, type RedisCommand } from '../guard/redis-client.ts'
+import { commandsOf, runScript, type RedisCommand } from '../drivers/redis-driver.ts'
 import { DeadLetterFault } from './delivery.ts'
 import type { RedisBusClient } from './redis-bus.ts'
 

@@ -5,8 +5,13 @@
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
-import { commandsOf, runScript, type RedisCommand, type RedisLike } from '../guard/redis-client.ts'
-import { redisError } from '../guard/redis-guard.ts'
+import {
+  commandsOf,
+  runScript,
+  type RedisCommand,
+  type RedisLike,
+} from '../drivers/redis-driver.ts'
+import { lostUnlessReply } from '../drivers/redis-errors.ts'
 import { parseName } from './action.ts'
 import {
   ACTIONS_REMEMBERED,
@@ -176,7 +181,7 @@ function unavailable(cause: unknown): never {
 
 /** An answer of Redis is the effect's own error; without one nobody knows whether the script ran. */
 function lostAnswer(cause: unknown): never {
-  throw redisError(cause)
+  throw lostUnlessReply(cause)
 }
 
 function writeMark({ leaseId, fence, revoked, epoch }: WorkflowMark): string {

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import type { RedisDriver } from '../../src/store/redis/redis-client.ts'
+import type { RedisDriver } from '../../src/drivers/redis-driver.ts'
 import { WakeListeners } from '../../src/store/redis/redis-listeners.ts'
 import { hearFaults } from './faults-heard.ts'
 import { direct, proxyTo, server, ShiftedClock, Subject, until, WORK } from './redis-subject.ts'

@@ -10,8 +10,8 @@
 import { isMistake, LeaseError } from '../../core/errors.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
-import type { RedisClient } from '../../store/redis/redis-client.ts'
-import { addressOf } from '../../store/redis/redis-url.ts'
+import type { RedisClient } from '../../drivers/redis-driver.ts'
+import { addressOf } from '../../drivers/redis-connection.ts'
 import { answerWithin, backOffMs } from '../answer-within.ts'
 import { connectionOf, connectTo, type PollConnection } from './poll-connection.ts'
 import type { Command, Reply } from './poll-connection.ts'
@@ -155,7 +155,7 @@ export class PollClient {
   }
 
   async #connect(): Promise<PollConnection> {
-    const { source, runtime } = this.#parts
+    const { source } = this.#parts
     if (typeof source !== 'string') {
       const given = connectionOf(source)
       if (!given.isReady) await given.connect()
@@ -167,7 +167,7 @@ export class PollClient {
       if (this.#ear !== null) this.#connectionFault.failed(error)
     }
     const connectMs = this.#connectMs
-    const connection = await connectTo({ url: source, runtime, connectMs, onError })
+    const connection = await connectTo({ url: source, connectMs, onError })
     // Whoever waited for it may have given up meanwhile.
     if (this.#isClosed) connection.close()
     return connection

@@ -5,8 +5,9 @@
  */
 import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import type { RedisDriver } from '../../store/redis/redis-client.ts'
-import { isRefusal, type PollConnection } from './poll-connection.ts'
+import type { RedisDriver } from '../../drivers/redis-driver.ts'
+import { isReply } from '../../drivers/redis-errors.ts'
+import type { PollConnection } from './poll-connection.ts'
 
 export interface EarListener {
   message(channel: string, text: string): void
@@ -49,7 +50,7 @@ export class PollEar {
       const fail = (error: unknown): void => {
         if (!isCurrent()) return
         this.#fault.failed(error)
-        if (isRefusal(error)) reject(error)
+        if (isReply(error)) reject(error)
       }
       driver.onReady(() => {
         if (isCurrent()) this.#subscribe(driver).then(resolve, fail)

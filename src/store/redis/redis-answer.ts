@@ -2,7 +2,7 @@
 import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
 import type { Attempt, GroupReply, Place, PlaceView, Reply } from '../speculation/backend.ts'
 import { typeOf } from './redis-codes.ts'
-import { notUnderstood } from './redis-client.ts'
+import { notUnderstood } from '../../drivers/redis-errors.ts'
 import { recordsOf, type KeptRecord } from './redis-rows.ts'
 
 /**

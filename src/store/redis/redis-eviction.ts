@@ -1,6 +1,6 @@
 /** Whether a Redis server removes keys when its memory is short. One that does forgets leases. */
 import { report } from '../../runtime/diagnostics.ts'
-import type { RedisCalls } from './redis-client.ts'
+import type { RedisCalls } from '../../drivers/redis-driver.ts'
 
 export const EVICTS_NOTHING = 'noeviction'
 

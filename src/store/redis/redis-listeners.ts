@@ -6,7 +6,8 @@
 import { RepeatedFault, report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
 import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
-import { withoutCommand, type RedisDriver } from './redis-client.ts'
+import type { RedisDriver } from '../../drivers/redis-driver.ts'
+import { withoutCommand } from '../../drivers/redis-errors.ts'
 
 type WakeListener = (signal: WakeSignal) => void
 

@@ -2,9 +2,9 @@
  * A namespace on a server: its buckets, each with a prefix whose hash tag puts all its keys into one slot, and scripts
  * run in them. A script is sent by its digest; only a server that does not know it is sent the text.
  */
-import { createHash } from 'node:crypto'
 import { realmOf, type Resource } from '../../core/resource.ts'
-import { isNoScript, type Argument, type CommandEffect, type RedisCalls } from './redis-client.ts'
+import { runScript, type Argument, type RedisCalls } from '../../drivers/redis-driver.ts'
+import type { CommandEffect } from '../../drivers/redis-errors.ts'
 import { ATTEMPT_SCRIPT, VIEW_SCRIPT } from './redis-attempt-script.ts'
 import { STATE_FIELD } from './redis-script-preamble.ts'
 import {
@@ -19,26 +19,17 @@ import {
   TRIM_SCRIPT,
 } from './redis-scripts.ts'
 
-export interface Script {
-  readonly text: string
-  readonly digest: string
-}
-
-function scriptOf(text: string): Script {
-  return { text, digest: createHash('sha1').update(text).digest('hex') }
-}
-
-export const ATTEMPT: Script = scriptOf(ATTEMPT_SCRIPT)
-export const VIEW: Script = scriptOf(VIEW_SCRIPT)
-export const CONFIGURE: Script = scriptOf(CONFIGURE_SCRIPT)
-export const COPY_SETTINGS: Script = scriptOf(COPY_SETTINGS_SCRIPT)
-export const LOOK: Script = scriptOf(LOOK_SCRIPT)
-export const LEDGER: Script = scriptOf(LEDGER_SCRIPT)
-export const DUE: Script = scriptOf(DUE_SCRIPT)
-export const RELIST: Script = scriptOf(RELIST_SCRIPT)
-export const FORGET: Script = scriptOf(FORGET_SCRIPT)
-export const TIDY: Script = scriptOf(TIDY_SCRIPT)
-export const TRIM: Script = scriptOf(TRIM_SCRIPT)
+export const ATTEMPT: string = ATTEMPT_SCRIPT
+export const VIEW: string = VIEW_SCRIPT
+export const CONFIGURE: string = CONFIGURE_SCRIPT
+export const COPY_SETTINGS: string = COPY_SETTINGS_SCRIPT
+export const LOOK: string = LOOK_SCRIPT
+export const LEDGER: string = LEDGER_SCRIPT
+export const DUE: string = DUE_SCRIPT
+export const RELIST: string = RELIST_SCRIPT
+export const FORGET: string = FORGET_SCRIPT
+export const TIDY: string = TIDY_SCRIPT
+export const TRIM: string = TRIM_SCRIPT
 
 export const KEY_PREFIX = 'tenure'
 
@@ -90,24 +81,16 @@ export class RedisScripted {
     return ['HGET', this.keyOf(bucket, 'e'), STATE_FIELD]
   }
 
-  async run(script: Script, args: readonly Argument[], options: RunOptions): Promise<unknown> {
+  run(script: string, args: readonly Argument[], options: RunOptions): Promise<unknown> {
     const { bucket, effect } = options
-    const prefix = this.prefixes[bucket] ?? ''
-    try {
-      return await this.calls.send(['EVALSHA', script.digest, '1', prefix, ...args], effect)
-    } catch (error) {
-      // The server has done nothing: it was restarted, or its scripts were flushed.
-      if (!isNoScript(error)) throw error
-      return this.calls.send(['EVAL', script.text, '1', prefix, ...args], effect)
-    }
+    const keys = [this.prefixes[bucket] ?? '']
+    return runScript((command) => this.calls.send(command, effect), { script, keys, args })
   }
 
   /** So that the first command of each kind is not sent twice. */
   async load(): Promise<void> {
     const all = [ATTEMPT, VIEW, CONFIGURE, LOOK, LEDGER, DUE, RELIST, FORGET, TIDY, TRIM]
-    await Promise.all(
-      all.map((script) => this.calls.send(['SCRIPT', 'LOAD', script.text], 'reads')),
-    )
+    await Promise.all(all.map((script) => this.calls.send(['SCRIPT', 'LOAD', script], 'reads')))
   }
 }
 

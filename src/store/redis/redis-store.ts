@@ -8,7 +8,6 @@ import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store, StoreDescription } from '../../store-port/store.ts'
-import { driverFault } from '../../drivers/driver-fault.ts'
 import type { Backend } from '../speculation/backend.ts'
 import { SpeculatingStore } from '../speculation/speculating-store.ts'
 import { RedisBackend } from './redis-backend.ts'
@@ -17,14 +16,14 @@ import {
   hearErrors,
   letProcessEnd,
   RedisCalls,
-  storeError,
   type IoredisClient,
   type RedisClient,
   type RedisDriver,
-} from './redis-client.ts'
+} from '../../drivers/redis-driver.ts'
 import { evictionOf, EVICTS_NOTHING } from './redis-eviction.ts'
 import { KEY_PREFIX, RedisScripted } from './redis-scripted.ts'
-import { showUrl, type RedisAddress, addressOf } from './redis-url.ts'
+import { addressOf, dial, showUrl, type RedisAddress } from '../../drivers/redis-connection.ts'
+import { redisError } from '../../drivers/redis-errors.ts'
 
 export interface RedisStoreOptions {
   /** `redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. This or `client`. */
@@ -128,84 +127,46 @@ async function connectTo(
   shown: string,
   options: RedisStoreOptions,
 ): Promise<RedisDriver> {
-  const { Redis, Cluster } = await loadIoredis()
-  const common = {
-    lazyConnect: true,
-    // A call fails at once while there is no connection, and is never sent a second time behind our back.
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    connectTimeout: options.connectMs ?? CONNECT_MS_DEFAULT,
-    // A connection that has gone silent is given up and opened anew: it may never be heard of again.
-    socketTimeout: Math.max(SILENCE_MS_MIN, options.callMs ?? CALL_MS_DEFAULT),
-    retryStrategy: (times: number) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(times, 8)),
+  const { connectMs = CONNECT_MS_DEFAULT, callMs = CALL_MS_DEFAULT } = options
+  // While a client opens, only the event tells why a connection was not made; afterwards its errors are reported.
+  let lastError: unknown = null
+  const open = async (client: IoredisClient): Promise<RedisDriver> => {
+    let isOpen = false
+    client.on('error', (error: unknown) => {
+      lastError = error
+    })
+    letProcessEnd(client)
+    client.on('ready', () => {
+      if (!isOpen) hearErrors(client)
+      isOpen = true
+    })
+    const driver = driverOf(client)
+    try {
+      await bounded(driver.connect(), shown, options)
+      return driver
+    } catch (error) {
+      driver.disconnect()
+      throw error
+    }
   }
-  const single = quiet(new Redis({ ...address, ...common }))
   try {
-    await bounded(single.driver.connect(), shown, options)
-    if (!(await isCluster(single.driver))) return single.driver
-  } catch (error) {
-    single.driver.disconnect()
-    throw storeError(single.lastError() ?? error, { url: shown, effect: 'reads' })
-  }
-  single.driver.disconnect()
-  const { host, port, ...redisOptions } = address
-  const { driver: cluster } = quiet(
-    new Cluster([{ host, port }], {
-      lazyConnect: true,
-      enableOfflineQueue: false,
+    return await dial(address, {
+      needed: 'redis: stores',
       redisOptions: {
-        ...redisOptions,
-        maxRetriesPerRequest: 0,
-        socketTimeout: common.socketTimeout,
+        // A call fails at once while there is no connection, and is never sent a second time behind our back.
+        ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false },
+        ...{ maxRetriesPerRequest: 0, connectTimeout: connectMs },
+        // A connection that has gone silent is given up and opened anew: it may never be heard of again.
+        socketTimeout: Math.max(SILENCE_MS_MIN, callMs),
       },
-      clusterRetryStrategy: common.retryStrategy,
-    }),
-  )
-  try {
-    await bounded(cluster.connect(), shown, options)
-    return cluster
+      clusterOptions: { enableOfflineQueue: false },
+      clusterRedisOptions: {},
+      retryMs: (attempt) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(attempt, 8)),
+      open,
+    })
   } catch (error) {
-    cluster.disconnect()
-    throw storeError(error, { url: shown, effect: 'reads' })
+    throw redisError(lastError ?? error, { url: shown, effect: 'reads' })
   }
-}
-
-async function isCluster(driver: RedisDriver): Promise<boolean> {
-  const info = await driver.send(['INFO', 'cluster'])
-  return String(info).includes('cluster_enabled:1')
-}
-
-interface IoredisModule {
-  readonly Redis: new (options: object) => IoredisClient
-  readonly Cluster: new (nodes: readonly object[], options: object) => IoredisClient
-}
-
-/** Loaded when it is asked for: whoever uses another store, or a client of their own, need not have it. */
-async function loadIoredis(): Promise<IoredisModule> {
-  try {
-    return (await import('ioredis')) as unknown as IoredisModule
-  } catch (cause) {
-    throw driverFault({ name: 'ioredis', needed: 'redis: stores', install: 'ioredis' }, cause)
-  }
-}
-
-/** While it opens, only the event tells why a connection was not made; afterwards its errors are reported. */
-function quiet(client: IoredisClient): {
-  readonly driver: RedisDriver
-  readonly lastError: () => unknown
-} {
-  let last: unknown = null
-  let isOpen = false
-  client.on('error', (error: unknown) => {
-    last = error
-  })
-  letProcessEnd(client)
-  client.on('ready', () => {
-    if (!isOpen) hearErrors(client)
-    isOpen = true
-  })
-  return { driver: driverOf(client), lastError: () => last }
 }
 
 function bounded(
@@ -215,7 +176,7 @@ function bounded(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const late = new Error(`no connection within ${connectMs} ms`)
-    const fail = (error: unknown): void => reject(storeError(error, { url, effect: 'reads' }))
+    const fail = (error: unknown): void => reject(redisError(error, { url, effect: 'reads' }))
     const timer = runtime.setTimer(connectMs, () => fail(late), { keepAlive: true })
     work.then(() => resolve(), fail).finally(() => timer.cancel())
   })

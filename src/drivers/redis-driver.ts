@@ -1,35 +1,42 @@
 /**
- * The drivers, and what their errors mean. Both are typed by their shape, so that neither is a dependency: ioredis
- * (also its Cluster) and node-redis. A client that was passed in is used as it is and never closed; what needs a
- * connection of its own, because it listens or blocks, works on a duplicate, which is ours.
+ * ioredis (also its Cluster) and node-redis, typed by their shape, so that neither is a dependency. A client that was
+ * passed in is used as it is and never closed; what needs a connection of its own, because it listens or blocks, works on a
+ * duplicate, which is ours.
  */
-import { closedError, invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
-import { RepeatedFault } from '../../runtime/diagnostics.ts'
-import type { Runtime } from '../../runtime/runtime.ts'
-import { systemRuntime } from '../../runtime/system-runtime.ts'
+import { createHash } from 'node:crypto'
+import { closedError, invalid } from '../core/errors.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+import { isNoScript, redisError, withoutCommand, type CommandEffect } from './redis-errors.ts'
 
 /** Of a command: text, or bytes as they are. */
 export type Argument = string | Uint8Array
 
 /** What is used of an ioredis client, or of its Cluster. */
-export interface IoredisClient {
+export interface IoredisClient extends IoredisLike {
   readonly status: string
   /** The socket, once there is one; a Cluster has none of its own. */
   readonly stream?: { unref?(): unknown }
   readonly isCluster?: boolean
-  call(command: string, ...args: Argument[]): Promise<unknown>
   duplicate(override?: { readonly autoResubscribe: boolean }): IoredisClient
   connect(): Promise<unknown>
-  disconnect(): void
+  disconnect(reconnect?: boolean): void
+  pipeline?(commands: Argument[][]): { exec(): Promise<PipelineReply[] | null> }
+  /** Of a Cluster. */
+  nodes?(role: 'master'): readonly IoredisLike[]
+  readonly options?: { readonly keyPrefix?: unknown }
   subscribe(...channels: string[]): Promise<unknown>
   unsubscribe(...channels: string[]): Promise<unknown>
   on(event: string, listener: (...args: never[]) => void): unknown
+  off(event: string, listener: (...args: never[]) => void): unknown
 }
 
+type PipelineReply = readonly [error: Error | null, reply: unknown]
+
 /** What is used of a node-redis client. */
-interface NodeRedisClient {
+interface NodeRedisClient extends NodeRedisLike {
   readonly isReady: boolean
-  sendCommand(args: readonly Argument[]): Promise<unknown>
   duplicate(): NodeRedisClient
   connect(): Promise<unknown>
   destroy(): void
@@ -37,6 +44,7 @@ interface NodeRedisClient {
   unsubscribe(channel: string): Promise<unknown>
   on(event: string, listener: (...args: never[]) => void): unknown
   unref?(): void
+  off(event: string, listener: (...args: never[]) => void): unknown
 }
 
 /** A client as a caller passes it in: of its many methods, those that tell which driver's it is. */
@@ -44,11 +52,11 @@ export type RedisClient =
   | { readonly status: string; call(command: string, ...args: string[]): Promise<unknown> }
   | { readonly isReady: boolean; sendCommand(args: readonly string[]): Promise<unknown> }
 
-/** Either driver, as the rest of the store sees it. */
+/** Either driver, as the rest of Tenure sees it. */
 export interface RedisDriver {
   readonly isCluster: boolean
   readonly isReady: boolean
-  send(args: readonly Argument[]): Promise<unknown>
+  readonly send: RedisCommand
   /** A connection of its own, not yet open, whose errors are reported. */
   duplicate(): RedisDriver
   connect(): Promise<unknown>
@@ -57,8 +65,20 @@ export interface RedisDriver {
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
   onMessage(listener: (channel: string, message: string) => void): void
-  /** Whenever the connection can be used again. */
-  onReady(listener: () => void): void
+  /** Whenever the connection can be used again. Returns what takes the listener off: a client may live on. */
+  onReady(listener: () => void): () => void
+  /** Whenever it cannot be used any more. */
+  onClosed(listener: () => void): () => void
+  /** What a client puts before every key by itself. */
+  readonly keyPrefix: unknown
+  /** Sends all of them in one round trip; null where that cannot be done. */
+  pipeline(
+    commands: readonly (readonly Argument[])[],
+  ): Promise<readonly PipelineReply[] | null> | null
+  /** How each server that keeps data is sent a command: one, or the masters of a Cluster. */
+  readonly keepers: readonly RedisCommand[]
+  /** Gives up a connection that has gone silent and makes it anew. */
+  reconnect(): void
 }
 
 export function driverOf(client: unknown): RedisDriver {
@@ -80,9 +100,11 @@ export function driverOf(client: unknown): RedisDriver {
 const COMMON_METHODS = ['duplicate', 'connect', 'subscribe', 'unsubscribe', 'on'] as const
 
 class IoredisDriver implements RedisDriver {
+  readonly send: RedisCommand
   readonly #client: IoredisClient
 
   constructor(client: IoredisClient) {
+    this.send = commandsOf(client)
     this.#client = client
   }
 
@@ -94,8 +116,25 @@ class IoredisDriver implements RedisDriver {
     return this.#client.status === 'ready'
   }
 
-  send([command = '', ...args]: readonly Argument[]): Promise<unknown> {
-    return this.#client.call(String(command), ...args)
+  get keyPrefix(): unknown {
+    return this.#client.options?.keyPrefix
+  }
+
+  pipeline(
+    commands: readonly (readonly Argument[])[],
+  ): Promise<readonly PipelineReply[] | null> | null {
+    if (this.isCluster || this.#client.pipeline === undefined) return null
+    // The driver takes any command by this name, and others only if it has a method for them.
+    return this.#client.pipeline(commands.map((command) => ['call', ...command])).exec()
+  }
+
+  get keepers(): readonly RedisCommand[] {
+    const nodes = this.isCluster ? this.#client.nodes?.('master') : undefined
+    return nodes === undefined ? [this.send] : nodes.map(commandsOf)
+  }
+
+  reconnect(): void {
+    this.#client.disconnect(true)
   }
 
   duplicate(): RedisDriver {
@@ -112,7 +151,9 @@ class IoredisDriver implements RedisDriver {
   async connect(): Promise<unknown> {
     if (this.#client.status === 'wait') return this.#client.connect()
     if (this.isReady) return undefined
-    return new Promise<void>((resolve) => this.onReady(() => resolve()))
+    return new Promise<void>((resolve) => {
+      this.onReady(() => resolve())
+    })
   }
 
   disconnect(): void {
@@ -131,13 +172,19 @@ class IoredisDriver implements RedisDriver {
     this.#client.on('message', listener as (...args: never[]) => void)
   }
 
-  onReady(listener: () => void): void {
-    this.#client.on('ready', listener)
+  onReady(listener: () => void): () => void {
+    return hearing(this.#client, ['ready'], listener)
+  }
+
+  onClosed(listener: () => void): () => void {
+    return hearing(this.#client, CLOSED_EVENTS, listener)
   }
 }
 
 class NodeRedisDriver implements RedisDriver {
   readonly isCluster = false
+  readonly keyPrefix = undefined
+  readonly send: RedisCommand
   readonly #client: NodeRedisClient
   readonly #listeners = new Set<(channel: string, message: string) => void>()
   /** One and the same at every subscription: the driver keeps each function that it is given, also when it reconnects. */
@@ -146,6 +193,7 @@ class NodeRedisDriver implements RedisDriver {
   }
 
   constructor(client: NodeRedisClient) {
+    this.send = commandsOf(client)
     this.#client = client
   }
 
@@ -153,8 +201,18 @@ class NodeRedisDriver implements RedisDriver {
     return this.#client.isReady
   }
 
-  send(args: readonly Argument[]): Promise<unknown> {
-    return this.#client.sendCommand(args)
+  /** The driver sends whatever is asked for in one turn together. */
+  pipeline(): null {
+    return null
+  }
+
+  get keepers(): readonly RedisCommand[] {
+    return [this.send]
+  }
+
+  /** A connection of ours is one of ioredis; this driver finds out by itself when a server has gone. */
+  reconnect(): void {
+    this.#client.destroy()
   }
 
   duplicate(): RedisDriver {
@@ -184,8 +242,26 @@ class NodeRedisDriver implements RedisDriver {
     this.#listeners.add(listener)
   }
 
-  onReady(listener: () => void): void {
-    this.#client.on('ready', listener)
+  onReady(listener: () => void): () => void {
+    return hearing(this.#client, ['ready'], listener)
+  }
+
+  onClosed(listener: () => void): () => void {
+    return hearing(this.#client, CLOSED_EVENTS, listener)
+  }
+}
+
+/** Drivers have different words for it. */
+const CLOSED_EVENTS = ['close', 'end', 'reconnecting']
+
+function hearing(
+  client: Pick<IoredisClient, 'on' | 'off'>,
+  events: readonly string[],
+  listener: () => void,
+): () => void {
+  for (const event of events) client.on(event, listener)
+  return () => {
+    for (const event of events) client.off(event, listener)
   }
 }
 
@@ -203,14 +279,6 @@ export function hearErrors(client: Pick<IoredisClient, 'on'>): void {
   client.on('error', (error: unknown) => fault.failed(withoutCommand(error)))
   client.on('ready', () => fault.succeeded())
 }
-
-/** Drivers attach the command that failed, and that of a failed login holds the password. */
-export function withoutCommand(error: unknown): Error {
-  return new Error(error instanceof Error ? error.message : String(error))
-}
-
-/** Whether a command can change anything; then an answer that is lost leaves a doubt. */
-export type CommandEffect = 'reads' | 'writes'
 
 export interface CallFacts {
   /** As it may be shown: without user and password. */
@@ -235,10 +303,11 @@ export class RedisCalls {
     const { url, callMs, runtime } = this.#facts
     return new Promise((resolve, reject) => {
       if (this.#closed) throw closedError()
-      if (!this.driver.isReady) throw notConnected(url)
+      if (!this.driver.isReady)
+        throw redisError(new Error('not connected'), { url, effect: 'reads' })
       const timer = runtime.setTimer(
         callMs,
-        () => reject(storeError(new Error(`no answer for ${callMs} ms`), { url, effect })),
+        () => reject(redisError(new Error(`no answer for ${callMs} ms`), { url, effect })),
         { keepAlive: true },
       )
       this.driver.send(args).then(
@@ -248,7 +317,7 @@ export class RedisCalls {
         },
         (error: unknown) => {
           timer.cancel()
-          reject(isNoScript(error) ? error : storeError(error, { url, effect }))
+          reject(isNoScript(error) ? error : redisError(error, { url, effect }))
         },
       )
     })
@@ -259,65 +328,59 @@ export class RedisCalls {
   }
 }
 
-function notConnected(url: string): LeaseError {
-  return storeError(new Error('not connected'), { url, effect: 'reads' })
+/** ioredis: a client or a cluster. */
+export interface IoredisLike {
+  call(command: string, ...args: readonly (string | Uint8Array | number)[]): Promise<unknown>
 }
 
-export function isNoScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+/** node-redis: a client that is connected. */
+export interface NodeRedisLike {
+  sendCommand(args: readonly string[]): Promise<unknown>
 }
 
-interface ErrorFacts {
-  readonly url: string
-  readonly effect: CommandEffect
-}
+export type RedisLike = IoredisLike | NodeRedisLike
 
-/** What a server says when it has refused a command before doing anything. */
-const REFUSALS: Readonly<Record<string, string>> = {
-  READONLY: 'it is a read-only replica',
-  OOM: 'it is out of memory (maxmemory)',
-  NOAUTH: 'it requires a password',
-  WRONGPASS: 'user or password is wrong',
-  NOPERM: 'the user may not run a command that Tenure needs',
-  LOADING: 'it is still loading its data',
-  MASTERDOWN: 'it is a replica without a primary',
-  NOREPLICAS: 'it has too few replicas to write (min-replicas-to-write)',
-  MISCONF: 'it cannot save its data and refuses to write',
-  BUSY: 'it is busy with a script',
-  CLUSTERDOWN: 'its cluster is down',
-  TRYAGAIN: 'its cluster is moving the keys',
-}
+/** Sends a command. */
+export type RedisCommand = (args: readonly Argument[]) => Promise<unknown>
 
-/** Errors of drivers that sent nothing. */
-const NOT_SENT = /isn't writeable|not connected|client is (closed|offline)|ECONNREFUSED|ENOTFOUND/i
-
-/**
- * A driver's error as ours. Nothing was changed when the server refused, when nothing was sent, or when the command
- * changes nothing; anything else that befalls a command which writes leaves open whether it was carried out.
- */
-export function storeError(error: unknown, { url, effect }: ErrorFacts): LeaseError {
-  if (isLeaseError(error)) return error
-  const said = error instanceof Error ? error.message : String(error)
-  const details = { store: url }
-  const cause = withoutCommand(error)
-  const refusal = REFUSALS[/^[A-Z]+/.exec(said)?.[0] ?? '']
-  if (refusal !== undefined) {
-    return new LeaseError('STORE_UNAVAILABLE', `${url} refused: ${refusal}`, { cause, details })
+/** How either driver is sent a command. node-redis takes bytes as well, which its type does not say. */
+export function commandsOf(client: RedisLike): RedisCommand {
+  if (typeof client === 'object' && client !== null) {
+    if ('call' in client) {
+      return ([name = '', ...args]) => client.call(String(name), ...args)
+    }
+    if ('sendCommand' in client) return (args) => client.sendCommand(args as string[])
   }
-  const line = said.split('\n', 1)[0] ?? ''
-  if (effect === 'reads' || NOT_SENT.test(said)) {
-    const words = line.startsWith('ERR ') ? 'cannot be used' : 'cannot be reached'
-    const message = `${url} ${words}: ${line}`
-    return new LeaseError('STORE_UNAVAILABLE', message, { cause, details })
-  }
-  const message = `the answer of ${url} was lost: ${line}`
-  return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details })
+  throw invalid('client', 'must be a client of Redis (ioredis or redis)', client)
 }
 
-/** What the server answered is nothing that Tenure says: its data were changed by somebody else, or damaged. */
-export function notUnderstood(cause: unknown, { url, effect }: ErrorFacts): LeaseError {
-  const said = cause instanceof Error ? cause.message : String(cause)
-  const code = effect === 'writes' ? 'STORE_OUTCOME_UNKNOWN' : 'STORE_UNAVAILABLE'
-  const message = `the answer of ${url} cannot be understood: ${said.split('\n', 1)[0] ?? ''}`
-  return new LeaseError(code, message, { cause, details: { store: url } })
+export interface ScriptCall {
+  readonly script: string
+  readonly keys: readonly string[]
+  readonly args: readonly Argument[]
+}
+
+/** Sends a script by its hash, and whole only if Redis does not know it. */
+export async function runScript(command: RedisCommand, call: ScriptCall): Promise<unknown> {
+  const { script, keys, args } = call
+  const rest = [String(keys.length), ...keys, ...args]
+  try {
+    return await command(['EVALSHA', sha1(script), ...rest])
+  } catch (error) {
+    if (!isNoScript(error)) throw error
+    return command(['EVAL', script, ...rest])
+  }
+}
+
+const hashes = new Map<string, string>()
+const HASHES_MAX = 1_000
+
+/** Whoever makes up scripts as it goes must not fill the memory with their hashes. */
+function sha1(script: string): string {
+  const known = hashes.get(script)
+  if (known !== undefined) return known
+  const hash = createHash('sha1').update(script).digest('hex')
+  if (hashes.size >= HASHES_MAX) hashes.clear()
+  hashes.set(script, hash)
+  return hash
 }
