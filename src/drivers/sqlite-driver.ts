@@ -5,7 +5,7 @@
 import nodeModule from 'node:module'
 import { invalid, LeaseError } from '../core/errors.ts'
 import { ownership } from '../runtime/file-system.ts'
-import { nodeVersions } from '../runtime/processes.ts'
+import { nodeVersions } from '../runtime/system-runtime.ts'
 import type { DriverPackage } from './driver-fault.ts'
 
 export type SqliteValue = string | number | null
@@ -170,4 +170,51 @@ export function sqliteError(error: unknown, url: string, committing = false): un
   }
   const whose = IS_ACCESS.test(code) ? ownership(url.replace(/^sqlite:/, '')) : ''
   return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${message}${whose}`, options)
+}
+
+const STATEMENTS_CACHED_MAX = 200
+
+/** Statements, prepared when they are first used; their rows are arrays. */
+export class StatementCache {
+  readonly #database: SqliteDatabase
+  readonly #statements = new Map<string, SqliteStatement>()
+
+  constructor(database: SqliteDatabase) {
+    this.#database = database
+  }
+
+  get(sql: string): SqliteStatement {
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    if (this.#statements.size >= STATEMENTS_CACHED_MAX) this.#statements.clear()
+    const statement = this.#database.prepare(sql).raw()
+    this.#statements.set(sql, statement)
+    return statement
+  }
+}
+
+/** A condition in the making, with its values beside it: names reach SQL as data only. */
+export class Where {
+  sql: string
+  readonly values: SqliteValue[]
+
+  constructor(sql: string, values: SqliteValue[]) {
+    this.sql = sql
+    this.values = values
+  }
+
+  and(condition: string, ...values: readonly SqliteValue[]): void {
+    this.sql += ` AND ${condition}`
+    this.values.push(...values)
+  }
+}
+
+/** The system does not let this process use the file. */
+export function accessError(file: string, cause: unknown): LeaseError {
+  const store = `sqlite:${file}`
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new LeaseError('STORE_UNAVAILABLE', `${store} cannot be used: ${why}${ownership(file)}`, {
+    cause,
+    details: { store },
+  })
 }

@@ -1,4 +1,4 @@
-import { nextTick, queueMicrotask } from './host-timers.ts'
+import { nextTick, queueMicrotask } from './system-runtime.ts'
 
 /**
  * Runs something when everybody who can go on has gone on as far as they can without waiting: before the process looks

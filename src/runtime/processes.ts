@@ -14,11 +14,6 @@ export function ownProcessId(): number {
   return process.pid
 }
 
-/** Of Node, and of what it was built with. */
-export function nodeVersions(): { readonly node: string; readonly sqlite?: string } {
-  return process.versions
-}
-
 /** Whether the system keeps, with each file, who may read it. */
 export function hasFileModes(): boolean {
   return process.platform !== 'win32'

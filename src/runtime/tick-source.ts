@@ -6,7 +6,7 @@
  * has and does not tell at the moment is thrown.
  */
 import os from 'node:os'
-import { hrtimeUs } from './host-timers.ts'
+import { hrtimeUs } from './system-runtime.ts'
 import { fs, ifThere, isAbsence } from './file-system.ts'
 
 export interface TickSource {

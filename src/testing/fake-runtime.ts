@@ -5,7 +5,7 @@
  * It has the three clocks of a real host and the ways in which they come apart: a suspended host (`suspend`), a
  * stopped process (`stall`) and a wall clock that somebody sets (`stepWall`). Ids and random numbers come from a seed.
  */
-import { setImmediate } from '../runtime/host-timers.ts'
+import { setImmediate } from '../runtime/system-runtime.ts'
 import type { Runtime, Timer, TimerOptions } from '../runtime/runtime.ts'
 import type { TickSource } from '../runtime/tick-source.ts'
 

@@ -2,7 +2,7 @@
  * Keeps realms in the memory of one process. Every promise of the port holds while the process lives; nothing
  * survives it. Decisions run one after the other, so none ever misses.
  */
-import { queueMicrotask } from '../../runtime/host-timers.ts'
+import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError } from '../../core/errors.ts'
 import type { Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'

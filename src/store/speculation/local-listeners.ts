@@ -2,7 +2,7 @@
  * Those of this process who are to hear of commits of this process, without the way to the server and back. Whom nobody
  * but this process waits for, the server need not tell at all: all who listen to it would wake up for nothing.
  */
-import { queueMicrotask } from '../../runtime/host-timers.ts'
+import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import type { LeaseId } from '../../core/lease.ts'
 import type { Wake } from '../../core/realm.ts'
 import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'

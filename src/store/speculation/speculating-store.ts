@@ -6,7 +6,7 @@
  * All that is in flight in a process shares calls; a lone caller waits for nobody. Decisions that depend on each other
  * go one after the other, and nobody overtakes whoever asked before for the same.
  */
-import { queueMicrotask } from '../../runtime/host-timers.ts'
+import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { LeaseId } from '../../core/lease.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'

@@ -7,11 +7,10 @@
  * id is written before a new database gets its WAL, so that the file itself has it from the first commit on. Its
  * `user_version` is the version of the tables.
  */
-import { LeaseError } from '../../core/errors.ts'
-import { fs, ifThere, ownership } from '../../runtime/file-system.ts'
-
-/** "Tenu" */
-export const APPLICATION_ID = 0x54_65_6e_75
+import type { LeaseError } from '../../core/errors.ts'
+import { accessError } from '../../drivers/sqlite-driver.ts'
+import { fs, ifThere } from '../../runtime/file-system.ts'
+import { APPLICATION_ID, newerError, notOurs, type OurTables } from './sqlite-schema.ts'
 
 /** A column that no other program's table has; in `leases` from the first release on. */
 const OUR_COLUMN = 'live_until_us INTEGER'
@@ -35,13 +34,6 @@ const TABLE_PATTERN = /CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?["'`[]?([\w$
 /** The tables of the file-leasing design that Tenure's are made after. */
 const SEED_TABLES: readonly string[] = ['leases', 'lease_history', 'migrations']
 
-export interface OurTables {
-  /** The newest version of the tables that this program knows. */
-  readonly version: number
-  /** The table that is made first, as it stands in the schema. */
-  readonly firstTable: string
-}
-
 /** Throws `STORE_SCHEMA` for what Tenure did not make; an empty file, or none, is Tenure's to make. */
 export function refuseForeignFile(file: string, ours: OurTables): void {
   const status = ifThere(() => fs.statSync(file))
@@ -63,49 +55,26 @@ function openToRead(file: string): number {
   }
 }
 
-/** The system does not let this process use the file. */
-export function accessError(file: string, cause: unknown): LeaseError {
-  const store = `sqlite:${file}`
-  const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_UNAVAILABLE', `${store} cannot be used: ${why}${ownership(file)}`, {
-    cause,
-    details: { store },
-  })
-}
-
 function refuseUnlessOurs(file: string, handle: number, ours: OurTables): void {
   const header = readAt(handle, 0, HEADER_BYTES)
   if (header.length < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) {
-    throw foreign(file, 'it is no SQLite database')
+    throw notOurs(file, 'it is no SQLite database')
   }
   const applicationId = header.readUInt32BE(68)
   const userVersion = header.readUInt32BE(60)
   if (applicationId === APPLICATION_ID) return refuseNewer(file, userVersion, ours.version)
   if (applicationId !== 0) {
-    throw foreign(file, `it has the application_id of another program, ${applicationId}`)
+    throw notOurs(file, `it has the application_id of another program, ${applicationId}`)
   }
   const wal = startOfWal(file)
   const schema = schemaText(handle, header) + wal
   refuseForeignSchema(file, schema, ours)
   if (schema !== '') return
-  if (userVersion !== 0) throw foreign(file, `it has a user_version, ${userVersion}, and no tables`)
+  if (userVersion !== 0) throw notOurs(file, `it has a user_version, ${userVersion}, and no tables`)
 }
 
 function refuseNewer(file: string, found: number, supported: number): void {
   if (found > supported) throw newerError(file, { found, supported })
-}
-
-export interface VersionGap {
-  readonly found: number
-  readonly supported: number
-}
-
-export function newerError(file: string, { found, supported }: VersionGap): LeaseError {
-  return foreign(
-    file,
-    `schema version must be at most ${supported} for this version of Tenure, got ${found}`,
-    { supported, found },
-  )
 }
 
 /** Throws unless there is nothing in the schema, or what an older release has made. */
@@ -130,7 +99,7 @@ function foreignTables(file: string, schema: string): LeaseError {
   const tables = tablesIn(schema)
   if (SEED_TABLES.every((name) => tables.includes(name)) && schema.includes('ttl_seconds')) {
     const take = `"tenure import seed-c ${file} --store sqlite:NEW" takes its leases over into a new file`
-    return foreign(
+    return notOurs(
       file,
       `it is a database of the file-leasing design that Tenure follows; ${take}`,
       {
@@ -140,19 +109,8 @@ function foreignTables(file: string, schema: string): LeaseError {
     )
   }
   const names = tables.slice(0, 3).join(', ')
-  return foreign(file, `it holds tables of another program: ${names}`, {
+  return notOurs(file, `it holds tables of another program: ${names}`, {
     tables: tables.slice(0, 10),
-  })
-}
-
-function foreign(
-  file: string,
-  why: string,
-  details: Readonly<Record<string, unknown>> = {},
-): LeaseError {
-  const store = `sqlite:${file}`
-  return new LeaseError('STORE_SCHEMA', `${store} is not a Tenure store: ${why}`, {
-    details: { store, ...details },
   })
 }
 

@@ -9,14 +9,14 @@ import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { hostTicks, readTicks, type ClockReading } from '../embedded-clock.ts'
-import { accessError, refuseForeignFile } from './file-origin.ts'
 import {
+  accessError,
   isBusy,
   loadSqlite,
   sqliteError,
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
-import { claimFile, createNamespace, migrate, OUR_TABLES } from './sqlite-schema.ts'
+import { claimFile, createNamespace, isPlainlyOurs, migrate, OUR_TABLES } from './sqlite-schema.ts'
 
 export interface SqliteStoreOptions {
   readonly path: string
@@ -55,14 +55,16 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
   const Driver = await loadSqlite()
   // Hardly any platform needs it, so hardly any start-up should pay for it.
   const elect = known === null ? (await import('./first-opener.ts')).electDomain : () => known
+  // Whose file it is need not be found out where its header says so.
+  const origin = isPlainlyOurs(options.path) ? null : await import('./file-origin.ts')
   prepareDirectory(options.path)
   return retryWhileBusy(settled, () => {
     let database: SqliteDatabase | null = null
     try {
-      refuseForeignFile(options.path, OUR_TABLES)
+      origin?.refuseForeignFile(options.path, OUR_TABLES)
       makeFile(options.path)
       database = new Driver(options.path, { timeout: 0 })
-      claimFile(database, options.path)
+      if (origin !== null) claimFile(database, options.path, origin.refuseForeignSchema)
       configureConnection(database, settled.synchronous)
       migrate(database, options.path, runtime.wallMs())
       createNamespace(database, namespace, runtime.wallMs())

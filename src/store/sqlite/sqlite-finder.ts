@@ -7,7 +7,7 @@ import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resou
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
 import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
-import { Where, type StatementCache } from './sqlite-statements.ts'
+import { Where, type StatementCache } from '../../drivers/sqlite-driver.ts'
 import { keyOf, pathOf, ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 

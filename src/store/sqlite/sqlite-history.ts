@@ -3,7 +3,7 @@ import type { LeaseEventType } from '../../core/event.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
-import { Where, type StatementCache } from './sqlite-statements.ts'
+import { Where, type StatementCache } from '../../drivers/sqlite-driver.ts'
 import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
 import { inNamespace, keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-rows.ts'
 

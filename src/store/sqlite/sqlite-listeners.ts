@@ -3,7 +3,7 @@
  * and the watch directory and, as a safety net, by a glance at `data_version`, which moves when another connection has
  * committed.
  */
-import { queueMicrotask } from '../../runtime/host-timers.ts'
+import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import type { Wake } from '../../core/realm.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'

@@ -13,7 +13,7 @@ import type {
   StoreQuestions,
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
-import { StatementCache } from './sqlite-statements.ts'
+import { StatementCache } from '../../drivers/sqlite-driver.ts'
 import {
   connect,
   readClock,

@@ -6,8 +6,8 @@
  * `generation` of a row in `clock_domains`.
  */
 import { LeaseError } from '../../core/errors.ts'
+import { fs } from '../../runtime/file-system.ts'
 import { SETTING_KEYS, SETTING_TABLE } from '../../core/settings.ts'
-import { APPLICATION_ID, newerError, refuseForeignSchema, type OurTables } from './file-origin.ts'
 import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { idOf, leaseNumberOf } from './sqlite-rows.ts'
 
@@ -238,10 +238,41 @@ export const MIGRATIONS: readonly Migration[] = [
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length
 
+/** "Tenu" */
+export const APPLICATION_ID = 0x54_65_6e_75
+
+export interface OurTables {
+  /** The newest version of the tables that this program knows. */
+  readonly version: number
+  /** The table that is made first, as it stands in the schema. */
+  readonly firstTable: string
+}
+
 /** What a file of ours is recognised by. */
 export const OUR_TABLES: OurTables = {
   version: SCHEMA_VERSION,
   firstTable: MIGRATION_TABLE.trim().replace('IF NOT EXISTS ', ''),
+}
+
+const HEADER_BYTES = 100
+
+/** Whether the header of a file has our mark, and the present version of the tables. */
+export function isPlainlyOurs(file: string): boolean {
+  try {
+    if (!fs.statSync(file).isFile()) return false
+    const handle = fs.openSync(file, 'r')
+    try {
+      const header = Buffer.alloc(HEADER_BYTES)
+      fs.readSync(handle, header, 0, HEADER_BYTES, 0)
+      const [version, applicationId] = [header.readUInt32BE(60), header.readUInt32BE(68)]
+      return applicationId === APPLICATION_ID && version === SCHEMA_VERSION
+    } finally {
+      fs.closeSync(handle)
+    }
+  } catch {
+    // No fault: whoever gets no header here reads the file again, and says what is wrong with it.
+    return false
+  }
 }
 
 /**
@@ -249,12 +280,16 @@ export const OUR_TABLES: OurTables = {
  * the mark is in the file itself. What the file's bytes did not tell, because another program has written to it since they
  * were read, is noticed here, under the write lock and before anything is written.
  */
-export function claimFile(database: SqliteDatabase, file: string): void {
+export function claimFile(
+  database: SqliteDatabase,
+  file: string,
+  refuseForeignSchema: RefuseForeignSchema,
+): void {
   if (versionOf(database, file) === SCHEMA_VERSION) return
   database.exec('BEGIN IMMEDIATE')
   try {
     if (database.pragma('application_id', { simple: true }) !== APPLICATION_ID) {
-      refuseForeignTables(database, file)
+      refuseForeignSchema(file, schemaOf(database), OUR_TABLES)
       database.pragma(`application_id = ${APPLICATION_ID}`)
       database.exec(MIGRATION_TABLE)
     }
@@ -265,12 +300,39 @@ export function claimFile(database: SqliteDatabase, file: string): void {
   }
 }
 
-function refuseForeignTables(database: SqliteDatabase, file: string): void {
+/** Throws unless there is nothing in the schema, or what an older release has made. */
+export type RefuseForeignSchema = (file: string, schema: string, ours: OurTables) => void
+
+function schemaOf(database: SqliteDatabase): string {
   const rows = database
     .prepare(`SELECT sql FROM sqlite_master WHERE sql IS NOT NULL`)
     .raw()
     .all() as (readonly [string])[]
-  refuseForeignSchema(file, rows.map(([sql]) => sql).join('\n'), OUR_TABLES)
+  return rows.map(([sql]) => sql).join('\n')
+}
+
+export interface VersionGap {
+  readonly found: number
+  readonly supported: number
+}
+
+export function newerError(file: string, { found, supported }: VersionGap): LeaseError {
+  return notOurs(
+    file,
+    `schema version must be at most ${supported} for this version of Tenure, got ${found}`,
+    { supported, found },
+  )
+}
+
+export function notOurs(
+  file: string,
+  why: string,
+  details: Readonly<Record<string, unknown>> = {},
+): LeaseError {
+  const store = `sqlite:${file}`
+  return new LeaseError('STORE_SCHEMA', `${store} is not a Tenure store: ${why}`, {
+    details: { store, ...details },
+  })
 }
 
 /** Brings the database up to date. The caller holds the write lock of no transaction. */

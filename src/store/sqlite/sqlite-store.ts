@@ -5,7 +5,7 @@
  * process at the same moment shares one transaction and one sync to disk; a lone caller waits for nobody. A database
  * that another process is writing to is tried again asynchronously: the event loop never waits for it.
  */
-import { setImmediate } from '../../runtime/host-timers.ts'
+import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Commit } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
