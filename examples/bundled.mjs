@@ -5,7 +5,7 @@ import { openTenure } from 'tenure'
 async function main() {
   const redis = new Redis(process.argv[2] ?? process.env.TENURE_STORE ?? 'redis://127.0.0.1')
   const tenure = await openTenure({ redis }, { holder: `job-${process.pid}` })
-  await tenure.withLease('work:W-17', { ttlMs: 30_000 }, (lease) => {
+  await tenure.withLease('work:W-17', (lease) => {
     console.log(`${lease.resource} is ${lease.state}`)
   })
   await tenure.close()

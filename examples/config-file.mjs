@@ -6,7 +6,7 @@ import { openTenure } from 'tenure'
 const store = process.argv[2] ?? process.env.TENURE_STORE ?? 'sqlite:leases.db'
 const tenure = await openTenure(store, { holder: `app-${process.pid}` })
 const file = path.resolve('config.json')
-const options = { ttlMs: 30_000, waitMs: 30_000 }
+const options = { waitMs: 30_000 }
 
 function read() {
   return tenure.withLease(`file:${file}`, { ...options, mode: 'shared' }, async () =>

@@ -20,7 +20,7 @@ async function sell(item) {
 async function serve(request, response) {
   const item = request.url.slice(1)
   try {
-    const options = { ttlMs: 30_000, waitMs: 30_000 }
+    const options = { waitMs: 30_000 }
     response.end(await tenure.withLease(`stock:${item}`, options, () => sell(item)))
   } catch (error) {
     const status = isLeaseError(error) && error.retryable ? 503 : 500

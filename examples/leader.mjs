@@ -18,16 +18,15 @@ async function lead(lease) {
 }
 
 console.log(`${holder} is ready`)
-const FOR_A_DAY = 86_400_000
 while (!stopping.signal.aborted) {
   try {
-    const options = { ttlMs: 30_000, waitMs: FOR_A_DAY, signal: stopping.signal }
+    const options = { waitMs: Infinity, signal: stopping.signal }
     await tenure.withLease('leader:main', options, lead)
     console.log(`${holder} steps down`)
   } catch (error) {
+    if (isLeaseError(error, 'ABORTED')) break // it was told to stop while it was a standby
     if (!isLeaseError(error)) throw error
-    if (error.code === 'ABORTED') break // it was told to stop while it was a standby
-    console.log(`${holder} is a standby again: ${error.code}`) // LEASE_LOST, WAIT_TIMEOUT or the store is away
+    console.log(`${holder} is a standby again: ${error.code}`) // LEASE_LOST, or the store is away
     await sleep(100)
   }
 }

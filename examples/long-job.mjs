@@ -14,6 +14,7 @@ async function importAll(lease, onProgress = async () => {}) {
     lease.signal.throwIfAborted() // lost: nothing may be written any more
     await sleep(20, null, { signal: lease.signal }) // fetch and spawn take the same signal
     saved += 1
+    await lease.update({ metadata: { saved, of: STEPS } }) // whoever is blocked sees it
     await onProgress(saved, lease)
   }
   console.log(asked === '' ? `done: ${saved} of ${STEPS}` : `stopped at ${saved} by ${asked}`)
@@ -29,7 +30,7 @@ const cancelAtTwo = async (step, lease) => {
   await operator.revoke(leases[0].id, { graceMs: 60_000, reason: 'not now' })
   await heard
 }
-const options = { ttlMs: 30_000, reason: 'the import of May' }
+const options = { reason: 'the import of May' }
 await tenure.withLease('job:import', options, (lease) => importAll(lease, cancelAtTwo))
 await tenure.withLease('job:import', options, (lease) => importAll(lease)) // the next attempt goes on
 await operator.close()

@@ -12,7 +12,7 @@ const MIGRATIONS = ['create orders', 'add a column']
 const applied = () => (fs.existsSync('schema') ? fs.readFileSync('schema', 'utf8').split('\n') : [])
 
 // As long as the longest migration may take; an instance that cannot start should say so and end.
-const options = { ttlMs: 30_000, waitMs: 600_000, reason: 'migration at start' }
+const options = { waitMs: 600_000, reason: 'migration at start' }
 await tenure.withLease('migration:app', options, async (lease) => {
   const missing = MIGRATIONS.slice(applied().length) // looked up under the lease, not before it
   for (const migration of missing) {

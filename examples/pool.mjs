@@ -16,7 +16,7 @@ async function render(page) {
   return page
 }
 
-const options = { slots: SLOTS, ttlMs: 30_000, waitMs: 60_000 }
+const options = { slots: SLOTS, waitMs: 60_000 }
 const pages = [1, 2, 3, 4, 5, 6, 7, 8]
 const done = await Promise.all(
   pages.map((page) => tenure.withLease('pool:renderers', options, () => render(page))),
@@ -25,7 +25,7 @@ console.log(`${done.length} pages, ${most} at once`)
 
 // Whoever would rather do something else than wait asks without waiting.
 const slots = await Promise.all(
-  pages.map(() => tenure.tryAcquire('pool:renderers', { slots: SLOTS, ttlMs: 30_000 })),
+  pages.map(() => tenure.tryAcquire('pool:renderers', { slots: SLOTS })),
 )
 const granted = slots.filter((attempt) => attempt.kind === 'granted')
 console.log(`${granted.length} of ${slots.length} had a free slot`)

@@ -10,14 +10,14 @@ process.once('SIGINT', () => stopping.abort())
 
 async function print(job) {
   try {
-    const options = { ttlMs: 30_000, waitMs: 3_600_000, signal: stopping.signal }
+    const options = { waitMs: 3_600_000, signal: stopping.signal }
     await tenure.withLease('printer:p1', options, async (lease) => {
       console.log(`${job} began`)
       await sleep(100, null, { signal: lease.signal }) // a lost lease ends it, stopping does not
       console.log(`${job} finished`)
     })
   } catch (error) {
-    if (!isLeaseError(error) || error.code !== 'ABORTED') throw error
+    if (!isLeaseError(error, 'ABORTED')) throw error
     console.log(`${job} was not begun`) // it still waited: put it back where it came from
   }
 }

@@ -5,7 +5,7 @@ import { isLeaseError, openTenure } from 'tenure'
 
 /** What is tested takes its client as an argument. */
 async function ship(tenure, order) {
-  const attempt = await tenure.tryAcquire(`order:${order}`, { ttlMs: 30_000, reason: 'shipping' })
+  const attempt = await tenure.tryAcquire(`order:${order}`, { reason: 'shipping' })
   if (attempt.kind === 'held') return `busy: ${attempt.blockers[0].reason}`
   await attempt.lease.release()
   return 'shipped'
@@ -32,6 +32,6 @@ test('an order that another has is left alone', async (context) => {
 
 test('work whose lease is taken away hears of it', async (context) => {
   const tenure = await fresh(context)
-  const work = tenure.withLease('order:17', {}, (lease) => tenure.revoke(lease.id))
-  await assert.rejects(work, (error) => isLeaseError(error) && error.code === 'LEASE_LOST')
+  const work = tenure.withLease('order:17', (lease) => tenure.revoke(lease.id))
+  await assert.rejects(work, (error) => isLeaseError(error, 'LEASE_LOST'))
 })

@@ -1,7 +1,6 @@
 /**
  * The examples of docs/recipes run as a reader would run them: as processes, on SQLite without an argument and on the
- * servers by TENURE_STORE, with this Node and with a later one. The later one runs no `sqlite:` store: the driver of the
- * repository is built for this one.
+ * servers by TENURE_STORE, with this Node and with a later one, which brings a SQLite of its own.
  */
 import fs from 'node:fs'
 import path from 'node:path'
@@ -144,8 +143,9 @@ const ALL = [...SHARED, longJob, configFile, shutdown, backup]
 const RUNS = [
   ['this Node', 'sqlite', ALL],
   ['this Node', 'postgres', SHARED],
-  ['this Node', 'redis', BRIEF],
-  [NODE_24, 'redis', ALL],
+  ['this Node', 'redis', SHARED],
+  [NODE_24, 'sqlite', ALL],
+  [NODE_24, 'redis', BRIEF],
   [NODE_24, 'postgres', BRIEF],
 ] as const
 
