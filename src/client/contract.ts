@@ -34,7 +34,8 @@ export interface AcquireOptions {
    * How long to wait for the resource, 0..86400000; 0: not at all; `Infinity`: until it is granted or cancelled. Default:
    * the configured `acquisition_timeout_ms`. The wait ends exactly then, whatever call is under way; only for its first
    * answer the store always has a second. A wait that is named here also covers a store that is away: it is asked again
-   * until the time is over, and then the error is `STORE_UNAVAILABLE` if it never answered, else `WAIT_TIMEOUT`.
+   * until the time is over, and then the error is `STORE_UNAVAILABLE` if every call failed, else `WAIT_TIMEOUT`, also
+   * when a call was still under way.
    */
   readonly waitMs?: number
   /** -1: no limit. */

@@ -104,3 +104,11 @@ export function releasedError({ id, resource }: Pick<LeaseInfo, 'id' | 'resource
   const details = { leaseId: id, resource, state: 'released' }
   return new LeaseError('LEASE_TERMINAL', `lease ${id} is already released`, { details })
 }
+
+/**
+ * The loss that ended a piece of work. Timers, child processes and streams that were given the signal of a lease end with
+ * an error of their own, which has the signal's reason as its cause.
+ */
+export function lossBehind(error: unknown, { aborted, reason }: AbortSignal): unknown {
+  return aborted && error instanceof Error && error.cause === reason ? reason : undefined
+}

@@ -34,7 +34,7 @@ export class LeaseWords {
   }
 
   update(options: UpdateOptions): Promise<void> {
-    refuseUnknown(options, ['reason', 'metadata'])
+    refuseUnknown(options ?? null, ['reason', 'metadata'])
     noteAfter(this.#parts.info(), options)
     const turn = this.#last.then(() => this.#send(options))
     // Only the order matters here: what became of an update is told to its own caller.

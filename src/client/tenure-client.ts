@@ -41,7 +41,7 @@ import type {
 import type { GrantSigner } from './grant-signer.ts'
 import { HandleSet } from './handle-set.ts'
 import type { LeaseHandle } from './lease-handle.ts'
-import { isGone } from './lease-loss.ts'
+import { isGone, lossBehind } from './lease-loss.ts'
 import type { LeaseReference } from './lease-reference.ts'
 import { JointRelease } from './lease-release.ts'
 import {
@@ -175,7 +175,7 @@ export class TenureClient implements Tenure {
       result = await this.#acquisitions.runInside(leases, begin)
     } catch (error) {
       await this.#endWork(release('aborted')).catch(reportUnlessGone)
-      throw error
+      throw lossBehind(error, subject.signal) ?? error
     } finally {
       awake.cancel()
     }

@@ -21,6 +21,9 @@ async function pair(): Promise<Pair> {
   return { ann, bob, runtime }
 }
 
+/** As Node's own errors of this kind. */
+const ABORT = { name: 'AbortError', code: 'ABORT_ERR' }
+
 describe('withLease', () => {
   it('needs no options', async () => {
     const { ann } = await pair()
@@ -28,6 +31,30 @@ describe('withLease', () => {
     expect(fence).toBeGreaterThan(0)
     const [ended] = await ann.list({ state: 'released' })
     expect(ended).toMatchObject({ resource: 'work:A', releaseReason: 'completed' })
+  })
+
+  it('says LEASE_LOST, too, when the work ends by the signal of its lease', async () => {
+    const url = `memory:${crypto.randomUUID()}`
+    await using ann = await openTenure(url, { holder: 'ann' })
+    await using bob = await openTenure(url, { holder: 'bob' })
+    const work = ann.withLease('work:A', async (lease) => {
+      // As timers, child processes and streams end: with an error of their own, the reason as its cause.
+      const ended = new Promise((_resolve, reject) => {
+        lease.signal.addEventListener('abort', () => {
+          const { reason: cause } = lease.signal
+          reject(Object.assign(new Error('The operation was aborted', { cause }), ABORT))
+        })
+      })
+      await Promise.all([ended, bob.revoke(lease.id)])
+    })
+    await expect(work).rejects.toMatchObject({ code: 'LEASE_LOST' })
+  })
+
+  it('lets an abort that is not about its lease pass as it is', async () => {
+    const { ann } = await pair()
+    const cancelled = Object.assign(new Error('The operation was aborted'), ABORT)
+    const work = ann.withLease('work:A', () => Promise.reject(cancelled))
+    await expect(work).rejects.toBe(cancelled)
   })
 
   it('takes several resources or none, and releases them together', async () => {

@@ -63,6 +63,8 @@ describe('words that cannot be said', () => {
     const [ann] = await pair('memory')
     const lease = await ann.acquire('job:import', { reason: 'x'.repeat(1_000) })
     const long = { metadata: { text: 'y'.repeat(100) } }
+    const nothing = (): Promise<void> => lease.update(undefined as never)
+    await expect(nothing()).rejects.toThrow('options must be an object, got null')
     const error: unknown = await lease.update(long).catch((thrown: unknown) => thrown)
     expect(isLeaseError(error, 'LIMIT_EXCEEDED')).toBe(true)
     await expect(lease.release(long)).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
