@@ -4,7 +4,8 @@
  */
 import type { Tenure } from '../client/contract.ts'
 import { openApi, openQuestions, openTenure, type OpenOptions } from '../open.ts'
-import { LeaseError } from '../core/errors.ts'
+import { isLeaseError, LeaseError } from '../core/errors.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import { readAddress } from '../store-address.ts'
@@ -39,17 +40,53 @@ export async function withApi<Result>(
   }
 }
 
-/** For commands that wait or hold. A session that several commands share does one thing after another. */
+/** How long a command waits for what it wants, and what ends the wait before. */
+export interface Patience {
+  readonly waitMs: number | undefined
+  readonly signal: AbortSignal
+}
+
+export const NO_PATIENCE: Patience = { waitMs: undefined, signal: new AbortController().signal }
+
+/**
+ * For commands that hold. A session that several commands share does one thing after another. A store that is away is
+ * opened again until the wait is over; the work hears how much of the wait is left.
+ */
 export async function withTenure<Result>(
   identity: Identity,
-  work: (tenure: Tenure) => Promise<Result>,
+  patience: Patience,
+  work: (tenure: Tenure, left: Pick<Patience, 'waitMs'>) => Promise<Result>,
 ): Promise<Result> {
   const session = identity.session === null ? {} : { session: identity.session, sequential: true }
-  const tenure = await openTenure(identity.url, { ...optionsOf(identity), ...session })
+  const options = { ...optionsOf(identity), ...session }
+  const startMs = systemRuntime.monotonicMs()
+  const leftMs = (): number => (patience.waitMs ?? 0) - (systemRuntime.monotonicMs() - startMs)
+  const tenure = await openWithin(leftMs, patience.signal, () => openTenure(identity.url, options))
+  const waitMs = patience.waitMs === undefined ? undefined : Math.max(0, Math.floor(leftMs()))
   try {
-    return await work(tenure)
+    return await work(tenure, { waitMs: patience.waitMs === Infinity ? Infinity : waitMs })
   } finally {
     await tenure.close()
+  }
+}
+
+const REOPEN_MS = 100
+
+async function openWithin<Opened>(
+  leftMs: () => number,
+  signal: AbortSignal,
+  open: () => Promise<Opened>,
+): Promise<Opened> {
+  for (;;) {
+    try {
+      return await open()
+    } catch (error) {
+      const isAway = isLeaseError(error, 'STORE_UNAVAILABLE') && error.retryable
+      if (!isAway || signal.aborted || leftMs() <= REOPEN_MS) throw error
+    }
+    await new Promise<void>((resolve) => {
+      systemRuntime.setTimer(REOPEN_MS, resolve, { keepAlive: true })
+    })
   }
 }
 

@@ -17,7 +17,7 @@ import {
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { leaseCard } from '../lease-card.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
-import { withTenure } from '../store-access.ts'
+import { given, withTenure } from '../store-access.ts'
 
 export const acquire: Command = defineCommand({
   positionals: [RESOURCES],
@@ -42,10 +42,11 @@ async function run(call: Call<AcquireTable>): Promise<number> {
   const hold = { signal: interruption.signal, autoRenew: false }
   const session = identity.session ?? identity.holder
   try {
-    await refusePathsLeadingOut(identity, wanted)
-    await withTenure({ ...identity, session }, async (tenure) => {
+    const patience = { waitMs: wanted.common.waitMs, signal: interruption.signal }
+    await withTenure({ ...identity, session }, patience, async (tenure, left) => {
+      await refusePathsLeadingOut(identity, wanted)
       const under = await leasesAround(tenure, identity)
-      const held = await acquireLeases(tenure, wanted, { ...hold, ...under })
+      const held = await acquireLeases(tenure, wanted, { ...hold, ...under, ...given(left) })
       const leases = held.leases.map(({ info }) => info)
       try {
         printer.answer(answerOf(leases), () => leases.map(cardOf).join('\n'))

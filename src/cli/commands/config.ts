@@ -11,7 +11,7 @@ import { textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { formatTable, visible } from '../output.ts'
 import { readResource } from '../resource-argument.ts'
-import { requireStore, withTenure } from '../store-access.ts'
+import { NO_PATIENCE, requireStore, withTenure } from '../store-access.ts'
 
 const ACTIONS = ['get', 'set', 'unset', 'ls'] as const
 type Action = (typeof ACTIONS)[number]
@@ -47,7 +47,7 @@ async function run(call: Call<ConfigTable>): Promise<number> {
   const target =
     call.options.for === undefined ? {} : { for: readTarget(call.options.for, call.cwd) }
   if (action !== 'set') requireStore(call.identity)
-  return withTenure(call.identity, async (tenure) => {
+  return withTenure(call.identity, NO_PATIENCE, async (tenure) => {
     if (action === 'ls') return list(call, tenure, target.for)
     const setting = parseSettingKey(key)
     if (action === 'set') await tenure.config.set(setting, value ?? '', target)

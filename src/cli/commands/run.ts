@@ -18,7 +18,7 @@ import { formatSpan } from '../duration.ts'
 import { visible } from '../output.ts'
 import { reportError } from '../report-error.ts'
 import { listenForInterruption, signalExitCode, type Interruption } from '../signals.ts'
-import { withTenure } from '../store-access.ts'
+import { given, withTenure } from '../store-access.ts'
 import { STDERR, write } from '../terminal.ts'
 
 const GRACE_MS_DEFAULT = 5_000
@@ -89,10 +89,12 @@ async function runCommand(call: Call<RunTable>): Promise<number> {
 async function holdAndRun(call: Call<RunTable>, interruption: Interruption): Promise<number> {
   const wanted = wantedLeases(call)
   const { signal } = interruption
-  await refusePathsLeadingOut(call.identity, wanted)
-  return withTenure(call.identity, async (tenure) => {
+  const patience = { waitMs: wanted.common.waitMs, signal }
+  return withTenure(call.identity, patience, async (tenure, left) => {
+    await refusePathsLeadingOut(call.identity, wanted)
     const under = await leasesAround(tenure, call.identity)
-    const held = await acquireLeases(tenure, wanted, { signal, autoRenew: true, ...under })
+    const hold = { signal, autoRenew: true, ...under, ...given(left) }
+    const held = await acquireLeases(tenure, wanted, hold)
     if (interruption.received !== null) {
       await held.release({ reason: 'aborted' })
       return signalExitCode(interruption.received)
