@@ -59,12 +59,10 @@ export async function withTenure<Result>(
 ): Promise<Result> {
   const session = identity.session === null ? {} : { session: identity.session, sequential: true }
   const options = { ...optionsOf(identity), ...session }
-  const startMs = systemRuntime.monotonicMs()
-  const leftMs = (): number => (patience.waitMs ?? 0) - (systemRuntime.monotonicMs() - startMs)
-  const tenure = await openWithin(leftMs, patience.signal, () => openTenure(identity.url, options))
-  const waitMs = patience.waitMs === undefined ? undefined : Math.max(0, Math.floor(leftMs()))
+  const opened = await openWithin(patience, () => openTenure(identity.url, options))
+  const { tenure, waitMs } = opened
   try {
-    return await work(tenure, { waitMs: patience.waitMs === Infinity ? Infinity : waitMs })
+    return await work(tenure, { waitMs })
   } finally {
     await tenure.close()
   }
@@ -72,17 +70,19 @@ export async function withTenure<Result>(
 
 const REOPEN_MS = 100
 
-async function openWithin<Opened>(
-  leftMs: () => number,
-  signal: AbortSignal,
-  open: () => Promise<Opened>,
-): Promise<Opened> {
-  for (;;) {
+/** A store that is there from the start leaves the whole wait for the queue. */
+async function openWithin(
+  { waitMs, signal }: Patience,
+  open: () => Promise<Tenure>,
+): Promise<{ readonly tenure: Tenure; readonly waitMs: number | undefined }> {
+  const startMs = systemRuntime.monotonicMs()
+  for (let left = waitMs; ;) {
     try {
-      return await open()
+      return { tenure: await open(), waitMs: left }
     } catch (error) {
       const isAway = isLeaseError(error, 'STORE_UNAVAILABLE') && error.retryable
-      if (!isAway || signal.aborted || leftMs() <= REOPEN_MS) throw error
+      left = Math.floor((waitMs ?? 0) - (systemRuntime.monotonicMs() - startMs) - REOPEN_MS)
+      if (!isAway || signal.aborted || left <= 0) throw error
     }
     await new Promise<void>((resolve) => {
       systemRuntime.setTimer(REOPEN_MS, resolve, { keepAlive: true })
