@@ -106,6 +106,11 @@ export interface FleetLayout {
   beat(isShown: boolean): Promise<void>
   /** Takes the heartbeat back, without leaving. */
   hush(): Promise<void>
+  /**
+   * From here on the listener is told nothing. Every handover that the receiver can still hear of has been told when this
+   * resolves; what is handed over after is free at once where the store can do that, and ended by `leave` elsewhere.
+   */
+  unlisten(): Promise<void>
   /** Removes every sign of this instance. */
   leave(): Promise<void>
   drain(instanceId: string, isWanted: boolean): Promise<void>

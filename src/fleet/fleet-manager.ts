@@ -330,6 +330,8 @@ export class FleetManager implements LeaseManager {
   async #stop(): Promise<void> {
     if (this.#life === 'stopped') return
     this.#life = 'stopping'
+    // First, so that what is handed over meanwhile is either among what is ended next or never this instance's.
+    await this.#layout.unlisten().catch(reportTo('fleet/leave'))
     await this.#ownership.end()
     await this.#heart.stop()
     await this.#layout.leave().catch(reportTo('fleet/leave'))

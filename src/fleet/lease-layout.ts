@@ -15,7 +15,13 @@ import { HolderClock, type Term } from '../client/holder-clock.ts'
 import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
-import type { LeaseApi, Unsubscribe, WakeSignal } from '../service/lease-api.ts'
+import type {
+  LeaseApi,
+  ListFilter,
+  Unsubscribe,
+  WakeSignal,
+  WatchFilter,
+} from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import { answerWithin, asLeaseError, backOffMs, pause } from './answer-within.ts'
 import type {
@@ -91,7 +97,9 @@ export class LeaseLayout implements FleetLayout {
     }
     const watching = this.#watch(api, listener, closing.signal)
     this.#opened = { api, listener, closing, watching, unlisten: null }
-    const onWake = (signal: WakeSignal): void => this.#onWake(api, listener, signal)
+    const onWake = (signal: WakeSignal): void => {
+      this.#onWake({ api, listener, closing: closing.signal }, signal)
+    }
     try {
       const unlisten = await this.#bounded(api.onWake(this.#settings.instanceId, onWake))
       if (this.#opened?.api !== api) return unlisten()
@@ -254,9 +262,20 @@ export class LeaseLayout implements FleetLayout {
     }
   }
 
+  async unlisten(): Promise<void> {
+    const opened = this.#opened
+    if (opened === null) return
+    opened.unlisten?.()
+    opened.closing.abort()
+    await opened.watching
+  }
+
+  /** With everything that is in its name: a handover that nobody told it of is among it. */
   async leave(): Promise<void> {
     await this.hush()
-    await this.drain(this.#settings.instanceId, false)
+    const { instanceId: holder } = this.#settings
+    const own = await this.#list({ holder })
+    await this.#end(own.filter(({ resource }) => WATCHED.kinds.includes(kindOf(resource))))
   }
 
   /** In the name of the instance that is to be empty, so that it can take the mark away itself when it leaves. */
@@ -268,9 +287,13 @@ export class LeaseLayout implements FleetLayout {
       await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS, ttlMs }))
       return
     }
-    for (const { id: leaseId } of await this.#list({ resource })) {
-      await this.#bounded(this.#api.release({ leaseId, holder }))
-    }
+    await this.#end(await this.#list({ resource }))
+  }
+
+  async #end(leases: readonly LeaseInfo[]): Promise<void> {
+    const release = async ({ id: leaseId, holder }: LeaseInfo): Promise<unknown> =>
+      this.#bounded(this.#api.release({ leaseId, holder }))
+    await Promise.all(leases.map(release))
   }
 
   async survey(): Promise<Survey> {
@@ -288,12 +311,10 @@ export class LeaseLayout implements FleetLayout {
 
   async close(): Promise<void> {
     const opened = this.#opened
+    const unlistened = this.unlisten()
     this.#opened = null
-    if (opened === null) return
-    opened.unlisten?.()
-    opened.closing.abort()
-    await opened.watching
-    await opened.api.close()
+    await unlistened
+    await opened?.api.close()
   }
 
   get #api(): LeaseApi {
@@ -332,10 +353,9 @@ export class LeaseLayout implements FleetLayout {
     )
   }
 
-  async #list(filter: {
-    readonly session?: string
-    readonly resource?: Resource
-  }): Promise<readonly LeaseInfo[]> {
+  async #list(
+    filter: Pick<ListFilter, 'session' | 'resource' | 'holder'>,
+  ): Promise<readonly LeaseInfo[]> {
     const pages = listAll(this.#bound, { ...filter, state: 'active' })
     const leases: LeaseInfo[] = []
     for await (const page of pages) leases.push(...page)
@@ -346,14 +366,15 @@ export class LeaseLayout implements FleetLayout {
    * A store that can tell whom it wakes says at once which lease was handed over; the ledger says so a little later, to
    * those as well that were away for a while or whose store only says that something has changed.
    */
-  #onWake(api: LeaseApi, listener: LayoutListener, { leaseIds }: WakeSignal): void {
+  #onWake({ api, listener, closing }: Woken, { leaseIds }: WakeSignal): void {
     const look = async (leaseId: string): Promise<void> => {
       const lease = await api.get(leaseId)
+      if (closing.aborted) return
       if (lease !== null && lease.state === 'active') this.#tellOf(lease, listener)
     }
     const onError = (error: unknown): void => {
       // A wake-up that comes as the layout is closed is for nobody.
-      if (this.#opened?.api === api) report('fleet/handover', error)
+      if (!closing.aborted) report('fleet/handover', error)
     }
     for (const leaseId of leaseIds ?? []) look(leaseId).catch(onError)
   }
@@ -425,6 +446,12 @@ interface Opened {
   readonly unlisten: Unsubscribe | null
 }
 
+interface Woken {
+  readonly api: LeaseApi
+  readonly listener: LayoutListener
+  readonly closing: AbortSignal
+}
+
 interface Sign {
   readonly leaseId: string
   readonly session: string
@@ -435,10 +462,10 @@ interface Sign {
 type Given = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
 
 /** An expiry is not among them: each instance looks again when a heartbeat is about to end. */
-const WATCHED = {
+const WATCHED: Pick<WatchFilter, 'types'> & { readonly kinds: readonly string[] } = {
   kinds: ['session', 'node', 'drain'],
   types: ['lease.issued', 'lease.released', 'lease.revoked'],
-} as const
+}
 
 const DONE: GrantReply = { kind: 'done' }
 const GONE: GrantReply = { kind: 'gone' }

@@ -352,6 +352,26 @@ describe('stopping', () => {
     expect(world.runtime.pendingTimers).toBe(0)
   })
 
+  it('leaves nothing of what another hands over as it has released its own', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    await a.manager.start()
+    await b.manager.start()
+    await a.manager.getLiveNodes()
+    const { instanceId: holder } = b.manager
+    await a.manager.tryAcquire('s')
+    await b.manager.tryAcquire('t')
+    const released = new Promise((resolve) => b.manager.on('released', resolve))
+    const given = released.then(() => a.manager.handOver('s', holder))
+    // So that it could not take what it is told of in order to give it back.
+    b.faults.when('acquire', hang)
+    await b.manager.stop()
+    expect(await given).toBe(true)
+    expect((await world.service.list({ holder })).leases).toEqual([])
+    await a.manager.stop()
+    expect(world.runtime.pendingTimers).toBe(0)
+  })
+
   it('ends in bounded time although the store is away', async () => {
     const world = fleetWorld()
     const { manager, faults } = world.instance()

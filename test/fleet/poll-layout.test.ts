@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { openLeaseManager, type LeaseManager } from '../../src/fleet.ts'
+import type { FleetLayout, FleetNode } from '../../src/fleet/fleet-layout.ts'
 import { openLayout } from '../../src/open-fleet.ts'
 import type { OpenManagerOptions } from '../../src/fleet.ts'
 import { Proxy } from '../servers/proxy.ts'
@@ -250,26 +251,68 @@ describe('a handover', () => {
   })
 })
 
+/** An instance that hands over whenever it is told to, and looks at nobody before. */
+async function openGiver(instanceId: string): Promise<FleetLayout> {
+  const { layout } = await openLayout(place.url, { instanceId })
+  const nothing = (): void => undefined
+  await layout.open({
+    ...{ given: nothing, nodesChanged: nothing, disconnected: nothing, dataLost: nothing },
+  })
+  onTestFinished(async () => layout.close())
+  return layout
+}
+
+async function nodeOf(layout: FleetLayout, { instanceId }: LeaseManager): Promise<FleetNode> {
+  const { nodes } = await layout.nodes()
+  const found = nodes.find((node) => node.instanceId === instanceId)
+  if (found === undefined) throw new Error(`no node has the id ${instanceId}`)
+  return found
+}
+
+describe('an instance that stops', () => {
+  const SESSIONS = Array.from({ length: 20 }, () => crypto.randomUUID())
+
+  it.each(['begins to stop', 'has released its own', 'leaves'])(
+    'has nothing of what another hands to it as it %s',
+    async (moment) => {
+      await using proxy = await Proxy.start(place.url)
+      const giver = await openGiver('giver-1-00000000')
+      const receiver = await start({}, proxy.through(place.url))
+      await receiver.tryAcquire(ID)
+      const to = await nodeOf(giver, receiver)
+      const grants = (await giver.acquire(SESSIONS)).filter((reply) => reply.kind === 'acquired')
+      const listener = redis.duplicate()
+      onTestFinished(() => listener.disconnect())
+      await listener.subscribe('poll:changed')
+      const begun = new Promise((resolve) => {
+        if (moment === 'begins to stop') resolve(null)
+        else if (moment === 'leaves') listener.once('message', resolve)
+        else receiver.on('released', resolve)
+      })
+      const give = async (): Promise<unknown> =>
+        Promise.all(grants.map(async (grant) => giver.transfer(grant, to)))
+      const given = begun.then(give)
+      // What the receiver hears and asks takes a while; the giver is answered at once.
+      proxy.delay(20)
+      await receiver.stop()
+      expect(await given).toEqual(SESSIONS.map(() => ({ kind: 'done' })))
+      expect(await redis.keys('poll:lease:*')).toEqual([])
+    },
+  )
+})
+
 describe('a request whose answer was lost', () => {
   it('and that is carried out late does not end what the same instance has again', async () => {
     const instanceId = 'api-1-0000000a'
-    const { layout } = await openLayout(place.url, { instanceId })
-    const nothing = (): void => undefined
-    await layout.open({
-      ...{ given: nothing, nodesChanged: nothing, disconnected: nothing, dataLost: nothing },
-    })
-    const other = await start()
-    const to = (await layout.nodes()).nodes.find((node) => node.instanceId === other.instanceId)
+    const layout = await openGiver(instanceId)
+    const to = await nodeOf(layout, await start())
     const [first] = await layout.acquire([ID])
     const [second] = await layout.acquire([ID])
-    if (first?.kind !== 'acquired' || second?.kind !== 'acquired' || to === undefined) {
-      throw new Error('not acquired')
-    }
+    if (first?.kind !== 'acquired' || second?.kind !== 'acquired') throw new Error('not acquired')
     expect(await layout.release([first])).toEqual([{ kind: 'gone' }])
     expect(await layout.transfer(first, to)).toEqual({ kind: 'gone' })
     expect(await redis.get(LEASE)).toBe(instanceId)
     expect(await layout.release([second])).toEqual([{ kind: 'done' }])
-    await layout.close()
   })
 })
 

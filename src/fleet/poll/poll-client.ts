@@ -142,6 +142,14 @@ export class PollClient {
     return answerWithin({ runtime, withinMs: callMs }, keeper(command))
   }
 
+  /** Every message that was published before has been told when this resolves, and none is after. */
+  async unlisten(): Promise<void> {
+    const { runtime, callMs } = this.#parts
+    const ear = this.#ear
+    this.#ear = null
+    if (ear !== null) await ear.end({ runtime, withinMs: callMs })
+  }
+
   close(): void {
     this.#isClosed = true
     this.#isReady = false

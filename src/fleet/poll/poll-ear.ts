@@ -7,6 +7,7 @@ import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type { RedisDriver } from '../../drivers/redis-driver.ts'
 import { isReply } from '../../drivers/redis-errors.ts'
+import { answerWithin, type Bound } from '../answer-within.ts'
 import type { PollConnection } from './poll-connection.ts'
 
 export interface EarListener {
@@ -65,6 +66,18 @@ export class PollEar {
     if (this.#driver === null) return
     this.#driver.disconnect()
     this.open().catch(reportTo('fleet/redis/subscribe'))
+  }
+
+  /** A server answers after the last message; one that does not answer is not waited for longer than a call. */
+  async end(bound: Bound): Promise<void> {
+    const driver = this.#driver
+    if (driver === null) return
+    const ended = this.#channels.map((channel) => driver.unsubscribe(channel))
+    try {
+      await answerWithin(bound, Promise.all(ended))
+    } finally {
+      this.close()
+    }
   }
 
   close(): void {

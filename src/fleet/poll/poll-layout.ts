@@ -266,6 +266,10 @@ export class PollLayout implements FleetLayout {
     await this.#announce()
   }
 
+  async unlisten(): Promise<void> {
+    await this.#client.unlisten()
+  }
+
   async leave(): Promise<void> {
     const { instanceId } = this.#settings
     const keys = ['node', 'weight', 'name', 'ttl', 'drain'] as const
