@@ -1,7 +1,7 @@
 /** Why a holder lost its lease, and the one error that says so. */
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
-import type { Refusal } from '../core/outcome.ts'
+import { revocationFacts, type Refusal } from '../core/outcome.ts'
 
 export type LossReason =
   | 'deadline_passed'
@@ -27,18 +27,18 @@ const WORDS: Readonly<Record<LossReason, string>> = {
 export function lossError(lease: LeaseInfo, reason: LossReason, cause: unknown = null): LeaseError {
   const { id: leaseId, resource, holder, fence } = lease
   const message = `lease ${leaseId} of ${resource} was lost: ${lossWords(reason, cause)}`
-  const details = { leaseId, resource, holder, fence, reason, ...revocationOf(lease, reason) }
+  const revocation = reason === 'revoked' ? revocationOf(lease, cause) : {}
+  const details = { leaseId, resource, holder, fence, reason, ...revocation }
   return new LeaseError('LEASE_LOST', message, cause === null ? { details } : { details, cause })
 }
 
-/** By whom a lease was revoked, why and when, as far as the store has told it. */
-function revocationOf(
-  { revoking, terminatedAtMs }: LeaseInfo,
-  reason: LossReason,
-): Readonly<Record<string, unknown>> {
-  if (reason !== 'revoked' || revoking === null) return {}
-  const { by: revokedBy, reason: revokedFor } = revoking
-  return { revokedBy, revokedFor, revokedAtMs: terminatedAtMs }
+/** As far as the store has told it: with the refusal of what its holder asked for, or when the holder looked. */
+function revocationOf(lease: LeaseInfo, cause: unknown): Readonly<Record<string, unknown>> {
+  if (!isLeaseError(cause) || cause.details['revokedBy'] === undefined) {
+    return { ...revocationFacts(lease) }
+  }
+  const { revokedBy, revokedFor, revokedAtMs } = cause.details
+  return { revokedBy, revokedFor, revokedAtMs }
 }
 
 /** A lease that was not renewed because it may not be has reached its limit; nothing has gone wrong. */

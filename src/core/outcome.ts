@@ -164,17 +164,24 @@ export interface Held {
   readonly difference?: string
 }
 
+/** Of a revoked lease: by whom, why and when. Its holder may hear of it from nothing but the refusal. */
+export interface RevocationFacts {
+  readonly revokedBy?: string
+  readonly revokedFor?: string | null
+  readonly revokedAtMs?: number | null
+}
+
 export type Refusal =
   | Held
   | { readonly kind: 'not_found'; readonly leaseId: LeaseId }
   | { readonly kind: 'not_holder'; readonly leaseId: LeaseId; readonly holder: string }
-  | {
+  | ({
       readonly kind: 'terminal'
       readonly leaseId: LeaseId
       readonly state: EntryState
       /** Of a lease that was given to another: its holder must hear that it was not merely released. */
       readonly releaseReason?: 'transferred'
-    }
+    } & RevocationFacts)
   | { readonly kind: 'expired'; readonly leaseId: LeaseId; readonly terminatedAtMs: number }
   | { readonly kind: 'id_taken'; readonly leaseId: LeaseId; readonly resource: string }
   | { readonly kind: 'request_reused'; readonly leaseId: LeaseId }
@@ -247,8 +254,10 @@ export type AdvanceOutcome = Advanced | Refusal
 
 /** How a lease that is no longer held is spoken of: expired ones by their expiry, the others by their state. */
 export function endedOutcome(lease: Lease): Refusal {
-  if (lease.state === 'active' && lease.revoking !== null) {
-    return { kind: 'terminal', leaseId: lease.id, state: 'revoked' }
+  if (lease.state === 'revoked' || (lease.state === 'active' && lease.revoking !== null)) {
+    const terminatedAtMs = lease.terminatedAtMs ?? lease.expiresAtMs
+    const facts = revocationFacts({ ...lease, terminatedAtMs })
+    return { kind: 'terminal', leaseId: lease.id, state: 'revoked', ...facts }
   }
   if (lease.state === 'active' || lease.state === 'expired') {
     const terminatedAtMs = lease.terminatedAtMs ?? lease.expiresAtMs
@@ -257,6 +266,14 @@ export function endedOutcome(lease: Lease): Refusal {
   const { id: leaseId, state, releaseReason } = lease
   if (releaseReason !== 'transferred') return { kind: 'terminal', leaseId, state }
   return { kind: 'terminal', leaseId, state, releaseReason }
+}
+
+export function revocationFacts({
+  revoking,
+  terminatedAtMs: revokedAtMs,
+}: Pick<Lease, 'revoking' | 'terminatedAtMs'>): RevocationFacts {
+  if (revoking === null) return {}
+  return { revokedBy: revoking.by, revokedFor: revoking.reason, revokedAtMs }
 }
 
 export function refusalError(refusal: Refusal): LeaseError {

@@ -3,7 +3,13 @@ import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openTenure } from '../../src/index.ts'
-import { ActionGuard, claimWorkflow, currentLease, LocalBus } from '../../src/workflow/index.ts'
+import {
+  ActionGuard,
+  claimWorkflow,
+  currentLease,
+  LocalBus,
+  type Orchestrator,
+} from '../../src/workflow/index.ts'
 import { freshDatabase, freshRedis } from '../servers/shared-servers.ts'
 
 interface Place {
@@ -52,6 +58,27 @@ describe.each(Object.keys(PLACES))('a workflow on %s', (name) => {
     expect(third.epoch).toBe(6)
     expect(bus.deadLetters).toEqual([])
     await Promise.all([one.close(), two.close()])
+    await place.remove()
+  })
+
+  it.each<[string, (orchestrator: Orchestrator) => Promise<unknown>]>([
+    ['emit', (orchestrator) => orchestrator.emit('A', {})],
+    ['advance', (orchestrator) => orchestrator.advance('next')],
+    ['renew', (orchestrator) => orchestrator.renew()],
+    ['complete', (orchestrator) => orchestrator.complete()],
+    ['handoff', (orchestrator) => orchestrator.handoff('two')],
+  ])('says who revoked it to an orchestrator that notices by %s', async (_, act) => {
+    const place = (await PLACES[name]?.()) as Place
+    const one = await openTenure(place.url, { holder: 'one' })
+    const operator = await openTenure(place.url, { holder: 'ops' })
+    const orchestrator = await claimWorkflow(one, 'order-991', { bus: new LocalBus() })
+    await operator.revoke(orchestrator.leaseId, { reason: 'stuck' })
+    const ended = await operator.get(orchestrator.leaseId)
+    const revokedAtMs = ended?.terminatedAtMs
+    const details = { reason: 'revoked', revokedBy: 'ops', revokedFor: 'stuck', revokedAtMs }
+    await expect(act(orchestrator)).rejects.toMatchObject({ code: 'LEASE_LOST', details })
+    expect(orchestrator.signal.reason).toMatchObject({ code: 'LEASE_LOST', details })
+    await Promise.all([one.close(), operator.close()])
     await place.remove()
   })
 })
