@@ -63,9 +63,9 @@ export interface FleetEvents {
 }
 
 /**
- * Owns sessions for one instance. `isOwned`, `ownedSessions`, `state` and `leaseOf` answer at all times: before `start`
- * and from the call of `stop` on, nothing is owned. Every other method but `start` and `stop` throws `INVALID_STATE`
- * before `start` and `CLOSED` after `stop`.
+ * Owns sessions for one instance. `isOwned`, `ownedSessions`, `state`, `leaseOf` and `leaseInfo` answer at all times:
+ * before `start` and from the call of `stop` on, nothing is owned or known. Every other method but `start` and `stop`
+ * throws `INVALID_STATE` before `start` and `CLOSED` after `stop`.
  */
 export interface LeaseManager extends AsyncDisposable {
   readonly instanceId: string

@@ -17,7 +17,7 @@ import { parseFlag, type FleetSettings } from './fleet-options.ts'
 import { Heart } from './heart.ts'
 import { NodeWatch } from './node-watch.ts'
 import { Ownership } from './ownership.ts'
-import { SessionBook } from './session-book.ts'
+import { SessionBook, unknownInfo } from './session-book.ts'
 
 export interface ManagerParts {
   readonly layout: FleetLayout
@@ -160,8 +160,8 @@ export class FleetManager implements LeaseManager {
   }
 
   leaseInfo(sessionId: string): LeaseInfo {
-    this.#requireStarted()
-    return this.#book.info(this.#layout.parseSessionId(sessionId))
+    const id = this.#layout.parseSessionId(sessionId)
+    return this.isStarted ? this.#book.info(id) : unknownInfo(id)
   }
 
   async handOver(sessionId: string, instanceId: string): Promise<boolean> {

@@ -94,15 +94,13 @@ export class SessionBook {
     const now = this.#parts.clock.now()
     const state = this.state(sessionId)
     const held = state === 'owned' || state === 'uncertain' ? this.#held.get(sessionId) : undefined
-    const { instanceId } = this.#parts
+    if (held === undefined) {
+      return { ...unknownInfo(sessionId), ownerId: this.#ownerOf(sessionId, now), state }
+    }
     return {
-      sessionId,
-      ownerId: held === undefined ? this.#ownerOf(sessionId, now) : instanceId,
-      state,
-      fence: held?.grant.fence ?? null,
-      acquiredAtMs: held?.acquiredAtMs ?? null,
-      lastRenewedAtMs: held?.renewedAtMs ?? null,
-      remainingMs: held === undefined ? 0 : Math.floor(this.#leftMs(held, now)),
+      ...{ sessionId, ownerId: this.#parts.instanceId, state, fence: held.grant.fence },
+      ...{ acquiredAtMs: held.acquiredAtMs, lastRenewedAtMs: held.renewedAtMs },
+      remainingMs: Math.floor(this.#leftMs(held, now)),
     }
   }
 
@@ -280,5 +278,13 @@ export class SessionBook {
 
   #leftMs(held: Held, now: Moment): number {
     return this.#parts.clock.remainingMs(held.term, now)
+  }
+}
+
+/** Of a session that nobody is known to own. */
+export function unknownInfo(sessionId: string): LeaseInfo {
+  return {
+    ...{ sessionId, ownerId: null, state: 'unknown', fence: null },
+    ...{ acquiredAtMs: null, lastRenewedAtMs: null, remainingMs: 0 },
   }
 }

@@ -96,7 +96,6 @@ describe('a manager', () => {
       (used) => used.start(),
       (used) => used.tryAcquire('a'),
       (used) => used.release('a'),
-      (used) => used.leaseInfo('a'),
       (used) => used.getLiveNodes(),
       (used) => used.preferredOwner('a'),
       (used) => used.handOver('a', 'b'),

@@ -352,6 +352,27 @@ describe('stopping', () => {
     expect(world.runtime.pendingTimers).toBe(0)
   })
 
+  it('is preceded and followed by answers that say that nothing is known', async () => {
+    const world = fleetWorld()
+    const [a, b] = [world.instance(), world.instance()]
+    const nothing = {
+      ...{ sessionId: 's', ownerId: null, state: 'unknown', fence: null, remainingMs: 0 },
+      ...{ acquiredAtMs: null, lastRenewedAtMs: null },
+    }
+    expect(a.manager.leaseInfo('s')).toEqual(nothing)
+    await a.manager.start()
+    await b.manager.start()
+    await a.manager.tryAcquire('s')
+    await b.manager.tryAcquire('s')
+    expect(b.manager.leaseInfo('s').ownerId).toBe(a.manager.instanceId)
+    const stopped = Promise.all([a.manager.stop(), b.manager.stop()])
+    const infos = (): readonly unknown[] => [a.manager.leaseInfo('s'), b.manager.leaseInfo('s')]
+    expect(infos()).toEqual([nothing, nothing])
+    await stopped
+    expect(infos()).toEqual([nothing, nothing])
+    expect(() => a.manager.leaseInfo('')).toThrow('sessionId must be 1..1024 bytes')
+  })
+
   it('leaves nothing of what another hands over as it has released its own', async () => {
     const world = fleetWorld()
     const [a, b] = [world.instance(), world.instance()]
