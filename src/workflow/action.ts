@@ -75,7 +75,7 @@ export function readAction(fields: ActionFields): IncomingAction {
     fence: orNull(fields.fence, parseActionFence),
     epoch,
     previousEpoch: orNull(fields.previousEpoch, (value) => parseEpochBefore(value, epoch)),
-    priority: parseActionPriority(fields.priority),
+    priority: orNull(fields.priority, parseActionPriority) ?? ACTION_PRIORITY_DEFAULT,
     issuedAtMs: orNull(fields.issuedAtMs, (value) => parseEpoch(value, 'issuedAtMs')),
     ...(isGiven(fields.lastEpochs)
       ? { lastEpochs: parseLastEpochs(fields.lastEpochs, epoch) }

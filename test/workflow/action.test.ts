@@ -70,6 +70,17 @@ describe('an action', () => {
     expect(() => parseAction(text)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }))
   })
 
+  it('may say null for what it may leave out', () => {
+    const needed = { action_id: FIELDS.actionId, action_type: 'A', lease_id: FIELDS.leaseId }
+    const short = { ...needed, payload: {}, epoch: 3 }
+    const optional = ['workflow_id', 'fence', 'issued_at_ms', 'previous_epoch']
+    const names = [...optional, 'target_node_type', 'priority', 'last_epochs', 'grant']
+    const nulls = Object.fromEntries(names.map((field) => [field, null]))
+    const read = parseAction(JSON.stringify({ ...short, ...nulls }))
+    expect(read).toEqual(parseAction(JSON.stringify(short)))
+    expect(read.priority).toBe(5)
+  })
+
   it.each([
     ['', 'message must be JSON, got ""'],
     ['{', 'message must be JSON, got "{"'],
