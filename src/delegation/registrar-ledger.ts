@@ -12,7 +12,7 @@ import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { ringOfLine, signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
 import { LeaseReducer } from '../ledger/lease-reducer.ts'
 import type { LeaseReducerState } from '../ledger/lease-reducer-state.ts'
-import { sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
+import { parseSealTime, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { EventRecord } from '../ledger/payloads.ts'
 import { rotationsToRecord } from '../ledger/recorded-rotation.ts'
 import { recordOf } from '../ledger/sealed-ledger.ts'
@@ -105,9 +105,13 @@ export class RegistrarLedger {
     return signed
   }
 
-  /** Signs a checkpoint over all that was appended; `atMs`: now, in milliseconds. */
+  /**
+   * Signs a checkpoint over all that was appended; `atMs`: now, in milliseconds. Throws `INVALID_INPUT` for a time that is
+   * none, and then nothing has changed.
+   */
   seal(atMs: number): LedgerCheckpoint {
     const writers = this.#requireOpen()
+    parseSealTime(atMs)
     const ring = ownRing(this.#keyFile)
     const { chain, trust } = this.#verification
     const key = signingKeyOf(ring)
@@ -143,7 +147,7 @@ export class RegistrarLedger {
 
   #requireOpen(): LedgerWriters {
     if (this.#writers !== null) return this.#writers
-    throw new LeaseError('INVALID_STATE', 'the ledger must be open, got one that was closed')
+    throw new LeaseError('CLOSED', 'the ledger was closed')
   }
 
   #replay(line: string): void {

@@ -47,7 +47,7 @@ export function sealChain(
     realms: chain.heads.size,
     root: merkleRoot(chain.heads),
     position: chain.lastPosition,
-    atMs: Math.max(parsedMs(atMs), previous?.atMs ?? 0),
+    atMs: Math.max(parseSealTime(atMs), previous?.atMs ?? 0),
     previous: previous === null ? '' : checkpointHash(previous),
     keyId: key.keyId,
   }
@@ -55,7 +55,8 @@ export function sealChain(
   return { ...facts, signature }
 }
 
-function parsedMs(atMs: number): number {
+/** When a ledger is sealed, as whoever seals it says. */
+export function parseSealTime(atMs: number): number {
   if (Number.isSafeInteger(atMs) && atMs >= 0) return atMs
   throw invalid('atMs', 'must be whole milliseconds', atMs)
 }

@@ -82,7 +82,8 @@ describe("a registrar's own ledger", () => {
     first.append(released('lease-001'))
     const digest = first.state.digest()
     first.close()
-    expect(codeOf(() => first.append(released('lease-001')))).toBe('INVALID_STATE')
+    expect(codeOf(() => first.append(released('lease-001')))).toBe('CLOSED')
+    expect(codeOf(() => first.seal(NOW))).toBe('CLOSED')
     const again = shop.open()
     expect([again.state.digest(), again.state.releasedCount()]).toEqual([digest, 1])
     expect(again.seal(NOW + 4)).toMatchObject({ sequence: 2, events: 3 })
@@ -121,6 +122,38 @@ describe("a registrar's own ledger", () => {
     ledger.close()
     ledger.close()
     shop.open().close()
+  })
+
+  it('stays open, and as it was, when it is told nonsense', async () => {
+    const shop = await registry()
+    const ledger = shop.open()
+    ledger.append(issued('lease-001', 'work-001'))
+    for (const odd of [undefined, -1, 1.5, '1', 1n]) {
+      expect(codeOf(() => ledger.seal(odd as never))).toBe('INVALID_INPUT')
+    }
+    for (const odd of [undefined, null, 5, { ...released('lease-001'), atMs: 'now' }]) {
+      expect(['DECODE_ERROR', 'INVALID_INPUT']).toContain(codeOf(() => ledger.append(odd as never)))
+    }
+    expect(codeOf(() => shop.open())).toBe('STORE_CONFLICT')
+    ledger.append(released('lease-001'))
+    expect(ledger.seal(NOW + 3)).toMatchObject({ sequence: 1, events: 2 })
+    ledger.close()
+    expect((await shop.verify()).code).toBe(0)
+  })
+
+  it('tells of a rotation when it is sealed, and not when the time of the seal was none', async () => {
+    const shop = await registry()
+    const first = shop.open()
+    first.append(issued('lease-001', 'work-001'))
+    first.seal(NOW)
+    first.close()
+    await shop.json(['keys', 'rotate', '--keys', shop.keyFile, '--ledger', shop.ledger])
+    const ledger = shop.open()
+    expect(codeOf(() => ledger.seal(Number.NaN))).toBe('INVALID_INPUT')
+    expect(shop.lines('events.ndjson')).toHaveLength(1)
+    expect(ledger.seal(NOW + 9)).toMatchObject({ sequence: 2, events: 2 })
+    ledger.close()
+    expect((await shop.verify()).code).toBe(0)
   })
 
   it('is found out when a line of it was changed, and is not taken for the ledger of a store', async () => {
