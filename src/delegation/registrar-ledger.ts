@@ -9,6 +9,7 @@
  *  - One process at a time has it open; others get `STORE_CONFLICT`.
  */
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { refuseUnknown } from '../core/input.ts'
 import { ringOfLine, signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
 import { LeaseReducer } from '../ledger/lease-reducer.ts'
 import type { LeaseReducerState } from '../ledger/lease-reducer-state.ts'
@@ -52,7 +53,9 @@ export class RegistrarLedger {
    * `DECODE_ERROR` with the first line for a ledger that is not what was sealed, or is a store's, and `STORE_CONFLICT`
    * while another process has it open.
    */
-  static open(directory: string, { keyFile }: RegistrarLedgerOptions): RegistrarLedger {
+  static open(directory: string, options: RegistrarLedgerOptions): RegistrarLedger {
+    refuseUnknown(options, ['keyFile'])
+    const { keyFile } = options ?? {}
     for (const [field, value] of Object.entries({ directory, keyFile })) {
       if (typeof value !== 'string' || value === '') throw invalid(field, 'must be a path', value)
     }

@@ -2,7 +2,7 @@
  * Payloads of a registrar's events as canonical bytes: one way to write each, so that they can be signed, hashed and
  * kept, and read by programs in other languages. `docs/ledger.md` describes the layout.
  */
-import { invalid, isLeaseError } from '../core/errors.ts'
+import { invalid, isLeaseError, type LeaseError } from '../core/errors.ts'
 import { requireWellFormed } from '../core/text.ts'
 import { ByteReader, ByteWriter, undecodable } from './canonical-bytes.ts'
 import { parseTick, type LogicalTick } from './logical-tick.ts'
@@ -22,6 +22,7 @@ const VERSION = 1
 
 /** Throws `INVALID_INPUT` with the field that is not what it must be. */
 export function payloadBytes(payload: OwnPayload): Uint8Array {
+  requirePayload(payload)
   const { registrarSignature } = payload
   if (registrarSignature !== undefined && !(registrarSignature instanceof Uint8Array)) {
     throw invalid('registrarSignature', 'must be a Uint8Array', registrarSignature)
@@ -61,8 +62,17 @@ function writeFacts(payload: OwnPayload): ByteWriter {
       writer.text(requireId('workId', payload.workId)).texts(requireIds(payload))
       return writer.text(requireWords('resolution', payload.resolution))
     default:
-      throw invalid('payload', "must be one of a registrar's own events", payload)
+      throw notOwn(payload)
   }
+}
+
+function requirePayload(payload: unknown): void {
+  const isMade = typeof payload === 'object' && payload !== null && 'kind' in payload
+  if (!isMade || typeof payload.kind !== 'string') throw notOwn(payload)
+}
+
+function notOwn(payload: unknown): LeaseError {
+  return invalid('payload', "must be one of a registrar's own events", payload)
 }
 
 function requireIds({ conflictingLeaseIds }: { readonly conflictingLeaseIds: unknown }) {
@@ -88,8 +98,9 @@ function writeTick(writer: ByteWriter, field: string, tick: LogicalTick | undefi
   })
 }
 
-/** Throws `DECODE_ERROR` for bytes that `payloadBytes` does not write. */
+/** Throws `DECODE_ERROR` for bytes that `payloadBytes` does not write, and `INVALID_INPUT` for what is no bytes. */
 export function parsePayload(bytes: Uint8Array): OwnPayload {
+  if (!(bytes instanceof Uint8Array)) throw invalid('bytes', 'must be a Uint8Array', bytes)
   try {
     const reader = new ByteReader(bytes)
     const payload = readFacts(reader)

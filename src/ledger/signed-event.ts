@@ -2,9 +2,9 @@
  * A registrar's signature of its events. The reducer asks that one is there; who appends to a ledger verifies it with
  * `verifyEvent` first. It is over everything that the event says but itself.
  */
-import { LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import { ByteWriter } from './canonical-bytes.ts'
-import { SIGNATURE_BYTES, verifySignature, type SigningKey } from './ed25519.ts'
+import { SIGNATURE_BYTES, SigningKey, verifySignature } from './ed25519.ts'
 import { unsignedBytes } from './payload-bytes.ts'
 import { withSignature, type EventRecord, type OwnPayload } from './payloads.ts'
 import { disagreement, readPayload, requireOrigin, requireRecord } from './read-payload.ts'
@@ -15,10 +15,14 @@ const TAG = 'tenure-registrar-event'
 const VERSION = 1
 /** A key id is 32 hexadecimal digits, and stands before the signature as bytes. */
 const KEY_ID_BYTES = 16
+const KEY_ID_PATTERN = /^[0-9a-f]{32}$/
 
 /** The bytes that are signed. */
 export function eventBytes(event: EventRecord, keyId: string): Uint8Array {
   const payload = ownPayload(event)
+  if (typeof keyId !== 'string' || !KEY_ID_PATTERN.test(keyId)) {
+    throw invalid('keyId', `must be ${2 * KEY_ID_BYTES} hexadecimal digits`, keyId)
+  }
   const writer = new ByteWriter().text(TAG).integer(VERSION).text(keyId).text(event.eventType)
   writer.optional(event.sessionId, (sessionId) => writer.text(sessionId))
   writer.text(event.actorId).integer(event.atMs)
@@ -27,6 +31,7 @@ export function eventBytes(event: EventRecord, keyId: string): Uint8Array {
 
 /** The event with the registrar's signature in its payload, whatever signature it had before. */
 export function signEvent(event: EventRecord, key: SigningKey): EventRecord {
+  if (!(key instanceof SigningKey)) throw invalid('key', 'must be a SigningKey', key)
   const signature = key.sign(eventBytes(event, key.keyId))
   const registrarSignature = Buffer.concat([Buffer.from(key.keyId, 'hex'), signature])
   return {

@@ -205,7 +205,7 @@ describe("a registrar's own ledger", () => {
     const keyFile = path.join(shop.directory, 'none.json')
     expect(() => RegistrarLedger.open(shop.ledger, { keyFile })).toThrow(/tenure keys generate/)
     expect(fs.existsSync(shop.ledger)).toBe(false)
-    for (const odd of [{ keyFile: '' }, { keyFile: 7 }]) {
+    for (const odd of [{ keyFile: '' }, { keyFile: 7 }, {}, undefined, null, 'keys.json']) {
       expect(codeOf(() => RegistrarLedger.open(shop.ledger, odd as never))).toBe('INVALID_INPUT')
     }
   })

@@ -1,6 +1,7 @@
 /** A registrar's events as bytes and as JSON, and its signatures of them, through the public package. */
 import { describe, expect, it } from 'vitest'
 import {
+  eventBytes,
   generateSigningKey,
   leaseConflictPayload,
   LeaseError,
@@ -93,6 +94,14 @@ function payloadOf({ payload }: EventRecord): OwnPayload {
   return payload as OwnPayload
 }
 
+function first(): EventRecord {
+  return LIFE[0] as EventRecord
+}
+
+function none(): never {
+  return undefined as never
+}
+
 function digestAfter(events: readonly EventRecord[]): string {
   const reducer = new LeaseReducer()
   for (const event of events) reducer.apply(event)
@@ -118,6 +127,30 @@ describe('an event of a registrar', () => {
       issuedAtTick: { value: String(2n ** 60n), rateHz: 1_000 },
       registrarSignature: 'AQID_w',
     })
+  })
+
+  it.each<[string, RegExp, () => unknown]>([
+    ['parsePayload(null)', /^bytes must be .*, got null$/, () => parsePayload(null as never)],
+    ['parsePayload of text', /^bytes must be .*, got "x"$/, () => parsePayload('x' as never)],
+    [
+      'parsePayload of an object',
+      /^bytes must be .*, got an object$/,
+      () => parsePayload(payloadOf(LIFE[0] as EventRecord) as never),
+    ],
+    ['payloadBytes(null)', /^payload must be .*, got null$/, () => payloadBytes(null as never)],
+    ['payloadBytes of text', /^payload must be .*, got "x"$/, () => payloadBytes('x' as never)],
+    [
+      'payloadBytes of no kind',
+      /^payload must be .*, got an object$/,
+      () => payloadBytes({} as never),
+    ],
+    ['eventBytes(e, 5)', /^keyId must be .*, got 5$/, () => eventBytes(first(), 5 as never)],
+    ['eventBytes(e)', /^keyId must be .*, got undefined$/, () => eventBytes(first(), none())],
+    ['signEvent(e, {})', /^key must be .*, got an object$/, () => signEvent(first(), {} as never)],
+    ['signEvent(e)', /^key must be .*, got undefined$/, () => signEvent(first(), none())],
+  ])('is refused in one line by %s', (_name, message, act) => {
+    expect(act).toThrow(message)
+    expect(codeOf(act)).toBe('INVALID_INPUT')
   })
 
   it('has one way to be written: any other bytes cannot be decoded', () => {
