@@ -4,7 +4,7 @@
  */
 import { invalid, isLeaseError, type LeaseError } from '../core/errors.ts'
 import { requireWellFormed } from '../core/text.ts'
-import { ByteReader, ByteWriter, undecodable } from './canonical-bytes.ts'
+import { ByteReader, ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
 import { parseTick, type LogicalTick } from './logical-tick.ts'
 import {
   leaseConflictPayload,
@@ -20,14 +20,18 @@ import { parseWallTime, type WallTime } from './wall-time.ts'
 const TAG = 'tenure-registrar-payload'
 const VERSION = 1
 
-/** Throws `INVALID_INPUT` with the field that is not what it must be. */
+/**
+ * Of a payload as its helper has made it, or as JSON has it. Throws `INVALID_INPUT` with the field that is not what it must
+ * be, and `DECODE_ERROR` for a signature that is no base64url.
+ */
 export function payloadBytes(payload: OwnPayload): Uint8Array {
   requirePayload(payload)
-  const { registrarSignature } = payload
+  const read = payloadFromJson(payload)
+  const { registrarSignature } = read
   if (registrarSignature !== undefined && !(registrarSignature instanceof Uint8Array)) {
-    throw invalid('registrarSignature', 'must be a Uint8Array', registrarSignature)
+    throw invalid('registrarSignature', 'must be a Uint8Array, or base64url', registrarSignature)
   }
-  return writeFacts(payload)
+  return writeFacts(read)
     .bytes(registrarSignature ?? Buffer.alloc(0))
     .toBytes()
 }
@@ -160,4 +164,36 @@ function readTick<Name extends string>(
     return { value: reader.count(), rateHz: reader.integer(), domain: reader.text() }
   })
   return tick === null ? {} : ({ [name]: tick } as { readonly [Key in Name]?: LogicalTick })
+}
+
+const TIMES = ['issuedAt', 'expiresAt', 'newExpiresAt', 'expiredAt'] as const
+const TICKS = ['issuedAtTick', 'expiresAtTick', 'newExpiresAtTick', 'expiredAtTick'] as const
+const DECIMAL_PATTERN = /^(0|[1-9]\d{0,19})$/
+
+type Loose = Readonly<Record<string, unknown>>
+
+/** Text stands for bytes and large integers in JSON, and for nothing else in these fields. */
+export function payloadFromJson(payload: OwnPayload): OwnPayload {
+  const facts = payload as unknown as Loose
+  let read = facts
+  const { registrarSignature } = facts
+  if (typeof registrarSignature === 'string') {
+    const bytes = fromBase64Url('registrarSignature', registrarSignature)
+    read = { ...read, registrarSignature: Uint8Array.from(bytes) }
+  }
+  for (const name of TIMES) {
+    const time = facts[name]
+    if (typeof time === 'string') read = { ...read, [name]: integerOf(time) }
+  }
+  for (const name of TICKS) {
+    const tick = facts[name] as Loose | null | undefined
+    const value = tick?.['value']
+    if (typeof value === 'string') read = { ...read, [name]: { ...tick, value: integerOf(value) } }
+  }
+  return read as unknown as OwnPayload
+}
+
+/** What is no number stays what it is, and is refused by whoever reads the field. */
+function integerOf(text: string): bigint | string {
+  return DECIMAL_PATTERN.test(text) ? BigInt(text) : text
 }

@@ -3,9 +3,8 @@
  * fields are what they must be is asked where they are used; here it is brought into the one form that is used.
  */
 import { invalid, LeaseError, show } from '../core/errors.ts'
-import { fromBase64Url } from './canonical-bytes.ts'
 import { jsonOf } from './json-form.ts'
-import { parsePayload } from './payload-bytes.ts'
+import { parsePayload, payloadFromJson } from './payload-bytes.ts'
 import type { EventRecord, OwnPayload, RegistrarPayload } from './payloads.ts'
 import { requireId } from './registrar-id.ts'
 
@@ -43,7 +42,7 @@ export function readPayload({ eventType, payload }: EventRecord): RegistrarPaylo
   const read = given as RegistrarPayload
   const type = read.kind === 'ledger_event' ? read.event?.type : TYPE_OF_KIND[read.kind]
   if (type !== eventType) throw disagreement(eventType, `one of ${show(type ?? kind)}`)
-  return read.kind === 'ledger_event' ? read : fromJson(read)
+  return read.kind === 'ledger_event' ? read : payloadFromJson(read)
 }
 
 /** A registrar's own event as JSON has it, in whatever form its payload came. */
@@ -58,36 +57,4 @@ export function disagreement(eventType: string, got: string): LeaseError {
   return new LeaseError('DECODE_ERROR', `payload must be of ${show(eventType)}, got ${got}`, {
     details: { eventType },
   })
-}
-
-const TIMES = ['issuedAt', 'expiresAt', 'newExpiresAt', 'expiredAt'] as const
-const TICKS = ['issuedAtTick', 'expiresAtTick', 'newExpiresAtTick', 'expiredAtTick'] as const
-const DECIMAL_PATTERN = /^(0|[1-9]\d{0,19})$/
-
-type Loose = Readonly<Record<string, unknown>>
-
-/** Text stands for bytes and large integers in JSON, and for nothing else in these fields. */
-function fromJson(payload: OwnPayload): OwnPayload {
-  const facts = payload as unknown as Loose
-  let read = facts
-  const { registrarSignature } = facts
-  if (typeof registrarSignature === 'string') {
-    const bytes = fromBase64Url('registrarSignature', registrarSignature)
-    read = { ...read, registrarSignature: Uint8Array.from(bytes) }
-  }
-  for (const name of TIMES) {
-    const time = facts[name]
-    if (typeof time === 'string') read = { ...read, [name]: integerOf(time) }
-  }
-  for (const name of TICKS) {
-    const tick = facts[name] as Loose | null | undefined
-    const value = tick?.['value']
-    if (typeof value === 'string') read = { ...read, [name]: { ...tick, value: integerOf(value) } }
-  }
-  return read as unknown as OwnPayload
-}
-
-/** What is no number stays what it is, and is refused by whoever reads the field. */
-function integerOf(text: string): bigint | string {
-  return DECIMAL_PATTERN.test(text) ? BigInt(text) : text
 }

@@ -119,6 +119,19 @@ describe('an event of a registrar', () => {
     expect(JSON.stringify(read)).toBe(text)
   })
 
+  it('has the same bytes when its payload comes out of JSON', () => {
+    for (const { payload } of LIFE.map((event) => signEvent(event, KEY))) {
+      const throughJson = JSON.parse(JSON.stringify(payload)) as OwnPayload
+      expect(payloadBytes(throughJson)).toEqual(payloadBytes(payload as OwnPayload))
+    }
+    const odd = { ...payloadOf(first()), expiresAt: 'soon' } as never
+    expect(() => payloadBytes(odd)).toThrow(/^expiresAt must be .*, got "soon"$/)
+    const signed = { ...payloadOf(first()), registrarSignature: '!' } as never
+    expect(codeOf(() => payloadBytes(signed))).toBe('DECODE_ERROR')
+    const numbers = { ...payloadOf(first()), registrarSignature: [1] } as never
+    expect(() => payloadBytes(numbers)).toThrow(/^registrarSignature must be .*, got an array$/)
+  })
+
   it('is written in JSON as base64url and decimal text', () => {
     const [first] = JSON.parse(JSON.stringify(LIFE)) as { payload: Record<string, unknown> }[]
     expect(first?.payload).toMatchObject({

@@ -114,6 +114,7 @@ describe('the test vectors', () => {
       expect(hex(eventBytes(event, KEY.keyId))).toBe(vector.signed)
       const payload: OwnPayload = parsePayload(Buffer.from(vector.payload, 'hex'))
       expect(hex(payloadBytes(payload))).toBe(vector.payload)
+      expect(hex(payloadBytes(vector.event.payload as never))).toBe(vector.payload)
       expect(vector.payload.startsWith(hex(unsignedPayload(vector.event.payload)))).toBe(true)
       const signed = signEvent({ ...event, payload }, KEY)
       expect(JSON.parse(JSON.stringify(signed))).toEqual(vector.event)
