@@ -3,13 +3,20 @@
  * its check and its grant are two steps, so two of its leases may overlap. Of those the live one counts, or else the
  * earlier one: a ledger tells of no two holders at once. What is left out is told, a line for each.
  */
-import { invalid, isLeaseError } from '../core/errors.ts'
+import { invalid, isLeaseError, show } from '../core/errors.ts'
 import type { EventCommon, LeaseEvent } from '../core/event.ts'
-import { parseHolder, parseLeaseId, parseMaxRenewals, parseTtlMs } from '../core/input.ts'
+import {
+  parseHolder,
+  parseLeaseId,
+  parseMaxRenewals,
+  parseNote,
+  parseTtlMs,
+} from '../core/input.ts'
 import type { EntryState, Lease } from '../core/lease.ts'
 import { nameOf, parseResource } from '../core/resource.ts'
 import { US_PER_MS, type Now, type Tick } from '../core/time.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
+import { plural } from './output.ts'
 
 /** A row of `leases`. */
 export interface SeedLease {
@@ -19,18 +26,18 @@ export interface SeedLease {
   readonly created_at: number
   readonly expires_at: number
   readonly ttl_seconds: number
-  readonly status: string
+  readonly status: unknown
   readonly renewal_count: number
   readonly max_renewals: number
   readonly updated_at: number
 }
 
-/** A row of `lease_history`, of those that tell of a renewal or an end. */
+/** A row of `lease_history`. */
 export interface SeedEvent {
   readonly lease_id: unknown
-  readonly event_type: string
+  readonly event_type: unknown
   readonly event_at: number
-  readonly reason: string | null
+  readonly reason: unknown
 }
 
 export interface SeedRows {
@@ -44,51 +51,107 @@ export interface TakenOver {
   readonly live: number
   /** What was not taken over, and why. */
   readonly left: readonly string[]
+  /** How many of those are leases that were live: nobody has their files in the new store. */
+  readonly liveLeft: number
+}
+
+interface Renewal {
+  readonly atMs: number
+  readonly reason: string | null
 }
 
 /** How a lease went, in milliseconds. */
 interface Course {
   readonly lease: Lease
-  readonly renewedAtMs: readonly number[]
+  readonly renewed: readonly Renewal[]
   readonly renewals: number
   /** What ended it; null while it is live. */
   readonly ended: { readonly as: 'released' | 'expired'; readonly atMs: number } | null
   readonly untilMs: number
+  /** Of its end. */
   readonly reason: string | null
+  /** How many rows of the history are about it. */
+  readonly rows: number
+  /** A line for each thing about it that has no place in a ledger. */
+  readonly left: readonly string[]
 }
 
 const MS = 1000
+const STATUSES: readonly string[] = ['active', 'expired', 'released', 'pending', 'failed']
+const EVENT_TYPES: readonly string[] = ['acquired', 'renewed', 'released', 'expired', 'failed']
 
 export function takeOverLeases({ leases, history }: SeedRows, now: Now): TakenOver {
-  const left: string[] = []
+  const left = new LeftOut()
   const courses: Course[] = []
+  const rows = new Map<unknown, SeedEvent[]>()
+  for (const row of history) {
+    const own = rows.get(row.lease_id)
+    if (own === undefined) rows.set(row.lease_id, [row])
+    else own.push(row)
+  }
   for (const row of leases) {
-    const course = readCourse(row, history, now)
-    if (typeof course === 'string') left.push(`lease ${String(row.id)}: ${course}`)
-    else courses.push(course)
+    const own = rows.get(row.id) ?? []
+    rows.delete(row.id)
+    const course = readCourse(row, own, now)
+    if (typeof course !== 'string') courses.push(course)
+    else left.lease({ id: row.id, isLive: isLiveRow(row, now), rows: own.length }, course)
   }
   const kept = withoutOverlaps(courses, left)
+  for (const course of kept) left.lines.push(...course.left)
+  for (const row of [...rows.values()].flat()) {
+    left.lines.push(`${nameOfEvent(row)}: leases has no such lease`)
+  }
   return {
     events: eventsOf(kept, now),
     leases: kept.length,
     live: kept.filter(({ ended }) => ended === null).length,
-    left,
+    left: left.lines,
+    liveLeft: left.live,
   }
 }
 
+interface LeftLease {
+  readonly id: unknown
+  readonly isLive: boolean
+  /** Of its history, which is left out with it. */
+  readonly rows: number
+}
+
+class LeftOut {
+  readonly lines: string[] = []
+  live = 0
+
+  lease({ id, isLive, rows }: LeftLease, why: string): void {
+    if (isLive) this.live += 1
+    const history = rows === 0 ? '' : ` (and ${plural(rows, 'event')} of it)`
+    this.lines.push(`${isLive ? 'live ' : ''}lease ${String(id)}${history}: ${why}`)
+  }
+}
+
+function nameOfEvent({ lease_id, event_type, event_at, reason }: SeedEvent): string {
+  const why = reason === null || reason === '' ? '' : `, reason ${show(reason)}`
+  return `event ${String(event_type)} of lease ${String(lease_id)} at ${event_at}${why}`
+}
+
+/** The enum of the design is spelt with a capital in its program, and without in its tables. */
+function wordOf(value: unknown): string {
+  return String(value).toLowerCase()
+}
+
+function isLiveRow({ status, expires_at }: SeedLease, now: Now): boolean {
+  return wordOf(status) === 'active' && expires_at * MS > now.wallMs
+}
+
 /** A text says why the row cannot be taken over. */
-function readCourse(row: SeedLease, history: readonly SeedEvent[], now: Now): Course | string {
-  if (row.status === 'pending') return 'pending, which ends with the process that waited'
-  if (row.status === 'failed') return 'failed, so that it never held its file'
-  if (!['active', 'expired', 'released'].includes(row.status)) {
-    return `status must be one of active, expired, released, pending, failed, got ${row.status}`
+function readCourse(row: SeedLease, own: readonly SeedEvent[], now: Now): Course | string {
+  const status = wordOf(row.status)
+  if (status === 'pending') return 'pending, which ends with the process that waited'
+  if (status === 'failed') return 'failed, so that it never held its file'
+  if (!STATUSES.includes(status)) {
+    return `status must be one of ${STATUSES.join(', ')}, got ${String(row.status)}`
   }
   try {
-    return courseOf(
-      row,
-      history.filter(({ lease_id }) => lease_id === row.id),
-      now,
-    )
+    return courseOf(row, own, now)
   } catch (error) {
     if (isLeaseError(error)) return error.message
     throw error
@@ -96,28 +159,73 @@ function readCourse(row: SeedLease, history: readonly SeedEvent[], now: Now): Co
 }
 
 function courseOf(row: SeedLease, own: readonly SeedEvent[], now: Now): Course {
-  const lease = leaseOf(row, now)
-  const at = (type: string): number | undefined => {
-    return own.findLast(({ event_type }) => event_type === type)?.event_at
+  const plain = leaseOf(row, now)
+  const { expiresAtMs, createdAtMs } = plain
+  const isReleased = wordOf(row.status) === 'released'
+  const isLive = isLiveRow(row, now)
+  const as = isReleased ? 'released' : 'expired'
+  const { acquired, renewed, end, left } = sortRows(own, isLive ? null : as)
+  const endMs = isReleased ? (end?.event_at ?? row.updated_at) * MS : expiresAtMs
+  const atMs = Math.min(Math.max(endMs, createdAtMs), now.wallMs)
+  const reasonOf = (event: SeedEvent | undefined): string | null => readReason(event, left)
+  const renewals = renewed.map((event) => {
+    return { atMs: Math.min(event.event_at * MS, atMs), reason: reasonOf(event) }
+  })
+  if (renewals.length === 0 && row.renewal_count > 0) {
+    renewals.push({ atMs: row.updated_at * MS, reason: null })
   }
-  const { expiresAtMs } = lease
-  const isLive = row.status === 'active' && expiresAtMs > now.wallMs
-  const endMs = row.status === 'released' ? (at('released') ?? row.updated_at) * MS : expiresAtMs
-  const atMs = Math.min(Math.max(endMs, lease.createdAtMs), now.wallMs)
-  const ended = { as: row.status === 'released' ? 'released' : 'expired', atMs } as const
-  const renewed = own.filter(({ event_type }) => event_type === 'renewed')
-  const times = renewed.map(({ event_at }) => Math.min(event_at * MS, atMs))
-  const last = own.at(-1)
-  const renewedAtMs = times.length === 0 && row.renewal_count > 0 ? [row.updated_at * MS] : times
   // A renewal may have given more than the TTL in the row.
-  const spanMs = expiresAtMs - (renewedAtMs.at(-1) ?? lease.createdAtMs)
+  const spanMs = expiresAtMs - (renewals.at(-1)?.atMs ?? createdAtMs)
+  const ttlMs = spanMs > plain.ttlMs ? parseTtlMs(spanMs) : plain.ttlMs
   return {
-    lease: spanMs > lease.ttlMs ? { ...lease, ttlMs: parseTtlMs(spanMs) } : lease,
-    renewedAtMs,
+    lease: { ...plain, ttlMs, reason: reasonOf(acquired) },
+    renewed: renewals,
     renewals: row.renewal_count,
-    ended: isLive ? null : ended,
+    ended: isLive ? null : { as, atMs },
     untilMs: isLive ? Infinity : atMs,
-    reason: isLive ? null : (last?.reason ?? null),
+    reason: reasonOf(end),
+    rows: own.length,
+    left,
+  }
+}
+
+interface SortedRows {
+  readonly acquired: SeedEvent | undefined
+  readonly renewed: readonly SeedEvent[]
+  readonly end: SeedEvent | undefined
+  readonly left: string[]
+}
+
+/** The rows of one lease by what they tell: it is acquired once, and ends once, as its own row says. */
+function sortRows(own: readonly SeedEvent[], end: 'released' | 'expired' | null): SortedRows {
+  const isTimed = ({ event_at }: SeedEvent): boolean => {
+    return Number.isSafeInteger(event_at) && event_at >= 0
+  }
+  const of = (type: string | null): SeedEvent[] => {
+    return own.filter((row) => isTimed(row) && wordOf(row.event_type) === type)
+  }
+  const sorted = { acquired: of('acquired')[0], renewed: of('renewed'), end: of(end).at(-1) }
+  const used = new Set([sorted.acquired, ...sorted.renewed, sorted.end])
+  const whyNot = (row: SeedEvent): string => {
+    const type = wordOf(row.event_type)
+    if (!EVENT_TYPES.includes(type)) return `event_type must be one of ${EVENT_TYPES.join(', ')}`
+    if (!isTimed(row)) return 'event_at must be seconds since 1970'
+    if (type === 'failed') return 'failed, so that it changed nothing'
+    return `does not fit its lease, which began once and ${end === null ? 'is live' : `ended as ${end}`}`
+  }
+  const unused = own.filter((row) => !used.has(row))
+  return { ...sorted, left: unused.map((row) => `${nameOfEvent(row)}: ${whyNot(row)}`) }
+}
+
+/** The event is taken over without a reason that Tenure cannot keep. */
+function readReason(event: SeedEvent | undefined, left: string[]): string | null {
+  if (event === undefined || event.reason === '') return null
+  try {
+    return parseNote(event.reason, null).reason
+  } catch (error) {
+    if (!isLeaseError(error)) throw error
+    left.push(`the reason of ${nameOfEvent(event)}: ${error.message}`)
+    return null
   }
 }
 
@@ -149,7 +257,7 @@ function leaseOf(row: SeedLease, now: Now): Lease {
 }
 
 /** Live ones first, then the earlier: what overlaps one that was kept is left out. */
-function withoutOverlaps(courses: readonly Course[], left: string[]): readonly Course[] {
+function withoutOverlaps(courses: readonly Course[], left: LeftOut): readonly Course[] {
   const order = courses.toSorted((a, b) => {
     if (a.untilMs !== b.untilMs && Math.max(a.untilMs, b.untilMs) === Infinity) {
       return b.untilMs - a.untilMs
@@ -166,8 +274,9 @@ function withoutOverlaps(courses: readonly Course[], left: string[]): readonly C
     if (other === undefined) kept.set(lease.resource, [...others, course])
     else {
       const whose = `${other.lease.id} of ${other.lease.holder}`
-      left.push(
-        `lease ${lease.id}: ${lease.holder} had ${nameOf(lease.resource)} at the same time as ${whose}`,
+      left.lease(
+        { id: lease.id, isLive: course.ended === null, rows: course.rows },
+        `${lease.holder} had ${nameOf(lease.resource)} at the same time as ${whose}`,
       )
     }
   }
@@ -207,8 +316,8 @@ interface End {
  * Of the grant and of each renewal: a TTL after it, the last as the row says, and each before the next, since every renewal
  * moves the end. What ended before this boot is before every tick of it, in the same order.
  */
-function endsOf({ lease, renewedAtMs }: Course, now: Now): readonly End[] {
-  const starts = [lease.createdAtMs, ...renewedAtMs]
+function endsOf({ lease, renewed }: Course, now: Now): readonly End[] {
+  const starts = [lease.createdAtMs, ...renewed.map(({ atMs }) => atMs)]
   const ends: End[] = []
   let nextMs = lease.expiresAtMs + 1
   let nextUs = Math.max(starts.length, lease.deadline.us) + 1
@@ -224,21 +333,23 @@ function endsOf({ lease, renewedAtMs }: Course, now: Now): readonly End[] {
 }
 
 function placedEvents(course: Course, place: number, now: Now): readonly Placed[] {
-  const { lease, renewedAtMs, renewals, ended, reason } = course
+  const { lease, renewals, ended, reason } = course
   const { ttlMs, createdAtMs } = lease
   const [first, ...further] = endsOf(course, now)
+  const granted = { atMs: createdAtMs, before: null, after: 'active', renewals: 0 } as const
   const issued: Placed = {
     ...{ atMs: createdAtMs, place },
     make: (fence) => ({
       type: 'lease.issued',
-      ...commonOf(lease, { atMs: createdAtMs, before: null, after: 'active', renewals: 0 }),
+      ...commonOf(lease, { ...granted, reason: lease.reason }),
       lease: { ...lease, fence, ...first },
     }),
   }
-  const renewed = renewedAtMs.map((atMs, index): Placed => {
-    const isLast = index === renewedAtMs.length - 1
+  const renewed = course.renewed.map((renewal, index): Placed => {
+    const { atMs } = renewal
+    const isLast = index === course.renewed.length - 1
     const count = isLast ? renewals : Math.min(index + 1, renewals)
-    const facts = { atMs, before: 'active', after: 'active', renewals: count } as const
+    const facts = { ...renewal, before: 'active', after: 'active', renewals: count } as const
     const event = { type: 'lease.renewed', ...commonOf(lease, facts), ttlMs, ...further[index] }
     return { atMs, place, make: () => event as LeaseEvent }
   })
@@ -258,10 +369,10 @@ interface Facts {
   readonly before: EntryState | null
   readonly after: EntryState
   readonly renewals: number
-  readonly reason?: string | null
+  readonly reason: string | null
 }
 
 function commonOf(lease: Lease, facts: Facts): EventCommon {
   const { id: leaseId, resource, holder, session } = lease
-  return { leaseId, resource, holder, session, reason: null, requestId: null, ...facts }
+  return { leaseId, resource, holder, session, requestId: null, ...facts }
 }

@@ -198,11 +198,83 @@ describe('tenure import seed-c', () => {
       `took over 1 lease (1 live), 1 event and 0 settings into ${target}`,
       `left out: lease ${ID(3)}: pending, which ends with the process that waited`,
       `left out: lease ${ID(4)}: failed, so that it never held its file`,
-      expect.stringMatching(/^left out: lease no-uuid: id must be a UUID/),
-      expect.stringMatching(/^left out: lease 00000006.*must be an absolute path/),
+      expect.stringMatching(/^left out: live lease no-uuid: id must be a UUID/),
+      expect.stringMatching(/^left out: live lease 00000006.*must be an absolute path/),
       expect.stringMatching(/^left out: lease 00000007.*status must be one of/),
-      `left out: lease ${ID(2)}: ${BEN} had /repo/app.ts at the same time as ${ID(1)} of ${ANN}`,
+      `left out: live lease ${ID(2)}: ${BEN} had /repo/app.ts at the same time as ${ID(1)} of ${ANN}`,
+      '3 live leases were left out: nobody has what they were about in the new store',
     ])
+    fs.rmSync(target)
+    expect(JSON.parse((await takeOver('--json')).stdout)).toMatchObject({ live: 1, liveLeft: 3 })
+  })
+
+  it('takes over the reasons of the history, and says of each row that it has no place for', async () => {
+    const past = { agent: ANN, created: 1_700_000_000, expires: 1_700_003_600 }
+    await makeSource((database) => {
+      const row = { ...past, id: ID(1), path: '/a', status: 'released', renewals: 1 }
+      addSeedLease(database, row, [
+        ['acquired', 1_700_000_000],
+        ['renewed', 1_700_000_010],
+        ['failed', 1_700_000_020],
+        ['released', 1_700_000_030],
+        ['expired', 1_700_000_040],
+      ])
+      addSeedLease(database, { ...past, id: ID(2), path: 'b', status: 'released' }, [
+        ['acquired', 1_700_000_000],
+      ])
+      addSeedLease(database, { ...past, id: ID(3), path: '/c', status: 'released' }, [
+        ['acquired', 1_700_000_000],
+      ])
+      database.exec(`DELETE FROM leases WHERE id = '${ID(3)}'`)
+      database.exec(`UPDATE lease_history SET reason = 'why it ' || event_type`)
+    })
+    const { stdout } = await takeOver()
+    expect(stdout.trimEnd().split('\n')).toEqual([
+      `took over 1 lease (0 live), 3 events and 0 settings into ${target}`,
+      expect.stringMatching(/^left out: lease 00000002\S* \(and 1 event of it\): .*absolute path/),
+      `left out: event failed of lease ${ID(1)} at 1700000020, reason "why it failed": failed, so that it changed nothing`,
+      `left out: event expired of lease ${ID(1)} at 1700000040, reason "why it expired": does not fit its lease, which began once and ended as released`,
+      `left out: event acquired of lease ${ID(3)} at 1700000000, reason "why it acquired": leases has no such lease`,
+    ])
+    const { stdout: history } = await ofTarget(['ledger', 'export'])
+    expect(
+      history
+        .trimEnd()
+        .split('\n')
+        .map((line) => /"reason":"(.*?)"/.exec(line)?.[1]),
+    ).toEqual(['why it acquired', 'why it renewed', 'why it released'])
+  })
+
+  it('takes over leases whose status is spelt as the enum of the design', async () => {
+    await makeSource((database) => {
+      const row = { path: '/a', agent: ANN, created: NOW, expires: NOW + 3600 }
+      addSeedLease(database, { ...row, id: ID(1), status: 'Active' }, [['Acquired', NOW]])
+    })
+    expect(JSON.parse((await takeOver('--json')).stdout)).toMatchObject({
+      ...{ live: 1, left: [], liveLeft: 0 },
+    })
+  })
+
+  it('takes over a database that has its leases alone, and doctor says so', async () => {
+    await makeSource((database) => {
+      usual(database)
+      for (const table of ['migrations', 'lease_configs', 'lease_history']) {
+        database.exec(`DROP TABLE ${table}`)
+      }
+      database.exec('VACUUM')
+    })
+    const { stdout } = await shop.hosted(['doctor', '--store', `sqlite:${source}`])
+    expect(stdout).toContain(`tenure import seed-c ${source} --store sqlite:NEW`)
+    expect(await takeOver()).toMatchObject({ code: 0 })
+  })
+
+  it('says which table it cannot read', async () => {
+    await makeSource((database) => {
+      usual(database)
+      database.exec('ALTER TABLE lease_history RENAME COLUMN reason TO why')
+    })
+    const { stdout } = await takeOver()
+    expect(stdout).toContain('left out: table lease_history: its table lease_history has no reason')
   })
 })
 
@@ -237,6 +309,14 @@ describe('nothing is made', () => {
     expect(code).toBe(exitCode)
     const after = fs.existsSync(target) ? fs.readFileSync(target) : null
     expect(after).toEqual(before)
+  })
+
+  it('for a source that is a Tenure store already', async () => {
+    await shop.hosted(['acquire', 'work:1', '--store', `sqlite:${source}`])
+    const { code, stderr } = await takeOver()
+    expect(code).toBe(15)
+    expect(stderr).toContain(`${source} is a Tenure store already`)
+    expect(fs.existsSync(target)).toBe(false)
   })
 
   it('for a source that is not there, or a store that is no file', async () => {

@@ -12,13 +12,14 @@ import { restoreLedger } from '../../service/restore-ledger.ts'
 import type { Store } from '../../store-port/store.ts'
 import { accessError } from '../../drivers/sqlite-driver.ts'
 import { loadSqlite, sqliteError, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
+import { SEED_LEASE_COLUMNS, isTenureStore } from '../../store/sqlite/file-origin.ts'
 import { SqliteStore } from '../../store/sqlite/sqlite-store.ts'
 import type { OptionTable } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { plural, visible } from '../output.ts'
 import { missingFileOf } from '../store-access.ts'
-import { takeOverLeases, type SeedEvent, type SeedLease, type TakenOver } from '../seed-leases.ts'
+import { takeOverLeases, type SeedEvent, type SeedLease } from '../seed-leases.ts'
 
 export const importCommand: Command = defineCommand({
   positionals: [
@@ -27,7 +28,7 @@ export const importCommand: Command = defineCommand({
   ],
   options: {},
   notes: [
-    'Makes the store that --store names, a sqlite: file that does not exist yet or is empty, with the live leases, the ended ones with their history, and the configuration of FILE. Stop the programs that use FILE first: what they write afterwards is not taken over. A line is said for each thing that cannot be: requests that waited or failed, leases that overlapped another one, settings that Tenure does not have.',
+    'Makes the store that --store names, a sqlite: file that does not exist yet or is empty, with the live leases, the ended ones with their history, and the configuration of FILE. Stop the programs that use FILE first: what they write afterwards is not taken over. A line is said for each thing that cannot be: requests that waited or failed, leases that overlapped another one, rows of the history that tell of no lease or of nothing that changed, settings that Tenure does not have. The last line says how many live leases were left out: nobody has their files in the new store.',
   ],
   examples: ['tenure import seed-c old/leases.db --store sqlite:leases.db'],
   run,
@@ -39,6 +40,7 @@ interface Imported {
   readonly events: number
   readonly settings: number
   readonly left: readonly string[]
+  readonly liveLeft: number
 }
 
 async function run({ positionals, identity, printer, cwd }: Call<OptionTable>): Promise<number> {
@@ -51,10 +53,13 @@ async function run({ positionals, identity, printer, cwd }: Call<OptionTable>): 
   const target = targetOf(identity)
   const imported = await takeOver(source, target, identity)
   printer.effect(`${target} was made`, { store: identity.url, ...imported }, () => {
-    const { leases, live, events, settings, left } = imported
+    const { leases, live, events, settings, left, liveLeft } = imported
     const what = `${plural(leases, 'lease')} (${live} live), ${plural(events, 'event')}`
     const made = `took over ${what} and ${plural(settings, 'setting')} into ${target}`
-    return [made, ...left.map((line) => `left out: ${line}`)].map(visible).join('\n')
+    const missing = `${plural(liveLeft, 'live lease was', 'live leases were')} left out`
+    const warning = `${missing}: nobody has what they were about in the new store`
+    const lines = [made, ...left.map((line) => `left out: ${line}`)]
+    return [...lines, ...(liveLeft === 0 ? [] : [warning])].map(visible).join('\n')
   })
   return 0
 }
@@ -112,6 +117,8 @@ interface Source {
   readonly leases: readonly SeedLease[]
   readonly history: readonly SeedEvent[]
   readonly configs: readonly SeedConfig[]
+  /** Tables that cannot be read. */
+  readonly left: readonly string[]
 }
 
 interface SeedConfig {
@@ -132,33 +139,55 @@ async function readSource(copy: string, source: string): Promise<Source> {
   }
 }
 
-const COLUMNS = {
-  leases:
-    'id, file_path, agent_id, created_at, expires_at, ttl_seconds, status, renewal_count, max_renewals, updated_at',
-  lease_history: 'lease_id, event_type, event_at, reason',
-  lease_configs: 'config_key, config_value, scope',
-} as const
+type SeedTable = 'leases' | 'lease_history' | 'lease_configs'
+
+const COLUMNS: Readonly<Record<SeedTable, readonly string[]>> = {
+  leases: SEED_LEASE_COLUMNS,
+  lease_history: ['lease_id', 'event_type', 'event_at', 'reason'],
+  lease_configs: ['config_key', 'config_value', 'scope'],
+}
 
 function rowsOf(database: SqliteDatabase, source: string): Source {
-  const columns = database.prepare('SELECT name FROM pragma_table_info(?)').raw()
-  const isThere = (table: keyof typeof COLUMNS): boolean => {
-    const names = (columns.all(table) as (readonly [string])[]).map(([name]) => name)
-    return COLUMNS[table].split(', ').every((column) => names.includes(column))
-  }
-  const own = (columns.all('leases') as (readonly [string])[]).map(([name]) => name)
-  if (!isThere('leases') || own.includes('fence')) {
-    const message = `${source} is not a database of the file-leasing design: it has no such table leases`
+  if (isTenureStore(database)) {
+    const message = `${source} is a Tenure store already: use it with --store sqlite:${source}`
     throw new LeaseError('STORE_SCHEMA', message)
   }
-  const all = (table: keyof typeof COLUMNS): unknown[] => {
-    if (!isThere(table)) return []
-    return database.prepare(`SELECT ${COLUMNS[table]} FROM ${table} ORDER BY rowid`).all()
+  const problem = faultOf(database, 'leases')
+  if (problem !== null) {
+    const message = `${source} is not a database of the file-leasing design: ${problem}`
+    throw new LeaseError('STORE_SCHEMA', message)
+  }
+  const left: string[] = []
+  const all = (table: SeedTable): unknown[] => {
+    const fault = faultOf(database, table)
+    if (fault === null) {
+      return database
+        .prepare(`SELECT ${COLUMNS[table].join(', ')} FROM ${table} ORDER BY rowid`)
+        .all()
+    }
+    // A table that is not there at all has nothing that could be left out.
+    if (columnsOf(database, table).length > 0) left.push(`table ${table}: ${fault}`)
+    return []
   }
   return {
     leases: all('leases') as SeedLease[],
     history: all('lease_history') as SeedEvent[],
     configs: all('lease_configs') as SeedConfig[],
+    left,
   }
+}
+
+/** Why a table cannot be read; null if it can. */
+function faultOf(database: SqliteDatabase, table: SeedTable): string | null {
+  const names = columnsOf(database, table)
+  if (names.length === 0) return `it has no such table ${table}`
+  const missing = COLUMNS[table].filter((column) => !names.includes(column))
+  return missing.length === 0 ? null : `its table ${table} has no ${missing.join(', ')}`
+}
+
+function columnsOf(database: SqliteDatabase, table: string): readonly string[] {
+  const columns = database.prepare('SELECT name FROM pragma_table_info(?)').raw()
+  return (columns.all(table) as (readonly [string])[]).map(([name]) => name)
 }
 
 async function fill(file: string, { namespace }: Identity, source: Source): Promise<Imported> {
@@ -166,16 +195,13 @@ async function fill(file: string, { namespace }: Identity, source: Source): Prom
   try {
     const taken = takeOverLeases(source, await nowOf(store))
     await restoreLedger(store, taken.events, { resume: false })
-    const left = [...taken.left]
+    const left = [...source.left, ...taken.left]
     const settings = await configure(store, source.configs, left)
-    return { ...counted(taken), settings, left }
+    const { leases, live, events, liveLeft } = taken
+    return { leases, live, events: events.length, settings, left, liveLeft }
   } finally {
     await store.close()
   }
-}
-
-function counted({ leases, live, events }: TakenOver): Omit<Imported, 'settings' | 'left'> {
-  return { leases, live, events: events.length }
 }
 
 /** The store's own clock, on which what is live will be judged. */

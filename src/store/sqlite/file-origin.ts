@@ -8,7 +8,7 @@
  * `user_version` is the version of the tables.
  */
 import type { LeaseError } from '../../core/errors.ts'
-import { accessError } from '../../drivers/sqlite-driver.ts'
+import { accessError, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
 import { APPLICATION_ID, newerError, notOurs, type OurTables } from './sqlite-schema.ts'
 
@@ -31,8 +31,11 @@ const WAL_BYTES_READ_MAX = 1_048_576
 
 const TABLE_PATTERN = /CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?["'`[]?([\w$]+)/gi
 
-/** The tables of the file-leasing design that Tenure's are made after. */
-const SEED_TABLES: readonly string[] = ['leases', 'lease_history', 'migrations']
+/** What the table `leases` of the file-leasing design has, which Tenure's is made after. */
+export const SEED_LEASE_COLUMNS: readonly string[] = [
+  ...['id', 'file_path', 'agent_id', 'created_at', 'expires_at', 'ttl_seconds'],
+  ...['status', 'renewal_count', 'max_renewals', 'updated_at'],
+]
 
 /** Throws `STORE_SCHEMA` for what Tenure did not make; an empty file, or none, is Tenure's to make. */
 export function refuseForeignFile(file: string, ours: OurTables): void {
@@ -77,6 +80,13 @@ function refuseNewer(file: string, found: number, supported: number): void {
   if (found > supported) throw newerError(file, { found, supported })
 }
 
+/** Of a database that is open: whether Tenure made it, in this release or an older one. */
+export function isTenureStore(database: SqliteDatabase): boolean {
+  if (database.pragma('application_id', { simple: true }) === APPLICATION_ID) return true
+  const own = database.prepare(`SELECT 1 FROM sqlite_schema WHERE instr(sql, ?) > 0`)
+  return own.get(OUR_COLUMN) !== undefined
+}
+
 /** Throws unless there is nothing in the schema, or what an older release has made. */
 export function refuseForeignSchema(file: string, schema: string, ours: OurTables): void {
   if (schema !== '' && !isOlderRelease(schema, ours)) throw foreignTables(file, schema)
@@ -97,7 +107,8 @@ function tablesIn(schema: string): readonly string[] {
 
 function foreignTables(file: string, schema: string): LeaseError {
   const tables = tablesIn(schema)
-  if (SEED_TABLES.every((name) => tables.includes(name)) && schema.includes('ttl_seconds')) {
+  const isSeed = SEED_LEASE_COLUMNS.every((column) => schema.includes(column))
+  if (isSeed && tables.includes('leases')) {
     const take = `"tenure import seed-c ${file} --store sqlite:NEW" takes its leases over into a new file`
     return notOurs(
       file,
