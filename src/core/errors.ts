@@ -75,7 +75,10 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorFacts>> = {
   RENEWAL_LIMIT: facts('the lease may not be renewed any further', [409, 10]),
   RENEWAL_DOES_NOT_EXTEND: facts('the renewal would not move the deadline forward', [409, 10]),
   INVALID_INPUT: facts('an argument is not acceptable', [400, 2]),
-  INVALID_STATE: facts('the word is not a lease state', [400, 2]),
+  INVALID_STATE: facts(
+    'the word is not a lease state, or the call does not fit the present state',
+    [400, 2],
+  ),
   INVALID_REASON: facts('the word is not a release reason', [400, 2]),
   INVALID_EXPIRATION: facts('the expiration contradicts the lease', [400, 2]),
   LIMIT_EXCEEDED: facts('a maximum was reached', [429, 2]),
