@@ -8,7 +8,7 @@
  */
 import { hash } from 'node:crypto'
 import type { LeaseEvent } from '../core/event.ts'
-import type { LeaseId } from '../core/lease.ts'
+import type { EntryState, LeaseId } from '../core/lease.ts'
 import type { Resource } from '../core/resource.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 import { canonicalJson } from './fold.ts'
@@ -65,7 +65,7 @@ interface Place {
 /** What the sealed events of a lease have shown. */
 interface SealedLease {
   readonly resource: Resource
-  isOver: boolean
+  state: EntryState
   /** By its last event; of one that has ended, when it did. */
   changedAtMs: number
   /** The first that is missing, of whatever type. */
@@ -108,7 +108,7 @@ export class LedgerComparison {
     this.#count += 1
     const place = { number: this.#count, position }
     const lease = this.#leaseOf(event)
-    lease.isOver = event.after !== 'active' && event.after !== 'pending'
+    lease.state = event.after
     lease.changedAtMs = 'terminatedAtMs' in event ? event.terminatedAtMs : event.atMs
     const kept = this.#kept.get(position)
     if (kept === undefined) return this.#noteMissing(lease, event, place)
@@ -124,9 +124,9 @@ export class LedgerComparison {
       if (missing === null) continue
       const isGone = !this.#keptLeases.has(leaseId)
       const keptUntilMs = this.#keptUntilMs(lease.changedAtMs)
-      if (isGone && this.#retention?.keepsHistory(lease.resource) === false) prunedLeases += 1
-      else if (isGone && lease.isOver && keptUntilMs === null) prunedLeases += 1
-      else if (isGone && lease.isOver) this.#find('removed', { ...missing, keptUntilMs })
+      if (isGone && this.#mayBeUnkept(lease)) prunedLeases += 1
+      else if (isGone && isOver(lease) && keptUntilMs === null) prunedLeases += 1
+      else if (isGone && isOver(lease)) this.#find('removed', { ...missing, keptUntilMs })
       else for (const place of unexplained(lease)) this.#find('removed', place)
     }
     this.#findInserted()
@@ -134,6 +134,16 @@ export class LedgerComparison {
     if (first === undefined) return { first: null, prunedLeases }
     const { number: _, ...difference } = first
     return { first: difference, prunedLeases }
+  }
+
+  /**
+   * Whether it may have gone when it ended, because no history is kept of its resource now. A lease whose end was sealed
+   * ended while history was kept, and nothing happens to it afterwards that could take it away; a request that failed
+   * may have been sent again.
+   */
+  #mayBeUnkept({ resource, state }: SealedLease): boolean {
+    const hasEnded = state === 'released' || state === 'expired' || state === 'revoked'
+    return !hasEnded && this.#retention?.keepsHistory(resource) === false
   }
 
   /** Until when retention keeps what ended then, or was superseded since; null if that is over, or not known. */
@@ -160,10 +170,10 @@ export class LedgerComparison {
     }
   }
 
-  #leaseOf({ leaseId, resource, atMs }: LeaseEvent): SealedLease {
+  #leaseOf({ leaseId, resource, atMs, after }: LeaseEvent): SealedLease {
     const known = this.#leases.get(leaseId)
     if (known !== undefined) return known
-    const facts = { resource, isOver: false, changedAtMs: atMs }
+    const facts = { resource, state: after, changedAtMs: atMs }
     const lease: SealedLease = { ...facts, missing: null, lost: null, last: new Map() }
     this.#leases.set(leaseId, lease)
     return lease
@@ -172,6 +182,10 @@ export class LedgerComparison {
   #find(problem: Finding['problem'], { keptUntilMs = null, ...place }: Place): void {
     this.#findings.push({ ...place, problem, ...(keptUntilMs === null ? {} : { keptUntilMs }) })
   }
+}
+
+function isOver({ state }: SealedLease): boolean {
+  return state !== 'active' && state !== 'pending'
 }
 
 function unexplained({ lost, last }: SealedLease): readonly Place[] {

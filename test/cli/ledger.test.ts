@@ -132,7 +132,20 @@ describe('tenure ledger', () => {
     ])
     // The history remembers requests for a day, however short the retention.
     expect((await verdictOf(shop, '--retention', '0')).code).toBe(1)
+    // It had ended while history was kept, so that switching it off takes nothing away.
     await shop.json(['config', 'set', 'keep_history', 'false'])
+    expect((await verdictOf(shop)).code).toBe(1)
+  })
+
+  it('takes for pruned what was live when it was sealed, and ended where no history is kept', async () => {
+    const shop = workshop()
+    await shop.json(['keys', 'generate', '--keys', 'keys.json'])
+    await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
+    await shop.json(['acquire', 'work:b', '--holder', 'bob', '--ttl', '1h'])
+    await shop.json(['release', 'work:b', '--holder', 'bob'])
+    await shop.json(['ledger', 'seal', '--keys', 'keys.json'])
+    await shop.json(['config', 'set', 'keep_history', 'false'])
+    await shop.json(['release', 'work:a', '--holder', 'ada'])
     expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { prunedLeases: 1 } })
   })
 

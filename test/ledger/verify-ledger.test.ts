@@ -223,11 +223,17 @@ describe('a store', () => {
       asked.push(of ?? '')
       return false
     })
-    expect(compareLedgers(history, kept, off)).toEqual(pruned)
-    expect(asked).toEqual([resource])
+    // One that is sealed with its end had ended while history was kept, and stays as long as before.
+    expect(compareLedgers(history, kept, off).first?.problem).toBe('removed')
     // A lease that was recorded, and ended while nothing was kept, has no end in the ledger.
     const begun = history.filter((entry) => entry === first)
     expect(compareLedgers(begun, [], off)).toEqual(pruned)
+    expect(asked).toEqual([resource])
+    // So has a request that failed: it may have been sent again.
+    const failed = begun.map(({ position, event }) => {
+      return { position, event: { ...event, after: 'failed' } as LedgerEntry['event'] }
+    })
+    expect(compareLedgers(failed, [], off)).toEqual(pruned)
     expect(compareLedgers(begun, [], retention(atMs + 9_999)).first?.problem).toBe('removed')
   })
 
