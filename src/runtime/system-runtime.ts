@@ -10,11 +10,13 @@ import { timeOrderedUuid } from './uuid.ts'
  * ones (`vi.useFakeTimers`, `mock.timers` of `node:test`) replaces some and not others, each tool its own: with half of
  * them a lease would never be granted, or never run out. Such a test passes a runtime instead (`tenure/testing`).
  *
- * Everything else looks here. Stores are loaded late, when the global ones may be replaced already.
+ * Everything else looks here. Stores are loaded late, when the global ones may be replaced already. Tenure itself may be,
+ * so the timers are those of the module: Vitest leaves them alone, while `node:test` replaces them too.
  */
-export const setTimeout: typeof globalThis.setTimeout = globalThis.setTimeout
-export const clearTimeout: typeof globalThis.clearTimeout = globalThis.clearTimeout
-export const setImmediate: typeof globalThis.setImmediate = globalThis.setImmediate
+const timers = process.getBuiltinModule('node:timers')
+export const setTimeout: typeof globalThis.setTimeout = timers.setTimeout
+export const clearTimeout: typeof globalThis.clearTimeout = timers.clearTimeout
+export const setImmediate: typeof globalThis.setImmediate = timers.setImmediate
 export const queueMicrotask: typeof globalThis.queueMicrotask = globalThis.queueMicrotask
 export const nextTick: typeof process.nextTick = process.nextTick.bind(process)
 export const hrtime: typeof process.hrtime = process.hrtime
