@@ -172,7 +172,7 @@ function readClient(source: object, options: StoreOptions): Address {
 const numbers = new WeakMap<object, number>()
 let lastNumber = 0
 
-/** One client is one place, and one runtime one time, whoever passes it in. */
+/** One client is one place, whoever passes it in. */
 function numberOf(client: object): number {
   const known = numbers.get(client)
   if (known !== undefined) return known
@@ -199,20 +199,20 @@ function memoryAddress(name: string, settled: Settled, runtime: Runtime | null):
     return store
   }
   const key = name === '' ? null : keyOf('memory', name, settled)
-  return { key, open, openToLook: null, identity: () => null, ...timedBy(key, runtime) }
+  const timed = runtime === null ? {} : { runtime }
+  return { key, open, openToLook: null, identity: () => null, ...timed }
 }
 
 function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null): Address {
   const { namespace, synchronous = 'full' } = settled
+  const timed = runtime === null ? {} : { runtime }
   const options = {
-    ...{ path: file, namespace, synchronous: readSynchronous(synchronous) },
-    ...(runtime === null ? {} : { runtime }),
+    ...{ path: file, namespace, synchronous: readSynchronous(synchronous), ...timed },
     ...(runtime?.ticks === undefined ? {} : { ticks: runtime.ticks }),
   }
-  const key = keyOf('sqlite', file, settled)
   return {
-    key,
-    ...timedBy(key, runtime),
+    key: keyOf('sqlite', file, settled),
+    ...timed,
     open: async () => {
       const { SqliteStore } = await import('./store/sqlite/sqlite-store.ts')
       return SqliteStore.open(options)
@@ -231,15 +231,6 @@ function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null):
       return stat === undefined || stat.size === 0 ? file : null
     },
   }
-}
-
-/** Whoever goes by a time of their own shares a store with those who go by the same. */
-function timedBy(
-  key: string | null,
-  runtime: Runtime | null,
-): Partial<Pick<Address, 'key' | 'runtime'>> {
-  if (runtime === null) return {}
-  return { key: key === null ? null : `${key} by ${numberOf(runtime)}`, runtime }
 }
 
 function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled): Address {

@@ -2,9 +2,10 @@
  * Stores that several users of one process share, so that what they do at the same moment shares one commit. A store is
  * closed when the last of them closes; its background sweep runs once, however many there are.
  */
-import { closedError } from './core/errors.ts'
+import { closedError, invalid } from './core/errors.ts'
 import type { Footprint } from './core/realm.ts'
 import type { SettingRow } from './core/settings.ts'
+import type { Runtime } from './runtime/runtime.ts'
 import type { LeaseService } from './service/lease-service.ts'
 import type { Address } from './store-address.ts'
 import type {
@@ -27,6 +28,8 @@ import type {
 export type Keep = (store: Store) => LeaseService
 
 interface SharedStore {
+  /** What it goes by, if not the real time. */
+  readonly runtime: Runtime | undefined
   readonly opened: Promise<Store>
   /** Which file it is, once it is open; null for a store that is none. */
   identity: string | null
@@ -50,7 +53,8 @@ export async function share(address: Address, key: string, keep: Keep | null): P
   const shared: SharedStore =
     known !== undefined && (known.identity === null || known.identity === address.identity())
       ? known
-      : { opened: address.open(), identity: null, store: null, sweeper: null, users: 0 }
+      : newShared(address)
+  refuseOtherTime(shared, address)
   sharedStores.set(key, shared)
   shared.users += 1
   const leave = async (): Promise<void> => {
@@ -69,6 +73,19 @@ export async function share(address: Address, key: string, keep: Keep | null): P
     await leave()
     throw error
   }
+}
+
+function newShared(address: Address): SharedStore {
+  const { runtime } = address
+  return { runtime, opened: address.open(), identity: null, store: null, sweeper: null, users: 0 }
+}
+
+/** Two times for one store: a lease of the one user would run out by a clock that the other one does not see. */
+function refuseOtherTime({ runtime }: SharedStore, address: Address): void {
+  if (runtime === address.runtime) return
+  const expected = runtime === undefined ? 'left out' : 'the same'
+  const given = address.runtime === undefined ? 'none' : 'another one'
+  throw invalid('runtime', `must be ${expected} as for those who have this store open`, given)
 }
 
 /** One user's part of a store that others use as well. Closing it ends only what this user started. */

@@ -64,12 +64,18 @@ describe.each(EMBEDDED)('with a runtime of its own, on %s', (kind) => {
   })
 })
 
-it('two runtimes are two times: what one has in memory the other does not meet', async () => {
-  const url = await freshStoreOf('memory')
-  const ann = await open(url, 'ann', new FakeRuntime())
-  await ann.acquire('work:A')
-  const bob = await open(url, 'bob', new FakeRuntime())
-  expect((await bob.tryAcquire('work:A')).kind).toBe('granted')
+describe.each(EMBEDDED)('two clients of one store with two times, on %s', (kind) => {
+  it.each([
+    ['another one', new FakeRuntime(), new FakeRuntime(), 'must be the same as for those who'],
+    ['the real time', new FakeRuntime(), undefined, 'must be the same as for those who'],
+    ['one beside the real time', undefined, new FakeRuntime(), 'must be left out as for those who'],
+  ])('the second is refused: %s', async (_, first, second, message) => {
+    const url = await freshStoreOf(kind)
+    const ann = await open(url, 'ann', first)
+    await expect(open(url, 'bob', second)).rejects.toThrow(`runtime ${message}`)
+    await ann.close()
+    expect((await (await open(url, 'bob', second)).acquire('work:A')).state).toBe('held')
+  })
 })
 
 describe('a runtime that cannot be gone by', () => {
