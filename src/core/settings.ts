@@ -125,10 +125,7 @@ export interface SettingRow {
 
 /** What holds for one resource. `malformed` says what is wrong when somebody wrote nonsense into the store. */
 export interface Settings extends SettingValues {
-  /**
-   * Whether `default_ttl_seconds` was configured, so that it also holds for leases that renew themselves. The global value
-   * that every store begins with counts as not configured, whoever wrote it: SQLite keeps a row for it from the start.
-   */
+  /** Whether `default_ttl_seconds` was configured, be it to its default, so that it holds for leases that renew themselves. */
   readonly isTtlConfigured: boolean
   readonly malformed: string | null
 }
@@ -203,10 +200,8 @@ export function resolveSettings(rows: readonly SettingRow[], resource: Resource 
   for (const row of weakestFirst) {
     try {
       const key = parseSettingKey(row.key)
-      const value = parseSettingValue(key, row.value)
-      values[key] = value
-      const isInitial = row.scope === 'global' && value === SETTING_TABLE[key].initial
-      if (key === 'default_ttl_seconds' && !isInitial) isTtlConfigured = true
+      values[key] = parseSettingValue(key, row.value)
+      if (key === 'default_ttl_seconds') isTtlConfigured = true
     } catch (error) {
       malformed = isLeaseError(error) ? error.message : show(error)
     }

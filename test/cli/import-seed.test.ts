@@ -106,6 +106,7 @@ function usual(database: SqliteDatabase): void {
     [['acquired', 1_700_000_000]],
   )
   database.exec(`INSERT INTO lease_configs VALUES
+    ('c0', 'default_ttl_seconds', '3600', 'int', '', 'global', NULL, 0, 0, 0),
     ('c1', 'max_renewals', '7', 'int', '', 'global', NULL, 0, 0, 0),
     ('c2', 'colour', 'red', 'string', '', 'global', NULL, 0, 0, 0)`)
 }
@@ -117,7 +118,7 @@ describe('tenure import seed-c', () => {
     const { code, stdout, stderr } = await takeOver()
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout.split('\n')).toEqual([
-      `took over 3 leases (1 live), 7 events and 1 setting into ${target}`,
+      `took over 3 leases (1 live), 7 events and 2 settings into ${target}`,
       expect.stringMatching(/^left out: setting colour: key must be one of /),
       '',
     ])
@@ -141,6 +142,9 @@ describe('tenure import seed-c', () => {
       ...{ state: 'expired', terminatedAtMs: 1_700_003_600_000 },
     })
     expect(await jsonOfTarget(['config', 'get', 'max_renewals'])).toMatchObject({ value: 7 })
+    // A default of the design was set by nobody.
+    const { overrides } = await jsonOfTarget<{ overrides: { key: string }[] }>(['config', 'ls'])
+    expect(overrides.map(({ key }) => key)).toEqual(['max_renewals'])
   })
 
   it('gives the file to its holder alone, who renews and releases it as before', async () => {

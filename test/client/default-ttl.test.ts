@@ -33,7 +33,13 @@ describe.each(EVERY_STORE)('a lease on %s that names no TTL', (kind) => {
     await tenure.config.set('default_ttl_seconds', 3600, { for: 'job' })
     expect((await tenure.acquire('work:A')).info.ttlMs).toBe(7_000)
     expect((await tenure.acquire('job:A')).info.ttlMs).toBe(3_600_000)
+  })
+
+  it('lasts as long as was configured, also if that is what every store begins with', async () => {
+    const tenure = await openOn(kind)
     await tenure.config.set('default_ttl_seconds', 3600)
+    expect((await tenure.acquire('work:A')).info.ttlMs).toBe(3_600_000)
+    await tenure.config.unset('default_ttl_seconds')
     expect((await tenure.acquire('work:B')).info.ttlMs).toBe(30_000)
   })
 })

@@ -5,7 +5,12 @@
 import path from 'node:path'
 import { NOTHING } from '../../core/commit.ts'
 import { invalid, isLeaseError, LeaseError } from '../../core/errors.ts'
-import { parseSettingKey, parseSettingValue, type SettingKey } from '../../core/settings.ts'
+import {
+  parseSettingKey,
+  parseSettingValue,
+  SETTING_TABLE,
+  type SettingKey,
+} from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { fs, ifThere } from '../../runtime/file-system.ts'
 import { restoreLedger } from '../../service/restore-ledger.ts'
@@ -224,9 +229,12 @@ async function configure(
     const problem = scope === 'global' ? key : 'only global settings can be taken over'
     if (typeof problem === 'string') left.push(`setting ${config_key}: ${problem}`)
     else {
-      await store.configure({
-        ...{ key: problem.key, value: String(config_value), scope: 'global', resourceId: null },
-      })
+      const value = String(config_value)
+      // The design writes a row for each default; that is no wish of anybody.
+      const isDefault = value === String(SETTING_TABLE[problem.key].initial)
+      if (!isDefault) {
+        await store.configure({ key: problem.key, value, scope: 'global', resourceId: null })
+      }
       count += 1
     }
   }

@@ -69,8 +69,8 @@ export class SqliteState implements RowNames {
     this.#addDomain = database.prepare('INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)')
     this.#readSettings = database
       .prepare(
-        `SELECT config_key, config_value, scope, resource_id FROM lease_configs
-         WHERE namespace = ? ORDER BY rowid`,
+        `SELECT config_key, config_value, scope, resource_id, updated_at = created_at
+         FROM lease_configs WHERE namespace = ? ORDER BY rowid`,
       )
       .raw()
   }
@@ -202,13 +202,15 @@ export class SqliteState implements RowNames {
   }
 }
 
-/** Rows that only state a default, and rows of keys that this version does not know, say nothing. */
+/** Rows that state a default which nobody has set, and rows of keys that this version does not know, say nothing. */
 function settingOf(row: SqliteRow): readonly SettingRow[] {
   const [name, value, scopeText, resourceId] = row as readonly (string | null)[]
+  const isUntouched = row[4] === 1
   const key = SETTING_KEYS.find((candidate) => candidate === name)
   const scope = SETTING_SCOPES.find((candidate) => candidate === scopeText)
   if (key === undefined || scope === undefined) return []
   const text = value ?? ''
-  if (scope === 'global' && text === String(SETTING_TABLE[key].initial)) return []
+  const isInitial = scope === 'global' && text === String(SETTING_TABLE[key].initial)
+  if (isInitial && isUntouched) return []
   return [{ key, value: text, scope, resourceId: resourceId ?? null }]
 }

@@ -117,6 +117,7 @@ export class SqliteWriter {
     return changes
   }
 
+  /** A global value has a row from the start. That somebody set it shows in its last change, also if it is the default. */
   configure(change: SettingChange, wallMs: number): void {
     const { key, scope, resourceId } = change
     const definition = SETTING_TABLE[key]
@@ -127,9 +128,13 @@ export class SqliteWriter {
       return
     }
     const value = change.value ?? String(definition.initial)
+    const changedAt = change.value === null ? 'created_at' : 'max(?, created_at + 1)'
+    const times = change.value === null ? [] : [wallMs]
     const { changes } = this.#database
-      .prepare(`UPDATE lease_configs SET config_value = ?, updated_at = ? WHERE ${where}`)
-      .run(value, wallMs, ...slot)
+      .prepare(
+        `UPDATE lease_configs SET config_value = ?, updated_at = ${changedAt} WHERE ${where}`,
+      )
+      .run(value, ...times, ...slot)
     if (changes > 0) return
     const id = [this.#namespace, key, resourceId].filter((part) => part !== null).join('/')
     this.#database
@@ -143,7 +148,7 @@ export class SqliteWriter {
         scope,
         resourceId,
         wallMs,
-        wallMs,
+        change.value === null ? wallMs : wallMs + 1,
         this.#namespace,
       )
   }
