@@ -2,17 +2,16 @@
  * What a wait is about: one resource, several at once, or being alone with what one shares. Each is an errand that can
  * be filed, claimed and withdrawn; `waiting.ts` waits for all of them alike and knows none of them.
  */
-import { isTransferredTo } from '../core/adopt.ts'
-import { placesOf, type Blocker } from '../core/conflict.ts'
+import type { Blocker } from '../core/conflict.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Resource } from '../core/resource.ts'
+import { isServed, isTurnOf, isUpgradeTurn } from '../core/turn.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
   AcquireRequest,
   ClaimAnswer,
-  Inspection,
   LeaseApi,
   TicketRef,
   Unsubscribe,
@@ -127,7 +126,7 @@ export class SingleErrand implements Errand {
     const ticket = this.#ticket
     // A ticket that reaches further is woken, not offered, so it has to look at all that may be in its way.
     if (ticket.extent === 'exact') return isServed(await this.#api.get(ticket.leaseId))
-    return isTurnOf(ticket, await this.#api.inspect(ticket.resource, ticket.extent))
+    return isTurnOf(ticket.leaseId, await this.#api.inspect(ticket.resource, ticket.extent))
   }
 
   get #ticket(): TicketRef & { readonly extent: Extent } {
@@ -153,7 +152,7 @@ export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
     isForeign: ({ id }) => !tickets.some(({ leaseId }) => leaseId === id),
     mayBeTurn: async () => {
       const looks = tickets.map(async (ticket) => {
-        return isTurnOf(ticket, await api.inspect(ticket.resource, ticket.extent))
+        return isTurnOf(ticket.leaseId, await api.inspect(ticket.resource, ticket.extent))
       })
       return (await Promise.all(looks)).every(Boolean)
     },
@@ -208,22 +207,13 @@ export function upgradeErrand(parts: UpgradeErrandParts): Errand {
     isForeign: () => false,
     mayBeTurn: async () => {
       const { leases } = await api.inspect(resource, extent)
-      return leases.every(({ id }) => id === leaseId) || !leases.some(isUpgrading(leaseId))
+      return isUpgradeTurn(leaseId, leases)
     },
   }
 }
 
 function isProgress(answer: WaitAnswer): answer is Exclude<WaitAnswer, Refusal> {
   return ['granted', 'queued', 'waiting', 'dropped'].includes(answer.kind)
-}
-
-/** Whether a ticket has its offer, or is gone. */
-function isServed(ticket: LeaseInfo | null): boolean {
-  return ticket === null || ticket.state !== 'pending' || ticket.fence !== null
-}
-
-function isUpgrading(leaseId: string): (lease: LeaseInfo) => boolean {
-  return (lease) => lease.id === leaseId && lease.upgrading
 }
 
 function ticketOf(
@@ -259,19 +249,4 @@ function upgraded(answer: UpgradeAnswer, waitMs: number): WaitAnswer {
     checkAfterMs,
     keepAliveMs: checkAfterMs,
   }
-}
-
-/** Whether nobody stands before the ticket any more, or the ticket is gone. */
-function isTurnOf({ leaseId }: TicketRef, { leases, queue, blockers }: Inspection): boolean {
-  const place = queue.findIndex((ticket) => ticket.id === leaseId)
-  const own = queue[place]
-  if (own === undefined || own.fence !== null) return true
-  if (blockers.some(({ kind }) => kind === 'lock_delay')) return false
-  const ahead = queue.filter((ticket, index) => index < place || ticket.fence !== null)
-  const others = [...leases.filter((lease) => !isTransferredTo(own, lease)), ...ahead]
-  const excludes = (other: LeaseInfo): boolean => {
-    if ((own.slots === null) !== (other.slots === null)) return true
-    return own.mode === 'exclusive' || other.mode === 'exclusive' || other.upgrading
-  }
-  return !others.some(excludes) && others.length < Math.min(...[own, ...others].map(placesOf))
 }

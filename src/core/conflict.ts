@@ -36,12 +36,19 @@ export interface Blocker {
 
 export function conflicts(a: Claim, b: Claim): boolean {
   if (a.id === b.id || !overlap(a, b) || areInLine(a, b)) return false
+  return excludes(a, b)
+}
+
+type Sharer = Pick<Claim, 'mode' | 'slots'> & Partial<Pick<Lease, 'upgrading'>>
+
+/** Whether two that overlap cannot be live together, however many places there are. */
+export function excludes(a: Sharer, b: Sharer): boolean {
   return wishesToBeAlone(a) || wishesToBeAlone(b) || (a.slots === null) !== (b.slots === null)
 }
 
 /** A holder that waits to be upgraded lets nobody else in, or it would wait for ever. */
-function wishesToBeAlone(claim: Claim | Lease): boolean {
-  return claim.mode === 'exclusive' || ('upgrading' in claim && claim.upgrading)
+function wishesToBeAlone({ mode, upgrading }: Sharer): boolean {
+  return mode === 'exclusive' || upgrading === true
 }
 
 /** By id: what is decided must not depend on the order in which a store keeps its entries. */
