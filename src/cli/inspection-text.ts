@@ -4,7 +4,7 @@ import { cycleText, type LeaseInfo } from '../core/lease.ts'
 import type { Inspection } from '../service/lease-api.ts'
 import { delegationFacts } from './delegation-text.ts'
 import { formatSpan } from './duration.ts'
-import { adoptionWords, expiryWords, revokingWords, sharingWords } from './lease-text.ts'
+import { adoptionWords, expiryWords, noteWords, revokingWords, sharingWords } from './lease-text.ts'
 import { clockTime, relativeTime, visible } from './output.ts'
 
 export function describeInspection(inspection: Inspection, nowMs: number): string {
@@ -33,6 +33,7 @@ function holderLines(resource: string, lease: LeaseInfo, nowMs: number): readonl
     factLine('since', `${relativeTime(sinceMs, nowMs)} (${clockTime(sinceMs)})`),
     factLine('until', `${expiryWords(lease)}, ${asked === null ? 'unless renewed' : 'for good'}`),
     factLine('reason', lease.reason ?? 'none given'),
+    ...(lease.metadata === null ? [] : [factLine('metadata', JSON.stringify(lease.metadata))]),
     factLine('mode', sharingWords(lease)),
     ...delegationFacts(lease).map(([name, words]) => factLine(name, words)),
     ...(asked === null ? [] : [factLine('asked', asked)]),
@@ -64,13 +65,14 @@ function queueLines(queue: readonly LeaseInfo[], nowMs: number): readonly string
 }
 
 function waiterWords(ticket: LeaseInfo, nowMs: number): string {
-  const { holder, priority, reason, group } = ticket
+  const { holder, priority, group } = ticket
+  const note = noteWords(ticket)
   const sharing = sharingWords(ticket)
   return [
     `${holder}, waiting for ${formatSpan(nowMs - ticket.createdAtMs)}`,
     sharing === 'exclusive' ? '' : `, ${sharing}`,
     priority === null || priority === 0 ? '' : `, priority ${priority}`,
     group === null ? '' : `, one of several at once (group ${group})`,
-    reason === null ? '' : `: ${reason}`,
+    note === null ? '' : `: ${note}`,
   ].join('')
 }

@@ -46,10 +46,20 @@ export function leaseTable(leases: readonly LeaseInfo[], nowMs: number, paint: P
     { text: relativeTime(lease.grantedAtMs ?? lease.createdAtMs, nowMs) },
     { text: endOf(lease, nowMs) },
     { text: String(lease.renewals) },
-    { text: cut(lease.reason ?? '-', REASON_WIDTH_MAX) },
+    { text: cut(noteWords(lease) ?? '-', REASON_WIDTH_MAX) },
     { text: lease.id, colour: 'dim' },
   ])
   return formatTable(LEASE_COLUMNS, rows, paint)
+}
+
+/** The holder's own words: its reason, and what it said beside it, such as how far it has come. */
+export function noteWords({
+  reason,
+  metadata,
+}: Pick<LeaseInfo, 'reason' | 'metadata'>): string | null {
+  const words = [reason, metadata === null ? null : JSON.stringify(metadata)]
+  const given = words.filter((word) => word !== null)
+  return given.length === 0 ? null : given.join(' ')
 }
 
 /** `exclusive`, `shared`, `shared, subtree`, `shared by up to 3`. */

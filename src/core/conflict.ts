@@ -25,6 +25,7 @@ export interface Blocker {
   readonly session: string
   readonly mode: Claim['mode']
   readonly extent: Claim['extent']
+  readonly slots: Claim['slots']
   readonly fence: number | null
   /** Since when, for a lease: the grant; for a ticket: its arrival. */
   readonly sinceMs: number
@@ -245,6 +246,7 @@ export function describeBlocker(entry: Entry, kind: Blocker['kind'], now: Now): 
     session: entry.session,
     mode: entry.mode,
     extent: entry.extent,
+    slots: entry.slots,
     fence: isLease ? entry.fence : (entry.offer?.fence ?? null),
     sinceMs: isLease ? entry.grantedAtMs : entry.createdAtMs,
     expiresAtMs: isLease ? entry.expiresAtMs : null,

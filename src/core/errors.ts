@@ -169,13 +169,22 @@ const SHOWN_LENGTH_MAX = 80
 
 /** A value as one short line of visible characters, whatever it was. */
 export function show(value: unknown): string {
-  const text = typeof value === 'string' ? quote(value) : describe(value)
+  return shorten(
+    typeof value === 'string' ? visibleJson(value.slice(0, SHOWN_LENGTH_MAX + 1)) : describe(value),
+  )
+}
+
+/** Data as one short line of JSON. */
+export function showData(data: object): string {
+  return shorten(visibleJson(data))
+}
+
+function shorten(text: string): string {
   return text.length <= SHOWN_LENGTH_MAX ? text : `${text.slice(0, SHOWN_LENGTH_MAX)}…`
 }
 
-function quote(text: string): string {
-  const escaped = JSON.stringify(text.slice(0, SHOWN_LENGTH_MAX + 1))
-  return escaped.replace(/[\u007f-\u009f\u2028\u2029]/g, (character) => {
+function visibleJson(value: string | object): string {
+  return JSON.stringify(value).replace(/[\u007f-\u009f\u2028\u2029]/g, (character) => {
     return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   })
 }

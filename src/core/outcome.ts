@@ -3,7 +3,7 @@
  */
 import type { Shortage } from './budget.ts'
 import type { Blocker } from './conflict.ts'
-import { LeaseError, show } from './errors.ts'
+import { LeaseError, show, showData } from './errors.ts'
 import { cycleText, type CycleStep, type EntryState, type Lease, type LeaseId } from './lease.ts'
 import type { Resource } from './resource.ts'
 
@@ -403,8 +403,12 @@ function whyNotWaiting({ notWaiting, difference, blockers }: Held): string {
 function describeHolder(blocker: Blocker, { resource }: Held): string {
   const below = blocker.extent === 'subtree' ? ' and what is below it' : ''
   const through = blocker.resource === resource ? '' : ` through ${blocker.resource}${below}`
-  const reason = blocker.reason === null ? '' : ` (${show(blocker.reason)})`
-  return `${standingWords(blocker)}${through}${reason}`
+  const { reason, metadata } = blocker
+  const words = [
+    ...(reason === null ? [] : [show(reason)]),
+    ...(metadata === null ? [] : [showData(metadata)]),
+  ].join(' ')
+  return `${standingWords(blocker)}${through}${words === '' ? '' : ` (${words})`}`
 }
 
 function standingWords({ kind, holder }: Blocker): string {

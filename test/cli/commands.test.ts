@@ -1,6 +1,7 @@
 import { sessionDigest } from '../../src/runtime/session-digest.ts'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { LeaseInfo } from '../../src/core/lease.ts'
+import { openTenure } from '../../src/index.ts'
 import type { Inspection, LeaseList, LedgerEntry } from '../../src/service/lease-api.ts'
 import { tenure, until, workshop } from './tenure-process.ts'
 
@@ -37,6 +38,23 @@ describe('a lease from the command line', () => {
     const ended: LeaseList = await shop.json(['ls', '--all'])
     expect(ended.leases).toMatchObject([{ id: lease.id, state: 'released' }])
     expect(await shop.json(['show', lease.id])).toMatchObject({ id: lease.id, renewals: 1 })
+  })
+
+  it('shows how far a holder has come wherever its reason is shown', async () => {
+    const shop = workshop()
+    const tenure = await openTenure(`sqlite:${shop.storeFile}`, { holder: 'ann' })
+    onTestFinished(() => tenure.close())
+    const lease = await tenure.acquire('job:1', { reason: 'import' })
+    await lease.update({ metadata: { done: 5, of: 10 } })
+    const said = '{"done":5,"of":10}'
+    expect((await shop.tenure(['ls'])).stdout).toContain(`import ${said}`)
+    const why = await shop.tenure(['why', 'job:1'])
+    expect(why.stdout).toContain(`\n  reason    import\n  metadata  ${said}\n`)
+    expect((await shop.tenure(['show', 'job:1'])).stdout).toContain(`\n  metadata  ${said}\n`)
+    const refused = await shop.tenure(['acquire', 'job:1', '--holder', 'ben'])
+    expect(refused.stderr).toBe(
+      `tenure: job:1 is held by "ann" ("import" ${said}) (RESOURCE_HELD)\n`,
+    )
   })
 
   it('keeps others out, and says who is in the way', async () => {

@@ -116,6 +116,14 @@ describe('readers and writers', () => {
 })
 
 describe('slots', () => {
+  it('are told to whoever is blocked by those who have them', async () => {
+    const { client } = newStage()
+    for (const name of ['ann', 'bob']) await client(name).tenure.acquire('pool:gpu', { slots: 2 })
+    const attempt = await client('cy').tenure.tryAcquire('pool:gpu', { slots: 3 })
+    const told = attempt.kind === 'held' ? attempt.blockers.map(({ slots }) => slots) : null
+    expect(told).toEqual([2, 2])
+  })
+
   it('are never exceeded, however many want one', async () => {
     const { client, advance, world } = newStage()
     let most = 0

@@ -29,7 +29,8 @@ describe('what stands in the way of a ticket', () => {
     expect(blockersOf(mine, [lease({ reason: 'editing' })], nowAt(400))).toEqual([
       {
         ...{ kind: 'lease', leaseId: id(1), resource: 'work:W-1', holder: 'ada' },
-        ...{ session: 'session-of-ada', mode: 'exclusive', extent: 'exact', fence: 1000 },
+        ...{ session: 'session-of-ada', mode: 'exclusive', extent: 'exact', slots: null },
+        fence: 1000,
         ...{ sinceMs: WALL_MS, expiresAtMs: WALL_MS + TTL_MS, remainingMs: TTL_MS - 400 },
         reason: 'editing',
         metadata: null,

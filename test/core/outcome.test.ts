@@ -12,7 +12,7 @@ const held: Held = {
   blockers: [
     {
       ...{ kind: 'lease', leaseId: id(1), resource: 'work:W-1', holder: 'ada', session: 's' },
-      ...{ mode: 'exclusive', extent: 'exact', fence: 7, sinceMs: 1, expiresAtMs: 2 },
+      ...{ mode: 'exclusive', extent: 'exact', slots: null, fence: 7, sinceMs: 1, expiresAtMs: 2 },
       ...{ remainingMs: 1, reason: null, metadata: null },
     },
   ],
@@ -59,6 +59,9 @@ describe('a refusal at the surface', () => {
 
   it.each<[Partial<Blocker>[], string]>([
     [[{ reason: 'a "b"\nc' }], 'work:W-1 is held by "ada" ("a \\"b\\"\\nc")'],
+    [[{ metadata: { done: 3, of: 10 } }], 'is held by "ada" ({"done":3,"of":10})'],
+    [[{ reason: 'b', metadata: { at: '\u2028' } }], 'is held by "ada" ("b" {"at":"\\u2028"})'],
+    [[{ metadata: { a: 'x'.repeat(99) } }], `is held by "ada" ({"a":"${'x'.repeat(74)}…)`],
     [[{}, { kind: 'ticket', holder: 'bob' }], 'work:W-1 is held by "ada", waited for by "bob"'],
     [[{}, {}, {}, {}], 'is held by "ada", held by "ada", held by "ada", and by others'],
     [[{ resource: 'file:/s' }], 'work:W-1 is held by "ada" through file:/s'],
