@@ -7,7 +7,7 @@ import type {
   ReleaseOptions,
   RenewOptions,
 } from './contract.ts'
-import { onAbort } from '../runtime/abort-listeners.ts'
+import { newAbortController, onAbort } from '../runtime/abort-listeners.ts'
 import { isGone } from './lease-loss.ts'
 import type { LeaseReference } from './lease-reference.ts'
 import type { JointRelease } from './lease-release.ts'
@@ -83,7 +83,7 @@ export class HandleSet implements LeaseSet {
 
 /** Not `AbortSignal.any`: on Node 20 what that returns may be collected, and its listeners with it, before it aborts. */
 function abortsWithAny(signals: readonly AbortSignal[]): AbortSignal {
-  const controller = new AbortController()
+  const controller = newAbortController()
   for (const signal of signals) {
     if (signal.aborted) controller.abort(signal.reason)
     else onAbort(signal, () => controller.abort(signal.reason))

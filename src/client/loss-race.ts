@@ -3,6 +3,7 @@
  * lease's signal at that moment.
  */
 import type { LeaseError } from '../core/errors.ts'
+import { newAbortController } from '../runtime/abort-listeners.ts'
 
 export class LossRace {
   #waiters: Set<(error: LeaseError) => void> | null = null
@@ -15,7 +16,7 @@ export class LossRace {
   }
 
   get signal(): AbortSignal {
-    this.#controller ??= new AbortController()
+    this.#controller ??= newAbortController()
     if (this.#lost !== null) this.#controller.abort(this.#lost)
     return this.#controller.signal
   }

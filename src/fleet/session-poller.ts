@@ -2,6 +2,7 @@
  * Polls one session for as long as it is owned. Ownership is looked at before each poll, in the same turn of the event
  * loop in which the poll begins, never after it. At most one poll of a session is under way.
  */
+import { newAbortController } from '../runtime/abort-listeners.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { PollContext, PollFunction } from './contract.ts'
@@ -80,7 +81,7 @@ export class SessionPoller {
   async #run(): Promise<void> {
     const { runtime, intervalMs, pollTimeoutMs } = this.#parts
     const beganMs = runtime.monotonicMs()
-    const controller = new AbortController()
+    const controller = newAbortController()
     this.#controller = controller
     const timer = runtime.setTimer(pollTimeoutMs, () => this.#late(), { keepAlive: true })
     try {

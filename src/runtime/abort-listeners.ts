@@ -1,7 +1,15 @@
 /**
  * Listening to a signal that a program may pass to any number of calls. Node warns of a leak at the eleventh listener of
- * one signal, so all of them share one.
+ * one signal, so all of them share one; and of our own signals it does not warn, however many a program listens with.
  */
+const events = process.getBuiltinModule('node:events')
+
+/** Of a signal that programs listen to: whatever is done under one lease may listen to the lease's. */
+export function newAbortController(): AbortController {
+  const controller = new AbortController()
+  events.setMaxListeners(0, controller.signal)
+  return controller
+}
 
 interface Shared {
   readonly callbacks: Set<() => void>

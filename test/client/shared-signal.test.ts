@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { onAbort } from '../../src/runtime/abort-listeners.ts'
 import { follow, newStage, statesOf } from './harness.ts'
 
@@ -20,6 +20,22 @@ it('twenty waits on one shutdown signal add one listener, end with it, and leave
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
   expect(quick.state).toBe('held')
   expect(await statesOf(world, 'bob')).toEqual(['active'])
+})
+
+it('twenty listeners on the signal of a lease or of several make Node warn of nothing', async () => {
+  const { alice } = newStage()
+  const warnings: string[] = []
+  const hear = ({ name }: Error): void => void warnings.push(name)
+  process.on('warning', hear)
+  onTestFinished(() => void process.off('warning', hear))
+  const lease = await alice.tenure.acquire('work:A')
+  const set = await alice.tenure.acquireAll(['work:B', 'work:C'])
+  for (const { signal } of [lease, set]) {
+    for (let count = 0; count < 20; count += 1) signal.addEventListener('abort', () => count)
+  }
+  // Warnings are told in the next tick.
+  await new Promise<void>((resolve) => void setImmediate(resolve))
+  expect(warnings).toEqual([])
 })
 
 it('a signal that nobody waits for any more has no listener', () => {
