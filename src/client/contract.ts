@@ -372,6 +372,18 @@ export interface LeaseSet extends AsyncDisposable {
     name: Name,
     listener: (event: LeaseEvents[Name], lease: Lease) => void,
   ): () => void
+  /** As `on`, for the first such event of any of them: afterwards the listener is taken off. */
+  once<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name], lease: Lease) => void,
+  ): () => void
+  /** Takes off a listener that `on` or `once` was given; without effect for any other. */
+  off<Name extends keyof LeaseEvents>(
+    name: Name,
+    listener: (event: LeaseEvents[Name], lease: Lease) => void,
+  ): void
+  /** Says the same of each of them, whatever becomes of the others. Throws the first error, as `Lease.update` does. */
+  update(options: UpdateOptions): Promise<void>
   /** Renews each of them, whatever becomes of the others. Throws the first error, as `Lease.renew` does. */
   renew(options?: RenewOptions): Promise<void>
   /**

@@ -6,20 +6,25 @@ import type {
   LeaseSet,
   ReleaseOptions,
   RenewOptions,
+  UpdateOptions,
 } from './contract.ts'
 import { newAbortController, onAbort } from '../runtime/abort-listeners.ts'
 import { isGone } from './lease-loss.ts'
 import type { LeaseReference } from './lease-reference.ts'
 import type { JointRelease } from './lease-release.ts'
+import { TakenListeners } from './listeners.ts'
 import { checkListener } from './read-options.ts'
 
 const WORST_FIRST = ['lost', 'released', 'uncertain'] as const satisfies readonly HandleState[]
+
+type SetListener<Name extends keyof LeaseEvents> = (event: LeaseEvents[Name], lease: Lease) => void
 
 export class HandleSet implements LeaseSet {
   readonly leases: readonly LeaseReference[]
   readonly #newRelease: () => JointRelease
   /** Made when somebody asks for it. */
   #signal: AbortSignal | null = null
+  readonly #listening = new TakenListeners<keyof LeaseEvents>()
 
   constructor(leases: readonly LeaseReference[], newRelease: () => JointRelease) {
     this.leases = leases
@@ -40,26 +45,44 @@ export class HandleSet implements LeaseSet {
     return this.#signal
   }
 
-  on<Name extends keyof LeaseEvents>(
-    name: Name,
-    listener: (event: LeaseEvents[Name], lease: Lease) => void,
-  ): () => void {
+  on<Name extends keyof LeaseEvents>(name: Name, listener: SetListener<Name>): () => void {
+    return this.#listen(name, listener, listener)
+  }
+
+  once<Name extends keyof LeaseEvents>(name: Name, listener: SetListener<Name>): () => void {
+    const takeOff = this.#listen(name, listener, (event, lease) => {
+      takeOff()
+      return listener(event, lease)
+    })
+    return takeOff
+  }
+
+  off<Name extends keyof LeaseEvents>(name: Name, listener: SetListener<Name>): void {
     checkListener(name, listener)
+    this.#listening.off(name, listener)
+  }
+
+  /** `given`: what the caller knows the listener by. */
+  #listen<Name extends keyof LeaseEvents>(
+    name: Name,
+    given: unknown,
+    listener: SetListener<Name>,
+  ): () => void {
+    checkListener(name, given)
     const stops = this.leases.map((lease) => lease.on(name, (event) => listener(event, lease)))
-    return () => stops.forEach((stop) => stop())
+    return this.#listening.add(name, given, () => stops.forEach((stop) => stop()))
   }
 
   async renew(options?: RenewOptions): Promise<void> {
-    const renewals = this.leases.map((lease) => lease.renew(options))
-    for (const result of await Promise.allSettled(renewals)) {
-      if (result.status === 'rejected') throw result.reason
-    }
+    throwFirst(await Promise.allSettled(this.leases.map((lease) => lease.renew(options))))
+  }
+
+  async update(options: UpdateOptions): Promise<void> {
+    throwFirst(await Promise.allSettled(this.leases.map((lease) => lease.update(options))))
   }
 
   async release(options?: ReleaseOptions): Promise<void> {
-    for (const result of await this.#releaseAll(this.leases, options)) {
-      if (result.status === 'rejected') throw result.reason
-    }
+    throwFirst(await this.#releaseAll(this.leases, options))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -78,6 +101,12 @@ export class HandleSet implements LeaseSet {
     const released = leases.map((lease) => lease.releaseWith(options, together))
     const [results] = await Promise.all([Promise.allSettled(released), together.send()])
     return results
+  }
+}
+
+function throwFirst(results: readonly PromiseSettledResult<void>[]): void {
+  for (const result of results) {
+    if (result.status === 'rejected') throw result.reason
   }
 }
 

@@ -29,6 +29,7 @@ import type {
 } from './contract.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import type { JointRelease } from './lease-release.ts'
+import { TakenListeners } from './listeners.ts'
 import { checkListener } from './read-options.ts'
 
 export class LeaseReference implements Lease {
@@ -40,11 +41,7 @@ export class LeaseReference implements Lease {
   static readonly #parents = new WeakMap<LeaseReference, LeaseReference>()
   readonly #handle: LeaseHandle
   #hasGivenSignal = false
-  readonly #listening = new Set<{
-    readonly name: keyof LeaseEvents
-    readonly given: unknown
-    readonly takeOff: () => void
-  }>()
+  readonly #listening = new TakenListeners<keyof LeaseEvents>()
 
   constructor(handle: LeaseHandle, parent: LeaseReference | null) {
     this.#handle = handle
@@ -149,9 +146,7 @@ export class LeaseReference implements Lease {
     listener: (event: LeaseEvents[Name]) => void,
   ): void {
     checkListener(name, listener)
-    for (const one of this.#listening) {
-      if (one.name === name && one.given === listener) one.takeOff()
-    }
+    this.#listening.off(name, listener)
   }
 
   /** `given`: what the caller knows the listener by. */
@@ -162,14 +157,10 @@ export class LeaseReference implements Lease {
   ): () => void {
     const stop = this.#handle.on(name, listener)
     const endUse = this.#handle.interest.use(this)
-    const takeOff = (): void => {
-      this.#listening.delete(one)
+    return this.#listening.add(name, given, () => {
       stop()
       endUse()
-    }
-    const one = { name, given, takeOff }
-    this.#listening.add(one)
-    return takeOff
+    })
   }
 
   renew(options?: RenewOptions): Promise<void> {

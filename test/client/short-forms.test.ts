@@ -1,7 +1,7 @@
 /** The short forms that programs are written with, as their authors write them. */
 import util from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { isLeaseError, openTenure, type Tenure } from '../../src/index.ts'
+import { isLeaseError, openTenure, type Lease, type Tenure } from '../../src/index.ts'
 import { FakeRuntime } from '../../src/testing/index.ts'
 
 interface Pair {
@@ -115,6 +115,41 @@ describe('several leases', () => {
     expect(heard.at(-1)).toBe('work:B LEASE_LOST')
     await expect(set.renew()).rejects.toMatchObject({ code: 'LEASE_LOST' })
     expect(set.leases[0]?.state).toBe('held')
+  })
+})
+
+describe('listeners of several leases', () => {
+  it('are called for the first event of any, or until they are taken off', async () => {
+    const { ann, runtime } = await pair()
+    const set = await ann.acquireAll(['work:A', 'work:B'])
+    const heard: string[] = []
+    const each = (_: unknown, { resource }: Lease): void => void heard.push(`each ${resource}`)
+    set.on('renewed', each)
+    set.once('renewed', (_, { resource }) => heard.push(`first ${resource}`))
+    const never = (): void => void heard.push('never')
+    set.once('renewed', never)
+    set.off('renewed', never)
+    await runtime.advance(100)
+    await set.renew()
+    expect(heard).toEqual(['each work:A', 'first work:A', 'each work:B'])
+    set.off('renewed', each)
+    await runtime.advance(100)
+    await set.renew()
+    expect(heard).toHaveLength(3)
+    expect(() => set.off('expired' as 'lost', never)).toThrow('name must be among')
+    expect(() => set.once('lost', 1 as never)).toThrow('listener must be a function')
+  })
+
+  it('whoever is blocked by one of them sees what was said of all', async () => {
+    const { ann, bob } = await pair()
+    const set = await ann.acquireAll(['work:A', 'work:B'])
+    await set.update({ reason: 'moving', metadata: { done: 1 } })
+    for (const name of ['work:A', 'work:B']) {
+      const attempt = await bob.tryAcquire(name)
+      expect(attempt).toMatchObject({ blockers: [{ reason: 'moving', metadata: { done: 1 } }] })
+    }
+    await set.release()
+    await expect(set.update({ reason: 'late' })).rejects.toMatchObject({ name: 'LeaseError' })
   })
 })
 
