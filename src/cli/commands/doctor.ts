@@ -1,6 +1,5 @@
 /** `tenure doctor`: checks what Tenure needs, from Node to the store, and says what is wrong. */
 import path from 'node:path'
-import { fs } from '../../runtime/file-system.ts'
 import { openApi } from '../../open.ts'
 import { readAddress } from '../../store-address.ts'
 import {
@@ -21,7 +20,7 @@ export const doctor: Command = defineCommand({
   positionals: [],
   options: {},
   notes: [
-    'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. It wakes itself up, because a connection may accept a subscription and deliver nothing, and prunes nothing, to see whether it could. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet is not made; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
+    'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. It wakes itself up, because a connection may accept a subscription and deliver nothing, and prunes nothing, to see whether it could. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet, or is empty, is not made: it says where the store would be; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
   ],
   examples: ['tenure doctor', 'tenure doctor --store sqlite:/srv/leases.db --json'],
   run: async ({ identity, printer }) => {
@@ -37,14 +36,15 @@ async function examine(identity: Identity): Promise<readonly Check[]> {
   const checks: Check[] = [checkNode(process.versions.node)]
   if (file !== undefined) checks.push(await checkDriver(), await checkDirectory(file))
   if (!checks.every((check) => check.ok)) return checks
-  if (file !== undefined && !fs.existsSync(file)) {
-    const detail = `${file} does not exist yet; the first command that needs it makes it`
+  const { openCheckup, missingFile } = readAddress(identity.url, optionsOf(identity))
+  const missing = missingFile?.() ?? null
+  if (missing !== null) {
+    const detail = `no store yet; tenure acquire and tenure run make ${missing}`
     return [...checks, { name: 'store', ok: true, detail }]
   }
   checks.push(...(await examineStore(identity)))
   if (!isOpen(checks)) return checks
   if (file !== undefined) checks.push(...(await checkDatabase(file)))
-  const { openCheckup } = readAddress(identity.url, optionsOf(identity))
   checks.push(...(await checkServer(openCheckup)))
   return checks
 }
@@ -76,10 +76,16 @@ function describe(checks: readonly Check[], paint: Paint): string {
     const mark = ok ? paint('ok   ', 'green') : paint('wrong', 'red')
     return `${mark}  ${name.padEnd(width)}  ${visible(detail)}`
   })
+  return [...lines, '', verdict(checks)].join('\n')
+}
+
+function verdict(checks: readonly Check[]): string {
   const wrong = checks.filter(({ ok }) => !ok).length
-  return [
-    ...lines,
-    '',
-    wrong === 0 ? 'All is well.' : `${wrong} of ${checks.length} checks failed.`,
-  ].join('\n')
+  if (wrong > 0) return `${wrong} of ${checks.length} checks failed.`
+  return isOpened(checks) ? 'All is well.' : 'Nothing is wrong, but there is no store yet.'
+}
+
+/** What is known of a store only once it was opened. */
+function isOpened(checks: readonly Check[]): boolean {
+  return checks.some(({ name }) => name === 'clock')
 }
