@@ -9,12 +9,13 @@ import path from 'node:path'
 import { invalid, pathError } from './core/errors.ts'
 import { parseNamespace } from './core/resource.ts'
 import { requireShortText, requireText } from './core/text.ts'
-import { fs } from './runtime/file-system.ts'
+import { fs, hasCode } from './runtime/file-system.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
 import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './drivers/postgres-driver.ts'
 import type { RedisClient } from './drivers/redis-driver.ts'
+import { accessError } from './drivers/sqlite-driver.ts'
 
 /** A URL, or a connection that the program already has and closes itself. */
 export type StoreSource =
@@ -339,7 +340,7 @@ function readPath(encoded: string, url: string): string {
   try {
     return systemRuntime.canonicalPath(file)
   } catch (cause) {
-    throw pathError('store', file, cause)
+    throw hasCode(cause, 'EACCES') ? accessError(file, cause) : pathError('store', file, cause)
   }
 }
 

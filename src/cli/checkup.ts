@@ -1,10 +1,11 @@
 /** The single checks of `tenure doctor`. Each says what it found, good or bad, and throws nothing. */
 import fs from 'node:fs'
-import path from 'node:path'
 import { isLeaseError } from '../core/errors.ts'
+import { existingDirectory, hasCode } from '../runtime/file-system.ts'
 import type { Checkup } from '../store-port/store.ts'
 import { findBrokenRows, tryWakeFiles } from '../store/sqlite/sqlite-checkup.ts'
 import {
+  accessError,
   loadSqlite,
   sqliteDriverName,
   type SqliteDatabase,
@@ -37,9 +38,12 @@ export async function checkDriver(): Promise<Check> {
 /** The nearest ancestor that exists must be writable: what is missing below it will be created. */
 export async function checkDirectory(file: string): Promise<Check> {
   return attempt('directory', async () => {
-    let directory = path.dirname(file)
-    while (!fs.existsSync(directory)) directory = path.dirname(directory)
-    fs.accessSync(directory, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK)
+    const directory = existingDirectory(file)
+    try {
+      fs.accessSync(directory, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK)
+    } catch (error) {
+      throw hasCode(error, 'EACCES', 'EROFS') ? accessError(file, error) : error
+    }
     return `${directory} is writable`
   })
 }

@@ -4,7 +4,7 @@
  */
 import nodeModule from 'node:module'
 import { invalid, LeaseError } from '../core/errors.ts'
-import { ownership } from '../runtime/file-system.ts'
+import { existingDirectory, ownership } from '../runtime/file-system.ts'
 import { nodeVersions } from '../runtime/system-runtime.ts'
 import type { DriverPackage } from './driver-fault.ts'
 
@@ -168,7 +168,7 @@ export function sqliteError(error: unknown, url: string, committing = false): un
   if (IS_SCHEMA.test(code)) {
     return new LeaseError('STORE_SCHEMA', `${url} is not a Tenure store: ${message}`, options)
   }
-  const whose = IS_ACCESS.test(code) ? ownership(url.replace(/^sqlite:/, '')) : ''
+  const whose = IS_ACCESS.test(code) ? whoseStore(url.replace(/^sqlite:/, '')) : ''
   return new LeaseError('STORE_UNAVAILABLE', `${url} cannot be used: ${message}${whose}`, options)
 }
 
@@ -209,11 +209,16 @@ export class Where {
   }
 }
 
+/** SQLite writes beside the file too, so it may be the directory that is closed. */
+export function whoseStore(file: string): string {
+  return ownership([file, `${file}-wal`, `${file}-shm`, existingDirectory(file)])
+}
+
 /** The system does not let this process use the file. */
 export function accessError(file: string, cause: unknown): LeaseError {
   const store = `sqlite:${file}`
   const why = cause instanceof Error ? cause.message : String(cause)
-  return new LeaseError('STORE_UNAVAILABLE', `${store} cannot be used: ${why}${ownership(file)}`, {
+  return new LeaseError('STORE_UNAVAILABLE', `${store} cannot be used: ${why}${whoseStore(file)}`, {
     cause,
     details: { store },
   })

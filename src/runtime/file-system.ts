@@ -36,16 +36,36 @@ export function isAbsence(error: unknown): boolean {
 const PERMISSION_BITS = 0o7777
 
 /**
- * Whose a file is and what its mode allows, in words, which is what a person needs to know when it is another user's; of the
- * directory where there is no such file. Empty if nothing can be said.
+ * Whose a place is and what its mode allows, in words, which is what a person needs to know when it is another user's: of the
+ * first of these places that is there and closed to this process, or else of the first that is there. Empty if nothing can
+ * be said.
  */
-export function ownership(file: string): string {
-  const place = fs.existsSync(file) ? file : path.dirname(path.resolve(file))
-  const status = ifThere(() => fs.statSync(place))
+export function ownership(places: readonly string[]): string {
+  const there = places.filter((place) => fs.existsSync(place))
+  const place = there.find(isClosed) ?? there[0]
+  const status = place === undefined ? null : ifThere(() => fs.statSync(place))
   if (status === null) return ''
   const mode = (status.mode & PERMISSION_BITS).toString(8).padStart(4, '0')
   const owner = `${place} belongs to user ${status.uid}, group ${status.gid}, mode ${mode}`
   return ` (${owner}; this process is user ${process.geteuid?.() ?? 'unknown'})`
+}
+
+function isClosed(place: string): boolean {
+  const { R_OK, W_OK, X_OK } = fs.constants
+  try {
+    fs.accessSync(place, R_OK | W_OK | (fs.statSync(place).isDirectory() ? X_OK : 0))
+    return false
+  } catch {
+    // No fault: that the system refuses is the answer.
+    return true
+  }
+}
+
+/** The deepest directory above a file that is there; what is missing below it can be made in it. */
+export function existingDirectory(file: string): string {
+  let directory = path.dirname(path.resolve(file))
+  while (!fs.existsSync(directory)) directory = path.dirname(directory)
+  return directory
 }
 
 /** As many as the kernel follows before it speaks of a loop. */

@@ -104,6 +104,36 @@ describe.runIf(reason === null)('two users of one group', () => {
     expect(ended.stderr).toContain(`${file} belongs to user ${ANN}, group ${GROUP}, mode 0644`)
   })
 
+  it.each([
+    ['is closed to them', 0o700, 'leases.db'],
+    ['is closed to them, for a path below it', 0o700, 'sub/leases.db'],
+    ['they may not write', 0o750, 'leases.db'],
+    ['they may not write, for a path below it', 0o750, 'sub/leases.db'],
+  ])('are told whose the directory is that %s', async (_, mode, name) => {
+    file = path.join(directory, name)
+    fs.chmodSync(directory, mode)
+    const blamed = `${directory} belongs to user ${ANN}, group ${GROUP}, mode 0${mode.toString(8)}; this process is user ${BEN}`
+    const refused = await tenureAs(BEN, '002', ['acquire', 'work:a', '--holder', 'ben'])
+    expect(refused.stderr.trim().split('\n')).toHaveLength(1)
+    expect(refused.stderr).toContain(`sqlite:${file} cannot be used: EACCES`)
+    expect(refused.stderr).toContain(blamed)
+    expect(refused.code).toBe(15)
+    const examined = await tenureAs(BEN, '002', ['doctor'])
+    expect(examined).toMatchObject({ code: 1, stdout: expect.stringContaining(blamed) })
+  })
+
+  it('are told of the directory that they may not write, not of the file that they may', async () => {
+    await tenureAs(ANN, '002', ['acquire', 'work:a', '--holder', 'ann'])
+    fs.chmodSync(directory, 0o750)
+    for (const command of [['acquire', 'work:b', '--holder', 'ben'], ['ls']]) {
+      const ended = await tenureAs(BEN, '002', command)
+      expect(ended).toMatchObject({ code: 15 })
+      expect(ended.stderr).toContain(
+        `(${directory} belongs to user ${ANN}, group ${GROUP}, mode 0750`,
+      )
+    }
+  })
+
   it('wake each other when they wait', async () => {
     const waiting = wakerAs(
       BEN,
