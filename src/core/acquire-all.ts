@@ -10,7 +10,7 @@
 import { askToFinish, endedBefore, queuedOutcome, ticketOf, waitMsOf } from './acquire.ts'
 import { adopt, adoptable, adoptedBefore, unfit, type Asker } from './adopt.ts'
 import type { Acquire, AcquireAll } from './command.ts'
-import { arrivalUs, blockersOf, ownBlockersOf, type Blocker } from './conflict.ts'
+import { arrivalUs, blockersOf, ownBlockersOf, sharedAlready, type Blocker } from './conflict.ts'
 import { Draft, eventCommon } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, isWaiting, type Lease, type LeaseId, type Ticket } from './lease.ts'
@@ -47,6 +47,8 @@ export function decideAcquireAll(
   const given = givenTo(draft, tickets)
   const other = standing === null ? unfitFor(draft, tickets, given) : null
   if (other !== null) return refuse(draft, tickets, other)
+  const twice = standing === null ? sharedTwice(draft, command, { tickets, given }) : []
+  if (twice.length > 0) return refuse(draft, tickets, { blockers: twice, notWaiting: 'own' })
   const blockers = allBlockers(draft, tickets, given)
   if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
   const blocked = { tickets, blockers, views, given }
@@ -168,6 +170,15 @@ export function unfitFor(draft: Draft, tickets: readonly Ticket[], given: Given)
     if (other !== null) return other
   }
   return null
+}
+
+function sharedTwice(
+  draft: Draft,
+  { members }: AcquireAll,
+  { tickets, given }: Pick<BlockedAll, 'tickets' | 'given'>,
+): readonly Blocker[] {
+  if (members[0]?.sequential !== true) return []
+  return tickets.flatMap((ticket) => (given.has(ticket.id) ? [] : sharedAlready(ticket, draft)))
 }
 
 export function allBlockers(

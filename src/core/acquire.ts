@@ -4,10 +4,11 @@
  *  1. The id is known: answer with the present state of what it names. A failed attempt is decided anew.
  *  2. Settle the overlap, so that nothing that is over stands in the way.
  *  3. A lease of the resource was transferred to the requester: take it over if it covers the request, else refuse.
- *  4. Nothing blocks: grant.
- *  5. What blocks the request cannot end before it: a lease that it is under, or anything of a session that does one
+ *  4. The session does one thing after another and shares the very same already: refuse, naming its own lease.
+ *  5. Nothing blocks: grant.
+ *  6. What blocks the request cannot end before it: a lease that it is under, or anything of a session that does one
  *     thing after another. Refuse, because waiting would never end.
- *  6. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
+ *  7. The request may wait: file a ticket. Otherwise refuse, and write the refusal into the history.
  */
 import type { Acquire } from './command.ts'
 import { adopt, adoptable, adoptedBefore, unfit } from './adopt.ts'
@@ -20,6 +21,7 @@ import {
   inOrder,
   ownBlockersOf,
   priorityUs,
+  sharedAlready,
   type Blocker,
 } from './conflict.ts'
 import { rootWith } from './delegation.ts'
@@ -69,6 +71,8 @@ export function decideAcquire(
   const claim = ticketOf(command, view, { now, arrivalUs: arrivalUs(draft.entries.values(), now) })
   const other = unfit(draft, claim)
   if (other !== null) return refuse(draft, claim, other)
+  const twice = command.sequential === true ? sharedAlready(claim, draft) : []
+  if (twice.length > 0) return refuse(draft, claim, heldBy(claim, twice, 'own'))
   const blockers = blockersOf(claim, draft.entries.values(), now)
   if (blockers.length === 0) {
     const before = draft.entries.get(claim.id)?.state ?? null

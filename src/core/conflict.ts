@@ -116,6 +116,27 @@ export function ownBlockersOf(
     .map(({ entry, kind }) => describeBlocker(entry, kind, now))
 }
 
+/**
+ * What a session that does one thing after another has, or waits for, of the very same that it asks to share: a second
+ * share would be the first one again, and the first would be forgotten. Places are counted, so a second one is another.
+ */
+export function sharedAlready(
+  claim: Claim | Ticket,
+  draft: { readonly entries: ReadonlyMap<LeaseId, Entry>; readonly now: Now },
+): readonly Blocker[] {
+  const { entries, now } = draft
+  const same: Blocker[] = []
+  for (const entry of entries.values()) {
+    if (entry.id === claim.id || entry.session !== claim.session) continue
+    if (entry.resource !== claim.resource || entry.extent !== claim.extent) continue
+    if (entry.mode !== 'shared' || claim.mode !== 'shared') continue
+    if (entry.slots !== null || claim.slots !== null) continue
+    if (isHeld(entry, now)) same.push(describeBlocker(entry, 'lease', now))
+    else if (isWaiting(entry, now)) same.push(describeBlocker(entry, 'ticket', now))
+  }
+  return same
+}
+
 /** By how much a priority brings a ticket forward. */
 export function priorityUs(priority: number): number {
   return priority * PRIORITY_POINT_MS * US_PER_MS

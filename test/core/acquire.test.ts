@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { decide } from '../../src/core/decide.ts'
-import type { Entry } from '../../src/core/lease.ts'
+import type { Acquire } from '../../src/core/command.ts'
+import type { Entry, Lease } from '../../src/core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../src/core/limits.ts'
 import { DEFAULT_SETTINGS, type Settings } from '../../src/core/settings.ts'
 import {
@@ -283,6 +284,21 @@ describe('an acquire that waits', () => {
     const decision = decide(view([own]), acquire({ ...WAITING, sequential: true }), nowAt(1))
     expect(decision.outcome).toMatchObject({ kind: 'held', notWaiting: 'own' })
     expect(told(decision).at(-1)).toBe('lease.denied 3')
+  })
+
+  it.each<[string, Partial<Lease>, Partial<Acquire>, string]>([
+    ['the very same', {}, {}, 'held'],
+    ['as one of several sessions', { session: 'session-of-bob' }, {}, 'granted'],
+    ['of another resource', { resource: file('/a') }, {}, 'granted'],
+    ['less of it', { extent: 'subtree' }, {}, 'granted'],
+    ['places of it', { slots: 2 }, { slots: 2 }, 'granted'],
+    ['what has run out', { deadline: tickAt(1) }, {}, 'granted'],
+    ['as a session that does several things at once', {}, { sequential: false }, 'granted'],
+  ])('that shares asks again for %s', (_, mine, asked, kind) => {
+    const own = lease({ id: id(9), mode: 'shared', ...mine })
+    const session = { holder: 'ada', session: 'session-of-ada', sequential: true }
+    const command = acquire({ ...session, mode: 'shared', ...asked })
+    expect(decide(view([own]), command, nowAt(1)).outcome.kind).toBe(kind)
   })
 
   it('is refused at once when a lease that it is under blocks it, and that is its own', () => {

@@ -25,6 +25,41 @@ describe('agents that read', () => {
   })
 })
 
+describe('an agent that reads', () => {
+  const read = { filePath: FILE, mode: 'shared', agentId: 'agent-1' } as const
+
+  it('and asks again for the same is told of its own lease', async () => {
+    const { files } = stillBench()
+    const lease = granted(await files.acquireLease(read))
+    const { error, holder } = refusal(await files.acquireLease({ ...read, blocking: true }))
+    expect(error.code).toBe('RESOURCE_HELD')
+    expect(holder).toMatchObject({ agentId: 'agent-1', leaseId: lease.id })
+    expect(await files.getFileLeases(FILE)).toHaveLength(1)
+    await files.releaseLease({ leaseId: lease.id, agentId: 'agent-1' })
+    granted(await files.acquireLease(read))
+  })
+
+  it('and asks again while it waits for the same waits once', async () => {
+    const { files, runtime } = stillBench()
+    const written = granted(await files.acquireLease({ filePath: FILE, agentId: 'agent-2' }))
+    const waiting = files.acquireLease({ ...read, blocking: true })
+    await runtime.settle()
+    const { holder } = refusal(await files.acquireLease({ ...read, blocking: true }))
+    expect(holder).toMatchObject({ agentId: 'agent-1', kind: 'ticket' })
+    await files.releaseLease({ leaseId: written.id, agentId: 'agent-2' })
+    granted(await waiting)
+    expect(await files.getFileLeases(FILE)).toHaveLength(1)
+  })
+
+  it('may read what is below, and the whole directory as well', async () => {
+    const { files } = stillBench()
+    const whole = { ...read, filePath: DIRECTORY, extent: 'subtree' } as const
+    for (const request of [read, whole, { ...read, filePath: DIRECTORY }]) {
+      granted(await files.acquireLease(request))
+    }
+  })
+})
+
 describe('a directory', () => {
   it('that is leased with all below it keeps others out of its files', async () => {
     const { files } = stillBench()
