@@ -86,6 +86,22 @@ describe('a driver that cannot be loaded', () => {
   })
 })
 
+describe('the files', () => {
+  it('name no source map, because none is shipped', () => {
+    const root = path.join(directory, 'node_modules/tenure')
+    const files = fs.readdirSync(root, { recursive: true, encoding: 'utf8' })
+    const naming = files.filter((file) => {
+      if (file.endsWith('.map')) return true
+      return /\.[cm]?js$/.test(file) && read(path.join(root, file)).includes('sourceMappingURL')
+    })
+    expect(naming).toEqual([])
+  })
+})
+
+function read(file: string): string {
+  return fs.readFileSync(file, 'utf8')
+}
+
 const TYPED = `import { isLeaseError, openTenure, type Lease, type Tenure } from 'tenure'
 import { LeaseSigner } from 'tenure/delegation'
 import { FileLeases } from 'tenure/files'
