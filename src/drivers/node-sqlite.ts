@@ -4,8 +4,8 @@
  * rows are arrays by a switch, integers beyond 2^53 throw instead of being rounded, a database cannot be closed twice, and
  * a path that looks like a URI is taken for one.
  */
-import nodeModule from 'node:module'
 import path from 'node:path'
+import { builtinModule } from '../runtime/system-runtime.ts'
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from './sqlite-driver.ts'
 
 interface NodeSqlite {
@@ -33,7 +33,7 @@ interface NodeSqliteStatement {
 const BUSY_MS_DEFAULT = 5_000
 const IN_MEMORY = ':memory:'
 
-const { DatabaseSync } = nodeModule.createRequire(import.meta.url)('node:sqlite') as NodeSqlite
+const { DatabaseSync } = builtinModule('node:sqlite') as NodeSqlite
 
 export class NodeSqliteDatabase implements SqliteDatabase {
   readonly #database: Database

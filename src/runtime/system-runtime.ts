@@ -27,6 +27,11 @@ export function nodeVersions(): { readonly node: string; readonly sqlite?: strin
   return process.versions
 }
 
+/** A module that Node brings and its types may not know; found in a bundle of whatever format. */
+export function builtinModule(name: string): unknown {
+  return process.getBuiltinModule(name)
+}
+
 /** The longest delay that Node's own timer takes; anything longer would fire at once. */
 const TIMER_MS_MAX = 2_147_483_647
 

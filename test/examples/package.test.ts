@@ -198,6 +198,13 @@ describe('a bundle', () => {
     expect(ended).toEqual({ code: 0, stdout: 'work:W-17 is held\n', stderr: '' })
   })
 
+  it('as CommonJS makes esbuild warn of nothing, also where the package is linked', async () => {
+    const options = ['--bundle', '--platform=node', '--format=cjs', '--log-level=warning']
+    const files = [path.join(ROOT, 'dist/index.js'), '--outfile=linked.cjs', '--packages=external']
+    const made = await runIn(directory, [requireBundler(), ...files, ...options])
+    expect(made).toEqual({ code: 0, stdout: '', stderr: '' })
+  })
+
   it('says what is wrong with a driver that it has broken, and not that it is missing', async () => {
     const files = ['pool.mjs', '--outfile=broken.mjs']
     const options = ['--bundle', '--platform=node', '--format=esm', '--log-level=error']
