@@ -81,7 +81,8 @@ type Options = Pick<RunOptions, 'env' | 'hangsAfterMs'>
 
 /** Two that are under way at once: one waits for what the other holds, and gets it when it is revoked. */
 async function handOver(note: Note, options: Options): Promise<void> {
-  const running = start([...'run work:W --holder ann -- sleep 60'.split(' ')], options)
+  // A TTL so long that no machine is slow enough for a renewal, which would be an event on the one store and not the other.
+  const running = start('run work:W --ttl 10m --holder ann -- sleep 60'.split(' '), options)
   await untilListed('active', running, options)
   const waiting = start('acquire work:W --holder bob --wait 50s --json'.split(' '), options)
   await untilListed('pending', waiting, options)
