@@ -6,6 +6,7 @@ import type { LeaseEvent } from './event.ts'
 import { isLive, type Entry, type LeaseId } from './lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from './limits.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
+import type { RecordedEvent } from './record.ts'
 import type { Resource } from './resource.ts'
 
 export interface EntryChange {
@@ -71,6 +72,23 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
     firstFence: decision.firstFence,
     lastFence: decision.lastFence,
   }
+}
+
+/**
+ * The events of a commit, each with the entry that it ended. What has ended is history: a store takes it out of what is
+ * live and keeps it with the last event that tells of it.
+ */
+export function recordedEvents({ events, changes }: Commit): readonly RecordedEvent[] {
+  const ended = new Map<LeaseId, Entry>()
+  for (const { id, after } of changes) {
+    if (after !== null && !isLive(after)) ended.set(id, after)
+  }
+  if (ended.size === 0) return events.map((event) => ({ event, ended: null }))
+  const last = new Map(events.map((event) => [event.leaseId, event]))
+  return events.map((event) => {
+    const { leaseId } = event
+    return { event, ended: last.get(leaseId) === event ? (ended.get(leaseId) ?? null) : null }
+  })
 }
 
 function recordedOf(

@@ -8,7 +8,7 @@ import { existingDirectory, ownership } from '../runtime/file-system.ts'
 import { nodeVersions } from '../runtime/system-runtime.ts'
 import type { DriverPackage } from './driver-fault.ts'
 
-export type SqliteValue = string | number | null
+export type SqliteValue = string | number | Uint8Array | null
 export type SqliteRow = readonly SqliteValue[]
 
 export interface SqliteStatement {

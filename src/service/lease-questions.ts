@@ -126,7 +126,7 @@ function parseCursor(after: unknown): string {
 /** Before the cursor of a list that has come to what is over and not settled yet. */
 const UNSETTLED = '~'
 /** What stores give: a number, on some with another beside it. */
-const CURSOR_PATTERN = /^(?:~|~?\d{1,16}(?: \d{1,4})?)$/
+const CURSOR_PATTERN = /^(?:~|~?\d{1,16}(?: \d{1,16})?)$/
 
 function parseListLimit(limit: unknown): number {
   if (limit === undefined) return LIST_LIMIT_DEFAULT

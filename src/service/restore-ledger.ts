@@ -78,6 +78,7 @@ interface Taken {
 async function isEmpty(store: Store): Promise<boolean> {
   const [entry] = await store.history({ limit: 1 })
   const { entries } = await store.find({ limit: 1 })
+  // What has ended is in the ledger; what is live need not be.
   return entry === undefined && entries.length === 0
 }
 

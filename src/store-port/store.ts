@@ -36,6 +36,10 @@ export interface EntryQuery {
   readonly overlapping?: Reach
   readonly holder?: string
   readonly session?: string
+  /**
+   * Absent, without `ids`: whatever is live. States of live entries are not asked for together with those of ended ones;
+   * what has ended and is live until its lock delay has passed belongs to both.
+   */
   readonly states?: readonly EntryState[]
   /** `passed`: live entries whose deadline is over on the store's clock but that nobody has settled yet. */
   readonly deadline?: 'running' | 'passed'
@@ -45,7 +49,10 @@ export interface EntryQuery {
   readonly limit: number
 }
 
-/** Entries in order of creation, as they are kept, and the time at which they were read. */
+/**
+ * Entries as they are kept, and the time at which they were read: by id in the order of the ids, live ones in order of
+ * creation, ended ones in the order of their ends.
+ */
 export interface Found {
   readonly now: Now
   readonly entries: readonly Entry[]

@@ -36,6 +36,7 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../store-port/store.ts'
+import { allEntries } from './all-entries.ts'
 import type { SettingRow } from '../core/settings.ts'
 import { STORE_CLOCK_BEHIND_US_MAX } from '../core/limits.ts'
 import { hasPassed } from '../core/time.ts'
@@ -277,7 +278,7 @@ export class ReferenceBackend implements Backend {
 
   async prune(policy: PrunePolicy): Promise<Pruned> {
     const pruned = await this.#kept.prune(policy)
-    const { entries } = await this.#kept.find({ limit: 1_000_000 })
+    const entries = await allEntries(this.#kept)
     const left = new Set(entries.map(({ id }) => id))
     for (const id of this.#numbers.keys()) if (!left.has(id)) this.#numbers.delete(id)
     return pruned

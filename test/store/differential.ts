@@ -8,6 +8,7 @@ import { isLeaseError } from '../../src/core/errors.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { Families } from '../../sim/checkers/i11-less-never-more.ts'
 import type { Store } from '../../src/store-port/store.ts'
+import { allEntries } from '../../src/testing/all-entries.ts'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ManualTicks, type TestClock } from '../../src/testing/manual-ticks.ts'
@@ -170,7 +171,7 @@ async function compareAll([a, b]: readonly [Side, Side], where: string): Promise
 }
 
 async function everything(store: Store): Promise<readonly unknown[]> {
-  const { entries } = await store.find({ limit: 10_000 })
+  const entries = (await allEntries(store)).toSorted((a, b) => (a.id < b.id ? -1 : 1))
   const ledger = await store.history({ limit: 10_000 })
   return [...entries, ...ledger.map((entry) => entry.event)]
 }

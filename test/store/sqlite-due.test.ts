@@ -6,7 +6,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
-import { UPDATE_DUE } from '../../src/store/sqlite/sqlite-rows.ts'
+import { UPDATE_DUE } from '../../src/store/sqlite/sqlite-columns.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
 
@@ -49,7 +49,7 @@ async function acquire(service: LeaseService): Promise<string> {
 }
 
 function due(): { readonly due_us: number; readonly live_until_us: number } {
-  return database.prepare('SELECT due_us, live_until_us FROM leases').get() as ReturnType<
+  return database.prepare('SELECT due_us, live_until_us FROM live_leases').get() as ReturnType<
     typeof due
   >
 }
@@ -79,7 +79,7 @@ it('a lease that goes on writes the index of deadlines alone, and everything tha
     expect(stored).toMatchObject({ renewals, expiresAtMs: ticks.wallMs() + TTL_MS })
     expect(stored?.deadline.us).toBe(due().live_until_us)
   }
-  const plan = database.prepare(`EXPLAIN ${UPDATE_DUE}`).all(...new Array(12).fill(1)) as {
+  const plan = database.prepare(`EXPLAIN ${UPDATE_DUE}`).all(...new Array(4).fill(1)) as {
     readonly opcode: string
   }[]
   expect(plan.filter(({ opcode }) => opcode === 'IdxInsert')).toHaveLength(1)

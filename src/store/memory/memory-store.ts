@@ -7,19 +7,12 @@ import { closedError } from '../../core/errors.ts'
 import type { Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import {
-  endedAtMs,
-  isLive,
-  isWaiting,
-  liveDeadline,
-  type Entry,
-  type LeaseId,
-} from '../../core/lease.ts'
+import { endedAtMs, isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
-import { kindOf, overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
+import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
-import { hasPassed, type Now } from '../../core/time.ts'
+import type { Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type {
@@ -40,6 +33,7 @@ import type {
 import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts'
 import { LazyView } from '../lazy-view.ts'
 import { LiveIndex } from '../live-index.ts'
+import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 
 export interface MemoryStoreOptions {
   readonly ticks: TickSource
@@ -58,10 +52,14 @@ interface KeptEvent {
 export class MemoryStore implements Store {
   readonly description: StoreDescription
   readonly #ticks: TickSource
-  readonly #entries = new Map<LeaseId, Entry>()
+  /** In order of creation. */
+  readonly #live = new Map<LeaseId, Entry>()
+  /** In the order of the ends. */
+  readonly #ended = new Map<LeaseId, Entry>()
+  /** The place of each in its order. */
   readonly #numbers = new Map<LeaseId, number>()
   #lastNumber = 0
-  readonly #live = new LiveIndex()
+  readonly #index = new LiveIndex()
   readonly #tickets = new Map<string, Set<LeaseId>>()
   readonly #requests = new Map<string, KeptRequest>()
   readonly #epochs = new Map<Resource, number>()
@@ -103,15 +101,17 @@ export class MemoryStore implements Store {
     this.#refuseIfClosed()
     const now = nowOf(this.#advanced())
     const entries: Entry[] = []
-    const after = Number(query.after ?? 0)
+    const [after = 0, afterDelayed = -1] = (query.after ?? '0').split(' ').map(Number)
+    let next = ''
     for (const entry of this.#candidates(query)) {
-      if (!matches(entry, query, now) || this.#numberOf(entry) <= after) continue
-      if (entries.length === query.limit) {
-        const last = entries.at(-1)
-        const next = last === undefined ? null : String(this.#numberOf(last))
-        return { now, entries, more: true, next }
-      }
+      if (!matchesEntry(entry, query, now.tick)) continue
+      const number = this.#numbers.get(entry.id) ?? 0
+      // Of what has ended, what is live until its lock delay has passed comes last.
+      const isDelayed = isAboutEnded(query) && isLive(entry)
+      if (isDelayed ? number <= afterDelayed : afterDelayed >= 0 || number <= after) continue
+      if (entries.length === query.limit) return { now, entries, more: true, next }
       entries.push(entry)
+      next = isDelayed ? `0 ${number}` : String(number)
     }
     return { now, entries, more: false, next: null }
   }
@@ -125,7 +125,7 @@ export class MemoryStore implements Store {
       if (found.length === query.limit) break
       const passed = query.newestFirst === true ? -sequence : sequence
       if (after !== null && passed <= (query.newestFirst === true ? -after : after)) continue
-      if (tells(event, query)) found.push({ position: String(sequence), event })
+      if (matchesEvent(event, query)) found.push({ position: String(sequence), event })
     }
     return found
   }
@@ -150,13 +150,13 @@ export class MemoryStore implements Store {
 
   async prune(policy: PrunePolicy): Promise<Pruned> {
     this.#refuseIfClosed()
-    const ended = [...this.#entries.values()].filter((entry) => isPrunable(entry, policy))
+    const ended = [...this.#ended.values()].filter((entry) => isPrunable(entry, policy))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) {
-      this.#entries.delete(id)
+      this.#ended.delete(id)
       this.#numbers.delete(id)
     }
-    const superseded = supersededEvents(this.#ledger, policy, (id) => this.#entries.get(id))
+    const superseded = supersededEvents(this.#ledger, policy, (id) => this.#entryOf(id))
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
@@ -205,7 +205,7 @@ export class MemoryStore implements Store {
     if (footprint.depth === 'claims') this.#collect(entries, footprint)
     const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
-      const entry = this.#entries.get(id)
+      const entry = this.#entryOf(id)
       if (entry !== undefined) entries.set(id, entry)
     }
     return new LazyView({
@@ -221,8 +221,8 @@ export class MemoryStore implements Store {
   }
 
   #collect(entries: Map<LeaseId, Entry>, reach: Reach): void {
-    for (const id of this.#live.near(reach)) {
-      const entry = this.#entries.get(id)
+    for (const id of this.#index.near(reach)) {
+      const entry = this.#live.get(id)
       if (entry !== undefined && overlap(entry, reach)) entries.set(id, entry)
     }
   }
@@ -238,18 +238,22 @@ export class MemoryStore implements Store {
   }
 
   #put(id: LeaseId, before: Entry | undefined, after: Entry | null): void {
-    if (before !== undefined && isLive(before)) this.#unlist(before)
+    const wasLive = before !== undefined && isLive(before)
+    if (wasLive) this.#unlist(before)
     if (after === null) return this.#forget(id, before)
-    this.#entries.set(id, after)
-    if (before === undefined) this.#numbers.set(id, (this.#lastNumber += 1))
+    const [to, from] = isLive(after) ? [this.#live, this.#ended] : [this.#ended, this.#live]
+    if (!to.has(id)) this.#numbers.set(id, (this.#lastNumber += 1))
+    from.delete(id)
+    to.set(id, after)
     if (!isLive(after)) return
-    this.#live.add(after.resource, id)
+    this.#index.add(after.resource, id)
     if (after.state === 'pending') this.#listTicket(after)
   }
 
   /** What the ledger told of an entry goes with it, so that what is left always folds. */
   #forget(id: LeaseId, before: Entry | undefined): void {
-    this.#entries.delete(id)
+    this.#live.delete(id)
+    this.#ended.delete(id)
     this.#numbers.delete(id)
     if (before === undefined) return
     this.#ledger = this.#ledger.filter(({ event }) => event.leaseId !== id)
@@ -258,19 +262,12 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** In the order of creation, from 1. */
-  #numberOf({ id }: Entry): number {
-    return this.#numbers.get(id) ?? 0
-  }
-
-  /** In order of creation, each once. */
-  #inOrder(entries: readonly Entry[]): readonly Entry[] {
-    const wanted = new Set(entries)
-    return [...this.#entries.values()].filter((entry) => wanted.has(entry))
+  #entryOf(id: LeaseId): Entry | undefined {
+    return this.#live.get(id) ?? this.#ended.get(id)
   }
 
   #unlist(entry: Entry): void {
-    this.#live.remove(entry.resource, entry.id)
+    this.#index.remove(entry.resource, entry.id)
     if (entry.state === 'pending') this.#unlistTicket(entry)
   }
 
@@ -292,7 +289,7 @@ export class MemoryStore implements Store {
   readonly #countTickets = (resource: Resource, now: Now): number => {
     let count = 0
     for (const id of this.#tickets.get(realmOf(resource)) ?? []) {
-      const ticket = this.#entries.get(id)
+      const ticket = this.#live.get(id)
       if (ticket !== undefined && isWaiting(ticket, now)) count += 1
     }
     return count
@@ -318,33 +315,14 @@ export class MemoryStore implements Store {
       this.#collect(entries, query.overlapping)
       return entries.values()
     }
-    if (query.ids === undefined) return this.#entries.values()
-    const found = query.ids
-      .map((id) => this.#entries.get(id))
-      .filter((entry) => entry !== undefined)
-    return found.length > 1 ? this.#inOrder(found) : found
+    if (query.ids === undefined) {
+      return isAboutEnded(query)
+        ? [...this.#ended.values(), ...this.#live.values()]
+        : this.#live.values()
+    }
+    const ids = [...new Set(query.ids)]
+    return ids.map((id) => this.#entryOf(id)).filter((entry) => entry !== undefined)
   }
-}
-
-function matches(entry: Entry, query: EntryQuery, now: Now): boolean {
-  if (query.resource !== undefined && entry.resource !== query.resource) return false
-  if (query.holder !== undefined && entry.holder !== query.holder) return false
-  if (query.session !== undefined && entry.session !== query.session) return false
-  if (query.states !== undefined && !query.states.includes(entry.state)) return false
-  if (query.deadline === undefined) return true
-  const deadline = liveDeadline(entry)
-  if (deadline === null) return false
-  return hasPassed(deadline, now.tick) === (query.deadline === 'passed')
-}
-
-function tells(event: LeaseEvent, query: HistoryQuery): boolean {
-  if (query.leaseId !== undefined && event.leaseId !== query.leaseId) return false
-  if (query.resource !== undefined && event.resource !== query.resource) return false
-  if (query.kinds !== undefined && !query.kinds.includes(kindOf(event.resource))) return false
-  if (query.holder !== undefined && event.holder !== query.holder) return false
-  if (query.types !== undefined && !query.types.includes(event.type)) return false
-  if (query.fromMs !== undefined && event.atMs < query.fromMs) return false
-  return query.toMs === undefined || event.atMs <= query.toMs
 }
 
 function isPrunable(entry: Entry, policy: PrunePolicy): boolean {

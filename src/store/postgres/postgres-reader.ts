@@ -85,7 +85,7 @@ function partsOf({ states, deadline }: EntryQuery): readonly string[] {
   const isAbout = (state: EntryState): boolean => BEGUN.includes(state)
   if (deadline === 'running' || states?.every(isAbout) === true) return [LIVE]
   if (states?.some(isAbout) === false) return ['l.live AND l.terminated_at IS NOT NULL', ENDED]
-  return [LIVE, ENDED]
+  return states === undefined ? [LIVE] : [LIVE, ENDED]
 }
 
 /** Whether an index leads to what is asked for, so that there is little to sort. */
@@ -107,6 +107,8 @@ function addNames(where: Where, query: EntryQuery): void {
   if (session !== undefined) where.and('session = ?', session)
   if (states !== undefined) where.and('state = ANY (?::text[])', arrayText(states))
   if (onlyPending(query)) where.and(`state = 'pending'`)
+  // Of what has ended only those are told that are asked for by id or state.
+  if (ids === undefined && states === undefined) where.and('live')
 }
 
 function addDeadline(where: Where, query: EntryQuery): void {

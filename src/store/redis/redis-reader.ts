@@ -3,13 +3,13 @@
  * nobody waits long behind it.
  */
 import { LeaseError } from '../../core/errors.ts'
-import { hasPassed, type Tick } from '../../core/time.ts'
-import { isLive, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
+import { isLive, type EntryState } from '../../core/lease.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import { isTree, kindOf, realmOf, type Reach } from '../../core/resource.ts'
+import { isTree, realmOf, type Reach } from '../../core/resource.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
+import { matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { Attempt, FoundKept } from '../speculation/backend.ts'
 import { viewOf, type ScriptAnswer } from './redis-answer.ts'
 import { EVENTS_PER_ROW } from './redis-attempt-script.ts'
@@ -216,7 +216,8 @@ export class RedisReader {
       for (let row = 0; row + 2 < rows.length; row += 3) {
         const us = Number(rows[row])
         const event = eventOf(rows[row + 1] ?? '', rows[row + 2] ?? '')
-        if (isPast(us, start, newestFirst) && tells(event, query)) told.push({ bucket, us, event })
+        if (isPast(us, start, newestFirst) && matchesEvent(event, query))
+          told.push({ bucket, us, event })
       }
       if (next === '') break
       range = [`(${next}`, range[1]]
@@ -292,32 +293,12 @@ function asksForLive({
   readonly deadline?: EntryQuery['deadline'] | undefined
   readonly states?: EntryQuery['states'] | undefined
 }): boolean {
-  return deadline !== undefined || states?.every((state) => LIVE_STATES.has(state)) === true
+  return deadline !== undefined || (states ?? []).every((state) => LIVE_STATES.has(state))
 }
 
 function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly KeptRecord[] {
   const now = { domain: CLOCK_DOMAIN, us: nowUs }
-  return records.filter(({ created, entry }) => created > floor && matches(entry, query, now))
-}
-
-function matches(entry: Entry, query: EntryQuery, now: Tick): boolean {
-  if (query.resource !== undefined && entry.resource !== query.resource) return false
-  if (query.holder !== undefined && entry.holder !== query.holder) return false
-  if (query.session !== undefined && entry.session !== query.session) return false
-  if (query.states !== undefined && !query.states.includes(entry.state)) return false
-  if (query.deadline === undefined) return true
-  const deadline = liveDeadline(entry)
-  if (deadline === null) return false
-  return hasPassed(deadline, now) === (query.deadline === 'passed')
-}
-
-function tells(event: LeaseEvent, query: HistoryQuery): boolean {
-  if (query.resource !== undefined && event.resource !== query.resource) return false
-  if (query.kinds !== undefined && !query.kinds.includes(kindOf(event.resource))) return false
-  if (query.holder !== undefined && event.holder !== query.holder) return false
-  if (query.types !== undefined && !query.types.includes(event.type)) return false
-  if (query.fromMs !== undefined && event.atMs < query.fromMs) return false
-  return query.toMs === undefined || event.atMs <= query.toMs
+  return records.filter(({ created, entry }) => created > floor && matchesEntry(entry, query, now))
 }
 
 const NOBODY = '00000000-0000-0000-0000-000000000000'

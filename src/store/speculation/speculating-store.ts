@@ -8,7 +8,7 @@
  */
 import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
-import type { LeaseId } from '../../core/lease.ts'
+import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { Footprint, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
@@ -136,7 +136,13 @@ export class SpeculatingStore implements Store {
   async find(query: EntryQuery): Promise<Found> {
     this.#refuseIfClosed()
     const { nowUs, entries, more, next } = await this.#backend.find(query)
-    return { now: this.#now({ us: nowUs, toleranceUs: 0 }), entries, more, next }
+    const now = this.#now({ us: nowUs, toleranceUs: 0 })
+    return {
+      now,
+      entries: query.ids === undefined ? entries : inOrder(entries, query.ids),
+      more,
+      next,
+    }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -532,4 +538,10 @@ function isThere({ writes }: Attempt, views: readonly PlaceView[]): boolean {
 function inDoubt(error: unknown): unknown {
   if (!isLeaseError(error) || error.effect !== 'none') return error
   return new LeaseError('STORE_OUTCOME_UNKNOWN', error.message, { cause: error })
+}
+
+/** Found by id: in the order in which they were asked for. */
+function inOrder(entries: readonly Entry[], ids: readonly LeaseId[]): readonly Entry[] {
+  const places = new Map(ids.map((id, index) => [id, index]))
+  return entries.toSorted((a, b) => (places.get(a.id) ?? 0) - (places.get(b.id) ?? 0))
 }

@@ -6,7 +6,7 @@
 import type { EntryChange } from '../../core/commit.ts'
 import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { SqliteDatabase, SqliteStatement } from '../../drivers/sqlite-driver.ts'
-import { pathOf } from './sqlite-rows.ts'
+import { pathOf } from './sqlite-columns.ts'
 
 const PATHS_MAX = 20_000
 

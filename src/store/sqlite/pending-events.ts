@@ -1,62 +1,73 @@
 /**
  * Events on their way into the ledger. Those of one transaction are written together at its end, many rows with one
- * statement: each statement opens the table and all its indexes anew. Until then request ids are looked up here first.
+ * statement: each statement opens the table and all its indexes anew. Until then request ids, and what has just
+ * ended, are looked up here first.
  */
-import type { LeaseEvent } from '../../core/event.ts'
-import type {
-  SqliteDatabase,
-  SqliteRow,
-  SqliteStatement,
-  SqliteValue,
-} from '../../drivers/sqlite-driver.ts'
-import { EVENT_COLUMN_COUNT, eventValues, insertEvents, wordOf } from './sqlite-events.ts'
-import { keyOf } from './sqlite-rows.ts'
+import type { Entry, LeaseId } from '../../core/lease.ts'
+import type { PriorEffect } from '../../core/realm.ts'
+import type { RecordedEvent } from '../../core/record.ts'
+import type { SqliteDatabase, SqliteStatement, SqliteValue } from '../../drivers/sqlite-driver.ts'
+import { EVENT_VALUES_COUNT, eventValues, insertEvents, sequenceOf } from './sqlite-columns.ts'
+import type { HistoryRuns } from './sqlite-history-runs.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const ROWS_TOGETHER = 10
-const VALUES_TOGETHER = ROWS_TOGETHER * EVENT_COLUMN_COUNT
+const VALUES_TOGETHER = ROWS_TOGETHER * EVENT_VALUES_COUNT
 
 export class PendingEvents {
   readonly #state: SqliteState
+  readonly #runs: HistoryRuns
   readonly #insertOne: SqliteStatement
   readonly #insertMany: SqliteStatement
-  readonly #requests = new Map<string, SqliteRow>()
+  readonly #effects = new Map<string, PriorEffect>()
+  readonly #ended = new Map<LeaseId, Entry>()
   #values: SqliteValue[] = []
 
-  constructor(database: SqliteDatabase, state: SqliteState) {
+  constructor(database: SqliteDatabase, state: SqliteState, runs: HistoryRuns) {
     this.#state = state
+    this.#runs = runs
     this.#insertOne = database.prepare(insertEvents(1))
     this.#insertMany = database.prepare(insertEvents(ROWS_TOGETHER))
   }
 
-  add(event: LeaseEvent): void {
+  add(recorded: RecordedEvent, domain: string): void {
+    const { event, ended } = recorded
     const { requestId, leaseId, type } = event
     this.#state.lastSequence += 1
-    this.#values.push(...eventValues(event, this.#state.lastSequence, this.#state))
-    if (requestId === null) return
-    this.#requests.set(keyOf(requestId, this.#state), [keyOf(leaseId, this.#state), wordOf(type)])
+    const sequence = sequenceOf(this.#state.lastSequence, this.#state)
+    this.#values.push(...eventValues(recorded, { sequence, domain }, this.#state))
+    if (requestId !== null) this.#effects.set(requestId, { leaseId, type })
+    if (ended !== null) this.#ended.set(leaseId, ended)
+    else this.#ended.delete(leaseId)
   }
 
-  /** The lease and the kind of event that a request had as its effect, as they would be read from the ledger. */
-  effectOf(requestKey: string): SqliteRow | undefined {
-    return this.#requests.get(requestKey)
+  effectOf(requestId: string): PriorEffect | undefined {
+    return this.#effects.get(requestId)
+  }
+
+  endedOf(id: LeaseId): Entry | undefined {
+    return this.#ended.get(id)
   }
 
   write(): void {
     const values = this.#values
+    if (values.length === 0) return
     let done = 0
     for (; values.length - done >= VALUES_TOGETHER; done += VALUES_TOGETHER) {
       this.#insertMany.run(...values.slice(done, done + VALUES_TOGETHER))
     }
-    for (; done < values.length; done += EVENT_COLUMN_COUNT) {
-      this.#insertOne.run(...values.slice(done, done + EVENT_COLUMN_COUNT))
+    for (; done < values.length; done += EVENT_VALUES_COUNT) {
+      this.#insertOne.run(...values.slice(done, done + EVENT_VALUES_COUNT))
     }
+    const { lastSequence } = this.#state
+    this.#runs.build(lastSequence - values.length / EVENT_VALUES_COUNT, lastSequence)
     this.forget()
   }
 
   /** After they are written, or after a rollback. */
   forget(): void {
     if (this.#values.length > 0) this.#values = []
-    if (this.#requests.size > 0) this.#requests.clear()
+    if (this.#effects.size > 0) this.#effects.clear()
+    if (this.#ended.size > 0) this.#ended.clear()
   }
 }

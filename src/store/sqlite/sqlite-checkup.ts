@@ -4,16 +4,18 @@
  * whether wake files work beside the database, of which a host can watch only so many.
  */
 import { isLeaseError, show } from '../../core/errors.ts'
+import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { ENTRY_STATES } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/settings.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { tryWake } from '../wake-trial.ts'
 import type { SqliteDatabase, SqliteRow } from '../../drivers/sqlite-driver.ts'
+import { wordOf } from './sqlite-columns.ts'
 import { WakeFiles } from './sqlite-wake.ts'
 
 interface ColumnRule {
-  readonly table: 'leases' | 'lease_history'
+  readonly table: 'live_leases' | 'lease_history'
   readonly column: string
   readonly expectation: string
   /** SQL that is true of a row that is wrong. */
@@ -25,56 +27,44 @@ const ROWS_TOLD_MAX = 5
 
 const quoted = (words: readonly string[]): string => words.map((word) => `'${word}'`).join(', ')
 
-const IS_TICKET = `status IN ('pending', 'failed')`
+const TTL_MS = `body ->> '$.ttlMs'`
 
 const RULES: readonly ColumnRule[] = [
-  lease('status', `one of ${ENTRY_STATES.join(', ')}`, `status NOT IN (${quoted(ENTRY_STATES)})`),
-  lease('mode', 'exclusive or shared', `mode NOT IN ('exclusive', 'shared')`),
-  lease('extent', 'exact or subtree', `extent NOT IN ('exact', 'subtree')`),
-  lease(
+  live('status', `one of ${ENTRY_STATES.join(', ')}`, `status NOT IN (${quoted(ENTRY_STATES)})`),
+  live('extent', 'exact or subtree', `extent NOT IN ('exact', 'subtree')`),
+  live(
     'file_path',
     'an absolute path or kind:name',
     `file_path NOT GLOB '/*' AND file_path NOT GLOB '[a-z]*:?*'`,
   ),
-  lease('agent_id', '1..128 bytes', 'length(CAST(agent_id AS BLOB)) NOT BETWEEN 1 AND 128'),
-  lease('ttl_ms', `an integer 1..${TTL_MS_MAX}`, isNoInteger('ttl_ms', `1 AND ${TTL_MS_MAX}`)),
-  lease('fence', 'an integer', `NOT ${IS_TICKET} AND typeof(fence) <> 'integer'`),
-  lease('created_at', 'an integer (milliseconds)', `typeof(created_at) <> 'integer'`),
-  lease('expires_at', 'an integer (milliseconds)', `typeof(expires_at) <> 'integer'`),
-  lease('deadline_us', 'an integer (microseconds)', `typeof(deadline_us) <> 'integer'`),
-  lease(
+  live('agent_id', '1..128 bytes', 'length(CAST(agent_id AS BLOB)) NOT BETWEEN 1 AND 128'),
+  live('fence', 'an integer', `typeof(fence) <> 'integer'`),
+  live('live_until_us', 'an integer (microseconds)', `typeof(live_until_us) <> 'integer'`),
+  live(
     'clock',
     'a generation of clock_domains',
     `NOT EXISTS (SELECT 1 FROM clock_domains AS known
-       WHERE known.namespace = leases.namespace AND known.generation = leases.clock)`,
+       WHERE known.namespace = live_leases.namespace AND known.generation = live_leases.clock)`,
   ),
-  lease(
-    'live_until_us',
-    'an integer while the row is active or pending',
-    `status IN ('active', 'pending') AND typeof(live_until_us) <> 'integer'`,
+  live(
+    'body',
+    `JSON with ttlMs 1..${TTL_MS_MAX}`,
+    `CASE WHEN json_valid(body) THEN ${isNoInteger(`(${TTL_MS})`, `1 AND ${TTL_MS_MAX}`)} ELSE 1 END`,
   ),
-  lease(
-    'detail',
-    'JSON',
-    `CASE WHEN detail IS NULL THEN ${IS_TICKET} ELSE NOT json_valid(detail) END`,
+  history('data', 'JSON', 'NOT json_valid(data)'),
+  history(
+    'event_type',
+    'the word of an event',
+    `event_type NOT IN (${quoted(LEASE_EVENT_TYPES.map(wordOf))})`,
   ),
-  lease('metadata', 'JSON', 'metadata IS NOT NULL AND NOT json_valid(metadata)'),
-  {
-    table: 'lease_history',
-    column: 'data',
-    expectation: 'JSON',
-    isWrong: 'data IS NOT NULL AND NOT json_valid(data)',
-  },
-  {
-    table: 'lease_history',
-    column: 'lease_id',
-    expectation: 'the id of a row in leases',
-    isWrong: 'NOT EXISTS (SELECT 1 FROM leases WHERE leases.id = lease_history.lease_id)',
-  },
 ]
 
-function lease(column: string, expectation: string, isWrong: string): ColumnRule {
-  return { table: 'leases', column, expectation, isWrong }
+function live(column: string, expectation: string, isWrong: string): ColumnRule {
+  return { table: 'live_leases', column, expectation, isWrong }
+}
+
+function history(column: string, expectation: string, isWrong: string): ColumnRule {
+  return { table: 'lease_history', column, expectation, isWrong }
 }
 
 function isNoInteger(column: string, range: string): string {

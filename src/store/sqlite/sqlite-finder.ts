@@ -1,54 +1,107 @@
 /**
  * Finds entries by name, state, deadline or reach. Everything runs inside the caller's transaction, so that what is
- * read together belongs together. Every question of the hot path is one look into one index.
+ * read together belongs together. Every question of the hot path is one look into one index of what is live.
  */
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
-import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
-import { Where, type StatementCache } from '../../drivers/sqlite-driver.ts'
-import { keyOf, pathOf, ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
+import { isAboutEnded, matchesEntry } from '../query-matching.ts'
+import { Where, type SqliteRow, type StatementCache } from '../../drivers/sqlite-driver.ts'
+import { ENTRY_COLUMNS, entryOf, keyOf, pathOf } from './sqlite-columns.ts'
+import type { SqliteHistory } from './sqlite-history.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
-const LIVE_AT = `SELECT ${ENTRY_COLUMNS} FROM leases
-  WHERE file_path = ? AND live_clock IS NOT NULL AND namespace = ?`
+const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM live_leases WHERE id = ?`
+const LIVE_AT = `SELECT ${ENTRY_COLUMNS} FROM live_leases WHERE file_path = ? AND namespace = ?`
 /** Left to itself the planner walks all that is live when there is no subtree among it. */
-const ANY_SUBTREE = `SELECT 1 FROM leases INDEXED BY idx_leases_subtree
-  WHERE live_clock IS NOT NULL AND extent = 'subtree' LIMIT 1`
-const BELOW = `SELECT ${ENTRY_COLUMNS} FROM leases
-  WHERE file_path > ? AND file_path < ? AND live_clock IS NOT NULL AND namespace = ?`
-const ABOVE = `SELECT ${ENTRY_COLUMNS} FROM leases
-  WHERE file_path IN (SELECT value FROM json_each(?)) AND extent = 'subtree'
-    AND live_clock IS NOT NULL AND namespace = ?`
+const ANY_SUBTREE = `SELECT 1 FROM live_leases INDEXED BY idx_live_subtree
+  WHERE extent = 'subtree' LIMIT 1`
+const BELOW = `SELECT ${ENTRY_COLUMNS} FROM live_leases
+  WHERE file_path > ? AND file_path < ? AND namespace = ?`
+const ABOVE = `SELECT ${ENTRY_COLUMNS} FROM live_leases
+  WHERE file_path IN (SELECT value FROM json_each(?)) AND extent = 'subtree' AND namespace = ?`
 
 export interface FoundRows {
   readonly entries: readonly Entry[]
   readonly next: string | null
 }
 
-const NOTHING: FoundRows = { entries: [], next: null }
+interface LiveRows {
+  readonly entries: readonly Entry[]
+  readonly numbers: readonly number[]
+}
 
 export class SqliteFinder {
   readonly #statements: StatementCache
   readonly #state: SqliteState
+  readonly #history: SqliteHistory
 
-  constructor(statements: StatementCache, state: SqliteState) {
+  constructor(statements: StatementCache, state: SqliteState, history: SqliteHistory) {
     this.#statements = statements
     this.#state = state
+    this.#history = history
   }
 
   /** One more than the limit, if there is one; `next` goes on behind the limit. */
   find(query: EntryQuery, now: Now): FoundRows {
-    if (query.ids !== undefined && query.ids.length === 0) return NOTHING
+    if (query.ids !== undefined) return { entries: this.#byIds(query, now), next: null }
     if (query.overlapping !== undefined) {
       return { entries: this.#overlapping(query.overlapping, query.limit + 1), next: null }
     }
-    const where = new Where('namespace = ?', [this.#state.namespace])
-    if (query.ids !== undefined) {
-      const keys = query.ids.map((id) => keyOf(id, this.#state))
-      where.and('id IN (SELECT value FROM json_each(?))', JSON.stringify(keys))
+    return isAboutEnded(query) ? this.#ended(query, now) : this.#running(query, now)
+  }
+
+  /** The entry of an id in whatever state. */
+  entry(id: LeaseId): Entry | undefined {
+    const row = this.#statements.get(BY_ID).get(keyOf(id, this.#state)) as SqliteRow | undefined
+    return row === undefined ? this.#history.ended(id) : entryOf(row, this.#state)
+  }
+
+  #byIds(query: EntryQuery, now: Now): readonly Entry[] {
+    const entries: Entry[] = []
+    for (const id of new Set(query.ids)) {
+      const entry = this.entry(id)
+      if (entry !== undefined && matchesEntry(entry, query, now.tick)) entries.push(entry)
     }
+    return entries.slice(0, query.limit + 1)
+  }
+
+  /**
+   * In the order of the ends; then what has ended and still stands in the way because of its lock delay. A cursor is the
+   * position of the last end, and within the second part the number of the last row beside it.
+   */
+  #ended(query: EntryQuery, now: Now): FoundRows {
+    const [after = '0', number] = query.after?.split(' ') ?? []
+    const entries: Entry[] = []
+    let place = after
+    if (number === undefined) {
+      for (const [position, entry] of this.#history.endedEntries(query, Number(after))) {
+        entries.push(entry)
+        if (entries.length > query.limit) return { entries, next: place }
+        place = String(position)
+      }
+    }
+    const { after: _after, ...rest } = query
+    const delayed = this.#live(
+      number === undefined ? rest : { ...rest, after: number },
+      now,
+      query.limit + 1 - entries.length,
+    )
+    const last = delayed.numbers[query.limit - entries.length - 1]
+    const isCut = entries.length + delayed.entries.length > query.limit
+    const next = last === undefined ? place : `${place} ${last}`
+    return { entries: [...entries, ...delayed.entries], next: isCut ? next : null }
+  }
+
+  #running(query: EntryQuery, now: Now): FoundRows {
+    const { entries, numbers } = this.#live(query, now, query.limit + 1)
+    const last = entries.length > query.limit ? numbers[query.limit - 1] : undefined
+    return { entries, next: last === undefined ? null : String(last) }
+  }
+
+  #live(query: EntryQuery, now: Now, limit: number): LiveRows {
+    const where = new Where('namespace = ?', [this.#state.namespace])
     if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
     if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
     if (query.session !== undefined) where.and('session = ?', query.session)
@@ -60,14 +113,15 @@ export class SqliteFinder {
     }
     this.#addDeadline(where, query, now)
     // The sign keeps the planner from walking the whole table just because it is in the right order.
-    const order = isNarrow(query) ? '+rowid' : 'rowid'
+    const order = isNarrow(query) ? '+number' : 'number'
     if (query.after !== undefined) where.and(`${order} > ?`, Number(query.after))
-    const columns = `${ENTRY_COLUMNS}, rowid`
-    const sql = `SELECT ${columns} FROM leases WHERE ${where.sql} ORDER BY ${order} LIMIT ?`
-    const rows = this.#statements.get(sql).all(...where.values, query.limit + 1) as SqliteRow[]
-    const entries = rows.map((row) => entryOf(row, this.#state))
-    const last = entries.length > query.limit ? rows[query.limit - 1] : undefined
-    return { entries, next: last === undefined ? null : String(last.at(-1)) }
+    const sql = `SELECT ${ENTRY_COLUMNS}, number FROM live_leases WHERE ${where.sql}
+      ORDER BY ${order} LIMIT ?`
+    const rows = this.#statements.get(sql).all(...where.values, limit) as SqliteRow[]
+    return {
+      entries: rows.map((row) => entryOf(row, this.#state)),
+      numbers: rows.map((row) => row.at(-1) as number),
+    }
   }
 
   #overlapping(reach: Reach, limit: number): readonly Entry[] {
@@ -76,32 +130,24 @@ export class SqliteFinder {
     return [...entries.values()].slice(0, limit)
   }
 
-  /**
-   * Ticks of an earlier clock have always passed. Where no name narrows the question, it starts from the index of
-   * deadlines, because ended leases may outnumber live ones by far; where one does, from the index of that name.
-   */
+  /** Ticks of an earlier clock have always passed. Where no name narrows the question, it starts from the deadlines. */
   #addDeadline(where: Where, query: EntryQuery, now: Now): void {
     if (query.deadline === undefined) return
     const generation = this.#state.ownGenerationOf(now.tick.domain)
-    where.and('live_clock IS NOT NULL')
-    if (query.deadline === 'passed' && !isNarrow(query) && query.states === undefined) {
+    if (query.deadline === 'running') {
+      where.and('+clock = ? AND live_until_us > ?', generation, now.tick.us)
+    } else if (isNarrow(query) || query.states !== undefined) {
+      where.and('(+clock < ? OR live_until_us <= ?)', generation, now.tick.us)
+    } else {
       const most = query.limit + 1
       where.and(
-        `rowid IN (
-          SELECT rowid FROM (SELECT rowid FROM leases
-            WHERE live_clock = ? AND due_us <= ? AND live_until_us <= ? LIMIT ?)
+        `number IN (
+          SELECT number FROM (SELECT number FROM live_leases
+            WHERE clock = ? AND due_us <= ? AND live_until_us <= ? LIMIT ?)
           UNION ALL
-          SELECT rowid FROM (SELECT rowid FROM leases
-            WHERE live_clock < ? LIMIT ?))`,
+          SELECT number FROM (SELECT number FROM live_leases WHERE clock < ? LIMIT ?))`,
         ...[generation, now.tick.us, now.tick.us, most, generation, most],
       )
-    } else if (query.deadline === 'passed') {
-      where.and('(+live_clock < ? OR +live_until_us <= ?)', generation, now.tick.us)
-    } else if (isNarrow(query)) {
-      where.and('+live_clock = ? AND +live_until_us > ?', generation, now.tick.us)
-    } else {
-      const live = 'SELECT rowid FROM leases WHERE live_clock = ?'
-      where.and(`rowid IN (${live}) AND +live_until_us > ?`, generation, now.tick.us)
     }
   }
 
@@ -144,7 +190,6 @@ export class SqliteFinder {
 }
 
 /** Whether a name makes the answer small, however many leases there are. */
-function isNarrow(query: EntryQuery): boolean {
-  const { ids, resource, holder, session } = query
-  return [ids, resource, holder, session].some((name) => name !== undefined)
+function isNarrow({ resource, holder, session }: EntryQuery): boolean {
+  return [resource, holder, session].some((name) => name !== undefined)
 }

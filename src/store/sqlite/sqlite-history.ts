@@ -1,56 +1,175 @@
-/** Reads the ledger, inside the caller's transaction. Loaded by those who ask for it and by those who write it. */
-import type { LeaseEventType } from '../../core/event.ts'
+/**
+ * Reads the ledger, inside the caller's transaction: events, and entries that have ended. A question about one resource
+ * or holder goes by the index of full runs, and through the events after them; any other in order of position.
+ */
+import type { Entry, LeaseId } from '../../core/lease.ts'
+import type { RecordedEvent } from '../../core/record.ts'
+import type { Tick } from '../../core/time.ts'
 import { parsePosition } from '../../store-port/position.ts'
-import type { HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
-import type { SqliteRow } from '../../drivers/sqlite-driver.ts'
-import { Where, type StatementCache } from '../../drivers/sqlite-driver.ts'
-import { EVENT_COLUMNS, eventOf, wordOf } from './sqlite-events.ts'
-import { inNamespace, keyOf, leaseNumberOf, pathOf, type RowNames } from './sqlite-rows.ts'
+import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
+import { RUN_EVENTS, type IndexName } from '../history-index.ts'
+import { matchesEntry, matchesEvent } from '../query-matching.ts'
+import type { SqliteDatabase, SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import {
+  EVENT_COLUMNS,
+  eventOf,
+  keyOf,
+  leaseNumberOf,
+  numberOf,
+  pathOf,
+  sequenceOf,
+} from './sqlite-columns.ts'
+import { HistoryRuns } from './sqlite-history-runs.ts'
+import type { SqliteState } from './sqlite-state.ts'
 
-export function readHistory(
-  statements: StatementCache,
-  names: RowNames,
-  query: HistoryQuery,
-): readonly LedgerEntry[] {
-  // The sign keeps the planner from walking the whole ledger for one lease because it is in the right order.
-  const where =
-    query.leaseId === undefined
-      ? new Where(inNamespace(names), [])
-      : new Where('+namespace = ?', [names.namespace])
-  const descending = query.newestFirst === true
-  if (query.after !== undefined) {
-    where.and(descending ? 'seq < ?' : 'seq > ?', parsePosition(query.after))
-  }
-  if (query.leaseId !== undefined) {
-    where.and('lease_number = ?', leaseNumberOf(query.leaseId))
-    where.and('lease_id = ?', keyOf(query.leaseId, names))
-  }
-  if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
-  if (query.kinds !== undefined) addKinds(where, query.kinds)
-  if (query.holder !== undefined) where.and('agent_id = ?', query.holder)
-  if (query.fromMs !== undefined) where.and('event_at >= ?', query.fromMs)
-  if (query.toMs !== undefined) where.and('event_at <= ?', query.toMs)
-  if (query.types !== undefined) addTypes(where, query.types)
-  const sql = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE ${where.sql}
-    ORDER BY seq ${descending ? 'DESC' : ''} LIMIT ?`
-  const rows = statements.get(sql).all(...where.values, query.limit)
-  return rows.map((row) => {
-    const values = row as SqliteRow
-    return { position: String(values[10]), event: eventOf(values, names) }
-  })
+const LAST_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
+  WHERE lease_number = ? AND lease_id = ? ORDER BY seq DESC LIMIT 1`
+const ALL_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
+  WHERE lease_number = ? AND lease_id = ?`
+const UPWARDS = `SELECT ${EVENT_COLUMNS} FROM lease_history
+  WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?`
+const DOWNWARDS = `SELECT ${EVENT_COLUMNS} FROM lease_history
+  WHERE seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?`
+const AT = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq = ?`
+
+/** No question about what has ended depends on the time. */
+const NEVER: Tick = { domain: '', us: 0 }
+
+/** Rows read at once while a question goes through them in order. */
+const BATCH = 1_000
+
+interface Range {
+  readonly from: number
+  readonly to: number
+  readonly descending: boolean
 }
 
-/** A file stands there as its path, without its kind. */
-function addKinds(where: Where, kinds: readonly string[]): void {
-  const named = `substr(file_path, 1, instr(file_path, ':') - 1)`
-  const kind = `CASE WHEN file_path LIKE '/%' THEN 'file' ELSE ${named} END`
-  where.and(`${kind} IN (${kinds.map(() => '?').join(', ')})`, ...kinds)
+interface Row extends RecordedEvent {
+  readonly position: number
 }
 
-/** Two types share the word `failed`; the rarer of them says so beside it. */
-function addTypes(where: Where, types: readonly LeaseEventType[]): void {
-  const marks = types.map(() => '?').join(', ')
-  where.and(`event_type IN (${marks})`, ...types.map(wordOf))
-  const exact = `ifnull(json_extract(data, '$.type'), 'lease.failed')`
-  where.and(`(event_type <> 'failed' OR ${exact} IN (${marks}))`, ...types)
+export class SqliteHistory {
+  readonly runs: HistoryRuns
+  readonly #statements: StatementCache
+  readonly #state: SqliteState
+
+  constructor(database: SqliteDatabase, statements: StatementCache, state: SqliteState) {
+    this.runs = new HistoryRuns(database, state)
+    this.#statements = statements
+    this.#state = state
+  }
+
+  read(query: HistoryQuery): readonly LedgerEntry[] {
+    const found: LedgerEntry[] = []
+    const range = this.#rangeOf(query)
+    for (const { position, event } of this.#candidates(query, range)) {
+      if (!matchesEvent(event, query)) continue
+      found.push({ position: String(position), event })
+      if (found.length === query.limit) break
+    }
+    return found
+  }
+
+  /** What a lease or ticket was at its end; undefined while it is live, and for one of which nothing is kept. */
+  ended(id: LeaseId): Entry | undefined {
+    const row = this.#lastOf(id)
+    return row === undefined ? undefined : (this.#rowOf(row).ended ?? undefined)
+  }
+
+  /** Ended entries in the order of their ends, after a position, with the position of each; one more than the limit. */
+  *endedEntries(query: EntryQuery, after: number): Generator<readonly [number, Entry]> {
+    const range = { from: after + 1, to: this.#state.lastSequence, descending: false }
+    const name = endedName(query)
+    for (const row of name === null ? this.#inOrder(range) : this.#named(name, range)) {
+      const { position, ended } = row
+      if (ended === null || !matchesEntry(ended, query, NEVER)) continue
+      // An id that failed may have come back.
+      if (ended.state !== 'failed' || this.#isLast(row)) yield [position, ended]
+    }
+  }
+
+  #isLast({ position, event }: Row): boolean {
+    const last = this.#lastOf(event.leaseId)
+    return last !== undefined && numberOf(last[0] as number) === position
+  }
+
+  #lastOf(id: LeaseId): SqliteRow | undefined {
+    const values = [leaseNumberOf(id), keyOf(id, this.#state)]
+    return this.#statements.get(LAST_OF_LEASE).get(...values) as SqliteRow | undefined
+  }
+
+  #rangeOf({ after, newestFirst }: HistoryQuery): Range {
+    const last = this.#state.lastSequence
+    if (newestFirst === true) {
+      const to = after === undefined ? last : Math.min(last, parsePosition(after) - 1)
+      return { from: 0, to, descending: true }
+    }
+    return { from: after === undefined ? 0 : parsePosition(after) + 1, to: last, descending: false }
+  }
+
+  #candidates(query: HistoryQuery, range: Range): Iterable<Row> {
+    if (query.leaseId !== undefined) return this.#ofLease(query.leaseId, range)
+    const { resource, holder } = query
+    if (resource !== undefined) {
+      return this.#named({ kind: 'resource', resource: pathOf(resource), ended: false }, range)
+    }
+    if (holder !== undefined) return this.#named({ kind: 'holder', holder, ended: false }, range)
+    return this.#inOrder(range)
+  }
+
+  #ofLease(id: LeaseId, { from, to, descending }: Range): readonly Row[] {
+    const rows = this.#statements
+      .get(ALL_OF_LEASE)
+      .all(leaseNumberOf(id), keyOf(id, this.#state)) as SqliteRow[]
+    const inRange = rows
+      .map((row) => this.#rowOf(row))
+      .filter(({ position }) => position >= from && position <= to)
+      .toSorted((a, b) => a.position - b.position)
+    return descending ? inRange.toReversed() : inRange
+  }
+
+  *#named(name: IndexName, range: Range): Generator<Row> {
+    const { from, to, descending } = range
+    const tail = this.runs.tailFrom(this.#state.lastSequence)
+    const inTail = { from: Math.max(from, tail), to, descending }
+    if (descending && to >= tail) yield* this.#inOrder(inTail)
+    const first = Math.floor(from / RUN_EVENTS)
+    const last = Math.floor(Math.min(to, tail - 1) / RUN_EVENTS)
+    for (let step = 0; step <= last - first; step += 1) {
+      const positions = this.runs.search(descending ? last - step : first + step, name)
+      for (const position of descending ? positions.toReversed() : positions) {
+        if (position < from || position > to) continue
+        const row = this.#statements.get(AT).get(sequenceOf(position, this.#state))
+        if (row !== undefined) yield this.#rowOf(row as SqliteRow)
+      }
+    }
+    if (!descending && to >= tail) yield* this.#inOrder(inTail)
+  }
+
+  *#inOrder({ from, to, descending }: Range): Generator<Row> {
+    const statement = this.#statements.get(descending ? DOWNWARDS : UPWARDS)
+    let [low, high] = [from, to]
+    while (low <= high) {
+      const bounds = [sequenceOf(low, this.#state), sequenceOf(high, this.#state)]
+      const rows = statement.all(...bounds, BATCH) as SqliteRow[]
+      for (const row of rows) yield this.#rowOf(row)
+      const last = rows.at(-1)
+      if (last === undefined || rows.length < BATCH) return
+      if (descending) high = numberOf(last[0] as number) - 1
+      else low = numberOf(last[0] as number) + 1
+    }
+  }
+
+  #rowOf(row: SqliteRow): Row {
+    const { event, ended } = eventOf(row, this.#state)
+    return { position: numberOf(row[0] as number), event, ended }
+  }
+}
+
+/** What narrows a question about ended entries most; null if nothing does. */
+function endedName({ resource, holder, states }: EntryQuery): IndexName | null {
+  if (resource !== undefined) return { kind: 'resource', resource: pathOf(resource), ended: true }
+  if (holder !== undefined) return { kind: 'holder', holder, ended: true }
+  const [state, ...others] = states ?? []
+  return state === undefined || others.length > 0 ? null : { kind: 'state', state }
 }

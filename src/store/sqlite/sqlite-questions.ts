@@ -22,6 +22,7 @@ import {
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
 import { SqliteFinder } from './sqlite-finder.ts'
+import { SqliteHistory } from './sqlite-history.ts'
 import { SqliteState } from './sqlite-state.ts'
 
 export class SqliteQuestions implements StoreQuestions {
@@ -29,6 +30,7 @@ export class SqliteQuestions implements StoreQuestions {
   readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
+  readonly ledger: SqliteHistory
   readonly #connection: SqliteConnection
   #refusing = false
 
@@ -41,7 +43,8 @@ export class SqliteQuestions implements StoreQuestions {
     this.#connection = connection
     this.statements = new StatementCache(database)
     this.state = new SqliteState(database, namespace)
-    this.finder = new SqliteFinder(this.statements, this.state)
+    this.ledger = new SqliteHistory(database, this.statements, this.state)
+    this.finder = new SqliteFinder(this.statements, this.state, this.ledger)
     this.state.load()
     this.description = {
       url,
@@ -63,8 +66,7 @@ export class SqliteQuestions implements StoreQuestions {
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    const { readHistory } = await import('./sqlite-history.ts')
-    return this.read(() => readHistory(this.statements, this.state, query))
+    return this.read(() => this.ledger.read(query))
   }
 
   settings(): Promise<readonly SettingRow[]> {

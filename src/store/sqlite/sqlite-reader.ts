@@ -10,22 +10,29 @@ import type { Now } from '../../core/time.ts'
 import { LazyView } from '../lazy-view.ts'
 import { LiveCache } from './live-cache.ts'
 import type { PendingEvents } from './pending-events.ts'
-import type { SqliteDatabase, SqliteRow } from '../../drivers/sqlite-driver.ts'
-import type { StatementCache } from '../../drivers/sqlite-driver.ts'
-import { typeOf } from './sqlite-events.ts'
+import type { SqliteDatabase, SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import {
+  EVENT_COLUMNS,
+  eventOf,
+  idOf,
+  keyOf,
+  leaseNumberOf,
+  pathOf,
+  typeOf,
+} from './sqlite-columns.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
-import { idOf, keyOf, pathOf, ENTRY_COLUMNS, entryOf } from './sqlite-rows.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
-const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM leases WHERE id = ? AND namespace = ?`
 const ANY_REQUEST = 'SELECT 1 FROM requests LIMIT 1'
-const EVENT_BY_ID = 'SELECT lease_id, event_type FROM lease_history WHERE id = ?'
+const EVENT_BY_REQUEST = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE request_id = ? AND request_id > '' LIMIT 1`
+const EVENT_BY_OWN_ID = `SELECT ${EVENT_COLUMNS} FROM lease_history
+  WHERE lease_number = ? AND lease_id = ? AND request_id = '' LIMIT 1`
 const REQUEST_BY_ID = 'SELECT lease_id, event_type FROM requests WHERE id = ?'
 const EPOCH_OF = 'SELECT epoch FROM epochs WHERE namespace = ? AND resource = ?'
 /** Left to itself the planner counts among all that is live. */
-const COUNT_TICKETS = `SELECT count(*) FROM leases INDEXED BY idx_leases_pending
+const COUNT_TICKETS = `SELECT count(*) FROM live_leases INDEXED BY idx_live_pending
   WHERE status = 'pending' AND file_path >= ? AND file_path < ?
-    AND namespace = ? AND live_clock = ? AND live_until_us > ?`
+    AND namespace = ? AND clock = ? AND live_until_us > ?`
 
 export interface SqliteReaderOptions {
   readonly database: SqliteDatabase
@@ -75,7 +82,10 @@ export class SqliteReader {
     const prior = requestId === null ? null : this.#prior(requestId)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
       if (entries.has(id)) continue
-      const entry = this.#cache.entry(pathOf(resource), id) ?? this.#entryOf(id)
+      const entry =
+        this.#cache.entry(pathOf(resource), id) ??
+        this.#events.endedOf(id) ??
+        this.#finder.entry(id)
       if (entry !== undefined) entries.set(id, entry)
     }
     return new LazyView({
@@ -88,12 +98,6 @@ export class SqliteReader {
       prior,
       settings: this.#state.settingsFor(resource),
     })
-  }
-
-  #entryOf(id: LeaseId): Entry | undefined {
-    const key = keyOf(id, this.#state)
-    const row = this.#statements.get(BY_ID).get(key, this.#state.namespace)
-    return row === undefined ? undefined : entryOf(row as SqliteRow, this.#state)
   }
 
   readonly #liveCached = (path: string): Iterable<Entry> => {
@@ -121,12 +125,19 @@ export class SqliteReader {
   }
 
   #prior(requestId: string): PriorEffect | null {
+    const pending = this.#events.effectOf(requestId)
+    if (pending !== undefined) return pending
     const key = keyOf(requestId, this.#state)
-    const recorded = (this.#events.effectOf(key) ??
-      this.#statements.get(EVENT_BY_ID).get(key) ??
-      (this.#hasRequests ? this.#statements.get(REQUEST_BY_ID).get(key) : undefined)) as
+    const event = (this.#statements.get(EVENT_BY_REQUEST).get(key) ??
+      this.#statements.get(EVENT_BY_OWN_ID).get(leaseNumberOf(requestId), key)) as
       SqliteRow | undefined
-    if (recorded === undefined) return null
-    return { leaseId: idOf(recorded[0] as string), type: typeOf(recorded[1] as string) }
+    if (event !== undefined) {
+      const { leaseId, type } = eventOf(event, this.#state).event
+      return { leaseId, type }
+    }
+    const mark = (this.#hasRequests ? this.#statements.get(REQUEST_BY_ID).get(key) : undefined) as
+      SqliteRow | undefined
+    if (mark === undefined) return null
+    return { leaseId: idOf(mark[0] as string), type: typeOf(mark[1] as string) }
   }
 }

@@ -7,15 +7,20 @@
  */
 import { LeaseError } from '../../core/errors.ts'
 import { fs } from '../../runtime/file-system.ts'
+import { LEASE_EVENT_TYPES } from '../../core/event.ts'
+import { USUAL_STATES } from '../../core/record.ts'
 import { SETTING_KEYS, SETTING_TABLE } from '../../core/settings.ts'
 import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
-import { idOf, leaseNumberOf } from './sqlite-rows.ts'
+import { idOf, leaseNumberOf, NAMESPACES_MAX, wordOf } from './sqlite-columns.ts'
+import { convertRows } from './sqlite-conversion.ts'
 
 export interface Migration {
   readonly version: number
   readonly name: string
   readonly description: string
   readonly sql: string
+  /** What SQL cannot do, after it and in the same transaction. */
+  readonly convert?: (database: SqliteDatabase) => void
 }
 
 /** For migrations: SQL cannot read a number that is written in base 16. */
@@ -185,6 +190,121 @@ CREATE UNIQUE INDEX idx_lease_history_seq ON lease_history(seq) WHERE namespace 
 CREATE UNIQUE INDEX idx_lease_history_namespace ON lease_history(namespace, seq)
   WHERE namespace <> 'default';`
 
+/**
+ * What is live, and nothing else: what has ended is in `lease_history`, with the event that ended it. An event's number
+ * is that of its namespace times 2^40, and its position.
+ */
+const LIVE_SET = `
+DROP INDEX idx_leases_file_path;
+DROP INDEX idx_leases_agent_id;
+DROP INDEX idx_leases_expires_at;
+DROP INDEX idx_leases_file_status;
+DROP INDEX idx_leases_agent_status;
+DROP INDEX idx_leases_session;
+DROP INDEX idx_leases_pending;
+DROP INDEX idx_leases_subtree;
+DROP INDEX idx_leases_ended_at;
+DROP INDEX idx_lease_history_lease;
+DROP INDEX idx_lease_history_namespace;
+ALTER TABLE leases RENAME TO old_leases;
+ALTER TABLE lease_history RENAME TO old_history;
+ALTER TABLE store_state ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+UPDATE store_state SET number = (SELECT count(*) FROM store_state AS earlier
+  WHERE earlier.namespace <> 'default' AND earlier.rowid <= store_state.rowid)
+  WHERE namespace <> 'default';
+CREATE TABLE live_leases (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  file_path TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  session TEXT NOT NULL,
+  status TEXT NOT NULL,
+  extent TEXT NOT NULL,
+  fence INTEGER NOT NULL,
+  clock INTEGER NOT NULL,
+  live_until_us INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  due_us INTEGER NOT NULL,
+  namespace TEXT NOT NULL
+);
+CREATE INDEX idx_live_file_path ON live_leases(file_path);
+CREATE INDEX idx_live_agent_id ON live_leases(agent_id);
+CREATE INDEX idx_live_due ON live_leases(clock, due_us);
+CREATE INDEX idx_live_subtree ON live_leases(file_path) WHERE extent = 'subtree';
+CREATE INDEX idx_live_pending ON live_leases(file_path) WHERE status = 'pending';
+CREATE INDEX idx_live_session ON live_leases(session) WHERE status = 'pending';
+CREATE TABLE lease_history (
+  id TEXT AS (CASE request_id WHEN '' THEN lease_id ELSE ifnull(request_id, 'e' || seq) END),
+  lease_id TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  file_path TEXT NOT NULL,
+  event_type TEXT NOT NULL,
+  status_before TEXT AS (CASE WHEN json_type(data, '$.before') IS NULL
+    THEN ${caseOf(0)} ELSE data ->> '$.before' END),
+  status_after TEXT AS (ifnull(data ->> '$.after', ${caseOf(1)})),
+  renewal_count INTEGER AS (ifnull(data ->> '$.renewals', 0)),
+  event_at INTEGER NOT NULL,
+  reason TEXT AS (data ->> '$.reason'),
+  seq INTEGER PRIMARY KEY,
+  lease_number INTEGER NOT NULL,
+  session TEXT NOT NULL,
+  clock INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  request_id TEXT,
+  data TEXT NOT NULL,
+  ended_at INTEGER
+);
+CREATE INDEX idx_lease_history_lease ON lease_history(lease_number);
+CREATE INDEX idx_lease_history_request ON lease_history(request_id) WHERE request_id > '';
+CREATE INDEX idx_lease_history_ended_at ON lease_history(ended_at) WHERE ended_at IS NOT NULL;
+CREATE TABLE history_index (
+  run INTEGER NOT NULL,
+  bucket INTEGER NOT NULL,
+  entries BLOB NOT NULL,
+  PRIMARY KEY (run, bucket)
+) WITHOUT ROWID;`
+
+/** The usual state before or after an event, by its word. */
+function caseOf(side: 0 | 1): string {
+  const cases = LEASE_EVENT_TYPES.filter((type) => type !== 'lease.denied').map((type) => {
+    const state = USUAL_STATES[type][side]
+    return `WHEN '${wordOf(type)}' THEN ${state === null ? 'NULL' : `'${state}'`}`
+  })
+  // A request that was refused at once was never anything before.
+  const failed =
+    side === 0 ? `WHEN 'failed' THEN iif(data -> '$.entry' IS NULL, 'pending', NULL)` : ''
+  return `CASE event_type ${failed} ${cases.join(' ')} END`
+}
+
+/** For people with SQL; nothing inside reads it. */
+const LEASES_VIEW = `
+DROP TABLE old_leases;
+DROP TABLE old_history;
+CREATE VIEW leases AS
+  SELECT id, file_path, agent_id, body ->> '$.createdAtMs' AS created_at,
+    CASE WHEN status = 'pending' THEN body ->> '$.createdAtMs' ELSE ifnull(body ->> '$.expiresAtMs',
+      ifnull(body ->> '$.grantedAtMs', body ->> '$.createdAtMs') + (body ->> '$.ttlMs')) END
+      AS expires_at,
+    (body ->> '$.ttlMs' + 999) / 1000 AS ttl_seconds, status,
+    ifnull(body ->> '$.renewals', 0) AS renewal_count,
+    ifnull(body ->> '$.maxRenewals', -1) AS max_renewals,
+    ifnull(body ->> '$.terminatedAtMs', ifnull(body ->> '$.renewedAtMs',
+      ifnull(body ->> '$.grantedAtMs', body ->> '$.createdAtMs'))) AS updated_at,
+    namespace, session, ifnull(body ->> '$.mode', 'exclusive') AS mode, extent, fence,
+    body ->> '$.ttlMs' AS ttl_ms, body ->> '$.terminatedAtMs' AS terminated_at,
+    body ->> '$.releaseReason' AS release_reason, body ->> '$.reason' AS reason,
+    body ->> '$.metadata' AS metadata
+  FROM (
+    SELECT id, file_path, agent_id, status, namespace, session, extent, fence, body
+    FROM live_leases
+    UNION ALL
+    SELECT lease_id, file_path, agent_id,
+      ifnull(data ->> '$.ended.state', status_after), iif(instr(lease_id, '/') = 0, 'default',
+      substr(lease_id, 1, instr(lease_id, '/') - 1)), session,
+      ifnull(data ->> '$.ended.extent', 'exact'), fence, data -> '$.ended.body'
+    FROM lease_history WHERE data -> '$.ended' IS NOT NULL
+  );`
+
 export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
@@ -233,6 +353,16 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'split_index_of_positions',
     description: 'positions of the default namespace in an index without its name',
     sql: SPLIT_POSITIONS,
+  },
+  {
+    version: 9,
+    name: 'separate_live_set',
+    description: 'what is live in a table of its own; what has ended is history',
+    sql: LIVE_SET,
+    convert(database) {
+      convertRows(database)
+      database.exec(LEASES_VIEW)
+    },
   },
 ]
 
@@ -367,6 +497,7 @@ function applyOnce(database: SqliteDatabase, migration: Migration, wallMs: numbe
       .get(migration.version)
     if (done === undefined) {
       database.exec(migration.sql)
+      migration.convert?.(database)
       database.pragma(`user_version = ${migration.version}`)
       record(database, migration, { wallMs, error: null })
     }
@@ -400,10 +531,24 @@ function record(
 export function createNamespace(database: SqliteDatabase, namespace: string, wallMs: number): void {
   const exists = database.prepare('SELECT 1 FROM store_state WHERE namespace = ?').get(namespace)
   if (exists !== undefined) return
+  // The default namespace has the number 0, whether or not it is the first.
+  const number =
+    namespace === 'default' ? '0' : `(SELECT max(1, ifnull(max(number), 0) + 1) FROM store_state)`
   const { changes } = database
-    .prepare(`INSERT OR IGNORE INTO store_state VALUES (?, 0, 0, 0, 0, 0, 0)`)
+    .prepare(`INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}`)
     .run(namespace)
   if (changes === 0) return
+  const [made] = database
+    .prepare('SELECT number FROM store_state WHERE namespace = ?')
+    .raw()
+    .get(namespace) as readonly [number]
+  if (made >= NAMESPACES_MAX) {
+    database.prepare('DELETE FROM store_state WHERE namespace = ?').run(namespace)
+    throw new LeaseError(
+      'LIMIT_EXCEEDED',
+      `namespaces of one database must be at most ${NAMESPACES_MAX}, got another: ${namespace}`,
+    )
+  }
   const insert = database.prepare(
     `INSERT OR IGNORE INTO lease_configs VALUES (?, ?, ?, ?, ?, 'global', NULL, 0, ?, ?, ?)`,
   )

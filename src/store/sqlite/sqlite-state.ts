@@ -13,7 +13,7 @@ import {
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
-import type { RowNames } from './sqlite-rows.ts'
+import type { RowNames } from './sqlite-columns.ts'
 
 interface Domain {
   readonly name: string
@@ -23,6 +23,7 @@ interface Domain {
 
 export class SqliteState implements RowNames {
   readonly namespace: string
+  namespaceNumber = 0
   readonly #readState: SqliteStatement
   readonly #writeState: SqliteStatement
   readonly #readDomain: SqliteStatement
@@ -47,7 +48,7 @@ export class SqliteState implements RowNames {
     this.namespace = namespace
     this.#readState = database
       .prepare(
-        `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision
+        `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number
          FROM store_state WHERE namespace = ?`,
       )
       .raw()
@@ -81,6 +82,7 @@ export class SqliteState implements RowNames {
     if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
     this.metDomain = false
+    this.namespaceNumber = row[6] ?? 0
     this.lastFence = lastFence
     this.lastSequence = lastSequence
     this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })

@@ -44,7 +44,6 @@ import {
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
-import { readHistory } from './sqlite-history.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
 import { SqliteReader } from './sqlite-reader.ts'
@@ -93,12 +92,12 @@ export class SqliteStore implements Store {
     this.#rollback = database.prepare('ROLLBACK')
     this.#identity = new FileIdentity(connection.path)
     this.#questions = new SqliteQuestions(connection)
-    const { statements, state, finder } = this.#questions
+    const { statements, state, finder, ledger } = this.#questions
     this.#state = state
-    const events = new PendingEvents(database, state)
+    const events = new PendingEvents(database, state, ledger.runs)
     this.#events = events
     this.#reader = new SqliteReader({ database, statements, state, finder, events })
-    this.#writer = new SqliteWriter({ database, state, events })
+    this.#writer = new SqliteWriter({ database, state, events, runs: ledger.runs })
     this.#listeners = new SqliteListeners({ databasePath: connection.path, database, runtime })
     this.description = this.#questions.description
   }
@@ -109,7 +108,7 @@ export class SqliteStore implements Store {
       const now = nowOf(clock)
       const views = footprints.map((footprint) => this.#reader.view(footprint, now))
       const ruling = decide(views, now)
-      this.#apply(ruling.commit, clock.lastWallMs)
+      this.#apply(ruling.commit, clock.domain)
       return ruling.outcome
     })
   }
@@ -119,8 +118,7 @@ export class SqliteStore implements Store {
   }
 
   history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    const { statements, state } = this.#questions
-    return this.#questions.read(() => readHistory(statements, state, query))
+    return this.#questions.history(query)
   }
 
   end(): Promise<Position> {
@@ -177,10 +175,10 @@ export class SqliteStore implements Store {
     if (this.#closing !== null) throw closedError()
   }
 
-  #apply(commit: Commit, wallMs: number): void {
+  #apply(commit: Commit, domain: string): void {
     if (commit.changes.length === 0 && commit.events.length === 0) return
     this.#writing = true
-    this.#writer.apply(commit, wallMs)
+    this.#writer.apply(commit, domain)
     this.#writing = false
     this.#reader.note(commit)
     this.#dirty = true

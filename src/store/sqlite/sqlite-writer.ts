@@ -1,38 +1,41 @@
 /**
  * Writes commits and prunes, inside the caller's transaction.
  */
-import type { Commit, EntryChange } from '../../core/commit.ts'
-import type { Entry } from '../../core/lease.ts'
+import { recordedEvents, type Commit, type EntryChange } from '../../core/commit.ts'
+import type { LeaseEvent } from '../../core/event.ts'
+import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
 import { TTL_MS_MAX } from '../../core/limits.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
-import type { SqliteDatabase, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import type { PendingEvents } from './pending-events.ts'
-import { wordOf } from './sqlite-events.ts'
 import {
   dueValues,
+  entryValues,
+  eventOf,
+  EVENT_COLUMNS,
   idOf,
-  inNamespace,
+  INSERT_ENTRY,
+  isSameRow,
   keyOf,
   leaseNumberOf,
-  grantValues,
-  INSERT_ENTRY,
-  isSameGrant,
-  isSameStanding,
-  nameValues,
+  numberOf,
   renewalValues,
-  stateValues,
+  sequenceOf,
   UPDATE_DUE,
-  UPDATE_GRANT,
+  UPDATE_ENTRY,
   UPDATE_RENEWAL,
-  UPDATE_STATE,
-} from './sqlite-rows.ts'
+  updateValues,
+  wordOf,
+} from './sqlite-columns.ts'
+import type { HistoryRuns } from './sqlite-history-runs.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 export interface SqliteWriterOptions {
   readonly database: SqliteDatabase
   readonly state: SqliteState
   readonly events: PendingEvents
+  readonly runs: HistoryRuns
 }
 
 export class SqliteWriter {
@@ -40,37 +43,40 @@ export class SqliteWriter {
   readonly #namespace: string
   readonly #state: SqliteState
   readonly #events: PendingEvents
+  readonly #runs: HistoryRuns
   readonly #insertEntry: SqliteStatement
-  readonly #updateGrant: SqliteStatement
-  readonly #updateState: SqliteStatement
+  readonly #updateEntry: SqliteStatement
   readonly #updateRenewal: SqliteStatement
   readonly #updateDue: SqliteStatement
   readonly #deleteEntry: SqliteStatement
   readonly #deleteEvents: SqliteStatement
+  readonly #deleteEvent: SqliteStatement
   readonly #insertRequest: SqliteStatement
   readonly #putEpoch: SqliteStatement
 
-  constructor({ database, state, events }: SqliteWriterOptions) {
+  constructor({ database, state, events, runs }: SqliteWriterOptions) {
     this.#database = database
     this.#namespace = state.namespace
     this.#state = state
     this.#events = events
+    this.#runs = runs
     this.#insertEntry = database.prepare(INSERT_ENTRY)
-    this.#updateGrant = database.prepare(UPDATE_GRANT)
-    this.#updateState = database.prepare(UPDATE_STATE)
+    this.#updateEntry = database.prepare(UPDATE_ENTRY)
     this.#updateRenewal = database.prepare(UPDATE_RENEWAL)
     this.#updateDue = database.prepare(UPDATE_DUE)
-    this.#deleteEntry = database.prepare('DELETE FROM leases WHERE id = ?')
+    this.#deleteEntry = database.prepare('DELETE FROM live_leases WHERE id = ?')
     this.#deleteEvents = database.prepare(
       'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?',
     )
+    this.#deleteEvent = database.prepare('DELETE FROM lease_history WHERE seq = ?')
     this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
     this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
   }
 
-  apply(commit: Commit, wallMs: number): void {
-    for (const change of commit.changes) this.#put(change, wallMs)
-    for (const event of commit.events) this.#events.add(event)
+  /** `domain` is the clock by which the commit was decided. */
+  apply(commit: Commit, domain: string): void {
+    for (const change of commit.changes) this.#put(change)
+    for (const recorded of recordedEvents(commit)) this.#events.add(recorded, domain)
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
       const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
       this.#insertRequest.run(...keys, wordOf(type), keepUntilMs)
@@ -81,40 +87,31 @@ export class SqliteWriter {
     this.#state.lastFence = Math.max(this.#state.lastFence, commit.lastFence)
   }
 
-  #put({ id, before, after }: EntryChange, wallMs: number): void {
-    if (after === null) {
-      if (before !== undefined) this.#delete(keyOf(id, this.#state))
-    } else if (before === undefined) {
-      const names = nameValues(after, this.#state)
-      this.#insertEntry.run(
-        ...names,
-        ...grantValues(after),
-        ...stateValues(after, wallMs, this.#state),
-      )
-    } else this.#update(before, after, wallMs)
+  #put({ id, before, after }: EntryChange): void {
+    const key = keyOf(id, this.#state)
+    const wasLive = before !== undefined && isLive(before)
+    if (after === null || !isLive(after)) {
+      if (wasLive) this.#deleteEntry.run(key)
+      if (after === null && before !== undefined) this.#deleteHistory(key)
+    } else if (wasLive) this.#update(before, after)
+    else this.#insertEntry.run(...entryValues(after, this.#state))
   }
 
-  #update(before: Entry, after: Entry, wallMs: number): void {
-    const isSame = isSameGrant(before, after)
-    if (isSame && isSameStanding(before, after)) return this.#goOn(after, wallMs)
-    const key = keyOf(after.id, this.#state)
-    const state = stateValues(after, wallMs, this.#state)
-    if (isSame) this.#updateState.run(...state, key)
-    else this.#updateGrant.run(...grantValues(after), ...state, key)
+  #update(before: Entry, after: Entry): void {
+    const values = entryValues(after, this.#state)
+    if (!isSameRow(before, after)) {
+      this.#updateEntry.run(...updateValues(values))
+      return
+    }
+    const renewal = renewalValues(values, after.ttlMs)
+    const { changes } = this.#updateRenewal.run(...renewal)
+    if (changes === 0) this.#updateDue.run(...dueValues(renewal))
   }
 
-  #goOn(entry: Entry, wallMs: number): void {
-    const values = renewalValues(entry, wallMs, this.#state)
-    const { changes } = this.#updateRenewal.run(...values)
-    if (changes === 0) this.#updateDue.run(...dueValues(values))
-  }
-
-  /** Its events go with it, those included that are only about to be written; tells how many they were. */
-  #delete(key: string): number {
+  /** All events of a lease, those included that are only about to be written; tells how many they were. */
+  #deleteHistory(key: string): number {
     this.#events.write()
-    const { changes } = this.#deleteEvents.run(leaseNumberOf(idOf(key)), key)
-    this.#deleteEntry.run(key)
-    return changes
+    return this.#deleteEvents.run(leaseNumberOf(idOf(key)), key).changes
   }
 
   /** A global value has a row from the start. That somebody set it shows in its last change, also if it is the default. */
@@ -156,82 +153,112 @@ export class SqliteWriter {
   /** History goes with its lease, so that what is left always folds. */
   prune(policy: PrunePolicy): Pruned {
     this.#events.write()
-    const { endedBeforeMs, nowMs, batch } = policy
-    const rows = this.#database
-      .prepare(
-        `SELECT id FROM leases
-         WHERE ended_at < ? AND ended_at + ttl_ms < ? AND namespace = ? LIMIT ?`,
-      )
-      .raw()
-      .all(endedBeforeMs, nowMs, this.#namespace, batch) as (readonly [string])[]
-    let gone = 0
-    for (const [key] of rows) gone += this.#delete(key)
-    const leases = rows.length
+    const { nowMs, batch } = policy
+    const { leases, events } = this.#pruneLeases(policy)
+    const superseded = this.#pruneSuperseded(policy)
     const requests = this.#database
       .prepare(
         `DELETE FROM requests WHERE id IN (
            SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`,
       )
       .run(nowMs, batch).changes
-    const renewals = this.#pruneRenewals(policy)
-    const advances = this.#pruneAdvances(policy)
-    const more = [leases, requests, renewals, advances].includes(batch)
-    return { leases, events: gone + renewals + advances, more }
+    this.#removeIndex()
+    const more = [leases, superseded, requests].includes(batch)
+    return { leases, events: events + superseded, more }
   }
 
-  /** Old renewals of a lease say nothing once a later one is kept, unless a request may still be repeated. */
-  #pruneRenewals({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
-    const anonymous = keyOf('e', this.#state)
-    return this.#database
+  #pruneLeases(policy: PrunePolicy): { readonly leases: number; readonly events: number } {
+    const { endedBeforeMs, nowMs, batch } = policy
+    // An id that failed may have come back: only the last event of a lease tells how it ended.
+    const rows = this.#database
       .prepare(
-        `DELETE FROM lease_history WHERE rowid IN (
-           SELECT old.rowid FROM lease_history AS old
-           WHERE ${inNamespace(this.#state, 'old')} AND old.seq < ?
-             AND old.event_type = 'renewed'
-             AND (old.id GLOB ? || '[0-9]*' OR old.event_at < ?)
-             AND EXISTS (SELECT 1 FROM lease_history AS later
-               WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
-                 AND later.seq > old.seq
-                 AND later.event_type = 'renewed')
-           LIMIT ?)`,
-      )
-      .run(this.#firstSequenceAt(endedBeforeMs), anonymous, nowMs - TTL_MS_MAX, batch).changes
-  }
-
-  /** So do old advances of an epoch, once nobody can repeat them: the last one says how far the workflow has come. */
-  #pruneAdvances({ endedBeforeMs, nowMs, batch }: PrunePolicy): number {
-    return this.#database
-      .prepare(
-        `DELETE FROM lease_history WHERE rowid IN (
-           SELECT old.rowid FROM lease_history AS old JOIN leases ON leases.id = old.lease_id
-           WHERE ${inNamespace(this.#state, 'old')} AND old.seq < ?
-             AND old.event_type = 'advanced'
-             AND old.event_at + leases.ttl_ms < ?
-             AND EXISTS (SELECT 1 FROM lease_history AS later
-               WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
-                 AND later.seq > old.seq
-                 AND later.event_type = 'advanced')
-           LIMIT ?)`,
-      )
-      .run(this.#firstSequenceAt(endedBeforeMs), nowMs, batch).changes
-  }
-
-  /** The first event at or after a wall time. Wall times never go back along the ledger, so halving finds it. */
-  #firstSequenceAt(wallMs: number): number {
-    const next = this.#database
-      .prepare(
-        `SELECT seq, event_at FROM lease_history WHERE ${inNamespace(this.#state)} AND seq >= ?
-         ORDER BY seq LIMIT 1`,
+        `SELECT lease_id FROM lease_history AS old
+         WHERE ended_at < ? AND ended_at + (data ->> '$.ended.body.ttlMs') < ?
+           AND seq BETWEEN ? AND ?
+           AND NOT EXISTS (SELECT 1 FROM lease_history AS later
+             WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
+               AND later.seq > old.seq)
+         LIMIT ?`,
       )
       .raw()
-    let low = 0
-    let high = this.#state.lastSequence + 1
-    while (low < high) {
-      const middle = Math.floor((low + high) / 2)
-      const row = next.get(middle) as readonly [number, number] | undefined
-      if (row === undefined || row[1] >= wallMs) high = middle
-      else low = row[0] + 1
+      .all(endedBeforeMs, nowMs, ...this.#range(), batch) as (readonly [string])[]
+    let events = 0
+    for (const [key] of rows) events += this.#deleteHistory(key)
+    return { leases: rows.length, events }
+  }
+
+  /** Old renewals and advances of a lease say nothing once a later one is kept. */
+  #pruneSuperseded(policy: PrunePolicy): number {
+    let superseded = 0
+    for (const row of this.#oldEvents(policy.endedBeforeMs)) {
+      if (superseded === policy.batch) break
+      const { event } = eventOf(row, this.#state)
+      if (!this.#isForgettable(event, policy) || !this.#isSuperseded(row)) continue
+      superseded += this.#deleteEvent.run(row[0] as number).changes
     }
-    return low
+    return superseded
+  }
+
+  #range(): readonly [number, number] {
+    return [sequenceOf(0, this.#state), sequenceOf(this.#state.lastSequence, this.#state)]
+  }
+
+  /** Wall times of the ledger hardly ever go back, so the first event that is too young ends the search. */
+  *#oldEvents(beforeMs: number): Generator<SqliteRow> {
+    const read = this.#database
+      .prepare(
+        `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq BETWEEN ? AND ?
+         ORDER BY seq LIMIT ${PRUNE_READ}`,
+      )
+      .raw()
+    const [first, last] = this.#range()
+    for (let from = first; ;) {
+      const rows = read.all(from, last) as SqliteRow[]
+      for (const row of rows) {
+        if ((row[6] as number) >= beforeMs) return
+        yield row
+      }
+      const end = rows.at(-1)
+      if (end === undefined) return
+      from = (end[0] as number) + 1
+    }
+  }
+
+  /** Whether an event is of a kind that a later one makes needless, and can no longer be repeated. */
+  #isForgettable({ type, atMs, requestId, leaseId }: LeaseEvent, { nowMs }: PrunePolicy): boolean {
+    if (type === 'lease.renewed') return requestId === null || atMs < nowMs - TTL_MS_MAX
+    return type === 'lease.advanced' && atMs + this.#ttlMsOf(leaseId) < nowMs
+  }
+
+  #ttlMsOf(id: LeaseId): number {
+    const row = this.#database
+      .prepare(`SELECT body ->> '$.ttlMs' FROM live_leases WHERE id = ?`)
+      .raw()
+      .get(keyOf(id, this.#state)) as SqliteRow | undefined
+    return (row?.[0] as number | undefined) ?? TTL_MS_MAX
+  }
+
+  #isSuperseded(row: SqliteRow): boolean {
+    const later = this.#database
+      .prepare(
+        `SELECT 1 FROM lease_history
+         WHERE lease_number = ? AND lease_id = ? AND seq > ? AND event_type = ? LIMIT 1`,
+      )
+      .raw()
+    const [sequence = null, key = null] = row
+    return (
+      later.get(leaseNumberOf(idOf(key as string)), key, sequence, row[5] ?? null) !== undefined
+    )
+  }
+
+  #removeIndex(): void {
+    const [oldest] = this.#database
+      .prepare('SELECT min(seq) FROM lease_history WHERE seq BETWEEN ? AND ?')
+      .raw()
+      .get(...this.#range()) as SqliteRow
+    this.#runs.removeBefore(oldest === null ? this.#state.lastSequence : numberOf(oldest as number))
   }
 }
+
+/** Events read at once while pruning. */
+const PRUNE_READ = 1_000

@@ -1,4 +1,4 @@
-/** Reading entries: as they are kept, in order of creation, by every field there is. */
+/** Reading entries: as they are kept, live ones in order of creation, ended ones in that of their ends. */
 import assert from 'node:assert/strict'
 import { parseResource } from '../../core/resource.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
@@ -26,12 +26,12 @@ export const findBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'by id, each once, unknown ones left out',
+    name: 'by id, in the order of the ids, unknown ones left out',
     async run(stage) {
       const first = await stage.grant()
       const second = await stage.grant({ resource: OTHER })
       const ids = [second.id, stage.id(), first.id]
-      assert.deepEqual(await found(stage, { ids }), [first.id, second.id])
+      assert.deepEqual(await found(stage, { ids }), [second.id, first.id])
       assert.deepEqual(await found(stage, { ids: [] }), [])
     },
   },
@@ -163,7 +163,7 @@ export const findBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'page by page what was on one resource',
+    name: 'page by page what has ended on one resource, in the order of the ends',
     async run(stage) {
       const ids = []
       for (let turn = 0; turn < 5; turn += 1) {
@@ -171,7 +171,9 @@ export const findBehaviours: readonly Behaviour[] = [
         await stage.release(lease)
         ids.push(lease.id)
       }
-      assert.deepEqual(await paged(stage, { resource: WORK }), ids)
+      assert.deepEqual(await paged(stage, { resource: WORK, states: ['released'] }), ids)
+      assert.deepEqual(await paged(stage, { states: ['released', 'expired'] }), ids)
+      assert.deepEqual(await paged(stage, { resource: WORK }), [])
     },
   },
   {
@@ -180,7 +182,6 @@ export const findBehaviours: readonly Behaviour[] = [
       const first = await stage.grant()
       const second = await stage.grant({ resource: OTHER })
       await stage.renew(first)
-      await stage.release(first)
       assert.deepEqual(await found(stage, {}), [first.id, second.id])
     },
   },

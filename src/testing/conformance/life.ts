@@ -4,6 +4,7 @@ import { evolveEntry } from '../../core/evolve.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { Store } from '../../store-port/store.ts'
+import { allEntries } from '../all-entries.ts'
 import type { Behaviour } from './harness.ts'
 import { playScript } from './script.ts'
 import { refusesWith, ruling, TTL_MS, WORK, type Stage } from './stage.ts'
@@ -141,7 +142,7 @@ function told(entry: Entry): Omit<Entry, 'deadline'> | Entry {
 }
 
 async function everything(store: Store): Promise<unknown> {
-  const { entries } = await store.find({ limit: 1000 })
+  const entries = await allEntries(store)
   const ledger = await store.history({ limit: 1000 })
   return { entries, ledger, settings: await store.settings(), end: await store.end() }
 }

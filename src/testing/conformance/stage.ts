@@ -23,6 +23,7 @@ import { parseResource, type Resource } from '../../core/resource.ts'
 import type { SettingKey } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { Decide, Store } from '../../store-port/store.ts'
+import { allEntries } from '../all-entries.ts'
 import { ManualTicks, type TestClock } from '../manual-ticks.ts'
 import type { OpenedStore, StoreHarness } from './harness.ts'
 
@@ -221,7 +222,7 @@ export class Stage {
   }
 
   async entries(): Promise<readonly Entry[]> {
-    return (await this.#store.find({ limit: LIST_LIMIT_MAX })).entries
+    return allEntries(this.#store)
   }
 
   async kept(id: LeaseId): Promise<Entry | undefined> {

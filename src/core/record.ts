@@ -1,0 +1,487 @@
+/**
+ * Entries and events as every store keeps them: key fields, which a store looks for, compares or raises by itself, and a
+ * body with all the rest, which a store writes as JSON. A body leaves out what is usual, so that an ordinary lease is short; the functions that
+ * read bodies say what is usual.
+ *
+ * Promises: `decodeEntry(encodeEntry(entry))` is the entry again, and `decodeEvent(encodeEvent(event))` the event. A field
+ * that a later version adds is absent from older bodies and reads as its usual value.
+ *
+ * Ticks of `domain`, the clock of the store, are written as bare microseconds; a tick of another clock names it. Fences
+ * are key fields and in no body, because a server raises the new ones while it commits.
+ */
+import type { Delegation } from './delegation.ts'
+import type { EventCommon, LeaseEvent, LeaseEventType } from './event.ts'
+import {
+  liveDeadline,
+  type Claim,
+  type CycleStep,
+  type Entry,
+  type EntryState,
+  type Lease,
+  type LeaseId,
+  type LeaseState,
+  type Metadata,
+  type ReleaseReason,
+  type Revoking,
+  type Ticket,
+  type TicketFailure,
+  type TicketState,
+  type Under,
+} from './lease.ts'
+import { CLAIM_WINDOW_MS_DEFAULT } from './limits.ts'
+import type { Extent, Mode, Resource } from './resource.ts'
+import { US_PER_MS, type Tick } from './time.ts'
+
+/** What an entry is found by. */
+interface EntryKeys {
+  readonly id: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  readonly holder: string
+  readonly session: string
+  readonly state: EntryState
+  /** A lease's own, or that of the offer to a ticket; 0 for none. */
+  readonly fence: number
+  /** The tick at which a live entry stops standing in the way by itself; null for one that has ended. */
+  readonly liveUntil: Tick | null
+}
+
+/** Plain data without functions, dates or undefined values: JSON gives it back as it was. */
+export type RecordBody = Readonly<Record<string, unknown>>
+
+export interface EntryRecord extends EntryKeys {
+  readonly body: RecordBody
+}
+
+export interface EventRecord {
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly holder: string
+  readonly session: string
+  readonly type: LeaseEventType
+  readonly atMs: number
+  readonly requestId: string | null
+  /** The fence that the event gives; of an event that ends a lease, the fence of that lease; 0 for none. */
+  readonly fence: number
+  readonly body: RecordBody
+}
+
+/** An event, and if it ended an entry what that entry was at its end. */
+export interface RecordedEvent {
+  readonly event: LeaseEvent
+  readonly ended: Entry | null
+}
+
+/** Microseconds of the store's clock, or a tick of another one. */
+type TickText = number | Tick
+
+interface ClaimBody {
+  mode?: Mode
+  ttlMs: number
+  maxRenewals?: number
+  maxHoldMs?: number
+  slots?: number
+  lockDelayMs?: number
+  breakable?: true
+  reason?: string | null
+  metadata?: Metadata
+  createdAtMs: number
+  unrecorded?: true
+  deadline?: TickText
+  delegation?: Delegation
+  under?: Under
+}
+
+interface LeaseBody extends ClaimBody {
+  grantedAtMs?: number
+  renewedAtMs?: number
+  expiresAtMs?: number
+  terminatedAtMs?: number
+  holdUntilUs?: number
+  renewals?: number
+  releaseReason?: ReleaseReason
+  lockedUntil?: TickText
+  revoking?: Revoking
+  upgrading?: true
+  unadopted?: true
+  epoch?: number
+}
+
+interface TicketBody extends ClaimBody {
+  group?: string
+  priority?: number
+  orderUs?: number
+  claimWindowMs?: number
+  /** The deadline of its offer. */
+  offered?: TickText
+  failure?: TicketFailure
+  cycle?: readonly CycleStep[]
+}
+
+type EntryBody = LeaseBody | TicketBody
+
+export function encodeEntry(entry: Entry, domain: string): EntryRecord {
+  const keys = keysOf(entry)
+  const body = entryBody(entry, domain)
+  if (!isSameTick(entry.deadline, keys.liveUntil)) body.deadline = tickText(entry.deadline, domain)
+  return { ...keys, body: body as unknown as RecordBody }
+}
+
+export function decodeEntry(record: EntryRecord, domain: string): Entry {
+  return entryOf(record, record.body as unknown as EntryBody, domain)
+}
+
+function keysOf(entry: Entry): EntryKeys {
+  return {
+    id: entry.id,
+    resource: entry.resource,
+    extent: entry.extent,
+    holder: entry.holder,
+    session: entry.session,
+    state: entry.state,
+    fence: fenceOf(entry),
+    liveUntil: liveDeadline(entry),
+  }
+}
+
+function fenceOf(entry: Entry): number {
+  return entry.kind === 'lease' ? entry.fence : (entry.offer?.fence ?? 0)
+}
+
+function isSameTick(tick: Tick, other: Tick | null): boolean {
+  return other !== null && tick.us === other.us && tick.domain === other.domain
+}
+
+function tickText(tick: Tick, domain: string): TickText {
+  return tick.domain === domain ? tick.us : tick
+}
+
+function tickOf(text: TickText, domain: string): Tick {
+  return typeof text === 'number' ? { domain, us: text } : text
+}
+
+/** All but the deadline, which is mostly a key. */
+function entryBody(entry: Entry, domain: string): EntryBody {
+  return entry.kind === 'lease' ? leaseBody(entry, domain) : ticketBody(entry, domain)
+}
+
+function claimBody(claim: Claim): ClaimBody {
+  const body: ClaimBody = { ttlMs: claim.ttlMs, createdAtMs: claim.createdAtMs }
+  if (claim.mode !== 'exclusive') body.mode = claim.mode
+  if (claim.maxRenewals !== -1) body.maxRenewals = claim.maxRenewals
+  if (claim.maxHoldMs !== null) body.maxHoldMs = claim.maxHoldMs
+  if (claim.slots !== null) body.slots = claim.slots
+  if (claim.lockDelayMs !== 0) body.lockDelayMs = claim.lockDelayMs
+  if (claim.breakable) body.breakable = true
+  if (claim.reason !== null) body.reason = claim.reason
+  if (claim.metadata !== null) body.metadata = claim.metadata
+  if (!claim.recorded) body.unrecorded = true
+  if (claim.delegation !== undefined) body.delegation = claim.delegation
+  if (claim.under !== undefined) body.under = claim.under
+  return body
+}
+
+function leaseBody(lease: Lease, domain: string): LeaseBody {
+  const body: LeaseBody = claimBody(lease)
+  const { grantedAtMs, expiresAtMs, ttlMs } = lease
+  if (grantedAtMs !== lease.createdAtMs) body.grantedAtMs = grantedAtMs
+  if (expiresAtMs !== grantedAtMs + ttlMs) body.expiresAtMs = expiresAtMs
+  if (lease.renewedAtMs !== null) body.renewedAtMs = lease.renewedAtMs
+  if (lease.terminatedAtMs !== null) body.terminatedAtMs = lease.terminatedAtMs
+  if (lease.holdUntilUs !== null) body.holdUntilUs = lease.holdUntilUs
+  if (lease.renewals !== 0) body.renewals = lease.renewals
+  if (lease.releaseReason !== null) body.releaseReason = lease.releaseReason
+  if (lease.lockedUntil !== null) body.lockedUntil = tickText(lease.lockedUntil, domain)
+  if (lease.revoking !== null) body.revoking = lease.revoking
+  if (lease.upgrading) body.upgrading = true
+  if (!lease.adopted) body.unadopted = true
+  if (lease.epoch !== 0) body.epoch = lease.epoch
+  return body
+}
+
+function ticketBody(ticket: Ticket, domain: string): TicketBody {
+  const body: TicketBody = claimBody(ticket)
+  if (ticket.group !== null) body.group = ticket.group
+  if (ticket.priority !== 0) body.priority = ticket.priority
+  if (ticket.orderUs !== ticket.createdAtMs * US_PER_MS) body.orderUs = ticket.orderUs
+  if (ticket.claimWindowMs !== CLAIM_WINDOW_MS_DEFAULT) body.claimWindowMs = ticket.claimWindowMs
+  if (ticket.offer !== null) body.offered = tickText(ticket.offer.deadline, domain)
+  if (ticket.failure !== null) body.failure = ticket.failure
+  if (ticket.cycle !== null) body.cycle = ticket.cycle
+  return body
+}
+
+function entryOf(keys: EntryKeys, body: EntryBody, domain: string): Entry {
+  const { state } = keys
+  return state === 'pending' || state === 'failed'
+    ? ticketOf({ ...keys, state }, body as TicketBody, domain)
+    : leaseOf({ ...keys, state }, body as LeaseBody, domain)
+}
+
+/** What both kinds have; a new object, to which they add the rest (several spreads in one literal would take V8 long). */
+function claimOf(keys: EntryKeys, body: ClaimBody): Claim {
+  const claim: Claim = {
+    id: keys.id,
+    resource: keys.resource,
+    mode: body.mode ?? 'exclusive',
+    extent: keys.extent,
+    holder: keys.holder,
+    session: keys.session,
+    ttlMs: body.ttlMs,
+    maxRenewals: body.maxRenewals ?? -1,
+    maxHoldMs: body.maxHoldMs ?? null,
+    slots: body.slots ?? null,
+    lockDelayMs: body.lockDelayMs ?? 0,
+    breakable: body.breakable ?? false,
+    reason: body.reason ?? null,
+    metadata: body.metadata ?? null,
+    createdAtMs: body.createdAtMs,
+    recorded: body.unrecorded !== true,
+  }
+  const { delegation, under } = body
+  if (delegation !== undefined) Object.assign(claim, { delegation })
+  return under === undefined ? claim : Object.assign(claim, { under })
+}
+
+function deadlineOf({ id, liveUntil }: EntryKeys, { deadline }: ClaimBody, domain: string): Tick {
+  if (deadline !== undefined) return tickOf(deadline, domain)
+  if (liveUntil === null) throw new Error(`the record of ${id} has no deadline`)
+  return liveUntil
+}
+
+function leaseOf(
+  keys: EntryKeys & { readonly state: LeaseState },
+  body: LeaseBody,
+  domain: string,
+): Lease {
+  const grantedAtMs = body.grantedAtMs ?? body.createdAtMs
+  return Object.assign(claimOf(keys, body), {
+    kind: 'lease' as const,
+    state: keys.state,
+    fence: keys.fence,
+    grantedAtMs,
+    renewedAtMs: body.renewedAtMs ?? null,
+    expiresAtMs: body.expiresAtMs ?? grantedAtMs + body.ttlMs,
+    terminatedAtMs: body.terminatedAtMs ?? null,
+    deadline: deadlineOf(keys, body, domain),
+    holdUntilUs: body.holdUntilUs ?? null,
+    renewals: body.renewals ?? 0,
+    releaseReason: body.releaseReason ?? null,
+    lockedUntil: body.lockedUntil === undefined ? null : tickOf(body.lockedUntil, domain),
+    revoking: body.revoking ?? null,
+    upgrading: body.upgrading ?? false,
+    adopted: body.unadopted !== true,
+    epoch: body.epoch ?? 0,
+  })
+}
+
+function ticketOf(
+  keys: EntryKeys & { readonly state: TicketState },
+  body: TicketBody,
+  domain: string,
+): Ticket {
+  const { fence } = keys
+  const { offered } = body
+  return Object.assign(claimOf(keys, body), {
+    kind: 'ticket' as const,
+    state: keys.state,
+    group: body.group ?? null,
+    priority: body.priority ?? 0,
+    orderUs: body.orderUs ?? body.createdAtMs * US_PER_MS,
+    deadline: deadlineOf(keys, body, domain),
+    claimWindowMs: body.claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT,
+    offer: offered === undefined ? null : { fence, deadline: tickOf(offered, domain) },
+    failure: body.failure ?? null,
+    cycle: body.cycle ?? null,
+  })
+}
+
+/** The entry that an event tells of, as far as it differs from what the event says itself. */
+interface InnerBody {
+  state?: EntryState
+  extent?: Extent
+  holder?: string
+  session?: string
+  body: EntryBody
+}
+
+/** Beside these, whatever fields the event's own type has, by their names. */
+interface EventBody {
+  before?: EntryState | null
+  after?: EntryState
+  renewals?: number
+  reason?: string
+  entry?: InnerBody
+  ended?: InnerBody
+  [field: string]: unknown
+}
+
+/** The states before and after most events of a type. */
+export const USUAL_STATES: Readonly<
+  Record<LeaseEventType, readonly [before: EntryState | null, after: EntryState]>
+> = {
+  'lease.issued': [null, 'active'],
+  'lease.renewed': ['active', 'active'],
+  'lease.released': ['active', 'released'],
+  'lease.expired': ['active', 'expired'],
+  'lease.revoked': ['active', 'revoked'],
+  'lease.revoking': ['active', 'active'],
+  'lease.upgrading': ['active', 'active'],
+  'lease.upgraded': ['active', 'active'],
+  'lease.downgraded': ['active', 'active'],
+  'lease.transferred': ['active', 'released'],
+  'lease.adopted': ['active', 'active'],
+  'lease.advanced': ['active', 'active'],
+  'lease.unlocked': ['expired', 'expired'],
+  'lease.queued': [null, 'pending'],
+  'lease.offered': ['pending', 'pending'],
+  'lease.waiting': ['pending', 'pending'],
+  'lease.failed': ['pending', 'failed'],
+  'lease.denied': [null, 'failed'],
+  'lease.accounted': ['active', 'active'],
+  'lease.updated': ['active', 'active'],
+}
+
+/** Fields of events that are no part of what is their type's own. */
+const COMMON_FIELDS: ReadonlySet<string> = new Set<
+  keyof EventCommon | 'type' | 'fence' | EntryField
+>([
+  'leaseId',
+  'resource',
+  'holder',
+  'session',
+  'atMs',
+  'before',
+  'after',
+  'renewals',
+  'reason',
+  'requestId',
+  'type',
+  'fence',
+  'lease',
+  'ticket',
+])
+
+type EntryField = 'lease' | 'ticket'
+
+/** Fields that hold a tick, or null. */
+const TICK_FIELDS: ReadonlySet<string> = new Set(['deadline', 'lockedUntil'])
+
+export function encodeEvent({ event, ended }: RecordedEvent, domain: string): EventRecord {
+  const [before, after] = USUAL_STATES[event.type]
+  const body: EventBody = {}
+  if (event.before !== before) body.before = event.before
+  if (event.after !== after) body.after = event.after
+  if (event.renewals !== 0) body.renewals = event.renewals
+  if (event.reason !== null) body.reason = event.reason
+  const fields = event as unknown as Readonly<Record<string, unknown>>
+  for (const name in fields) {
+    if (COMMON_FIELDS.has(name)) continue
+    const field = fields[name]
+    body[name] = TICK_FIELDS.has(name) && field !== null ? tickText(field as Tick, domain) : field
+  }
+  const entry = entryIn(event)
+  if (entry !== null) body.entry = innerBody(entry, event, domain)
+  if (ended !== null) body.ended = innerBody(ended, event, domain)
+  return {
+    leaseId: event.leaseId,
+    resource: event.resource,
+    holder: event.holder,
+    session: event.session,
+    type: event.type,
+    atMs: event.atMs,
+    requestId: event.requestId,
+    fence: fenceIn(event) ?? (ended === null ? 0 : fenceOf(ended)),
+    body,
+  }
+}
+
+export function decodeEvent(record: EventRecord, domain: string): RecordedEvent {
+  const body = record.body as EventBody
+  const { before, after, renewals = 0, reason = null, entry, ended, ...own } = body
+  const { type, fence } = record
+  const [usualBefore, usualAfter] = USUAL_STATES[type]
+  const common: EventCommon = {
+    leaseId: record.leaseId,
+    resource: record.resource,
+    holder: record.holder,
+    session: record.session,
+    atMs: record.atMs,
+    before: before === undefined ? usualBefore : before,
+    after: after ?? usualAfter,
+    renewals,
+    reason,
+    requestId: record.requestId,
+  }
+  const inner = (found: InnerBody): Entry => innerOf(found, { ...common, fence }, domain)
+  return {
+    event: eventOf(common, { type, fence, own, entry: entry && inner(entry) }, domain),
+    ended: ended === undefined ? null : inner(ended),
+  }
+}
+
+function entryIn(event: LeaseEvent): Entry | null {
+  if (event.type === 'lease.issued') return event.lease
+  return event.type === 'lease.queued' || event.type === 'lease.denied' ? event.ticket : null
+}
+
+/** The fence that an event gives; null for one that gives none. */
+function fenceIn(event: LeaseEvent): number | null {
+  if (event.type === 'lease.issued') return event.lease.fence
+  return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : null
+}
+
+function innerBody(entry: Entry, event: LeaseEvent, domain: string): InnerBody {
+  const body = entryBody(entry, domain)
+  body.deadline = tickText(entry.deadline, domain)
+  if (entry.reason === event.reason) delete body.reason
+  else body.reason = entry.reason
+  const inner: InnerBody = { body }
+  if (entry.state !== event.after) inner.state = entry.state
+  if (entry.extent !== 'exact') inner.extent = entry.extent
+  if (entry.holder !== event.holder) inner.holder = entry.holder
+  if (entry.session !== event.session) inner.session = entry.session
+  return inner
+}
+
+function innerOf(
+  { state, extent = 'exact', holder, session, body }: InnerBody,
+  event: EventCommon & { readonly fence: number },
+  domain: string,
+): Entry {
+  const keys: EntryKeys = {
+    id: event.leaseId,
+    resource: event.resource,
+    extent,
+    holder: holder ?? event.holder,
+    session: session ?? event.session,
+    state: state ?? event.after,
+    fence: event.fence,
+    liveUntil: null,
+  }
+  const reason = body.reason === undefined ? event.reason : body.reason
+  return entryOf(keys, { ...body, reason }, domain)
+}
+
+interface EventParts {
+  readonly type: LeaseEventType
+  readonly fence: number
+  readonly own: Readonly<Record<string, unknown>>
+  readonly entry: Entry | undefined
+}
+
+function eventOf(common: EventCommon, parts: EventParts, domain: string): LeaseEvent {
+  const { type, fence, own, entry } = parts
+  if (type === 'lease.issued') return { ...common, type, lease: entry as Lease }
+  if (type === 'lease.queued' || type === 'lease.denied') {
+    return { ...common, type, ticket: entry as Ticket }
+  }
+  const fields: Record<string, unknown> = { ...common, type }
+  for (const name in own) {
+    const field = own[name]
+    const isTick = TICK_FIELDS.has(name) && field !== null
+    fields[name] = isTick ? tickOf(field as TickText, domain) : field
+  }
+  if (type === 'lease.offered' || type === 'lease.upgraded') fields['fence'] = fence
+  return fields as unknown as LeaseEvent
+}

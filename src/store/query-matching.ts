@@ -1,0 +1,35 @@
+/** Whether an entry or event is what a query asks for; for every store that goes through them itself. */
+import type { LeaseEvent } from '../core/event.ts'
+import { isLive, liveDeadline, type Entry } from '../core/lease.ts'
+import { kindOf } from '../core/resource.ts'
+import { hasPassed, type Tick } from '../core/time.ts'
+import type { EntryQuery, HistoryQuery } from '../store-port/store.ts'
+
+/** Whether a query is about entries that have ended; it then names no state of a live one. */
+export function isAboutEnded({ states, deadline }: EntryQuery): boolean {
+  if (states === undefined || deadline !== undefined) return false
+  return states.every((state) => state !== 'active' && state !== 'pending')
+}
+
+export function matchesEntry(entry: Entry, query: EntryQuery, now: Tick): boolean {
+  const { ids, resource, holder, session, states, deadline } = query
+  if (resource !== undefined && entry.resource !== resource) return false
+  if (holder !== undefined && entry.holder !== holder) return false
+  if (session !== undefined && entry.session !== session) return false
+  if (states !== undefined && !states.includes(entry.state)) return false
+  if (deadline === undefined) return states !== undefined || ids !== undefined || isLive(entry)
+  const live = liveDeadline(entry)
+  return live !== null && hasPassed(live, now) === (deadline === 'passed')
+}
+
+/** But for the position, by which events are read. */
+export function matchesEvent(event: LeaseEvent, query: HistoryQuery): boolean {
+  const { leaseId, resource, kinds, holder, types, fromMs, toMs } = query
+  if (leaseId !== undefined && event.leaseId !== leaseId) return false
+  if (resource !== undefined && event.resource !== resource) return false
+  if (kinds !== undefined && !kinds.includes(kindOf(event.resource))) return false
+  if (holder !== undefined && event.holder !== holder) return false
+  if (types !== undefined && !types.includes(event.type)) return false
+  if (fromMs !== undefined && event.atMs < fromMs) return false
+  return toMs === undefined || event.atMs <= toMs
+}

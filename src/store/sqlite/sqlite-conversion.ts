@@ -1,0 +1,130 @@
+/**
+ * Brings the rows of versions 1 to 8, in which live and ended leases shared a table, into the live set and the ledger.
+ * It runs inside the migration's transaction, on `old_leases` and `old_history`, and leaves both for the migration to drop.
+ * Positions stay what they were; what the last event of an ended lease has left behind goes with that event.
+ */
+import type { LeaseEvent } from '../../core/event.ts'
+import { isLive } from '../../core/lease.ts'
+import { domainName } from '../embedded-clock.ts'
+import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import {
+  entryValues,
+  eventValues,
+  idOf,
+  INSERT_ENTRY,
+  insertEvents,
+  sequenceOf,
+  type RowNames,
+} from './sqlite-columns.ts'
+import { HistoryRuns } from './sqlite-history-runs.ts'
+import { eventOf as oldEventOf, OLD_EVENT_COLUMNS } from './sqlite-old-events.ts'
+import { entryOf as oldEntryOf, OLD_ENTRY_COLUMNS } from './sqlite-old-rows.ts'
+
+export function convertRows(database: SqliteDatabase): void {
+  const namespaces = database
+    .prepare('SELECT namespace, number, last_seq FROM store_state ORDER BY number')
+    .raw()
+    .all() as SqliteRow[]
+  for (const [namespace, number, lastPosition] of namespaces) {
+    const names = namesOf(database, namespace as string, number as number)
+    convertLive(database, names)
+    convertEvents(database, names)
+    new HistoryRuns(database, names).build(0, lastPosition as number)
+  }
+}
+
+interface OldNames extends RowNames {
+  readonly firstDomain: string
+}
+
+/** Clocks as they were written down; a conversion meets no new one. */
+function namesOf(database: SqliteDatabase, namespace: string, namespaceNumber: number): OldNames {
+  const rows = database
+    .prepare('SELECT generation, base FROM clock_domains WHERE namespace = ?')
+    .raw()
+    .all(namespace) as SqliteRow[]
+  const domains = new Map<number, string>()
+  const generations = new Map<string, number>()
+  for (const [generation, base] of rows as (readonly [number, string])[]) {
+    const domain = generation < 0 ? base : domainName(base, generation)
+    domains.set(generation, domain)
+    generations.set(domain, generation)
+  }
+  const [firstDomain = ''] = domains.values()
+  return {
+    namespace,
+    namespaceNumber,
+    firstDomain,
+    domainOf: (generation) => known(domains.get(generation), `clock ${generation}`),
+    generationOf: (domain) => known(generations.get(domain), `clock ${domain}`),
+  }
+}
+
+function known<Value>(value: Value | undefined, what: string): Value {
+  if (value === undefined) throw new Error(`${what} was never written down`)
+  return value
+}
+
+function convertLive(database: SqliteDatabase, names: RowNames): void {
+  const insert = database.prepare(INSERT_ENTRY)
+  const live = database
+    .prepare(
+      `SELECT ${OLD_ENTRY_COLUMNS} FROM old_leases
+       WHERE live_clock IS NOT NULL AND namespace = ? ORDER BY rowid`,
+    )
+    .raw()
+  for (const row of live.all(names.namespace)) {
+    insert.run(...entryValues(oldEntryOf(row as SqliteRow, names), names))
+  }
+}
+
+/** Events read at once; a ledger may be larger than memory. */
+const BATCH = 5_000
+
+function convertEvents(database: SqliteDatabase, names: OldNames): void {
+  const insert = database.prepare(insertEvents(1))
+  const read = database
+    .prepare(
+      `SELECT ${OLD_EVENT_COLUMNS}, seq = (SELECT max(seq) FROM old_history AS later
+         WHERE later.lease_number = old_history.lease_number
+           AND later.lease_id = old_history.lease_id)
+       FROM old_history WHERE namespace = ? AND seq > ? ORDER BY seq LIMIT ${BATCH}`,
+    )
+    .raw()
+  const readEntry = database
+    .prepare(`SELECT ${OLD_ENTRY_COLUMNS} FROM old_leases WHERE id = ?`)
+    .raw()
+  for (let after = 0; ;) {
+    const rows = read.all(names.namespace, after) as SqliteRow[]
+    for (const row of rows) convertEvent(row, { insert, readEntry, names })
+    const last = rows.at(-1)
+    if (last === undefined) return
+    after = last[10] as number
+  }
+}
+
+interface EventConversion {
+  readonly insert: SqliteStatement
+  readonly readEntry: SqliteStatement
+  readonly names: OldNames
+}
+
+function convertEvent(row: SqliteRow, { insert, readEntry, names }: EventConversion): void {
+  const event = oldEventOf(row, names)
+  const key = row[1] as string
+  const found = row.at(-1) === 1 ? (readEntry.get(key) as SqliteRow | undefined) : undefined
+  const entry = found === undefined ? null : oldEntryOf(found, names)
+  const ended = entry !== null && !isLive(entry) && entry.id === idOf(key) ? entry : null
+  const sequence = sequenceOf(row[10] as number, names)
+  const domain = ended?.deadline.domain ?? domainIn(event) ?? names.firstDomain
+  insert.run(...eventValues({ event, ended }, { sequence, domain }, names))
+}
+
+/** The clock of the ticks that an event tells of. */
+function domainIn(event: LeaseEvent): string | null {
+  if (event.type === 'lease.issued') return event.lease.deadline.domain
+  if (event.type === 'lease.queued' || event.type === 'lease.denied') {
+    return event.ticket.deadline.domain
+  }
+  return 'deadline' in event ? event.deadline.domain : null
+}

@@ -1,0 +1,71 @@
+/** The index of the ledger's full runs (history-index.ts), kept in `history_index`. */
+import type { EntryState } from '../../core/lease.ts'
+import { bucketOf, buildIndex, RUN_EVENTS, searchBucket, type IndexName } from '../history-index.ts'
+import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import { sequenceOf, type RowNames } from './sqlite-columns.ts'
+
+const READ_RUN = `SELECT seq, file_path, agent_id,
+    iif(data -> '$.ended' IS NULL, NULL, ifnull(data ->> '$.ended.state', status_after))
+  FROM lease_history WHERE seq BETWEEN ? AND ?`
+
+export class HistoryRuns {
+  readonly #names: RowNames
+  readonly #readRun: SqliteStatement
+  readonly #insert: SqliteStatement
+  readonly #readBucket: SqliteStatement
+  readonly #remove: SqliteStatement
+
+  constructor(database: SqliteDatabase, names: RowNames) {
+    this.#names = names
+    this.#readRun = database.prepare(READ_RUN).raw()
+    this.#insert = database.prepare('INSERT INTO history_index VALUES (?, ?, ?)')
+    this.#readBucket = database
+      .prepare('SELECT entries FROM history_index WHERE run = ? AND bucket = ?')
+      .raw()
+    this.#remove = database.prepare('DELETE FROM history_index WHERE run >= ? AND run < ?')
+  }
+
+  /** Indexes every run that became full when the ledger grew from one position to another. */
+  build(fromPosition: number, toPosition: number): void {
+    const end = Math.floor((toPosition + 1) / RUN_EVENTS)
+    for (let run = Math.floor((fromPosition + 1) / RUN_EVENTS); run < end; run += 1) {
+      this.#buildRun(run)
+    }
+  }
+
+  /** The position of the first event that no run covers, when the ledger has come to `lastPosition`. */
+  tailFrom(lastPosition: number): number {
+    return Math.floor((lastPosition + 1) / RUN_EVENTS) * RUN_EVENTS
+  }
+
+  /** Positions within a run of what may have the name, from the oldest on. */
+  search(run: number, name: IndexName): readonly number[] {
+    const row = this.#readBucket.get(this.#runKey(run), bucketOf(name)) as SqliteRow | undefined
+    if (row === undefined) return []
+    const first = run * RUN_EVENTS
+    return searchBucket(row[0] as Uint8Array, name).map((offset) => first + offset)
+  }
+
+  /** Forgets the runs of which no event is left. */
+  removeBefore(position: number): void {
+    this.#remove.run(this.#runKey(0), this.#runKey(Math.floor(position / RUN_EVENTS)))
+  }
+
+  #buildRun(run: number): void {
+    const first = sequenceOf(run * RUN_EVENTS, this.#names)
+    const rows = this.#readRun.all(first, first + RUN_EVENTS - 1) as SqliteRow[]
+    const events = rows.map(([sequence, resource, holder, ended]) => ({
+      offset: (sequence as number) - first,
+      resource: resource as string,
+      holder: holder as string,
+      ended: ended as EntryState | null,
+    }))
+    for (const { bucket, entries } of buildIndex(events)) {
+      this.#insert.run(this.#runKey(run), bucket, entries)
+    }
+  }
+
+  #runKey(run: number): number {
+    return sequenceOf(run * RUN_EVENTS, this.#names) / RUN_EVENTS
+  }
+}

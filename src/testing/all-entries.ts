@@ -1,0 +1,15 @@
+/** All entries that a store keeps: what is live, in order of creation, and then what has ended. */
+import type { Entry, EntryState, LeaseId } from '../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Store } from '../store-port/store.ts'
+
+const ENDED_STATES: readonly EntryState[] = ['released', 'expired', 'revoked', 'failed']
+
+export async function allEntries(store: Pick<Store, 'find'>): Promise<readonly Entry[]> {
+  const { entries: live } = await store.find({ limit: LIST_LIMIT_MAX })
+  const { entries: ended } = await store.find({ states: ENDED_STATES, limit: LIST_LIMIT_MAX })
+  // What has ended and waits for its lock delay is among both.
+  const byId = new Map<LeaseId, Entry>()
+  for (const entry of [...live, ...ended]) byId.set(entry.id, entry)
+  return [...byId.values()]
+}
