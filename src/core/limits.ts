@@ -57,6 +57,8 @@ export const CLAIM_WINDOW_MS_MAX = 60_000
 
 /** A request id is remembered with its effect for at least this long, or for the lease's TTL if longer. */
 export const REQUEST_MEMORY_MS_MIN = 86_400_000
+/** How far after the last prune a clock may be to be believed at once, and by how much a prune moves one that is further. */
+export const PRUNE_STEP_MS = 86_400_000
 /** A hundred years. */
 export const RETENTION_DAYS_MAX = 36_500
 
