@@ -167,9 +167,14 @@ export function isWaiting(entry: Entry, now: Now): entry is Ticket & { state: 'p
   return !hasPassed(entry.offer?.deadline ?? entry.deadline, now.tick)
 }
 
+/** The states of what has not ended. */
+export function isLiveState(state: EntryState): boolean {
+  return state === 'active' || state === 'pending'
+}
+
 /** Live entries are those that may still stand in somebody's way. */
 export function isLive(entry: Entry): boolean {
-  if (entry.state === 'active' || entry.state === 'pending') return true
+  if (isLiveState(entry.state)) return true
   return entry.kind === 'lease' && entry.lockedUntil !== null
 }
 

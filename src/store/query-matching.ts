@@ -1,6 +1,6 @@
 /** Whether an entry or event is what a query asks for; for every store that goes through them itself. */
 import type { LeaseEvent } from '../core/event.ts'
-import { isLive, liveDeadline, type Entry } from '../core/lease.ts'
+import { isLive, isLiveState, liveDeadline, type Entry } from '../core/lease.ts'
 import { kindOf } from '../core/resource.ts'
 import { hasPassed, type Tick } from '../core/time.ts'
 import type { EntryQuery, HistoryQuery } from '../store-port/store.ts'
@@ -8,7 +8,7 @@ import type { EntryQuery, HistoryQuery } from '../store-port/store.ts'
 /** Whether a query is about entries that have ended; it then names no state of a live one. */
 export function isAboutEnded({ states, deadline }: EntryQuery): boolean {
   if (states === undefined || deadline !== undefined) return false
-  return states.every((state) => state !== 'active' && state !== 'pending')
+  return !states.some(isLiveState)
 }
 
 export function matchesEntry(entry: Entry, query: EntryQuery, now: Tick): boolean {

@@ -32,21 +32,33 @@ function wrongLines({ checks }: Report): readonly string[] {
 describe('tenure doctor', () => {
   it.each([
     ["status = 'odd'", 'status must be one of', '"odd"'],
-    ["mode = 'both'", 'mode must be exclusive or shared', '"both"'],
-    ["detail = '{'", 'detail must be JSON', '"{"'],
-    ["metadata = 'no json'", 'metadata must be JSON', '"no json"'],
-    ['ttl_ms = -5', 'ttl_ms must be an integer 1..2592000000', '-5'],
+    [
+      `body = json_set(body, '$.mode', 'both')`,
+      `body ->> '$.mode' must be exclusive or shared`,
+      '"both"',
+    ],
+    ["body = '{'", 'body must be JSON', '"{"'],
+    [
+      `body = json_set(body, '$.metadata', 'no object')`,
+      `body ->> '$.metadata' must be an object`,
+      '"no object"',
+    ],
+    [
+      `body = json_set(body, '$.ttlMs', -5)`,
+      `body ->> '$.ttlMs' must be an integer 1..2592000000`,
+      '-5',
+    ],
     ["file_path = 'nowhere'", 'file_path must be an absolute path or kind:name', '"nowhere"'],
-    ['fence = NULL', 'fence must be an integer', 'null'],
+    ["fence = 'high'", 'fence must be an integer', '"high"'],
     ['clock = 99', 'clock must be a generation of clock_domains', '99'],
   ])('tells of a lease with %s', async (change, expectation, value) => {
     const shop = await usedShop()
-    await shop.sql(`UPDATE leases SET ${change}`)
+    await shop.sql(`UPDATE live_leases SET ${change}`)
     const report = await examine(shop)
     expect([report.ok, report.code]).toEqual([false, 1])
     const [line, ...others] = wrongLines(report)
     expect(others).toEqual([])
-    for (const part of ['rows: leases row', expectation, value]) expect(line).toContain(part)
+    for (const part of ['rows: live_leases row', expectation, value]) expect(line).toContain(part)
   })
 
   it('tells of every configuration row that is nonsense, overrides too', async () => {

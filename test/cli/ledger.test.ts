@@ -67,32 +67,40 @@ describe('tenure ledger', () => {
 
   it('finds a lease that was given to another behind the back of the store, or taken away', async () => {
     const shop = await sealedWorkshop()
-    await shop.sql("UPDATE leases SET agent_id = 'mallory' WHERE agent_id = 'bob'")
+    await shop.sql("UPDATE live_leases SET agent_id = 'mallory' WHERE agent_id = 'bob'")
     const found = await shop.tenure(['ledger', 'verify', '--keys', 'keys.json'])
     expect([found.code, found.stdout]).toEqual([
       1,
       expect.stringMatching(/keeps lease \S{36} otherwise than its events tell/),
     ])
-    await shop.sql("UPDATE leases SET agent_id = 'bob' WHERE agent_id = 'mallory'")
+    await shop.sql("UPDATE live_leases SET agent_id = 'bob' WHERE agent_id = 'mallory'")
     expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { oddLease: null } })
-    for (const [holder, was, now] of [
-      ['bob', 'active', 'released'],
-      ['ada', 'released', 'active'],
-    ] as const) {
-      await shop.sql(`UPDATE leases SET status = '${now}' WHERE agent_id = '${holder}'`)
-      expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: null })
-      await shop.sql(`UPDATE leases SET status = '${was}' WHERE agent_id = '${holder}'`)
+    const created = "data ->> '$.ended.body.createdAtMs'"
+    for (const [table, row, change, back] of [
+      ['live_leases', "agent_id = 'bob'", "status = 'released'", "status = 'active'"],
+      [
+        ...['lease_history', "event_type = 'released'"],
+        `data = json_set(data, '$.ended.state', 'revoked')`,
+        `data = json_remove(data, '$.ended.state')`,
+      ],
+      [
+        ...['lease_history', "event_type = 'released'"],
+        `data = json_set(data, '$.ended.body.createdAtMs', (${created}) + 1)`,
+        `data = json_set(data, '$.ended.body.createdAtMs', (${created}) - 1)`,
+      ],
+    ]) {
+      await shop.sql(`UPDATE ${table} SET ${change} WHERE ${row}`)
+      expect(await verdictOf(shop), change).toMatchObject({ code: 1, ok: false, first: null })
+      await shop.sql(`UPDATE ${table} SET ${back} WHERE ${row}`)
     }
     expect(await verdictOf(shop)).toMatchObject({ code: 0, store: { oddLease: null } })
-    await shop.sql("DELETE FROM leases WHERE agent_id = 'bob'")
+    await shop.sql("DELETE FROM live_leases WHERE agent_id = 'bob'")
     expect(await verdictOf(shop)).toMatchObject({ code: 1, ok: false, first: null })
   })
 
   it('finds a live lease that was made free in the table, and the second holder that then came', async () => {
     const shop = await sealedWorkshop()
-    await shop.sql(
-      "UPDATE leases SET live_clock = NULL, live_until_us = NULL WHERE agent_id = 'bob'",
-    )
+    await shop.sql("DELETE FROM live_leases WHERE agent_id = 'bob'")
     const free = await shop.hosted(['ledger', 'verify', '--keys', 'keys.json'])
     expect([free.code, free.stdout]).toEqual([
       1,
@@ -114,10 +122,7 @@ describe('tenure ledger', () => {
 
   it('finds the rows of an ended lease that are gone before retention would have pruned them', async () => {
     const shop = await sealedWorkshop()
-    const forget =
-      "FROM lease_history WHERE lease_id IN (SELECT id FROM leases WHERE agent_id = 'ada')"
-    await shop.sql(`DELETE ${forget}`)
-    await shop.sql("DELETE FROM leases WHERE agent_id = 'ada'")
+    await shop.sql("DELETE FROM lease_history WHERE agent_id = 'ada'")
     const found = await shop.tenure(['ledger', 'verify', '--keys', 'keys.json'])
     expect([found.code, found.stdout]).toEqual([
       1,
@@ -156,8 +161,14 @@ describe('tenure ledger', () => {
     await shop.json(['acquire', 'work:a', '--holder', 'ada', '--ttl', '1h'])
     await shop.json(['release', 'work:a', '--holder', 'ada'])
     const ago = 2 * 86_400_000
-    await shop.sql(`UPDATE lease_history SET event_at = event_at - ${ago}`)
-    await shop.sql(`UPDATE leases SET ended_at = ended_at - ${ago}`)
+    const earlier = (time: string): string => `'$.${time}', (data ->> '$.${time}') - ${ago}`
+    await shop.sql(
+      `UPDATE lease_history SET event_at = event_at - ${ago}, ended_at = ended_at - ${ago},
+         data = CASE event_type
+           WHEN 'acquired' THEN json_set(data, ${earlier('entry.body.createdAtMs')})
+           ELSE json_set(data, ${earlier('ended.body.createdAtMs')},
+             ${earlier('ended.body.terminatedAtMs')}) END`,
+    )
     await shop.json(['ledger', 'seal', ...keys])
     await shop.json(['config', 'set', 'history_retention_days', '1'])
     expect(await shop.json(['cleanup'])).toMatchObject({ prunedLeases: 1 })

@@ -5,6 +5,7 @@ import type { LeaseEvent } from '../../src/core/event.ts'
 import { canonicalJson } from '../../src/ledger/fold.ts'
 import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../src/ledger/payloads.ts'
+import { allEntries } from '../../src/testing/all-entries.ts'
 import { fc } from '../fast-check.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
 import { applied, expired, issued, refusal, released, renewed, tick } from './registrar-events.ts'
@@ -23,7 +24,7 @@ describe('the ledger of a store', () => {
     const { store } = await livedWorld(seed, 600)
     const events = (await wholeHistory(store)).map(({ event }) => event)
     const reducer = reduced(events)
-    const { entries } = await store.find({ limit: 10_000 })
+    const entries = await allEntries(store)
     const told = new Set(events.map(({ leaseId }) => leaseId))
     const kept = entries.filter((entry) => entry.kind === 'lease' && told.has(entry.id))
     expect(kept.length).toBeGreaterThan(20)

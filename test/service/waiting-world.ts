@@ -14,6 +14,7 @@ import type {
 } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
+import { allEntries } from '../../src/testing/all-entries.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { FaultyStore, type CallWeather, type FaultyMethod } from '../../src/testing/faulty-store.ts'
 import { ManualTicks } from '../../src/testing/manual-ticks.ts'
@@ -180,7 +181,7 @@ export class WaitingWorld {
   }
 
   async entries(): Promise<readonly Entry[]> {
-    return (await this.#store.find({ limit: 1_000 })).entries
+    return allEntries(this.#store)
   }
 
   async #place(

@@ -37,8 +37,8 @@ export async function fillStore(file: string, count: number): Promise<void> {
   const file_path = `'work:' || (copies.n * 7919 % 1000003) || '-' || copies.n`
   const agent_id = `'holder-' || (copies.n % 1000)`
   database.exec('BEGIN')
-  database.exec(copy('leases', { id, file_path, agent_id }))
-  const event = { id: `'copy-' || copies.n || '.default'`, lease_id: id, file_path, agent_id }
+  database.exec(copy('live_leases', { number: 'NULL', id, file_path, agent_id }))
+  const event = { lease_id: id, lease_number: '0', file_path, agent_id }
   database.exec(copy('lease_history', { ...event, seq: 'copies.n + 10' }))
   database.exec(`UPDATE store_state SET last_seq = ${count + 100}`)
   database.exec('COMMIT')

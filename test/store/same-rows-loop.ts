@@ -106,6 +106,10 @@ function bareLoop(database: SqliteDatabase, pairs: number): void {
   }
 }
 
+/** As long as what Tenure keeps of a lease that was released. */
+const ENDED =
+  '{"releaseReason":"voluntary","ended":{"body":{"ttlMs":30000,"createdAtMs":1700000000000,"terminatedAtMs":1700000000001,"releaseReason":"voluntary","deadline":123456789012}}}'
+
 type Row = Record<string, string | number | null>
 
 /** Writes rows like the one that Tenure wrote first, with a new id, resource and time each. */
@@ -118,33 +122,37 @@ class RowCopier {
   #sequence = 10
 
   constructor(database: SqliteDatabase) {
-    this.#lease = database.prepare('SELECT * FROM leases').get() as Row
-    this.#event = database.prepare('SELECT * FROM lease_history').get() as Row
+    const columns = (table: string): string =>
+      (database.pragma(`table_info(${table})`) as { name: string }[])
+        .map(({ name }) => name)
+        .join(', ')
+    // Generated columns are none that a row is written with.
+    const first = (table: string): Row =>
+      database.prepare(`SELECT ${columns(table)} FROM ${table}`).get() as Row
+    this.#lease = { ...first('live_leases'), number: null }
+    this.#event = first('lease_history')
     const insert = (table: string, row: object): string =>
       `INSERT INTO ${table} (${Object.keys(row).join(', ')}) VALUES (${Object.keys(row)
         .map(() => '?')
         .join(', ')})`
-    this.#insertLease = database.prepare(insert('leases', this.#lease))
+    this.#insertLease = database.prepare(insert('live_leases', this.#lease))
     this.#insertEvent = database.prepare(insert('lease_history', this.#event))
-    this.#endLease = database.prepare(
-      `UPDATE leases SET status = ?, updated_at = ?, terminated_at = ?, ended_at = ?,
-       release_reason = ?, live_clock = NULL, live_until_us = NULL WHERE id = ?`,
-    )
+    this.#endLease = database.prepare('DELETE FROM live_leases WHERE id = ?')
   }
 
   acquire(id: string, index: number): void {
     const place = { file_path: `work:item-${index % RESOURCES}` }
     this.#insertLease.run(...Object.values({ ...this.#lease, ...place, id }))
-    this.#append(id, { ...place, id: `e${this.#sequence}`, event_type: 'acquired' })
+    this.#append(id, { ...place, event_type: 'acquired' })
   }
 
   release(id: string): void {
-    const nowMs = Date.now()
-    this.#endLease.run('released', nowMs, nowMs, nowMs, 'voluntary', id)
+    this.#endLease.run(id)
     this.#append(id, {
-      id: systemRuntime.uuid(),
+      request_id: systemRuntime.uuid(),
       event_type: 'released',
-      data: '{"type":"lease.released"}',
+      ended_at: Date.now(),
+      data: ENDED,
     })
   }
 

@@ -6,7 +6,8 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { isLeaseError, type LeaseError } from '../../src/core/errors.ts'
 import { openQuestions, openTenure } from '../../src/open.ts'
 import { loadSqlite, type SqliteDatabase } from '../../src/drivers/sqlite-driver.ts'
-import { MIGRATIONS, SCHEMA_VERSION } from '../../src/store/sqlite/sqlite-schema.ts'
+import { MIGRATIONS } from '../../src/store/sqlite/sqlite-migrations.ts'
+import { SCHEMA_VERSION } from '../../src/store/sqlite/sqlite-schema.ts'
 import { makeSeedDatabase } from '../files/seed-database.ts'
 
 let directory: string

@@ -48,10 +48,11 @@ export async function filledSqlite(
   const Driver = await loadSqlite()
   const database = new Driver(file)
   database.pragma('synchronous = OFF')
-  const columns = (database.pragma('table_info(leases)') as { name: string }[]).map(
+  const columns = (database.pragma('table_info(live_leases)') as { name: string }[]).map(
     ({ name }) => name,
   )
   const changes: Readonly<Record<string, string>> = {
+    number: 'NULL',
     id: `printf('00000000-0000-4000-8000-%012d', n)`,
     file_path: `'/tree/d' || (n / ${FILES_PER_DIRECTORY}) || '/f' || n`,
   }
@@ -60,7 +61,7 @@ export async function filledSqlite(
     CREATE TEMP TABLE copies AS WITH RECURSIVE c(n) AS (
       SELECT 0 UNION ALL SELECT n + 1 FROM c WHERE n < ${count - 1}) SELECT n FROM c;
     BEGIN;
-    INSERT INTO leases SELECT ${chosen.join(', ')} FROM leases, copies;
+    INSERT INTO live_leases SELECT ${chosen.join(', ')} FROM live_leases, copies;
     COMMIT`)
   database.close()
   return SqliteStore.open({ path: file, synchronous })

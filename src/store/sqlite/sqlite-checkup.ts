@@ -11,7 +11,7 @@ import { parseSettingKey, parseSettingValue, SETTING_SCOPES } from '../../core/s
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { tryWake } from '../wake-trial.ts'
 import type { SqliteDatabase, SqliteRow } from '../../drivers/sqlite-driver.ts'
-import { wordOf } from './sqlite-columns.ts'
+import { wordOf } from './sqlite-event-columns.ts'
 import { WakeFiles } from './sqlite-wake.ts'
 
 interface ColumnRule {
@@ -26,8 +26,6 @@ interface ColumnRule {
 const ROWS_TOLD_MAX = 5
 
 const quoted = (words: readonly string[]): string => words.map((word) => `'${word}'`).join(', ')
-
-const TTL_MS = `body ->> '$.ttlMs'`
 
 const RULES: readonly ColumnRule[] = [
   live('status', `one of ${ENTRY_STATES.join(', ')}`, `status NOT IN (${quoted(ENTRY_STATES)})`),
@@ -46,11 +44,14 @@ const RULES: readonly ColumnRule[] = [
     `NOT EXISTS (SELECT 1 FROM clock_domains AS known
        WHERE known.namespace = live_leases.namespace AND known.generation = live_leases.clock)`,
   ),
-  live(
-    'body',
-    `JSON with ttlMs 1..${TTL_MS_MAX}`,
-    `CASE WHEN json_valid(body) THEN ${isNoInteger(`(${TTL_MS})`, `1 AND ${TTL_MS_MAX}`)} ELSE 1 END`,
+  live('body', 'JSON', 'NOT json_valid(body)'),
+  inBody(
+    'ttlMs',
+    `an integer 1..${TTL_MS_MAX}`,
+    (field) => `typeof(${field}) <> 'integer' OR ${field} NOT BETWEEN 1 AND ${TTL_MS_MAX}`,
   ),
+  inBody('mode', 'exclusive or shared', (field) => `${field} NOT IN ('exclusive', 'shared')`),
+  inBody('metadata', 'an object', (_, type) => `${type} <> 'object'`),
   history('data', 'JSON', 'NOT json_valid(data)'),
   history(
     'event_type',
@@ -67,8 +68,15 @@ function history(column: string, expectation: string, isWrong: string): ColumnRu
   return { table: 'lease_history', column, expectation, isWrong }
 }
 
-function isNoInteger(column: string, range: string): string {
-  return `(typeof(${column}) <> 'integer' OR ${column} NOT BETWEEN ${range})`
+/** A field of the body; of one that is no JSON only that is told. */
+function inBody(
+  field: string,
+  expectation: string,
+  isWrong: (value: string, type: string) => string,
+): ColumnRule {
+  const column = `body ->> '$.${field}'`
+  const wrong = isWrong(`(${column})`, `json_type(body, '$.${field}')`)
+  return live(column, expectation, `CASE WHEN json_valid(body) THEN ${wrong} END`)
 }
 
 /** One line for each thing that is wrong; none when every row can be read. */

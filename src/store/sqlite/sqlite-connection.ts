@@ -16,7 +16,15 @@ import {
   sqliteError,
   type SqliteDatabase,
 } from '../../drivers/sqlite-driver.ts'
-import { claimFile, createNamespace, isPlainlyOurs, migrate, OUR_TABLES } from './sqlite-schema.ts'
+import {
+  claimFile,
+  createNamespace,
+  isPlainlyOurs,
+  notOurs,
+  OUR_TABLES,
+  SCHEMA_VERSION,
+  versionOf,
+} from './sqlite-schema.ts'
 
 export interface SqliteStoreOptions {
   readonly path: string
@@ -37,6 +45,7 @@ export interface SqliteConnection extends Required<SqliteStoreOptions> {
   readonly domain: string
 }
 
+const TABLES_MISSING = `its header names schema version ${SCHEMA_VERSION}, which its migrations do not`
 const BUSY_MS_DEFAULT = 10_000
 const BUSY_RETRY_MS_MAX = 8
 
@@ -56,7 +65,9 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
   // Hardly any platform needs it, so hardly any start-up should pay for it.
   const elect = known === null ? (await import('./first-opener.ts')).electDomain : () => known
   // Whose file it is need not be found out where its header says so.
-  const origin = isPlainlyOurs(options.path) ? null : await import('./file-origin.ts')
+  const isReady = isPlainlyOurs(options.path)
+  const origin = isReady ? null : await import('./file-origin.ts')
+  const migrations = isReady ? null : await import('./sqlite-migrations.ts')
   prepareDirectory(options.path)
   return retryWhileBusy(settled, () => {
     let database: SqliteDatabase | null = null
@@ -66,7 +77,10 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
       database = new Driver(options.path, { timeout: 0 })
       if (origin !== null) claimFile(database, options.path, origin.refuseForeignSchema)
       configureConnection(database, settled.synchronous)
-      migrate(database, options.path, runtime.wallMs())
+      if (versionOf(database, options.path) !== SCHEMA_VERSION) {
+        if (migrations === null) throw notOurs(options.path, TABLES_MISSING)
+        migrations.migrate(database, runtime.wallMs())
+      }
       createNamespace(database, namespace, runtime.wallMs())
       const domain = elect({ database, ticks, uuid: () => runtime.uuid() })
       return { ...settled, database, domain }

@@ -7,15 +7,8 @@ import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
 import { domainName } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
-import {
-  entryValues,
-  eventValues,
-  idOf,
-  INSERT_ENTRY,
-  insertEvents,
-  sequenceOf,
-  type RowNames,
-} from './sqlite-columns.ts'
+import { entryValues, idOf, INSERT_ENTRY, sequenceOf, type RowNames } from './sqlite-columns.ts'
+import { eventValues, insertEvents } from './sqlite-event-columns.ts'
 import { HistoryRuns } from './sqlite-history-runs.ts'
 import { eventOf as oldEventOf, OLD_EVENT_COLUMNS } from './sqlite-old-events.ts'
 import { entryOf as oldEntryOf, OLD_ENTRY_COLUMNS } from './sqlite-old-rows.ts'

@@ -1,15 +1,13 @@
 /**
- * Finds entries by name, state, deadline or reach. Everything runs inside the caller's transaction, so that what is
+ * Finds what is live by name, state, deadline or reach. Everything runs inside the caller's transaction, so that what is
  * read together belongs together. Every question of the hot path is one look into one index of what is live.
  */
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import { ancestorsOf, isTree, type Reach, type Resource } from '../../core/resource.ts'
 import type { Now } from '../../core/time.ts'
 import type { EntryQuery } from '../../store-port/store.ts'
-import { isAboutEnded, matchesEntry } from '../query-matching.ts'
 import { Where, type SqliteRow, type StatementCache } from '../../drivers/sqlite-driver.ts'
 import { ENTRY_COLUMNS, entryOf, keyOf, pathOf } from './sqlite-columns.ts'
-import type { SqliteHistory } from './sqlite-history.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const BY_ID = `SELECT ${ENTRY_COLUMNS} FROM live_leases WHERE id = ?`
@@ -27,7 +25,7 @@ export interface FoundRows {
   readonly next: string | null
 }
 
-interface LiveRows {
+export interface LiveRows {
   readonly entries: readonly Entry[]
   readonly numbers: readonly number[]
 }
@@ -35,72 +33,29 @@ interface LiveRows {
 export class SqliteFinder {
   readonly #statements: StatementCache
   readonly #state: SqliteState
-  readonly #history: SqliteHistory
 
-  constructor(statements: StatementCache, state: SqliteState, history: SqliteHistory) {
+  constructor(statements: StatementCache, state: SqliteState) {
     this.#statements = statements
     this.#state = state
-    this.#history = history
   }
 
   /** One more than the limit, if there is one; `next` goes on behind the limit. */
   find(query: EntryQuery, now: Now): FoundRows {
-    if (query.ids !== undefined) return { entries: this.#byIds(query, now), next: null }
     if (query.overlapping !== undefined) {
       return { entries: this.#overlapping(query.overlapping, query.limit + 1), next: null }
     }
-    return isAboutEnded(query) ? this.#ended(query, now) : this.#running(query, now)
-  }
-
-  /** The entry of an id in whatever state. */
-  entry(id: LeaseId): Entry | undefined {
-    const row = this.#statements.get(BY_ID).get(keyOf(id, this.#state)) as SqliteRow | undefined
-    return row === undefined ? this.#history.ended(id) : entryOf(row, this.#state)
-  }
-
-  #byIds(query: EntryQuery, now: Now): readonly Entry[] {
-    const entries: Entry[] = []
-    for (const id of new Set(query.ids)) {
-      const entry = this.entry(id)
-      if (entry !== undefined && matchesEntry(entry, query, now.tick)) entries.push(entry)
-    }
-    return entries.slice(0, query.limit + 1)
-  }
-
-  /**
-   * In the order of the ends; then what has ended and still stands in the way because of its lock delay. A cursor is the
-   * position of the last end, and within the second part the number of the last row beside it.
-   */
-  #ended(query: EntryQuery, now: Now): FoundRows {
-    const [after = '0', number] = query.after?.split(' ') ?? []
-    const entries: Entry[] = []
-    let place = after
-    if (number === undefined) {
-      for (const [position, entry] of this.#history.endedEntries(query, Number(after))) {
-        entries.push(entry)
-        if (entries.length > query.limit) return { entries, next: place }
-        place = String(position)
-      }
-    }
-    const { after: _after, ...rest } = query
-    const delayed = this.#live(
-      number === undefined ? rest : { ...rest, after: number },
-      now,
-      query.limit + 1 - entries.length,
-    )
-    const last = delayed.numbers[query.limit - entries.length - 1]
-    const isCut = entries.length + delayed.entries.length > query.limit
-    const next = last === undefined ? place : `${place} ${last}`
-    return { entries: [...entries, ...delayed.entries], next: isCut ? next : null }
-  }
-
-  #running(query: EntryQuery, now: Now): FoundRows {
-    const { entries, numbers } = this.#live(query, now, query.limit + 1)
+    const { entries, numbers } = this.live(query, now, query.limit + 1)
     const last = entries.length > query.limit ? numbers[query.limit - 1] : undefined
     return { entries, next: last === undefined ? null : String(last) }
   }
 
-  #live(query: EntryQuery, now: Now, limit: number): LiveRows {
+  entry(id: LeaseId): Entry | undefined {
+    const row = this.#statements.get(BY_ID).get(keyOf(id, this.#state)) as SqliteRow | undefined
+    return row === undefined ? undefined : entryOf(row, this.#state)
+  }
+
+  /** In order of creation, with the number of each. */
+  live(query: EntryQuery, now: Now, limit: number): LiveRows {
     const where = new Where('namespace = ?', [this.#state.namespace])
     if (query.resource !== undefined) where.and('file_path = ?', pathOf(query.resource))
     if (query.holder !== undefined) where.and('agent_id = ?', query.holder)

@@ -1,24 +1,19 @@
 /**
- * Reads the ledger, inside the caller's transaction: events, and entries that have ended. A question about one resource
+ * Reads the ledger, inside the caller's transaction: events, and entries that have ended or are asked for by id. It stands
+ * apart from the finder so that whoever asks for what is live need not load it. A question about one resource
  * or holder goes by the index of full runs, and through the events after them; any other in order of position.
  */
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { RecordedEvent } from '../../core/record.ts'
-import type { Tick } from '../../core/time.ts'
+import type { Now, Tick } from '../../core/time.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { RUN_EVENTS, type IndexName } from '../history-index.ts'
 import { matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
-import {
-  EVENT_COLUMNS,
-  eventOf,
-  keyOf,
-  leaseNumberOf,
-  numberOf,
-  pathOf,
-  sequenceOf,
-} from './sqlite-columns.ts'
+import { keyOf, leaseNumberOf, numberOf, pathOf, sequenceOf } from './sqlite-columns.ts'
+import { EVENT_COLUMNS, eventOf } from './sqlite-event-columns.ts'
+import type { FoundRows, SqliteFinder } from './sqlite-finder.ts'
 import { HistoryRuns } from './sqlite-history-runs.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
@@ -48,15 +43,24 @@ interface Row extends RecordedEvent {
   readonly position: number
 }
 
+export interface SqliteHistoryOptions {
+  readonly database: SqliteDatabase
+  readonly statements: StatementCache
+  readonly state: SqliteState
+  readonly finder: SqliteFinder
+}
+
 export class SqliteHistory {
   readonly runs: HistoryRuns
   readonly #statements: StatementCache
   readonly #state: SqliteState
+  readonly #finder: SqliteFinder
 
-  constructor(database: SqliteDatabase, statements: StatementCache, state: SqliteState) {
+  constructor({ database, statements, state, finder }: SqliteHistoryOptions) {
     this.runs = new HistoryRuns(database, state)
     this.#statements = statements
     this.#state = state
+    this.#finder = finder
   }
 
   read(query: HistoryQuery): readonly LedgerEntry[] {
@@ -70,14 +74,59 @@ export class SqliteHistory {
     return found
   }
 
-  /** What a lease or ticket was at its end; undefined while it is live, and for one of which nothing is kept. */
-  ended(id: LeaseId): Entry | undefined {
+  /** The entry of an id in whatever state; undefined for one of which nothing is kept. */
+  entry(id: LeaseId): Entry | undefined {
+    const live = this.#finder.entry(id)
+    if (live !== undefined) return live
     const row = this.#lastOf(id)
     return row === undefined ? undefined : (this.#rowOf(row).ended ?? undefined)
   }
 
-  /** Ended entries in the order of their ends, after a position, with the position of each; one more than the limit. */
-  *endedEntries(query: EntryQuery, after: number): Generator<readonly [number, Entry]> {
+  /** What is asked for by id, or has ended: one more than the limit, if there is one; `next` goes on behind the limit. */
+  find(query: EntryQuery, now: Now): FoundRows {
+    return query.ids === undefined
+      ? this.#ended(query, now)
+      : { entries: this.#byIds(query, now), next: null }
+  }
+
+  #byIds(query: EntryQuery, now: Now): readonly Entry[] {
+    const entries: Entry[] = []
+    for (const id of new Set(query.ids)) {
+      const entry = this.entry(id)
+      if (entry !== undefined && matchesEntry(entry, query, now.tick)) entries.push(entry)
+    }
+    return entries.slice(0, query.limit + 1)
+  }
+
+  /**
+   * In the order of the ends; then what has ended and still stands in the way because of its lock delay. A cursor is the
+   * position of the last end, and within the second part the number of the last row beside it.
+   */
+  #ended(query: EntryQuery, now: Now): FoundRows {
+    const [after = '0', number] = query.after?.split(' ') ?? []
+    const entries: Entry[] = []
+    let place = after
+    if (number === undefined) {
+      for (const [position, entry] of this.#endedEntries(query, Number(after))) {
+        entries.push(entry)
+        if (entries.length > query.limit) return { entries, next: place }
+        place = String(position)
+      }
+    }
+    const { after: _after, ...rest } = query
+    const delayed = this.#finder.live(
+      number === undefined ? rest : { ...rest, after: number },
+      now,
+      query.limit + 1 - entries.length,
+    )
+    const last = delayed.numbers[query.limit - entries.length - 1]
+    const isCut = entries.length + delayed.entries.length > query.limit
+    const next = last === undefined ? place : `${place} ${last}`
+    return { entries: [...entries, ...delayed.entries], next: isCut ? next : null }
+  }
+
+  /** Ended entries in the order of their ends, after a position, with the position of each. */
+  *#endedEntries(query: EntryQuery, after: number): Generator<readonly [number, Entry]> {
     const range = { from: after + 1, to: this.#state.lastSequence, descending: false }
     const name = endedName(query)
     for (const row of name === null ? this.#inOrder(range) : this.#named(name, range)) {

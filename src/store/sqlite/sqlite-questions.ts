@@ -3,6 +3,7 @@
  * nobody. It stands apart so that whoever only asks need not load, nor prepare, what writes.
  */
 import { closedError } from '../../core/errors.ts'
+import { isLiveState } from '../../core/lease.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type {
   EntryQuery,
@@ -22,7 +23,7 @@ import {
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
 import { SqliteFinder } from './sqlite-finder.ts'
-import { SqliteHistory } from './sqlite-history.ts'
+import type { SqliteHistory } from './sqlite-history.ts'
 import { SqliteState } from './sqlite-state.ts'
 
 export class SqliteQuestions implements StoreQuestions {
@@ -30,8 +31,8 @@ export class SqliteQuestions implements StoreQuestions {
   readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
-  readonly ledger: SqliteHistory
   readonly #connection: SqliteConnection
+  #ledger: SqliteHistory | null = null
   #refusing = false
 
   static async open(options: SqliteStoreOptions): Promise<SqliteQuestions> {
@@ -43,8 +44,7 @@ export class SqliteQuestions implements StoreQuestions {
     this.#connection = connection
     this.statements = new StatementCache(database)
     this.state = new SqliteState(database, namespace)
-    this.ledger = new SqliteHistory(database, this.statements, this.state)
-    this.finder = new SqliteFinder(this.statements, this.state, this.ledger)
+    this.finder = new SqliteFinder(this.statements, this.state)
     this.state.load()
     this.description = {
       url,
@@ -56,21 +56,33 @@ export class SqliteQuestions implements StoreQuestions {
     }
   }
 
-  find(query: EntryQuery): Promise<Found> {
+  async find(query: EntryQuery): Promise<Found> {
+    const place = isOfLive(query) ? this.finder : await this.#loadLedger()
     return this.read(() => {
       const now = nowOf(this.state.peek(readClock(this.#connection)))
-      const { entries, next } = this.finder.find(query, now)
+      const { entries, next } = place.find(query, now)
       const more = entries.length > query.limit
       return { now, entries: entries.slice(0, query.limit), more, next }
     })
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    return this.read(() => this.ledger.read(query))
+    const ledger = await this.#loadLedger()
+    return this.read(() => ledger.read(query))
   }
 
   settings(): Promise<readonly SettingRow[]> {
     return this.read(() => this.state.settingRows)
+  }
+
+  async #loadLedger(): Promise<SqliteHistory> {
+    if (this.#ledger !== null) return this.#ledger
+    const { SqliteHistory: History } = await import('./sqlite-history.ts')
+    if (this.#refusing) throw closedError()
+    const { statements, state, finder } = this
+    const { database } = this.#connection
+    this.#ledger ??= new History({ database, statements, state, finder })
+    return this.#ledger
   }
 
   /** Reads inside a snapshot, at once unless another process is recovering the log. */
@@ -101,4 +113,10 @@ export class SqliteQuestions implements StoreQuestions {
       if (database.inTransaction) database.exec('COMMIT')
     }
   }
+}
+
+/** Whether only what is live can be the answer. */
+function isOfLive({ ids, states, deadline }: EntryQuery): boolean {
+  if (ids !== undefined) return false
+  return deadline !== undefined || states === undefined || states.some(isLiveState)
 }

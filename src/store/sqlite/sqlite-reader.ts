@@ -6,21 +6,17 @@ import type { Commit } from '../../core/commit.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
 import { isTree, type Resource } from '../../core/resource.ts'
+import type { Settings } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { LazyView } from '../lazy-view.ts'
+import { ResolvedSettings } from '../resolved-settings.ts'
 import { LiveCache } from './live-cache.ts'
 import type { PendingEvents } from './pending-events.ts'
 import type { SqliteDatabase, SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
-import {
-  EVENT_COLUMNS,
-  eventOf,
-  idOf,
-  keyOf,
-  leaseNumberOf,
-  pathOf,
-  typeOf,
-} from './sqlite-columns.ts'
+import { idOf, keyOf, leaseNumberOf, pathOf } from './sqlite-columns.ts'
+import { EVENT_COLUMNS, eventOf, typeOf } from './sqlite-event-columns.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
+import type { SqliteHistory } from './sqlite-history.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
 const ANY_REQUEST = 'SELECT 1 FROM requests LIMIT 1'
@@ -39,6 +35,7 @@ export interface SqliteReaderOptions {
   readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
+  readonly ledger: SqliteHistory
   readonly events: PendingEvents
 }
 
@@ -46,14 +43,17 @@ export class SqliteReader {
   readonly #statements: StatementCache
   readonly #state: SqliteState
   readonly #finder: SqliteFinder
+  readonly #ledger: SqliteHistory
   readonly #events: PendingEvents
   readonly #cache: LiveCache
   #hasRequests = true
+  #settings = new ResolvedSettings([])
 
-  constructor({ database, statements, state, finder, events }: SqliteReaderOptions) {
+  constructor({ database, statements, state, finder, ledger, events }: SqliteReaderOptions) {
     this.#statements = statements
     this.#state = state
     this.#finder = finder
+    this.#ledger = ledger
     this.#events = events
     this.#cache = new LiveCache(database)
   }
@@ -85,7 +85,7 @@ export class SqliteReader {
       const entry =
         this.#cache.entry(pathOf(resource), id) ??
         this.#events.endedOf(id) ??
-        this.#finder.entry(id)
+        this.#ledger.entry(id)
       if (entry !== undefined) entries.set(id, entry)
     }
     return new LazyView({
@@ -96,8 +96,14 @@ export class SqliteReader {
       footprint,
       now,
       prior,
-      settings: this.#state.settingsFor(resource),
+      settings: this.#settingsFor(resource),
     })
+  }
+
+  #settingsFor(resource: Resource): Settings {
+    const { settingRows } = this.#state
+    if (this.#settings.rows !== settingRows) this.#settings = new ResolvedSettings(settingRows)
+    return this.#settings.for(resource)
   }
 
   readonly #liveCached = (path: string): Iterable<Entry> => {

@@ -2,15 +2,12 @@
  * The counters and clocks of one namespace, read at the start of a transaction and written at its end, and the
  * configuration, read again only when its revision moved.
  */
-import type { Resource } from '../../core/resource.ts'
 import {
   SETTING_KEYS,
   SETTING_SCOPES,
   SETTING_TABLE,
   type SettingRow,
-  type Settings,
 } from '../../core/settings.ts'
-import { ResolvedSettings } from '../resolved-settings.ts'
 import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import type { RowNames } from './sqlite-columns.ts'
@@ -32,7 +29,8 @@ export class SqliteState implements RowNames {
   readonly #addDomain: SqliteStatement
   readonly #readSettings: SqliteStatement
   readonly #domains = new Map<number, Domain>()
-  #settings = new ResolvedSettings([])
+  /** Another object whenever one of them may differ. */
+  settingRows: readonly SettingRow[] = []
   #configRevision = -1
   #clockBefore: ClockState | null = null
   #lastDomain = ''
@@ -165,14 +163,6 @@ export class SqliteState implements RowNames {
     return next
   }
 
-  get settingRows(): readonly SettingRow[] {
-    return this.#settings.rows
-  }
-
-  settingsFor(resource: Resource): Settings {
-    return this.#settings.for(resource)
-  }
-
   #clockOf(kept: { generation: number; lastUs: number; lastWallMs: number }): ClockState {
     const { name, base, sinceUs } = this.#domain(kept.generation)
     const { generation, lastUs, lastWallMs } = kept
@@ -199,7 +189,7 @@ export class SqliteState implements RowNames {
 
   #loadSettings(revision: number): void {
     const rows = this.#readSettings.all(this.namespace) as SqliteRow[]
-    this.#settings = new ResolvedSettings(rows.flatMap(settingOf))
+    this.settingRows = rows.flatMap(settingOf)
     this.#configRevision = revision
   }
 }

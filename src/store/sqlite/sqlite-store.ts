@@ -44,6 +44,7 @@ import {
   type SqliteConnection,
   type SqliteStoreOptions,
 } from './sqlite-connection.ts'
+import { SqliteHistory } from './sqlite-history.ts'
 import { SqliteListeners } from './sqlite-listeners.ts'
 import { SqliteQuestions } from './sqlite-questions.ts'
 import { SqliteReader } from './sqlite-reader.ts'
@@ -92,11 +93,12 @@ export class SqliteStore implements Store {
     this.#rollback = database.prepare('ROLLBACK')
     this.#identity = new FileIdentity(connection.path)
     this.#questions = new SqliteQuestions(connection)
-    const { statements, state, finder, ledger } = this.#questions
+    const { statements, state, finder } = this.#questions
     this.#state = state
+    const ledger = new SqliteHistory({ database, statements, state, finder })
     const events = new PendingEvents(database, state, ledger.runs)
     this.#events = events
-    this.#reader = new SqliteReader({ database, statements, state, finder, events })
+    this.#reader = new SqliteReader({ database, statements, state, finder, ledger, events })
     this.#writer = new SqliteWriter({ database, state, events, runs: ledger.runs })
     this.#listeners = new SqliteListeners({ databasePath: connection.path, database, runtime })
     this.description = this.#questions.description

@@ -12,8 +12,6 @@ import type { PendingEvents } from './pending-events.ts'
 import {
   dueValues,
   entryValues,
-  eventOf,
-  EVENT_COLUMNS,
   idOf,
   INSERT_ENTRY,
   isSameRow,
@@ -26,8 +24,8 @@ import {
   UPDATE_ENTRY,
   UPDATE_RENEWAL,
   updateValues,
-  wordOf,
 } from './sqlite-columns.ts'
+import { eventOf, EVENT_COLUMNS, wordOf } from './sqlite-event-columns.ts'
 import type { HistoryRuns } from './sqlite-history-runs.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
