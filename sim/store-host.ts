@@ -7,13 +7,13 @@
  */
 import type { Commit } from '../src/core/commit.ts'
 import type { LeaseEvent } from '../src/core/event.ts'
-import { ENTRY_STATES, type Entry, type LeaseId } from '../src/core/lease.ts'
-import { LIST_LIMIT_MAX } from '../src/core/limits.ts'
+import type { Entry, LeaseId } from '../src/core/lease.ts'
 import type { Footprint } from '../src/core/realm.ts'
 import { latestTick, type Now, type Tick } from '../src/core/time.ts'
 import type { TickSource } from '../src/runtime/tick-source.ts'
 import { MemoryStore } from '../src/store/memory/memory-store.ts'
 import type { Decide, EntryQuery, Found, Store } from '../src/store-port/store.ts'
+import { allEntries } from '../src/testing/all-entries.ts'
 import type { World } from './world.ts'
 
 /** An event of the ledger with the moment of its commit. */
@@ -163,10 +163,8 @@ export class StoreHost {
     return timed
   }
 
-  async entries(): Promise<readonly Entry[]> {
-    const found = await this.store.find({ states: ENTRY_STATES, limit: LIST_LIMIT_MAX })
-    if (found.more) throw new Error('the world is too large to look at in one piece')
-    return found.entries
+  entries(): Promise<readonly Entry[]> {
+    return allEntries(this.store)
   }
 
   /** When, in true time, a tick is or was. */

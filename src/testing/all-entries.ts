@@ -6,10 +6,11 @@ import type { Store } from '../store-port/store.ts'
 const ENDED_STATES: readonly EntryState[] = ['released', 'expired', 'revoked', 'failed']
 
 export async function allEntries(store: Pick<Store, 'find'>): Promise<readonly Entry[]> {
-  const { entries: live } = await store.find({ limit: LIST_LIMIT_MAX })
-  const { entries: ended } = await store.find({ states: ENDED_STATES, limit: LIST_LIMIT_MAX })
+  const live = await store.find({ limit: LIST_LIMIT_MAX })
+  const ended = await store.find({ states: ENDED_STATES, limit: LIST_LIMIT_MAX })
+  if (live.more || ended.more) throw new Error('the store keeps too much to be read in one piece')
   // What has ended and waits for its lock delay is among both.
   const byId = new Map<LeaseId, Entry>()
-  for (const entry of [...live, ...ended]) byId.set(entry.id, entry)
+  for (const entry of [...live.entries, ...ended.entries]) byId.set(entry.id, entry)
   return [...byId.values()]
 }
