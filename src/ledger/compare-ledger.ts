@@ -10,6 +10,7 @@ import { hash } from 'node:crypto'
 import type { LeaseEvent } from '../core/event.ts'
 import type { EntryState, LeaseId } from '../core/lease.ts'
 import type { Resource } from '../core/resource.ts'
+import { SUPERSEDED_TYPES } from '../core/retention.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
 import { canonicalJson } from './fold.ts'
 
@@ -155,7 +156,7 @@ export class LedgerComparison {
 
   #noteMissing(lease: SealedLease, { type, atMs }: LeaseEvent, place: Place): void {
     lease.missing ??= place
-    const isSuperseded = type === 'lease.renewed' || type === 'lease.advanced'
+    const isSuperseded = SUPERSEDED_TYPES.includes(type)
     const keptUntilMs = isSuperseded ? this.#keptUntilMs(atMs) : null
     if (!isSuperseded) lease.lost ??= place
     else if (keptUntilMs !== null) lease.lost ??= { ...place, keptUntilMs }

@@ -218,12 +218,16 @@ describe('history', () => {
       await files.releaseLease({ leaseId: id, agentId: 'agent-1' })
       return id
     }
+    const sweepDaily = async (days: number): Promise<void> => {
+      for (let day = 0; day < days; day += 1) {
+        clock.stall(DAY_MS)
+        expect(await api.cleanup()).toMatchObject({ prunedLeases: 0, prunedEvents: 0 })
+      }
+    }
     const old = await useOnce('old')
-    clock.stall(2 * DAY_MS)
+    await sweepDaily(2)
     const recent = await useOnce('recent')
-    clock.stall(2 * DAY_MS)
-
-    expect(await api.cleanup()).toMatchObject({ prunedLeases: 0, prunedEvents: 0 })
+    await sweepDaily(2)
     await configOf(api).set('history_retention_days', 3)
     expect(await api.cleanup()).toMatchObject({ prunedLeases: 1, prunedEvents: 2 })
     expect(await files.getLease(old)).toBeNull()

@@ -7,10 +7,19 @@ import { closedError } from '../../core/errors.ts'
 import type { Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import { endedAtMs, isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
-import { TTL_MS_MAX } from '../../core/limits.ts'
+import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
 import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
+import {
+  boundedCut,
+  firstPruneClock,
+  isSuperseded,
+  mayBePruned,
+  nextPruneClock,
+  SUPERSEDED_TYPES,
+  type PruneClock,
+  type PruneCut,
+} from '../../core/retention.ts'
 import { resolveSettings, type SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
@@ -70,6 +79,7 @@ export class MemoryStore implements Store {
   #sequence = 0
   #lastFence = 0
   #clock: ClockState | null = null
+  #pruneClock: PruneClock | null = null
   #closed = false
 
   constructor({ ticks, url = 'memory:' }: MemoryStoreOptions) {
@@ -92,7 +102,10 @@ export class MemoryStore implements Store {
     const ruling = decide(views, now)
     // A decision without effect leaves no trace, so the next one may be made at the same tick.
     const isNew = clock.generation !== this.#clock?.generation
-    if (isNew || ruling.commit.changes.length > 0) this.#clock = clock
+    if (isNew || ruling.commit.changes.length > 0) {
+      this.#clock = clock
+      this.#pruneClock ??= firstPruneClock(clock.lastWallMs)
+    }
     this.#apply(ruling.commit)
     return ruling.outcome
   }
@@ -150,18 +163,23 @@ export class MemoryStore implements Store {
 
   async prune(policy: PrunePolicy): Promise<Pruned> {
     this.#refuseIfClosed()
-    const ended = [...this.#ended.values()].filter((entry) => isPrunable(entry, policy))
+    this.#pruneClock = nextPruneClock(
+      this.#pruneClock ?? firstPruneClock(policy.nowMs),
+      policy.nowMs,
+    )
+    const cut = boundedCut(policy, this.#pruneClock)
+    const ended = [...this.#ended.values()].filter((entry) => mayBePruned(entry, cut))
     const gone = new Set(ended.slice(0, policy.batch).map((entry) => entry.id))
     for (const id of gone) {
       this.#ended.delete(id)
       this.#numbers.delete(id)
     }
-    const superseded = supersededEvents(this.#ledger, policy, (id) => this.#entryOf(id))
+    const superseded = supersededEvents(this.#ledger, cut, (id) => this.#entryOf(id))
     const kept = this.#ledger.filter((row) => !gone.has(row.event.leaseId) && !superseded.has(row))
     const events = this.#ledger.length - kept.length
     this.#ledger = kept
     for (const [requestId, request] of this.#requests) {
-      const over = request.keepUntilMs !== null && request.keepUntilMs < policy.nowMs
+      const over = request.keepUntilMs !== null && request.keepUntilMs < cut.nowMs
       if (over || gone.has(request.leaseId)) this.#requests.delete(requestId)
     }
     return { leases: gone.size, events, more: ended.length > gone.size }
@@ -325,32 +343,26 @@ export class MemoryStore implements Store {
   }
 }
 
-function isPrunable(entry: Entry, policy: PrunePolicy): boolean {
-  const ended = endedAtMs(entry)
-  return ended !== null && ended < policy.endedBeforeMs && ended + entry.ttlMs < policy.nowMs
-}
-
-/** Old renewals and advances of a lease say nothing once a later one is kept, unless they may still be repeated. */
+/** Events that a later one of their type and lease makes needless. */
 function supersededEvents(
   ledger: readonly KeptEvent[],
-  { endedBeforeMs, nowMs }: PrunePolicy,
+  cut: PruneCut,
   entryOf: (id: LeaseId) => Entry | undefined,
 ): ReadonlySet<KeptEvent> {
   const superseded = new Set<KeptEvent>()
   const latest = new Map<string, KeptEvent>()
   for (const row of ledger) {
     const { type, leaseId } = row.event
-    if (type !== 'lease.renewed' && type !== 'lease.advanced') continue
+    if (!SUPERSEDED_TYPES.includes(type)) continue
     const key = `${type} ${leaseId}`
     const earlier = latest.get(key)
-    if (earlier !== undefined && isForgettable(earlier.event)) superseded.add(earlier)
+    if (
+      earlier !== undefined &&
+      isSuperseded(earlier.event, entryOf(leaseId)?.ttlMs ?? null, cut)
+    ) {
+      superseded.add(earlier)
+    }
     latest.set(key, row)
   }
   return superseded
-
-  function isForgettable({ type, leaseId, atMs, requestId }: LeaseEvent): boolean {
-    if (atMs >= endedBeforeMs) return false
-    if (type === 'lease.advanced') return atMs + (entryOf(leaseId)?.ttlMs ?? TTL_MS_MAX) < nowMs
-    return requestId === null || atMs < nowMs - TTL_MS_MAX
-  }
 }

@@ -199,6 +199,9 @@ DROP INDEX idx_lease_history_namespace;
 ALTER TABLE leases RENAME TO old_leases;
 ALTER TABLE lease_history RENAME TO old_history;
 ALTER TABLE store_state ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE store_state ADD COLUMN pruned_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE store_state ADD COLUMN pruned_believed INTEGER NOT NULL DEFAULT 0;
+UPDATE store_state SET pruned_at = last_wall_ms, pruned_believed = last_wall_ms;
 UPDATE store_state SET number = (SELECT count(*) FROM store_state AS earlier
   WHERE earlier.namespace <> 'default' AND earlier.rowid <= store_state.rowid)
   WHERE namespace <> 'default';

@@ -141,7 +141,7 @@ export function createNamespace(database: SqliteDatabase, namespace: string, wal
   const number =
     namespace === 'default' ? '0' : `(SELECT max(1, ifnull(max(number), 0) + 1) FROM store_state)`
   const { changes } = database
-    .prepare(`INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}`)
+    .prepare(`INSERT OR IGNORE INTO store_state SELECT ?, 0, 0, 0, 0, 0, 0, ${number}, 0, 0`)
     .run(namespace)
   if (changes === 0) return
   const [made] = database

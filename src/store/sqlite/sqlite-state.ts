@@ -8,6 +8,7 @@ import {
   SETTING_TABLE,
   type SettingRow,
 } from '../../core/settings.ts'
+import type { PruneClock } from '../../core/retention.ts'
 import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import type { RowNames } from './sqlite-columns.ts'
@@ -39,6 +40,8 @@ export class SqliteState implements RowNames {
   lastFence = 0
   lastSequence = 0
   clock: ClockState | null = null
+  /** Null before the first commit. */
+  pruneClock: PruneClock | null = null
   /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
   metDomain = false
 
@@ -46,13 +49,14 @@ export class SqliteState implements RowNames {
     this.namespace = namespace
     this.#readState = database
       .prepare(
-        `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number
+        `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number,
+           pruned_at, pruned_believed
          FROM store_state WHERE namespace = ?`,
       )
       .raw()
     this.#writeState = database.prepare(
-      `UPDATE store_state SET last_fence = ?, last_seq = ?, clock = ?, last_us = ?, last_wall_ms = ?
-       WHERE namespace = ?`,
+      `UPDATE store_state SET last_fence = ?, last_seq = ?, clock = ?, last_us = ?, last_wall_ms = ?,
+         pruned_at = ?, pruned_believed = ? WHERE namespace = ?`,
     )
     this.#readDomain = database
       .prepare('SELECT base, since_us FROM clock_domains WHERE namespace = ? AND generation = ?')
@@ -81,6 +85,8 @@ export class SqliteState implements RowNames {
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
     this.metDomain = false
     this.namespaceNumber = row[6] ?? 0
+    const [readingMs = 0, believedMs = 0] = row.slice(7)
+    this.pruneClock = readingMs === 0 ? null : { readingMs, believedMs }
     this.lastFence = lastFence
     this.lastSequence = lastSequence
     this.clock = generation === 0 ? null : this.#clockOf({ generation, lastUs, lastWallMs })
@@ -105,7 +111,9 @@ export class SqliteState implements RowNames {
     if (clock === null) return
     const { generation, lastUs, lastWallMs } = clock
     const counters = [this.lastFence, this.lastSequence, generation, lastUs, lastWallMs]
-    this.#writeState.run(...counters, this.namespace)
+    this.pruneClock ??= { readingMs: lastWallMs, believedMs: lastWallMs }
+    const { readingMs, believedMs } = this.pruneClock
+    this.#writeState.run(...counters, readingMs, believedMs, this.namespace)
   }
 
   /** Forgets what a transaction that was rolled back may have brought in. */

@@ -2,9 +2,15 @@
  * Writes commits and prunes, inside the caller's transaction.
  */
 import { recordedEvents, type Commit, type EntryChange } from '../../core/commit.ts'
-import type { LeaseEvent } from '../../core/event.ts'
 import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
-import { TTL_MS_MAX } from '../../core/limits.ts'
+import {
+  boundedCut,
+  firstPruneClock,
+  isSuperseded,
+  nextPruneClock,
+  SUPERSEDED_TYPES,
+  type PruneCut,
+} from '../../core/retention.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
@@ -149,24 +155,26 @@ export class SqliteWriter {
   }
 
   /** History goes with its lease, so that what is left always folds. */
-  prune(policy: PrunePolicy): Pruned {
+  prune({ batch, ...asked }: PrunePolicy): Pruned {
     this.#events.write()
-    const { nowMs, batch } = policy
-    const { leases, events } = this.#pruneLeases(policy)
-    const superseded = this.#pruneSuperseded(policy)
+    const last = this.#state.pruneClock ?? firstPruneClock(asked.nowMs)
+    this.#state.pruneClock = nextPruneClock(last, asked.nowMs)
+    const cut = boundedCut(asked, this.#state.pruneClock)
+    const { leases, events } = this.#pruneLeases(cut, batch)
+    const superseded = this.#pruneSuperseded(cut, batch)
     const requests = this.#database
       .prepare(
         `DELETE FROM requests WHERE id IN (
            SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`,
       )
-      .run(nowMs, batch).changes
+      .run(cut.nowMs, batch).changes
     this.#removeIndex()
     const more = [leases, superseded, requests].includes(batch)
     return { leases, events: events + superseded, more }
   }
 
-  #pruneLeases(policy: PrunePolicy): { readonly leases: number; readonly events: number } {
-    const { endedBeforeMs, nowMs, batch } = policy
+  /** `mayBePruned` of retention.ts, as SQL. */
+  #pruneLeases({ endedBeforeMs, nowMs }: PruneCut, batch: number): Omit<Pruned, 'more'> {
     // An id that failed may have come back: only the last event of a lease tells how it ended.
     const rows = this.#database
       .prepare(
@@ -186,12 +194,13 @@ export class SqliteWriter {
   }
 
   /** Old renewals and advances of a lease say nothing once a later one is kept. */
-  #pruneSuperseded(policy: PrunePolicy): number {
+  #pruneSuperseded(cut: PruneCut, batch: number): number {
     let superseded = 0
-    for (const row of this.#oldEvents(policy.endedBeforeMs)) {
-      if (superseded === policy.batch) break
+    for (const row of this.#oldEvents(cut.endedBeforeMs)) {
+      if (superseded === batch) break
       const { event } = eventOf(row, this.#state)
-      if (!this.#isForgettable(event, policy) || !this.#isSuperseded(row)) continue
+      if (!SUPERSEDED_TYPES.includes(event.type)) continue
+      if (!isSuperseded(event, this.#ttlMsOf(event.leaseId), cut) || !this.#hasLater(row)) continue
       superseded += this.#deleteEvent.run(row[0] as number).changes
     }
     return superseded
@@ -222,21 +231,15 @@ export class SqliteWriter {
     }
   }
 
-  /** Whether an event is of a kind that a later one makes needless, and can no longer be repeated. */
-  #isForgettable({ type, atMs, requestId, leaseId }: LeaseEvent, { nowMs }: PrunePolicy): boolean {
-    if (type === 'lease.renewed') return requestId === null || atMs < nowMs - TTL_MS_MAX
-    return type === 'lease.advanced' && atMs + this.#ttlMsOf(leaseId) < nowMs
-  }
-
-  #ttlMsOf(id: LeaseId): number {
+  #ttlMsOf(id: LeaseId): number | null {
     const row = this.#database
       .prepare(`SELECT body ->> '$.ttlMs' FROM live_leases WHERE id = ?`)
       .raw()
       .get(keyOf(id, this.#state)) as SqliteRow | undefined
-    return (row?.[0] as number | undefined) ?? TTL_MS_MAX
+    return (row?.[0] as number | undefined) ?? null
   }
 
-  #isSuperseded(row: SqliteRow): boolean {
+  #hasLater(row: SqliteRow): boolean {
     const later = this.#database
       .prepare(
         `SELECT 1 FROM lease_history
