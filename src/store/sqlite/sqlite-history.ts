@@ -21,10 +21,7 @@ const LAST_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
   WHERE lease_number = ? AND lease_id = ? ORDER BY seq DESC LIMIT 1`
 const ALL_OF_LEASE = `SELECT ${EVENT_COLUMNS} FROM lease_history
   WHERE lease_number = ? AND lease_id = ?`
-const UPWARDS = `SELECT ${EVENT_COLUMNS} FROM lease_history
-  WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?`
-const DOWNWARDS = `SELECT ${EVENT_COLUMNS} FROM lease_history
-  WHERE seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?`
+const BETWEEN = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq BETWEEN ? AND ?`
 const AT = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq = ?`
 
 /** No question about what has ended depends on the time. */
@@ -181,7 +178,7 @@ export class SqliteHistory {
     const { from, to, descending } = range
     const tail = this.runs.tailFrom(this.#state.lastSequence)
     const inTail = { from: Math.max(from, tail), to, descending }
-    if (descending && to >= tail) yield* this.#inOrder(inTail)
+    if (descending && to >= tail) yield* this.#inOrder(inTail, name)
     const first = Math.floor(from / RUN_EVENTS)
     const last = Math.floor(Math.min(to, tail - 1) / RUN_EVENTS)
     for (let step = 0; step <= last - first; step += 1) {
@@ -192,15 +189,18 @@ export class SqliteHistory {
         if (row !== undefined) yield this.#rowOf(row as SqliteRow)
       }
     }
-    if (!descending && to >= tail) yield* this.#inOrder(inTail)
+    if (!descending && to >= tail) yield* this.#inOrder(inTail, name)
   }
 
-  *#inOrder({ from, to, descending }: Range): Generator<Row> {
-    const statement = this.#statements.get(descending ? DOWNWARDS : UPWARDS)
+  /** Only what has the name, if there is one: SQLite passes over a row in a tenth of the time that reading it takes. */
+  *#inOrder({ from, to, descending }: Range, name: IndexName | null = null): Generator<Row> {
+    const [condition, ...values] = name === null ? [''] : conditionOf(name)
+    const sql = `${BETWEEN}${condition} ORDER BY seq${descending ? ' DESC' : ''} LIMIT ?`
+    const statement = this.#statements.get(sql)
     let [low, high] = [from, to]
     while (low <= high) {
       const bounds = [sequenceOf(low, this.#state), sequenceOf(high, this.#state)]
-      const rows = statement.all(...bounds, BATCH) as SqliteRow[]
+      const rows = statement.all(...bounds, ...values, BATCH) as SqliteRow[]
       for (const row of rows) yield this.#rowOf(row)
       const last = rows.at(-1)
       if (last === undefined || rows.length < BATCH) return
@@ -213,6 +213,14 @@ export class SqliteHistory {
     const { event, ended } = eventOf(row, this.#state)
     return { position: numberOf(row[0] as number), event, ended }
   }
+}
+
+function conditionOf(name: IndexName): readonly [sql: string, ...values: string[]] {
+  if (name.kind === 'state') return [' AND ended_at IS NOT NULL']
+  const ended = name.ended ? ' AND ended_at IS NOT NULL' : ''
+  return name.kind === 'resource'
+    ? [` AND file_path = ?${ended}`, name.resource]
+    : [` AND agent_id = ?${ended}`, name.holder]
 }
 
 /** What narrows a question about ended entries most; null if nothing does. */
