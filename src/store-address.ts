@@ -26,6 +26,8 @@ export interface StoreOptions {
   readonly namespace?: string
   /** SQLite only. `full` (the default): a granted lease survives power loss. `normal`: the last ones may not. */
   readonly synchronous?: 'full' | 'normal'
+  /** SQLite only. `force`: a store of an older layout is converted although processes may still hold leases in it. */
+  readonly convert?: 'force'
   /** PostgreSQL and Redis: how long connecting may take, 1..600000, default 5000. */
   readonly connectMs?: number
   /** PostgreSQL and Redis: how long one call may take, 1..600000, default 5000. */
@@ -41,6 +43,7 @@ export interface StoreOptions {
 export const STORE_OPTIONS: readonly (keyof StoreOptions)[] = [
   'namespace',
   'synchronous',
+  'convert',
   'connectMs',
   'callMs',
   'poolSize',
@@ -77,7 +80,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 
 const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
   memory: ['namespace'],
-  sqlite: ['namespace', 'synchronous'],
+  sqlite: ['namespace', 'synchronous', 'convert'],
   postgres: ['namespace', 'connectMs', 'callMs', 'poolSize', 'prepare'],
   redis: ['namespace', 'connectMs', 'callMs', 'buckets'],
 }
@@ -205,10 +208,11 @@ function memoryAddress(name: string, settled: Settled, runtime: Runtime | null):
 }
 
 function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null): Address {
-  const { namespace, synchronous = 'full' } = settled
+  const { namespace, synchronous = 'full', convert } = settled
   const timed = runtime === null ? {} : { runtime }
   const options = {
     ...{ path: file, namespace, synchronous: readSynchronous(synchronous), ...timed },
+    ...(convert === undefined ? {} : { convert: readConvert(convert) }),
     ...(runtime?.ticks === undefined ? {} : { ticks: runtime.ticks }),
   }
   return {
@@ -317,10 +321,17 @@ function readOption(name: keyof StoreOptions, value: unknown): unknown {
   throw invalid(name, `must be an integer 1..${max}`, value)
 }
 
+const TEXT_OPTIONS: readonly (keyof StoreOptions)[] = [
+  'namespace',
+  'synchronous',
+  'convert',
+  'prepare',
+]
+
 /** Text that is no number is passed on as it is, and refused by whoever reads the option. */
 function valueOf(name: keyof StoreOptions, text: string): unknown {
   if (name === 'prepare' && (text === 'true' || text === 'false')) return text === 'true'
-  if (name === 'namespace' || name === 'synchronous' || name === 'prepare') return text
+  if (TEXT_OPTIONS.includes(name)) return text
   return /^\d{1,9}$/.test(text) ? Number(text) : text
 }
 
@@ -342,6 +353,11 @@ function readPath(encoded: string, url: string): string {
   } catch (cause) {
     throw hasCode(cause, 'EACCES') ? accessError(file, cause) : pathError('store', file, cause)
   }
+}
+
+function readConvert(value: unknown): 'force' {
+  if (value === 'force') return value
+  throw invalid('convert', 'must be force', value)
 }
 
 function readSynchronous(value: unknown): 'full' | 'normal' {

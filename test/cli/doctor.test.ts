@@ -2,6 +2,8 @@
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
+import { hostTicks } from '../../src/store/embedded-clock.ts'
+import { makeOldStore } from '../fixtures/sqlite-old-layout.ts'
 import { workshop, type Workshop } from './tenure-process.ts'
 
 interface Report {
@@ -73,6 +75,23 @@ describe('tenure doctor', () => {
     expect(lines).toHaveLength(2)
     expect(lines.join()).toContain('max_renewals must be an integer -1..2147483647, got "many"')
     expect(lines.join()).toContain('key must be one of')
+  })
+
+  it('names who holds leases in a store that is not converted because of them', async () => {
+    const shop = workshop()
+    fs.rmSync(shop.storeFile, { force: true })
+    const Driver = await loadSqlite()
+    const database = new Driver(shop.storeFile)
+    makeOldStore(database, { live: 1, events: 2 }, hostTicks())
+    database.close()
+    const report = await examine(shop)
+    expect(report.code).toBe(1)
+    const [line] = wrongLines(report)
+    expect(line).toMatch(
+      /^store: sqlite:\S+ has the tables of an older version, whose processes may still hold \/tree\/f2 of agent-2 \(\d+ s\); it is converted when they have ended, or with convert=force \(STORE_SCHEMA\)$/,
+    )
+    const forced = ['ls', '--store', `${shop.storeUrl}?convert=force`]
+    expect(await shop.json(forced)).toMatchObject({ leases: [{ resource: 'file:/tree/f2' }] })
   })
 
   it('tells of a store that cannot be written to', async () => {

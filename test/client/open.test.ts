@@ -147,6 +147,7 @@ describe('opening', () => {
     'sqlite::memory:',
     'memory:?sync=full',
     'memory:x?synchronous=full',
+    'sqlite:x.db?convert=gently',
     'sqlite:leases.db?mode=ro',
     'sqlite:leases.db?synchronous=off',
     'sqlite:leases.db?namespace=A',
@@ -163,7 +164,7 @@ describe('opening', () => {
       'store must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE or redis://HOST, got "etcd://x"',
     )
     await expect(openTenure('sqlite:x.db?mode=ro', { holder: 'a' })).rejects.toThrow(
-      'store parameters must be among namespace, synchronous, got "mode"',
+      'store parameters must be among namespace, synchronous, convert, got "mode"',
     )
   })
 

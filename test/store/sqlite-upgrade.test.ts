@@ -71,7 +71,7 @@ function makeVersion5(database: SqliteDatabase): void {
 }
 
 async function open(): Promise<LeaseService> {
-  const store = await SqliteStore.open({ path: file, ticks })
+  const store = await SqliteStore.open({ path: file, ticks, convert: 'force' })
   const service = new LeaseService({ store, runtime: systemRuntime })
   services.push(service)
   return service

@@ -33,12 +33,14 @@ export interface SqliteStoreOptions {
   readonly synchronous?: 'full' | 'normal'
   /** How long a call goes on trying while other processes keep the database busy. Default 10 s. */
   readonly busyMs?: number
+  /** `force`: tables of an older layout are converted although processes may still hold leases in them. */
+  readonly convert?: 'force'
   readonly ticks?: TickSource
   readonly runtime?: Runtime
 }
 
 /** An open database and what is known about it. */
-export interface SqliteConnection extends Required<SqliteStoreOptions> {
+export interface SqliteConnection extends Required<Omit<SqliteStoreOptions, 'convert'>> {
   readonly database: SqliteDatabase
   readonly url: string
   /** The clock domain where the ticks name none. */
@@ -79,7 +81,13 @@ export async function connect(options: SqliteStoreOptions): Promise<SqliteConnec
       configureConnection(database, settled.synchronous)
       if (versionOf(database, options.path) !== SCHEMA_VERSION) {
         if (migrations === null) throw notOurs(options.path, TABLES_MISSING)
-        migrations.migrate(database, runtime.wallMs())
+        const isForced = options.convert === 'force'
+        migrations.migrate(database, {
+          wallMs: runtime.wallMs(),
+          ticks,
+          isForced,
+          url: settled.url,
+        })
       }
       createNamespace(database, namespace, runtime.wallMs())
       const domain = elect({ database, ticks, uuid: () => runtime.uuid() })

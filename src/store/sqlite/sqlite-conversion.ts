@@ -3,8 +3,10 @@
  * It runs inside the migration's transaction, on `old_leases` and `old_history`, and leaves both for the migration to drop.
  * Positions stay what they were; what the last event of an ended lease has left behind goes with that event.
  */
+import { LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
+import type { TickSource } from '../../runtime/tick-source.ts'
 import { domainName } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import { entryValues, idOf, INSERT_ENTRY, sequenceOf, type RowNames } from './sqlite-columns.ts'
@@ -12,6 +14,40 @@ import { eventValues, insertEvents } from './sqlite-event-columns.ts'
 import { HistoryRuns } from './sqlite-history-runs.ts'
 import { eventOf as oldEventOf, OLD_EVENT_COLUMNS } from './sqlite-old-events.ts'
 import { entryOf as oldEntryOf, OLD_ENTRY_COLUMNS } from './sqlite-old-rows.ts'
+
+/** More would be no help to a person who has to end them. */
+const HELD_NAMED_MAX = 5
+
+/**
+ * Refuses while a lease runs: the process that holds it is likely to be of the older version, and could not renew it any
+ * more. Leases of an earlier boot are over.
+ */
+export function refuseWhileHeld(
+  database: SqliteDatabase,
+  { url, ticks }: { readonly url: string; readonly ticks: TickSource },
+): void {
+  const rows = database
+    .prepare(
+      `SELECT file_path, agent_id, live_until_us FROM old_leases
+       JOIN store_state USING (namespace)
+       JOIN clock_domains USING (namespace)
+       WHERE status = 'active' AND generation = store_state.clock AND live_clock = generation
+         AND live_until_us > ? AND base = ifnull(?, base) ORDER BY live_until_us`,
+    )
+    .raw()
+    .all(ticks.tickUs(), ticks.domain) as (readonly [string, string, number])[]
+  if (rows.length === 0) return
+  const named = rows.slice(0, HELD_NAMED_MAX).map(([path, holder, untilUs]) => {
+    const seconds = Math.ceil((untilUs - ticks.tickUs()) / 1_000_000)
+    return `${path} of ${holder} (${seconds} s)`
+  })
+  const more = rows.length > named.length ? ` and ${rows.length - named.length} more` : ''
+  throw new LeaseError(
+    'STORE_SCHEMA',
+    `${url} has the tables of an older version, whose processes may still hold ${named.join(', ')}${more}; it is converted when they have ended, or with convert=force`,
+    { details: { store: url, held: rows.length } },
+  )
+}
 
 export function convertRows(database: SqliteDatabase): void {
   const namespaces = database

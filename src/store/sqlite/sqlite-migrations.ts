@@ -8,10 +8,11 @@
 import { LeaseError } from '../../core/errors.ts'
 import { LEASE_EVENT_TYPES } from '../../core/event.ts'
 import { USUAL_STATES } from '../../core/record.ts'
+import type { TickSource } from '../../runtime/tick-source.ts'
 import { sqliteCode, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
 import { idOf, leaseNumberOf } from './sqlite-columns.ts'
 import { wordOf } from './sqlite-event-columns.ts'
-import { convertRows } from './sqlite-conversion.ts'
+import { convertRows, refuseWhileHeld } from './sqlite-conversion.ts'
 import { MIGRATION_TABLE } from './sqlite-schema.ts'
 
 export interface Migration {
@@ -20,7 +21,16 @@ export interface Migration {
   readonly description: string
   readonly sql: string
   /** What SQL cannot do, after it and in the same transaction. */
-  readonly convert?: (database: SqliteDatabase) => void
+  readonly convert?: (database: SqliteDatabase, circumstances: Circumstances) => void
+}
+
+/** In which tables are brought up to date. */
+export interface Circumstances {
+  readonly url: string
+  readonly wallMs: number
+  readonly ticks: TickSource
+  /** Whether tables that running processes know otherwise are converted all the same. */
+  readonly isForced: boolean
 }
 
 /** For migrations: SQL cannot read a number that is written in base 16. */
@@ -195,9 +205,12 @@ DROP INDEX idx_leases_pending;
 DROP INDEX idx_leases_subtree;
 DROP INDEX idx_leases_ended_at;
 DROP INDEX idx_lease_history_lease;
+DROP INDEX idx_lease_history_seq;
 DROP INDEX idx_lease_history_namespace;
 ALTER TABLE leases RENAME TO old_leases;
 ALTER TABLE lease_history RENAME TO old_history;
+CREATE UNIQUE INDEX old_history_seq ON old_history(namespace, seq);
+CREATE INDEX old_history_lease ON old_history(lease_number);
 ALTER TABLE store_state ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE store_state ADD COLUMN pruned_at INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE store_state ADD COLUMN pruned_believed INTEGER NOT NULL DEFAULT 0;
@@ -352,7 +365,8 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'separate_live_set',
     description: 'what is live in a table of its own; what has ended is history',
     sql: LIVE_SET,
-    convert(database) {
+    convert(database, circumstances) {
+      if (!circumstances.isForced) refuseWhileHeld(database, circumstances)
       convertRows(database)
       database.exec(LEASES_VIEW)
     },
@@ -360,14 +374,19 @@ export const MIGRATIONS: readonly Migration[] = [
 ]
 
 /** Brings the database up to date. The caller holds the write lock of no transaction. */
-export function migrate(database: SqliteDatabase, wallMs: number): void {
+export function migrate(database: SqliteDatabase, circumstances: Circumstances): void {
   database.function(LEASE_NUMBER_FUNCTION, (key) => leaseNumberOf(idOf(String(key))))
-  for (const migration of MIGRATIONS) applyOnce(database, migration, wallMs)
+  for (const migration of MIGRATIONS) applyOnce(database, migration, circumstances)
   // An older program reads the version from the file alone, before it opens the database.
   database.pragma('wal_checkpoint(TRUNCATE)')
 }
 
-function applyOnce(database: SqliteDatabase, migration: Migration, wallMs: number): void {
+function applyOnce(
+  database: SqliteDatabase,
+  migration: Migration,
+  circumstances: Circumstances,
+): void {
+  const { wallMs } = circumstances
   database.exec('BEGIN IMMEDIATE')
   try {
     const done = database
@@ -375,7 +394,7 @@ function applyOnce(database: SqliteDatabase, migration: Migration, wallMs: numbe
       .get(migration.version)
     if (done === undefined) {
       database.exec(migration.sql)
-      migration.convert?.(database)
+      migration.convert?.(database, circumstances)
       database.pragma(`user_version = ${migration.version}`)
       record(database, migration, { wallMs, error: null })
     }

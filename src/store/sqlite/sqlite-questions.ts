@@ -40,10 +40,10 @@ export class SqliteQuestions implements StoreQuestions {
   }
 
   constructor(connection: SqliteConnection) {
-    const { database, namespace, url, synchronous } = connection
+    const { database, url, synchronous } = connection
     this.#connection = connection
     this.statements = new StatementCache(database)
-    this.state = new SqliteState(database, namespace)
+    this.state = new SqliteState(connection)
     this.finder = new SqliteFinder(this.statements, this.state)
     this.state.load()
     this.description = {

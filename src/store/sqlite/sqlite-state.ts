@@ -12,6 +12,7 @@ import type { PruneClock } from '../../core/retention.ts'
 import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
 import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
 import type { RowNames } from './sqlite-columns.ts'
+import { newerError, SCHEMA_VERSION } from './sqlite-schema.ts'
 
 interface Domain {
   readonly name: string
@@ -19,9 +20,17 @@ interface Domain {
   readonly sinceUs: number
 }
 
+export interface SqliteStateOptions {
+  readonly database: SqliteDatabase
+  readonly namespace: string
+  readonly path: string
+}
+
 export class SqliteState implements RowNames {
   readonly namespace: string
   namespaceNumber = 0
+  readonly #file: string
+  readonly #readVersion: SqliteStatement
   readonly #readState: SqliteStatement
   readonly #writeState: SqliteStatement
   readonly #readDomain: SqliteStatement
@@ -45,8 +54,10 @@ export class SqliteState implements RowNames {
   /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
   metDomain = false
 
-  constructor(database: SqliteDatabase, namespace: string) {
+  constructor({ database, namespace, path }: SqliteStateOptions) {
     this.namespace = namespace
+    this.#file = path
+    this.#readVersion = database.prepare('PRAGMA user_version').raw()
     this.#readState = database
       .prepare(
         `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number,
@@ -78,8 +89,15 @@ export class SqliteState implements RowNames {
       .raw()
   }
 
-  /** Reads everything anew; to be called inside the transaction that will use it. */
+  /**
+   * Reads everything anew; to be called inside the transaction that will use it. Refuses tables that a later version has
+   * converted meanwhile.
+   */
   load(): void {
+    const [version] = this.#readVersion.get() as readonly [number]
+    if (version !== SCHEMA_VERSION) {
+      throw newerError(this.#file, { found: version, supported: SCHEMA_VERSION })
+    }
     const row = this.#readState.get(this.namespace) as readonly number[] | undefined
     if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
