@@ -5,7 +5,7 @@ import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/s
 import { sequenceOf, type RowNames } from './sqlite-columns.ts'
 
 const READ_RUN = `SELECT seq, file_path, agent_id,
-    iif(data -> '$.ended' IS NULL, NULL, ifnull(data ->> '$.ended.state', status_after))
+    iif(ended_at IS NULL, NULL, ifnull(data ->> '$.ended.state', status_after))
   FROM lease_history WHERE seq BETWEEN ? AND ?`
 
 export class HistoryRuns {
