@@ -10,6 +10,7 @@ import { differences, foldLedger } from '../../src/ledger/fold.ts'
 import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
 import { ledgerRecord } from '../../src/ledger/payloads.ts'
 import { openApi } from '../../src/open.ts'
+import { allEntries } from '../../src/testing/all-entries.ts'
 import { fc } from '../fast-check.ts'
 import { wholeHistory } from '../ledger/ledger-world.ts'
 import { codeOf, Family, id, ROOT_TTL_MS } from './family.ts'
@@ -412,7 +413,7 @@ describe('the ledger of a family', () => {
     await family.derive(child, { budget: { tokens: 3 } })
     await family.release(child)
     const events = (await wholeHistory(family.store)).map(({ event }) => event)
-    const { entries } = await family.store.find({ limit: 100 })
+    const entries = await allEntries(family.store)
     const kept = new Map(entries.map((entry) => [entry.id, entry]))
     expect(differences(foldLedger(events), kept)).toEqual([])
     const reducer = new LeaseReducer()
