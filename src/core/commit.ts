@@ -74,11 +74,17 @@ export function commitOf(view: RealmView, decision: Decision<unknown>): Commit {
   }
 }
 
+/** What of a commit tells which event ended which entry. */
+export interface EventsAndChanges {
+  readonly events: readonly LeaseEvent[]
+  readonly changes: readonly Pick<EntryChange, 'id' | 'after'>[]
+}
+
 /**
  * The events of a commit, each with the entry that it ended. What has ended is history: a store takes it out of what is
  * live and keeps it with the last event that tells of it.
  */
-export function recordedEvents({ events, changes }: Commit): readonly RecordedEvent[] {
+export function recordedEvents({ events, changes }: EventsAndChanges): readonly RecordedEvent[] {
   const ended = new Map<LeaseId, Entry>()
   for (const { id, after } of changes) {
     if (after !== null && !isLive(after)) ended.set(id, after)

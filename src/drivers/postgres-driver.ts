@@ -210,9 +210,12 @@ export class PostgresCaller {
     return rows as PostgresRow[]
   }
 
-  /** Several statements on one connection; whatever fails, it is not used again. */
-  async during<Result>(work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
-    const { callMs, url } = this.#options
+  /** Several statements on one connection, each within its time; whatever fails, it is not used again. */
+  async during<Result>(
+    work: (connection: PostgresConnection) => Promise<Result>,
+    callMs: number = this.#options.callMs,
+  ): Promise<Result> {
+    const { url } = this.#options
     const client = await this.connect()
     const run: PostgresConnection['run'] = async (text, values = []) => {
       const sent = client.query({ text, values, rowMode: 'array', types: AS_TEXT })

@@ -35,9 +35,18 @@ export function isFatal(error: unknown): boolean {
 const TRY_AGAIN: ReadonlySet<string> = new Set(['40P01', '40001', '23505'])
 
 export function isTransient(error: unknown): boolean {
-  const cause = error instanceof LeaseError ? error.cause : error
-  const code = sqlState(cause)
+  const code = stateOf(error)
   return code !== null && TRY_AGAIN.has(code)
+}
+
+/** The SQLSTATE behind an error of Tenure's. */
+export function stateOf(error: unknown): string | null {
+  return sqlState(error instanceof LeaseError ? error.cause : error)
+}
+
+/** A statement waited for a lock longer than it was allowed to (`lock_timeout`). */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlState(error) === '55P03'
 }
 
 /** Node gives those of its errors a code that a program can do nothing about; without one it is a mistake of ours. */

@@ -113,11 +113,11 @@ describe('tenure doctor on PostgreSQL', () => {
     })
     await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'reader'; GRANT USAGE ON SCHEMA tenure TO ${role};
       GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA tenure TO ${role};
-      GRANT DELETE ON tenure.realms, tenure.ledger, tenure.requests, tenure.config TO ${role}`)
+      GRANT DELETE ON tenure.realms, tenure.live_leases, tenure.requests, tenure.config TO ${role}`)
     const url = Object.assign(new URL(place.url), { username: role, password: 'reader' })
     const found = await examine(url.href)
     expect(found.code).toBe(1)
-    expect(found.lines).toContain('wrong writing: the role lacks DELETE on tenure.leases')
-    expect(found.lines.join('\n')).toMatch(/^wrong pruning: .*permission denied for table leases/m)
+    expect(found.lines).toContain('wrong writing: the role lacks DELETE on tenure.ledger')
+    expect(found.lines.join('\n')).toMatch(/^wrong pruning: .*permission denied for table ledger/m)
   })
 })

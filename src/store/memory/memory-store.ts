@@ -4,7 +4,7 @@
  */
 import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError } from '../../core/errors.ts'
-import type { Commit } from '../../core/commit.ts'
+import { recordedEvents, type Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
@@ -247,7 +247,10 @@ export class MemoryStore implements Store {
 
   #apply(commit: Commit): void {
     for (const { id, before, after } of commit.changes) this.#put(id, before, after)
-    for (const event of commit.events) this.#append(event)
+    for (const { event, ended } of recordedEvents(commit)) {
+      this.#append(event)
+      if (ended !== null) this.#putLast(ended)
+    }
     for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
     for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
     this.#lastFence = Math.max(this.#lastFence, commit.lastFence)
@@ -266,6 +269,13 @@ export class MemoryStore implements Store {
     if (!isLive(after)) return
     this.#index.add(after.resource, id)
     if (after.state === 'pending') this.#listTicket(after)
+  }
+
+  /** Of several that one commit has ended, the order is that of the events which ended them. */
+  #putLast(ended: Entry): void {
+    this.#ended.delete(ended.id)
+    this.#ended.set(ended.id, ended)
+    this.#numbers.set(ended.id, (this.#lastNumber += 1))
   }
 
   /** What the ledger told of an entry goes with it, so that what is left always folds. */

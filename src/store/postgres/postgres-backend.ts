@@ -5,7 +5,7 @@
  * The clock is the server's `clock_timestamp()`, read after everything is locked.
  */
 import { closedError } from '../../core/errors.ts'
-import { TTL_MS_MAX } from '../../core/limits.ts'
+import type { Entry } from '../../core/lease.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -21,42 +21,51 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
-import { Answers, channelOf, settingOf, type Dialect } from './postgres-attempts.ts'
+import { matchesEntry } from '../query-matching.ts'
+import type { Backend, FoundKept, Group, GroupReply, Reply } from '../speculation/backend.ts'
+import { attemptStatement, channelOf, independentGroups, repliesOf } from './postgres-attempt.ts'
+import {
+  CLOCK_DOMAIN,
+  endedEntry,
+  keptOf,
+  recordedOf,
+  type EventRow,
+  type LiveRow,
+} from './postgres-columns.ts'
+import { NAMESPACE_GONE } from './postgres-functions.ts'
 import {
   type PostgresCaller,
   type PostgresRow,
   type Statement,
 } from '../../drivers/postgres-driver.ts'
-import { isTransient } from '../../drivers/postgres-errors.ts'
-import { eventOf, type EventRow } from './postgres-events.ts'
+import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
 import type { Listening } from './postgres-listener.ts'
-import { divide, type Division } from './postgres-plain.ts'
-import { findStatement, historyStatement, LEDGER_END } from './postgres-reader.ts'
-import { entryOf, type LeaseRow } from './postgres-rows.ts'
-import { statementOf } from './postgres-statements.ts'
+import { CALL_PRUNE } from './postgres-prune-functions.ts'
+import {
+  cursorOf,
+  findStatement,
+  historyStatement,
+  LEDGER_END,
+  stretchesOf,
+} from './postgres-reader.ts'
+import { numberOf } from './postgres-schema.ts'
 
 export interface PostgresBackendOptions {
   readonly caller: PostgresCaller
   readonly listener: Listening
   readonly runtime: Runtime
   readonly url: string
+  readonly namespace: string
   /** The number of the namespace. */
-  readonly namespace: number
+  readonly number: number
   /** A clock that stands in for the server's, in microseconds, for tests. */
   readonly nowUs?: () => number
   /** Frees what was opened for this store alone. */
   readonly end: () => Promise<void>
 }
 
-/** There is one clock, whatever server has the data, so there is one domain and it never changes. */
-const CLOCK_DOMAIN = 'postgres#1'
-
-const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::smallint
+const SETTINGS = `SELECT to_jsonb(c) FROM tenure.config AS c WHERE namespace = $1::integer
   ORDER BY number`
-
-/** Numbers are given in order of creation. */
-type NumberedRow = LeaseRow & { readonly number: number }
 
 /** A transient error means that two calls met; met so often, something else is the matter. */
 const TRIES_MAX = 10
@@ -73,8 +82,8 @@ export class PostgresBackend implements Backend {
   readonly clockDomain: string = CLOCK_DOMAIN
   readonly isQuick = false
   readonly #options: PostgresBackendOptions
-  readonly #namespace: string
-  readonly #dialect: Dialect
+  /** Of the namespace; another one after a restore of the database. */
+  #number: number
   readonly #followers = new Set<() => void>()
   readonly #following: RepeatedFault
   #unfollow: Unsubscribe | null = null
@@ -89,8 +98,7 @@ export class PostgresBackend implements Backend {
     this.#options = options
     const monotonicMs = (): number => options.runtime.monotonicMs()
     this.#following = new RepeatedFault('store/postgres/follow', { monotonicMs })
-    this.#namespace = String(options.namespace)
-    this.#dialect = { namespace: options.namespace, domain: this.clockDomain }
+    this.#number = options.number
     this.description = {
       url: options.url,
       clock: `clock_timestamp() of the PostgreSQL server`,
@@ -117,64 +125,50 @@ export class PostgresBackend implements Backend {
     call: (statement: Statement) => Promise<readonly PostgresRow[]>,
     { attempts, settingsRevision }: Group,
   ): Promise<GroupReply> {
-    const division = divide(attempts)
-    const writes = attempts.some((attempt) => attempt.writes.length > 0)
-    const statement = statementOf(attempts, division, {
-      dialect: this.#dialect,
-      revision: String(settingsRevision),
-      nowUs: this.#nowText(),
-    })
-    const [row = []] = await call({ ...statement, writes })
-    return this.#groupReply(row, attempts, division)
-  }
-
-  #groupReply(
-    row: PostgresRow,
-    attempts: readonly Attempt[],
-    { fresh, changed }: Division,
-  ): GroupReply {
-    const [nowUs, revisionText, ...told] = row
-    const isPlain = attempts.length > 1 && fresh.size + changed.size > 0
-    const ofNew = new Answers(told[0], told[1])
-    const ofChanged = isPlain ? new Answers(told[2], told[3]) : ofNew
-    const ofOthers = isPlain ? new Answers(told[4], told[5]) : ofNew
-    const replies = attempts.map((attempt, index) => {
-      const other = changed.has(index) ? ofChanged : ofOthers
-      return (fresh.has(index) ? ofNew : other).next(attempt, this.clockDomain)
-    })
-    return {
-      nowUs: Number(nowUs),
-      settingsRevision: Number(revisionText),
-      settings: null,
-      replies,
+    const { namespace } = this.#options
+    const context = { number: this.#number, namespace, revision: settingsRevision }
+    const groups = attempts.length === 0 ? [[]] : independentGroups(attempts)
+    const replies: Reply[] = []
+    let [nowUs, revision]: readonly (string | null | undefined)[] = []
+    for (const group of groups) {
+      const statement = attemptStatement(group, { ...context, nowUs: this.#nowUs() })
+      const [row = []] = await call(statement)
+      ;[nowUs, revision] = row
+      replies.push(...repliesOf(group, { answers: row[2] ?? null, told: row[3] ?? null }))
     }
+    return { nowUs: Number(nowUs), settingsRevision: Number(revision), settings: null, replies }
   }
 
   async find(query: EntryQuery): Promise<FoundKept> {
-    const { namespace } = this.#options
-    const nowUs = this.#options.nowUs?.() ?? null
-    const rows = await this.#call(findStatement(query, { namespace, nowUs }))
-    const found = rows.flatMap(([, json]) => {
-      return json == null ? [] : [JSON.parse(json) as NumberedRow]
-    })
-    const shown = found.slice(0, query.limit)
-    const more = found.length > query.limit
-    return {
-      nowUs: Number(rows[0]?.[0]),
-      entries: shown.map((row) => entryOf(row, this.clockDomain)),
-      more,
-      next: more ? String(shown.at(-1)?.number) : null,
-    }
+    const context = { namespace: this.#number, nowUs: this.#nowUs() }
+    const rows = await this.#call(findStatement(query, context))
+    const nowUs = Number(rows[0]?.[0])
+    const found = rows.filter((row) => row[1] != null || row[2] != null)
+    const tick = { domain: this.clockDomain, us: nowUs }
+    const matching = found
+      .map(entryIn)
+      .filter((entry) => query.ids === undefined || matchesEntry(entry, query, tick))
+    const more = matching.length > query.limit
+    const last = more && query.ids === undefined ? found[query.limit - 1] : undefined
+    const next = last === undefined ? null : cursorOf(query, last)
+    return { nowUs, entries: matching.slice(0, query.limit), more, next }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
-    const end = await this.end()
-    const { namespace } = this.#options
-    const rows = await this.#call(historyStatement(query, { namespace, end }))
-    return rows.map(([position, json]) => ({
-      position: position ?? '',
-      event: eventOf(JSON.parse(json ?? '') as EventRow, this.clockDomain),
-    }))
+    const end = Number(await this.end())
+    const found: LedgerEntry[] = []
+    for (const stretch of stretchesOf(query, end)) {
+      const limit = query.limit - found.length
+      if (limit === 0) break
+      const context = { namespace: this.#number, stretch }
+      for (const [position, json] of await this.#call(
+        historyStatement({ ...query, limit }, context),
+      )) {
+        const { event } = recordedOf(JSON.parse(json ?? '') as EventRow)
+        found.push({ position: position ?? '', event })
+      }
+    }
+    return found
   }
 
   async end(): Promise<Position> {
@@ -183,38 +177,31 @@ export class PostgresBackend implements Backend {
   }
 
   async settings(): Promise<readonly SettingRow[]> {
-    const statement = { text: SETTINGS, values: [this.#namespace], name: 'tenure_settings' }
+    const values = [String(this.#number)]
+    const statement = { text: SETTINGS, values, name: 'tenure_settings_v9' }
     const rows = await this.#call({ ...statement, writes: false })
-    return rows.map(([json]) =>
-      settingOf(JSON.parse(json ?? '') as Parameters<typeof settingOf>[0]),
-    )
+    return rows.map(([json]) => settingOf(JSON.parse(json ?? '') as SettingJson))
   }
 
   async configure({ key, value, scope, resourceId }: SettingChange): Promise<void> {
-    const slot = [this.#namespace, key, scope, resourceId ?? '']
+    const slot = [String(this.#number), key, scope, resourceId ?? '']
     if (value === null) {
-      const text = `DELETE FROM tenure.config WHERE namespace = $1::smallint AND key = $2
+      const text = `DELETE FROM tenure.config WHERE namespace = $1::integer AND key = $2
         AND scope = $3 AND resource_id = $4`
       await this.#call({ text, values: slot, writes: true })
       return
     }
     const text = `INSERT INTO tenure.config (namespace, key, scope, resource_id, value)
-      VALUES ($1::smallint, $2, $3, $4, $5)
+      VALUES ($1::integer, $2, $3, $4, $5)
       ON CONFLICT (namespace, key, scope, resource_id)
       DO UPDATE SET value = excluded.value, updated_at = clock_timestamp()`
     await this.#call({ text, values: [...slot, value], writes: true })
   }
 
   async prune({ endedBeforeMs, nowMs, batch }: PrunePolicy): Promise<Pruned> {
-    const [row = []] = await this.#call({
-      text: `SELECT leases, events, more, walked_to FROM tenure.prune($1::smallint, $2::bigint,
-        $3::bigint, $4::bigint, $5::integer, $6)`,
-      values: [
-        ...[this.#namespace, String(endedBeforeMs), String(nowMs), String(nowMs - TTL_MS_MAX)],
-        ...[String(batch), this.#walkedTo],
-      ],
-      writes: true,
-    })
+    const values = [this.#number, endedBeforeMs, nowMs, batch].map(String)
+    const statement = { text: CALL_PRUNE, values: [...values, this.#walkedTo], writes: true }
+    const [row = []] = await this.#call(statement)
     this.#walkedTo = row[3] ?? ''
     return { leases: Number(row[0]), events: Number(row[1]), more: row[2] === 't' }
   }
@@ -247,7 +234,7 @@ export class PostgresBackend implements Backend {
   }
 
   #startFollowing(): void {
-    const channel = `tenure_ledger_${this.#namespace}`
+    const channel = `tenure_ledger_${this.#number}`
     this.#followedEnd = null
     this.#scheduleLook(0)
     void this.#options.listener
@@ -302,18 +289,22 @@ export class PostgresBackend implements Backend {
   }
 
   async #markWatched(): Promise<void> {
+    const nowUs = this.#nowUs()
     await this.#call({
       text: `UPDATE tenure.namespaces SET watched_until_us = $2::bigint
           + coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
-        WHERE number = $1::smallint`,
-      values: [this.#namespace, String(WATCH_MARK_MS * 1_000), this.#nowText()],
+        WHERE number = $1::integer`,
+      values: [
+        String(this.#number),
+        String(WATCH_MARK_MS * 1_000),
+        nowUs === null ? null : String(nowUs),
+      ],
       writes: false,
     })
   }
 
-  #nowText(): string | null {
-    const { nowUs } = this.#options
-    return nowUs === undefined ? null : String(nowUs())
+  #nowUs(): number | null {
+    return this.#options.nowUs?.() ?? null
   }
 
   #call(statement: Statement): Promise<readonly PostgresRow[]> {
@@ -326,12 +317,37 @@ export class PostgresBackend implements Backend {
       try {
         return await call()
       } catch (error) {
-        if (tries === TRIES_MAX || !isTransient(error)) throw error
+        if (tries === TRIES_MAX) throw error
+        if (stateOf(error) === NAMESPACE_GONE) await this.#findNamespace()
+        else if (!isTransient(error)) throw error
       }
     }
+  }
+
+  /** The database was restored to a time before the namespace was made: it is made again, under another number. */
+  async #findNamespace(): Promise<void> {
+    const { caller, namespace } = this.#options
+    this.#number = await caller.during((connection) => numberOf(connection, namespace))
   }
 
   #refuseIfClosed(): void {
     if (this.#closed) throw closedError()
   }
+}
+
+/** The entry in a row of an answer to `findStatement`. */
+function entryIn([, , , live, ended]: PostgresRow): Entry {
+  if (live != null) return keptOf(JSON.parse(live) as LiveRow).entry
+  return endedEntry(JSON.parse(ended ?? '') as EventRow)
+}
+
+interface SettingJson {
+  readonly key: SettingRow['key']
+  readonly value: string
+  readonly scope: SettingRow['scope']
+  readonly resource_id: string
+}
+
+function settingOf({ key, value, scope, resource_id }: SettingJson): SettingRow {
+  return { key, value, scope, resourceId: resource_id === '' ? null : resource_id }
 }

@@ -11,7 +11,7 @@ import { reachPostgres, type PostgresStoreOptions } from './postgres-store.ts'
 /** What a role needs, as in docs/stores/postgres.md. */
 const NEEDED: readonly (readonly [table: string, privileges: readonly string[]])[] = [
   ['namespaces', ['SELECT', 'INSERT', 'UPDATE']],
-  ...['realms', 'leases', 'ledger', 'requests', 'config'].map((table) => {
+  ...['realms', 'live_leases', 'ledger', 'requests', 'config'].map((table) => {
     return [table, ['SELECT', 'INSERT', 'UPDATE', 'DELETE']] as const
   }),
 ]
@@ -86,7 +86,7 @@ function tryToWake(caller: PostgresCaller): Promise<string> {
 async function tryToPrune(caller: PostgresCaller, namespace: string): Promise<string> {
   await caller.during(async (connection) => {
     await connection.run('BEGIN')
-    const text = `SELECT tenure.prune(number, 0, 0, 0, 1, '') FROM tenure.namespaces WHERE name = $1`
+    const text = `SELECT tenure.prune_v9(number, 0, 0, 1, '') FROM tenure.namespaces WHERE name = $1`
     await connection.run(text, [namespace])
     await connection.run('ROLLBACK')
   })

@@ -1,36 +1,51 @@
 /**
- * What the server does for one attempt after another: lock, read the clock, compare, store, append. There are no rules
- * about leases here.
+ * The functions on the server. `tenure.attempt_v9` is the one that compares, writes and appends; there are no rules about
+ * leases in it. It carries out all attempts of a call together, each of its statements for all of them, because
+ * a statement costs more than what it does to a row. So the attempts of one call must be independent of each other
+ * (postgres-attempt.ts sees to that).
  *
- * Locks are taken in one order everywhere, so that no two calls wait for each other: realms in order of name, whether they
- * are made or locked, then entries in order of id. The clock is read after that, and each statement of a VOLATILE
- * function sees what was committed before it began.
+ *  1. Lock, in one order everywhere so that no two calls wait for each other: realms by name, then entries by id.
+ *  2. Read the clock.
+ *  3. Compare what each attempt was decided on with what is there, after all locks are held: each statement of a VOLATILE
+ *     function sees what was committed before it began.
+ *  4. Write what the attempts say that were decided on the truth: entries, events, request marks, epochs, realms.
+ *  5. Tell those attempts that were not what is really there.
  *
- * The ledger is numbered by a sequence, and numbers do not become visible in order: a transaction may take a lower one
- * and commit later. So each transaction that appends first takes a number and announces it by an advisory lock which it
- * holds to its end; a reader stops below the lowest number announced (`tenure.ledger_end`). An order by transaction id
- * would not do: of two that changed one realm, the later may have the lower id.
+ * Every question is a few looks into an index, however small or new a table is: the planner is told so (BY_INDEX), and the
+ * namespace is hidden from it in joins (`namespace + 0`), or it would walk all rows of the namespace in a table that
+ * it has no statistics of. For the same reason nothing is asked with EXISTS, of which it may make a list of all rows.
+ *
+ * Functions are named by version and never dropped or changed while processes of that version may run: a connection
+ * that has called a function would fail at its next call.
  */
-import { LEASE_COLUMNS } from './postgres-view-functions.ts'
+import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
+import { EVENT_COLUMNS, LIVE_COLUMNS, OWN_ID } from './postgres-columns.ts'
 
 /** The first key of the advisory locks of appenders. */
-export const APPENDING = 1_952_804_469
+const APPENDING = 1_952_804_469
 
-/**
- * Every question is a few looks into an index, however small or new a table is. Left to itself the planner walks a
- * table that it has no statistics of, and keeps doing so when it has grown.
- */
-export const BY_INDEX = `SET enable_seqscan = off SET enable_hashjoin = off
+const BY_INDEX = `SET enable_seqscan = off SET enable_hashjoin = off
   SET enable_mergejoin = off SET enable_bitmapscan = off SET enable_material = off SET plan_cache_mode = force_generic_plan SET jit = off`
 
+/** The namespace was there when the store was opened, and is not there now: the database is another, or an older one. */
+export const NAMESPACE_GONE = 'TN001'
+
+const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
+
+/**
+ * The ledger is numbered by a sequence, and numbers do not become visible in order: a transaction may take a lower one
+ * and commit later. So each transaction that appends first takes a number and announces it by an advisory lock which it
+ * holds to its end; a reader stops below the lowest number announced. An order by transaction id would not do: of two
+ * that changed one realm, the later may have the lower id.
+ */
 const LEDGER_END = `
-CREATE FUNCTION tenure.announce() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION tenure.announce() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(${APPENDING},
     (nextval('tenure.ledger_seq') % 2147483648)::integer);
 END $$;
--- First the sequence, then the locks: whoever announces itself after the first look takes higher numbers.
-CREATE FUNCTION tenure.ledger_end() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+-- First the sequence, then the locks: an appender that announces itself after the first look takes higher numbers.
+CREATE OR REPLACE FUNCTION tenure.ledger_end() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   highest bigint;
   announced bigint;
@@ -43,273 +58,402 @@ BEGIN
   RETURN highest - coalesce(announced, 0);
 END $$;`
 
-/**
- * In order of id. The namespace is hidden from the planner (`namespace + 0`): of a table that it has no statistics of it
- * believes that few rows are of one namespace, and walks them all through whatever index has that column.
- */
-export function lockEntries(ids: string): string {
-  return `PERFORM 1 FROM tenure.leases WHERE id = ANY (${ids}) AND namespace + 0 = p_namespace
-      ORDER BY id FOR UPDATE;`
-}
+/** Live entries that overlap a place: at it, below it if it is a subtree (\`stem\`), and subtrees above it. */
+const OVERLAPPING = `
+CREATE OR REPLACE FUNCTION tenure.overlapping_v9(
+  p_namespace integer, p_resource text, p_stem text, p_above text[]
+) RETURNS SETOF tenure.live_leases LANGUAGE sql STABLE ROWS 5 AS $$
+  SELECT * FROM tenure.live_leases WHERE namespace + 0 = p_namespace AND resource = p_resource
+  UNION ALL
+  SELECT * FROM tenure.live_leases
+    WHERE namespace + 0 = p_namespace AND p_stem IS NOT NULL
+      AND resource > p_stem || '/' COLLATE "C" AND resource < p_stem || '0' COLLATE "C"
+  UNION ALL
+  SELECT * FROM tenure.live_leases
+    WHERE namespace + 0 = p_namespace AND resource = ANY (p_above) AND extent = 'subtree'
+$$;`
 
-/** Makes or locks each realm, in order of name. What is only locked is not written (`WHERE false`). */
-const HOLD = `
-CREATE FUNCTION tenure.hold(p_namespace smallint, p_realms text[], p_ids uuid[])
-RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+/** What is live, or has ended in a state, in order: through the index that has it, whatever the planner thinks of sorting. */
+const LISTED = `
+CREATE OR REPLACE FUNCTION tenure.listed_v9(
+  p_namespace integer, p_after bigint, p_states text[], p_running_us bigint, p_limit bigint
+) RETURNS SETOF tenure.live_leases LANGUAGE plpgsql STABLE ${BY_INDEX} SET enable_sort = off AS $$
 BEGIN
-  IF cardinality(p_realms) > 0 THEN
-    INSERT INTO tenure.realms AS r (namespace, realm, last_fence)
-      SELECT p_namespace, wanted, fence_floor FROM unnest(p_realms) AS wanted, tenure.namespaces
-      WHERE number = p_namespace ORDER BY wanted COLLATE "C"
-      ON CONFLICT (realm, namespace) DO UPDATE SET last_fence = r.last_fence WHERE false;
-  END IF;
-  IF cardinality(p_ids) > 0 THEN
-    ${lockEntries('p_ids')}
-  END IF;
-END $$;`
-
-/**
- * Compares one place with what was believed of it. For a sign of life (`alive`) it is enough that the entry itself is as
- * it was, that the time of no other has run out, and that its holder was not given anything; so it locks no realm.
- */
-const COMPARE = `
-CREATE FUNCTION tenure.is_news(p_namespace smallint, place jsonb, p_now_us bigint)
-RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  own uuid := (place->>'id')::uuid;
-  wanted text := place->>'resource';
-  alive text := place->>'alive';
-  is_due boolean;
-  is_own boolean;
-  mine text;
-BEGIN
-  SELECT bool_or(live_until_us <= p_now_us),
-      bool_or(id = own AND version = (place->>'own')::integer),
-      string_agg(id::text || ':' || claim, ',' ORDER BY id) FILTER (WHERE holder = alive)
-    INTO is_due, is_own, mine FROM tenure.leases
-    WHERE namespace = p_namespace AND resource = wanted AND live;
-  RETURN coalesce(is_due OR NOT is_own OR mine <> place->>'mine', true);
+  RETURN QUERY SELECT * FROM tenure.live_leases AS l
+    WHERE l.number > p_after AND l.namespace + 0 = p_namespace
+      AND (p_states IS NULL OR l.state = ANY (p_states))
+      AND (p_running_us IS NULL OR l.live_until_us > p_running_us)
+    ORDER BY l.number LIMIT p_limit;
 END $$;
-CREATE FUNCTION tenure.differs(
-  p_namespace smallint, place jsonb, at tenure.realms, wall bigint, p_now_us bigint
-) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  own uuid := (place->>'id')::uuid;
-  wanted text := place->>'resource';
-  stem text := place->>'stem';
-  above text[];
-  seen text;
-  newest bigint;
-  epoch bigint := at.epoch;
+CREATE OR REPLACE FUNCTION tenure.ended_v9(
+  p_namespace integer, p_state text, p_after bigint, p_limit bigint
+) RETURNS SETOF tenure.ledger LANGUAGE plpgsql STABLE ${BY_INDEX} SET enable_sort = off AS $$
 BEGIN
-  IF place->'alive' IS NOT NULL THEN RETURN tenure.is_news(p_namespace, place, p_now_us); END IF;
-  IF at.last_wall_ms > wall THEN RETURN true; END IF;
-  IF coalesce((SELECT version FROM tenure.leases WHERE namespace = p_namespace AND id = own), 0)
-    <> (place->>'own')::integer THEN RETURN true; END IF;
-  IF place->'behind' IS NOT NULL THEN
-    SELECT id::text || ':' || claim INTO seen FROM tenure.leases
-      WHERE namespace = p_namespace AND resource = wanted AND live ORDER BY number DESC LIMIT 1;
-    IF seen IS DISTINCT FROM place->>'behind' THEN RETURN true; END IF;
-  ELSIF place->'claims' IS NOT NULL THEN
-    IF place->'above' IS NULL THEN
-      SELECT string_agg(id::text || ':' || claim, ',' ORDER BY id), max(renewed_at)
-        INTO seen, newest FROM tenure.leases WHERE namespace = p_namespace
-        AND resource = wanted AND live;
-    ELSE
-      above := ARRAY(SELECT jsonb_array_elements_text(place->'above'));
-      SELECT string_agg(id::text || ':' || claim, ',' ORDER BY id), max(renewed_at)
-        INTO seen, newest FROM tenure.overlapping(p_namespace, wanted, stem, above);
-    END IF;
-    IF coalesce(seen, '') <> place->>'claims' OR newest > wall THEN RETURN true; END IF;
-  END IF;
-  IF place->'request' IS NOT NULL AND (place->'prior' IS NOT NULL) <> EXISTS (
-      SELECT 1 FROM tenure.prior(p_namespace, (place->>'request')::uuid) AS p
-      WHERE p.lease_id IS NOT NULL) THEN RETURN true; END IF;
-  IF place->'above' IS NOT NULL THEN epoch := tenure.epoch_of(p_namespace, wanted); END IF;
-  RETURN coalesce(epoch, 0) <> coalesce((place->>'epoch')::bigint, 0);
+  RETURN QUERY SELECT * FROM tenure.ledger AS e
+    WHERE e.ended = p_state AND e.seq + 0 > p_after AND e.namespace + 0 = p_namespace
+      -- An id that failed may have come back.
+      AND (p_state <> 'failed' OR (SELECT true FROM tenure.ledger AS later
+        WHERE later.lease_id = e.lease_id AND later.namespace + 0 = p_namespace
+          AND later.seq > e.seq LIMIT 1) IS NULL)
+    ORDER BY e.seq + 0 LIMIT p_limit;
 END $$;`
 
-const ROW_COLUMNS = LEASE_COLUMNS.split(',')
-  .map((column) => `r.${column.trim()}`)
-  .join(', ')
+/** What a place of an attempt says; see \`PlaceRow\` in postgres-attempt.ts. */
+const PLACE = `p(attempt integer, realm text, resource text, id uuid, own integer, depends_on text,
+      claims text, holder text, above text[], stem text, request uuid, has_prior boolean,
+      epoch bigint, from_us bigint, before_us bigint, wall_ms bigint, lowest_fence bigint,
+      last_fence bigint, leaves_trace boolean)`
 
-/** Stands still while that is at least half a TTL away from the new end. `l` is the row as it was. */
-export function dueOf(row: string): string {
-  return `CASE WHEN l.live AND l.due_us <= ${row}.live_until_us
-      AND l.due_us > ${row}.live_until_us - ${row}.ttl_ms * 500 THEN l.due_us
-    ELSE coalesce(${row}.live_until_us, ${row}.ended_at * 1000) END`
+/** The entry of an id that is not live is what the last event that ended it has left; such events have a version. */
+function versionOf(id: string): string {
+  return `coalesce(
+          (SELECT l.version FROM tenure.live_leases AS l
+            WHERE l.id = ${id} AND l.namespace + 0 = p_namespace),
+          (SELECT e.version FROM tenure.ledger AS e
+            WHERE e.lease_id = ${id} AND e.version IS NOT NULL AND e.namespace + 0 = p_namespace
+            ORDER BY e.seq + 0 DESC LIMIT 1),
+          0)`
 }
 
-/** A fence that is new moves up with the others; see \`Attempt.fences\`. */
-const MOVED_FENCE = 'CASE WHEN r.fence >= first THEN r.fence + moved ELSE r.fence END'
+/** Whether a request has had an effect: it is in the ledger, by its own id or by that of its lease, or there is a mark. */
+const HAS_PRIOR = `coalesce(
+          (SELECT true FROM tenure.ledger AS e
+            WHERE e.request_id = p.request AND e.request_id <> '${OWN_ID}'
+              AND e.namespace + 0 = p_namespace LIMIT 1),
+          (SELECT true FROM tenure.ledger AS e WHERE e.lease_id = p.request
+            AND e.request_id = '${OWN_ID}' AND e.namespace + 0 = p_namespace LIMIT 1),
+          (SELECT true FROM tenure.requests AS m
+            WHERE m.id = p.request AND m.namespace = p_namespace),
+          false)`
 
-/** Writes what an attempt says. Every write was compared before, and is locked. */
-const STORE = `
-CREATE FUNCTION tenure.store(
-  p_namespace smallint, a jsonb, first bigint, moved bigint, is_announced boolean
-) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  changed tenure.leases;
-BEGIN
-  IF a->'insert' IS NOT NULL THEN
-    INSERT INTO tenure.leases (namespace, id, number, due_us, fence, ${LEASE_COLUMNS})
-      SELECT p_namespace, r.id, nextval('tenure.entry_number'),
-        coalesce(r.live_until_us, r.ended_at * 1000), ${MOVED_FENCE},
-        ${ROW_COLUMNS}
-      FROM jsonb_populate_recordset(null::tenure.leases, a->'insert') AS r;
+const CLAIMS = `string_agg(l.id::text || ':' || l.claim, ',' ORDER BY l.id)`
+const LIVE_HERE = `tenure.live_leases AS l
+            WHERE l.resource = p.resource AND l.namespace + 0 = p_namespace`
+
+/** What each place depends on besides its own entry, and whether that is otherwise. */
+const ARE_OTHER_CLAIMS = `CASE p.depends_on
+          -- All live entries that overlap a flat resource, or one of a tree, none of them renewed later.
+          WHEN 'flat' THEN (SELECT coalesce(${CLAIMS}, '') <> p.claims OR max(l.renewed_at) > p.wall_ms
+            FROM ${LIVE_HERE})
+          WHEN 'tree' THEN (SELECT coalesce(${CLAIMS}, '') <> p.claims OR max(l.renewed_at) > p.wall_ms
+            FROM tenure.overlapping_v9(p_namespace, p.resource, p.stem, p.above) AS l)
+          -- The claim that was filed last, which the new ticket goes behind.
+          WHEN 'last' THEN (SELECT l.id::text || ':' || l.claim FROM ${LIVE_HERE}
+            ORDER BY l.number + 0 DESC LIMIT 1) IS DISTINCT FROM p.claims
+          -- A keep-alive: what its holder has there, and that the time of no entry has run out.
+          WHEN 'keep_alive' THEN (SELECT coalesce(${CLAIMS} FILTER (WHERE l.holder = p.holder), '')
+              <> p.claims OR bool_or(l.live_until_us <= now_us)
+            FROM ${LIVE_HERE})
+          -- Its own entry alone, which was not renewed later.
+          WHEN 'entry' THEN (SELECT l.renewed_at > p.wall_ms FROM tenure.live_leases AS l
+            WHERE l.id = p.id AND l.namespace + 0 = p_namespace)
+        END`
+
+/**
+ * An answer per attempt: by how much its new fences move up, MISSED, or BEHIND. Attempts that give fences in one realm
+ * move by the same number, so that they stay apart.
+ */
+const MISSED = -1
+const BEHIND = -2
+
+const COMPARE = `
+  SELECT array_agg(c.answer ORDER BY c.attempt) INTO answers FROM (
+    SELECT p.attempt, CASE
+        WHEN max(r.last_us) - now_us > ${STORE_CLOCK_BEHIND_US_MAX} THEN ${BEHIND}
+        WHEN revision <> p_revision OR bool_or(
+          now_us < p.from_us OR now_us >= p.before_us
+          OR coalesce(r.last_wall_ms > p.wall_ms, false)
+          OR p.own <> ${versionOf('p.id')}
+          OR coalesce(${ARE_OTHER_CLAIMS}, false)
+          OR p.request IS NOT NULL AND p.has_prior <> ${HAS_PRIOR}
+          OR p.epoch <> coalesce(CASE WHEN p.realm = p.resource THEN r.epoch
+            ELSE (SELECT o.epoch FROM tenure.realms AS o
+              WHERE o.realm = p.resource AND o.namespace = p_namespace) END, 0)
+        ) THEN ${MISSED}
+        ELSE coalesce(greatest(0, max(r.last_fence) + 1 - min(p.lowest_fence)), 0)
+      END AS answer
+    FROM jsonb_to_recordset(p_places) AS ${PLACE}
+      LEFT JOIN tenure.realms AS r ON r.realm = p.realm AND r.namespace + 0 = p_namespace
+    GROUP BY p.attempt) AS c;
+  -- Entries that an attempt writes, and that are no place's own.
+  IF p_versions IS NOT NULL THEN
+    FOR stale IN SELECT DISTINCT v.attempt
+      FROM jsonb_to_recordset(p_versions) AS v(attempt integer, id uuid, version integer)
+      WHERE v.version <> ${versionOf('v.id')} AND answers[v.attempt] <> ${BEHIND}
+    LOOP
+      answers[stale] := ${MISSED};
+    END LOOP;
+  END IF;`
+
+const ENTRY = `u(attempt integer, id uuid, resource text, holder text, session text, state text,
+        extent text, fence bigint, is_new_fence boolean, version integer, claim integer,
+        live_until_us bigint, early_us bigint, renewed_at bigint, body jsonb)`
+
+const MOVED_FENCE = `u.fence + CASE WHEN u.is_new_fence THEN answers[u.attempt] ELSE 0 END`
+
+/**
+ * \`due_us\` of an entry is never later than \`live_until_us\`, and stands still while it is not much earlier: so a renewal
+ * changes no index. What is locked does not move, and is written by its place (\`ctid\`) instead of being looked for
+ * from the wrong side.
+ */
+const WRITE_ENTRIES = `
+  IF p_inserted IS NOT NULL THEN
+    INSERT INTO tenure.live_leases (namespace, id, resource, holder, session, state, extent, fence,
+        version, claim, live_until_us, due_us, renewed_at, body)
+      SELECT p_namespace, u.id, u.resource, u.holder, u.session, u.state, u.extent, ${MOVED_FENCE},
+        u.version, u.claim, u.live_until_us, u.live_until_us, u.renewed_at, u.body
+      FROM jsonb_to_recordset(p_inserted) AS ${ENTRY} WHERE answers[u.attempt] >= 0;
   END IF;
-  -- One by one: the planner may take a join the wrong way round, and walk all leases.
-  FOR i IN 0 .. coalesce(jsonb_array_length(a->'update'), 0) - 1 LOOP
-    changed := jsonb_populate_record(null::tenure.leases, a->'update'->i);
-    UPDATE tenure.leases AS l SET (fence, due_us, ${LEASE_COLUMNS}) = ROW (
-        ${MOVED_FENCE.replaceAll('r.', 'changed.')}, ${dueOf('changed')},
-        ${ROW_COLUMNS.replaceAll('r.', 'changed.')})
-      WHERE l.id = changed.id AND l.namespace = p_namespace;
-  END LOOP;
-  IF a->'remove' IS NOT NULL THEN
-    DELETE FROM tenure.leases WHERE namespace = p_namespace
-      AND id IN (SELECT (jsonb_array_elements_text(a->'remove'))::uuid);
-    DELETE FROM tenure.ledger WHERE namespace = p_namespace
-      AND lease_id IN (SELECT (jsonb_array_elements_text(a->'remove'))::uuid);
+  IF p_updated IS NOT NULL THEN
+    WITH changed AS MATERIALIZED (
+      SELECT u.*, o.ctid AS place FROM jsonb_to_recordset(p_updated) AS ${ENTRY}
+        LEFT JOIN tenure.live_leases AS o ON o.id = u.id AND o.namespace + 0 = p_namespace
+      WHERE answers[u.attempt] >= 0)
+    UPDATE tenure.live_leases AS l SET holder = u.holder, session = u.session, state = u.state,
+        extent = u.extent, fence = ${MOVED_FENCE}, version = u.version, claim = u.claim,
+        live_until_us = u.live_until_us, renewed_at = u.renewed_at, body = u.body,
+        due_us = CASE WHEN l.due_us BETWEEN u.early_us AND u.live_until_us THEN l.due_us
+          ELSE u.live_until_us END
+      FROM changed AS u WHERE l.ctid = u.place;
   END IF;
-  IF a->'events' IS NOT NULL THEN
-    IF NOT is_announced THEN
-      PERFORM tenure.announce();
+  IF p_removed IS NOT NULL THEN
+    DELETE FROM tenure.live_leases WHERE namespace + 0 = p_namespace AND id = ANY (ARRAY(
+      SELECT d.id FROM jsonb_to_recordset(p_removed) AS d(attempt integer, id uuid)
+      WHERE answers[d.attempt] >= 0));
+  END IF;
+  -- Entries of which nothing is kept.
+  IF p_forgotten IS NOT NULL THEN
+    DELETE FROM tenure.ledger WHERE namespace + 0 = p_namespace AND lease_id = ANY (ARRAY(
+      SELECT d.id FROM jsonb_to_recordset(p_forgotten) AS d(attempt integer, id uuid)
+      WHERE answers[d.attempt] >= 0));
+  END IF;`
+
+/** A number of the ledger is announced before any other is taken, once in a call, and only if one will be. */
+const APPEND = `
+  IF p_events IS NOT NULL THEN
+    PERFORM tenure.announce();
+    INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, request_id, fence, resource,
+        holder, session, ended, ended_at, version, data)
+      SELECT nextval('tenure.ledger_seq'), p_namespace, u.lease_id, u.type, u.at_ms, u.request_id,
+        ${MOVED_FENCE}, u.resource, u.holder, u.session, u.ended, u.ended_at, u.version, u.data
+      FROM jsonb_to_recordset(p_events) AS u(attempt integer, lease_id uuid, type text,
+        at_ms bigint, request_id uuid, fence bigint, is_new_fence boolean, resource text,
+        holder text, session text, ended text, ended_at bigint, version integer, data jsonb)
+      WHERE answers[u.attempt] >= 0;
+    IF watched > now_us THEN
+      PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
     END IF;
-    INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, before, after, renewals,
-        reason, request_id, fence, resource, holder, session, ttl_ms, deadline_us, expires_at,
-        release_reason, data)
-      SELECT nextval('tenure.ledger_seq'), p_namespace, r.lease_id, r.type, r.at_ms, r.before,
-        r.after, r.renewals, r.reason, r.request_id, ${MOVED_FENCE}, r.resource, r.holder,
-        r.session, r.ttl_ms, r.deadline_us, r.expires_at, r.release_reason, r.data
-      FROM jsonb_populate_recordset(null::tenure.ledger, a->'events') AS r;
   END IF;
-  IF a->'marks' IS NOT NULL THEN
-    INSERT INTO tenure.requests
-      SELECT p_namespace, r.id, r.lease_id, r.type, r.keep_until
-      FROM jsonb_populate_recordset(null::tenure.requests, a->'marks') AS r
-      ON CONFLICT (namespace, id) DO UPDATE
-        SET lease_id = excluded.lease_id, type = excluded.type, keep_until = excluded.keep_until;
-  END IF;
-  IF a->'epochs' IS NOT NULL THEN
+  IF p_marks IS NOT NULL THEN
+    INSERT INTO tenure.requests (namespace, id, lease_id, type, keep_until)
+      SELECT p_namespace, m.id, m.lease_id, m.type, m.keep_until
+      FROM jsonb_to_recordset(p_marks)
+        AS m(attempt integer, id uuid, lease_id uuid, type text, keep_until bigint)
+      WHERE answers[m.attempt] >= 0
+      ON CONFLICT (id, namespace) DO UPDATE SET lease_id = excluded.lease_id,
+        type = excluded.type, keep_until = excluded.keep_until;
+  END IF;`
+
+/** What stays of an attempt in its realms: the last fence, the wall time and the time of its commit, and epochs. */
+const LEAVE_TRACES = `
+  INSERT INTO tenure.realms AS r (namespace, realm, last_fence, last_wall_ms, last_us)
+    SELECT p_namespace, p.realm, coalesce(max(p.last_fence + answers[p.attempt]), 0),
+      max(p.wall_ms), now_us
+    FROM jsonb_to_recordset(p_places) AS ${PLACE}
+    WHERE p.leaves_trace AND answers[p.attempt] >= 0 GROUP BY p.realm
+    ON CONFLICT (realm, namespace) DO UPDATE SET
+      last_fence = greatest(r.last_fence, excluded.last_fence),
+      last_wall_ms = greatest(r.last_wall_ms, excluded.last_wall_ms),
+      last_us = greatest(r.last_us, excluded.last_us);
+  IF p_epochs IS NOT NULL THEN
     INSERT INTO tenure.realms (namespace, realm, epoch)
-      SELECT p_namespace, r.realm, r.epoch
-      FROM jsonb_populate_recordset(null::tenure.realms, a->'epochs') AS r
-      ON CONFLICT (namespace, realm) DO UPDATE SET epoch = excluded.epoch;
+      SELECT p_namespace, e.realm, e.epoch
+      FROM jsonb_to_recordset(p_epochs) AS e(attempt integer, realm text, epoch bigint)
+      WHERE answers[e.attempt] >= 0
+      ON CONFLICT (realm, namespace) DO UPDATE SET epoch = excluded.epoch;
   END IF;
-END $$;`
+  IF p_wakes IS NOT NULL THEN
+    PERFORM pg_notify(w.channel, w.payload)
+      FROM jsonb_to_recordset(p_wakes) AS w(attempt integer, channel text, payload text)
+      WHERE answers[w.attempt] >= 0;
+  END IF;`
 
-/**
- * One attempt, whatever it consists of. Returns by how much its fences were moved, -1 for a miss, -2 for a clock that
- * is behind.
- */
-const ONE = `
-CREATE FUNCTION tenure.attempt_one(
-  p_namespace smallint, a jsonb, p_now_us bigint, is_announced boolean
-) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  places jsonb := a->'places';
-  place jsonb;
-  at tenure.realms;
-  wall bigint := (a->>'wall')::bigint;
-  first bigint := (a->>'first')::bigint;
-  last bigint := (a->>'last')::bigint;
-  moved bigint := 0;
-  changed text[] := '{}';
-  highest bigint;
-  is_other boolean := p_now_us < (a->>'from')::bigint OR p_now_us >= (a->>'before')::bigint;
-BEGIN
-  FOR i IN 0 .. jsonb_array_length(places) - 1 LOOP
-    place := places->i;
-    SELECT * INTO at FROM tenure.realms
-      WHERE namespace = p_namespace AND realm = place->>'realm';
-    IF at.last_us - p_now_us > 5000000 THEN RETURN -2; END IF;
-    highest := greatest(highest, at.last_fence);
-    is_other := is_other OR tenure.differs(p_namespace, place, at, wall, p_now_us);
-    -- The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
-    IF (place->'claims' IS NOT NULL AND place->'alive' IS NULL) OR a->'epochs' IS NOT NULL THEN
-      changed := changed || at.realm;
-    END IF;
-  END LOOP;
-  IF is_other THEN RETURN -1; END IF;
-  IF a->'versions' IS NOT NULL AND EXISTS (
-      SELECT 1 FROM jsonb_each_text(a->'versions') AS v
-      LEFT JOIN tenure.leases AS l ON l.namespace + 0 = p_namespace AND l.id = v.key::uuid
-      WHERE coalesce(l.version, 0) <> v.value::integer) THEN RETURN -1; END IF;
-  IF a->'idle' IS NOT NULL THEN RETURN 0; END IF;
-  IF first IS NOT NULL THEN moved := greatest(0, coalesce(highest, 0) + 1 - first); END IF;
-  PERFORM tenure.store(p_namespace, a, first, moved, is_announced);
-  IF changed <> '{}' THEN
-    UPDATE tenure.realms SET last_fence = greatest(last_fence, last + moved),
-        last_wall_ms = wall, last_us = greatest(last_us, p_now_us)
-      WHERE namespace = p_namespace AND realm = ANY (changed);
-  END IF;
-  FOR i IN 0 .. coalesce(jsonb_array_length(a->'wakes'), 0) - 1 LOOP
-    PERFORM pg_notify(a->'wakes'->i->>0, a->'wakes'->i->>1);
-  END LOOP;
-  RETURN moved;
-END $$;`
+/** Views for those that missed, and for those that met a clock that is behind by how many milliseconds it is. */
+const TELL = `
+  SELECT json_agg(t.told ORDER BY t.attempt) INTO told FROM (
+    SELECT p.attempt, CASE WHEN answers[p.attempt] = ${MISSED}
+        THEN json_agg(tenure.view_v9(p_namespace, place, now_us) ORDER BY ordinality)
+        ELSE to_json((max(r.last_us) - now_us + 999) / 1000) END AS told
+    FROM jsonb_array_elements(p_places) WITH ORDINALITY AS places(place, ordinality)
+      CROSS JOIN LATERAL (SELECT (place->>'attempt')::integer AS attempt,
+        place->>'realm' AS realm) AS p
+      LEFT JOIN tenure.realms AS r ON r.realm = p.realm AND r.namespace + 0 = p_namespace
+    WHERE answers[p.attempt] < 0 GROUP BY p.attempt) AS t;`
 
-/**
- * Attempts in order. `moved` has a number per attempt, `views` those of whoever missed. The transaction announces itself
- * with the first event, if its caller has not done so: advisory locks of all connections share one table of limited size.
- */
-const EACH = `
-CREATE FUNCTION tenure.attempt_each(
-  p_namespace smallint, is_current boolean, p_attempts jsonb, p_now_us bigint,
-  is_announced boolean, OUT moved bigint[], OUT views json[], OUT appended boolean
-) LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  a jsonb;
-  answer bigint;
-BEGIN
-  appended := false;
-  FOR i IN 0 .. jsonb_array_length(p_attempts) - 1 LOOP
-    a := p_attempts->i;
-    answer := CASE WHEN is_current
-      THEN tenure.attempt_one(p_namespace, a, p_now_us, is_announced OR appended) ELSE -1 END;
-    moved := moved || answer;
-    IF answer >= 0 THEN
-      appended := appended OR a->'events' IS NOT NULL;
-    ELSIF answer = -1 THEN
-      views := views || (SELECT json_agg(tenure.view_of(p_namespace, place, p_now_us))
-          FROM jsonb_array_elements(a->'places') AS place);
-    ELSE
-      views := views || (SELECT to_json((max(last_us) - p_now_us + 999) / 1000)
-        FROM tenure.realms WHERE namespace = p_namespace AND realm IN (
-          SELECT place->>'realm' FROM jsonb_array_elements(a->'places') AS place));
-    END IF;
-  END LOOP;
-END $$;`
-
-/** One call: locks, then the clock, then the attempts. */
 const ATTEMPT = `
-CREATE FUNCTION tenure.attempt(
-  p_namespace smallint, p_revision bigint, p_realms text[], p_ids uuid[], p_attempts jsonb,
-  p_now_us bigint,
-  OUT now_us bigint, OUT revision bigint, OUT moved bigint[], OUT views json
+CREATE OR REPLACE FUNCTION tenure.attempt_v9(
+  p_namespace integer, p_revision bigint, p_now_us bigint, p_realms text[], p_ids uuid[],
+  p_places jsonb, p_versions jsonb, p_inserted jsonb, p_updated jsonb, p_removed jsonb,
+  p_forgotten jsonb, p_events jsonb, p_marks jsonb, p_epochs jsonb, p_wakes jsonb,
+  OUT now_us bigint, OUT revision bigint, OUT answers bigint[], OUT told json
 ) LANGUAGE plpgsql VOLATILE ${BY_INDEX} AS $$
+#variable_conflict use_variable
 DECLARE
   watched bigint;
-  appended boolean;
+  stale integer;
 BEGIN
-  PERFORM tenure.hold(p_namespace, p_realms, p_ids);
-  SELECT config_revision, watched_until_us INTO revision, watched
-    FROM tenure.namespaces WHERE number = p_namespace;
-  now_us := coalesce(p_now_us, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
-  SELECT e.moved, to_json(e.views), e.appended INTO moved, views, appended
-    FROM tenure.attempt_each(p_namespace, revision = p_revision, p_attempts, now_us, false) AS e;
-  IF appended AND watched > now_us THEN
-    PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
+  -- Lock. A realm that is new begins at the floor; one that is only locked is not written (WHERE false).
+  IF p_realms IS NOT NULL THEN
+    INSERT INTO tenure.realms AS r (namespace, realm, last_fence)
+      SELECT p_namespace, wanted, n.fence_floor FROM unnest(p_realms) AS wanted,
+        tenure.namespaces AS n WHERE n.number = p_namespace ORDER BY wanted COLLATE "C"
+      ON CONFLICT (realm, namespace) DO UPDATE SET last_fence = r.last_fence WHERE false;
   END IF;
+  IF p_ids IS NOT NULL THEN
+    PERFORM 1 FROM tenure.live_leases AS l WHERE l.id = ANY (p_ids)
+      AND l.namespace + 0 = p_namespace ORDER BY l.id FOR UPDATE;
+  END IF;
+  -- Read the clock.
+  now_us := coalesce(p_now_us, ${NOW_US});
+  SELECT n.config_revision, n.watched_until_us INTO revision, watched
+    FROM tenure.namespaces AS n WHERE n.number = p_namespace;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no namespace %', p_namespace USING ERRCODE = '${NAMESPACE_GONE}';
+  END IF;
+  IF p_places IS NULL THEN RETURN; END IF;
+  -- Compare.
+  ${COMPARE}
+  -- Write.
+  IF 0 <= ANY (answers) THEN
+    ${WRITE_ENTRIES}
+    ${APPEND}
+    ${LEAVE_TRACES}
+  END IF;
+  -- Tell.
+  IF 0 > ANY (answers) THEN
+    ${TELL}
+  END IF;
+END $$;`
+
+/**
+ * What is really at a place. Where it says which versions it has seen (`versions`, in the order of `claims`), only what
+ * has changed since is told, and what is gone: in a long queue that is little.
+ */
+const VIEW = `
+CREATE OR REPLACE FUNCTION tenure.view_v9(p_namespace integer, place jsonb, p_now_us bigint)
+RETURNS json LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  own uuid := (place->>'id')::uuid;
+  named text := place->>'realm';
+  wanted text := place->>'resource';
+  request uuid := (place->>'request')::uuid;
+  -- Variables: given expressions, the planner would neither look into the function nor keep a plan of it.
+  stem text := place->>'stem';
+  above text[] := ARRAY(SELECT jsonb_array_elements_text(place->'above'));
+  present uuid[];
+  versions integer[];
+  newest bigint;
+  seen uuid[];
+  changed uuid[];
+  gone json;
+  marked record;
+  live_rows json;
+  ended_rows json;
+  at tenure.realms;
+  tickets bigint;
+BEGIN
+  SELECT f.lease_id, f.type INTO marked FROM (
+    SELECT e.lease_id, e.type FROM tenure.ledger AS e
+      WHERE e.request_id = request AND e.request_id <> '${OWN_ID}' AND e.namespace + 0 = p_namespace
+    UNION ALL
+    SELECT e.lease_id, e.type FROM tenure.ledger AS e
+      WHERE e.lease_id = request AND e.request_id = '${OWN_ID}' AND e.namespace + 0 = p_namespace
+    UNION ALL
+    SELECT m.lease_id, m.type FROM tenure.requests AS m
+      WHERE m.id = request AND m.namespace = p_namespace) AS f LIMIT 1;
+  IF place->>'depends_on' = 'tree' THEN
+    SELECT array_agg(l.id), array_agg(l.version), max(l.renewed_at) INTO present, versions, newest
+      FROM tenure.overlapping_v9(p_namespace, wanted, stem, above) AS l;
+  ELSIF place->>'depends_on' <> 'entry' THEN
+    SELECT array_agg(l.id), array_agg(l.version), max(l.renewed_at) INTO present, versions, newest
+      FROM tenure.live_leases AS l WHERE l.resource = wanted AND l.namespace + 0 = p_namespace;
+  END IF;
+  changed := present;
+  IF place->'versions' IS NOT NULL THEN
+    seen := ARRAY(SELECT (jsonb_array_elements_text(place->'seen'))::uuid);
+    changed := ARRAY(SELECT p.id FROM unnest(present, versions) AS p(id, version)
+      WHERE (p.id, p.version) NOT IN (SELECT * FROM unnest(seen,
+        ARRAY(SELECT (jsonb_array_elements_text(place->'versions'))::integer))));
+    gone := to_json(ARRAY(SELECT id FROM unnest(seen) AS id
+      WHERE id NOT IN (SELECT * FROM unnest(present))));
+  END IF;
+  changed := changed || ARRAY[own, marked.lease_id];
+  SELECT json_agg(row_to_json(l)), array_agg(l.id) INTO live_rows, seen FROM (
+    SELECT ${LIVE_COLUMNS} FROM tenure.live_leases
+    WHERE id = ANY (changed) AND namespace + 0 = p_namespace) AS l;
+  SELECT json_agg(row_to_json(e)) INTO ended_rows FROM (
+    SELECT DISTINCT ON (lease_id) ${EVENT_COLUMNS} FROM tenure.ledger
+    WHERE lease_id = ANY (ARRAY[own, marked.lease_id]) AND version IS NOT NULL
+      AND namespace + 0 = p_namespace AND lease_id <> ALL (coalesce(seen, '{}'))
+    ORDER BY lease_id, seq + 0 DESC) AS e;
+  SELECT * INTO at FROM tenure.realms WHERE realm = named AND namespace = p_namespace;
+  IF named = wanted THEN
+    SELECT count(*) INTO tickets FROM tenure.live_leases AS l WHERE l.namespace + 0 = p_namespace
+      AND l.resource = named AND l.state = 'pending' AND l.live_until_us > p_now_us;
+  ELSE
+    SELECT count(*) INTO tickets FROM tenure.live_leases AS l WHERE l.namespace + 0 = p_namespace
+      AND l.resource >= named COLLATE "C" AND l.resource < rtrim(named, ':') || ';' COLLATE "C"
+      AND l.state = 'pending' AND l.live_until_us > p_now_us;
+  END IF;
+  RETURN json_build_object('live', coalesce(live_rows, '[]'), 'ended', coalesce(ended_rows, '[]'),
+    'gone', gone, 'tickets', tickets, 'last_fence', greatest(at.last_fence,
+      (SELECT n.fence_floor FROM tenure.namespaces AS n WHERE n.number = p_namespace)),
+    'last_wall_ms', greatest(at.last_wall_ms, newest, 0), 'prior_id', marked.lease_id,
+    'prior_type', marked.type, 'epoch', coalesce((SELECT o.epoch FROM tenure.realms AS o
+      WHERE o.realm = wanted AND o.namespace = p_namespace), 0));
+END $$;`
+
+/**
+ * Makes and ends an entry that nobody will ever see, and takes both back. A connection plans each statement when it first
+ * meets it, which takes many times as long as the statement; after this its first real call is almost as quick as any.
+ * It appends nothing: the position of the ledger would move, which nothing takes back.
+ */
+const WARM_UP = `
+CREATE OR REPLACE FUNCTION tenure.warm_up_v9(p_namespace integer) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  id uuid := gen_random_uuid();
+  revision bigint := (SELECT n.config_revision FROM tenure.namespaces AS n
+    WHERE n.number = p_namespace);
+  common jsonb := jsonb_build_object('attempt', 1, 'id', id, 'resource', id,
+    'realm', id, 'holder', '', 'session', '', 'state', 'active', 'extent', 'exact', 'fence', 1,
+    'is_new_fence', false, 'version', 1, 'claim', 1, 'live_until_us', 0, 'body', '{}'::jsonb);
+  place jsonb := common || jsonb_build_object('depends_on', 'flat', 'claims', '', 'own', 0,
+    'has_prior', false, 'epoch', 0, 'from_us', 0, 'before_us', 9007199254740991, 'wall_ms', 0,
+    'request', gen_random_uuid(), 'leaves_trace', true);
+  released jsonb := place || jsonb_build_object('own', 1, 'claims', id || ':1');
+BEGIN
+  PERFORM tenure.attempt_v9(p_namespace, revision, NULL, ARRAY[id::text], NULL,
+    jsonb_build_array(place), NULL, jsonb_build_array(common), NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL);
+  PERFORM tenure.attempt_v9(p_namespace, revision, NULL, ARRAY[id::text], ARRAY[id],
+    jsonb_build_array(released), NULL, NULL, jsonb_build_array(common), jsonb_build_array(common),
+    NULL, NULL, NULL, NULL, NULL);
+  RAISE EXCEPTION 'taken back' USING ERRCODE = 'TN002';
+EXCEPTION WHEN SQLSTATE 'TN002' THEN
+  RETURN;
 END $$;`
 
 export const ATTEMPT_FUNCTIONS: string = [
   LEDGER_END,
-  HOLD,
-  COMPARE,
-  STORE,
-  ONE,
-  EACH,
+  OVERLAPPING,
+  LISTED,
+  VIEW,
   ATTEMPT,
+  WARM_UP,
 ].join('\n')
+
+/** The statement that calls it, with a value for each of its parameters. */
+export const CALL_ATTEMPT = `SELECT now_us, revision, answers, told FROM tenure.attempt_v9($1::integer,
+  $2::bigint, $3::bigint, $4::text[], $5::uuid[], $6::jsonb, $7::jsonb, $8::jsonb, $9::jsonb,
+  $10::jsonb, $11::jsonb, $12::jsonb, $13::jsonb, $14::jsonb, $15::jsonb)`

@@ -1,20 +1,24 @@
 /**
- * Questions about entries and the ledger as statements. Names reach SQL as data only.
+ * Questions about entries and the ledger as statements. Names reach SQL as data only. A question about entries reads the
+ * live set and the ledger in one statement, and so in one snapshot, and the ledger as far as it is committed: an entry that
+ * has just ended is found in one of them. Only followers stop at the end of what is complete (`LEDGER_END`).
  */
 import type { EntryState } from '../../core/lease.ts'
 import { ancestorsOf, isTree, type Reach } from '../../core/resource.ts'
 import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery } from '../../store-port/store.ts'
-import type { Statement } from '../../drivers/postgres-driver.ts'
-import { wordOf } from './postgres-events.ts'
+import type { PostgresRow, Statement } from '../../drivers/postgres-driver.ts'
+import { isAboutEnded } from '../query-matching.ts'
+import { arrayText } from './postgres-attempt.ts'
+import { EVENT_COLUMNS, LIVE_COLUMNS, wordOf } from './postgres-columns.ts'
 
-/** A condition in the making, with its values beside it. */
+/** A condition in the making, with its values beside it. The namespace is hidden from the planner: see postgres-functions.ts. */
 class Where {
   #sql: string
   readonly values: (string | null)[]
 
   constructor(namespace: number) {
-    this.#sql = 'namespace = $1::smallint'
+    this.#sql = 'namespace + 0 = $1::integer'
     this.values = [String(namespace)]
   }
 
@@ -24,14 +28,12 @@ class Where {
 
   /** `?` stands for the value. */
   and(condition: string, value: string | null = null): void {
-    if (condition.includes('?')) {
-      this.values.push(value)
-      this.#sql += ` AND ${condition.replace('?', `$${this.values.length}`)}`
-    } else this.#sql += ` AND ${condition}`
+    const sql = condition.includes('?') ? condition.replace('?', this.value(value)) : condition
+    this.#sql += ` AND ${sql}`
   }
 
   /** A value that stands elsewhere in the statement. */
-  value(value: string): string {
+  value(value: string | null): string {
     this.values.push(value)
     return `$${this.values.length}`
   }
@@ -45,53 +47,123 @@ export interface ReadContext {
   readonly nowUs: number | null
 }
 
-/** Rows: the server's clock, then one entry as JSON or null. */
+/**
+ * Rows: the server's clock; the number of a live entry in the order of creation, or the position of the event that ended
+ * it; then that row as JSON, live or ended. There is always one row, if need be with the clock alone.
+ */
 export function findStatement(query: EntryQuery, context: ReadContext): Statement {
   const where = new Where(context.namespace)
-  const now = where.value(context.nowUs === null ? '' : String(context.nowUs))
-  const clock = `SELECT coalesce(nullif(${now}, '')::bigint, ${NOW_US}) AS us`
-  const source = query.overlapping === undefined ? 'tenure.leases' : overlapping(where, query)
-  addNames(where, query)
-  addDeadline(where, query)
-  if (query.after !== undefined) where.and('l.number > ?::bigint', query.after)
-  const limit = where.value(String(query.limit + 1))
-  const found = (condition: string, order: string): string => {
-    return `SELECT l.* FROM ${source} AS l WHERE ${where.sql}${condition}
-      ORDER BY ${order} LIMIT ${limit}::bigint`
-  }
-  // Computed, the order is no reason for the planner to walk all entries in search of a few.
-  const all = isSelective(query)
-    ? found('', 'l.number + 0')
-    : `SELECT * FROM (${partsOf(query)
-        .map((part) => `(${found(` AND ${part}`, 'l.number')})`)
-        .join(' UNION ALL ')}) AS l ORDER BY l.number LIMIT ${limit}::bigint`
-  const text = `WITH clock AS MATERIALIZED (${clock}), found AS (${all})
-    SELECT clock.us, to_jsonb(found) FROM clock LEFT JOIN found ON true ORDER BY found.number`
+  const now = where.value(context.nowUs === null ? null : String(context.nowUs))
+  const text = `WITH clock AS MATERIALIZED (SELECT coalesce(${now}::bigint, ${NOW_US}) AS us),
+      found AS (${foundBy(query, where)})
+    SELECT clock.us, found.number, found.position, found.live, found.ended
+    FROM clock LEFT JOIN found ON true
+    ORDER BY found.position NULLS LAST, found.number`
   return { text, values: where.values, writes: false }
 }
 
 /** A value that an index can be searched for, whatever the planner thinks of joining. */
 const CLOCK_US = '(SELECT us FROM clock)'
-/** In the words of the index that has the order. */
-const LIVE = `l.live::text = 'true'`
-const ENDED = `l.live::text = 'false'`
-const BEGUN: readonly EntryState[] = ['active', 'pending']
+/** In the words of the index that is meant for this question; always true. */
+const BY_DUE = '(due_us IS NULL)::integer = 0'
+
+/** The columns of `found`. */
+const AS_LIVE = `l.number, NULL::bigint AS position, ${jsonOf(LIVE_COLUMNS)} AS live, NULL::jsonb AS ended`
+const AS_ENDED = `NULL::bigint AS number, l.seq AS position, NULL::jsonb AS live, ${jsonOf(EVENT_COLUMNS)} AS ended`
+
+/** A row of these columns as JSON. */
+function jsonOf(columns: string): string {
+  const named = columns.split(', ').map((column) => `l.${column}`)
+  return `(SELECT to_jsonb(r) FROM (SELECT ${named.join(', ')}) AS r)`
+}
+
+function foundBy(query: EntryQuery, where: Where): string {
+  if (query.ids !== undefined) return byIds(query.ids, where)
+  return isAboutEnded(query) ? endedQuery(query, where) : liveQuery(query, where)
+}
+
+/** In whatever state: what is not live is what the last event that ended it has left. */
+function byIds(ids: readonly string[], where: Where): string {
+  const asked = where.value(arrayText(ids))
+  return `SELECT ${AS_LIVE} FROM tenure.live_leases AS l
+      WHERE l.id = ANY (${asked}::uuid[]) AND l.namespace + 0 = $1::integer
+    UNION ALL
+    SELECT ${AS_ENDED} FROM unnest(${asked}::uuid[]) AS asked(id)
+      CROSS JOIN LATERAL (SELECT * FROM tenure.ledger AS e
+        WHERE e.lease_id = asked.id AND e.version IS NOT NULL AND e.namespace + 0 = $1::integer
+        ORDER BY e.seq + 0 DESC LIMIT 1) AS l
+      WHERE NOT EXISTS (SELECT 1 FROM tenure.live_leases AS r
+        WHERE r.id = asked.id AND r.namespace + 0 = $1::integer)`
+}
+
+function liveQuery(query: EntryQuery, where: Where): string {
+  const limit = where.value(String(query.limit + 1))
+  const after = where.value(query.after ?? '-1')
+  if (!isSelective(query))
+    return `SELECT ${AS_LIVE} FROM ${listed(query, where, { limit, after })} AS l`
+  const source = query.overlapping === undefined ? 'tenure.live_leases' : overlapping(where, query)
+  addNames(where, query)
+  if (query.states !== undefined) addStates(where, query.states)
+  addDeadline(where, query)
+  // Computed, the order is no reason for the planner to walk all entries in search of a few.
+  return `SELECT ${AS_LIVE} FROM ${source} AS l WHERE ${where.sql} AND l.number + 0 > ${after}::bigint
+    ORDER BY l.number + 0 LIMIT ${limit}::bigint`
+}
+
+/** All that is live, in order of creation. */
+function listed(
+  { states, deadline }: EntryQuery,
+  where: Where,
+  { limit, after }: { readonly limit: string; readonly after: string },
+): string {
+  const wanted = where.value(states === undefined ? null : arrayText(states))
+  const runningAt = deadline === 'running' ? CLOCK_US : 'NULL'
+  return `tenure.listed_v9($1::integer, ${after}::bigint, ${wanted}::text[], ${runningAt}, ${limit}::bigint)`
+}
 
 /**
- * The parts of the index that has the order. Few that have ended are live still, until their lock delay has passed: they
- * have an index of their own.
+ * In the order of the ends; then what has ended and still stands in the way because of its lock delay. A cursor is the
+ * position of the last end, or within the second part the number of the last entry after a D.
  */
-function partsOf({ states, deadline }: EntryQuery): readonly string[] {
-  const isAbout = (state: EntryState): boolean => BEGUN.includes(state)
-  if (deadline === 'running' || states?.every(isAbout) === true) return [LIVE]
-  if (states?.some(isAbout) === false) return ['l.live AND l.terminated_at IS NOT NULL', ENDED]
-  return states === undefined ? [LIVE] : [LIVE, ENDED]
+function endedQuery(query: EntryQuery, where: Where): string {
+  const { after = '0', states = [] } = query
+  const limit = where.value(String(query.limit + 1))
+  addNames(where, query)
+  const isInDelayed = after.startsWith('D')
+  const position = where.value(isInDelayed ? null : after)
+  // One ordered search per state: together they come in order too, as far as the limit goes.
+  const ends = states.map((state) => {
+    if (!isSelective(query)) {
+      return `(SELECT * FROM tenure.ended_v9($1::integer, '${state}', ${position}::bigint, ${limit}::bigint))`
+    }
+    return `(SELECT l.* FROM tenure.ledger AS l WHERE ${where.sql} AND l.ended = '${state}'
+      AND l.seq > ${position}::bigint ${state === 'failed' ? `AND ${IS_LAST}` : ''}
+      ORDER BY l.seq + 0 LIMIT ${limit}::bigint)`
+  })
+  const number = where.value(isInDelayed ? after.slice(1) : '-1')
+  return `(SELECT ${AS_ENDED} FROM (${ends.join(' UNION ALL ')}) AS l
+      ORDER BY l.seq LIMIT ${limit}::bigint)
+    UNION ALL
+    (SELECT ${AS_LIVE} FROM tenure.live_leases AS l WHERE ${where.sql}
+      AND l.state = ANY (${where.value(arrayText(states))}::text[])
+      AND l.state NOT IN ('active', 'pending') AND l.number > ${number}::bigint
+      ORDER BY l.number LIMIT ${limit}::bigint)`
+}
+
+/** An id that failed may have come back. */
+const IS_LAST = `NOT EXISTS (SELECT 1 FROM tenure.ledger AS later
+  WHERE later.lease_id = l.lease_id AND later.namespace = l.namespace AND later.seq > l.seq)`
+
+/** What to pass as `after` to go on behind a row of the answer. */
+export function cursorOf(query: EntryQuery, [, number, position]: PostgresRow): string | null {
+  if (position != null) return position
+  return number != null && isAboutEnded(query) ? `D${number}` : (number ?? null)
 }
 
 /** Whether an index leads to what is asked for, so that there is little to sort. */
 function isSelective(query: EntryQuery): boolean {
-  const { ids, resource, overlapping: reach, holder, session, deadline } = query
-  const names = [ids, resource, reach, holder, session]
+  const { resource, overlapping: reach, holder, session, deadline } = query
+  const names = [resource, reach, holder, session]
   return names.some((name) => name !== undefined) || deadline === 'passed' || onlyPending(query)
 }
 
@@ -99,30 +171,33 @@ function onlyPending({ states }: EntryQuery): boolean {
   return states?.every((state) => state === 'pending') === true
 }
 
-function addNames(where: Where, query: EntryQuery): void {
-  const { ids, resource, holder, session, states } = query
-  if (ids !== undefined) where.and('id = ANY (?::uuid[])', arrayText(ids))
+type Names = Pick<EntryQuery, 'resource' | 'holder' | 'session'>
+
+function addNames(where: Where, { resource, holder, session }: Names): void {
   if (resource !== undefined) where.and('resource = ?', resource)
   if (holder !== undefined) where.and('holder = ?', holder)
   if (session !== undefined) where.and('session = ?', session)
-  if (states !== undefined) where.and('state = ANY (?::text[])', arrayText(states))
-  if (onlyPending(query)) where.and(`state = 'pending'`)
-  // Of what has ended only those are told that are asked for by id or state.
-  if (ids === undefined && states === undefined) where.and('live')
 }
 
-function addDeadline(where: Where, query: EntryQuery): void {
-  if (query.deadline === 'passed')
-    where.and(`live::integer = 1 AND due_us <= ${CLOCK_US} AND live_until_us <= ${CLOCK_US}`)
-  if (query.deadline === 'running') where.and(`live AND live_until_us > ${CLOCK_US}`)
+function addStates(where: Where, states: readonly EntryState[]): void {
+  const [state, ...others] = states
+  // In the words of the indexes of what waits.
+  if (others.length === 0) where.and(`state = '${state}'`)
+  else where.and('state = ANY (?::text[])', arrayText(states))
+}
+
+function addDeadline(where: Where, { deadline }: EntryQuery): void {
+  if (deadline === 'passed') {
+    where.and(`${BY_DUE} AND due_us <= ${CLOCK_US} AND live_until_us <= ${CLOCK_US}`)
+  }
+  if (deadline === 'running') where.and(`live_until_us > ${CLOCK_US}`)
 }
 
 function overlapping(where: Where, { overlapping: reach }: EntryQuery): string {
-  if (reach === undefined) return 'tenure.leases'
+  if (reach === undefined) return 'tenure.live_leases'
   const { resource, stem, above } = reachValues(reach)
-  const values = [where.value(resource), where.value(stem ?? ''), where.value(arrayText(above))]
-  const [at, below, over] = values
-  return `tenure.overlapping($1::smallint, ${at}, nullif(${below}, ''), ${over}::text[])`
+  const values = [where.value(resource), where.value(stem), where.value(arrayText(above))]
+  return `tenure.overlapping_v9($1::integer, ${values.join(', ')}::text[])`
 }
 
 function reachValues({ resource, extent }: Reach): {
@@ -131,51 +206,67 @@ function reachValues({ resource, extent }: Reach): {
   readonly above: readonly string[]
 } {
   const isSubtree = isTree(resource) && extent === 'subtree'
-  const stem = resource.endsWith('/') ? resource.slice(0, -1) : resource
+  const stem = resource.replace(/\/$/, '')
   return { resource, stem: isSubtree ? stem : null, above: ancestorsOf(resource) }
 }
 
 /**
- * How far the ledger can be read: beyond it a transaction under way may still append. To be asked before the ledger is
+ * How far the ledger can be followed: beyond it a transaction under way may still append. To be asked before the ledger is
  * read, in a statement of its own: one that did both would look at the ledger first.
  */
 export const LEDGER_END: Statement = {
   ...{ text: 'SELECT tenure.ledger_end()', values: [], name: 'tenure_end', writes: false },
 }
 
+/** Positions, both included, in the order in which they are read. */
+export interface Stretch {
+  readonly from: number
+  readonly to: number
+}
+
+/** The newest of the ledger, or the oldest, is read in order; beyond it names lead to events. */
+const READ_IN_ORDER = 20_000
+
+/** The parts of the ledger that a question is about, in the order in which they are to be read. */
+export function stretchesOf(query: HistoryQuery, end: number): readonly Stretch[] {
+  const { newestFirst = false, leaseId, resource, holder } = query
+  const after = query.after === undefined ? null : parsePosition(query.after)
+  const from = newestFirst || after === null ? 0 : after + 1
+  const to = newestFirst && after !== null ? Math.min(end, after - 1) : end
+  const isByName = leaseId === undefined && (resource ?? holder) !== undefined
+  if (!isByName || to - from < READ_IN_ORDER) return [{ from, to }]
+  const cut = newestFirst ? to - READ_IN_ORDER : from + READ_IN_ORDER
+  const [older, newer] = [
+    { from, to: cut },
+    { from: cut + 1, to },
+  ]
+  return newestFirst ? [newer, older] : [older, newer]
+}
+
 /** Rows: position, then the event as JSON. */
 export function historyStatement(
   query: HistoryQuery,
-  { namespace, end }: { readonly namespace: number; readonly end: string },
+  { namespace, stretch }: { readonly namespace: number; readonly stretch: Stretch },
 ): Statement {
   const where = new Where(namespace)
-  const descending = query.newestFirst === true
-  where.and('seq <= ?::bigint', end)
-  if (query.after !== undefined) {
-    const position = String(parsePosition(query.after))
-    where.and(descending ? 'seq < ?::bigint' : 'seq > ?::bigint', position)
-  }
+  where.and('seq >= ?::bigint', String(stretch.from))
+  where.and('seq <= ?::bigint', String(stretch.to))
   if (query.leaseId !== undefined) where.and('lease_id = ?::uuid', query.leaseId)
-  if (query.resource !== undefined) where.and('resource = ?', query.resource)
+  addNames(where, query)
   if (query.kinds !== undefined) {
     where.and(`split_part(resource, ':', 1) = ANY (?::text[])`, arrayText(query.kinds))
   }
-  if (query.holder !== undefined) where.and('holder = ?', query.holder)
   if (query.fromMs !== undefined) where.and('at_ms >= ?::bigint', String(query.fromMs))
   if (query.toMs !== undefined) where.and('at_ms <= ?::bigint', String(query.toMs))
   if (query.types !== undefined) {
     where.and('type = ANY (?::text[])', arrayText(query.types.map((type) => wordOf(type))))
   }
+  const isLong = stretch.to - stretch.from > READ_IN_ORDER
+  const isByName = isLong && (query.resource ?? query.holder) !== undefined
+  // Computed, the order is no reason for the planner to walk the whole ledger in search of a few.
+  const order = isByName ? 'seq + 0' : 'seq'
   const limit = where.value(String(query.limit))
-  const text = `SELECT seq, to_jsonb(l) - 'seq' - 'namespace' FROM tenure.ledger AS l
-    WHERE ${where.sql} ORDER BY seq ${descending ? 'DESC' : 'ASC'} LIMIT ${limit}::bigint`
+  const text = `SELECT seq, ${jsonOf(EVENT_COLUMNS)} FROM tenure.ledger AS l WHERE ${where.sql}
+    ORDER BY ${order} ${query.newestFirst === true ? 'DESC' : 'ASC'} LIMIT ${limit}::bigint`
   return { text, values: where.values, writes: false }
-}
-
-/** An array as PostgreSQL reads it, every element quoted. */
-export function arrayText(values: readonly (string | null)[]): string {
-  const quoted = values.map((value) => {
-    return value === null ? 'NULL' : `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
-  })
-  return `{${quoted.join(',')}}`
 }

@@ -1,34 +1,21 @@
 /**
- * The tables, as a person with `psql` sees them, and the migrations that make them. Everything is in the schema
- * `tenure`. Each migration is one transaction under one advisory lock, so that any number of processes may start at
- * once: one of them makes the tables, the others wait for it and find them.
+ * The schema `tenure`, made by the first process that opens the store and brought up to date by migrations. Every
+ * table knows its namespace by number. What is compared or ordered by bytes has the collation "C".
  *
- * Times are integers in milliseconds (`…_at`, `…_ms`), ticks in microseconds (`…_us`), both of the server's clock. A
- * row names its namespace by number. What is compared or ordered by bytes has the collation "C".
+ * The number of a namespace is random: after a restore of an older database nobody is given a number that a process still
+ * uses for another namespace.
  */
 import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from '../../drivers/postgres-driver.ts'
+import { isLockTimeout } from '../../drivers/postgres-errors.ts'
+import { OWN_ID } from './postgres-columns.ts'
+import { convertBatch } from './postgres-conversion.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
-import { LONE_FUNCTIONS } from './postgres-lone-functions.ts'
-import { PLACE_FUNCTIONS } from './postgres-place-functions.ts'
-import { PLAIN_FUNCTIONS } from './postgres-plain-functions.ts'
 import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
-import { VIEW_FUNCTIONS } from './postgres-view-functions.ts'
 
-export interface Migration {
-  readonly version: number
-  readonly name: string
-  readonly sql: string
-}
-
-/**
- * `due_us` of a live entry is never later than `live_until_us`, and mostly stands still while a lease is renewed: so a
- * renewal changes no index, and the search for what is over still finds its way through one. Of an ended entry it is
- * the end, by which pruning goes.
- */
-const LEASES = `
+const NAMESPACES = `
 CREATE TABLE tenure.namespaces (
-  number smallint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  number integer PRIMARY KEY,
   name text COLLATE "C" NOT NULL UNIQUE,
   config_revision bigint NOT NULL DEFAULT 1,
   watched_until_us bigint NOT NULL DEFAULT 0,
@@ -39,91 +26,22 @@ CREATE TABLE tenure.realms (
   last_wall_ms bigint NOT NULL DEFAULT 0,
   last_us bigint NOT NULL DEFAULT 0,
   epoch bigint,
-  namespace smallint NOT NULL,
+  namespace integer NOT NULL,
   realm text COLLATE "C" NOT NULL,
   PRIMARY KEY (realm, namespace)
 ) WITH (fillfactor = 90);
-CREATE SEQUENCE tenure.entry_number;
-CREATE TABLE tenure.leases (
-  id uuid NOT NULL,
-  deadline_us bigint NOT NULL,
-  live_until_us bigint,
-  due_us bigint NOT NULL,
-  number bigint NOT NULL,
-  fence bigint,
-  ttl_ms bigint NOT NULL,
-  created_at bigint NOT NULL,
-  granted_at bigint,
-  renewed_at bigint,
-  expires_at bigint,
-  terminated_at bigint,
-  ended_at bigint,
-  version integer NOT NULL,
-  claim integer NOT NULL,
-  renewals integer NOT NULL,
-  max_renewals integer NOT NULL,
-  namespace smallint NOT NULL,
-  live boolean GENERATED ALWAYS AS (live_until_us IS NOT NULL) STORED,
-  resource text COLLATE "C" NOT NULL,
-  holder text COLLATE "C" NOT NULL,
-  session text COLLATE "C" NOT NULL,
-  state text COLLATE "C" NOT NULL,
-  mode text COLLATE "C" NOT NULL,
-  extent text COLLATE "C" NOT NULL,
-  release_reason text COLLATE "C",
-  reason text,
-  detail jsonb,
-  PRIMARY KEY (id, namespace)
-) WITH (fillfactor = 92);
-CREATE INDEX leases_resource ON tenure.leases (resource, live, namespace);
-CREATE INDEX leases_holder ON tenure.leases (holder, live, namespace);
-CREATE INDEX leases_due ON tenure.leases (live, due_us);
-CREATE INDEX leases_order ON tenure.leases (live, number);
-CREATE INDEX leases_delayed ON tenure.leases (number) WHERE live AND terminated_at IS NOT NULL;
-CREATE INDEX leases_subtree ON tenure.leases (resource, namespace)
-  WHERE live AND extent = 'subtree';
-CREATE INDEX leases_tickets ON tenure.leases (resource, namespace) WHERE state = 'pending';
-CREATE INDEX leases_session ON tenure.leases (session) WHERE state = 'pending';`
-
-const LEDGER = `
-CREATE SEQUENCE tenure.ledger_seq;
-CREATE TABLE tenure.ledger (
-  seq bigint PRIMARY KEY,
-  at_ms bigint NOT NULL,
-  lease_id uuid NOT NULL,
-  request_id uuid,
-  fence bigint,
-  ttl_ms bigint,
-  deadline_us bigint,
-  expires_at bigint,
-  renewals integer NOT NULL,
-  namespace smallint NOT NULL,
-  type text COLLATE "C" NOT NULL,
-  before text COLLATE "C",
-  after text COLLATE "C" NOT NULL,
-  resource text COLLATE "C" NOT NULL,
-  holder text COLLATE "C" NOT NULL,
-  session text COLLATE "C" NOT NULL,
-  release_reason text COLLATE "C",
-  reason text,
-  data jsonb
-);
-CREATE INDEX ledger_lease ON tenure.ledger (lease_id);
-CREATE INDEX ledger_request ON tenure.ledger (request_id) WHERE request_id IS NOT NULL;
 CREATE TABLE tenure.requests (
-  namespace smallint NOT NULL,
+  namespace integer NOT NULL,
   id uuid NOT NULL,
   lease_id uuid NOT NULL,
   type text COLLATE "C" NOT NULL,
   keep_until bigint NOT NULL,
   PRIMARY KEY (id, namespace)
 );
-CREATE INDEX requests_keep_until ON tenure.requests (keep_until);`
-
-const CONFIG = `
+CREATE INDEX requests_keep_until ON tenure.requests (keep_until);
 CREATE TABLE tenure.config (
   number bigint GENERATED ALWAYS AS IDENTITY,
-  namespace smallint NOT NULL,
+  namespace integer NOT NULL,
   key text COLLATE "C" NOT NULL,
   value text NOT NULL,
   scope text COLLATE "C" NOT NULL DEFAULT 'global',
@@ -138,53 +56,75 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER config_changed AFTER INSERT OR UPDATE OR DELETE ON tenure.config
-  FOR EACH ROW EXECUTE FUNCTION tenure.config_changed();`
+  FOR EACH ROW EXECUTE FUNCTION tenure.config_changed();
+CREATE SEQUENCE tenure.entry_number;
+CREATE SEQUENCE tenure.ledger_seq;`
 
 /**
- * One index for one question. Were all of them on `live` itself, a planner that has met no live lease would take any of
- * them for whatever asks for live ones, and walk all that come later. So each names it in words of its own, which are
- * those of the one question that is meant for it.
+ * What is live, and nothing that has ended. \`due_us\` is never later than \`live_until_us\`, and mostly stands still while
+ * a lease is renewed: so a renewal changes no index, and the search for what is over still finds its way through one.
+ *
+ * One index for one question. A planner that has met no live lease would take any index for whatever asks for live ones,
+ * or none, and walk all that come later. So the index of what is due begins with a word that only the question meant for
+ * it says, and no index but the first has the namespace.
  */
-const DISTINCT_INDEXES = `
-DROP INDEX tenure.leases_due, tenure.leases_order;
-CREATE INDEX leases_due ON tenure.leases ((live::integer), due_us);
-CREATE INDEX leases_order ON tenure.leases ((live::text), number);`
+const LIVE_LEASES = `
+CREATE TABLE tenure.live_leases (
+  id uuid NOT NULL,
+  live_until_us bigint NOT NULL,
+  due_us bigint NOT NULL,
+  number bigint NOT NULL DEFAULT nextval('tenure.entry_number'),
+  fence bigint NOT NULL,
+  renewed_at bigint,
+  version integer NOT NULL,
+  claim integer NOT NULL,
+  namespace integer NOT NULL,
+  resource text COLLATE "C" NOT NULL,
+  holder text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  state text COLLATE "C" NOT NULL,
+  extent text COLLATE "C" NOT NULL,
+  body jsonb NOT NULL,
+  PRIMARY KEY (id, namespace)
+) WITH (fillfactor = 90);
+CREATE INDEX live_resource ON tenure.live_leases (resource);
+CREATE INDEX live_holder ON tenure.live_leases (holder);
+CREATE INDEX live_due ON tenure.live_leases (((due_us IS NULL)::integer), due_us);
+CREATE INDEX live_order ON tenure.live_leases (number);
+CREATE INDEX live_subtree ON tenure.live_leases (resource) WHERE extent = 'subtree';
+CREATE INDEX live_pending ON tenure.live_leases (resource) WHERE state = 'pending';
+CREATE INDEX live_session ON tenure.live_leases (session) WHERE state = 'pending';
+CREATE INDEX live_delayed ON tenure.live_leases (number) WHERE state NOT IN ('active', 'pending');`
 
-const FUNCTIONS = [
-  ...[VIEW_FUNCTIONS, ATTEMPT_FUNCTIONS, PLAIN_FUNCTIONS, LONE_FUNCTIONS, PLACE_FUNCTIONS],
-  PRUNE_FUNCTIONS,
-].join('\n')
+/**
+ * One row per event; the one that ended an entry says in which state, when and as which version. Its indexes grow at their
+ * ends, as positions and the ids of leases do. Of names there is a summary per stretch of pages (BRIN), which the server makes
+ * when a stretch is full, so that no write pays for it.
+ */
+const LEDGER = `
+CREATE TABLE tenure.ledger (
+  seq bigint PRIMARY KEY,
+  at_ms bigint NOT NULL,
+  lease_id uuid NOT NULL,
+  request_id uuid,
+  fence bigint NOT NULL,
+  ended_at bigint,
+  version integer,
+  namespace integer NOT NULL,
+  type text COLLATE "C" NOT NULL,
+  ended text COLLATE "C",
+  resource text COLLATE "C" NOT NULL,
+  holder text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  data jsonb NOT NULL
+);
+CREATE INDEX ledger_of_lease ON tenure.ledger (lease_id, version);
+CREATE INDEX ledger_of_request ON tenure.ledger (request_id) WHERE request_id <> '${OWN_ID}';
+CREATE INDEX ledger_ended ON tenure.ledger (ended, (seq + 0)) WHERE ended IS NOT NULL;
+CREATE INDEX ledger_names ON tenure.ledger USING brin (resource text_bloom_ops, holder text_bloom_ops)
+  WITH (pages_per_range = 32, autosummarize = on);`
 
-/** Whatever functions a version before has made, and the types that they take; the trigger keeps its own. */
-const DROP_FUNCTIONS = `
-DO $$
-DECLARE
-  dropped text;
-BEGIN
-  FOR dropped IN SELECT p.oid::regprocedure FROM pg_proc AS p
-    WHERE p.pronamespace = 'tenure'::regnamespace AND p.proname <> 'config_changed'
-  LOOP
-    EXECUTE 'DROP FUNCTION ' || dropped;
-  END LOOP;
-END $$;
-DROP TYPE IF EXISTS tenure.plain, tenure.newcomer, tenure.change, tenure.entry, tenure.event;`
-
-/** Functions hold nothing: whenever they change, the last migration makes all of them anew, and no other makes any. */
-export const MIGRATIONS: readonly Migration[] = [
-  { version: 1, name: 'leases and realms', sql: LEASES },
-  { version: 2, name: 'ledger and requests', sql: LEDGER },
-  { version: 3, name: 'configuration', sql: CONFIG },
-  { version: 4, name: 'functions, first form', sql: '' },
-  { version: 5, name: 'functions, second form', sql: '' },
-  { version: 6, name: 'functions, third form', sql: '' },
-  { version: 7, name: 'an index for each question', sql: DISTINCT_INDEXES },
-  { version: 8, name: 'functions', sql: `${DROP_FUNCTIONS}${FUNCTIONS}` },
-]
-
-export const SCHEMA_VERSION: number = MIGRATIONS.length
-
-/** The key of the advisory lock under which the schema is made; "tenure" in ASCII. */
-const MIGRATION_LOCK = '0x74656e757265'
+const FUNCTIONS = [ATTEMPT_FUNCTIONS, PRUNE_FUNCTIONS].join('\n')
 
 const CREATE = `
 CREATE SCHEMA IF NOT EXISTS tenure;
@@ -194,24 +134,102 @@ CREATE TABLE IF NOT EXISTS tenure.migrations (
   applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );`
 
-/** Brings the schema up to date. A role that may not create anything needs one that is already. */
+/**
+ * From here on processes of earlier versions write nothing: their functions find no table \`leases\`. Whoever was granted a
+ * right on the old tables has it on the new ones.
+ */
+const TAKE_AWAY_OLD_LAYOUT = `
+ALTER TABLE tenure.leases RENAME TO old_leases;
+ALTER TABLE tenure.ledger RENAME TO old_ledger;
+ALTER TABLE tenure.namespaces ALTER number DROP IDENTITY, ALTER number TYPE integer;
+ALTER TABLE tenure.realms ALTER namespace TYPE integer;
+ALTER TABLE tenure.requests ALTER namespace TYPE integer;
+ALTER TABLE tenure.config ALTER namespace TYPE integer;
+${LIVE_LEASES}
+${LEDGER}
+DO $$
+DECLARE
+  given record;
+BEGIN
+  FOR given IN SELECT CASE c.relname WHEN 'old_leases' THEN 'live_leases' ELSE 'ledger' END AS name,
+      a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS grantee
+    FROM pg_class AS c, aclexplode(c.relacl) AS a
+    WHERE c.oid IN ('tenure.old_leases'::regclass, 'tenure.old_ledger'::regclass)
+  LOOP
+    EXECUTE format('GRANT %s ON tenure.%I TO %s', given.privilege_type, given.name, given.grantee);
+  END LOOP;
+END $$;`
+
+/** The functions of earlier versions, which are of no use to anybody, and the converted tables. Types stay. */
+const REMOVE_OLD_LAYOUT = `
+DO $$
+DECLARE
+  removed text;
+BEGIN
+  FOR removed IN SELECT p.oid::regprocedure FROM pg_proc AS p
+    WHERE p.pronamespace = 'tenure'::regnamespace AND p.proname !~ '_v[0-9]+$'
+      AND p.proname NOT IN ('config_changed', 'announce', 'ledger_end')
+  LOOP
+    EXECUTE 'DROP FUNCTION ' || removed;
+  END LOOP;
+END $$;
+DROP TABLE tenure.old_leases, tenure.old_ledger;`
+
+/** The tables are of version 9; a store may be used when the rows are as well. */
+const VERSION_OF_TABLES = 9
+export const SCHEMA_VERSION = 10
+
+/** The key of the advisory lock under which the schema is made; "tenure" in ASCII. */
+const MIGRATION_LOCK = '0x74656e757265'
+
+/**
+ * A step may take long: a large table, many rows. But it waits for a table no longer than this, because everybody else
+ * waits behind it; then it tries again.
+ */
+const STEP = `BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '500ms'`
+const LOCK_TRIES_MAX = 120
+
+export async function isCurrent(connection: PostgresConnection): Promise<boolean> {
+  return (await versionOf(connection)) === SCHEMA_VERSION
+}
+
+/** Brings the schema up to date, step by step. A role that may not create anything needs one that is already. */
 export async function migrate(connection: PostgresConnection): Promise<void> {
-  if ((await versionOf(connection)) === SCHEMA_VERSION) return
-  await connection.run('BEGIN')
-  try {
-    await connection.run(`SELECT pg_advisory_xact_lock(${Number(MIGRATION_LOCK)})`)
-    const found = await versionOf(connection)
-    if (found === 0) await connection.run(CREATE)
-    for (const migration of MIGRATIONS.slice(found)) {
-      await connection.run(migration.sql)
-      const values = [String(migration.version), migration.name]
-      await connection.run('INSERT INTO tenure.migrations VALUES ($1::integer, $2)', values)
+  for (let tries = 1; !(await isCurrent(connection));) {
+    try {
+      await connection.run(STEP)
+      await connection.run(`SELECT pg_advisory_xact_lock(${Number(MIGRATION_LOCK)})`)
+      await step(connection, await versionOf(connection))
+      await connection.run('COMMIT')
+    } catch (error) {
+      await connection.run('ROLLBACK')
+      if (!isLockTimeout(error) || tries === LOCK_TRIES_MAX) throw error
+      tries += 1
+      await connection.run('SELECT pg_sleep(0.5)')
     }
-    await connection.run('COMMIT')
-  } catch (error) {
-    await connection.run('ROLLBACK')
-    throw error
   }
+}
+
+async function step(connection: PostgresConnection, found: number): Promise<void> {
+  if (found === 0) {
+    await connection.run([CREATE, NAMESPACES, LIVE_LEASES, LEDGER, FUNCTIONS].join('\n'))
+    await noteVersion(connection, SCHEMA_VERSION, 'live leases and ledger')
+  } else if (found < VERSION_OF_TABLES) {
+    await connection.run([TAKE_AWAY_OLD_LAYOUT, FUNCTIONS].join('\n'))
+    await noteVersion(connection, VERSION_OF_TABLES, 'live leases and ledger: tables')
+  } else if (found < SCHEMA_VERSION && !(await convertBatch(connection))) {
+    await connection.run(REMOVE_OLD_LAYOUT)
+    await noteVersion(connection, SCHEMA_VERSION, 'live leases and ledger: rows')
+  }
+}
+
+async function noteVersion(
+  connection: PostgresConnection,
+  version: number,
+  name: string,
+): Promise<void> {
+  const values = [String(version), name]
+  await connection.run('INSERT INTO tenure.migrations VALUES ($1::integer, $2)', values)
 }
 
 /**
@@ -238,12 +256,13 @@ async function versionOf(connection: PostgresConnection): Promise<number> {
 /** The number of a namespace, which is made when it is first opened. */
 export async function numberOf(connection: PostgresConnection, namespace: string): Promise<number> {
   const select = 'SELECT number FROM tenure.namespaces WHERE name = $1'
-  const [known] = await connection.run(select, [namespace])
-  if (known !== undefined) return Number(known[0])
-  await connection.run(
-    'INSERT INTO tenure.namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING',
-    [namespace],
-  )
-  const [made] = await connection.run(select, [namespace])
-  return Number(made?.[0])
+  for (;;) {
+    const [known] = await connection.run(select, [namespace])
+    if (known !== undefined) return Number(known[0])
+    await connection.run(
+      `INSERT INTO tenure.namespaces (number, name)
+        VALUES (1 + floor(random() * 2147483646)::integer, $1) ON CONFLICT DO NOTHING`,
+      [namespace],
+    )
+  }
 }

@@ -16,7 +16,7 @@ import {
   type PostgresPool,
 } from '../../drivers/postgres-driver.ts'
 import { listenOn } from './postgres-listener.ts'
-import { migrate, numberOf } from './postgres-schema.ts'
+import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
 import { readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
 
 export interface PostgresStoreOptions {
@@ -41,6 +41,8 @@ export interface PostgresStoreOptions {
 const CONNECT_MS_DEFAULT = 5_000
 const CALL_MS_DEFAULT = 5_000
 const POOL_SIZE_DEFAULT = 4
+/** For one statement of a migration: as long as a very large table takes. */
+const MIGRATION_STEP_MS_MAX = 3_600_000
 
 interface Settled {
   readonly namespace: string
@@ -68,13 +70,12 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
   const { nowUs, runtime = systemRuntime } = options
   const caller = new PostgresCaller({ ...settled, runtime, url, pool })
   try {
-    const namespace = await caller.during(async (connection) => {
-      await migrate(connection)
-      return numberOf(connection, settled.namespace)
-    })
-    await rehearse(caller, namespace)
+    const { namespace } = settled
+    if (!(await caller.during(isCurrent))) await caller.during(migrate, MIGRATION_STEP_MS_MAX)
+    const number = await caller.during((connection) => numberOf(connection, namespace))
+    await warmUp(caller, number)
     return new PostgresBackend({
-      ...{ caller, runtime, url, namespace, end },
+      ...{ caller, runtime, url, namespace, number, end },
       listener: listenOn(pool, { caller, runtime }),
       ...(nowUs === undefined ? {} : { nowUs }),
     })
@@ -85,9 +86,9 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
 }
 
 /** Only for the sake of time: a server that may not be written to can still be read. */
-async function rehearse(caller: PostgresCaller, namespace: number): Promise<void> {
-  const text = 'SELECT tenure.rehearse($1::smallint)'
-  const statement = { text, values: [String(namespace)], writes: false }
+async function warmUp(caller: PostgresCaller, number: number): Promise<void> {
+  const text = 'SELECT tenure.warm_up_v9($1::integer)'
+  const statement = { text, values: [String(number)], writes: false }
   await caller.call(statement).catch(reportTo('store/postgres/warm-up'))
 }
 

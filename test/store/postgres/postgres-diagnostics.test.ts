@@ -82,7 +82,7 @@ it('a role that may not warm the functions up is reported, and can use the store
     GRANT USAGE ON SCHEMA tenure TO ${role};
     GRANT ALL ON ALL TABLES IN SCHEMA tenure TO ${role};
     GRANT ALL ON ALL SEQUENCES IN SCHEMA tenure TO ${role};
-    REVOKE EXECUTE ON FUNCTION tenure.rehearse FROM PUBLIC`)
+    REVOKE EXECUTE ON FUNCTION tenure.warm_up_v9 FROM PUBLIC`)
   const faults = hearFaults()
   const own = Object.assign(new URL(url), { username: role, password: 'worker' })
   const store = await openStore(own.href)

@@ -86,7 +86,7 @@ describe('an advance', () => {
     const advanced = backend.attempt({ settingsRevision: 1, attempts: [attempt] })
     await untilSomebodyWaits()
     // With the entry in the other's hands this would be refused at once.
-    const entry = `SELECT 1 FROM tenure.leases WHERE id = '${lease.id}' FOR UPDATE NOWAIT`
+    const entry = `SELECT 1 FROM tenure.live_leases WHERE id = '${lease.id}' FOR UPDATE NOWAIT`
     expect((await client.query(entry)).rowCount).toBe(1)
     await client.query('COMMIT')
     expect((await advanced).replies).toEqual([{ kind: 'committed', fencesMovedBy: 0 }])
@@ -107,7 +107,7 @@ describe('a renewal that had to wait for its entry', () => {
     const granted = { ...grantOf(lease, nowUs), beforeUs }
     await backend.attempt({ settingsRevision: 1, attempts: [granted] })
     await client.query('BEGIN')
-    await client.query(`UPDATE tenure.leases SET version = 2 WHERE id = '${lease.id}'`)
+    await client.query(`UPDATE tenure.live_leases SET version = 2 WHERE id = '${lease.id}'`)
     const { attempt } = renewalOf({ entry: lease, version: 1, claim: 1 }, nowUs)
     const attempts = [{ ...attempt, beforeUs }]
     const renewed = backend.attempt({ settingsRevision: 1, attempts })

@@ -1,7 +1,8 @@
 /** How much of a large table a question looks at. */
 import pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { findStatement } from '../../../src/store/postgres/postgres-reader.ts'
+import type { PostgresRow } from '../../../src/drivers/postgres-driver.ts'
+import { cursorOf, findStatement } from '../../../src/store/postgres/postgres-reader.ts'
 import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts'
 import type { EntryQuery } from '../../../src/store-port/store.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
@@ -9,14 +10,20 @@ import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 const ENTRIES = 20_000
 const LIMIT = 10
 
-/** Every second entry is live, each hundredth of a holder of its own. */
-const FILL = `INSERT INTO tenure.leases (namespace, id, number, due_us, deadline_us, live_until_us,
-    ttl_ms, created_at, version, claim, renewals, max_renewals, resource, holder, session, state,
-    mode, extent)
-  SELECT 1, gen_random_uuid(), n, 1000 + n, 1000 + n, CASE WHEN n % 2 = 0 THEN 1000 + n END, 1, 0, 1,
-    1, 0, -1, 'work:' || n, 'holder-' || n / 100, 's',
-    CASE WHEN n % 2 = 0 THEN 'active' ELSE 'released' END, 'exclusive', 'exact'
-  FROM generate_series(1, ${ENTRIES}) AS n`
+/** As many live entries as ended ones, a hundred of each holder. */
+const FILL = `
+  INSERT INTO tenure.live_leases (namespace, id, number, due_us, live_until_us, version, claim,
+      resource, holder, session, state, extent, fence, body)
+    SELECT 1, gen_random_uuid(), n, 1000 + n, 1000 + n, 1, 1, 'work:' || n, 'holder-' || n / 100,
+      's', 'active', 'exact', n, '{"ttlMs": 1, "createdAtMs": 0}'
+    FROM generate_series(1, ${ENTRIES}) AS n;
+  INSERT INTO tenure.ledger (namespace, seq, at_ms, lease_id, type, ended, ended_at, version,
+      resource, holder, session, fence, data)
+    SELECT 1, n, n, gen_random_uuid(), CASE WHEN n % 2 = 0 THEN 'released' ELSE 'expired' END,
+      CASE WHEN n % 2 = 0 THEN 'released' ELSE 'expired' END, n, 1, 'work:' || n,
+      'holder-' || n / 100, 's', n,
+      '{"ended": {"body": {"ttlMs": 1, "createdAtMs": 0, "deadline": 1}}}'
+    FROM generate_series(1, ${ENTRIES}) AS n`
 
 let place: Place
 let client: pg.Client
@@ -28,7 +35,7 @@ beforeAll(async () => {
   client = new pg.Client({ connectionString: place.url })
   await client.connect()
   await client.query(FILL)
-  await client.query('ANALYZE tenure.leases')
+  await client.query('ANALYZE tenure.live_leases, tenure.ledger')
 })
 
 afterAll(async () => {
@@ -52,7 +59,8 @@ function rowsOf(node: PlanNode): number {
 it.each<[string, Omit<EntryQuery, 'limit'>, number]>([
   ['everything', {}, LIMIT + 1],
   ['what is live', { states: ['active', 'pending'], deadline: 'running' }, LIMIT + 1],
-  ['what was released', { states: ['released'] }, 2 * (LIMIT + 1)],
+  ['what was released', { states: ['released'] }, LIMIT + 1],
+  ['what has ended', { states: ['released', 'expired', 'revoked'] }, 3 * (LIMIT + 1)],
   ['what waits', { states: ['pending'], deadline: 'running' }, LIMIT + 1],
   ['what one holder has', { holder: 'holder-150', deadline: 'running' }, 100],
 ])('a question for %s looks at few entries', async (_name, query, rowsMax) => {
@@ -65,19 +73,22 @@ it.each<[string, Omit<EntryQuery, 'limit'>, number]>([
   expect(plan === undefined ? Infinity : rowsOf(plan)).toBeLessThanOrEqual(rowsMax)
 })
 
-it('what has ended is listed while its lock delay lasts, in its place', async () => {
-  const delayed = `UPDATE tenure.leases SET state = 'expired', terminated_at = 1 WHERE number = 500`
-  const ended = `UPDATE tenure.leases SET state = 'expired' WHERE number IN (301, 701)`
+it('what has ended and waits for its lock delay is listed after what has ended altogether', async () => {
   await client.query('BEGIN')
   try {
-    await client.query(delayed)
-    await client.query(ended)
-    const query = { states: ['expired'], limit: LIMIT } as const
-    const statement = findStatement(query, { namespace: 1, nowUs: 0 })
-    const { rows } = await client.query<{ to_jsonb: { number: number } }>(statement.text, [
-      ...statement.values,
-    ])
-    expect(rows.map((row) => row.to_jsonb.number)).toEqual([301, 500, 701])
+    await client.query(`UPDATE tenure.live_leases SET state = 'revoked' WHERE number = 500`)
+    await client.query(`UPDATE tenure.ledger SET ended = 'revoked' WHERE seq IN (301, 701)`)
+    const query = { states: ['revoked'], limit: LIMIT } as const
+    const ask = async (after?: string): Promise<readonly unknown[]> => {
+      const asked = after === undefined ? query : { ...query, after }
+      const { text, values } = findStatement(asked, { namespace: 1, nowUs: 0 })
+      const { rows } = await client.query({ text, values: [...values], rowMode: 'array' })
+      return rows.map((row) => cursorOf(query, row as PostgresRow))
+    }
+    expect(await ask()).toEqual(['301', '701', 'D500'])
+    expect(await ask('301')).toEqual(['701', 'D500'])
+    expect(await ask('701')).toEqual(['D500'])
+    expect(await ask('D500')).toEqual([null])
   } finally {
     await client.query('ROLLBACK')
   }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseResource } from '../../../src/core/resource.ts'
 import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../../src/service/lease-service.ts'
-import { MIGRATIONS, SCHEMA_VERSION } from '../../../src/store/postgres/postgres-schema.ts'
+import { SCHEMA_VERSION } from '../../../src/store/postgres/postgres-schema.ts'
 import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 
@@ -58,35 +58,12 @@ describe('the schema', () => {
     const stores = await Promise.all(opening)
     await Promise.all(stores.map((store) => store.close()))
     const rows = await run('SELECT version FROM tenure.migrations ORDER BY version')
-    expect(rows.map(([version]) => version)).toEqual(MIGRATIONS.map(({ version }) => version))
+    expect(rows).toEqual([[SCHEMA_VERSION]])
     expect(await run('SELECT name FROM tenure.namespaces ORDER BY name')).toEqual([
       ['n-0'],
       ['n-1'],
       ['n-2'],
     ])
-  })
-
-  it('whose functions are of an earlier version is given those of this one', async () => {
-    await using earlier = await freshDatabase()
-    await (await openPostgresStore({ url: earlier.url })).close()
-    await run(
-      `DELETE FROM tenure.migrations WHERE version > 4;
-      DROP FUNCTION tenure.attempt_place;
-      DROP TYPE tenure.entry, tenure.event;
-      CREATE FUNCTION tenure.of_earlier_days(tenure.leases) RETURNS void LANGUAGE sql AS '';`,
-      earlier.url,
-    )
-    await useStore(earlier.url)
-    const names = await run(
-      `SELECT proname FROM pg_proc WHERE pronamespace = 'tenure'::regnamespace`,
-      earlier.url,
-    )
-    expect(names.flat()).toContain('attempt_place')
-    expect(names.flat()).not.toContain('of_earlier_days')
-    const [[newest]] = (await run('SELECT max(version) FROM tenure.migrations', earlier.url)) as [
-      [number],
-    ]
-    expect(newest).toBe(SCHEMA_VERSION)
   })
 
   it('of a newer version is refused and not touched', async () => {

@@ -1,0 +1,373 @@
+/**
+ * Attempts as `tenure.attempt_v9` takes them, and its answers. All attempts of a call are one list per kind of row; each
+ * row says the number of its attempt. Rows have the names of the columns.
+ */
+import { createHash } from 'node:crypto'
+import { recordedEvents } from '../../core/commit.ts'
+import { isLive } from '../../core/lease.ts'
+import { ancestorsOf, isTree } from '../../core/resource.ts'
+import type { Statement } from '../../drivers/postgres-driver.ts'
+import type {
+  Attempt,
+  EntryWrite,
+  Kept,
+  Place,
+  PlaceView,
+  Reply,
+  SeenClaim,
+} from '../speculation/backend.ts'
+import { UnderWay } from '../speculation/under-way.ts'
+import {
+  endedKept,
+  eventRow,
+  keptOf,
+  liveRow,
+  typeOf,
+  wordOf,
+  type EventRow,
+  type LiveRow,
+} from './postgres-columns.ts'
+import { CALL_ATTEMPT } from './postgres-functions.ts'
+
+/** The channel on which a session hears; a name of any length and any letters becomes 39 plain ones. */
+export function channelOf(session: string, namespace: string): string {
+  const name = createHash('md5').update(`${namespace}/${session}`).digest('hex')
+  return `tenure_${name}`
+}
+
+/** What all attempts of a call have in common. */
+export interface CallContext {
+  /** The number and the name of the namespace. */
+  readonly number: number
+  readonly namespace: string
+  /** Of the settings. */
+  readonly revision: number
+  /** A clock that stands in for the server's; null: the server's. */
+  readonly nowUs: number | null
+}
+
+/**
+ * Attempts that may share a call, in their order: of two that depend on each other the later one goes into the next call.
+ * A store sends none that do; whoever makes attempts by hand may.
+ */
+export function independentGroups(attempts: readonly Attempt[]): readonly (readonly Attempt[])[] {
+  const groups: Attempt[][] = []
+  let group: IndependentAttempts | null = null
+  for (const attempt of attempts) {
+    if (group === null || !group.takes(attempt)) {
+      group = new IndependentAttempts()
+      groups.push([])
+    }
+    group.add(attempt)
+    groups.at(-1)?.push(attempt)
+  }
+  return groups
+}
+
+class IndependentAttempts {
+  readonly #underWay = new UnderWay()
+  /** Ids of entries that are written, and of requests. */
+  readonly #ids = new Set<string>()
+  /** The wall time of the last attempt at each realm. */
+  readonly #wallsMs = new Map<string, number>()
+  #isOfSeveralRealms = false
+
+  takes(attempt: Attempt): boolean {
+    const realms = attempt.places.map(({ realm }) => realm)
+    const isShared = realms.some((realm) => this.#wallsMs.has(realm))
+    if (isShared && (this.#isOfSeveralRealms || new Set(realms).size > 1)) return false
+    if (realms.some((realm) => (this.#wallsMs.get(realm) ?? 0) > attempt.wallMs)) return false
+    if (idsOf(attempt).some((id) => this.#ids.has(id))) return false
+    return !this.#underWay.concerns(reachOf(attempt))
+  }
+
+  add(attempt: Attempt): void {
+    const realms = attempt.places.map(({ realm }) => realm)
+    this.#isOfSeveralRealms ||= new Set(realms).size > 1
+    for (const realm of realms) this.#wallsMs.set(realm, attempt.wallMs)
+    for (const id of idsOf(attempt)) this.#ids.add(id)
+    this.#underWay.begin(reachOf(attempt))
+  }
+}
+
+function idsOf({ places, writes }: Attempt): readonly string[] {
+  const requests = places.flatMap(({ footprint }) => footprint.requestId ?? [])
+  return [...new Set([...requests, ...writes.map(({ id }) => id)])]
+}
+
+/** What does more than to renew an entry concerns all that depends on the claims of its place. */
+function reachOf({ places, writes, epochs }: Attempt): readonly Place['footprint'][] {
+  const isQuiet =
+    epochs.length === 0 &&
+    writes.every(({ before, after }) => {
+      return (
+        before !== null && after !== null && isLive(after.entry) && before.claim === after.claim
+      )
+    })
+  const footprints = places.map(({ footprint }) => footprint)
+  return isQuiet ? footprints : footprints.map((one) => ({ ...one, depth: 'claims' }))
+}
+
+/** One list per kind of row; an attempt is known by its number, from 1 on. */
+class CallRows {
+  readonly realms = new Set<string>()
+  readonly ids = new Set<string>()
+  readonly places: object[] = []
+  readonly versions: object[] = []
+  readonly inserted: object[] = []
+  readonly updated: object[] = []
+  readonly removed: object[] = []
+  readonly forgotten: object[] = []
+  readonly events: object[] = []
+  readonly marks: object[] = []
+  readonly epochs: object[] = []
+  readonly wakes: object[] = []
+  readonly #namespace: string
+
+  constructor(namespace: string) {
+    this.#namespace = namespace
+  }
+
+  add(attempt: Attempt, number: number, lowestFence: number | null): void {
+    this.#lock(attempt)
+    for (const place of attempt.places) {
+      this.places.push({ attempt: number, ...placeRow(place, attempt, lowestFence) })
+    }
+    for (const write of attempt.writes) this.#addWrite(write, attempt, number)
+    this.#addEvents(attempt, number)
+    for (const { requestId: id, leaseId, type, keepUntilMs } of attempt.requests) {
+      const mark = { id, lease_id: leaseId, type: wordOf(type), keep_until: keepUntilMs }
+      this.marks.push({ attempt: number, ...mark })
+    }
+    for (const { resource, epoch } of attempt.epochs) {
+      this.epochs.push({ attempt: number, realm: resource, epoch })
+    }
+    for (const { session, leaseId } of attempt.wakes) {
+      const channel = channelOf(session, this.#namespace)
+      this.wakes.push({ attempt: number, channel, payload: leaseId })
+    }
+  }
+
+  #lock(attempt: Attempt): void {
+    const { places, writes, epochs } = attempt
+    // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
+    for (const { resource } of epochs) this.realms.add(resource)
+    for (const place of places) {
+      const { realm, footprint, own } = place
+      const isOfRealm = dependsOnRealm(place)
+      // A look that writes nothing waits for nobody.
+      if (isOfRealm && (writes.length > 0 || places.length > 1)) this.realms.add(realm)
+      if (epochs.length > 0) this.realms.add(realm)
+      if (!isOfRealm && own > 0 && writes.length > 0) this.ids.add(footprint.leaseId)
+    }
+    for (const { id, before } of writes) if (before !== null) this.ids.add(id)
+  }
+
+  #addWrite({ id, before, after }: EntryWrite, attempt: Attempt, number: number): void {
+    const wasLive = before !== null && isLive(before.entry)
+    const version = before?.version ?? 0
+    const isOwn = attempt.places.some(({ footprint, own }) => {
+      return footprint.leaseId === id && own === version
+    })
+    if (!isOwn) this.versions.push({ attempt: number, id, version })
+    if (after !== null && isLive(after.entry)) {
+      const row = { attempt: number, ...liveRow(after) }
+      const isNew = isNewFence(row.fence, attempt)
+      const early = row.live_until_us - after.entry.ttlMs * EARLY_US_PER_TTL_MS
+      const rows = wasLive ? this.updated : this.inserted
+      rows.push({ ...row, is_new_fence: isNew, early_us: early })
+    } else if (wasLive) this.removed.push({ attempt: number, id })
+    if (after === null && before !== null) this.forgotten.push({ attempt: number, id })
+  }
+
+  /** What an event has ended leaves the live set, and stays with the event. */
+  #addEvents(attempt: Attempt, number: number): void {
+    const { events, writes } = attempt
+    if (events.length === 0) return
+    const changes = writes.map(({ id, after }) => ({ id, after: after?.entry ?? null }))
+    for (const recorded of recordedEvents({ events, changes })) {
+      const write = writes.find(({ id }) => id === recorded.event.leaseId)
+      const row = eventRow(recorded, write?.after?.version ?? null)
+      const is_new_fence = isNewFence(row.fence, attempt)
+      this.events.push({ attempt: number, ...row, is_new_fence })
+    }
+  }
+}
+
+/** A sweep may look at a live entry half a TTL too early: then a renewal need not change the index of what is due. */
+const EARLY_US_PER_TTL_MS = 500
+
+/** Every fence from the first one on is new with the attempt, and moves up with the others. */
+function isNewFence(fence: number, { fences }: Attempt): boolean {
+  return fences !== null && fence >= fences.first
+}
+
+/** Whether the realm is locked: a keep-alive and what depends on its own entry alone lock that entry instead. */
+function dependsOnRealm({ claims, isSignOfLife }: Place): boolean {
+  return claims !== null && isSignOfLife !== true
+}
+
+/** What the server compares for a place. `lowestFence` is the first that any attempt of the call gives in the realm. */
+function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): object {
+  const { realm, own, hasPrior, epoch, claims } = place
+  const { resource, leaseId, requestId, extent } = place.footprint
+  const { fences, writes, epochs } = attempt
+  const isTrace = writes.length > 0 && dependsOnRealm(place)
+  const row: Record<string, unknown> = {
+    realm,
+    resource,
+    id: leaseId,
+    own,
+    ...dependency(place),
+    has_prior: hasPrior,
+    epoch,
+    from_us: attempt.fromUs,
+    before_us: Math.min(attempt.beforeUs, Number.MAX_SAFE_INTEGER),
+    wall_ms: attempt.wallMs,
+    // The wall time of a renewal is known from its entry; that of an advance is known from the realm alone.
+    leaves_trace: isTrace || epochs.length > 0,
+  }
+  if (requestId !== null) row['request'] = requestId
+  if (fences !== null) Object.assign(row, { lowest_fence: lowestFence, last_fence: fences.last })
+  if (isTree(resource) && claims !== null) {
+    row['above'] = ancestorsOf(resource)
+    if (extent === 'subtree') row['stem'] = resource.replace(/\/$/, '')
+  }
+  return row
+}
+
+/** Which claims the server compares, and in which way; see `ARE_OTHER_CLAIMS`. */
+function dependency(place: Place): object {
+  const { claims, behind, isSignOfLife, footprint } = place
+  if (claims === null) return { depends_on: 'entry' }
+  if (behind !== undefined) return { depends_on: 'last', claims: claimText([behind]) }
+  const seen = seenInOrder(claims)
+  if (isSignOfLife === true) {
+    const holder = seen.find(({ id }) => id === footprint.leaseId)?.kept?.entry.holder
+    const own = seen.filter(({ kept }) => kept?.entry.holder === holder)
+    return { depends_on: 'keep_alive', holder, claims: claimText(own) }
+  }
+  const depends_on = isTree(footprint.resource) ? 'tree' : 'flat'
+  const told = { depends_on, claims: claimText(seen) }
+  if (!tellsVersions(claims)) return told
+  const versions = seen.map(({ kept }) => kept?.version)
+  return { ...told, seen: seen.map(({ id }) => id), versions }
+}
+
+function claimText(claims: readonly SeenClaim[]): string {
+  return claims.map(({ id, claim }) => `${id}:${claim}`).join()
+}
+
+/** In the order in which the server compares; mostly they are, because ids grow. */
+function seenInOrder(claims: readonly SeenClaim[]): readonly SeenClaim[] {
+  let last = ''
+  for (const { id } of claims) {
+    if (id < last) return claims.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+    last = id
+  }
+  return claims
+}
+
+/** Of few entries it is cheaper to hear all again. */
+const VERSIONS_MIN = 8
+
+function tellsVersions(claims: readonly SeenClaim[]): boolean {
+  return claims.length >= VERSIONS_MIN && claims.every(({ kept }) => kept !== undefined)
+}
+
+/** The attempts must be independent of each other. */
+export function attemptStatement(attempts: readonly Attempt[], context: CallContext): Statement {
+  const rows = new CallRows(context.namespace)
+  const lowest = lowestFences(attempts)
+  attempts.forEach((attempt, index) => {
+    const [first] = attempt.places
+    rows.add(attempt, index + 1, first === undefined ? null : (lowest.get(first.realm) ?? null))
+  })
+  const { places, versions, inserted, updated, removed, forgotten } = rows
+  const lists = [places, versions, inserted, updated, removed, forgotten, rows.events, rows.marks]
+  const json = [...lists, rows.epochs, rows.wakes].map((list) => {
+    return list.length === 0 ? null : JSON.stringify(list)
+  })
+  const { number, revision, nowUs } = context
+  const values = [
+    ...[String(number), String(revision), nowUs === null ? null : String(nowUs)],
+    ...[rows.realms, rows.ids].map((names) => (names.size === 0 ? null : arrayText([...names]))),
+    ...json,
+  ]
+  const writes = attempts.some((attempt) => attempt.writes.length > 0)
+  return { text: CALL_ATTEMPT, values, name: 'tenure_attempt_v9', writes }
+}
+
+/** The first new fence of all attempts at a realm. */
+function lowestFences(attempts: readonly Attempt[]): ReadonlyMap<string, number> {
+  const lowest = new Map<string, number>()
+  for (const { places, fences } of attempts) {
+    if (fences === null) continue
+    for (const { realm } of places) {
+      lowest.set(realm, Math.min(lowest.get(realm) ?? Infinity, fences.first))
+    }
+  }
+  return lowest
+}
+
+/** An array as PostgreSQL reads it, every element quoted. */
+export function arrayText(values: readonly string[]): string {
+  const quoted = values.map((value) => {
+    return `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+  })
+  return `{${quoted.join(',')}}`
+}
+
+interface ViewJson {
+  readonly live: readonly LiveRow[]
+  readonly ended: readonly EventRow[]
+  /** Of what the place has told the versions of. */
+  readonly gone: readonly string[] | null
+  readonly last_fence: number | null
+  readonly last_wall_ms: number
+  readonly tickets: number
+  readonly prior_id: string | null
+  readonly prior_type: string | null
+  readonly epoch: number
+}
+
+/** `answers` and `told` are columns of the server's answer. */
+export function repliesOf(
+  attempts: readonly Attempt[],
+  { answers, told }: { readonly answers: string | null; readonly told: string | null },
+): readonly Reply[] {
+  const numbers = (answers ?? '{}').slice(1, -1).split(',').map(Number)
+  const missed = told === null ? [] : (JSON.parse(told) as (number | readonly ViewJson[])[])
+  return attempts.map((attempt, index): Reply => {
+    const answer = numbers[index]
+    if (answer === undefined) throw new Error('the server left an attempt without an answer')
+    if (answer >= 0) return { kind: 'committed', fencesMovedBy: answer }
+    const told = missed.shift() ?? []
+    if (typeof told === 'number') return { kind: 'clock_behind', behindMs: told }
+    const views = told.map((view, at) => viewFrom(view, attempt.places[at]))
+    return { kind: 'missed', views }
+  })
+}
+
+function viewFrom(view: ViewJson, place: Place | undefined): PlaceView {
+  const { prior_id: leaseId, prior_type: word } = view
+  return {
+    entries: entriesFrom(view, place),
+    lastFence: view.last_fence ?? 0,
+    lastWallMs: view.last_wall_ms,
+    ticketCount: view.tickets,
+    prior: leaseId === null || word === null ? null : { leaseId, type: typeOf(word) },
+    epoch: view.epoch,
+  }
+}
+
+/** What the server told, and what it left out because it has not changed. */
+function entriesFrom({ live, ended, gone }: ViewJson, place: Place | undefined): readonly Kept[] {
+  const told = [...live.map(keptOf), ...ended.map(endedKept)]
+  if (gone === null) return told
+  const other = new Set([...told.map(({ entry }) => entry.id), ...gone])
+  const same = (place?.claims ?? []).flatMap(({ id, kept }) => {
+    return kept === undefined || other.has(id) ? [] : [kept]
+  })
+  return [...same, ...told]
+}

@@ -1,0 +1,161 @@
+/**
+ * Records as rows of `tenure.live_leases` and `tenure.ledger`, and back. Rows go to the server and come from it as JSON
+ * objects with the names of the columns.
+ *
+ * All ticks are of one clock, the server's, so a row holds microseconds. A tick of another clock came with an import; its
+ * clock is named in the body.
+ */
+import type { LeaseEventType } from '../../core/event.ts'
+import { endedAtMs, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
+import {
+  decodeEntry,
+  decodeEvent,
+  encodeEntry,
+  encodeEvent,
+  type RecordBody,
+  type RecordedEvent,
+} from '../../core/record.ts'
+import type { Extent, Resource } from '../../core/resource.ts'
+import type { Kept } from '../speculation/backend.ts'
+
+/** There is one clock, whatever server has the data, so there is one domain and it never changes. */
+export const CLOCK_DOMAIN = 'postgres#1'
+
+export interface LiveRow {
+  readonly id: string
+  readonly resource: string
+  readonly holder: string
+  readonly session: string
+  readonly state: EntryState
+  readonly extent: Extent
+  /** Of a lease, or of the offer that a ticket has; 0 for none. */
+  readonly fence: number
+  readonly version: number
+  readonly claim: number
+  readonly live_until_us: number
+  /** The wall time of the last renewal: renewals leave no trace in their realm. */
+  readonly renewed_at: number | null
+  readonly body: RecordBody
+}
+
+/** The columns that are read. */
+export const LIVE_COLUMNS =
+  'id, resource, holder, session, state, extent, fence, version, claim, live_until_us, renewed_at, body'
+
+export function liveRow({ entry, version, claim }: Kept): LiveRow {
+  const live = liveDeadline(entry)
+  if (live === null) throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
+  const { fence, body } = encodeEntry(entry, CLOCK_DOMAIN)
+  return {
+    id: entry.id,
+    resource: entry.resource,
+    holder: entry.holder,
+    session: entry.session,
+    state: entry.state,
+    extent: entry.extent,
+    fence,
+    version,
+    claim,
+    live_until_us: live.us,
+    renewed_at: entry.kind === 'lease' ? entry.renewedAtMs : null,
+    body: live.domain === CLOCK_DOMAIN ? body : { ...body, clock: live.domain },
+  }
+}
+
+export function keptOf(row: LiveRow): Kept {
+  const { id, holder, session, state, extent, fence, version, claim } = row
+  const { clock = CLOCK_DOMAIN, ...body } = row.body as RecordBody & { readonly clock?: string }
+  const liveUntil = { domain: clock, us: row.live_until_us }
+  const resource = row.resource as Resource
+  const record = { id, resource, holder, session, state, extent, fence, liveUntil, body }
+  return { entry: decodeEntry(record, CLOCK_DOMAIN), version, claim }
+}
+
+export interface EventRow {
+  readonly seq: number
+  readonly lease_id: string
+  readonly type: string
+  readonly at_ms: number
+  readonly request_id: string | null
+  /** The fence that the event gives, or that of the lease that it ended; 0 for none. */
+  readonly fence: number
+  readonly resource: string
+  readonly holder: string
+  readonly session: string
+  /** The state in which the event left its entry, if it ended it, and when that was. */
+  readonly ended: EntryState | null
+  readonly ended_at: number | null
+  /** Of the entry that it ended. */
+  readonly version: number | null
+  readonly data: RecordBody
+}
+
+export const EVENT_COLUMNS =
+  'seq, lease_id, type, at_ms, request_id, fence, resource, holder, session, ended, ended_at, version, data'
+
+/**
+ * Stands for the id of the lease itself in `request_id`: an acquire is known by the id of its lease, which the row has
+ * already, and no index need have it twice.
+ */
+export const OWN_ID = '00000000-0000-0000-0000-000000000000'
+
+/** `version` is that of the entry which the event ended. */
+export function eventRow(recorded: RecordedEvent, version: number | null): Omit<EventRow, 'seq'> {
+  const { ended } = recorded
+  const record = encodeEvent(recorded, CLOCK_DOMAIN)
+  const { requestId, leaseId } = record
+  return {
+    lease_id: leaseId,
+    type: wordOf(record.type),
+    at_ms: record.atMs,
+    request_id: requestId === leaseId ? OWN_ID : requestId,
+    fence: record.fence,
+    resource: record.resource,
+    holder: record.holder,
+    session: record.session,
+    ended: ended?.state ?? null,
+    ended_at: ended === null ? null : endedAtMs(ended),
+    version: ended === null ? null : version,
+    data: record.body,
+  }
+}
+
+export function recordedOf(row: EventRow): RecordedEvent {
+  return decodeEvent(
+    {
+      leaseId: row.lease_id,
+      resource: row.resource as Resource,
+      holder: row.holder,
+      session: row.session,
+      type: typeOf(row.type),
+      atMs: row.at_ms,
+      requestId: row.request_id === OWN_ID ? row.lease_id : row.request_id,
+      fence: row.fence,
+      body: row.data,
+    },
+    CLOCK_DOMAIN,
+  )
+}
+
+/** What has ended is claimed by nobody; its version stands for both numbers. */
+export function endedKept(row: EventRow): Kept {
+  const { version } = row
+  return { entry: endedEntry(row), version: version ?? 0, claim: version ?? 0 }
+}
+
+export function endedEntry(row: EventRow): Entry {
+  const { ended } = recordedOf(row)
+  if (ended === null) throw new Error(`event ${row.seq} did not end ${row.lease_id}`)
+  return ended
+}
+
+const PREFIX = 'lease.'
+
+/** The type of an event without its prefix. */
+export function wordOf(type: LeaseEventType): string {
+  return type.slice(PREFIX.length)
+}
+
+export function typeOf(word: string): LeaseEventType {
+  return `${PREFIX}${word}` as LeaseEventType
+}

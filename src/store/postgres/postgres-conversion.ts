@@ -1,0 +1,76 @@
+/**
+ * Brings the rows of the layout before version 9 into the live set and the ledger, batch by batch, each in a transaction of the
+ * caller's. Whoever is killed in the middle leaves what was converted; the next process that opens the store goes on
+ * there. Positions, numbers of creation and versions stay what they were; what the last event of an ended lease has left
+ * behind goes with that event.
+ */
+import { isLive } from '../../core/lease.ts'
+import type { PostgresConnection } from '../../drivers/postgres-driver.ts'
+import { eventRow, liveRow } from './postgres-columns.ts'
+import { oldEntryOf, oldEventOf, type OldEventRow, type OldLeaseRow } from './postgres-old-rows.ts'
+
+/** A batch takes about a second. */
+const BATCH = 5_000
+
+/** Converts one batch; false when there is nothing left. */
+export async function convertBatch(connection: PostgresConnection): Promise<boolean> {
+  return (await convertLive(connection)) || (await convertEvents(connection))
+}
+
+/** What tells which namespace a row is of, and its place. */
+interface Placed {
+  readonly namespace: number
+  readonly number: number
+}
+
+async function convertLive(connection: PostgresConnection): Promise<boolean> {
+  const rows = await connection.run(`SELECT to_jsonb(l) FROM tenure.old_leases AS l
+    WHERE live AND number > (SELECT coalesce(max(number), 0) FROM tenure.live_leases)
+    ORDER BY number LIMIT ${BATCH}`)
+  const converted = rows.map(([json]) => {
+    const old = JSON.parse(json ?? '') as OldLeaseRow & Placed
+    const { version, claim, namespace, number } = old
+    return { ...liveRow({ entry: oldEntryOf(old), version, claim }), namespace, number }
+  })
+  if (converted.length === 0) return false
+  await connection.run(
+    `INSERT INTO tenure.live_leases SELECT * FROM jsonb_populate_recordset(null::tenure.live_leases,
+      (SELECT jsonb_agg(r || jsonb_build_object('due_us', r->'live_until_us'))
+        FROM jsonb_array_elements($1::jsonb) AS r))`,
+    [JSON.stringify(converted)],
+  )
+  return true
+}
+
+async function convertEvents(connection: PostgresConnection): Promise<boolean> {
+  const rows =
+    await connection.run(`SELECT to_jsonb(e), (SELECT to_jsonb(l) FROM tenure.old_leases AS l
+      WHERE l.id = e.lease_id AND l.namespace = e.namespace AND NOT l.live
+        AND e.seq = (SELECT max(o.seq) FROM tenure.old_ledger AS o
+          WHERE o.lease_id = e.lease_id AND o.namespace = e.namespace))
+    FROM tenure.old_ledger AS e
+    WHERE e.seq > (SELECT coalesce(max(seq), 0) FROM tenure.ledger)
+    ORDER BY e.seq LIMIT ${BATCH}`)
+  const converted = rows.map(([event, ended]) => convertEvent(event ?? '', ended ?? null))
+  if (converted.length === 0) return false
+  await connection.run(
+    'INSERT INTO tenure.ledger SELECT * FROM jsonb_populate_recordset(null::tenure.ledger, $1::jsonb)',
+    [JSON.stringify(converted)],
+  )
+  return true
+}
+
+function convertEvent(event: string, ended: string | null): object {
+  const old = JSON.parse(event) as OldEventRow & {
+    readonly seq: number
+    readonly namespace: number
+  }
+  const { seq, namespace } = old
+  const left = ended === null ? null : (JSON.parse(ended) as OldLeaseRow)
+  const entry = left === null ? null : oldEntryOf(left)
+  const recorded = {
+    event: oldEventOf(old),
+    ended: entry !== null && !isLive(entry) ? entry : null,
+  }
+  return { seq, namespace, ...eventRow(recorded, left?.version ?? null) }
+}
