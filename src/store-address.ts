@@ -26,7 +26,7 @@ export interface StoreOptions {
   readonly namespace?: string
   /** SQLite only. `full` (the default): a granted lease survives power loss. `normal`: the last ones may not. */
   readonly synchronous?: 'full' | 'normal'
-  /** SQLite only. `force`: a store of an older layout is converted although processes may still hold leases in it. */
+  /** SQLite and PostgreSQL. `force`: a store of an older layout is converted although processes may still hold leases in it. */
   readonly convert?: 'force'
   /** PostgreSQL and Redis: how long connecting may take, 1..600000, default 5000. */
   readonly connectMs?: number
@@ -81,7 +81,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
   memory: ['namespace'],
   sqlite: ['namespace', 'synchronous', 'convert'],
-  postgres: ['namespace', 'connectMs', 'callMs', 'poolSize', 'prepare'],
+  postgres: ['namespace', 'convert', 'connectMs', 'callMs', 'poolSize', 'prepare'],
   redis: ['namespace', 'connectMs', 'callMs', 'buckets'],
 }
 

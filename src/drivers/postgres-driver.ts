@@ -9,7 +9,7 @@ import { invalid } from '../core/errors.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { driverFault } from './driver-fault.ts'
-import { isFatal, postgresError, sqlState } from './postgres-errors.ts'
+import { isFatal, isStale, postgresError, sqlState } from './postgres-errors.ts'
 
 export interface PostgresQuery {
   readonly text: string
@@ -170,7 +170,7 @@ export class PostgresCaller {
       client.release()
       return rows as PostgresRow[]
     } catch (error) {
-      client.release(sqlState(error) === null || isFatal(error))
+      client.release(sqlState(error) === null || isFatal(error) || isStale(error))
       throw postgresError(error, { url, sent: writes })
     }
   }

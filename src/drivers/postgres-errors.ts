@@ -36,7 +36,18 @@ const TRY_AGAIN: ReadonlySet<string> = new Set(['40P01', '40001', '23505'])
 
 export function isTransient(error: unknown): boolean {
   const code = stateOf(error)
-  return code !== null && TRY_AGAIN.has(code)
+  return code !== null && (TRY_AGAIN.has(code) || isStale(error))
+}
+
+const STALE = /^cache lookup failed|^could not open relation with OID|^cached plan must not change/
+
+/**
+ * A connection remembers a function, type or table that was replaced meanwhile, and fails until it ends: nothing was
+ * written, and another connection answers properly.
+ */
+export function isStale(error: unknown): boolean {
+  const cause = error instanceof LeaseError ? error.cause : error
+  return cause instanceof Error && sqlState(cause) !== null && STALE.test(cause.message)
 }
 
 /** The SQLSTATE behind an error of Tenure's. */

@@ -125,6 +125,13 @@ export interface StoreDescription {
 /** What else can be looked at, for `tenure doctor`. Each look says what it found, or throws what is wrong. */
 export interface Checkup {
   readonly looks: readonly { readonly name: string; look(): Promise<string> }[]
+  /**
+   * Goes on by the store's clock as it is now, although commits were made at a later time. Never gives a lease to another
+   * early: those that were granted meanwhile stay until their deadlines. Says what it did. Absent where no such time is kept.
+   */
+  acceptClock?(): Promise<string>
+  /** Converts what an earlier version has left, although leases are live there. Absent where opening does it. */
+  convert?(): Promise<string>
   close(): Promise<void>
 }
 

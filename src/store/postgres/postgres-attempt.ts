@@ -1,6 +1,7 @@
 /**
  * Attempts as `tenure.attempt_v9` takes them, and its answers. All attempts of a call are one list per kind of row; each
- * row says the number of its attempt. Rows have the names of the columns.
+ * row says the number of its attempt. Rows have the names of the columns. Bodies are sent as the text that is kept: as
+ * a part of the JSON around them the server would take them apart and put them together again.
  */
 import { createHash } from 'node:crypto'
 import { recordedEvents } from '../../core/commit.ts'
@@ -51,6 +52,7 @@ export interface CallContext {
  * A store sends none that do; whoever makes attempts by hand may.
  */
 export function independentGroups(attempts: readonly Attempt[]): readonly (readonly Attempt[])[] {
+  if (attempts.length === 1) return [attempts]
   const groups: Attempt[][] = []
   let group: IndependentAttempts | null = null
   for (const attempt of attempts) {
@@ -171,11 +173,12 @@ class CallRows {
     })
     if (!isOwn) this.versions.push({ attempt: number, id, version })
     if (after !== null && isLive(after.entry)) {
-      const row = { attempt: number, ...liveRow(after) }
+      const row = liveRow(after)
       const isNew = isNewFence(row.fence, attempt)
       const early = row.live_until_us - after.entry.ttlMs * EARLY_US_PER_TTL_MS
       const rows = wasLive ? this.updated : this.inserted
-      rows.push({ ...row, is_new_fence: isNew, early_us: early })
+      const fields = { attempt: number, is_new_fence: isNew, early_us: early }
+      rows.push({ ...row, ...fields, body: JSON.stringify(row.body) })
     } else if (wasLive) this.removed.push({ attempt: number, id })
     if (after === null && before !== null) this.forgotten.push({ attempt: number, id })
   }
@@ -188,8 +191,8 @@ class CallRows {
     for (const recorded of recordedEvents({ events, changes })) {
       const write = writes.find(({ id }) => id === recorded.event.leaseId)
       const row = eventRow(recorded, write?.after?.version ?? null)
-      const is_new_fence = isNewFence(row.fence, attempt)
-      this.events.push({ attempt: number, ...row, is_new_fence })
+      const fields = { attempt: number, is_new_fence: isNewFence(row.fence, attempt) }
+      this.events.push({ ...row, ...fields, data: JSON.stringify(row.data) })
     }
   }
 }

@@ -6,6 +6,7 @@
  */
 import { closedError } from '../../core/errors.ts'
 import type { Entry } from '../../core/lease.ts'
+import { boundedCut, firstPruneClock, nextPruneClock } from '../../core/retention.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -40,7 +41,7 @@ import {
 } from '../../drivers/postgres-driver.ts'
 import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
 import type { Listening } from './postgres-listener.ts'
-import { CALL_PRUNE } from './postgres-prune-functions.ts'
+import { CALL_PRUNE, READ_PRUNE_CLOCK, WRITE_PRUNE_CLOCK } from './postgres-prune-functions.ts'
 import {
   cursorOf,
   findStatement,
@@ -107,7 +108,9 @@ export class PostgresBackend implements Backend {
   }
 
   async attempt(group: Group): Promise<GroupReply> {
-    const reply = await this.#attemptBy((statement) => this.#call(statement), group)
+    const reply = await this.#attemptBy((make) => {
+      return this.#insisting(() => this.#options.caller.call(make()))
+    }, group)
     if (reply.settingsRevision === group.settingsRevision) return reply
     return { ...reply, settings: await this.settings() }
   }
@@ -116,27 +119,33 @@ export class PostgresBackend implements Backend {
   async holding<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result> {
     return this.#insisting(() => {
       return this.#options.caller.transaction((send) => {
-        return work((group) => this.#attemptBy(send, group))
+        return work((group) => this.#attemptBy((make) => send(make()), group))
       })
     })
   }
 
   async #attemptBy(
-    call: (statement: Statement) => Promise<readonly PostgresRow[]>,
-    { attempts, settingsRevision }: Group,
+    call: (make: () => Statement) => Promise<readonly PostgresRow[]>,
+    { attempts, settingsRevision: revision }: Group,
   ): Promise<GroupReply> {
     const { namespace } = this.#options
-    const context = { number: this.#number, namespace, revision: settingsRevision }
     const groups = attempts.length === 0 ? [[]] : independentGroups(attempts)
     const replies: Reply[] = []
-    let [nowUs, revision]: readonly (string | null | undefined)[] = []
+    let [nowUs, settingsRevision]: readonly (string | null | undefined)[] = []
     for (const group of groups) {
-      const statement = attemptStatement(group, { ...context, nowUs: this.#nowUs() })
-      const [row = []] = await call(statement)
-      ;[nowUs, revision] = row
+      const [row = []] = await call(() => {
+        const context = { number: this.#number, namespace, revision, nowUs: this.#nowUs() }
+        return attemptStatement(group, context)
+      })
+      ;[nowUs, settingsRevision] = row
       replies.push(...repliesOf(group, { answers: row[2] ?? null, told: row[3] ?? null }))
     }
-    return { nowUs: Number(nowUs), settingsRevision: Number(revision), settings: null, replies }
+    return {
+      nowUs: Number(nowUs),
+      settingsRevision: Number(settingsRevision),
+      settings: null,
+      replies,
+    }
   }
 
   async find(query: EntryQuery): Promise<FoundKept> {
@@ -198,9 +207,22 @@ export class PostgresBackend implements Backend {
     await this.#call({ text, values: [...slot, value], writes: true })
   }
 
-  async prune({ endedBeforeMs, nowMs, batch }: PrunePolicy): Promise<Pruned> {
-    const values = [this.#number, endedBeforeMs, nowMs, batch].map(String)
-    const statement = { text: CALL_PRUNE, values: [...values, this.#walkedTo], writes: true }
+  async prune({ batch, ...asked }: PrunePolicy): Promise<Pruned> {
+    const number = String(this.#number)
+    const [last] = await this.#call({ text: READ_PRUNE_CLOCK, values: [number], writes: false })
+    const [readingMs, believedMs] = last ?? []
+    const known =
+      readingMs == null
+        ? firstPruneClock(asked.nowMs)
+        : { readingMs: Number(readingMs), believedMs: Number(believedMs) }
+    const clock = nextPruneClock(known, asked.nowMs)
+    if (clock !== known) {
+      const values = [number, String(clock.readingMs), String(clock.believedMs)]
+      await this.#call({ text: WRITE_PRUNE_CLOCK, values, writes: true })
+    }
+    const { endedBeforeMs, nowMs } = boundedCut(asked, clock)
+    const values = [number, ...[endedBeforeMs, nowMs, batch].map(String), this.#walkedTo]
+    const statement = { text: CALL_PRUNE, values, writes: true }
     const [row = []] = await this.#call(statement)
     this.#walkedTo = row[3] ?? ''
     return { leases: Number(row[0]), events: Number(row[1]), more: row[2] === 't' }

@@ -2,6 +2,7 @@
  * What `tenure doctor` looks at on a PostgreSQL server beyond opening the store. What is written to find out whether it
  * can be is rolled back.
  */
+import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
 import { tryWake } from '../wake-trial.ts'
@@ -24,8 +25,10 @@ export async function openPostgresCheckup(options: PostgresStoreOptions): Promis
       { name: 'writing', look: () => tryToWrite(caller, settled.namespace) },
       { name: 'schema', look: () => tellVersion(caller) },
       { name: 'wake-ups', look: () => tryToWake(caller) },
+      { name: 'last commit', look: () => tellBehind(caller, settled.namespace) },
       { name: 'pruning', look: () => tryToPrune(caller, settled.namespace) },
     ],
+    acceptClock: () => acceptClock(caller, settled.namespace),
     close: end,
   }
 }
@@ -58,6 +61,30 @@ async function tellVersion(caller: PostgresCaller): Promise<string> {
   const text = 'SELECT max(version) FROM tenure.migrations'
   const [row] = await caller.call({ text, values: [], writes: false })
   return `version ${row?.[0]}`
+}
+
+const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
+
+/** How far the clock is behind the last commit of any realm, in milliseconds. */
+async function tellBehind(caller: PostgresCaller, namespace: string): Promise<string> {
+  const text = `SELECT coalesce(max(r.last_us), 0) - ${NOW_US} FROM tenure.realms AS r
+    JOIN tenure.namespaces AS n ON n.number = r.namespace WHERE n.name = $1`
+  const [row] = await caller.call({ text, values: [namespace], writes: false })
+  const behindUs = Number(row?.[0] ?? 0)
+  if (behindUs <= STORE_CLOCK_BEHIND_US_MAX) return 'the clock is not behind the last commit'
+  throw new Error(
+    `the clock is ${Math.ceil(behindUs / 1_000)} ms behind the last commit: commands there fail until it has caught up, or tenure doctor --accept-clock says that it is right`,
+  )
+}
+
+/** Fences and wall times stay what they are, and never go back. */
+async function acceptClock(caller: PostgresCaller, namespace: string): Promise<string> {
+  const text = `WITH accepted AS (UPDATE tenure.realms SET last_us = ${NOW_US}
+      WHERE last_us > ${NOW_US}
+        AND namespace = (SELECT number FROM tenure.namespaces WHERE name = $1) RETURNING 1)
+    SELECT count(*) FROM accepted`
+  const [row] = await caller.call({ text, values: [namespace], writes: true })
+  return `${row?.[0]} realms had commits later than the clock, and go on by it`
 }
 
 /** As a waiting session listens, and as a commit sends: over two connections. */

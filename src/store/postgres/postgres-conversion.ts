@@ -4,10 +4,35 @@
  * there. Positions, numbers of creation and versions stay what they were; what the last event of an ended lease has left
  * behind goes with that event.
  */
+import { LeaseError } from '../../core/errors.ts'
 import { isLive } from '../../core/lease.ts'
 import type { PostgresConnection } from '../../drivers/postgres-driver.ts'
 import { eventRow, liveRow } from './postgres-columns.ts'
 import { oldEntryOf, oldEventOf, type OldEventRow, type OldLeaseRow } from './postgres-old-rows.ts'
+
+/** More would be no help to a person who has to end them. */
+const HELD_NAMED_MAX = 5
+
+/**
+ * Refuses while a lease runs: the process that holds it is likely to be of the older version, and could not renew it any
+ * more.
+ */
+export async function refuseWhileHeld(connection: PostgresConnection, url: string): Promise<void> {
+  const rows = await connection.run(`SELECT resource, holder,
+      ceil(live_until_us / 1000000.0 - extract(epoch FROM clock_timestamp())), count(*) OVER ()
+    FROM tenure.leases WHERE live AND state = 'active'
+      AND live_until_us > extract(epoch FROM clock_timestamp()) * 1000000
+    ORDER BY live_until_us LIMIT ${HELD_NAMED_MAX}`)
+  const held = Number(rows[0]?.[3] ?? 0)
+  if (held === 0) return
+  const named = rows.map(([resource, holder, seconds]) => `${resource} of ${holder} (${seconds} s)`)
+  const more = held > named.length ? ` and ${held - named.length} more` : ''
+  throw new LeaseError(
+    'STORE_SCHEMA',
+    `${url} has the tables of an older version, whose processes may still hold ${named.join(', ')}${more}; it is converted when they have ended, or with convert=force`,
+    { details: { store: url, held } },
+  )
+}
 
 /** A batch takes about a second. */
 const BATCH = 5_000
@@ -30,13 +55,12 @@ async function convertLive(connection: PostgresConnection): Promise<boolean> {
   const converted = rows.map(([json]) => {
     const old = JSON.parse(json ?? '') as OldLeaseRow & Placed
     const { version, claim, namespace, number } = old
-    return { ...liveRow({ entry: oldEntryOf(old), version, claim }), namespace, number }
+    const row = liveRow({ entry: oldEntryOf(old), version, claim })
+    return { ...row, due_us: row.live_until_us, namespace, number }
   })
   if (converted.length === 0) return false
   await connection.run(
-    `INSERT INTO tenure.live_leases SELECT * FROM jsonb_populate_recordset(null::tenure.live_leases,
-      (SELECT jsonb_agg(r || jsonb_build_object('due_us', r->'live_until_us'))
-        FROM jsonb_array_elements($1::jsonb) AS r))`,
+    'INSERT INTO tenure.live_leases SELECT * FROM json_populate_recordset(null::tenure.live_leases, $1::json)',
     [JSON.stringify(converted)],
   )
   return true
@@ -54,7 +78,7 @@ async function convertEvents(connection: PostgresConnection): Promise<boolean> {
   const converted = rows.map(([event, ended]) => convertEvent(event ?? '', ended ?? null))
   if (converted.length === 0) return false
   await connection.run(
-    'INSERT INTO tenure.ledger SELECT * FROM jsonb_populate_recordset(null::tenure.ledger, $1::jsonb)',
+    'INSERT INTO tenure.ledger SELECT * FROM json_populate_recordset(null::tenure.ledger, $1::json)',
     [JSON.stringify(converted)],
   )
   return true

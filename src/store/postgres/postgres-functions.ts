@@ -187,7 +187,7 @@ const COMPARE = `
 
 const ENTRY = `u(attempt integer, id uuid, resource text, holder text, session text, state text,
         extent text, fence bigint, is_new_fence boolean, version integer, claim integer,
-        live_until_us bigint, early_us bigint, renewed_at bigint, body jsonb)`
+        live_until_us bigint, early_us bigint, renewed_at bigint, body text)`
 
 const MOVED_FENCE = `u.fence + CASE WHEN u.is_new_fence THEN answers[u.attempt] ELSE 0 END`
 
@@ -201,7 +201,7 @@ const WRITE_ENTRIES = `
     INSERT INTO tenure.live_leases (namespace, id, resource, holder, session, state, extent, fence,
         version, claim, live_until_us, due_us, renewed_at, body)
       SELECT p_namespace, u.id, u.resource, u.holder, u.session, u.state, u.extent, ${MOVED_FENCE},
-        u.version, u.claim, u.live_until_us, u.live_until_us, u.renewed_at, u.body
+        u.version, u.claim, u.live_until_us, u.live_until_us, u.renewed_at, u.body::json
       FROM jsonb_to_recordset(p_inserted) AS ${ENTRY} WHERE answers[u.attempt] >= 0;
   END IF;
   IF p_updated IS NOT NULL THEN
@@ -211,7 +211,7 @@ const WRITE_ENTRIES = `
       WHERE answers[u.attempt] >= 0)
     UPDATE tenure.live_leases AS l SET holder = u.holder, session = u.session, state = u.state,
         extent = u.extent, fence = ${MOVED_FENCE}, version = u.version, claim = u.claim,
-        live_until_us = u.live_until_us, renewed_at = u.renewed_at, body = u.body,
+        live_until_us = u.live_until_us, renewed_at = u.renewed_at, body = u.body::json,
         due_us = CASE WHEN l.due_us BETWEEN u.early_us AND u.live_until_us THEN l.due_us
           ELSE u.live_until_us END
       FROM changed AS u WHERE l.ctid = u.place;
@@ -235,10 +235,10 @@ const APPEND = `
     INSERT INTO tenure.ledger (seq, namespace, lease_id, type, at_ms, request_id, fence, resource,
         holder, session, ended, ended_at, version, data)
       SELECT nextval('tenure.ledger_seq'), p_namespace, u.lease_id, u.type, u.at_ms, u.request_id,
-        ${MOVED_FENCE}, u.resource, u.holder, u.session, u.ended, u.ended_at, u.version, u.data
+        ${MOVED_FENCE}, u.resource, u.holder, u.session, u.ended, u.ended_at, u.version, u.data::json
       FROM jsonb_to_recordset(p_events) AS u(attempt integer, lease_id uuid, type text,
         at_ms bigint, request_id uuid, fence bigint, is_new_fence boolean, resource text,
-        holder text, session text, ended text, ended_at bigint, version integer, data jsonb)
+        holder text, session text, ended text, ended_at bigint, version integer, data text)
       WHERE answers[u.attempt] >= 0;
     IF watched > now_us THEN
       PERFORM pg_notify('tenure_ledger_' || p_namespace, '');
@@ -427,7 +427,7 @@ DECLARE
     WHERE n.number = p_namespace);
   common jsonb := jsonb_build_object('attempt', 1, 'id', id, 'resource', id,
     'realm', id, 'holder', '', 'session', '', 'state', 'active', 'extent', 'exact', 'fence', 1,
-    'is_new_fence', false, 'version', 1, 'claim', 1, 'live_until_us', 0, 'body', '{}'::jsonb);
+    'is_new_fence', false, 'version', 1, 'claim', 1, 'live_until_us', 0, 'body', '{}');
   place jsonb := common || jsonb_build_object('depends_on', 'flat', 'claims', '', 'own', 0,
     'has_prior', false, 'epoch', 0, 'from_us', 0, 'before_us', 9007199254740991, 'wall_ms', 0,
     'request', gen_random_uuid(), 'leaves_trace', true);

@@ -1,4 +1,7 @@
-/** Removing what has ended, in batches. */
+/**
+ * Removing what has ended, in batches: the rules of core/retention.ts (`mayBePruned`, `isSuperseded`) in SQL. How far the
+ * clock is believed is decided there, before the server is asked.
+ */
 import { TTL_MS_MAX } from '../../core/limits.ts'
 
 /**
@@ -93,6 +96,14 @@ BEGIN
     WHERE number = p_namespace;
   DELETE FROM tenure.realms WHERE namespace = p_namespace AND realm = ANY (idle);
 END $$;`
+
+/** What is remembered of the last prune; of a namespace that was never pruned, the time of its first event. */
+export const READ_PRUNE_CLOCK = `SELECT coalesce(pruned_at, e.at_ms), coalesce(pruned_believed, e.at_ms)
+  FROM tenure.namespaces LEFT JOIN LATERAL (SELECT at_ms FROM tenure.ledger
+    WHERE namespace = $1::integer ORDER BY seq LIMIT 1) AS e ON true
+  WHERE number = $1::integer`
+export const WRITE_PRUNE_CLOCK = `UPDATE tenure.namespaces
+  SET pruned_at = $2::bigint, pruned_believed = $3::bigint WHERE number = $1::integer`
 
 /** The statement that calls it. */
 export const CALL_PRUNE = `SELECT leases, events, more, walked_to

@@ -68,13 +68,13 @@ const CLOCK_US = '(SELECT us FROM clock)'
 const BY_DUE = '(due_us IS NULL)::integer = 0'
 
 /** The columns of `found`. */
-const AS_LIVE = `l.number, NULL::bigint AS position, ${jsonOf(LIVE_COLUMNS)} AS live, NULL::jsonb AS ended`
-const AS_ENDED = `NULL::bigint AS number, l.seq AS position, NULL::jsonb AS live, ${jsonOf(EVENT_COLUMNS)} AS ended`
+const AS_LIVE = `l.number, NULL::bigint AS position, ${jsonOf(LIVE_COLUMNS)} AS live, NULL::json AS ended`
+const AS_ENDED = `NULL::bigint AS number, l.seq AS position, NULL::json AS live, ${jsonOf(EVENT_COLUMNS)} AS ended`
 
 /** A row of these columns as JSON. */
 function jsonOf(columns: string): string {
   const named = columns.split(', ').map((column) => `l.${column}`)
-  return `(SELECT to_jsonb(r) FROM (SELECT ${named.join(', ')}) AS r)`
+  return `(SELECT row_to_json(r) FROM (SELECT ${named.join(', ')}) AS r)`
 }
 
 function foundBy(query: EntryQuery, where: Where): string {

@@ -9,7 +9,7 @@ import { LeaseError } from '../../core/errors.ts'
 import type { PostgresConnection } from '../../drivers/postgres-driver.ts'
 import { isLockTimeout } from '../../drivers/postgres-errors.ts'
 import { OWN_ID } from './postgres-columns.ts'
-import { convertBatch } from './postgres-conversion.ts'
+import { convertBatch, refuseWhileHeld } from './postgres-conversion.ts'
 import { ATTEMPT_FUNCTIONS } from './postgres-functions.ts'
 import { PRUNE_FUNCTIONS } from './postgres-prune-functions.ts'
 
@@ -19,7 +19,9 @@ CREATE TABLE tenure.namespaces (
   name text COLLATE "C" NOT NULL UNIQUE,
   config_revision bigint NOT NULL DEFAULT 1,
   watched_until_us bigint NOT NULL DEFAULT 0,
-  fence_floor bigint NOT NULL DEFAULT 0
+  fence_floor bigint NOT NULL DEFAULT 0,
+  pruned_at bigint,
+  pruned_believed bigint
 ) WITH (fillfactor = 50);
 CREATE TABLE tenure.realms (
   last_fence bigint NOT NULL DEFAULT 0,
@@ -84,7 +86,7 @@ CREATE TABLE tenure.live_leases (
   session text COLLATE "C" NOT NULL,
   state text COLLATE "C" NOT NULL,
   extent text COLLATE "C" NOT NULL,
-  body jsonb NOT NULL,
+  body json NOT NULL,
   PRIMARY KEY (id, namespace)
 ) WITH (fillfactor = 90);
 CREATE INDEX live_resource ON tenure.live_leases (resource);
@@ -116,7 +118,7 @@ CREATE TABLE tenure.ledger (
   resource text COLLATE "C" NOT NULL,
   holder text COLLATE "C" NOT NULL,
   session text COLLATE "C" NOT NULL,
-  data jsonb NOT NULL
+  data json NOT NULL
 );
 CREATE INDEX ledger_of_lease ON tenure.ledger (lease_id, version);
 CREATE INDEX ledger_of_request ON tenure.ledger (request_id) WHERE request_id <> '${OWN_ID}';
@@ -141,7 +143,8 @@ CREATE TABLE IF NOT EXISTS tenure.migrations (
 const TAKE_AWAY_OLD_LAYOUT = `
 ALTER TABLE tenure.leases RENAME TO old_leases;
 ALTER TABLE tenure.ledger RENAME TO old_ledger;
-ALTER TABLE tenure.namespaces ALTER number DROP IDENTITY, ALTER number TYPE integer;
+ALTER TABLE tenure.namespaces ALTER number DROP IDENTITY, ALTER number TYPE integer,
+  ADD pruned_at bigint, ADD pruned_believed bigint;
 ALTER TABLE tenure.realms ALTER namespace TYPE integer;
 ALTER TABLE tenure.requests ALTER namespace TYPE integer;
 ALTER TABLE tenure.config ALTER namespace TYPE integer;
@@ -193,13 +196,19 @@ export async function isCurrent(connection: PostgresConnection): Promise<boolean
   return (await versionOf(connection)) === SCHEMA_VERSION
 }
 
+export interface Migration {
+  readonly url: string
+  /** Whether a store of an older layout is converted although processes may still hold leases in it. */
+  readonly isForced: boolean
+}
+
 /** Brings the schema up to date, step by step. A role that may not create anything needs one that is already. */
-export async function migrate(connection: PostgresConnection): Promise<void> {
+export async function migrate(connection: PostgresConnection, migration: Migration): Promise<void> {
   for (let tries = 1; !(await isCurrent(connection));) {
     try {
       await connection.run(STEP)
       await connection.run(`SELECT pg_advisory_xact_lock(${Number(MIGRATION_LOCK)})`)
-      await step(connection, await versionOf(connection))
+      await step(connection, migration, await versionOf(connection))
       await connection.run('COMMIT')
     } catch (error) {
       await connection.run('ROLLBACK')
@@ -210,11 +219,16 @@ export async function migrate(connection: PostgresConnection): Promise<void> {
   }
 }
 
-async function step(connection: PostgresConnection, found: number): Promise<void> {
+async function step(
+  connection: PostgresConnection,
+  { url, isForced }: Migration,
+  found: number,
+): Promise<void> {
   if (found === 0) {
     await connection.run([CREATE, NAMESPACES, LIVE_LEASES, LEDGER, FUNCTIONS].join('\n'))
     await noteVersion(connection, SCHEMA_VERSION, 'live leases and ledger')
   } else if (found < VERSION_OF_TABLES) {
+    if (!isForced) await refuseWhileHeld(connection, url)
     await connection.run([TAKE_AWAY_OLD_LAYOUT, FUNCTIONS].join('\n'))
     await noteVersion(connection, VERSION_OF_TABLES, 'live leases and ledger: tables')
   } else if (found < SCHEMA_VERSION && !(await convertBatch(connection))) {

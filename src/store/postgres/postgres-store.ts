@@ -13,11 +13,12 @@ import {
   loadPostgres,
   PostgresCaller,
   requirePool,
+  type PostgresConnection,
   type PostgresPool,
 } from '../../drivers/postgres-driver.ts'
 import { listenOn } from './postgres-listener.ts'
 import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
-import { readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
+import { readConvert, readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:port/database`; either this or a pool. */
@@ -33,6 +34,8 @@ export interface PostgresStoreOptions {
   readonly poolSize?: number
   /** False where connections are shared statement by statement (PgBouncer in transaction mode). Default true. */
   readonly prepare?: boolean
+  /** `force`: a store of an older layout is converted although processes may still hold leases in it. */
+  readonly convert?: 'force'
   readonly runtime?: Runtime
   /** A clock that stands in for the server's, in microseconds, for tests. */
   readonly nowUs?: () => number
@@ -50,6 +53,7 @@ interface Settled {
   readonly callMs: number
   readonly poolSize: number
   readonly prepare: boolean
+  readonly isForced: boolean
 }
 
 /** The pool that a store speaks over, and what must be done when it is closed. */
@@ -70,8 +74,11 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
   const { nowUs, runtime = systemRuntime } = options
   const caller = new PostgresCaller({ ...settled, runtime, url, pool })
   try {
-    const { namespace } = settled
-    if (!(await caller.during(isCurrent))) await caller.during(migrate, MIGRATION_STEP_MS_MAX)
+    const { namespace, isForced } = settled
+    if (!(await caller.during(isCurrent))) {
+      const work = (connection: PostgresConnection) => migrate(connection, { url, isForced })
+      await caller.during(work, MIGRATION_STEP_MS_MAX)
+    }
     const number = await caller.during((connection) => numberOf(connection, namespace))
     await warmUp(caller, number)
     return new PostgresBackend({
@@ -125,5 +132,6 @@ function settle(options: PostgresStoreOptions): Settled {
     callMs: readSpanMs('callMs', options.callMs ?? CALL_MS_DEFAULT),
     poolSize: readPoolSize(options.poolSize ?? POOL_SIZE_DEFAULT),
     prepare: options.prepare ?? true,
+    isForced: options.convert !== undefined && readConvert(options.convert) === 'force',
   }
 }

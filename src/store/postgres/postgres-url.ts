@@ -19,9 +19,17 @@ export interface PostgresParameters {
   readonly callMs?: number
   readonly poolSize?: number
   readonly prepare?: boolean
+  readonly convert?: 'force'
 }
 
-const OWN_PARAMETERS = ['namespace', 'connectMs', 'callMs', 'poolSize', 'prepare'] as const
+const OWN_PARAMETERS = [
+  'namespace',
+  'connectMs',
+  'callMs',
+  'poolSize',
+  'prepare',
+  'convert',
+] as const
 const DRIVER_PARAMETERS = [
   'sslmode',
   'sslcert',
@@ -66,7 +74,7 @@ function parseUrl(text: string): URL {
 }
 
 function readParameters(values: Readonly<Record<string, string>>): PostgresParameters {
-  const { namespace, connectMs, callMs, poolSize, prepare } = values as Partial<
+  const { namespace, connectMs, callMs, poolSize, prepare, convert } = values as Partial<
     Record<(typeof OWN_PARAMETERS)[number], string>
   >
   return {
@@ -75,6 +83,7 @@ function readParameters(values: Readonly<Record<string, string>>): PostgresParam
     ...(callMs === undefined ? {} : { callMs: readSpanMs('callMs', callMs) }),
     ...(poolSize === undefined ? {} : { poolSize: readPoolSize(poolSize) }),
     ...(prepare === undefined ? {} : { prepare: readSwitch('prepare', prepare) }),
+    ...(convert === undefined ? {} : { convert: readConvert(convert) }),
   }
 }
 
@@ -97,4 +106,9 @@ function readInteger(field: string, value: unknown, max: number): number {
 function readSwitch(field: string, value: string): boolean {
   if (value === 'true' || value === 'false') return value === 'true'
   throw invalid(field, 'must be true or false', value)
+}
+
+export function readConvert(value: unknown): 'force' {
+  if (value === 'force') return value
+  throw invalid('convert', 'must be force', value)
 }

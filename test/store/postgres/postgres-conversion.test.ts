@@ -33,7 +33,7 @@ afterEach(async () => {
 })
 
 async function using<Result>(work: (api: LeaseApi) => Promise<Result>): Promise<Result> {
-  const api = await openApi(place.url)
+  const api = await openApi(`${place.url}?convert=force`)
   try {
     return await work(api)
   } finally {
@@ -87,6 +87,21 @@ it('goes on where it was: leases are renewed and released, requests known, fence
     if (next.kind !== 'granted') throw new Error(`it was ${next.kind}`)
     expect(next.lease.fence).toBeGreaterThan(lease?.fence ?? 0)
   })
+})
+
+it('is refused while leases run, with their names, and nothing is changed', async () => {
+  await expect(openApi(place.url)).rejects.toMatchObject({
+    code: 'STORE_SCHEMA',
+    message: expect.stringMatching(/may still hold work:W-\d+ of holder-\d .* and 195 more/),
+    details: { held: LIVE },
+  })
+  const { rows } = await client.query('SELECT max(version) AS version FROM tenure.migrations')
+  expect(rows).toEqual([{ version: 8 }])
+  await client.query(
+    `UPDATE tenure.leases SET live_until_us = live_until_us - 7200000000 WHERE live`,
+  )
+  const api = await openApi(place.url)
+  await api.close()
 })
 
 it('lets no process of the version before write anything, from the first step on', async () => {
@@ -166,7 +181,7 @@ async function migrating(endsBefore: (text: string) => boolean): Promise<void> {
         if (endsBefore(text)) throw new Error('killed')
         return connection.run(text, values)
       }
-      return migrate({ run })
+      return migrate({ run }, { url: place.url, isForced: true })
     })
   } finally {
     await pool.end()
