@@ -74,8 +74,8 @@ function median(values: readonly number[]): number {
 }
 
 async function openSide(name: Side['name'], build: string, directory: string): Promise<Side> {
-  const { openApi } = (await import(pathToFileURL(path.join(build, 'index.js')).href)) as Build
-  return { name, api: await openApi(`sqlite:${path.join(directory, `${name}.db`)}`) }
+  const library = (await import(pathToFileURL(path.join(build, 'index.js')).href)) as Build
+  return { name, api: await library.openApi(`sqlite:${path.join(directory, `${name}.db`)}`) }
 }
 
 async function main(): Promise<void> {
