@@ -119,13 +119,12 @@ describe('leases in several buckets', () => {
     await Promise.all(wishes.map((wish) => api.acquire({ ...wish, ...asked })))
     const all = (await store.find({ limit: 100 })).entries.map(({ id }) => id)
     expect(all.toSorted()).toEqual(wishes.map(({ leaseId }) => leaseId).toSorted())
-    const found = async (): Promise<readonly (readonly string[])[]> => [
-      await pagesOf(store, { limit: 1 }),
-      await pagesOf(store, { limit: 3, holder: 'ada' }),
-    ]
-    expect(await found()).toEqual([all, all])
+    expect(await pagesOf(store, { limit: 1 })).toEqual(all)
+    expect(await pagesOf(store, { limit: 3, holder: 'ada' })).toEqual(all)
     expect(await pagesOf(store, { limit: 1, states: ['active'] })).toEqual(all)
     for (const wish of wishes) await api.release({ ...wish, requestId: systemRuntime.uuid() })
-    expect(await found()).toEqual([all, all])
+    const ended = await pagesOf(store, { limit: 1, states: ['released'] })
+    expect(ended.toSorted()).toEqual(all.toSorted())
+    expect(await pagesOf(store, { limit: 3, states: ['released'], holder: 'ada' })).toEqual(ended)
   })
 })

@@ -4,13 +4,13 @@ import { groupReplyOf } from '../../src/store/redis/redis-answer.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { direct, server, Subject } from './redis-subject.ts'
 
-/** Leaves the numbers that the script reads, and cuts off the rest. */
+/** Leaves the numbers that the script reads, and cuts the record short. */
 async function damage(url: string, leaseId: string): Promise<void> {
   const admin = direct(url)
-  const key = 'tenure:{default}:j'
+  const key = 'tenure:{default}:live'
   const body = await admin.hget(key, leaseId)
   if (body === null) throw new Error(`there is no ${leaseId} in ${key}`)
-  await admin.hset(key, leaseId, body.slice(0, 5))
+  await admin.hset(key, leaseId, body.slice(0, body.indexOf('[') + 5))
 }
 
 describe('a record that cannot be understood', () => {
@@ -45,11 +45,11 @@ describe('an answer that cannot be understood', () => {
   it.each([
     ['nothing', null],
     ['a text', 'OK'],
-    ['no clock', ['soon', '1', null, 0, 1]],
-    ['settings that are none', ['1', '1', ['{', '5'], 0, 1]],
-    ['fewer attempts than were sent', ['1', '1', null, 0, 0]],
-    ['no count of attempts', ['1', '1', null, 0]],
-    ['an attempt that was not sent', ['1', '1', null, 0, 1, 2, 7]],
+    ['no clock', ['soon', 1, null, 0, 1]],
+    ['settings that are none', [1, 1, ['{', '5'], 0, 1]],
+    ['fewer attempts than were sent', [1, 1, null, 0, 0]],
+    ['no count of attempts', [1, 1, null, 0]],
+    ['an attempt that was not sent', [1, 1, null, 0, 1, 2, 7]],
   ])('as a whole (%s) leaves all in doubt', (_what, answer) => {
     expect(() => groupReplyOf(answer, [attempt], 'redis:')).toThrow(
       expect.objectContaining(unknown),
@@ -61,7 +61,7 @@ describe('an answer that cannot be understood', () => {
     ['a text', 'OK'],
     ['views of places that nobody asked for', [['0', '0', '0', '0']]],
   ])('to one attempt (%s) leaves that one in doubt', (_what, reply) => {
-    const answer = ['1', '1', null, 0, 3, 1, 7, 3, ...(reply === undefined ? [] : [reply])]
+    const answer = [1, 1, null, 0, 3, 1, 7, 3, ...(reply === undefined ? [] : [reply])]
     const { replies } = groupReplyOf(answer, [attempt, attempt, attempt], 'redis:')
     expect(replies).toMatchObject([
       { kind: 'committed', fencesMovedBy: 7 },

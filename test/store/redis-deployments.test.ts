@@ -108,13 +108,13 @@ describe('a waiter on Redis', () => {
 })
 
 describe('what is kept on Redis', () => {
-  it.each(['3', '5'])('in layout %s is refused by name and left as it is', async (version) => {
+  it.each(['3', '6'])('in layout %s is refused by name and left as it is', async (version) => {
     const { url } = await server()
     const admin = direct(url)
     await admin.hset('tenure:{default}:meta', { version, buckets: '1' })
     await expect(Subject.open({ url })).rejects.toMatchObject({
       code: 'STORE_SCHEMA',
-      message: `schema version must be 4 for this version of Tenure, got ${version}`,
+      message: `schema version must be 5 for this version of Tenure, got ${version}`,
     })
     expect(await admin.keys('*')).toEqual(['tenure:{default}:meta'])
   })
@@ -136,13 +136,13 @@ describe('what is kept on Redis', () => {
     for (const key of await admin.keys('*')) {
       if ((await admin.pttl(key)) === -1) left.push(key)
     }
-    expect(await admin.xlen('tenure:{default}:l')).toBe(0)
+    expect(await admin.xlen('tenure:{default}:ledger')).toBe(0)
     expect(left.toSorted()).toEqual([
-      'tenure:{default}:e',
-      'tenure:{default}:l',
+      'tenure:{default}:ledger',
+      'tenure:{default}:live',
       'tenure:{default}:meta',
     ])
-    expect(await admin.hkeys('tenure:{default}:e')).toEqual(['state'])
+    expect(await admin.hkeys('tenure:{default}:live')).toEqual(['state'])
   })
 
   it('is data, whatever it is called', async () => {

@@ -1,19 +1,18 @@
-/** Answers of the scripts. */
+/** Answers of the script that commits, and settings as the server keeps them. */
 import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
-import type { Attempt, GroupReply, Place, PlaceView, Reply } from '../speculation/backend.ts'
-import { typeOf } from './redis-codes.ts'
 import { notUnderstood } from '../../drivers/redis-errors.ts'
-import { recordsOf, type KeptRecord } from './redis-rows.ts'
+import type { Attempt, GroupReply, Place, PlaceView, Reply } from '../speculation/backend.ts'
+import { recordsOf, typeOf, type KeptRecord } from './redis-records.ts'
 
 /**
- * The script's answer: clock, revision, settings, how far the clock is behind, how many attempts it has looked at; then,
- * by number from 1 on, those of which there is more to say than that they were committed.
+ * Clock, revision, settings, how far the clock is behind, how many attempts were looked at; then, by number from 1 on,
+ * those of which there is more to say than that they were committed: by how much their fences were moved, or views.
  */
 export type ScriptAnswer = readonly [
-  nowUs: string,
-  revision: string,
+  nowUs: number,
+  revision: number,
   settings: readonly string[] | null,
-  behindMs: string | number,
+  behindMs: number,
   attempts: number,
   ...told: unknown[],
 ]
@@ -68,7 +67,7 @@ function repliesOf(
 function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
   try {
     if (typeof reply === 'number') return { kind: 'committed', fencesMovedBy: reply }
-    const views = reply as readonly (readonly string[])[]
+    const views = reply as readonly (readonly unknown[])[]
     if (views.length !== places.length) {
       throw new Error(`expected ${places.length} views, got ${views.length}`)
     }
@@ -79,13 +78,12 @@ function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
 }
 
 function numberOf(told: unknown): number {
-  const value = typeof told === 'string' || typeof told === 'number' ? Number(told) : Number.NaN
-  if (!Number.isFinite(value)) throw new Error(`expected a number, got ${String(told)}`)
-  return value
+  if (typeof told !== 'number') throw new Error(`expected a number, got ${String(told)}`)
+  return told
 }
 
-/** What the server told, and what it left out because whoever asked got in line behind it. */
-function wholeOf(told: readonly string[], place: Place | undefined): PlaceView {
+/** What the server told, and what it left out because the attempt got in line behind it. */
+function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView {
   const view = viewOf(told)
   if (view.isPart !== true) return view
   const other = new Set(view.entries.map(({ entry }) => entry.id))
@@ -100,16 +98,16 @@ export interface RecordView extends PlaceView {
   readonly entries: readonly KeptRecord[]
 }
 
-export function viewOf(view: readonly string[]): RecordView {
-  const [fence, wallMs, tickets, epoch, prior = '', type = '', part = '', ...records] = view
+export function viewOf(view: readonly unknown[]): RecordView {
+  const [fence, wallMs, tickets, epoch, leaseId, word, isPart, ...records] = view
   return {
     entries: recordsOf(records),
-    lastFence: Number(fence),
-    lastWallMs: Number(wallMs),
-    ticketCount: Number(tickets),
-    prior: prior === '' ? null : { leaseId: prior, type: typeOf(type) },
-    epoch: Number(epoch),
-    ...(part === '' ? {} : { isPart: true }),
+    lastFence: numberOf(fence),
+    lastWallMs: numberOf(wallMs),
+    ticketCount: numberOf(tickets),
+    prior: leaseId === '' ? null : { leaseId: String(leaseId), type: typeOf(String(word)) },
+    epoch: numberOf(epoch),
+    ...(isPart === 1 ? { isPart: true } : {}),
   }
 }
 

@@ -1,235 +1,274 @@
 /**
- * Groups of attempts as arguments of the script (redis-attempt-script.ts). What has a fixed width is put into one argument
- * per attempt, and names are sent once and then numbered: encoding, sending and taking in an argument costs more than
- * looking into one.
+ * A group of attempts as the argument of the script that commits (redis-commit-script.ts): plain JSON, whose fields the
+ * script reads by these names. What is absent is left out, because the script would take a null for something. Numbers that the script only
+ * compares or copies are texts.
  */
-import type { LeaseEvent } from '../../core/event.ts'
-import { isLive, type Entry } from '../../core/lease.ts'
+import { recordedEvents } from '../../core/commit.ts'
+import { endedAtMs, liveDeadline, type LeaseId } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
-import { isTree, realmOf, type Reach, type Resource } from '../../core/resource.ts'
-import type { Attempt, EntryWrite, Kept, Place } from '../speculation/backend.ts'
-import { typeCode } from './redis-codes.ts'
-import { bodyText, headText } from './redis-entry-text.ts'
-import { eventText } from './redis-events.ts'
-import { GroupLists, three } from './redis-names.ts'
-import { oneByte, PackedTexts } from './redis-packed.ts'
-import { addPlain } from './redis-plain-attempt.ts'
-import { digits, hasSameBody, VERSION_WIDTH } from './redis-rows.ts'
-import { DAY_MS, STATE_FIELD } from './redis-script-preamble.ts'
-import { claimsText, isPending, modeOf, scoreText } from './redis-writes.ts'
+import type { RecordedEvent } from '../../core/record.ts'
+import { ancestorsOf, hasEpoch, isTree, realmOf, type Reach } from '../../core/resource.ts'
+import type { Attempt, EntryWrite, Kept, Place, SeenClaim } from '../speculation/backend.ts'
+import { entryText, eventText, isLiveKept, staysListed, wordOf } from './redis-records.ts'
+
+interface GroupArgument {
+  /** The clock that a test has set. */
+  readonly clock?: number
+  readonly revision: number
+  readonly sender: string
+  /** What the script reads at once: of the hashes `live`, `known` and `epochs`. */
+  readonly fields: readonly string[]
+  readonly known: readonly string[]
+  readonly epochs: readonly string[]
+  readonly attempts: readonly AttemptArgument[]
+}
+
+interface AttemptArgument {
+  readonly from: number
+  readonly before: number
+  readonly wall: number
+  readonly firstFence?: number
+  readonly lastFence?: number
+  readonly places: readonly PlaceArgument[]
+  readonly writes: readonly WriteArgument[]
+  readonly events: readonly EventArgument[]
+  readonly marks: readonly MarkArgument[]
+  readonly epochs: Attempt['epochs']
+  readonly wakes: readonly { readonly channel: string; readonly leaseId: string }[]
+}
+
+interface PlaceArgument {
+  readonly id: LeaseId
+  readonly realm: string
+  readonly own: string
+  readonly request?: string
+  readonly hasPrior?: true
+  readonly epoch?: number
+  /** Of a tree; elsewhere it is the realm. */
+  readonly resource?: string
+  readonly above?: readonly string[]
+  readonly subtree?: true
+  /** All live entries there, as realms list them; or the last of them; neither if they do not matter. */
+  readonly claims?: string
+  readonly behind?: string
+}
+
+interface WriteArgument {
+  readonly id: LeaseId
+  /** Its version before; `0` if it was not there. */
+  readonly before: string
+  readonly isRecorded?: true
+  /** Nothing is kept of it. */
+  readonly isGone?: true
+  /** Of an entry that is live: version and claim, fence, deadline, record. */
+  readonly head?: string
+  readonly fence?: number
+  readonly untilUs?: string
+  readonly text?: string
+  /** Where its claim is listed, if that changes, and how; without `claim` it is not any more. */
+  readonly place?: string
+  readonly isTree?: true
+  readonly claim?: string
+  /** Its rank among the deadlines, if that changes; false: none. */
+  readonly due?: number | false
+  readonly realm?: string
+  /** How many tickets of the realm there are more. */
+  readonly tickets?: number
+  /** Whose set of live ids it joins or leaves, by whether it is live. */
+  readonly holder?: string
+  readonly joins?: string
+  readonly leaves?: string
+}
+
+interface EventArgument {
+  readonly id: LeaseId
+  readonly fence: number
+  readonly text: string
+  readonly request?: string
+  /** The entry was not live before. */
+  readonly begins?: true
+  /** The version of the entry that it ended. */
+  readonly version?: string
+  /** When that entry ended, if earlier than this. */
+  readonly late?: number
+}
+
+interface MarkArgument {
+  readonly request: string
+  readonly text: string
+  readonly isLong?: true
+}
 
 export interface GroupFacts {
-  /** The clock that a test has set, or empty. */
-  readonly clock: string
+  readonly clock: number | undefined
   readonly settingsRevision: number
   readonly sender: string
   readonly channelOf: (session: string) => string
 }
 
-/** The one argument of the script. */
-export function groupArgs(attempts: readonly Attempt[], facts: GroupFacts): readonly [Buffer] {
-  const group = new GroupText(facts.channelOf, attempts[0])
-  for (const attempt of attempts) group.add(attempt)
-  return [group.list(facts, attempts.length)]
+export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): string {
+  const { clock, settingsRevision: revision, sender, channelOf } = facts
+  const group: GroupArgument = {
+    ...(clock === undefined ? {} : { clock }),
+    revision,
+    sender,
+    ...namesIn(attempts),
+    attempts: attempts.map((attempt) => attemptArgument(attempt, channelOf)),
+  }
+  return JSON.stringify(group)
 }
 
-class GroupText {
-  readonly #channelOf: (session: string) => string
-  /** Whose times hold for the group. */
-  readonly #first: Attempt | undefined
-  readonly #lists = new GroupLists()
-  /** What an attempt says that has no width, which comes after what it says of itself. */
-  #items = new PackedTexts()
-
-  constructor(channelOf: (session: string) => string, first: Attempt | undefined) {
-    this.#channelOf = channelOf
-    this.#first = first
-    this.#lists.fields.numberOf(STATE_FIELD)
-  }
-
-  list({ clock, settingsRevision, sender }: GroupFacts, attempts: number): Buffer {
-    const { fields, names, requests, rest } = this.#lists
-    const sections = [fields.all, names.all, requests.all]
-    const counts = sections.map(({ length }) => three(length)).join('') + three(attempts)
-    const all = new PackedTexts()
-    for (const text of [clock, String(settingsRevision), sender, counts]) all.add(text)
-    all.add(timesText(this.#first))
-    for (const section of sections) for (const text of section) all.add(text)
-    all.append(rest)
-    return all.list()
-  }
-
-  add(attempt: Attempt): void {
-    const isOwn = this.#hasOwnTimes(attempt)
-    if (!isOwn && addPlain(attempt, this.#lists)) return
-    const { places, events, epochs, wakes, fences } = attempt
-    const writes = attempt.writes.filter(isWrite)
-    const items = new PackedTexts()
-    this.#items = items
-    let text = ''
-    for (const place of places) text += this.#place(place)
-    for (const write of writes) text += this.#write(write) + versionText(write, places)
-    for (const event of events) items.add(eventText(event, bornWith(event, writes)))
-    const eventsWithRequest = this.#marks(attempt, writes)
-    text += eventsWithRequest.text
-    for (const { resource, epoch } of epochs) text += this.#epoch(resource, epoch)
-    for (const { session, leaseId } of wakes) {
-      items.add(oneByte(this.#channelOf(session)))
-      items.add(leaseId)
+/** Of the ids that are live only those are looked for in the ledger whose record there changes. */
+function namesIn(attempts: readonly Attempt[]): Pick<GroupArgument, 'fields' | 'known' | 'epochs'> {
+  const [fields, known, epochs] = [new Set(['state']), new Set<string>(), new Set<string>()]
+  for (const { places, writes, events } of attempts) {
+    for (const { footprint, realm, own } of places) {
+      const { leaseId, resource, requestId } = footprint
+      fields.add(leaseId).add(realm)
+      if (own === 0) known.add(leaseId)
+      if (requestId !== null) known.add(requestId)
+      if (hasEpoch(resource)) epochs.add(resource)
+      if (!isTree(resource)) continue
+      fields.add(resource)
+      for (const above of ancestorsOf(resource)) fields.add(above)
     }
-    const counts =
-      three(places.length) +
-      three(writes.length) +
-      three(events.length) +
-      three(eventsWithRequest.count) +
-      three(epochs.length) +
-      three(wakes.length) +
-      three(1 + items.count)
-    const numbers = fences === null ? '' : digits(fences.first, 16) + digits(fences.last, 16)
-    const flags = (isOwn ? '!' : '=') + (fences === null ? '-' : 'f')
-    this.#lists.rest.add(flags + counts + numbers + (isOwn ? timesText(attempt) : '') + text)
-    this.#lists.rest.append(items)
-  }
-
-  #field(name: string): string {
-    return three(this.#lists.fields.numberOf(name))
-  }
-
-  #name(name: string): string {
-    return three(this.#lists.names.numberOf(name))
-  }
-
-  #request(id: string | null): string {
-    return three(id === null ? 0 : this.#lists.requests.numberOf(id))
-  }
-
-  #hasOwnTimes({ fromUs, beforeUs, wallMs }: Attempt): boolean {
-    const first = this.#first
-    if (first === undefined) return true
-    return fromUs !== first.fromUs || beforeUs !== first.beforeUs || wallMs !== first.wallMs
-  }
-
-  #place({ footprint, realm, own, claims, behind, hasPrior, epoch }: Place): string {
-    const { leaseId, requestId, resource } = footprint
-    const shape = shapeOf(footprint)
-    const listed = behind === undefined ? claims : [behind]
-    const hasList = listed !== null && listed.length > 0
-    if (hasList) this.#items.add(claimsText(listed))
-    if (shape !== 'f') this.#items.add(oneByte(resource))
-    const depth = behind !== undefined ? 't' : hasList ? 'l' : claims === null ? '*' : '0'
-    const numbers = this.#field(leaseId) + this.#field(realm) + this.#request(requestId)
-    const premises = digits(own, VERSION_WIDTH) + digits(epoch, 16)
-    return shape + depth + (hasPrior ? '1' : '0') + numbers + premises
-  }
-
-  #write(write: EntryWrite): string {
-    const { id, before, after } = write
-    const entry = (after ?? before)?.entry
-    if (entry === undefined) throw new Error(`nothing is to be written of entry ${id}`)
-    const mode = modeOf(write)
-    const shape = shapeOf(entry)
-    const items = this.#items
-    const hasBody = after !== null && (before === null || !hasSameBody(before.entry, after.entry))
-    items.add(after === null ? '' : headText(after))
-    if (hasBody) items.add(bodyText(entry))
-    if (mode !== 'k') {
-      items.add(scoreText(after))
-      if (shape !== 'f') items.add(oneByte(entry.resource))
+    for (const { id, before, after } of writes) {
+      const entry = (after ?? before)?.entry
+      if (entry === undefined) continue
+      fields.add(id).add(entry.resource)
+      if (!isLiveKept(before) || !isLiveKept(after)) known.add(id)
     }
-    const flags = mode + shape + (hasBody ? 'b' : '-') + liveMark(before, after)
-    const tickets = TICKETS[1 + Number(isPending(after)) - Number(isPending(before))] ?? '0'
-    const session = this.#name(entry.session)
-    const oldSession = before === null ? session : this.#name(before.entry.session)
-    return (
-      flags +
-      (entry.recorded ? 'r' : 'u') +
-      tickets +
-      this.#field(id) +
-      this.#field(realmOf(entry.resource)) +
-      this.#name(entry.holder) +
-      session +
-      oldSession
-    )
+    for (const { requestId } of events) if (requestId !== null) known.add(requestId)
   }
+  return { fields: [...fields], known: [...known], epochs: [...epochs] }
+}
 
-  /** What request ids have done: `e` as long as its entry is kept, `m` until a moment. */
-  #marks({ events, requests, wallMs }: Attempt, writes: readonly EntryWrite[]): Marks {
-    let text = ''
-    let count = 0
-    for (const { requestId, leaseId, type } of events) {
-      if (requestId === null) continue
-      const ttlMs = writes.find(({ id }) => id === leaseId)?.after?.entry.ttlMs ?? 0
-      text += this.#request(requestId) + longMark(Math.max(REQUEST_MEMORY_MS_MIN, ttlMs))
-      this.#items.add(`${leaseId}e${typeCode(type)}`)
-      count += 1
-    }
-    for (const { requestId, leaseId, type, keepUntilMs } of requests) {
-      text += this.#request(requestId) + longMark(keepUntilMs - wallMs)
-      this.#items.add(`${leaseId}m${typeCode(type)}${keepUntilMs}`)
-      count += 1
-    }
-    return { text, count }
-  }
-
-  #epoch(resource: Resource, epoch: number): string {
-    const shape = shapeOf({ resource, extent: 'exact' })
-    if (shape !== 'f') this.#items.add(oneByte(resource))
-    this.#items.add(digits(epoch, 16))
-    return shape + this.#field(realmOf(resource))
+function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): AttemptArgument {
+  const { fromUs, beforeUs, wallMs, fences, epochs } = attempt
+  const writes = attempt.writes.filter(({ before, after }) => before !== null || after !== null)
+  return {
+    from: fromUs,
+    before: beforeUs,
+    wall: wallMs,
+    ...(fences === null ? {} : { firstFence: fences.first, lastFence: fences.last }),
+    places: attempt.places.map(placeArgument),
+    writes: writes.map(writeArgument),
+    events: eventArguments(attempt, writes),
+    marks: attempt.requests.map((mark) => markArgument(mark, wallMs)),
+    epochs,
+    wakes: attempt.wakes.map(({ session, leaseId }) => ({ channel: channelOf(session), leaseId })),
   }
 }
 
-interface Marks {
-  readonly text: string
-  readonly count: number
+function placeArgument(place: Place): PlaceArgument {
+  const { footprint, realm, own, claims, behind, hasPrior, epoch } = place
+  const { leaseId, requestId, resource } = footprint
+  const argument: Mutable<PlaceArgument> = { id: leaseId, realm, own: String(own) }
+  if (requestId !== null) argument.request = requestId
+  if (hasPrior) argument.hasPrior = true
+  if (hasEpoch(resource)) argument.epoch = epoch
+  if (behind !== undefined) argument.behind = claimText(behind)
+  else if (claims !== null) argument.claims = claims.map(claimText).join('')
+  if (!isTree(resource)) return argument
+  argument.resource = resource
+  argument.above = ancestorsOf(resource)
+  if (footprint.extent === 'subtree') argument.subtree = true
+  return argument
 }
 
-const NO_VERSION = ' '.repeat(VERSION_WIDTH)
+type Mutable<Shape> = { -readonly [Field in keyof Shape]: Shape[Field] }
 
-/** Blank where a place says the same. */
-function versionText({ id, before }: EntryWrite, places: readonly Place[]): string {
-  const version = before?.version ?? 0
-  const [place] = places
-  const isSaid = place?.footprint.leaseId === id && place.own === version
-  return isSaid ? NO_VERSION : digits(version, VERSION_WIDTH)
+function claimText({ id, claim, kept }: SeenClaim): string {
+  return `${id} ${claim}${kept === undefined ? 'e' : extentOf(kept.entry)} `
 }
 
-/** One ticket less, as many, one more; as characters around `0`. */
-const TICKETS = ['/', '0', '1']
-
-function longMark(keepMs: number): string {
-  return keepMs > DAY_MS ? '1' : '0'
+/** `s` for a subtree, `e` for what is exact. */
+function extentOf({ resource, extent }: Reach): string {
+  return isTree(resource) && extent === 'subtree' ? 's' : 'e'
 }
 
-function timesText(attempt: Attempt | undefined): string {
-  if (attempt === undefined) return ''
-  const { fromUs, beforeUs, wallMs } = attempt
-  return digits(fromUs, 16) + digits(beforeUs, 16) + digits(wallMs, 13)
-}
-
-function isWrite({ before, after }: EntryWrite): boolean {
-  return before !== null || after !== null
-}
-
-/** The entry that an event creates, if it does. A commit that rebuilds a store tells more of it than that. */
-function bornWith(event: LeaseEvent, writes: readonly EntryWrite[]): Entry | null {
-  if (event.before !== null) return null
-  for (const { id, before, after } of writes) {
-    if (id === event.leaseId) return before === null ? (after?.entry ?? null) : null
+function writeArgument(write: EntryWrite): WriteArgument {
+  const { id, before, after } = write
+  const entry = (after ?? before)?.entry
+  if (entry === undefined) throw new Error(`nothing is to be written of entry ${id}`)
+  const argument: Mutable<WriteArgument> = { id, before: String(before?.version ?? 0) }
+  if (entry.recorded) argument.isRecorded = true
+  if (after === null) argument.isGone = true
+  const isLive = isLiveKept(after)
+  if (after !== null && isLive) {
+    const { fence, untilUs, text } = entryText(after.entry)
+    Object.assign(argument, { head: `${after.version} ${after.claim}`, fence, text })
+    argument.untilUs = String(untilUs)
   }
-  return null
+  addLists(argument, write)
+  const tickets = Number(isPending(after)) - Number(isPending(before))
+  if (tickets === 0) return argument
+  return Object.assign(argument, { tickets, realm: realmOf(entry.resource) })
 }
 
-/** Flat, or of a tree: exact, or with its subtree. */
-function shapeOf({ resource, extent }: Reach): 'f' | 'x' | 's' {
-  if (!isTree(resource)) return 'f'
-  return extent === 'subtree' ? 's' : 'x'
+/** In which lists it changes: of claims, deadlines, holders and sessions. */
+function addLists(argument: Mutable<WriteArgument>, { before, after }: EntryWrite): void {
+  const was = before !== null && isLiveKept(before) ? before : null
+  const is = after !== null && isLiveKept(after) ? after : null
+  if (was === null && is === null) return
+  const entry = (is ?? was)?.entry
+  if (entry === undefined) return
+  if (was?.claim !== is?.claim) {
+    argument.place = entry.resource
+    if (isTree(entry.resource)) argument.isTree = true
+    if (is !== null) argument.claim = `${is.claim}${extentOf(entry)}`
+  }
+  if (is === null) argument.due = false
+  else if (was === null || !staysListed(was.entry, is.entry) || isPending(was) !== isPending(is)) {
+    argument.due = liveDeadline(is.entry)?.us ?? 0
+  }
+  if (was === null || is === null) argument.holder = entry.holder
+  if (was?.entry.session === is?.entry.session) return
+  if (was !== null) argument.leaves = was.entry.session
+  if (is !== null) argument.joins = is.entry.session
 }
 
-/** Whether it comes to life, stays so, ends, or neither was nor is live. */
-function liveMark(before: Kept | null, after: Kept | null): '+' | '=' | '-' | '0' {
-  const was = before !== null && isLive(before.entry)
-  const is = after !== null && isLive(after.entry)
-  if (is) return was ? '=' : '+'
-  return was ? '-' : '0'
+function isPending(kept: Kept | null): boolean {
+  return kept?.entry.state === 'pending'
+}
+
+function eventArguments(
+  { events }: Attempt,
+  writes: readonly EntryWrite[],
+): readonly EventArgument[] {
+  const changes = writes.map(({ id, after }) => ({ id, after: after?.entry ?? null }))
+  const begun = new Set<LeaseId>()
+  return recordedEvents({ events, changes }).map((recorded) => {
+    const { leaseId } = recorded.event
+    const write = writes.find(({ id }) => id === leaseId)
+    const begins = write !== undefined && !isLiveKept(write.before) && !begun.has(leaseId)
+    begun.add(leaseId)
+    return eventArgument(recorded, write, begins)
+  })
+}
+
+function eventArgument(
+  recorded: RecordedEvent,
+  write: EntryWrite | undefined,
+  begins: boolean,
+): EventArgument {
+  const { event, ended } = recorded
+  const { leaseId: id, requestId } = event
+  const argument: Mutable<EventArgument> = { id, ...eventText(recorded) }
+  if (requestId !== null) argument.request = requestId
+  if (begins) argument.begins = true
+  if (ended === null) return argument
+  argument.version = String(write?.after?.version ?? 1)
+  const endMs = endedAtMs(ended)
+  if (endMs !== null && endMs < event.atMs) argument.late = endMs
+  return argument
+}
+
+function markArgument(
+  { requestId, leaseId, type, keepUntilMs }: Attempt['requests'][number],
+  wallMs: number,
+): MarkArgument {
+  const text = `${leaseId} ${wordOf(type)} ${keepUntilMs}`
+  const isShort = keepUntilMs - wallMs <= REQUEST_MEMORY_MS_MIN
+  return isShort ? { request: requestId, text } : { request: requestId, text, isLong: true }
 }

@@ -7,7 +7,7 @@ import type { Checkup } from '../../store-port/store.ts'
 import { tryWake } from '../wake-trial.ts'
 import { RedisCalls } from '../../drivers/redis-driver.ts'
 import { withoutCommand } from '../../drivers/redis-errors.ts'
-import { KEY_PREFIX } from './redis-scripted.ts'
+import { KEY_PREFIX } from './redis-layout.ts'
 import { CALL_MS_DEFAULT, connectRedis, type RedisStoreOptions } from './redis-store.ts'
 import { evictionOf, EVICTS_NOTHING } from './redis-eviction.ts'
 

@@ -3,78 +3,103 @@
  * nobody waits long behind it.
  */
 import { LeaseError } from '../../core/errors.ts'
-import { isLive, type EntryState } from '../../core/lease.ts'
 import type { LeaseEvent } from '../../core/event.ts'
-import { isTree, realmOf, type Reach } from '../../core/resource.ts'
+import { isLive } from '../../core/lease.ts'
+import { realmOf, type Reach } from '../../core/resource.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
-import { matchesEntry, matchesEvent } from '../query-matching.ts'
+import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { Attempt, FoundKept } from '../speculation/backend.ts'
 import { viewOf, type ScriptAnswer } from './redis-answer.ts'
-import { EVENTS_PER_ROW } from './redis-attempt-script.ts'
-import { groupArgs } from './redis-attempt.ts'
-import { eventOf } from './redis-events.ts'
-import { parsePosition, positionText, startOf, type Positions } from './redis-position.ts'
-import { CLOCK_DOMAIN, recordsOf, type KeptRecord } from './redis-rows.ts'
-import { DUE, LEDGER, LOOK, RELIST, VIEW, type RedisScripted } from './redis-scripted.ts'
+import { groupArgument } from './redis-attempt.ts'
+import { VIEW_SCRIPT } from './redis-commit-script.ts'
+import { EVENTS_PER_ROW } from './redis-layout.ts'
+import type { RedisNamespace } from './redis-namespace.ts'
+import { parsePosition, positionText, startOf } from './redis-position.ts'
+import { CLOCK_DOMAIN, eventOf, recordsOf, type KeptRecord } from './redis-records.ts'
+import {
+  DUE_SCRIPT,
+  LOOK_SCRIPT,
+  RELIST_SCRIPT,
+  SPAN_SCRIPT,
+  WALK_SCRIPT,
+} from './redis-scripts.ts'
 
-/** The server's clock for a test that moves it; empty for the real one. */
-export type ClockText = () => string
+/** The server's clock for a test that moves it. */
+export type ClockOverride = () => number | undefined
 
-/** Entries of the stream, each of which has some events. */
+export function clockText(clock: ClockOverride): string {
+  return String(clock() ?? '')
+}
+
+/** Rows of the stream, each of which has some events. */
 const PAGE = 500
-/** More live entries than this are not gathered to be put in order; then all entries are walked in order instead. */
+/** More live entries than this are not gathered to be put in order; then the ledger is walked in order instead. */
 const GATHERED_MAX = 10_000
 /** How often what renewals have moved on is listed anew before a question for what is due is answered. */
 const RELISTS_MAX = 50
 const READS = 'reads'
 
-interface LookedUp {
+interface Looked {
   readonly nowUs: number
   readonly next: string
   readonly records: readonly KeptRecord[]
 }
 
-/** What a bucket knows, in order of creation, until there is enough. */
-interface Gathered {
-  readonly nowUs: number
-  readonly records: readonly KeptRecord[]
-}
+/** What a bucket knows, in order. */
+type Gathered = Omit<Looked, 'next'>
 
 /** What a bucket is asked for. */
 interface Ask {
   readonly query: EntryQuery
   readonly bucket: number
-  /** Entries created up to here were told before. */
+  /** What lies up to here, in the order of the answer, was told before. */
   readonly floor: number
 }
 
-/** How to go through one of the lists of a bucket. */
-type Walk = (from: string | null) => readonly string[]
+/** How the ledger is gone through; `WALK_SCRIPT` says what can be wanted. */
+export interface Walk {
+  readonly bucket: number
+  readonly newestFirst?: boolean
+  readonly from: string
+  readonly to: string
+  readonly wanted: 'events' | 'ended' | 'born' | 'rows'
+  readonly leaseId?: string
+  /** A text that each event contains, as it is kept. */
+  readonly part?: string
+}
+
+export interface WalkedPage {
+  /** Where to go on; null at the end. */
+  readonly next: string | null
+  readonly triples: readonly unknown[]
+}
+
+/** An entry with its place in an answer that several buckets contribute to. */
+interface Placed extends KeptRecord {
+  readonly bucket: number
+  /** It has ended and is live until its lock delay has passed: these come last. */
+  readonly isDelayed: boolean
+}
+
+/** Marks the bucket of a cursor that has come to what is delayed; more than there can be buckets. */
+const DELAYED = 1_024
 
 export class RedisReader {
-  readonly #scripted: RedisScripted
-  readonly #clock: ClockText
+  readonly #namespace: RedisNamespace
+  readonly #clock: ClockOverride
   readonly #relisting = new RepeatedFault('store/redis/relist', systemRuntime)
 
-  constructor(scripted: RedisScripted, clock: ClockText) {
-    this.#scripted = scripted
+  constructor(namespace: RedisNamespace, clock: ClockOverride) {
+    this.#namespace = namespace
     this.#clock = clock
   }
 
   async find(query: EntryQuery): Promise<FoundKept> {
-    const buckets =
-      query.overlapping === undefined
-        ? this.#bucketsFor(query)
-        : [this.#scripted.bucketOf(query.overlapping.resource)]
-    const asks = buckets.map((bucket) => ({ query, bucket, floor: floorOf(query, bucket) }))
-    const parts = await Promise.all(asks.map((ask) => this.#gather(ask)))
-    const records = parts.flatMap((part, index) => {
-      const bucket = buckets[index] ?? 0
-      return part.records.map(({ created, entry }) => ({ created, entry, bucket }))
-    })
-    const inOrder = records.toSorted((a, b) => a.created - b.created || a.bucket - b.bucket)
+    const buckets = this.#bucketsFor(query.overlapping ?? query)
+    const parts = await Promise.all(buckets.map((bucket) => this.#ofBucket(query, bucket)))
+    const inOrder = parts.flatMap(({ placed }) => placed).toSorted(byPlace)
     const shown = inOrder.slice(0, query.limit)
     const more = inOrder.length > query.limit
     const last = more ? shown.at(-1) : undefined
@@ -82,75 +107,126 @@ export class RedisReader {
       nowUs: Math.max(...parts.map((part) => part.nowUs)),
       entries: shown.map((record) => record.entry),
       more,
-      next: last === undefined ? null : `${last.created} ${last.bucket}`,
+      next: last === undefined ? null : cursorOf(last),
     }
   }
 
-  #bucketsFor({ resource }: EntryQuery): readonly number[] {
-    return resource === undefined ? this.#scripted.buckets : [this.#scripted.bucketOf(resource)]
+  #bucketsFor({ resource }: Partial<Pick<Reach, 'resource'>>): readonly number[] {
+    return resource === undefined ? this.#namespace.buckets : [this.#namespace.bucketOf(resource)]
+  }
+
+  async #ofBucket(
+    query: EntryQuery,
+    bucket: number,
+  ): Promise<{ readonly nowUs: number; readonly placed: readonly Placed[] }> {
+    const ask = { query, bucket, floor: floorOf(query, bucket) }
+    const isEnded =
+      query.ids === undefined && query.overlapping === undefined && isAboutEnded(query)
+    const { nowUs, records } = isEnded ? await this.#ended(ask) : await this.#gather(ask)
+    const placed = records.map((record) => {
+      return { ...record, bucket, isDelayed: isEnded && isLive(record.entry) }
+    })
+    return { nowUs, placed }
   }
 
   async #gather(ask: Ask): Promise<Gathered> {
     const { query, bucket } = ask
     if (query.overlapping !== undefined) return this.#overlapping(bucket, query.overlapping)
-    if (query.ids !== undefined) return this.#once(ask, ['ids', ...new Set(query.ids)])
+    if (query.ids !== undefined) {
+      const page = await this.look(bucket, ['ids', ...new Set(query.ids)])
+      return { nowUs: page.nowUs, records: matching(page, { ...ask, floor: 0 }) }
+    }
     if (query.deadline === 'passed' && isUnnamed(query)) return this.#due(ask)
-    const live = asksForLive(query) ? await this.#live(ask) : null
-    return live ?? this.#all(ask)
+    return this.#live(ask)
   }
 
-  async #once(ask: Ask, args: readonly string[]): Promise<Gathered> {
-    const page = await this.#look(ask.bucket, args)
-    return { nowUs: page.nowUs, records: matching(page, ask) }
+  /** What is live is listed by name; where that is too much to be put in order, the ledger tells it in order. */
+  async #live(ask: Ask): Promise<Gathered> {
+    const page = await this.look(ask.bucket, liveLook(ask.query))
+    if (page.next === '') {
+      const records = matching(page, ask).toSorted((a, b) => a.place - b.place)
+      return { nowUs: page.nowUs, records }
+    }
+    const { bucket, floor } = ask
+    const walk = { bucket, from: rowBefore(floor), to: '+', wanted: 'born' } as const
+    const told = await this.#walkRecords(ask, walk, page.nowUs)
+    const untold = await this.#unrecorded(ask)
+    return { nowUs: untold.nowUs, records: [...told, ...untold.records] }
   }
 
-  /** What is live is listed by name. Null: there is too much of it to be put in order. */
-  async #live(ask: Ask): Promise<Gathered | null> {
-    const page = await this.#look(ask.bucket, liveLook(ask.query))
-    if (page.next !== '') return null
-    const records = matching(page, ask).toSorted((a, b) => a.created - b.created)
-    return { nowUs: page.nowUs, records }
-  }
-
-  /**
-   * In order of creation: those of which the ledger tells, and those of which it does not. The ledger tells of an entry
-   * behind the place at which it was created.
-   */
-  async #all(ask: Ask): Promise<Gathered> {
-    const [page, floor] = [String(PAGE), String(ask.floor)]
-    const told = await this.#walk(ask, (from) => ['born', from ?? `(${floor}`, page])
-    const untold = await this.#walk(ask, (from) => ['unlisted', from ?? floor, page])
-    return { nowUs: untold.nowUs, records: [...told.records, ...untold.records] }
-  }
-
-  /** Goes on until there are more than asked for, which tells that there are. */
-  async #walk(ask: Ask, walk: Walk): Promise<Gathered> {
-    const { limit } = ask.query
+  async #unrecorded(ask: Ask): Promise<Gathered> {
     const records: KeptRecord[] = []
-    for (let from: string | null = null; ;) {
-      const page: LookedUp = await this.#look(ask.bucket, walk(from))
+    for (let from = String(ask.floor); ;) {
+      const page = await this.look(ask.bucket, ['unrecorded', from, String(PAGE)])
       records.push(...matching(page, ask))
-      if (page.next === '' || records.length > limit) return { nowUs: page.nowUs, records }
+      if (page.next === '' || records.length > ask.query.limit)
+        return { nowUs: page.nowUs, records }
       from = page.next
     }
   }
 
-  async #look(bucket: number, args: readonly string[]): Promise<LookedUp> {
-    const reply = await this.#scripted.run(LOOK, [this.#clock(), ...args], {
-      bucket,
-      effect: READS,
-    })
-    const [nowUs, next = '', ...triples] = reply as readonly string[]
-    return { nowUs: Number(nowUs), next, records: recordsOf(triples) }
+  /**
+   * In the order of the ends, then what is delayed. What has passed from the second to the first between two looks is found
+   * by looking once more behind the last end.
+   */
+  async #ended(ask: Ask): Promise<Gathered> {
+    const { query, bucket, floor } = ask
+    const isBehindEnds = isDelayedCursor(query)
+    const nowUs = (await this.look(bucket, ['ids'])).nowUs
+    const ended = isBehindEnds ? [] : await this.#endedAfter(ask, floor, nowUs)
+    if (ended.length > query.limit) return { nowUs, records: ended }
+    const delayed = await this.#live({ ...ask, floor: isBehindEnds ? floor : 0 })
+    const since = isBehindEnds
+      ? []
+      : await this.#endedAfter(ask, ended.at(-1)?.place ?? floor, nowUs)
+    const all = [...ended, ...since]
+    const told = new Set(all.map(({ entry }) => entry.id))
+    const rest = delayed.records.filter(({ entry }) => !told.has(entry.id))
+    return { nowUs: delayed.nowUs, records: [...all, ...rest] }
+  }
+
+  #endedAfter(ask: Ask, place: number, nowUs: number): Promise<readonly KeptRecord[]> {
+    const { bucket, query } = ask
+    const from = rowBefore(place)
+    const walk = { bucket, from, to: '+', wanted: 'ended', ...partOf(query) } as const
+    return this.#walkRecords({ ...ask, floor: place }, walk, nowUs)
+  }
+
+  /** Goes on until there are more than asked for, which tells that there are. */
+  async #walkRecords(ask: Ask, walk: Walk, nowUs: number): Promise<readonly KeptRecord[]> {
+    const records: KeptRecord[] = []
+    for (let from: string | null = walk.from; from !== null;) {
+      const page: WalkedPage = await this.walk({ ...walk, from })
+      records.push(...matching({ nowUs, records: recordsOf(page.triples) }, ask))
+      if (records.length > ask.query.limit) break
+      from = page.next
+    }
+    return records
+  }
+
+  async walk(walk: Walk): Promise<WalkedPage> {
+    const { bucket, newestFirst = false, from, to, wanted, leaseId = '', part = '' } = walk
+    const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
+    const args = [command, from, to, String(PAGE), wanted, leaseId, part]
+    const reply = await this.#namespace.run(WALK_SCRIPT, args, { bucket, effect: READS })
+    const [next, ...triples] = reply as readonly unknown[]
+    return { next: next === '' ? null : `(${String(next)}`, triples }
+  }
+
+  async look(bucket: number, args: readonly string[]): Promise<Looked> {
+    const all = [clockText(this.#clock), ...args]
+    const reply = await this.#namespace.run(LOOK_SCRIPT, all, { bucket, effect: READS })
+    const [nowUs, next, ...triples] = reply as readonly [number, string, ...unknown[]]
+    return { nowUs, next, records: recordsOf(triples) }
   }
 
   async #due(ask: Ask): Promise<Gathered> {
     const { query, bucket } = ask
     for (let relists = 0; ; relists += 1) {
-      const args = [this.#clock(), String(query.limit + 1)]
-      const reply = await this.#scripted.run(DUE, args, { bucket, effect: READS })
-      const [nowUs, moved, ...triples] = reply as readonly [string, string[], ...string[]]
-      const page = { nowUs: Number(nowUs), records: recordsOf(triples) }
+      const args = [clockText(this.#clock), String(query.limit + 1)]
+      const reply = await this.#namespace.run(DUE_SCRIPT, args, { bucket, effect: READS })
+      const [nowUs, moved, ...triples] = reply as readonly [number, string[], ...unknown[]]
+      const page = { nowUs, records: recordsOf(triples) }
       const isDone = moved.length === 0 || page.records.length > 0 || relists === RELISTS_MAX
       const canGoOn = await this.#relist(bucket, moved)
       if (isDone || !canGoOn) return { ...page, records: matching(page, ask) }
@@ -161,7 +237,7 @@ export class RedisReader {
   async #relist(bucket: number, moved: readonly string[]): Promise<boolean> {
     if (moved.length === 0) return true
     try {
-      await this.#scripted.run(RELIST, moved, { bucket, effect: 'writes' })
+      await this.#namespace.run(RELIST_SCRIPT, moved, { bucket, effect: 'writes' })
       this.#relisting.succeeded()
       return true
     } catch (error) {
@@ -172,28 +248,27 @@ export class RedisReader {
 
   /** An attempt that can only miss is answered with what is there. */
   async #overlapping(bucket: number, reach: Reach): Promise<Gathered> {
-    const { channelOf } = this.#scripted
+    const { channelOf } = this.#namespace
     const facts = { clock: this.#clock(), settingsRevision: -1, sender: '', channelOf }
-    const args = groupArgs([lookAt(reach)], facts)
-    const answer = await this.#scripted.run(VIEW, args, { bucket, effect: READS })
+    const args = [groupArgument([lookAt(reach)], facts)]
+    const answer = await this.#namespace.run(VIEW_SCRIPT, args, { bucket, effect: READS })
     const [nowUs, , , behindMs, , , views] = answer as ScriptAnswer
     if (views === undefined) {
       const message = `the server's clock is ${behindMs} ms behind its last commit`
       throw new LeaseError('STORE_UNAVAILABLE', message)
     }
-    const [view] = views as readonly (readonly string[])[]
+    const [view] = views as readonly (readonly unknown[])[]
     const records = viewOf(view ?? []).entries.filter(({ entry }) => isLive(entry))
-    return { nowUs: Number(nowUs), records }
+    return { nowUs, records }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
     const { limit, newestFirst = false } = query
-    const count = this.#scripted.prefixes.length
+    const count = this.#namespace.prefixes.length
     const start =
       query.after === undefined ? startOf(count, newestFirst) : parsePosition(query.after, count)
-    const buckets = this.#bucketsFor(query)
     const parts = await Promise.all(
-      buckets.map((bucket) => this.#tell(bucket, query, start[bucket] ?? '0')),
+      this.#bucketsFor(query).map((bucket) => this.#tell(bucket, query, start[bucket] ?? '0')),
     )
     const inOrder = parts.flat().toSorted((a, b) => (newestFirst ? b.us - a.us : a.us - b.us))
     const at = [...start]
@@ -205,43 +280,38 @@ export class RedisReader {
 
   async #tell(bucket: number, query: HistoryQuery, start: string): Promise<readonly Told[]> {
     const { newestFirst = false, limit, leaseId } = query
-    const first = await this.#firstOf(bucket, query)
-    if (first === null) return []
+    const span = leaseId === undefined ? WHOLE : await this.#spanOf(bucket, leaseId)
+    if (span === null) return []
+    const [from, to] = rangeOf(start, span, newestFirst)
+    const walk: Walk = { bucket, newestFirst, from, to, wanted: 'events', ...partOf(query) }
+    const named = leaseId === undefined ? walk : { ...walk, leaseId }
     const told: Told[] = []
-    for (let range = firstRange(start, first, newestFirst); told.length < limit;) {
-      const command = newestFirst ? 'XREVRANGE' : 'XRANGE'
-      const args = [command, ...range, String(PAGE), leaseId ?? '']
-      const reply = await this.#scripted.run(LEDGER, args, { bucket, effect: READS })
-      const [next = '', ...rows] = reply as readonly string[]
-      for (let row = 0; row + 2 < rows.length; row += 3) {
-        const us = Number(rows[row])
-        const event = eventOf(rows[row + 1] ?? '', rows[row + 2] ?? '')
-        if (isPast(us, start, newestFirst) && matchesEvent(event, query))
+    for (let next: string | null = from; next !== null && told.length < limit;) {
+      const page: WalkedPage = await this.walk({ ...named, from: next })
+      for (let at = 0; at + 2 < page.triples.length; at += 3) {
+        const us = Number(page.triples[at + 1])
+        const { event } = eventOf(String(page.triples[at + 2]))
+        if (isPast(us, start, newestFirst) && matchesEvent(event, query)) {
           told.push({ bucket, us, event })
+        }
       }
-      if (next === '') break
-      range = [`(${next}`, range[1]]
+      next = page.next
     }
     return told.slice(0, limit)
   }
 
-  /** What is known of a lease tells where its history begins. Null: it has none. */
-  async #firstOf(bucket: number, { leaseId }: HistoryQuery): Promise<string | null> {
-    if (leaseId === undefined) return '0'
-    const [record] = (await this.#look(bucket, ['ids', leaseId])).records
-    return record === undefined ? null : String(record.created)
+  /** Where the history of a lease begins and ends. Null: it has none. */
+  async #spanOf(bucket: number, leaseId: string): Promise<Span | null> {
+    const args = [leaseId]
+    const reply = await this.#namespace.run(SPAN_SCRIPT, args, { bucket, effect: READS })
+    const [first, last] = reply as readonly [number | null, number | null]
+    return first === null ? null : { first, last }
   }
 
   async end(): Promise<Position> {
-    return positionText(await this.lastPositions())
-  }
-
-  async lastPositions(): Promise<Positions> {
-    const { buckets, calls } = this.#scripted
-    const states = await Promise.all(
-      buckets.map((bucket) => calls.send(this.#scripted.stateCall(bucket), READS)),
-    )
-    return states.map((state) => String(Number(((state ?? '0') as string).slice(0, 16))))
+    const { buckets } = this.#namespace
+    const states = await Promise.all(buckets.map((bucket) => this.#namespace.stateOf(bucket)))
+    return positionText(states.map(({ last }) => last))
   }
 }
 
@@ -251,23 +321,58 @@ interface Told {
   readonly event: LeaseEvent
 }
 
-/** Entries of two buckets may have been created in one moment; then those of the first bucket come first. */
-function floorOf({ after }: EntryQuery, bucket: number): number {
-  if (after === undefined) return 0
-  const [created = 0, told = 0] = after.split(' ').map(Number)
-  return bucket <= told ? created : created - 1
+interface Span {
+  readonly first: number
+  readonly last: number | null
 }
 
-/** From where to where the stream is read first. A position may lie within one of its entries. */
-function firstRange(start: string, first: string, newestFirst: boolean): readonly [string, string] {
-  if (newestFirst) return [start === '' ? '+' : `(${start}-0`, first]
-  const from = Math.max(Number(start) + 1 - EVENTS_PER_ROW, Number(first))
-  return [String(Math.max(0, from)), '+']
+const WHOLE: Span = { first: 0, last: null }
+
+function byPlace(a: Placed, b: Placed): number {
+  if (a.isDelayed !== b.isDelayed) return a.isDelayed ? 1 : -1
+  return a.place - b.place || a.bucket - b.bucket
+}
+
+function cursorOf({ place, bucket, isDelayed }: Placed): string {
+  return `${place} ${isDelayed ? DELAYED + bucket : bucket}`
+}
+
+function isDelayedCursor({ after }: EntryQuery): boolean {
+  return after !== undefined && Number(after.split(' ')[1] ?? 0) >= DELAYED
+}
+
+/** Two buckets may have entries at one place; then those of the first bucket come first. */
+function floorOf({ after }: EntryQuery, bucket: number): number {
+  if (after === undefined) return 0
+  const [place = 0, told = 0] = after.split(' ').map(Number)
+  return bucket <= told % DELAYED ? place : place - 1
+}
+
+/** The first row in which a position behind this one may lie. */
+function rowBefore(place: number): string {
+  return String(Math.max(0, place + 1 - EVENTS_PER_ROW))
+}
+
+function rangeOf(
+  start: string,
+  { first, last }: Span,
+  newestFirst: boolean,
+): readonly [string, string] {
+  const begin = rowBefore(first - 1)
+  const end = last === null ? null : `${last}-0`
+  if (!newestFirst) return [rowBefore(Math.max(Number(start), first - 1)), end ?? '+']
+  return [start === '' ? (end ?? '+') : `(${start}-0`, begin]
 }
 
 function isPast(us: number, start: string, newestFirst: boolean): boolean {
   if (newestFirst) return start === '' || us < Number(start)
   return us > Number(start)
+}
+
+/** What every event contains that is asked for by name: spares sending all the others. */
+function partOf({ resource, holder }: HistoryQuery | EntryQuery): { readonly part?: string } {
+  const name = resource ?? holder
+  return name === undefined ? {} : { part: JSON.stringify(name) }
 }
 
 function isUnnamed({ resource, holder, session }: EntryQuery): boolean {
@@ -276,29 +381,15 @@ function isUnnamed({ resource, holder, session }: EntryQuery): boolean {
 
 function liveLook({ resource, holder, session }: EntryQuery): readonly string[] {
   const most = String(GATHERED_MAX)
-  if (resource !== undefined) {
-    return ['claims', ...(isTree(resource) ? ['c', resource, '1'] : ['e', resource, '51'])]
-  }
+  if (resource !== undefined) return ['claims', resource]
   if (session !== undefined) return ['members', `s:${session}`, most]
   if (holder !== undefined) return ['members', `h:${holder}`, most]
   return ['live', most]
 }
 
-const LIVE_STATES: ReadonlySet<EntryState> = new Set<EntryState>(['active', 'pending'])
-
-function asksForLive({
-  deadline,
-  states,
-}: {
-  readonly deadline?: EntryQuery['deadline'] | undefined
-  readonly states?: EntryQuery['states'] | undefined
-}): boolean {
-  return deadline !== undefined || (states ?? []).every((state) => LIVE_STATES.has(state))
-}
-
 function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly KeptRecord[] {
   const now = { domain: CLOCK_DOMAIN, us: nowUs }
-  return records.filter(({ created, entry }) => created > floor && matchesEntry(entry, query, now))
+  return records.filter(({ place, entry }) => place > floor && matchesEntry(entry, query, now))
 }
 
 const NOBODY = '00000000-0000-0000-0000-000000000000'

@@ -1,165 +1,191 @@
 /**
- * The scripts besides that of the attempts: configuration, reading, retention. The keys are described with that one
- * (redis-attempt-script.ts). Each looks at a bounded number of things, so that nobody waits long behind it, and those
- * that only read say so.
+ * The scripts besides the one that commits: making a bucket, configuration, reading, retention. redis-layout.ts says what
+ * is where. ARGV[1] is always the identity of the namespace. Each looks at a bounded number of things, so that nobody waits
+ * long behind it.
  */
-import {
-  CREATED_WIDTH,
-  DAY_MS,
-  HEAD_JSON_AT,
-  PLAIN,
-  READING,
-  STATE_FIELD,
-  STATE_REVISION_AT,
-  TIDY,
-  WRITING,
-} from './redis-script-preamble.ts'
+import { DAY_MS, KNOW_STATE, scriptOf } from './redis-layout.ts'
+
+/** KEYS[1] is the key of the namespace's own facts. ARGV: layout, buckets, incarnation to begin with. Answers with those that hold. */
+export const MAKE_NAMESPACE_SCRIPT = `#!lua
+if redis.call('HEXISTS', KEYS[1], 'version') == 0 then
+  redis.call('HSET', KEYS[1], 'version', ARGV[1], 'buckets', ARGV[2], 'incarnation', ARGV[3])
+end
+redis.call('HSETNX', KEYS[1], 'incarnation', ARGV[3])
+return redis.call('HMGET', KEYS[1], 'version', 'buckets', 'incarnation')
+`
+
+/**
+ * Makes a bucket part of the namespace. One that has lost nothing while the facts of the namespace were lost is taken
+ * over; one of another layout or number of buckets is not. ARGV: its state if it has none. Answers with the identity that holds.
+ */
+export const MAKE_BUCKET_SCRIPT: string = scriptOf(
+  'writes',
+  `
+state = readState(call('HGET', P .. 'live', 'state'))
+if not state then
+  call('HSET', P .. 'live', 'state', ARGV[2])
+elseif match(state.identity, '^%d+/%d+/') == match(identity, '^%d+/%d+/') then
+  state.identity = identity
+  call('HSET', P .. 'live', 'state', stateText())
+else
+  return state.identity
+end
+return identity
+`,
+)
 
 /** ARGV: clock or '', field, and its value unless it is to be removed. */
-export const CONFIGURE_SCRIPT: string = `${WRITING}${PLAIN}
-local now = clock(A[1])
-local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
-if A[3] == nil then
-  call('HDEL', P .. 'g', A[2])
+export const CONFIGURE_SCRIPT: string = scriptOf(
+  'writes',
+  `${KNOW_STATE}
+if ARGV[4] == nil then
+  call('HDEL', P .. 'settings', ARGV[3])
 else
-  call('HSET', P .. 'g', A[2], A[3])
+  call('HSET', P .. 'settings', ARGV[3], ARGV[4])
 end
-call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, ${STATE_REVISION_AT}) .. int(math.max(tonumber(sub(b, ${STATE_REVISION_AT + 1})) + 1, now)))
+state.revision = math.max(state.revision + 1, clock(ARGV[2] ~= '' and ARGV[2]))
+call('HSET', P .. 'live', 'state', stateText())
 return 1
-`
+`,
+)
 
 /** Puts the settings of one bucket into another. ARGV: revision, then fields and values. */
-export const COPY_SETTINGS_SCRIPT: string = `${WRITING}${PLAIN}
-local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
-if tonumber(sub(b, ${STATE_REVISION_AT + 1})) >= tonumber(A[1]) then return 0 end
-call('DEL', P .. 'g')
-for n = 2, #A, 2 do call('HSET', P .. 'g', A[n], A[n + 1]) end
-call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, ${STATE_REVISION_AT}) .. A[1])
+export const COPY_SETTINGS_SCRIPT: string = scriptOf(
+  'writes',
+  `${KNOW_STATE}
+if state.revision >= tonumber(ARGV[2]) then return 0 end
+call('DEL', P .. 'settings')
+for n = 3, #ARGV, 2 do call('HSET', P .. 'settings', ARGV[n], ARGV[n + 1]) end
+state.revision = tonumber(ARGV[2])
+call('HSET', P .. 'live', 'state', stateText())
 return 1
-`
-
-/** Adds entries to an answer: the id, head and body of each that is there. */
-const SHOW = `
-local function show(answer, ids)
-  for first = 1, #ids, 4000 do
-    local last = math.min(first + 3999, #ids)
-    local heads = call('HMGET', P .. 'e', unpack(ids, first, last))
-    local bodies = call('HMGET', P .. 'j', unpack(ids, first, last))
-    for n = 1, #heads do
-      if heads[n] then
-        answer[#answer + 1] = ids[first + n - 1]
-        answer[#answer + 1] = heads[n]
-        answer[#answer + 1] = bodies[n]
-      end
-    end
-  end
-  return answer
-end
-`
+`,
+)
 
 /**
  * Entries by what lists them. ARGV: clock or '', how to look, and what that needs. Answers with the clock, where to go
- * on ('' at the end), then ids, heads and bodies.
+ * on ('' at the end), then of each entry its id, the position of its end (0 for a live one) and its text, or that of the
+ * event that ended it.
  *
- *     ids                     the entries that are named
- *     members key most        a set, unless it has more
- *     live most               live entries, unless there are more
- *     ended beforeMs from count
- *     claims key field from   a list of claims
- *     born from count         those of whose creation the ledger tells, in that order; of so many entries of the stream
- *     unlisted from count     those of whom the ledger does not tell, by creation
+ *     ids ID…              those that are named, live or ended
+ *     members KEY MOST     a set, unless it has more
+ *     live MOST            all that is live, unless it is more
+ *     claims RESOURCE      what is live at a resource
+ *     unrecorded FROM COUNT   those of which the ledger does not tell, by creation
+ *     late BEFORE COUNT    ended ones whose end was noticed later, by that end
  */
-export const LOOK_SCRIPT: string = `${READING}${PLAIN}${SHOW}
-local now = clock(A[1])
-local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
-local answer = { int(math.max(now, tonumber(sub(b, 17, 32)))), '' }
-local how, ids = A[2], {}
+export const LOOK_SCRIPT: string = scriptOf(
+  'reads',
+  `${KNOW_STATE}
+local answer = { math.max(clock(ARGV[2] ~= '' and ARGV[2]), state.high), '' }
+local how, ids = ARGV[3], {}
 if how == 'ids' then
-  for n = 3, #A do ids[n - 2] = A[n] end
+  for n = 4, #ARGV do ids[n - 3] = ARGV[n] end
 elseif how == 'members' then
-  if call('SCARD', P .. A[3]) > tonumber(A[4]) then
+  if call('SCARD', P .. ARGV[4]) > tonumber(ARGV[5]) then
     answer[2] = 'more'
   else
-    ids = call('SMEMBERS', P .. A[3])
+    ids = call('SMEMBERS', P .. ARGV[4])
   end
 elseif how == 'live' then
-  ids = call('ZRANGEBYSCORE', P .. 'd', 1, '+inf', 'LIMIT', 0, A[3] + 1)
-  if #ids > tonumber(A[3]) then
-    answer[2], ids = 'more', {}
+  if call('ZCARD', P .. 'due') > tonumber(ARGV[4]) then
+    answer[2] = 'more'
+  else
+    ids = call('ZRANGE', P .. 'due', 0, -1)
   end
-elseif how == 'ended' then
-  ids = call('ZREVRANGEBYSCORE', P .. 'd', '(0', '-' .. A[3], 'LIMIT', A[4], A[5])
-  if #ids == tonumber(A[5]) then answer[2] = int(A[4] + #ids) end
 elseif how == 'claims' then
-  local claims = sub(call('HGET', P .. A[3], A[4]) or '', A[5])
-  for from = 1, #claims, 47 do ids[#ids + 1] = sub(claims, from, from + 35) end
-elseif how == 'born' then
-  local rows = call('XRANGE', P .. 'l', A[3], '+', 'COUNT', A[4])
-  for _, row in ipairs(rows) do
-    local place = tonumber(string.match(row[1], '^%d+'))
-    for n, event in ipairs(row[2]) do
-      if sub(event, 37, 37) == 'c' then
-        local id = sub(event, 1, 36)
-        local head = call('HGET', P .. 'e', id)
-        if head and tonumber(sub(head, -16)) < place + n - 1 then ids[#ids + 1] = id end
-      end
-    end
-  end
-  if #rows == tonumber(A[4]) then answer[2] = '(' .. rows[#rows][1] end
+  local claims = match(call('HGET', P .. 'live', ARGV[4]) or '', '^%d+ %d+ %d+ (.*)$') or ''
+  for id in string.gmatch(claims, '(%S+) %S+ ') do ids[#ids + 1] = id end
+elseif how == 'late' then
+  ids = call('ZRANGEBYSCORE', P .. 'late', '-inf', '(' .. ARGV[4], 'LIMIT', 0, ARGV[5])
 else
-  local found = call('ZRANGEBYSCORE', P .. 'i', '(' .. A[3], '+inf', 'WITHSCORES', 'LIMIT', 0, A[4])
+  local found = call('ZRANGEBYSCORE', P .. 'unrecorded', '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[5])
   for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
-  if #ids == tonumber(A[4]) then answer[2] = found[#found] end
+  if #ids == tonumber(ARGV[5]) then answer[2] = found[#found] end
 end
 return show(answer, ids)
-`
+`,
+)
 
 /**
- * Events that can still be seen. ARGV: command, first and last entry of the stream, how many, lease id or ''. Answers
- * with the last entry looked at ('' at the end), then positions, events and the bodies that belong to them or ''.
+ * Goes through the ledger. ARGV: command, first and last row, how many rows, what is wanted, a lease id or '', a text that
+ * an event must contain or ''. Answers with the last row looked at ('' at the end), then three values each, as wanted:
+ *
+ *     events    lease id, position, text: of the events that can still be seen
+ *     ended     the same, of those that ended what has ended
+ *     born      lease id, 0, text of the entry: of what is live and of whose beginning the ledger tells
+ *     rows      row, position (negative if it cannot be seen any more), text: of all
  */
-export const LEDGER_SCRIPT: string = `${READING}${PLAIN}
-local rows = call(A[1], P .. 'l', A[2], A[3], 'COUNT', A[4])
-local answer, since = { '' }, {}
-local function tell(place, event)
-  local id = sub(event, 1, 36)
-  if event == '' or (A[5] ~= '' and A[5] ~= id) then return end
-  if since[id] == nil then
-    local head = call('HGET', P .. 'e', id)
-    since[id] = head and tonumber(sub(head, -16)) or false
+export const WALK_SCRIPT: string = scriptOf(
+  'reads',
+  `${KNOW_STATE}
+local rows = call(ARGV[2], P .. 'ledger', ARGV[3], ARGV[4], 'COUNT', ARGV[5])
+local wanted, leaseId, part = ARGV[6], ARGV[7], ARGV[8]
+local answer, ids, found = { #rows == tonumber(ARGV[5]) and rows[#rows][1] or '' }, {}, {}
+local function note(row, distance, text)
+  local id = match(text, '^%S+')
+  if (leaseId ~= '' and id ~= leaseId) or (part ~= '' and not find(text, part, 1, true)) then return end
+  found[#found + 1] = { id = id, row = row, position = match(row, '^%d+') + distance, text = text }
+  if known[id] == nil then
+    known[id] = false
+    ids[#ids + 1] = id
   end
-  if not since[id] or since[id] >= place then return end
-  local hasBody = sub(event, 39, 39) == 'b'
-  local body = hasBody and (call('HGET', P .. 'k', id) or call('HGET', P .. 'j', id)) or ''
-  answer[#answer + 1] = int(place)
-  answer[#answer + 1] = event
-  answer[#answer + 1] = body
 end
 for _, row in ipairs(rows) do
-  local place, events = tonumber(string.match(row[1], '^%d+')), row[2]
-  if A[1] == 'XRANGE' then
-    for n = 1, #events do tell(place + n - 1, events[n]) end
+  local events = row[2]
+  if ARGV[2] == 'XRANGE' then
+    for n = 1, #events, 2 do note(row[1], events[n], events[n + 1]) end
   else
-    for n = #events, 1, -1 do tell(place + n - 1, events[n]) end
+    for n = #events - 1, 1, -2 do note(row[1], events[n], events[n + 1]) end
   end
 end
-if #rows == tonumber(A[4]) then answer[1] = rows[#rows][1] end
+fetch('known', ids, known)
+local function tell(a, b, c)
+  local n = #answer
+  answer[n + 1], answer[n + 2], answer[n + 3] = a, b, c
+end
+fetch('live', ids, live)
+for _, event in ipairs(found) do
+  if wanted == 'rows' then
+    tell(event.row, isSeen(event.id, event.position) and event.position or -event.position, event.text)
+  elseif wanted == 'born' then
+    local created = tonumber(match(live[event.id] or '', '^%d+ %d+ %d+ %d+ (%d+)'))
+    if created == event.position then tell(event.id, 0, live[event.id]) end
+  elseif wanted == 'ended' then
+    if knownOf(event.id).ended == event.position then tell(event.id, event.position, event.text) end
+  elseif isSeen(event.id, event.position) then
+    tell(event.id, event.position, event.text)
+  end
+end
 return answer
-`
+`,
+)
+
+/** Between which positions the ledger tells of a lease. ARGV: its id. Answers with the first, and the last if it has ended. */
+export const SPAN_SCRIPT: string = scriptOf(
+  'reads',
+  `${KNOW_STATE}
+return { firstOf(ARGV[2]) or false, knownOf(ARGV[2]).ended or false }
+`,
+)
+
+const UNTIL = "'^%d+ %d+ %d+ (%d+)'"
 
 /**
- * Live entries whose deadline has passed. ARGV: clock or '', how many. Answers with the clock, the entries that renewals
- * have moved on since they were listed, then ids, heads and bodies of those that are due.
+ * Live entries whose deadline has passed. ARGV: clock or '', how many. Answers with the clock, the ids that renewals have
+ * moved on since they were listed, then what `LOOK_SCRIPT` tells of those that are due.
  */
-export const DUE_SCRIPT: string = `${READING}${PLAIN}${SHOW}
-local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
-local now = math.max(clock(A[1]), tonumber(sub(b, 17, 32)))
-local most, ids, moved = tonumber(A[2]), {}, {}
+export const DUE_SCRIPT: string = scriptOf(
+  'reads',
+  `${KNOW_STATE}
+local now = math.max(clock(ARGV[2] ~= '' and ARGV[2]), state.high)
+local most, ids, moved = tonumber(ARGV[3]), {}, {}
 for from = 0, 19 * most, most do
-  local found = call('ZRANGEBYSCORE', P .. 'd', 1, int(now), 'LIMIT', from, most)
+  local found = call('ZRANGEBYSCORE', P .. 'due', '-inf', now, 'LIMIT', from, most)
+  fetch('live', found, live)
   for _, id in ipairs(found) do
-    local head = call('HGET', P .. 'e', id)
-    if head and tonumber(sub(head, 39, 54)) <= now then
+    local untilUs = live[id] and tonumber(match(live[id], ${UNTIL}))
+    if untilUs and untilUs <= now then
       if #ids < most then ids[#ids + 1] = id end
     else
       moved[#moved + 1] = id
@@ -167,100 +193,108 @@ for from = 0, 19 * most, most do
   end
   if #found < most or #ids == most then break end
 end
-return show({ int(now), moved }, ids)
-`
+return show({ now, moved }, ids)
+`,
+)
 
 /** Lists entries where they belong. ARGV: their ids. */
-export const RELIST_SCRIPT: string = `${WRITING}${PLAIN}
-for _, id in ipairs(A) do
-  local head = call('HGET', P .. 'e', id)
-  local live = head and sub(head, 39, 54)
-  if not head then
-    call('ZREM', P .. 'd', id)
-  elseif tonumber(live) > 0 then
-    call('ZADD', P .. 'd', live, id)
-  end
+export const RELIST_SCRIPT: string = scriptOf(
+  'writes',
+  `${KNOW_STATE}
+for n = 2, #ARGV do
+  local id = ARGV[n]
+  local untilUs = match(call('HGET', P .. 'live', id) or '', ${UNTIL})
+  if untilUs then call('ZADD', P .. 'due', untilUs, id) else call('ZREM', P .. 'due', id) end
 end
-return #A
+return 1
+`,
+)
+
+/** Keeps of an id what matches, if anything does. */
+const KEEP_PART = `
+local function keepPart(id, pattern)
+  local part = match(call('HGET', P .. 'known', id) or '', pattern)
+  if part and part ~= '' then call('HSET', P .. 'known', id, part) else call('HDEL', P .. 'known', id) end
+end
 `
 
-/** Forgets ended entries. ARGV: for each its id and version. Answers with how many. */
-export const FORGET_SCRIPT: string = `${WRITING}${PLAIN}
+/** Forgets ended entries. ARGV: for each its id and the position of its end. Answers with how many. */
+export const FORGET_SCRIPT: string = scriptOf(
+  'deletes',
+  `${KNOW_STATE}${KEEP_PART}
 local entries = 0
-for at = 1, #A, 2 do
-  local id = A[at]
-  local head = call('HGET', P .. 'e', id)
-  if head and sub(head, 1, 11) == A[at + 1] and tonumber(sub(head, 39, 54)) == 0 then
+for n = 2, #ARGV, 2 do
+  if knownOf(ARGV[n]).ended == tonumber(ARGV[n + 1]) then
     entries = entries + 1
-    for _, key in ipairs({ 'e', 'j', 'k' }) do call('HDEL', P .. key, id) end
-    call('ZREM', P .. 'd', id)
+    keepPart(ARGV[n], '@.*')
+    call('ZREM', P .. 'late', ARGV[n])
   end
 end
 return entries
-`
+`,
+)
+
+/** Removes rows of the ledger. ARGV: how many, the rows; then request ids of their events, each with its position. */
+export const DROP_ROWS_SCRIPT: string = scriptOf(
+  'deletes',
+  `${KNOW_STATE}${KEEP_PART}
+local last = 2 + tonumber(ARGV[2])
+local rows = {}
+for n = 3, last do rows[#rows + 1] = ARGV[n] end
+send('XDEL', 'ledger', rows)
+for n = last + 1, #ARGV, 2 do
+  if knownOf(ARGV[n]).prior == tonumber(ARGV[n + 1]) then keepPart(ARGV[n], '^[^@]*') end
+end
+return #rows
+`,
+)
+
+/** Notes how far the bucket was pruned. ARGV: a text, for how long. Also on a server that is out of memory. */
+export const NOTE_PRUNED_SCRIPT: string = scriptOf(
+  'deletes',
+  `${KNOW_STATE}
+call('SET', P .. 'pruned', ARGV[2], 'PX', ARGV[3])
+return 1
+`,
+)
 
 /**
- * Takes from the old part of the ledger what nobody can see any more, and renewals and advances of an epoch that a later
- * one has superseded. An entry of the stream goes when all of its events may.
- *
- * ARGV: first position, position to stop at, before which wall time renewals are old, before which those that a request
- * asked for are, how many, the wall time. Answers with the next position, or '' at the end, and how many events were
- * taken.
+ * Forgets realms where nothing is live and whose last fence and last wall time are more than a day behind the clock. Their
+ * highest fence stays behind as the floor of all. ARGV: clock or '', cursor, how many. Answers with the next cursor.
  */
-export const TRIM_SCRIPT: string = `${WRITING}${PLAIN}
-local rows = call('XRANGE', P .. 'l', A[1], A[2], 'COUNT', A[5])
-local gone, events, heads, epochs = {}, 0, {}, {}
-local old, requested = tonumber(A[3]), tonumber(A[4])
-local function isSuperseded(id, head, event)
-  local at = tonumber(sub(event, 40, 52))
-  local ttl = cjson.decode(sub(head, ${HEAD_JSON_AT + 1}, -${CREATED_WIDTH + 1}))[2]
-  if at >= old or at + ttl >= tonumber(A[6]) then return false end
-  epochs[id] = epochs[id] or cjson.decode(call('HGET', P .. 'j', id))[22] or 0
-  return epochs[id] > tonumber(string.match(event, ',(%d+)%]$'))
-end
-local function isGone(place, event)
-  local id = sub(event, 1, 36)
-  local head = heads[id]
-  if head == nil then
-    head = call('HGET', P .. 'e', id)
-    heads[id] = head
-  end
-  if not head or tonumber(sub(head, -16)) >= place then return true end
-  local mark = sub(event, 37, 37)
-  if mark == 'a' then return isSuperseded(id, head, event) end
-  if mark ~= 'r' then return false end
-  local before = sub(event, 53, 54) == '--' and old or requested
-  return tonumber(sub(event, 40, 52)) < before
-    and tonumber(sub(head, 55, 64)) > tonumber(string.match(event, '%[(%d+)'))
-end
-for _, row in ipairs(rows) do
-  local place, taken, isKept = tonumber(string.match(row[1], '^%d+')), 0, false
-  for n, event in ipairs(row[2]) do
-    if event ~= '' then
-      if not isGone(place + n - 1, event) then
-        isKept = true
-        break
-      end
-      taken = taken + 1
-    end
-  end
-  if not isKept then
-    gone[#gone + 1] = row[1]
-    events = events + taken
+export const TIDY_SCRIPT: string = scriptOf(
+  'deletes',
+  `${KNOW_STATE}
+local before = clock(ARGV[2] ~= '' and ARGV[2]) - ${DAY_MS * 1000}
+local scan = call('HSCAN', P .. 'live', ARGV[3], 'COUNT', ARGV[4])
+local gone = {}
+for n = 1, #scan[2], 2 do
+  local wall, fence = match(scan[2][n + 1], '^(%d+) (%d+) 0 $')
+  if wall and find(scan[2][n], ':', 1, true) and wall * 1000 < before and tonumber(fence) < before then
+    gone[#gone + 1] = scan[2][n]
+    state.floor = math.max(state.floor, tonumber(fence))
   end
 end
-if #gone > 0 then call('XDEL', P .. 'l', unpack(gone)) end
-if #rows < tonumber(A[5]) then return { '', events } end
-return { '(' .. rows[#rows][1], events }
-`
+if #gone > 0 then
+  call('HSET', P .. 'live', 'state', stateText())
+  send('HDEL', 'live', gone)
+end
+return scan[1]
+`,
+)
 
-/** Forgets realms that have been idle for long. ARGV: clock or '', how many to look at. Answers with 1 if there are more. */
-export const TIDY_SCRIPT: string = `${WRITING}${PLAIN}
-local now, most = clock(A[1]), tonumber(A[2])
-local b = call('HGET', P .. 'e', '${STATE_FIELD}') or STATE
-local day, idleDay = math.floor(now / ${DAY_MS * 1000}), tonumber(sub(b, 43, 52))
-if idleDay == 0 or idleDay >= day - 1 then return 0 end
-${TIDY}
-call('HSET', P .. 'e', '${STATE_FIELD}', sub(b, 1, 42) .. string.format('%010d', idleDay) .. sub(b, 53))
-return idleDay < day - 1 and 1 or 0
-`
+/**
+ * Lets the clock go on from where it is now, although something was committed at a later time. ARGV: clock or ''. Answers
+ * with how many milliseconds later that was.
+ */
+export const ACCEPT_CLOCK_SCRIPT: string = scriptOf(
+  'writes',
+  `${KNOW_STATE}
+local now = clock(ARGV[2] ~= '' and ARGV[2])
+local behind = state.high - now
+if behind <= 0 then return 0 end
+state.high = now
+call('HSET', P .. 'live', 'state', stateText())
+return math.ceil(behind / 1000)
+`,
+)

@@ -2,7 +2,7 @@
  * Opens a store on a Redis server, by URL or on a client that the caller has: `redis://` and `rediss://`, one server,
  * one behind Sentinel (pass a client), or a Cluster.
  */
-import { invalid, LeaseError } from '../../core/errors.ts'
+import { invalid } from '../../core/errors.ts'
 import { parseNamespace } from '../../core/resource.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
@@ -21,7 +21,7 @@ import {
   type RedisDriver,
 } from '../../drivers/redis-driver.ts'
 import { evictionOf, EVICTS_NOTHING } from './redis-eviction.ts'
-import { KEY_PREFIX, RedisScripted } from './redis-scripted.ts'
+import { RedisNamespace } from './redis-namespace.ts'
 import { addressOf, dial, showUrl, type RedisAddress } from '../../drivers/redis-connection.ts'
 import { redisError } from '../../drivers/redis-errors.ts'
 
@@ -49,10 +49,8 @@ export const CALL_MS_DEFAULT: number = 5_000
 const CONNECT_MS_DEFAULT = 5_000
 /** More than the server is ever asked to wait before it answers. */
 const SILENCE_MS_MIN = 5_000
-const CLUSTER_BUCKETS_DEFAULT = 64
 const BUCKETS_MAX = 1_024
 const RECONNECT_MS_MAX = 2_000
-const LAYOUT_VERSION = 4
 
 export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
   const backend = await openRedisBackend(options)
@@ -61,20 +59,20 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Store>
 
 /** What a store needs of the server, ready to use. */
 export async function openRedisBackend(options: RedisStoreOptions): Promise<Backend> {
-  const namespace = parseNamespace(options.namespace ?? 'default')
+  const name = parseNamespace(options.namespace ?? 'default')
   const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   if (options.buckets !== undefined) requireBuckets(options.buckets)
   const connection = await connectRedis(options)
   const { driver, url, close } = connection
   const calls = new RedisCalls(driver, { url, callMs, runtime })
   try {
-    const buckets = await settleBuckets(calls, namespace, options.buckets)
-    const scripted = new RedisScripted(calls, { namespace, buckets })
-    await scripted.load()
+    const { buckets } = options
+    const namespace = await RedisNamespace.open(calls, { namespace: name, buckets, runtime })
+    await namespace.load()
     const description = await describe(calls, url)
     const { nowUs } = options
-    const clock = (): string => (nowUs === undefined ? '' : String(nowUs()))
-    const parts = { scripted, runtime, description, callMs, clock, close }
+    const clock = (): number | undefined => nowUs?.()
+    const parts = { namespace, runtime, description, callMs, clock, close }
     const backend = new RedisBackend(parts)
     await backend.copySettings()
     return backend
@@ -180,38 +178,6 @@ function bounded(
     const timer = runtime.setTimer(connectMs, () => fail(late), { keepAlive: true })
     work.then(() => resolve(), fail).finally(() => timer.cancel())
   })
-}
-
-/** How many buckets the namespace has, which whoever used it first has said. */
-async function settleBuckets(
-  calls: RedisCalls,
-  namespace: string,
-  wanted: number | undefined,
-): Promise<number> {
-  const key = `${KEY_PREFIX}:{${namespace}}:meta`
-  const isDivided = calls.driver.isCluster
-  const initial = String(wanted ?? (isDivided ? CLUSTER_BUCKETS_DEFAULT : 1))
-  const read = async (): Promise<readonly (string | null)[]> => {
-    return (await calls.send(['HMGET', key, 'version', 'buckets'], 'reads')) as (string | null)[]
-  }
-  let [version = null, buckets = null] = await read()
-  // Whoever finds it written does not write: a server that cannot be written to may well be read.
-  if (version === null || buckets === null) {
-    await calls.send(['HSETNX', key, 'version', String(LAYOUT_VERSION)], 'writes')
-    await calls.send(['HSETNX', key, 'buckets', initial], 'writes')
-    ;[version = null, buckets = null] = await read()
-  }
-  if (Number(version) !== LAYOUT_VERSION) {
-    throw new LeaseError(
-      'STORE_SCHEMA',
-      `schema version must be ${LAYOUT_VERSION} for this version of Tenure, got ${version}`,
-      { details: { supported: LAYOUT_VERSION, found: Number(version) } },
-    )
-  }
-  if (wanted !== undefined && wanted !== Number(buckets)) {
-    throw invalid('buckets', `must be ${buckets}, as the namespace was made with`, wanted)
-  }
-  return Number(buckets)
 }
 
 function requireBuckets(buckets: unknown): void {

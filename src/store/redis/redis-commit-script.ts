@@ -1,0 +1,381 @@
+/**
+ * The one script that commits: it compares what a group of attempts believed with what is there, writes, and appends to
+ * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-attempt.ts makes the group, whose
+ * fields have the same names there (`GroupArgument`).
+ *
+ * Attempts are carried out in order. Each is compared as a whole before anything of it is noted, what it changes is noted
+ * in tables that the next attempts see, and all is written at the end with one command for each key. So an attempt that
+ * misses leaves no trace, and one command of the server serves the whole group.
+ */
+import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
+import { ANOTHER, DAY_MS, EVENTS_PER_ROW, MONTH_DAYS, scriptOf } from './redis-layout.ts'
+
+/** Reads all that the group names. A clock that has stood still or gone back a little goes on from its highest time. */
+const READ = `
+local group = cjson.decode(ARGV[2])
+fetch('live', group.fields, live)
+state = readState(live.state)
+if not state or state.identity ~= identity then return '${ANOTHER}' end
+local attempts, now = group.attempts, clock(group.clock)
+local behind = state.high - now
+if behind >= 0 then now = state.high + 1 end
+local isCurrent = state.revision == group.revision
+local answer = { now, state.revision, not isCurrent and call('HGETALL', P .. 'settings'), 0, #attempts }
+if behind > ${STORE_CLOCK_BEHIND_US_MAX} then
+  answer[4] = math.ceil(behind / 1000)
+  return answer
+end
+local day = math.floor(now / ${DAY_MS * 1000})
+local month = math.floor(day / ${MONTH_DAYS})
+local epochs, marks = fetch('epochs', group.epochs, {}), {}
+fetch('known', group.known, known)
+local function readMarks(key)
+  for name, mark in pairs(fetch(key, group.known, {})) do marks[name] = marks[name] or mark end
+end
+if state.markDay >= day - 1 then
+  readMarks('marks:' .. day)
+  readMarks('marks:' .. day - 1)
+end
+if state.markMonth >= month - 1 then
+  readMarks('months:' .. month)
+  readMarks('months:' .. month - 1)
+end
+`
+
+/** What is noted of the realms and of the resources of trees: both have claims, in one form. */
+const PLACES = `
+local CLAIM = '(%S+) (%d+)(%a) '
+local realms, changedRealms, changedTrees = {}, {}, {}
+local function realmOf(name)
+  local realm = realms[name]
+  if not realm then
+    local wall, fence, tickets, claims = match(live[name] or '', '^(%d+) (%d+) (%d+) (.*)$')
+    realm = {
+      wall = tonumber(wall) or 0,
+      fence = math.max(tonumber(fence) or 0, state.floor),
+      tickets = tonumber(tickets) or 0,
+      claims = claims or '',
+    }
+    realms[name] = realm
+  end
+  return realm
+end
+local function claimsBelow(resource)
+  local stem = sub(resource, -1) == '/' and resource or resource .. '/'
+  local names, missing = {}, {}
+  for _, name in ipairs(call('ZRANGEBYLEX', P .. 'tree', '(' .. stem, '(' .. sub(stem, 1, -2) .. '0')) do
+    names[name] = true
+    if live[name] == nil then missing[#missing + 1] = name end
+  end
+  fetch('live', missing, live)
+  for name in pairs(changedTrees) do
+    if #name > #stem and sub(name, 1, #stem) == stem then names[name] = true end
+  end
+  local lists = {}
+  for name in pairs(names) do lists[#lists + 1] = realmOf(name).claims end
+  return table.concat(lists)
+end
+local function claimsAt(place)
+  local claims = realmOf(place.resource or place.realm).claims
+  for _, name in ipairs(place.above or {}) do
+    for id, number, extent in string.gmatch(realmOf(name).claims, CLAIM) do
+      if extent == 's' then claims = claims .. id .. ' ' .. number .. extent .. ' ' end
+    end
+  end
+  return place.subtree and claims .. claimsBelow(place.resource) or claims
+end
+`
+
+/** Whether all is as an attempt believed. */
+const COMPARE = `
+local function versionOf(id)
+  if live[id] then return match(live[id], '^%d+') end
+  local ended = knownOf(id).ended
+  local event = ended and eventAt(ended)
+  return event and match(event, '^%S+ %d+ (%d+)') or '0'
+end
+-- The lease that a request has had an effect on, and the type of that effect.
+local function priorOf(request)
+  local position = knownOf(request).prior
+  local event = position and position > 0 and eventAt(position)
+  if event then
+    local id, kind = match(event, '^(%S+) %d+ %d+ %["(%a+)"')
+    if isSeen(id, position) then return id, kind end
+  end
+  if not marks[request] then return nil end
+  local id, kind, keepUntil = match(marks[request], '^(%S+) (%a+) (%d+)$')
+  if keepUntil * 1000 >= now then return id, kind end
+end
+local function areSame(believed, claims)
+  if believed == claims then return true end
+  if #believed ~= #claims then return false end
+  for claim in string.gmatch(claims, '%S+ %S+ ') do
+    if not find(believed, claim, 1, true) then return false end
+  end
+  return true
+end
+local function isAsBelieved(place, wall)
+  if versionOf(place.id) ~= place.own or realmOf(place.realm).wall > wall then return false end
+  if place.request and (priorOf(place.request) ~= nil) ~= (place.hasPrior == true) then return false end
+  if place.epoch and tonumber(epochs[place.resource or place.realm] or 0) ~= place.epoch then return false end
+  if place.behind then return sub(claimsAt(place), -#place.behind) == place.behind end
+  return not place.claims or areSame(place.claims, claimsAt(place))
+end
+local function holds(attempt)
+  if not isCurrent or now < attempt.from or now >= attempt.before then return false end
+  for _, place in ipairs(attempt.places) do
+    if not isAsBelieved(place, attempt.wall) then return false end
+  end
+  for _, write in ipairs(attempt.writes) do
+    if versionOf(write.id) ~= write.before then return false end
+  end
+  return true
+end
+`
+
+/** What is really at a place, for an attempt that has missed. One that got in line behind a claim is told what came after. */
+const VIEW = `
+local function viewOf(place)
+  local realm = realmOf(place.realm)
+  local claims = (place.claims or place.behind) and claimsAt(place) or ''
+  local isPart = place.behind and find(claims, place.behind, 1, true)
+  if isPart then claims = sub(claims, isPart + #place.behind) end
+  local leaseId, kind
+  if place.request then leaseId, kind = priorOf(place.request) end
+  local ids, seen = {}, {}
+  local function add(id)
+    if id and not seen[id] then ids[#ids + 1] = id end
+    if id then seen[id] = true end
+  end
+  for id in string.gmatch(claims, CLAIM) do add(id) end
+  add(place.id)
+  add(leaseId)
+  local epoch = tonumber(epochs[place.resource or place.realm] or 0)
+  return show({ realm.fence, realm.wall, realm.tickets, epoch, leaseId or '', kind or '', isPart and 1 or 0 }, ids)
+end
+`
+
+/**
+ * Notes what an attempt changes. New fences, those from \`first\` on, are moved up together where another attempt has
+ * taken them meanwhile. Events come first: an entry of which the ledger tells was created at the event with which it began.
+ */
+const APPLY = `
+local base = math.max(state.last, now - 1)
+local count, positions, changedLive, changedKnown = 0, {}, {}, {}
+local due, late, members, changedEpochs = {}, {}, { h = {}, s = {} }, {}
+local begun, unrecorded, dayMarks, monthMarks, news = {}, {}, {}, {}, {}
+local shift, firstFence = 0, nil
+local function moved(fence)
+  return firstFence and fence >= firstFence and fence + shift or fence
+end
+local function append(event)
+  count = count + 1
+  local position = base + count
+  local text = event.id .. ' ' .. int(moved(event.fence)) .. ' ' .. (event.version or '0') .. ' ' .. event.text
+  appended[position] = text
+  positions[#positions + 1] = position
+  if event.begins then begun[event.id] = position end
+  if event.begins or event.version then
+    local record = knownOf(event.id)
+    if event.version then record.first = firstOf(event.id) or begun[event.id] or position end
+    record.ended = event.version and position
+    changedKnown[event.id] = record.first ~= nil or nil
+  end
+  if event.request then
+    knownOf(event.request).prior = position
+    changedKnown[event.request] = true
+  end
+  if event.late then late[event.id] = event.late end
+end
+local function list(key, name, id, isIn)
+  local ids = members[key][name]
+  if not ids then
+    ids = {}
+    members[key][name] = ids
+  end
+  ids[id] = isIn
+end
+local function claim(write)
+  local realm = realmOf(write.place)
+  local from = find(realm.claims, write.id, 1, true) or #realm.claims + 1
+  local to = find(realm.claims, ' ', from + #write.id + 1, true) or #realm.claims
+  local item = write.claim and write.id .. ' ' .. write.claim .. ' ' or ''
+  realm.claims = sub(realm.claims, 1, from - 1) .. item .. sub(realm.claims, to + 1)
+  local changed = write.isTree and changedTrees or changedRealms
+  changed[write.place] = true
+end
+local function createdOf(write)
+  if live[write.id] then return match(live[write.id], '^%d+ %d+ %d+ %d+ (%d+)') end
+  if begun[write.id] then return int(begun[write.id]) end
+  count = count + 1
+  unrecorded[write.id] = base + count
+  return int(base + count)
+end
+local function put(write)
+  local id = write.id
+  if write.text then
+    live[id] = write.head .. ' ' .. int(moved(write.fence)) .. ' ' .. write.untilUs .. ' '
+      .. createdOf(write) .. ' ' .. write.text
+  else
+    live[id] = false
+    if not write.isRecorded then unrecorded[id] = false end
+    if write.isGone then
+      local record = knownOf(id)
+      record.first, record.ended = nil, nil
+      changedKnown[id] = true
+    end
+  end
+  changedLive[id] = true
+  if write.place then claim(write) end
+  if write.due ~= nil then due[id] = write.due end
+  if write.tickets then
+    local realm = realmOf(write.realm)
+    realm.tickets = math.max(0, realm.tickets + write.tickets)
+    changedRealms[write.realm] = true
+  end
+  if write.leaves then list('s', write.leaves, id, false) end
+  if write.joins then list('s', write.joins, id, true) end
+  if write.holder then list('h', write.holder, id, write.text ~= nil) end
+end
+local function apply(attempt)
+  local lastFence = attempt.lastFence and attempt.lastFence + shift or 0
+  for _, place in ipairs(attempt.places) do
+    local realm = realmOf(place.realm)
+    realm.wall, realm.fence = attempt.wall, math.max(realm.fence, lastFence)
+    changedRealms[place.realm] = true
+  end
+  for _, event in ipairs(attempt.events) do append(event) end
+  for _, write in ipairs(attempt.writes) do put(write) end
+  for _, mark in ipairs(attempt.marks) do
+    marks[mark.request] = mark.text
+    local kept = mark.isLong and monthMarks or dayMarks
+    kept[#kept + 1] = mark.request
+    kept[#kept + 1] = mark.text
+  end
+  for _, mark in ipairs(attempt.epochs) do
+    epochs[mark.resource] = mark.epoch
+    changedEpochs[mark.resource] = mark.epoch
+  end
+  for _, wake in ipairs(attempt.wakes) do news[#news + 1] = wake end
+end
+local function shiftOf(attempt)
+  local most = 0
+  for _, place in ipairs(attempt.firstFence and attempt.places or {}) do
+    most = math.max(most, realmOf(place.realm).fence + 1 - attempt.firstFence)
+  end
+  return most
+end
+local isChanged = false
+for n, attempt in ipairs(attempts) do
+  local told
+  if not holds(attempt) then
+    told = {}
+    for m, place in ipairs(attempt.places) do told[m] = viewOf(place) end
+  elseif #attempt.writes > 0 then
+    firstFence, shift = attempt.firstFence, shiftOf(attempt)
+    apply(attempt)
+    isChanged = true
+    told = shift > 0 and shift or nil
+  end
+  if told then
+    answer[#answer + 1] = n
+    answer[#answer + 1] = told
+  end
+end
+if not isChanged then return answer end
+`
+
+/** Writes what was noted. */
+const FLUSH = `
+state.last, state.high = base + count, now
+if #dayMarks > 0 then
+  send('HSET', 'marks:' .. day, dayMarks)
+  if state.markDay ~= day then call('PEXPIRE', P .. 'marks:' .. day, ${3 * DAY_MS}) end
+  state.markDay = day
+end
+if #monthMarks > 0 then
+  send('HSET', 'months:' .. month, monthMarks)
+  if state.markMonth ~= month then call('PEXPIRE', P .. 'months:' .. month, ${3 * MONTH_DAYS * DAY_MS}) end
+  state.markMonth = month
+end
+local function writeHash(key, values)
+  local puts, removes = {}, {}
+  for name, value in pairs(values) do
+    if value then
+      puts[#puts + 1] = name
+      puts[#puts + 1] = value
+    else
+      removes[#removes + 1] = name
+    end
+  end
+  send('HSET', key, puts)
+  send('HDEL', key, removes)
+end
+local function writeRanks(key, ranks)
+  local puts, removes = {}, {}
+  for member, rank in pairs(ranks) do
+    if rank then
+      puts[#puts + 1] = rank
+      puts[#puts + 1] = member
+    else
+      removes[#removes + 1] = member
+    end
+  end
+  send('ZADD', key, puts)
+  send('ZREM', key, removes)
+end
+local function realmText(realm)
+  return int(realm.wall) .. ' ' .. int(realm.fence) .. ' ' .. realm.tickets .. ' ' .. realm.claims
+end
+local function knownText(record)
+  if not record.first then return record.prior and '@' .. int(record.prior) end
+  local text = int(record.first)
+  if record.ended then text = text .. ' ' .. int(record.ended - record.first) end
+  return record.prior and text .. '@' .. int(record.prior) or text
+end
+local changed, trees = { state = stateText() }, {}
+for id in pairs(changedLive) do changed[id] = live[id] end
+for name in pairs(changedRealms) do changed[name] = realmText(realms[name]) end
+for name in pairs(changedTrees) do
+  local isEmpty = realms[name].claims == ''
+  changed[name] = not isEmpty and realmText(realms[name])
+  trees[name] = not isEmpty and 0
+end
+writeHash('live', changed)
+for id in pairs(changedKnown) do changedKnown[id] = knownText(known[id]) or false end
+writeHash('known', changedKnown)
+writeHash('epochs', changedEpochs)
+writeRanks('due', due)
+writeRanks('late', late)
+writeRanks('tree', trees)
+writeRanks('unrecorded', unrecorded)
+for key, sets in pairs(members) do
+  for name, ids in pairs(sets) do
+    local joined, left = {}, {}
+    for id, isIn in pairs(ids) do
+      local some = isIn and joined or left
+      some[#some + 1] = id
+    end
+    send('SADD', key .. ':' .. name, joined)
+    send('SREM', key .. ':' .. name, left)
+  end
+end
+local n = 1
+while n <= #positions do
+  local from, row = positions[n], {}
+  while n <= #positions and positions[n] - from < ${EVENTS_PER_ROW} do
+    row[#row + 1] = int(positions[n] - from)
+    row[#row + 1] = appended[positions[n]]
+    n = n + 1
+  end
+  call('XADD', P .. 'ledger', int(from), unpack(row))
+end
+for _, wake in ipairs(news) do call('PUBLISH', wake.channel, group.sender .. ' ' .. wake.leaseId) end
+return answer
+`
+
+const TEXT = `${READ}${PLACES}${COMPARE}${VIEW}${APPLY}${FLUSH}`
+
+export const COMMIT_SCRIPT: string = scriptOf('writes', TEXT)
+/** The same text for attempts that can only miss: it runs wherever something can be read. */
+export const VIEW_SCRIPT: string = scriptOf('reads', TEXT)

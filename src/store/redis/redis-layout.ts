@@ -1,0 +1,182 @@
+/**
+ * How a namespace lies on the server, and what every script begins with.
+ *
+ * Keys of a bucket, after its prefix `tenure:{NAMESPACE}:` or `tenure:{NAMESPACE/BUCKET}:`
+ *
+ *     live           hash of what is live: by id each lease, offer and ticket; by name each realm, and of a tree each
+ *                    resource that has a live entry; `state` is the state of the bucket
+ *     ledger         stream; a row holds up to 16 events by their distance from the position of the row
+ *     known          hash: by lease id and request id where the ledger tells of it
+ *     due            sorted set of live ids, by a tick not later than their deadline
+ *     late           sorted set of ended ids whose end was noticed after it, by that end
+ *     tree           sorted set of the resources of trees that have live entries, by name
+ *     unrecorded     sorted set of live ids of which the ledger does not tell, by creation
+ *     epochs         hash: by resource
+ *     h:HOLDER       set of live ids; s:SESSION the same
+ *     marks:DAY      hash: what request ids have done of which the ledger does not tell; months:MONTH for long TTLs
+ *     settings       hash
+ *     pruned         where pruning has got to, and by which clock
+ *     e              a text where layout 4 had a hash, so that every script of that version fails before it writes
+ *
+ * Values are words with one space between them; a number is written in one way only, so that equal texts are equal numbers.
+ *
+ *     state    the fields of `STATE` below
+ *     entry    version claim fence untilUs created RECORD       (redis-records.ts writes and reads RECORD)
+ *     realm    wallMs fence tickets, then `id claim+extent ` for each live entry at a resource
+ *     event    leaseId fence version RECORD                     (version of the entry that it ended, else 0)
+ *     known    [first][ length][@prior]: of a lease that has ended, or was ended once, the position of its first event and how
+ *              far behind it its end is; of a request the position of what it did last
+ *     mark     leaseId type keepUntilMs
+ */
+export const LAYOUT_VERSION = 5
+export const KEY_PREFIX = 'tenure'
+
+/** Events in one row of the stream. A row can only be removed as a whole, so one event that must stay keeps few others. */
+export const EVENTS_PER_ROW = 16
+export const DAY_MS = 86_400_000
+/** A mark of one month is found in the next one too, so it is kept as long as the longest TTL. */
+export const MONTH_DAYS = 31
+
+/** What a script answers with when the bucket belongs to another making of the namespace than the caller means. */
+export const ANOTHER = 'another'
+
+/** What the state of a bucket says, in this order. All but the first are numbers. */
+const STATE = [
+  /** Layout, number of buckets and a random id of this making of the namespace: what every script compares. */
+  'identity',
+  /** The last position of the ledger that was given. */
+  'last',
+  /** The highest time of the server's clock at which something was committed. */
+  'high',
+  /** Of the settings. */
+  'revision',
+  /** The highest fence of the realms that were forgotten. */
+  'floor',
+  /** The last day and month in which a mark was written. */
+  'markDay',
+  'markMonth',
+] as const
+
+export type StateField = (typeof STATE)[number]
+export type BucketState = Readonly<Record<StateField, string>>
+
+export function stateText(state: BucketState): string {
+  return STATE.map((field) => state[field]).join(' ')
+}
+
+export function stateOf(text: string): BucketState {
+  const words = text.split(' ')
+  return Object.fromEntries(STATE.map((field, at) => [field, words[at] ?? '0'])) as BucketState
+}
+
+const STATE_PATTERN = `^(%S+)${' (%d+)'.repeat(STATE.length - 1)}$`
+const STATE_NUMBERS = STATE.slice(1)
+
+/**
+ * Lua cannot tell more than about 8000 values to a function, and prints large numbers with an exponent unless told
+ * otherwise.
+ */
+const COMMON = `
+local P, identity = KEYS[1] .. ':', ARGV[1]
+local call, find, format, match, sub = redis.call, string.find, string.format, string.match, string.sub
+local function int(number) return format('%d', number) end
+local function fetch(key, names, found)
+  for first = 1, #names, 4000 do
+    local values = call('HMGET', P .. key, unpack(names, first, math.min(first + 3999, #names)))
+    for n = 1, #values do found[names[first + n - 1]] = values[n] end
+  end
+  return found
+end
+local function send(command, key, list)
+  for first = 1, #list, 4000 do
+    call(command, P .. key, unpack(list, first, math.min(first + 3999, #list)))
+  end
+end
+local function clock(given)
+  if given then return tonumber(given) end
+  local time = call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+local state
+local function readState(text)
+  local ${STATE.join(', ')} = match(text or '', '${STATE_PATTERN}')
+  if not identity then return nil end
+  return { identity = identity, ${STATE_NUMBERS.map((field) => `${field} = tonumber(${field})`).join(', ')} }
+end
+local function stateText()
+  return format('${['%s', ...STATE_NUMBERS.map(() => '%d')].join(' ')}', ${STATE.map((field) => `state.${field}`).join(', ')})
+end
+`
+
+/** What the ledger knows of an id, and the event at a position. \`appended\` has those of this call. */
+const LEDGER = `
+local live, known, appended = {}, {}, {}
+local function knownOf(id)
+  local record = known[id]
+  if type(record) == 'table' then return record end
+  if record == nil then record = call('HGET', P .. 'known', id) end
+  local first, length, prior = match(record or '', '^(%d*) ?(%d*)@?(%d*)$')
+  first = tonumber(first)
+  record = { first = first, ended = first and tonumber(length) and first + length, prior = tonumber(prior) }
+  known[id] = record
+  return record
+end
+-- The position of the first event of a lease that can be seen. Of most that are live, they themselves tell.
+local function firstOf(id)
+  if live[id] == nil then live[id] = call('HGET', P .. 'live', id) end
+  return knownOf(id).first or tonumber(match(live[id] or '', '^%d+ %d+ %d+ %d+ (%d+)'))
+end
+local function isSeen(id, position)
+  local first = firstOf(id)
+  return first ~= nil and first <= position
+end
+local function eventAt(position)
+  if appended[position] then return appended[position] end
+  local row = call('XREVRANGE', P .. 'ledger', position, '-', 'COUNT', 1)[1]
+  if not row then return nil end
+  local distance = int(position - match(row[1], '^%d+'))
+  for n = 1, #row[2], 2 do
+    if row[2][n] == distance then return row[2][n + 1] end
+  end
+end
+local function show(answer, ids)
+  local missing = {}
+  for _, id in ipairs(ids) do
+    if live[id] == nil then missing[#missing + 1] = id end
+  end
+  fetch('live', missing, live)
+  for _, id in ipairs(ids) do
+    local ended = not live[id] and knownOf(id).ended
+    local text = live[id] or ended and eventAt(ended)
+    if text then
+      answer[#answer + 1] = id
+      answer[#answer + 1] = ended or 0
+      answer[#answer + 1] = text
+    end
+  end
+  return answer
+end
+`
+
+export type ScriptKind = 'writes' | 'reads' | 'deletes'
+
+/**
+ * The first line lets the server refuse a script as a whole when it is out of memory or may not write; without it the
+ * script would begin, and fail at its first write. A script that only reads says so, and then runs on a server that is
+ * out of memory and on a read-only replica; one that makes room runs on a server that is out of memory.
+ */
+const FIRST_LINES: Readonly<Record<ScriptKind, string>> = {
+  writes: '#!lua',
+  reads: '#!lua flags=no-writes',
+  deletes: '#!lua flags=allow-oom',
+}
+
+export function scriptOf(kind: ScriptKind, text: string): string {
+  return `${FIRST_LINES[kind]}${COMMON}${LEDGER}${text}`
+}
+
+/** For all but the script of commits, which reads the state together with the rest. */
+export const KNOW_STATE: string = `
+state = readState(call('HGET', P .. 'live', 'state'))
+if not state or state.identity ~= identity then return '${ANOTHER}' end
+`

@@ -1,0 +1,225 @@
+/**
+ * A namespace on a server: its buckets, each with a prefix whose hash tag puts all its keys into one slot, and scripts run
+ * in them. A script is sent by its digest; only a server that does not know it is sent the text.
+ *
+ * Every script compares the identity of the namespace: its layout, its number of buckets and a random id that is new
+ * whenever the namespace is made, also after all data was lost. So a process that still means an earlier making, with
+ * other buckets, writes nothing: it looks again, and goes on only if the namespace is divided as it knows it.
+ */
+import { invalid, LeaseError } from '../../core/errors.ts'
+import { realmOf, type Resource } from '../../core/resource.ts'
+import { runScript, type Argument, type RedisCalls } from '../../drivers/redis-driver.ts'
+import type { CommandEffect } from '../../drivers/redis-errors.ts'
+import type { Runtime } from '../../runtime/runtime.ts'
+import {
+  ANOTHER,
+  KEY_PREFIX,
+  LAYOUT_VERSION,
+  stateOf,
+  stateText,
+  type BucketState,
+} from './redis-layout.ts'
+import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
+import {
+  DUE_SCRIPT,
+  LOOK_SCRIPT,
+  MAKE_BUCKET_SCRIPT,
+  MAKE_NAMESPACE_SCRIPT,
+  WALK_SCRIPT,
+} from './redis-scripts.ts'
+
+export interface RunOptions {
+  readonly bucket: number
+  readonly effect: CommandEffect
+}
+
+export interface NamespaceOptions {
+  readonly namespace: string
+  /** How many, if the caller minds. */
+  readonly buckets: number | undefined
+  readonly runtime: Runtime
+}
+
+const CLUSTER_BUCKETS_DEFAULT = 64
+
+/** What a bucket begins with; the first word is set when it is made. */
+export const NEW_STATE: BucketState = {
+  identity: '-',
+  last: '0',
+  high: '0',
+  revision: '0',
+  floor: '0',
+  markDay: '0',
+  markMonth: '0',
+}
+
+export interface NamespaceFacts {
+  readonly version: string | null
+  readonly buckets: string | null
+  readonly incarnation: string | null
+}
+
+export function metaKey(namespace: string): string {
+  return `${KEY_PREFIX}:{${namespace}}:meta`
+}
+
+export function prefixesOf(namespace: string, buckets: number): readonly string[] {
+  return Array.from({ length: buckets }, (_, bucket) => {
+    return `${KEY_PREFIX}:{${buckets === 1 ? namespace : `${namespace}/${bucket}`}}`
+  })
+}
+
+export async function readFacts(calls: RedisCalls, namespace: string): Promise<NamespaceFacts> {
+  const command = ['HMGET', metaKey(namespace), 'version', 'buckets', 'incarnation']
+  const [version = null, buckets = null, incarnation = null] = (await calls.send(
+    command,
+    'reads',
+  )) as readonly (string | null)[]
+  return { version, buckets, incarnation }
+}
+
+export class RedisNamespace {
+  readonly calls: RedisCalls
+  /** Of each bucket. */
+  readonly prefixes: readonly string[]
+  readonly buckets: readonly number[]
+  readonly #options: NamespaceOptions
+  #identity: string
+  #settling: Promise<void> | null = null
+
+  /** Makes it if there is none yet. */
+  static async open(calls: RedisCalls, options: NamespaceOptions): Promise<RedisNamespace> {
+    const facts = await settledFacts(calls, options)
+    const buckets = Number(facts.buckets)
+    if (options.buckets !== undefined && options.buckets !== buckets) {
+      const expected = `must be ${buckets}, as the namespace was made with`
+      throw invalid('buckets', expected, options.buckets)
+    }
+    const namespace = new RedisNamespace(calls, options, facts)
+    await namespace.#makeBuckets()
+    return namespace
+  }
+
+  private constructor(calls: RedisCalls, options: NamespaceOptions, facts: NamespaceFacts) {
+    this.calls = calls
+    this.#options = options
+    this.prefixes = prefixesOf(options.namespace, Number(facts.buckets))
+    this.buckets = [...this.prefixes.keys()]
+    this.#identity = identityOf(facts)
+  }
+
+  bucketOf(resource: Resource): number {
+    if (this.prefixes.length === 1) return 0
+    return hash(realmOf(resource)) % this.prefixes.length
+  }
+
+  /** Wakes come from any bucket, and whoever waits listens in one place. */
+  readonly channelOf = (session: string): string => {
+    return `${KEY_PREFIX}:{${this.#options.namespace}}:w:${session}`
+  }
+
+  keyOf(bucket: number, name: string): string {
+    return `${this.prefixes[bucket]}:${name}`
+  }
+
+  async stateOf(bucket: number): Promise<BucketState> {
+    const text = await this.calls.send(['HGET', this.keyOf(bucket, 'live'), 'state'], 'reads')
+    return stateOf((text ?? '-') as string)
+  }
+
+  async run(script: string, args: readonly Argument[], options: RunOptions): Promise<unknown> {
+    const reply = await this.#runOnce(script, args, options)
+    if (reply !== ANOTHER) return reply
+    this.#settling ??= this.#settle().finally(() => {
+      this.#settling = null
+    })
+    await this.#settling
+    const again = await this.#runOnce(script, args, options)
+    if (again !== ANOTHER) return again
+    throw new LeaseError('STORE_UNAVAILABLE', 'the namespace was made anew twice during one call')
+  }
+
+  #runOnce(
+    script: string,
+    args: readonly Argument[],
+    { bucket, effect }: RunOptions,
+  ): Promise<unknown> {
+    const keys = [this.prefixes[bucket] ?? '']
+    const all = [this.#identity, ...args]
+    return runScript((command) => this.calls.send(command, effect), { script, keys, args: all })
+  }
+
+  async #settle(): Promise<void> {
+    const buckets = this.prefixes.length
+    const facts = await settledFacts(this.calls, { ...this.#options, buckets })
+    if (Number(facts.buckets) !== buckets) {
+      const message = `namespace ${this.#options.namespace} was made anew with ${facts.buckets} buckets, and this process opened it with ${buckets}: open it again`
+      throw new LeaseError('STORE_SCHEMA', message)
+    }
+    this.#identity = identityOf(facts)
+    await this.#makeBuckets()
+  }
+
+  /** Whoever finds them made does not write: a server that cannot be written to may well be read. */
+  async #makeBuckets(): Promise<void> {
+    await Promise.all(this.buckets.map((bucket) => this.#makeBucket(bucket)))
+  }
+
+  async #makeBucket(bucket: number): Promise<void> {
+    const identity = this.#identity
+    if ((await this.stateOf(bucket)).identity === identity) return
+    const args = [stateText({ ...NEW_STATE, identity })]
+    const options = { bucket, effect: 'writes' } as const
+    const found = await this.#runOnce(MAKE_BUCKET_SCRIPT, args, options)
+    if (found === identity) return
+    const message = `bucket ${bucket} of namespace ${this.#options.namespace} belongs to one with another layout or number of buckets: expected ${identity}, got ${String(found)}`
+    throw new LeaseError('STORE_SCHEMA', message)
+  }
+
+  /** So that the first command of each kind is not sent twice. */
+  async load(): Promise<void> {
+    const all = [COMMIT_SCRIPT, VIEW_SCRIPT, LOOK_SCRIPT, WALK_SCRIPT, DUE_SCRIPT]
+    await Promise.all(all.map((script) => this.calls.send(['SCRIPT', 'LOAD', script], 'reads')))
+  }
+}
+
+function identityOf({ version, buckets, incarnation }: NamespaceFacts): string {
+  return `${version}/${buckets}/${incarnation}`
+}
+
+/** What holds of the namespace, which the process that used it first has said. */
+async function settledFacts(
+  calls: RedisCalls,
+  { namespace, buckets, runtime }: NamespaceOptions,
+): Promise<NamespaceFacts> {
+  let facts = await readFacts(calls, namespace)
+  if (facts.version === null || facts.incarnation === null) {
+    requireLayout(facts.version)
+    const first = buckets ?? (calls.driver.isCluster ? CLUSTER_BUCKETS_DEFAULT : 1)
+    const args = [String(LAYOUT_VERSION), String(first), runtime.uuid()]
+    const made = (await runScript((command) => calls.send(command, 'writes'), {
+      ...{ script: MAKE_NAMESPACE_SCRIPT, keys: [metaKey(namespace)], args },
+    })) as readonly string[]
+    const [version = null, number = null, incarnation = null] = made
+    facts = { version, buckets: number, incarnation }
+  }
+  requireLayout(facts.version)
+  return facts
+}
+
+function requireLayout(version: string | null): void {
+  if (version === null || Number(version) === LAYOUT_VERSION) return
+  throw new LeaseError(
+    'STORE_SCHEMA',
+    `schema version must be ${LAYOUT_VERSION} for this version of Tenure, got ${version}`,
+    { details: { supported: LAYOUT_VERSION, found: Number(version) } },
+  )
+}
+
+/** FNV-1a, with a finish that mixes its low bits. */
+function hash(text: string): number {
+  let mixed = 0x811c9dc5
+  for (const byte of Buffer.from(text)) mixed = Math.imul(mixed ^ byte, 0x01000193)
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x45d9f3b)
+  return (mixed ^ (mixed >>> 15)) >>> 0
+}
