@@ -138,6 +138,7 @@ describe('what is kept on Redis', () => {
     }
     expect(await admin.xlen('tenure:{default}:ledger')).toBe(0)
     expect(left.toSorted()).toEqual([
+      'tenure:{default}:e',
       'tenure:{default}:ledger',
       'tenure:{default}:live',
       'tenure:{default}:meta',

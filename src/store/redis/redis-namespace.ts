@@ -38,12 +38,15 @@ export interface NamespaceOptions {
   /** How many, if the caller minds. */
   readonly buckets: number | undefined
   readonly runtime: Runtime
+  /** What becomes of a namespace in the layout before this one where leases are live. Default `refuse`. */
+  readonly conversion?: 'refuse' | 'force'
 }
 
 const CLUSTER_BUCKETS_DEFAULT = 64
+const OLD_LAYOUT_VERSION = 4
 
 /** What a bucket begins with; the first word is set when it is made. */
-export const NEW_STATE: BucketState = {
+const NEW_STATE: BucketState = {
   identity: '-',
   last: '0',
   high: '0',
@@ -53,29 +56,33 @@ export const NEW_STATE: BucketState = {
   markMonth: '0',
 }
 
-export interface NamespaceFacts {
+interface NamespaceFacts {
   readonly version: string | null
   readonly buckets: string | null
   readonly incarnation: string | null
+  /** Set while it is being converted, also when the process that did so has ended. */
+  readonly converting: string | null
 }
 
-export function metaKey(namespace: string): string {
+function metaKey(namespace: string): string {
   return `${KEY_PREFIX}:{${namespace}}:meta`
 }
 
-export function prefixesOf(namespace: string, buckets: number): readonly string[] {
+function prefixesOf(namespace: string, buckets: number): readonly string[] {
   return Array.from({ length: buckets }, (_, bucket) => {
     return `${KEY_PREFIX}:{${buckets === 1 ? namespace : `${namespace}/${bucket}`}}`
   })
 }
 
-export async function readFacts(calls: RedisCalls, namespace: string): Promise<NamespaceFacts> {
-  const command = ['HMGET', metaKey(namespace), 'version', 'buckets', 'incarnation']
-  const [version = null, buckets = null, incarnation = null] = (await calls.send(
-    command,
-    'reads',
-  )) as readonly (string | null)[]
-  return { version, buckets, incarnation }
+async function readFacts(calls: RedisCalls, namespace: string): Promise<NamespaceFacts> {
+  const command = ['HMGET', metaKey(namespace), 'version', 'buckets', 'incarnation', 'converting']
+  return factsOf(await calls.send(command, 'reads'))
+}
+
+function factsOf(reply: unknown): NamespaceFacts {
+  const [version = null, buckets = null, incarnation = null, converting = null] =
+    reply as readonly (string | null)[]
+  return { version, buckets, incarnation, converting }
 }
 
 export class RedisNamespace {
@@ -89,6 +96,7 @@ export class RedisNamespace {
 
   /** Makes it if there is none yet. */
   static async open(calls: RedisCalls, options: NamespaceOptions): Promise<RedisNamespace> {
+    await convertIfOld(calls, options)
     const facts = await settledFacts(calls, options)
     const buckets = Number(facts.buckets)
     if (options.buckets !== undefined && options.buckets !== buckets) {
@@ -187,6 +195,19 @@ function identityOf({ version, buckets, incarnation }: NamespaceFacts): string {
   return `${version}/${buckets}/${incarnation}`
 }
 
+async function convertIfOld(calls: RedisCalls, options: NamespaceOptions): Promise<void> {
+  const { namespace, runtime, conversion = 'refuse' } = options
+  const { version, buckets, converting } = await readFacts(calls, namespace)
+  if (Number(version) !== OLD_LAYOUT_VERSION && converting === null) return
+  const { convertNamespace } = await import('./redis-conversion.ts')
+  await convertNamespace(calls, {
+    ...{ namespace, runtime, meta: metaKey(namespace) },
+    prefixes: prefixesOf(namespace, Number(buckets)),
+    // What was begun is ended: nobody can use it as it is.
+    force: conversion === 'force' || converting !== null,
+  })
+}
+
 /** What holds of the namespace, which the process that used it first has said. */
 async function settledFacts(
   calls: RedisCalls,
@@ -197,14 +218,13 @@ async function settledFacts(
     requireLayout(facts.version)
     const first = buckets ?? (calls.driver.isCluster ? CLUSTER_BUCKETS_DEFAULT : 1)
     const args = [String(LAYOUT_VERSION), String(first), runtime.uuid()]
-    const made = (await runScript((command) => calls.send(command, 'writes'), {
-      ...{ script: MAKE_NAMESPACE_SCRIPT, keys: [metaKey(namespace)], args },
-    })) as readonly string[]
-    const [version = null, number = null, incarnation = null] = made
-    facts = { version, buckets: number, incarnation }
+    const keys = [metaKey(namespace)]
+    const call = { script: MAKE_NAMESPACE_SCRIPT, keys, args }
+    facts = factsOf(await runScript((command) => calls.send(command, 'writes'), call))
   }
   requireLayout(facts.version)
-  return facts
+  if (facts.converting === null) return facts
+  throw new LeaseError('STORE_UNAVAILABLE', `namespace ${namespace} is being converted: try again`)
 }
 
 function requireLayout(version: string | null): void {

@@ -3,7 +3,7 @@
  * is where. ARGV[1] is always the identity of the namespace. Each looks at a bounded number of things, so that nobody waits
  * long behind it.
  */
-import { DAY_MS, KNOW_STATE, scriptOf } from './redis-layout.ts'
+import { DAY_MS, KNOW_STATE, LAYOUT_VERSION, scriptOf } from './redis-layout.ts'
 
 /** KEYS[1] is the key of the namespace's own facts. ARGV: layout, buckets, incarnation to begin with. Answers with those that hold. */
 export const MAKE_NAMESPACE_SCRIPT = `#!lua
@@ -11,7 +11,7 @@ if redis.call('HEXISTS', KEYS[1], 'version') == 0 then
   redis.call('HSET', KEYS[1], 'version', ARGV[1], 'buckets', ARGV[2], 'incarnation', ARGV[3])
 end
 redis.call('HSETNX', KEYS[1], 'incarnation', ARGV[3])
-return redis.call('HMGET', KEYS[1], 'version', 'buckets', 'incarnation')
+return redis.call('HMGET', KEYS[1], 'version', 'buckets', 'incarnation', 'converting')
 `
 
 /**
@@ -23,6 +23,7 @@ export const MAKE_BUCKET_SCRIPT: string = scriptOf(
   `
 state = readState(call('HGET', P .. 'live', 'state'))
 if not state then
+  call('SET', P .. 'e', 'layout ${LAYOUT_VERSION}')
   call('HSET', P .. 'live', 'state', ARGV[2])
 elseif match(state.identity, '^%d+/%d+/') == match(identity, '^%d+/%d+/') then
   state.identity = identity

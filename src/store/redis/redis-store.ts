@@ -41,6 +41,11 @@ export interface RedisStoreOptions {
   /** How long connecting may take. Default 5 s. */
   readonly connectMs?: number
   readonly runtime?: Runtime
+  /**
+   * What becomes of a namespace in the layout before this one: it is converted, unless leases are live there, whose holders
+   * could not renew them any more. `force`: then too. Default `refuse`.
+   */
+  readonly conversion?: 'refuse' | 'force'
   /** For tests that move the clock: microseconds to take for the server's. */
   readonly nowUs?: () => number
 }
@@ -66,8 +71,9 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
   const { driver, url, close } = connection
   const calls = new RedisCalls(driver, { url, callMs, runtime })
   try {
-    const { buckets } = options
-    const namespace = await RedisNamespace.open(calls, { namespace: name, buckets, runtime })
+    const { buckets, conversion = 'refuse' } = options
+    const how = { namespace: name, buckets, runtime, conversion }
+    const namespace = await RedisNamespace.open(calls, how)
     await namespace.load()
     const description = await describe(calls, url)
     const { nowUs } = options
