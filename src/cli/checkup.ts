@@ -118,6 +118,25 @@ export async function checkServer(open: (() => Promise<Checkup>) | undefined): P
   return opened.ok ? checks : [...checks, opened]
 }
 
+/** What an operator may ask of a store, each by the name of its option. */
+export type Repair = 'accept-clock' | 'convert'
+
+export async function repair(
+  what: Repair,
+  open: (() => Promise<Checkup>) | undefined,
+): Promise<Check> {
+  return attempt(what, async () => {
+    const checkup = await open?.()
+    try {
+      const done = await (what === 'convert' ? checkup?.convert?.() : checkup?.acceptClock?.())
+      if (done === undefined) throw new Error(`there is nothing to do for --${what} on this store`)
+      return done
+    } finally {
+      await checkup?.close()
+    }
+  })
+}
+
 export async function attempt(name: string, work: () => Promise<string>): Promise<Check> {
   try {
     return { name, ok: true, detail: await work() }

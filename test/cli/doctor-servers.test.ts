@@ -1,11 +1,15 @@
 /** `tenure doctor` on servers, and on those that are set up in a way that loses leases or refuses them. */
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import { openPostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { startBouncer } from '../servers/bouncer-server.ts'
 import { freshDatabase } from '../servers/shared-servers.ts'
-import { direct, server } from '../store/redis-subject.ts'
+import { writeLayout4 } from '../fixtures/redis-layout-4.ts'
+import { direct, server, ShiftedClock, Subject } from '../store/redis-subject.ts'
 import { tenure } from './tenure-process.ts'
 
 interface Found {
@@ -19,8 +23,8 @@ interface Check {
   readonly detail: string
 }
 
-async function examine(store: string): Promise<Found> {
-  const { code, stdout, stderr } = await tenure(['doctor', '--json', '--store', store])
+async function examine(store: string, ...options: readonly string[]): Promise<Found> {
+  const { code, stdout, stderr } = await tenure(['doctor', '--json', '--store', store, ...options])
   expect(stderr).toBe('')
   const { checks } = JSON.parse(stdout) as { readonly checks: readonly Check[] }
   const lines = checks.map(({ name, ok, detail }) => `${ok ? 'ok' : 'wrong'} ${name}: ${detail}`)
@@ -54,6 +58,53 @@ describe('tenure doctor on Redis', () => {
       'leases may be evicted (maxmemory-policy allkeys-lru, must be noeviction)',
     )
   })
+})
+
+it('tenure doctor --accept-clock believes a clock that was ahead once', async () => {
+  const { url } = await server()
+  const clock = new ShiftedClock()
+  clock.shiftMs = 3_600_000
+  await (await Subject.open({ url, nowUs: clock.nowUs })).grant()
+  const before = await examine(url)
+  expect(before.code).toBe(1)
+  expect(before.lines.filter((line) => line.startsWith('wrong')).join()).toMatch(
+    /^wrong last commit: the clock is \d+ ms behind the last commit: commands fail until .*--accept-clock/,
+  )
+  const acquire = ['acquire', 'work:W-2', '--holder', 'ada', '--store', url]
+  expect((await tenure(acquire)).code).toBe(15)
+  const after = await examine(url, '--accept-clock')
+  expect(after.code).toBe(0)
+  expect(after.lines.join()).toMatch(/ok accept-clock: the clock was \d+ ms behind/)
+  expect((await tenure(acquire)).code).toBe(0)
+})
+
+it('tenure doctor --convert converts a namespace of the version before, although leases are live', async () => {
+  const { url } = await server()
+  const atMs = Math.floor(new ShiftedClock().nowUs() / 1_000)
+  const many = { namespace: 'default', live: 2, ended: 2, atMs, ttlMs: 600_000 }
+  const ids = await writeLayout4(direct(url), many)
+  const before = await examine(url)
+  expect(before.code).toBe(1)
+  expect(before.lines.join()).toMatch(
+    /wrong store: namespace default has 4 live leases .*--convert/,
+  )
+  const after = await examine(url, '--convert')
+  expect(after.lines).toContain('ok convert: namespace default is in layout 5')
+  expect(after.code).toBe(0)
+  const { stdout } = await tenure(['show', ids.live[0] ?? '', '--json', '--store', url])
+  expect(JSON.parse(stdout)).toMatchObject({ state: 'active' })
+})
+
+it('tenure doctor says that there is nothing to accept or convert on a file', async () => {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-doctor-'))
+  onTestFinished(() => fs.rmSync(directory, { recursive: true }))
+  const store = `sqlite:${directory}/leases.db`
+  await tenure(['acquire', 'work:W-1', '--holder', 'ada', '--store', store])
+  const { code, lines } = await examine(store, '--accept-clock')
+  expect(code).toBe(1)
+  expect(lines).toContain(
+    'wrong accept-clock: there is nothing to do for --accept-clock on this store',
+  )
 })
 
 it('tenure doctor says what a user of Redis lacks for pruning', async () => {

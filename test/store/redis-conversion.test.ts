@@ -46,7 +46,11 @@ describe('a namespace of layout 4', () => {
     const { live, ended, history, settings } = await everything(subject)
     expect(live.map(({ id }) => id)).toEqual([...ids.live, ids.ticket, ids.subtree])
     expect(ended.map(({ id }) => id)).toEqual(ids.ended)
-    expect(ended[0]).toMatchObject({ state: 'released', releaseReason: 'completed', ttlMs: 600_000 })
+    expect(ended[0]).toMatchObject({
+      state: 'released',
+      releaseReason: 'completed',
+      ttlMs: 600_000,
+    })
     expect(history.map(({ event }) => event.type.slice(6)).join(' ')).toBe(
       `${'issued '.repeat(3)}${'issued released '.repeat(4)}queued issued`,
     )

@@ -9,8 +9,11 @@ import {
   checkDriver,
   checkNode,
   checkServer,
+  repair,
   type Check,
+  type Repair,
 } from '../checkup.ts'
+import { flag } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { visible, type Paint } from '../output.ts'
@@ -18,19 +21,33 @@ import { optionsOf } from '../store-access.ts'
 
 export const doctor: Command = defineCommand({
   positionals: [],
-  options: {},
+  options: {
+    'accept-clock': flag(
+      'go on by the clock of the server as it is now, although commits were made at a later time; until then commands fail, and leases that were granted meanwhile stay until their deadlines',
+    ),
+    convert: flag(
+      'convert what an earlier version has left although leases are live there, whose holders then lose them',
+    ),
+  },
   notes: [
     'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. It wakes itself up, because a connection may accept a subscription and deliver nothing, and prunes nothing, to see whether it could. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet, or is empty, is not made: it says where the store would be; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
   ],
-  examples: ['tenure doctor', 'tenure doctor --store sqlite:/srv/leases.db --json'],
-  run: async ({ identity, printer }) => {
-    const checks = await examine(identity)
+  examples: [
+    'tenure doctor',
+    'tenure doctor --store sqlite:/srv/leases.db --json',
+    'tenure doctor --store redis://cache:6379 --accept-clock',
+  ],
+  run: async ({ identity, printer, options }) => {
+    const wanted = REPAIRS.filter((what) => options[what])
+    const checks = await examine(identity, wanted)
     const ok = checks.every((check) => check.ok)
     return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
   },
 })
 
-async function examine(identity: Identity): Promise<readonly Check[]> {
+const REPAIRS: readonly Repair[] = ['convert', 'accept-clock']
+
+async function examine(identity: Identity, wanted: readonly Repair[]): Promise<readonly Check[]> {
   const [, named] = /^sqlite:([^?]+)/.exec(identity.url) ?? []
   const file = named === undefined ? undefined : path.resolve(named)
   const checks: Check[] = [checkNode(process.versions.node)]
@@ -42,6 +59,7 @@ async function examine(identity: Identity): Promise<readonly Check[]> {
     const detail = `no store yet; tenure acquire and tenure run make ${missing}`
     return [...checks, { name: 'store', ok: true, detail }]
   }
+  for (const what of wanted) checks.push(await repair(what, openCheckup))
   checks.push(...(await examineStore(identity)))
   if (!isOpen(checks)) return checks
   if (file !== undefined) checks.push(...(await checkDatabase(file)))

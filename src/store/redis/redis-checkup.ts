@@ -4,21 +4,34 @@
  */
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
+import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { tryWake } from '../wake-trial.ts'
 import { RedisCalls } from '../../drivers/redis-driver.ts'
 import { withoutCommand } from '../../drivers/redis-errors.ts'
-import { KEY_PREFIX } from './redis-layout.ts'
+import { KEY_PREFIX, LAYOUT_VERSION } from './redis-layout.ts'
+import { RedisNamespace } from './redis-namespace.ts'
+import { ACCEPT_CLOCK_SCRIPT } from './redis-scripts.ts'
 import { CALL_MS_DEFAULT, connectRedis, type RedisStoreOptions } from './redis-store.ts'
 import { evictionOf, EVICTS_NOTHING } from './redis-eviction.ts'
 
 const TRIAL_MS = 10_000
 
 export async function openRedisCheckup(options: RedisStoreOptions): Promise<Checkup> {
-  const { callMs = CALL_MS_DEFAULT, namespace = 'default' } = options
+  const { callMs = CALL_MS_DEFAULT, namespace = 'default', buckets } = options
   const { driver, url, close } = await connectRedis(options)
   const calls = new RedisCalls(driver, { url, callMs, runtime: systemRuntime })
+  const how = { namespace, buckets, runtime: systemRuntime }
   return {
+    acceptClock: async () => acceptClock(await RedisNamespace.open(calls, how)),
+    convert: async () => {
+      await RedisNamespace.open(calls, { ...how, conversion: 'force' })
+      return `namespace ${namespace} is in layout ${LAYOUT_VERSION}`
+    },
     looks: [
+      {
+        name: 'last commit',
+        look: async () => tellBehind(calls, await RedisNamespace.open(calls, how)),
+      },
       { name: 'writing', look: () => tryToWrite(calls, namespace) },
       { name: 'eviction', look: () => tellEviction(calls) },
       { name: 'wake-ups', look: () => tryToWake(calls, namespace) },
@@ -26,6 +39,28 @@ export async function openRedisCheckup(options: RedisStoreOptions): Promise<Chec
     ],
     close: async () => close(),
   }
+}
+
+async function acceptClock(namespace: RedisNamespace): Promise<string> {
+  const spans = await Promise.all(
+    namespace.buckets.map((bucket) => {
+      return namespace.run(ACCEPT_CLOCK_SCRIPT, [''], { bucket, effect: 'writes' })
+    }),
+  )
+  const behindMs = Math.max(...spans.map(Number))
+  if (behindMs === 0) return 'the clock is not behind the last commit: nothing was changed'
+  return `the clock was ${behindMs} ms behind the last commit, and is believed from now on; leases that were granted meanwhile stay until their deadlines`
+}
+
+async function tellBehind(calls: RedisCalls, namespace: RedisNamespace): Promise<string> {
+  const states = await Promise.all(namespace.buckets.map((bucket) => namespace.stateOf(bucket)))
+  const [seconds, rest] = (await calls.send(['TIME'], 'reads')) as readonly string[]
+  const nowUs = Number(seconds) * 1_000_000 + Number(rest)
+  const behindUs = Math.max(...states.map(({ high }) => Number(high))) - nowUs
+  if (behindUs <= STORE_CLOCK_BEHIND_US_MAX) return 'the clock is not behind the last commit'
+  throw new Error(
+    `the clock is ${Math.ceil(behindUs / 1_000)} ms behind the last commit: commands fail until it has caught up, or tenure doctor --accept-clock says that it is right`,
+  )
 }
 
 async function tryToWrite(calls: RedisCalls, namespace: string): Promise<string> {
@@ -71,7 +106,7 @@ const PRUNING: readonly (readonly [command: string, ...args: string[]])[] = [
   ['XDEL', '1-1'],
   ['HDEL', 'none'],
   ['ZREM', 'none'],
-  ['SPOP', '1'],
+  ['HSCAN', '0'],
 ]
 
 async function tryToPrune(calls: RedisCalls, namespace: string): Promise<string> {

@@ -98,7 +98,10 @@ export async function convertNamespace(
 }
 
 /** A holder of the old version could not renew what is converted. */
-async function refuseLive(calls: RedisCalls, { prefixes, namespace }: ConversionOptions): Promise<void> {
+async function refuseLive(
+  calls: RedisCalls,
+  { prefixes, namespace }: ConversionOptions,
+): Promise<void> {
   const [seconds, rest] = (await calls.send(['TIME'], 'reads')) as readonly string[]
   const nowUs = Number(seconds) * 1_000_000 + Number(rest)
   let live = 0

@@ -74,7 +74,6 @@ function stateOf(code: unknown): EntryState {
   return state
 }
 
-
 function typeOf(code: unknown): LeaseEventType {
   const type = TYPES.get(code)
   if (type === undefined) throw new Error(`there is no event ${String(code)}`)
@@ -257,7 +256,11 @@ export function oldClaimsOf(claims: string): readonly (readonly [id: string, cla
 /** What a request has done of which no event tells; null for one of which an event does. */
 export function oldMarkOf(
   text: string,
-): { readonly leaseId: string; readonly type: LeaseEventType; readonly keepUntilMs: number } | null {
+): {
+  readonly leaseId: string
+  readonly type: LeaseEventType
+  readonly keepUntilMs: number
+} | null {
   if (text[36] !== 'm') return null
   return {
     leaseId: text.slice(0, 36),

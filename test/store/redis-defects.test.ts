@@ -1,0 +1,155 @@
+/** What went wrong on Redis once, each as its users met it. */
+import { describe, expect, it } from 'vitest'
+import { parseResource } from '../../src/core/resource.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { openRedisCheckup } from '../../src/store/redis/redis-checkup.ts'
+import { direct, server, ShiftedClock, Subject, WORK } from './redis-subject.ts'
+
+const DAY_MS = 86_400_000
+
+describe('a namespace that was lost and made anew', () => {
+  it('with other buckets is not used by a process that means the one before', async () => {
+    const { url } = await server()
+    const before = await Subject.open({ url, buckets: 8 })
+    await before.grant('elsewhere')
+    await direct(url).flushall()
+    const after = await Subject.open({ url })
+    const names = Array.from({ length: 8 }, (_, n) => `n-${n}`)
+    for (const name of names) await after.grant(name)
+    for (const name of names) {
+      await expect(before.acquire({}, name)).rejects.toMatchObject({
+        code: 'STORE_SCHEMA',
+        message:
+          'namespace default was made anew with 1 buckets, and this process opened it with 8: open it again',
+      })
+    }
+    expect((await direct(url).keys('*')).filter((key) => key.includes('{default/'))).toEqual([])
+  })
+
+  it('with the same buckets is used by all, and leases of before are lost', async () => {
+    const { url } = await server()
+    const before = await Subject.open({ url })
+    const { id, fence } = await before.grant()
+    await direct(url).flushall()
+    const other = await Subject.open({ url })
+    const taken = await other.grant()
+    expect(taken.fence).toBeGreaterThan(fence)
+    expect((await before.renew(id)).kind).toBe('not_found')
+    expect((await before.acquire({ holder: 'bob' })).kind).toBe('held')
+  })
+})
+
+describe('a server that is out of memory', () => {
+  it('can be cleaned up', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const subject = await Subject.open({ url, nowUs: clock.nowUs })
+    await subject.release((await subject.grant()).id)
+    clock.shiftMs += 31 * DAY_MS
+    const admin = direct(url)
+    await admin.config('SET', 'maxmemory', '1')
+    expect(await subject.api.cleanup()).toMatchObject({ prunedLeases: 1, prunedEvents: 2 })
+    expect(await admin.xlen('tenure:{default}:ledger')).toBe(0)
+  })
+})
+
+describe('a clock that was ahead once', () => {
+  it('is believed again when an operator says so, and no lease is given away early for it', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    clock.shiftMs = 3_600_000
+    const ahead = await Subject.open({ url, nowUs: clock.nowUs })
+    const held = await ahead.grant()
+    const subject = await Subject.open({ url })
+    await expect(subject.acquire({}, 'W-2')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    const checkup = await openRedisCheckup({ url })
+    const [look] = checkup.looks
+    await expect(look?.look()).rejects.toThrow(/ms behind the last commit.*--accept-clock/)
+    expect(await checkup.acceptClock?.()).toMatch(/^the clock was 3\d{6} ms behind the last commit/)
+    expect(await checkup.acceptClock?.()).toMatch(/nothing was changed$/)
+    expect(await look?.look()).toBe('the clock is not behind the last commit')
+    await checkup.close()
+    expect((await subject.acquire({}, 'W-2')).kind).toBe('granted')
+    expect((await subject.acquire({ holder: 'bob' })).kind).toBe('held')
+    expect((await subject.release(held.id)).kind).toBe('released')
+    expect((await subject.grant()).fence).toBeGreaterThan(held.fence)
+  })
+})
+
+describe('a realm that is forgotten', () => {
+  it('leaves its fence behind, which no later one falls below', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    clock.shiftMs = 3 * DAY_MS
+    const ahead = await Subject.open({ url, nowUs: clock.nowUs })
+    const before = await ahead.grant()
+    await ahead.release(before.id)
+    clock.shiftMs = 5 * DAY_MS
+    await ahead.api.cleanup()
+    expect(await direct(url).hexists('tenure:{default}:live', WORK)).toBe(0)
+    const checkup = await openRedisCheckup({ url })
+    await checkup.acceptClock?.()
+    await checkup.close()
+    const subject = await Subject.open({ url })
+    expect((await subject.grant()).fence).toBeGreaterThan(before.fence)
+  })
+
+  it('is not forgotten while its fence is ahead of the clock', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const ahead = await Subject.open({ url, nowUs: clock.nowUs })
+    clock.shiftMs = 10 * DAY_MS
+    const before = await ahead.grant()
+    await ahead.release(before.id)
+    const checkup = await openRedisCheckup({ url })
+    await checkup.acceptClock?.()
+    await checkup.close()
+    clock.shiftMs = 2 * DAY_MS
+    await ahead.api.cleanup()
+    expect(await direct(url).hexists('tenure:{default}:live', WORK)).toBe(1)
+  })
+})
+
+describe('a renewal in the ledger', () => {
+  it('stays as long as no later one is recorded, though later ones were made', async () => {
+    const { url } = await server()
+    const clock = new ShiftedClock()
+    const { api, store } = await Subject.open({ url, nowUs: clock.nowUs })
+    const own = { leaseId: systemRuntime.uuid(), resource: WORK, holder: 'ada' }
+    const ttlMs = 20 * DAY_MS
+    await api.acquire({ ...own, session: 'ada', ttlMs, waitMs: 0 })
+    clock.shiftMs += 60_000
+    await api.renew({ ...own, ttlMs })
+    const key = { key: 'record_renewals', scope: 'global', resourceId: null } as const
+    await store.configure({ ...key, value: 'false' })
+    clock.shiftMs += 15 * DAY_MS
+    await api.renew({ ...own, ttlMs })
+    clock.shiftMs += 15 * DAY_MS
+    await api.renew({ ...own, ttlMs })
+    const nowMs = Math.floor(clock.nowUs() / 1_000)
+    await store.prune({ endedBeforeMs: nowMs - DAY_MS, nowMs, batch: 100 })
+    const told = await store.history({ leaseId: own.leaseId, limit: 10 })
+    expect(told.map(({ event }) => event.type)).toEqual(['lease.issued', 'lease.renewed'])
+  })
+})
+
+describe('a request id that took over a transferred lease', () => {
+  it('is known after that lease has ended', async () => {
+    const { url } = await server()
+    const { api } = await Subject.open({ url })
+    const leaseId = systemRuntime.uuid()
+    const resource = parseResource('work:given')
+    const span = { ttlMs: 60_000, waitMs: 0 }
+    await api.acquire({ leaseId, resource, holder: 'ada', session: 'ada', ...span })
+    const newLeaseId = systemRuntime.uuid()
+    await api.transfer({
+      ...{ leaseId, resource, holder: 'ada', requestId: systemRuntime.uuid() },
+      ...{ to: 'bob', newLeaseId },
+    })
+    const request = { leaseId: systemRuntime.uuid(), resource, holder: 'bob', session: 'bob' }
+    expect(await api.acquire({ ...request, ...span })).toMatchObject({ kind: 'granted' })
+    const [lease] = (await api.inspect(resource)).leases
+    await api.release({ leaseId: lease?.id ?? '', resource, holder: 'bob', requestId: leaseId })
+    expect((await api.acquire({ ...request, ...span })).kind).toBe('terminal')
+  })
+})
