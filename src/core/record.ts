@@ -96,10 +96,10 @@ interface LeaseBody extends ClaimBody {
   grantedAtMs?: number
   renewedAtMs?: number
   expiresAtMs?: number
-  terminatedAtMs?: number | null
+  terminatedAtMs?: number
   holdUntilUs?: number
   renewals?: number
-  releaseReason?: ReleaseReason | null
+  releaseReason?: ReleaseReason
   lockedUntil?: TickText
   revoking?: Revoking
   upgrading?: true
@@ -310,7 +310,7 @@ interface EventBody {
   before?: EntryState | null
   after?: EntryState
   renewals?: number
-  reason?: string | null
+  reason?: string
   entry?: InnerBody
   ended?: InnerBody
   [field: string]: unknown
@@ -373,7 +373,7 @@ export function encodeEvent({ event, ended }: RecordedEvent, domain: string): Ev
   if (event.before !== before) body.before = event.before
   if (event.after !== after) body.after = event.after
   if (event.renewals !== 0) body.renewals = event.renewals
-  if (event.reason !== usualReason(event)) body.reason = event.reason
+  if (event.reason !== null) body.reason = event.reason
   const fields = event as unknown as Readonly<Record<string, unknown>>
   for (const name in fields) {
     if (COMMON_FIELDS.has(name)) continue
@@ -382,7 +382,7 @@ export function encodeEvent({ event, ended }: RecordedEvent, domain: string): Ev
   }
   const entry = entryIn(event)
   if (entry !== null) body.entry = innerBody(entry, event, domain)
-  if (ended !== null) body.ended = endedBody(ended, event, domain)
+  if (ended !== null) body.ended = innerBody(ended, event, domain)
   return {
     leaseId: event.leaseId,
     resource: event.resource,
@@ -398,7 +398,7 @@ export function encodeEvent({ event, ended }: RecordedEvent, domain: string): Ev
 
 export function decodeEvent(record: EventRecord, domain: string): RecordedEvent {
   const body = record.body as EventBody
-  const { before, after, renewals = 0, reason, entry, ended, ...own } = body
+  const { before, after, renewals = 0, reason = null, entry, ended, ...own } = body
   const { type, fence } = record
   const [usualBefore, usualAfter] = USUAL_STATES[type]
   const common: EventCommon = {
@@ -410,14 +410,14 @@ export function decodeEvent(record: EventRecord, domain: string): RecordedEvent 
     before: before === undefined ? usualBefore : before,
     after: after ?? usualAfter,
     renewals,
-    reason:
-      reason === undefined ? ((own['releaseReason'] as ReleaseReason | undefined) ?? null) : reason,
+    reason,
     requestId: record.requestId,
   }
-  const keys = { ...common, fence }
-  const born = entry && innerOf(withReason(entry, common.reason), keys, domain)
-  const event = eventOf(common, { type, fence, own, entry: born }, domain)
-  return { event, ended: ended === undefined ? null : innerOf(withEnd(ended, event), keys, domain) }
+  const inner = (found: InnerBody): Entry => innerOf(found, { ...common, fence }, domain)
+  return {
+    event: eventOf(common, { type, fence, own, entry: entry && inner(entry) }, domain),
+    ended: ended === undefined ? null : inner(ended),
+  }
 }
 
 function entryIn(event: LeaseEvent): Entry | null {
@@ -431,55 +431,11 @@ function fenceIn(event: LeaseEvent): number | null {
   return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : null
 }
 
-/** A release is given as the reason of its event, unless its holder said another. */
-function usualReason(event: LeaseEvent): string | null {
-  return event.type === 'lease.released' ? event.releaseReason : null
-}
-
-/** The entry with which an event begins has the reason of the event. */
 function innerBody(entry: Entry, event: LeaseEvent, domain: string): InnerBody {
   const body = entryBody(entry, domain)
+  body.deadline = tickText(entry.deadline, domain)
   if (entry.reason === event.reason) delete body.reason
   else body.reason = entry.reason
-  return innerOfBody(entry, event, { body, deadline: tickText(entry.deadline, domain) })
-}
-
-function withReason(inner: InnerBody, reason: string | null): InnerBody {
-  return inner.body.reason === undefined ? { ...inner, body: { ...inner.body, reason } } : inner
-}
-
-/** An entry that has ended did so when and as its event says. */
-function endedBody(entry: Entry, event: LeaseEvent, domain: string): InnerBody {
-  const body: LeaseBody = entryBody(entry, domain)
-  if (entry.kind === 'lease') {
-    const { terminatedAtMs, releaseReason } = usualEnd(event)
-    if (entry.terminatedAtMs === terminatedAtMs) delete body.terminatedAtMs
-    else body.terminatedAtMs = entry.terminatedAtMs
-    if (entry.releaseReason === releaseReason) delete body.releaseReason
-    else body.releaseReason = entry.releaseReason
-  }
-  return innerOfBody(entry, event, { body, deadline: tickText(entry.deadline, domain) })
-}
-
-function withEnd(inner: InnerBody, event: LeaseEvent): InnerBody {
-  return { ...inner, body: { ...usualEnd(event), ...inner.body } }
-}
-
-function usualEnd(
-  event: LeaseEvent,
-): Required<Pick<LeaseBody, 'terminatedAtMs' | 'releaseReason'>> {
-  return {
-    terminatedAtMs: 'terminatedAtMs' in event ? event.terminatedAtMs : event.atMs,
-    releaseReason: event.type === 'lease.released' ? event.releaseReason : null,
-  }
-}
-
-function innerOfBody(
-  entry: Entry,
-  event: LeaseEvent,
-  { body, deadline }: { readonly body: EntryBody; readonly deadline: TickText },
-): InnerBody {
-  body.deadline = deadline
   const inner: InnerBody = { body }
   if (entry.state !== event.after) inner.state = entry.state
   if (entry.extent !== 'exact') inner.extent = entry.extent
@@ -503,7 +459,8 @@ function innerOf(
     fence: event.fence,
     liveUntil: null,
   }
-  return entryOf(keys, body, domain)
+  const reason = body.reason === undefined ? event.reason : body.reason
+  return entryOf(keys, { ...body, reason }, domain)
 }
 
 interface EventParts {

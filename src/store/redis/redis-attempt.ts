@@ -9,13 +9,16 @@ import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import type { RecordedEvent } from '../../core/record.ts'
 import { ancestorsOf, hasEpoch, isTree, realmOf, type Reach } from '../../core/resource.ts'
 import type { Attempt, EntryWrite, Kept, Place, SeenClaim } from '../speculation/backend.ts'
-import { entryText, eventText, isLiveKept, staysListed, wordOf } from './redis-records.ts'
+import { LEDGER_SESSION } from './redis-listeners.ts'
+import { entryText, eventText, isLiveKept, wordOf } from './redis-records.ts'
 
 interface GroupArgument {
   /** The clock that a test has set. */
   readonly clock?: number
   readonly revision: number
   readonly sender: string
+  /** Where it is told that the ledger has grown. */
+  readonly ledgerChannel: string
   /** What the script reads at once: of the hashes `live`, `known` and `epochs`. */
   readonly fields: readonly string[]
   readonly known: readonly string[]
@@ -69,7 +72,7 @@ interface WriteArgument {
   readonly place?: string
   readonly isTree?: true
   readonly claim?: string
-  /** Its rank among the deadlines, if that changes; false: none. */
+  /** Its rank among the deadlines; false: none any more. */
   readonly due?: number | false
   readonly realm?: string
   /** How many tickets of the realm there are more. */
@@ -112,6 +115,7 @@ export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): 
     ...(clock === undefined ? {} : { clock }),
     revision,
     sender,
+    ledgerChannel: channelOf(LEDGER_SESSION),
     ...namesIn(attempts),
     attempts: attempts.map((attempt) => attemptArgument(attempt, channelOf)),
   }
@@ -218,10 +222,7 @@ function addLists(argument: Mutable<WriteArgument>, { before, after }: EntryWrit
     if (isTree(entry.resource)) argument.isTree = true
     if (is !== null) argument.claim = `${is.claim}${extentOf(entry)}`
   }
-  if (is === null) argument.due = false
-  else if (was === null || !staysListed(was.entry, is.entry) || isPending(was) !== isPending(is)) {
-    argument.due = liveDeadline(is.entry)?.us ?? 0
-  }
+  argument.due = is === null ? false : (liveDeadline(is.entry)?.us ?? 0)
   if (was === null || is === null) argument.holder = entry.holder
   if (was?.entry.session === is?.entry.session) return
   if (was !== null) argument.leaves = was.entry.session

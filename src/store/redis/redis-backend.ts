@@ -2,7 +2,7 @@
  * Keeps the realms of one namespace on a Redis server: what a store that decides before it asks needs of a server. A
  * group of attempts is one call of one script, whose time is the server's own.
  */
-import { invalid } from '../../core/errors.ts'
+import { invalid, isLeaseError } from '../../core/errors.ts'
 import type { Footprint } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
@@ -18,12 +18,18 @@ import type {
   Unsubscribe,
   WakeSignal,
 } from '../../store-port/store.ts'
-import type { Attempt, Backend, FoundKept, Group, GroupReply } from '../speculation/backend.ts'
+import type {
+  Attempt,
+  Backend,
+  FoundKept,
+  Group,
+  GroupReply,
+  Reply,
+} from '../speculation/backend.ts'
 import { groupReplyOf, settingField, settingRows } from './redis-answer.ts'
 import { groupArgument } from './redis-attempt.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
-import { divide, joinReplies } from './redis-divided-group.ts'
-import { LedgerFollowers, WakeListeners } from './redis-listeners.ts'
+import { WakeListeners } from './redis-listeners.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import { RedisPruner } from './redis-pruner.ts'
 import { clockText, RedisReader, type ClockOverride } from './redis-reader.ts'
@@ -52,7 +58,6 @@ export class RedisBackend implements Backend {
   readonly #pruner: RedisPruner
   readonly #sender: string
   readonly #wakes: WakeListeners
-  readonly #followers: LedgerFollowers
 
   constructor(parts: BackendParts) {
     const { namespace, runtime, callMs, clock } = parts
@@ -66,11 +71,6 @@ export class RedisBackend implements Backend {
     const { channelOf } = namespace
     const sender = this.#sender
     this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callMs })
-    this.#followers = new LedgerFollowers({
-      ...{ driver, runtime, callMs },
-      stream: namespace.prefixes.length === 1 ? namespace.keyOf(0, 'ledger') : null,
-      end: () => this.#reader.end(),
-    })
   }
 
   refuseApart(footprints: readonly Footprint[]): void {
@@ -90,6 +90,10 @@ export class RedisBackend implements Backend {
     return this.#attemptApart({ settingsRevision, attempts })
   }
 
+  /**
+   * One call for each bucket, and one reply made of theirs. Buckets fare differently, because each may lie on another node. An
+   * attempt is told what became of its own bucket, never that nothing was written because another bucket refused.
+   */
   async #attemptApart({ settingsRevision, attempts }: Group): Promise<GroupReply> {
     const byBucket = divide(attempts, (attempt) => this.#bucketOf(attempt))
     const parts = await Promise.all(
@@ -176,12 +180,11 @@ export class RedisBackend implements Backend {
   }
 
   follow(listener: () => void): Unsubscribe {
-    return this.#followers.follow(listener)
+    return this.#wakes.follow(listener)
   }
 
   async close(): Promise<void> {
     this.#wakes.close()
-    this.#followers.close()
     this.#namespace.calls.close()
     this.#parts.close()
   }
@@ -191,4 +194,54 @@ export class RedisBackend implements Backend {
 function pairsOf(reply: unknown): readonly string[] {
   if (Array.isArray(reply)) return reply as readonly string[]
   return Object.entries(reply as Record<string, string>).flat()
+}
+
+/** The attempts of one bucket, in the order of the group, and what its call came to. */
+interface BucketPart {
+  readonly attempts: readonly Attempt[]
+  readonly result: PromiseSettledResult<GroupReply>
+}
+
+function divide(
+  attempts: readonly Attempt[],
+  bucketOf: (attempt: Attempt) => number,
+): ReadonlyMap<number, readonly Attempt[]> {
+  const byBucket = new Map<number, Attempt[]>()
+  for (const attempt of attempts) {
+    const bucket = bucketOf(attempt)
+    const some = byBucket.get(bucket)
+    if (some === undefined) byBucket.set(bucket, [attempt])
+    else some.push(attempt)
+  }
+  return byBucket
+}
+
+/** Throws only when no bucket has answered: then there is no clock to tell either. */
+function joinReplies(attempts: readonly Attempt[], parts: readonly BucketPart[]): GroupReply {
+  const told = parts.flatMap(({ result }) => (result.status === 'fulfilled' ? [result.value] : []))
+  if (told.length === 0) throw mostDoubtful(parts)
+  const replies = new Map<Attempt, Reply>(parts.flatMap(repliesOf))
+  const latest = told.reduce((a, b) => (b.settingsRevision > a.settingsRevision ? b : a))
+  return {
+    ...latest,
+    nowUs: Math.min(...told.map(({ nowUs }) => nowUs)),
+    replies: attempts.flatMap((attempt) => replies.get(attempt) ?? []),
+  }
+}
+
+function repliesOf({ attempts, result }: BucketPart): readonly (readonly [Attempt, Reply])[] {
+  return attempts.map((attempt, index) => {
+    if (result.status === 'rejected') return [attempt, { kind: 'failed', error: result.reason }]
+    const reply = result.value.replies[index]
+    if (reply === undefined) throw new Error('the server left an attempt without an answer')
+    return [attempt, reply]
+  })
+}
+
+/** One error for all: if any bucket may have written something, nobody is told that nothing was written. */
+function mostDoubtful(parts: readonly BucketPart[]): unknown {
+  const errors = parts.flatMap(({ result }) => {
+    return result.status === 'rejected' ? [result.reason as unknown] : []
+  })
+  return errors.find((error) => !isLeaseError(error) || error.effect !== 'none') ?? errors[0]
 }

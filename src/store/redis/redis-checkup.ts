@@ -11,8 +11,8 @@ import { withoutCommand } from '../../drivers/redis-errors.ts'
 import { KEY_PREFIX, LAYOUT_VERSION } from './redis-layout.ts'
 import { RedisNamespace } from './redis-namespace.ts'
 import { ACCEPT_CLOCK_SCRIPT } from './redis-scripts.ts'
-import { CALL_MS_DEFAULT, connectRedis, type RedisStoreOptions } from './redis-store.ts'
-import { evictionOf, EVICTS_NOTHING } from './redis-eviction.ts'
+import { CALL_MS_DEFAULT, connectRedis } from '../../drivers/redis-connect.ts'
+import { evictionOf, EVICTS_NOTHING, type RedisStoreOptions } from './redis-store.ts'
 
 const TRIAL_MS = 10_000
 

@@ -370,6 +370,7 @@ while n <= #positions do
   end
   call('XADD', P .. 'ledger', int(from), unpack(row))
 end
+if #positions > 0 then call('PUBLISH', group.ledgerChannel, group.sender .. ' ledger') end
 for _, wake in ipairs(news) do call('PUBLISH', wake.channel, group.sender .. ' ' .. wake.leaseId) end
 return answer
 `

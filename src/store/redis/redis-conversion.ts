@@ -15,7 +15,7 @@ import { endedAtMs, isLive, type Entry } from '../../core/lease.ts'
 import { isTree } from '../../core/resource.ts'
 import type { RedisCalls } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { DAY_MS, LAYOUT_VERSION, MONTH_DAYS, stateText } from './redis-layout.ts'
+import { DAY_MS, EVENTS_PER_ROW, LAYOUT_VERSION, MONTH_DAYS, stateText } from './redis-layout.ts'
 import {
   createdOf,
   liveUsOf,
@@ -252,10 +252,11 @@ class BucketConversion {
     const done = Number(last?.[0].split('-')[0] ?? 0)
     for await (const rows of this.#rows()) {
       const records = await this.#recordsOf(rows)
-      const converted = rows.flatMap(({ id, events }) => {
-        const row = Number(id.split('-')[0])
-        const fields = events.flatMap((event) => this.#converted(event, row, records))
-        return fields.length > 0 && row > done ? [[id, ...fields]] : []
+      const all = rows.flatMap(({ events }) => rowsOf(events))
+      const converted = all.flatMap(([first, ...others]) => {
+        const row = first.position
+        const fields = [first, ...others].flatMap((event) => this.#converted(event, row, records))
+        return row > done ? [[String(row), ...fields]] : []
       })
       const args = [ADD_ROWS, '1', this.#key('ledger'), JSON.stringify(converted)]
       await this.#calls.send(['EVAL', ...args], 'writes')
@@ -441,6 +442,18 @@ class BucketConversion {
       idleDay: numberAt(42, 52),
     }
   }
+}
+
+/** Rows as this layout has them: their events are near to each other. */
+function rowsOf(events: readonly OldEvent[]): readonly (readonly [OldEvent, ...OldEvent[]])[] {
+  const rows: [OldEvent, ...OldEvent[]][] = []
+  for (const event of events) {
+    const last = rows.at(-1)
+    const isNear = last !== undefined && event.position - last[0].position < EVENTS_PER_ROW
+    if (isNear) last.push(event)
+    else rows.push([event])
+  }
+  return rows
 }
 
 interface OldEntry {

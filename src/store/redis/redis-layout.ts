@@ -5,9 +5,9 @@
  *
  *     live           hash of what is live: by id each lease, offer and ticket; by name each realm, and of a tree each
  *                    resource that has a live entry; `state` is the state of the bucket
- *     ledger         stream; a row holds up to 16 events by their distance from the position of the row
+ *     ledger         stream; a row holds up to 4 events by their distance from the position of the row
  *     known          hash: by lease id and request id where the ledger tells of it
- *     due            sorted set of live ids, by a tick not later than their deadline
+ *     due            sorted set of live ids, by deadline
  *     late           sorted set of ended ids whose end was noticed after it, by that end
  *     tree           sorted set of the resources of trees that have live entries, by name
  *     unrecorded     sorted set of live ids of which the ledger does not tell, by creation
@@ -31,8 +31,11 @@
 export const LAYOUT_VERSION = 5
 export const KEY_PREFIX = 'tenure'
 
-/** Events in one row of the stream. A row can only be removed as a whole, so one event that must stay keeps few others. */
-export const EVENTS_PER_ROW = 16
+/**
+ * Events in one row of the stream. A row can only be removed as a whole, so one event that must stay keeps few others; and the
+ * server keeps rows in blocks of 4 KiB, which large ones fill badly (with 16 an ended pair took 30 bytes more).
+ */
+export const EVENTS_PER_ROW = 4
 export const DAY_MS = 86_400_000
 /** A mark of one month is found in the next one too, so it is kept as long as the longest TTL. */
 export const MONTH_DAYS = 31

@@ -1,7 +1,7 @@
 /**
- * Hears of wake-ups and of a growing ledger, each on a connection of its own that is opened when the first listener
- * asks. While such a connection is down, or the server refuses to be listened to, nothing is heard, so listeners are told
- * at growing intervals to look for themselves; that is slower, never wrong, and reported.
+ * Hears of wake-ups and of a growing ledger, on a connection of its own that is opened when the first listener asks. While
+ * that connection is down, or the server refuses to be listened to, nothing is heard, so listeners are told at growing
+ * intervals to look for themselves; that is slower, never wrong, and reported.
  */
 import { RepeatedFault, report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -20,6 +20,9 @@ export interface ListenerParts {
   /** How long to wait for a subscription before going on without. */
   readonly callMs: number
 }
+
+/** What is said to this one is that the ledger has grown. No session of a client has such a name. */
+export const LEDGER_SESSION = '(ledger)'
 
 const POLL_MS_MIN = 250
 const POLL_MS_MAX = 5_000
@@ -61,6 +64,21 @@ export class WakeListeners {
     if (!this.#isHearing) this.#mayHaveMissed = true
     this.#watchOver()
     return () => this.#leave(channel, audience, own)
+  }
+
+  /** Tells the listener at first too, because something may have come between its asking and our listening. */
+  follow(listener: () => void): Unsubscribe {
+    let leave: Unsubscribe | null = null
+    let hasLeft = false
+    void this.subscribe(LEDGER_SESSION, () => listener()).then((unsubscribe) => {
+      leave = unsubscribe
+      if (hasLeft) unsubscribe()
+      else listener()
+    })
+    return () => {
+      hasLeft = true
+      leave?.()
+    }
   }
 
   get #isHearing(): boolean {
@@ -187,119 +205,6 @@ export class WakeListeners {
     this.#audiences.clear()
     this.#refused.clear()
     disconnect(this.#connection)
-  }
-}
-
-export interface FollowerParts {
-  readonly driver: RedisDriver
-  readonly runtime: Runtime
-  /** The ledger's stream; null where there are several, which no single connection can wait for. */
-  readonly stream: string | null
-  readonly callMs: number
-  /** Where the ledger ends now. */
-  end(): Promise<string>
-}
-
-/** How long the server is asked to wait for the ledger to grow. */
-const BLOCK_MS = 2_000
-
-export class LedgerFollowers {
-  readonly #parts: FollowerParts
-  readonly #followers = new Set<() => void>()
-  readonly #fault: RepeatedFault
-  #connection: RedisDriver | null = null
-  #isFollowing = false
-  #pause: Timer | null = null
-  #resume: (() => void) | null = null
-  #closed = false
-
-  constructor(parts: FollowerParts) {
-    this.#parts = parts
-    const monotonicMs = (): number => parts.runtime.monotonicMs()
-    this.#fault = new RepeatedFault('store/redis/follow', { monotonicMs })
-  }
-
-  follow(listener: () => void): Unsubscribe {
-    const own = (): void => listener()
-    this.#followers.add(own)
-    if (!this.#isFollowing) void this.#run()
-    return () => {
-      this.#followers.delete(own)
-      if (this.#followers.size === 0) this.#stop()
-    }
-  }
-
-  /** Tells everybody at first, because something may have come between their asking and our looking. */
-  async #run(): Promise<void> {
-    this.#isFollowing = true
-    let pauseMs = POLL_MS_MIN
-    let known: string | null = null
-    while (this.#followers.size > 0 && !this.#closed) {
-      try {
-        const end = await this.#parts.end()
-        if (end !== known) for (const follower of this.#followers) follower()
-        known = end
-        pauseMs = POLL_MS_MIN
-        if (this.#parts.stream === null) await this.#rest(POLL_MS_MIN)
-        else await this.#waitForMore(this.#parts.stream, end)
-        this.#fault.succeeded()
-      } catch (error) {
-        // The last follower has left, which ends the call that waited for it.
-        if (this.#closed || this.#followers.size === 0) break
-        // Whoever follows finds out by asking; meanwhile look again, at growing intervals.
-        this.#fault.failed(withoutCommand(error))
-        this.#disconnect()
-        for (const follower of this.#followers) follower()
-        await this.#rest(pauseMs)
-        pauseMs = Math.min(POLL_MS_MAX, 2 * pauseMs)
-      }
-    }
-    this.#disconnect()
-    this.#isFollowing = false
-  }
-
-  async #waitForMore(stream: string, end: string): Promise<void> {
-    const connection = this.#connection ?? this.#parts.driver.duplicate()
-    if (this.#connection === null) {
-      this.#connection = connection
-      await this.#bounded(connection.connect())
-    }
-    const args = ['XREAD', 'COUNT', '1', 'BLOCK', String(BLOCK_MS), 'STREAMS', stream, `${end}-0`]
-    await this.#bounded(connection.send(args))
-  }
-
-  #bounded(work: Promise<unknown>): Promise<unknown> {
-    const { runtime, callMs } = this.#parts
-    return new Promise((resolve, reject) => {
-      const late = (): void => reject(new Error('no answer'))
-      const timer = runtime.setTimer(BLOCK_MS + callMs, late, { keepAlive: false })
-      work.then(resolve, reject).finally(() => timer.cancel())
-    })
-  }
-
-  #rest(spanMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.#resume = resolve
-      this.#pause = this.#parts.runtime.setTimer(spanMs, resolve, { keepAlive: false })
-    })
-  }
-
-  #disconnect(): void {
-    const connection = this.#connection
-    this.#connection = null
-    disconnect(connection)
-  }
-
-  #stop(): void {
-    this.#disconnect()
-    this.#pause?.cancel()
-    this.#resume?.()
-  }
-
-  close(): void {
-    this.#closed = true
-    this.#followers.clear()
-    this.#stop()
   }
 }
 

@@ -21,7 +21,6 @@ import {
 } from './redis-layout.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
 import {
-  DUE_SCRIPT,
   LOOK_SCRIPT,
   MAKE_BUCKET_SCRIPT,
   MAKE_NAMESPACE_SCRIPT,
@@ -186,7 +185,7 @@ export class RedisNamespace {
 
   /** So that the first command of each kind is not sent twice. */
   async load(): Promise<void> {
-    const all = [COMMIT_SCRIPT, VIEW_SCRIPT, LOOK_SCRIPT, WALK_SCRIPT, DUE_SCRIPT]
+    const all = [COMMIT_SCRIPT, VIEW_SCRIPT, LOOK_SCRIPT, WALK_SCRIPT]
     await Promise.all(all.map((script) => this.calls.send(['SCRIPT', 'LOAD', script], 'reads')))
   }
 }

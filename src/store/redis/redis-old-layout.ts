@@ -254,9 +254,7 @@ export function oldClaimsOf(claims: string): readonly (readonly [id: string, cla
 }
 
 /** What a request has done of which no event tells; null for one of which an event does. */
-export function oldMarkOf(
-  text: string,
-): {
+export function oldMarkOf(text: string): {
   readonly leaseId: string
   readonly type: LeaseEventType
   readonly keepUntilMs: number

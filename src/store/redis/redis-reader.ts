@@ -2,12 +2,10 @@
  * Reads entries and the ledger, page by page. Each page is one script, so that what it tells belongs together and
  * nobody waits long behind it.
  */
-import { LeaseError } from '../../core/errors.ts'
+import { invalid, LeaseError } from '../../core/errors.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
 import { realmOf, type Reach } from '../../core/resource.ts'
-import { RepeatedFault } from '../../runtime/diagnostics.ts'
-import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { Attempt, FoundKept } from '../speculation/backend.ts'
@@ -16,15 +14,8 @@ import { groupArgument } from './redis-attempt.ts'
 import { VIEW_SCRIPT } from './redis-commit-script.ts'
 import { EVENTS_PER_ROW } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import { parsePosition, positionText, startOf } from './redis-position.ts'
 import { CLOCK_DOMAIN, eventOf, recordsOf, type KeptRecord } from './redis-records.ts'
-import {
-  DUE_SCRIPT,
-  LOOK_SCRIPT,
-  RELIST_SCRIPT,
-  SPAN_SCRIPT,
-  WALK_SCRIPT,
-} from './redis-scripts.ts'
+import { LOOK_SCRIPT, SPAN_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
 
 /** The server's clock for a test that moves it. */
 export type ClockOverride = () => number | undefined
@@ -37,8 +28,6 @@ export function clockText(clock: ClockOverride): string {
 const PAGE = 500
 /** More live entries than this are not gathered to be put in order; then the ledger is walked in order instead. */
 const GATHERED_MAX = 10_000
-/** How often what renewals have moved on is listed anew before a question for what is due is answered. */
-const RELISTS_MAX = 50
 const READS = 'reads'
 
 interface Looked {
@@ -89,7 +78,6 @@ const DELAYED = 1_024
 export class RedisReader {
   readonly #namespace: RedisNamespace
   readonly #clock: ClockOverride
-  readonly #relisting = new RepeatedFault('store/redis/relist', systemRuntime)
 
   constructor(namespace: RedisNamespace, clock: ClockOverride) {
     this.#namespace = namespace
@@ -136,7 +124,6 @@ export class RedisReader {
       const page = await this.look(bucket, ['ids', ...new Set(query.ids)])
       return { nowUs: page.nowUs, records: matching(page, { ...ask, floor: 0 }) }
     }
-    if (query.deadline === 'passed' && isUnnamed(query)) return this.#due(ask)
     return this.#live(ask)
   }
 
@@ -220,32 +207,6 @@ export class RedisReader {
     return { nowUs, next, records: recordsOf(triples) }
   }
 
-  async #due(ask: Ask): Promise<Gathered> {
-    const { query, bucket } = ask
-    for (let relists = 0; ; relists += 1) {
-      const args = [clockText(this.#clock), String(query.limit + 1)]
-      const reply = await this.#namespace.run(DUE_SCRIPT, args, { bucket, effect: READS })
-      const [nowUs, moved, ...triples] = reply as readonly [number, string[], ...unknown[]]
-      const page = { nowUs, records: recordsOf(triples) }
-      const isDone = moved.length === 0 || page.records.length > 0 || relists === RELISTS_MAX
-      const canGoOn = await this.#relist(bucket, moved)
-      if (isDone || !canGoOn) return { ...page, records: matching(page, ask) }
-    }
-  }
-
-  /** Whoever may not write, or cannot, leaves it to others. */
-  async #relist(bucket: number, moved: readonly string[]): Promise<boolean> {
-    if (moved.length === 0) return true
-    try {
-      await this.#namespace.run(RELIST_SCRIPT, moved, { bucket, effect: 'writes' })
-      this.#relisting.succeeded()
-      return true
-    } catch (error) {
-      this.#relisting.failed(error)
-      return false
-    }
-  }
-
   /** An attempt that can only miss is answered with what is there. */
   async #overlapping(bucket: number, reach: Reach): Promise<Gathered> {
     const { channelOf } = this.#namespace
@@ -315,6 +276,29 @@ export class RedisReader {
   }
 }
 
+/**
+ * Where each bucket was read to: the microsecond of its last event that was seen, empty for none yet when reading backwards.
+ * They grow with the server's clock, so that a position stays good when a server has lost its data.
+ */
+type Positions = readonly string[]
+
+function startOf(buckets: number, newestFirst: boolean): Positions {
+  return Array.from({ length: buckets }, () => (newestFirst ? '' : '0'))
+}
+
+function positionText(positions: Positions): Position {
+  return positions.map((position) => (position === '' ? '-' : position)).join('.')
+}
+
+function parsePosition(text: Position, buckets: number): Positions {
+  const positions = text.split('.')
+  const isOne = positions.every((position) => /^(\d{1,16}|-)$/.test(position))
+  if (isOne && positions.length === buckets) {
+    return positions.map((position) => (position === '-' ? '' : position))
+  }
+  throw invalid('after', 'must be a position from history or watch', text)
+}
+
 interface Told {
   readonly bucket: number
   readonly us: number
@@ -375,16 +359,12 @@ function partOf({ resource, holder }: HistoryQuery | EntryQuery): { readonly par
   return name === undefined ? {} : { part: JSON.stringify(name) }
 }
 
-function isUnnamed({ resource, holder, session }: EntryQuery): boolean {
-  return resource === undefined && holder === undefined && session === undefined
-}
-
-function liveLook({ resource, holder, session }: EntryQuery): readonly string[] {
+function liveLook({ resource, holder, session, deadline, limit }: EntryQuery): readonly string[] {
   const most = String(GATHERED_MAX)
   if (resource !== undefined) return ['claims', resource]
   if (session !== undefined) return ['members', `s:${session}`, most]
   if (holder !== undefined) return ['members', `h:${holder}`, most]
-  return ['live', most]
+  return deadline === 'passed' ? ['due', String(limit + 1)] : ['live', most]
 }
 
 function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly KeptRecord[] {

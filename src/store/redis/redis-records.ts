@@ -3,7 +3,7 @@
  * is, the core says; here it becomes a JSON array. The fence stands before it, because the server may move it.
  */
 import type { LeaseEventType } from '../../core/event.ts'
-import { isLive, liveDeadline, type Entry, type EntryState } from '../../core/lease.ts'
+import { isLive, type Entry, type EntryState } from '../../core/lease.ts'
 import {
   decodeEntry,
   decodeEvent,
@@ -51,6 +51,73 @@ function renamed(fields: RecordBody, names: Readonly<Record<string, string>>): R
 
 const RECORDS: ReadonlySet<string> = new Set(['body', 'entry', 'ended', 'b', 'e', 'n'])
 
+/** What the body of a lease says of its times. The ticks of this store are microseconds of wall time. */
+interface Times {
+  createdAtMs: number
+  ttlMs: number
+  grantedAtMs?: number
+  expiresAtMs?: number
+  deadline?: unknown
+}
+
+/** Changes a body so that it tells of its expiry only if that is not the wall time of its deadline. */
+function leaveOutExpiry(body: RecordBody, untilUs?: number): void {
+  const times = body as unknown as Times
+  const { createdAtMs, grantedAtMs = createdAtMs, ttlMs, deadline = untilUs } = times
+  const expiresAtMs = times.expiresAtMs ?? grantedAtMs + ttlMs
+  if (expiresAtMs === wallOf(deadline)) delete times.expiresAtMs
+  else times.expiresAtMs = expiresAtMs
+}
+
+function addExpiry(body: RecordBody, untilUs?: number): void {
+  const times = body as unknown as Times
+  times.expiresAtMs ??= wallOf(times.deadline ?? untilUs) ?? times.createdAtMs + times.ttlMs
+}
+
+/** Of a tick of this store; null for one of another clock. */
+function wallOf(deadline: unknown): number | null {
+  return typeof deadline === 'number' ? Math.floor(deadline / 1_000) : null
+}
+
+/** Of the entries within an event. */
+function* bodiesIn({ entry, ended }: RecordBody): Generator<RecordBody> {
+  for (const inner of [entry, ended]) {
+    if (inner !== undefined) yield (inner as { readonly body: RecordBody }).body
+  }
+}
+
+/** What an event that ends a lease says, and what the lease was at its end, which mostly says the same. */
+interface Ending {
+  releaseReason?: unknown
+  terminatedAtMs?: unknown
+  reason?: unknown
+  ended?: { readonly body: { releaseReason?: unknown; terminatedAtMs?: unknown } }
+}
+
+/** Changes the body of an event so that it says these once. Null where it says nothing and another field would speak for it. */
+function leaveOutSaid(event: RecordBody, atMs: number): void {
+  const { releaseReason, terminatedAtMs = atMs, ended, ...rest } = event as Ending
+  if (releaseReason === undefined && ended === undefined) return
+  const own = event as Ending
+  if (releaseReason !== undefined)
+    own.reason = rest.reason === releaseReason ? undefined : (rest.reason ?? null)
+  if (ended === undefined) return
+  const { body } = ended
+  body.releaseReason =
+    body.releaseReason === releaseReason ? undefined : (body.releaseReason ?? null)
+  body.terminatedAtMs =
+    body.terminatedAtMs === terminatedAtMs ? undefined : (body.terminatedAtMs ?? null)
+}
+
+function addSaid(event: RecordBody, atMs: number): void {
+  const own = event as Ending
+  const { releaseReason, terminatedAtMs = atMs, ended } = own
+  if (releaseReason !== undefined && own.reason === undefined) own.reason = releaseReason
+  if (ended === undefined) return
+  if (ended.body.releaseReason === undefined) ended.body.releaseReason = releaseReason
+  if (ended.body.terminatedAtMs === undefined) ended.body.terminatedAtMs = terminatedAtMs
+}
+
 type EntryFields = readonly [
   state: EntryState,
   resource: Resource,
@@ -77,9 +144,11 @@ export function entryText(entry: Entry): EntryText {
   if (liveUntil === null)
     throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
   const { us, domain } = liveUntil
+  const isOurs = domain === CLOCK_DOMAIN
+  leaveOutExpiry(body, isOurs ? us : undefined)
   const short = renamed(body, LETTERS)
   const usual: EntryFields = [state, resource, holder, session, short]
-  const isUsual = extent === 'exact' && domain === CLOCK_DOMAIN
+  const isUsual = extent === 'exact' && isOurs
   const fields: EntryFields = isUsual
     ? usual
     : [state, resource, holder, session, short, extent, domain]
@@ -100,9 +169,11 @@ function liveOf(id: string, text: string): KeptRecord {
   const fields = JSON.parse(json) as EntryFields
   const [state, resource, holder, session, body, extent = 'exact', domain = CLOCK_DOMAIN] = fields
   const liveUntil = { domain, us: Number(us) }
+  const whole = renamed(body, NAMES)
+  addExpiry(whole, domain === CLOCK_DOMAIN ? liveUntil.us : undefined)
   const keys = { id, resource, extent, holder, session, state, fence: Number(fence), liveUntil }
   return {
-    entry: decodeEntry({ ...keys, body: renamed(body, NAMES) }, CLOCK_DOMAIN),
+    entry: decodeEntry({ ...keys, body: whole }, CLOCK_DOMAIN),
     version: Number(version),
     claim: Number(claim),
     place: Number(created),
@@ -141,6 +212,8 @@ export function eventText(recorded: RecordedEvent): EventText {
   const { atMs, resource, holder, session, leaseId, fence, body } = record
   const requestId = record.requestId === leaseId ? true : record.requestId
   const word = wordOf(record.type)
+  for (const inner of bodiesIn(body)) leaveOutExpiry(inner)
+  leaveOutSaid(body, atMs)
   const short = renamed(body, LETTERS)
   const fields: EventFields = [word, atMs, resource, holder, session, requestId, short]
   return { fence, text: JSON.stringify(fields) }
@@ -162,6 +235,8 @@ export function eventOf(text: string): KeptEvent {
   const requestId = request === true ? leaseId : request
   const keys = { leaseId, resource, holder, session, type: typeOf(word), atMs, requestId }
   const record = { ...keys, fence: Number(fence), body: renamed(body, NAMES) }
+  for (const inner of bodiesIn(record.body)) addExpiry(inner)
+  addSaid(record.body, atMs)
   const { event, ended } = decodeEvent(record, CLOCK_DOMAIN)
   return { event, ended, version: Number(version) }
 }
@@ -181,12 +256,6 @@ export function recordsOf(triples: readonly unknown[]): readonly KeptRecord[] {
     records.push(recordOf(String(triples[at]), Number(triples[at + 1]), String(triples[at + 2])))
   }
   return records
-}
-
-/** Whether the index of deadlines may stay as it is: it may lag behind a deadline that moved on, not behind an earlier one. */
-export function staysListed(before: Entry, after: Entry): boolean {
-  const [was, is] = [liveDeadline(before), liveDeadline(after)]
-  return was !== null && is !== null && was.domain === is.domain && was.us <= is.us
 }
 
 export function isLiveKept(kept: Kept | null): boolean {

@@ -71,6 +71,7 @@ return 1
  *     ids ID…              those that are named, live or ended
  *     members KEY MOST     a set, unless it has more
  *     live MOST            all that is live, unless it is more
+ *     due MOST             what is live and whose deadline has passed
  *     claims RESOURCE      what is live at a resource
  *     unrecorded FROM COUNT   those of which the ledger does not tell, by creation
  *     late BEFORE COUNT    ended ones whose end was noticed later, by that end
@@ -78,7 +79,8 @@ return 1
 export const LOOK_SCRIPT: string = scriptOf(
   'reads',
   `${KNOW_STATE}
-local answer = { math.max(clock(ARGV[2] ~= '' and ARGV[2]), state.high), '' }
+local now = math.max(clock(ARGV[2] ~= '' and ARGV[2]), state.high)
+local answer = { now, '' }
 local how, ids = ARGV[3], {}
 if how == 'ids' then
   for n = 4, #ARGV do ids[n - 3] = ARGV[n] end
@@ -94,6 +96,8 @@ elseif how == 'live' then
   else
     ids = call('ZRANGE', P .. 'due', 0, -1)
   end
+elseif how == 'due' then
+  ids = call('ZRANGEBYSCORE', P .. 'due', '-inf', now, 'LIMIT', 0, ARGV[4])
 elseif how == 'claims' then
   local claims = match(call('HGET', P .. 'live', ARGV[4]) or '', '^%d+ %d+ %d+ (.*)$') or ''
   for id in string.gmatch(claims, '(%S+) %S+ ') do ids[#ids + 1] = id end
@@ -167,47 +171,6 @@ export const SPAN_SCRIPT: string = scriptOf(
   'reads',
   `${KNOW_STATE}
 return { firstOf(ARGV[2]) or false, knownOf(ARGV[2]).ended or false }
-`,
-)
-
-const UNTIL = "'^%d+ %d+ %d+ (%d+)'"
-
-/**
- * Live entries whose deadline has passed. ARGV: clock or '', how many. Answers with the clock, the ids that renewals have
- * moved on since they were listed, then what `LOOK_SCRIPT` tells of those that are due.
- */
-export const DUE_SCRIPT: string = scriptOf(
-  'reads',
-  `${KNOW_STATE}
-local now = math.max(clock(ARGV[2] ~= '' and ARGV[2]), state.high)
-local most, ids, moved = tonumber(ARGV[3]), {}, {}
-for from = 0, 19 * most, most do
-  local found = call('ZRANGEBYSCORE', P .. 'due', '-inf', now, 'LIMIT', from, most)
-  fetch('live', found, live)
-  for _, id in ipairs(found) do
-    local untilUs = live[id] and tonumber(match(live[id], ${UNTIL}))
-    if untilUs and untilUs <= now then
-      if #ids < most then ids[#ids + 1] = id end
-    else
-      moved[#moved + 1] = id
-    end
-  end
-  if #found < most or #ids == most then break end
-end
-return show({ now, moved }, ids)
-`,
-)
-
-/** Lists entries where they belong. ARGV: their ids. */
-export const RELIST_SCRIPT: string = scriptOf(
-  'writes',
-  `${KNOW_STATE}
-for n = 2, #ARGV do
-  local id = ARGV[n]
-  local untilUs = match(call('HGET', P .. 'live', id) or '', ${UNTIL})
-  if untilUs then call('ZADD', P .. 'due', untilUs, id) else call('ZREM', P .. 'due', id) end
-end
-return 1
 `,
 )
 

@@ -1,0 +1,133 @@
+/**
+ * Connects to a Redis server by URL, or takes a client that the caller has: in bounded time, with errors that name the server
+ * and no secret, and so that a call is never sent twice without its caller's knowledge.
+ */
+import { invalid } from '../core/errors.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+import { addressOf, dial, showUrl, type RedisAddress } from './redis-connection.ts'
+import {
+  driverOf,
+  hearErrors,
+  letProcessEnd,
+  type IoredisClient,
+  type RedisClient,
+  type RedisDriver,
+} from './redis-driver.ts'
+import { redisError } from './redis-errors.ts'
+
+export interface RedisConnectOptions {
+  /** `redis://[user[:password]@]host[:port][/database]`, or `rediss://` for TLS. This or `client`. */
+  readonly url?: string
+  /** A connected client of ioredis (also a Cluster) or node-redis. It is not closed with the store. */
+  readonly client?: RedisClient
+  /** How long one call may take. Default 5 s. */
+  readonly callMs?: number
+  /** How long connecting may take. Default 5 s. */
+  readonly connectMs?: number
+  readonly runtime?: Runtime
+}
+
+export const CALL_MS_DEFAULT: number = 5_000
+const CONNECT_MS_DEFAULT = 5_000
+/** More than the server is ever asked to wait before it answers. */
+const SILENCE_MS_MIN = 5_000
+const RECONNECT_MS_MAX = 2_000
+
+export interface RedisConnection {
+  readonly driver: RedisDriver
+  readonly url: string
+  readonly close: () => void
+}
+
+export async function connectRedis(options: RedisConnectOptions): Promise<RedisConnection> {
+  const { client, url } = options
+  if (client !== undefined && url !== undefined) {
+    throw invalid('client', 'must not be given together with url', url)
+  }
+  if (client !== undefined) {
+    const driver = driverOf(client)
+    if (!driver.isReady) await bounded(driver.connect(), 'redis:', options)
+    return { driver, url: 'redis: (a client of the caller)', close: () => undefined }
+  }
+  const address = addressOf(url)
+  const shown = showUrl(address)
+  const driver = await connectTo(address, shown, options)
+  if (address.db !== 0) await requireDatabase(driver, shown, options)
+  return { driver, url: shown, close: () => driver.disconnect() }
+}
+
+/** The driver asks for the database by itself, but goes on in database 0 when the server refuses. */
+async function requireDatabase(
+  driver: RedisDriver,
+  shown: string,
+  options: RedisConnectOptions,
+): Promise<void> {
+  const db = shown.slice(shown.lastIndexOf('/') + 1)
+  try {
+    await bounded(driver.send(['SELECT', db]), shown, options)
+  } catch (error) {
+    driver.disconnect()
+    throw error
+  }
+}
+
+async function connectTo(
+  address: RedisAddress,
+  shown: string,
+  options: RedisConnectOptions,
+): Promise<RedisDriver> {
+  const { connectMs = CONNECT_MS_DEFAULT, callMs = CALL_MS_DEFAULT } = options
+  // While a client opens, only the event tells why a connection was not made; afterwards its errors are reported.
+  let lastError: unknown = null
+  const open = async (client: IoredisClient): Promise<RedisDriver> => {
+    let isOpen = false
+    client.on('error', (error: unknown) => {
+      lastError = error
+    })
+    letProcessEnd(client)
+    client.on('ready', () => {
+      if (!isOpen) hearErrors(client)
+      isOpen = true
+    })
+    const driver = driverOf(client)
+    try {
+      await bounded(driver.connect(), shown, options)
+      return driver
+    } catch (error) {
+      driver.disconnect()
+      throw error
+    }
+  }
+  try {
+    return await dial(address, {
+      needed: 'redis: stores',
+      redisOptions: {
+        // A call fails at once while there is no connection, and is never sent a second time behind our back.
+        ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false },
+        ...{ maxRetriesPerRequest: 0, connectTimeout: connectMs },
+        // A connection that has gone silent is given up and opened anew: it may never be heard of again.
+        socketTimeout: Math.max(SILENCE_MS_MIN, callMs),
+      },
+      clusterOptions: { enableOfflineQueue: false },
+      clusterRedisOptions: {},
+      retryMs: (attempt) => Math.min(RECONNECT_MS_MAX, 25 * 2 ** Math.min(attempt, 8)),
+      open,
+    })
+  } catch (error) {
+    throw redisError(lastError ?? error, { url: shown, effect: 'reads' })
+  }
+}
+
+function bounded(
+  work: Promise<unknown>,
+  url: string,
+  { runtime = systemRuntime, connectMs = CONNECT_MS_DEFAULT }: RedisConnectOptions,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const late = new Error(`no connection within ${connectMs} ms`)
+    const fail = (error: unknown): void => reject(redisError(error, { url, effect: 'reads' }))
+    const timer = runtime.setTimer(connectMs, () => fail(late), { keepAlive: true })
+    work.then(() => resolve(), fail).finally(() => timer.cancel())
+  })
+}
