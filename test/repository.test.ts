@@ -13,13 +13,14 @@ const LINES_MAX = 700
 /** What each folder of src may import, as the design draws it. `cli` and the files beside the folders may all. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   core: [],
+  protocol: ['core'],
   runtime: [],
   drivers: ['core', 'runtime'],
   'store-port': ['core'],
   store: ['core', 'drivers', 'runtime', 'store-port'],
   ledger: ['core', 'store-port'],
-  service: ['core', 'ledger', 'runtime', 'store-port'],
-  client: ['core', 'runtime', 'service'],
+  service: ['core', 'ledger', 'protocol', 'runtime', 'store-port'],
+  client: ['core', 'protocol', 'runtime', 'service'],
   files: ['client', 'core', 'ledger', 'runtime', 'service'],
   delegation: ['client', 'core', 'ledger', 'runtime', 'service'],
   fleet: ['client', 'core', 'drivers', 'ledger', 'runtime', 'service'],

@@ -139,18 +139,23 @@ export function parseNote(reason: unknown, metadata: unknown): Note {
     reason: reason === undefined || reason === null ? null : requireText('reason', reason),
     metadata: metadata === undefined || metadata === null ? null : parseMetadata(metadata),
   }
+  checkNote(note.reason, note.metadata)
+  return note
+}
+
+/** Refuses a reason and metadata that are too long together. */
+export function checkNote(reason: string | null, metadata: Metadata | null): void {
   const bytes =
-    utf8Length(note.reason ?? '') +
-    (note.metadata === null ? 0 : utf8Length(JSON.stringify(note.metadata)))
-  if (bytes <= NOTE_BYTES_MAX) return note
+    utf8Length(reason ?? '') + (metadata === null ? 0 : utf8Length(JSON.stringify(metadata)))
+  if (bytes <= NOTE_BYTES_MAX) return
   throw new LeaseError(
     'LIMIT_EXCEEDED',
     `reason and metadata must be at most ${NOTE_BYTES_MAX} bytes together, got ${bytes} bytes`,
-    { details: { field: note.metadata === null ? 'reason' : 'metadata', limit: NOTE_BYTES_MAX } },
+    { details: { field: metadata === null ? 'reason' : 'metadata', limit: NOTE_BYTES_MAX } },
   )
 }
 
-function parseMetadata(value: unknown): Metadata {
+export function parseMetadata(value: unknown): Metadata {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw invalid('metadata', 'must be an object of text, numbers and booleans', value)
   }

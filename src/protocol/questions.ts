@@ -1,0 +1,185 @@
+/**
+ * The requests that only ask. They stand apart from those that change something so that `tenure ls`, which only asks,
+ * need not load the others.
+ */
+import { invalid } from '../core/errors.ts'
+import { LEASE_EVENT_TYPES, type LeaseEventType } from '../core/event.ts'
+import { parseState } from '../core/input.ts'
+import { ENTRY_STATES } from '../core/lease.ts'
+import {
+  HOLDER_BYTES_MAX,
+  LIST_LIMIT_DEFAULT,
+  LIST_LIMIT_MAX,
+  SESSION_BYTES_MAX,
+} from '../core/limits.ts'
+import type { Extent } from '../core/resource.ts'
+import {
+  choice,
+  FLAG,
+  integer,
+  list,
+  nullable,
+  object,
+  OPAQUE,
+  optional,
+  required,
+  RESOURCE,
+  text,
+  UUID,
+  type Fields,
+  type ObjectOf,
+  type Shape,
+} from './shape.ts'
+
+/** Who may send a request: one who looks, one who acts on what its own holders hold, one who may everything. */
+export type Role = 'reader' | 'holder' | 'operator'
+
+/** One request of `LeaseApi`. */
+export interface RequestDescription<Described extends Fields> {
+  readonly role: Role
+  /** What it does, in one sentence without the full stop. */
+  readonly says: string
+  readonly fields: Described
+  /** Rules about several fields at once. */
+  readonly check?: (request: never) => void
+  /** Reads a request as the library's own faces send it. */
+  readonly shape: Shape<ObjectOf<Described>>
+}
+
+type Facts<Described extends Fields> = Pick<RequestDescription<Described>, 'role' | 'says'> & {
+  readonly check?: (request: ObjectOf<Described>) => void
+}
+
+export function request<const Described extends Fields>(
+  facts: Facts<Described>,
+  fields: Described,
+): RequestDescription<Described> {
+  const { role, says, check } = facts
+  const shape = object(fields)
+  return { role, says, fields, shape, ...(check === undefined ? {} : { check }) }
+}
+
+export const HOLDER_NAME: Shape<string> = text(HOLDER_BYTES_MAX)
+export const SESSION_NAME: Shape<string> = text(SESSION_BYTES_MAX)
+export const EXTENT: Shape<Extent> = choice(['exact', 'subtree'])
+/** How many rows one page over HTTP has at most. */
+export const HTTP_ROWS_MAX = 1_000
+
+const TYPES: Shape<readonly LeaseEventType[]> = list(
+  choice(LEASE_EVENT_TYPES, (value) => {
+    const type = LEASE_EVENT_TYPES.find((candidate) => candidate === value)
+    if (type !== undefined) return type
+    throw invalid('types', `must be among ${LEASE_EVENT_TYPES.join(', ')}`, value)
+  }),
+  { max: LEASE_EVENT_TYPES.length, expectation: 'must be a list of event types' },
+)
+
+const TIME_MS = integer(0, Number.MAX_SAFE_INTEGER, 'ms')
+
+/** What a list gave as `next`: a number, on some stores with another beside it; `~`: what is over and not settled yet. */
+const CURSOR_PATTERN = /^(?:~|~?\d{1,16}(?: \d{1,4})?)$/
+
+const CURSOR: Shape<string> = {
+  kind: 'leaf',
+  read: (value, name) => {
+    if (typeof value === 'string' && CURSOR_PATTERN.test(value)) return value
+    throw invalid(name, 'must be what another list gave as next', value)
+  },
+  schema: { type: 'string', pattern: CURSOR_PATTERN.source },
+}
+
+const POSITION: Shape<string> = {
+  ...OPAQUE,
+  read: (value, name) => {
+    if (typeof value === 'string') return value
+    throw invalid(name, 'must be a position', value)
+  },
+}
+
+const LIMIT = optional(integer(1, LIST_LIMIT_MAX), 'How many at most', {
+  default: { value: LIST_LIMIT_DEFAULT },
+  http: { shape: integer(1, HTTP_ROWS_MAX) },
+})
+
+const OF_RESOURCE = optional(RESOURCE, 'Of this resource only')
+const OF_HOLDER = optional(HOLDER_NAME, 'Of this holder only')
+const OF_TYPES = optional(TYPES, 'Only these types of events')
+
+export const QUESTIONS = {
+  get: request(
+    {
+      role: 'reader',
+      says: 'One lease or ticket by its id, also after its end as long as history is kept; else null',
+    },
+    { id: required(UUID, 'The id of the lease or ticket') },
+  ),
+  list: request(
+    { role: 'reader', says: 'Leases and tickets, by pages' },
+    {
+      resource: OF_RESOURCE,
+      holder: OF_HOLDER,
+      session: optional(
+        SESSION_NAME,
+        'What this session has; leases themselves tell only a digest of theirs',
+      ),
+      state: optional(choice(ENTRY_STATES, parseState), 'As it stands at the moment of reading', {
+        default: { words: 'what is live, `active` and `pending`' },
+      }),
+      after: optional(CURSOR, 'Goes on where another list with the same filter ended: its `next`'),
+      limit: LIMIT,
+    },
+  ),
+  inspect: request(
+    {
+      role: 'reader',
+      says: 'Who holds a resource, who waits for it, what stands in the way, and any cycle of waits',
+    },
+    {
+      resource: required(RESOURCE, 'The resource'),
+      extent: optional(EXTENT, '`subtree`: also what lies below it', {
+        default: { value: 'exact' },
+      }),
+    },
+  ),
+  history: request(
+    { role: 'reader', says: 'Events of the ledger, in order of commit' },
+    {
+      id: optional(UUID, 'Of this lease only'),
+      resource: OF_RESOURCE,
+      holder: OF_HOLDER,
+      types: OF_TYPES,
+      fromMs: optional(TIME_MS, 'Not before this wall time of the store'),
+      toMs: optional(TIME_MS, 'Not after this wall time of the store'),
+      after: optional(POSITION, 'Only what was committed after this position'),
+      newestFirst: optional(FLAG, 'The newest first', { default: { value: false } }),
+      limit: LIMIT,
+    },
+  ),
+  watch: request(
+    { role: 'reader', says: 'Events as they are committed, without loss or repeat' },
+    {
+      resource: OF_RESOURCE,
+      kinds: optional(
+        list(text(32), { max: 64, expectation: 'must be at most 64 kinds' }),
+        'Only of resources of these kinds',
+      ),
+      holder: OF_HOLDER,
+      types: OF_TYPES,
+      after: optional(POSITION, 'Goes on after this position', {
+        default: { words: 'from now on' },
+      }),
+    },
+  ),
+  settingRows: request(
+    { role: 'reader', says: 'Every value of the configuration that was set, with its scope' },
+    {},
+  ),
+  settings: request(
+    { role: 'reader', says: 'The configuration in force, globally or for a resource' },
+    {
+      resource: optional(nullable(RESOURCE), 'The resource that it is in force for', {
+        default: { words: 'the global values' },
+      }),
+    },
+  ),
+} as const

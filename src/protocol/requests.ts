@@ -1,0 +1,92 @@
+/** Every request of `LeaseApi` by its name, and the reader of each. */
+import { invalid } from '../core/errors.ts'
+import { BATCH_CALLS_MAX, CHANGES } from './changes.ts'
+import { QUESTIONS, request, type RequestDescription } from './questions.ts'
+import { choice, list, object, required, type Fields, type ObjectOf, type Shape } from './shape.ts'
+
+const CALLS = { ...QUESTIONS, ...CHANGES }
+type CallName = keyof typeof CALLS
+
+/** What is no single answer cannot be one of several. */
+const STREAMS: readonly CallName[] = ['watch', 'wakes']
+const CALL_NAMES = (Object.keys(CALLS) as CallName[]).filter((name) => !STREAMS.includes(name))
+
+/** Some object, which the call that it is for reads. */
+const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
+  kind: 'leaf',
+  read: (value, name) => {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      return value as Readonly<Record<string, unknown>>
+    }
+    throw invalid(name, 'must be an object', value)
+  },
+  schema: { type: 'object' },
+}
+
+const CALL = object({
+  call: required(choice(CALL_NAMES), 'Which request'),
+  request: required(ANY_OBJECT, 'Its fields'),
+})
+
+export const REQUESTS = {
+  ...CALLS,
+  batch: request(
+    {
+      role: 'reader',
+      says: 'Several calls that do not depend on each other, with their answers in the same order; not atomic',
+    },
+    {
+      calls: required(
+        list(CALL, {
+          min: 1,
+          max: BATCH_CALLS_MAX,
+          expectation: `must be 1..${BATCH_CALLS_MAX} calls`,
+        }),
+        'The calls; each needs the role that it needs alone, and does not wait',
+      ),
+    },
+  ),
+}
+
+export type RequestName = keyof typeof REQUESTS
+export const REQUEST_NAMES: readonly RequestName[] = Object.keys(REQUESTS) as RequestName[]
+
+/** The type of a request, as it follows from its description. */
+export type RequestOf<Name extends RequestName> =
+  (typeof REQUESTS)[Name] extends RequestDescription<infer Described> ? ObjectOf<Described> : never
+
+/** Reads a request: the value itself where it is right as it came. Refuses unknown fields. */
+export function readRequest<Name extends RequestName>(name: Name, value: unknown): RequestOf<Name> {
+  return read(REQUESTS[name] as Described, REQUESTS[name].shape, value) as RequestOf<Name>
+}
+
+type Described = RequestDescription<Fields>
+
+function read({ check }: Described, shape: Shape<unknown>, value: unknown): unknown {
+  const asked = shape.read(value, 'request')
+  check?.(asked as never)
+  return asked
+}
+
+const httpShapes = new Map<RequestName, Shape<unknown>>()
+
+/** The same in the bounds of HTTP, and without what the server fills in. */
+export function readHttpRequest<Name extends RequestName>(
+  name: Name,
+  value: unknown,
+): HttpRequestOf<Name> {
+  const description = REQUESTS[name] as Described
+  let shape = httpShapes.get(name)
+  if (shape === undefined) {
+    shape = object(description.fields, 'http')
+    httpShapes.set(name, shape)
+  }
+  return read(description, shape, value) as HttpRequestOf<Name>
+}
+
+/** What the server fills in may be absent. */
+export type HttpRequestOf<Name extends RequestName> = Partial<
+  Pick<RequestOf<Name>, Extract<keyof RequestOf<Name>, ServerFilled>>
+> &
+  Omit<RequestOf<Name>, ServerFilled>
+type ServerFilled = 'id' | 'session' | 'group' | 'newId' | 'mayWait'

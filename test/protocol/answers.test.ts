@@ -1,0 +1,35 @@
+/** Answers of the service are what their descriptions say, survive JSON, and may grow. */
+import { expect, it } from 'vitest'
+import { readAnswer } from '../../src/protocol/answers.ts'
+import { answerSchemaOf } from '../../src/protocol/json-schema.ts'
+import { REQUEST_NAMES } from '../../src/protocol/requests.ts'
+import { fc } from '../fast-check.ts'
+import { allowed } from './arbitrary-values.ts'
+import { isValid, unknownKeywords } from './json-schema-check.ts'
+
+it.each(REQUEST_NAMES)('the answer of %s: its schema agrees with its reader', (name) => {
+  const schema = answerSchemaOf(name)
+  expect(unknownKeywords(schema)).toEqual([])
+  fc.assert(
+    fc.property(allowed(schema), (value) => {
+      const json: unknown = JSON.parse(JSON.stringify(value))
+      expect(isValid(schema, json)).toBe(true)
+      const read = readAnswer(name, json)
+      expect(readAnswer(name, read)).toEqual(read)
+    }),
+    { numRuns: 50 },
+  )
+})
+
+it('an answer may have fields that this version does not know', () => {
+  const answer = { expired: 1, prunedLeases: 0, prunedEvents: 0, later: true }
+  expect(readAnswer('cleanup', answer)).toBe(answer)
+})
+
+it('an answer of a kind that is not known, or without what it needs, is refused', () => {
+  expect(() => readAnswer('renew', { kind: 'gone' })).toThrow(
+    'answer must be of a kind among renewed',
+  )
+  expect(() => readAnswer('renew', { kind: 'renewed' })).toThrow('lease must be an object')
+  expect(() => readAnswer('list', { leases: [] })).toThrow('more must be true or false')
+})

@@ -1,0 +1,155 @@
+/** The one description of every request: its reader, its schema and its types say the same. */
+import { describe, expect, expectTypeOf, it } from 'vitest'
+import { isLeaseError } from '../../src/core/errors.ts'
+import type { LeaseApi } from '../../src/service/lease-api.ts'
+import { schemaOf } from '../../src/protocol/json-schema.ts'
+import {
+  readHttpRequest,
+  readRequest,
+  REQUEST_NAMES,
+  REQUESTS,
+  type RequestName,
+  type RequestOf,
+} from '../../src/protocol/requests.ts'
+import { object, type Fields } from '../../src/protocol/shape.ts'
+import { fc } from '../fast-check.ts'
+import { allowed, nearly } from './arbitrary-values.ts'
+import { isValid, unknownKeywords } from './json-schema-check.ts'
+
+const ID = '0d7c7a54-5c1f-4a44-9d4c-6a1ce6f0a5c2'
+const WHO = { holder: 'ann', session: 's-1' }
+const FACES = ['library', 'http'] as const
+
+/** Field by field, without the rules about several fields, which JSON Schema has no words for. */
+function readFields(name: RequestName, face: 'library' | 'http', value: unknown): unknown {
+  return object(REQUESTS[name].fields as Fields, face).read(value, 'request')
+}
+
+function isRead(name: RequestName, face: 'library' | 'http', value: unknown): boolean {
+  try {
+    readFields(name, face, value)
+    return true
+  } catch (error) {
+    if (isLeaseError(error)) return false
+    throw error
+  }
+}
+
+describe.each(REQUEST_NAMES)('%s', (name) => {
+  it('says what it does, who may, and what each field is', () => {
+    const { role, says, fields } = REQUESTS[name]
+    expect(['reader', 'holder', 'operator']).toContain(role)
+    for (const sentence of [says, ...Object.values(fields as Fields).map((field) => field.says)]) {
+      expect(sentence).toMatch(/^[A-Z0-9`].{3,}[^.\s]$/)
+    }
+  })
+
+  it.each(FACES)('has a schema that agrees with its reader (%s)', (face) => {
+    const schema = schemaOf(name, face)
+    expect(unknownKeywords(schema)).toEqual([])
+    fc.assert(
+      fc.property(nearly(schema), (value) => {
+        const json: unknown = JSON.parse(JSON.stringify(value))
+        expect(isRead(name, face, json)).toBe(isValid(schema, json))
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  it('gives back what it reads: the same value where it is right, and the same again', () => {
+    fc.assert(
+      fc.property(allowed(schemaOf(name, 'library')), (value) => {
+        const read = readFields(name, 'library', value)
+        expect(readFields(name, 'library', read)).toEqual(read)
+        expect(JSON.parse(JSON.stringify(read))).toEqual(read)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('refuses an unknown field by its name, in one line', () => {
+    const known = Object.keys(REQUESTS[name].fields).join(', ')
+    expect(() => readRequest(name, { typo: 1 })).toThrow(
+      `request must be among ${known}, got "typo"`,
+    )
+  })
+})
+
+describe('a request', () => {
+  it('is the very value that came, where nothing has to be normalised', () => {
+    const asked = { id: ID, resource: 'work:a', ...WHO, ttlMs: 5, under: [ID] }
+    expect(readRequest('acquire', asked)).toBe(asked)
+  })
+
+  it('has its ids in lower case and its resource normalised, and leaves the caller’s object alone', () => {
+    const asked = { id: ID.toUpperCase(), resource: 'file:/a/../b', ...WHO }
+    expect(readRequest('acquire', asked)).toEqual({ id: ID, resource: 'file:/b', ...WHO })
+    expect(asked.id).toBe(ID.toUpperCase())
+  })
+
+  it.each([
+    [{ ttlMs: 0 }, 'ttlMs must be an integer 1..2592000000, got 0'],
+    [{ ttlMs: '5' }, 'ttlMs must be an integer 1..2592000000, got "5"'],
+    [{ mode: 'both' }, 'mode must be exclusive or shared, got "both"'],
+    [{ extent: 'deep' }, 'extent must be exact or subtree, got "deep"'],
+    [{ breakable: 1 }, 'breakable must be true or false, got 1'],
+    [{ holder: '' }, 'holder must be 1..128 bytes, got ""'],
+    [{ holder: undefined }, 'holder must be text, got undefined'],
+    [{ resource: undefined }, 'resource must be text, got undefined'],
+    [{ slots: 2, mode: 'exclusive' }, 'slots must not be given for an exclusive lease, got 2'],
+    [{ extent: 'subtree' }, 'extent must be exact for a kind that is not a tree, got "subtree"'],
+    [{ under: [1] }, 'under must be a UUID, got 1'],
+    [{ reason: 'x'.repeat(1_025) }, 'reason and metadata must be at most 1024 bytes together'],
+  ])('with %o is refused in one line', (wrong, line) => {
+    const asked = { id: ID, resource: 'work:a', ...WHO, ...wrong }
+    expect(() => readRequest('acquire', asked)).toThrow(line)
+  })
+
+  it('for several refuses none, more than 64, and two that overlap', () => {
+    const member = (resource: string): object => ({ id: ID, resource })
+    const ask = (members: readonly object[]): unknown =>
+      readRequest('acquireAll', { group: ID, members, ...WHO })
+    expect(() => ask([])).toThrow('resources must be 1..64, got 0')
+    expect(() => ask(Array.from({ length: 65 }, (_, index) => member(`work:${index}`)))).toThrow(
+      'resources must be 1..64, got 65',
+    )
+    expect(() => ask([member('work:a'), member('work:a')])).toThrow(
+      'resources must not overlap work:a, got "work:a"',
+    )
+    expect(ask([member('work:a'), member('work:b')])).toMatchObject({ group: ID })
+  })
+
+  it('waits a day at most in the library, and a minute over HTTP', () => {
+    const asked = { id: ID, resource: 'work:a', ...WHO, waitMs: 86_400_000 }
+    expect(readRequest('acquire', asked).waitMs).toBe(86_400_000)
+    expect(() => readHttpRequest('acquire', asked)).toThrow(
+      'waitMs must be an integer 0..60000, got 86400000',
+    )
+    expect(readHttpRequest('acquire', { resource: 'work:a', holder: 'ann' }).id).toBeUndefined()
+    expect(() => readHttpRequest('list', { limit: 1_001 })).toThrow(
+      'limit must be an integer 1..1000',
+    )
+  })
+
+  it('that changes something names its holder or operator', () => {
+    for (const name of REQUEST_NAMES.filter((each) => REQUESTS[each].role !== 'reader')) {
+      const own = Object.keys(REQUESTS[name].fields)
+      const who = ['cleanup', 'configure', 'wakes'].includes(name)
+        ? own
+        : ['holder', 'by', 'tickets']
+      expect(who.length === 0 || own.some((field) => who.includes(field)), name).toBe(true)
+    }
+  })
+})
+
+describe('the types', () => {
+  it('follow from the descriptions', () => {
+    expectTypeOf<RequestOf<'get'>>().toEqualTypeOf<{ readonly id: string }>()
+    expectTypeOf<RequestOf<'acquire'>['ttlMs']>().toEqualTypeOf<number | undefined>()
+    expectTypeOf<RequestOf<'acquire'>['waitMs']>().toEqualTypeOf<
+      number | 'configured' | undefined
+    >()
+    expectTypeOf<RequestOf<'release'>['holder']>().toEqualTypeOf<string>()
+    expectTypeOf<keyof LeaseApi>().not.toBeNever()
+  })
+})
