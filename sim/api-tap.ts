@@ -13,7 +13,7 @@ export function sameApi(api: LeaseApi): LeaseApi {
     acquire: (request) => api.acquire(request),
     claim: (ticket) => api.claim(ticket),
     acquireAll: (request) => api.acquireAll(request),
-    claimAll: (tickets) => api.claimAll(tickets),
+    claimAll: (request) => api.claimAll(request),
     withdraw: (ticket) => api.withdraw(ticket),
     renew: (request) => api.renew(request),
     release: (request) => api.release(request),
@@ -28,29 +28,29 @@ export function sameApi(api: LeaseApi): LeaseApi {
     derive: (request) => api.derive(request),
     spend: (request) => api.spend(request),
     advance: (request) => api.advance(request),
-    revokeAll: (holder, by, reason) => api.revokeAll(holder, by, reason),
-    get: (leaseId) => api.get(leaseId),
+    revokeAll: (request) => api.revokeAll(request),
+    get: (request) => api.get(request),
     list: (filter) => api.list(filter),
-    inspect: (resource, extent) => api.inspect(resource, extent),
+    inspect: (request) => api.inspect(request),
     history: (filter) => api.history(filter),
-    watch: (filter) => api.watch(filter),
+    watch: (filter, locals) => api.watch(filter, locals),
     cleanup: () => api.cleanup(),
     settingRows: () => api.settingRows(),
-    settings: (resource) => api.settings(resource),
-    configure: (key, value, target) => api.configure(key, value, target),
-    standBy: (standby) => api.standBy(standby),
-    onWake: (session, listener) => api.onWake(session, listener),
+    settings: (request) => api.settings(request),
+    configure: (change) => api.configure(change),
+    ...(api.standBy === undefined ? {} : { standBy: api.standBy.bind(api) }),
+    onWake: (request, listener) => api.onWake(request, listener),
     close: () => api.close(),
   }
 }
 
 interface Request {
-  readonly leaseId: string
+  readonly id: string
   readonly requestId?: string
   readonly ttlMs?: number
   readonly priority?: number
   readonly group?: string
-  readonly parent?: { readonly leaseId: string }
+  readonly parent?: { readonly id: string }
 }
 
 interface Answer {
@@ -75,7 +75,7 @@ export function tapped(api: LeaseApi, incarnation: Incarnation): LeaseApi {
       const requests = members.map((member) => ({ ...common, ...member }))
       return listen('acquire_all', requests, () => api.acquireAll({ members, ...common }))
     },
-    claimAll: (tickets) => listen('claim_all', tickets, () => api.claimAll(tickets)),
+    claimAll: (request) => listen('claim_all', request.tickets, () => api.claimAll(request)),
     withdraw: (ticket) => listen('withdraw', [ticket], () => api.withdraw(ticket)),
     renew: (request) => listen('renew', [request], () => api.renew(request)),
     release: (request) => listen('release', [request], () => api.release(request)),
@@ -118,14 +118,14 @@ async function listenTo<Result extends Answer>(
   const heard = (answer: string, lease: Answer['lease']): void => {
     log.count(`${method}: ${answer}`)
     const renewals = lease?.renewals ?? null
-    for (const { leaseId, requestId = null } of requests) {
+    for (const { id: leaseId, requestId = null } of requests) {
       const facts = { method, leaseId, requestId, answer, sentUs, renewals }
       log.write({ kind: 'answered', ...who, ...facts, givenId: lease?.id ?? null })
     }
   }
-  for (const { leaseId, requestId = null, ttlMs = null, priority = 0, ...rest } of requests) {
+  for (const { id: leaseId, requestId = null, ttlMs = null, priority = 0, ...rest } of requests) {
     const { group = null, parent } = rest
-    const relations = { group, parentId: parent?.leaseId ?? null }
+    const relations = { group, parentId: parent?.id ?? null }
     log.write({ kind: 'asked', ...who, method, leaseId, requestId, ttlMs, priority, ...relations })
   }
   try {

@@ -83,7 +83,7 @@ function openService(api: LeaseApi): OpenSystem<Kept> {
       const resource = parseResource(`work:${name}`)
       for (;;) {
         const leaseId = systemRuntime.uuid()
-        const own = { leaseId, holder: HOLDER, session: HOLDER }
+        const own = { id: leaseId, holder: HOLDER, session: HOLDER }
         const answer = await api.acquire({ ...own, resource, ttlMs, waitMs: 0 })
         if (answer.kind === 'granted') return { resource, info: answer.lease }
         if (answer.kind !== 'held') throw new Error(`acquire came to ${answer.kind}`)
@@ -93,13 +93,13 @@ function openService(api: LeaseApi): OpenSystem<Kept> {
     release: async ({ resource, info }) => {
       const { id: leaseId, holder } = info
       const requestId = systemRuntime.uuid()
-      const { kind } = await api.release({ leaseId, resource, holder, requestId })
+      const { kind } = await api.release({ id: leaseId, resource, holder, requestId })
       if (kind !== 'released') throw new Error(`release came to ${kind}`)
     },
     renew: async ({ resource, info }, ttlMs) => {
       const { id: leaseId, holder } = info
       const requestId = systemRuntime.uuid()
-      const { kind } = await api.renew({ leaseId, resource, holder, ttlMs, requestId })
+      const { kind } = await api.renew({ id: leaseId, resource, holder, ttlMs, requestId })
       if (kind !== 'renewed') throw new Error(`renew came to ${kind}`)
     },
     fill: (count) => filler.fill(count),
@@ -125,7 +125,7 @@ class Filler {
         this.#made += 1
         const leaseId = systemRuntime.uuid()
         const resource = parseResource(`work:live-${leaseId}`)
-        const lease = { leaseId, resource, holder, session: holder, ttlMs: FILL_TTL_MS }
+        const lease = { id: leaseId, resource, holder, session: holder, ttlMs: FILL_TTL_MS }
         const { kind } = await this.#retry(() => this.#api.acquire({ ...lease, waitMs: 0 }))
         if (kind !== 'granted') throw new Error(`filling came to ${kind}`)
       }

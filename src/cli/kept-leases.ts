@@ -44,17 +44,17 @@ export async function firstOddLease(questions: Asked): Promise<LeaseId | null> {
 }
 
 async function isOdd(questions: Asked, leaseId: LeaseId): Promise<boolean> {
-  const kept = await questions.get(leaseId)
+  const kept = await questions.get({ id: leaseId })
   let told: Entry | null | undefined
   const ofLease: Pick<Questions, 'history'> = {
-    history: (filter) => questions.history({ ...filter, leaseId }),
+    history: (filter) => questions.history({ ...filter, id: leaseId }),
   }
   for await (const { event } of eventsAfter(ofLease, null)) told = evolved(told, event)
   if (told !== undefined || kept === null) {
     return !isSame(kept, told ?? null) || (await isHidden(questions, kept))
   }
   // Nothing is told of a lease where no history is kept.
-  return (await questions.settings(kept.resource)).keep_history
+  return (await questions.settings({ resource: kept.resource })).keep_history
 }
 
 /** Whether a store keeps it as live and does not find it among what is live: then it is in nobody's way. */

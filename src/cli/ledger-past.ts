@@ -82,7 +82,7 @@ async function keptLeases(
   for (const entry of foldLedger(events).values()) {
     const isUnclear =
       entry.kind === 'lease' && entry.state === 'active' && entry.expiresAtMs <= untilMs
-    const found = isUnclear ? await questions.get(entry.id) : null
+    const found = isUnclear ? await questions.get({ id: entry.id }) : null
     if (found !== null) kept.set(found.id, found)
   }
   return kept

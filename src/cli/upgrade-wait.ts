@@ -33,7 +33,7 @@ export async function upgradeLease(
 ): Promise<UpgradedLease | null> {
   const { leaseId, holder, session, waitMs, signal } = wish
   const untilMs = systemRuntime.monotonicMs() + waitMs
-  const request = { leaseId, holder, sequential: true }
+  const request = { id: leaseId, holder, sequential: true }
   const first = await api.upgrade({ ...request, mayWait: waitMs > 0 })
   if (first.kind === 'upgraded') return first
   if (first.kind !== 'upgrading') throw refused(first)
@@ -58,7 +58,7 @@ export async function upgradeLease(
 /** Takes the wish back, unless it was fulfilled in this very moment. */
 async function giveUp(api: LeaseApi, wish: UpgradeWish): Promise<UpgradedLease | null> {
   const { leaseId, holder, waitMs, signal } = wish
-  const answer = await api.withdrawUpgrade({ leaseId, holder })
+  const answer = await api.withdrawUpgrade({ id: leaseId, holder })
   if (answer.kind === 'upgraded') return { ...answer, changed: true }
   if (answer.kind !== 'upgrade_withdrawn') throw refused(answer)
   if (signal.aborted) return null
@@ -83,7 +83,7 @@ class Bell {
 
   static async of(api: LeaseApi, session: string): Promise<Bell> {
     let bell: Bell | null = null
-    const unsubscribe = await api.onWake(session, () => bell?.ring())
+    const unsubscribe = await api.onWake({ session }, () => bell?.ring())
     bell = new Bell(unsubscribe)
     return bell
   }

@@ -157,7 +157,7 @@ export class Acquisitions {
   }
 
   obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
-    const known = this.#router.handles.get(wish.leaseId)
+    const known = this.#router.handles.get(wish.id)
     // A repeat of what this client holds is that handle: asking the store would put it at risk of being withdrawn.
     if (known?.state === 'held' && known.resource === wish.resource) {
       return Promise.resolve({ kind: 'granted', lease: known })
@@ -168,11 +168,11 @@ export class Acquisitions {
   }
 
   #obtainOne({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
-    const { leaseId, resource } = wish
+    const { id, resource } = wish
     const under = this.#underOf(wish.under)
     const request = Object.assign({}, this.#asker, wish, under)
     const errand = new SingleErrand(this.#parts.api, request)
-    const leaseIds = [leaseId]
+    const leaseIds = [id]
     const asked = { errand, leaseIds, resources: [resource], autoRenew, signal, ...under }
     return this.#obtain(asked).then(onlyOne)
   }
@@ -186,7 +186,7 @@ export class Acquisitions {
   async #requireOwn(leaseIds: readonly LeaseId[]): Promise<void> {
     const { api, holder } = this.#parts
     for (const leaseId of leaseIds) {
-      const lease = await api.get(leaseId)
+      const lease = await api.get({ id: leaseId })
       if (lease?.holder !== holder) throw invalid('under', `must be leases of ${holder}`, leaseId)
     }
   }
@@ -207,7 +207,7 @@ export class Acquisitions {
     await this.#requireOwn(this.#strangersAmong(wish.under))
     const under = this.#underOf(wish.under)
     const errand = groupErrand(this.#parts.api, { ...wish, ...under, ...this.#asker })
-    const leaseIds = wish.members.map((member) => member.leaseId)
+    const leaseIds = wish.members.map((member) => member.id)
     const resources = wish.members.map((member) => member.resource)
     return this.#obtain({ errand, leaseIds, resources, autoRenew, signal, ...under })
   }
@@ -224,7 +224,7 @@ export class Acquisitions {
   /** Takes over, by its id, a lease that was transferred to this holder. */
   async adopt(leaseId: LeaseId, { autoRenew }: { autoRenew: boolean }): Promise<LeaseHandle> {
     const { holder, session } = this.#parts
-    return this.#accounted([leaseId], this.#adopt({ leaseId, holder, session }, autoRenew))
+    return this.#accounted([leaseId], this.#adopt({ id: leaseId, holder, session }, autoRenew))
   }
 
   async #adopt(request: AdoptRequest, autoRenew: boolean): Promise<LeaseHandle> {
@@ -385,9 +385,9 @@ export class Acquisitions {
     this.#fences.remember(realmOf(lease.resource), { fence: fenceOf(lease), leaseId: lease.id })
   }
 
-  #discard({ id: leaseId, resource, extent, holder, session }: Discarded): void {
+  #discard({ id, resource, extent, holder, session }: Discarded): void {
     const { api, runtime } = this.#parts
-    const ticket = { leaseId, resource, extent, holder, session, why: 'aborted' } as const
+    const ticket = { id, resource, extent, holder, session, why: 'aborted' } as const
     const limits = { runtime, withinMs: BACKGROUND_WITHIN_MS }
     this.#background.add(
       'client/discard',
@@ -452,7 +452,7 @@ export class Acquisitions {
 /** 0 stands for no limit. */
 function readMaxHold(api: LeaseApi): (resource: Resource) => () => Promise<number> {
   return (resource) => async () => {
-    const { max_hold_seconds: seconds } = await api.settings(resource)
+    const { max_hold_seconds: seconds } = await api.settings({ resource })
     return seconds === 0 ? Infinity : seconds * 1000
   }
 }

@@ -5,13 +5,49 @@
 import type { Budget } from '../core/budget.ts'
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseError } from '../core/errors.ts'
-import type { LeaseEventType } from '../core/event.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
-import type { EntryState, LeaseId, LeaseInfo, Metadata, ReleaseReason } from '../core/lease.ts'
-import type { Extent, Mode } from '../core/resource.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { Mode } from '../core/resource.ts'
 import type { Scope, ScopedAct } from '../core/scope.ts'
 import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
-import type { CleanupResult, Inspection, LedgerEntry, Position } from '../service/lease-api.ts'
+import type { CleanupResult, Inspection, LedgerEntry } from '../service/lease-api.ts'
+import type {
+  AcquireOptions,
+  AdoptOptions,
+  AdvanceOptions,
+  DeriveOptions,
+  HistoryOptions,
+  ListOptions,
+  ReasonOptions,
+  ReleaseOptions,
+  RenewOptions,
+  RevokeOptions,
+  SettingOptions,
+  SpendOptions,
+  UpdateOptions,
+  UpgradeOptions,
+  Wanted,
+  WatchOptions,
+} from './options.ts'
+
+export type {
+  AcquireOptions,
+  AdoptOptions,
+  AdvanceOptions,
+  DeriveOptions,
+  HistoryOptions,
+  ListOptions,
+  ReasonOptions,
+  ReleaseOptions,
+  RenewOptions,
+  RevokeOptions,
+  SettingOptions,
+  SpendOptions,
+  UpdateOptions,
+  UpgradeOptions,
+  Wanted,
+  WatchOptions,
+}
 
 /**
  * What this holder knows, at the moment of reading, of a lease it was given.
@@ -23,76 +59,6 @@ import type { CleanupResult, Inspection, LedgerEntry, Position } from '../servic
  *  - `released`: given up by its holder, from the moment `release` is called, whether or not the store has heard of it.
  */
 export type HandleState = 'held' | 'uncertain' | 'lost' | 'released'
-
-export interface AcquireOptions {
-  /**
-   * 1..2592000000; default: the configured `default_ttl_seconds`; where none is configured 30 s, or with
-   * `autoRenew: false` one hour.
-   */
-  readonly ttlMs?: number
-  /**
-   * How long to wait for the resource, 0..86400000; 0: not at all; `Infinity`: until it is granted or cancelled. Default:
-   * the configured `acquisition_timeout_ms`. The wait ends exactly then, whatever call is under way; only for its first
-   * answer the store always has a second. A wait that is named here also covers a store that is away: it is asked again
-   * until the time is over, and then the error is `STORE_UNAVAILABLE` if every call failed, else `WAIT_TIMEOUT`, also
-   * when a call was still under way.
-   */
-  readonly waitMs?: number
-  /** -1: no limit. */
-  readonly maxRenewals?: number
-  /** Automatic and manual renewal stop here. */
-  readonly maxHoldMs?: number
-  /** Many may share what nobody has to itself. Default: `exclusive`, or `shared` with `slots`. */
-  readonly mode?: Mode
-  /**
-   * `subtree`: the lease covers everything below as well. Only tree kinds (`file:`) have subtrees. Default `exact`,
-   * however the name is spelt: a trailing slash means a subtree on the command line only.
-   */
-  readonly extent?: Extent
-  /** Makes the resource one that takes so many shared leases at once, 1..10000. The smallest number among those who share counts. */
-  readonly slots?: number
-  /** -100..100, default 0: the place in the queue of one who came ten seconds sooner per point. */
-  readonly priority?: number
-  /** How long nobody gets the resource after this lease has expired or was revoked. Default 0. */
-  readonly lockDelayMs?: number
-  /** Whether somebody who waits may ask this holder to finish. Default false. */
-  readonly breakable?: boolean
-  /** If it has to wait, asks the holders that are `breakable` to finish within so long. */
-  readonly breakGraceMs?: number
-  /** False: the lease is not renewed unless `renew()` is called. Default true. */
-  readonly autoRenew?: boolean
-  /** Shown to whoever is blocked; 1 KiB together with `metadata`. */
-  readonly reason?: string
-  readonly metadata?: Metadata
-  /** Cancels the wait (`ABORTED`); has no effect once the lease is granted. */
-  readonly signal?: AbortSignal
-  /**
-   * Chosen by the caller to make a retry of a whole acquire recognisable: if the lease exists and is still held, it is
-   * returned, with no more than what is left of it. Default: a new UUID.
-   */
-  readonly leaseId?: LeaseId
-  /**
-   * What the lease, and all that is derived from it, may be used for. A set that is left out allows nothing. Default:
-   * everything.
-   */
-  readonly scope?: Partial<Scope>
-  /** How much of it. A dimension that is left out is unlimited; default: all of them. */
-  readonly budget?: Budget
-  /**
-   * Leases of this client, or their ids, that cannot be released before this request ends, at most 64. A request that one
-   * of them blocks is refused at once (`RESOURCE_HELD`), and a cycle of requests that wait under what the next one waits
-   * for is refused with `DEADLOCK`. Default: the leases of the `withLease` calls that this call is made inside of, and
-   * outside of any what follows from a standstill of the client; `[]`: none.
-   */
-  readonly under?: readonly (Lease | LeaseId)[]
-}
-
-/** One of several resources that are acquired together. */
-export interface Wanted {
-  readonly resource: string
-  readonly mode?: Mode
-  readonly extent?: Extent
-}
 
 /** What is the same for all of several resources. */
 export type AcquireAllOptions = Omit<
@@ -111,59 +77,10 @@ export type Attempt =
       readonly retryAfterMs: number
     }
 
-export interface RenewOptions {
-  readonly ttlMs?: number
-}
-
-export interface SpendOptions {
-  /** A UUID of the caller's own, such as that of its tool call: under one id amounts are spent once, however often. */
-  readonly requestId?: string
-}
-
-export interface AdvanceOptions {
-  /** How many epochs to use up, 1..100000. Default 1. */
-  readonly count?: number
-  /** Kept in the history. */
-  readonly reason?: string
-}
-
 /** The epochs from `from` up to and without `to`. */
 export interface EpochRange {
   readonly from: number
   readonly to: number
-}
-
-export interface DeriveOptions {
-  /** Who holds the derived lease. */
-  readonly holder: string
-  /**
-   * Where that holder hears of what others do to it. Default: this client's own. Name the session of another process to
-   * let it take the lease over with `adopt`.
-   */
-  readonly session?: string
-  /** Within the parent's. Default: the parent's own, shared with the others that are derived so. */
-  readonly resource?: string
-  readonly extent?: Extent
-  /** Default: `exclusive` for a resource of its own, else `shared`. */
-  readonly mode?: Mode
-  /** No longer than the parent has left. Default: as long as that. */
-  readonly ttlMs?: number
-  /** Within the parent's. A set that is left out allows nothing. */
-  readonly scope?: Partial<Scope>
-  /** Taken out of the parent's. A dimension that is left out is unlimited, which a limited parent refuses. */
-  readonly budget?: Budget
-  readonly reason?: string
-  /** Who is to check the grant, 1..128 bytes. Default: as for the parent; no other than that, if it names one. */
-  readonly audience?: string
-  /** As for an acquire. */
-  readonly autoRenew?: boolean
-}
-
-export interface UpgradeOptions {
-  /** As for an acquire: how long to wait for the others to leave. Default: the configured `acquisition_timeout_ms`. */
-  readonly waitMs?: number
-  /** Takes the wish back (`ABORTED`). */
-  readonly signal?: AbortSignal
 }
 
 /** False: the lease had the mode already, and nothing happened. */
@@ -176,25 +93,6 @@ export interface ModeChange {
  * meant by `{ holder: 'next' }`.
  */
 export type Receiver = string | { readonly holder: string }
-
-export interface AdoptOptions {
-  /** As for an acquire. */
-  readonly autoRenew?: boolean
-}
-
-export interface ReleaseOptions {
-  /** Default `voluntary`. */
-  readonly reason?: ReleaseReason
-  /** A word for whoever holds the resource next (`previous()`), such as the last tick of a job. Default: what it has. */
-  readonly metadata?: Metadata
-}
-
-export interface UpdateOptions {
-  /** Default: as it is. */
-  readonly reason?: string
-  /** In place of what it has. Default: as it is. */
-  readonly metadata?: Metadata
-}
 
 export interface LeaseEvents {
   /** No confirmation came when it should have; the lease may be lost at `remainingMs`. */
@@ -391,51 +289,6 @@ export interface LeaseSet extends AsyncDisposable {
    * others. Throws the first error, as `Lease.release` does.
    */
   release(options?: ReleaseOptions): Promise<void>
-}
-
-export interface ListOptions {
-  readonly resource?: string
-  readonly holder?: string
-  /** What this session has; leases themselves tell only a digest of theirs. */
-  readonly session?: string
-  readonly state?: EntryState
-  /** 1..10000, default 1000. */
-  readonly limit?: number
-}
-
-export interface HistoryOptions {
-  readonly leaseId?: LeaseId
-  readonly resource?: string
-  readonly holder?: string
-  readonly types?: readonly LeaseEventType[]
-  readonly fromMs?: number
-  readonly toMs?: number
-  readonly after?: Position
-  readonly newestFirst?: boolean
-  readonly limit?: number
-}
-
-export interface WatchOptions {
-  readonly resource?: string
-  readonly holder?: string
-  readonly types?: readonly LeaseEventType[]
-  readonly after?: Position
-  readonly signal?: AbortSignal
-}
-
-export interface ReasonOptions {
-  /** Kept in the history; by default it says who did it. */
-  readonly reason?: string
-}
-
-export interface RevokeOptions extends ReasonOptions {
-  /** How long the holder may take to finish; it hears of it through `revoking`. Default 0: the lease ends at once. */
-  readonly graceMs?: number
-}
-
-export interface SettingOptions {
-  /** A kind (`work`) or a resource (`work:W-17`) whose value is meant; default: the global one. */
-  readonly for?: string
 }
 
 /** Configuration that all processes of the store obey from their next call on. */

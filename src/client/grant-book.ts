@@ -63,7 +63,7 @@ export class GrantBook {
     const { line } = delegationOf(lease)
     if (line.length > 0) this.#forgetStrangers()
     for (const id of line) {
-      const found = handles.has(id) ? null : await api.get(id)
+      const found = handles.has(id) ? null : await api.get({ id })
       if (found !== null) this.#others.set(id, found)
     }
   }

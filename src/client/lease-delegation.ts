@@ -45,9 +45,9 @@ export class LeaseDelegation {
 
   async derive(wish: DeriveWish): Promise<Grant> {
     const { api, runtime, clock, session, target, onRefused } = this.#parts
-    const { leaseId: id, resource, extent, holder: by } = target
-    const parent = { leaseId: id, resource, extent }
-    const request: DeriveRequest = { session, ...wish, leaseId: runtime.uuid(), parent, by }
+    const { id, resource, extent, holder: by } = target
+    const parent = { id, resource, extent }
+    const request: DeriveRequest = { session, ...wish, id: runtime.uuid(), parent, by }
     const first = clock.now()
     let last = first
     const answer = await retry({ runtime, withinMs: DERIVE_WITHIN_MS }, async () => {
@@ -91,7 +91,7 @@ export class LeaseDelegation {
   #takeBack(request: DeriveRequest, error: unknown): void {
     if (effectOf(error) !== 'unknown') return
     const { target, discard } = this.#parts
-    const { leaseId: id, holder, session, resource = target.resource } = request
+    const { id, holder, session, resource = target.resource } = request
     const own = request.resource === undefined ? target.extent : 'exact'
     discard({ id, holder, session, resource, extent: request.extent ?? own })
   }

@@ -5,8 +5,8 @@
  * When nobody knows what became of an advance, its epochs are never used: the next advance learns from the store how
  * far it has come, and goes on from there. A gap is harmless; an epoch used twice is not.
  */
-import { parseNote, refuseUnknown } from '../core/input.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
+import { readOptions } from '../protocol/library.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AdvanceAnswer, LeaseApi } from '../service/lease-api.ts'
 import type { AdvanceOptions, EpochRange } from './contract.ts'
@@ -40,16 +40,14 @@ export class LeaseEpochs {
   }
 
   async advance(options?: AdvanceOptions): Promise<EpochRange> {
-    refuseUnknown(options, ['count', 'reason'])
-    const { reason } = parseNote(options?.reason, undefined)
-    const wish = { count: options?.count ?? 1, ...(reason === null ? {} : { reason }) }
+    const wish = readOptions('AdvanceOptions', options)
     const turn = this.#last.then(() => this.#advance(wish))
     // Only the order matters here: what became of an advance is told to its own caller.
     this.#last = Promise.allSettled([turn])
     return turn
   }
 
-  async #advance(wish: AdvanceOptions & { readonly count: number }): Promise<EpochRange> {
+  async #advance(wish: AdvanceOptions): Promise<EpochRange> {
     let answer = await this.#send(wish)
     if (answer.kind === 'stale_epoch' && this.#doubt) {
       this.#next = answer.epoch

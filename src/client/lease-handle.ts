@@ -16,7 +16,6 @@
 import { parseBudget, shortageOf, type Budget } from '../core/budget.ts'
 import { delegationOf, rootOf, type RootLease } from '../core/delegation.ts'
 import { isLeaseError, type LeaseError } from '../core/errors.ts'
-import { parseLeaseId, parseReleaseReason, parseTtlMs, refuseUnknown } from '../core/input.ts'
 import {
   delegatedFacts,
   type DelegatedFacts,
@@ -26,6 +25,7 @@ import {
 } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
+import { readOptions } from '../protocol/library.ts'
 import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
 import type {
   AcquireOptions,
@@ -118,8 +118,8 @@ export class LeaseHandle implements Attended {
     this.#firstEpoch = lease.epoch
     this.#known = new LeaseKnowledge(parts.clock, facts)
     const { api, runtime, clock } = parts
-    const { id: leaseId, resource, extent, holder } = this
-    const target = { leaseId, resource, extent, holder }
+    const { id, resource, extent, holder } = this
+    const target = { id, resource, extent, holder }
     this.#target = target
     this.#release = new LeaseRelease(api, runtime, { ...target, session: parts.session })
     this.#upkeep = new LeaseUpkeep(
@@ -243,8 +243,7 @@ export class LeaseHandle implements Attended {
   }
 
   async renew(options?: RenewOptions): Promise<void> {
-    refuseUnknown(options, ['ttlMs'])
-    const ttlMs = options?.ttlMs === undefined ? null : parseTtlMs(options.ttlMs)
+    const { ttlMs = null } = readOptions('RenewOptions', options)
     this.#requireLive()
     if (ttlMs === null && (await this.#upkeep.join(this.#race))) return
     const sent = this.#requireLive()
@@ -275,11 +274,9 @@ export class LeaseHandle implements Attended {
     return child
   }
 
-  async spend(amounts: Budget, options: SpendOptions = {}): Promise<Budget> {
+  async spend(amounts: Budget, options?: SpendOptions): Promise<Budget> {
     const parsed = parseBudget('amounts', amounts)
-    refuseUnknown(options, ['requestId'])
-    const { requestId = this.#parts.runtime.uuid() } = options
-    parseLeaseId(requestId, 'requestId')
+    const { requestId = this.#parts.runtime.uuid() } = readOptions('SpendOptions', options)
     this.#requireLive()
     return this.#race.run(this.#ownDelegation().spend(parsed, requestId))
   }
@@ -580,6 +577,5 @@ export class LeaseHandle implements Attended {
 }
 
 function readReason(options: ReleaseOptions | undefined): ReleaseReason {
-  refuseUnknown(options, ['reason', 'metadata'])
-  return options?.reason === undefined ? 'voluntary' : parseReleaseReason(options.reason)
+  return readOptions('ReleaseOptions', options).reason ?? 'voluntary'
 }

@@ -9,14 +9,14 @@ import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import type { Refusal } from '../core/outcome.ts'
 import type { Extent, Resource } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { LeaseApi, ReleaseAnswer } from '../service/lease-api.ts'
+import type { LeaseApi, ReleaseAllRequest, ReleaseAnswer } from '../service/lease-api.ts'
 import { BACKGROUND_WITHIN_MS, retry, type RetryLimits } from './retry.ts'
 
 const RELEASE_LIMITS = { withinMs: 10_000 }
 
 /** How a handle names its lease to the store. */
 export interface LeaseTarget {
-  readonly leaseId: LeaseId
+  readonly id: LeaseId
   readonly resource: Resource
   readonly extent: Extent
   readonly holder: string
@@ -116,7 +116,7 @@ export class JointRelease {
     const [first] = this.#gathered
     if (first === undefined) return
     const { holder, session, releaseReason } = first.request
-    const members = this.#gathered.map(({ request }) => request)
+    const members = this.#gathered.map(({ request }) => memberOf(request))
     const limits = { runtime: this.#runtime, ...RELEASE_LIMITS }
     try {
       const answers = await retry(limits, async () => {
@@ -124,8 +124,7 @@ export class JointRelease {
         return this.#api.releaseAll({ holder, session, releaseReason, members })
       })
       for (const [index, { request, resolve }] of this.#gathered.entries()) {
-        const { leaseId } = request
-        resolve(answers[index] ?? { kind: 'not_found', leaseId })
+        resolve(answers[index] ?? { kind: 'not_found', leaseId: request.id })
       }
     } catch (error) {
       for (const { reject } of this.#gathered) reject(error)
@@ -133,9 +132,15 @@ export class JointRelease {
   }
 }
 
+/** What of a release is its own, and not common to all that are released together. */
+function memberOf(request: SentRelease): ReleaseAllRequest['members'][number] {
+  const { holder: _holder, session: _session, releaseReason: _reason, ...member } = request
+  return member
+}
+
 /** What the caller of a release hears that has not come to an end: it goes on, and nobody knows whether it arrives. */
 export function releaseGoesOn(target: LeaseTarget, cause: LeaseError): LeaseError {
-  const { leaseId, resource } = target
+  const { id: leaseId, resource } = target
   const message = `lease ${leaseId} of ${resource} is being released in the background: ${cause.message}`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message, { cause, details: { leaseId, resource } })
 }

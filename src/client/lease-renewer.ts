@@ -110,8 +110,8 @@ export class LeaseRenewer {
   }
 
   #request(ttlMs: number | null, requestId: string | null): RenewRequest {
-    const { leaseId, resource, extent, holder } = this.#parts.target
-    const request: Writable<RenewRequest> = { leaseId, resource, extent, holder }
+    const { id, resource, extent, holder } = this.#parts.target
+    const request: Writable<RenewRequest> = { id, resource, extent, holder }
     if (ttlMs !== null) request.ttlMs = ttlMs
     if (requestId !== null) request.requestId = requestId
     return request

@@ -25,7 +25,7 @@ export type TransferResult =
 interface Try {
   readonly to: string | null
   readonly requestId: string
-  readonly newLeaseId: LeaseId
+  readonly newId: LeaseId
 }
 
 export class LeaseTransfer {
@@ -51,7 +51,7 @@ export class LeaseTransfer {
       const answer = await retry(limits, async () => api.transfer({ ...target, ...attempt }))
       this.#open = null
       if (answer.kind !== 'transferred') return answer
-      return { kind: 'transferred', leaseId: to === null ? null : attempt.newLeaseId }
+      return { kind: 'transferred', leaseId: to === null ? null : attempt.newId }
     } catch (error) {
       if (effectOf(error) === 'none') this.#open = null
       throw error
@@ -61,6 +61,6 @@ export class LeaseTransfer {
   #tryFor(to: string | null): Try {
     if (this.#open !== null && this.#open.to === to) return this.#open
     const { runtime } = this.#parts
-    return { to, requestId: runtime.uuid(), newLeaseId: runtime.uuid() }
+    return { to, requestId: runtime.uuid(), newId: runtime.uuid() }
   }
 }

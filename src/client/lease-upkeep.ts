@@ -75,7 +75,7 @@ export class LeaseUpkeep implements Renewed {
     this.#known = known
     this.#handle = handle
     this.#isAutomatic = begin.autoRenew
-    this.#leaseId = target.leaseId
+    this.#leaseId = target.id
     this.#began = begin.now
     this.#readMaxHoldMs = begin.autoRenew ? parts.readMaxHoldMs : null
     this.#askMaxHold(begin.now)

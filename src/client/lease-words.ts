@@ -2,9 +2,10 @@
  * What a holder says of its lease while it holds it, and what the one before it said last. Updates are sent one after the
  * other, each as often as it takes under one request id, so that a lost answer does no harm and the last word stands.
  */
-import { parseNote, refuseUnknown, type Note } from '../core/input.ts'
+import { parseNote, type Note } from '../core/input.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
+import { readOptions } from '../protocol/library.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { UpdateOptions } from './contract.ts'
@@ -34,9 +35,9 @@ export class LeaseWords {
   }
 
   update(options: UpdateOptions): Promise<void> {
-    refuseUnknown(options ?? null, ['reason', 'metadata'])
-    noteAfter(this.#parts.info(), options)
-    const turn = this.#last.then(() => this.#send(options))
+    const read = readOptions('UpdateOptions', options ?? null)
+    noteAfter(this.#parts.info(), read)
+    const turn = this.#last.then(() => this.#send(read))
     // Only the order matters here: what became of an update is told to its own caller.
     this.#last = Promise.allSettled([turn])
     return turn
@@ -67,8 +68,8 @@ export class LeaseWords {
       newestFirst: true,
       limit: ENDINGS_LOOKED_AT,
     })
-    for (const leaseId of new Set(endings.map(({ event }) => event.leaseId))) {
-      const lease = await api.get(leaseId)
+    for (const id of new Set(endings.map(({ event }) => event.leaseId))) {
+      const lease = await api.get({ id })
       if (lease !== null && lease.fence !== null && lease.fence < fence) return lease
     }
     return null

@@ -3,18 +3,11 @@
  * refusals into errors; what it waits for and holds is kept in `acquisitions.ts`.
  */
 import { invalid } from '../core/errors.ts'
-import {
-  parseGraceMs,
-  parseHolder,
-  parseLeaseId,
-  parseNote,
-  parseSession,
-  parseSpanMs,
-  refuseUnknown,
-} from '../core/input.ts'
+import { parseHolder, parseLeaseId, parseSession, parseSpanMs } from '../core/input.ts'
 import type { LeaseId, LeaseInfo, ReleaseReason } from '../core/lease.ts'
 import { CLAIM_WINDOW_MS_MAX, CLAIM_WINDOW_MS_MIN } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
+import { readOptions } from '../protocol/library.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -229,12 +222,12 @@ export class TenureClient implements Tenure {
 
   async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
     this.#requireOpen()
-    return this.#api.get(parseLeaseId(leaseId))
+    return this.#api.get({ id: parseLeaseId(leaseId) })
   }
 
   async inspect(resource: string): Promise<Inspection> {
     this.#requireOpen()
-    return this.#api.inspect(readResource(this.#runtime, resource))
+    return this.#api.inspect({ resource: readResource(this.#runtime, resource) })
   }
 
   async list(options?: ListOptions): Promise<readonly LeaseInfo[]> {
@@ -268,32 +261,29 @@ export class TenureClient implements Tenure {
 
   watch(options?: WatchOptions): AsyncIterable<LedgerEntry> {
     this.#requireOpen()
-    const filter = readWatch(this.#runtime, options)
-    const ends = [this.#closing.signal, ...(filter.signal === undefined ? [] : [filter.signal])]
-    return this.#api.watch({ ...filter, signal: AbortSignal.any(ends) })
+    const { filter, locals } = readWatch(this.#runtime, options)
+    const ends = [this.#closing.signal, ...(locals.signal === undefined ? [] : [locals.signal])]
+    return this.#api.watch(filter, { signal: AbortSignal.any(ends) })
   }
 
   async revoke(leaseId: LeaseId, options?: RevokeOptions): Promise<void> {
     this.#requireOpen()
-    refuseUnknown(options, ['reason', 'graceMs'])
-    const { graceMs, ...why } = options ?? {}
     const request = {
-      leaseId: parseLeaseId(leaseId),
+      ...readOptions('RevokeOptions', options),
+      id: parseLeaseId(leaseId),
       by: this.holder,
       requestId: this.#runtime.uuid(),
-      ...(graceMs === undefined ? {} : { graceMs: parseGraceMs(graceMs) }),
-      ...readReason(why),
     }
     const limits = { runtime: this.#runtime, withinMs: REVOKE_WITHIN_MS }
     const answer = await retry(limits, async () => this.#api.revoke(request))
     if (answer.kind !== 'revoked') throw refusalError(answer)
-    await this.#acquisitions.lookAt(request.leaseId)
+    await this.#acquisitions.lookAt(request.id)
   }
 
   async releaseAll(holder: string, options?: ReasonOptions): Promise<number> {
     this.#requireOpen()
-    const { reason } = readReason(options)
-    return this.#api.revokeAll(parseHolder(holder), this.holder, reason)
+    const why = readOptions('ReasonOptions', options)
+    return this.#api.revokeAll({ ...why, holder: parseHolder(holder), by: this.holder })
   }
 
   async cleanup(): Promise<CleanupResult> {
@@ -338,12 +328,6 @@ function reportIfAway(error: unknown): void {
 /** A lease that was lost under the work is no news to work that has failed. */
 function reportUnlessGone(error: unknown): void {
   if (!isGone(error)) report('client/release', error)
-}
-
-function readReason(options: ReasonOptions | undefined): { readonly reason?: string } {
-  refuseUnknown(options, ['reason'])
-  const { reason } = parseNote(options?.reason, undefined)
-  return reason === null ? {} : { reason }
 }
 
 /** What becomes of leases that nobody releases. */

@@ -1,6 +1,5 @@
 /** The store's configuration as applications see it: keys by name, values by their own type. */
 import { invalid, LeaseError } from '../core/errors.ts'
-import { refuseUnknown } from '../core/input.ts'
 import { kindOf, parseResource, type Resource } from '../core/resource.ts'
 import {
   parseSettingKey,
@@ -11,7 +10,8 @@ import {
   type Settings,
 } from '../core/settings.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import type { LeaseApi, SettingTarget } from '../service/lease-api.ts'
+import { readOptions } from '../protocol/library.ts'
+import type { LeaseApi, SettingChange } from '../service/lease-api.ts'
 import type { SettingOptions, TenureConfig } from './contract.ts'
 import { readResource } from './read-options.ts'
 
@@ -23,6 +23,8 @@ export interface ConfigParts {
 }
 
 /** Whose value is meant, and a resource for which it holds. */
+type SettingTarget = Pick<SettingChange, 'scope' | 'resourceId'>
+
 interface Subject {
   readonly target: SettingTarget
   readonly resource: Resource | null
@@ -55,18 +57,19 @@ export class ClientConfig implements TenureConfig {
     this.#parts.requireOpen()
     const known = parseSettingKey(key)
     const text = String(parseSettingValue(known, value))
-    await this.#parts.api.configure(known, text, this.#subject(options).target)
+    await this.#parts.api.configure({ key: known, value: text, ...this.#subject(options).target })
   }
 
   async unset(key: SettingKey, options?: SettingOptions): Promise<void> {
     this.#parts.requireOpen()
-    await this.#parts.api.configure(parseSettingKey(key), null, this.#subject(options).target)
+    const target = this.#subject(options).target
+    await this.#parts.api.configure({ key: parseSettingKey(key), value: null, ...target })
   }
 
   async all(resource?: string): Promise<Settings> {
     const { api, runtime, requireOpen } = this.#parts
     requireOpen()
-    return api.settings(resource === undefined ? null : readResource(runtime, resource))
+    return api.settings(resource === undefined ? {} : { resource: readResource(runtime, resource) })
   }
 
   async overrides(): Promise<readonly SettingRow[]> {
@@ -75,8 +78,7 @@ export class ClientConfig implements TenureConfig {
   }
 
   #subject(options: SettingOptions | undefined): Subject {
-    refuseUnknown(options, ['for'])
-    const subject: unknown = options?.for
+    const subject: unknown = readOptions('SettingOptions', options).for
     if (subject === undefined) {
       return { target: { scope: 'global', resourceId: null }, resource: null }
     }

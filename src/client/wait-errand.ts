@@ -5,7 +5,7 @@
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
-import type { Extent, Resource } from '../core/resource.ts'
+import type { Extent, Reach, Resource } from '../core/resource.ts'
 import { isServed, isTurnOf, isUpgradeTurn } from '../core/turn.ts'
 import type {
   AcquireAllAnswer,
@@ -93,7 +93,7 @@ export class SingleErrand implements Errand {
   }
 
   get waitMs(): number | 'configured' {
-    return this.#request.waitMs
+    return this.#request.waitMs ?? 'configured'
   }
 
   file(waitMs: number | 'configured'): Promise<WaitAnswer> {
@@ -110,23 +110,23 @@ export class SingleErrand implements Errand {
   }
 
   isForeign({ id }: LeaseInfo): boolean {
-    return id !== this.#request.leaseId
+    return id !== this.#request.id
   }
 
-  standBy({ isReady, board }: Boarding, orderUs: number): Unsubscribe {
-    const { leaseId: id, resource } = this.#request
+  standBy({ isReady, board }: Boarding, orderUs: number): Unsubscribe | null {
+    const { id, resource } = this.#request
     const boarding = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
       const tell = board()
       return (claim) => tell(claim.then((answer) => answer && single(answer)))
     }
-    return this.#api.standBy({ id, resource, orderUs, isReady, board: boarding })
+    return this.#api.standBy?.({ id, resource, orderUs, isReady, board: boarding }) ?? null
   }
 
   async mayBeTurn(): Promise<boolean> {
     const ticket = this.#ticket
     // A ticket that reaches further is woken, not offered, so it has to look at all that may be in its way.
-    if (ticket.extent === 'exact') return isServed(await this.#api.get(ticket.leaseId))
-    return isTurnOf(ticket.leaseId, await this.#api.inspect(ticket.resource, ticket.extent))
+    if (ticket.extent === 'exact') return isServed(await this.#api.get({ id: ticket.id }))
+    return isTurnOf(ticket.id, await this.#api.inspect(reachOf(ticket)))
   }
 
   get #ticket(): TicketRef & { readonly extent: Extent } {
@@ -139,20 +139,22 @@ export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
   const tickets = request.members.map((member) => ticketOf(member, request))
   return {
     subject: request.members.map(({ resource }) => resource).join(', '),
-    waitMs: request.waitMs,
+    waitMs: request.waitMs ?? 'configured',
     hasParts: true,
     isPlain: request.under === undefined,
     file: async (waitMs) => several(await api.acquireAll({ ...request, waitMs })),
     claim: async ({ implied }) => {
       const told = implied === undefined ? {} : { implied }
-      return several(await api.claimAll(tickets.map((ticket) => ({ ...ticket, ...told }))))
+      return several(
+        await api.claimAll({ tickets: tickets.map((ticket) => ({ ...ticket, ...told })) }),
+      )
     },
     withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
     standBy: () => null,
-    isForeign: ({ id }) => !tickets.some(({ leaseId }) => leaseId === id),
+    isForeign: ({ id }) => !tickets.some((ticket) => ticket.id === id),
     mayBeTurn: async () => {
       const looks = tickets.map(async (ticket) => {
-        return isTurnOf(ticket.leaseId, await api.inspect(ticket.resource, ticket.extent))
+        return isTurnOf(ticket.id, await api.inspect(reachOf(ticket)))
       })
       return (await Promise.all(looks)).every(Boolean)
     },
@@ -180,7 +182,7 @@ const UPGRADE_CHECK_MS_MAX = 750
 /** Being the only holder of what is shared now. */
 export function upgradeErrand(parts: UpgradeErrandParts): Errand {
   const { api, target, onRefused, sequential } = parts
-  const { leaseId, resource, extent } = target
+  const { id: leaseId, resource, extent } = target
   let under = parts.under
   const ask = async (waitMs: number): Promise<WaitAnswer> => {
     const waits = under === null ? {} : { under, implied: parts.under === null }
@@ -196,7 +198,7 @@ export function upgradeErrand(parts: UpgradeErrandParts): Errand {
     isPlain: parts.under === null,
     file: async (waitMs) => {
       if (waitMs !== 'configured') return ask(waitMs)
-      return ask((await api.settings(resource)).acquisition_timeout_ms)
+      return ask((await api.settings({ resource })).acquisition_timeout_ms)
     },
     claim: ({ implied }) => {
       if (implied !== undefined) under = implied
@@ -206,7 +208,7 @@ export function upgradeErrand(parts: UpgradeErrandParts): Errand {
     standBy: () => null,
     isForeign: () => false,
     mayBeTurn: async () => {
-      const { leases } = await api.inspect(resource, extent)
+      const { leases } = await api.inspect({ resource, extent })
       return isUpgradeTurn(leaseId, leases)
     },
   }
@@ -217,11 +219,15 @@ function isProgress(answer: WaitAnswer): answer is Exclude<WaitAnswer, Refusal> 
 }
 
 function ticketOf(
-  asked: { readonly leaseId: string; readonly resource: Resource; readonly extent?: Extent },
+  asked: { readonly id: string; readonly resource: Resource; readonly extent?: Extent },
   { holder, session }: { readonly holder: string; readonly session: string },
 ): TicketRef & { readonly extent: Extent } {
-  const { leaseId, resource, extent = 'exact' } = asked
-  return { leaseId, resource, extent, holder, session }
+  const { id, resource, extent = 'exact' } = asked
+  return { id, resource, extent, holder, session }
+}
+
+function reachOf({ resource, extent }: TicketRef & Reach): Reach {
+  return { resource, extent }
 }
 
 function single(answer: ClaimAnswer): WaitAnswer {

@@ -87,7 +87,7 @@ export class WakeRouter {
   async #subscribe(): Promise<void> {
     const { api, session } = this.#parts
     try {
-      const unsubscribe = await api.onWake(session, ({ leaseIds }) => this.#route(leaseIds))
+      const unsubscribe = await api.onWake({ session }, ({ leaseIds }) => this.#route(leaseIds))
       if (this.#closed) return unsubscribe()
       this.#subscription = unsubscribe
       this.#route(null)
@@ -175,6 +175,6 @@ export class WakeRouter {
     if (handle.isOver) return
     const { api, clock } = this.#parts
     const sent = clock.now()
-    handle.tell(await api.get(handle.id), sent)
+    handle.tell(await api.get({ id: handle.id }), sent)
   }
 }

@@ -38,7 +38,7 @@ export interface AgentUpgrade {
   readonly waitMs: number | 'configured'
 }
 
-type WantedLease = Pick<AcquireRequest, 'leaseId' | 'holder' | 'session' | 'claimWindowMs'> & {
+type WantedLease = Pick<AcquireRequest, 'id' | 'holder' | 'session' | 'claimWindowMs'> & {
   readonly errand: Errand
 }
 
@@ -68,7 +68,7 @@ export class AgentWaits {
   /** Has alone what the agent shares, once the others have left. Whoever gives up shares it as before. */
   async upgrade(wish: AgentUpgrade, signal?: AbortSignal): Promise<ObtainedLease | Held> {
     const { target, waitMs } = wish
-    const { holder, leaseId } = target
+    const { holder, id: leaseId } = target
     if (this.#agents.get(holder)?.router.waits.get(leaseId) !== undefined) {
       const message = `lease ${leaseId} is being upgraded already`
       throw new LeaseError('INVALID_STATE', message, { details: { leaseId } })
@@ -78,7 +78,7 @@ export class AgentWaits {
       onRefused: () => undefined,
       undo: () => this.#takeBack(target),
     })
-    return this.#wait({ leaseId, holder, session: holder, errand }, signal)
+    return this.#wait({ id: leaseId, holder, session: holder, errand }, signal)
   }
 
   /** The upgrade may have been completed by the time that its waiter gives up. */
@@ -89,12 +89,12 @@ export class AgentWaits {
 
   async #wait(wanted: WantedLease, signal?: AbortSignal): Promise<ObtainedLease | Held> {
     if (this.#closed) throw closedError()
-    const { leaseId, session, errand } = wanted
+    const { id, session, errand } = wanted
     const agent = this.#agentOf(wanted)
     agent.standstill.called()
     const { router } = agent
     const wait = this.#waitFor(errand, agent)
-    router.waits.set(leaseId, wait)
+    router.waits.set(id, wait)
     this.#background.begin()
     try {
       const outcome = await wait.run(signal)
@@ -104,7 +104,7 @@ export class AgentWaits {
       return { kind: 'granted', lease: grant.lease }
     } finally {
       this.#background.end()
-      router.waits.delete(leaseId)
+      router.waits.delete(id)
       if (router.waits.size === 0) this.#silence(session, agent)
     }
   }

@@ -8,7 +8,7 @@
  */
 import type { Blocker } from '../core/conflict.ts'
 import { invalid, isLeaseError, LeaseError, type ErrorCode } from '../core/errors.ts'
-import { parseHolder, parseState, refuseUnknown } from '../core/input.ts'
+import { parseHolder, parseLeaseId, parseState, refuseUnknown } from '../core/input.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
 import { refusalError, type Held, type Refusal } from '../core/outcome.ts'
@@ -83,7 +83,7 @@ export class FileLeases implements AsyncDisposable {
     const { leaseId, newTtlSeconds } = request
     this.#waits.called(request.agentId)
     const answer = await this.#api.renew({
-      leaseId,
+      id: parseLeaseId(leaseId),
       holder: parseAgentId(request.agentId),
       ...(newTtlSeconds === undefined
         ? {}
@@ -97,7 +97,10 @@ export class FileLeases implements AsyncDisposable {
     refuseUnknown(request, ['leaseId', 'agentId'])
     const { leaseId, agentId } = request
     this.#waits.called(agentId)
-    const answer = await this.#api.release({ leaseId, holder: parseAgentId(agentId) })
+    const answer = await this.#api.release({
+      id: parseLeaseId(leaseId),
+      holder: parseAgentId(agentId),
+    })
     if (answer.kind === 'released') return { success: true, lease: fileLeaseOf(answer.lease) }
     return this.#refusedFor(answer)
   }
@@ -110,11 +113,11 @@ export class FileLeases implements AsyncDisposable {
     refuseUnknown(request, ['leaseId', 'agentId', 'blocking', 'timeoutMs', 'signal'])
     const holder = parseAgentId(request.agentId)
     const waitMs = readPatience(request)
-    const info = await this.#api.get(request.leaseId)
+    const info = await this.#api.get({ id: parseLeaseId(request.leaseId) })
     if (info === null) return this.#refusedFor({ kind: 'not_found', leaseId: request.leaseId })
-    const { id: leaseId, resource, extent } = info
+    const { id, resource, extent } = info
     try {
-      const wish = { target: { leaseId, resource, extent, holder }, waitMs }
+      const wish = { target: { id, resource, extent, holder }, waitMs }
       return obtained(await this.#waits.upgrade(wish, request.signal))
     } catch (error) {
       if (!isRefusal(error)) throw error
@@ -127,7 +130,10 @@ export class FileLeases implements AsyncDisposable {
     refuseUnknown(request, ['leaseId', 'agentId'])
     const { leaseId, agentId } = request
     this.#waits.called(agentId)
-    const answer = await this.#api.downgrade({ leaseId, holder: parseAgentId(agentId) })
+    const answer = await this.#api.downgrade({
+      id: parseLeaseId(leaseId),
+      holder: parseAgentId(agentId),
+    })
     if (answer.kind === 'downgraded') return { success: true, lease: fileLeaseOf(answer.lease) }
     return this.#refusedFor(answer)
   }
@@ -141,9 +147,9 @@ export class FileLeases implements AsyncDisposable {
     const { leaseId, agentId, toAgentId } = request
     const to = toAgentId === null ? null : parseHolder(toAgentId, 'toAgentId')
     this.#waits.called(agentId)
-    const newLeaseId = this.#runtime.uuid()
     const answer = await this.#api.transfer({
-      ...{ leaseId, holder: parseAgentId(agentId), to, newLeaseId },
+      ...{ id: parseLeaseId(leaseId), holder: parseAgentId(agentId), to },
+      newId: this.#runtime.uuid(),
     })
     if (answer.kind !== 'transferred') return this.#refusedFor(answer)
     return { success: true, lease: answer.lease === null ? null : fileLeaseOf(answer.lease) }
@@ -151,7 +157,7 @@ export class FileLeases implements AsyncDisposable {
 
   /** In whatever state, as long as it is kept; null if there is no such lease, or none of a file. */
   async getLease(leaseId: LeaseId): Promise<FileLease | null> {
-    const info = await this.#api.get(leaseId)
+    const info = await this.#api.get({ id: parseLeaseId(leaseId) })
     return info === null || !isFile(info) ? null : fileLeaseOf(info)
   }
 
@@ -173,7 +179,7 @@ export class FileLeases implements AsyncDisposable {
    */
   async isFileLocked(filePath: string): Promise<boolean> {
     const path = this.#pathOf(filePath)
-    const { blockers } = await this.#api.inspect(path.resource)
+    const { blockers } = await this.#api.inspect({ resource: path.resource })
     return blockers.length > 0 || (await leadsOutOf(this.#api, path)).length > 0
   }
 
@@ -201,7 +207,7 @@ export class FileLeases implements AsyncDisposable {
   ): Promise<number> {
     refuseUnknown(options, ['by', 'reason'])
     const { by = 'operator', reason } = options
-    return this.#api.revokeAll(parseAgentId(agentId), by, reason)
+    return this.#api.revokeAll({ holder: parseAgentId(agentId), by, reason: reason ?? null })
   }
 
   /** Ends the waits that are under way with `CLOSED`. Leases stay, and so does the api. */
@@ -247,7 +253,7 @@ export class FileLeases implements AsyncDisposable {
   async #refusedFor(refusal: Refusal): Promise<Refused> {
     const response = refused(refusalError(refusal))
     if (refusal.kind !== 'not_holder') return response
-    return ownedBy(response.error, await this.#api.get(refusal.leaseId))
+    return ownedBy(response.error, await this.#api.get({ id: refusal.leaseId }))
   }
 }
 

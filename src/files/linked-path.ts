@@ -26,7 +26,7 @@ export async function leadsOutOf(
   { spelt, resource, extent }: LinkedPath,
 ): Promise<readonly Blocker[]> {
   if (spelt === resource) return []
-  const { blockers } = await api.inspect(spelt, extent)
+  const { blockers } = await api.inspect({ resource: spelt, extent })
   return blockers.filter(({ kind }) => kind === 'lease')
 }
 

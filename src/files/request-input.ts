@@ -42,7 +42,7 @@ export function readAcquisition(
   const { ttlSeconds, maxRenewals, mode, extent, priority, reason } = request
   const agentId = parseAgentId(request.agentId)
   return {
-    leaseId: runtime.uuid(),
+    id: runtime.uuid(),
     resource: readFilePath(request.filePath, runtime),
     holder: agentId,
     session: agentId,

@@ -101,7 +101,9 @@ export class LeaseLayout implements FleetLayout {
       this.#onWake({ api, listener, closing: closing.signal }, signal)
     }
     try {
-      const unlisten = await this.#bounded(api.onWake(this.#settings.instanceId, onWake))
+      const unlisten = await this.#bounded(
+        api.onWake({ session: this.#settings.instanceId }, onWake),
+      )
       if (this.#opened?.api !== api) return unlisten()
       this.#opened = { ...this.#opened, unlisten }
     } catch (error) {
@@ -157,7 +159,7 @@ export class LeaseLayout implements FleetLayout {
     const sign = this.#sign
     if (sign === null || !this.#isRunning(sign)) return null
     try {
-      const known = await this.#bounded(this.#api.get(sign.leaseId))
+      const known = await this.#bounded(this.#api.get({ id: sign.leaseId }))
       if (known === null && this.#sign === sign) this.#onLoss()
       return null
     } catch (error) {
@@ -197,9 +199,9 @@ export class LeaseLayout implements FleetLayout {
 
   async transfer(grant: Grant, to: FleetNode): Promise<GrantReply> {
     const { instanceId: holder } = this.#settings
-    const newLeaseId = this.#runtime.uuid()
+    const newId = this.#runtime.uuid()
     const requestId = this.#runtime.uuid()
-    const request = { ...leaseOf(grant), holder, to: to.instanceId, newLeaseId, requestId }
+    const request = { ...leaseOf(grant), holder, to: to.instanceId, newId, requestId }
     const [reply = GONE] = await this.#forEach([grant], async () => {
       const answer = await this.#api.transfer(request)
       return answer.kind === 'transferred' ? DONE : GONE
@@ -228,7 +230,7 @@ export class LeaseLayout implements FleetLayout {
     const sign = this.#sign
     const term: Term = { from: this.#clock.now(), spanMs: ttlMs }
     if (sign !== null) {
-      const renewal = { leaseId: sign.leaseId, resource, holder, ttlMs }
+      const renewal = { id: sign.leaseId, resource, holder, ttlMs }
       const { kind } = await this.#bounded(this.#api.renew(renewal))
       if (kind === 'does_not_extend') return
       if (kind === 'renewed') return this.#signed(sign, { ...sign, term })
@@ -236,7 +238,7 @@ export class LeaseLayout implements FleetLayout {
     }
     const leaseId = this.#runtime.uuid()
     const metadata = { weight, leaseTtlMs, ...(name === null ? {} : { name }) }
-    const request = { leaseId, resource, holder, session, ttlMs, metadata }
+    const request = { id: leaseId, resource, holder, session, ttlMs, metadata }
     const answer = await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS }))
     if (answer.kind !== 'granted' && answer.kind !== 'held') throw unexpected('beat', answer.kind)
     const id = answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
@@ -253,7 +255,7 @@ export class LeaseLayout implements FleetLayout {
     if (sign === null) return
     const { instanceId: holder } = this.#settings
     try {
-      const { kind } = await this.#bounded(this.#api.release({ leaseId: sign.leaseId, holder }))
+      const { kind } = await this.#bounded(this.#api.release({ id: sign.leaseId, holder }))
       if (kind === 'not_found' && this.#isRunning(sign)) this.#onLoss()
     } catch (error) {
       // It may still be there, and must not be taken for a heartbeat of another kind.
@@ -282,7 +284,7 @@ export class LeaseLayout implements FleetLayout {
   async drain(holder: string, isWanted: boolean): Promise<void> {
     const resource = parseResource(`drain:${holder}`)
     if (isWanted) {
-      const request = { leaseId: this.#runtime.uuid(), resource, holder, session: DRAINS_SESSION }
+      const request = { id: this.#runtime.uuid(), resource, holder, session: DRAINS_SESSION }
       const ttlMs = DRAIN_TTL_MS
       await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS, ttlMs }))
       return
@@ -291,8 +293,8 @@ export class LeaseLayout implements FleetLayout {
   }
 
   async #end(leases: readonly LeaseInfo[]): Promise<void> {
-    const release = async ({ id: leaseId, holder }: LeaseInfo): Promise<unknown> =>
-      this.#bounded(this.#api.release({ leaseId, holder }))
+    const release = async ({ id, holder }: LeaseInfo): Promise<unknown> =>
+      this.#bounded(this.#api.release({ id, holder }))
     await Promise.all(leases.map(release))
   }
 
@@ -325,8 +327,8 @@ export class LeaseLayout implements FleetLayout {
   async #acquire(sessionId: string): Promise<AcquireReply> {
     const { instanceId: holder, leaseTtlMs: ttlMs } = this.#settings
     const resource = parseResource(`session:${sessionId}`)
-    const ask = async (leaseId: string): Promise<AcquireReply | string> => {
-      const request = { leaseId, resource, holder, session: holder, ttlMs }
+    const ask = async (id: string): Promise<AcquireReply | string> => {
+      const request = { id, resource, holder, session: holder, ttlMs }
       const answer = await this.#api.acquire({ ...request, ...NO_LIMITS })
       if (answer.kind === 'granted') return acquired(sessionId, answer.lease)
       if (answer.kind !== 'held') throw unexpected('acquire', answer.kind)
@@ -337,7 +339,7 @@ export class LeaseLayout implements FleetLayout {
     const first = await ask(this.#runtime.uuid())
     if (typeof first !== 'string') return first
     // Our own, left behind by an answer that was lost: it ends here, and a new one begins.
-    await this.#api.release({ leaseId: first, resource, holder })
+    await this.#api.release({ id: first, resource, holder })
     const second = await ask(this.#runtime.uuid())
     return typeof second === 'string' ? { kind: 'held', owner: holder, freeInMs: null } : second
   }
@@ -368,7 +370,7 @@ export class LeaseLayout implements FleetLayout {
    */
   #onWake({ api, listener, closing }: Woken, { leaseIds }: WakeSignal): void {
     const look = async (leaseId: string): Promise<void> => {
-      const lease = await api.get(leaseId)
+      const lease = await api.get({ id: leaseId })
       if (closing.aborted) return
       if (lease !== null && lease.state === 'active') this.#tellOf(lease, listener)
     }
@@ -389,7 +391,7 @@ export class LeaseLayout implements FleetLayout {
     })
     while (!signal.aborted) {
       try {
-        for await (const { event } of api.watch({ ...WATCHED, signal })) {
+        for await (const { event } of api.watch(WATCHED, { signal })) {
           fault.succeeded()
           if (this.#isOfNodes(event)) listener.nodesChanged()
           else if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
@@ -472,10 +474,10 @@ const GONE: GrantReply = { kind: 'gone' }
 const NO_LIMITS = { maxRenewals: -1, waitMs: 0 } as const
 
 function leaseOf({ sessionId, token }: Grant): {
-  readonly leaseId: string
+  readonly id: string
   readonly resource: Resource
 } {
-  return { leaseId: token, resource: parseResource(`session:${sessionId}`) }
+  return { id: token, resource: parseResource(`session:${sessionId}`) }
 }
 
 function failed(error: unknown): Failed {

@@ -90,6 +90,7 @@ function oneOf(shapes: readonly (readonly [string, Shape<unknown>])[]): Shape<un
   const byKind = new Map(shapes)
   return {
     kind: 'any_of',
+    type: 'object',
     read: (value, name) => {
       const kind: unknown =
         typeof value === 'object' && value !== null && 'kind' in value ? value.kind : undefined
@@ -122,6 +123,7 @@ const WHOLE = integer(-SAFE, SAFE)
 /** A time that may have fractions, and of a clock that was set back be negative. */
 const NUMBER: Shape<number> = {
   kind: 'leaf',
+  type: 'number',
   read: (value, name) => {
     if (typeof value === 'number') return value
     throw invalid(name, 'must be a number', value)
@@ -444,21 +446,24 @@ const SETTINGS = object(
   'answer',
 ) as unknown as Shape<Settings>
 
+const ANYTHING: Shape<unknown> = {
+  kind: 'leaf',
+  type: 'unknown',
+  read: (value) => value,
+  schema: {},
+}
+
 const ERROR = object(
   {
     code: required(choice(ERROR_CODES), 'Which error'),
     message: required(NAME, 'One line'),
     retryable: required(FLAG, 'Whether asking again may help'),
     effect: required(choice(['none', 'unknown']), 'Whether it may have happened'),
-    details: required(
-      { kind: 'leaf', read: (value) => value, schema: { type: 'object' } },
-      'Facts, by name',
-    ),
+    details: required({ ...ANYTHING, schema: { type: 'object' } }, 'Facts, by name'),
   },
   'answer',
 )
 
-const ANYTHING: Shape<unknown> = { kind: 'leaf', read: (value) => value, schema: {} }
 const LEASES = required(unlimited(LEASE_INFO), 'Leases and tickets')
 
 export const ANSWERS = {

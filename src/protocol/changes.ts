@@ -427,6 +427,7 @@ export const CHANGES = {
         default: { value: false },
       }),
       sequential: ACQUIRE_COMMON.sequential,
+      requestId: REQUEST_ID,
     },
   ),
   withdrawUpgrade: request(
@@ -541,7 +542,10 @@ export const CHANGES = {
     },
     {
       ...OWN_LEASE,
-      from: required(integer(0, Number.MAX_SAFE_INTEGER), 'The next epoch, as the holder believes'),
+      from: required(
+        integer(0, Number.MAX_SAFE_INTEGER - 1),
+        'The next epoch, as the holder believes',
+      ),
       count: optional(integer(1, EPOCHS_PER_ADVANCE_MAX), 'How many epochs to use up', {
         default: { value: 1 },
       }),

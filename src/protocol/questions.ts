@@ -29,6 +29,7 @@ import {
   type Fields,
   type ObjectOf,
   type Shape,
+  type ValueOf,
 } from './shape.ts'
 
 /** Who may send a request: one who looks, one who acts on what its own holders hold, one who may everything. */
@@ -77,10 +78,11 @@ const TYPES: Shape<readonly LeaseEventType[]> = list(
 const TIME_MS = integer(0, Number.MAX_SAFE_INTEGER, 'ms')
 
 /** What a list gave as `next`: a number, on some stores with another beside it; `~`: what is over and not settled yet. */
-const CURSOR_PATTERN = /^(?:~|~?\d{1,16}(?: \d{1,4})?)$/
+const CURSOR_PATTERN = /^(?:~|~?D?\d{1,16}(?: \d{1,16})?)$/
 
 const CURSOR: Shape<string> = {
   kind: 'leaf',
+  type: 'string',
   read: (value, name) => {
     if (typeof value === 'string' && CURSOR_PATTERN.test(value)) return value
     throw invalid(name, 'must be what another list gave as next', value)
@@ -183,3 +185,7 @@ export const QUESTIONS = {
     },
   ),
 } as const
+
+type QuestionName = keyof typeof QUESTIONS
+
+export type QuestionOf<Name extends QuestionName> = ValueOf<(typeof QUESTIONS)[Name]['shape']>

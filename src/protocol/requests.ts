@@ -14,6 +14,7 @@ const CALL_NAMES = (Object.keys(CALLS) as CallName[]).filter((name) => !STREAMS.
 /** Some object, which the call that it is for reads. */
 const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
   kind: 'leaf',
+  type: 'object',
   read: (value, name) => {
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       return value as Readonly<Record<string, unknown>>

@@ -42,6 +42,8 @@ export interface Shape<Value> {
   readonly read: (value: unknown, name: string) => Value
   /** What JSON Schema says of the value, but for what it is made of. */
   readonly schema: JsonSchema
+  /** What TypeScript calls it. */
+  readonly type: string
   /** Of an integer that is a span of time or a point in it. */
   readonly unit?: Unit
   /** Of a list: what each item is. */
@@ -135,6 +137,7 @@ export function integer(min: number, max: number, unit?: Unit): Shape<number> {
       throw invalid(name, expectation, value)
     },
     schema: { type: 'integer', minimum: min, maximum: max },
+    type: 'number',
     ...(unit === undefined ? {} : { unit }),
   }
 }
@@ -146,6 +149,7 @@ export function integerOr<Word extends string>(
 ): Shape<number | Word> {
   return {
     ...bounds,
+    type: `${bounds.type} | '${word}'`,
     read: (value, name) => (value === word ? word : bounds.read(value, name)),
     anyOf: [bounds, literal(word)],
   }
@@ -163,10 +167,11 @@ export function literal<Value extends string | boolean>(only: Value): Shape<Valu
       throw invalid(name, `must be ${only}`, value)
     },
     schema: { const: only },
+    type: typeof only === 'string' ? `'${only}'` : String(only),
   }
 }
 
-export function choice<Value extends string>(
+export function choice<const Value extends string>(
   values: readonly Value[],
   read?: (value: unknown) => Value,
 ): Shape<Value> {
@@ -181,6 +186,7 @@ export function choice<Value extends string>(
         throw invalid(name, expectation, value)
       }),
     schema: { type: 'string', enum: values },
+    type: values.map((value) => `'${value}'`).join(' | '),
   }
 }
 
@@ -200,6 +206,7 @@ export function text(bytesMax: number): Shape<string> {
     kind: 'leaf',
     read: (value, name) => requireShortText({ field: name, bytesMax }, value),
     schema: { type: 'string', minLength: 1, maxLength: bytesMax, pattern: NO_CONTROLS },
+    type: 'string',
   }
 }
 
@@ -208,6 +215,7 @@ export const WORDS: Shape<string> = {
   kind: 'leaf',
   read: (value, name) => requireText(name, value),
   schema: { type: 'string', pattern: NO_CONTROLS },
+  type: 'string',
 }
 
 /** Text of which only its maker knows what it means: a position, a page. */
@@ -218,12 +226,14 @@ export const OPAQUE: Shape<string> = {
     throw invalid(name, 'must be text', value)
   },
   schema: { type: 'string' },
+  type: 'string',
 }
 
 const HEX = '[0-9a-fA-F]'
 
 export const UUID: Shape<LeaseId> = {
   kind: 'leaf',
+  type: 'LeaseId',
   read: parseLeaseId,
   schema: {
     type: 'string',
@@ -234,6 +244,7 @@ export const UUID: Shape<LeaseId> = {
 
 export const FLAG: Shape<boolean> = {
   kind: 'leaf',
+  type: 'boolean',
   read: (value, name) => {
     if (typeof value === 'boolean') return value
     throw invalid(name, 'must be true or false', value)
@@ -243,6 +254,7 @@ export const FLAG: Shape<boolean> = {
 
 export const RESOURCE: Shape<Resource> = {
   kind: 'leaf',
+  type: 'Resource',
   read: (value) => parseResource(value),
   schema: {
     type: 'string',
@@ -253,6 +265,7 @@ export const RESOURCE: Shape<Resource> = {
 
 export const METADATA: Shape<Metadata> = {
   kind: 'leaf',
+  type: 'Metadata',
   read: (value) => parseMetadata(value),
   schema: {
     type: 'object',
@@ -279,6 +292,7 @@ function scopeSchema(unlimited: boolean): JsonSchema {
 
 export const SCOPE: Shape<Partial<Scope>> = {
   kind: 'leaf',
+  type: 'Partial<Scope>',
   read: (value) => parseScope(value),
   schema: { anyOf: [scopeSchema(false), scopeSchema(true), { type: 'null' }] },
 }
@@ -295,6 +309,7 @@ const BUDGET_SCHEMA: JsonSchema = {
 
 export const BUDGET: Shape<Budget> = {
   kind: 'leaf',
+  type: 'Budget',
   read: (value, name) => parseBudget(name, value),
   schema: { anyOf: [BUDGET_SCHEMA, { type: 'null' }] },
 }
@@ -305,12 +320,14 @@ export function nullable<Value>(of: Shape<Value>): Shape<Value | null> {
     kind: 'any_of',
     read: (value, name) => (value === null ? null : of.read(value, name)),
     schema: {},
+    type: `${of.type} | null`,
     anyOf: [of, NULL],
   }
 }
 
 const NULL: Shape<null> = {
   kind: 'leaf',
+  type: 'null',
   read: (value, name) => {
     if (value === null) return null
     throw invalid(name, 'must be null', value)
@@ -331,6 +348,7 @@ export function list<Item>(of: Shape<Item>, limit: ListLimit): Shape<readonly It
   const { min = 0, max, expectation, label } = limit
   return {
     kind: 'list',
+    type: `readonly (${of.type})[]`,
     read: (value, name) => {
       if (!Array.isArray(value)) throw invalid(label ?? name, expectation, value)
       if (value.length < min || value.length > max) {
@@ -400,7 +418,7 @@ function objectShape(fields: Fields, face: Face): Shape<unknown> {
     }
     return copy ?? given
   }
-  return { kind: 'object', read, schema: { type: 'object' }, fields }
+  return { kind: 'object', type: 'object', read, schema: { type: 'object' }, fields }
 }
 
 /** All that is said of a field: its sentence, its bounds, its default, and what else there is. */

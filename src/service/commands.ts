@@ -1,7 +1,7 @@
 /**
- * Requests into commands: everything that a caller passed is read and checked here, once for all faces.
+ * Requests into commands: nothing is checked here, because every request was read by its description
+ * (`src/protocol`) where it entered the service. What was left out gets its default.
  */
-import { parseBudget } from '../core/budget.ts'
 import type {
   Acquire,
   AcquireAll,
@@ -9,12 +9,14 @@ import type {
   Advance,
   ClaimAll,
   ClaimOffer,
+  Derive,
   Downgrade,
   KeepAlive,
   Release,
   ReleaseAll,
   Renew,
   Revoke,
+  Spend,
   TakeUp,
   Transfer,
   Update,
@@ -25,51 +27,29 @@ import type {
 } from '../core/command.ts'
 import type { Authority } from '../core/delegation.ts'
 import { invalid } from '../core/errors.ts'
-import {
-  parseExtent,
-  parseGraceMs,
-  parseHolder,
-  parseLeaseId,
-  parseLockDelayMs,
-  parseMaxHoldMs,
-  parseMaxRenewals,
-  parseMode,
-  parseNote,
-  parsePriority,
-  parseReleaseReason,
-  parseSession,
-  parseSlots,
-  parseSpanMs,
-  parseTtlMs,
-  parseWaitMs,
-  type Note,
-} from '../core/input.ts'
 import type { Claim, LeaseId } from '../core/lease.ts'
-import {
-  ALL_MEMBERS_MAX,
-  CLAIM_WINDOW_MS_DEFAULT,
-  CLAIM_WINDOW_MS_MAX,
-  CLAIM_WINDOW_MS_MIN,
-  EPOCHS_PER_ADVANCE_MAX,
-  UNDER_MAX,
-} from '../core/limits.ts'
-import { isTree, overlap, type Extent, type Resource } from '../core/resource.ts'
-import { parseScope, UNLIMITED_SCOPE } from '../core/scope.ts'
+import { CLAIM_WINDOW_MS_DEFAULT } from '../core/limits.ts'
+import { isTree, type Extent, type Resource } from '../core/resource.ts'
+import { NO_SCOPE, UNLIMITED_SCOPE, type Scope } from '../core/scope.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
   AdoptRequest,
   AdvanceRequest,
+  ClaimAllRequest,
+  DeriveRequest,
   HolderRequest,
   ReleaseAllRequest,
   ReleaseRequest,
   RenewRequest,
   RevokeRequest,
+  SpendRequest,
   TicketRef,
   TransferRequest,
   UpdateRequest,
   UpgradeRequest,
+  WithdrawRequest,
 } from './lease-api.ts'
 
 /** Where a lease is to be found. */
@@ -80,30 +60,28 @@ export interface Place {
 }
 
 export function acquireCommand(request: AcquireRequest): Acquire {
-  const { ttlMs, maxRenewals, maxHoldMs, breakGraceMs } = request
-  const { mode, extent, slots } = sharing(request)
-  const { reason, metadata } = parseNote(request.reason, request.metadata)
+  const { ttlMs, maxRenewals, maxHoldMs, breakGraceMs, slots } = request
   const command: Acquire = {
     kind: 'acquire',
-    leaseId: parseLeaseId(request.leaseId),
-    resource: requireResource(request.resource),
-    mode,
-    extent,
-    slots,
-    holder: parseHolder(request.holder),
-    session: readSession(request.session),
-    ttlMs: ttlMs === undefined ? null : parseTtlMs(ttlMs),
+    leaseId: request.id,
+    resource: request.resource,
+    mode: request.mode ?? (slots === undefined ? 'exclusive' : 'shared'),
+    extent: request.extent ?? 'exact',
+    slots: slots ?? null,
+    holder: request.holder,
+    session: sessionDigest(request.session),
+    ttlMs: ttlMs ?? null,
     isRenewed: request.isRenewed === true,
-    maxRenewals: maxRenewals === undefined ? null : parseMaxRenewals(maxRenewals),
-    maxHoldMs: maxHoldMs === undefined ? null : parseMaxHoldMs(maxHoldMs),
-    priority: parsePriority(request.priority ?? 0),
-    lockDelayMs: parseLockDelayMs(request.lockDelayMs ?? 0),
+    maxRenewals: maxRenewals ?? null,
+    maxHoldMs: maxHoldMs ?? null,
+    priority: request.priority ?? 0,
+    lockDelayMs: request.lockDelayMs ?? 0,
     breakable: request.breakable ?? false,
-    breakGraceMs: breakGraceMs === undefined ? null : parseGraceMs(breakGraceMs, 'breakGraceMs'),
-    reason,
-    metadata,
+    breakGraceMs: breakGraceMs ?? null,
+    reason: request.reason ?? null,
+    metadata: request.metadata ?? null,
     wait: waitOf(request.waitMs),
-    claimWindowMs: parseClaimWindow(request.claimWindowMs),
+    claimWindowMs: request.claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT,
   }
   const { under, sequential } = request
   const authority = authorityOf(request)
@@ -111,71 +89,39 @@ export function acquireCommand(request: AcquireRequest): Acquire {
   return {
     ...command,
     ...(authority === null ? {} : { authority }),
-    ...(under === undefined ? {} : { under: parseLeaseIds('under', under) }),
+    ...(under === undefined ? {} : { under: withoutRepeats(under) }),
     ...(sequential === true ? { sequential } : {}),
   }
 }
 
-/** Whoever names a scope or a budget has no more than that; whoever names neither has everything. */
+/** A request that names a scope or a budget has no more than that; one that names neither has everything. */
 function authorityOf({ scope, budget }: AcquireRequest): Authority | null {
   if (scope === undefined && budget === undefined) return null
-  const limits = parseBudget('budget', budget)
-  return { scope: scope === undefined ? UNLIMITED_SCOPE : parseScope(scope), limits }
+  return {
+    scope: scope === undefined ? UNLIMITED_SCOPE : wholeScope(scope),
+    limits: budget ?? {},
+  }
 }
 
-/** All members are asked for alike; no two of them may overlap, or the request would stand in its own way. */
+/** A set that was left out allows nothing. */
+function wholeScope(scope: Partial<Scope> | undefined): Scope {
+  return { ...NO_SCOPE, ...scope }
+}
+
+/** All members are asked for alike. */
 export function acquireAllCommand(request: AcquireAllRequest): AcquireAll {
   const { members, group, ...common } = request
-  if (!Array.isArray(members) || members.length === 0 || members.length > ALL_MEMBERS_MAX) {
-    throw invalid('resources', `must be 1..${ALL_MEMBERS_MAX}`, members?.length ?? members)
-  }
   const commands = members.map((member) => acquireCommand({ ...common, ...member }))
-  for (const [index, member] of commands.entries()) {
-    const other = commands.slice(0, index).find((earlier) => overlap(earlier, member))
-    if (other !== undefined) {
-      throw invalid('resources', `must not overlap ${other.resource}`, member.resource)
-    }
-  }
-  return { kind: 'acquire_all', group: parseLeaseId(group, 'group'), members: commands }
+  return { kind: 'acquire_all', group, members: commands }
 }
 
-/** Callers pass what `parseResource` gave them; whatever else comes here is refused, and not looked for. */
-export function requireResource(resource: unknown): Resource {
-  if (typeof resource === 'string' && resource.includes(':')) return resource as Resource
-  throw invalid('resource', 'must be a resource, such as work:W-17', resource)
-}
-
-export function claimAllCommand(tickets: readonly TicketRef[]): ClaimAll {
-  if (!Array.isArray(tickets) || tickets.length === 0 || tickets.length > ALL_MEMBERS_MAX) {
-    throw invalid('tickets', `must be 1..${ALL_MEMBERS_MAX}`, tickets?.length ?? tickets)
-  }
+export function claimAllCommand({ tickets }: ClaimAllRequest): ClaimAll {
   return { kind: 'claim_all', members: tickets.map(claimCommand) }
 }
 
-/** A counted resource is always shared; only trees have subtrees. */
-function sharing(request: AcquireRequest): Pick<Acquire, 'mode' | 'extent' | 'slots'> {
-  const slots = request.slots === undefined ? null : parseSlots(request.slots)
-  const mode = parseMode(request.mode ?? (slots === null ? 'exclusive' : 'shared'))
-  const extent = parseExtent(request.extent ?? 'exact')
-  if (slots !== null && mode === 'exclusive') {
-    throw invalid('slots', 'must not be given for an exclusive lease', slots)
-  }
-  if (extent === 'subtree' && !isTree(request.resource)) {
-    throw invalid('extent', 'must be exact for a kind that is not a tree', extent)
-  }
-  return { mode, extent, slots }
-}
-
-function waitOf(waitMs: number | 'configured'): Wait {
-  if (waitMs === 'configured') return { kind: 'configured' }
-  const parsed = parseWaitMs(waitMs)
-  return parsed === 0 ? { kind: 'none' } : { kind: 'up_to', waitMs: parsed }
-}
-
-function parseClaimWindow(value: number | undefined): number {
-  if (value === undefined) return CLAIM_WINDOW_MS_DEFAULT
-  const limit = { field: 'claimWindowMs', min: CLAIM_WINDOW_MS_MIN, max: CLAIM_WINDOW_MS_MAX }
-  return parseSpanMs(limit, value)
+function waitOf(waitMs: AcquireRequest['waitMs']): Wait {
+  if (waitMs === undefined || waitMs === 'configured') return { kind: 'configured' }
+  return waitMs === 0 ? { kind: 'none' } : { kind: 'up_to', waitMs }
 }
 
 export function claimCommand(ticket: TicketRef): ClaimOffer {
@@ -187,42 +133,31 @@ export function keepAliveCommand(ticket: TicketRef): KeepAlive {
 }
 
 function impliedOf({ implied }: TicketRef): Pick<ClaimOffer, 'implied'> {
-  return implied === undefined ? {} : { implied: parseLeaseIds('implied', implied) }
+  return implied === undefined ? {} : { implied: withoutRepeats(implied) }
 }
 
-/** Leases that a request waits under. */
-function parseLeaseIds(field: string, value: unknown): readonly LeaseId[] {
-  if (!Array.isArray(value) || value.length > UNDER_MAX) {
-    const got = Array.isArray(value) ? value.length : value
-    throw invalid(field, `must be at most ${UNDER_MAX} lease ids`, got)
-  }
-  return [...new Set(value.map((leaseId) => parseLeaseId(leaseId, field)))]
-}
-
-/** From here on inwards a session is known by its digest alone. */
-export function readSession(session: unknown): string {
-  return sessionDigest(parseSession(session))
+function withoutRepeats(leaseIds: readonly LeaseId[]): readonly LeaseId[] {
+  return [...new Set(leaseIds)]
 }
 
 export function takeUpCommand(ticket: TicketRef): TakeUp {
   return { kind: 'take_up', ...ticketPlace(ticket) }
 }
 
-export function withdrawCommand(
-  ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' },
-): Withdraw {
+export function withdrawCommand(ticket: WithdrawRequest): Withdraw {
   return { kind: 'withdraw', ...ticketPlace(ticket), why: ticket.why }
 }
 
+/** From here on inwards a session is known by its digest alone. */
 function ticketPlace(
-  ticket: TicketRef,
+  ticket: Omit<TicketRef, 'expects' | 'implied'>,
 ): Place & { readonly holder: string; readonly session: string } {
   return {
-    leaseId: parseLeaseId(ticket.leaseId),
-    resource: requireResource(ticket.resource),
+    leaseId: ticket.id,
+    resource: ticket.resource,
     extent: ticket.extent ?? 'exact',
-    holder: parseHolder(ticket.holder),
-    session: readSession(ticket.session),
+    holder: ticket.holder,
+    session: sessionDigest(ticket.session),
   }
 }
 
@@ -233,39 +168,34 @@ export function renewCommand(request: RenewRequest, place: Place): Renew {
     leaseId: place.leaseId,
     resource: place.resource,
     extent: place.extent,
-    holder: parseHolder(request.holder),
-    ttlMs: request.ttlMs === undefined ? null : parseTtlMs(request.ttlMs),
-    requestId: parseRequestId(request.requestId),
+    holder: request.holder,
+    ttlMs: request.ttlMs ?? null,
+    requestId: request.requestId ?? null,
   }
 }
 
-export function releaseCommand(request: ReleaseRequest, place: Place): Release {
+export function releaseCommand(
+  request: Pick<ReleaseRequest, 'holder' | 'session' | 'releaseReason' | 'requestId' | 'note'>,
+  place: Place,
+): Release {
   return {
     kind: 'release',
     leaseId: place.leaseId,
     resource: place.resource,
     extent: place.extent,
-    holder: parseHolder(request.holder),
-    releaseReason: parseReleaseReason(request.releaseReason ?? 'voluntary'),
-    requestId: parseRequestId(request.requestId),
-    ...(request.session === undefined ? {} : { session: readSession(request.session) }),
-    ...(request.note === undefined ? {} : { note: readNote(request.note) }),
+    holder: request.holder,
+    releaseReason: request.releaseReason ?? 'voluntary',
+    requestId: request.requestId ?? null,
+    ...(request.session === undefined ? {} : { session: sessionDigest(request.session) }),
+    ...(request.note === undefined ? {} : { note: request.note }),
   }
-}
-
-function readNote({ reason, metadata }: Note): Note {
-  return parseNote(reason, metadata)
 }
 
 export function releaseAllCommand(request: ReleaseAllRequest): ReleaseAll {
   const { members, ...common } = request
-  if (!Array.isArray(members) || members.length === 0 || members.length > ALL_MEMBERS_MAX) {
-    throw invalid('leases', `must be 1..${ALL_MEMBERS_MAX}`, members?.length ?? members)
-  }
-  const commands = members.map(({ leaseId, resource, extent = 'exact', requestId, note }) => {
-    const own = { leaseId: parseLeaseId(leaseId), resource, extent }
+  const commands = members.map(({ id: leaseId, resource, extent = 'exact', requestId, note }) => {
     const last = note === undefined ? {} : { note }
-    return releaseCommand({ ...common, ...own, ...last, requestId }, own)
+    return releaseCommand({ ...common, ...last, requestId }, { leaseId, resource, extent })
   })
   return { kind: 'release_all', members: commands }
 }
@@ -274,77 +204,90 @@ export function revokeCommand(request: RevokeRequest, place: Place): Revoke {
   return {
     kind: 'revoke',
     ...place,
-    by: parseHolder(request.by),
-    reason: parseNote(request.reason, undefined).reason,
-    graceMs: parseGraceMs(request.graceMs ?? 0),
-    requestId: parseRequestId(request.requestId),
+    by: request.by,
+    reason: request.reason ?? null,
+    graceMs: request.graceMs ?? 0,
+    requestId: request.requestId ?? null,
   }
 }
 
 export function upgradeCommand(request: UpgradeRequest, place: Place): Upgrade {
-  const { mayWait, under, implied = false, sequential } = request
+  const { holder, mayWait, under, implied = false, sequential } = request
   return {
     kind: 'upgrade',
     ...place,
-    holder: parseHolder(request.holder),
+    holder,
     mayWait,
-    ...(under === undefined ? {} : { under: { leaseIds: parseLeaseIds('under', under), implied } }),
+    ...(under === undefined ? {} : { under: { leaseIds: withoutRepeats(under), implied } }),
     ...(sequential === true ? { sequential } : {}),
   }
 }
 
-export function withdrawUpgradeCommand(request: HolderRequest, place: Place): WithdrawUpgrade {
-  return { kind: 'withdraw_upgrade', ...place, holder: parseHolder(request.holder) }
+export function withdrawUpgradeCommand({ holder }: HolderRequest, place: Place): WithdrawUpgrade {
+  return { kind: 'withdraw_upgrade', ...place, holder }
 }
 
 export function downgradeCommand(request: HolderRequest, place: Place): Downgrade {
-  const holder = parseHolder(request.holder)
-  return { kind: 'downgrade', ...place, holder, requestId: parseRequestId(request.requestId) }
+  const { holder, requestId = null } = request
+  return { kind: 'downgrade', ...place, holder, requestId }
 }
 
 export function updateCommand(request: UpdateRequest, place: Place): Update {
-  const holder = parseHolder(request.holder)
-  const note = parseNote(request.reason, request.metadata)
-  return { kind: 'update', ...place, holder, note, requestId: parseRequestId(request.requestId) }
+  const { holder, reason = null, metadata = null, requestId = null } = request
+  return { kind: 'update', ...place, holder, note: { reason, metadata }, requestId }
 }
 
 export function transferCommand(request: TransferRequest, place: Place): Transfer {
-  const holder = parseHolder(request.holder)
-  const to = request.to === null ? null : parseHolder(request.to, 'to')
-  if (to === holder) throw invalid('to', 'must be another than the holder', to)
+  const { holder, to, newId: newLeaseId, requestId = null } = request
   return {
     kind: 'transfer',
     ...place,
     holder,
     to,
     ...(to === null ? {} : { toSession: sessionDigest(to) }),
-    newLeaseId: parseLeaseId(request.newLeaseId, 'newLeaseId'),
-    requestId: parseRequestId(request.requestId),
+    newLeaseId,
+    requestId,
   }
 }
 
 export function advanceCommand(request: AdvanceRequest, place: Place): Advance {
-  const { count = 1, reason } = request
-  const counted = parseSpanMs({ field: 'count', min: 1, max: EPOCHS_PER_ADVANCE_MAX }, count)
-  const max = Number.MAX_SAFE_INTEGER - counted
+  const { holder, from, count = 1, reason = null, requestId = null } = request
+  return { kind: 'advance', ...place, holder, from, count, reason, requestId }
+}
+
+export function adoptCommand({ holder, session }: AdoptRequest, place: Place): Adopt {
+  return { kind: 'adopt', ...place, holder, session: sessionDigest(session) }
+}
+
+/** Without a resource a child has its parent's, shared; with one of its own it has that alone. */
+export function deriveCommand(request: DeriveRequest, parent: Place): Derive {
+  const { resource = parent.resource, audience } = request
+  const isOwn = request.resource !== undefined
+  const extent = request.extent ?? (isOwn ? 'exact' : parent.extent)
+  if (extent === 'subtree' && !isTree(resource)) {
+    throw invalid('extent', 'must be exact for a kind that is not a tree', extent)
+  }
   return {
-    kind: 'advance',
-    ...place,
-    holder: parseHolder(request.holder),
-    from: parseSpanMs({ field: 'from', min: 0, max }, request.from),
-    count: counted,
-    reason: parseNote(reason, undefined).reason,
-    requestId: parseRequestId(request.requestId),
+    kind: 'derive',
+    leaseId: request.id,
+    parentId: parent.leaseId,
+    resource,
+    extent,
+    mode: request.mode ?? (isOwn ? 'exclusive' : 'shared'),
+    holder: request.holder,
+    session: sessionDigest(request.session),
+    by: request.by,
+    ttlMs: request.ttlMs ?? null,
+    scope: wholeScope(request.scope),
+    budget: request.budget ?? {},
+    ...(audience === undefined ? {} : { audience }),
+    reason: request.reason ?? null,
   }
 }
 
-export function adoptCommand(request: AdoptRequest, place: Place): Adopt {
-  const holder = parseHolder(request.holder)
-  return { kind: 'adopt', ...place, holder, session: readSession(request.session) }
-}
-
-function parseRequestId(value: string | undefined): string | null {
-  return value === undefined ? null : parseLeaseId(value, 'requestId')
+export function spendCommand(request: SpendRequest, place: Place): Spend {
+  const { holder, amounts, requestId = null } = request
+  return { kind: 'spend', ...place, holder, amounts, requestId }
 }
 
 /** A claim that nobody makes: what blocks it is what would block a newcomer. */

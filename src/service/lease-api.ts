@@ -1,23 +1,16 @@
 /**
  * What every face speaks: the client, the CLI, and later the servers. One interface over one store, one namespace.
  *
+ * It is a wire: every request is one object of plain data that `src/protocol` describes, every answer survives JSON, and what
+ * cannot cross a process stands in a second argument.
+ *
  * Being refused is a value here (`kind`); only a store that fails, or input that cannot be read, throws a
  * `LeaseError`. Nothing here waits for a resource: `acquire` files a ticket and answers `queued`, and `claim` asks
  * again. Waiting itself is the client's business.
  */
-import type { Budget } from '../core/budget.ts'
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseError } from '../core/errors.ts'
-import type { LeaseEventType } from '../core/event.ts'
-import type { Note } from '../core/input.ts'
-import type {
-  CycleStep,
-  EntryState,
-  LeaseId,
-  LeaseInfo,
-  Metadata,
-  ReleaseReason,
-} from '../core/lease.ts'
+import type { CycleStep, LeaseId, LeaseInfo } from '../core/lease.ts'
 import type {
   Dropped,
   Queued,
@@ -28,9 +21,9 @@ import type {
   Waiting,
   Withdrawn,
 } from '../core/outcome.ts'
-import type { Extent, Mode, Resource } from '../core/resource.ts'
-import type { Scope } from '../core/scope.ts'
-import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
+import type { Resource } from '../core/resource.ts'
+import type { SettingRow, Settings } from '../core/settings.ts'
+import type { RequestOf } from '../protocol/requests.ts'
 import type {
   LedgerEntry,
   Position,
@@ -41,83 +34,38 @@ import type {
 
 export type { LedgerEntry, Position, StoreDescription, Unsubscribe, WakeSignal }
 
-export interface AcquireRequest {
-  readonly leaseId: LeaseId
-  readonly resource: Resource
-  readonly mode?: Mode
-  readonly extent?: Extent
-  readonly holder: string
-  readonly session: string
-  readonly ttlMs?: number
-  /** Its holder renews it by itself, so that its default TTL is 30 s unless another was configured. Default false. */
-  readonly isRenewed?: boolean
-  readonly maxRenewals?: number
-  readonly maxHoldMs?: number
-  /** Makes the resource one that takes so many leases at once. */
-  readonly slots?: number
-  /** -100..100, default 0. */
-  readonly priority?: number
-  readonly lockDelayMs?: number
-  /** Whether somebody who waits may ask this holder to finish. */
-  readonly breakable?: boolean
-  /** When it has to wait: asks holders that allow it to finish within so long. */
-  readonly breakGraceMs?: number
-  readonly reason?: string
-  readonly metadata?: Metadata
-  /** 0: do not wait. `configured`: as long as `acquisition_timeout_ms` says. */
-  readonly waitMs: number | 'configured'
-  readonly claimWindowMs?: number
-  /** What the lease, and all that is derived from it, may be used for. Default: everything. */
-  readonly scope?: Partial<Scope>
-  /** How much of it; a dimension that is absent is unlimited. */
-  readonly budget?: Budget
-  /**
-   * Leases of the same holder, at most 64, that cannot be released before this request ends. A request that one of them
-   * blocks is refused at once; a cycle of requests that wait under what the next one waits for is a `DEADLOCK`.
-   */
-  readonly under?: readonly LeaseId[]
-  /**
-   * The session does one thing after another, as a person at a shell or an agent does: it releases nothing while it
-   * waits, so a request that the session itself blocks is refused at once.
-   */
-  readonly sequential?: boolean
-}
+export type AcquireRequest = RequestOf<'acquire'>
+/** What is the same for all of several resources stands beside its members. */
+export type AcquireAllRequest = RequestOf<'acquireAll'>
+export type AllMember = AcquireAllRequest['members'][number]
+export type TicketRef = RequestOf<'claim'>
+export type ClaimAllRequest = RequestOf<'claimAll'>
+export type WithdrawRequest = RequestOf<'withdraw'>
+export type RenewRequest = RequestOf<'renew'>
+export type ReleaseRequest = RequestOf<'release'>
+export type ReleaseAllRequest = RequestOf<'releaseAll'>
+export type RevokeRequest = RequestOf<'revoke'>
+/** What names a lease and its holder, and no more. */
+export type HolderRequest = RequestOf<'downgrade'>
+export type UpdateRequest = RequestOf<'update'>
+export type UpgradeRequest = RequestOf<'upgrade'>
+export type TransferRequest = RequestOf<'transfer'>
+export type AdoptRequest = RequestOf<'adopt'>
+export type DeriveRequest = RequestOf<'derive'>
+export type SpendRequest = RequestOf<'spend'>
+export type AdvanceRequest = RequestOf<'advance'>
+export type RevokeAllRequest = RequestOf<'revokeAll'>
+export type ListFilter = RequestOf<'list'>
+export type InspectRequest = RequestOf<'inspect'>
+export type HistoryFilter = RequestOf<'history'>
+export type WatchFilter = RequestOf<'watch'>
+export type SettingChange = RequestOf<'configure'>
 
-/** What is the same for all of several resources. */
-export interface AcquireAllRequest extends Omit<
-  AcquireRequest,
-  'leaseId' | 'resource' | 'mode' | 'extent' | 'slots' | 'scope' | 'budget'
-> {
-  /** Chosen by the requester, as the lease ids are. */
-  readonly group: string
-  /** 1..64, none of which overlaps another. */
-  readonly members: readonly AllMember[]
-}
-
-export interface AllMember {
-  readonly leaseId: LeaseId
-  readonly resource: Resource
-  readonly mode?: Mode
-  readonly extent?: Extent
-}
-
-export interface TicketRef {
-  readonly leaseId: LeaseId
-  readonly resource: Resource
-  readonly extent?: Extent
-  readonly holder: string
-  readonly session: string
-  /**
-   * What its waiter expects: an offer, because it was woken by name; or nothing new, when it only keeps its ticket alive.
-   * Either saves the store a look at the whole queue. Absent: the waiter wants to know how things stand.
-   */
-  readonly expects?: 'offer' | 'nothing'
-  /**
-   * Leases of the same holder that the ticket is taken to be under from now on, because its client stands still; empty
-   * when it no longer does. Without effect where the request said what it is under.
-   */
-  readonly implied?: readonly LeaseId[]
-}
+/**
+ * Names a lease. The resource saves a look-up for those who know it; a holder's handle always does, a person with an
+ * id on a command line does not.
+ */
+export type LeaseRef = DeriveRequest['parent']
 
 /** A waiter whose claim can go along with a release, in the same commit. */
 export interface Standby {
@@ -131,128 +79,7 @@ export interface Standby {
   readonly board: () => (claim: Promise<ClaimAnswer | null>) => void
 }
 
-/**
- * Names a lease. The resource saves a look-up for those who know it; a holder's handle always does, a person with an
- * id on a command line does not.
- */
-export interface LeaseRef {
-  readonly leaseId: LeaseId
-  readonly resource?: Resource
-  /** Of the lease, when the resource is given; default `exact`. */
-  readonly extent?: Extent
-}
-
-export interface RenewRequest extends LeaseRef {
-  readonly holder: string
-  readonly ttlMs?: number
-  /** Repeating a request with the same id has the first effect and no other. */
-  readonly requestId?: string
-}
-
-export interface ReleaseRequest extends LeaseRef {
-  readonly holder: string
-  /** Of whoever releases; where it is not the lease's own, the lease's session hears of it. */
-  readonly session?: string
-  readonly releaseReason?: ReleaseReason
-  readonly requestId?: string
-  /** The holder's last words, for whoever holds the resource next. Default: those it has. */
-  readonly note?: Note
-}
-
-/** Several leases of one holder, given back in one commit. */
-export interface ReleaseAllRequest {
-  readonly holder: string
-  readonly session?: string
-  readonly releaseReason?: ReleaseReason
-  /** 1..64. */
-  readonly members: readonly ReleaseMember[]
-}
-
-export interface ReleaseMember {
-  readonly leaseId: LeaseId
-  readonly resource: Resource
-  readonly extent?: Extent
-  /** One for each: the effect is kept with each lease. */
-  readonly requestId: string
-  readonly note?: Note
-}
-
-export interface RevokeRequest extends LeaseRef {
-  /** The operator. */
-  readonly by: string
-  readonly reason?: string
-  /** How long the holder may take to finish; default 0, at once. */
-  readonly graceMs?: number
-  readonly requestId?: string
-}
-
-export interface HolderRequest extends LeaseRef {
-  readonly holder: string
-  readonly requestId?: string
-}
-
-/** What the holder says of its lease from now on, 1 KiB together; what is left out is gone. */
-export interface UpdateRequest extends HolderRequest {
-  readonly reason?: string
-  readonly metadata?: Metadata
-}
-
-export interface UpgradeRequest extends HolderRequest {
-  /** Whether the wish stands until the others have left. */
-  readonly mayWait: boolean
-  /** As of an acquire, and whether it is implied. */
-  readonly under?: readonly LeaseId[]
-  readonly implied?: boolean
-  readonly sequential?: boolean
-}
-
-export interface TransferRequest extends HolderRequest {
-  /** The receiver; null: whoever is next in the queue. */
-  readonly to: string | null
-  /** The id of the lease that a named receiver gets. */
-  readonly newLeaseId: LeaseId
-}
-
-export interface AdoptRequest extends HolderRequest {
-  readonly session: string
-}
-
-/** A lease inside one that `by` holds, with less of everything. */
-export interface DeriveRequest {
-  readonly leaseId: LeaseId
-  readonly parent: LeaseRef
-  /** The holder of the parent. */
-  readonly by: string
-  readonly holder: string
-  readonly session: string
-  /** Within the parent's; without it the parent's own, shared with the others that are derived so. */
-  readonly resource?: Resource
-  readonly extent?: Extent
-  readonly mode?: Mode
-  /** Default: what is left of the parent. */
-  readonly ttlMs?: number
-  /** Default: nothing is allowed. */
-  readonly scope?: Partial<Scope>
-  /** A dimension that is absent is unlimited, which a limited parent refuses. */
-  readonly budget?: Budget
-  /** Who is to check its grants. Default: as for the parent; no other than that, if it names one. */
-  readonly audience?: string
-  readonly reason?: string
-}
-
-export interface SpendRequest extends HolderRequest {
-  readonly amounts: Budget
-}
-
 export type SpendAnswer = { readonly kind: 'spent'; readonly lease: LeaseInfo } | Refusal
-export interface AdvanceRequest extends HolderRequest {
-  /** The next epoch, as the holder believes. */
-  readonly from: number
-  /** How many epochs to use up, 1..100000; default 1. */
-  readonly count?: number
-  readonly reason?: string
-}
-
 export type AcquireAnswer =
   | { readonly kind: 'granted'; readonly lease: LeaseInfo; readonly repeated: boolean }
   | Queued
@@ -292,17 +119,6 @@ export type AdvanceAnswer =
     }
   | Refusal
 
-export interface ListFilter {
-  readonly resource?: Resource
-  readonly holder?: string
-  readonly session?: string
-  /** As it stands at the moment of reading. Without it: what is live, active and pending. */
-  readonly state?: EntryState
-  /** Goes on where another list with the same filter was cut short: its `next`. */
-  readonly after?: string
-  readonly limit?: number
-}
-
 export interface LeaseList {
   readonly leases: readonly LeaseInfo[]
   readonly more: boolean
@@ -322,26 +138,9 @@ export interface Inspection {
   readonly cycles: readonly (readonly CycleStep[])[]
 }
 
-export interface HistoryFilter {
-  readonly leaseId?: LeaseId
-  readonly resource?: Resource
-  readonly holder?: string
-  readonly types?: readonly LeaseEventType[]
-  readonly fromMs?: number
-  readonly toMs?: number
-  readonly after?: Position
-  readonly newestFirst?: boolean
-  readonly limit?: number
-}
-
-export interface WatchFilter {
-  readonly resource?: Resource
-  /** Only of resources of these kinds. */
-  readonly kinds?: readonly string[]
-  readonly holder?: string
-  readonly types?: readonly LeaseEventType[]
-  /** Only what was committed after this position; without it, only what is committed from now on. */
-  readonly after?: Position
+/** What of a watch cannot cross a process. */
+export interface WatchLocals {
+  /** Ends the watch. */
   readonly signal?: AbortSignal
   readonly observer?: WatchObserver
 }
@@ -362,11 +161,6 @@ export interface CleanupResult {
   readonly prunedEvents: number
 }
 
-export interface SettingTarget {
-  readonly scope: SettingScope
-  readonly resourceId: string | null
-}
-
 export interface LeaseApi {
   readonly store: StoreDescription
 
@@ -374,8 +168,8 @@ export interface LeaseApi {
   claim(ticket: TicketRef): Promise<ClaimAnswer>
   /** Several resources at once, or none of them. Each ticket of a wait is withdrawn by itself. */
   acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer>
-  claimAll(tickets: readonly TicketRef[]): Promise<AcquireAllAnswer>
-  withdraw(ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' }): Promise<WithdrawAnswer>
+  claimAll(request: ClaimAllRequest): Promise<AcquireAllAnswer>
+  withdraw(ticket: WithdrawRequest): Promise<WithdrawAnswer>
   renew(request: RenewRequest): Promise<RenewAnswer>
   release(request: ReleaseRequest): Promise<ReleaseAnswer>
   /** All that are still held end in one commit; tells of each what became of it. */
@@ -396,29 +190,31 @@ export interface LeaseApi {
   /** Uses up the next epochs of the workflow that the lease is of. */
   advance(request: AdvanceRequest): Promise<AdvanceAnswer>
   /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */
-  revokeAll(holder: string, by: string, reason?: string): Promise<number>
+  revokeAll(request: RevokeAllRequest): Promise<number>
 
-  get(leaseId: LeaseId): Promise<LeaseInfo | null>
+  get(request: RequestOf<'get'>): Promise<LeaseInfo | null>
   list(filter: ListFilter): Promise<LeaseList>
-  /** `subtree`: also what lies below it. */
-  inspect(resource: Resource, extent?: Extent): Promise<Inspection>
+  inspect(request: InspectRequest): Promise<Inspection>
   history(filter: HistoryFilter): Promise<readonly LedgerEntry[]>
   /**
    * Yields events in order of commit until the signal aborts or the store is closed. Throws when the store cannot be read
    * at first; later it waits for a store that is away, and goes on where it was.
    */
-  watch(filter: WatchFilter): AsyncIterable<LedgerEntry>
+  watch(filter: WatchFilter, locals?: WatchLocals): AsyncIterable<LedgerEntry>
 
   /** Settles everything that is over and prunes what retention no longer keeps. */
   cleanup(): Promise<CleanupResult>
 
   settingRows(): Promise<readonly SettingRow[]>
-  settings(resource: Resource | null): Promise<Settings>
+  settings(request: RequestOf<'settings'>): Promise<Settings>
   /** A null value removes the override, or gives the global default back. */
-  configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void>
+  configure(change: SettingChange): Promise<void>
 
-  onWake(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
-  /** From now on a release in this process may take the claim of this waiter along. */
-  standBy(standby: Standby): Unsubscribe
+  onWake(request: RequestOf<'wakes'>, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
+  /**
+   * From now on a release in this process may take the claim of this waiter along. Only a service in the waiter's own
+   * process has it.
+   */
+  standBy?(standby: Standby): Unsubscribe
   close(): Promise<void>
 }

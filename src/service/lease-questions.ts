@@ -1,13 +1,12 @@
 /**
  * The questions of `LeaseApi` that need nothing but what is kept: no command is made, nothing is decided, nothing
- * changes. They stand apart so that whoever only looks, `tenure ls` above all, need not load what decides.
+ * changes. Their requests were read by `LeaseService`, or by the options of the command line. They stand apart so that whoever only looks, `tenure ls` above all, need not load what decides.
  */
-import { invalid } from '../core/errors.ts'
-import { parseLeaseId, parseSpanMs } from '../core/input.ts'
-import { describeEntry, type EntryState, type LeaseId, type LeaseInfo } from '../core/lease.ts'
-import { LIST_LIMIT_DEFAULT, LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Resource } from '../core/resource.ts'
+import { parseLeaseId } from '../core/input.ts'
+import { describeEntry, type EntryState, type LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_DEFAULT } from '../core/limits.ts'
 import { resolveSettings, type SettingRow, type Settings } from '../core/settings.ts'
+import type { QuestionOf } from '../protocol/questions.ts'
 import type { EntryQuery, StoreQuestions } from '../store-port/store.ts'
 import type {
   HistoryFilter,
@@ -35,17 +34,15 @@ export class LeaseQuestions implements Questions {
     return this.#store.description
   }
 
-  async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
-    const found = await this.#store.find({ ids: [parseLeaseId(leaseId)], limit: 1 })
+  async get(asked: QuestionOf<'get'>): Promise<LeaseInfo | null> {
+    const found = await this.#store.find({ ids: [parseLeaseId(asked.id)], limit: 1 })
     const entry = found.entries[0]
     return entry === undefined ? null : describeEntry(entry, found.now)
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    const { state, limit: asked, after, session, ...rest } = filter
+    const { state, limit = LIST_LIMIT_DEFAULT, after: cursor = '', session, ...rest } = filter
     const where = session === undefined ? rest : { ...rest, session: await digestOf(session) }
-    const limit = parseListLimit(asked)
-    const cursor = after === undefined ? '' : parseCursor(after)
     const [kept, unsettled] = queriesFor(state)
     const find = async (query: Omit<EntryQuery, 'limit'>, from: string, most: number) => {
       const place = from === '' ? {} : { after: from }
@@ -75,15 +72,18 @@ export class LeaseQuestions implements Questions {
     return { leases, more, ...(next === null || !more ? {} : { next }) }
   }
 
-  async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
-    return this.#store.history({ ...filter, limit: parseListLimit(filter.limit) })
+  async history(asked: HistoryFilter): Promise<readonly LedgerEntry[]> {
+    const { id, limit = LIST_LIMIT_DEFAULT, ...rest } = asked
+    const of = id === undefined ? {} : { leaseId: id }
+    return this.#store.history({ ...rest, ...of, limit })
   }
 
   async settingRows(): Promise<readonly SettingRow[]> {
     return this.#store.settings()
   }
 
-  async settings(resource: Resource | null): Promise<Settings> {
+  async settings(asked: QuestionOf<'settings'>): Promise<Settings> {
+    const { resource = null } = asked
     return resolveSettings(await this.#store.settings(), resource)
   }
 
@@ -118,17 +118,5 @@ function queriesFor(
   }
 }
 
-function parseCursor(after: unknown): string {
-  if (typeof after === 'string' && CURSOR_PATTERN.test(after)) return after
-  throw invalid('after', 'must be what another list gave as next', after)
-}
-
 /** Before the cursor of a list that has come to what is over and not settled yet. */
 const UNSETTLED = '~'
-/** What stores give: a number, on some with another beside it. */
-const CURSOR_PATTERN = /^(?:~|~?\d{1,16}(?: \d{1,16})?)$/
-
-function parseListLimit(limit: unknown): number {
-  if (limit === undefined) return LIST_LIMIT_DEFAULT
-  return parseSpanMs({ field: 'limit', min: 1, max: LIST_LIMIT_MAX }, limit)
-}

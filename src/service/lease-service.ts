@@ -12,7 +12,6 @@ import type {
 } from '../core/command.ts'
 import type { OutcomeOf } from '../core/decide.ts'
 import type { ClaimOutcome, Queued, QueuedAll, ReleaseOutcome, Waiting } from '../core/outcome.ts'
-import { parseHolder, parseLeaseId } from '../core/input.ts'
 import {
   describeEntry,
   isWaiting,
@@ -24,18 +23,18 @@ import {
   type Ticket,
 } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
-import type { Extent, Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
-import type { SettingKey, SettingRow, Settings } from '../core/settings.ts'
+import type { SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
+import { readRequest, type RequestOf } from '../protocol/requests.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
+import { sessionDigest } from '../runtime/session-digest.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { grantedAnswer, inspectionOf, releaseAnswer } from './answers.ts'
 import { cleanUp, placesToSettle } from './cleanup.ts'
 import * as commands from './commands.ts'
 import { CommandRunner, type Decided } from './command-runner.ts'
-import { deriveCommand, isShort, spendCommand } from './delegation-commands.ts'
 import { DeadlockSearch, findCycle } from './deadlock-search.ts'
 import type {
   AcquireAllAnswer,
@@ -45,12 +44,14 @@ import type {
   AdoptRequest,
   AdvanceAnswer,
   AdvanceRequest,
+  ClaimAllRequest,
   ClaimAnswer,
   CleanupResult,
   DeriveRequest,
   DowngradeAnswer,
   HistoryFilter,
   HolderRequest,
+  InspectRequest,
   Inspection,
   LeaseApi,
   LeaseList,
@@ -62,9 +63,10 @@ import type {
   ReleaseRequest,
   RenewAnswer,
   RenewRequest,
+  RevokeAllRequest,
   RevokeAnswer,
   RevokeRequest,
-  SettingTarget,
+  SettingChange,
   Standby,
   StoreDescription,
   SpendAnswer,
@@ -79,7 +81,9 @@ import type {
   UpgradeRequest,
   WakeSignal,
   WatchFilter,
+  WatchLocals,
   WithdrawAnswer,
+  WithdrawRequest,
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
 import { reuseOf } from './reused-request.ts'
@@ -126,7 +130,8 @@ export class LeaseService implements LeaseApi {
     return this.#store.description
   }
 
-  async acquire(request: AcquireRequest): Promise<AcquireAnswer> {
+  async acquire(asked: AcquireRequest): Promise<AcquireAnswer> {
+    const request = readRequest('acquire', asked)
     const { outcome, now } = await this.#runner.run(commands.acquireCommand(request))
     if (outcome.kind === 'queued' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround([outcome.leaseId])
@@ -134,7 +139,8 @@ export class LeaseService implements LeaseApi {
     return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
   }
 
-  async acquireAll(request: AcquireAllRequest): Promise<AcquireAllAnswer> {
+  async acquireAll(asked: AcquireAllRequest): Promise<AcquireAllAnswer> {
+    const request = readRequest('acquireAll', asked)
     const answer = await this.#runSeveral(commands.acquireAllCommand(request))
     if (answer.kind === 'queued_all' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround(answer.leaseIds)
@@ -142,9 +148,12 @@ export class LeaseService implements LeaseApi {
     return answer
   }
 
-  async claimAll(tickets: readonly TicketRef[]): Promise<AcquireAllAnswer> {
-    const answer = await this.#runSeveral(commands.claimAllCommand(tickets))
-    const isImplied = tickets.some(({ implied }) => implied !== undefined && implied.length > 0)
+  async claimAll(asked: ClaimAllRequest): Promise<AcquireAllAnswer> {
+    const request = readRequest('claimAll', asked)
+    const answer = await this.#runSeveral(commands.claimAllCommand(request))
+    const isImplied = request.tickets.some(
+      ({ implied }) => implied !== undefined && implied.length > 0,
+    )
     if (answer.kind === 'queued_all' && (isImplied || isYoung(answer))) {
       this.#deadlocks.lookAround(answer.leaseIds)
     }
@@ -157,12 +166,13 @@ export class LeaseService implements LeaseApi {
     return { ...outcome, leases: outcome.leases.map((lease) => describeEntry(lease, now)) }
   }
 
-  async claim(ticket: TicketRef): Promise<ClaimAnswer> {
+  async claim(asked: TicketRef): Promise<ClaimAnswer> {
+    const ticket = readRequest('claim', asked)
     const { outcome, now } = await this.#claim(ticket)
     if (outcome.kind === 'granted') return grantedAnswer(outcome, now)
     if (outcome.kind !== 'queued' && outcome.kind !== 'waiting') return outcome
     const isImplied = ticket.implied !== undefined && ticket.implied.length > 0
-    if (isImplied || isYoung(outcome)) this.#deadlocks.lookAround([ticket.leaseId])
+    if (isImplied || isYoung(outcome)) this.#deadlocks.lookAround([ticket.id])
     return outcome
   }
 
@@ -182,24 +192,25 @@ export class LeaseService implements LeaseApi {
     return this.#runner.run(commands.claimCommand(ticket))
   }
 
-  async withdraw(
-    ticket: TicketRef & { readonly why: 'timed_out' | 'aborted' },
-  ): Promise<WithdrawAnswer> {
-    const { outcome } = await this.#runner.run(commands.withdrawCommand(ticket))
+  async withdraw(asked: WithdrawRequest): Promise<WithdrawAnswer> {
+    const command = commands.withdrawCommand(readRequest('withdraw', asked))
+    const { outcome } = await this.#runner.run(command)
     return outcome
   }
 
-  async renew(request: RenewRequest): Promise<RenewAnswer> {
+  async renew(asked: RenewRequest): Promise<RenewAnswer> {
+    const request = readRequest('renew', asked)
     const place = knownPlace(request) ?? (await this.#locate(request))
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.renewCommand(request, place))
     if (outcome.kind !== 'renewed') return outcome
     return { kind: 'renewed', lease: describeEntry(outcome.lease, now) }
   }
 
-  async release(request: ReleaseRequest): Promise<ReleaseAnswer> {
+  async release(asked: ReleaseRequest): Promise<ReleaseAnswer> {
+    const request = readRequest('release', asked)
     const place = knownPlace(request) ?? (await this.#locate(request))
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.releaseCommand(request, place)
     const standby = this.standbys.first(place.resource)
     const { outcome, now } = await (standby === null
@@ -219,29 +230,32 @@ export class LeaseService implements LeaseApi {
     return this.standbys.add(standby)
   }
 
-  async releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
-    const command = commands.releaseAllCommand(request)
+  async releaseAll(asked: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
+    const command = commands.releaseAllCommand(readRequest('releaseAll', asked))
     const { outcome, now } = await this.#runner.releaseAll(command)
     if (outcome.kind === 'look_further') return command.members.map(() => outcome)
     return outcome.outcomes.map((one) => releaseAnswer(one, now))
   }
 
-  async revoke(request: RevokeRequest): Promise<RevokeAnswer> {
+  async revoke(asked: RevokeRequest): Promise<RevokeAnswer> {
+    const request = readRequest('revoke', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome } = await this.#runner.run(commands.revokeCommand(request, place))
     return outcome
   }
 
-  async upgrade(request: UpgradeRequest): Promise<UpgradeAnswer> {
+  async upgrade(asked: UpgradeRequest): Promise<UpgradeAnswer> {
+    const request = readRequest('upgrade', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     return this.#upgradeAnswer(commands.upgradeCommand(request, place))
   }
 
-  async withdrawUpgrade(request: HolderRequest): Promise<UpgradeAnswer> {
+  async withdrawUpgrade(asked: HolderRequest): Promise<UpgradeAnswer> {
+    const request = readRequest('withdrawUpgrade', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     return this.#upgradeAnswer(commands.withdrawUpgradeCommand(request, place))
   }
 
@@ -253,25 +267,28 @@ export class LeaseService implements LeaseApi {
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
-  async downgrade(request: HolderRequest): Promise<DowngradeAnswer> {
+  async downgrade(asked: HolderRequest): Promise<DowngradeAnswer> {
+    const request = readRequest('downgrade', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.downgradeCommand(request, place))
     if (outcome.kind !== 'downgraded') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
-  async update(request: UpdateRequest): Promise<UpdateAnswer> {
+  async update(asked: UpdateRequest): Promise<UpdateAnswer> {
+    const request = readRequest('update', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.updateCommand(request, place))
     if (outcome.kind !== 'updated') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
-  async transfer(request: TransferRequest): Promise<TransferAnswer> {
+  async transfer(asked: TransferRequest): Promise<TransferAnswer> {
+    const request = readRequest('transfer', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.transferCommand(request, place)
     const { outcome, now, hadEffect } = await this.#runner.run(command)
     if (outcome.kind !== 'transferred') return outcome
@@ -282,25 +299,28 @@ export class LeaseService implements LeaseApi {
     return { kind: 'transferred', lease: lease === null ? null : describeEntry(lease, now) }
   }
 
-  async adopt(request: AdoptRequest): Promise<AcquireAnswer> {
+  async adopt(asked: AdoptRequest): Promise<AcquireAnswer> {
+    const request = readRequest('adopt', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.adoptCommand(request, place))
     return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
   }
 
-  async derive(request: DeriveRequest): Promise<AcquireAnswer> {
+  async derive(asked: DeriveRequest): Promise<AcquireAnswer> {
+    const request = readRequest('derive', asked)
     const place = await this.#locate(request.parent)
-    if (place === null) return { kind: 'not_found', leaseId: request.parent.leaseId }
-    const command = deriveCommand(request, place)
+    if (place === null) return { kind: 'not_found', leaseId: request.parent.id }
+    const command = commands.deriveCommand(request, place)
     const { outcome, now } = await this.#runSettled(command, place)
     return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
   }
 
-  async spend(request: SpendRequest): Promise<SpendAnswer> {
+  async spend(asked: SpendRequest): Promise<SpendAnswer> {
+    const request = readRequest('spend', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
-    const command = spendCommand(request, place)
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
+    const command = commands.spendCommand(request, place)
     const { outcome, now, hadEffect } = await this.#runSettled(command, place)
     if (outcome.kind !== 'spent') return outcome
     const reuse = hadEffect ? null : await reuseOf(this.#store, command)
@@ -319,9 +339,10 @@ export class LeaseService implements LeaseApi {
     return this.#runner.run(command)
   }
 
-  async advance(request: AdvanceRequest): Promise<AdvanceAnswer> {
+  async advance(asked: AdvanceRequest): Promise<AdvanceAnswer> {
+    const request = readRequest('advance', asked)
     const place = await this.#locate(request)
-    if (place === null) return { kind: 'not_found', leaseId: request.leaseId }
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.advanceCommand(request, place)
     const { outcome, now, hadEffect } = await this.#runner.run(command)
     if (outcome.kind !== 'advanced') return outcome
@@ -330,9 +351,10 @@ export class LeaseService implements LeaseApi {
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
-  async revokeAll(holder: string, by: string, reason?: string): Promise<number> {
+  async revokeAll(asked: RevokeAllRequest): Promise<number> {
+    const { holder, ...why } = readRequest('revokeAll', asked)
     const states: readonly EntryState[] = ['active', 'pending']
-    const query = { holder: parseHolder(holder), states, limit: LIST_LIMIT_MAX }
+    const query = { holder, states, limit: LIST_LIMIT_MAX }
     const tried = new Set<LeaseId>()
     let ended = 0
     for (;;) {
@@ -340,20 +362,20 @@ export class LeaseService implements LeaseApi {
       const fresh = entries.filter((entry) => !tried.has(entry.id))
       if (fresh.length === 0) return ended
       for (const entry of fresh) tried.add(entry.id)
-      ended += await this.#revokeEntries(fresh, by, reason)
+      ended += await this.#revokeEntries(fresh, why)
     }
   }
 
-  async get(leaseId: LeaseId): Promise<LeaseInfo | null> {
-    return this.#questions.get(leaseId)
+  async get(request: RequestOf<'get'>): Promise<LeaseInfo | null> {
+    return this.#questions.get(readRequest('get', request))
   }
 
   async list(filter: ListFilter): Promise<LeaseList> {
-    return this.#questions.list(filter)
+    return this.#questions.list(readRequest('list', filter))
   }
 
-  async inspect(resource: Resource, extent: Extent = 'exact'): Promise<Inspection> {
-    commands.requireResource(resource)
+  async inspect(request: InspectRequest): Promise<Inspection> {
+    const { resource, extent = 'exact' } = readRequest('inspect', request)
     const query = { overlapping: { resource, extent }, limit: LIST_LIMIT_MAX } as const
     const { entries, now } = await this.#store.find(query)
     const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
@@ -372,13 +394,13 @@ export class LeaseService implements LeaseApi {
   }
 
   async history(filter: HistoryFilter): Promise<readonly LedgerEntry[]> {
-    return this.#questions.history(filter)
+    return this.#questions.history(readRequest('history', filter))
   }
 
-  watch(filter: WatchFilter): AsyncIterable<LedgerEntry> {
+  watch(asked: WatchFilter, locals: WatchLocals = {}): AsyncIterable<LedgerEntry> {
     return watchLedger(
-      { store: this.#store, runtime: this.#runtime, settle: () => this.#settle() },
-      filter,
+      { store: this.#store, runtime: this.#runtime, settle: () => this.#settle(), ...locals },
+      readRequest('watch', asked),
     )
   }
 
@@ -390,18 +412,23 @@ export class LeaseService implements LeaseApi {
     return this.#questions.settingRows()
   }
 
-  async settings(resource: Resource | null): Promise<Settings> {
-    return this.#questions.settings(resource)
+  async settings(request: RequestOf<'settings'>): Promise<Settings> {
+    return this.#questions.settings(readRequest('settings', request))
   }
 
-  async configure(key: SettingKey, value: string | null, target: SettingTarget): Promise<void> {
+  async configure(change: SettingChange): Promise<void> {
+    const { key, value, ...target } = readRequest('configure', change)
     refuseMeaninglessOverride(key, target.scope)
     const text = value === null ? null : String(parseSettingValue(key, value))
     await this.#store.configure({ key, value: text, ...target })
   }
 
-  async onWake(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    return this.#store.subscribe(commands.readSession(session), listener)
+  async onWake(
+    request: RequestOf<'wakes'>,
+    listener: (signal: WakeSignal) => void,
+  ): Promise<Unsubscribe> {
+    const { session } = readRequest('wakes', request)
+    return this.#store.subscribe(sessionDigest(session), listener)
   }
 
   /** Waits for what goes on after an answer was given: searches for cycles that no caller waits for. */
@@ -423,24 +450,20 @@ export class LeaseService implements LeaseApi {
   async #locate(ref: LeaseRef): Promise<commands.Place | null> {
     const known = knownPlace(ref)
     if (known !== null) return known
-    const leaseId = parseLeaseId(ref.leaseId)
+    const { id: leaseId } = ref
     const found = await this.#store.find({ ids: [leaseId], limit: 1 })
     const entry = found.entries[0]
     return entry === undefined ? null : { leaseId, resource: entry.resource, extent: entry.extent }
   }
 
-  async #revokeEntries(entries: readonly Entry[], by: string, reason?: string): Promise<number> {
+  async #revokeEntries(
+    entries: readonly Entry[],
+    why: Pick<RevokeRequest, 'by' | 'reason'>,
+  ): Promise<number> {
     const answers = await Promise.all(
       entries.map(async (entry) => {
-        const { id: leaseId, resource, extent } = entry
-        const request = {
-          leaseId,
-          resource,
-          extent,
-          by,
-          ...(reason === undefined ? {} : { reason }),
-        }
-        const answer = await this.revoke(request)
+        const { id, resource, extent } = entry
+        const answer = await this.revoke({ id, resource, extent, ...why })
         return answer.kind === 'revoked' && entry.kind === 'lease' ? 1 : 0
       }),
     )
@@ -488,7 +511,12 @@ function claimedAnswer(outcome: ReleaseOutcome, now: Now): ClaimAnswer | null {
     : grantedAnswer({ kind: 'granted', lease, repeated: false }, now)
 }
 
-function knownPlace({ leaseId, resource, extent = 'exact' }: LeaseRef): commands.Place | null {
-  if (resource === undefined) return null
-  return { leaseId: parseLeaseId(leaseId), resource: commands.requireResource(resource), extent }
+function knownPlace({ id: leaseId, resource, extent = 'exact' }: LeaseRef): commands.Place | null {
+  return resource === undefined ? null : { leaseId, resource, extent }
+}
+
+/** A budget that is short may be short only because nothing has settled yet what children have left of theirs. */
+function isShort(outcome: OutcomeOf<Derive | Spend>): boolean {
+  if (outcome.kind === 'budget_exhausted') return true
+  return outcome.kind === 'invalid_derivation' && outcome.shortage !== undefined
 }

@@ -49,7 +49,7 @@ export class Sweeper {
 
   async #sweepIfDue(): Promise<void> {
     try {
-      const settings = await this.#api.settings(null)
+      const settings = await this.#api.settings({})
       const sinceMs = this.#runtime.monotonicMs() - this.#lastSweepMs
       const isDue = sinceMs >= settings.cleanup_interval_seconds * 1000
       if (settings.auto_expire_enabled && isDue) {

@@ -24,35 +24,35 @@ export interface CallTrace {
 
 type Subject = Pick<CallTrace, 'leaseId' | 'resource' | 'holder'>
 
-/** Every call, and what its first argument is where that is no request. */
-const CALLS: Readonly<Record<CallName, keyof Subject | 'request' | 'unnamed'>> = {
-  acquire: 'request',
-  claim: 'request',
-  acquireAll: 'request',
+/** Every call, and whether its request names what it is about. */
+const CALLS: Readonly<Record<CallName, 'named' | 'unnamed'>> = {
+  acquire: 'named',
+  claim: 'named',
+  acquireAll: 'named',
   claimAll: 'unnamed',
-  withdraw: 'request',
-  renew: 'request',
-  release: 'request',
-  releaseAll: 'request',
-  revoke: 'request',
-  upgrade: 'request',
-  withdrawUpgrade: 'request',
-  downgrade: 'request',
-  update: 'request',
-  transfer: 'request',
-  adopt: 'request',
-  derive: 'request',
-  spend: 'request',
-  advance: 'request',
-  revokeAll: 'holder',
-  get: 'leaseId',
-  list: 'request',
-  inspect: 'resource',
-  history: 'request',
-  watch: 'request',
+  withdraw: 'named',
+  renew: 'named',
+  release: 'named',
+  releaseAll: 'named',
+  revoke: 'named',
+  upgrade: 'named',
+  withdrawUpgrade: 'named',
+  downgrade: 'named',
+  update: 'named',
+  transfer: 'named',
+  adopt: 'named',
+  derive: 'named',
+  spend: 'named',
+  advance: 'named',
+  revokeAll: 'named',
+  get: 'named',
+  list: 'named',
+  inspect: 'named',
+  history: 'named',
+  watch: 'named',
   cleanup: 'unnamed',
   settingRows: 'unnamed',
-  settings: 'resource',
+  settings: 'named',
   configure: 'unnamed',
   onWake: 'unnamed',
   standBy: 'unnamed',
@@ -78,7 +78,8 @@ function channelOf(call: CallName): TracingChannel {
 }
 
 export function tracedApi(api: LeaseApi): LeaseApi {
-  const calls = CALL_NAMES.map((name) => [name, tracedCall(api, name)])
+  const own = CALL_NAMES.filter((name) => api[name] !== undefined)
+  const calls = own.map((name) => [name, tracedCall(api, name)])
   return { store: api.store, ...Object.fromEntries(calls) } as LeaseApi
 }
 
@@ -95,14 +96,11 @@ function tracedCall(api: LeaseApi, call: CallName): AnyCall {
   }
 }
 
-function subjectOf(call: CallName, first: unknown): Subject {
-  const what = CALLS[call]
-  if (what === 'unnamed') return {}
-  if (what !== 'request') return { [what]: first }
-  if (typeof first !== 'object' || first === null) return {}
-  const { leaseId, resource, holder } = first as Subject
+function subjectOf(call: CallName, request: unknown): Subject {
+  if (CALLS[call] === 'unnamed' || typeof request !== 'object' || request === null) return {}
+  const { id, resource, holder } = request as Omit<Subject, 'leaseId'> & { readonly id?: string }
   return {
-    ...(leaseId === undefined ? {} : { leaseId }),
+    ...(id === undefined ? {} : { leaseId: id }),
     ...(resource === undefined ? {} : { resource }),
     ...(holder === undefined ? {} : { holder }),
   }

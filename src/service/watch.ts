@@ -12,7 +12,7 @@ import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LedgerEntry, Position, Store } from '../store-port/store.ts'
 import type { SettleBatch } from './cleanup.ts'
-import type { WatchFilter, WatchObserver } from './lease-api.ts'
+import type { WatchFilter, WatchLocals, WatchObserver } from './lease-api.ts'
 
 const SETTLE_EVERY_MS = 500
 const SETTLE_PAUSE_MS_MAX = 30_000
@@ -25,7 +25,7 @@ const PASSING: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'STORE_CONFLICT',
 ])
 
-export interface WatchSources {
+export interface WatchSources extends WatchLocals {
   readonly store: Store
   readonly runtime: Runtime
   readonly settle: SettleBatch
@@ -33,8 +33,9 @@ export interface WatchSources {
 
 export async function* watchLedger(
   sources: WatchSources,
-  { signal, observer, after, ...where }: WatchFilter,
+  { after, ...where }: WatchFilter,
 ): AsyncGenerator<LedgerEntry, void, undefined> {
+  const { signal, observer } = sources
   const bell = new Bell(sources, signal)
   const outage = new Outage(sources.runtime, observer)
   const settling = new Settling(sources)

@@ -47,7 +47,7 @@ interface Taken {
 async function take(api: LeaseApi, taken: Taken): Promise<void> {
   const { holder, name, leaseId = randomUUID(), mode = 'exclusive' } = taken
   const resource = parseResource(name)
-  const request = { leaseId, resource, mode, holder, session: holder, waitMs: 0 }
+  const request = { id: leaseId, resource, mode, holder, session: holder, waitMs: 0 }
   expect(await api.acquire(request)).toMatchObject({ kind: 'granted' })
 }
 
@@ -329,7 +329,7 @@ describe('a lease that is not one’s own, or no longer', () => {
     const shop = workshop()
     const api = await openedShop(shop)
     await take(api, { holder: 'ann', name: 'e:f', leaseId: LEASE })
-    await api.release({ leaseId: LEASE, holder: 'ann' })
+    await api.release({ id: LEASE, holder: 'ann' })
     await take(api, { holder: 'ann', name: 'a:b' })
     await take(api, { holder: 'ben', name: 'c:d' })
     const before = await api.history({})

@@ -81,15 +81,15 @@ describe('whoever seals a ledger', () => {
     for (const round of [1, 2, 3]) {
       const leaseId = `00000000-0000-4000-8000-00000000000${round}`
       const resource = parseResource(`work:${round}`)
-      const request = { leaseId, resource, holder: 'ada', session: 'ada', waitMs: 0 } as const
+      const request = { id: leaseId, resource, holder: 'ada', session: 'ada', waitMs: 0 } as const
       const limits = { scope: { tools: ['edit'], namespaces: ['src'] }, budget: { tokens: 9 } }
       await api.acquire({ ...request, ...limits, ttlMs: 60_000 })
-      await api.spend({ leaseId, holder: 'ada', amounts: { tokens: 1 } })
+      await api.spend({ id: leaseId, holder: 'ada', amounts: { tokens: 1 } })
       const { events } = await new LedgerSealer(api, directory).seal(sealing())
       expect(events).toBe(round * 2)
     }
-    await api.release({ leaseId: '00000000-0000-4000-8000-000000000001', holder: 'ada' })
-    await api.revoke({ leaseId: '00000000-0000-4000-8000-000000000002', by: 'bob' })
+    await api.release({ id: '00000000-0000-4000-8000-000000000001', holder: 'ada' })
+    await api.revoke({ id: '00000000-0000-4000-8000-000000000002', by: 'bob' })
     await new LedgerSealer(api, directory).seal(sealing())
     const last = await api.history({ limit: 100 })
     expect(sealedEvents(directory)).toEqual(last.map(({ event }) => event))
@@ -286,11 +286,11 @@ it('a lease without events is no odd one where no history is kept', async () => 
   onTestFinished(() => api.close())
   const who = { holder: 'ada', session: 'ada', waitMs: 0, ttlMs: 60_000 }
   const resource = parseResource('work:quiet')
-  await api.configure('keep_history', 'false', { scope: 'global', resourceId: null })
-  await api.acquire({ leaseId: '00000000-0000-4000-8000-000000000001', resource, ...who })
+  await api.configure({ key: 'keep_history', value: 'false', scope: 'global', resourceId: null })
+  await api.acquire({ id: '00000000-0000-4000-8000-000000000001', resource, ...who })
   expect(await api.history({ limit: 1 })).toEqual([])
   expect(await firstOddLease(api)).toBeNull()
-  await api.configure('keep_history', 'true', { scope: 'global', resourceId: null })
+  await api.configure({ key: 'keep_history', value: 'true', scope: 'global', resourceId: null })
   expect(await firstOddLease(api)).toBe('00000000-0000-4000-8000-000000000001')
 })
 
@@ -301,14 +301,14 @@ describe('the events of a store', () => {
     const resource = parseResource('work:w')
     const held = async (number: number, holder: string): Promise<void> => {
       const leaseId = `00000000-0000-4000-8000-00000000000${number}`
-      const wish = { leaseId, resource, holder, session: holder, waitMs: 0, ttlMs: 60_000 }
+      const wish = { id: leaseId, resource, holder, session: holder, waitMs: 0, ttlMs: 60_000 }
       expect((await api.acquire(wish)).kind).toBe('granted')
     }
     const ended = (number: number, holder: string) => {
-      return api.release({ leaseId: `00000000-0000-4000-8000-00000000000${number}`, holder })
+      return api.release({ id: `00000000-0000-4000-8000-00000000000${number}`, holder })
     }
     const keep = (value: string) => {
-      return api.configure('keep_history', value, { scope: 'global', resourceId: null })
+      return api.configure({ key: 'keep_history', value, scope: 'global', resourceId: null })
     }
     await held(1, 'ada')
     await keep('false')

@@ -128,14 +128,14 @@ describe('several resources at once', () => {
     expect(both.value().leases[0]?.id).toBe(id)
     expect(both.value().state).toBe('held')
     await both.value().release()
-    expect((await world.service.get(id ?? ''))?.state).toBe('released')
+    expect((await world.service.get({ id: id ?? '' }))?.state).toBe('released')
   })
 
   it('are all released at disposal, whatever became of one of them', async () => {
     const stage = newStage()
     const set = await stage.ann.tenure.acquireAll(BOTH)
     await stage.advance(100)
-    await stage.world.service.revoke({ leaseId: set.leases[0]?.id ?? '', by: 'ops' })
+    await stage.world.service.revoke({ id: set.leases[0]?.id ?? '', by: 'ops' })
     await set[Symbol.asyncDispose]()
     expect(await kept(stage, 'ann')).toEqual([])
   })
@@ -145,7 +145,7 @@ describe('several resources at once', () => {
     const set = await stage.ann.tenure.acquireAll(BOTH)
     const { signal } = set
     await stage.advance(100)
-    await stage.world.service.revoke({ leaseId: set.leases[1]?.id ?? '', by: 'ops' })
+    await stage.world.service.revoke({ id: set.leases[1]?.id ?? '', by: 'ops' })
     await stage.advance(0)
     expect(set.state).toBe('lost')
     expect(signal.reason).toMatchObject({ code: 'LEASE_LOST', details: { resource: 'work:B' } })
@@ -342,7 +342,7 @@ describe('a wait for several resources', () => {
   it('leaves nothing when an operator takes one of its tickets out of the queue', async () => {
     const stage = await newWaiting()
     const { leases } = await stage.world.service.list({ holder: 'bob', state: 'pending' })
-    await stage.world.service.revoke({ leaseId: leases[0]?.id ?? '', by: 'ops' })
+    await stage.world.service.revoke({ id: leases[0]?.id ?? '', by: 'ops' })
     await stage.advance(0)
     expect(stage.waiting.error().code).toBe('LEASE_TERMINAL')
     expect(await kept(stage, 'bob')).toEqual([])

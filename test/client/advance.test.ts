@@ -77,7 +77,7 @@ describe('a holder of a workflow', () => {
   it('is refused when another has used its epochs, and is not told to guess', async () => {
     const { lease, world } = await newStage()
     const { id: leaseId, holder } = lease
-    await world.service.advance({ leaseId, holder, from: 0 })
+    await world.service.advance({ id: leaseId, holder, from: 0 })
     expect(await codeOf(lease.advance())).toBe('STALE_EPOCH')
   })
 
@@ -106,6 +106,6 @@ describe('a holder of a workflow', () => {
   ])('has no epoch %d', async (from, message) => {
     const { lease, world } = await newStage()
     const { id: leaseId, holder } = lease
-    await expect(world.service.advance({ leaseId, holder, from })).rejects.toThrow(message)
+    await expect(world.service.advance({ id: leaseId, holder, from })).rejects.toThrow(message)
   })
 })

@@ -299,7 +299,7 @@ describe('plain calls', () => {
     )
     await world.runtime.advance(20_000)
     expect(waits.every((wait) => wait.isPending())).toBe(true)
-    const { cycles } = await world.service.inspect(parseResource('work:A'))
+    const { cycles } = await world.service.inspect({ resource: parseResource('work:A') })
     expect(cycles).toEqual([])
   })
 })

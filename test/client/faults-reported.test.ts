@@ -63,7 +63,7 @@ describe('a fault in the background of a client is reported', () => {
     const { world, lease, faults, advance } = await newHolding()
     await advance(100)
     faults.when('get', failWith('STORE_UNAVAILABLE'))
-    await world.service.revoke({ leaseId: lease.id, by: 'operator' })
+    await world.service.revoke({ id: lease.id, by: 'operator' })
     await advance(10)
     expect(reported).toMatchObject([['client/look', { code: 'STORE_UNAVAILABLE' }]])
   })

@@ -1,6 +1,6 @@
 /**
  * The production client and service on a memory store, with time that only the test moves, and an API in between that
- * can be slow, hang, fail, or lose its answers.
+ * can be slow, hang, fail, or lose its answers. Every request and answer passes through JSON, as between two processes.
  */
 import type { AcquireOptions, Lease, Tenure } from '../../src/client/contract.ts'
 import type { GrantSigner } from '../../src/client/grant-signer.ts'
@@ -10,6 +10,7 @@ import type { LeaseApi } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
+import { overJson } from './json-wire.ts'
 
 type Method = {
   [Name in keyof LeaseApi]: LeaseApi[Name] extends (...input: never[]) => Promise<unknown>
@@ -119,7 +120,7 @@ export function newClient(
   { service, ...options }: ClientOptions = {},
 ): TestClient {
   const { runtime, store } = world
-  const faults = new FaultyApi(service ?? new LeaseService({ store, runtime }), runtime)
+  const faults = new FaultyApi(overJson(service ?? new LeaseService({ store, runtime })), runtime)
   return { tenure: new TenureClient({ api: faults.api, runtime, holder, ...options }), faults }
 }
 

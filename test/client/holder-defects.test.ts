@@ -20,7 +20,7 @@ describe('defect: expiry counted from after the reply', () => {
     await world.runtime.advance(4_000)
     const lease = acquiring.value()
     expect(lease.remainingMs).toBe(5_900)
-    const atStore = (await world.service.get(lease.id))?.remainingMs ?? 0
+    const atStore = (await world.service.get({ id: lease.id }))?.remainingMs ?? 0
     expect(lease.remainingMs).toBeLessThanOrEqual(atStore)
   })
 
@@ -53,7 +53,7 @@ describe('defect: loss noticed only when a hung renew call returns', () => {
     await world.runtime.advance(1)
     expect(told).toEqual(['uncertain', 'lost'])
     expect(lease.signal.aborted).toBe(true)
-    expect((await world.service.get(lease.id))?.state).toBe('active')
+    expect((await world.service.get({ id: lease.id }))?.state).toBe('active')
   })
 
   it('a call that hangs does not end a lease while the store itself answers', async () => {
@@ -99,7 +99,7 @@ describe('defect: renewals one by one behind a slow call', () => {
     const { tenure, faults } = newClient(world, 'alice')
     const slow = await tenure.acquire('work:slow', { ttlMs: 30_000 })
     faults.when('renew', (send, [request]) => {
-      const isSlow = (request as { leaseId: string }).leaseId === slow.id
+      const isSlow = (request as { id: string }).id === slow.id
       return isSlow ? hang(send, [request]) : send()
     })
     const names = Array.from({ length: 50 }, (_, index) => `work:W-${index}`)
@@ -147,7 +147,7 @@ describe('defect: renewal continuing after release', () => {
     const lost = await tenure.acquire('work:lost', { ttlMs: 30_000 })
     await released.release()
     abandoned.abandon()
-    await world.service.revoke({ leaseId: lost.id, by: 'operator' })
+    await world.service.revoke({ id: lost.id, by: 'operator' })
     await world.runtime.advance(50)
     expect(lost.state).toBe('lost')
     await world.runtime.advance(300_000)

@@ -182,8 +182,8 @@ describe('loss', () => {
     const { lease, world, faults, advance } = await newHolding()
     faults.when('onWake', hang)
     const { id: leaseId, resource, holder } = lease.info
-    if (reason === 'released') await world.service.release({ leaseId, resource, holder })
-    else await world.service.revoke({ leaseId, resource, by: 'operator' })
+    if (reason === 'released') await world.service.release({ id: leaseId, resource, holder })
+    else await world.service.revoke({ id: leaseId, resource, by: 'operator' })
     expect(lease.state).toBe('held')
     await advance(10_000)
     expect(lease.state).toBe('lost')
@@ -218,7 +218,7 @@ describe('loss', () => {
 
   it('is found out about a revocation from before anybody listened', async () => {
     const { lease, world, advance } = await newHolding()
-    await world.service.revoke({ leaseId: lease.id, by: 'operator' })
+    await world.service.revoke({ id: lease.id, by: 'operator' })
     await advance(49)
     expect(lease.state).toBe('held')
     await advance(1)
@@ -310,7 +310,7 @@ describe('a release', () => {
   it('throws LEASE_LOST and tells the holder when the lease was revoked meanwhile', async () => {
     const { lease, world } = await newHolding()
     const told = record(lease)
-    await world.service.revoke({ leaseId: lease.id, by: 'operator' })
+    await world.service.revoke({ id: lease.id, by: 'operator' })
     await expect(lease.release()).rejects.toMatchObject({
       code: 'LEASE_LOST',
       details: { reason: 'revoked' },
@@ -364,7 +364,7 @@ describe('disposal and abandonment', () => {
     expect(lease.state).toBe('held')
     await tenure.close()
     const { id: leaseId, resource, holder } = lease.info
-    expect(await world.service.renew({ leaseId, resource, holder })).toMatchObject({
+    expect(await world.service.renew({ id: leaseId, resource, holder })).toMatchObject({
       kind: 'renewed',
     })
   })

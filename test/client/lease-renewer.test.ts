@@ -29,7 +29,7 @@ describe('a limit on renewals', () => {
     const { message } = lease.signal.reason as Error
     expect(message).toContain('was lost: it has reached its maxHoldMs of 10000')
     expect(world.runtime.monotonicMs() - startMs).toBe(10_000)
-    expect((await world.service.get(lease.id))?.state).toBe('released')
+    expect((await world.service.get({ id: lease.id }))?.state).toBe('released')
   })
 
   it('counts a maxHoldMs that is shorter than the TTL from the start', async () => {

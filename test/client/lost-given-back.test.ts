@@ -114,11 +114,11 @@ describe('a lost lease is left to its deadline', () => {
     const holding = await newHolding()
     const { world, lease, advance } = holding
     await advance(1_000)
-    await world.service.revoke({ leaseId: lease.id, by: 'operator', graceMs: 10_000 })
+    await world.service.revoke({ id: lease.id, by: 'operator', graceMs: 10_000 })
     await advance(9_950)
     await notReleased(holding)
     await world.service.cleanup()
-    expect(await world.service.get(lease.id)).toMatchObject({ state: 'revoked' })
+    expect(await world.service.get({ id: lease.id })).toMatchObject({ state: 'revoked' })
   })
 
   it('when it was abandoned to whoever else has its id', async () => {
@@ -137,7 +137,7 @@ describe('a lease that the store itself says has ended', () => {
   it.each(ends)('is not given back: %s', async (_how, fault) => {
     const { world, lease, faults, advance } = await newHolding()
     faults.when('renew', fault)
-    await world.service.revoke({ leaseId: lease.id, by: 'operator' })
+    await world.service.revoke({ id: lease.id, by: 'operator' })
     await advance(OWN_DEADLINE_MS)
     expect(lease.state).toBe('lost')
     expect(faults.count('release')).toBe(0)

@@ -113,7 +113,7 @@ describe('a call', () => {
     const messages = traced('get')
     const api = await openApi('memory:')
     opened.push(api)
-    const failing = api.get('no id')
+    const failing = api.get({ id: 'no id' })
     await expect(failing).rejects.toMatchObject({ code: 'INVALID_INPUT' })
     const failed = messages.find(([phase]) => phase === 'error')
     expect(failed?.[1]).toMatchObject({ call: 'get', leaseId: 'no id' })

@@ -135,15 +135,15 @@ describe('a pool that stores in several namespaces share', () => {
       await openApi(source, { namespace: 'open' }),
     ]
     const elsewhere = await openApi(database.url, { namespace: 'open' })
-    await closed.onWake('ada', () => undefined)
+    await closed.onWake({ session: 'ada' }, () => undefined)
     let wake = (): void => undefined
     const woken = new Promise<void>((resolve) => (wake = resolve))
-    await open.onWake('ada', () => wake())
+    await open.onWake({ session: 'ada' }, () => wake())
     await closed.close()
     const leaseId = randomUUID()
     const request = { holder: 'ada', session: 'ada', ttlMs: 60_000, waitMs: 0 }
-    await elsewhere.acquire({ ...request, leaseId, resource: parseResource('work:W-1') })
-    await elsewhere.revoke({ leaseId, by: 'operator' })
+    await elsewhere.acquire({ ...request, id: leaseId, resource: parseResource('work:W-1') })
+    await elsewhere.revoke({ id: leaseId, by: 'operator' })
     await woken
     await Promise.all([open.close(), elsewhere.close()])
   })
@@ -152,7 +152,9 @@ describe('a pool that stores in several namespaces share', () => {
     const warnings = await warningsDuring(async () => {
       const api = await openApi({ postgres: poolOf(2) })
       const stops = await Promise.all(
-        Array.from({ length: 20 }, (_, index) => api.onWake(`session-${index}`, () => undefined)),
+        Array.from({ length: 20 }, (_, index) =>
+          api.onWake({ session: `session-${index}` }, () => undefined),
+        ),
       )
       for (const stop of stops) stop()
       await api.close()
@@ -196,7 +198,9 @@ describe('clients in one namespace', () => {
     const all = await Promise.all(
       Array.from({ length: 12 }, () => openApi({ redis: client }, { namespace: 'shared' })),
     )
-    await Promise.all(all.map((api, index) => api.onWake(`session-${index}`, () => undefined)))
+    await Promise.all(
+      all.map((api, index) => api.onWake({ session: `session-${index}` }, () => undefined)),
+    )
     expect(await count()).toBe(2)
     await Promise.all(all.map((api) => api.close()))
     await vi.waitUntil(async () => (await count()) === 1, { timeout: 15_000 })

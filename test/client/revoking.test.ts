@@ -12,7 +12,7 @@ function requests({ lease }: Holding): Told {
 }
 
 async function endOf(holding: Holding): Promise<unknown> {
-  const info = await holding.world.service.get(holding.lease.id)
+  const info = await holding.world.service.get({ id: holding.lease.id })
   return info?.state
 }
 
@@ -37,7 +37,7 @@ describe('a holder that is asked to finish', () => {
     const { lease, faults, advance, world } = holding
     await advance(1_000)
     const told = record(lease)
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 12_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 12_000 })
     await advance(11_880)
     expect(faults.count('renew')).toBe(0)
     expect(told).toEqual(['uncertain', 'lost'])
@@ -57,7 +57,7 @@ describe('a holder that is asked to finish', () => {
     const { lease, advance, world } = holding
     const waiting = follow(newClient(world, 'ben').tenure.acquire('work:W-1', { waitMs: 60_000 }))
     await advance(100)
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 10_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 10_000 })
     await advance(2_000)
     await lease.release()
     await advance(0)
@@ -68,7 +68,7 @@ describe('a holder that is asked to finish', () => {
   it('may not renew by hand either', async () => {
     const { lease, advance, world } = await newHolding()
     await advance(100)
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 10_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 10_000 })
     await advance(0)
     await expect(lease.renew()).rejects.toMatchObject({ code: 'RENEWAL_LIMIT' })
     expect(lease.remainingMs).toBeLessThan(10_000)
@@ -78,7 +78,7 @@ describe('a holder that is asked to finish', () => {
     const { lease, advance, world } = await newHolding()
     await advance(100)
     const before = lease.remainingMs
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 600_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 600_000 })
     await advance(0)
     expect(lease.remainingMs).toBeLessThanOrEqual(before)
   })
@@ -93,7 +93,7 @@ describe('a holder that is asked to finish', () => {
       await new Promise<void>((resolve) => (arrive = resolve))
       return answer
     })
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 5_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 5_000 })
     await advance(3_000)
     arrive()
     await advance(0)
@@ -113,7 +113,7 @@ describe('a holder that is asked to finish', () => {
       }),
     )
     await advance(10_000)
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 5_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 5_000 })
     await advance(0)
     arrive()
     await advance(0)
@@ -127,7 +127,7 @@ describe('a holder that is asked to finish', () => {
     const { lease, advance, world, faults } = holding
     const told = requests(holding)
     faults.when('onWake', failWith('STORE_UNAVAILABLE'))
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 15_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 15_000 })
     await advance(10_000)
     expect(told).toMatchObject([{ by: 'ops' }])
     expect(lease.remainingMs).toBeLessThanOrEqual(5_000)
@@ -143,7 +143,7 @@ describe('a holder that is asked to finish', () => {
     await Promise.all(names.map((name) => tenure.acquire(name)))
     await advance(100)
     const gets = faults.count('get')
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 5_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 5_000 })
     await world.runtime.settle()
     expect(lease.remainingMs).toBeLessThanOrEqual(5_000)
     expect(faults.count('get') - gets).toBe(1)
@@ -154,9 +154,9 @@ describe('a holder that is asked to finish', () => {
     const told = requests(holding)
     const { lease, advance, world } = holding
     await advance(100)
-    await world.service.revoke({ leaseId: lease.id, by: 'ops', graceMs: 20_000 })
+    await world.service.revoke({ id: lease.id, by: 'ops', graceMs: 20_000 })
     await advance(0)
-    await world.service.revoke({ leaseId: lease.id, by: 'boss', graceMs: 2_000 })
+    await world.service.revoke({ id: lease.id, by: 'boss', graceMs: 2_000 })
     await advance(0)
     expect(told.map(({ by }) => by)).toEqual(['ops', 'boss'])
     expect(lease.remainingMs).toBeLessThanOrEqual(2_000)

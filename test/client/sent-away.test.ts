@@ -14,7 +14,7 @@ describe.each([true, false])(
       const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: 60_000 }))
       await advance(100)
       const { leases } = await world.service.list({ state: 'pending' })
-      await world.service.revoke({ leaseId: leases[0]?.id ?? '', by: 'operator' })
+      await world.service.revoke({ id: leases[0]?.id ?? '', by: 'operator' })
       await advance(100)
       expect(waiting.error().code).toBe('LEASE_TERMINAL')
       await held.release()
@@ -32,7 +32,7 @@ describe.each([true, false])(
         state: 'pending',
         resource: parseResource(RESOURCE),
       })
-      await world.service.revoke({ leaseId: leases[0]?.id ?? '', by: 'operator' })
+      await world.service.revoke({ id: leases[0]?.id ?? '', by: 'operator' })
       await advance(100)
       expect(waiting.error().code).toBe('LEASE_TERMINAL')
       await advance(10_000)
@@ -46,7 +46,7 @@ describe.each([true, false])(
       const leaseId = world.runtime.uuid()
       const waiting = follow(bob.tenure.acquire(RESOURCE, { waitMs: 60_000, leaseId }))
       await advance(100)
-      await world.service.revoke({ leaseId, by: 'operator' })
+      await world.service.revoke({ id: leaseId, by: 'operator' })
       await advance(100)
       expect(waiting.error().code).toBe('LEASE_TERMINAL')
       await held.release()

@@ -131,7 +131,7 @@ describe('slots', () => {
       const lease = await client(`agent-${index}`).tenure.acquire('pool:gpu', {
         ...{ slots: 3, waitMs: 600_000 },
       })
-      const { leases } = await world.service.inspect(lease.info.resource)
+      const { leases } = await world.service.inspect({ resource: lease.info.resource })
       most = Math.max(most, leases.length)
       await new Promise<void>(
         (resolve) => void world.runtime.setTimer(100 + index, resolve, { keepAlive: false }),

@@ -34,7 +34,7 @@ async function newGiving(): Promise<Giving> {
 }
 
 async function ownersOf({ world }: Giving): Promise<readonly LeaseInfo[]> {
-  return (await world.service.inspect(RESOURCE)).leases
+  return (await world.service.inspect({ resource: RESOURCE })).leases
 }
 
 describe('a transfer to a named holder', () => {
@@ -60,8 +60,8 @@ describe('a transfer to a named holder', () => {
     if (!hears) ann.faults.when('onWake', failWith('STORE_UNAVAILABLE'))
     await advance(100)
     const { id: leaseId, extent, holder } = lease
-    const target = { leaseId, resource: RESOURCE, extent, holder }
-    await world.service.transfer({ ...target, to: 'bob', newLeaseId: world.runtime.uuid() })
+    const target = { id: leaseId, resource: RESOURCE, extent, holder }
+    await world.service.transfer({ ...target, to: 'bob', newId: world.runtime.uuid() })
     await advance(afterMs)
     expect(lease.signal.reason).toMatchObject({ details: { reason: 'transferred' } })
     expect(ann.faults.count('renew')).toBe(hears ? 0 : 1)
@@ -145,7 +145,7 @@ describe('a transfer to a named holder', () => {
     const newId = await lease.transfer('bob')
     await world.runtime.settle()
     expect(waiting.value()).toMatchObject({ id: newId, state: 'held' })
-    expect((await world.service.inspect(RESOURCE)).queue).toEqual([])
+    expect((await world.service.inspect({ resource: RESOURCE })).queue).toEqual([])
   })
 
   it.each(['acquire', 'adopt'] as const)(
@@ -278,7 +278,7 @@ describe('a transfer that cannot be', () => {
 
   it('of a lease that is not held any more says so', async () => {
     const { lease, world, advance } = await newGiving()
-    await world.service.revoke({ leaseId: lease.id, by: 'operator' })
+    await world.service.revoke({ id: lease.id, by: 'operator' })
     await expect(lease.transfer('bob')).rejects.toMatchObject({ code: 'LEASE_LOST' })
     const other = await newGiving()
     await other.lease.release()

@@ -32,7 +32,7 @@ async function newSharing(resource = 'work:W-1', options: AcquireOptions = {}): 
 }
 
 async function storedMode({ world, annLease }: Sharing): Promise<unknown> {
-  const info = await world.service.get(annLease.id)
+  const info = await world.service.get({ id: annLease.id })
   return { mode: info?.mode, upgrading: info?.upgrading }
 }
 
@@ -192,7 +192,7 @@ describe('an upgrade', () => {
     await advance(0)
     expect(await storedMode(sharing)).toEqual({ mode: 'shared', upgrading: false })
     expect(annLease.mode).toBe('shared')
-    expect(annLease.fence).toBe((await sharing.world.service.get(annLease.id))?.fence)
+    expect(annLease.fence).toBe((await sharing.world.service.get({ id: annLease.id }))?.fence)
   })
 
   it('that was given up counts as shared at once, whatever was heard of it before', async () => {
@@ -243,7 +243,7 @@ describe('an upgrade', () => {
     const { annLease, bobLease, advance, world } = await newSharing()
     const lost = follow(annLease.upgrade())
     await advance(10)
-    await world.service.revoke({ leaseId: annLease.id, by: 'operator' })
+    await world.service.revoke({ id: annLease.id, by: 'operator' })
     await advance(0)
     expect(lost.error()).toMatchObject({ code: 'LEASE_LOST', details: { reason: 'revoked' } })
     const cat = await newClient(world, 'cat').tenure.acquire('work:W-1', { mode: 'shared' })

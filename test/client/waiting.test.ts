@@ -176,11 +176,11 @@ describe('a waiter', () => {
     expect(await statesOf(world, 'bob')).toEqual(['pending'])
     await held.release()
     await advance(0)
-    const { id: leaseId } = waiting.value()
+    const { id } = waiting.value()
     const filed = bob.faults.calls.filter(({ method }) => method === 'acquire')
     expect(filed.map(({ request }) => request)).toMatchObject([
-      { leaseId, waitMs: 60_000 },
-      { leaseId, waitMs: 53_000 },
+      { id, waitMs: 60_000 },
+      { id, waitMs: 53_000 },
     ])
   })
 
@@ -273,7 +273,7 @@ describe('a wake-up', () => {
     await advance(100)
     const [ticket] = (await world.service.list({ holder: 'bob' })).leases
     const depths = watchDepths(world)
-    await world.service.revoke({ leaseId: ticket?.id ?? '', by: 'operator' })
+    await world.service.revoke({ id: ticket?.id ?? '', by: 'operator' })
     await world.runtime.settle()
     expect(waiting.error().code).toBe('LEASE_TERMINAL')
     expect(depths).toEqual(['claims', 'entry', 'claims'])
@@ -302,7 +302,7 @@ describe('a wake-up', () => {
     const kept = await bob.tenure.acquire('work:W-1')
     const revoked = await bob.tenure.acquire('work:W-2')
     await advance(100)
-    await world.service.revoke({ leaseId: revoked.id, by: 'operator' })
+    await world.service.revoke({ id: revoked.id, by: 'operator' })
     await world.runtime.settle()
     expect(revoked.signal.reason).toMatchObject({ details: { reason: 'revoked' } })
     expect(kept.state).toBe('held')
@@ -316,7 +316,7 @@ describe('a wake-up', () => {
     await advance(100)
     const lists = bob.faults.count('list')
     const gets = bob.faults.count('get')
-    await world.service.revoke({ leaseId: leases[7]?.id ?? '', by: 'operator' })
+    await world.service.revoke({ id: leases[7]?.id ?? '', by: 'operator' })
     await world.runtime.settle()
     expect(leases.map((lease) => lease.state).filter((state) => state === 'lost')).toHaveLength(1)
     expect(leases[7]?.state).toBe('lost')

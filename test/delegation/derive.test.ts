@@ -43,7 +43,7 @@ describe('a derived lease', () => {
     await family.derive(root)
     expect(await codeOf(family.derive(root, { mode: 'exclusive' }))).toBe('RESOURCE_HELD')
     await family.derive(child)
-    const stranger = { leaseId: id(1), holder: 'eve', session: 'eve', waitMs: 0 } as const
+    const stranger = { id: id(1), holder: 'eve', session: 'eve', waitMs: 0 } as const
     const answer = await family.api.acquire({ ...stranger, resource: parseResource('work:W-1') })
     expect(answer.kind).toBe('held')
   })
@@ -64,7 +64,7 @@ describe('a derived lease', () => {
   it('passes those who wait for the parent, as it ends with it', async () => {
     const family = new Family()
     const root = await family.root()
-    const request = { leaseId: id(1), holder: 'eve', session: 'eve', waitMs: 60_000 } as const
+    const request = { id: id(1), holder: 'eve', session: 'eve', waitMs: 60_000 } as const
     const queued = await family.api.acquire({ ...request, resource: parseResource('work:W-1') })
     expect(queued.kind).toBe('queued')
     await family.derive(root)
@@ -112,12 +112,12 @@ describe('a derived lease', () => {
 
   it('cannot be derived from a counted resource, nor transferred', async () => {
     const family = new Family()
-    const pool = { leaseId: id(1), holder: 'boss', session: 'boss', waitMs: 0, slots: 2 } as const
+    const pool = { id: id(1), holder: 'boss', session: 'boss', waitMs: 0, slots: 2 } as const
     const answer = await family.api.acquire({ ...pool, resource: parseResource('pool:p') })
     if (answer.kind !== 'granted') throw new Error('not granted')
     expect(await codeOf(family.derive(answer.lease))).toBe('INVALID_DERIVATION')
     const child = await family.derive(await family.root())
-    const given = { leaseId: child.id, holder: child.holder, to: 'eve', newLeaseId: id(2) }
+    const given = { id: child.id, holder: child.holder, to: 'eve', newId: id(2) }
     expect((await family.api.transfer(given)).kind).toBe('invalid_derivation')
   })
 
@@ -125,8 +125,8 @@ describe('a derived lease', () => {
     const family = new Family()
     const root = await family.root()
     const request = {
-      leaseId: id(1),
-      parent: { leaseId: root.id },
+      id: id(1),
+      parent: { id: root.id },
       by: 'boss',
       holder: 'ann',
       session: 'ann',
@@ -146,13 +146,13 @@ describe('a derived lease and time', () => {
     family.ticks.pass(10_000)
     const child = await family.derive(root)
     expect(child.remainingMs).toBeLessThanOrEqual(ROOT_TTL_MS - 10_000)
-    const renew = () => family.api.renew({ leaseId: child.id, holder: child.holder, ttlMs: 60_000 })
+    const renew = () => family.api.renew({ id: child.id, holder: child.holder, ttlMs: 60_000 })
     family.ticks.pass(1_000)
     await renew()
     const [later, above] = [await family.see(child), await family.see(root)]
     expect(later.deadline?.us).toBeLessThanOrEqual(above.deadline?.us ?? 0)
     expect((await renew()).kind).toBe('renewal_limit')
-    await family.api.renew({ leaseId: root.id, holder: 'boss' })
+    await family.api.renew({ id: root.id, holder: 'boss' })
     expect((await renew()).kind).toBe('renewed')
     const [again, further] = [await family.see(child), await family.see(root)]
     expect(again.deadline?.us).toBeLessThanOrEqual(further.deadline?.us ?? 0)
@@ -165,18 +165,18 @@ describe('a derived lease and time', () => {
     const child = await family.derive(root, { ttlMs: 1_000 })
     const renew = async (ttlMs?: number) => {
       const span = ttlMs === undefined ? {} : { ttlMs }
-      await family.api.renew({ leaseId: child.id, holder: child.holder, ...span })
+      await family.api.renew({ id: child.id, holder: child.holder, ...span })
       return (await family.see(child)).ttlMs
     }
     expect(await renew(55_000)).toBe(55_000)
     family.ticks.pass(50_000)
     expect(await renew(90_000)).toBe(55_000)
     const short = await family.derive(root, { ttlMs: 1_000 })
-    await family.api.renew({ leaseId: short.id, holder: short.holder, ttlMs: 90_000 })
+    await family.api.renew({ id: short.id, holder: short.holder, ttlMs: 90_000 })
     const { ttlMs } = await family.see(short)
     expect(ttlMs).toBeLessThanOrEqual(ROOT_TTL_MS - 50_000)
     expect(ttlMs).toBeGreaterThan(ROOT_TTL_MS - 50_100)
-    await family.api.renew({ leaseId: root.id, holder: 'boss' })
+    await family.api.renew({ id: root.id, holder: 'boss' })
     expect(await renew()).toBe(55_000)
   })
 
@@ -193,11 +193,11 @@ describe('a derived lease and time', () => {
     const family = new Family()
     const root = await family.root()
     const child = await family.derive(root)
-    await family.api.revoke({ leaseId: root.id, by: 'ops', graceMs: 500 })
+    await family.api.revoke({ id: root.id, by: 'ops', graceMs: 500 })
     const [above, below] = [await family.see(root), await family.see(child)]
     expect(below.revoking?.by).toBe('ops')
     expect(below.deadline).toEqual(above.deadline)
-    expect((await family.api.renew({ leaseId: child.id, holder: child.holder })).kind).toBe(
+    expect((await family.api.renew({ id: child.id, holder: child.holder })).kind).toBe(
       'renewal_limit',
     )
   })
@@ -219,11 +219,11 @@ describe('the end of a parent', () => {
       const { root, src, deep, docs } = await tree(family)
       const from = await family.store.end()
       // Without the extent the commit sees too little at first, and has to look further.
-      const ref = { leaseId: root.id, resource: root.resource } as const
+      const ref = { id: root.id, resource: root.resource } as const
       if (how === 'release') await family.api.release({ ...ref, holder: 'boss' })
       if (how === 'revoke') await family.api.revoke({ ...ref, by: 'ops' })
       if (how === 'transfer') {
-        await family.api.transfer({ ...ref, holder: 'boss', to: 'next', newLeaseId: id(1) })
+        await family.api.transfer({ ...ref, holder: 'boss', to: 'next', newId: id(1) })
       }
       if (how === 'release_all') {
         await family.api.releaseAll({ holder: 'boss', members: [{ ...ref, requestId: id(2) }] })
@@ -272,7 +272,7 @@ describe('a budget', () => {
     const family = new Family()
     const child = await family.derive(await family.root(), { budget: { tokens: 10 } })
     const { id: leaseId, holder } = child
-    const request = { leaseId, holder, amounts: { tokens: 6 }, requestId: id(9) }
+    const request = { id: leaseId, holder, amounts: { tokens: 6 }, requestId: id(9) }
     await family.api.spend(request)
     expect((await family.api.spend(request)).kind).toBe('spent')
     expect(await family.used(child)).toEqual({ tokens: 6 })
@@ -283,14 +283,14 @@ describe('a budget', () => {
     const child = await family.derive(await family.root(), { budget: { tokens: 100 } })
     const { id: leaseId, holder } = child
     const spend = async (tokens: number): Promise<string> => {
-      const request = { leaseId, holder, requestId: id(9) }
+      const request = { id: leaseId, holder, requestId: id(9) }
       return (await family.api.spend({ ...request, amounts: { tokens } })).kind
     }
     const kinds = [await spend(1), await spend(10), await spend(10), await spend(1)]
     expect(kinds).toEqual(['spent', 'request_reused', 'request_reused', 'spent'])
-    const other = { leaseId, holder, requestId: id(9), amounts: { tokens: 1, toolCalls: 1 } }
+    const other = { id: leaseId, holder, requestId: id(9), amounts: { tokens: 1, toolCalls: 1 } }
     expect((await family.api.spend(other)).kind).toBe('request_reused')
-    const same = { leaseId, holder, requestId: id(9), amounts: { tokens: 1, toolCalls: 0 } }
+    const same = { id: leaseId, holder, requestId: id(9), amounts: { tokens: 1, toolCalls: 0 } }
     expect((await family.api.spend(same)).kind).toBe('spent')
     expect(await family.used(child)).toEqual({ tokens: 1 })
   })
@@ -299,7 +299,7 @@ describe('a budget', () => {
     const family = new Family()
     const child = await family.derive(await family.root(), { budget: { tokens: 3_000 } })
     const { id: leaseId, holder } = child
-    const request = { leaseId, holder, requestId: id(9) }
+    const request = { id: leaseId, holder, requestId: id(9) }
     await family.api.spend({ ...request, amounts: { tokens: 2 } })
     for (let index = 0; index < 1_100; index += 1) await family.spend(child, { tokens: 1 })
     const repeat = await family.api.spend({ ...request, amounts: { tokens: 2 } })
@@ -313,10 +313,10 @@ describe('a budget', () => {
       const family = new Family()
       const child = await family.derive(await family.root(), { budget: { tokens: 10 } })
       const { id: leaseId, holder } = child
-      const request = { leaseId, holder, requestId: id(9) }
+      const request = { id: leaseId, holder, requestId: id(9) }
       await family.api.spend({ ...request, amounts: { tokens: 6 } })
       if (end === 'released') await family.release(child)
-      else if (end === 'revoked') await family.api.revoke({ leaseId, by: 'ops' })
+      else if (end === 'revoked') await family.api.revoke({ id: leaseId, by: 'ops' })
       else family.ticks.pass(ROOT_TTL_MS + 1)
       const repeat = await family.api.spend({ ...request, amounts: { tokens: 6 } })
       expect(repeat).toMatchObject({ kind: 'spent', lease: { id: leaseId, state: end } })
@@ -343,7 +343,7 @@ describe('a budget', () => {
     await family.spend(parent, { tokens: 80 })
     expect(await family.used(parent)).toEqual({ tokens: 96 })
     const last = await family.derive(parent, { budget: { tokens: 4 } })
-    await family.api.revoke({ leaseId: last.id, by: 'ops' })
+    await family.api.revoke({ id: last.id, by: 'ops' })
     expect(await family.used(parent)).toEqual({ tokens: 96 })
   })
 })
@@ -433,22 +433,22 @@ it('on SQLite survives the process, and two processes never spend more than ther
   onTestFinished(async () => void (await Promise.all([one.close(), two.close()])))
   const resource = parseResource('work:W-1')
   const boss = { holder: 'boss', session: 'boss' }
-  await one.acquire({ leaseId: id(1), resource, ...boss, ttlMs: 60_000, waitMs: 0 })
+  await one.acquire({ id: id(1), resource, ...boss, ttlMs: 60_000, waitMs: 0 })
   const who = { by: 'boss', holder: 'ann', session: 'ann' }
   const budget = { tokens: 100 }
-  await one.derive({ leaseId: id(2), parent: { leaseId: id(1) }, ...who, budget })
+  await one.derive({ id: id(2), parent: { id: id(1) }, ...who, budget })
   const spending = Array.from({ length: 30 }, (_, index) => {
     return (index % 2 === 0 ? one : two).spend({
-      leaseId: id(2),
+      id: id(2),
       holder: 'ann',
       amounts: { tokens: 7 },
     })
   })
   const kinds = (await Promise.all(spending)).map(({ kind }) => kind)
   expect(kinds.filter((kind) => kind === 'spent')).toHaveLength(14)
-  expect((await two.get(id(2)))?.delegation?.used).toEqual({ tokens: 98 })
+  expect((await two.get({ id: id(2) }))?.delegation?.used).toEqual({ tokens: 98 })
   const events = (await two.history({ limit: 100 })).map(({ event }) => event)
   expect(foldLedger(events).get(id(2))?.delegation?.used).toEqual({ tokens: 98 })
-  await two.release({ leaseId: id(1), holder: 'boss' })
-  expect((await one.get(id(2)))?.state).toBe('revoked')
+  await two.release({ id: id(1), holder: 'boss' })
+  expect((await one.get({ id: id(2) }))?.state).toBe('revoked')
 })

@@ -43,15 +43,15 @@ describe.each(STORES_ON_TICKS)('on %s, what was derived', (kind) => {
   it.each<readonly [string, Act, readonly string[]]>([
     [
       'a stranger acquires',
-      (api) => api.acquire({ ...STRANGER, leaseId: id(1), resource: REPO }),
+      (api) => api.acquire({ ...STRANGER, id: id(1), resource: REPO }),
       ['lease.issued stranger'],
     ],
     [
       'a stranger acquires it together with something else',
       (api) => {
         const members = [
-          { leaseId: id(1), resource: parseResource('work:W-9') },
-          { leaseId: id(2), resource: REPO },
+          { id: id(1), resource: parseResource('work:W-9') },
+          { id: id(2), resource: REPO },
         ]
         return api.acquireAll({ ...STRANGER, group: id(3), members })
       },
@@ -75,7 +75,7 @@ describe.each(STORES_ON_TICKS)('on %s, what was derived', (kind) => {
     const other = await family.root('work:W-1')
     commits.length = 0
     const members = [other, root].map(({ id: leaseId, resource }, index) => {
-      return { leaseId, resource, requestId: id(index) }
+      return { id: leaseId, resource, requestId: id(index) }
     })
     const answers = await family.api.releaseAll({ holder: 'boss', members })
     expect(answers.map((answer) => answer.kind)).toEqual(['released', 'released'])

@@ -35,7 +35,7 @@ export class Family {
   async root(resource = 'work:W-1', extent: 'exact' | 'subtree' = 'exact'): Promise<LeaseInfo> {
     this.#ids += 1
     const answer = await this.api.acquire({
-      leaseId: id(this.#ids),
+      id: id(this.#ids),
       resource: parseResource(resource),
       extent,
       holder: 'boss',
@@ -51,8 +51,8 @@ export class Family {
     this.#ids += 1
     const holder = wish.holder ?? `agent-${this.#ids}`
     const answer = await this.api.derive({
-      leaseId: id(this.#ids),
-      parent: { leaseId: parent.id },
+      id: id(this.#ids),
+      parent: { id: parent.id },
       by: parent.holder,
       session: holder,
       ...wish,
@@ -65,18 +65,18 @@ export class Family {
   }
 
   async spend({ id: leaseId, holder }: LeaseInfo, amounts: Budget): Promise<LeaseInfo> {
-    const answer = await this.api.spend({ leaseId, holder, amounts })
+    const answer = await this.api.spend({ id: leaseId, holder, amounts })
     if (answer.kind === 'spent') return answer.lease
     throw refusalError(answer)
   }
 
   async release({ id: leaseId, holder }: LeaseInfo): Promise<void> {
-    const answer = await this.api.release({ leaseId, holder })
+    const answer = await this.api.release({ id: leaseId, holder })
     if (answer.kind !== 'released') throw refusalError(answer)
   }
 
   async see({ id: leaseId }: LeaseInfo): Promise<LeaseInfo> {
-    const lease = await this.api.get(leaseId)
+    const lease = await this.api.get({ id: leaseId })
     if (lease === null) throw new Error(`${leaseId} is not there`)
     return lease
   }

@@ -59,19 +59,19 @@ it.each(EVERY_STORE)('a request id on %s names one request', async (name) => {
   const held = { holder: 'boss', session: 'boss', waitMs: 0, ttlMs: 60_000 } as const
   const [work, flow] = [parseResource('work:W-1'), parseResource('workflow:F-1')]
   const [leaseId, flowId] = [randomUUID(), randomUUID()]
-  await api.acquire({ ...held, leaseId, resource: work, budget: { tokens: 50 } })
-  await api.acquire({ ...held, leaseId: flowId, resource: flow })
+  await api.acquire({ ...held, id: leaseId, resource: work, budget: { tokens: 50 } })
+  await api.acquire({ ...held, id: flowId, resource: flow })
 
-  const spend = { leaseId, holder: 'boss', requestId: randomUUID() }
+  const spend = { id: leaseId, holder: 'boss', requestId: randomUUID() }
   const spent = [1, 10, 1].map((tokens) => () => api.spend({ ...spend, amounts: { tokens } }))
   expect(await kindsOf(spent)).toEqual(['spent', 'request_reused', 'spent'])
-  expect((await api.get(leaseId))?.delegation?.used).toEqual({ tokens: 1 })
+  expect((await api.get({ id: leaseId }))?.delegation?.used).toEqual({ tokens: 1 })
 
-  const advance = { leaseId: flowId, holder: 'boss', from: 0, requestId: randomUUID() }
+  const advance = { id: flowId, holder: 'boss', from: 0, requestId: randomUUID() }
   const advanced = [1, 10, 1].map((count) => () => api.advance({ ...advance, count }))
   expect(await kindsOf(advanced)).toEqual(['advanced', 'request_reused', 'advanced'])
 
-  const transfer = { leaseId, holder: 'boss', newLeaseId: randomUUID(), requestId: randomUUID() }
+  const transfer = { id: leaseId, holder: 'boss', newId: randomUUID(), requestId: randomUUID() }
   const transferred = ['ann', 'bob', 'ann'].map((to) => () => api.transfer({ ...transfer, to }))
   expect(await kindsOf(transferred)).toEqual(['transferred', 'request_reused', 'transferred'])
 

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const TYPES = ['open', 'store-address', 'client/contract', 'core/fenced-lease']
+const TYPES = ['open', 'store-address', 'client/contract', 'client/options', 'core/fenced-lease']
 /** Not options: what only the package itself, or one command, deals in. */
 const ELSEWHERE = ['Address', 'ImportedLedger', 'ImportOptions', 'EpochRange', 'ModeChange']
 const run = promisify(execFile)

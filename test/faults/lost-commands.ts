@@ -36,7 +36,7 @@ function wish(
 ): AcquireRequest {
   // A session each: who waits in one test is not in the way of another.
   const [leaseId, session] = [randomUUID(), randomUUID()]
-  return { leaseId, resource, holder, session, ttlMs: TTL_MS, waitMs: 0, ...more }
+  return { id: leaseId, resource, holder, session, ttlMs: TTL_MS, waitMs: 0, ...more }
 }
 
 /** A lease that is held, and what names it. */
@@ -58,12 +58,12 @@ async function waiting(
   return { holder, waiter }
 }
 
-function byHolder({ leaseId, resource, holder }: AcquireRequest) {
-  return { leaseId, resource, holder, requestId: randomUUID() }
+function byHolder({ id: leaseId, resource, holder }: AcquireRequest) {
+  return { id: leaseId, resource, holder, requestId: randomUUID() }
 }
 
-function ticketOf({ leaseId, resource, holder, session }: AcquireRequest) {
-  return { leaseId, resource, holder, session }
+function ticketOf({ id: leaseId, resource, holder, session }: AcquireRequest) {
+  return { id: leaseId, resource, holder, session }
 }
 
 const TAKING: readonly CommandCase[] = [
@@ -72,10 +72,10 @@ const TAKING: readonly CommandCase[] = [
     prepare: async (api) => {
       const request = wish('ann', newResource())
       return {
-        mark: request.leaseId,
+        mark: request.id,
         send: () => api.acquire(request),
-        answer: { kind: 'granted', repeated: true, lease: { id: request.leaseId, holder: 'ann' } },
-        effect: { leaseId: request.leaseId, type: 'lease.issued' },
+        answer: { kind: 'granted', repeated: true, lease: { id: request.id, holder: 'ann' } },
+        effect: { leaseId: request.id, type: 'lease.issued' },
       }
     },
   },
@@ -85,10 +85,10 @@ const TAKING: readonly CommandCase[] = [
       const { resource } = await held(api)
       const request = wish('bob', resource, { waitMs: TTL_MS, claimWindowMs: 30_000 })
       return {
-        mark: request.leaseId,
+        mark: request.id,
         send: () => api.acquire(request),
-        answer: { kind: 'queued', leaseId: request.leaseId, position: 0 },
-        effect: { leaseId: request.leaseId, type: 'lease.queued' },
+        answer: { kind: 'queued', leaseId: request.id, position: 0 },
+        effect: { leaseId: request.id, type: 'lease.queued' },
       }
     },
   },
@@ -98,10 +98,10 @@ const TAKING: readonly CommandCase[] = [
       const { holder, waiter } = await waiting(api)
       await api.release(byHolder(holder))
       return {
-        mark: waiter.leaseId,
+        mark: waiter.id,
         send: () => api.claim(ticketOf(waiter)),
-        answer: { kind: 'granted', lease: { id: waiter.leaseId, holder: 'bob' } },
-        effect: { leaseId: waiter.leaseId, type: 'lease.issued' },
+        answer: { kind: 'granted', lease: { id: waiter.id, holder: 'bob' } },
+        effect: { leaseId: waiter.id, type: 'lease.issued' },
       }
     },
   },
@@ -110,10 +110,10 @@ const TAKING: readonly CommandCase[] = [
     prepare: async (api) => {
       const { waiter } = await waiting(api)
       return {
-        mark: waiter.leaseId,
+        mark: waiter.id,
         send: () => api.withdraw({ ...ticketOf(waiter), why: 'timed_out' }),
         answer: { kind: 'withdrawn', released: false },
-        effect: { leaseId: waiter.leaseId, type: 'lease.failed' },
+        effect: { leaseId: waiter.id, type: 'lease.failed' },
       }
     },
   },
@@ -122,9 +122,9 @@ const TAKING: readonly CommandCase[] = [
     prepare: async (api) => {
       const lease = await held(api)
       const newLeaseId = randomUUID()
-      await api.transfer({ ...byHolder(lease), to: 'eve', newLeaseId })
+      await api.transfer({ ...byHolder(lease), to: 'eve', newId: newLeaseId })
       const request = {
-        leaseId: newLeaseId,
+        id: newLeaseId,
         resource: lease.resource,
         holder: 'eve',
         session: 'eve',
@@ -143,8 +143,8 @@ const TAKING: readonly CommandCase[] = [
 /** Two resources that are asked for together. */
 function several() {
   const asker = { group: randomUUID(), holder: 'ann', session: randomUUID(), ttlMs: TTL_MS }
-  const first = { leaseId: randomUUID(), resource: newResource() }
-  const members = [first, { leaseId: randomUUID(), resource: newResource() }]
+  const first = { id: randomUUID(), resource: newResource() }
+  const members = [first, { id: randomUUID(), resource: newResource() }]
   const { holder, session } = asker
   const tickets = members.map((member) => ({ ...member, holder, session }))
   return { asker, first, members, tickets }
@@ -156,10 +156,10 @@ const TAKING_SEVERAL: readonly CommandCase[] = [
     prepare: async (api) => {
       const { asker, first, members } = several()
       return {
-        mark: first.leaseId,
+        mark: first.id,
         send: () => api.acquireAll({ ...asker, members, waitMs: 0 }),
         answer: { kind: 'granted_all', repeated: true },
-        effect: { leaseId: first.leaseId, type: 'lease.issued' },
+        effect: { leaseId: first.id, type: 'lease.issued' },
       }
     },
   },
@@ -171,10 +171,10 @@ const TAKING_SEVERAL: readonly CommandCase[] = [
       await api.acquireAll({ ...asker, members, waitMs: TTL_MS, claimWindowMs: 30_000 })
       await api.release(byHolder(blocker))
       return {
-        mark: first.leaseId,
-        send: () => api.claimAll(tickets),
+        mark: first.id,
+        send: () => api.claimAll({ tickets }),
         answer: { kind: 'granted_all' },
-        effect: { leaseId: first.leaseId, type: 'lease.issued' },
+        effect: { leaseId: first.id, type: 'lease.issued' },
       }
     },
   },
@@ -189,8 +189,8 @@ const HOLDING: readonly CommandCase[] = [
       return {
         mark: request.requestId,
         send: () => api.renew(request),
-        answer: { kind: 'renewed', lease: { id: lease.leaseId, renewals: 1 } },
-        effect: { leaseId: lease.leaseId, type: 'lease.renewed' },
+        answer: { kind: 'renewed', lease: { id: lease.id, renewals: 1 } },
+        effect: { leaseId: lease.id, type: 'lease.renewed' },
       }
     },
   },
@@ -200,10 +200,10 @@ const HOLDING: readonly CommandCase[] = [
       const lease = await held(api, { mode: 'shared' })
       const request = { ...byHolder(lease), mayWait: false }
       return {
-        mark: lease.leaseId,
+        mark: lease.id,
         send: () => api.upgrade(request),
-        answer: { kind: 'upgraded', lease: { id: lease.leaseId, mode: 'exclusive' } },
-        effect: { leaseId: lease.leaseId, type: 'lease.upgraded' },
+        answer: { kind: 'upgraded', lease: { id: lease.id, mode: 'exclusive' } },
+        effect: { leaseId: lease.id, type: 'lease.upgraded' },
       }
     },
   },
@@ -214,10 +214,10 @@ const HOLDING: readonly CommandCase[] = [
       await held(api, { resource: lease.resource, mode: 'shared' })
       const request = { ...byHolder(lease), mayWait: true }
       return {
-        mark: lease.leaseId,
+        mark: lease.id,
         send: () => api.upgrade(request),
-        answer: { kind: 'upgrading', leaseId: lease.leaseId },
-        effect: { leaseId: lease.leaseId, type: 'lease.upgrading' },
+        answer: { kind: 'upgrading', leaseId: lease.id },
+        effect: { leaseId: lease.id, type: 'lease.upgrading' },
       }
     },
   },
@@ -229,10 +229,10 @@ const HOLDING: readonly CommandCase[] = [
       await api.upgrade({ ...byHolder(lease), mayWait: true })
       const request = byHolder(lease)
       return {
-        mark: lease.leaseId,
+        mark: lease.id,
         send: () => api.withdrawUpgrade(request),
-        answer: { kind: 'upgrade_withdrawn', leaseId: lease.leaseId },
-        effect: { leaseId: lease.leaseId, type: 'lease.upgrading' },
+        answer: { kind: 'upgrade_withdrawn', leaseId: lease.id },
+        effect: { leaseId: lease.id, type: 'lease.upgrading' },
       }
     },
   },
@@ -242,10 +242,10 @@ const HOLDING: readonly CommandCase[] = [
       const lease = await held(api)
       const request = byHolder(lease)
       return {
-        mark: lease.leaseId,
+        mark: lease.id,
         send: () => api.downgrade(request),
-        answer: { kind: 'downgraded', lease: { id: lease.leaseId, mode: 'shared' } },
-        effect: { leaseId: lease.leaseId, type: 'lease.downgraded' },
+        answer: { kind: 'downgraded', lease: { id: lease.id, mode: 'shared' } },
+        effect: { leaseId: lease.id, type: 'lease.downgraded' },
       }
     },
   },
@@ -260,8 +260,8 @@ const ENDING: readonly CommandCase[] = [
       return {
         mark: request.requestId,
         send: () => api.release(request),
-        answer: { kind: 'released', lease: { id: lease.leaseId, state: 'released' } },
-        effect: { leaseId: lease.leaseId, type: 'lease.released' },
+        answer: { kind: 'released', lease: { id: lease.id, state: 'released' } },
+        effect: { leaseId: lease.id, type: 'lease.released' },
       }
     },
   },
@@ -273,8 +273,8 @@ const ENDING: readonly CommandCase[] = [
       return {
         mark: request.requestId,
         send: () => api.release(request),
-        answer: { kind: 'released', lease: { id: holder.leaseId, state: 'released' } },
-        effect: { leaseId: waiter.leaseId, type: 'lease.offered' },
+        answer: { kind: 'released', lease: { id: holder.id, state: 'released' } },
+        effect: { leaseId: waiter.id, type: 'lease.offered' },
       }
     },
   },
@@ -283,7 +283,7 @@ const ENDING: readonly CommandCase[] = [
     prepare: async (api) => {
       const lease = await held(api)
       const newLeaseId = randomUUID()
-      const request = { ...byHolder(lease), to: 'eve', newLeaseId }
+      const request = { ...byHolder(lease), to: 'eve', newId: newLeaseId }
       return {
         mark: newLeaseId,
         send: () => api.transfer(request),
@@ -296,20 +296,20 @@ const ENDING: readonly CommandCase[] = [
     name: 'transfer to the next in the queue',
     prepare: async (api) => {
       const { holder, waiter } = await waiting(api)
-      const request = { ...byHolder(holder), to: null, newLeaseId: randomUUID() }
+      const request = { ...byHolder(holder), to: null, newId: randomUUID() }
       return {
         mark: request.requestId,
         send: () => api.transfer(request),
         answer: { kind: 'transferred', lease: null },
-        effect: { leaseId: waiter.leaseId, type: 'lease.offered' },
+        effect: { leaseId: waiter.id, type: 'lease.offered' },
       }
     },
   },
   {
     name: 'revoke',
     prepare: async (api) => {
-      const { leaseId, resource } = await held(api)
-      const request = { leaseId, resource, by: 'operator', requestId: randomUUID() }
+      const { id: leaseId, resource } = await held(api)
+      const request = { id: leaseId, resource, by: 'operator', requestId: randomUUID() }
       return {
         mark: request.requestId,
         send: () => api.revoke(request),
@@ -321,9 +321,9 @@ const ENDING: readonly CommandCase[] = [
   {
     name: 'revoke with a grace',
     prepare: async (api) => {
-      const { leaseId, resource } = await held(api)
+      const { id: leaseId, resource } = await held(api)
       const requestId = randomUUID()
-      const request = { leaseId, resource, by: 'operator', graceMs: 20_000, requestId }
+      const request = { id: leaseId, resource, by: 'operator', graceMs: 20_000, requestId }
       return {
         mark: requestId,
         send: () => api.revoke(request),
@@ -338,10 +338,10 @@ const ENDING: readonly CommandCase[] = [
 const ENDING_ALL: CommandCase = {
   name: 'revokeAll',
   prepare: async (api) => {
-    const { leaseId, holder } = await held(api, { holder: `ann-${randomUUID()}` })
+    const { id: leaseId, holder } = await held(api, { holder: `ann-${randomUUID()}` })
     return {
       mark: leaseId,
-      send: async () => ({ count: await api.revokeAll(holder, 'operator') }),
+      send: async () => ({ count: await api.revokeAll({ holder, by: 'operator' }) }),
       answer: { count: 0 },
       effect: { leaseId, type: 'lease.revoked' },
     }

@@ -61,7 +61,7 @@ async function serverWire(server: TestServer): Promise<Wire> {
 
 async function effectsOf({ direct }: Wire, { effect }: ReadyCommand): Promise<number> {
   const { leaseId, type } = effect
-  return (await direct.history({ leaseId, types: [type] })).length
+  return (await direct.history({ id: leaseId, types: [type] })).length
 }
 
 async function errorOf(call: Promise<unknown>): Promise<LeaseError> {

@@ -160,7 +160,7 @@ describe('look-ups', () => {
       taken.push(granted(await files.acquireLease(request)).id)
       const work = parseResource(`work:${name}`)
       const who = { holder: 'agent-1', session: 'agent-1' }
-      await api.acquire({ leaseId: randomUUID(), resource: work, ...who, waitMs: 0 })
+      await api.acquire({ id: randomUUID(), resource: work, ...who, waitMs: 0 })
     }
     const pages = async (look: (options: LookUpOptions) => Promise<FileLeasePage>) => {
       const found: string[] = []
@@ -217,7 +217,7 @@ describe('look-ups', () => {
     const { api, files } = stillBench()
     const resource = parseResource('work:W-17')
     const who = { holder: 'agent-1', session: 'agent-1' }
-    await api.acquire({ leaseId: UNKNOWN_ID, resource, ...who, waitMs: 0 })
+    await api.acquire({ id: UNKNOWN_ID, resource, ...who, waitMs: 0 })
     expect(await files.getAllLeases()).toEqual([])
     expect(await files.getAgentLeases('agent-1')).toEqual([])
     expect(await files.getLease(UNKNOWN_ID)).toBeNull()
@@ -228,7 +228,7 @@ describe('look-ups', () => {
     const first = granted(await files.acquireLease({ filePath: FILE, agentId: 'agent-1' }))
     const who = { holder: 'agent-2', session: 'agent-2' }
     const resource = parseResource(`file:${FILE}`)
-    await api.acquire({ leaseId: UNKNOWN_ID, resource, ...who, waitMs: 1_000 })
+    await api.acquire({ id: UNKNOWN_ID, resource, ...who, waitMs: 1_000 })
     await files.releaseLease({ leaseId: first.id, agentId: 'agent-1' })
     expect(await files.isFileLocked(FILE)).toBe(true)
     const { holder } = refusal(await files.acquireLease({ filePath: FILE, agentId: 'agent-3' }))

@@ -28,7 +28,7 @@ async function newTree(): Promise<Tree> {
 async function holdWhole({ api, repo }: Tree, mode: 'exclusive' | 'shared' = 'exclusive') {
   const who = { holder: 'agent-1', session: 'agent-1', waitMs: 0 } as const
   const what = { resource: parseResource(`file:${repo}`), extent: 'subtree', mode } as const
-  await api.acquire({ leaseId: randomUUID(), ...what, ...who })
+  await api.acquire({ id: randomUUID(), ...what, ...who })
 }
 
 describe('a path through a link that leads out of what another agent holds', () => {

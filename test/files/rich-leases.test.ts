@@ -92,7 +92,7 @@ describe('an urgent request', () => {
     await runtime.settle()
     const urgent = files.acquireLease({ ...wait, agentId: 'agent-3', priority: 10 })
     await runtime.settle()
-    const { queue } = await api.inspect(parseResource(`file:${FILE}`))
+    const { queue } = await api.inspect({ resource: parseResource(`file:${FILE}`) })
     expect(queue.map(({ holder }) => holder)).toEqual(['agent-3', 'agent-2'])
     await files.releaseLease({ leaseId: first.id, agentId: 'agent-1' })
     const second = granted(await urgent)
@@ -249,7 +249,7 @@ describe('a file lease', () => {
     const shorter = { leaseId: lease.id, agentId: 'agent-1', newTtlSeconds: 30 }
     expect(refusal(await files.renewLease(shorter)).error.code).toBe('RENEWAL_DOES_NOT_EXTEND')
     expect(await files.getLease(lease.id)).toEqual(lease)
-    expect(await api.history({ leaseId: lease.id })).toHaveLength(1)
+    expect(await api.history({ id: lease.id })).toHaveLength(1)
   })
 
   it('is all that the file guard asks for, and a later one locks it out', async () => {

@@ -274,7 +274,9 @@ describe('on any store, through ordinary leases,', () => {
     })
     expect(await b.manager.tryAcquire('s')).toBe(false)
     b.faults.heal('acquire')
-    expect(await world.service.inspect(parseResource('session:s'))).toMatchObject({ leases: [] })
+    expect(await world.service.inspect({ resource: parseResource('session:s') })).toMatchObject({
+      leases: [],
+    })
     await b.manager.stop()
   })
 

@@ -215,7 +215,7 @@ describe('what fails once', () => {
     faults.when('release', AWAY)
     const heard = listen()
     await world.service.acquire({
-      ...{ leaseId: world.runtime.uuid(), resource: parseResource(`drain:${manager.instanceId}`) },
+      ...{ id: world.runtime.uuid(), resource: parseResource(`drain:${manager.instanceId}`) },
       ...{ holder: manager.instanceId, session: 'fleet:drains', ttlMs: MINUTE_MS, waitMs: 0 },
     })
     await world.runtime.advance(REFRESH_MS)

@@ -85,7 +85,7 @@ describe('a session', () => {
     a.faults.when('transfer', failWith('STORE_UNAVAILABLE'))
     await world.service.acquire({
       ...{
-        leaseId: world.runtime.uuid(),
+        id: world.runtime.uuid(),
         resource: parseResource(`drain:${a.manager.instanceId}`),
       },
       ...{ holder: a.manager.instanceId, session: 'fleet:drains', ttlMs: 60_000, waitMs: 0 },

@@ -200,14 +200,14 @@ describe('rebalancing', () => {
     const operator = world.instance({ ready: false })
     await operator.manager.start()
     await world.service.acquire({
-      leaseId: world.runtime.uuid(),
+      id: world.runtime.uuid(),
       resource: `drain:${a.manager.instanceId}` as LeaseInfo['resource'],
       ...{ holder: a.manager.instanceId, session: 'fleet:drains', ttlMs: 60_000, waitMs: 0 },
     })
     await world.runtime.advance(2 * REFRESH_MS)
     expect(counts(a, b)).toEqual([0, 20])
     expect(await b.manager.getLiveNodes()).toEqual([b.manager.instanceId])
-    await world.service.revokeAll(a.manager.instanceId, 'operator')
+    await world.service.revokeAll({ holder: a.manager.instanceId, by: 'operator' })
     await world.runtime.advance(4 * TTL_MS)
     expect(counts(a, b).every((count) => count >= 8)).toBe(true)
     await operator.manager.stop()

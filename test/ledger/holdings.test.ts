@@ -53,7 +53,7 @@ describe('where renewals are not recorded', () => {
     const lease = await family.root('work:a')
     for (let round = 0; round < 6; round += 1) {
       family.ticks.pass(ROOT_TTL_MS / 2)
-      await family.api.renew({ leaseId: lease.id, holder: lease.holder })
+      await family.api.renew({ id: lease.id, holder: lease.holder })
     }
     return { family, lease, begin, lateMs: begin + 2 * ROOT_TTL_MS }
   }
@@ -63,7 +63,7 @@ describe('where renewals are not recorded', () => {
     async (end) => {
       const { family, lease, lateMs } = await unrecorded()
       if (end === 'released') await family.release(lease)
-      if (end === 'revoked') await family.api.revoke({ leaseId: lease.id, by: 'root' })
+      if (end === 'revoked') await family.api.revoke({ id: lease.id, by: 'root' })
       if (end === 'expired') family.ticks.pass(2 * ROOT_TTL_MS)
       if (end === 'expired') await family.root('work:a')
       const events = await eventsOf(family)
@@ -132,7 +132,7 @@ describe('for every history', () => {
               () => undefined,
             )
           } else if (what === 2) await codeOf(family.release(lease))
-          else await family.api.renew({ leaseId: lease.id, holder: lease.holder })
+          else await family.api.renew({ id: lease.id, holder: lease.holder })
         }
         const events = await eventsOf(family)
         const [atMs, nowMs] = [Math.min(begin + at, family.ticks.wallMs()), family.ticks.wallMs()]

@@ -30,7 +30,7 @@ it.each(STORES_ON_TICKS)('nobody is given on %s what another clock has given', a
   let asked = 0
   const ask = (name: string): Promise<AcquireAnswer> => {
     asked += 1
-    const who = { leaseId: id(asked), holder: 'eve', session: 'eve', ttlMs: 1_000, waitMs: 0 }
+    const who = { id: id(asked), holder: 'eve', session: 'eve', ttlMs: 1_000, waitMs: 0 }
     return api.acquire({ ...who, resource: parseResource(name) })
   }
   const early = await ask('file:/repo')

@@ -35,7 +35,7 @@ function lineId(number: number): string {
 
 function delegated(number: number) {
   const resource = parseResource('work:line')
-  const who = { leaseId: lineId(number), resource, holder: 'boss', session: 'boss' }
+  const who = { id: lineId(number), resource, holder: 'boss', session: 'boss' }
   const budget = { tokens: 100, toolCalls: 10, episodes: 5, durationMs: 1_000 }
   return { ...who, waitMs: 0, ttlMs: 60_000, budget }
 }
@@ -59,7 +59,7 @@ describe('a ledger that is imported', () => {
     const free = parseResource('work:free')
     const request = { resource: free, holder: 'new', session: 'new', waitMs: 0 } as const
     const leaseId = 'ffffffff-0000-4000-8000-000000000001'
-    expect((await api.acquire({ ...request, leaseId })).kind).toBe('granted')
+    expect((await api.acquire({ ...request, id: leaseId })).kind).toBe('granted')
   })
 
   it.each(EVERY_STORE)('may tell of scopes and budgets, as %s exports them', async (name) => {
@@ -68,10 +68,18 @@ describe('a ledger that is imported', () => {
     onTestFinished(() => api.close())
     await api.acquire({ ...delegated(1), scope: { tools: ['edit', 'read'], namespaces: ['src'] } })
     const budget = { tokens: 40, toolCalls: 4, episodes: 2, durationMs: 9 }
-    const who = { leaseId: lineId(2), holder: 'kid', session: 'kid' }
+    const who = { id: lineId(2), holder: 'kid' }
     const scope = { tools: ['read'] }
-    const parent = { leaseId: lineId(1) }
-    await api.derive({ ...who, parent, by: 'boss', scope, budget, audience: 'editor' })
+    const parent = { id: lineId(1) }
+    await api.derive({
+      ...who,
+      session: 'kid',
+      parent,
+      by: 'boss',
+      scope,
+      budget,
+      audience: 'editor',
+    })
     await api.spend({ ...who, amounts: { toolCalls: 1, tokens: 3 } })
     const history = await api.history({ limit: 100 })
     expect(history).toHaveLength(4)
@@ -80,7 +88,7 @@ describe('a ledger that is imported', () => {
     onTestFinished(() => rebuilt.close())
     const { digest } = await importLedger(other, exported(history))
     expect(digestOf(await rebuilt.history({ limit: 100 }))).toBe(digest)
-    expect((await rebuilt.get(lineId(2)))?.delegation).toMatchObject({
+    expect((await rebuilt.get({ id: lineId(2) }))?.delegation).toMatchObject({
       used: { toolCalls: 1, tokens: 3 },
       audience: 'editor',
     })
@@ -164,7 +172,7 @@ describe('a store that is rebuilt', () => {
       onTestFinished(() => api.close())
       await importLedger(url, exported(told))
       const wish = { resource: parseResource('work:w'), holder: 'new', session: 'new', waitMs: 0 }
-      const answer = await api.acquire({ ...wish, leaseId: lineId(7), ttlMs: 60_000 })
+      const answer = await api.acquire({ ...wish, id: lineId(7), ttlMs: 60_000 })
       expect(answer).toMatchObject({ kind: 'granted', lease: { fence: last + 1 } })
       // The store reads what it has written; another takes only what leaves it room to go on.
       const history = await api.history({ limit: 100 })
@@ -194,7 +202,7 @@ describe('a store that is rebuilt', () => {
   it('goes on with the epoch that a lease began with, though the one before it was pruned', async () => {
     const family = new Family()
     const first = await family.root('workflow:f')
-    await family.api.advance({ leaseId: first.id, holder: first.holder, from: 0, count: 7 })
+    await family.api.advance({ id: first.id, holder: first.holder, from: 0, count: 7 })
     await family.release(first)
     const second = await family.root('workflow:f')
     const entries = await wholeHistory(family.store)
@@ -214,7 +222,7 @@ async function longLedger(): Promise<readonly LeaseEvent[]> {
   for (let number = 0; number < 2_600; number += 1) {
     const leaseId = `${String(number).padStart(8, '0')}-0000-4000-8000-000000000000`
     const resource = parseResource(`work:${number % 300}`)
-    const who = { leaseId, resource, holder: 'ann' }
+    const who = { id: leaseId, resource, holder: 'ann' }
     await api.acquire({ ...who, session: 'ann', waitMs: 0, ttlMs: 60_000 })
     await api.release(who)
   }
@@ -265,7 +273,7 @@ describe('a long ledger', () => {
       store.transact = transact
       const resource = parseResource(nth === 1 ? 'work:elsewhere' : 'work:299')
       const who = {
-        leaseId: '00000000-0000-4000-8000-000000000009',
+        id: '00000000-0000-4000-8000-000000000009',
         resource,
         holder: 'eve',
         session: 'eve',

@@ -39,12 +39,12 @@ async function lived(seed: number) {
     const live = (await store.find({ states: ['active'], limit: 9 })).entries
     const act = random()
     if (act < 0.5 || live.length === 0) {
-      await api.acquire({ leaseId, resource, holder, session: holder, ttlMs, waitMs: 0 })
+      await api.acquire({ id: leaseId, resource, holder, session: holder, ttlMs, waitMs: 0 })
     } else {
       const one = pick(live)
-      if (act < 0.7) await api.renew({ leaseId: one.id, holder: one.holder, ttlMs })
-      else if (act < 0.9) await api.release({ leaseId: one.id, holder: one.holder })
-      else await api.revoke({ leaseId: one.id, by: 'root' })
+      if (act < 0.7) await api.renew({ id: one.id, holder: one.holder, ttlMs })
+      else if (act < 0.9) await api.release({ id: one.id, holder: one.holder })
+      else await api.revoke({ id: one.id, by: 'root' })
     }
     const { now } = await store.find({ limit: 1 })
     const leases = (await allEntries(store))

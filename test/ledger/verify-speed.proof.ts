@@ -73,9 +73,9 @@ async function work(api: Awaited<ReturnType<typeof openApi>>, round: number): Pr
     const id = (round * PAIRS + index).toString(16).padStart(12, '0')
     const leaseId = `00000000-0000-4000-8000-${id}`
     const resource = parseResource(`work:${index % 10}`)
-    const request = { leaseId, resource, holder: 'ada', session: 'ada', waitMs: 0 } as const
+    const request = { id: leaseId, resource, holder: 'ada', session: 'ada', waitMs: 0 } as const
     await api.acquire({ ...request, ttlMs: 30_000 })
-    await api.release({ leaseId, resource, holder: 'ada' })
+    await api.release({ id: leaseId, resource, holder: 'ada' })
   }
 }
 

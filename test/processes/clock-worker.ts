@@ -21,9 +21,9 @@ const store = await SqliteStore.open({ path: file })
 const service = new LeaseService({ store, runtime: systemRuntime })
 const resource = parseResource(name)
 const kept = await store.find({ resource, limit: 100 })
-const infos = await Promise.all(kept.entries.map((entry) => service.get(entry.id)))
+const infos = await Promise.all(kept.entries.map((entry) => service.get({ id: entry.id })))
 const answer = await service.acquire({
-  leaseId: systemRuntime.uuid(),
+  id: systemRuntime.uuid(),
   resource,
   holder: `pid-${process.pid}`,
   session: `pid-${process.pid}`,

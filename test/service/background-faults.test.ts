@@ -59,13 +59,13 @@ it('a watch that cannot settle what runs out goes on and is told of it', async (
   const stop = new AbortController()
   const seen: string[] = []
   const watching = (async () => {
-    for await (const { event } of service.watch({ signal: stop.signal })) seen.push(event.type)
+    for await (const { event } of service.watch({}, { signal: stop.signal })) seen.push(event.type)
   })()
   await runtime.settle()
   world.failing = 'find'
   await runtime.advance(10 * 60_000)
   const resource = parseResource('work:W-1')
-  const asked = { leaseId: runtime.uuid(), resource, holder: 'ann', session: 'ann' }
+  const asked = { id: runtime.uuid(), resource, holder: 'ann', session: 'ann' }
   await service.acquire({ ...asked, ttlMs: 60_000, waitMs: 0 })
   await runtime.advance(1_000)
   expect(seen).toEqual(['lease.issued'])
@@ -81,7 +81,7 @@ it('a watch that cannot read is told of it', async () => {
   const { runtime, service } = world
   const stop = new AbortController()
   const watching = (async () => {
-    for await (const { event } of service.watch({ signal: stop.signal })) void event
+    for await (const { event } of service.watch({}, { signal: stop.signal })) void event
   })()
   await runtime.settle()
   world.failing = 'history'

@@ -157,7 +157,7 @@ describe('a cycle', () => {
     const api = new LeaseService({ store, runtime })
     const ask = (holder: string, resource: string, waitMs: number, under: string[]) =>
       api.acquire({
-        ...{ leaseId: crypto.randomUUID(), resource: parseResource(resource), holder, under },
+        ...{ id: crypto.randomUUID(), resource: parseResource(resource), holder, under },
         ...{ session: holder, waitMs, claimWindowMs: 60_000, ttlMs: 60_000 },
       })
     const held = await Promise.all([ask('ann', 'work:a', 0, []), ask('bob', 'work:b', 0, [])])
@@ -262,7 +262,7 @@ describe('nobody is refused', () => {
     await world.hold('ann', 'work:a')
     await world.hold('bob', 'work:b')
     const leaseId = (await world.lease('ann', 'work:a'))?.id ?? ''
-    await world.api.revoke({ leaseId, by: 'op', graceMs: 30_000 })
+    await world.api.revoke({ id: leaseId, by: 'op', graceMs: 30_000 })
     expect((await world.wait('ann', 'work:b')).kind).toBe('queued')
     expect((await world.wait('bob', 'work:a')).kind).toBe('queued')
     world.ticks.pass(30_001)
@@ -375,7 +375,7 @@ describe('a cycle that a second look', () => {
       const resource = parseResource(`work:${name}`)
       const waitMs = under.length === 0 ? 0 : 60_000
       const wish = { holder: who, session: who, ttlMs: 60_000, waitMs, under }
-      await service.acquire({ leaseId, resource, ...wish })
+      await service.acquire({ id: leaseId, resource, ...wish })
       await service.settled()
       return leaseId
     }

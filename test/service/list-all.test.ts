@@ -16,7 +16,7 @@ const service = new LeaseService({ store, runtime })
 
 async function acquire(resource: string): Promise<void> {
   await service.acquire({
-    ...{ leaseId: runtime.uuid(), resource: parseResource(resource), waitMs: 0 },
+    ...{ id: runtime.uuid(), resource: parseResource(resource), waitMs: 0 },
     ...{ holder: 'ada', session: 'ada', ttlMs: 60_000 },
   })
 }

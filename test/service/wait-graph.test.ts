@@ -17,7 +17,7 @@ it('a cycle is called implied although the request it was begun from was read be
   const ask = (n: number, holder: string, resource: string, under: readonly string[] = []) => {
     const common = { holder, session: holder, ttlMs: 60_000, waitMs: 60_000 }
     const said = under.length === 0 ? {} : { under }
-    return api.acquire({ leaseId: idOf(n), resource: parseResource(resource), ...common, ...said })
+    return api.acquire({ id: idOf(n), resource: parseResource(resource), ...common, ...said })
   }
   await ask(1, 'ann', 'work:X')
   await ask(2, 'bob', 'work:Y')

@@ -110,7 +110,7 @@ export class WaitingWorld {
     resource: string,
     wish: Partial<AcquireRequest> & Pick<AcquireRequest, 'waitMs'>,
   ) {
-    const place = { leaseId: this.#newId(who, resource), resource: parseResource(resource) }
+    const place = { id: this.#newId(who, resource), resource: parseResource(resource) }
     return this.api.acquire({ ttlMs: 3_600_000, ...place, holder: who, session: who, ...wish })
   }
 
@@ -121,7 +121,7 @@ export class WaitingWorld {
   ): Promise<AcquireAllAnswer> {
     const under = await this.leasesOf(who)
     const members = resources.map((resource) => {
-      return { leaseId: this.#newId(who, resource), resource: parseResource(resource) }
+      return { id: this.#newId(who, resource), resource: parseResource(resource) }
     })
     const span = { ttlMs: 3_600_000, waitMs: 60_000, claimWindowMs: 60_000 }
     const group = this.#nextId()
@@ -168,12 +168,12 @@ export class WaitingWorld {
   async give(who: string, resource: string, to: string): Promise<string> {
     const newLeaseId = this.#newId(to, resource)
     const place = await this.#place(who, resource)
-    await this.api.transfer({ ...place, holder: who, to, newLeaseId })
+    await this.api.transfer({ ...place, holder: who, to, newId: newLeaseId })
     return newLeaseId
   }
 
   async lease(who: string, resource: string): Promise<LeaseInfo | null> {
-    return this.api.get(this.#id(who, resource))
+    return this.api.get({ id: this.#id(who, resource) })
   }
 
   async entry(leaseId: string): Promise<Entry | undefined> {
@@ -187,10 +187,10 @@ export class WaitingWorld {
   async #place(
     who: string,
     resource: string,
-  ): Promise<Pick<Entry, 'resource' | 'extent'> & { leaseId: string }> {
+  ): Promise<Pick<Entry, 'resource' | 'extent'> & { id: string }> {
     const leaseId = this.#id(who, resource)
     const entry = await this.entry(leaseId)
-    return { leaseId, resource: resource as Resource, extent: entry?.extent ?? 'exact' }
+    return { id: leaseId, resource: resource as Resource, extent: entry?.extent ?? 'exact' }
   }
 
   #id(who: string, resource: string): string {

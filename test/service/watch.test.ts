@@ -20,19 +20,20 @@ it('an expiry is seen within a second although other leases come and go all the 
   const stop = new AbortController()
   const seen: string[] = []
   const watching = (async () => {
-    for await (const { event } of service.watch({ signal: stop.signal, resource: doomed })) {
+    const { signal } = stop
+    for await (const { event } of service.watch({ resource: doomed }, { signal })) {
       seen.push(event.type)
     }
   })()
   await runtime.settle()
   const holder = 'ann'
   const common = { holder, session: holder, waitMs: 0 }
-  await service.acquire({ leaseId: runtime.uuid(), resource: doomed, ttlMs: 1_000, ...common })
+  await service.acquire({ id: runtime.uuid(), resource: doomed, ttlMs: 1_000, ...common })
   for (let round = 0; round < 20; round += 1) {
     const leaseId = runtime.uuid()
-    await service.acquire({ leaseId, resource: busy, ttlMs: 60_000, ...common })
+    await service.acquire({ id: leaseId, resource: busy, ttlMs: 60_000, ...common })
     await runtime.advance(100)
-    await service.release({ leaseId, resource: busy, holder })
+    await service.release({ id: leaseId, resource: busy, holder })
   }
   expect(seen).toEqual(['lease.issued', 'lease.expired'])
   stop.abort()
@@ -66,7 +67,7 @@ class Outages {
       onBack: () => void this.told.push('back'),
       onPosition: (position: string) => void (this.#position = position),
     }
-    return this.#follow(service.watch({ ...filter, observer, signal: this.stop.signal }))
+    return this.#follow(service.watch(filter, { observer, signal: this.stop.signal }))
   }
 
   get position(): string {
@@ -75,7 +76,7 @@ class Outages {
 
   async issue(name: string): Promise<void> {
     const resource = parseResource(`work:${name}`)
-    const asked = { leaseId: this.runtime.uuid(), resource, holder: 'ann', session: 'ann' }
+    const asked = { id: this.runtime.uuid(), resource, holder: 'ann', session: 'ann' }
     await this.#writer.acquire({ ...asked, ttlMs: 600_000, waitMs: 0 })
   }
 

@@ -201,11 +201,11 @@ function releasingByName(api: LeaseApi): LeaseApi {
     release: async (request) => {
       const answer = await api.release(request)
       if (answer.kind !== 'expired' || request.resource === undefined) return answer
-      const { leases } = await api.inspect(request.resource)
+      const { leases } = await api.inspect({ resource: request.resource })
       const [lease] = leases
       if (lease === undefined) return answer
       const { id: leaseId, resource, holder } = lease
-      await api.release({ leaseId, resource, holder })
+      await api.release({ id: leaseId, resource, holder })
       return answer
     },
   }

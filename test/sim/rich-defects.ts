@@ -255,7 +255,7 @@ function oneByOne(api: LeaseApi): LeaseApi {
     if (refusal !== undefined && refusal.kind !== 'granted' && refusal.kind !== 'queued') {
       return refusal
     }
-    const leaseIds = members.map(({ leaseId }) => leaseId)
+    const leaseIds = members.map(({ id: leaseId }) => leaseId)
     return {
       kind: 'queued_all',
       leaseIds,
@@ -299,8 +299,8 @@ function cryingDeadlock(api: LeaseApi): LeaseApi {
     acquire: async (request) => {
       const answer = await api.acquire(request)
       if (answer.kind !== 'queued') return answer
-      const { leaseId, resource, session, holder, extent = 'exact' } = request
-      await api.withdraw({ leaseId, resource, holder, session, extent, why: 'aborted' })
+      const { id: leaseId, resource, session, holder, extent = 'exact' } = request
+      await api.withdraw({ id: leaseId, resource, holder, session, extent, why: 'aborted' })
       return { kind: 'deadlock', leaseId, cycle: [{ holder, session, resource }] }
     },
   }
@@ -362,7 +362,7 @@ function keepingWhatWasLost(api: LeaseApi): LeaseApi {
     ...sameApi(api),
     release: (request) => {
       if (request.releaseReason !== 'aborted') return api.release(request)
-      return Promise.resolve({ kind: 'not_found', leaseId: request.leaseId })
+      return Promise.resolve({ kind: 'not_found', leaseId: request.id })
     },
   }
 }

@@ -26,7 +26,7 @@ export interface ScriptStep {
 }
 
 export interface Known {
-  readonly leaseId: string
+  readonly id: string
   readonly resource: ReturnType<typeof parseResource>
   readonly holder: string
   readonly session: string
@@ -122,7 +122,7 @@ export class DifferentialScript {
       ...(this.#chance(0.2) ? { breakable: true } : {}),
       ...(this.#chance(0.1) ? { breakGraceMs: this.#pick([0, 200]) } : {}),
       ...(this.#chance(0.3) ? { sequential: true } : {}),
-      ...(this.#chance(0.2) ? { under: [one.leaseId, this.#id()] } : {}),
+      ...(this.#chance(0.2) ? { under: [one.id, this.#id()] } : {}),
       claimWindowMs: 1_000,
     }
     return { name: 'acquire', about: one, run: ({ api }) => api.acquire(request) }
@@ -135,19 +135,22 @@ export class DifferentialScript {
   }
 
   #upgrade(): ScriptStep {
-    const { leaseId, holder } = this.#someone(this.#held)
-    const request = { leaseId, holder, mayWait: this.#chance(0.7) }
+    const { id: leaseId, holder } = this.#someone(this.#held)
+    const request = { id: leaseId, holder, mayWait: this.#chance(0.7) }
     return { name: 'upgrade', run: ({ api }) => api.upgrade(request) }
   }
 
   #withdrawUpgrade(): ScriptStep {
-    const { leaseId, holder } = this.#someone(this.#held)
-    return { name: 'withdrawUpgrade', run: ({ api }) => api.withdrawUpgrade({ leaseId, holder }) }
+    const { id: leaseId, holder } = this.#someone(this.#held)
+    return {
+      name: 'withdrawUpgrade',
+      run: ({ api }) => api.withdrawUpgrade({ id: leaseId, holder }),
+    }
   }
 
   #downgrade(): ScriptStep {
-    const { leaseId, holder } = this.#someone(this.#held)
-    const request = { leaseId, holder, ...this.#requestId() }
+    const { id: leaseId, holder } = this.#someone(this.#held)
+    const request = { id: leaseId, holder, ...this.#requestId() }
     return { name: 'downgrade', run: ({ api }) => api.downgrade(request) }
   }
 
@@ -160,13 +163,13 @@ export class DifferentialScript {
   /** From the next epoch, or from one beside it; mostly of what has epochs. */
   #advance(): ScriptStep {
     const flows = this.#held.filter(({ resource }) => resource === FLOW)
-    const { leaseId, holder } = this.#someone(this.#chance(0.8) ? flows : this.#held)
+    const { id: leaseId, holder } = this.#someone(this.#chance(0.8) ? flows : this.#held)
     const besides = this.#pick([0, 0, 0, 1])
-    const request = { leaseId, holder, count: this.#pick([1, 2, 100]), ...this.#requestId() }
+    const request = { id: leaseId, holder, count: this.#pick([1, 2, 100]), ...this.#requestId() }
     return {
       name: 'advance',
       run: async ({ api }) => {
-        const from = ((await api.get(leaseId))?.epoch ?? 0) + besides
+        const from = ((await api.get({ id: leaseId }))?.epoch ?? 0) + besides
         return api.advance({ ...request, from })
       },
     }
@@ -174,21 +177,25 @@ export class DifferentialScript {
 
   /** Whoever is given a lease adopts it by its id, or meets it when it asks for the resource. */
   #transfer(): ScriptStep {
-    const { leaseId, holder, resource } = this.#someone(this.#held)
+    const { id: leaseId, holder, resource } = this.#someone(this.#held)
     const to = this.#pick(HOLDERS.filter((other) => other !== holder))
-    const newLeaseId = this.#chance(0.9) ? this.#id() : this.#someone().leaseId
-    const given = { leaseId: newLeaseId, resource, holder: to, session: `s-${to}` }
+    const newLeaseId = this.#chance(0.9) ? this.#id() : this.#someone().id
+    const given = { id: newLeaseId, resource, holder: to, session: `s-${to}` }
     this.#given.push(given)
     const toWhom = this.#chance(0.7) ? to : null
-    const request = { leaseId, holder, to: toWhom, newLeaseId, ...this.#requestId() }
+    const request = { id: leaseId, holder, to: toWhom, newId: newLeaseId, ...this.#requestId() }
     return { name: 'transfer', about: given, run: ({ api }) => api.transfer(request) }
   }
 
   #adopt(): ScriptStep {
     const one = this.#someone(this.#given)
-    const { leaseId, holder } = one
+    const { id: leaseId, holder } = one
     const session = this.#chance(0.7) ? one.session : `${one.session}-2`
-    return { name: 'adopt', about: one, run: ({ api }) => api.adopt({ leaseId, holder, session }) }
+    return {
+      name: 'adopt',
+      about: one,
+      run: ({ api }) => api.adopt({ id: leaseId, holder, session }),
+    }
   }
 
   /** Two that do not overlap; sometimes the same again, as after a lost answer. */
@@ -200,14 +207,14 @@ export class DifferentialScript {
     const request = {
       ...{ group, holder, session, ttlMs: this.#pick(TTLS_MS), claimWindowMs: 1_000 },
       waitMs: this.#pick([0, 60_000]),
-      members: members.map(({ leaseId, resource }) => ({ leaseId, resource })),
+      members: members.map(({ id, resource }) => ({ id, resource })),
     }
     return { name: 'acquireAll', run: ({ api }) => api.acquireAll(request) }
   }
 
   #newGroup(): Group {
     const first = { ...this.#newcomer(), resource: this.#pick(RESOURCES.slice(0, 2)) }
-    const second = { ...first, leaseId: this.#id(), resource: parseResource('x:together') }
+    const second = { ...first, id: this.#id(), resource: parseResource('x:together') }
     const group = { group: this.#id(), members: [first, second] } as const
     this.#groups.push(group)
     return group
@@ -216,7 +223,7 @@ export class DifferentialScript {
   /** Two who share something new and both wish to be alone: too rare to wait for. */
   #rivals(): ScriptStep {
     const resource = parseResource(`work:${this.#id()}`)
-    const rivals = ['ada', 'bob'].map((holder) => ({ leaseId: this.#id(), resource, holder }))
+    const rivals = ['ada', 'bob'].map((holder) => ({ id: this.#id(), resource, holder }))
     return {
       name: 'upgrade',
       run: async ({ api }) => {
@@ -238,8 +245,8 @@ export class DifferentialScript {
   #together(): ScriptStep {
     const names = [parseResource(`work:${this.#id()}`), parseResource(`file:/new/${this.#id()}`)]
     const [first = POOL] = names
-    const held = { leaseId: this.#id(), resource: first, holder: 'cyd', session: 's-cyd' }
-    const members = names.map((resource) => ({ leaseId: this.#id(), resource }))
+    const held = { id: this.#id(), resource: first, holder: 'cyd', session: 's-cyd' }
+    const members = names.map((resource) => ({ id: this.#id(), resource }))
     const who = { holder: 'ada', session: 's-ada' }
     const group = this.#id()
     const lateMs = this.#pick([0, 600])
@@ -251,9 +258,9 @@ export class DifferentialScript {
         await api.acquireAll({ group, members, ...who, ...wish })
         await api.release(held)
         const tickets = members.map((member) => ({ ...member, ...who }))
-        const answer = await api.claimAll(tickets)
+        const answer = await api.claimAll({ tickets })
         ticks.pass(lateMs)
-        return lateMs === 0 ? answer : api.claimAll(tickets)
+        return lateMs === 0 ? answer : api.claimAll({ tickets })
       },
     }
   }
@@ -261,18 +268,18 @@ export class DifferentialScript {
   #claimAll(): ScriptStep {
     const { members } =
       this.#groups.length === 0 ? this.#newGroup() : this.#pick(this.#groups.slice(-1))
-    const tickets = members.map(({ leaseId, resource, holder, session }) => ({
-      leaseId,
+    const tickets = members.map(({ id: leaseId, resource, holder, session }) => ({
+      id: leaseId,
       resource,
       holder,
       session,
     }))
-    return { name: 'claimAll', run: ({ api }) => api.claimAll(tickets) }
+    return { name: 'claimAll', run: ({ api }) => api.claimAll({ tickets }) }
   }
 
   #claim(): ScriptStep {
     const one = this.#someone(this.#waiting)
-    const { leaseId, resource, holder, session } = one
+    const { id: leaseId, resource, holder, session } = one
     const extent = resource === DIRECTORY ? 'subtree' : 'exact'
     const hints: Pick<TicketRef, 'expects'> = this.#pick([
       {},
@@ -280,42 +287,45 @@ export class DifferentialScript {
       { expects: 'nothing' },
     ])
     const implied = this.#chance(0.2) ? { implied: [this.#id()] } : {}
-    const ticket = { leaseId, resource, extent, holder, session, ...hints, ...implied } as const
+    const ticket = { id: leaseId, resource, extent, holder, session, ...hints, ...implied } as const
     return { name: 'claim', about: one, run: ({ api }) => api.claim(ticket) }
   }
 
   #withdraw(): ScriptStep {
-    const { leaseId, resource, holder, session } = this.#someone(this.#waiting)
+    const { id: leaseId, resource, holder, session } = this.#someone(this.#waiting)
     const why = this.#pick(['timed_out', 'aborted'] as const)
     const extent = resource === DIRECTORY ? 'subtree' : 'exact'
-    const ticket = { leaseId, resource, extent, holder, session, why } as const
+    const ticket = { id: leaseId, resource, extent, holder, session, why } as const
     return { name: 'withdraw', run: ({ api }) => api.withdraw(ticket) }
   }
 
   #renew(): ScriptStep {
-    const { leaseId, holder } = this.#someone(this.#held)
+    const { id: leaseId, holder } = this.#someone(this.#held)
     const ttl = this.#chance(0.3) ? { ttlMs: this.#pick([1, ...TTLS_MS]) } : {}
-    const request = { leaseId, holder, ...ttl, ...this.#requestId() }
+    const request = { id: leaseId, holder, ...ttl, ...this.#requestId() }
     return { name: 'renew', run: ({ api }) => api.renew(request) }
   }
 
   #release(): ScriptStep {
-    const { leaseId, holder } = this.#someone(this.#held)
+    const { id: leaseId, holder } = this.#someone(this.#held)
     const releaseReason = this.#pick(['completed', 'aborted', 'voluntary'] as const)
-    const request = { leaseId, holder, releaseReason, ...this.#requestId() }
+    const request = { id: leaseId, holder, releaseReason, ...this.#requestId() }
     return { name: 'release', run: ({ api }) => api.release(request) }
   }
 
   #revoke(): ScriptStep {
     const grace = this.#chance(0.4) ? { graceMs: this.#pick([1, 300]) } : {}
-    const { leaseId } = this.#someone()
-    const request = { leaseId, by: 'operator', ...grace, ...this.#requestId() }
+    const { id: leaseId } = this.#someone()
+    const request = { id: leaseId, by: 'operator', ...grace, ...this.#requestId() }
     return { name: 'revoke', run: ({ api }) => api.revoke(request) }
   }
 
   #revokeAll(): ScriptStep {
     const holder = this.#pick(HOLDERS)
-    return { name: 'revokeAll', run: ({ api }) => api.revokeAll(holder, 'operator', 'enough') }
+    return {
+      name: 'revokeAll',
+      run: ({ api }) => api.revokeAll({ holder, by: 'operator', reason: 'enough' }),
+    }
   }
 
   #pass(): ScriptStep {
@@ -346,20 +356,20 @@ export class DifferentialScript {
   }
 
   #read(): ScriptStep {
-    const { leaseId, resource, holder } = this.#someone()
+    const { id: leaseId, resource, holder } = this.#someone()
     const state = this.#pick(['active', 'pending', 'released', 'expired', 'revoked'] as const)
     const reads: readonly ScriptStep[] = [
-      { name: 'get', run: ({ api }) => api.get(leaseId) },
+      { name: 'get', run: ({ api }) => api.get({ id: leaseId }) },
       { name: 'list live', run: ({ api }) => list(api, {}) },
       { name: 'list by state', run: ({ api }) => list(api, { state, holder, limit: 5 }) },
       { name: 'list by resource', run: ({ api }) => list(api, { resource, state }) },
-      { name: 'inspect', run: ({ api }) => api.inspect(resource) },
+      { name: 'inspect', run: ({ api }) => api.inspect({ resource }) },
       { name: 'history of a lease', run: ({ api }) => history(api, { leaseId }) },
       {
         name: 'history of a holder',
         run: ({ api }) => history(api, { holder, newestFirst: true }),
       },
-      { name: 'settings', run: ({ api }) => api.settings(resource) },
+      { name: 'settings', run: ({ api }) => api.settings({ resource }) },
     ]
     return this.#pick(reads)
   }
@@ -375,7 +385,7 @@ export class DifferentialScript {
     ] as const)
     const value = this.#pick<string | null>(values)
     if (!this.#chance(0.2)) {
-      return { name: 'configure', run: ({ api }) => api.configure(key, value, GLOBAL) }
+      return { name: 'configure', run: ({ api }) => api.configure({ key, value, ...GLOBAL }) }
     }
     const target = { scope: 'kind', resourceId: 'work' } as const
     const nonsense = this.#chance(0.4) ? 'nonsense' : null
@@ -398,7 +408,7 @@ export class DifferentialScript {
     const holder = this.#pick(HOLDERS)
     const session = this.#chance(0.8) ? `s-${holder}` : `s-${holder}-2`
     const resource = this.#pick([...RESOURCES, POOL])
-    const one = { leaseId: this.#id(), resource, holder, session }
+    const one = { id: this.#id(), resource, holder, session }
     this.#known.push(one)
     return one
   }

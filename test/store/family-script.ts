@@ -70,9 +70,9 @@ export class FamilyScript {
     const below = this.#pick(['', '', '/a', '/a/deep', '/b'])
     const resource = this.#chance(0.9) ? `${parent.resource}${below}` : 'file:/elsewhere'
     const about = this.#newcomer(resource)
-    const { leaseId, holder, session } = about
+    const { id: leaseId, holder, session } = about
     const request = {
-      ...{ leaseId, holder, session, by: parent.holder, parent: { leaseId: parent.leaseId } },
+      ...{ id: leaseId, holder, session, by: parent.holder, parent: { id: parent.id } },
       ...(below === '' ? {} : { resource: about.resource }),
       ...(this.#chance(0.4) ? { extent: this.#pick(['exact', 'subtree'] as const) } : {}),
       ...(this.#chance(0.3) ? { mode: this.#pick(['shared', 'exclusive'] as const) } : {}),
@@ -92,7 +92,7 @@ export class FamilyScript {
 
   /** Twice under one request id, which spends once; sometimes under an id that is known for something else. */
   #spend(): ScriptStep {
-    const { leaseId, holder } = this.#member()
+    const { id: leaseId, holder } = this.#member()
     const amounts = { tokens: this.#pick([1, 2, 10]) }
     const requestId = this.#parts.id()
     const isReused = this.#chance(0.1)
@@ -100,8 +100,8 @@ export class FamilyScript {
       name: 'spend',
       spending: { leaseId, amounts },
       run: async ({ api }) => {
-        const request = { leaseId, holder, amounts, requestId }
-        if (isReused) await api.renew({ leaseId, holder, ttlMs: 20_000, requestId })
+        const request = { id: leaseId, holder, amounts, requestId }
+        if (isReused) await api.renew({ id: leaseId, holder, ttlMs: 20_000, requestId })
         await api.spend(request)
         return api.spend(request)
       },
@@ -109,44 +109,47 @@ export class FamilyScript {
   }
 
   #renew(): ScriptStep {
-    const { leaseId, holder } = this.#member()
-    const request = { leaseId, holder, ...(this.#chance(0.5) ? { ttlMs: 5_000 } : {}) }
+    const { id: leaseId, holder } = this.#member()
+    const request = { id: leaseId, holder, ...(this.#chance(0.5) ? { ttlMs: 5_000 } : {}) }
     return { name: 'renew', run: ({ api }) => api.renew(request) }
   }
 
   #end(): ScriptStep {
     const one = this.#member()
-    const { leaseId, holder, resource } = one
+    const { id: leaseId, holder, resource } = one
     const graceMs = this.#pick([0, 50])
     const to = this.#newcomer(resource)
-    const newLeaseId = to.leaseId
+    const newLeaseId = to.id
     const steps: readonly ScriptStep[] = [
-      { name: 'release', run: ({ api }) => api.release({ leaseId, holder }) },
-      { name: 'revoke', run: ({ api }) => api.revoke({ leaseId, by: 'operator', graceMs }) },
+      { name: 'release', run: ({ api }) => api.release({ id: leaseId, holder }) },
+      { name: 'revoke', run: ({ api }) => api.revoke({ id: leaseId, by: 'operator', graceMs }) },
       {
         name: 'transfer',
         about: to,
-        run: ({ api }) => api.transfer({ leaseId, holder, to: to.holder, newLeaseId }),
+        run: ({ api }) => api.transfer({ id: leaseId, holder, to: to.holder, newId: newLeaseId }),
       },
     ]
     return this.#pick(steps)
   }
 
   #changeMode(): ScriptStep {
-    const { leaseId, holder } = this.#member()
+    const { id: leaseId, holder } = this.#member()
     if (this.#chance(0.5)) {
-      return { name: 'downgrade', run: ({ api }) => api.downgrade({ leaseId, holder }) }
+      return { name: 'downgrade', run: ({ api }) => api.downgrade({ id: leaseId, holder }) }
     }
-    return { name: 'upgrade', run: ({ api }) => api.upgrade({ leaseId, holder, mayWait: true }) }
+    return {
+      name: 'upgrade',
+      run: ({ api }) => api.upgrade({ id: leaseId, holder, mayWait: true }),
+    }
   }
 
   /** A stranger asks for the name of somebody's place and no more, alone or together with another, perhaps late. */
   #visit(): ScriptStep {
     const { resource } = this.#member()
-    const { leaseId, holder } = this.#newcomer(resource)
+    const { id: leaseId, holder } = this.#newcomer(resource)
     const who = { holder, session: `stranger-${holder}`, ttlMs: 50, claimWindowMs: 1_000 }
     const lateMs = this.#pick([0, 0, 500, 2_500])
-    const members = [{ leaseId, resource }]
+    const members = [{ id: leaseId, resource }]
     const group = this.#parts.id()
     const isJoint = this.#chance(0.3)
     const breakGraceMs = this.#pick([0, 100])
@@ -155,7 +158,7 @@ export class FamilyScript {
       run: async ({ api, ticks }) => {
         ticks.pass(lateMs)
         if (isJoint) return api.acquireAll({ ...who, group, members, waitMs: 0 })
-        return api.acquire({ ...who, leaseId, resource, waitMs: 10, breakGraceMs })
+        return api.acquire({ ...who, id: leaseId, resource, waitMs: 10, breakGraceMs })
       },
     }
   }
@@ -171,7 +174,7 @@ export class FamilyScript {
   #newcomer(name: string): Known {
     const holder = this.#pick(HOLDERS)
     const resource = parseResource(name)
-    return { leaseId: this.#parts.id(), resource, holder, session: `s-${holder}` }
+    return { id: this.#parts.id(), resource, holder, session: `s-${holder}` }
   }
 
   #chance(share: number): boolean {

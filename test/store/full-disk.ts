@@ -21,7 +21,7 @@ export interface FullDiskReport {
 async function acquire(service: LeaseService, name: string): Promise<string> {
   try {
     const answer = await service.acquire({
-      leaseId: systemRuntime.uuid(),
+      id: systemRuntime.uuid(),
       resource: parseResource(`work:${name}`),
       holder: 'h',
       session: 's',

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import type { Runtime } from '../../src/runtime/runtime.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import type { AcquireRequest, LeaseApi } from '../../src/service/lease-api.ts'
+import type { AcquireRequest, LeaseApi, TicketRef } from '../../src/service/lease-api.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
@@ -17,7 +17,11 @@ const RESOURCE = parseResource('work:W-1')
 function wish(): AcquireRequest {
   const leaseId = systemRuntime.uuid()
   const who = { holder: leaseId, session: leaseId }
-  return { leaseId, resource: RESOURCE, ...who, ttlMs: 60_000, waitMs: 60_000 }
+  return { id: leaseId, resource: RESOURCE, ...who, ttlMs: 60_000, waitMs: 60_000 }
+}
+
+function ticketOf({ id, resource, holder, session }: AcquireRequest): TicketRef {
+  return { id, resource, holder, session }
 }
 
 interface Options {
@@ -74,7 +78,7 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
   }
 
   async function waiting(): Promise<readonly string[]> {
-    return (await other.inspect(RESOURCE)).queue.map(({ id }) => id)
+    return (await other.inspect({ resource: RESOURCE })).queue.map(({ id }) => id)
   }
 
   it('while those before it come and go', async () => {
@@ -83,14 +87,14 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
     const leaving = queue.slice(1)
     beforeEachCall(async () => {
       const first = leaving.shift()
-      if (first !== undefined) await other.withdraw({ ...first, why: 'aborted' })
+      if (first !== undefined) await other.withdraw({ ...ticketOf(first), why: 'aborted' })
     })
     const holding = 'holding' in backend ? vi.spyOn(backend, 'holding') : null
     const asked = wish()
     expect(await api.acquire(asked)).toMatchObject({ kind: 'queued' })
     expect(leaving.length).toBeGreaterThan(30)
     if (holding !== null) expect(holding).not.toHaveBeenCalled()
-    expect((await waiting()).at(-1)).toBe(asked.leaseId)
+    expect((await waiting()).at(-1)).toBe(asked.id)
   })
 
   it('but not before others who came after that one', async () => {
@@ -103,7 +107,7 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
     const asked = wish()
     expect(await api.acquire(asked)).toMatchObject({ kind: 'queued' })
     expect(coming).toBeLessThan(0)
-    expect((await waiting()).at(-1)).toBe(asked.leaseId)
+    expect((await waiting()).at(-1)).toBe(asked.id)
   })
 
   describe('in a long queue', () => {
@@ -119,23 +123,23 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
       beforeEachCall(async () => {
         calls += 1
         const first = leaving.shift()
-        if (first !== undefined) await other.withdraw({ ...first, why: 'aborted' })
+        if (first !== undefined) await other.withdraw({ ...ticketOf(first), why: 'aborted' })
       })
       expect(await api.acquire(wish())).toMatchObject({ kind: 'queued' })
       expect(calls).toBe(2)
     })
 
     it('also when a lease was made after the last ticket, as a transfer does', async () => {
-      const [{ leaseId, holder }] = queue as [AcquireRequest]
+      const [{ id: leaseId, holder }] = queue as [AcquireRequest]
       const requestId = systemRuntime.uuid()
-      const given = { newLeaseId: systemRuntime.uuid(), to: 'eve' }
-      await other.transfer({ leaseId, holder, requestId, ...given })
+      const given = { newId: systemRuntime.uuid(), to: 'eve' }
+      await other.transfer({ id: leaseId, holder, requestId, ...given })
       const asked = wish()
       let calls = 0
       beforeEachCall(async () => void (calls += 1))
       expect(await api.acquire(asked)).toMatchObject({ kind: 'queued', position: 69 })
       expect(calls).toBeLessThanOrEqual(3)
-      expect((await waiting()).at(-1)).toBe(asked.leaseId)
+      expect((await waiting()).at(-1)).toBe(asked.id)
     })
 
     it('and is told of those who came meanwhile, which is all that it compares', async () => {
@@ -154,7 +158,7 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
       // PostgreSQL compares all that it tells of, and leaves out of its answer what has not changed.
       const parts = told.map(({ views }) => views[0]?.isPart === true)
       expect(parts).toEqual([false, ...Array.from({ length: 3 }, () => name === 'redis')])
-      expect((await waiting()).at(-1)).toBe(asked.leaseId)
+      expect((await waiting()).at(-1)).toBe(asked.id)
     })
   })
 })

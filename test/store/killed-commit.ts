@@ -14,7 +14,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
-const [file = '', leaseId = '', killAt = ''] = process.argv.slice(2)
+const [file = '', id = '', killAt = ''] = process.argv.slice(2)
 let statements = 0
 let isCounting = false
 
@@ -41,10 +41,10 @@ const store = await SqliteStore.open({ path: file })
 const service = new LeaseService({ store, runtime: systemRuntime })
 const holder = 'ada'
 isCounting = true
-await service.renew({ leaseId, holder })
-await service.release({ leaseId, holder, requestId: systemRuntime.uuid() })
+await service.renew({ id, holder })
+await service.release({ id, holder, requestId: systemRuntime.uuid() })
 const resource = parseResource('work:b')
-await service.acquire({ leaseId: systemRuntime.uuid(), resource, holder, session: 's', waitMs: 0 })
+await service.acquire({ id: systemRuntime.uuid(), resource, holder, session: 's', waitMs: 0 })
 isCounting = false
 await service.close()
 process.stdout.write(String(statements))

@@ -64,7 +64,7 @@ it.each([
   const excesses: number[] = []
   for (let taken = 0; taken < LEASES; taken += 1) {
     const answer = await api.acquire({
-      leaseId: systemRuntime.uuid(),
+      id: systemRuntime.uuid(),
       resource: parseResource(`work:W-${taken}`),
       holder: 'ada',
       session: 's',

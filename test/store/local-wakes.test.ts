@@ -36,9 +36,12 @@ function noting(backend: Backend): Backend {
   })
 }
 
+function ticket(n: number) {
+  return { id: idOf(n), resource: RESOURCE, holder: `h${n}`, session: `s${n}` }
+}
+
 function wish(n: number) {
-  const own = { leaseId: idOf(n), holder: `h${n}`, session: `s${n}` }
-  return { ...own, resource: RESOURCE, ttlMs: 60_000, waitMs: 60_000 }
+  return { ...ticket(n), ttlMs: 60_000, waitMs: 60_000 }
 }
 
 beforeEach(async () => {
@@ -61,9 +64,9 @@ beforeEach(async () => {
 
 it('a ticket that was filed here and is waited for here is woken here alone', async () => {
   const heard: unknown[] = []
-  await here.onWake('s2', (signal) => heard.push(signal))
+  await here.onWake({ session: 's2' }, (signal) => heard.push(signal))
   expect((await here.acquire(wish(2))).kind).toBe('queued')
-  expect((await here.release(wish(1))).kind).toBe('released')
+  expect((await here.release(ticket(1))).kind).toBe('released')
   await Promise.resolve()
   expect(heard).toEqual([{ leaseIds: [idOf(2)] }])
   expect(asked).toEqual([])
@@ -71,20 +74,20 @@ it('a ticket that was filed here and is waited for here is woken here alone', as
 
 it('it is woken although the answer to whoever made way for it was lost', async () => {
   const heard: unknown[] = []
-  await here.onWake('s2', (signal) => heard.push(signal))
+  await here.onWake({ session: 's2' }, (signal) => heard.push(signal))
   expect((await here.acquire(wish(2))).kind).toBe('queued')
   losesAnswers = true
-  await expect(here.release(wish(1))).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
+  await expect(here.release(ticket(1))).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
   expect(heard).toEqual([{ leaseIds: [idOf(2)] }])
   expect(asked).toEqual([])
 })
 
 it('a lease that was once such a ticket may be used elsewhere', async () => {
-  await here.onWake('s2', () => undefined)
+  await here.onWake({ session: 's2' }, () => undefined)
   await here.acquire(wish(2))
-  await here.release(wish(1))
-  expect((await here.claim(wish(2))).kind).toBe('granted')
-  await here.revoke({ leaseId: idOf(2), resource: RESOURCE, by: 'ada' })
+  await here.release(ticket(1))
+  expect((await here.claim(ticket(2))).kind).toBe('granted')
+  await here.revoke({ id: idOf(2), resource: RESOURCE, by: 'ada' })
   expect(asked).toEqual([{ session: sessionDigest('s2'), leaseId: idOf(2) }])
 })
 
@@ -92,8 +95,8 @@ it.each([
   ['that another process filed', () => elsewhere, () => here],
   ['whose session nobody listens for here', () => here, () => elsewhere],
 ])('a ticket %s is told to the server', async (_which, filing, listening) => {
-  await listening().onWake('s2', () => undefined)
+  await listening().onWake({ session: 's2' }, () => undefined)
   expect((await filing().acquire(wish(2))).kind).toBe('queued')
-  expect((await here.release(wish(1))).kind).toBe('released')
+  expect((await here.release(ticket(1))).kind).toBe('released')
   expect(asked).toEqual([{ session: sessionDigest('s2'), leaseId: idOf(2) }])
 })

@@ -14,7 +14,7 @@ export async function fillStore(file: string, count: number): Promise<void> {
   const store = await SqliteStore.open({ path: file })
   const service = new LeaseService({ store, runtime: systemRuntime })
   await service.acquire({
-    leaseId: systemRuntime.uuid(),
+    id: systemRuntime.uuid(),
     resource: parseResource('work:original'),
     holder: 'filler',
     session: 'filler',
@@ -54,7 +54,7 @@ export async function medianAcquireMs(store: Store, samples: number): Promise<nu
     const resource = parseResource(`work:sample-${index}`)
     const startMs = performance.now()
     await service.acquire({
-      leaseId,
+      id: leaseId,
       resource,
       holder: 's',
       session: 's',
@@ -62,7 +62,7 @@ export async function medianAcquireMs(store: Store, samples: number): Promise<nu
       waitMs: 0,
     })
     times.push(performance.now() - startMs)
-    await service.release({ leaseId, resource, holder: 's' })
+    await service.release({ id: leaseId, resource, holder: 's' })
   }
   return times.toSorted((a, b) => a - b)[Math.floor(samples / 2)] ?? Number.NaN
 }

@@ -40,7 +40,7 @@ describe.each(['memory', 'sqlite'] as const)('%s', (kind) => {
   }
 
   const request = {
-    leaseId: systemRuntime.uuid(),
+    id: systemRuntime.uuid(),
     resource: parseResource('work:W-1'),
     holder: 'ada',
     session: 'ada',
@@ -49,7 +49,7 @@ describe.each(['memory', 'sqlite'] as const)('%s', (kind) => {
 
   async function used(api: LeaseApi): Promise<void> {
     expect((await api.acquire(request)).kind).toBe('granted')
-    await api.release({ leaseId: request.leaseId, holder: 'ada', requestId: systemRuntime.uuid() })
+    await api.release({ id: request.id, holder: 'ada', requestId: systemRuntime.uuid() })
   }
 
   it.each([
@@ -58,7 +58,12 @@ describe.each(['memory', 'sqlite'] as const)('%s', (kind) => {
   ])('keeps %s when a sweep meets the wall clock 400 days ahead', async (_, keepHistory) => {
     const ticks = new ManualTicks()
     const api = await opened(ticks)
-    await api.configure('keep_history', keepHistory, { scope: 'global', resourceId: null })
+    await api.configure({
+      key: 'keep_history',
+      value: keepHistory,
+      scope: 'global',
+      resourceId: null,
+    })
     await used(api)
     ticks.pass(SWEEP_MS)
     await api.cleanup()

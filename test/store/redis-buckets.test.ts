@@ -110,7 +110,7 @@ describe('leases in several buckets', () => {
     const { api, store } = await openAtOneMoment()
     const wishes = NAMES.map((name) => {
       return {
-        leaseId: systemRuntime.uuid(),
+        id: systemRuntime.uuid(),
         resource: parseResource(`work:${name}`),
         holder: 'ada',
       }
@@ -118,7 +118,7 @@ describe('leases in several buckets', () => {
     const asked = { session: 'ada', ttlMs: TTL_MS, waitMs: 0 }
     await Promise.all(wishes.map((wish) => api.acquire({ ...wish, ...asked })))
     const all = (await store.find({ limit: 100 })).entries.map(({ id }) => id)
-    expect(all.toSorted()).toEqual(wishes.map(({ leaseId }) => leaseId).toSorted())
+    expect(all.toSorted()).toEqual(wishes.map(({ id }) => id).toSorted())
     expect(await pagesOf(store, { limit: 1 })).toEqual(all)
     expect(await pagesOf(store, { limit: 3, holder: 'ada' })).toEqual(all)
     expect(await pagesOf(store, { limit: 1, states: ['active'] })).toEqual(all)

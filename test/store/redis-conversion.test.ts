@@ -67,17 +67,17 @@ describe('a namespace of layout 4', () => {
     const subject = await Subject.open({ url, conversion: 'force' })
     expect((await subject.acquire({}, 'live-2')).kind).toBe('held')
     expect((await subject.acquire({}, 'live-1')).kind).toBe('held')
-    const below = { leaseId: systemRuntime.uuid(), resource: parseResource('file:/a/b') }
+    const below = { id: systemRuntime.uuid(), resource: parseResource('file:/a/b') }
     const wish = { holder: 'bob', session: 'bob', ttlMs: 1_000, waitMs: 0 }
     expect((await subject.api.acquire({ ...below, ...wish })).kind).toBe('held')
     const [ended = ''] = ids.ended
     expect((await subject.acquire({ leaseId: ended }, 'ended')).kind).toBe('terminal')
     expect((await subject.acquire({ leaseId: ids.marked }, 'marked')).kind).toBe('terminal')
-    const workflow = { leaseId: systemRuntime.uuid(), resource: parseResource('workflow:w') }
+    const workflow = { id: systemRuntime.uuid(), resource: parseResource('workflow:w') }
     expect(await subject.api.acquire({ ...workflow, ...wish })).toMatchObject({
       lease: { epoch: 3 },
     })
-    expect((await subject.api.get(ids.live[1] ?? ''))?.state).toBe('active')
+    expect((await subject.api.get({ id: ids.live[1] ?? '' }))?.state).toBe('active')
   })
 
   it('is refused while leases are live there, and left as it is', async () => {

@@ -115,7 +115,7 @@ describe('a renewal in the ledger', () => {
     const { url } = await server()
     const clock = new ShiftedClock()
     const { api, store } = await Subject.open({ url, nowUs: clock.nowUs })
-    const own = { leaseId: systemRuntime.uuid(), resource: WORK, holder: 'ada' }
+    const own = { id: systemRuntime.uuid(), resource: WORK, holder: 'ada' }
     const ttlMs = 20 * DAY_MS
     await api.acquire({ ...own, session: 'ada', ttlMs, waitMs: 0 })
     clock.shiftMs += 60_000
@@ -128,7 +128,7 @@ describe('a renewal in the ledger', () => {
     await api.renew({ ...own, ttlMs })
     const nowMs = Math.floor(clock.nowUs() / 1_000)
     await store.prune({ endedBeforeMs: nowMs - DAY_MS, nowMs, batch: 100 })
-    const told = await store.history({ leaseId: own.leaseId, limit: 10 })
+    const told = await store.history({ leaseId: own.id, limit: 10 })
     expect(told.map(({ event }) => event.type)).toEqual(['lease.issued', 'lease.renewed'])
   })
 })
@@ -137,19 +137,19 @@ describe('a request id that took over a transferred lease', () => {
   it('is known after that lease has ended', async () => {
     const { url } = await server()
     const { api } = await Subject.open({ url })
-    const leaseId = systemRuntime.uuid()
+    const id = systemRuntime.uuid()
     const resource = parseResource('work:given')
     const span = { ttlMs: 60_000, waitMs: 0 }
-    await api.acquire({ leaseId, resource, holder: 'ada', session: 'ada', ...span })
-    const newLeaseId = systemRuntime.uuid()
+    await api.acquire({ id, resource, holder: 'ada', session: 'ada', ...span })
+    const newId = systemRuntime.uuid()
     await api.transfer({
-      ...{ leaseId, resource, holder: 'ada', requestId: systemRuntime.uuid() },
-      ...{ to: 'bob', newLeaseId },
+      ...{ id, resource, holder: 'ada', requestId: systemRuntime.uuid() },
+      ...{ to: 'bob', newId },
     })
-    const request = { leaseId: systemRuntime.uuid(), resource, holder: 'bob', session: 'bob' }
+    const request = { id: systemRuntime.uuid(), resource, holder: 'bob', session: 'bob' }
     expect(await api.acquire({ ...request, ...span })).toMatchObject({ kind: 'granted' })
-    const [lease] = (await api.inspect(resource)).leases
-    await api.release({ leaseId: lease?.id ?? '', resource, holder: 'bob', requestId: leaseId })
+    const [lease] = (await api.inspect({ resource })).leases
+    await api.release({ id: lease?.id ?? '', resource, holder: 'bob', requestId: id })
     expect((await api.acquire({ ...request, ...span })).kind).toBe('terminal')
   })
 })

@@ -23,7 +23,7 @@ describe('a client of the caller', () => {
     const store = await openRedisStore({ client })
     const subject = new LeaseService({ store, runtime: systemRuntime })
     const { kind } = await subject.acquire({
-      ...{ leaseId: systemRuntime.uuid(), resource: WORK, holder: 'ada', session: 'ada' },
+      ...{ id: systemRuntime.uuid(), resource: WORK, holder: 'ada', session: 'ada' },
       ...{ ttlMs: TTL_MS, waitMs: 0 },
     })
     expect(kind).toBe('granted')
@@ -44,7 +44,7 @@ describe('a client of the caller', () => {
       void other.store
         .subscribe(sessionDigest('ada'), () => resolve())
         .then(async () => {
-          await subject.api.revoke({ leaseId: id, by: 'operator' })
+          await subject.api.revoke({ id: id, by: 'operator' })
         })
     })
     await heard
@@ -53,7 +53,7 @@ describe('a client of the caller', () => {
         .subscribe(sessionDigest('ada'), () => resolve())
         .then(async () => {
           const next = await other.grant()
-          await other.api.revoke({ leaseId: next.id, by: 'operator' })
+          await other.api.revoke({ id: next.id, by: 'operator' })
         })
     })
     await heardBack
@@ -102,7 +102,7 @@ describe('a waiter on Redis', () => {
     await until(async () => (await subject.store.end()) !== '')
     const { id } = await (await Subject.open({ url })).grant()
     const before = told
-    await subject.api.revoke({ leaseId: id, by: 'operator' })
+    await subject.api.revoke({ id: id, by: 'operator' })
     await until(async () => told > before)
   })
 })
@@ -126,7 +126,7 @@ describe('what is kept on Redis', () => {
     for (const name of ['a', 'b']) {
       const { id: leaseId } = await subject.grant(name)
       const resource = parseResource(`work:${name}`)
-      await subject.api.release({ leaseId, resource, holder: 'ada', requestId: leaseId })
+      await subject.api.release({ id: leaseId, resource, holder: 'ada', requestId: leaseId })
     }
     clock.shiftMs += 200_000_000
     const nowMs = Math.floor(clock.nowUs() / 1000)
@@ -176,11 +176,11 @@ describe('words beyond ASCII on Redis', () => {
     const subject = await Subject.open({ url })
     const resource = parseResource('work:Zürich 東京 😀')
     const holder = 'Ærø "x" \\ 😀'
-    const request = { leaseId: systemRuntime.uuid(), resource, holder, session: 'sitzung-é' }
+    const request = { id: systemRuntime.uuid(), resource, holder, session: 'sitzung-é' }
     const words = { reason: 'größer\u2028', metadata: { schlüssel: 'wért' } }
     await subject.api.acquire({ ...request, ...words, ttlMs: TTL_MS, waitMs: 0 })
-    await subject.api.revoke({ leaseId: request.leaseId, by: 'opérateur', reason: 'weil „ja“' })
-    expect(await subject.api.get(request.leaseId)).toMatchObject({ resource, holder, ...words })
+    await subject.api.revoke({ id: request.id, by: 'opérateur', reason: 'weil „ja“' })
+    expect(await subject.api.get({ id: request.id })).toMatchObject({ resource, holder, ...words })
     const events = await subject.api.history({ resource })
     const session = sessionDigest(request.session)
     expect(events.map(({ event }) => event)).toMatchObject([
@@ -214,13 +214,13 @@ describe('Redis Cluster', () => {
     await subject.store.configure({ ...setting, value: '7' })
     for (const name of ['e', 'f', 'g']) {
       const resource = parseResource(`work:${name}`)
-      const place = { leaseId: systemRuntime.uuid(), resource, holder: 'ada', session: 'ada' }
+      const place = { id: systemRuntime.uuid(), resource, holder: 'ada', session: 'ada' }
       expect(await subject.api.acquire({ ...place, waitMs: 0 })).toMatchObject({
         lease: { ttlMs: 7_000 },
       })
     }
     const members = names.map((name) => ({
-      ...{ leaseId: systemRuntime.uuid(), resource: parseResource(`all:${name}`) },
+      ...{ id: systemRuntime.uuid(), resource: parseResource(`all:${name}`) },
     }))
     const wish = { holder: 'ada', session: 'ada', ttlMs: TTL_MS, waitMs: 0 } as const
     const several = { group: systemRuntime.uuid(), members, ...wish }

@@ -36,7 +36,7 @@ describe('a user of Redis', () => {
     await until(async () => {
       const answer = await waking.acquire({ holder: 'bob' }, `of-bob-${systemRuntime.uuid()}`)
       if (answer.kind !== 'granted') return false
-      await waking.api.revoke({ leaseId: answer.lease.id, by: 'operator' })
+      await waking.api.revoke({ id: answer.lease.id, by: 'operator' })
       return heard.length > 0
     })
   })

@@ -34,8 +34,8 @@ describe('an uncontended command on Redis', () => {
       proxy.resetCounts()
       const { id: leaseId } = await count(subject.grant(name))
       const requestId = systemRuntime.uuid()
-      await count(subject.api.renew({ leaseId, ...place, ttlMs: 2 * TTL_MS, requestId }))
-      await count(subject.api.release({ leaseId, ...place, requestId: systemRuntime.uuid() }))
+      await count(subject.api.renew({ id: leaseId, ...place, ttlMs: 2 * TTL_MS, requestId }))
+      await count(subject.api.release({ id: leaseId, ...place, requestId: systemRuntime.uuid() }))
       expect(counts).toEqual([1, 1, 1])
     }
   })
@@ -51,7 +51,13 @@ describe('an uncontended command on Redis', () => {
       leases.map(({ id: leaseId }, n) => {
         const resource = parseResource(`work:${names[n]}`)
         const requestId = systemRuntime.uuid()
-        return subject.api.renew({ leaseId, resource, holder: 'ada', ttlMs: 2 * TTL_MS, requestId })
+        return subject.api.renew({
+          id: leaseId,
+          resource,
+          holder: 'ada',
+          ttlMs: 2 * TTL_MS,
+          requestId,
+        })
       }),
     )
     expect(new Set(renewed.map(({ kind }) => kind))).toEqual(new Set(['renewed']))
@@ -184,9 +190,11 @@ describe('questions on Redis', () => {
   const asks = async (subject: Subject, held: string): Promise<void> => {
     const { leases } = await subject.api.list({ holder: 'ada' })
     expect(leases.map(({ id }) => id)).toContain(held)
-    expect((await subject.api.get(held))?.state).toBe('active')
-    expect((await subject.api.inspect(WORK)).leases.map(({ id }) => id)).toEqual([held])
-    expect(await subject.api.history({ leaseId: held })).toHaveLength(1)
+    expect((await subject.api.get({ id: held }))?.state).toBe('active')
+    expect((await subject.api.inspect({ resource: WORK })).leases.map(({ id }) => id)).toEqual([
+      held,
+    ])
+    expect(await subject.api.history({ id: held })).toHaveLength(1)
     const { entries } = await subject.store.find({ deadline: 'passed', limit: 10 })
     expect(entries).toEqual([])
   }
@@ -223,7 +231,7 @@ describe('a renewal on Redis', () => {
     await subject.renew(id, second, DAY_MS + 60_000)
     clock.shiftMs += DAY_MS - 60_000
     await subject.renew(id, first, DAY_MS)
-    const renewals = (await subject.api.history({ leaseId: id })).filter(({ event }) => {
+    const renewals = (await subject.api.history({ id })).filter(({ event }) => {
       return event.type === 'lease.renewed'
     })
     expect(renewals.map(({ event }) => event.requestId)).toEqual([first, second])
@@ -265,7 +273,7 @@ describe('fences on Redis', () => {
     await subject.release(first.id)
     const lost = await subject.grant()
     const other = await Subject.open({ url: replica.url })
-    await other.api.revoke({ leaseId: first.id, by: 'operator' })
+    await other.api.revoke({ id: first.id, by: 'operator' })
     expect((await other.grant()).fence).toBeGreaterThan(lost.fence)
   })
 

@@ -17,7 +17,7 @@ class Heard {
 async function wake(by: Subject, session: string): Promise<string> {
   const answer = await by.acquire({ holder: session }, `of-${session}`)
   if (answer.kind !== 'granted') throw new Error(`acquire came to ${answer.kind}`)
-  await by.api.revoke({ leaseId: answer.lease.id, by: 'operator' })
+  await by.api.revoke({ id: answer.lease.id, by: 'operator' })
   return answer.lease.id
 }
 

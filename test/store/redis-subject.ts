@@ -68,7 +68,7 @@ export class Subject {
     const { leaseId = systemRuntime.uuid(), holder = 'ada' } = change
     const resource = parseResource(`work:${name}`)
     return this.api.acquire({
-      leaseId,
+      id: leaseId,
       resource,
       holder,
       session: holder,
@@ -84,11 +84,11 @@ export class Subject {
   }
 
   release(leaseId: string, requestId = systemRuntime.uuid()) {
-    return this.api.release({ leaseId, resource: WORK, holder: 'ada', requestId })
+    return this.api.release({ id: leaseId, resource: WORK, holder: 'ada', requestId })
   }
 
   renew(leaseId: string, requestId = systemRuntime.uuid(), ttlMs = 2 * TTL_MS) {
-    return this.api.renew({ leaseId, resource: WORK, holder: 'ada', requestId, ttlMs })
+    return this.api.renew({ id: leaseId, resource: WORK, holder: 'ada', requestId, ttlMs })
   }
 }
 

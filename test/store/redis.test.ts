@@ -68,7 +68,7 @@ describe('a fence on Redis', () => {
     for (const store of [one, other, one]) {
       const api = new LeaseService({ store, runtime: systemRuntime })
       const leaseId = systemRuntime.uuid()
-      const place = { leaseId, resource: parseResource('work:W-1'), holder: 'ada' }
+      const place = { id: leaseId, resource: parseResource('work:W-1'), holder: 'ada' }
       const granted = await api.acquire({ ...place, session: 'ada', ttlMs: 1_000, waitMs: 0 })
       if (granted.kind !== 'granted') throw new Error(`acquire came to ${granted.kind}`)
       fences.push(granted.lease.fence)
@@ -92,7 +92,7 @@ describe('places that are counted on Redis', () => {
     for (const store of [one, other, one, other]) {
       const api = new LeaseService({ store, runtime: systemRuntime })
       const leaseId = systemRuntime.uuid()
-      const place = { leaseId, resource: parseResource('work:W-1'), holder: `h${kinds.length}` }
+      const place = { id: leaseId, resource: parseResource('work:W-1'), holder: `h${kinds.length}` }
       const span = { session: 'ada', ttlMs: 1_000, waitMs: 0, slots: 3 }
       kinds.push((await api.acquire({ ...place, ...span })).kind)
     }
@@ -108,10 +108,10 @@ describe('places that are counted on Redis', () => {
     const resource = parseResource('work:W-1')
     const ids = apis.map(() => systemRuntime.uuid())
     for (const [index, api] of apis.entries()) {
-      const place = { leaseId: ids[index] ?? '', resource, holder: 'ada', session: 'ada' }
+      const place = { id: ids[index] ?? '', resource, holder: 'ada', session: 'ada' }
       await api.acquire({ ...place, ttlMs: 1_000, waitMs: 0, slots: 2 })
     }
-    const place = { leaseId: ids[0] ?? '', resource, holder: 'ada' }
+    const place = { id: ids[0] ?? '', resource, holder: 'ada' }
     await apis[0]?.release({ ...place, requestId: systemRuntime.uuid() })
     const live = await other.find({ resource, states: ['active'], limit: 3 })
     expect(live.entries.map(({ id }) => id)).toEqual([ids[1]])

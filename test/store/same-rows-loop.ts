@@ -64,10 +64,15 @@ async function onePair(api: LeaseApi, index: number): Promise<void> {
   const leaseId = systemRuntime.uuid()
   const resource = parseResource(`work:item-${index % RESOURCES}`)
   const holder = 'bench'
-  const request = { leaseId, resource, holder, session: 'bench', ttlMs: TTL_MS, waitMs: 0 }
+  const request = { id: leaseId, resource, holder, session: 'bench', ttlMs: TTL_MS, waitMs: 0 }
   const acquired = await api.acquire(request)
   if (acquired.kind !== 'granted') throw new Error(`acquire came to ${acquired.kind}`)
-  const released = await api.release({ leaseId, resource, holder, requestId: systemRuntime.uuid() })
+  const released = await api.release({
+    id: leaseId,
+    resource,
+    holder,
+    requestId: systemRuntime.uuid(),
+  })
   if (released.kind !== 'released') throw new Error(`release came to ${released.kind}`)
 }
 
@@ -75,7 +80,7 @@ async function onePair(api: LeaseApi, index: number): Promise<void> {
 async function measureBare(file: string, pairs: number): Promise<number> {
   const made = await SqliteStore.open({ path: file })
   await new LeaseService({ store: made, runtime: systemRuntime }).acquire({
-    leaseId: systemRuntime.uuid(),
+    id: systemRuntime.uuid(),
     resource: parseResource('work:template'),
     holder: 'bench',
     session: 'bench',

@@ -8,13 +8,14 @@ import type { Group, GroupReply } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
+import { ownLease } from './own-lease.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
 
 function wish(n: number, resource: string) {
   return {
-    leaseId: idOf(n),
+    id: idOf(n),
     resource: parseResource(resource),
     holder: `h${n}`,
     session: `s${n}`,
@@ -32,14 +33,19 @@ describe('an entry whose id was used before, where no history is kept', () => {
       return new LeaseService({ store, runtime: systemRuntime })
     }
     const [waiter, bystander, other] = [await open(), await open(), await open()]
-    await other.configure('keep_history', 'false', { scope: 'global', resourceId: null })
+    await other.configure({
+      key: 'keep_history',
+      value: 'false',
+      scope: 'global',
+      resourceId: null,
+    })
     const [a, b] = ['work:A', 'work:B']
 
     // B is taken, so whoever wants A and B waits in both; A itself is free.
     expect((await other.acquire(wish(1, b))).kind).toBe('granted')
     const members = [
-      { leaseId: idOf(2), resource: parseResource(a) },
-      { leaseId: idOf(3), resource: parseResource(b) },
+      { id: idOf(2), resource: parseResource(a) },
+      { id: idOf(3), resource: parseResource(b) },
     ]
     const both = { group: idOf(9), members, holder: 'w', session: 'w', ttlMs: 60_000 }
     expect((await waiter.acquireAll({ ...both, waitMs: 60_000 })).kind).toBe('queued_all')
@@ -48,16 +54,21 @@ describe('an entry whose id was used before, where no history is kept', () => {
     // The waiter is not heard of for a window: its ticket is dropped, and nothing is kept of it.
     ticks.pass(6_000)
     expect((await other.acquire(wish(5, a))).kind).toBe('granted')
-    expect((await other.release(wish(5, a))).kind).toBe('released')
-    expect((await other.release(wish(1, b))).kind).toBe('released')
+    expect((await other.release(ownLease(wish(5, a)))).kind).toBe('released')
+    expect((await other.release(ownLease(wish(1, b)))).kind).toBe('released')
     // It comes back, asks anew under its ids, and gets both.
     const tickets = members.map((member) => ({ ...member, holder: both.holder, session: 'w' }))
-    expect((await waiter.claimAll(tickets)).kind).toBe('dropped')
+    expect((await waiter.claimAll({ tickets })).kind).toBe('dropped')
     expect((await waiter.acquireAll({ ...both, waitMs: 60_000 })).kind).toBe('granted_all')
     // What the bystander remembers is a ticket that is over by now; what is there is a lease.
     expect((await bystander.acquire(wish(6, a))).kind).toBe('held')
-    const own = { leaseId: idOf(2), resource: parseResource(a), requestId: idOf(77) }
-    expect((await waiter.renew({ ...both, ...own })).kind).toBe('renewed')
+    const own = {
+      id: idOf(2),
+      resource: parseResource(a),
+      holder: both.holder,
+      requestId: idOf(77),
+    }
+    expect((await waiter.renew(own)).kind).toBe('renewed')
   })
 })
 
@@ -173,7 +184,7 @@ describe('a renewal', () => {
       .finally(() => (hasGivenUp = true))
     await new Promise((resolve) => setTimeout(resolve, 10))
     ticks.pass(1_000)
-    expect((await api.renew(wish(1, 'file:/a'))).kind).toBe('renewed')
+    expect((await api.renew(ownLease(wish(1, 'file:/a')))).kind).toBe('renewed')
     expect(hasGivenUp).toBe(false)
     await wide
   })

@@ -8,6 +8,7 @@ import type { Store } from '../../src/store-port/store.ts'
 import type { Backend } from '../../src/store/speculation/backend.ts'
 import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
+import { ownLease } from './own-lease.ts'
 import { ServerTicks } from './server-ticks.ts'
 
 interface Server {
@@ -37,7 +38,7 @@ const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStar
 
 function wish(n: number, resource = 'work:W-1') {
   return {
-    leaseId: idOf(n),
+    id: idOf(n),
     resource: parseResource(resource),
     holder: `h${n}`,
     session: `s${n}`,
@@ -58,8 +59,8 @@ describe('an uncontended command', () => {
     }
     expect(await countOf(() => api.acquire(asked))).toEqual(['granted', 1])
     ticks.pass(1_000)
-    expect(await countOf(() => api.renew(asked))).toEqual(['renewed', 1])
-    expect(await countOf(() => api.release(asked))).toEqual(['released', 1])
+    expect(await countOf(() => api.renew(ownLease(asked)))).toEqual(['renewed', 1])
+    expect(await countOf(() => api.release(ownLease(asked)))).toEqual(['released', 1])
     const again = wish(2, resource)
     expect(await countOf(() => api.acquire(again))).toEqual(['granted', 1])
     expect(backend.misses).toBe(0)
@@ -69,7 +70,7 @@ describe('an uncontended command', () => {
     const { backend, open } = startServer()
     const [one, other] = [await open(), await open()]
     await one.acquire(wish(1))
-    await one.release(wish(1))
+    await one.release(ownLease(wish(1)))
     const before = backend.calls
     expect(await other.acquire(wish(2))).toMatchObject({ kind: 'granted' })
     expect(backend.calls - before).toBe(1)
@@ -84,7 +85,7 @@ it('a thousand renewals of one process need at most ten calls', async () => {
   await Promise.all(wishes.map((one) => api.acquire(one)))
   ticks.pass(1_000)
   const before = backend.calls
-  const answers = await Promise.all(wishes.map((one) => api.renew(one)))
+  const answers = await Promise.all(wishes.map((one) => api.renew(ownLease(one))))
   expect(answers.every(({ kind }) => kind === 'renewed')).toBe(true)
   expect(backend.calls - before).toBeLessThanOrEqual(10)
 })
@@ -96,7 +97,7 @@ it('renewals of a thousand sharers of one resource need at most ten calls', asyn
   for (const one of wishes) await api.acquire(one)
   ticks.pass(1_000)
   const before = backend.calls
-  await Promise.all(wishes.map((one) => api.renew(one)))
+  await Promise.all(wishes.map((one) => api.renew(ownLease(one))))
   expect(backend.calls - before).toBeLessThanOrEqual(10)
 })
 
@@ -106,7 +107,7 @@ describe('a store that was wrong', () => {
     const [one, other] = [await open(), await open()]
     await one.acquire(wish(1))
     expect(await other.acquire(wish(2))).toMatchObject({ kind: 'held' })
-    await one.release(wish(1))
+    await one.release(ownLease(wish(1)))
     expect(await other.acquire(wish(3))).toMatchObject({ kind: 'granted' })
     expect(await one.acquire(wish(4))).toMatchObject({ kind: 'held' })
   })
@@ -119,8 +120,8 @@ describe('a store that was wrong', () => {
     await one.acquire({ ...wish(3), mode: 'shared' })
     const before = backend.misses
     ticks.pass(1_000)
-    await other.renew(wish(2))
-    await one.release(wish(3))
+    await other.renew(ownLease(wish(2)))
+    await one.release(ownLease(wish(3)))
     expect(backend.misses).toBe(before)
   })
 
@@ -130,10 +131,10 @@ describe('a store that was wrong', () => {
     await one.acquire(wish(1))
     expect(await other.acquire(wish(2))).toMatchObject({ kind: 'held' })
     ticks.pass(9_000)
-    await one.renew(wish(1))
+    await one.renew(ownLease(wish(1)))
     ticks.pass(2_000)
     expect(await other.acquire(wish(3))).toMatchObject({ kind: 'held' })
-    expect(await one.renew(wish(1))).toMatchObject({ kind: 'renewed' })
+    expect(await one.renew(ownLease(wish(1)))).toMatchObject({ kind: 'renewed' })
   })
 
   it('gives the fences that the server gave', async () => {
@@ -142,8 +143,8 @@ describe('a store that was wrong', () => {
     const fenceOf = async (api: LeaseService, n: number): Promise<number> => {
       const answer = await api.acquire(wish(n))
       if (answer.kind !== 'granted') throw new Error(answer.kind)
-      await api.release(wish(n))
-      const kept = await api.get(idOf(n))
+      await api.release(ownLease(wish(n)))
+      const kept = await api.get({ id: idOf(n) })
       expect(kept?.fence).toBe(answer.lease.fence)
       return answer.lease.fence ?? 0
     }
@@ -162,7 +163,7 @@ describe('a store that was wrong', () => {
       backend.attempt = attempt
       throw new LeaseError('STORE_OUTCOME_UNKNOWN', 'the answer was lost')
     }
-    const request = { ...wish(1), requestId: idOf(99) }
+    const request = { ...ownLease(wish(1)), requestId: idOf(99) }
     await expect(api.release(request)).rejects.toMatchObject({ code: 'STORE_OUTCOME_UNKNOWN' })
     expect(await api.release(request)).toMatchObject({ kind: 'released' })
     expect(await api.acquire(wish(2))).toMatchObject({ kind: 'granted' })

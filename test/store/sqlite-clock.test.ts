@@ -32,7 +32,14 @@ afterEach(async () => {
 
 function acquire(service: LeaseService, holder: string): Promise<AcquireAnswer> {
   const leaseId = systemRuntime.uuid()
-  const request = { leaseId, resource: RESOURCE, holder, session: holder, ttlMs: 60_000, waitMs: 0 }
+  const request = {
+    id: leaseId,
+    resource: RESOURCE,
+    holder,
+    session: holder,
+    ttlMs: 60_000,
+    waitMs: 0,
+  }
   return service.acquire(request)
 }
 
@@ -41,7 +48,7 @@ describe('a clock that a process met without writing anything', () => {
     const here = await open(new ManualTicks('host-b/boot-b/0'))
     const there = await open(new ManualTicks('host-c/boot-c/0'))
     const nothing = {
-      leaseId: systemRuntime.uuid(),
+      id: systemRuntime.uuid(),
       resource: RESOURCE,
       holder: 'here',
       session: 'here',
@@ -77,7 +84,7 @@ it('two containers of one boot share its clock although each calls its host by a
   const one = await open(new ManualTicks('host-one/boot-1/0'))
   const two = await open(new ManualTicks('host-two/boot-1/0'))
   expect((await acquire(one, 'one')).kind).toBe('granted')
-  expect((await two.inspect(RESOURCE)).leases).toHaveLength(1)
+  expect((await two.inspect({ resource: RESOURCE })).leases).toHaveLength(1)
   expect((await acquire(two, 'two')).kind).toBe('held')
-  expect((await one.inspect(RESOURCE)).leases).toHaveLength(1)
+  expect((await one.inspect({ resource: RESOURCE })).leases).toHaveLength(1)
 })

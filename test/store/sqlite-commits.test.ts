@@ -28,7 +28,7 @@ it('whatever a process has in flight at the same moment shares one commit', asyn
   const service = new LeaseService({ store, runtime: systemRuntime })
   onTestFinished(() => service.close())
   const leases = Array.from({ length: IN_FLIGHT }, (_, index) => ({
-    ...{ leaseId: systemRuntime.uuid(), resource: parseResource(`work:${index}`), holder: 'ann' },
+    ...{ id: systemRuntime.uuid(), resource: parseResource(`work:${index}`), holder: 'ann' },
   }))
   const opened = commitsIn(file)
   const request = { session: 'ann', ttlMs: 30_000, waitMs: 0 }

@@ -97,24 +97,22 @@ describe('a store with the tables of an older version', () => {
     const service = await open('force')
     await expectWhole(service)
     const first = SIZE.events / 2 + 1
-    expect(await service.get(oldLeaseId(first))).toMatchObject({
+    expect(await service.get({ id: oldLeaseId(first) })).toMatchObject({
       state: 'active',
       resource: `file:/tree/f${first}`,
       fence: first,
     })
-    expect(await service.get(oldLeaseId(7))).toMatchObject({ state: 'released', fence: 7 })
+    expect(await service.get({ id: oldLeaseId(7) })).toMatchObject({ state: 'released', fence: 7 })
     const again = { resource: parseResource('file:/tree/f7'), holder: 'agent-7', session: 's' }
-    const wish = { ...again, leaseId: oldLeaseId(7), waitMs: 0 }
+    const wish = { ...again, id: oldLeaseId(7), waitMs: 0 }
     expect((await service.acquire(wish)).kind).toBe('terminal')
     const requestId = oldRequestId(7)
-    const repeated = await service.release({ leaseId: oldLeaseId(7), holder: 'agent-7', requestId })
+    const repeated = await service.release({ id: oldLeaseId(7), holder: 'agent-7', requestId })
     expect(repeated.kind).toBe('released')
-    const mine = { ...wish, leaseId: systemRuntime.uuid() }
+    const mine = { ...wish, id: systemRuntime.uuid() }
     const granted = await service.acquire(mine)
     expect(granted).toMatchObject({ kind: 'granted' })
-    expect((await service.history({ leaseId: mine.leaseId }))[0]?.position).toBe(
-      String(LAST_EVENT + 1),
-    )
+    expect((await service.history({ id: mine.id }))[0]?.position).toBe(String(LAST_EVENT + 1))
   })
 
   it('is refused while leases run in it, which are named, and is then as it was', async () => {
@@ -194,7 +192,7 @@ describe('a store that a later version has converted meanwhile', () => {
     await withSql((database) => database.pragma('user_version = 99'))
     const wish = { resource: parseResource('work:new'), holder: 'h', session: 's', waitMs: 0 }
     for (const call of [
-      () => service.acquire({ ...wish, leaseId: systemRuntime.uuid() }),
+      () => service.acquire({ ...wish, id: systemRuntime.uuid() }),
       () => service.list({}),
     ]) {
       await expect(call()).rejects.toMatchObject({ code: 'STORE_SCHEMA', effect: 'none' })

@@ -44,7 +44,7 @@ async function open(): Promise<LeaseService> {
 async function acquire(service: LeaseService): Promise<string> {
   const leaseId = systemRuntime.uuid()
   const who = { holder: 'h', session: 's' }
-  await service.acquire({ leaseId, resource: RESOURCE, ...who, ttlMs: TTL_MS, waitMs: 0 })
+  await service.acquire({ id: leaseId, resource: RESOURCE, ...who, ttlMs: TTL_MS, waitMs: 0 })
   return leaseId
 }
 
@@ -62,7 +62,7 @@ it('a renewal at each third of the TTL moves what a sweep goes by every third ti
   let last = first
   for (const dueUs of [first.due_us, first.due_us, null]) {
     ticks.pass(20_000)
-    await service.renew({ leaseId, holder: 'h' })
+    await service.renew({ id: leaseId, holder: 'h' })
     expect(due().live_until_us).toBeGreaterThan(last.live_until_us)
     last = due()
     expect(last.due_us).toBe(dueUs ?? last.live_until_us)
@@ -74,7 +74,7 @@ it('a lease that goes on writes the index of deadlines alone, and everything tha
   const leaseId = await acquire(service)
   for (let renewals = 1; renewals <= 3; renewals += 1) {
     ticks.pass(20_000)
-    await service.renew({ leaseId, holder: 'h' })
+    await service.renew({ id: leaseId, holder: 'h' })
     const stored = (await store.find({ ids: [leaseId], limit: 1 })).entries[0]
     expect(stored).toMatchObject({ renewals, expiresAtMs: ticks.wallMs() + TTL_MS })
     expect(stored?.deadline.us).toBe(due().live_until_us)
@@ -89,7 +89,7 @@ it('a lease that looks due although it was renewed is not swept before its deadl
   const service = await open()
   const leaseId = await acquire(service)
   ticks.pass(20_000)
-  await service.renew({ leaseId, holder: 'h' })
+  await service.renew({ id: leaseId, holder: 'h' })
   ticks.pass(50_000)
   expect(due().due_us).toBeLessThan(due().live_until_us)
   expect((await store.find({ deadline: 'passed', limit: 1 })).entries).toEqual([])
@@ -102,9 +102,9 @@ it('a lease whose deadline comes nearer is swept at the new one', async () => {
   const service = await open()
   const leaseId = await acquire(service)
   const before = due()
-  await service.revoke({ leaseId, by: 'operator', reason: 'wanted', graceMs: 5_000 })
+  await service.revoke({ id: leaseId, by: 'operator', reason: 'wanted', graceMs: 5_000 })
   expect(due().due_us).toBeLessThan(before.due_us)
   ticks.pass(5_001)
   await service.cleanup()
-  expect((await service.get(leaseId))?.state).toBe('revoked')
+  expect((await service.get({ id: leaseId }))?.state).toBe('revoked')
 })

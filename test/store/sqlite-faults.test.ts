@@ -43,7 +43,7 @@ async function rawDatabase(): Promise<SqliteDatabase> {
 
 function acquire(name: string): Promise<AcquireAnswer> {
   return service.acquire({
-    leaseId: systemRuntime.uuid(),
+    id: systemRuntime.uuid(),
     resource: parseResource(`work:${name}`),
     holder: 'h',
     session: 's',

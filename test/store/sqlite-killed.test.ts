@@ -31,12 +31,12 @@ async function open(file: string): Promise<LeaseService> {
 /** What is left of a store that held `work:a` when its process was killed before a statement, and null if it was not. */
 async function killedBefore(statement: number): Promise<readonly string[] | null> {
   const file = path.join(directory, `${statement}.db`)
-  const leaseId = systemRuntime.uuid()
+  const id = systemRuntime.uuid()
   const before = await open(file)
   const resource = parseResource('work:a')
-  await before.acquire({ leaseId, resource, holder: 'ada', session: 's', waitMs: 0 })
+  await before.acquire({ id, resource, holder: 'ada', session: 's', waitMs: 0 })
   await before.close()
-  const child = spawn(process.execPath, [PROGRAM, file, leaseId, String(statement)], {
+  const child = spawn(process.execPath, [PROGRAM, file, id, String(statement)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [[code, signal], printed] = await Promise.all([once(child, 'exit'), text(child.stdout)])

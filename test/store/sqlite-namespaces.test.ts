@@ -32,7 +32,7 @@ afterEach(async () => {
 })
 
 function acquire(service: LeaseService): Promise<AcquireAnswer> {
-  const request = { leaseId: LEASE_ID, resource: RESOURCE, holder: 'h', session: 's', waitMs: 0 }
+  const request = { id: LEASE_ID, resource: RESOURCE, holder: 'h', session: 's', waitMs: 0 }
   return service.acquire(request)
 }
 
@@ -40,18 +40,18 @@ it('the same resource, lease id and request id mean different things in two name
   const [here, there] = [await open('default'), await open('team-b')]
   expect((await acquire(here)).kind).toBe('granted')
   expect((await acquire(there)).kind).toBe('granted')
-  const request = { leaseId: LEASE_ID, holder: 'h', requestId: REQUEST_ID }
+  const request = { id: LEASE_ID, holder: 'h', requestId: REQUEST_ID }
   expect((await here.release(request)).kind).toBe('released')
-  expect((await there.get(LEASE_ID))?.state).toBe('active')
+  expect((await there.get({ id: LEASE_ID }))?.state).toBe('active')
   expect((await there.release(request)).kind).toBe('released')
   expect((await there.history({})).map(({ event }) => event.leaseId)).toEqual([LEASE_ID, LEASE_ID])
 })
 
 it('what one namespace has forgotten is not known to another', async () => {
   const [here, there] = [await open('team-a'), await open('team-b')]
-  await here.configure('keep_history', 'false', { scope: 'global', resourceId: null })
+  await here.configure({ key: 'keep_history', value: 'false', scope: 'global', resourceId: null })
   await acquire(here)
-  await here.release({ leaseId: LEASE_ID, holder: 'h', requestId: REQUEST_ID })
-  expect((await there.settings(null)).keep_history).toBe(true)
+  await here.release({ id: LEASE_ID, holder: 'h', requestId: REQUEST_ID })
+  expect((await there.settings({})).keep_history).toBe(true)
   expect((await acquire(there)).kind).toBe('granted')
 })

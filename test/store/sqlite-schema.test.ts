@@ -99,8 +99,8 @@ describe('the tables', () => {
     const leaseId = systemRuntime.uuid()
     const resource = parseResource('file:/repo/src/app.ts')
     const holder = 'agent-7'
-    await service.acquire({ leaseId, resource, holder, session: 's', ttlMs: 1_500, waitMs: 0 })
-    await service.release({ leaseId, resource, holder, releaseReason: 'completed' })
+    await service.acquire({ id: leaseId, resource, holder, session: 's', ttlMs: 1_500, waitMs: 0 })
+    await service.release({ id: leaseId, resource, holder, releaseReason: 'completed' })
     await service.close()
     const database = await rawDatabase()
     expect(database.prepare('SELECT * FROM leases').get()).toMatchObject({

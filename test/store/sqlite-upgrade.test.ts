@@ -80,7 +80,7 @@ async function open(): Promise<LeaseService> {
 describe('what an older version wrote', () => {
   it('is held as before, and swept when its deadline has passed', async () => {
     const service = await open()
-    const wish = { leaseId: systemRuntime.uuid(), resource: RESOURCE, holder: 'x', session: 'x' }
+    const wish = { id: systemRuntime.uuid(), resource: RESOURCE, holder: 'x', session: 'x' }
     expect((await service.acquire({ ...wish, waitMs: 0 })).kind).toBe('held')
     expect(await service.cleanup()).toMatchObject({ expired: 0 })
     ticks.pass(60_001)
@@ -89,8 +89,8 @@ describe('what an older version wrote', () => {
 
   it('is in the history of its lease, and goes on', async () => {
     const service = await open()
-    await service.release({ leaseId: LEASE_ID, holder: 'h' })
-    const events = await service.history({ leaseId: LEASE_ID })
+    await service.release({ id: LEASE_ID, holder: 'h' })
+    const events = await service.history({ id: LEASE_ID })
     expect(events.map(({ position, event }) => [position, event.type])).toEqual([
       ['1', 'lease.issued'],
       ['2', 'lease.renewed'],
@@ -100,13 +100,13 @@ describe('what an older version wrote', () => {
 
   it('is not done again when its request comes again', async () => {
     const service = await open()
-    const again = await service.renew({ leaseId: LEASE_ID, holder: 'h', requestId: REQUEST_ID })
+    const again = await service.renew({ id: LEASE_ID, holder: 'h', requestId: REQUEST_ID })
     expect(again).toMatchObject({ kind: 'renewed', lease: { renewals: 1 } })
   })
 
   it('is pruned with its lease', async () => {
     const service = await open()
-    await service.release({ leaseId: LEASE_ID, holder: 'h' })
+    await service.release({ id: LEASE_ID, holder: 'h' })
     for (let day = 0; day < 30; day += 1) {
       ticks.pass(86_400_000)
       expect(await service.cleanup()).toMatchObject({ prunedLeases: 0, prunedEvents: 0 })

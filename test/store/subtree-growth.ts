@@ -21,7 +21,7 @@ function fileOf(number: number): string {
 
 async function acquireFile(service: LeaseService, resource: string): Promise<void> {
   await service.acquire({
-    leaseId: systemRuntime.uuid(),
+    id: systemRuntime.uuid(),
     resource: parseResource(resource),
     ...{ holder: 'filler', session: 'filler', ttlMs: 86_400_000, waitMs: 0 },
   })
@@ -80,7 +80,7 @@ async function medianAcquireMs(store: Store, asked: Asked, samples: number): Pro
   const service = new LeaseService({ store, runtime: systemRuntime })
   const times: number[] = []
   for (let index = 0; index < samples; index += 1) {
-    const place = { ...PLACES[asked], leaseId: systemRuntime.uuid(), holder: 's' }
+    const place = { ...PLACES[asked], id: systemRuntime.uuid(), holder: 's' }
     const startMs = performance.now()
     const answer = await service.acquire({ ...place, session: 's', ttlMs: 60_000, waitMs: 0 })
     times.push(performance.now() - startMs)

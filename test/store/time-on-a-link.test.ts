@@ -104,7 +104,7 @@ class Link {
     this.#leases += 1
     const answer = await this.until(
       this.#api.acquire({
-        leaseId: this.runtime.uuid(),
+        id: this.runtime.uuid(),
         resource: parseResource(`work:W-${this.#leases}`),
         holder: 'ada',
         session: 's',

@@ -34,9 +34,12 @@ async function setUp() {
   return { clock, backend, ann: await open(), bob: await open() }
 }
 
+function ticket(n: number, holder: string) {
+  return { id: idOf(n), resource: parseResource('work:A'), holder, session: holder }
+}
+
 function wish(n: number, holder: string, waitMs = 0) {
-  const resource = parseResource('work:A')
-  return { leaseId: idOf(n), resource, holder, session: holder, ttlMs: 60_000, waitMs }
+  return { ...ticket(n, holder), ttlMs: 60_000, waitMs }
 }
 
 describe('the reference server', () => {
@@ -65,11 +68,11 @@ describe('the reference server', () => {
     await bob.acquire(wish(2, 'bob', 60_000))
     await ann.acquire(wish(3, 'eve', 60_000))
     const { misses } = backend
-    expect((await bob.claim(wish(2, 'bob'))).kind).toBe('queued')
+    expect((await bob.claim(ticket(2, 'bob'))).kind).toBe('queued')
     expect(backend.misses).toBe(misses)
-    const transfer = { leaseId: idOf(1), holder: 'ann', to: 'bob', newLeaseId: idOf(4) }
+    const transfer = { id: idOf(1), holder: 'ann', to: 'bob', newId: idOf(4) }
     expect((await ann.transfer({ ...transfer, requestId: idOf(5) })).kind).toBe('transferred')
-    expect((await bob.claim(wish(2, 'bob'))).kind).toBe('granted')
+    expect((await bob.claim(ticket(2, 'bob'))).kind).toBe('granted')
     expect(backend.misses).toBeGreaterThan(misses)
   })
 

@@ -17,7 +17,7 @@ export const adopt: Command = defineCommand({
     const session = identity.session ?? holder
     return withApi(identity, async (api) => {
       const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
-      const answer = await api.adopt({ leaseId, holder, session })
+      const answer = await api.adopt({ id: leaseId, holder, session })
       if (answer.kind === 'queued') throw new Error('an adoption cannot be queued')
       if (answer.kind !== 'granted') throw refusalError(answer)
       const { lease, repeated } = answer

@@ -73,8 +73,8 @@ async function run(call: Call<DeriveTable>): Promise<number> {
   return withApi(identity, async (api) => {
     const question = { text: positionals[0] ?? '', cwd, holder: identity.holder }
     const answer = await api.derive({
-      leaseId: options['lease-id'] ?? systemRuntime.uuid(),
-      parent: { leaseId: await findLeaseId(api, question) },
+      id: options['lease-id'] ?? systemRuntime.uuid(),
+      parent: { id: await findLeaseId(api, question) },
       by: identity.holder,
       ...{ holder, session: holder },
       ...reach,

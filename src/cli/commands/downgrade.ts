@@ -14,7 +14,7 @@ export const downgrade: Command = defineCommand({
     const { holder } = identity
     return withApi(identity, async (api) => {
       const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
-      const answer = await api.downgrade({ leaseId, holder })
+      const answer = await api.downgrade({ id: leaseId, holder })
       if (answer.kind !== 'downgraded') throw refusalError(answer)
       const { lease, changed } = answer
       const effect = `lease ${lease.id} of ${lease.resource} is shared`

@@ -13,7 +13,8 @@ export const releaseAll: Command = defineCommand({
   run: async ({ identity, positionals, options, printer }) => {
     const holder = parseHolder(positionals[0])
     return withApi(identity, async (api) => {
-      const revoked = await api.revokeAll(holder, identity.holder, options.reason)
+      const { reason = null } = options
+      const revoked = await api.revokeAll({ holder, by: identity.holder, reason })
       const effect = `${plural(revoked, 'lease')} of ${holder} ended`
       printer.effect(effect, { holder, revoked }, () =>
         visible(`revoked ${plural(revoked, 'lease')} of ${holder}`),

@@ -24,8 +24,8 @@ export const release: Command = defineCommand({
   run: async ({ identity, positionals, options, printer, cwd }) => {
     const { holder } = identity
     return withApi(identity, async (api) => {
-      const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
-      const request = { leaseId, holder, ...given({ releaseReason: options.reason }) }
+      const id = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
+      const request = { id, holder, ...given({ releaseReason: options.reason }) }
       const answer = await api.release(request)
       if (answer.kind !== 'released') throw refusalError(answer)
       const { lease } = answer

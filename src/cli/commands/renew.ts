@@ -20,7 +20,7 @@ export const renew: Command = defineCommand({
     const { holder } = identity
     return withApi(identity, async (api) => {
       const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
-      const answer = await api.renew({ leaseId, holder, ...given({ ttlMs: options.ttl }) })
+      const answer = await api.renew({ id: leaseId, holder, ...given({ ttlMs: options.ttl }) })
       if (answer.kind !== 'renewed') throw refusalError(answer)
       const { lease } = answer
       const effect = `lease ${lease.id} of ${lease.resource} was renewed`

@@ -30,9 +30,9 @@ export const revoke: Command = defineCommand({
       const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder: null })
       const by = identity.holder
       const wish = given({ reason: options.reason, graceMs: options.grace })
-      const answer = await api.revoke({ leaseId, by, ...wish })
+      const answer = await api.revoke({ id: leaseId, by, ...wish })
       if (answer.kind !== 'revoked') throw refusalError(answer)
-      const going = goesOn(await api.get(leaseId))
+      const going = goesOn(await api.get({ id: leaseId }))
       const effect = `lease ${leaseId} was ${going === null ? 'revoked' : 'asked for'}`
       printer.effect(effect, going === null ? { id: leaseId, state: 'revoked', by } : going, () => {
         return going === null ? `revoked ${leaseId}` : askedWords(leaseId, going)

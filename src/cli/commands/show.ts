@@ -31,7 +31,7 @@ export const show: Command = defineCommand({
 })
 
 async function showLease({ identity, printer }: Call<NoOptions>, leaseId: LeaseId): Promise<void> {
-  const lease = await withQuestions(identity, async (questions) => questions.get(leaseId))
+  const lease = await withQuestions(identity, async (questions) => questions.get({ id: leaseId }))
   if (lease === null) throw refusalError({ kind: 'not_found', leaseId })
   printer.answer(lease, () => leaseCard(lease.resource, lease, Date.now()))
 }
@@ -43,7 +43,9 @@ async function showResource({
   cwd,
 }: Call<NoOptions>): Promise<void> {
   const { resource, extent } = readReach(positionals[0] ?? '', cwd)
-  const { leases, queue } = await withApi(identity, async (api) => api.inspect(resource, extent))
+  const { leases, queue } = await withApi(identity, async (api) =>
+    api.inspect({ resource, extent }),
+  )
   const all = [...leases, ...queue]
   if (all.length === 0) {
     const message = `nobody holds or waits for ${shown(resource)}`

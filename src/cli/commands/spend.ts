@@ -33,7 +33,7 @@ export const spend: Command = defineCommand({
     return withApi(identity, async (api) => {
       const leaseId = await findLeaseId(api, { text, cwd, holder })
       const requestId = options['request-id'] ?? systemRuntime.uuid()
-      const answer = await api.spend({ leaseId, holder, amounts, requestId })
+      const answer = await api.spend({ id: leaseId, holder, amounts, requestId })
       if (answer.kind !== 'spent') throw refusalError(answer)
       const { id, resource, budget = {}, budgetLeft = {} } = answer.lease
       const spent = Object.entries(amounts).map(([dimension, amount]) => `${amount} ${dimension}`)

@@ -34,7 +34,7 @@ async function run(call: Call<TransferTable>): Promise<number> {
   return withApi(identity, async (api) => {
     const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
     const newLeaseId = systemRuntime.uuid()
-    const answer = await api.transfer({ leaseId, holder, to, newLeaseId })
+    const answer = await api.transfer({ id: leaseId, holder, to, newId: newLeaseId })
     if (answer.kind !== 'transferred') throw refusalError(answer)
     const { lease } = answer
     const heir = lease === null ? 'the next in the queue' : `${lease.holder} as ${lease.id}`

@@ -42,7 +42,8 @@ export const watch: Command = defineCommand({
     const interruption = listenForInterruption()
     const observer = new Remarks(printer)
     await withApi(identity, async (api) => {
-      for await (const entry of api.watch({ ...filter, observer, signal: interruption.signal })) {
+      const { signal } = interruption
+      for await (const entry of api.watch(filter, { observer, signal })) {
         printer.answer(entry, () => eventLine(entry.event, printer.paint))
       }
     }).finally(() => observer.onEnd())

@@ -22,7 +22,7 @@ export const why: Command = defineCommand({
   run: async ({ identity, positionals, printer, cwd }) => {
     const path = readLinkedPath(positionals[0] ?? '', cwd)
     const answer = await withApi(identity, async (api) => {
-      const inspection = await api.inspect(path.resource, path.extent)
+      const inspection = await api.inspect({ resource: path.resource, extent: path.extent })
       const outOf = await leadsOutOf(api, path)
       return outOf.length === 0 ? inspection : { ...inspection, leadsOutOf: outOf }
     })

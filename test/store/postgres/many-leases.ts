@@ -17,7 +17,7 @@ export async function fillDatabase(url: string, count: number): Promise<void> {
   const store = await openPostgresStore({ url })
   const service = new LeaseService({ store, runtime: systemRuntime })
   await service.acquire({
-    ...{ leaseId: systemRuntime.uuid(), resource: parseResource('work:original') },
+    ...{ id: systemRuntime.uuid(), resource: parseResource('work:original') },
     ...{ holder: 'filler', session: 'filler', ttlMs: 86_400_000, waitMs: 0 },
   })
   await service.close()

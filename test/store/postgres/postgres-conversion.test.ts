@@ -51,10 +51,10 @@ it('keeps what is live, what has ended, the ledger with its positions, and the s
     rowMode: 'array',
   })
   await using(async (api) => {
-    expect(await api.get(oldLeaseId(FIRST_LIVE + 1))).toMatchObject({
+    expect(await api.get({ id: oldLeaseId(FIRST_LIVE + 1) })).toMatchObject({
       ...{ state: 'active', holder: 'holder-2', renewals: 1, reason: `because ${FIRST_LIVE + 1}` },
     })
-    expect(await api.get(oldLeaseId(10))).toMatchObject({
+    expect(await api.get({ id: oldLeaseId(10) })).toMatchObject({
       ...{ state: 'released', ttlMs: 3_600_000, lockDelayMs: 100, metadata: { a: 'b' } },
       ...{ releaseReason: 'voluntary', holder: 'holder-0' },
     })
@@ -62,7 +62,7 @@ it('keeps what is live, what has ended, the ledger with its positions, and the s
     expect([leases.length, more]).toEqual([LIVE, false])
     const ended = await api.list({ state: 'released', holder: 'holder-3', limit: ENDED })
     expect(ended.leases).toHaveLength(ENDED / 10)
-    expect((await api.settings(resourceOf(1))).max_renewals).toBe(7)
+    expect((await api.settings({ resource: resourceOf(1) })).max_renewals).toBe(7)
   })
   const converted = await client.query({
     text: 'SELECT seq FROM tenure.ledger ORDER BY seq',
@@ -73,17 +73,17 @@ it('keeps what is live, what has ended, the ledger with its positions, and the s
 
 it('goes on where it was: leases are renewed and released, requests known, fences greater', async () => {
   await using(async (api) => {
-    const leaseId = oldLeaseId(FIRST_LIVE)
+    const id = oldLeaseId(FIRST_LIVE)
     const resource = resourceOf(FIRST_LIVE)
     const holder = `holder-${FIRST_LIVE % 10}`
-    const lease = await api.get(leaseId)
-    expect(await api.renew({ leaseId, resource, holder })).toMatchObject({ kind: 'renewed' })
-    expect(await api.release({ leaseId, resource, holder })).toMatchObject({ kind: 'released' })
+    const lease = await api.get({ id })
+    expect(await api.renew({ id, resource, holder })).toMatchObject({ kind: 'renewed' })
+    expect(await api.release({ id, resource, holder })).toMatchObject({ kind: 'released' })
     const asked = { holder, session: 's', ttlMs: 60_000, waitMs: 0 }
-    const again = { leaseId: oldLeaseId(7), resource: resourceOf(7), holder: 'holder-7' }
+    const again = { id: oldLeaseId(7), resource: resourceOf(7), holder: 'holder-7' }
     const repeated = await api.acquire({ ...asked, ...again, session: 'session-7' })
     expect(repeated).toMatchObject({ kind: 'terminal', state: 'released' })
-    const next = await api.acquire({ ...asked, leaseId: systemRuntime.uuid(), resource })
+    const next = await api.acquire({ ...asked, id: systemRuntime.uuid(), resource })
     if (next.kind !== 'granted') throw new Error(`it was ${next.kind}`)
     expect(next.lease.fence).toBeGreaterThan(lease?.fence ?? 0)
   })
@@ -112,7 +112,7 @@ it('lets no process of the version before write anything, from the first step on
   await expect(client.query(old)).rejects.toThrow(/"tenure.leases" does not exist/)
   await using(async (api) => {
     await expect(client.query(old)).rejects.toThrow(/does not exist/)
-    expect(await api.get(oldLeaseId(FIRST_LIVE))).toMatchObject({ state: 'active' })
+    expect(await api.get({ id: oldLeaseId(FIRST_LIVE) })).toMatchObject({ state: 'active' })
   })
   const after = await client.query('SELECT max(last_fence) AS fence FROM tenure.realms')
   expect(after.rows).toEqual(before.rows)

@@ -46,7 +46,14 @@ async function openAtNoTime(): Promise<LeaseService> {
 }
 
 function request(leaseId: string) {
-  return { leaseId, resource: RESOURCE, holder: 'ada', session: 'ada', ttlMs: 60_000, waitMs: 0 }
+  return {
+    id: leaseId,
+    resource: RESOURCE,
+    holder: 'ada',
+    session: 'ada',
+    ttlMs: 60_000,
+    waitMs: 0,
+  }
 }
 
 describe('round trips', () => {
@@ -54,7 +61,7 @@ describe('round trips', () => {
     await using service = disposable(await openAtNoTime())
     for (let round = 0; round < 3; round += 1) {
       const leaseId = systemRuntime.uuid()
-      const own = { leaseId, resource: RESOURCE, holder: 'ada' }
+      const own = { id: leaseId, resource: RESOURCE, holder: 'ada' }
       const calls = [
         () => service.acquire(request(leaseId)),
         () => service.renew({ ...own, ttlMs: 120_000, requestId: systemRuntime.uuid() }),
@@ -77,7 +84,9 @@ describe('round trips', () => {
     await Promise.all(leases.map((lease) => service.acquire(lease)))
     proxy.resetCounts()
     const renewed = await Promise.all(
-      leases.map((lease) => service.renew({ ...lease, ttlMs: 120_000 })),
+      leases.map(({ id, resource, holder }) =>
+        service.renew({ id, resource, holder, ttlMs: 120_000 }),
+      ),
     )
     expect(new Set(renewed.map(({ kind }) => kind))).toEqual(new Set(['renewed']))
     expect(proxy.roundTrips).toBeLessThanOrEqual(10)

@@ -28,7 +28,7 @@ afterAll(() => place.remove())
 function wish(resource: string): AcquireRequest {
   const leaseId = systemRuntime.uuid()
   const who = { holder: leaseId, session: leaseId }
-  return { leaseId, resource: parseResource(resource), ...who, ttlMs: 60_000, waitMs: 60_000 }
+  return { id: leaseId, resource: parseResource(resource), ...who, ttlMs: 60_000, waitMs: 60_000 }
 }
 
 interface Disturbance {
@@ -84,17 +84,17 @@ it.each(['work:W-1', 'file:/src/a.ts'])('gets into a busy queue: %s', async (res
   expect(meanwhile).not.toBeNull()
   await meanwhile
   expect(wasDone).toBe(false)
-  expect(await api.get(asked.leaseId)).toMatchObject({ state: 'pending' })
+  expect(await api.get({ id: asked.id })).toMatchObject({ state: 'pending' })
 })
 
 it('decides by settings that were changed when it came to hold', async () => {
   const resource = 'work:W-2'
   await other.acquire(wish(resource))
   const everywhere = { scope: 'global', resourceId: null } as const
-  const before = () => other.configure('default_ttl_seconds', '45', everywhere)
+  const before = () => other.configure({ key: 'default_ttl_seconds', value: '45', ...everywhere })
   disturb(resource, { before })
   const { ttlMs: _own, ...asked } = wish(resource)
   expect(await api.acquire(asked)).toMatchObject({ kind: 'queued' })
   expect(meanwhile).not.toBeNull()
-  expect(await api.get(asked.leaseId)).toMatchObject({ ttlMs: 45_000 })
+  expect(await api.get({ id: asked.id })).toMatchObject({ ttlMs: 45_000 })
 })

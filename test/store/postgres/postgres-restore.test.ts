@@ -10,6 +10,7 @@ import { LeaseService } from '../../../src/service/lease-service.ts'
 import { openPostgresCheckup } from '../../../src/store/postgres/postgres-checkup.ts'
 import { openPostgresStore } from '../../../src/store/postgres/postgres-store.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
+import { ownLease } from '../own-lease.ts'
 
 let place: Place
 let client: pg.Client
@@ -33,9 +34,9 @@ async function open(namespace: string): Promise<LeaseApi> {
   return api
 }
 
-function asked(resource: string, leaseId = systemRuntime.uuid()) {
+function asked(resource: string, id = systemRuntime.uuid()) {
   const who = { holder: 'ada', session: 'ada' }
-  return { leaseId, resource: parseResource(resource), ...who, ttlMs: 60_000, waitMs: 0 }
+  return { id, resource: parseResource(resource), ...who, ttlMs: 60_000, waitMs: 0 }
 }
 
 it('after a restore that predates a namespace its process does not meet another namespace', async () => {
@@ -47,8 +48,8 @@ it('after a restore that predates a namespace its process does not meet another 
     DELETE FROM tenure.realms; DELETE FROM tenure.namespaces`)
   const next = await open('next')
   expect(await next.acquire(asked('work:W-1'))).toMatchObject({ kind: 'granted' })
-  const { leaseId, resource, holder } = first
-  expect(await old.renew({ leaseId, resource, holder })).toMatchObject({ kind: 'not_found' })
+  const { id, resource, holder } = first
+  expect(await old.renew({ id, resource, holder })).toMatchObject({ kind: 'not_found' })
   expect(await old.acquire(asked('work:W-1'))).toMatchObject({ kind: 'granted' })
   expect((await next.list({ limit: 9 })).leases).toHaveLength(1)
   const { rows } = await client.query('SELECT name FROM tenure.namespaces ORDER BY name')
@@ -65,7 +66,7 @@ it('a clock that was ahead once is accepted by an operator: leases stay, fences 
   const service = new LeaseService({ store: early, runtime: systemRuntime })
   const request = asked('work:W-1')
   const granted = await service.acquire(request)
-  await service.release({ ...request })
+  await service.release(ownLease(request))
   expect(await service.acquire(asked('work:W-2'))).toMatchObject({ kind: 'granted' })
   await service.close()
   const api = await open('default')

@@ -34,11 +34,11 @@ async function useStore(url: string): Promise<void> {
   try {
     const resource = parseResource('work:restricted')
     const leaseId = systemRuntime.uuid()
-    const asked = { leaseId, resource, holder: 'ada', session: 'ada', ttlMs: 60_000, waitMs: 0 }
+    const asked = { id: leaseId, resource, holder: 'ada', session: 'ada', ttlMs: 60_000, waitMs: 0 }
     expect((await service.acquire(asked)).kind).toBe('granted')
-    const renewal = { leaseId, resource, holder: 'ada', ttlMs: 120_000 }
+    const renewal = { id: leaseId, resource, holder: 'ada', ttlMs: 120_000 }
     expect((await service.renew(renewal)).kind).toBe('renewed')
-    expect((await service.release({ leaseId, resource, holder: 'ada' })).kind).toBe('released')
+    expect((await service.release({ id: leaseId, resource, holder: 'ada' })).kind).toBe('released')
     await store.configure({ key: 'max_renewals', value: '3', scope: 'global', resourceId: null })
     const nowMs = systemRuntime.wallMs() + 86_400_000
     await store.prune({ endedBeforeMs: nowMs, nowMs, batch: 10 })
