@@ -171,6 +171,28 @@ export class Wait implements Attended {
     this.#stop(error, 'aborted')
   }
 
+  /**
+   * Ends the wait at once and leaves its ticket in the store: a request under the same id within one claim window keeps its
+   * place. `onGrant` hears of what a call that was under way was granted all the same. Without effect once the wait has
+   * come to something.
+   */
+  leave(error: LeaseError, onGrant: (leases: readonly LeaseInfo[]) => void): void {
+    if (this.#interruption !== null || this.#concluded) return
+    this.#interruption = error
+    const { background } = this.#parts
+    if (this.#underWay !== null) background('client/wait', tellGrant(this.#underWay, onGrant))
+    this.#interrupt?.(error)
+  }
+
+  /** As `leave`, but a call that is under way is waited for: what it is granted, the caller still gets. */
+  leaveAtRest(error: LeaseError): void {
+    const call = this.#underWay
+    if (call === null) return this.leave(error, () => undefined)
+    const again = (): void => this.leaveAtRest(error)
+    // No fault: whoever waits for the call hears how it ended.
+    call.then(again, again)
+  }
+
   /** The ticket has an offer, or was ended by somebody else. */
   wake(): void {
     this.#signal = 'wake'
@@ -498,6 +520,14 @@ export class Wait implements Attended {
     if (this.#hasQueued && silentMs < SILENT_AFTER_MS) return null
     return new LeaseError('STORE_OUTCOME_UNKNOWN', `no answer for ${silentMs} ms`)
   }
+}
+
+async function tellGrant(
+  call: Promise<WaitAnswer>,
+  onGrant: (leases: readonly LeaseInfo[]) => void,
+): Promise<void> {
+  const answer = await call
+  if (answer.kind === 'granted') onGrant(answer.leases)
 }
 
 async function mayHaveLeft(call: Promise<WaitAnswer>): Promise<boolean> {
