@@ -18,9 +18,14 @@ export function readKeyFile(file: string): KeyRing {
   const status = fs.statSync(file, { throwIfNoEntry: false })
   if (status === undefined) return EMPTY_KEY_RING
   const ring = parseKeyRing(readText(file))
-  const isShown = hasFileModes() && (status.mode & OTHERS) !== 0
-  if (!isShown || ring.keys.every(({ signing }) => signing === null)) return ring
-  throw invalid('keys', `must be readable by its owner only (chmod 600)`, file)
+  if (ring.keys.some(({ signing }) => signing !== null)) requirePrivate('keys', file, status.mode)
+  return ring
+}
+
+/** A secret that others can read is none. */
+export function requirePrivate(field: string, file: string, mode: number): void {
+  if (!hasFileModes() || (mode & OTHERS) === 0) return
+  throw invalid(field, `must be readable by its owner only (chmod 600)`, file)
 }
 
 /** The file that is meant, whatever symbolic links lead to it, also when it is yet to be made. */
@@ -38,11 +43,16 @@ export function linkedFile(name: string): string {
   throw unusable(name, new Error('its symbolic links lead round and round'))
 }
 
-/** A ring that could not be read again is not written. A symbolic link stays, and the file that it leads to is replaced. */
+/** A ring that could not be read again is not written. */
 export function writeKeyFile(name: string, ring: KeyRing): void {
-  const file = linkedFile(name)
   const text = formatKeyRing(ring, { secrets: true })
   parseKeyRing(text)
+  replacePrivateFile(name, text)
+}
+
+/** Readable by its owner only, and replaced as a whole. A symbolic link stays, and the file that it leads to is replaced. */
+export function replacePrivateFile(name: string, text: string): void {
+  const file = linkedFile(name)
   makeDirectoryFor(file)
   const temporary = `${file}.${ownProcessId()}.new`
   try {
