@@ -151,7 +151,7 @@ const ACQUIRE_COMMON = {
     'How long to wait for the resource; 0: not at all',
     {
       default: { words: 'the configured `acquisition_timeout_ms`' },
-      http: { shape: integerOr(integer(0, HTTP_WAIT_MS_MAX, 'ms'), 'configured') },
+      http: { shape: integer(0, HTTP_WAIT_MS_MAX, 'ms'), default: { value: 0 } },
     },
   ),
   claimWindowMs: optional(

@@ -4,6 +4,7 @@ import { REQUESTS, type RequestName } from './requests.ts'
 import {
   isOptionalFor,
   object,
+  defaultFor,
   sentenceOf,
   shapeFor,
   type Face,
@@ -45,7 +46,8 @@ function schema(shape: Shape<unknown>, face: Face): JsonSchema {
 }
 
 function property(field: Field<unknown, boolean>, face: Face): JsonSchema {
-  const preset = field.default !== undefined && 'value' in field.default ? field.default : null
+  const given = defaultFor(face, field)
+  const preset = given !== undefined && 'value' in given ? given : null
   return {
     ...schema(shapeFor(face, field), face),
     description: sentenceOf(field, face),

@@ -75,6 +75,7 @@ interface HttpField {
   readonly shape?: Shape<unknown>
   /** The server fills it in. */
   readonly isOptional?: true
+  readonly default?: Default
 }
 
 export type Fields = Readonly<Record<string, Field<unknown, boolean>>>
@@ -383,6 +384,10 @@ export function shapeFor(face: Face, { shape, http }: Field<unknown, boolean>): 
   return face === 'http' ? (http?.shape ?? shape) : shape
 }
 
+export function defaultFor(face: Face, field: Field<unknown, boolean>): Default | undefined {
+  return face === 'http' ? (field.http?.default ?? field.default) : field.default
+}
+
 export function isOptionalFor(face: Face, { isOptional, http }: Field<unknown, boolean>): boolean {
   return isOptional || (face === 'http' && http?.isOptional === true)
 }
@@ -423,7 +428,8 @@ function objectShape(fields: Fields, face: Face): Shape<unknown> {
 
 /** All that is said of a field: its sentence, its bounds, its default, and what else there is. */
 export function sentenceOf(field: Field<unknown, boolean>, face: Face = 'library'): string {
-  const { says, more, default: preset } = field
+  const { says, more } = field
+  const preset = defaultFor(face, field)
   const { minimum, maximum } = shapeFor(face, field).schema
   const isBounded = minimum !== undefined && maximum !== Number.MAX_SAFE_INTEGER
   const bounds = isBounded ? `, ${minimum}..${maximum}` : ''
