@@ -218,7 +218,7 @@ function isProgress(answer: WaitAnswer): answer is Exclude<WaitAnswer, Refusal> 
   return ['granted', 'queued', 'waiting', 'dropped'].includes(answer.kind)
 }
 
-function ticketOf(
+export function ticketOf(
   asked: { readonly id: string; readonly resource: Resource; readonly extent?: Extent },
   { holder, session }: { readonly holder: string; readonly session: string },
 ): TicketRef & { readonly extent: Extent } {
