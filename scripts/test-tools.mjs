@@ -23,6 +23,11 @@ export const TEST_TOOLS = [
   { program: 'initdb', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
   { program: 'postgres', debianPackage: 'postgresql', insteadOf: 'TENURE_TEST_POSTGRES_URL' },
   { program: 'pgbouncer', debianPackage: 'pgbouncer' },
+  { program: 'promtool', debianPackage: 'prometheus' },
+  { program: 'curl', debianPackage: 'curl' },
+  { program: 'jq', debianPackage: 'jq' },
+  { program: 'python3', debianPackage: 'python3' },
+  { program: 'openssl', debianPackage: 'openssl' },
 ]
 
 /** Debian keeps the programs of each version of the PostgreSQL server in a folder that is not on the path. */

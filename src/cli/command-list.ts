@@ -103,6 +103,14 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Make, rotate and hand out the keys that sign grants and checkpoints',
     load: async () => (await import('./commands/keys.ts')).keys,
   },
+  serve: {
+    summary: 'Serve the store over HTTP, to every language and host',
+    load: async () => (await import('./commands/serve.ts')).serve,
+  },
+  tokens: {
+    summary: 'Make, list and revoke the tokens that a server asks for',
+    load: async () => (await import('./commands/tokens.ts')).tokens,
+  },
   guard: {
     summary: "Create the table that a guard needs in one's own database",
     load: async () => (await import('./commands/guard.ts')).guardCommand,

@@ -222,14 +222,17 @@ describe('the examples', () => {
     )
   })
 
-  it('are all run here, but for those of the recipes (test/examples)', () => {
+  it('are all run here, but for those of the recipes (test/examples) and of the server (test/server)', () => {
     const pages = fs.readdirSync(path.join(ROOT, 'docs/recipes')).map((page) => {
       return fs.readFileSync(path.join(ROOT, 'docs/recipes', page), 'utf8')
     })
     const isOfRecipe = (name: string): boolean => {
       return pages.some((page) => page.includes(`(../../examples/${name})`))
     }
-    const names = fs.readdirSync(path.join(ROOT, 'examples')).filter((name) => !isOfRecipe(name))
+    const ofServer = fs.readFileSync(path.join(ROOT, 'test/server/examples.test.ts'), 'utf8')
+    const names = fs.readdirSync(path.join(ROOT, 'examples')).filter((name) => {
+      return !isOfRecipe(name) && !ofServer.includes(`examples/${name}`)
+    })
     expect(names.toSorted()).toEqual([
       'delegation.mjs',
       'fenced-writer.mjs',

@@ -1,0 +1,168 @@
+/** `tenure serve`: puts the store behind HTTP until it is told to stop. */
+import path from 'node:path'
+import { invalid, LeaseError } from '../../core/errors.ts'
+import { readKeyFile, readText } from '../../delegation/key-file.ts'
+import { openApi } from '../../open.ts'
+import { onFault } from '../../runtime/diagnostics.ts'
+import { hasCode } from '../../runtime/file-system.ts'
+import type { AccessEntry } from '../../server/access.ts'
+import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
+import { flag, textOption, type Option } from '../arguments.ts'
+import { defineCommand, type Call, type Command } from '../command.ts'
+import { faultLine } from '../fault-line.ts'
+import { KEYS_OPTION } from './keys.ts'
+import { keyFileOf } from '../key-file.ts'
+import { visible } from '../output.ts'
+import { listenForInterruption } from '../signals.ts'
+import { given } from '../store-access.ts'
+import { STDERR, write } from '../terminal.ts'
+import { servedTokenFile, TOKENS_OPTION } from '../token-file.ts'
+
+type LogFormat = 'json' | 'text'
+
+type ServeTable = {
+  readonly listen: Option<string>
+  readonly tokens: Option<string>
+  readonly 'tls-cert': Option<string>
+  readonly 'tls-key': Option<string>
+  readonly 'behind-proxy': Option<true>
+  readonly operator: Option<true>
+  readonly keys: Option<string>
+  readonly name: Option<string>
+  readonly log: Option<LogFormat>
+}
+
+const log: Option<LogFormat> = {
+  placeholder: 'FORMAT',
+  help: 'text or json: one line per request on stderr (default: text)',
+  read: (text) => {
+    if (text === 'json' || text === 'text') return text
+    throw invalid('log', 'must be json or text', text)
+  },
+}
+
+export const serve: Command = defineCommand({
+  positionals: [],
+  options: {
+    listen: textOption('HOST:PORT', 'where; port 0 picks a free one (default: 127.0.0.1:7420)'),
+    tokens: TOKENS_OPTION,
+    'tls-cert': textOption('FILE', 'the certificate and its chain, PEM'),
+    'tls-key': textOption('FILE', 'its key, PEM'),
+    'behind-proxy': flag('a proxy in front ends TLS'),
+    operator: flag('without tokens: everybody on this host may revoke and configure, too'),
+    keys: KEYS_OPTION,
+    name: textOption('NAME', 'its name: a signed grant with this audience is a credential'),
+    log,
+  },
+  notes: [
+    'Without tokens it listens on loopback only, and every program of this host may act as any holder. Any other address needs tokens (tenure tokens create), and TLS or a proxy that ends it.',
+    'The first line on stdout is its URL. At SIGTERM it takes no new requests, lets those under way end, and touches no lease.',
+  ],
+  examples: [
+    'tenure serve',
+    'tenure serve --store postgres://db/leases --listen 0.0.0.0:80 --tokens t.json --behind-proxy',
+  ],
+  run,
+})
+
+const PACKAGES = ['hono', '@hono/node-server', 'prom-client']
+
+async function run(call: Call<ServeTable>): Promise<number> {
+  const { identity, options, printer, cwd } = call
+  const { startServer } = await loadServer()
+  const format = options.log ?? 'text'
+  const tokens = servedTokenFile(options.tokens, cwd)
+  const keyFile = keyFileOf(options.keys, cwd)
+  const stopFaults = onFault((fault) => say(format, { fault: faultLine(fault) }, faultLine(fault)))
+  const interruption = listenForInterruption()
+  const { url, namespace } = identity
+  const server: TenureServer = await startServer({
+    ...addressOf(options.listen),
+    ...given({ tokens: tokens ?? undefined, tls: tlsOf(options, cwd), name: options.name }),
+    open: (asked) =>
+      openApi(url, { namespace: asked === 'default' ? (namespace ?? asked) : asked }),
+    behindProxy: options['behind-proxy'] === true,
+    role: options.operator === true ? 'operator' : 'holder',
+    keys: () => readKeyFile(keyFile),
+    onRequest: (entry) => say(format, entry, accessLine(entry)),
+  })
+  printer.answer({ url: server.url }, () => server.url)
+  printer.remark(whoMay(tokens, options.operator === true))
+  await aborted(interruption.signal)
+  await server.close()
+  stopFaults()
+  interruption.stop()
+  return 0
+}
+
+function whoMay(tokens: string | null, isOperator: boolean): string {
+  if (tokens !== null) return `tenure: whoever has a token of ${tokens} may use it`
+  const role = isOperator ? 'operator' : 'holder'
+  return `tenure: every program of this host may use it, in the role ${role}, without a token`
+}
+
+type StartServer = (options: ServerOptions) => Promise<TenureServer>
+
+async function loadServer(): Promise<{ readonly startServer: StartServer }> {
+  try {
+    return await import('../../server/start-server.ts')
+  } catch (cause) {
+    if (!hasCode(cause, 'ERR_MODULE_NOT_FOUND')) throw cause
+    const missing = (await Promise.all(PACKAGES.map(missingPackage))).flat()
+    const message = `tenure serve needs packages that are not installed: npm install ${missing.join(' ')}`
+    throw new LeaseError('INVALID_STATE', message, { cause, details: { missing } })
+  }
+}
+
+async function missingPackage(name: string): Promise<readonly string[]> {
+  try {
+    await import(name)
+    return []
+  } catch (error) {
+    // No fault: that it cannot be loaded is the answer.
+    return hasCode(error, 'ERR_MODULE_NOT_FOUND') ? [name] : []
+  }
+}
+
+function addressOf(text: string | undefined): { readonly host?: string; readonly port?: number } {
+  if (text === undefined) return {}
+  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:[\]]*)):(\d{1,5})$/.exec(text) ?? []
+  const host = bracketed ?? plain
+  if (port === undefined || Number(port) > 65_535 || host === undefined) {
+    throw invalid('listen', 'must be HOST:PORT', text)
+  }
+  return { ...(host === '' ? {} : { host }), port: Number(port) }
+}
+
+type Files = Pick<Call<ServeTable>['options'], 'tls-cert' | 'tls-key'>
+
+function tlsOf(
+  { 'tls-cert': cert, 'tls-key': key }: Files,
+  cwd: string,
+): { readonly cert: string; readonly key: string } | undefined {
+  if (cert === undefined && key === undefined) return undefined
+  if (cert === undefined) throw invalid('tls-cert', 'must be given with --tls-key', cert)
+  if (key === undefined) throw invalid('tls-key', 'must be given with --tls-cert', key)
+  return { cert: readText(path.resolve(cwd, cert)), key: readText(path.resolve(cwd, key)) }
+}
+
+function accessLine({ atMs, method, path: place, status, tookMs, token }: AccessEntry): string {
+  const time = new Date(atMs).toISOString()
+  return visible(`${time} ${method} ${place} ${status} ${tookMs.toFixed(1)}ms ${token ?? '-'}`)
+}
+
+/** A log that cannot be written to must not end the server. */
+function say(format: LogFormat, value: object, text: string): void {
+  try {
+    write(STDERR, `${format === 'json' ? visible(JSON.stringify(value)) : text}\n`)
+  } catch {
+    // No fault: there is nowhere left to tell it.
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

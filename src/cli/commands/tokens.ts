@@ -1,0 +1,165 @@
+/** `tenure tokens`: who may use a server, and for what. */
+import { invalid } from '../../core/errors.ts'
+import { PRIORITY_MAX, PRIORITY_MIN, TTL_MS_MAX, TTL_MS_MIN } from '../../core/limits.ts'
+import type { Role, Token } from '../../server/token.ts'
+import { createToken, readTokenFile, revokeToken } from '../../server/token-file.ts'
+import { parseRole } from '../../server/wire/token-records.ts'
+import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
+import { defineCommand, type Call, type Command } from '../command.ts'
+import { formatTable, visible } from '../output.ts'
+import { given } from '../store-access.ts'
+import { tokenFileOf, TOKENS_OPTION } from '../token-file.ts'
+
+const ACTIONS = ['create', 'ls', 'revoke'] as const
+type Action = (typeof ACTIONS)[number]
+
+const COUNT_MAX = 10_000_000
+
+type TokensTable = {
+  readonly tokens: Option<string>
+  readonly name: Option<string>
+  readonly role: Option<Role>
+  readonly as: Option<readonly string[]>
+  readonly resource: Option<readonly string[]>
+  readonly 'any-namespace': Option<true>
+  readonly 'max-leases': Option<number>
+  readonly 'max-priority': Option<number>
+  readonly 'max-ttl': Option<number>
+  readonly 'max-requests': Option<number>
+}
+
+/** Names may have commas; what follows one is another only if it begins as one does. */
+function several(placeholder: string, help: string, separator: RegExp): Option<readonly string[]> {
+  return { placeholder, help, read: (text) => text.split(separator) }
+}
+
+export const tokens: Command = defineCommand({
+  positionals: [
+    { name: 'ACTION', help: 'create, ls, or revoke NAME' },
+    { name: 'NAME', help: 'of revoke: the name of the token', optional: true },
+  ],
+  options: {
+    tokens: TOKENS_OPTION,
+    name: textOption('NAME', 'of create: what the token is called, in logs and in the history'),
+    role: {
+      placeholder: 'ROLE',
+      help: 'of create: reader sees; holder also acts on what its own holders hold; operator may everything (default: holder)',
+      read: parseRole,
+    },
+    as: several(
+      'PATTERN,…',
+      'of create: the holders that it may act as, * for any characters (default: its own name)',
+      /,/,
+    ),
+    resource: several(
+      'RESOURCE,…',
+      'of create: what it may see and lease, with all that is below: work: or file:/repo (default: everything)',
+      /,(?=[a-z][a-z0-9-]{0,31}:)/,
+    ),
+    'any-namespace': flag('of create: it may use every namespace, not only that of --namespace'),
+    'max-leases': integerOption(
+      { field: 'max-leases', min: 1, max: COUNT_MAX },
+      'of create: leases and waiting requests at once, of all its holders',
+    ),
+    'max-priority': integerOption(
+      { field: 'max-priority', min: PRIORITY_MIN, max: PRIORITY_MAX },
+      'of create: the highest priority that it may ask for',
+    ),
+    'max-ttl': durationOption(
+      { field: 'max-ttl', minMs: TTL_MS_MIN, maxMs: TTL_MS_MAX },
+      'of create: the longest TTL that it may ask for',
+    ),
+    'max-requests': integerOption(
+      { field: 'max-requests', min: 1, max: COUNT_MAX },
+      'of create: requests per second; renewals and releases are never refused (default: 5000)',
+    ),
+  },
+  notes: [
+    'A token is shown once, when it is created. The file, readable by its owner only, keeps a hash of it; a running server reads the file again when it changes.',
+  ],
+  examples: [
+    "tenure tokens create --name ci --as 'ci-*' --resource work: --max-leases 500 --max-ttl 1h",
+    'tenure tokens ls',
+    'tenure tokens revoke ci',
+  ],
+  run,
+})
+
+async function run(call: Call<TokensTable>): Promise<number> {
+  const { positionals, options, cwd } = call
+  const [word, name] = positionals
+  const action = ACTIONS.find((candidate) => candidate === word)
+  if (action === undefined) throw invalid('ACTION', `must be one of ${ACTIONS.join(', ')}`, word)
+  if ((action === 'revoke') !== (name !== undefined)) {
+    const expectation = action === 'revoke' ? 'NAME' : 'nothing'
+    throw invalid(`tokens ${action}`, `must be followed by ${expectation}`, name)
+  }
+  refuseForeignOptions(call, action)
+  const file = tokenFileOf(options.tokens, cwd)
+  if (action === 'create') create(call, file)
+  else if (action === 'ls') list(call, file)
+  else revoke(call, file, name ?? '')
+  return 0
+}
+
+const OF_CREATE = [
+  ...['name', 'role', 'as', 'resource', 'any-namespace'],
+  ...['max-leases', 'max-priority', 'max-ttl', 'max-requests'],
+] as readonly (keyof TokensTable)[]
+
+function refuseForeignOptions({ options }: Call<TokensTable>, action: Action): void {
+  if (action === 'create') return
+  for (const name of OF_CREATE) {
+    if (options[name] !== undefined)
+      throw invalid(name, `must not be given to tokens ${action}`, name)
+  }
+}
+
+function create({ options, identity, printer }: Call<TokensTable>, file: string): void {
+  const { name } = options
+  if (name === undefined) throw invalid('name', 'must be given', name)
+  const namespace = options['any-namespace'] === true ? '*' : (identity.namespace ?? 'default')
+  const request = given({
+    as: options.as,
+    resources: options.resource,
+    maxLeases: options['max-leases'],
+    maxPriority: options['max-priority'],
+    maxTtlMs: options['max-ttl'],
+    maxRequests: options['max-requests'],
+  })
+  const wanted = { ...request, name, role: options.role ?? 'holder', namespace }
+  const { token, secret } = createToken(file, wanted, Date.now())
+  const effect = `the token ${token.name} is in ${file}`
+  printer.effect(effect, { ...shown(token), token: secret, file }, () => secret)
+  printer.remark(`${effect}; it is shown this once`)
+}
+
+/** Without its hash, which is of no use to anybody. */
+function shown({ hash: _hash, ...token }: Token): Omit<Token, 'hash'> {
+  return token
+}
+
+function list({ printer }: Call<TokensTable>, file: string): void {
+  const known = readTokenFile(file)
+  printer.answer({ file, tokens: known.map(shown) }, () => {
+    if (known.length === 0) return visible(`no tokens in ${file}`)
+    const columns = ['NAME', 'ROLE', 'AS', 'NAMESPACE', 'RESOURCES', 'CREATED']
+    const rows = known.map((token) =>
+      [
+        ...[token.name, token.role, token.as.join(','), token.namespace],
+        ...[token.resources.join(',') || 'all', new Date(token.createdAtMs).toISOString()],
+      ].map((text) => ({ text })),
+    )
+    return formatTable(
+      columns.map((title) => ({ title })),
+      rows,
+      printer.paint,
+    )
+  })
+}
+
+function revoke({ printer }: Call<TokensTable>, file: string, name: string): void {
+  const token = revokeToken(file, name)
+  const effect = `the token ${token.name} is no longer valid`
+  printer.effect(effect, shown(token), () => visible(effect))
+}

@@ -1,0 +1,378 @@
+/**
+ * From a request of HTTP to an answer: who asks, what it is, whether that one may, and what comes of it. Routes are lines of
+ * a table (`routes.ts`); what is the same for all of them is here, once.
+ */
+import { createHash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { HttpBindings } from '@hono/node-server'
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { Hono, type Context } from 'hono'
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { parseNamespace } from '../core/resource.ts'
+import { verifyGrant, type Grant } from '../ledger/grant.ts'
+import type { KeyRing } from '../ledger/key-ring.ts'
+import { readHttpRequest } from '../protocol/requests.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { AccessEntry, OnRequest } from './access.ts'
+import { authorise, shownError } from './authorise.ts'
+import type { Call, Fields, Route } from './call.ts'
+import {
+  callerOf,
+  callerOfGrant,
+  localCaller,
+  namespaceFor,
+  refuseGrant,
+  requireRole,
+  type Caller,
+} from './caller.ts'
+import { complete } from './complete.ts'
+import { refuseForeignPages } from './host-check.ts'
+import type { ServerMetrics } from './metrics.ts'
+import { openApiDocument } from './openapi.ts'
+import { httpError, HttpError, problemResponse, unauthenticated } from './problem.ts'
+import { fieldsOfQuery } from './query.ts'
+import { readJsonBody } from './request-body.ts'
+import type { RequestLimiter } from './request-limiter.ts'
+import { fieldsOfPath, ROUTES } from './routes.ts'
+import type { ServedStores } from './served-store.ts'
+import { stoppingError, type Connection } from './server-waits.ts'
+import type { ServerStreams } from './server-streams.ts'
+import { REQUESTS } from '../protocol/requests.ts'
+import type { Role } from './token.ts'
+import type { TokenFile } from './token-file.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
+
+const BODY_BYTES_MAX = 64 * 1024
+const URL_BYTES_MAX = 8 * 1024
+const KEY_BYTES_MAX = 128
+const READY_WITHIN_MS = 2_000
+/** No lease has it: asking for it shows that the store answers. */
+const NO_LEASE = '00000000-0000-0000-0000-000000000000'
+
+export interface ApplicationParts {
+  readonly runtime: Runtime
+  readonly stores: ServedStores
+  readonly streams: ServerStreams
+  readonly metrics: ServerMetrics
+  readonly limiter: RequestLimiter
+  /** Null: nobody needs a token, and everybody has this role. */
+  readonly tokens: TokenFile | null
+  readonly localRole: Role
+  readonly keys: (() => KeyRing) | null
+  /** The audience of grants that are credentials here; null: none are. */
+  readonly name: string | null
+  readonly onRequest: OnRequest
+  readonly isStopping: () => boolean
+}
+
+type Env = { Bindings: HttpBindings; Variables: { route: string; caller: string | null } }
+type Ctx = Context<Env>
+
+export function application(parts: ApplicationParts): Hono<Env> {
+  const app = new Hono<Env>()
+  app.use('*', async (c, next) => {
+    observe(parts, c)
+    if (parts.isStopping()) throw stoppingError()
+    if ((c.env.incoming.url ?? '').length > URL_BYTES_MAX) {
+      throw httpError(414, `the URL must be at most ${URL_BYTES_MAX} bytes`, {
+        limit: URL_BYTES_MAX,
+      })
+    }
+    await next()
+  })
+  openRoutes(app, parts)
+  app.get('/v1/events', async (c, next) => {
+    const wantsStream = c.req.header('accept')?.includes('text/event-stream') === true
+    if (!wantsStream || c.req.method !== 'GET') return next()
+    return named(c, '/v1/events', () => stream(parts, c, 'watch'))
+  })
+  app.get('/v1/wakes', (c) => named(c, '/v1/wakes', () => stream(parts, c, 'wakes')))
+  for (const route of ROUTES) {
+    app.on(route.method, pattern(route.path), (c) => {
+      return named(c, route.path, () => answer(parts, c, route))
+    })
+  }
+  refuseOtherMethods(app)
+  app.notFound(() => problemResponse(httpError(404, 'the path must be one of a route')))
+  app.onError((error) => problemResponse(error))
+  return app
+}
+
+/** `{id}` as Hono spells it. */
+function pattern(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ':$1')
+}
+
+function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
+  const { stores, metrics, runtime } = parts
+  app.get('/healthz', (c) => named(c, '/healthz', async () => json({ status: 'ok' })))
+  app.get('/readyz', (c) =>
+    named(c, '/readyz', async () => {
+      const look = stores.of('default').then(({ api }) => api.get({ id: NO_LEASE }))
+      if (await endsWithin(runtime, READY_WITHIN_MS, look)) return json({ status: 'ready' })
+      throw new LeaseError('STORE_UNAVAILABLE', `the store did not answer in ${READY_WITHIN_MS} ms`)
+    }),
+  )
+  app.get('/openapi.json', (c) => named(c, '/openapi.json', async () => json(openApiDocument())))
+  app.get('/metrics', (c) =>
+    named(c, '/metrics', async () => {
+      const caller = identified(parts, c)
+      refuseGrant(caller)
+      requireRole(caller, 'reader')
+      const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' }
+      return new Response(await metrics.text(), { headers })
+    }),
+  )
+}
+
+function refuseOtherMethods(app: Hono<Env>): void {
+  const allowed = new Map<string, Set<string>>()
+  const open = ['/healthz', '/readyz', '/openapi.json', '/metrics', '/v1/wakes']
+  const lines = [...ROUTES, ...open.map((path) => ({ method: 'GET', path }))]
+  for (const { method, path } of lines) {
+    allowed.set(path, (allowed.get(path) ?? new Set()).add(method))
+  }
+  for (const [path, methods] of allowed) {
+    app.all(pattern(path), (c) => {
+      c.set('route', path)
+      const error = httpError(405, `the method must be ${[...methods].join(' or ')}`).error
+      throw new HttpError(error, { status: 405, headers: { Allow: [...methods].join(', ') } })
+    })
+  }
+}
+
+/** Answers, and says under which route. */
+async function named(c: Ctx, route: string, work: () => Promise<Response>): Promise<Response> {
+  c.set('route', route)
+  return work()
+}
+
+async function answer(parts: ApplicationParts, c: Ctx, route: Route): Promise<Response> {
+  const { incoming, outgoing } = c.env
+  const caller = identified(parts, c)
+  try {
+    requireRole(caller, REQUESTS[route.name].role)
+    if (route.isUncounted !== true) parts.limiter.count(caller)
+    const call = await callOf(parts, caller, { incoming, outgoing })
+    const request = await readRequest(route, call, c)
+    const full = await complete(call, route.name, request)
+    await authorise(call, route.name, full)
+    const given = await route.answer(call, full)
+    return json(given, route.status ?? 200)
+  } catch (error) {
+    parts.metrics.refused(error)
+    throw shown(caller, error)
+  }
+}
+
+function shown(caller: Caller, error: unknown): unknown {
+  return isLeaseError(error) ? shownError(caller, error) : error
+}
+
+async function stream(parts: ApplicationParts, c: Ctx, name: 'watch' | 'wakes'): Promise<Response> {
+  const { incoming, outgoing } = c.env
+  const caller = identified(parts, c)
+  refuseGrant(caller)
+  requireRole(caller, REQUESTS[name].role)
+  parts.limiter.count(caller)
+  const { store } = await callOf(parts, caller, { incoming, outgoing })
+  const query = fieldsOfQuery(name, new URL(c.req.url).searchParams)
+  const after = single(incoming, 'last-event-id')
+  const session = single(incoming, 'tenure-session')
+  const fields = {
+    ...query,
+    ...(after === null || name === 'wakes' ? {} : { after }),
+    ...(session === null || name === 'watch' ? {} : { session: decoded(session) }),
+  }
+  const request = readHttpRequest(name, fields)
+  await parts.streams.open({ caller, store, response: outgoing }, name, request)
+  return RESPONSE_ALREADY_SENT
+}
+
+/** A session is a secret, so it stands in a header and not in the URL; a header holds ASCII, so it may be escaped. */
+function decoded(session: string): string {
+  try {
+    return decodeURIComponent(session)
+  } catch {
+    // No fault: this is the answer.
+    throw invalid('Tenure-Session', 'must be escaped as in a URL', 'what is not')
+  }
+}
+
+async function readRequest(route: Route, { store, caller }: Call, c: Ctx): Promise<Fields> {
+  const { incoming } = c.env
+  const { name, bodyBytesMax = BODY_BYTES_MAX } = route
+  const fromPath = fieldsOfPath(route, c.req.param() as Record<string, string>)
+  const query = new URL(c.req.url).searchParams
+  if (route.method !== 'GET' && query.size > 0) {
+    throw invalid('query', 'must be empty: fields stand in the body', [...query.keys()].join())
+  }
+  const given =
+    route.method === 'GET'
+      ? fieldsOfQuery(name, query)
+      : fieldsOf(await readJsonBody(incoming, bodyBytesMax))
+  const twice = Object.keys(given).find((field) => Object.hasOwn(fromPath, field))
+  if (twice !== undefined) throw invalid(twice, 'must be given in the path only', given[twice])
+  if (Object.hasOwn(given, 'requestId')) {
+    throw invalid(
+      'requestId',
+      'must not be given: the header Idempotency-Key names a request',
+      'one',
+    )
+  }
+  // An operator is known by its token.
+  const by =
+    REQUESTS[name].role === 'operator' && 'by' in REQUESTS[name].fields ? { by: caller.name } : {}
+  const raw = { ...route.defaults, ...by, ...given, ...fromPath }
+  const place =
+    name === 'withdraw' && given['resource'] === undefined ? await placeOf(store, raw) : {}
+  return readHttpRequest(name, { ...raw, ...place }) as Fields
+}
+
+/** Whoever withdraws need not know what it waited for. */
+async function placeOf({ api }: Call['store'], { id }: Fields): Promise<Fields> {
+  const lease = await api.get({ id: readHttpRequest('get', { id }).id ?? '' })
+  if (lease !== null) return { resource: lease.resource, extent: lease.extent }
+  const message = `no lease or ticket has the id ${String(id)}`
+  throw new LeaseError('LEASE_NOT_FOUND', message, { details: { leaseId: id } })
+}
+
+function fieldsOf(body: unknown): Fields {
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Fields
+  throw invalid('body', 'must be an object', body)
+}
+
+async function callOf(
+  parts: ApplicationParts,
+  caller: Caller,
+  { incoming, outgoing }: HttpBindings,
+): Promise<Call> {
+  const { runtime, stores, limiter, keys, metrics } = parts
+  const asked = single(incoming, 'tenure-namespace')
+  const namespace = namespaceFor(caller, asked === null ? null : parseNamespace(asked))
+  const key = single(incoming, 'idempotency-key')
+  if (key !== null && (key === '' || Buffer.byteLength(key) > KEY_BYTES_MAX)) {
+    throw invalid('Idempotency-Key', `must be 1..${KEY_BYTES_MAX} bytes`, key)
+  }
+  if (caller.grant !== null && key === null) {
+    throw invalid('Idempotency-Key', 'must be given with a grant', 'none')
+  }
+  return {
+    ...{ caller, runtime, keys, store: await stores.of(namespace) },
+    connection: new HttpConnection(outgoing),
+    requestIdOf: (holder) =>
+      key === null ? runtime.uuid() : requestId([caller.name, holder, key]),
+    count: () => limiter.count(caller),
+    onRefused: (error) => metrics.refused(error),
+  }
+}
+
+/** A UUID that no two callers have in common: each part is of a length that the text before it says. */
+function requestId(parts: readonly string[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part)
+  const hex = hash.digest('hex')
+  const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 0x3) | 0x8).toString(16)
+  const groups = [hex.slice(0, 8), hex.slice(8, 12), `8${hex.slice(13, 16)}`]
+  return [...groups, `${variant}${hex.slice(17, 20)}`, hex.slice(20, 32)].join('-')
+}
+
+function identified(parts: ApplicationParts, c: Ctx): Caller {
+  const caller = authenticate(parts, c.env.incoming)
+  c.set('caller', caller.name)
+  return caller
+}
+
+type Credentials = Pick<ApplicationParts, 'tokens' | 'localRole' | 'keys' | 'name' | 'runtime'>
+
+function authenticate(parts: Credentials, incoming: IncomingMessage): Caller {
+  const { tokens, localRole } = parts
+  const authorization = single(incoming, 'authorization')
+  if (tokens === null) {
+    refuseForeignPages(
+      single(incoming, 'host') ?? undefined,
+      single(incoming, 'origin') ?? undefined,
+    )
+    return localCaller(localRole)
+  }
+  if (authorization === null) {
+    throw unauthenticated('a token must be given (Authorization: Bearer …)')
+  }
+  const [, secret] = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization) ?? []
+  if (secret?.startsWith(GRANT_PREFIX) === true) return callerOfGrant(grantOf(parts, secret))
+  const token = secret === undefined ? null : tokens.tokenOf(secret)
+  if (token === null) throw unauthenticated('the token must be a valid one')
+  return callerOf(token)
+}
+
+const GRANT_PREFIX = 'tenure-grant.'
+
+/** A grant counts only where it was made for this very server: others would take what was meant for somebody else. */
+function grantOf({ keys, name, runtime }: Credentials, token: string): Grant {
+  if (keys === null || name === null) throw unauthenticated('the token must be no grant here')
+  try {
+    const grant = verifyGrant(token, keys().keys, { now: runtime.wallMs(), audience: name })
+    if (grant.audience === name) return grant
+  } catch (error) {
+    // No fault: whoever presents what is no grant, or no longer one, is told so.
+    if (!isLeaseError(error)) throw error
+  }
+  throw unauthenticated('the grant must be a valid one for this server')
+}
+
+/** A header that decides something must be there once: a proxy in front may have looked at another one. */
+function single(incoming: IncomingMessage, name: string): string | null {
+  const values = incoming.headersDistinct[name] ?? []
+  if (values.length > 1) throw invalid(name, 'must be given once', `${values.length} times`)
+  return values[0] ?? null
+}
+
+function json(value: object, status = 200): Response {
+  return new Response(`${JSON.stringify(value)}\n`, {
+    status,
+    headers: { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
+  })
+}
+
+/** Notes when the answer has ended, however it did. */
+function observe({ runtime, metrics, onRequest }: ApplicationParts, c: Ctx): void {
+  const { incoming, outgoing } = c.env
+  const startMs = runtime.monotonicMs()
+  outgoing.setHeader('X-Content-Type-Options', 'nosniff')
+  outgoing.setHeader('Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'")
+  outgoing.once('close', () => {
+    const tookMs = runtime.monotonicMs() - startMs
+    const status = outgoing.headersSent ? outgoing.statusCode : CLIENT_GONE
+    const route = c.get('route') ?? 'unknown'
+    metrics.answered(route, status, tookMs / 1_000)
+    const entry: AccessEntry = {
+      ...{ atMs: runtime.wallMs(), method: incoming.method ?? '', status },
+      // Without its query: that names resources, and whatever a caller has put there by mistake.
+      path: new URL(c.req.url).pathname,
+      tookMs: Math.round(tookMs * 1_000) / 1_000,
+      token: c.get('caller') ?? null,
+    }
+    onRequest(entry)
+  })
+}
+
+/** What is noted where nobody was left to answer to. */
+const CLIENT_GONE = 499
+
+class HttpConnection implements Connection {
+  readonly #response: ServerResponse
+
+  constructor(response: ServerResponse) {
+    this.#response = response
+  }
+
+  get isOpen(): boolean {
+    return !this.#response.destroyed
+  }
+
+  onEnd(listener: (wasWritten: boolean) => void): void {
+    const end = (): void => listener(this.#response.writableFinished)
+    if (this.#response.destroyed) end()
+    else this.#response.once('close', end)
+  }
+}

@@ -1,0 +1,188 @@
+/**
+ * What a server answers, one line for each route: method, path, and the request of `src/protocol` that it is. Role, fields,
+ * bounds and schema follow from that.
+ */
+import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import { authorizeGrant } from '../delegation/authorize-grant.ts'
+import { verifyGrant } from '../ledger/grant.ts'
+import { readRequest, type RequestName, type RequestOf } from '../protocol/requests.ts'
+import type {
+  AcquireAllRequest,
+  AcquireRequest,
+  Inspection,
+  LeaseList,
+  LedgerEntry,
+} from '../service/lease-api.ts'
+import { callApi, doneAnswer, refusalIn, withNow } from './api-calls.ts'
+import { authorise, shownAnswer, shownError } from './authorise.ts'
+import type { Call, Fields, Route } from './call.ts'
+import { requireResource } from './caller.ts'
+import { ttlOf } from './complete.ts'
+import { problemOf } from './problem.ts'
+
+export const BATCH_BYTES_MAX: number = 1024 * 1024
+
+const LEASE = '/v1/leases/{id}'
+
+export const ROUTES: readonly Route[] = [
+  { method: 'POST', path: '/v1/leases', name: 'acquire', status: 201, answer: acquire },
+  { method: 'POST', path: '/v1/leases/all', name: 'acquireAll', status: 201, answer: acquireAll },
+  { method: 'GET', path: '/v1/leases', name: 'list', answer: list },
+  { method: 'GET', path: LEASE, name: 'get', answer: get },
+  {
+    ...{ method: 'POST', path: `${LEASE}/withdraw`, name: 'withdraw', isUncounted: true },
+    ...{ defaults: { why: 'aborted' }, answer: change('withdraw') },
+  },
+  { ...changing('renew'), isUncounted: true },
+  { ...changing('release'), isUncounted: true },
+  changing('transfer'),
+  changing('adopt'),
+  changing('upgrade'),
+  changing('downgrade'),
+  { ...changing('derive'), path: '/v1/leases/{parent}/derive', status: 201 },
+  changing('spend'),
+  changing('advance'),
+  changing('revoke'),
+  {
+    ...{ method: 'POST', path: '/v1/holders/{holder}/release-all', name: 'revokeAll' },
+    answer: async (call, request) => {
+      return { revoked: await callApi(call.store.api, 'revokeAll', request) }
+    },
+  },
+  { method: 'GET', path: '/v1/resources', name: 'inspect', answer: inspect },
+  { method: 'GET', path: '/v1/events', name: 'history', answer: history },
+  { method: 'GET', path: '/v1/config', name: 'settings', answer: settings },
+  {
+    ...{ method: 'PATCH', path: '/v1/config', name: 'configure' },
+    ...{ defaults: { scope: 'global', resourceId: null }, answer: configure },
+  },
+  { method: 'POST', path: '/v1/grants/authorize', name: 'authorize', answer: authorizeAct },
+  {
+    ...{ method: 'POST', path: '/v1/batch', name: 'batch', isUncounted: true },
+    ...{ bodyBytesMax: BATCH_BYTES_MAX, answer: batch },
+  },
+]
+
+function changing(name: RequestName): Route {
+  return { method: 'POST', path: `${LEASE}/${name}`, name, answer: change(name) }
+}
+
+function change(name: RequestName): Route['answer'] {
+  return async ({ store }, request) => doneAnswer(await callApi(store.api, name, request))
+}
+
+async function acquire({ store, connection }: Call, request: Fields): Promise<object> {
+  const { waitMs = 0, ...asked } = request as unknown as AcquireRequest
+  const wanted = { ...asked, waitMs }
+  const { leases, waitedMs } = await store.waits.acquire(wanted, connection)
+  return withNow({ lease: waited(leases, waitMs, waitedMs)[0] }, leases)
+}
+
+async function acquireAll({ store, connection }: Call, request: Fields): Promise<object> {
+  const { waitMs = 0, ...asked } = request as unknown as AcquireAllRequest
+  const wanted = { ...asked, waitMs }
+  const { leases, waitedMs } = await store.waits.acquireAll(wanted, connection)
+  return withNow({ leases: waited(leases, waitMs, waitedMs) }, leases)
+}
+
+/** After a wait, from when its holder must count. */
+function waited(
+  leases: readonly LeaseInfo[],
+  waitMs: number | 'configured',
+  waitedMs: number,
+): readonly object[] {
+  return waitMs === 0 ? leases : leases.map((lease) => ({ ...lease, waitedMs }))
+}
+
+async function get({ caller, store }: Call, request: Fields): Promise<object> {
+  const lease = (await callApi(store.api, 'get', request)) as LeaseInfo | null
+  if (lease === null) {
+    const { id } = request
+    const message = `no lease has the id ${String(id)}`
+    throw new LeaseError('LEASE_NOT_FOUND', message, { details: { leaseId: id } })
+  }
+  requireResource(caller, lease.resource)
+  return withNow({ lease }, [lease])
+}
+
+async function list({ caller, store }: Call, filter: Fields): Promise<object> {
+  const position = await store.feed.position()
+  const page = shownAnswer(caller, await callApi(store.api, 'list', filter)) as LeaseList
+  return withNow({ ...page, position }, page.leases)
+}
+
+async function inspect({ caller, store }: Call, request: Fields): Promise<object> {
+  const position = await store.feed.position()
+  const found = shownAnswer(caller, await callApi(store.api, 'inspect', request)) as Inspection
+  return withNow({ ...found, position }, found.leases)
+}
+
+/** `next` is the `after` of the next page; an empty page has shown all there is. */
+async function history({ caller, store }: Call, filter: Fields): Promise<object> {
+  const events = (await callApi(store.api, 'history', filter)) as readonly LedgerEntry[]
+  const last = events.at(-1)
+  const shown = shownAnswer(caller, events)
+  return { events: shown, ...(last === undefined ? {} : { next: last.position }) }
+}
+
+async function settings({ store }: Call, request: Fields): Promise<object> {
+  const inForce = (await callApi(store.api, 'settings', request)) as object
+  return { settings: inForce, overrides: await callApi(store.api, 'settingRows', {}) }
+}
+
+async function configure(call: Call, request: Fields): Promise<object> {
+  await callApi(call.store.api, 'configure', request)
+  return settings(call, {})
+}
+
+async function authorizeAct(call: Call, request: Fields): Promise<object> {
+  const { keys, runtime } = call
+  const {
+    grant: token,
+    act,
+    spending = {},
+    audience,
+  } = request as unknown as RequestOf<'authorize'>
+  if (keys === null) throw invalid('grant', 'must be given to a server that has keys', 'none')
+  const options = { now: runtime.wallMs(), ...(audience === undefined ? {} : { audience }) }
+  const grant = verifyGrant(token, keys().keys, options)
+  authorizeGrant(grant, act, spending)
+  const { id: leaseId, holder, resource, expiresAtMs } = grant
+  return { allowed: true, leaseId, holder, resource, expiresAtMs }
+}
+
+interface BatchedCall {
+  readonly call: RequestName
+  readonly request: Fields
+}
+
+/** Each call is answered, counted and authorised by itself; none waits. */
+async function batch(call: Call, request: Fields): Promise<object> {
+  const calls = request['calls'] as readonly BatchedCall[]
+  return { answers: await Promise.all(calls.map((one) => batched(call, one))) }
+}
+
+async function batched(call: Call, { call: name, request }: BatchedCall): Promise<object> {
+  try {
+    if (name !== 'renew' && name !== 'release') call.count()
+    const read = readRequest(name, request) as Fields
+    const full = { ...read, ...(await ttlOf(call, name, read)) }
+    await authorise(call, name, full)
+    const answer = await callApi(call.store.api, name, full)
+    const refusal = refusalIn(answer)
+    if (refusal !== null) call.onRefused(refusal)
+    return { answer: shownAnswer(call.caller, answer) ?? null }
+  } catch (thrown) {
+    call.onRefused(thrown)
+    const error = isLeaseError(thrown) ? shownError(call.caller, thrown) : thrown
+    const { code, detail: message, retryable, effect, details } = problemOf(error).problem
+    return { error: { code, message, retryable, effect, details } }
+  }
+}
+
+/** The fields of a request that come from its path. */
+export function fieldsOfPath({ path }: Route, params: Readonly<Record<string, string>>): Fields {
+  const { parent, ...rest } = params
+  return path.includes('{parent}') ? { ...rest, parent: { id: parent } } : rest
+}

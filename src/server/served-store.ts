@@ -1,0 +1,97 @@
+/** Everything that a server has of one namespace: the store, those who wait there, its ledger, and what is live in it. */
+import { LeaseError } from '../core/errors.ts'
+import { endsWithin } from '../runtime/ends-within.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { LeaseApi } from '../service/lease-api.ts'
+import { LedgerFeed } from './ledger-feed.ts'
+import { LiveIndex } from './live-index.ts'
+import { measuredApi, type Observe } from './measured-api.ts'
+import { ServerWaits, type ServerWaitsOptions } from './server-waits.ts'
+
+export interface ServedStore {
+  readonly namespace: string
+  readonly api: LeaseApi
+  readonly waits: ServerWaits
+  readonly feed: LedgerFeed
+  readonly live: LiveIndex
+  /** Resolves once `live` tells of everything. */
+  readonly loaded: () => Promise<void>
+}
+
+export interface ServedStoreOptions {
+  readonly open: (namespace: string) => Promise<LeaseApi>
+  readonly runtime: Runtime
+  readonly observe: Observe
+  readonly onGrant: ServerWaitsOptions['onGrant']
+  /** Hears of a namespace that is opened, once. */
+  readonly onOpen: (store: ServedStore) => void
+}
+
+/** Each has connections and a watch of its own. */
+const NAMESPACES_MAX = 64
+const CLOSE_WITHIN_MS = 2_000
+
+/** The namespaces that were asked for. One that could not be opened is tried again by the next request. */
+export class ServedStores {
+  readonly #options: ServedStoreOptions
+  readonly #stores = new Map<string, Promise<ServedStore>>()
+  #isClosed = false
+
+  constructor(options: ServedStoreOptions) {
+    this.#options = options
+  }
+
+  of(namespace: string): Promise<ServedStore> {
+    const known = this.#stores.get(namespace)
+    if (known !== undefined) return known
+    if (this.#isClosed) throw new LeaseError('CLOSED', 'the server was closed')
+    if (this.#stores.size >= NAMESPACES_MAX) {
+      const message = `at most ${NAMESPACES_MAX} namespaces are served at once`
+      throw new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: NAMESPACES_MAX } })
+    }
+    const opening = this.#open(namespace)
+    this.#stores.set(namespace, opening)
+    // No fault: whoever asked hears it.
+    opening.catch(() => this.#stores.delete(namespace))
+    return opening
+  }
+
+  async opened(): Promise<readonly ServedStore[]> {
+    const settled = await Promise.allSettled(this.#stores.values())
+    return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  }
+
+  async stopWaits(): Promise<void> {
+    for (const { waits } of await this.opened()) waits.stop()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const { runtime } = this.#options
+    for (const { api, waits, feed } of await this.opened()) {
+      await waits.close(CLOSE_WITHIN_MS)
+      await endsWithin(runtime, CLOSE_WITHIN_MS, feed.close())
+      await api.close()
+    }
+  }
+
+  async #open(namespace: string): Promise<ServedStore> {
+    const { open, runtime, observe, onGrant, onOpen } = this.#options
+    const api = measuredApi(await open(namespace), runtime, observe)
+    const feed = new LedgerFeed(api, runtime)
+    const live = new LiveIndex()
+    feed.onEvent((event) => live.apply(event))
+    let loading: Promise<void> | null = null
+    const loaded = (): Promise<void> => {
+      const load = loading ?? feed.position().then(() => live.load(api))
+      loading = load
+      // No fault: whoever asked hears it; the next one tries again.
+      load.catch(() => (loading = null))
+      return load
+    }
+    const waits = new ServerWaits({ api, runtime, onGrant })
+    const store = { namespace, api, waits, feed, live, loaded }
+    onOpen(store)
+    return store
+  }
+}

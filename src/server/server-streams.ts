@@ -1,0 +1,191 @@
+/** The answers that go on: events as they are committed, and wake-ups of sessions that wait. */
+import type { ServerResponse } from 'node:http'
+import type { LeaseEvent } from '../core/event.ts'
+import { isLeaseError } from '../core/errors.ts'
+import { kindOf } from '../core/resource.ts'
+import type { HttpRequestOf } from '../protocol/requests.ts'
+import { report, reportTo } from '../runtime/diagnostics.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import type { Position } from '../service/lease-api.ts'
+import { maySee, requireResource, type Caller } from './caller.ts'
+import { EventStream } from './event-stream.ts'
+import type { StreamedEvent } from './ledger-feed.ts'
+import { httpError } from './problem.ts'
+import { tooMany } from './request-limiter.ts'
+import type { ServedStore } from './served-store.ts'
+import type { TokenFile } from './token-file.ts'
+
+export interface Opening {
+  readonly caller: Caller
+  readonly store: ServedStore
+  readonly response: ServerResponse
+}
+
+interface OpenStream {
+  readonly caller: Caller
+  readonly stream: EventStream
+}
+
+const CHECK_TOKENS_EVERY_MS = 1_000
+/** After a store could not be read. */
+const AGAIN_MS = 1_000
+
+type WatchRequest = HttpRequestOf<'watch'>
+
+export class ServerStreams {
+  readonly #runtime: Runtime
+  readonly #tokens: TokenFile | null
+  readonly #perToken: number
+  readonly #open = new Set<OpenStream>()
+  #timer: Timer | null = null
+
+  constructor(runtime: Runtime, tokens: TokenFile | null, perToken: number) {
+    this.#runtime = runtime
+    this.#tokens = tokens
+    this.#perToken = perToken
+  }
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  /** Throws before anything was written; after that, the answer is the stream's. */
+  async open(opening: Opening, name: 'watch' | 'wakes', request: object): Promise<void> {
+    const { caller } = opening
+    const own = [...this.#open].filter((one) => one.caller.name === caller.name)
+    if (own.length >= this.#perToken) {
+      const message = `${caller.name} must have at most ${this.#perToken} streams at once`
+      throw tooMany(message, { limit: this.#perToken })
+    }
+    if (name === 'watch') await this.#watch(opening, request as WatchRequest)
+    else await this.#wakes(opening, request as HttpRequestOf<'wakes'>)
+  }
+
+  /** Tells every reader that the server stops; each goes on with another one after its last event. */
+  stop(): void {
+    for (const { stream } of this.#open) stream.end('the server is stopping')
+    this.#timer?.cancel()
+  }
+
+  async #watch({ caller, store, response }: Opening, request: WatchRequest): Promise<void> {
+    const { feed } = store
+    if (request.resource !== undefined) requireResource(caller, request.resource)
+    let position = request.after ?? (await feed.position())
+    // Listened for from before each page is read, so that no growth is missed between the two.
+    let growth = onceGrown(store, response)
+    let page = await feed.pageAfter(position).catch((error: unknown) => {
+      growth.forget()
+      throw foreignPosition(error)
+    })
+    const stream = this.#add(caller, response, () => position)
+    const follow = async (): Promise<void> => {
+      while (stream.isOpen) {
+        const isAtEnd = page.length === 0
+        for (const entry of page) {
+          if (isWanted(caller, request, entry.event)) send(stream, entry)
+          position = entry.position
+          if (stream.isFull) break
+        }
+        // A reader that is slow keeps no page: it is read again when the reader is ready.
+        page = []
+        if (stream.isFull) await stream.drained()
+        else if (isAtEnd) await growth.happened
+        growth.forget()
+        growth = onceGrown(store, response)
+        if (stream.isOpen) page = await this.#pageAfter(store, position)
+      }
+      growth.forget()
+    }
+    // Nobody waits for a stream to end.
+    follow().catch(reportTo('server/stream'))
+  }
+
+  /** A store that is away is waited for: the reader would only ask the same again. */
+  async #pageAfter({ feed }: ServedStore, position: Position): Promise<readonly StreamedEvent[]> {
+    try {
+      return await feed.pageAfter(position)
+    } catch (error) {
+      report('server/stream', error)
+      await new Promise<void>((resolve) => {
+        this.#runtime.setTimer(AGAIN_MS, resolve, { keepAlive: false })
+      })
+      return []
+    }
+  }
+
+  async #wakes(
+    { caller, store, response }: Opening,
+    { session = '' }: HttpRequestOf<'wakes'>,
+  ): Promise<void> {
+    let stream: EventStream | null = null
+    const stop = await store.api.onWake({ session }, ({ leaseIds }) => {
+      stream?.send({ type: 'wake', data: { leaseIds } })
+    })
+    if (response.destroyed) return stop()
+    response.once('close', stop)
+    stream = this.#add(caller, response, () => null)
+    // Whatever happened before the subscription stood is made up for by one look.
+    stream.send({ type: 'wake', data: { leaseIds: null } })
+  }
+
+  #add(caller: Caller, response: ServerResponse, idle: () => Position | null): EventStream {
+    const stream = new EventStream(response, this.#runtime, idle)
+    const open = { caller, stream }
+    this.#open.add(open)
+    response.once('close', () => this.#open.delete(open))
+    this.#timer ??= this.#checkTokens()
+    return stream
+  }
+
+  /** A stream ends with its token. */
+  #checkTokens(): Timer | null {
+    const tokens = this.#tokens
+    if (tokens === null) return null
+    const check = (): void => {
+      for (const { caller, stream } of this.#open) {
+        if (caller.token !== null && !tokens.has(caller.token)) stream.end('the token is not valid')
+      }
+      this.#timer = this.#open.size === 0 ? null : this.#checkTokens()
+    }
+    return this.#runtime.setTimer(CHECK_TOKENS_EVERY_MS, check, { keepAlive: false })
+  }
+}
+
+function send(stream: EventStream, { position, event, lease }: StreamedEvent): void {
+  stream.send({ id: position, type: event.type, data: { position, event, lease } })
+}
+
+function isWanted(caller: Caller, filter: WatchRequest, event: LeaseEvent): boolean {
+  const { resource, kinds, holder, types } = filter
+  if (resource !== undefined && event.resource !== resource) return false
+  if (kinds !== undefined && !kinds.includes(kindOf(event.resource))) return false
+  if (holder !== undefined && event.holder !== holder) return false
+  if (types !== undefined && !types.includes(event.type)) return false
+  return maySee(caller, event.resource)
+}
+
+interface Growth {
+  /** The ledger may have grown, or the reader has gone. */
+  readonly happened: Promise<void>
+  forget(): void
+}
+
+function onceGrown({ feed }: ServedStore, response: ServerResponse): Growth {
+  let happen: () => void = () => undefined
+  const happened = new Promise<void>((resolve) => (happen = resolve))
+  const stop = feed.onGrowth(happen)
+  response.once('close', happen)
+  return {
+    happened,
+    forget: () => {
+      stop()
+      response.off('close', happen)
+    },
+  }
+}
+
+/** A position of another store, or of the same one before it lost its data: start afresh. */
+function foreignPosition(error: unknown): unknown {
+  const isForeign = isLeaseError(error, 'INVALID_INPUT') && error.details['field'] === 'after'
+  return isForeign ? httpError(410, 'after must be a position of this store', error.details) : error
+}

@@ -1,0 +1,172 @@
+/** Whatever is sent, the answer has the right status and the one shape: never a stack, never a 500. */
+import { once } from 'node:events'
+import net from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { fuzz } from './fuzz.ts'
+import { serving, type Serving } from './serving.ts'
+
+interface ProblemAnswer {
+  readonly code: string
+  readonly detail: string
+  readonly details: { readonly field?: string }
+}
+
+const ID = '018f3c5e-0000-7000-8000-000000000017'
+
+describe('a bad body', () => {
+  it.each([
+    ['no JSON', '{"resource":', 400, 'body must be JSON'],
+    ['no UTF-8', Buffer.from([0x22, 0xff, 0x22]), 400, 'body must be UTF-8'],
+    ['no object', '[1]', 400, 'body must be an object'],
+    ['nothing but null', 'null', 400, 'body must be an object'],
+    ['a field twice', '{"holder":"a","holder":"b"}', 400, 'body must have each field once'],
+    ['a field twice, escaped', '{"holder":"a","h\\u006flder":"b"}', 400, 'each field once'],
+    ['a prototype', '{"__proto__":{"holder":"a"}}', 400, 'must have no field of this name'],
+    ['a prototype in metadata', '{"metadata":{"__proto__":1}}', 400, 'no field of this name'],
+    ['depth', `{"metadata":${'['.repeat(40)}${']'.repeat(40)}}`, 400, 'must nest at most 32'],
+    ['great depth', `${'['.repeat(30_000)}${']'.repeat(30_000)}`, 400, 'must nest at most 32'],
+    [
+      'a number beyond all',
+      '{"resource":"work:1","holder":"a","ttlMs":1e400}',
+      400,
+      'ttlMs must be',
+    ],
+    ['a fraction', '{"resource":"work:1","holder":"a","ttlMs":1.5}', 400, 'ttlMs must be'],
+    ['a wait beyond a minute', '{"resource":"work:1","holder":"a","waitMs":60001}', 400, 'waitMs'],
+    ['an unknown field', '{"resource":"work:1","holder":"a","color":"red"}', 400, 'got "color"'],
+    ['no holder', '{"resource":"work:1"}', 400, 'holder must be'],
+    ['a foreign request id', `{"requestId":"${ID}"}`, 400, 'requestId must not be given'],
+    ['too much', `{"reason":"${'x'.repeat(70_000)}"}`, 413, 'must be at most 65536 bytes'],
+  ])('%s', async (_name, body, status, message) => {
+    const server = await serving()
+    const response = await fetch(`${server.url}/v1/leases`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body,
+    })
+    const problem = (await response.json()) as ProblemAnswer
+    expect([response.status, problem.code]).toEqual([status, 'INVALID_INPUT'])
+    expect(problem.detail).toContain(message)
+  })
+
+  it.each(['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp'])(
+    'of the media type %s is refused with 415',
+    async (type) => {
+      const server = await serving()
+      const asked = { body: '{}', headers: { 'Content-Type': type } }
+      expect((await server.ask('POST /v1/leases', asked)).status).toBe(415)
+    },
+  )
+
+  it('that is compressed is refused with 415', async () => {
+    const server = await serving()
+    const asked = { body: '{}', headers: { 'Content-Encoding': 'gzip' } }
+    expect((await server.ask('POST /v1/leases', asked)).status).toBe(415)
+  })
+})
+
+describe('a bad path or method', () => {
+  it.each([
+    ['GET /v1/nothing', 404],
+    ['GET /v1/leases/', 404],
+    ['DELETE /v1/leases', 405],
+    ['PUT /healthz', 405],
+    ['OPTIONS /v1/leases', 405],
+    ['GET /v1/leases/none', 400],
+    ['GET /v1/leases/%00', 400],
+    ['GET /v1/leases/%2e%2e', 404],
+    ['GET /v1/leases/%252e%252e%252fconfig', 400],
+    ['GET /v1/leases/%c0%ae%c0%ae', 400],
+    ['GET /v1/leases/../../etc/passwd', 404],
+    [`GET /v1/leases/${ID}`, 404],
+    [`POST /v1/leases/${ID}/explode`, 404],
+    ['GET /v1/leases?limit=0', 400],
+    ['GET /v1/leases?limit=1001', 400],
+    ['GET /v1/leases?limit=ten', 400],
+    ['GET /v1/leases?holder=a&holder=b', 400],
+    ['GET /v1/leases?colour=red', 400],
+    ['GET /v1/leases?state=asleep', 400],
+    ['GET /v1/resources', 400],
+    ['GET /v1/resources?resource=work', 400],
+    ['GET /v1/events?types=lease.exploded', 400],
+    [`GET /v1/leases?holder=${'x'.repeat(9_000)}`, 414],
+  ])('%s is answered with %i', async (line, status) => {
+    const server = await serving()
+    expect((await server.ask(line)).status).toBe(status)
+  })
+
+  it('says which methods the path has', async () => {
+    const server = await serving()
+    const { headers } = await server.ask('DELETE /v1/leases')
+    expect(headers.get('allow')?.split(', ').toSorted()).toEqual(['GET', 'POST'])
+  })
+})
+
+/** Sends bytes as they are, and gives all that comes back. */
+async function raw({ url }: Serving, text: string): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const socket = net.connect({ host: hostname, port: Number(port) })
+  onTestFinished(() => void socket.destroy())
+  let answer = ''
+  socket.on('data', (part) => (answer += part.toString('latin1')))
+  socket.on('error', () => undefined)
+  socket.write(text, 'latin1')
+  await once(socket, 'close')
+  return answer
+}
+
+describe('bad HTTP', () => {
+  const end = 'Connection: close\r\n\r\n'
+
+  it.each([
+    ['no HTTP at all', 'hello\r\n\r\n', 400],
+    [
+      'a huge header',
+      `GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(40_000)}\r\n${end}`,
+      431,
+    ],
+    ['two hosts', `GET /v1/leases HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n${end}`, 400],
+    [
+      'two namespaces',
+      `GET /v1/leases HTTP/1.1\r\nHost: localhost\r\nTenure-Namespace: a\r\nTenure-Namespace: b\r\n${end}`,
+      400,
+    ],
+    [
+      'two lengths',
+      `POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n${end}{}`,
+      400,
+    ],
+    [
+      'a length and chunks',
+      `POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n${end}0\r\n\r\n`,
+      400,
+    ],
+    [
+      'a strange expectation',
+      `GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\n${end}`,
+      417,
+    ],
+    [
+      'a strange namespace',
+      `GET /v1/leases HTTP/1.1\r\nHost: localhost\r\nTenure-Namespace: A B\r\n${end}`,
+      400,
+    ],
+  ])('%s', async (_name, text, status) => {
+    const server = await serving()
+    const answer = await raw(server, text)
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(answer).toContain('application/problem+json')
+  })
+
+  it('a body in chunks that never ends is cut off where it is too long', async () => {
+    const server = await serving()
+    const chunk = `2000\r\n${' '.repeat(0x2000)}\r\n`
+    const head = 'POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+    const text = `${head}Transfer-Encoding: chunked\r\n${end}${chunk.repeat(12)}`
+    expect(await raw(server, text)).toMatch(/^HTTP\/1.1 413 /)
+  })
+})
+
+it('random bodies over all routes never make it fail', async () => {
+  await fuzz(await serving({ role: 'operator' }), 300)
+})

@@ -1,0 +1,35 @@
+/** The OpenAPI document, by the judgement of a validator that is not ours. */
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { expect, it } from 'vitest'
+import { REQUESTS } from '../../src/protocol/requests.ts'
+import { ROUTES } from '../../src/server/routes.ts'
+import { serving } from './serving.ts'
+
+interface Described {
+  readonly openapi: string
+  readonly paths: Readonly<
+    Record<string, Readonly<Record<string, { readonly operationId: string }>>>
+  >
+}
+
+it('is valid OpenAPI 3.1, and has every route', async () => {
+  const server = await serving()
+  const { body } = await server.ask<Described>('GET /openapi.json')
+  const verdict = await new Validator().validate(structuredClone(body) as never)
+  expect(verdict).toMatchObject({ valid: true })
+  expect(body.openapi).toMatch(/^3\.1\./)
+  for (const { path, method, name } of ROUTES) {
+    expect(body.paths[path]?.[method.toLowerCase()]?.operationId).toBe(name)
+  }
+})
+
+it('describes every field of every request, with its bounds', async () => {
+  const server = await serving()
+  const { body } = await server.ask('GET /openapi.json')
+  const text = JSON.stringify(body)
+  // A request is named by Idempotency-Key, not in its body.
+  const fields = ROUTES.flatMap(({ name }) => Object.keys(REQUESTS[name].fields))
+  const missing = fields.filter((field) => field !== 'requestId' && !text.includes(`"${field}"`))
+  expect(missing).toEqual([])
+  expect(text).toContain('"maximum":60000')
+})
