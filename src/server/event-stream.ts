@@ -20,7 +20,8 @@ export interface StreamEvent {
   /** What the reader sends as `Last-Event-ID` to go on after this event. */
   readonly id?: string
   readonly type: string
-  readonly data: unknown
+  /** JSON: made once, however many read it. */
+  readonly data: string
 }
 
 export class EventStream {
@@ -72,7 +73,7 @@ export class EventStream {
 
   send({ id, type, data }: StreamEvent): void {
     const name = id === undefined ? '' : `id: ${id}\n`
-    this.#write(`${name}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`)
+    this.#write(`${name}event: ${type}\ndata: ${data}\n\n`)
   }
 
   /** Says why, and closes. */

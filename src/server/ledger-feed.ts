@@ -11,12 +11,12 @@ import { evolveEntry } from '../core/evolve.ts'
 import { describeEntry, isLive, type Entry, type LeaseId, type LeaseInfo } from '../core/lease.ts'
 import { US_PER_MS, type Now } from '../core/time.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
-import type { Runtime } from '../runtime/runtime.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { LeaseApi, LedgerEntry, Position, Unsubscribe } from '../service/lease-api.ts'
 
 export interface StreamedEvent extends LedgerEntry {
-  /** As it was after the event; null where the ledger does not tell. */
-  readonly lease: LeaseInfo | null
+  /** The entry as JSON, with the `lease` as it was after the event; null where the ledger does not tell. */
+  readonly text: string
 }
 
 interface Waiting {
@@ -26,6 +26,7 @@ interface Waiting {
 
 const PAGE = 500
 const AGAIN_MS = 1_000
+const LISTENERS_PER_MS = 50
 /** Live leases whose state is remembered for the next event; beyond it, they are folded anew. */
 const REMEMBERED_MAX = 50_000
 
@@ -43,6 +44,7 @@ export class LedgerFeed {
   #foldedUpTo: Position | null = null
   #position: Position | null = null
   #following: Promise<void> | null = null
+  #notifying: Timer | null = null
   /** Who wants to know the first position. */
   readonly #waiting = new Set<Waiting>()
 
@@ -84,6 +86,7 @@ export class LedgerFeed {
 
   async close(): Promise<void> {
     this.#stop.abort()
+    this.#notifying?.cancel()
     this.#settle(({ reject }) => reject(closedError()))
     await this.#following
   }
@@ -124,7 +127,19 @@ export class LedgerFeed {
   #grown(event: LeaseEvent): void {
     this.#pages = new Map()
     for (const observer of this.#observers) observer(event)
-    for (const listener of [...this.#listeners]) listener()
+    this.#notify()
+  }
+
+  /** Very many are told of several events together: each of them looks through all that is new. */
+  #notify(): void {
+    if (this.#notifying !== null) return
+    const tell = (): void => {
+      this.#notifying = null
+      for (const listener of [...this.#listeners]) listener()
+    }
+    const pauseMs = Math.floor(this.#listeners.size / LISTENERS_PER_MS)
+    if (pauseMs === 0) tell()
+    else this.#notifying = this.#runtime.setTimer(pauseMs, tell, { keepAlive: false })
   }
 
   #pause(): Promise<void> {
@@ -148,7 +163,10 @@ export class LedgerFeed {
     const states = isNext ? this.#states : new Map<LeaseId, Entry>()
     this.#foldedUpTo = null
     const events: StreamedEvent[] = []
-    for (const entry of entries) events.push({ ...entry, lease: await this.#after(states, entry) })
+    for (const entry of entries) {
+      const lease = await this.#after(states, entry)
+      events.push({ ...entry, text: JSON.stringify({ ...entry, lease }) })
+    }
     this.#states = states
     this.#foldedUpTo = last.position
     return events

@@ -119,13 +119,13 @@ export class ServerStreams {
   ): Promise<void> {
     let stream: EventStream | null = null
     const stop = await store.api.onWake({ session }, ({ leaseIds }) => {
-      stream?.send({ type: 'wake', data: { leaseIds } })
+      stream?.send({ type: 'wake', data: JSON.stringify({ leaseIds }) })
     })
     if (response.destroyed) return stop()
     response.once('close', stop)
     stream = this.#add(caller, response, () => null)
     // Whatever happened before the subscription stood is made up for by one look.
-    stream.send({ type: 'wake', data: { leaseIds: null } })
+    stream.send({ type: 'wake', data: JSON.stringify({ leaseIds: null }) })
   }
 
   #add(caller: Caller, response: ServerResponse, idle: () => Position | null): EventStream {
@@ -151,8 +151,8 @@ export class ServerStreams {
   }
 }
 
-function send(stream: EventStream, { position, event, lease }: StreamedEvent): void {
-  stream.send({ id: position, type: event.type, data: { position, event, lease } })
+function send(stream: EventStream, { position, event, text }: StreamedEvent): void {
+  stream.send({ id: position, type: event.type, data: text })
 }
 
 function isWanted(caller: Caller, filter: WatchRequest, event: LeaseEvent): boolean {
