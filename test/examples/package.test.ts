@@ -108,11 +108,12 @@ import { FileLeases } from 'tenure/files'
 import { openLeaseManager } from 'tenure/fleet'
 import { guard } from 'tenure/guard'
 import { verifyLedger } from 'tenure/ledger'
+import { startServer } from 'tenure/server'
 import { FakeRuntime } from 'tenure/testing'
 import { claimWorkflow } from 'tenure/workflow'
 
 export const classes = [LeaseSigner, FileLeases, FakeRuntime]
-export const functions = [openLeaseManager, verifyLedger, claimWorkflow, guard.sqlite]
+export const functions = [openLeaseManager, startServer, verifyLedger, claimWorkflow, guard.sqlite]
 
 const tenure: Tenure = await openTenure('memory:', { holder: 'ann' })
 export const fence: number = await tenure.withLease('work:W-1', {}, (lease: Lease) => lease.fence)
