@@ -27,6 +27,7 @@ export function sameApi(api: LeaseApi): LeaseApi {
     adopt: (request) => api.adopt(request),
     derive: (request) => api.derive(request),
     spend: (request) => api.spend(request),
+    trespass: (request) => api.trespass(request),
     advance: (request) => api.advance(request),
     revokeAll: (request) => api.revokeAll(request),
     get: (request) => api.get(request),

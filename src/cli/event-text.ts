@@ -1,6 +1,11 @@
 /** Events of the ledger in words. */
 import type { Budget } from '../core/budget.ts'
-import { eventWord, type LeaseEvent, type LeaseEventType } from '../core/event.ts'
+import {
+  eventWord,
+  type LeaseEvent,
+  type LeaseEventType,
+  type LeaseTrespassed,
+} from '../core/event.ts'
 import { sharingWords, type Sharing } from './lease-text.ts'
 import {
   clockTime,
@@ -36,6 +41,7 @@ export const EVENT_COLOURS: Readonly<Record<LeaseEventType, Colour>> = {
   'lease.failed': 'red',
   'lease.denied': 'red',
   'lease.accounted': 'dim',
+  'lease.trespassed': 'red',
 }
 
 const EVENT_COLUMNS: readonly Column[] = [
@@ -103,6 +109,8 @@ function factsOf(event: LeaseEvent): readonly string[] {
       return [`until ${clockTime(event.expiresAtMs)}`]
     case 'lease.accounted':
       return amountFacts(event.change.amounts)
+    case 'lease.trespassed':
+      return [`by ${visible(event.by)}`, ...targetFacts(event)]
     case 'lease.updated':
       return event.metadata === null ? [] : [visible(JSON.stringify(event.metadata))]
     case 'lease.renewed':
@@ -129,6 +137,11 @@ function sharingFacts(entry: Sharing): readonly string[] {
 function amountFacts(amounts: Budget): readonly string[] {
   const words = Object.entries(amounts).map(([dimension, amount]) => `${dimension} ${amount}`)
   return words.length === 0 ? [] : [words.join(', ')]
+}
+
+/** What was written to, where that is not the lease's own resource. */
+function targetFacts({ target, resource }: LeaseTrespassed): readonly string[] {
+  return target === resource ? [] : [`at ${visible(target)}`]
 }
 
 function priorityFacts({ priority }: { readonly priority: number }): readonly string[] {

@@ -295,6 +295,21 @@ export interface Spend {
   readonly requestId: string | null
 }
 
+/** Somebody wrote to what a lease of another holder covers. */
+export interface Trespass {
+  readonly kind: 'trespass'
+  readonly leaseId: LeaseId
+  readonly resource: Resource
+  readonly extent: Extent
+  /** Who wrote. */
+  readonly by: string
+  /** What was written to. */
+  readonly target: Resource
+  /** How it came about, in words. */
+  readonly reason: string | null
+  readonly requestId: string | null
+}
+
 export type SeveralCommand = AcquireAll | ClaimAll
 
 export type Command =
@@ -317,3 +332,4 @@ export type Command =
   | Settle
   | Derive
   | Spend
+  | Trespass

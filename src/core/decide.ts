@@ -26,6 +26,7 @@ import type {
   SpendOutcome,
   TakeUpOutcome,
   TransferOutcome,
+  TrespassOutcome,
   UpdateOutcome,
   UpgradeOutcome,
   Withdrawn,
@@ -38,6 +39,7 @@ import { settle } from './settle.ts'
 import { decideSpend } from './spend.ts'
 import type { Now } from './time.ts'
 import { decideTransfer } from './transfer.ts'
+import { decideTrespass } from './trespass.ts'
 import { decideUpdate } from './update.ts'
 import { decideDowngrade, decideUpgrade, decideWithdrawUpgrade } from './upgrade.ts'
 import { decideRefuseDeadlock, decideWithdraw } from './withdraw.ts'
@@ -63,6 +65,7 @@ interface OutcomeByKind {
   settle: SettleOutcome
   derive: AcquireOutcome
   spend: SpendOutcome
+  trespass: TrespassOutcome
 }
 
 export type OutcomeOf<C extends Command> = OutcomeByKind[C['kind']]
@@ -115,6 +118,8 @@ function decideAny(view: RealmView, command: Command, now: Now): Decision<Outcom
       return decideDerive(view, command, now)
     case 'spend':
       return decideSpend(view, command, now)
+    case 'trespass':
+      return decideTrespass(view, command, now)
   }
 }
 
@@ -170,6 +175,7 @@ const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
   'renew',
   'advance',
   'spend',
+  'trespass',
   'keep_alive',
   'take_up',
 ])

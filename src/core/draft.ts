@@ -228,6 +228,7 @@ function makesRoom(event: LeaseEvent): boolean {
     case 'lease.waiting':
     case 'lease.denied':
     case 'lease.accounted':
+    case 'lease.trespassed':
       return false
   }
 }

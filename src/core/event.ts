@@ -163,6 +163,18 @@ export interface LeaseAccounted extends EventCommon {
   readonly change: AccountChange
 }
 
+/**
+ * Another than the holder wrote to what the lease covers, without asking. It changes no ownership: it is there for those
+ * who read the history.
+ */
+export interface LeaseTrespassed extends EventCommon {
+  readonly type: 'lease.trespassed'
+  /** Who wrote. */
+  readonly by: string
+  /** What was written to: the lease's own resource, or one below its subtree. */
+  readonly target: Resource
+}
+
 export type LeaseEvent =
   | LeaseIssued
   | LeaseRenewed
@@ -184,6 +196,7 @@ export type LeaseEvent =
   | LeaseFailed
   | LeaseDenied
   | LeaseAccounted
+  | LeaseTrespassed
 
 export type LeaseEventType = LeaseEvent['type']
 
@@ -208,6 +221,7 @@ export const LEASE_EVENT_TYPES: readonly LeaseEventType[] = [
   'lease.failed',
   'lease.denied',
   'lease.accounted',
+  'lease.trespassed',
 ]
 
 /** An event as people speak of it: "acquired" for `lease.issued`, and for the rest the name without its `lease.`. */

@@ -76,6 +76,8 @@ export function evolveEntry(entry: Entry | undefined, event: LeaseEvent): Entry 
     }
     case 'lease.advanced':
       return { ...leaseOf(entry, event), epoch: event.to }
+    case 'lease.trespassed':
+      return leaseOf(entry, event)
     case 'lease.unlocked':
       return { ...leaseOf(entry, event), lockedUntil: null }
     case 'lease.offered':

@@ -248,6 +248,13 @@ export type SettleOutcome = Settled | LookFurther
 export type RevokeOutcome = Revoked | Refusal
 export type UpgradeOutcome = Upgraded | Upgrading | UpgradeWithdrawn | Refusal
 export type DowngradeOutcome = Downgraded | Refusal
+/** The write was written down; the lease is as it was. */
+export interface Trespassed {
+  readonly kind: 'trespassed'
+  readonly lease: Lease
+}
+
+export type TrespassOutcome = Trespassed | Refusal
 export type UpdateOutcome = Updated | Refusal
 export type TransferOutcome = Transferred | Refusal
 export type AdvanceOutcome = Advanced | Refusal

@@ -340,6 +340,7 @@ export const USUAL_STATES: Readonly<
   'lease.denied': [null, 'failed'],
   'lease.accounted': ['active', 'active'],
   'lease.updated': ['active', 'active'],
+  'lease.trespassed': ['active', 'active'],
 }
 
 /** Fields of events that are no part of what is their type's own. */

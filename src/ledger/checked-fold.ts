@@ -172,6 +172,7 @@ const ONE_ENTRY_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['typ
   'lease.renewed',
   'lease.advanced',
   'lease.waiting',
+  'lease.trespassed',
 ])
 
 /** Wall time and fences of a realm do not go back, and what a child was given is told at once. */

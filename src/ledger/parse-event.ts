@@ -256,6 +256,7 @@ const OWN: { readonly [Type in LeaseEvent['type']]: OwnShape<Type> } = {
   'lease.failed': { failure: oneOf(FAILURES), cycle: maybe(cycle) },
   'lease.denied': { ticket: object(TICKET) },
   'lease.accounted': { change },
+  'lease.trespassed': { by: holder, target: resource },
 }
 
 /** Throws `DECODE_ERROR` that names the field. */

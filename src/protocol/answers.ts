@@ -513,6 +513,7 @@ export const ANSWERS = {
     REFUSAL,
   ),
   update: either(outcomes<Answered<'updated'>>({ updated: { lease: LEASE } }), REFUSAL),
+  trespass: either(outcomes<Answered<'trespassed'>>({ trespassed: { lease: LEASE } }), REFUSAL),
   transfer: either(
     outcomes<TransferredAnswer>({
       transferred: {

@@ -449,6 +449,23 @@ export const CHANGES = {
     },
     { ...OWN_LEASE, reason: REASON, metadata: METADATA_FIELD, requestId: REQUEST_ID },
   ),
+  trespass: request(
+    {
+      role: 'holder',
+      says: 'Records that `by` wrote to what the lease of another holder covers',
+      check: ({ reason }) => checkNote(reason ?? null, null),
+    },
+    {
+      ...PLACE,
+      by: required(HOLDER_NAME, 'Who wrote'),
+      target: required(
+        RESOURCE,
+        'What was written to: the lease’s own resource, or one below its subtree',
+      ),
+      reason: WHY,
+      requestId: REQUEST_ID,
+    },
+  ),
   transfer: request(
     {
       role: 'holder',

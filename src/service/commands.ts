@@ -19,6 +19,7 @@ import type {
   Spend,
   TakeUp,
   Transfer,
+  Trespass,
   Update,
   Upgrade,
   Wait,
@@ -47,6 +48,7 @@ import type {
   SpendRequest,
   TicketRef,
   TransferRequest,
+  TrespassRequest,
   UpdateRequest,
   UpgradeRequest,
   WithdrawRequest,
@@ -235,6 +237,11 @@ export function downgradeCommand(request: HolderRequest, place: Place): Downgrad
 export function updateCommand(request: UpdateRequest, place: Place): Update {
   const { holder, reason = null, metadata = null, requestId = null } = request
   return { kind: 'update', ...place, holder, note: { reason, metadata }, requestId }
+}
+
+export function trespassCommand(request: TrespassRequest, place: Place): Trespass {
+  const { by, target, reason = null, requestId = null } = request
+  return { kind: 'trespass', ...place, by, target, reason, requestId }
 }
 
 export function transferCommand(request: TransferRequest, place: Place): Transfer {

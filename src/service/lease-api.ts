@@ -50,6 +50,7 @@ export type HolderRequest = RequestOf<'downgrade'>
 export type UpdateRequest = RequestOf<'update'>
 export type UpgradeRequest = RequestOf<'upgrade'>
 export type TransferRequest = RequestOf<'transfer'>
+export type TrespassRequest = RequestOf<'trespass'>
 export type AdoptRequest = RequestOf<'adopt'>
 export type DeriveRequest = RequestOf<'derive'>
 export type SpendRequest = RequestOf<'spend'>
@@ -106,6 +107,7 @@ export type UpgradeAnswer =
 export type DowngradeAnswer =
   { readonly kind: 'downgraded'; readonly lease: LeaseInfo; readonly changed: boolean } | Refusal
 export type UpdateAnswer = { readonly kind: 'updated'; readonly lease: LeaseInfo } | Refusal
+export type TrespassAnswer = { readonly kind: 'trespassed'; readonly lease: LeaseInfo } | Refusal
 export type TransferAnswer =
   { readonly kind: 'transferred'; readonly lease: LeaseInfo | null } | Refusal
 
@@ -181,6 +183,8 @@ export interface LeaseApi {
   downgrade(request: HolderRequest): Promise<DowngradeAnswer>
   /** The holder's own words, which whoever is blocked sees. */
   update(request: UpdateRequest): Promise<UpdateAnswer>
+  /** Writes a write that asked nobody into the ledger; it changes no ownership. */
+  trespass(request: TrespassRequest): Promise<TrespassAnswer>
   transfer(request: TransferRequest): Promise<TransferAnswer>
   /** Takes over, under this session, a lease that was transferred to this holder. */
   adopt(request: AdoptRequest): Promise<AcquireAnswer>

@@ -74,6 +74,8 @@ import type {
   TicketRef,
   TransferAnswer,
   TransferRequest,
+  TrespassAnswer,
+  TrespassRequest,
   UpdateAnswer,
   UpdateRequest,
   Unsubscribe,
@@ -282,6 +284,15 @@ export class LeaseService implements LeaseApi {
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.updateCommand(request, place))
     if (outcome.kind !== 'updated') return outcome
+    return { ...outcome, lease: describeEntry(outcome.lease, now) }
+  }
+
+  async trespass(asked: TrespassRequest): Promise<TrespassAnswer> {
+    const request = readRequest('trespass', asked)
+    const place = await this.#locate(request)
+    if (place === null) return { kind: 'not_found', leaseId: request.id }
+    const { outcome, now } = await this.#runner.run(commands.trespassCommand(request, place))
+    if (outcome.kind !== 'trespassed') return outcome
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 

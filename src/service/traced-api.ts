@@ -39,6 +39,7 @@ const CALLS: Readonly<Record<CallName, 'named' | 'unnamed'>> = {
   withdrawUpgrade: 'named',
   downgrade: 'named',
   update: 'named',
+  trespass: 'named',
   transfer: 'named',
   adopt: 'named',
   derive: 'named',

@@ -14,6 +14,7 @@ import type {
   Revoke,
   Settle,
   Transfer,
+  Trespass,
   Upgrade,
   Withdraw,
   WithdrawUpgrade,
@@ -258,6 +259,13 @@ export function withdrawUpgrade(change: Partial<WithdrawUpgrade> = {}): Withdraw
 
 export function downgrade(change: Partial<Downgrade> = {}): Downgrade {
   return { kind: 'downgrade', ...ADAS, requestId: null, ...change }
+}
+
+/** Mallory writes to what Ada holds. */
+export function trespass(change: Partial<Trespass> = {}): Trespass {
+  const { leaseId, resource, extent } = ADAS
+  const write = { by: 'mallory', target: resource, reason: null, requestId: null }
+  return { kind: 'trespass', leaseId, resource, extent, ...write, ...change }
 }
 
 /** Ada gives her lease to `eve`, who gets the id 6. */

@@ -105,6 +105,7 @@ export class PromiseWatch {
       case 'lease.waiting':
       case 'lease.accounted':
       case 'lease.updated':
+      case 'lease.trespassed':
       case 'lease.advanced':
         break
       case 'lease.renewed':
@@ -174,6 +175,7 @@ export class PromiseWatch {
       case 'lease.unlocked':
       case 'lease.accounted':
       case 'lease.updated':
+      case 'lease.trespassed':
         break
     }
   }

@@ -183,6 +183,7 @@ const OWN: { readonly [Type in LeaseEventType]: Arbitraries<Own<Type>> } = {
   'lease.denied': { ticket },
   'lease.accounted': { change },
   'lease.updated': { metadata: fc.option(fc.constantFrom({}, { a: 1 })) },
+  'lease.trespassed': { by: word, target: resource },
 }
 
 /** Of the types that have them. */

@@ -38,7 +38,10 @@ const STATE_CODES: Readonly<Record<EntryState, string>> = {
   revoked: 'v',
 }
 
-const TYPE_CODES: Readonly<Record<LeaseEventType, string>> = {
+/** What could be written in this layout: trespasses are younger. */
+type OldEventType = Exclude<LeaseEventType, 'lease.trespassed'>
+
+const TYPE_CODES: Readonly<Record<OldEventType, string>> = {
   'lease.accounted': 'c',
   'lease.adopted': 'a',
   'lease.advanced': 'A',
@@ -74,7 +77,7 @@ function stateOf(code: unknown): EntryState {
   return state
 }
 
-function typeOf(code: unknown): LeaseEventType {
+function typeOf(code: unknown): OldEventType {
   const type = TYPES.get(code)
   if (type === undefined) throw new Error(`there is no event ${String(code)}`)
   return type
@@ -256,7 +259,7 @@ export function oldClaimsOf(claims: string): readonly (readonly [id: string, cla
 /** What a request has done of which no event tells; null for one of which an event does. */
 export function oldMarkOf(text: string): {
   readonly leaseId: string
-  readonly type: LeaseEventType
+  readonly type: OldEventType
   readonly keepUntilMs: number
 } | null {
   if (text[36] !== 'm') return null
@@ -332,7 +335,7 @@ interface EventRest {
 
 function eventFrom(
   common: EventCommon,
-  type: LeaseEventType,
+  type: OldEventType,
   { fence, rest }: EventRest,
 ): LeaseEvent {
   if (type === 'lease.issued' || type === 'lease.queued' || type === 'lease.denied') {
@@ -347,7 +350,7 @@ function eventFrom(
   return plainEvent(common, type, rest)
 }
 
-type PlainType = Exclude<LeaseEventType, BornType | 'lease.upgraded' | 'lease.offered'>
+type PlainType = Exclude<OldEventType, BornType | 'lease.upgraded' | 'lease.offered'>
 
 function plainEvent(common: EventCommon, type: PlainType, rest: Fields): LeaseEvent {
   const tickAt = (at: number): Tick => tickOf(rest[at] as TickText)

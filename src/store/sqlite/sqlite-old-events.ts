@@ -140,6 +140,8 @@ function eventFrom(common: EventCommon, data: TypedData, names: RowNames): Lease
       return { ...common, type, failure: data.failure ?? 'abandoned', cycle: data.cycle ?? null }
     case 'lease.accounted':
       return { ...common, type, change: data.change ?? { kind: 'spent', amounts: {} } }
+    case 'lease.trespassed':
+      throw new Error(`older versions wrote no ${type}`)
     case 'lease.updated':
       return { ...common, type, metadata: data.metadata ?? null }
     case 'lease.downgraded':

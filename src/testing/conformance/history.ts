@@ -262,6 +262,9 @@ async function everyChangeOfAHolder(stage: Stage): Promise<void> {
   assert.equal((await stage.run({ ...words, note })).kind, 'updated')
   const none = { reason: null, metadata: null }
   assert.equal((await stage.run({ ...words, requestId: null, note: none })).kind, 'updated')
+  const at = { leaseId: ada.id, resource: ada.resource, extent: ada.extent }
+  const write = { by: 'mallory "é"', target: ada.resource, reason: 'sed -i', requestId: stage.id() }
+  assert.equal((await stage.run({ kind: 'trespass', ...at, ...write })).kind, 'trespassed')
   const newLeaseId = stage.id()
   const gift = { to: 'eve', newLeaseId, requestId: stage.id() }
   assert.equal(
