@@ -51,7 +51,13 @@ export type {
   Revoking,
 } from './core/lease.ts'
 export type { Extent, Mode, Resource } from './core/resource.ts'
-export type { SettingKey, SettingRow, SettingScope, Settings } from './core/settings.ts'
+export type {
+  SettingKey,
+  SettingRow,
+  SettingScope,
+  Settings,
+  SettingValue,
+} from './core/settings.ts'
 export type { ImportedLedger, ImportOptions, OpenOptions } from './open.ts'
 export type { Fault } from './runtime/diagnostics.ts'
 export type { Runtime, Timer, TimerOptions } from './runtime/runtime.ts'

@@ -9,7 +9,13 @@ import type { FencedLease } from '../core/fenced-lease.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import type { Mode } from '../core/resource.ts'
 import type { Scope, ScopedAct } from '../core/scope.ts'
-import type { SettingKey, SettingRow, SettingScope, Settings } from '../core/settings.ts'
+import type {
+  SettingKey,
+  SettingRow,
+  SettingValue,
+  SettingScope,
+  Settings,
+} from '../core/settings.ts'
 import type { CleanupResult, Inspection, LedgerEntry } from '../service/lease-api.ts'
 import type {
   AcquireOptions,
@@ -293,8 +299,8 @@ export interface LeaseSet extends AsyncDisposable {
 
 /** Configuration that all processes of the store obey from their next call on. */
 export interface TenureConfig {
-  get(key: SettingKey, options?: SettingOptions): Promise<number | boolean>
-  set(key: SettingKey, value: number | boolean | string, options?: SettingOptions): Promise<void>
+  get(key: SettingKey, options?: SettingOptions): Promise<SettingValue>
+  set(key: SettingKey, value: SettingValue, options?: SettingOptions): Promise<void>
   /** Removes an override, or gives the global default back. */
   unset(key: SettingKey, options?: SettingOptions): Promise<void>
   /** What is in force globally, or for a resource. */

@@ -7,6 +7,7 @@ import {
   resolveSettings,
   type SettingKey,
   type SettingRow,
+  type SettingValue,
   type Settings,
 } from '../core/settings.ts'
 import type { Runtime } from '../runtime/runtime.ts'
@@ -37,7 +38,7 @@ export class ClientConfig implements TenureConfig {
     this.#parts = parts
   }
 
-  async get(key: SettingKey, options?: SettingOptions): Promise<number | boolean> {
+  async get(key: SettingKey, options?: SettingOptions): Promise<SettingValue> {
     this.#parts.requireOpen()
     const known = parseSettingKey(key)
     const { target, resource } = this.#subject(options)
@@ -49,11 +50,7 @@ export class ClientConfig implements TenureConfig {
     throw new LeaseError('INVALID_INPUT', `configuration: ${settings.malformed}`, { details })
   }
 
-  async set(
-    key: SettingKey,
-    value: number | boolean | string,
-    options?: SettingOptions,
-  ): Promise<void> {
+  async set(key: SettingKey, value: SettingValue, options?: SettingOptions): Promise<void> {
     this.#parts.requireOpen()
     const known = parseSettingKey(key)
     const text = String(parseSettingValue(known, value))

@@ -31,6 +31,18 @@ interface BooleanSetting {
   readonly description: string
 }
 
+interface ChoiceSetting {
+  readonly type: 'string'
+  readonly initial: string
+  readonly choices: readonly string[]
+  readonly description: string
+}
+
+/** What a hook does with an edit where it cannot ask the store: denies it, or lets it through. */
+export type HookOnFailure = 'closed' | 'open'
+
+export type SettingValue = number | boolean | string
+
 export interface SettingValues {
   readonly default_ttl_seconds: number
   readonly max_renewals: number
@@ -42,10 +54,13 @@ export interface SettingValues {
   readonly history_retention_days: number
   readonly record_renewals: boolean
   readonly max_hold_seconds: number
+  readonly hook_ttl_seconds: number
+  readonly hook_idle_seconds: number
+  readonly hook_on_failure: HookOnFailure
 }
 
 export type SettingKey = keyof SettingValues
-export type SettingDefinition = IntegerSetting | BooleanSetting
+export type SettingDefinition = IntegerSetting | BooleanSetting | ChoiceSetting
 
 export const SETTING_TABLE: Readonly<Record<SettingKey, SettingDefinition>> = {
   default_ttl_seconds: {
@@ -110,6 +125,26 @@ export const SETTING_TABLE: Readonly<Record<SettingKey, SettingDefinition>> = {
     max: MAX_HOLD_MS_MAX / 1000,
     description: 'How long a client that obeys it renews a lease by itself (0 = no limit)',
   },
+  hook_ttl_seconds: {
+    type: 'int',
+    initial: 900,
+    min: 1,
+    max: TTL_MS_MAX / 1000,
+    description: 'TTL of a lease that the hook of a coding agent takes',
+  },
+  hook_idle_seconds: {
+    type: 'int',
+    initial: 600,
+    min: 0,
+    max: TTL_MS_MAX / 1000,
+    description: 'How long after its last edit a hook goes on renewing the lease of a file',
+  },
+  hook_on_failure: {
+    type: 'string',
+    initial: 'closed',
+    choices: ['closed', 'open'],
+    description: 'Whether a hook that cannot ask the store denies an edit (closed) or not (open)',
+  },
 }
 
 export const SETTING_KEYS = Object.keys(SETTING_TABLE) as readonly SettingKey[]
@@ -152,12 +187,17 @@ export function parseSettingKey(text: unknown): SettingKey {
 }
 
 /** Reads a value for a key, from text or from a value of the key's own type. */
-export function parseSettingValue(key: SettingKey, value: unknown): number | boolean {
+export function parseSettingValue(key: SettingKey, value: unknown): SettingValue {
   const definition = SETTING_TABLE[key]
   if (definition.type === 'bool') {
     if (value === true || value === 'true') return true
     if (value === false || value === 'false') return false
     throw invalid(key, 'must be true or false', value)
+  }
+  if (definition.type === 'string') {
+    const choice = definition.choices.find((candidate) => candidate === value)
+    if (choice !== undefined) return choice
+    throw invalid(key, `must be ${definition.choices.join(' or ')}`, value)
   }
   const number = typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? Number(value) : value
   if (typeof number !== 'number' || !Number.isSafeInteger(number)) {
@@ -194,7 +234,7 @@ export function retentionMs(retentionDays: SettingValues['history_retention_days
 export function resolveSettings(rows: readonly SettingRow[], resource: Resource | null): Settings {
   const applicable = rows.filter((row) => applies(row, resource))
   const weakestFirst = applicable.toSorted((a, b) => STRENGTH[a.scope] - STRENGTH[b.scope])
-  const values: Record<string, number | boolean> = {}
+  const values: Record<string, SettingValue> = {}
   let malformed: string | null = null
   let isTtlConfigured = false
   for (const row of weakestFirst) {

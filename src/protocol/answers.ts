@@ -31,6 +31,7 @@ import type { Mode } from '../core/resource.ts'
 import {
   SETTING_SCOPES,
   SETTING_TABLE,
+  type SettingDefinition,
   type SettingKey,
   type SettingRow,
   type Settings,
@@ -436,8 +437,8 @@ const SETTING = described<SettingRow>({
 const SETTINGS = object(
   {
     ...Object.fromEntries(
-      Object.entries(SETTING_TABLE).map(([key, { type, description }]) => {
-        return [key, required<unknown>(type === 'bool' ? FLAG : WHOLE, description)]
+      Object.entries(SETTING_TABLE).map(([key, definition]) => {
+        return [key, required<unknown>(settingShape(definition), definition.description)]
       }),
     ),
     isTtlConfigured: required(FLAG, 'Whether `default_ttl_seconds` was configured'),
@@ -445,6 +446,11 @@ const SETTINGS = object(
   },
   'answer',
 ) as unknown as Shape<Settings>
+
+function settingShape(definition: SettingDefinition): Shape<unknown> {
+  if (definition.type === 'string') return choice(definition.choices)
+  return definition.type === 'bool' ? FLAG : WHOLE
+}
 
 const ANYTHING: Shape<unknown> = {
   kind: 'leaf',

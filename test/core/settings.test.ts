@@ -64,6 +64,8 @@ describe('a value', () => {
     ['history_retention_days', '0', 0],
     ['keep_history', 'false', false],
     ['keep_history', true, true],
+    ['hook_ttl_seconds', '900', 900],
+    ['hook_on_failure', 'open', 'open'],
   ] as const)('%s may be %s', (key, text, value) => {
     expect(parseSettingValue(key, text)).toBe(value)
   })
@@ -85,6 +87,8 @@ describe('a value', () => {
     ['keep_history', 'yes', 'must be true or false, got "yes"'],
     ['keep_history', 1, 'must be true or false, got 1'],
     ['keep_history', 'TRUE', 'must be true or false'],
+    ['hook_on_failure', 'Open', 'must be closed or open, got "Open"'],
+    ['hook_on_failure', true, 'must be closed or open, got true'],
   ] as const)('%s may not be %s', (key, value, message) => {
     expect(() => parseSettingValue(key, value)).toThrow(
       expect.objectContaining({

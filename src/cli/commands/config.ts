@@ -6,6 +6,7 @@ import {
   SETTING_KEYS,
   SETTING_TABLE,
   type SettingKey,
+  type SettingValue,
 } from '../../core/settings.ts'
 import { textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
@@ -21,7 +22,7 @@ export const config: Command = defineCommand({
   positionals: [
     { name: 'ACTION', help: 'get KEY, set KEY VALUE, unset KEY, or ls' },
     { name: 'KEY', help: SETTING_KEYS.join(', '), optional: true },
-    { name: 'VALUE', help: 'a number, or true or false', optional: true },
+    { name: 'VALUE', help: 'a number, true or false, or a word', optional: true },
   ],
   options: {
     for: textOption(
@@ -86,7 +87,7 @@ async function list(
 ): Promise<number> {
   const overrides = await tenure.config.overrides()
   const entries = await Promise.all(
-    SETTING_KEYS.map(async (key): Promise<readonly [SettingKey, number | boolean]> => {
+    SETTING_KEYS.map(async (key): Promise<readonly [SettingKey, SettingValue]> => {
       return [key, await tenure.config.get(key, target === undefined ? {} : { for: target })]
     }),
   )
