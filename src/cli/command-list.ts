@@ -67,6 +67,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: 'Say who holds a resource, why, and who waits for it',
     load: async () => (await import('./commands/why.ts')).why,
   },
+  wait: {
+    summary: 'Wait until a resource is free, and take nothing',
+    load: async () => (await import('./commands/wait.ts')).wait,
+  },
   history: {
     summary: 'Show what happened, from the ledger',
     load: async () => (await import('./commands/history.ts')).history,
