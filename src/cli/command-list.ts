@@ -119,6 +119,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: "Create the table that a guard needs in one's own database",
     load: async () => (await import('./commands/guard.ts')).guardCommand,
   },
+  hook: {
+    summary: "Answer an event of a coding agent's client, before and after what it does",
+    load: async () => (await import('./commands/hook.ts')).hook,
+  },
   doctor: {
     summary: 'Check that everything needed is there and works',
     load: async () => (await import('./commands/doctor.ts')).doctor,

@@ -75,7 +75,7 @@ function look<Result>(file: string, read: (file: string) => Result): Result | nu
 }
 
 /** The XDG specification says that a relative path there is to be ignored. */
-function stateDirectory(env: Env): string {
+export function stateDirectory(env: Env): string {
   const state = env['XDG_STATE_HOME']
   if (state && path.isAbsolute(state)) return path.join(state, 'tenure')
   return path.join(os.homedir(), '.local', 'state', 'tenure')

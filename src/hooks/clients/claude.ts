@@ -1,0 +1,75 @@
+/** Claude Code. `agent_id` is there inside of a subagent only. */
+import {
+  editOf,
+  objectOf,
+  readOf,
+  requireText,
+  shellOf,
+  textOf,
+  type Act,
+  type Adapter,
+  type HookEvent,
+  type JsonObject,
+  type Moment,
+} from '../hook-event.ts'
+
+const MOMENTS: Readonly<Record<string, Moment>> = {
+  SessionStart: 'session_start',
+  PreToolUse: 'before',
+  PostToolUse: 'after',
+  PostToolUseFailure: 'after',
+  SubagentStop: 'agent_end',
+  SessionEnd: 'session_end',
+}
+
+export const claude: Adapter = {
+  read(input, host): HookEvent {
+    const name = requireText(input, 'hook_event_name')
+    return {
+      client: 'claude',
+      moment: MOMENTS[name] ?? 'other',
+      name,
+      session: requireText(input, 'session_id'),
+      agent: textOf(input, 'agent_id'),
+      cwd: textOf(input, 'cwd') ?? host.cwd,
+      callId: textOf(input, 'tool_use_id'),
+      act: actOf(textOf(input, 'tool_name') ?? '', objectOf(input['tool_input'])),
+      hasFailed: name === 'PostToolUseFailure',
+    }
+  },
+
+  hears: ({ moment }) => ['session_start', 'before', 'after'].includes(moment),
+
+  answer({ name: hookEventName, moment }, verdict): string {
+    const say = (rest: JsonObject): string => {
+      return JSON.stringify({ hookSpecificOutput: { hookEventName, ...rest } })
+    }
+    switch (verdict.kind) {
+      case 'nothing':
+        return ''
+      case 'deny':
+        return say({ permissionDecision: 'deny', permissionDecisionReason: verdict.reason })
+      case 'input':
+        return say({ updatedInput: verdict.input })
+      case 'tell':
+        return moment === 'session_start' ? verdict.text : say({ additionalContext: verdict.text })
+    }
+  },
+}
+
+export function actOf(tool: string, input: JsonObject): Act {
+  switch (tool) {
+    case 'Edit':
+    case 'MultiEdit':
+    case 'Write':
+      return editOf(tool, textOf(input, 'file_path'))
+    case 'NotebookEdit':
+      return editOf(tool, textOf(input, 'notebook_path'))
+    case 'Read':
+      return readOf(textOf(input, 'file_path'))
+    case 'Bash':
+      return shellOf(textOf(input, 'command'))
+    default:
+      return tool.startsWith('mcp__tenure__') ? { kind: 'lease_tool', input } : { kind: 'other' }
+  }
+}

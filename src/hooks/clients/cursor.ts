@@ -1,0 +1,83 @@
+/** Cursor. `beforeShellExecution` has its command beside the common fields; `afterFileEdit` cannot deny. */
+import {
+  editOf,
+  objectOf,
+  readOf,
+  requireText,
+  shellOf,
+  textOf,
+  type Act,
+  type Adapter,
+  type HookEvent,
+  type JsonObject,
+  type Moment,
+} from '../hook-event.ts'
+
+const MOMENTS: Readonly<Record<string, Moment>> = {
+  sessionStart: 'session_start',
+  preToolUse: 'before',
+  beforeShellExecution: 'before',
+  beforeReadFile: 'before',
+  postToolUse: 'after',
+  afterFileEdit: 'after',
+  afterShellExecution: 'after',
+  subagentStop: 'agent_end',
+  sessionEnd: 'session_end',
+}
+
+export const cursor: Adapter = {
+  read(input, host): HookEvent {
+    const name = requireText(input, 'hook_event_name')
+    const roots = input['workspace_roots']
+    const root: unknown = Array.isArray(roots) ? roots[0] : undefined
+    return {
+      client: 'cursor',
+      moment: MOMENTS[name] ?? 'other',
+      name,
+      session: requireText(input, 'conversation_id', 'session_id'),
+      agent: textOf(input, 'subagent_id'),
+      cwd: textOf(input, 'cwd') ?? (typeof root === 'string' && root !== '' ? root : host.cwd),
+      callId: textOf(input, 'tool_use_id'),
+      act: actOf(name, input),
+      hasFailed: false,
+    }
+  },
+
+  hears: ({ name }) => name === 'sessionStart' || name === 'postToolUse',
+
+  answer(_event, verdict): string {
+    switch (verdict.kind) {
+      case 'nothing':
+      case 'input':
+        return ''
+      case 'deny': {
+        const { reason } = verdict
+        return JSON.stringify({ permission: 'deny', user_message: reason, agent_message: reason })
+      }
+      case 'tell':
+        return JSON.stringify({ additional_context: verdict.text })
+    }
+  },
+}
+
+function actOf(name: string, input: JsonObject): Act {
+  if (name === 'afterFileEdit') return editOf('Edit', textOf(input, 'file_path'))
+  if (name === 'beforeReadFile') return readOf(textOf(input, 'file_path'))
+  if (name.endsWith('ShellExecution')) return shellOf(textOf(input, 'command'))
+  const tool = textOf(input, 'tool_name') ?? ''
+  const given = objectOf(input['tool_input'])
+  const path = textOf(given, 'file_path', 'path', 'target_file')
+  switch (tool) {
+    case 'Write':
+    case 'Edit':
+    case 'StrReplace':
+    case 'Delete':
+      return editOf(tool, path)
+    case 'Read':
+      return readOf(path)
+    case 'Shell':
+      return shellOf(textOf(given, 'command'))
+    default:
+      return { kind: 'other' }
+  }
+}

@@ -1,0 +1,69 @@
+/** Gemini CLI. A denial is `decision`; before a call nothing else reaches the model. */
+import {
+  editOf,
+  objectOf,
+  readOf,
+  requireText,
+  shellOf,
+  textOf,
+  type Act,
+  type Adapter,
+  type HookEvent,
+  type JsonObject,
+  type Moment,
+} from '../hook-event.ts'
+
+const MOMENTS: Readonly<Record<string, Moment>> = {
+  SessionStart: 'session_start',
+  BeforeTool: 'before',
+  AfterTool: 'after',
+  SessionEnd: 'session_end',
+}
+
+export const gemini: Adapter = {
+  read(input, host): HookEvent {
+    const name = requireText(input, 'hook_event_name')
+    return {
+      client: 'gemini',
+      moment: MOMENTS[name] ?? 'other',
+      name,
+      session: requireText(input, 'session_id'),
+      agent: textOf(input, 'agent_id'),
+      cwd: textOf(input, 'cwd') ?? host.cwd,
+      callId: null,
+      act: actOf(textOf(input, 'tool_name') ?? '', objectOf(input['tool_input'])),
+      hasFailed: false,
+    }
+  },
+
+  hears: ({ moment }) => moment === 'session_start' || moment === 'after',
+
+  answer({ name: hookEventName }, verdict): string {
+    switch (verdict.kind) {
+      case 'nothing':
+      case 'input':
+        return ''
+      case 'deny':
+        return JSON.stringify({ decision: 'deny', reason: verdict.reason })
+      case 'tell': {
+        const context = { hookEventName, additionalContext: verdict.text }
+        return JSON.stringify({ hookSpecificOutput: context })
+      }
+    }
+  },
+}
+
+function actOf(tool: string, input: JsonObject): Act {
+  switch (tool) {
+    case 'write_file':
+    case 'replace':
+    case 'edit':
+      return editOf(tool, textOf(input, 'file_path', 'absolute_path', 'path'))
+    case 'read_file':
+      return readOf(textOf(input, 'file_path', 'absolute_path', 'path'))
+    case 'run_shell_command':
+      return shellOf(textOf(input, 'command'))
+    default:
+      return { kind: 'other' }
+  }
+}

@@ -1,0 +1,12 @@
+/** JSON that comes from outside: from clients, and from files that a killed hook may have left half written. */
+
+/** Undefined for what is no JSON, which no JSON is. Whoever calls says what it should have been. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    // No fault: the caller refuses it, or passes over it.
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * Carries out a plan: takes all leases that an edit needs, or none. Everything goes through `LeaseApi`; who may have what is
+ * decided there.
+ */
+import type { Blocker } from '../core/conflict.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import { ALL_MEMBERS_MAX } from '../core/limits.ts'
+import { refusalError } from '../core/outcome.ts'
+import { covers } from '../core/resource.ts'
+import type { Runtime } from '../runtime/runtime.ts'
+import type { AcquireAllAnswer, AcquireAnswer, LeaseApi } from '../service/lease-api.ts'
+import { listAll } from '../service/list-all.ts'
+import { hookMetadata, type HookAgent, type LeasePlan, type Target } from './hook-plan.ts'
+
+/** At most so long, with however many renewals. */
+const HOLD_MS_MAX = 4 * 3_600_000
+
+export interface Taking {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  readonly agent: HookAgent
+  readonly ttlMs: number
+  readonly reason: string
+}
+
+export interface TakenLease {
+  readonly target: Target
+  readonly leaseId: string
+}
+
+export type Taken =
+  | { readonly kind: 'taken'; readonly leases: readonly TakenLease[] }
+  | {
+      readonly kind: 'held'
+      readonly target: Target
+      readonly blockers: readonly Blocker[]
+    }
+
+/** Several commits where there are more than 64 files; whatever was taken is given back when one of them is held. */
+export async function takeLeases(taking: Taking, plan: LeasePlan): Promise<Taken> {
+  const leases: TakenLease[] = []
+  try {
+    for (let start = 0; start < plan.acquire.length; start += ALL_MEMBERS_MAX) {
+      const some = plan.acquire.slice(start, start + ALL_MEMBERS_MAX)
+      const taken = await acquireSome(taking, some)
+      if (taken.kind === 'held') return await undo(taken)
+      leases.push(...taken.leases)
+    }
+    for (const { target, parent } of plan.derive) {
+      const taken = await deriveOne(taking, target, parent)
+      if (taken.kind === 'held') return await undo(taken)
+      leases.push(...taken.leases)
+    }
+    return { kind: 'taken', leases }
+  } catch (error) {
+    await giveBack(taking, leases)
+    throw error
+  }
+
+  async function undo(held: Taken): Promise<Taken> {
+    await giveBack(taking, leases)
+    return held
+  }
+}
+
+async function acquireSome(taking: Taking, targets: readonly Target[]): Promise<Taken> {
+  const { api, runtime, agent, ttlMs, reason } = taking
+  const { holder } = agent
+  const common = {
+    ...{ holder, session: holder, sequential: true, waitMs: 0, reason },
+    ...{ ttlMs: Math.min(ttlMs, HOLD_MS_MAX), maxHoldMs: HOLD_MS_MAX },
+    metadata: hookMetadata(agent),
+  }
+  const members = targets.map(({ resource }) => ({ id: runtime.uuid(), resource }))
+  const [only] = members
+  const answer =
+    members.length === 1 && only !== undefined
+      ? await api.acquire({ ...common, ...only })
+      : await api.acquireAll({ ...common, group: runtime.uuid(), members })
+  if (answer.kind !== 'granted' && answer.kind !== 'granted_all') return heldAnswer(answer, targets)
+  return { kind: 'taken', leases: targets.flatMap(takenAs(members)) }
+}
+
+function takenAs(members: readonly { readonly id: string }[]) {
+  return (target: Target, index: number): readonly TakenLease[] => {
+    const member = members[index]
+    return member === undefined ? [] : [{ target, leaseId: member.id }]
+  }
+}
+
+async function deriveOne(taking: Taking, target: Target, parent: LeaseInfo): Promise<Taken> {
+  const { api, runtime, agent, reason } = taking
+  const leaseId = runtime.uuid()
+  const { holder } = agent
+  const answer = await api.derive({
+    ...{ id: leaseId, by: parent.holder, holder, session: holder, reason },
+    parent: { id: parent.id, resource: parent.resource, extent: parent.extent },
+    ...{ resource: target.resource, extent: 'exact', mode: 'exclusive' },
+  })
+  if (answer.kind === 'granted') return { kind: 'taken', leases: [{ target, leaseId }] }
+  // The parent's lease has ended since it was listed: whoever asks looks again.
+  const isGone = ['expired', 'terminal', 'not_found'].includes(answer.kind)
+  return isGone ? { kind: 'held', target, blockers: [] } : heldAnswer(answer, [target])
+}
+
+type NotGranted = Exclude<
+  AcquireAnswer | AcquireAllAnswer,
+  { readonly kind: 'granted' | 'granted_all' }
+>
+
+/** Anything but being held is a failure: of the store, of its configuration, or of the path. */
+function heldAnswer(answer: NotGranted, targets: readonly Target[]): Taken {
+  if (answer.kind === 'queued' || answer.kind === 'queued_all' || answer.kind === 'dropped') {
+    throw new Error('a request that does not wait was queued')
+  }
+  const [first] = targets
+  if (first === undefined || answer.kind !== 'held') throw refusalError(answer)
+  const { blockers } = answer
+  const target = targets.find(({ resource }) => {
+    return blockers.some((blocker) => {
+      const place = { resource: blocker.resource as Target['resource'], extent: blocker.extent }
+      return covers(place, { resource, extent: 'exact' })
+    })
+  })
+  return { kind: 'held', target: target ?? first, blockers }
+}
+
+export async function giveBack(
+  { api, agent }: Pick<Taking, 'api' | 'agent'>,
+  leases: readonly TakenLease[],
+): Promise<void> {
+  const { holder } = agent
+  await Promise.all(
+    leases.map(({ leaseId: id, target: { resource } }) => {
+      return api.release({ id, resource, extent: 'exact', holder, session: holder })
+    }),
+  )
+}
+
+export async function leasesOf(
+  api: Pick<LeaseApi, 'list'>,
+  holder: string,
+): Promise<readonly LeaseInfo[]> {
+  const found: LeaseInfo[] = []
+  for await (const page of listAll(api, { holder, state: 'active' })) found.push(...page)
+  return found
+}
+
+/** A refusal is no failure here: the lease is gone, and the next look at it says so. */
+export async function renewLeases(
+  api: Pick<LeaseApi, 'renew'>,
+  leases: readonly LeaseInfo[],
+): Promise<void> {
+  await Promise.all(
+    leases.map(({ id, resource, extent, holder }) => {
+      return api.renew({ id, resource, extent, holder })
+    }),
+  )
+}
+
+export async function releaseLeases(
+  api: Pick<LeaseApi, 'release'>,
+  leases: readonly LeaseInfo[],
+): Promise<void> {
+  await Promise.all(
+    leases.map(({ id, resource, extent, holder }) => {
+      return api.release({ id, resource, extent, holder, releaseReason: 'completed' })
+    }),
+  )
+}

@@ -1,0 +1,329 @@
+/**
+ * What the programs that agents write files with do, by their arguments. A program that is not here is unknown; one that is
+ * here and is called in a way that is not read says so as well.
+ */
+import path from 'node:path'
+import { applyPatchPaths, diffPaths } from '../patch-paths.ts'
+import { gitEffects } from './git-programs.ts'
+import {
+  argumentOf,
+  operandsOf,
+  optionValues,
+  UNKNOWN,
+  writesTo,
+  type Effects,
+  type ProgramCall,
+} from './shell-effects.ts'
+import type { Argument } from './shell-words.ts'
+
+const NOTHING: readonly Effects[] = []
+
+/** These write to nothing but what they are redirected to. */
+const READERS: ReadonlySet<string> = new Set([
+  ...[
+    'ls',
+    'cat',
+    'head',
+    'tail',
+    'grep',
+    'egrep',
+    'fgrep',
+    'rg',
+    'ag',
+    'fd',
+    'wc',
+    'echo',
+    'printf',
+  ],
+  ...[
+    'pwd',
+    'true',
+    'false',
+    ':',
+    'test',
+    '[',
+    '[[',
+    'which',
+    'type',
+    'hash',
+    'stat',
+    'file',
+    'du',
+  ],
+  ...['df', 'uniq', 'cut', 'tr', 'jq', 'diff', 'cmp', 'comm', 'basename', 'dirname', 'realpath'],
+  ...[
+    'readlink',
+    'date',
+    'printenv',
+    'id',
+    'whoami',
+    'hostname',
+    'uname',
+    'ps',
+    'sleep',
+    'seq',
+    'tree',
+  ],
+  ...[
+    'less',
+    'more',
+    'nl',
+    'od',
+    'xxd',
+    'hexdump',
+    'md5sum',
+    'sha1sum',
+    'sha256sum',
+    'column',
+    'fold',
+  ],
+  ...[
+    'paste',
+    'rev',
+    'tac',
+    'export',
+    'set',
+    'unset',
+    'read',
+    'wait',
+    'exit',
+    'return',
+    'break',
+    'local',
+  ],
+  ...[
+    'continue',
+    'shift',
+    'trap',
+    'ulimit',
+    'umask',
+    'alias',
+    'mkdir',
+    'rmdir',
+    'chmod',
+    'chown',
+    'kill',
+  ],
+  ...[
+    'free',
+    'uptime',
+    'nproc',
+    'lsof',
+    'tty',
+    'clear',
+    'history',
+    'jobs',
+    'tenure',
+    'declare',
+    'readonly',
+    'let',
+  ],
+])
+
+export function programEffects(call: ProgramCall): readonly Effects[] {
+  const name = path.basename(call.program)
+  const read = PROGRAMS[name]
+  if (Object.hasOwn(PROGRAMS, name) && read !== undefined) return read(call)
+  return READERS.has(name) ? NOTHING : UNKNOWN
+}
+
+type Program = (call: ProgramCall) => readonly Effects[]
+
+const PROGRAMS: Readonly<Record<string, Program>> = {
+  cd: changeDirectory,
+  pushd: changeDirectory,
+  popd: () => [{ cwd: null }],
+  env: (call) => prefixed(call, { withValue: ['-u', '-C', '-S'], assigns: true }),
+  sudo: (call) => prefixed(call, { withValue: ['-u', '-g', '-h', '-p', '-D'], assigns: true }),
+  doas: (call) => prefixed(call, { withValue: ['-u'] }),
+  nice: (call) => prefixed(call, { withValue: ['-n'] }),
+  ionice: (call) => prefixed(call, { withValue: ['-c', '-n'] }),
+  timeout: (call) => prefixed(call, { withValue: ['-s', '-k'], operands: 1 }),
+  nohup: (call) => prefixed(call, {}),
+  stdbuf: (call) => prefixed(call, { withValue: ['-i', '-o', '-e'] }),
+  command: (call) => prefixed(call, {}),
+  builtin: (call) => prefixed(call, {}),
+  exec: (call) => prefixed(call, { withValue: ['-a'] }),
+  setsid: (call) => prefixed(call, {}),
+  time: (call) => prefixed(call, { withValue: ['-f', '-o'] }),
+  bash: shell,
+  sh: shell,
+  dash: shell,
+  zsh: shell,
+  eval: ({ args }) => scriptOf(args.map(({ text }) => text)),
+  tee: ({ args, cwd }) => writesTo(operandsOf(args), cwd),
+  touch: ({ args, cwd }) => writesTo(operandsOf(args, ['-d', '-r', '-t']), cwd),
+  truncate: ({ args, cwd }) => writesTo(operandsOf(args, ['-s', '-r', '--size']), cwd),
+  unlink: ({ args, cwd }) => writesTo(operandsOf(args), cwd),
+  shred: ({ args, cwd }) => writesTo(operandsOf(args, ['-n', '-s']), cwd),
+  rm: ({ args, cwd }) => writesTo(operandsOf(args), cwd),
+  sed: inPlaceEditor({ script: 'ef', long: ['--expression', '--file'], withValue: ['-l'] }),
+  perl: inPlaceEditor({ script: 'eE', withValue: ['-I', '-M', '-F'] }),
+  ruby: inPlaceEditor({ script: 'e', withValue: ['-I', '-r'] }),
+  mv: (call) => moved(call, { removesSource: true }),
+  cp: (call) => moved(call, { removesSource: false }),
+  install: (call) => moved(call, { removesSource: false, withValue: ['-m', '-o', '-g'] }),
+  ln: linked,
+  dd: ({ args, cwd }) => writesTo(valuesOf(args, 'of='), cwd),
+  sort: ({ args, cwd }) => writesTo(optionValues(args, ['-o', '--output']), cwd),
+  curl: ({ args, cwd }) => writesTo(optionValues(args, ['-o', '--output']), cwd),
+  wget: wget,
+  find: found,
+  awk: awk,
+  gawk: awk,
+  patch: patched,
+  apply_patch: appliedPatch,
+  applypatch: appliedPatch,
+  git: gitEffects,
+}
+
+function valuesOf(args: readonly Argument[], prefix: string): readonly Argument[] {
+  return args.flatMap((argument): readonly Argument[] => {
+    const { text } = argument
+    return text?.startsWith(prefix) === true
+      ? [{ ...argument, text: text.slice(prefix.length) }]
+      : []
+  })
+}
+
+function changeDirectory({ args, cwd, context }: ProgramCall): readonly Effects[] {
+  const [target] = operandsOf(args)
+  if (target === undefined) return [{ cwd: context.variables['HOME'] ?? null }]
+  if (target.text === null || target.text === '-') return [{ cwd: null }]
+  return [{ cwd: path.resolve(cwd, target.text) }]
+}
+
+interface Prefix {
+  readonly withValue?: readonly string[]
+  /** How many words of its own come before the command. */
+  readonly operands?: number
+  readonly assigns?: boolean
+}
+
+/** A program that runs the rest of its arguments as a command. */
+function prefixed(call: ProgramCall, prefix: Prefix): readonly Effects[] {
+  const { withValue = [], operands = 0, assigns = false } = prefix
+  const { args } = call
+  let index = 0
+  for (; index < args.length; index += 1) {
+    const text = args[index]?.text ?? null
+    if (text === null || text === '--') break
+    if (withValue.includes(text)) index += 1
+    else if (!text.startsWith('-') && !(assigns && /^[A-Za-z_]\w*=/.test(text))) break
+  }
+  if (args[index]?.text === '--') index += 1
+  const [program, ...rest] = args.slice(index + operands)
+  if (program === undefined) return NOTHING
+  if (program.text === null) return UNKNOWN
+  return programEffects({ ...call, program: program.text, args: rest })
+}
+
+/** `bash -c SCRIPT`; any other use runs a file that is not read. */
+function shell({ args, input }: ProgramCall): readonly Effects[] {
+  const at = args.findIndex(({ text }) => text !== null && /^-[a-z]*c$/.test(text))
+  if (at === -1) return args.length === 0 && input !== null ? [{ script: input }] : UNKNOWN
+  return scriptOf([args[at + 1]?.text ?? null])
+}
+
+function scriptOf(texts: readonly (string | null)[]): readonly Effects[] {
+  return texts.includes(null) ? UNKNOWN : [{ script: texts.join(' ') }]
+}
+
+interface Editor {
+  /** Letters of options that say what is to be done, so that no operand does; each takes a value. */
+  readonly script: string
+  readonly long?: readonly string[]
+  readonly withValue: readonly string[]
+}
+
+/** `sed -i`, `perl -pi -e`: writes to its operands, of which the first is its script unless an option was. */
+function inPlaceEditor({ script, long = [], withValue }: Editor): Program {
+  const scripted = new RegExp(`^-[a-zA-Z]*[${script}]$`)
+  return ({ args, cwd }) => {
+    const texts = args.map(({ text }) => text ?? '')
+    if (!texts.some((text) => /^(?:--in-place|-[a-zA-Z]*i)/.test(text))) return NOTHING
+    const scripts = texts.filter((text) => scripted.test(text) || long.includes(text))
+    const isScripted =
+      scripts.length > 0 || texts.some((text) => long.some((one) => text.startsWith(`${one}=`)))
+    const operands = operandsOf(args, [...scripts, ...withValue])
+    // BSD's sed takes the suffix of its backup as an argument of its own, mostly an empty one.
+    const files = operands.filter(({ text }) => text !== '')
+    return writesTo(isScripted ? files : files.slice(1), cwd)
+  }
+}
+
+interface Move {
+  readonly removesSource: boolean
+  readonly withValue?: readonly string[]
+}
+
+function moved({ args, cwd, context }: ProgramCall, move: Move): readonly Effects[] {
+  const [given] = optionValues(args, ['-t', '--target-directory'])
+  const operands = operandsOf(args, ['-t', '--target-directory', '-S', ...(move.withValue ?? [])])
+  const target = given ?? operands.at(-1)
+  const sources = given === undefined ? operands.slice(0, -1) : operands
+  if (target === undefined || sources.length === 0) return NOTHING
+  const texts = sources.map(({ text }) => text)
+  if (target.text === null) return UNKNOWN
+  const place = path.resolve(cwd, target.text)
+  const isInto = given !== undefined || target.text.endsWith('/') || context.isDirectory(place)
+  const reached = isInto
+    ? texts.map((text) => (text === null ? null : path.join(place, path.basename(text))))
+    : [place]
+  const written = move.removesSource ? [...texts, ...reached] : reached
+  return writesTo(written.map(argumentOf), cwd)
+}
+
+function linked({ args, cwd, context }: ProgramCall): readonly Effects[] {
+  const operands = operandsOf(args, ['-t', '-S'])
+  const [source, target = argumentOf(path.basename(source?.text ?? ''))] = operands
+  if (operands.length > 2 || source?.text === null || target.text === null) return UNKNOWN
+  if (source === undefined) return NOTHING
+  const place = path.resolve(cwd, target.text)
+  const name = path.basename(source.text)
+  return writesTo([argumentOf(context.isDirectory(place) ? path.join(place, name) : place)], cwd)
+}
+
+function wget({ args, cwd }: ProgramCall): readonly Effects[] {
+  const files = optionValues(args, ['-O', '--output-document'])
+  return files.length === 0 ? UNKNOWN : writesTo(files, cwd)
+}
+
+const FIND_ACTIONS: ReadonlySet<string> = new Set([
+  ...['-delete', '-exec', '-execdir', '-ok', '-okdir', '-fprint', '-fprintf', '-fls'],
+])
+
+function found({ args }: ProgramCall): readonly Effects[] {
+  return args.some(({ text }) => text === null || FIND_ACTIONS.has(text)) ? UNKNOWN : NOTHING
+}
+
+/** Its script may write to files of its own; only the common ones that print are read. */
+function awk({ args }: ProgramCall): readonly Effects[] {
+  const isPlain = args.every(({ text }) => text !== null && !/^-i|inplace|system\(|>|\|/.test(text))
+  return isPlain ? NOTHING : UNKNOWN
+}
+
+function patched({ args, cwd, input, context }: ProgramCall): readonly Effects[] {
+  const [strip] = optionValues(args, ['-p', '--strip'])
+  const [directory] = optionValues(args, ['-d', '--directory'])
+  const [file] = optionValues(args, ['-i', '--input'])
+  const place = path.resolve(cwd, directory?.text ?? '.')
+  const [operand, diff] = operandsOf(args, ['-p', '-d', '-i', '--strip', '--directory', '--input'])
+  const source = file ?? diff
+  const text =
+    source === undefined || source.text === null
+      ? input
+      : context.readText(path.resolve(cwd, source.text))
+  if (operand !== undefined) return writesTo([operand], place)
+  if (text === null) return UNKNOWN
+  const level = strip?.text === undefined || strip.text === null ? null : Number(strip.text)
+  const names = diffPaths(text, level ?? (/^--- a\//m.test(text) ? 1 : 0))
+  return names.length === 0 ? UNKNOWN : writesTo(names.map(argumentOf), place)
+}
+
+function appliedPatch({ args, cwd, input }: ProgramCall): readonly Effects[] {
+  const [argument] = args
+  const text = argument === undefined ? input : (argument.text ?? argument.heredoc)
+  const names = text === null ? [] : applyPatchPaths(text)
+  return names.length === 0 ? UNKNOWN : writesTo(names.map(argumentOf), cwd)
+}

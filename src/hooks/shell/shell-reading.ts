@@ -1,0 +1,240 @@
+/**
+ * What a command line would do to files, read without running it. What cannot be read is said to be so (`isKnown`), with
+ * the words that may be paths (`named`): whoever asks looks at those afterwards.
+ *
+ * Pure: the file system is asked through `ShellContext` alone.
+ */
+import path from 'node:path'
+import type { Effects, ShellContext } from './shell-effects.ts'
+import { programEffects } from './shell-programs.ts'
+import {
+  shellScript,
+  type Pipeline,
+  type ShellCommand,
+  type SimpleCommand,
+} from './shell-script.ts'
+import { shellTokens, UnreadableShell, type Redirect, type Word } from './shell-tokens.ts'
+import { expandWord, type Argument } from './shell-words.ts'
+
+export interface ShellReading {
+  /** Absolute, in the order in which they are written. */
+  readonly writes: readonly string[]
+  /** Directories whose whole checkout is moved, each with the words that do it. */
+  readonly checkouts: readonly { readonly directory: string; readonly command: string }[]
+  /** Directories in which something is committed. */
+  readonly commits: readonly string[]
+  /** Absolute paths that a command names whose effect is not known. */
+  readonly named: readonly string[]
+  readonly isKnown: boolean
+}
+
+const NESTING_MAX = 8
+
+export function readShell(source: string, context: ShellContext): ShellReading {
+  const reader = new ShellReader(context)
+  reader.run(source, new Scope(context.cwd, new Map(Object.entries(context.variables))), 0)
+  return reader.reading
+}
+
+/** Where a command runs, and with which variables: a copy for everything that runs in a shell of its own. */
+class Scope {
+  /** Null: a directory that nobody knows. */
+  cwd: string | null
+  readonly variables: Map<string, string | null>
+
+  constructor(cwd: string | null, variables: ReadonlyMap<string, string | null>) {
+    this.cwd = cwd
+    this.variables = new Map(variables)
+  }
+
+  copy(): Scope {
+    return new Scope(this.cwd, this.variables)
+  }
+}
+
+class ShellReader {
+  readonly #context: ShellContext
+  readonly #writes = new Set<string>()
+  readonly #named = new Set<string>()
+  readonly #checkouts: { readonly directory: string; readonly command: string }[] = []
+  readonly #commits: string[] = []
+  #isKnown = true
+
+  constructor(context: ShellContext) {
+    this.#context = context
+  }
+
+  get reading(): ShellReading {
+    return {
+      writes: [...this.#writes],
+      checkouts: this.#checkouts,
+      commits: this.#commits,
+      named: [...this.#named],
+      isKnown: this.#isKnown,
+    }
+  }
+
+  run(source: string, scope: Scope, depth: number): void {
+    if (depth > NESTING_MAX) {
+      this.#isKnown = false
+      return
+    }
+    try {
+      this.#runAll(shellScript(shellTokens(source)), scope, depth)
+    } catch (error) {
+      // No fault: what is not read is let through and looked at afterwards, as `isKnown` says.
+      if (!(error instanceof UnreadableShell)) throw error
+      this.#isKnown = false
+    }
+  }
+
+  #runAll(script: readonly Pipeline[], scope: Scope, depth: number): void {
+    for (const pipeline of script) {
+      let input: string | null = null
+      for (const command of pipeline) {
+        const own = pipeline.length === 1 ? scope : scope.copy()
+        this.#runCommand(command, { scope: own, depth, input })
+        input = this.#outputOf(command, own, input)
+      }
+    }
+  }
+
+  #runCommand(command: ShellCommand, run: Run): void {
+    const { scope, depth } = run
+    for (const redirect of command.redirects) this.#redirect(redirect, scope, depth)
+    if (command.kind === 'subshell') {
+      this.#runAll(command.body, scope.copy(), depth)
+      return
+    }
+    for (const word of command.words) this.#nested(word, scope, depth)
+    const words = this.#expandAll(command.words, scope)
+    const first = words.findIndex(({ text }) => !/^[A-Za-z_]\w*\+?=/.test(text ?? ''))
+    const assigned = first === -1 ? words : words.slice(0, first)
+    if (first === -1) for (const each of assigned) assign(scope, each)
+    const [program, ...args] = first === -1 ? [] : words.slice(first)
+    if (program === undefined) return
+    if (program.text === 'for') scope.variables.set(args[0]?.text ?? '', null)
+    else this.#runProgram(program, args, { ...run, command })
+  }
+
+  #runProgram(program: Argument, args: readonly Argument[], run: Run & Called): void {
+    const { scope, depth, command } = run
+    const { cwd } = scope
+    if (program.text === null || cwd === null) {
+      this.#isKnown = false
+      this.#name(args, cwd)
+      return
+    }
+    if (program.text === 'export') for (const each of args) assign(scope, each)
+    const input = inputOf(command) ?? this.#inputFile(command, scope) ?? run.input
+    const call = { program: program.text, args, cwd, input, context: this.#context }
+    for (const effects of programEffects(call)) {
+      this.#take(effects)
+      if (effects.isUnknown === true) this.#name(args, cwd)
+      if (effects.cwd !== undefined) scope.cwd = effects.cwd
+      if (effects.script !== undefined) this.run(effects.script, scope.copy(), depth + 1)
+    }
+  }
+
+  #take({ writes = [], named = [], checkout, commit, isUnknown = false }: Effects): void {
+    for (const file of writes) this.#writes.add(file)
+    for (const file of named) this.#named.add(file)
+    if (checkout !== undefined) this.#checkouts.push(checkout)
+    if (commit !== undefined) this.#commits.push(commit)
+    if (isUnknown) this.#isKnown = false
+  }
+
+  /** Words that may be paths, and what stands behind the `=` of an option. */
+  #name(args: readonly Argument[], cwd: string | null): void {
+    for (const { text } of args) {
+      const name = text === null ? '' : text.replace(/^-[\w-]*=?/, '')
+      if (name === '' || name.length > NAME_MAX || name.includes('\n')) continue
+      if (cwd !== null || path.isAbsolute(name)) this.#named.add(path.resolve(cwd ?? '/', name))
+    }
+  }
+
+  #redirect({ operator, target }: Redirect, scope: Scope, depth: number): void {
+    this.#nested(target, scope, depth)
+    if (operator.startsWith('<') && operator !== '<>') return
+    for (const { text } of this.#expand(target, scope)) {
+      if (operator === '>&' && /^(?:\d+|-)$/.test(text ?? '')) continue
+      if (text === null || (scope.cwd === null && !path.isAbsolute(text))) this.#isKnown = false
+      else this.#addWrite(path.resolve(scope.cwd ?? '/', text))
+    }
+  }
+
+  #addWrite(file: string): void {
+    if (!file.startsWith('/dev/')) this.#writes.add(file)
+  }
+
+  #nested(word: Word, scope: Scope, depth: number): void {
+    for (const part of word.parts) {
+      if (part.kind === 'command') this.run(part.source, scope.copy(), depth + 1)
+    }
+  }
+
+  #expandAll(words: readonly Word[], scope: Scope): readonly Argument[] {
+    return words.flatMap((word) => this.#expand(word, scope))
+  }
+
+  #expand(word: Word, { variables, cwd }: Scope): readonly Argument[] {
+    return expandWord(word, variables).flatMap((argument): readonly Argument[] => {
+      const { text, isPattern } = argument
+      if (!isPattern || text === null || cwd === null) return [argument]
+      const found = this.#context.glob(path.resolve(cwd, text))
+      if (found.length === 0) return [argument]
+      return found.map((file) => ({ text: file, isPattern: false, heredoc: null }))
+    })
+  }
+
+  /** What the next command of a pipeline reads, where this one only passes text on. */
+  #outputOf(command: ShellCommand, scope: Scope, input: string | null): string | null {
+    if (command.kind === 'subshell') return null
+    const [program, ...args] = this.#expandAll(command.words, scope)
+    const texts = args.map(({ text }) => text)
+    if (program?.text === 'echo' || program?.text === 'printf') {
+      return texts.includes(null) ? null : texts.join(' ')
+    }
+    if (program?.text !== 'cat') return null
+    const [file] = texts
+    if (file === undefined || file === '-') return inputOf(command) ?? input
+    return file === null || scope.cwd === null
+      ? null
+      : this.#context.readText(path.resolve(scope.cwd, file))
+  }
+
+  #inputFile({ redirects }: SimpleCommand, scope: Scope): string | null {
+    const redirect = redirects.findLast(({ operator }) => operator === '<')
+    const [target] = redirect === undefined ? [] : this.#expand(redirect.target, scope)
+    if (target === undefined || target.text === null || scope.cwd === null) return null
+    return this.#context.readText(path.resolve(scope.cwd, target.text))
+  }
+}
+
+interface Run {
+  readonly scope: Scope
+  readonly depth: number
+  readonly input: string | null
+}
+
+interface Called {
+  readonly command: SimpleCommand
+}
+
+/** Longer words are scripts and messages, not names of files. */
+const NAME_MAX = 1024
+
+/** The text of a here-document or here-string. */
+function inputOf({ redirects }: SimpleCommand): string | null {
+  const redirect = redirects.findLast(({ operator }) => operator === '<<' || operator === '<<<')
+  if (redirect === undefined) return null
+  if (redirect.body !== null) return redirect.body
+  const [part] = redirect.target.parts
+  return redirect.target.parts.length === 1 && part?.kind === 'text' ? part.text : null
+}
+
+function assign({ variables }: Scope, { text, assigned }: Argument): void {
+  const [, name, value = ''] = /^([A-Za-z_]\w*)=([^]*)$/.exec(text ?? '') ?? []
+  if (name !== undefined) variables.set(name, value)
+  else if (assigned !== undefined) variables.set(assigned, null)
+}
