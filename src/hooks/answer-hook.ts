@@ -55,7 +55,7 @@ const EXIT_CLOSED = 2
 export async function answerHook(question: HookQuestion): Promise<HookAnswer> {
   const progress: Progress = { event: null, intent: null, memory: null }
   try {
-    return await within(question, answer(question, progress))
+    return await within(question, progress, answer(question, progress))
   } catch (error) {
     return failed(question, progress, error)
   }
@@ -149,11 +149,16 @@ function decoded(bytes: Uint8Array): string {
   }
 }
 
-async function within<Result>({ host }: HookQuestion, work: Promise<Result>): Promise<Result> {
+async function within<Result>(
+  { host }: HookQuestion,
+  progress: Progress,
+  work: Promise<Result>,
+): Promise<Result> {
   let stop = (): void => undefined
   const late = new Promise<never>((_, reject) => {
     const onTimeout = (): void => {
-      reject(new LeaseError('STORE_UNAVAILABLE', `the store did not answer within ${WITHIN_MS} ms`))
+      const what = progress.event === null ? 'the event did not end' : 'the store did not answer'
+      reject(new LeaseError('STORE_UNAVAILABLE', `${what} within ${WITHIN_MS} ms`))
     }
     const timer = host.runtime.setTimer(WITHIN_MS, onTimeout, { keepAlive: true })
     stop = () => timer.cancel()

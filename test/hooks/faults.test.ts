@@ -55,6 +55,17 @@ describe('an event that cannot be read', () => {
   })
 })
 
+describe('an event that never ends', () => {
+  it('is given up after five seconds, and blocks', async () => {
+    const here = world()
+    const answer = here.send('claude', null, { input: new Promise(() => undefined) })
+    await here.runtime.advance(5_000)
+    expect(await answer).toMatchObject({
+      ...{ stdout: '', stderr: 'tenure hook: the event did not end within 5000 ms\n', exitCode: 2 },
+    })
+  })
+})
+
 describe('a store that does not answer', () => {
   it('denies edits in one sentence that says why, and how to change that', async () => {
     const here = world()

@@ -34,6 +34,7 @@ export interface World {
 export interface Change {
   readonly holder?: string
   readonly bytes?: Uint8Array
+  readonly input?: Promise<Uint8Array>
 }
 
 export interface Reaction {
@@ -94,10 +95,10 @@ export function world(): World {
     open,
     look: open,
   }
-  const send: World['send'] = (client, input, { holder, bytes } = {}) => {
+  const send: World['send'] = (client, event, { holder, bytes, input } = {}) => {
     return answerHook({
       client,
-      input: Promise.resolve(bytes ?? Buffer.from(JSON.stringify(input))),
+      input: input ?? Promise.resolve(bytes ?? Buffer.from(JSON.stringify(event))),
       holder: holder ?? null,
       variables: {},
       host: {
