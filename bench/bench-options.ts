@@ -148,5 +148,6 @@ function withRounds(plan: Plan, rounds: number): Plan {
     contended: { ...plan.contended, rounds },
     many: { ...plan.many, rounds },
     startUp: { rounds },
+    hook: { ...plan.hook, rounds },
   }
 }

@@ -9,6 +9,7 @@ export const WORKS = [
   'many',
   'keeping',
   'start-up',
+  'hook',
   'profile',
 ] as const
 export type WorkName = (typeof WORKS)[number]
@@ -47,6 +48,8 @@ export interface Plan {
   }
   readonly keeping: { readonly leases: number; readonly ttlMs: number; readonly lastsMs: number }
   readonly startUp: { readonly rounds: number }
+  /** Among how many leases of others. */
+  readonly hook: { readonly sizes: readonly number[]; readonly rounds: number }
   /** How often each operation is done, three times over. */
   readonly profile: { readonly operations: number }
 }
@@ -63,6 +66,7 @@ export const FULL: Amounts = {
   many: { sizes: [1, 100_000, 1_000_000], rounds: 7, samples: 60 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 60_000 },
   startUp: { rounds: 15 },
+  hook: { sizes: [10, 1_000, 10_000], rounds: 101 },
   profile: { operations: 20_000 },
 }
 
@@ -74,6 +78,7 @@ export const BRIEF: Amounts = {
   many: { sizes: [1, 100_000], rounds: 5, samples: 40 },
   keeping: { leases: 10_000, ttlMs: 30_000, lastsMs: 30_000 },
   startUp: { rounds: 9 },
+  hook: { sizes: [10, 1_000, 10_000], rounds: 25 },
   profile: { operations: 5_000 },
 }
 
@@ -85,5 +90,6 @@ export const QUICK: Amounts = {
   many: { sizes: [1, 2_000], rounds: 3, samples: 3 },
   keeping: { leases: 500, ttlMs: 1_500, lastsMs: 600 },
   startUp: { rounds: 3 },
+  hook: { sizes: [10, 1_000], rounds: 3 },
   profile: { operations: 500 },
 }

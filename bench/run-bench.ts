@@ -10,6 +10,7 @@ import { measureKeeping, type Keeping } from './works/keeping.ts'
 import { measureMany, type Growth, type SpaceTaken } from './works/many.ts'
 import { measurePauses, withBestPauses, type PauseTried } from './works/pauses.ts'
 import { measureProfiles, type Profile } from './works/profile.ts'
+import { measureHook } from './works/hook.ts'
 import { measureStartUp } from './works/start-up.ts'
 import { measureUncontended } from './works/uncontended.ts'
 
@@ -31,7 +32,7 @@ export interface RunOptions {
 }
 
 export async function runBench(plan: Plan, { say, onWork }: RunOptions): Promise<Findings> {
-  const needsStores = plan.works.some((work) => work !== 'start-up')
+  const needsStores = plan.works.some((work) => work !== 'start-up' && work !== 'hook')
   const places = await Places.open(needsStores ? plan.stores : [])
   try {
     return await runWorks({ places, systems: ALL_SYSTEMS, say }, plan, onWork)
@@ -80,6 +81,9 @@ async function runWorks(first: Stage, plan: Plan, onWork: RunOptions['onWork']):
       }
       case 'start-up':
         results.push(...(await measureStartUp(stage, plan)))
+        break
+      case 'hook':
+        results.push(...(await measureHook(stage, plan)))
         break
       case 'profile': {
         const report = await measureProfiles(stage, plan)

@@ -24,6 +24,8 @@ const AMOUNTS: Readonly<Record<WorkName, (plan: Plan) => string>> = {
   keeping: ({ keeping: { leases, ttlMs, lastsMs } }) =>
     `${count(leases)} leases with a TTL of ${ms(ttlMs)}, for ${ms(lastsMs)}`,
   'start-up': ({ startUp: { rounds } }) => `${inRounds(rounds)}`,
+  hook: ({ hook: { sizes, rounds } }) =>
+    `${inRounds(rounds)}, among ${sizes.map(count).join(', ')} leases`,
   profile: ({ profile: { operations } }) => `3 × ${count(operations)} of each operation`,
 }
 

@@ -1,9 +1,10 @@
 /** The tables of a run, from what it found out. */
-import { median } from '../measure/statistics.ts'
+import { median, percentile } from '../measure/statistics.ts'
 import { ratioBetween, referenceOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import { STORE_NAMES, type StoreName, type SystemUnderTest } from '../system.ts'
 import { PARTS } from '../measure/processor-time.ts'
+import { HOOK } from '../works/hook.ts'
 import { START_UP } from '../works/start-up.ts'
 import { countText, msText, percentText, perSecondText, ratioText } from './figures.ts'
 import { lacksOf, scored } from './scored.ts'
@@ -91,6 +92,26 @@ export function startUpTables({ results }: Findings): readonly Table[] {
         msText(median(result.rounds.map(({ p50Ms }) => p50Ms))),
         ratioText(ratioBetween(result, referenceOf(result, results), 'p50Ms')),
       ]),
+    },
+  ]
+}
+
+export function hookTables({ results }: Findings): readonly Table[] {
+  const own = scored(results).filter(({ work }) => work === HOOK)
+  if (own.length === 0) return []
+  return [
+    {
+      title: "The hook of a coding agent's edit",
+      note: 'A process each time, of a new session, which takes the lease of a free file on SQLite. Each once before, so that the files are in the cache of the disk.',
+      columns: ['program', 'median ms', 'p99 ms', '× node -e 0'],
+      rows: own.map((result) => {
+        const spans = result.rounds.map(({ p50Ms }) => p50Ms)
+        const ratio = ratioBetween(result, referenceOf(result, results), 'p50Ms')
+        return [
+          ...[result.system, msText(median(spans)), msText(percentile(spans, 0.99))],
+          ratioText(ratio),
+        ]
+      }),
     },
   ]
 }

@@ -4,6 +4,7 @@ import { ratioOf, type Result } from '../result.ts'
 import type { Findings } from '../run-bench.ts'
 import type { StoreName } from '../system.ts'
 import { JUDGED_SCENE } from '../works/contended.ts'
+import { HOOK, hookName } from '../works/hook.ts'
 import { NODE_ALONE, START_UP } from '../works/start-up.ts'
 import { percentText, wholeText } from './figures.ts'
 import { duelReading, plain, reading, worst, type Bound, type Reading } from './reading.ts'
@@ -21,6 +22,7 @@ export function readingsOf(findings: Findings): readonly Reading[] {
     ...growthReadings(findings),
     ...keepingReadings(findings),
     ...startUpReadings(findings.results),
+    ...hookReadings(findings.results),
     ...failedReadings(findings.results),
   ]
 }
@@ -210,13 +212,29 @@ function keepingReadings({ keeping }: Findings): readonly Reading[] {
 }
 
 function startUpReadings(results: readonly Result[]): readonly Reading[] {
-  const find = (name: string): Result | undefined =>
-    results.find(({ work, system }) => work === START_UP && system === name)
-  const [node, ls] = [find(NODE_ALONE), find('tenure ls')]
-  if (node === undefined || ls === undefined || ls.rounds.length === 0) return []
-  // Both of a round, so that a busy moment weighs on both.
-  const beyond = ls.rounds.map(({ p50Ms }, round) => {
+  const beyond = beyondNode(results, START_UP, 'tenure ls')
+  return beyond === null ? [] : plain('tenure ls, less 30 ms, × node -e 0', { atMost: 1.5 }, beyond)
+}
+
+function hookReadings(results: readonly Result[]): readonly Reading[] {
+  return [10, 1_000, 10_000].flatMap((size) => {
+    const name = hookName(size)
+    const beyond = beyondNode(results, HOOK, name)
+    return beyond === null ? [] : plain(`${name}, less 30 ms, × node -e 0`, { atMost: 3 }, beyond)
+  })
+}
+
+/** How often Node alone goes into a program less 30 ms: both of a round, so that a busy moment weighs on both. */
+function beyondNode(
+  results: readonly Result[],
+  work: string,
+  name: string,
+): readonly number[] | null {
+  const own = results.filter((result) => result.work === work)
+  const node = own.find(({ system }) => system === NODE_ALONE)
+  const program = own.find(({ system }) => system === name)
+  if (node === undefined || program === undefined || program.rounds.length === 0) return null
+  return program.rounds.map(({ p50Ms }, round) => {
     return (p50Ms - START_UP_EXTRA_MS) / (node.rounds[round]?.p50Ms ?? Number.NaN)
   })
-  return plain('tenure ls, less 30 ms, × node -e 0', { atMost: 1.5 }, beyond)
 }

@@ -9,9 +9,12 @@ import { messageOf, type Result } from '../result.ts'
 import { ROOT } from '../systems/load-peer.ts'
 import type { Stage } from './entrants.ts'
 
-interface Program {
+export interface Program {
   readonly name: string
   readonly command: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+  /** What it reads from stdin; the first round is -1. */
+  readonly inputOf?: (round: number) => string
 }
 
 export const START_UP = 'start-up'
@@ -21,7 +24,7 @@ export async function measureStartUp(stage: Stage, plan: Plan): Promise<readonly
   stage.say('start-up')
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-bench-start-'))
   try {
-    return measure(programsOf(folder), plan.startUp.rounds)
+    return measurePrograms(START_UP, programsOf(folder), plan.startUp.rounds)
   } finally {
     fs.rmSync(folder, { recursive: true, force: true })
   }
@@ -43,15 +46,21 @@ function programsOf(folder: string): readonly Program[] {
   ]
 }
 
-function measure(programs: readonly Program[], rounds: number): readonly Result[] {
+/** All programs in turn, round by round, so that a busy moment weighs on all of them. */
+export function measurePrograms(
+  work: string,
+  programs: readonly Program[],
+  rounds: number,
+): readonly Result[] {
   const spans = new Map<string, number[]>(programs.map(({ name }) => [name, []]))
   const failed = new Map<string, string>()
   // The first of each is for the disk's cache.
   for (let round = -1; round < rounds; round += 1) {
-    for (const { name, command } of programs) {
+    for (const program of programs) {
+      const { name } = program
       if (failed.has(name)) continue
       try {
-        const ms = timeOf(command)
+        const ms = timeOf(program, round)
         if (round >= 0) spans.get(name)?.push(ms)
       } catch (error) {
         failed.set(name, messageOf(error))
@@ -59,7 +68,7 @@ function measure(programs: readonly Program[], rounds: number): readonly Result[
     }
   }
   return programs.map(({ name }) => ({
-    ...{ work: START_UP, store: 'process', system: name, inFlight: 1 },
+    ...{ work, store: 'process', system: name, inFlight: 1 },
     isReference: name === NODE_ALONE,
     rounds: failed.has(name) ? [] : (spans.get(name) ?? []).map(sliceOf),
     error: failed.get(name) ?? null,
@@ -70,9 +79,12 @@ function sliceOf(ms: number): Slice {
   return { opsPerSecond: 1_000 / ms, p50Ms: ms, p99Ms: ms }
 }
 
-function timeOf([program = '', ...args]: readonly string[]): number {
+function timeOf({ command, env = {}, inputOf }: Program, round: number): number {
+  const [program = '', ...args] = command
+  const input = inputOf?.(round) ?? ''
+  const options = { encoding: 'utf8', input, env: { ...process.env, ...env } } as const
   const startMs = performance.now()
-  const { status, error, stderr } = spawnSync(program, args, { encoding: 'utf8' })
+  const { status, error, stderr } = spawnSync(program, args, options)
   const ms = performance.now() - startMs
   if (error !== undefined) throw error
   if (status !== 0) throw new Error(`${program} ended with status ${status}: ${stderr.trim()}`)

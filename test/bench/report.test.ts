@@ -4,12 +4,15 @@ import { amountTable } from '../../bench/report/amounts.ts'
 import { pauseTables } from '../../bench/report/contended-tables.ts'
 import { ratioText } from '../../bench/report/figures.ts'
 import { pageOf } from '../../bench/report/page.ts'
+import { hookTables } from '../../bench/report/tables.ts'
 import { markdownText, terminalText } from '../../bench/report/table.ts'
 import { readingsOf, targetTables } from '../../bench/report/targets.ts'
 import { QUICK } from '../../bench/plan.ts'
 import { redisFloor } from '../../bench/systems/redis-floor.ts'
 import { redlockSystem } from '../../bench/systems/redis-peers.ts'
+import { HOOK, hookName } from '../../bench/works/hook.ts'
 import { withBestPauses } from '../../bench/works/pauses.ts'
+import { NODE_ALONE } from '../../bench/works/start-up.ts'
 import { FINDINGS, result } from './some-findings.ts'
 
 const TABLE = {
@@ -97,4 +100,19 @@ it('one round is a round', () => {
     return amountTable(plan, []).rows[0]?.[1]
   }
   expect([amountsOf(1), amountsOf(2)]).toEqual(['1 round', '2 rounds'])
+})
+
+it('the hook of an edit is told by its median, its 99th percentile, and how often Node alone goes into it', () => {
+  const rounds = (spans: readonly number[]) => {
+    return spans.map((ms) => ({ opsPerSecond: 1_000 / ms, p50Ms: ms, p99Ms: ms }))
+  }
+  const own = { work: HOOK, store: 'process', inFlight: 1 } as const
+  const results = [
+    result(NODE_ALONE, 1, { ...own, isReference: true, rounds: rounds([40, 40, 40]) }),
+    result(hookName(1_000), 1, { ...own, rounds: rounds([100, 110, 140]) }),
+  ]
+  const [table] = hookTables({ ...FINDINGS, results })
+  expect(table?.rows[1]?.slice(0, 3)).toEqual(['tenure hook, 1,000 leases', '110', '140'])
+  const reading = readingsOf({ ...FINDINGS, results }).find(({ target }) => target.includes('hook'))
+  expect(reading).toMatchObject({ wanted: '≤ 3.00', met: 'yes' })
 })
