@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { HookOnFailure } from '../core/settings.ts'
+import { report } from '../runtime/diagnostics.ts'
 import {
   isObject,
   type Adapter,
@@ -19,7 +20,7 @@ import { HookRun, type HookHost } from './hook-run.ts'
 import { failureText } from './hook-words.ts'
 import { parseJson } from './json-text.ts'
 import { MemoryFile } from './memory-file.ts'
-import type { SessionMemory } from './session-memory.ts'
+import { NO_MEMORY, type SessionMemory } from './session-memory.ts'
 import type { ShellReading } from './shell/shell-reading.ts'
 import type { Variables } from './shell/shell-words.ts'
 import { expandGlob, isDirectory, isThere, textOfFile } from './tree.ts'
@@ -73,10 +74,11 @@ async function answer(question: HookQuestion, progress: Progress): Promise<HookA
   const { client, holder, host } = question
   const adapter = await adapterOf(client)
   progress.adapter = adapter
-  const event = adapter.read(objectIn(await question.input), host)
-  progress.event = event
+  const told = adapter.read(objectIn(await question.input), host)
+  progress.event = told
+  const event = { ...told, cwd: host.runtime.canonicalPath(told.cwd) }
   const file = new MemoryFile(host.memoryDirectory, sessionName(event, digest))
-  const memory = file.read()
+  const memory = memoryIn(file)
   progress.memory = memory
   const intent = intentOf(event, await shellReader(question, event))
   progress.intent = intent
@@ -88,6 +90,16 @@ async function answer(question: HookQuestion, progress: Progress): Promise<HookA
   const text = isMute ? '' : adapter.answer(event, verdict)
   const begun = event.moment === 'session_start' ? agent.holder : null
   return { stdout: text === '' ? '' : `${text}\n`, stderr: '', exitCode: 0, begun }
+}
+
+/** What cannot be read costs warnings, and no edit. */
+function memoryIn(file: MemoryFile): SessionMemory {
+  try {
+    return file.read()
+  } catch (error) {
+    report('hooks/memory', error)
+    return NO_MEMORY
+  }
 }
 
 /** What reads shell commands is loaded where there is one. */

@@ -13,7 +13,6 @@ import { report } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
-import { dirtyFiles } from './git-status.ts'
 import type { HookEvent, Verdict } from './hook-event.ts'
 import {
   isHookLease,
@@ -377,7 +376,9 @@ export class HookRun {
     const held = [...memory.leases.values()].filter((lease) => lease.agent === agent.name)
     const files = new Set(held.map((lease) => lease.path))
     for (const { path: file } of this.#targets(intent.writes)) {
-      if (memory.editedAtMs.has(file)) files.add(file)
+      if (!memory.editedAtMs.has(file)) continue
+      files.add(file)
+      this.#records.push({ k: 'done', path: file, atMs: this.#nowMs })
     }
     for (const file of files) {
       const hash = contentHash(file)
@@ -433,10 +434,11 @@ export class HookRun {
   async #committed(): Promise<void> {
     const { intent, agent, memory, host } = this.#parts
     const held = [...memory.leases].filter(([, lease]) => lease.agent === agent.name)
+    const { dirtyFiles } = await import('./git-status.ts')
     for (const directory of intent.commits) {
       const root = checkoutRoot(directory)
       if (root === null) continue
-      const mine = held.filter(([, lease]) => isInside(root, lease.path))
+      const mine = held.filter(([, { path: file }]) => isInside(root, file) && this.#isDone(file))
       if (mine.length === 0) continue
       const dirty = await dirtyFiles(
         root,
@@ -457,10 +459,19 @@ export class HookRun {
     }
   }
 
+  /** An edit that was let through and is not done yet still needs its lease, however clean its file is. */
+  #isDone(file: string): boolean {
+    const { memory, intent } = this.#parts
+    const doneAtMs = memory.doneAtMs.get(file) ?? -Infinity
+    return doneAtMs >= (memory.editedAtMs.get(file) ?? 0) || intent.writes.includes(file)
+  }
+
   /** The end of a subagent ends what it has; the end of a session also what its subagents have left. */
   async #end(): Promise<void> {
     const { event, agent, memory, host, file } = this.#parts
     const isSession = event.moment === 'session_end'
+    // A subagent that is not named cannot be told from its session.
+    if (!isSession && agent.parent === null) return
     const held = [...memory.leases].filter(([, lease]) => isSession || lease.agent === agent.name)
     const places = [event.cwd, ...held.map(([, lease]) => path.dirname(lease.path))]
     for (const [place = event.cwd] of grouped(places, (one) => host.storeOf(one).key)) {

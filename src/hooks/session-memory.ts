@@ -21,6 +21,8 @@ export type MemoryRecord =
       readonly store: string
       readonly atMs: number
     }
+  /** What was let through is done. */
+  | { readonly k: 'done'; readonly path: string; readonly atMs: number }
   /** The lease has ended, and the agent knows or need not. */
   | { readonly k: 'gone'; readonly leaseId: string }
   | { readonly k: 'denied'; readonly path: string; readonly atMs: number }
@@ -54,6 +56,8 @@ export interface SessionMemory {
   readonly leases: ReadonlyMap<string, HeldFile>
   /** When each path was last edited, by whichever agent of the session. */
   readonly editedAtMs: ReadonlyMap<string, number>
+  /** When an edit of each path was last done. */
+  readonly doneAtMs: ReadonlyMap<string, number>
   readonly deniedAtMs: ReadonlyMap<string, number>
   readonly watches: ReadonlyMap<string, Extract<MemoryRecord, { readonly k: 'watch' }>>
   readonly onFailure: HookOnFailure | null
@@ -69,6 +73,7 @@ export function foldMemory(records: readonly MemoryRecord[]): SessionMemory {
   const seen = new Map<string, string>()
   const leases = new Map<string, HeldFile>()
   const editedAtMs = new Map<string, number>()
+  const doneAtMs = new Map<string, number>()
   const deniedAtMs = new Map<string, number>()
   const watches = new Map<string, Extract<MemoryRecord, { readonly k: 'watch' }>>()
   let onFailure: HookOnFailure | null = null
@@ -84,6 +89,9 @@ export function foldMemory(records: readonly MemoryRecord[]): SessionMemory {
           const { path, agent, store } = record
           leases.set(record.leaseId, { path, agent, store })
         }
+        break
+      case 'done':
+        doneAtMs.set(record.path, record.atMs)
         break
       case 'gone':
         leases.delete(record.leaseId)
@@ -102,12 +110,12 @@ export function foldMemory(records: readonly MemoryRecord[]): SessionMemory {
         break
     }
   }
-  return { seen, leases, editedAtMs, deniedAtMs, watches, onFailure }
+  return { seen, leases, editedAtMs, doneAtMs, deniedAtMs, watches, onFailure }
 }
 
 /** The same memory in as few records as it needs. */
 export function compactMemory(memory: SessionMemory): readonly MemoryRecord[] {
-  const { seen, leases, editedAtMs, deniedAtMs, watches, onFailure } = memory
+  const { seen, leases, editedAtMs, doneAtMs, deniedAtMs, watches, onFailure } = memory
   return [
     ...[...seen].map(([key, hash]): MemoryRecord => {
       const [agent = '', path = ''] = key.split('\0')
@@ -119,6 +127,7 @@ export function compactMemory(memory: SessionMemory): readonly MemoryRecord[] {
     ...[...leases].map(([leaseId, { agent, path, store }]): MemoryRecord => {
       return { k: 'edit', agent, path, leaseId, store, atMs: editedAtMs.get(path) ?? 0 }
     }),
+    ...[...doneAtMs].map(([path, atMs]): MemoryRecord => ({ k: 'done', path, atMs })),
     ...[...deniedAtMs].map(([path, atMs]): MemoryRecord => ({ k: 'denied', path, atMs })),
     ...watches.values(),
     ...(onFailure === null ? [] : [{ k: 'policy', onFailure } as const]),
@@ -131,7 +140,7 @@ export function memoryText(records: readonly MemoryRecord[]): string {
 }
 
 const KINDS: ReadonlySet<unknown> = new Set([
-  ...['seen', 'edit', 'gone', 'denied', 'watch', 'watched', 'policy'],
+  ...['seen', 'edit', 'done', 'gone', 'denied', 'watch', 'watched', 'policy'],
 ])
 
 export function parseMemory(text: string): readonly MemoryRecord[] {

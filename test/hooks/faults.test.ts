@@ -136,6 +136,21 @@ describe('the memory of a session', () => {
     expect((await ada.edit('src/a.ts')).denied).toMatch(/read it again/)
   })
 
+  it('that cannot be read costs no edit either', async () => {
+    const here = world()
+    const ada = here.claude('s1')
+    await ada.edit('src/a.ts')
+    const [name = ''] = fs.readdirSync(here.memoryDirectory)
+    fs.rmSync(`${here.memoryDirectory}/${name}`)
+    fs.mkdirSync(`${here.memoryDirectory}/${name}`)
+    expect((await ada.edit('src/a.ts')).answer).toMatchObject({
+      stdout: '',
+      stderr: '',
+      exitCode: 0,
+    })
+    expect((await ada.shell('ls')).answer).toMatchObject({ stdout: '', exitCode: 0 })
+  })
+
   it('that cannot be kept costs no edit', async () => {
     const here = world()
     fs.writeFileSync(here.memoryDirectory, 'no directory')

@@ -109,6 +109,20 @@ describe('before an edit', () => {
     expect((await here.claude('s2').edit('src/a.ts')).denied).toMatch(/is held by claude:s1/)
   })
 
+  it('a session in a directory that is reached through a link works in the real one', async () => {
+    const here = world()
+    fs.rmSync(here.file('.git'), { recursive: true })
+    const link = `${here.root}-link`
+    fs.symlinkSync(here.root, link)
+    const edit = (session_id: string): object => ({
+      ...{ session_id, cwd: link, hook_event_name: 'PreToolUse', tool_name: 'Edit' },
+      tool_input: { file_path: `${link}/src/a.ts` },
+    })
+    await here.send('claude', edit('s1'))
+    const { stdout } = await here.send('claude', edit('s2'))
+    expect(stdout).toContain('"src/a.ts is held by claude:s1/main')
+  })
+
   it('files of no checkout, and those of git itself, are left alone', async () => {
     const here = world()
     const { answer } = await here.claude('s1').shell('echo x > /tmp/x; echo x > .git/description')
@@ -147,6 +161,13 @@ describe('subagents', () => {
     await here.claude('s1', 'x').event('SubagentStop')
     expect(await holders(here)).toEqual(['src/a.ts claude:s1/main'])
     expect((await here.claude('s1', 'y').edit('src/a.ts')).denied).toBeNull()
+  })
+
+  it('that end without a name end nothing of their session', async () => {
+    const here = world()
+    await here.claude('s1').edit('src/a.ts')
+    await here.claude('s1').event('SubagentStop')
+    expect(await holders(here)).toEqual(['src/a.ts claude:s1/main'])
   })
 
   it('have what they took alone for themselves, also against their session', async () => {
@@ -240,12 +261,36 @@ describe('leases of hooks', () => {
     await ada.edit('src/b.ts')
     here.write('src/a.ts', 'a2\n')
     here.write('src/b.ts', 'b2\n')
+    await ada.after('Edit', { file_path: here.file('src/a.ts') })
+    await ada.after('Edit', { file_path: here.file('src/b.ts') })
     await ada.shell('git add src/a.ts && git commit -m x')
     here.git('add', 'src/a.ts')
     here.git('commit', '-qm', 'x')
     await ada.ran('git add src/a.ts && git commit -m x')
     expect(await holders(here)).toEqual(['src/b.ts claude:s1/main'])
     expect((await ada.read('src/b.ts')).told).toBeNull()
+  })
+
+  it('of an edit that is still under way stay, whatever is committed meanwhile', async () => {
+    const here = world()
+    const ada = here.claude('s1')
+    await ada.edit('src/a.ts')
+    await ada.shell('git commit -m x --allow-empty')
+    await ada.ran('git commit -m x --allow-empty')
+    expect(await holders(here)).toEqual(['src/a.ts claude:s1/main'])
+    await ada.after('Edit', { file_path: here.file('src/a.ts') })
+    await ada.ran('git commit -m x --allow-empty')
+    expect(await holders(here)).toEqual([])
+  })
+
+  it('of a command that edits and commits end with it', async () => {
+    const here = world()
+    const command = 'sed -i s/a/b/ src/a.ts && git commit -am x'
+    await here.claude('s1').shell(command)
+    here.write('src/a.ts', 'b\n')
+    here.git('commit', '-qam', 'x')
+    await here.claude('s1').ran(command)
+    expect(await holders(here)).toEqual([])
   })
 
   it('that were revoked are missed at the next event: by whom, and who has the file now', async () => {
