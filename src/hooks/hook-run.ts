@@ -91,6 +91,8 @@ export class HookRun {
   readonly #parts: HookParts
   readonly #records: MemoryRecord[] = []
   readonly #told: string[] = []
+  /** Leases that were lost, and what the model is to hear of it. */
+  readonly #news: { readonly leaseId: string; readonly text: string }[] = []
   readonly #open = new Map<string, Promise<LeaseApi>>()
   readonly #roots = new Map<string, string | null>()
   readonly #nowMs: number
@@ -103,6 +105,7 @@ export class HookRun {
   async verdict(): Promise<Verdict> {
     try {
       const denial = await this.#react()
+      this.#tellNews(denial !== null)
       if (denial !== null) return { kind: 'deny', reason: [denial, ...this.#told].join(' ') }
       if (this.#told.length > 0) return { kind: 'tell', text: this.#told.join('\n') }
       return this.#holderInput()
@@ -312,15 +315,21 @@ export class HookRun {
 
   /** What ran out and nobody has taken since is not worth a word. */
   async #tellLost(api: LeaseApi, missing: LeasePlan['missing']): Promise<void> {
-    const { isHeard, event } = this.#parts
-    const canTell = isHeard || event.moment === 'before'
     for (const { leaseId, path: file } of missing.slice(0, LOST_TOLD_MAX)) {
       const ended = await api.get({ id: leaseId })
       const next = await this.#holderOf(api, file)
       const isNews = ended?.state === 'revoked' || (ended?.state !== 'released' && next !== null)
-      if (isNews && !canTell) continue
+      if (isNews) this.#news.push({ leaseId, text: lostText(file, { ended, next }, this.#seen) })
+      else this.#records.push({ k: 'gone', leaseId })
+    }
+  }
+
+  /** With a denial everything is heard; otherwise what the client does not pass on is kept for the next event. */
+  #tellNews(isDenied: boolean): void {
+    if (!isDenied && !this.#parts.isHeard) return
+    for (const { leaseId, text } of this.#news) {
+      this.#told.push(text)
       this.#records.push({ k: 'gone', leaseId })
-      if (isNews) this.#told.push(lostText(file, { ended, next }, this.#seen))
     }
   }
 

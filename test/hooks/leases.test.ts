@@ -306,6 +306,22 @@ describe('leases of hooks', () => {
     expect((await here.claude('s1').read('src/b.ts')).told).toBeNull()
   })
 
+  it('are missed once the client lets the model hear it', async () => {
+    const here = world()
+    const send = async (hook_event_name: string, command: string): Promise<string> => {
+      const call = { tool_name: 'Bash', tool_input: { command } }
+      const event = { session_id: 's1', cwd: here.root, hook_event_name, ...call }
+      return (await here.send('codex', event)).stdout
+    }
+    await send('PreToolUse', 'touch src/a.ts')
+    await here.api.revokeAll({ holder: 'codex:s1/main', by: 'ops' })
+    expect(await send('PreToolUse', 'touch src/b.ts')).toBe('')
+    expect(await send('PostToolUse', 'touch src/b.ts')).toContain(
+      'Your lease of src/a.ts was revoked',
+    )
+    expect(await send('PostToolUse', 'ls')).toBe('')
+  })
+
   it('that ran out are missed if another has the file now, together with a denial', async () => {
     const here = world()
     await here.claude('s1').edit('src/a.ts')
