@@ -9,8 +9,10 @@ const PLAY = { edits: 2_000, files: 20, killEvery: 50, editsPerSession: 8 }
 
 it('2,000 edits of 20 files with hooks trample nothing', { timeout: 60 * 60_000 }, async () => {
   const outcome = await playTwoAgents({ ...PLAY, hasHooks: true })
-  const { edits, kills, denials } = outcome
-  console.log(`with hooks: ${edits} edits, ${kills} kills, ${denials.length} denials, 0 tramplings`)
+  const { edits, kills, denials, tramplings } = outcome
+  console.log(
+    `with hooks: ${edits} edits, ${kills} kills, ${denials.length} denials, ${tramplings} tramplings`,
+  )
   expect(outcome).toMatchObject({ tramplings: 0, lost: 0, broken: [], leases: 0, memories: 0 })
   expect(edits).toBeGreaterThanOrEqual(PLAY.edits)
   expect(denials.length).toBeGreaterThan(0)
