@@ -28,6 +28,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   workflow: ['client', 'core', 'drivers', 'guard', 'ledger', 'runtime', 'service'],
   server: ['client', 'core', 'delegation', 'ledger', 'protocol', 'runtime', 'service'],
   hooks: ['core', 'runtime', 'service'],
+  git: ['core', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store', 'store-port'],
 }
 const ROOTS: readonly string[] = ['cli']

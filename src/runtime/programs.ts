@@ -1,0 +1,44 @@
+/** Other programs, run to their end. Node's module for it is loaded with the first: most commands start none. */
+import type { ChildProcessWithoutNullStreams } from 'node:child_process'
+
+export interface ProgramOptions {
+  readonly cwd: string
+  /** Default: that of this process. */
+  readonly env?: Readonly<Record<string, string | undefined>>
+  /** What it reads from stdin. Default: nothing. */
+  readonly input?: string | Buffer
+}
+
+export interface ProgramEnd {
+  /** Null for one that a signal ended. */
+  readonly exitCode: number | null
+  readonly stdout: Buffer
+  readonly stderr: string
+}
+
+/** Resolves however the program ended; rejects with the system's error for one that could not be started. */
+export async function runProgram(
+  [file = '', ...args]: readonly string[],
+  { cwd, env, input = '' }: ProgramOptions,
+): Promise<ProgramEnd> {
+  const { spawn } = process.getBuiltinModule('node:child_process')
+  const child = spawn(file, args, { cwd, stdio: 'pipe', ...(env === undefined ? {} : { env }) })
+  const stdout = collect(child.stdout)
+  const stderr = collect(child.stderr)
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  // No fault: a program that ends without reading all of its input is judged by how it ended.
+  child.stdin.once('error', () => undefined)
+  child.stdin.end(input)
+  const exitCode = await ended
+  return { exitCode, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() }
+}
+
+/** The parts that the stream gives, as they come. */
+function collect(stream: ChildProcessWithoutNullStreams['stdout']): readonly Buffer[] {
+  const parts: Buffer[] = []
+  stream.on('data', (part: Buffer) => parts.push(part))
+  return parts
+}
