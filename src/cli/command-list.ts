@@ -123,6 +123,10 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: "Answer an event of a coding agent's client, before and after what it does",
     load: async () => (await import('./commands/hook.ts')).hook,
   },
+  init: {
+    summary: 'Set up what asks Tenure: the hooks of git',
+    load: async () => (await import('./commands/init.ts')).init,
+  },
   git: {
     summary: 'Refuse a commit or a push that touches what others hold; for the hooks of git',
     load: async () => (await import('./commands/git.ts')).gitCommand,

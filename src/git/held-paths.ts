@@ -10,7 +10,7 @@ import { nameOf, parseResource, type Reach, type Resource } from '../core/resour
 import { canonicalPath, fs, ifThere } from '../runtime/file-system.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { git, lineOf, tryGit } from './git-command.ts'
+import { topOf } from './worktree.ts'
 
 export interface HeldPath {
   /** From the top of the worktree, for people; a name that is no UTF-8 has replacement characters. */
@@ -44,14 +44,6 @@ export async function heldPaths(
     })
     return held.slice(0, 1)
   })
-}
-
-/** The top of the worktree; null in a repository that has none. */
-async function topOf(cwd: string): Promise<Buffer | null> {
-  const { exitCode, stdout } = await tryGit(['rev-parse', '--show-toplevel'], { cwd })
-  if (exitCode === 0) return lineOf(stdout)
-  await git(['rev-parse', '--git-dir'], { cwd })
-  return null
 }
 
 /**

@@ -1,0 +1,67 @@
+/** `tenure init`: puts Tenure into what must ask it, and takes it out again. */
+import { invalid } from '../../core/errors.ts'
+import { flag } from '../arguments.ts'
+import { defineCommand, type Command } from '../command.ts'
+import { applyChange, changeText, changeWords, type FileChange } from '../file-change.ts'
+import { hooksToInstall, hooksToRemove } from '../init/git-hooks.ts'
+import { visible } from '../output.ts'
+import { ownCommand } from '../own-command.ts'
+import { shellWord } from '../shell-word.ts'
+
+/** What can be set up, and what that changes. */
+interface Target {
+  readonly install: (cwd: string, command: readonly string[]) => Promise<readonly FileChange[]>
+  readonly remove: (cwd: string) => Promise<readonly FileChange[]>
+}
+
+const TARGETS: Readonly<Record<string, Target>> = {
+  git: {
+    install: async (cwd, command) => hooksToInstall(cwd, command.map(shellWord).join(' ')),
+    remove: hooksToRemove,
+  },
+}
+
+const NAMES = Object.keys(TARGETS).join(', ')
+
+export const init: Command = defineCommand({
+  positionals: [{ name: 'TARGET', help: NAMES }],
+  options: {
+    write: flag('make the changes; without it they are only shown'),
+    remove: flag('take out again what was put in'),
+  },
+  notes: [
+    'git: the hooks pre-commit and pre-push, where git looks for them (core.hooksPath too), which refuse what touches the leases of others. A hook that is there is kept and still called.',
+    'What is there already is kept byte for byte, and --remove gives it back. Setting up twice changes nothing. tenure doctor then proves that what was set up works.',
+  ],
+  examples: ['tenure init git', 'tenure init git --write', 'tenure init git --remove'],
+  run: async ({ positionals, options, printer, cwd }) => {
+    const [name = ''] = positionals
+    const target = Object.hasOwn(TARGETS, name) ? TARGETS[name] : undefined
+    if (target === undefined) throw invalid('TARGET', `must be among ${NAMES}`, name)
+    if (options.write && options.remove)
+      throw invalid('remove', 'must not be given beside write', true)
+    const isRemoval = options.remove === true
+    const changes = isRemoval
+      ? await target.remove(cwd)
+      : await target.install(cwd, ownCommand(process.env))
+    const written = options.write === true || isRemoval
+    if (written) for (const change of changes) applyChange(change)
+    printer.answer({ target: name, written, changes: changes.map(plainChange) }, () => {
+      if (changes.length === 0)
+        return isRemoval ? 'nothing is there to remove' : 'all is there already'
+      const text = written ? changeWords : changeText
+      const lines = changes.flatMap((change) => text(change, cwd).split('\n'))
+      return lines.map(visible).join('\n')
+    })
+    if (!written && changes.length > 0) printer.remark('nothing is changed yet; --write does it')
+    return 0
+  },
+})
+
+function plainChange(change: FileChange): Readonly<Record<string, string>> {
+  const { kind, file } = change
+  if (kind === 'move') return { action: 'move', file, to: change.to }
+  if (kind === 'remove') return { action: 'remove', file }
+  const backup = change.backup === undefined ? {} : { backup: change.backup }
+  return { action: change.before === null ? 'make' : 'change', file, ...backup }
+}
