@@ -7,6 +7,8 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** What it reads from stdin. Default: nothing. */
   readonly input?: string | Buffer
+  /** It is ended after so long. Default: never. */
+  readonly limitMs?: number
 }
 
 export interface ProgramEnd {
@@ -19,10 +21,11 @@ export interface ProgramEnd {
 /** Resolves however the program ended; rejects with the system's error for one that could not be started. */
 export async function runProgram(
   [file = '', ...args]: readonly string[],
-  { cwd, env, input = '' }: ProgramOptions,
+  { cwd, env, input = '', limitMs = 0 }: ProgramOptions,
 ): Promise<ProgramEnd> {
   const { spawn } = process.getBuiltinModule('node:child_process')
-  const child = spawn(file, args, { cwd, stdio: 'pipe', ...(env === undefined ? {} : { env }) })
+  const options = { cwd, timeout: limitMs, ...(env === undefined ? {} : { env }) }
+  const child = spawn(file, args, { ...options, stdio: 'pipe' })
   const stdout = collect(child.stdout)
   const stderr = collect(child.stderr)
   const ended = new Promise<number | null>((resolve, reject) => {

@@ -1,0 +1,51 @@
+/**
+ * A file that somebody else holds, in a temporary directory with a store of its own, for as long as something is tried on it.
+ * What is tried finds that store and not the user's.
+ */
+import os from 'node:os'
+import path from 'node:path'
+import { openTenure } from '../../open.ts'
+import { fs } from '../../runtime/file-system.ts'
+
+export interface HeldFile {
+  readonly directory: string
+  readonly file: string
+  /** Whoever is refused is told this name. */
+  readonly holder: string
+  /** That of this process, without what names another repository or another store. */
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+const HELD_MS = 600_000
+/** Far more than a hook takes; one that hangs must not keep the doctor. */
+export const TRIAL_LIMIT_MS = 30_000
+
+export async function withHeldFile<Result>(
+  trial: (held: HeldFile) => Promise<Result>,
+): Promise<Result> {
+  const directory = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-doctor-')))
+  try {
+    const work = path.join(directory, 'work')
+    fs.mkdirSync(work)
+    const file = path.join(work, 'held.txt')
+    fs.writeFileSync(file, 'held\n')
+    const holder = `somebody-else-${process.pid}`
+    const store = `sqlite:${path.join(directory, 'leases.db')}`
+    const tenure = await openTenure(store, { holder })
+    const options = { ttlMs: HELD_MS, autoRenew: false, reason: 'tenure doctor tries it' }
+    try {
+      await tenure.acquire(`file:${file}`, options)
+      const env = { ...cleanEnv(), TENURE_STORE: store, TENURE_HOLDER: 'tenure-doctor' }
+      return await trial({ directory: work, file, holder, env })
+    } finally {
+      await tenure.close()
+    }
+  } finally {
+    fs.rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+function cleanEnv(): Readonly<Record<string, string | undefined>> {
+  const kept = Object.entries(process.env).filter(([name]) => !/^(GIT|TENURE)_/.test(name))
+  return Object.fromEntries(kept)
+}
