@@ -124,7 +124,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/hook.ts')).hook,
   },
   init: {
-    summary: 'Set up what asks Tenure: the hooks of git',
+    summary: 'Set up what asks Tenure: the hooks of coding agents and of git',
     load: async () => (await import('./commands/init.ts')).init,
   },
   git: {

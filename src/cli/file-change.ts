@@ -50,8 +50,9 @@ function writeChange(change: Extract<FileChange, { kind: 'write' }>): void {
   fs.mkdirSync(path.dirname(file), { recursive: true })
   const permissions = before === null ? FILE_MODE : fs.statSync(file).mode & PERMISSION_BITS
   const mode = change.isProgram === true ? executable(permissions) : permissions
-  if (before !== null && backup !== undefined) fs.copyFileSync(file, backup)
+  // A rename would replace what may not be written.
   if (before !== null) fs.accessSync(file, fs.constants.W_OK)
+  if (before !== null && backup !== undefined) fs.copyFileSync(file, backup)
   const temporary = `${file}.${process.pid}.new`
   try {
     fs.writeFileSync(temporary, after, { flag: 'wx' })

@@ -224,12 +224,10 @@ describe('tenure git', () => {
   })
 
   it('refuses a directory that is in no repository', async () => {
-    const { directory, run } = temporaryRepository()
+    const { directory, tenure } = temporaryRepository()
     const env = { TENURE_STORE: `sqlite:${directory}/leases.db` }
-    expect(
-      (await run(['acquire', 'work:W', '--holder', 'bob'], { cwd: directory, env })).code,
-    ).toBe(0)
-    const { code, stderr } = await run(['git', 'pre-commit'], { cwd: directory, env })
+    await tenure(['acquire', 'work:W', '--holder', 'bob'], { cwd: directory, env })
+    const { code, stderr } = await hostedTenure(['git', 'pre-commit'], { cwd: directory, env })
     expect(code).toBe(2)
     expect(stderr).toContain('repository must be one that git can read, got ')
   })

@@ -17,6 +17,7 @@ import { flag } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import type { Identity } from '../identity.ts'
 import { visible, type Paint } from '../output.ts'
+import { proveClients } from '../proof/client-proof.ts'
 import { proveGit } from '../proof/git-proof.ts'
 import { optionsOf } from '../store-access.ts'
 
@@ -32,7 +33,7 @@ export const doctor: Command = defineCommand({
   },
   notes: [
     'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. It wakes itself up, because a connection may accept a subscription and deliver nothing, and prunes nothing, to see whether it could. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet, or is empty, is not made: it says where the store would be; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
-    'In a repository in which tenure init git has set up the hooks, it tries whether they stop git, in a temporary repository with a temporary store.',
+    'What tenure init has set up here it tries: the hook of each client before an edit of a file that another holds, and git with a commit and a push of it, in a temporary directory with a temporary store.',
   ],
   examples: [
     'tenure doctor',
@@ -41,7 +42,11 @@ export const doctor: Command = defineCommand({
   ],
   run: async ({ identity, printer, options, cwd }) => {
     const wanted = REPAIRS.filter((what) => options[what])
-    const checks = [...(await examine(identity, wanted)), ...(await proveGit(cwd))]
+    const checks = [
+      ...(await examine(identity, wanted)),
+      ...(await proveClients(cwd)),
+      ...(await proveGit(cwd)),
+    ]
     const ok = checks.every((check) => check.ok)
     return printer.verdict(ok, { ok, checks }, () => describe(checks, printer.paint))
   },

@@ -3,7 +3,9 @@ import { invalid } from '../../core/errors.ts'
 import { flag } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { applyChange, changeText, changeWords, type FileChange } from '../file-change.ts'
+import { CLIENT_SETTINGS } from '../init/client-settings.ts'
 import { hooksToInstall, hooksToRemove } from '../init/git-hooks.ts'
+import { settingsToInstall, settingsToRemove } from '../init/settings-file.ts'
 import { visible } from '../output.ts'
 import { ownCommand } from '../own-command.ts'
 import { shellWord } from '../shell-word.ts'
@@ -14,13 +16,26 @@ interface Target {
   readonly remove: (cwd: string) => Promise<readonly FileChange[]>
 }
 
-const TARGETS: Readonly<Record<string, Target>> = {
-  git: {
-    install: async (cwd, command) => hooksToInstall(cwd, command.map(shellWord).join(' ')),
-    remove: hooksToRemove,
-  },
+const git: Target = {
+  install: async (cwd, command) => hooksToInstall(cwd, command.map(shellWord).join(' ')),
+  remove: hooksToRemove,
 }
 
+const clients = Object.entries(CLIENT_SETTINGS).map(([client, settings]): [string, Target] => {
+  return [
+    client,
+    {
+      install: async (cwd, command) => settingsToInstall(client, settings, { cwd, command }),
+      remove: async (cwd) => settingsToRemove(client, settings, cwd),
+    },
+  ]
+})
+
+const TARGETS: Readonly<Record<string, Target>> = { ...Object.fromEntries(clients), git }
+
+const CLIENT_FILES = Object.entries(CLIENT_SETTINGS)
+  .map(([client, { file }]) => `${client} (${file})`)
+  .join(', ')
 const NAMES = Object.keys(TARGETS).join(', ')
 
 export const init: Command = defineCommand({
@@ -30,10 +45,11 @@ export const init: Command = defineCommand({
     remove: flag('take out again what was put in'),
   },
   notes: [
+    `A coding agent's client, with hooks that call tenure hook: ${CLIENT_FILES}, from the top of the worktree. Comments in it are fine. A copy of what was there is kept beside it.`,
     'git: the hooks pre-commit and pre-push, where git looks for them (core.hooksPath too), which refuse what touches the leases of others. A hook that is there is kept and still called.',
     'What is there already is kept byte for byte, and --remove gives it back. Setting up twice changes nothing. tenure doctor then proves that what was set up works.',
   ],
-  examples: ['tenure init git', 'tenure init git --write', 'tenure init git --remove'],
+  examples: ['tenure init claude', 'tenure init git --write', 'tenure init git --remove'],
   run: async ({ positionals, options, printer, cwd }) => {
     const [name = ''] = positionals
     const target = Object.hasOwn(TARGETS, name) ? TARGETS[name] : undefined
@@ -41,9 +57,8 @@ export const init: Command = defineCommand({
     if (options.write && options.remove)
       throw invalid('remove', 'must not be given beside write', true)
     const isRemoval = options.remove === true
-    const changes = isRemoval
-      ? await target.remove(cwd)
-      : await target.install(cwd, ownCommand(process.env))
+    const command = ownCommand(process.env)
+    const changes = isRemoval ? await target.remove(cwd) : await target.install(cwd, command)
     const written = options.write === true || isRemoval
     if (written) for (const change of changes) applyChange(change)
     printer.answer({ target: name, written, changes: changes.map(plainChange) }, () => {
@@ -53,6 +68,9 @@ export const init: Command = defineCommand({
       const lines = changes.flatMap((change) => text(change, cwd).split('\n'))
       return lines.map(visible).join('\n')
     })
+    if (changes.length > 0 && !isRemoval && command.length > 1) {
+      printer.remark('no tenure is on the path, so that this program is called by its full name')
+    }
     if (!written && changes.length > 0) printer.remark('nothing is changed yet; --write does it')
     return 0
   },

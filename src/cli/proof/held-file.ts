@@ -12,7 +12,7 @@ export interface HeldFile {
   readonly file: string
   /** Whoever is refused is told this name. */
   readonly holder: string
-  /** That of this process, without what names another repository or another store. */
+  /** That of this process, without what names another repository, store or session. */
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -35,7 +35,9 @@ export async function withHeldFile<Result>(
     const options = { ttlMs: HELD_MS, autoRenew: false, reason: 'tenure doctor tries it' }
     try {
       await tenure.acquire(`file:${file}`, options)
-      const env = { ...cleanEnv(), TENURE_STORE: store, TENURE_HOLDER: 'tenure-doctor' }
+      // Hooks remember what a session has read there.
+      const own = { TENURE_STORE: store, XDG_STATE_HOME: path.join(directory, 'state') }
+      const env = { ...cleanEnv(), ...own, TENURE_HOLDER: 'tenure-doctor' }
       return await trial({ directory: work, file, holder, env })
     } finally {
       await tenure.close()
@@ -46,6 +48,8 @@ export async function withHeldFile<Result>(
 }
 
 function cleanEnv(): Readonly<Record<string, string | undefined>> {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(GIT|TENURE)_/.test(name))
+  const kept = Object.entries(process.env).filter(
+    ([name]) => !/^(GIT|TENURE|CLAUDE|GEMINI)_/.test(name),
+  )
   return Object.fromEntries(kept)
 }

@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { hostedTenure } from '../tenure-process.ts'
 import { temporaryRepository, type TemporaryRepository } from '../../git/temporary-repository.ts'
 
 /** A repository without the examples that git brings, in which bob holds `a.ts`, and a change of it is staged. */
@@ -165,16 +166,20 @@ describe('tenure init git', () => {
   })
 
   it('says in one line what it cannot do', async () => {
-    const { root, directory, run, git, write } = await held()
+    const { root, directory, git, write } = await held()
     write('file')
     git('config', 'core.hooksPath', path.join(root, 'file/hooks'))
     for (const [args, message, cwd] of [
       [['init', 'git', '--write'], 'file must be one that can be read and written, got ', root],
       [['init', 'git'], 'repository must be one that git can read, got ', directory],
-      [['init', 'svn'], 'TARGET must be among git', root],
+      [
+        ['init', 'svn'],
+        'TARGET must be among claude, codex, gemini, cursor, copilot, git, got "svn"',
+        root,
+      ],
       [['init', 'git', '--write', '--remove'], 'remove must not be given beside write', root],
     ] as const) {
-      const { code, stdout, stderr } = await run(args, { cwd })
+      const { code, stdout, stderr } = await hostedTenure(args, { cwd })
       expect([code, stdout]).toEqual([2, ''])
       expect(stderr).toContain(`tenure: ${message}`)
       expect(stderr.trimEnd().split('\n')).toHaveLength(1)
@@ -184,7 +189,11 @@ describe('tenure init git', () => {
   it('names the program in full where a shell would not find it', async () => {
     const { run, attempt, hooks } = await held()
     const env = { PATH: '/usr/bin:/bin' }
-    expect((await run(['init', 'git', '--write'], { env })).code).toBe(0)
+    const { code, stderr: remark } = await run(['init', 'git', '--write'], { env })
+    expect(code).toBe(0)
+    expect(remark).toBe(
+      'no tenure is on the path, so that this program is called by its full name\n',
+    )
     expect(fs.readFileSync(path.join(hooks, 'pre-commit'), 'utf8')).toMatch(
       /^\S+ \S+main\.js git pre-commit/m,
     )

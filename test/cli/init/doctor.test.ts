@@ -1,0 +1,99 @@
+/** `tenure doctor` tries what is set up: the hooks of clients, called as the clients would, and those of git. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { CLIENT_SETTINGS } from '../../../src/cli/init/client-settings.ts'
+import { temporaryRepository, type TemporaryRepository } from '../../git/temporary-repository.ts'
+
+interface Check {
+  readonly name: string
+  readonly ok: boolean
+  readonly detail: string
+}
+
+const CLIENTS = Object.keys(CLIENT_SETTINGS)
+const PIECES = [...CLIENTS, 'git pre-commit', 'git pre-push']
+
+/** What the doctor says of what was set up. Whatever it needs for that is gone afterwards, and nothing else has changed. */
+async function findings(
+  repository: TemporaryRepository,
+): Promise<Readonly<Record<string, string>>> {
+  const { run, root, directory } = repository
+  const [temporary, state] = [path.join(directory, 'temporary'), path.join(directory, 'state')]
+  fs.mkdirSync(temporary, { recursive: true })
+  const before = fs.readdirSync(root, { recursive: true })
+  const env = { TMPDIR: temporary, XDG_STATE_HOME: state }
+  const { stdout } = await run(['doctor', '--json'], { env })
+  expect(fs.readdirSync(temporary)).toEqual([])
+  expect(fs.existsSync(state)).toBe(false)
+  expect(fs.readdirSync(root, { recursive: true })).toEqual(before)
+  const { checks } = JSON.parse(stdout) as { readonly checks: readonly Check[] }
+  const found = checks.filter(({ name }) => PIECES.includes(name))
+  return Object.fromEntries(
+    found.map(({ name, ok, detail }) => [name, `${ok ? 'ok' : 'wrong'}: ${detail}`]),
+  )
+}
+
+/** Changes a file below the top of the repository. */
+function change({ root }: TemporaryRepository, name: string, [from, to]: [string, string]): void {
+  const file = path.join(root, name)
+  const text = fs.readFileSync(file, 'utf8')
+  expect(text).toContain(from)
+  fs.writeFileSync(file, text.replaceAll(from, to))
+}
+
+describe('tenure doctor', () => {
+  it('says nothing of what was never set up, and proves that all the rest is stopped', async () => {
+    const repository = temporaryRepository()
+    expect(await findings(repository)).toEqual({})
+    const ran = path.join(repository.directory, 'ran')
+    const hook = path.join(repository.root, '.git/hooks/pre-commit')
+    fs.writeFileSync(hook, `#!/bin/sh\ntouch '${ran}'\n`, { mode: 0o755 })
+    for (const target of [...CLIENTS, 'git']) await repository.tenure(['init', target, '--write'])
+    const edit = 'ok: an edit of what another holds is denied'
+    expect(await findings(repository)).toEqual({
+      claude: `${edit} (settings.json, PreToolUse)`,
+      codex: `${edit} (hooks.json, PreToolUse)`,
+      gemini: `${edit} (settings.json, BeforeTool)`,
+      cursor: `${edit} (hooks.json, preToolUse)`,
+      copilot: `${edit} (tenure.json, preToolUse)`,
+      'git pre-commit': 'ok: a commit of what another holds is refused',
+      'git pre-push': 'ok: a push of what another holds is refused',
+    })
+    // The hook that was there comes after, and would run only if ours let the commit through.
+    expect(fs.existsSync(ran)).toBe(false)
+  })
+
+  it('says why something would stop nobody, or everybody', async () => {
+    const repository = temporaryRepository()
+    for (const target of [...CLIENTS, 'git']) await repository.tenure(['init', target, '--write'])
+    const other = path.join(temporaryRepository().root, 'another.db')
+    const elsewhere = `TENURE_STORE=sqlite:${other} tenure hook`
+    change(repository, '.claude/settings.json', ['"tenure"', '"/nowhere/tenure"'])
+    change(repository, '.codex/hooks.json', ['tenure hook', '/nowhere/tenure hook'])
+    change(repository, '.gemini/settings.json', ['BeforeTool', 'BeforeModel'])
+    change(repository, '.cursor/hooks.json', ['{', ''])
+    change(repository, '.github/hooks/tenure.json', ['tenure hook', elsewhere])
+    fs.chmodSync(path.join(repository.root, '.git/hooks/pre-commit'), 0o644)
+    change(repository, '.git/hooks/pre-push', ['| tenure git', '| tenuer git'])
+    const found = await findings(repository)
+    const through = 'wrong: an edit of what another holds goes through:'
+    expect(found).toMatchObject({
+      claude: `${through} /nowhere/tenure cannot be run`,
+      gemini: 'wrong: no hook of BeforeTool asks Tenure: tenure init gemini --write',
+      'git pre-commit':
+        'wrong: a commit of what another holds went through: pre-commit is not executable',
+    })
+    expect(found['codex']).toContain(`${through} the hook ended with 127 and said `)
+    expect(found['cursor']).toContain('wrong: file must be JSON with the settings of hooks')
+    expect(found['copilot']).toBe(`${through} the hook ended with 0 and said nothing`)
+    expect(found['git pre-push']).toMatch(
+      /^wrong: every push fails, whoever holds what: .*tenuer: .*not found/,
+    )
+    fs.rmSync(path.join(repository.root, '.git/hooks/pre-push'))
+    for (const client of CLIENTS) {
+      fs.rmSync(path.join(repository.root, CLIENT_SETTINGS[client]?.file ?? ''))
+    }
+    expect(Object.keys(await findings(repository))).toEqual(['git pre-commit', 'git pre-push'])
+  })
+})
