@@ -2,7 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { startProgram, type Ended } from '../cli/tenure-process.ts'
+import type { Ended } from '../cli/tenure-process.ts'
 import {
   temporaryRepository,
   withGuards,
@@ -132,16 +132,11 @@ describe('a push', () => {
   })
 
   it('is refused where git does not say what is pushed', async () => {
-    const { root } = await pushing()
-    const say = ['sh', '-c', `echo nonsense | tenure git pre-push origin x`]
-    const { code, stderr } = await startProgram(say, { cwd: root, env: programPath(root) }).ended
+    const { shell } = await pushing()
+    const { code, stderr } = await shell('echo nonsense | tenure git pre-push origin x')
     expect(code).toBe(2)
     expect(stderr).toBe(
       'tenure: stdin must have the lines that git gives a pre-push hook, got "nonsense" (INVALID_INPUT)\n',
     )
   })
 })
-
-function programPath(root: string): Readonly<Record<string, string>> {
-  return { PATH: `${path.dirname(root)}/bin:${process.env['PATH']}` }
-}

@@ -28,6 +28,8 @@ export interface TemporaryRepository {
   readonly directory: string
   /** Runs git as ann, whatever comes of it. */
   attempt(args: readonly (string | Buffer)[], place?: Place): Promise<Ended>
+  /** Runs a line of shell, whatever comes of it. */
+  shell(line: string, place?: Place): Promise<Ended>
   /** Runs git, which must succeed; gives what it prints. */
   git(...args: readonly string[]): string
   /** A file below the top, with its text. */
@@ -67,6 +69,7 @@ export function temporaryRepository(options: readonly string[] = []): TemporaryR
     directory,
     git,
     attempt: async (args, place) => startProgram(['git', ...args.map(String)], placed(place)).ended,
+    shell: async (line, place) => startProgram(['sh', '-c', line], placed(place)).ended,
     write: (name, text = name) => {
       const file = path.join(root, name)
       fs.mkdirSync(path.dirname(file), { recursive: true })
