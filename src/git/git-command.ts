@@ -24,8 +24,8 @@ export async function tryGit(args: readonly string[], options: GitOptions): Prom
   try {
     return await runProgram(['git', ...args], options)
   } catch (cause) {
-    if (!hasCode(cause, 'ENOENT')) throw cause
-    throw unusable(options.cwd, 'git is not installed, or the directory is gone', cause)
+    if (!hasCode(cause, 'ENOENT', 'EACCES')) throw cause
+    throw unusable(options.cwd, 'git is not installed, or the directory is gone or closed', cause)
   }
 }
 
