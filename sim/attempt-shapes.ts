@@ -8,7 +8,7 @@ import type {
   GroupReply,
   PlaceView,
   Reply,
-} from '../src/store/speculation/backend.ts'
+} from '../src/store/optimistic/backend.ts'
 import type { Log } from './log.ts'
 
 export const ATTEMPT_SHAPES = [
@@ -75,7 +75,7 @@ export class AttemptShapes {
 }
 
 function nameOf({ places }: Attempt): string {
-  return places.map(({ footprint: { leaseId, requestId } }) => `${leaseId} ${requestId}`).join()
+  return places.map(({ readSet: { leaseId, requestId } }) => `${leaseId} ${requestId}`).join()
 }
 
 function shapesOfMiss(

@@ -3,7 +3,7 @@
  * no simulated contention lasts so long that a process would ask for that.
  */
 import type { SettingRow } from '../src/core/settings.ts'
-import type { Backend, FoundKept, Group, GroupReply } from '../src/store/speculation/backend.ts'
+import type { Backend, FoundKept, Group, GroupReply } from '../src/store/optimistic/backend.ts'
 import type {
   EntryQuery,
   HistoryQuery,
@@ -47,7 +47,7 @@ export class NetworkBackend implements Backend {
 
   attempt(group: Group): Promise<GroupReply> {
     const places = group.attempts.flatMap((attempt) => attempt.places)
-    const leaseIds = [...new Set(places.map(({ footprint }) => footprint.leaseId))]
+    const leaseIds = [...new Set(places.map(({ readSet }) => readSet.leaseId))]
     return this.#network.send(
       async (isEcho) => {
         const reply = await this.#server.attempt(group, isEcho)

@@ -1,5 +1,5 @@
 /** The store as one process sees it, with a network in between. Decisions are made where the store is. */
-import type { Footprint } from '../src/core/realm.ts'
+import type { ReadSet } from '../src/core/realm.ts'
 import type { SettingRow } from '../src/core/settings.ts'
 import type {
   Decide,
@@ -31,9 +31,9 @@ export class NetworkStore implements Store {
     this.#network = new Network(options)
   }
 
-  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
-    const leaseIds = footprints.slice(0, 1).map(({ leaseId }) => leaseId)
-    return this.#network.send((isEcho) => this.#host.transact(footprints, decide, isEcho), leaseIds)
+  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
+    const leaseIds = readSets.slice(0, 1).map(({ leaseId }) => leaseId)
+    return this.#network.send((isEcho) => this.#host.transact(readSets, decide, isEcho), leaseIds)
   }
 
   find(query: EntryQuery): Promise<Found> {

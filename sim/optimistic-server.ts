@@ -1,8 +1,8 @@
 /**
  * The reference server (`tenure/testing`) on the store's host, as PostgreSQL or Redis would stand there: it compares and
- * writes, and each process decides for itself (`SpeculatingStore`). Its clock is its own.
+ * writes, and each process decides for itself (`OptimisticStore`). Its clock is its own.
  */
-import type { Backend, Group, GroupReply } from '../src/store/speculation/backend.ts'
+import type { Backend, Group, GroupReply } from '../src/store/optimistic/backend.ts'
 import { ReferenceBackend } from '../src/testing/reference-backend.ts'
 import { sameStore, type StoreHost } from './store-host.ts'
 
@@ -18,8 +18,8 @@ export class OptimisticServer {
 
   constructor({ host, defect = (backend) => backend }: OptimisticServerOptions) {
     const { ticks } = host
-    const store = sameStore(host.store, (footprints, decide) => {
-      return host.transact(footprints, decide, this.#isEcho)
+    const store = sameStore(host.store, (readSets, decide) => {
+      return host.transact(readSets, decide, this.#isEcho)
     })
     this.backend = defect(
       new ReferenceBackend({ ticks: { nowUs: () => ticks.tickUs(), source: ticks }, store }),

@@ -9,8 +9,8 @@ import type { SettingKey } from '../src/core/settings.ts'
 import type { Runtime } from '../src/runtime/runtime.ts'
 import type { LeaseApi } from '../src/service/lease-api.ts'
 import { LeaseService } from '../src/service/lease-service.ts'
-import type { Backend } from '../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../src/store/speculation/speculating-store.ts'
+import type { Backend } from '../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../src/store/optimistic/optimistic-store.ts'
 import type { Store } from '../src/store-port/store.ts'
 import { tapped } from './api-tap.ts'
 import { Calls } from './calls.ts'
@@ -199,7 +199,7 @@ export class Simulation {
     for (;;) {
       const backend = new NetworkBackend({ ...way, server, isQuick })
       try {
-        const store = await SpeculatingStore.open(backend, incarnation.runtime)
+        const store = await OptimisticStore.open(backend, incarnation.runtime)
         this.#opening.delete(incarnation)
         return this.#host.overhear(store)
       } catch (error) {

@@ -8,7 +8,7 @@
 import type { Commit } from '../src/core/commit.ts'
 import type { LeaseEvent } from '../src/core/event.ts'
 import type { Entry, LeaseId } from '../src/core/lease.ts'
-import type { Footprint } from '../src/core/realm.ts'
+import type { ReadSet } from '../src/core/realm.ts'
 import { latestTick, type Now, type Tick } from '../src/core/time.ts'
 import type { TickSource } from '../src/runtime/tick-source.ts'
 import { MemoryStore } from '../src/store/memory/memory-store.ts'
@@ -78,7 +78,7 @@ export class StoreHost {
   readonly #commits: CommitRecord[] = []
   readonly #origins = new Map<string, number>()
   /** Of decisions that are made elsewhere: until which tick they may be committed. */
-  readonly #latestUs = new WeakMap<Footprint, number>()
+  readonly #latestUs = new WeakMap<ReadSet, number>()
   #boot = 1
   #clock = 0
   #originUs: number
@@ -110,16 +110,16 @@ export class StoreHost {
   }
 
   async transact<Outcome>(
-    footprints: readonly Footprint[],
+    readSets: readonly ReadSet[],
     decide: Decide<Outcome>,
     isEcho: boolean,
   ): Promise<Outcome> {
     const record: CommitRecord = { atUs: this.#world.nowUs, isEcho, tick: null, slackUs: 0, end: 0 }
     this.#commits.push(record)
-    const outcome = this.store.transact(footprints, (views, now) => {
+    const outcome = this.store.transact(readSets, (views, now) => {
       const ruling = decide(views, now)
       record.tick = now.tick
-      record.slackUs = this.#slackUs(footprints, now)
+      record.slackUs = this.#slackUs(readSets, now)
       this.#remember(now, ruling.commit)
       return ruling
     })
@@ -132,16 +132,16 @@ export class StoreHost {
 
   /** A store whose decisions are made before they come here. */
   overhear(store: Store): Store {
-    return sameStore(store, (footprints, decide) =>
-      store.transact(footprints, (views, now) => {
-        for (const one of footprints) this.#latestUs.set(one, latestTick(now).us)
+    return sameStore(store, (readSets, decide) =>
+      store.transact(readSets, (views, now) => {
+        for (const one of readSets) this.#latestUs.set(one, latestTick(now).us)
         return decide(views, now)
       }),
     )
   }
 
-  #slackUs(footprints: readonly Footprint[], { tick }: Now): number {
-    const latest = footprints.map((footprint) => this.#latestUs.get(footprint) ?? tick.us)
+  #slackUs(readSets: readonly ReadSet[], { tick }: Now): number {
+    const latest = readSets.map((readSet) => this.#latestUs.get(readSet) ?? tick.us)
     return Math.max(0, ...latest.map((us) => us - tick.us))
   }
 

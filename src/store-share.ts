@@ -3,7 +3,7 @@
  * closed when the last of them closes; its background sweep runs once, however many there are.
  */
 import { closedError, invalid } from './core/errors.ts'
-import type { Footprint } from './core/realm.ts'
+import type { ReadSet } from './core/realm.ts'
 import type { SettingRow } from './core/settings.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import type { LeaseService } from './service/lease-service.ts'
@@ -108,9 +108,9 @@ class StoreShare implements Store {
   }
 
   /** Passes the promise on as it is: an asynchronous function in between would cost every command. */
-  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
+  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
     if (this.#closing !== null) return Promise.reject(closedError())
-    return this.#shared.transact(footprints, decide)
+    return this.#shared.transact(readSets, decide)
   }
 
   async find(query: EntryQuery): Promise<Found> {

@@ -31,7 +31,7 @@ import type {
   UpgradeOutcome,
   Withdrawn,
 } from './outcome.ts'
-import type { Decision, Footprint, RealmView } from './realm.ts'
+import type { Decision, ReadSet, RealmView } from './realm.ts'
 import { decideRelease } from './release.ts'
 import { decideRenew } from './renew.ts'
 import { decideRevoke } from './revoke.ts'
@@ -146,8 +146,8 @@ export function decideSeveral(
 }
 
 /** What must be read to decide a command: its own place and, for a transfer, whatever has the receiver's id already. */
-export function footprintsOf(command: Command): readonly Footprint[] {
-  const own = footprintOf(command)
+export function readSetsOf(command: Command): readonly ReadSet[] {
+  const own = readSetOf(command)
   if (command.kind === 'derive') {
     return [own, { ...own, leaseId: command.parentId, requestId: null, depth: 'entry' }]
   }
@@ -155,7 +155,7 @@ export function footprintsOf(command: Command): readonly Footprint[] {
   return [own, { ...own, leaseId: command.newLeaseId, requestId: null, depth: 'entry' }]
 }
 
-/** The views of a command's footprints as one. */
+/** The views of a command's read sets as one. */
 export function viewOf(views: readonly RealmView[]): RealmView {
   const [view, ...others] = views
   if (view === undefined) throw new Error('a command needs a view to be decided on')
@@ -181,7 +181,7 @@ const ENTRY_ONLY: ReadonlySet<Command['kind']> = new Set<Command['kind']>([
 ])
 
 /** What must be read to decide a command at its own place. */
-export function footprintOf(command: Command): Footprint {
+export function readSetOf(command: Command): ReadSet {
   return {
     resource: command.resource,
     extent: command.extent,

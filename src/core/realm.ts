@@ -1,5 +1,5 @@
 /**
- * What a decision sees and what it says. A view is the part of a realm that a command's footprint touches: the live
+ * What a decision sees and what it says. A view is the part of a realm that a command's read set touches: the live
  * entries that overlap it, and the entry of its own id in whatever state.
  */
 import type { LeaseEvent, LeaseEventType } from './event.ts'
@@ -8,7 +8,7 @@ import type { Reach } from './resource.ts'
 import type { Settings } from './settings.ts'
 
 /** What a store must read for a command. */
-export interface Footprint extends Reach {
+export interface ReadSet extends Reach {
   readonly leaseId: LeaseId
   /** When given, the store tells whether this request already had its effect. */
   readonly requestId: string | null
@@ -26,16 +26,16 @@ export interface PriorEffect {
 }
 
 export interface RealmView {
-  /** What the footprint touches, and the entry that `prior` names, in whatever state. */
+  /** What the read set touches, and the entry that `prior` names, in whatever state. */
   readonly entries: ReadonlyMap<LeaseId, Entry>
-  /** What was looked for by its id and is not there; without it nobody can say so of what the footprint does not touch. */
+  /** What was looked for by its id and is not there; without it nobody can say so of what the read set does not touch. */
   readonly absent?: ReadonlySet<LeaseId>
   /** The highest fence ever given in the realm, 0 if none. */
   readonly lastFence: number
-  /** Live tickets in the whole realm, not only in the footprint. A store may count them when it is asked. */
+  /** Live tickets in the whole realm, not only in the read set. A store may count them when it is asked. */
   readonly ticketCount: number
   /**
-   * How far the epoch of the footprint's resource has come, 0 if it never advanced. It outlives leases, retention and
+   * How far the epoch of the read set's resource has come, 0 if it never advanced. It outlives leases, retention and
    * an unkept history. A store may read it when it is asked: only decisions about workflows do.
    */
   readonly epoch: number

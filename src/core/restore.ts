@@ -14,7 +14,7 @@ import type { LeaseEvent } from './event.ts'
 import { evolveEntry } from './evolve.ts'
 import { liveDeadline, type Entry, type LeaseId } from './lease.ts'
 import { COMMIT_SLACK_MS_MAX, TTL_MS_MAX } from './limits.ts'
-import type { Footprint, RealmView } from './realm.ts'
+import type { ReadSet, RealmView } from './realm.ts'
 import { isTree, kindOf, realmOf, type Resource } from './resource.ts'
 import { US_PER_MS, type Now } from './time.ts'
 
@@ -23,10 +23,10 @@ export interface RestoreStep {
   readonly after: number
   /** How many have been told with it. */
   readonly upTo: number
-  readonly footprints: readonly Footprint[]
+  readonly readSets: readonly ReadSet[]
   /** What a store whose clock says `now` cannot have decided, in words; null if it can. */
   readonly problem: (now: Now) => string | null
-  /** One view per footprint; null when the store is not as the step before has left it. */
+  /** One view per read set; null when the store is not as the step before has left it. */
   readonly commit: (views: readonly RealmView[]) => Commit | null
 }
 
@@ -64,7 +64,7 @@ type Place = Pick<RestoreStep, 'after' | 'upTo' | 'problem'>
  * fence again that any of them has given.
  */
 function firstStep(events: readonly LeaseEvent[], commit: Commit, place: Place): RestoreStep {
-  const realms = new Map<string, Footprint>()
+  const realms = new Map<string, ReadSet>()
   let fence = 0
   for (const event of events) {
     fence = Math.max(fence, fenceOf(event))
@@ -74,21 +74,21 @@ function firstStep(events: readonly LeaseEvent[], commit: Commit, place: Place):
   const whole = { ...commit, firstFence: fence, lastFence: fence }
   return {
     ...place,
-    footprints: [...realms.values()],
+    readSets: [...realms.values()],
     commit: (views) => (views.every(isUntouched) ? whole : null),
   }
 }
 
 /** Looks at the entries that it changes and at nothing else. */
 function laterStep(commit: Commit, place: Place): RestoreStep {
-  const footprints = commit.changes.map(({ id, after }): Footprint => {
+  const readSets = commit.changes.map(({ id, after }): ReadSet => {
     if (after === null) throw new Error(`nothing is known of entry ${id}`)
     const { resource, extent } = after
     return { resource, extent, leaseId: id, requestId: null, depth: 'entry' }
   })
   return {
     ...place,
-    footprints,
+    readSets,
     commit: (views) => {
       const changes = commit.changes.map((change, index) => {
         return { ...change, before: views[index]?.entries.get(change.id) }
@@ -128,7 +128,7 @@ function isUntouched({ entries, epoch }: RealmView): boolean {
   return entries.size === 0 && epoch === 0
 }
 
-function wholeRealm({ resource, leaseId }: LeaseEvent): Footprint {
+function wholeRealm({ resource, leaseId }: LeaseEvent): ReadSet {
   const reach = isTree(resource)
     ? ({ resource: `${kindOf(resource)}:/` as Resource, extent: 'subtree' } as const)
     : ({ resource, extent: 'exact' } as const)

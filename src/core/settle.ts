@@ -1,5 +1,5 @@
 /**
- * Brings a footprint up to `now` before a command is answered: ends what is over, drops waiters that were not heard
+ * Brings a read set up to `now` before a command is answered: ends what is over, drops waiters that were not heard
  * of, and offers what is free to whoever is next. After it, no entry of the draft is past its deadline.
  *
  * No sweeper is needed for any of this; a background sweep only settles sooner what somebody would settle later.

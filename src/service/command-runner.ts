@@ -5,15 +5,15 @@ import { commitOf } from '../core/commit.ts'
 import {
   decide,
   decideSeveral,
-  footprintOf,
-  footprintsOf,
+  readSetOf,
+  readSetsOf,
   viewOf,
   type OutcomeOf,
 } from '../core/decide.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import type { AcquireAllOutcome, LookFurther, ReleaseAllOutcome, Unseen } from '../core/outcome.ts'
-import type { Decision, Footprint, RealmView } from '../core/realm.ts'
+import type { Decision, ReadSet, RealmView } from '../core/realm.ts'
 import { decideReleaseAll } from '../core/release.ts'
 import type { Now } from '../core/time.ts'
 import type { Store } from '../store-port/store.ts'
@@ -45,7 +45,7 @@ export class CommandRunner {
     command: C,
     seen: readonly Unseen[],
   ): Promise<Decided<OutcomeOf<C>>> {
-    return this.#store.transact(besides(footprintsOf(command), seen), (views, now) => {
+    return this.#store.transact(besides(readSetsOf(command), seen), (views, now) => {
       const view = seeing(viewOf(views), seen)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs, events } = decision
@@ -66,7 +66,7 @@ export class CommandRunner {
     members: readonly Command[],
     judge: (views: readonly RealmView[], now: Now) => Decision<Outcome>,
   ): Promise<Decided<Outcome>> {
-    const own = members.map(footprintOf)
+    const own = members.map(readSetOf)
     const look = (seen: readonly Unseen[]): Promise<Decided<Outcome>> => {
       return this.#store.transact(besides(own, seen), (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
@@ -104,9 +104,9 @@ function isLookFurther(outcome: { readonly kind: string }): outcome is LookFurth
   return outcome.kind === 'look_further'
 }
 
-function besides(own: readonly Footprint[], seen: readonly Unseen[]): readonly Footprint[] {
+function besides(own: readonly ReadSet[], seen: readonly Unseen[]): readonly ReadSet[] {
   if (seen.length === 0) return own
-  const more = seen.map(({ leaseId, resource }): Footprint => {
+  const more = seen.map(({ leaseId, resource }): ReadSet => {
     return { resource, extent: 'exact', leaseId, requestId: null, depth: 'entry' }
   })
   return [...own, ...more]

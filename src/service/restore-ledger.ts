@@ -59,8 +59,8 @@ function withHint(error: LeaseError, { after }: RestoreStep, total: number): Lea
   })
 }
 
-async function take(store: Store, { footprints, problem, commit }: RestoreStep): Promise<void> {
-  const taken = await store.transact<Taken>(footprints, (views, now) => {
+async function take(store: Store, { readSets, problem, commit }: RestoreStep): Promise<void> {
+  const taken = await store.transact<Taken>(readSets, (views, now) => {
     const impossible = problem(now)
     const whole = impossible === null ? commit(views) : null
     const outcome = { isDone: whole !== null, impossible }

@@ -2,18 +2,18 @@
  * The port every store implements.
  *
  * A store keeps realms: live entries (leases, offers, tickets), ended ones until retention removes them, and the
- * ledger. It knows nothing about leases: it reads what a footprint touches, lets `decide` choose, and commits what
+ * ledger. It knows nothing about leases: it reads what a read set touches, lets `decide` choose, and commits what
  * the ruling says, or nothing at all. One `Store` serves one namespace.
  *
  * The port leaves room for stores that decide before they ask. Such a store calls `decide` with a cached or assumed
- * view and an estimate of its own clock, and commits under the condition that what the footprint names has not moved
+ * view and an estimate of its own clock, and commits under the condition that what the read set names has not moved
  * (`depth`) and that its clock is still below `validUntilUs`; on a miss it decides again with the fresh view. So
  * `decide` is pure and may be called more than once, and an uncontended command costs one round trip.
  */
 import type { Commit } from '../core/commit.ts'
 import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
 import type { Entry, EntryState, LeaseId } from '../core/lease.ts'
-import type { Footprint, RealmView } from '../core/realm.ts'
+import type { ReadSet, RealmView } from '../core/realm.ts'
 import type { Reach, Resource } from '../core/resource.ts'
 import type { SettingKey, SettingRow, SettingScope } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
@@ -26,7 +26,7 @@ export interface Ruling<Outcome> {
   readonly validUntilUs: number | null
 }
 
-/** One view per footprint, in the same order. Pure. */
+/** One view per read set, in the same order. Pure. */
 export type Decide<Outcome> = (views: readonly RealmView[], now: Now) => Ruling<Outcome>
 
 export interface EntryQuery {
@@ -139,14 +139,14 @@ export interface Store {
   readonly description: StoreDescription
 
   /**
-   * Runs `decide` against the latest state of the footprints and commits atomically. Two calls whose footprints
+   * Runs `decide` against the latest state of the read sets and commits atomically. Two calls whose read sets
    * overlap behave as if one ran after the other, in an order that the ledger shows. `now` grows with every
    * decision that follows another in that order.
    *
    * Throws `STORE_UNAVAILABLE` when nothing was committed, `STORE_CONFLICT` when the realms kept moving, and
    * `STORE_OUTCOME_UNKNOWN` when the answer was lost and the commit may have happened.
    */
-  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome>
+  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome>
 
   /** Reads entries and the store's clock in one consistent look. */
   find(query: EntryQuery): Promise<Found>

@@ -1,12 +1,12 @@
 /** What a store that decides inside its own transaction shows to a decision. */
-import type { Footprint, PriorEffect, RealmView } from '../core/realm.ts'
+import type { ReadSet, PriorEffect, RealmView } from '../core/realm.ts'
 import type { Resource } from '../core/resource.ts'
 import type { Now } from '../core/time.ts'
 
 export interface ViewParts extends Pick<RealmView, 'entries' | 'lastFence' | 'prior' | 'settings'> {
   readonly countTickets: (resource: Resource, now: Now) => number
   readonly readEpoch: (resource: Resource) => number
-  readonly footprint: Footprint
+  readonly readSet: ReadSet
   readonly now: Now
 }
 
@@ -27,12 +27,12 @@ export class LazyView implements RealmView {
   }
 
   get ticketCount(): number {
-    const { countTickets, footprint, now } = this.#parts
-    return countTickets(footprint.resource, now)
+    const { countTickets, readSet, now } = this.#parts
+    return countTickets(readSet.resource, now)
   }
 
   get epoch(): number {
-    const { readEpoch, footprint } = this.#parts
-    return readEpoch(footprint.resource)
+    const { readEpoch, readSet } = this.#parts
+    return readEpoch(readSet.resource)
   }
 }

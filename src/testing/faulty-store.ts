@@ -6,7 +6,7 @@
  * it may have been. What it does not fake is the store's own misbehaviour.
  */
 import { LeaseError } from '../core/errors.ts'
-import type { Footprint } from '../core/realm.ts'
+import type { ReadSet } from '../core/realm.ts'
 import type { SettingRow } from '../core/settings.ts'
 import type {
   Decide,
@@ -68,8 +68,8 @@ export class FaultyStore implements Store {
     return this.#store.description
   }
 
-  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
-    return this.#call('transact', () => this.#store.transact(footprints, decide))
+  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
+    return this.#call('transact', () => this.#store.transact(readSets, decide))
   }
 
   find(query: EntryQuery): Promise<Found> {

@@ -16,5 +16,5 @@ export {
   type ReferenceBackendOptions,
   type ServerTickSource,
 } from './reference-backend.ts'
-export { SpeculatingStore } from '../store/speculation/speculating-store.ts'
-export type { Attempt, Backend, Group, GroupReply, Reply } from '../store/speculation/backend.ts'
+export { OptimisticStore } from '../store/optimistic/optimistic-store.ts'
+export type { Attempt, Backend, Group, GroupReply, Reply } from '../store/optimistic/backend.ts'

@@ -6,7 +6,7 @@
 import { isLive, liveDeadline, type Entry, type LeaseId } from '../core/lease.ts'
 import { NOTHING, type Commit } from '../core/commit.ts'
 import type { LeaseEvent } from '../core/event.ts'
-import type { Footprint, RealmView } from '../core/realm.ts'
+import type { ReadSet, RealmView } from '../core/realm.ts'
 import { overlap, realmOf } from '../core/resource.ts'
 import type {
   Attempt,
@@ -20,7 +20,7 @@ import type {
   PlaceView,
   Reply,
   SeenClaim,
-} from '../store/speculation/backend.ts'
+} from '../store/optimistic/backend.ts'
 import { domainName } from '../store/embedded-clock.ts'
 import { MemoryStore } from '../store/memory/memory-store.ts'
 import type {
@@ -139,8 +139,8 @@ export class ReferenceBackend implements Backend {
   }
 
   async #attempt(attempt: Attempt, call: Call): Promise<Reply> {
-    const footprints = attempt.places.map(({ footprint }) => footprint)
-    return this.#kept.transact(footprints, (views) => {
+    const readSets = attempt.places.map(({ readSet }) => readSet)
+    return this.#kept.transact(readSets, (views) => {
       const reply = this.#judge(attempt, views, call)
       const commit =
         reply.kind === 'committed' ? this.#carryOut(attempt, reply.fencesMovedBy, call) : NOTHING
@@ -166,7 +166,7 @@ export class ReferenceBackend implements Backend {
     })
     if (!isCurrent || !isInTime || !isAsBelieved || !areUnchanged) {
       this.misses += 1
-      const told = views.map((view, index) => this.#tell(attempt.places[index]?.footprint, view))
+      const told = views.map((view, index) => this.#tell(attempt.places[index]?.readSet, view))
       return { kind: 'missed', views: told }
     }
     const lastFence = Math.max(...views.map((view) => view.lastFence))
@@ -175,16 +175,16 @@ export class ReferenceBackend implements Backend {
   }
 
   #isAsBelieved(place: Place, view: RealmView, { wallMs, nowUs }: Moment): boolean {
-    const { footprint, own, claims, hasPrior, epoch } = place
+    const { readSet, own, claims, hasPrior, epoch } = place
     if (wallMs < this.#timesOf(place.realm).lastWallMs) return false
-    if (this.#versionOf(footprint.leaseId) !== own) return false
+    if (this.#versionOf(readSet.leaseId) !== own) return false
     if ((view.prior !== null) !== hasPrior || view.epoch !== epoch) return false
     if (claims === null) return true
-    const there = [...view.entries.values()].filter((entry) => isAt(entry, footprint))
+    const there = [...view.entries.values()].filter((entry) => isAt(entry, readSet))
     if (place.behind !== undefined) return this.#isYoungest(place.behind, there)
     if (place.isSignOfLife !== true) return this.#areSame(claims, there)
     if (there.some((entry) => this.#isDue(entry, nowUs))) return false
-    const holder = view.entries.get(footprint.leaseId)?.holder
+    const holder = view.entries.get(readSet.leaseId)?.holder
     const mine = claims.filter(({ kept }) => kept?.entry.holder === holder)
     return this.#areSame(
       mine,
@@ -219,15 +219,15 @@ export class ReferenceBackend implements Backend {
     return youngest === id && this.#numbers.get(id)?.claim === claim
   }
 
-  #tell(footprint: Footprint | undefined, view: RealmView): PlaceView {
-    if (footprint === undefined) throw new Error('a view without a place')
+  #tell(readSet: ReadSet | undefined, view: RealmView): PlaceView {
+    if (readSet === undefined) throw new Error('a view without a place')
     const entries: Kept[] = []
     for (const entry of view.entries.values()) {
       const numbers = this.#numbers.get(entry.id)
       if (numbers !== undefined) entries.push({ entry, ...numbers })
     }
     const { lastFence, ticketCount, prior, epoch } = view
-    const { lastWallMs } = this.#timesOf(realmOf(footprint.resource))
+    const { lastWallMs } = this.#timesOf(realmOf(readSet.resource))
     return { entries, lastFence, lastWallMs, ticketCount, prior, epoch }
   }
 
@@ -297,8 +297,8 @@ export class ReferenceBackend implements Backend {
   }
 }
 
-function isAt(entry: Entry, footprint: Footprint): boolean {
-  return isLive(entry) && overlap(entry, footprint)
+function isAt(entry: Entry, readSet: ReadSet): boolean {
+  return isLive(entry) && overlap(entry, readSet)
 }
 
 type Move = (fence: number) => number

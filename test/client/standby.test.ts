@@ -240,7 +240,7 @@ function between(
   meddle: (send: () => Promise<unknown>) => Promise<unknown>,
 ): void {
   const transact: MemoryStore['transact'] = store.transact.bind(store)
-  vi.spyOn(store, 'transact').mockImplementation((footprints, decide) => {
-    return meddle(() => transact(footprints, decide))
+  vi.spyOn(store, 'transact').mockImplementation((readSets, decide) => {
+    return meddle(() => transact(readSets, decide))
   })
 }

@@ -514,9 +514,9 @@ describe('the end of a wait', () => {
 function watchDepths({ store }: World): readonly string[] {
   const depths: string[] = []
   const transact: typeof store.transact = store.transact.bind(store)
-  vi.spyOn(store, 'transact').mockImplementation((footprints, decide) => {
-    depths.push(...footprints.map(({ depth }) => depth))
-    return transact(footprints, decide)
+  vi.spyOn(store, 'transact').mockImplementation((readSets, decide) => {
+    depths.push(...readSets.map(({ depth }) => depth))
+    return transact(readSets, decide)
   })
   return depths
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
 import type { Advance } from '../../src/core/command.ts'
-import { decide, footprintOf } from '../../src/core/decide.ts'
+import { decide, readSetOf } from '../../src/core/decide.ts'
 import { evolve } from '../../src/core/evolve.ts'
 import type { Lease } from '../../src/core/lease.ts'
 import { refusalError, type Refusal } from '../../src/core/outcome.ts'
@@ -60,7 +60,7 @@ describe('an advance', () => {
   })
 
   it('depends on its own entry alone', () => {
-    expect(footprintOf(advance())).toMatchObject({ depth: 'entry', requestId: REQUEST })
+    expect(readSetOf(advance())).toMatchObject({ depth: 'entry', requestId: REQUEST })
   })
 
   it.each<[string, Lease, Partial<Advance>, number, Refusal['kind'], string]>([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { TakeUp } from '../../src/core/command.ts'
-import { decide, footprintOf } from '../../src/core/decide.ts'
+import { decide, readSetOf } from '../../src/core/decide.ts'
 import {
   claim,
   file,
@@ -57,7 +57,7 @@ describe('taking up an offer that one was told of', () => {
   const takeUp: TakeUp = { ...claim(), kind: 'take_up' }
 
   it('is a claim that depends on nothing but its own ticket', () => {
-    expect(footprintOf(takeUp).depth).toBe('entry')
+    expect(readSetOf(takeUp).depth).toBe('entry')
     const decision = decide(view([offered]), takeUp, nowAt(WINDOW_MS, { us: -1 }))
     expect(decision.outcome).toMatchObject({
       ...{ kind: 'granted', repeated: false },

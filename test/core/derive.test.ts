@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Command, Derive, Spend } from '../../src/core/command.ts'
-import { decide, decideSeveral, footprintOf, footprintsOf } from '../../src/core/decide.ts'
+import { decide, decideSeveral, readSetOf, readSetsOf } from '../../src/core/decide.ts'
 import type { Delegation } from '../../src/core/delegation.ts'
 import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
 import type { Lease, LeaseId } from '../../src/core/lease.ts'
@@ -121,7 +121,7 @@ describe('a derivation', () => {
   })
 
   it('reads its place, and the parent by its id', () => {
-    expect(footprintsOf(derive())).toMatchObject([
+    expect(readSetsOf(derive())).toMatchObject([
       { leaseId: id(5), requestId: id(5), depth: 'claims' },
       { leaseId: id(1), requestId: null, depth: 'entry' },
     ])
@@ -148,7 +148,7 @@ describe('a spending', () => {
   })
 
   it('looks at its own entry and nothing else', () => {
-    expect(footprintOf(spend()).depth).toBe('entry')
+    expect(readSetOf(spend()).depth).toBe('entry')
   })
 })
 

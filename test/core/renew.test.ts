@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { decide, footprintOf } from '../../src/core/decide.ts'
+import { decide, readSetOf } from '../../src/core/decide.ts'
 import {
   id,
   lease,
@@ -38,7 +38,7 @@ describe('a renewal', () => {
     const others = [lease({ id: id(9), deadline: tickAt(1) }), ticket({ deadline: tickAt(1) })]
     const decision = decide(view([lease(), ...others]), renew(), nowAt(5_000))
     expect(told(decision)).toEqual(['lease.renewed 1'])
-    expect(footprintOf(renew()).depth).toBe('entry')
+    expect(readSetOf(renew()).depth).toBe('entry')
   })
 })
 

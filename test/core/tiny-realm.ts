@@ -1,6 +1,6 @@
 /**
  * The smallest store there could be: entries, ledger, fences and requests in a few maps, around the real `decide` and
- * `commitOf`. It shows a command exactly what its footprint allows and nothing more.
+ * `commitOf`. It shows a command exactly what its read set allows and nothing more.
  */
 import { mergeViews } from '../../src/core/acquire-all.ts'
 import type { Command, SeveralCommand } from '../../src/core/command.ts'
@@ -8,15 +8,15 @@ import { commitOf, type Commit } from '../../src/core/commit.ts'
 import {
   decide,
   decideSeveral,
-  footprintOf,
-  footprintsOf,
+  readSetOf,
+  readSetsOf,
   viewOf,
   type OutcomeOf,
 } from '../../src/core/decide.ts'
 import type { AcquireAllOutcome } from '../../src/core/outcome.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
 import { isLive, type Entry, type LeaseId } from '../../src/core/lease.ts'
-import type { Decision, Footprint, PriorEffect, RealmView } from '../../src/core/realm.ts'
+import type { Decision, ReadSet, PriorEffect, RealmView } from '../../src/core/realm.ts'
 import { overlap, realmOf } from '../../src/core/resource.ts'
 import { DEFAULT_SETTINGS, resolveSettings, type SettingRow } from '../../src/core/settings.ts'
 import type { Now } from '../../src/core/time.ts'
@@ -70,10 +70,10 @@ export class TinyRealm {
 
   #decide(command: AnyCommand, now: Now): Pick<Step<AnyCommand>, 'view' | 'decision'> {
     if ('members' in command) {
-      const views = command.members.map((member) => this.#view(footprintOf(member)))
+      const views = command.members.map((member) => this.#view(readSetOf(member)))
       return { view: mergeViews(views), decision: decideSeveral(views, command, now) }
     }
-    const view = viewOf(footprintsOf(command).map((footprint) => this.#view(footprint)))
+    const view = viewOf(readSetsOf(command).map((readSet) => this.#view(readSet)))
     return { view, decision: decide(view, command, now) }
   }
 
@@ -122,11 +122,11 @@ export class TinyRealm {
     this.#domainSinceUs = this.#us
   }
 
-  #view(footprint: Footprint): RealmView {
-    const { resource, leaseId, requestId, depth } = footprint
+  #view(readSet: ReadSet): RealmView {
+    const { resource, leaseId, requestId, depth } = readSet
     const seen = [...this.entries.values()].filter((entry) => {
       return (
-        entry.id === leaseId || (depth === 'claims' && isLive(entry) && overlap(entry, footprint))
+        entry.id === leaseId || (depth === 'claims' && isLive(entry) && overlap(entry, readSet))
       )
     })
     return {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
-import { decide, footprintsOf } from '../../src/core/decide.ts'
+import { decide, readSetsOf } from '../../src/core/decide.ts'
 import type { Extent, Mode } from '../../src/core/resource.ts'
 import {
   acquire,
@@ -78,8 +78,8 @@ describe('a transfer to a named holder', () => {
     const { outcome, events } = decide(view([lease(), taken]), transfer(), nowAt(1))
     expect(outcome.kind).toBe('id_taken')
     expect(events).toEqual([])
-    expect(footprintsOf(transfer()).map(({ leaseId }) => leaseId)).toEqual([id(1), id(6)])
-    expect(footprintsOf(transfer({ to: null }))).toHaveLength(1)
+    expect(readSetsOf(transfer()).map(({ leaseId }) => leaseId)).toEqual([id(1), id(6)])
+    expect(readSetsOf(transfer({ to: null }))).toHaveLength(1)
   })
 
   it.each([

@@ -7,7 +7,7 @@ import type { LeaseEvent } from '../../src/core/event.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { ManualTicks, type TestClock } from '../../src/testing/manual-ticks.ts'
@@ -42,7 +42,7 @@ const OPEN: Readonly<Record<Kind, () => Promise<StoreOnTicks>>> = {
     const clock = new ServerTicks()
     const namespace = 'on-ticks'
     const backend = await openRedisBackend({ url: place.url, namespace, nowUs: clock.nowUs })
-    const store = await SpeculatingStore.open(clock.drive(backend), systemRuntime, clock.time)
+    const store = await OptimisticStore.open(clock.drive(backend), systemRuntime, clock.time)
     return { store, clock }
   },
   postgres: async () => {
@@ -69,14 +69,14 @@ export interface Watched {
 /** A decision may be made more than once; only the last one was committed. */
 export function watchCommits(store: Store): Watched {
   const commits: (readonly string[])[] = []
-  const transact: Store['transact'] = async (footprints, decide) => {
+  const transact: Store['transact'] = async (readSets, decide) => {
     let events: readonly LeaseEvent[] = []
     const noting: typeof decide = (views, now) => {
       const ruling = decide(views, now)
       events = ruling.commit.events
       return ruling
     }
-    const outcome = await store.transact(footprints, noting)
+    const outcome = await store.transact(readSets, noting)
     if (events.length > 0) commits.push(events.map(({ type, holder }) => `${type} ${holder}`))
     return outcome
   }

@@ -235,10 +235,10 @@ describe('a long ledger', () => {
     const store = new MemoryStore({ ticks: new ManualTicks() })
     const transact = store.transact.bind(store)
     let commits = 0
-    store.transact = async (footprints, decide) => {
+    store.transact = async (readSets, decide) => {
       commits += 1
       if (commits > 1) throw new Error('the power is gone')
-      return transact(footprints, decide)
+      return transact(readSets, decide)
     }
     const started = restoreLedger(store, events, { resume: false })
     await expect(started).rejects.toThrow('the power is gone')
@@ -282,10 +282,10 @@ describe('a long ledger', () => {
       expect(answer.kind).toBe('granted')
     }
     let commits = 0
-    store.transact = async (footprints, decide) => {
+    store.transact = async (readSets, decide) => {
       commits += 1
       if (commits === nth) await come()
-      return transact(footprints, decide)
+      return transact(readSets, decide)
     }
     const restoring = restoreLedger(store, events, { resume: false })
     await expect(restoring).rejects.toThrow('must be used by nobody else')

@@ -157,8 +157,8 @@ function shifted(view: RealmView, byMs: number): RealmView {
 }
 
 /** The lease that a renewal is about looks as if it had not run out. */
-function revived(view: RealmView, { footprint, own, now }: Look): RealmView {
-  if (footprint.depth !== 'entry' || own === null || !isActiveLease(own)) return view
+function revived(view: RealmView, { readSet, own, now }: Look): RealmView {
+  if (readSet.depth !== 'entry' || own === null || !isActiveLease(own)) return view
   if (!hasPassed(own.deadline, now.tick)) return view
   const deadline = tickAfter(now.tick, 1)
   return changed(view, (entry) => (entry.id === own.id ? { ...own, deadline } : entry))

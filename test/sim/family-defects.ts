@@ -17,8 +17,8 @@ export const FAMILY_DEFECTS: readonly KnownDefect[] = [
     promise: 'I11',
     says: /has used \d+ of \d+ tokens/,
     defect: lyingStore({
-      view: (view, { footprint }) => {
-        if (footprint.depth !== 'entry') return view
+      view: (view, { readSet }) => {
+        if (readSet.depth !== 'entry') return view
         return changed(view, (entry) => accounted(entry, { used: {} }))
       },
     }),
@@ -28,8 +28,8 @@ export const FAMILY_DEFECTS: readonly KnownDefect[] = [
     promise: 'I11',
     says: /has more time than its parent/,
     defect: lyingStore({
-      view: (view, { footprint }) => {
-        return footprint.depth === 'entry' ? changed(view, withLongParent) : view
+      view: (view, { readSet }) => {
+        return readSet.depth === 'entry' ? changed(view, withLongParent) : view
       },
     }),
   },

@@ -3,7 +3,7 @@
  * a falsified view or clock, or so that part of a commit is lost.
  */
 import type { Entry, Lease } from '../../src/core/lease.ts'
-import type { Footprint, RealmView } from '../../src/core/realm.ts'
+import type { ReadSet, RealmView } from '../../src/core/realm.ts'
 import type { Now } from '../../src/core/time.ts'
 import type { Ruling, Store } from '../../src/store-port/store.ts'
 import type { Defect } from '../../sim/simulation.ts'
@@ -23,7 +23,7 @@ export interface KnownDefect {
 /** What a decision is about, as far as the store can tell. */
 export interface Look {
   readonly now: Now
-  readonly footprint: Footprint
+  readonly readSet: ReadSet
   /** The entry that the command names; null when the store does not know it. */
   readonly own: Entry | null
   /** The command names an entry that does not exist yet: somebody asks for the first time. */
@@ -41,13 +41,13 @@ export function lyingStore(lie: Lie): Defect {
 }
 
 function withLie(store: Store, { view: falsify, now: misread, ruling: change }: Lie): Store {
-  const transact: Store['transact'] = (footprints, decide) =>
-    store.transact(footprints, (views, now) => {
+  const transact: Store['transact'] = (readSets, decide) =>
+    store.transact(readSets, (views, now) => {
       const seen = views.map((view, index) => {
-        const footprint = footprints[index]
-        if (footprint === undefined || falsify === undefined) return view
-        const own = view.entries.get(footprint.leaseId) ?? null
-        return falsify(view, { now, footprint, own, isNew: own === null })
+        const readSet = readSets[index]
+        if (readSet === undefined || falsify === undefined) return view
+        const own = view.entries.get(readSet.leaseId) ?? null
+        return falsify(view, { now, readSet, own, isNew: own === null })
       })
       const ruling = decide(seen, misread?.(now) ?? now)
       return change?.(ruling) ?? ruling

@@ -32,9 +32,9 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
     promise: 'I1',
     says: /was granted to .* while the ledger shows it held by .* as file:\/repo$/,
     defect: lyingStore({
-      view: (view, { isNew, footprint }) => {
+      view: (view, { isNew, readSet }) => {
         if (!isNew) return view
-        return without(view, (entry) => entry.resource !== footprint.resource && isRoot(entry))
+        return without(view, (entry) => entry.resource !== readSet.resource && isRoot(entry))
       },
     }),
   },
@@ -89,10 +89,10 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
     promise: 'I2',
     says: /file:.* does not exceed|was given to/,
     defect: lyingStore({
-      view: (view, { footprint }) => {
-        const own = [...view.entries.values()].filter((e) => e.resource === footprint.resource)
+      view: (view, { readSet }) => {
+        const own = [...view.entries.values()].filter((e) => e.resource === readSet.resource)
         const fences = own.map((entry) => (entry.kind === 'lease' ? entry.fence : 0))
-        return isTree(footprint.resource) ? { ...view, lastFence: Math.max(0, ...fences) } : view
+        return isTree(readSet.resource) ? { ...view, lastFence: Math.max(0, ...fences) } : view
       },
       now: (now) => ({ ...now, wallMs: Math.floor(now.wallMs / HOUR_MS) * HOUR_MS }),
     }),
@@ -116,7 +116,7 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
     promise: 'I3',
     says: /it had to end by/,
     defect: lyingStore({
-      view: (view, { footprint }) => (footprint.depth === 'entry' ? unasked(view) : view),
+      view: (view, { readSet }) => (readSet.depth === 'entry' ? unasked(view) : view),
     }),
   },
   {
@@ -284,7 +284,7 @@ function claimingToBeAlone(api: LeaseApi): LeaseApi {
 /** The search for cycles is told of nobody who waits. */
 function blindToWaiters(store: Store): Store {
   return {
-    ...sameStore(store, (footprints, decide) => store.transact(footprints, decide)),
+    ...sameStore(store, (readSets, decide) => store.transact(readSets, decide)),
     find: async (query) => {
       const found = await store.find(query)
       const isSearch = query.holder !== undefined && query.states?.[0] === 'pending'
@@ -330,7 +330,7 @@ function reading(
   change: (entries: readonly Entry[]) => Promise<readonly Entry[]>,
 ): Store {
   return {
-    ...sameStore(store, (footprints, decide) => store.transact(footprints, decide)),
+    ...sameStore(store, (readSets, decide) => store.transact(readSets, decide)),
     find: async (query) => {
       const found = await store.find(query)
       return { ...found, entries: await change(found.entries) }
@@ -339,8 +339,8 @@ function reading(
 }
 
 /** A ticket that a claim is about looks as if it had never ended. */
-function withTicketBack(view: RealmView, { footprint, own, now }: Look): RealmView {
-  if (footprint.depth !== 'entry' || own?.kind !== 'ticket' || own.state !== 'failed') return view
+function withTicketBack(view: RealmView, { readSet, own, now }: Look): RealmView {
+  if (readSet.depth !== 'entry' || own?.kind !== 'ticket' || own.state !== 'failed') return view
   const ticket = { ...own, failure: null, cycle: null, deadline: tickAfter(now.tick, 1) }
   return changed(view, (entry) => (entry.id === own.id ? { ...ticket, state: 'pending' } : entry))
 }

@@ -14,7 +14,7 @@ import type {
   Place,
   PlaceView,
   SeenClaim,
-} from '../../src/store/speculation/backend.ts'
+} from '../../src/store/optimistic/backend.ts'
 import type { Defect } from '../../sim/simulation.ts'
 import type { KnownDefect } from './planting.ts'
 
@@ -151,8 +151,8 @@ function withPlaces(attempt: Attempt, views: readonly PlaceView[], correct: Corr
 /** As if all claims had been seen that are there. */
 function seeingAll(place: Place, view: PlaceView): Place {
   if (place.claims === null) return place
-  const { footprint } = place
-  const there = view.entries.filter(({ entry }) => isLive(entry) && overlap(entry, footprint))
+  const { readSet } = place
+  const there = view.entries.filter(({ entry }) => isLive(entry) && overlap(entry, readSet))
   return { ...place, claims: there.map(claimOf) }
 }
 
@@ -164,7 +164,7 @@ function claimOf(kept: Kept): SeenClaim {
 function takenForKnown(attempt: Attempt, views: readonly PlaceView[]): Attempt {
   const known = new Map<LeaseId, Kept>()
   const corrected = withPlaces(attempt, views, (place, view) => {
-    const { leaseId } = place.footprint
+    const { leaseId } = place.readSet
     const own = view.entries.find(({ entry }) => entry.id === leaseId)
     const others = place.claims?.filter(({ id }) => id !== leaseId) ?? []
     const isThere = own !== undefined && isLive(own.entry)

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Lease } from '../../src/core/lease.ts'
 import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
-import type { Attempt, Backend, Reply, SeenClaim } from '../../src/store/speculation/backend.ts'
+import type { Attempt, Backend, Reply, SeenClaim } from '../../src/store/optimistic/backend.ts'
 import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
 import { grantOf, leaseOf } from './postgres/hand-made.ts'
 

@@ -85,7 +85,7 @@ export class DifferentialScript {
       [4, () => this.#rivals()],
       [2, () => this.#together()],
       [7, () => this.#revoke()],
-      // These end several at once, which speculating stores do at one tick and others at one each, in an order of its own.
+      // These end several at once, which optimistic stores do at one tick and others at one each, in an order of its own.
       [this.#oneClock ? 0 : 1, () => this.#revokeAll()],
       [this.#oneClock ? 0 : 1, () => ({ name: 'cleanup', run: ({ api }) => api.cleanup() })],
       [3, () => this.#pass()],

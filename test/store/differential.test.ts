@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { EntryQuery, Found, Store } from '../../src/store-port/store.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { FaultyStore, type StoreCall } from '../../src/testing/faulty-store.ts'
 import { compareStores, runDifferential, type OpenStore } from './differential.ts'
@@ -55,14 +55,14 @@ describe('a differential run', () => {
   })
 })
 
-describe('a store that speculates and memory', () => {
+describe('a store that decides before it asks and memory', () => {
   it.each([3, 20])('answer alike at every step (seed %i)', async (seed) => {
     const [here, there] = [new ServerTicks(), new ServerTicks()]
     const backend = there.drive(new ReferenceBackend({ ticks: there }))
-    const speculating = await SpeculatingStore.open(backend, systemRuntime, there.time)
+    const optimistic = await OptimisticStore.open(backend, systemRuntime, there.time)
     const sides = [
       { store: new MemoryStore({ ticks: here.source }), ticks: here },
-      { store: speculating, ticks: there },
+      { store: optimistic, ticks: there },
     ] as const
     await compareStores(seed, sides, { oneClock: true })
   })

@@ -4,8 +4,8 @@ import { beforeEach, expect, it } from 'vitest'
 import { TenureClient } from '../../src/client/tenure-client.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import type { Backend } from '../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import type { Backend } from '../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 
@@ -20,7 +20,7 @@ beforeEach(async () => {
   isQuick = true
   const ticks = new ServerTicks()
   const backend = noting(ticks.drive(new ReferenceBackend({ ticks })))
-  const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+  const store = await OptimisticStore.open(backend, systemRuntime, ticks.time)
   const api = new LeaseService({ store, runtime: systemRuntime })
   ann = new TenureClient({ api, runtime: systemRuntime, holder: 'ann' })
   ben = new TenureClient({ api, runtime: systemRuntime, holder: 'ben' })

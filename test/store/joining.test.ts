@@ -7,8 +7,8 @@ import type { AcquireRequest, LeaseApi, TicketRef } from '../../src/service/leas
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
-import type { Backend, Reply } from '../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import type { Backend, Reply } from '../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
 import { ServerTicks } from './server-ticks.ts'
 
@@ -54,7 +54,7 @@ describe.each(SERVERS)('on %s', (name, freshPlace, openBackend) => {
     const options = { url: place.url, nowUs: ticks.nowUs }
     const time = { ...ticks.time, toleranceUs: () => TOLERANCE_US }
     const serve = async (server: Backend, runtime: Runtime): Promise<LeaseApi> => {
-      const store = await SpeculatingStore.open(ticks.drive(server), runtime, time)
+      const store = await OptimisticStore.open(ticks.drive(server), runtime, time)
       return new LeaseService({ store, runtime: systemRuntime })
     }
     other = await serve(await openBackend(options), systemRuntime)

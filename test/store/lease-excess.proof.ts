@@ -8,8 +8,8 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { openPostgresBackend } from '../../src/store/postgres/postgres-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
-import type { Backend, GroupReply } from '../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import type { Backend, GroupReply } from '../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { freshDatabase } from '../servers/shared-servers.ts'
 import { server } from './redis-subject.ts'
 
@@ -59,7 +59,7 @@ it.each([
   ['Redis', openRedis],
 ])('99 of 100 leases on %s outlive their TTL by at most 200 ms', async (name, open) => {
   const link = new SlowAtTimes(await open())
-  const store = await SpeculatingStore.open(link.backend, systemRuntime)
+  const store = await OptimisticStore.open(link.backend, systemRuntime)
   const api = new LeaseService({ store, runtime: systemRuntime })
   const excesses: number[] = []
   for (let taken = 0; taken < LEASES; taken += 1) {

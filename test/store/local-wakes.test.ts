@@ -5,8 +5,8 @@ import type { Wake } from '../../src/core/realm.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import type { Backend, Group } from '../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import type { Backend, Group } from '../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
 import { sessionDigest } from '../../src/runtime/session-digest.ts'
@@ -50,7 +50,7 @@ beforeEach(async () => {
   const ticks = new ServerTicks()
   const backend = noting(ticks.drive(new ReferenceBackend({ ticks })))
   const open = async (): Promise<LeaseService> => {
-    const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+    const store = await OptimisticStore.open(backend, systemRuntime, ticks.time)
     return new LeaseService({ store, runtime: systemRuntime })
   }
   here = await open()

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { MemoryOfRealms } from '../../src/store/speculation/memory-of-realms.ts'
+import { MemoryOfRealms } from '../../src/store/optimistic/memory-of-realms.ts'
 import { learnRange, LIMIT } from './remembered-realms.ts'
 
 const MEASURED = 50_000

@@ -5,7 +5,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { EntryQuery, Store } from '../../src/store-port/store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { direct, server, Subject, TTL_MS, until } from './redis-subject.ts'
 import { ServerTicks } from './server-ticks.ts'
 
@@ -92,7 +92,7 @@ async function openAtOneMoment() {
   const { url } = await server()
   const ticks = new ServerTicks()
   const backend = await openRedisBackend({ url, buckets: BUCKETS, nowUs: ticks.nowUs })
-  const store = await SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time)
+  const store = await OptimisticStore.open(ticks.drive(backend), systemRuntime, ticks.time)
   const api = new LeaseService({ store, runtime: systemRuntime })
   onTestFinished(() => api.close())
   return { api, store }

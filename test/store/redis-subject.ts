@@ -10,7 +10,7 @@ import {
   openRedisStore,
   type RedisStoreOptions,
 } from '../../src/store/redis/redis-store.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { Proxy } from '../servers/proxy.ts'
 import { startRedis, type RedisOptions } from '../servers/redis-server.ts'
 import type { TestServer } from '../servers/test-server.ts'
@@ -50,7 +50,7 @@ export class Subject {
   static async openAtNoTime(options: RedisStoreOptions): Promise<Subject> {
     const ticks = new ServerTicks()
     const backend = await openRedisBackend({ ...options, nowUs: ticks.nowUs })
-    return Subject.#of(await SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time))
+    return Subject.#of(await OptimisticStore.open(ticks.drive(backend), systemRuntime, ticks.time))
   }
 
   static #of(store: Store): Subject {

@@ -4,7 +4,7 @@ import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import { openRedisBackend } from '../../src/store/redis/redis-store.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { storeConformance } from '../../src/testing/store-conformance.ts'
 import { freshRedis, type Place } from '../servers/shared-servers.ts'
 import { compareStores } from './differential.ts'
@@ -19,9 +19,9 @@ beforeAll(async () => {
 
 afterAll(() => place.remove())
 
-async function openOn(ticks: ServerTicks, namespace: string): Promise<SpeculatingStore> {
+async function openOn(ticks: ServerTicks, namespace: string): Promise<OptimisticStore> {
   const backend = await openRedisBackend({ url: place.url, namespace, nowUs: ticks.nowUs })
-  return SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time)
+  return OptimisticStore.open(ticks.drive(backend), systemRuntime, ticks.time)
 }
 
 function freshNamespace(): string {
@@ -40,8 +40,8 @@ storeConformance(
     open: async () => {
       const ticks = new ServerTicks()
       const namespace = freshNamespace()
-      const opened: SpeculatingStore[] = []
-      const open = async (): Promise<SpeculatingStore> => {
+      const opened: OptimisticStore[] = []
+      const open = async (): Promise<OptimisticStore> => {
         const store = await openOn(ticks, namespace)
         opened.push(store)
         return store
@@ -50,7 +50,7 @@ storeConformance(
       const close = async (): Promise<void> => {
         await Promise.all(opened.map((one) => one.close()))
       }
-      const reopen = async (): Promise<SpeculatingStore> => {
+      const reopen = async (): Promise<OptimisticStore> => {
         await close()
         return open()
       }

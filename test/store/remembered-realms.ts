@@ -1,8 +1,8 @@
 /** A memory of realms that is filled to its limit and beyond, and what that costs. */
 import type { Lease } from '../../src/core/lease.ts'
 import { parseResource } from '../../src/core/resource.ts'
-import { beliefOf } from '../../src/store/speculation/belief.ts'
-import type { MemoryOfRealms } from '../../src/store/speculation/memory-of-realms.ts'
+import { beliefOf } from '../../src/store/optimistic/belief.ts'
+import type { MemoryOfRealms } from '../../src/store/optimistic/memory-of-realms.ts'
 import { leaseOf, placeOf } from './postgres/hand-made.ts'
 
 const NOW = { nowUs: 1_760_000_000_000_000 }
@@ -16,10 +16,10 @@ export function leaseNumbered(number: number): Lease {
 }
 
 function learn(memory: MemoryOfRealms, lease: Lease): void {
-  const { footprint } = placeOf(lease)
+  const { readSet } = placeOf(lease)
   const entries = [{ entry: lease, version: 1, claim: 1 }]
   const facts = { lastFence: 7, lastWallMs: 1, ticketCount: 0, prior: null, epoch: 0 }
-  memory.learn(beliefOf(footprint, { entries, ...facts }, NOW.nowUs))
+  memory.learn(beliefOf(readSet, { entries, ...facts }, NOW.nowUs))
 }
 
 /** Microseconds of the processor for each, so that a busy machine counts for nothing. */

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ServerClock } from '../../src/store/speculation/server-clock.ts'
+import { ServerClock } from '../../src/store/optimistic/server-clock.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 const START_US = 1_700_000_000_000_000

@@ -1,13 +1,13 @@
 /**
  * The clock of a server in tests: it stands still until somebody moves it, but for a microsecond from commit to commit,
- * as embedded stores count, and whoever decides knows exactly what it will say. So a store that speculates can be
+ * as embedded stores count, and whoever decides knows exactly what it will say. So a store that decides before it asks can be
  * compared with one that does not, to the microsecond.
  *
  * Tick and wall are one clock here, as they are on a server, and there is only one domain.
  */
 import type { TickSource } from '../../src/runtime/tick-source.ts'
-import type { Backend, Group, GroupReply } from '../../src/store/speculation/backend.ts'
-import type { ServerTime } from '../../src/store/speculation/server-clock.ts'
+import type { Backend, Group, GroupReply } from '../../src/store/optimistic/backend.ts'
+import type { ServerTime } from '../../src/store/optimistic/server-clock.ts'
 import type { TestClock } from '../../src/testing/manual-ticks.ts'
 
 const START_US = 1_700_000_000_000_000
@@ -31,7 +31,7 @@ export class ServerTicks implements TestClock {
     throw new Error('a server has one clock')
   }
 
-  /** What a speculating store is to believe of the time. */
+  /** What an optimistic store is to believe of the time. */
   get time(): ServerTime {
     return {
       lowerUs: this.nowUs,

@@ -5,8 +5,8 @@
 import { describe, expect, it } from 'vitest'
 import { parseResource } from '../../src/core/resource.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import type { Backend } from '../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import type { Backend } from '../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 
@@ -75,7 +75,7 @@ class Link {
       },
     })
     const { runtime } = this
-    const store = await this.until(SpeculatingStore.open(backend, runtime))
+    const store = await this.until(OptimisticStore.open(backend, runtime))
     return (this.#api = new LeaseService({ store, runtime }))
   }
 

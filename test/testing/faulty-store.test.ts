@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { commitOf } from '../../src/core/commit.ts'
 import type { Command } from '../../src/core/command.ts'
-import { decide, footprintOf } from '../../src/core/decide.ts'
+import { decide, readSetOf } from '../../src/core/decide.ts'
 import { MemoryStore } from '../../src/store/memory/memory-store.ts'
 import type { Store } from '../../src/store-port/store.ts'
 import { FaultyStore, type CallWeather, type StoreCall } from '../../src/testing/faulty-store.ts'
@@ -14,7 +14,7 @@ function stores(weather: (call: StoreCall) => CallWeather | undefined) {
 }
 
 function run(store: Store, command: Command): Promise<string> {
-  return store.transact([footprintOf(command)], ([view], now) => {
+  return store.transact([readSetOf(command)], ([view], now) => {
     if (view === undefined) throw new Error('no view')
     const decision = decide(view, command, now)
     const { outcome, validUntilUs } = decision

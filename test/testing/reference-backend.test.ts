@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import { ReferenceBackend, SpeculatingStore } from '../../src/testing/index.ts'
+import { ReferenceBackend, OptimisticStore } from '../../src/testing/index.ts'
 import { parseResource } from '../../src/core/resource.ts'
 
 const START_US = 1_900_000_000_000_000
@@ -23,7 +23,7 @@ async function setUp() {
     },
   })
   const open = async (): Promise<LeaseService> => {
-    const store = await SpeculatingStore.open(backend, systemRuntime, {
+    const store = await OptimisticStore.open(backend, systemRuntime, {
       lowerUs: () => clock.us,
       toleranceUs: () => 1_000,
       note: () => undefined,

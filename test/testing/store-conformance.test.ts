@@ -56,7 +56,7 @@ type Spoil = (commit: Commit, now: Now) => Commit
 /** A store that commits something else than it was told. */
 function spoiled(spoil: Spoil): StoreHarness {
   return memoryHarness((store) => {
-    const transact: Store['transact'] = (footprints, decide) => {
+    const transact: Store['transact'] = (readSets, decide) => {
       const decideOtherwise: Decide<Awaited<ReturnType<typeof decide>>['outcome']> = (
         views,
         now,
@@ -64,7 +64,7 @@ function spoiled(spoil: Spoil): StoreHarness {
         const ruling = decide(views, now)
         return { ...ruling, commit: spoil(ruling.commit, now) }
       }
-      return store.transact(footprints, decideOtherwise)
+      return store.transact(readSets, decideOtherwise)
     }
     return new Proxy(store, {
       get: (target, name) => {

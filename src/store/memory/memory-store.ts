@@ -8,7 +8,7 @@ import { recordedEvents, type Commit } from '../../core/commit.ts'
 import type { Wake } from '../../core/realm.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
-import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
+import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
 import { overlap, realmOf, type Reach, type Resource } from '../../core/resource.ts'
 import {
   boundedCut,
@@ -91,14 +91,11 @@ export class MemoryStore implements Store {
     }
   }
 
-  async transact<Outcome>(
-    footprints: readonly Footprint[],
-    decide: Decide<Outcome>,
-  ): Promise<Outcome> {
+  async transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
     this.#refuseIfClosed()
     const clock = this.#advanced()
     const now = nowOf(clock)
-    const views = footprints.map((footprint) => this.#view(footprint, now))
+    const views = readSets.map((readSet) => this.#view(readSet, now))
     const ruling = decide(views, now)
     // A decision without effect leaves no trace, so the next one may be made at the same tick.
     const isNew = clock.generation !== this.#clock?.generation
@@ -217,10 +214,10 @@ export class MemoryStore implements Store {
     return advance(this.#clock, readTicks(this.#ticks, 'memory/process/0'))
   }
 
-  #view(footprint: Footprint, now: Now): RealmView {
-    const { resource, leaseId, requestId } = footprint
+  #view(readSet: ReadSet, now: Now): RealmView {
+    const { resource, leaseId, requestId } = readSet
     const entries = new Map<LeaseId, Entry>()
-    if (footprint.depth === 'claims') this.#collect(entries, footprint)
+    if (readSet.depth === 'claims') this.#collect(entries, readSet)
     const prior = requestId === null ? null : (this.#requests.get(requestId) ?? null)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
       const entry = this.#entryOf(id)
@@ -231,7 +228,7 @@ export class MemoryStore implements Store {
       lastFence: this.#lastFence,
       countTickets: this.#countTickets,
       readEpoch: this.#readEpoch,
-      footprint,
+      readSet,
       now,
       prior,
       settings: resolveSettings([...this.#settings.values()], resource),

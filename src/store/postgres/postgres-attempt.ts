@@ -16,8 +16,8 @@ import type {
   PlaceView,
   Reply,
   SeenClaim,
-} from '../speculation/backend.ts'
-import { UnderWay } from '../speculation/under-way.ts'
+} from '../optimistic/backend.ts'
+import { UnderWay } from '../optimistic/under-way.ts'
 import {
   endedKept,
   eventRow,
@@ -93,12 +93,12 @@ class IndependentAttempts {
 }
 
 function idsOf({ places, writes }: Attempt): readonly string[] {
-  const requests = places.flatMap(({ footprint }) => footprint.requestId ?? [])
+  const requests = places.flatMap(({ readSet }) => readSet.requestId ?? [])
   return [...new Set([...requests, ...writes.map(({ id }) => id)])]
 }
 
 /** What does more than to renew an entry concerns all that depends on the claims of its place. */
-function reachOf({ places, writes, epochs }: Attempt): readonly Place['footprint'][] {
+function reachOf({ places, writes, epochs }: Attempt): readonly Place['readSet'][] {
   const isQuiet =
     epochs.length === 0 &&
     writes.every(({ before, after }) => {
@@ -106,8 +106,8 @@ function reachOf({ places, writes, epochs }: Attempt): readonly Place['footprint
         before !== null && after !== null && isLive(after.entry) && before.claim === after.claim
       )
     })
-  const footprints = places.map(({ footprint }) => footprint)
-  return isQuiet ? footprints : footprints.map((one) => ({ ...one, depth: 'claims' }))
+  const readSets = places.map(({ readSet }) => readSet)
+  return isQuiet ? readSets : readSets.map((one) => ({ ...one, depth: 'claims' }))
 }
 
 /** One list per kind of row; an attempt is known by its number, from 1 on. */
@@ -155,12 +155,12 @@ class CallRows {
     // An epoch is kept with its realm, which must not be asked for when the entry is locked already.
     for (const { resource } of epochs) this.realms.add(resource)
     for (const place of places) {
-      const { realm, footprint, own } = place
+      const { realm, readSet, own } = place
       const isOfRealm = dependsOnRealm(place)
       // A look that writes nothing waits for nobody.
       if (isOfRealm && (writes.length > 0 || places.length > 1)) this.realms.add(realm)
       if (epochs.length > 0) this.realms.add(realm)
-      if (!isOfRealm && own > 0 && writes.length > 0) this.ids.add(footprint.leaseId)
+      if (!isOfRealm && own > 0 && writes.length > 0) this.ids.add(readSet.leaseId)
     }
     for (const { id, before } of writes) if (before !== null) this.ids.add(id)
   }
@@ -168,8 +168,8 @@ class CallRows {
   #addWrite({ id, before, after }: EntryWrite, attempt: Attempt, number: number): void {
     const wasLive = before !== null && isLive(before.entry)
     const version = before?.version ?? 0
-    const isOwn = attempt.places.some(({ footprint, own }) => {
-      return footprint.leaseId === id && own === version
+    const isOwn = attempt.places.some(({ readSet, own }) => {
+      return readSet.leaseId === id && own === version
     })
     if (!isOwn) this.versions.push({ attempt: number, id, version })
     if (after !== null && isLive(after.entry)) {
@@ -213,7 +213,7 @@ function dependsOnRealm({ claims, isSignOfLife }: Place): boolean {
 /** What the server compares for a place. `lowestFence` is the first that any attempt of the call gives in the realm. */
 function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): object {
   const { realm, own, hasPrior, epoch, claims } = place
-  const { resource, leaseId, requestId, extent } = place.footprint
+  const { resource, leaseId, requestId, extent } = place.readSet
   const { fences, writes, epochs } = attempt
   const isTrace = writes.length > 0 && dependsOnRealm(place)
   const row: Record<string, unknown> = {
@@ -241,16 +241,16 @@ function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): o
 
 /** Which claims the server compares, and in which way; see `ARE_OTHER_CLAIMS`. */
 function dependency(place: Place): object {
-  const { claims, behind, isSignOfLife, footprint } = place
+  const { claims, behind, isSignOfLife, readSet } = place
   if (claims === null) return { depends_on: 'entry' }
   if (behind !== undefined) return { depends_on: 'last', claims: claimText([behind]) }
   const seen = seenInOrder(claims)
   if (isSignOfLife === true) {
-    const holder = seen.find(({ id }) => id === footprint.leaseId)?.kept?.entry.holder
+    const holder = seen.find(({ id }) => id === readSet.leaseId)?.kept?.entry.holder
     const own = seen.filter(({ kept }) => kept?.entry.holder === holder)
     return { depends_on: 'keep_alive', holder, claims: claimText(own) }
   }
-  const depends_on = isTree(footprint.resource) ? 'tree' : 'flat'
+  const depends_on = isTree(readSet.resource) ? 'tree' : 'flat'
   const told = { depends_on, claims: claimText(seen) }
   if (!tellsVersions(claims)) return told
   const versions = seen.map(({ kept }) => kept?.version)

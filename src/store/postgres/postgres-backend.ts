@@ -23,7 +23,7 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { matchesEntry } from '../query-matching.ts'
-import type { Backend, FoundKept, Group, GroupReply, Reply } from '../speculation/backend.ts'
+import type { Backend, FoundKept, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import { attemptStatement, channelOf, independentGroups, repliesOf } from './postgres-attempt.ts'
 import {
   CLOCK_DOMAIN,

@@ -16,7 +16,7 @@ import {
   type RecordedEvent,
 } from '../../core/record.ts'
 import type { Extent, Resource } from '../../core/resource.ts'
-import type { Kept } from '../speculation/backend.ts'
+import type { Kept } from '../optimistic/backend.ts'
 
 /** There is one clock, whatever server has the data, so there is one domain and it never changes. */
 export const CLOCK_DOMAIN = 'postgres#1'

@@ -7,7 +7,7 @@ import { reportTo } from '../../runtime/diagnostics.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store } from '../../store-port/store.ts'
-import { SpeculatingStore } from '../speculation/speculating-store.ts'
+import { OptimisticStore } from '../optimistic/optimistic-store.ts'
 import { PostgresBackend } from './postgres-backend.ts'
 import {
   loadPostgres,
@@ -66,7 +66,7 @@ interface Reached {
 
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const backend = await openPostgresBackend(options)
-  return SpeculatingStore.open(backend, options.runtime ?? systemRuntime)
+  return OptimisticStore.open(backend, options.runtime ?? systemRuntime)
 }
 
 export async function openPostgresBackend(options: PostgresStoreOptions): Promise<PostgresBackend> {

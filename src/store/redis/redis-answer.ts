@@ -1,7 +1,7 @@
 /** Answers of the script that commits, and settings as the server keeps them. */
 import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
 import { notUnderstood } from '../../drivers/redis-errors.ts'
-import type { Attempt, GroupReply, Place, PlaceView, Reply } from '../speculation/backend.ts'
+import type { Attempt, GroupReply, Place, PlaceView, Reply } from '../optimistic/backend.ts'
 import { recordsOf, typeOf, type KeptRecord } from './redis-records.ts'
 
 /**

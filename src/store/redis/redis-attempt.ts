@@ -8,7 +8,7 @@ import { endedAtMs, liveDeadline, type LeaseId } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import type { RecordedEvent } from '../../core/record.ts'
 import { ancestorsOf, hasEpoch, isTree, realmOf, type Reach } from '../../core/resource.ts'
-import type { Attempt, EntryWrite, Kept, Place, SeenClaim } from '../speculation/backend.ts'
+import type { Attempt, EntryWrite, Kept, Place, SeenClaim } from '../optimistic/backend.ts'
 import { LEDGER_SESSION } from './redis-listeners.ts'
 import { entryText, eventText, isLiveKept, wordOf } from './redis-records.ts'
 
@@ -126,8 +126,8 @@ export function groupArgument(attempts: readonly Attempt[], facts: GroupFacts): 
 function namesIn(attempts: readonly Attempt[]): Pick<GroupArgument, 'fields' | 'known' | 'epochs'> {
   const [fields, known, epochs] = [new Set(['state']), new Set<string>(), new Set<string>()]
   for (const { places, writes, events } of attempts) {
-    for (const { footprint, realm, own } of places) {
-      const { leaseId, resource, requestId } = footprint
+    for (const { readSet, realm, own } of places) {
+      const { leaseId, resource, requestId } = readSet
       fields.add(leaseId).add(realm)
       if (own === 0) known.add(leaseId)
       if (requestId !== null) known.add(requestId)
@@ -165,8 +165,8 @@ function attemptArgument(attempt: Attempt, channelOf: GroupFacts['channelOf']): 
 }
 
 function placeArgument(place: Place): PlaceArgument {
-  const { footprint, realm, own, claims, behind, hasPrior, epoch } = place
-  const { leaseId, requestId, resource } = footprint
+  const { readSet, realm, own, claims, behind, hasPrior, epoch } = place
+  const { leaseId, requestId, resource } = readSet
   const argument: Mutable<PlaceArgument> = { id: leaseId, realm, own: String(own) }
   if (requestId !== null) argument.request = requestId
   if (hasPrior) argument.hasPrior = true
@@ -176,7 +176,7 @@ function placeArgument(place: Place): PlaceArgument {
   if (!isTree(resource)) return argument
   argument.resource = resource
   argument.above = ancestorsOf(resource)
-  if (footprint.extent === 'subtree') argument.subtree = true
+  if (readSet.extent === 'subtree') argument.subtree = true
   return argument
 }
 

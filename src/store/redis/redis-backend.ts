@@ -3,7 +3,7 @@
  * group of attempts is one call of one script, whose time is the server's own.
  */
 import { invalid, isLeaseError } from '../../core/errors.ts'
-import type { Footprint } from '../../core/realm.ts'
+import type { ReadSet } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
@@ -25,7 +25,7 @@ import type {
   Group,
   GroupReply,
   Reply,
-} from '../speculation/backend.ts'
+} from '../optimistic/backend.ts'
 import { groupReplyOf, settingField, settingRows } from './redis-answer.ts'
 import { groupArgument } from './redis-attempt.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
@@ -73,8 +73,8 @@ export class RedisBackend implements Backend {
     this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callMs })
   }
 
-  refuseApart(footprints: readonly Footprint[]): void {
-    const [first, ...others] = footprints
+  refuseApart(readSets: readonly ReadSet[]): void {
+    const [first, ...others] = readSets
     if (first === undefined || this.#namespace.prefixes.length === 1) return
     const bucket = this.#namespace.bucketOf(first.resource)
     const apart = others.find(({ resource }) => this.#namespace.bucketOf(resource) !== bucket)
@@ -125,7 +125,7 @@ export class RedisBackend implements Backend {
 
   #bucketOf({ places }: Attempt): number {
     const [first] = places
-    return first === undefined ? 0 : this.#namespace.bucketOf(first.footprint.resource)
+    return first === undefined ? 0 : this.#namespace.bucketOf(first.readSet.resource)
   }
 
   find(query: EntryQuery): Promise<FoundKept> {

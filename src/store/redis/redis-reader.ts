@@ -8,7 +8,7 @@ import { isLive } from '../../core/lease.ts'
 import { realmOf, type Reach } from '../../core/resource.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
-import type { Attempt, FoundKept } from '../speculation/backend.ts'
+import type { Attempt, FoundKept } from '../optimistic/backend.ts'
 import { viewOf, type ScriptAnswer } from './redis-answer.ts'
 import { groupArgument } from './redis-attempt.ts'
 import { VIEW_SCRIPT } from './redis-commit-script.ts'
@@ -375,9 +375,9 @@ function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly
 const NOBODY = '00000000-0000-0000-0000-000000000000'
 
 function lookAt(reach: Reach): Attempt {
-  const footprint = { ...reach, leaseId: NOBODY, requestId: null, depth: 'claims' } as const
+  const readSet = { ...reach, leaseId: NOBODY, requestId: null, depth: 'claims' } as const
   const realm = realmOf(reach.resource)
-  const place = { footprint, realm, own: 0, claims: [], hasPrior: false, epoch: 0 }
+  const place = { readSet, realm, own: 0, claims: [], hasPrior: false, epoch: 0 }
   return {
     places: [place],
     fromUs: 0,

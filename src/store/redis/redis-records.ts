@@ -13,7 +13,7 @@ import {
   type RecordedEvent,
 } from '../../core/record.ts'
 import type { Extent, Resource } from '../../core/resource.ts'
-import type { Kept } from '../speculation/backend.ts'
+import type { Kept } from '../optimistic/backend.ts'
 
 /** The server's clock, whichever server it is: a failover must not end every lease. */
 export const CLOCK_DOMAIN = 'redis/time/0#1'

@@ -7,8 +7,8 @@ import { parseNamespace } from '../../core/resource.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Store, StoreDescription } from '../../store-port/store.ts'
-import type { Backend } from '../speculation/backend.ts'
-import { SpeculatingStore } from '../speculation/speculating-store.ts'
+import type { Backend } from '../optimistic/backend.ts'
+import { OptimisticStore } from '../optimistic/optimistic-store.ts'
 import { RedisBackend } from './redis-backend.ts'
 import {
   CALL_MS_DEFAULT,
@@ -38,7 +38,7 @@ const BUCKETS_MAX = 1_024
 
 export async function openRedisStore(options: RedisStoreOptions): Promise<Store> {
   const backend = await openRedisBackend(options)
-  return SpeculatingStore.open(backend, options.runtime ?? systemRuntime)
+  return OptimisticStore.open(backend, options.runtime ?? systemRuntime)
 }
 
 /** What a store needs of the server, ready to use. */

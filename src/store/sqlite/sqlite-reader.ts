@@ -4,7 +4,7 @@
  */
 import type { Commit } from '../../core/commit.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
-import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
+import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
 import { isTree, type Resource } from '../../core/resource.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
@@ -75,10 +75,10 @@ export class SqliteReader {
     this.#cache.forget()
   }
 
-  view(footprint: Footprint, now: Now): RealmView {
-    const { resource, leaseId, requestId } = footprint
+  view(readSet: ReadSet, now: Now): RealmView {
+    const { resource, leaseId, requestId } = readSet
     const entries = new Map<LeaseId, Entry>()
-    if (footprint.depth === 'claims') this.#finder.collect(entries, footprint, this.#liveCached)
+    if (readSet.depth === 'claims') this.#finder.collect(entries, readSet, this.#liveCached)
     const prior = requestId === null ? null : this.#prior(requestId)
     for (const id of prior === null ? [leaseId] : [leaseId, prior.leaseId]) {
       if (entries.has(id)) continue
@@ -93,7 +93,7 @@ export class SqliteReader {
       lastFence: this.#state.lastFence,
       countTickets: this.#countTickets,
       readEpoch: this.#readEpoch,
-      footprint,
+      readSet,
       now,
       prior,
       settings: this.#settingsFor(resource),

@@ -8,7 +8,7 @@
 import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Commit } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
-import type { Footprint, Wake } from '../../core/realm.ts'
+import type { ReadSet, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import { report } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
@@ -104,11 +104,11 @@ export class SqliteStore implements Store {
     this.description = this.#questions.description
   }
 
-  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
+  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
     return this.#enqueue(() => {
       const clock = this.#state.tick(readClock(this.#connection))
       const now = nowOf(clock)
-      const views = footprints.map((footprint) => this.#reader.view(footprint, now))
+      const views = readSets.map((readSet) => this.#reader.view(readSet, now))
       const ruling = decide(views, now)
       this.#apply(ruling.commit, clock.domain)
       return ruling.outcome

@@ -8,7 +8,7 @@ import { allEntries } from '../all-entries.ts'
 import type { Behaviour } from './harness.ts'
 import { playScript } from './script.ts'
 import { refusesWith, ruling, TTL_MS, WORK, type Stage } from './stage.ts'
-import { footprintOf } from '../../core/decide.ts'
+import { readSetOf } from '../../core/decide.ts'
 
 export const lifeBehaviours: readonly Behaviour[] = [
   ...[1, 2, 3, 4].map((seed) => ({
@@ -26,7 +26,7 @@ export const lifeBehaviours: readonly Behaviour[] = [
       await store.close()
       const command = stage.acquire()
       const calls: readonly (() => Promise<unknown>)[] = [
-        () => store.transact([footprintOf(command)], ruling(command)),
+        () => store.transact([readSetOf(command)], ruling(command)),
         () => store.find({ limit: 1 }),
         () => store.history({ limit: 1 }),
         () => store.end(),

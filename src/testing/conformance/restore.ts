@@ -78,8 +78,8 @@ async function restore(
   events: readonly LeaseEvent[],
   stepEvents: number,
 ): Promise<'done' | 'refused'> {
-  for (const { footprints, commit } of restoreSteps(events, stepEvents)) {
-    const isDone = await store.transact(footprints, (views) => {
+  for (const { readSets, commit } of restoreSteps(events, stepEvents)) {
+    const isDone = await store.transact(readSets, (views) => {
       const whole = commit(views)
       return { outcome: whole !== null, commit: whole ?? NOTHING, validUntilUs: null }
     })

@@ -9,8 +9,8 @@ import { commitOf, NOTHING } from '../../core/commit.ts'
 import {
   decide,
   decideSeveral,
-  footprintOf,
-  footprintsOf,
+  readSetOf,
+  readSetsOf,
   viewOf,
   type OutcomeOf,
 } from '../../core/decide.ts'
@@ -18,7 +18,7 @@ import type { LeaseEvent } from '../../core/event.ts'
 import type { Entry, Lease, LeaseId } from '../../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../core/limits.ts'
 import type { AcquireAllOutcome, AdvanceOutcome } from '../../core/outcome.ts'
-import type { Footprint, RealmView } from '../../core/realm.ts'
+import type { ReadSet, RealmView } from '../../core/realm.ts'
 import { parseResource, type Resource } from '../../core/resource.ts'
 import type { SettingKey } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
@@ -101,8 +101,8 @@ export class Stage {
 
   /** Several at once, exactly as the service sends them. */
   async runSeveral(command: SeveralCommand): Promise<AcquireAllOutcome> {
-    const footprints = command.members.map((member) => footprintOf(member))
-    return this.#store.transact(footprints, (views, now) => {
+    const readSets = command.members.map((member) => readSetOf(member))
+    return this.#store.transact(readSets, (views, now) => {
       const decision = decideSeveral(views, command, now)
       const { outcome, validUntilUs } = decision
       return { outcome, commit: commitOf(mergeViews(views), decision), validUntilUs }
@@ -117,7 +117,7 @@ export class Stage {
     const decide = ruling(command)
     let events: readonly LeaseEvent[] = []
     return store
-      .transact(footprintsOf(command), (views, now) => {
+      .transact(readSetsOf(command), (views, now) => {
         const ruled = decide(views, now)
         events = ruled.commit.events
         return ruled
@@ -128,9 +128,9 @@ export class Stage {
       })
   }
 
-  /** Looks at a footprint and changes nothing. */
-  async look(footprint: Partial<Footprint> & { readonly resource: Resource }): Promise<RealmView> {
-    const whole = { ...DEFAULT_FOOTPRINT, ...footprint }
+  /** Looks at a read set and changes nothing. */
+  async look(readSet: Partial<ReadSet> & { readonly resource: Resource }): Promise<RealmView> {
+    const whole = { ...DEFAULT_READ_SET, ...readSet }
     return this.#store.transact([whole], ([view]) => {
       assert(view !== undefined)
       return { outcome: view, commit: NOTHING, validUntilUs: null }
@@ -138,7 +138,7 @@ export class Stage {
   }
 
   async now(): Promise<Now> {
-    return this.#store.transact([{ ...DEFAULT_FOOTPRINT, resource: WORK }], (_views, now) => {
+    return this.#store.transact([{ ...DEFAULT_READ_SET, resource: WORK }], (_views, now) => {
       return { outcome: now, commit: NOTHING, validUntilUs: null }
     })
   }
@@ -235,7 +235,7 @@ export class Stage {
   }
 }
 
-const DEFAULT_FOOTPRINT = {
+const DEFAULT_READ_SET = {
   extent: 'exact',
   leaseId: '00000000-0000-4000-8000-ffffffffffff',
   requestId: null,
@@ -245,7 +245,7 @@ const DEFAULT_FOOTPRINT = {
 /** The ruling of the core, as the service asks for it. */
 export function ruling<C extends Command>(command: C): Decide<Seen<OutcomeOf<C>>> {
   return (views, now) => {
-    assert(views.length > 0, 'the store gave no view for the footprint')
+    assert(views.length > 0, 'the store gave no view for the read set')
     const view = viewOf(views)
     const decision = decide(view, command, now)
     const { outcome, validUntilUs } = decision

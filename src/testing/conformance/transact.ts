@@ -1,7 +1,7 @@
 /** Decisions and commits: one after the other, whole or not at all. */
 import assert from 'node:assert/strict'
 import { NOTHING, type Commit } from '../../core/commit.ts'
-import { footprintOf } from '../../core/decide.ts'
+import { readSetOf } from '../../core/decide.ts'
 import { parseResource } from '../../core/resource.ts'
 import type { Behaviour } from './harness.ts'
 import { ruling, WINDOW_MS, WORK } from './stage.ts'
@@ -104,7 +104,7 @@ export const transactBehaviours: readonly Behaviour[] = [
       const order: string[] = []
       const asked = Array.from({ length: 10 }, async () => {
         const command = stage.acquire({ holder: 'h' })
-        await stage.store.transact([footprintOf(command)], (views, now) => {
+        await stage.store.transact([readSetOf(command)], (views, now) => {
           order.push(command.leaseId)
           return ruling(command)(views, now)
         })
@@ -121,7 +121,7 @@ export const transactBehaviours: readonly Behaviour[] = [
     name: 'a decision that is made twice is committed once',
     async run(stage) {
       const command = stage.acquire()
-      await stage.store.transact([footprintOf(command)], (views, now) => {
+      await stage.store.transact([readSetOf(command)], (views, now) => {
         ruling(command)(views, now)
         return ruling(command)(views, now)
       })
@@ -133,7 +133,7 @@ export const transactBehaviours: readonly Behaviour[] = [
     name: 'a decision that throws rejects its own call and leaves nothing',
     async run(stage) {
       const command = stage.acquire()
-      const broken = stage.store.transact([footprintOf(command)], () => {
+      const broken = stage.store.transact([readSetOf(command)], () => {
         throw new Error('on purpose')
       })
       await assert.rejects(broken, /on purpose/)
@@ -145,7 +145,7 @@ export const transactBehaviours: readonly Behaviour[] = [
     name: 'a decision that throws harms none of those that were made beside it',
     async run(stage) {
       const before = stage.grant({ resource: parseResource('work:before') })
-      const broken = stage.store.transact([footprintOf(stage.acquire())], () => {
+      const broken = stage.store.transact([readSetOf(stage.acquire())], () => {
         throw new Error('on purpose')
       })
       const after = stage.grant({ resource: parseResource('work:after') })
@@ -168,11 +168,11 @@ export const transactBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'several footprints are shown in the order in which they were asked for',
+    name: 'several read sets are shown in the order in which they were asked for',
     async run(stage) {
       const [one, other] = [await stage.grant(), await stage.grant({ resource: OTHER })]
       const commands = [stage.acquire({ resource: OTHER }), stage.acquire()]
-      const seen = await stage.store.transact(commands.map(footprintOf), (views) => {
+      const seen = await stage.store.transact(commands.map(readSetOf), (views) => {
         const ids = views.map((view) => [...view.entries.keys()])
         return { outcome: ids, commit: merged([]), validUntilUs: null }
       })
@@ -183,7 +183,7 @@ export const transactBehaviours: readonly Behaviour[] = [
     name: 'what is decided over several realms is committed as one',
     async run(stage) {
       const commands = [stage.acquire(), stage.acquire({ resource: OTHER })]
-      await stage.store.transact(commands.map(footprintOf), (views, now) => {
+      await stage.store.transact(commands.map(readSetOf), (views, now) => {
         const rulings = commands.map((command, at) => ruling(command)(views.slice(at, at + 1), now))
         const commit = merged(rulings.map((one) => one.commit))
         return { outcome: null, commit, validUntilUs: null }

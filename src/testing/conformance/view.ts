@@ -75,10 +75,10 @@ export const viewBehaviours: readonly Behaviour[] = [
     name: 'a command that depends on its own entry alone is shown it, live or ended',
     async run(stage) {
       const lease = await stage.grant()
-      const footprint = { resource: WORK, leaseId: lease.id, depth: 'entry' } as const
-      assert.deepEqual((await stage.look(footprint)).entries.get(lease.id), lease)
+      const readSet = { resource: WORK, leaseId: lease.id, depth: 'entry' } as const
+      assert.deepEqual((await stage.look(readSet)).entries.get(lease.id), lease)
       await stage.release(lease)
-      assert.equal((await stage.look(footprint)).entries.get(lease.id)?.state, 'released')
+      assert.equal((await stage.look(readSet)).entries.get(lease.id)?.state, 'released')
     },
   },
   {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { LeaseEvent } from '../../../src/core/event.ts'
 import type { Lease } from '../../../src/core/lease.ts'
 import { parseResource, realmOf } from '../../../src/core/resource.ts'
-import type { Attempt, Kept, Place } from '../../../src/store/speculation/backend.ts'
+import type { Attempt, Kept, Place } from '../../../src/store/optimistic/backend.ts'
 
 export const DOMAIN = 'postgres#1'
 const WINDOW_US = 1_000_000
@@ -32,7 +32,7 @@ function commonOf(lease: Lease, atMs: number) {
 
 export function placeOf(lease: Lease, change: Partial<Place> = {}): Place {
   return {
-    footprint: {
+    readSet: {
       ...{ resource: lease.resource, extent: lease.extent, leaseId: lease.id },
       ...{ requestId: null, depth: 'claims' },
     },
@@ -73,8 +73,8 @@ export function grantOf(lease: Lease, nowUs: number, change: Partial<Place> = {}
   }
   const place = placeOf(lease, change)
   // The id of a lease is that of the request for it.
-  const footprint = { ...place.footprint, requestId: lease.id }
-  return attemptOf({ ...place, footprint }, nowUs, {
+  const readSet = { ...place.readSet, requestId: lease.id }
+  return attemptOf({ ...place, readSet }, nowUs, {
     writes: [{ id: lease.id, before: null, after: { entry: lease, version: 1, claim: 1 } }],
     events: [event],
     fences: { first: lease.fence, last: lease.fence },
@@ -103,8 +103,8 @@ export function renewalOf(before: Kept, nowUs: number): Step {
     ...{ expiresAtMs, deadline },
   }
   const writes = [{ id: lease.id, before, after }]
-  const footprint = { ...place.footprint, depth: 'entry' } as const
-  return { after, attempt: attemptOf({ ...place, footprint }, nowUs, { writes, events: [event] }) }
+  const readSet = { ...place.readSet, depth: 'entry' } as const
+  return { after, attempt: attemptOf({ ...place, readSet }, nowUs, { writes, events: [event] }) }
 }
 
 /** Uses up the next epoch of a workflow. */
@@ -118,13 +118,13 @@ export function advanceOf(before: Kept, nowUs: number): Step {
     ...{ type: 'lease.advanced', before: 'active', after: 'active' },
     ...{ from: lease.epoch, to: advanced.epoch },
   }
-  const footprint = { ...place.footprint, depth: 'entry' } as const
+  const readSet = { ...place.readSet, depth: 'entry' } as const
   const change = {
     writes: [{ id: lease.id, before, after }],
     events: [event],
     epochs: [{ resource: lease.resource, epoch: advanced.epoch }],
   }
-  return { after, attempt: attemptOf({ ...place, footprint }, nowUs, change) }
+  return { after, attempt: attemptOf({ ...place, readSet }, nowUs, change) }
 }
 
 export function releaseOf(before: Kept, nowUs: number): Step {

@@ -1,10 +1,10 @@
-/** What the functions on the server do, below the store that speculates. */
+/** What the functions on the server do, below the store that decides before it asks. */
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Lease } from '../../../src/core/lease.ts'
 import type { PostgresBackend } from '../../../src/store/postgres/postgres-backend.ts'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import type { Attempt, Kept, Reply } from '../../../src/store/speculation/backend.ts'
+import type { Attempt, Kept, Reply } from '../../../src/store/optimistic/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { advanceOf, grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
@@ -91,7 +91,7 @@ function idOf(n: number): string {
 
 function requesting(attempt: Attempt, change: { readonly hasPrior: boolean }): Attempt {
   const places = attempt.places.map((one) => {
-    return { ...one, ...change, footprint: { ...one.footprint, requestId: idOf(900) } }
+    return { ...one, ...change, readSet: { ...one.readSet, requestId: idOf(900) } }
   })
   return { ...attempt, places }
 }

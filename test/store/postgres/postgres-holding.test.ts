@@ -7,8 +7,8 @@ import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
 import type { AcquireRequest, LeaseApi } from '../../../src/service/lease-api.ts'
 import { LeaseService } from '../../../src/service/lease-service.ts'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import type { Backend } from '../../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../../src/store/speculation/speculating-store.ts'
+import type { Backend } from '../../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../../src/store/optimistic/optimistic-store.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 
 let place: Place
@@ -67,7 +67,7 @@ beforeEach(async () => {
   other = await openApi(place.url)
   backend = await openPostgresBackend({ url: place.url })
   // Without pauses between the tries: nobody here has to get out of step.
-  const store = await SpeculatingStore.open(backend, { ...systemRuntime, random: () => 0 })
+  const store = await OptimisticStore.open(backend, { ...systemRuntime, random: () => 0 })
   api = new LeaseService({ store, runtime: systemRuntime })
 })
 

@@ -5,7 +5,7 @@
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import type { Attempt, Kept } from '../../../src/store/speculation/backend.ts'
+import type { Attempt, Kept } from '../../../src/store/optimistic/backend.ts'
 import { freshDatabase } from '../../servers/shared-servers.ts'
 import { grantOf, leaseOf, releaseOf } from './hand-made.ts'
 

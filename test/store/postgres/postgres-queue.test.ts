@@ -9,7 +9,7 @@ import type {
   Place as AttemptPlace,
   Reply,
   SeenClaim,
-} from '../../../src/store/speculation/backend.ts'
+} from '../../../src/store/optimistic/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
@@ -187,7 +187,7 @@ describe('a step among many', () => {
   function requesting(): Partial<AttemptPlace> {
     const [place] = releaseOf(nth(1), nowUs).attempt.places
     if (place === undefined) throw new Error('a release has a place')
-    return { footprint: { ...place.footprint, requestId: nth(9).entry.id } }
+    return { readSet: { ...place.readSet, requestId: nth(9).entry.id } }
   }
 
   /** Renewals leave the realm alone, so that its own time does not tell. */

@@ -1,7 +1,7 @@
 /** Stores on a real PostgreSQL server whose clock the test moves, each in a namespace of its own. */
 import { systemRuntime } from '../../../src/runtime/system-runtime.ts'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import { SpeculatingStore } from '../../../src/store/speculation/speculating-store.ts'
+import { OptimisticStore } from '../../../src/store/optimistic/optimistic-store.ts'
 import type { ServerTicks } from '../server-ticks.ts'
 
 let namespaces = 0
@@ -19,7 +19,7 @@ export interface StageOptions {
 export async function openOnTicks(
   ticks: ServerTicks,
   options: StageOptions,
-): Promise<SpeculatingStore> {
+): Promise<OptimisticStore> {
   const backend = await openPostgresBackend({ ...options, nowUs: ticks.nowUs })
-  return SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time)
+  return OptimisticStore.open(ticks.drive(backend), systemRuntime, ticks.time)
 }

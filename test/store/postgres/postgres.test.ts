@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { MemoryStore } from '../../../src/store/memory/memory-store.ts'
-import type { SpeculatingStore } from '../../../src/store/speculation/speculating-store.ts'
+import type { OptimisticStore } from '../../../src/store/optimistic/optimistic-store.ts'
 import { storeConformance } from '../../../src/testing/store-conformance.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { compareStores } from '../differential.ts'
@@ -26,8 +26,8 @@ storeConformance(
     open: async () => {
       const ticks = new ServerTicks()
       const namespace = freshNamespace()
-      const opened: SpeculatingStore[] = []
-      const open = async (): Promise<SpeculatingStore> => {
+      const opened: OptimisticStore[] = []
+      const open = async (): Promise<OptimisticStore> => {
         const store = await openOnTicks(ticks, { url: place.url, namespace })
         opened.push(store)
         return store
@@ -36,7 +36,7 @@ storeConformance(
         await Promise.all(opened.map((store) => store.close()))
       }
       const store = await open()
-      const reopen = async (): Promise<SpeculatingStore> => {
+      const reopen = async (): Promise<OptimisticStore> => {
         await closeAll()
         return open()
       }

@@ -1,16 +1,16 @@
 /**
- * What a store believes to be at a footprint: remembered from its own commits, told by the server, or nothing at all.
+ * What a store believes to be at a read set: remembered from its own commits, told by the server, or nothing at all.
  * A wrong belief costs a round trip and nothing else.
  */
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import { isLive } from '../../core/lease.ts'
-import type { Footprint, PriorEffect, RealmView } from '../../core/realm.ts'
+import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
 import { overlap, realmOf } from '../../core/resource.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Kept, Place, PlaceView, SeenClaim } from './backend.ts'
 
 export interface Belief {
-  readonly footprint: Footprint
+  readonly readSet: ReadSet
   readonly kept: ReadonlyMap<LeaseId, Kept>
   readonly lastFence: number
   readonly lastWallMs: number
@@ -23,10 +23,10 @@ export interface Belief {
   readonly confirmedUs: number
 }
 
-export function beliefOf(footprint: Footprint, view: PlaceView, confirmedUs: number): Belief {
+export function beliefOf(readSet: ReadSet, view: PlaceView, confirmedUs: number): Belief {
   const { entries, isPart: _isPart, ...facts } = view
   const kept = new Map(entries.map((one) => [one.entry.id, one]))
-  return { footprint, kept, ...facts, isDoubtful: false, confirmedUs }
+  return { readSet, kept, ...facts, isDoubtful: false, confirmedUs }
 }
 
 /** The belief as `decide` sees it. `lastFence` is given apart, because a server may have moved it on. */
@@ -49,23 +49,23 @@ function entriesOf(kept: ReadonlyMap<LeaseId, Kept>): ReadonlyMap<LeaseId, Entry
 const NO_VERSION = -1
 
 /** The belief as the server is to check it. */
-export function placeOf({ footprint, kept, prior, epoch, isDoubtful }: Belief): Place {
+export function placeOf({ readSet, kept, prior, epoch, isDoubtful }: Belief): Place {
   return {
-    footprint,
-    realm: realmOf(footprint.resource),
-    own: isDoubtful ? NO_VERSION : (kept.get(footprint.leaseId)?.version ?? 0),
-    claims: footprint.depth === 'claims' ? claimsOf(footprint, kept.values()) : null,
+    readSet,
+    realm: realmOf(readSet.resource),
+    own: isDoubtful ? NO_VERSION : (kept.get(readSet.leaseId)?.version ?? 0),
+    claims: readSet.depth === 'claims' ? claimsOf(readSet, kept.values()) : null,
     hasPrior: prior !== null,
     epoch,
   }
 }
 
-/** The entry of a footprint's own id may have ended, or be somewhere else altogether: then it stands in nobody's way. */
-function claimsOf(footprint: Footprint, kept: Iterable<Kept>): readonly SeenClaim[] {
+/** The entry of a read set's own id may have ended, or be somewhere else altogether: then it stands in nobody's way. */
+function claimsOf(readSet: ReadSet, kept: Iterable<Kept>): readonly SeenClaim[] {
   const claims: SeenClaim[] = []
   for (const one of kept) {
     const { entry, claim } = one
-    if (isLive(entry) && overlap(entry, footprint)) claims.push({ id: entry.id, claim, kept: one })
+    if (isLive(entry) && overlap(entry, readSet)) claims.push({ id: entry.id, claim, kept: one })
   }
   return claims
 }

@@ -1,6 +1,6 @@
-/** What a speculating store has under way: transactions, the decisions that are tried for them, and what was answered. */
+/** What an optimistic store has under way: transactions, the decisions that are tried for them, and what was answered. */
 import type { LeaseId } from '../../core/lease.ts'
-import type { Footprint } from '../../core/realm.ts'
+import type { ReadSet } from '../../core/realm.ts'
 import type { Now } from '../../core/time.ts'
 import type { Decide } from '../../store-port/store.ts'
 import type { ResolvedSettings } from '../resolved-settings.ts'
@@ -11,7 +11,7 @@ import type { Speculation } from './speculate.ts'
 
 /** A transaction on its way, however often it must be tried. */
 export interface Errand {
-  readonly footprints: readonly Footprint[]
+  readonly readSets: readonly ReadSet[]
   readonly decide: Decide<unknown>
   readonly resolve: (outcome: unknown) => void
   readonly reject: (error: unknown) => void

@@ -1,18 +1,18 @@
 /**
- * What a server must do for a store that decides before it asks (speculating-store.ts).
+ * What a server must do for a store that decides before it asks (optimistic-store.ts).
  *
  * The store decides on what it believes to be there and sends an *attempt*: what it believed, and what to write if
  * that is so. The server compares, then writes everything or nothing; on a miss it answers with what is really there,
  * and the store decides again. Rules about leases are in the core; a server compares, stores and appends.
  *
  * What a commit depends on:
- *  1. `claims` of a place: exactly these live entries overlap its footprint, each with the same claim number. A renewal
+ *  1. `claims` of a place: exactly these live entries overlap its read set, each with the same claim number. A renewal
  *     does not change the claim number, so the renewals of a slow client never make a stranger's commit miss, and a
  *     stranger's commit never makes a renewal miss. What the decision took for running is covered by `beforeUs`.
- *  2. `own` of a place: the version of the entry of the footprint's `leaseId`, live or not; 0: there is none.
+ *  2. `own` of a place: the version of the entry of the read set's `leaseId`, live or not; 0: there is none.
  *  3. Every entry that is written has the version that it had when it was read.
- *  4. Whether the footprint's request id has had an effect before.
- *  5. The epoch of the footprint's resource.
+ *  4. Whether the read set's request id has had an effect before.
+ *  5. The epoch of the read set's resource.
  *  6. The server's clock: `fromUs <= now < beforeUs`, read after everything is locked.
  *  7. Wall times never go back: no event of the realms is later than `wallMs`.
  *  8. The revision of the settings (of the whole group).
@@ -23,7 +23,7 @@
 import type { RequestMark } from '../../core/commit.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
-import type { Footprint, PriorEffect, Wake } from '../../core/realm.ts'
+import type { ReadSet, PriorEffect, Wake } from '../../core/realm.ts'
 import type { Resource } from '../../core/resource.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type {
@@ -55,15 +55,15 @@ export interface SeenClaim {
   readonly kept?: Kept
 }
 
-/** One footprint, and what the decision believed to be there. */
+/** One read set, and what the decision believed to be there. */
 export interface Place {
-  readonly footprint: Footprint
+  readonly readSet: ReadSet
   readonly realm: string
   readonly own: number
   /** Null at depth `entry`: whatever else is there does not matter. */
   readonly claims: readonly SeenClaim[] | null
   /**
-   * The decision does nothing but prolong the entry of the footprint's own id, as a waiter does that gives a sign of
+   * The decision does nothing but prolong the entry of the read set's own id, as a waiter does that gives a sign of
    * life. Instead of all `claims`, a server may then compare those of the same holder, and see to it that the time of no
    * entry there has run out: only these could have led to another decision.
    */
@@ -106,7 +106,7 @@ export interface Attempt {
 /** What is really at a place. */
 export interface PlaceView {
   /**
-   * At depth `claims` all live entries that overlap the footprint; at any depth the entry of its own id in whatever
+   * At depth `claims` all live entries that overlap the read set; at any depth the entry of its own id in whatever
    * state; and the entry that `prior` names.
    */
   readonly entries: readonly Kept[]
@@ -171,8 +171,8 @@ export interface Backend {
    */
   readonly isQuick: boolean
 
-  /** Throws `INVALID_INPUT` for footprints that this server cannot decide about together. */
-  refuseApart?(footprints: readonly Footprint[]): void
+  /** Throws `INVALID_INPUT` for read sets that this server cannot decide about together. */
+  refuseApart?(readSets: readonly ReadSet[]): void
 
   /**
    * One round trip, atomic attempt by attempt; an empty group reads the clock and the settings. A driver that lost the

@@ -5,7 +5,7 @@
 import type { EpochMark } from '../../core/commit.ts'
 import { isLive, type LeaseId } from '../../core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
-import type { Footprint } from '../../core/realm.ts'
+import type { ReadSet } from '../../core/realm.ts'
 import { overlap, realmOf, type Resource } from '../../core/resource.ts'
 import { TransientMap } from '../../runtime/transient-map.ts'
 import { LiveIndex } from '../live-index.ts'
@@ -38,14 +38,14 @@ export class MemoryOfRealms {
   readonly #live = new LiveIndex()
   readonly #realms = new Map<string, RealmFacts>()
 
-  believe(footprint: Footprint): Belief {
-    const kept = this.#keptAt(footprint)
-    const facts = this.#realms.get(realmOf(footprint.resource)) ?? NO_FACTS
+  believe(readSet: ReadSet): Belief {
+    const kept = this.#keptAt(readSet)
+    const facts = this.#realms.get(realmOf(readSet.resource)) ?? NO_FACTS
     const { lastFence, lastWallMs, ticketCount, epoch, confirmedUs } = facts
     // Others may have left the queue since; that it is full is for the server to say.
     const isDoubtful = ticketCount >= TICKETS_PER_REALM_MAX
     return {
-      footprint,
+      readSet,
       kept,
       lastFence,
       lastWallMs,
@@ -58,9 +58,9 @@ export class MemoryOfRealms {
   }
 
   /** Most acquires find nothing, and a map is not cheap to make. */
-  #keptAt(footprint: Footprint): ReadonlyMap<LeaseId, Kept> {
-    const near = footprint.depth === 'claims' ? this.#near(footprint) : []
-    const own = this.#kept.get(footprint.leaseId)
+  #keptAt(readSet: ReadSet): ReadonlyMap<LeaseId, Kept> {
+    const near = readSet.depth === 'claims' ? this.#near(readSet) : []
+    const own = this.#kept.get(readSet.leaseId)
     if (near.length === 0 && own === undefined) return NOTHING
     const kept = new Map<LeaseId, Kept>()
     for (const one of near) kept.set(one.entry.id, one)
@@ -68,11 +68,11 @@ export class MemoryOfRealms {
     return kept
   }
 
-  /** What the server says is at a footprint; whatever was remembered there and is not among it is gone. */
-  learn({ footprint, kept, ...told }: Belief): void {
-    this.#forget(footprint, kept)
+  /** What the server says is at a read set; whatever was remembered there and is not among it is gone. */
+  learn({ readSet, kept, ...told }: Belief): void {
+    this.#forget(readSet, kept)
     for (const [id, one] of kept) if (this.#kept.get(id) !== one) this.#replace(id, one)
-    const facts = this.#factsOf(footprint.resource)
+    const facts = this.#factsOf(readSet.resource)
     facts.lastFence = told.lastFence
     facts.lastWallMs = told.lastWallMs
     facts.ticketCount = told.ticketCount
@@ -81,9 +81,9 @@ export class MemoryOfRealms {
   }
 
   /** What has been committed, with the numbers under which it was. */
-  note(footprints: readonly Footprint[], writes: readonly EntryWrite[], commit: CommitFacts): void {
+  note(readSets: readonly ReadSet[], writes: readonly EntryWrite[], commit: CommitFacts): void {
     for (const { id, after } of writes) this.#replace(id, after)
-    for (const { resource } of footprints) {
+    for (const { resource } of readSets) {
       const facts = this.#factsOf(resource)
       facts.lastFence = Math.max(facts.lastFence, commit.lastFence)
       facts.lastWallMs = Math.max(facts.lastWallMs, commit.wallMs)
@@ -101,23 +101,22 @@ export class MemoryOfRealms {
     facts.ticketCount = Math.max(0, facts.ticketCount + more)
   }
 
-  forget(footprint: Footprint): void {
-    this.#forget(footprint, NOTHING)
+  forget(readSet: ReadSet): void {
+    this.#forget(readSet, NOTHING)
   }
 
-  #forget(footprint: Footprint, except: ReadonlyMap<LeaseId, Kept>): void {
-    if (footprint.depth === 'claims') {
-      for (const { entry } of this.#near(footprint))
-        if (!except.has(entry.id)) this.#remove(entry.id)
+  #forget(readSet: ReadSet, except: ReadonlyMap<LeaseId, Kept>): void {
+    if (readSet.depth === 'claims') {
+      for (const { entry } of this.#near(readSet)) if (!except.has(entry.id)) this.#remove(entry.id)
     }
-    if (!except.has(footprint.leaseId)) this.#remove(footprint.leaseId)
+    if (!except.has(readSet.leaseId)) this.#remove(readSet.leaseId)
   }
 
-  #near(footprint: Footprint): readonly Kept[] {
+  #near(readSet: ReadSet): readonly Kept[] {
     const near: Kept[] = []
-    for (const id of this.#live.near(footprint)) {
+    for (const id of this.#live.near(readSet)) {
       const kept = this.#kept.get(id)
-      if (kept !== undefined && overlap(kept.entry, footprint)) near.push(kept)
+      if (kept !== undefined && overlap(kept.entry, readSet)) near.push(kept)
     }
     return near
   }

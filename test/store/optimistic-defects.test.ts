@@ -1,11 +1,11 @@
-/** What a speculating store must not believe: that an id means what it meant, that its clock is right, that it is full. */
+/** What an optimistic store must not believe: that an id means what it meant, that its clock is right, that it is full. */
 import { describe, expect, it } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
-import type { Group, GroupReply } from '../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import type { Group, GroupReply } from '../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ownLease } from './own-lease.ts'
@@ -29,7 +29,7 @@ describe('an entry whose id was used before, where no history is kept', () => {
     const ticks = new ServerTicks()
     const backend = ticks.drive(new ReferenceBackend({ ticks }))
     const open = async (): Promise<LeaseService> => {
-      const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+      const store = await OptimisticStore.open(backend, systemRuntime, ticks.time)
       return new LeaseService({ store, runtime: systemRuntime })
     }
     const [waiter, bystander, other] = [await open(), await open(), await open()]
@@ -77,7 +77,7 @@ describe('a server that has stopped answering', () => {
     const ticks = new ServerTicks()
     const backend = new ReferenceBackend({ ticks })
     const runtime = new FakeRuntime()
-    const store = await SpeculatingStore.open(ticks.drive(backend), runtime, ticks.time)
+    const store = await OptimisticStore.open(ticks.drive(backend), runtime, ticks.time)
     const api = new LeaseService({ store, runtime })
     let calls = 0
     backend.attempt = () => {
@@ -103,7 +103,7 @@ describe('a driver that sends a call twice and hears the second answer only', ()
   it('makes the end of the call unknown if the next one fails: something was written', async () => {
     const ticks = new ServerTicks()
     const backend = new ReferenceBackend({ ticks })
-    const store = await SpeculatingStore.open(ticks.drive(backend), systemRuntime, ticks.time)
+    const store = await OptimisticStore.open(ticks.drive(backend), systemRuntime, ticks.time)
     const api = new LeaseService({ store, runtime: systemRuntime })
     const attempt = backend.attempt.bind(backend)
     let calls = 0
@@ -126,7 +126,7 @@ describe('a holder that was idle', () => {
     const backend = new ReferenceBackend({ ticks })
     let ms = 1_000
     const runtime = { ...systemRuntime, monotonicMs: () => ms }
-    const store = await SpeculatingStore.open(ticks.drive(backend), runtime)
+    const store = await OptimisticStore.open(ticks.drive(backend), runtime)
     const api = new LeaseService({ store, runtime: systemRuntime })
     ms += 3_600_000
     ticks.pass(3_600_000)
@@ -143,7 +143,7 @@ describe('a holder that was idle', () => {
     const backend = new ReferenceBackend({ ticks })
     let ms = 1_000
     const runtime = { ...systemRuntime, monotonicMs: () => ms }
-    const store = await SpeculatingStore.open(ticks.drive(backend), runtime)
+    const store = await OptimisticStore.open(ticks.drive(backend), runtime)
     const api = new LeaseService({ store, runtime: systemRuntime })
     ms += 86_400_000
     ticks.pass(86_400_000)
@@ -167,14 +167,14 @@ describe('a renewal', () => {
         }
         return (group: Group): Promise<GroupReply> => {
           const attempts = group.attempts.map((attempt) => {
-            const isWide = attempt.places[0]?.footprint.leaseId === idOf(2)
+            const isWide = attempt.places[0]?.readSet.leaseId === idOf(2)
             return isWide ? { ...attempt, beforeUs: 0 } : attempt
           })
           return target.attempt({ ...group, attempts })
         }
       },
     })
-    const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+    const store = await OptimisticStore.open(backend, systemRuntime, ticks.time)
     const api = new LeaseService({ store, runtime: systemRuntime })
     expect((await api.acquire(wish(1, 'file:/a'))).kind).toBe('granted')
     let hasGivenUp = false
@@ -209,7 +209,7 @@ it('a full queue is told by the server, not from memory', async () => {
     },
   })
   const open = async (): Promise<LeaseService> => {
-    const store = await SpeculatingStore.open(backend, systemRuntime, ticks.time)
+    const store = await OptimisticStore.open(backend, systemRuntime, ticks.time)
     return new LeaseService({ store, runtime: systemRuntime })
   }
   const [a, b] = [await open(), await open()]

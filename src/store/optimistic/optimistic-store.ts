@@ -9,7 +9,7 @@
 import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
-import type { Footprint, Wake } from '../../core/realm.ts'
+import type { ReadSet, Wake } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
 import type { Now } from '../../core/time.ts'
 import { afterTurn } from '../../runtime/after-turn.ts'
@@ -61,7 +61,7 @@ const PAUSE_MS_MAX = 50
 const JOINING_PAUSE_MS_MAX = 2
 const NOBODY: readonly Errand[] = []
 
-export class SpeculatingStore implements Store {
+export class OptimisticStore implements Store {
   readonly description: StoreDescription
   readonly #backend: Backend
   readonly #runtime: Runtime
@@ -86,11 +86,11 @@ export class SpeculatingStore implements Store {
     backend: Backend,
     runtime: Runtime,
     clock: ServerTime | null = null,
-  ): Promise<SpeculatingStore> {
+  ): Promise<OptimisticStore> {
     try {
       const sentMs = runtime.monotonicMs()
       const reply = await backend.attempt({ settingsRevision: -1, attempts: [] })
-      return new SpeculatingStore(backend, runtime, { sentMs, reply, clock })
+      return new OptimisticStore(backend, runtime, { sentMs, reply, clock })
     } catch (error) {
       await backend.close()
       throw error
@@ -107,13 +107,13 @@ export class SpeculatingStore implements Store {
     this.#settingsRevision = reply.settingsRevision
   }
 
-  transact<Outcome>(footprints: readonly Footprint[], decide: Decide<Outcome>): Promise<Outcome> {
+  transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
     return new Promise<Outcome>((resolve, reject) => {
       this.#refuseIfClosed()
-      this.#backend.refuseApart?.(footprints)
+      this.#backend.refuseApart?.(readSets)
       this.#unfinished += 1
       this.#queue.push({
-        footprints,
+        readSets,
         decide,
         resolve: resolve as (outcome: unknown) => void,
         reject,
@@ -245,20 +245,20 @@ export class SpeculatingStore implements Store {
     const left: Errand[] = []
     let passedOver: UnderWay | null = null
     for (const errand of this.#queue) {
-      const { footprints } = errand
+      const { readSets } = errand
       const mustWait =
         taken.length >= most ||
-        this.#underWay.concerns(footprints) ||
-        passedOver?.concerns(footprints) === true
+        this.#underWay.concerns(readSets) ||
+        passedOver?.concerns(readSets) === true
       if (mustWait) {
         left.push(errand)
         if (taken.length >= most) continue
         passedOver ??= new UnderWay()
-        passedOver.begin(footprints)
+        passedOver.begin(readSets)
         continue
       }
       errand.isUnderWay = true
-      this.#underWay.begin(footprints)
+      this.#underWay.begin(readSets)
       taken.push(errand)
     }
     this.#queue = left
@@ -304,7 +304,7 @@ export class SpeculatingStore implements Store {
   /** No trial for an errand whose decision itself throws. */
   #try(errand: Errand, groupNow: Now): Trial | null {
     try {
-      const beliefs = errand.beliefs ?? errand.footprints.map((one) => this.#memory.believe(one))
+      const beliefs = errand.beliefs ?? errand.readSets.map((one) => this.#memory.believe(one))
       const now = this.#nowFor(beliefs, errand, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
@@ -408,7 +408,7 @@ export class SpeculatingStore implements Store {
     const confirmedUs = isWhole ? trial.now.tick.us : 0
     const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs, confirmedUs }
     this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
-    this.#memory.note(errand.footprints, attempt.writes, facts)
+    this.#memory.note(errand.readSets, attempt.writes, facts)
     this.#listeners.note(attempt.writes)
     this.#finish(errand)
     errand.resolve(outcome)
@@ -449,11 +449,11 @@ export class SpeculatingStore implements Store {
 
   #learn({ errand, beliefs, now, speculation }: Trial, views: readonly PlaceView[]): void {
     errand.missedBehind = speculation.attempt.places[0]?.behind?.id ?? null
-    errand.beliefs = errand.footprints.map((footprint, index) => {
+    errand.beliefs = errand.readSets.map((readSet, index) => {
       const view = views[index]
       if (view === undefined) throw this.#nonsense('a place has no view')
       const confirmedUs = view.isPart === true ? beliefs[index]?.confirmedUs : now.tick.us
-      const belief = beliefOf(footprint, view, confirmedUs ?? 0)
+      const belief = beliefOf(readSet, view, confirmedUs ?? 0)
       this.#memory.learn(belief)
       return belief
     })
@@ -511,7 +511,7 @@ export class SpeculatingStore implements Store {
 
   /** Whether or not something was written, nothing that was believed is certain any more. */
   #fail(errand: Errand, error: unknown): void {
-    for (const footprint of errand.footprints) this.#memory.forget(footprint)
+    for (const readSet of errand.readSets) this.#memory.forget(readSet)
     this.#finish(errand)
     errand.reject(errand.mayBeDone ? inDoubt(error) : error)
   }
@@ -519,7 +519,7 @@ export class SpeculatingStore implements Store {
   #finish(errand: Errand): void {
     if (errand.isFinished) return
     errand.isFinished = true
-    if (errand.isUnderWay) this.#underWay.end(errand.footprints)
+    if (errand.isUnderWay) this.#underWay.end(errand.readSets)
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }

@@ -12,7 +12,7 @@
  */
 import type { Runtime } from '../../runtime/runtime.ts'
 
-/** What a speculating store must know of the server's time. */
+/** What an optimistic store must know of the server's time. */
 export interface ServerTime {
   /** At most what the server's clock says now. */
   lowerUs(): number

@@ -1,6 +1,6 @@
 import { describe, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { storeConformance } from '../../src/testing/store-conformance.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ServerTicks } from './server-ticks.ts'
@@ -8,7 +8,7 @@ import { ServerTicks } from './server-ticks.ts'
 storeConformance(
   { describe, it, skip: it.skip },
   {
-    name: 'a store that speculates',
+    name: 'a store that decides before it asks',
     without: {
       reopen: 'its server is one object and ends with it',
       wall: 'a server has one clock for everything',
@@ -17,8 +17,8 @@ storeConformance(
     open: async () => {
       const ticks = new ServerTicks()
       const backend = ticks.drive(new ReferenceBackend({ ticks }))
-      const open = (): Promise<SpeculatingStore> => {
-        return SpeculatingStore.open(backend, systemRuntime, ticks.time)
+      const open = (): Promise<OptimisticStore> => {
+        return OptimisticStore.open(backend, systemRuntime, ticks.time)
       }
       const store = await open()
       return { store, clock: ticks, openAnother: open, close: () => store.close() }

@@ -1,12 +1,12 @@
-/** What a store that speculates asks of its server, and what it does when it was wrong. */
+/** What a store that decides before it asks asks of its server, and what it does when it was wrong. */
 import { describe, expect, it } from 'vitest'
 import { LeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import type { Store } from '../../src/store-port/store.ts'
-import type { Backend } from '../../src/store/speculation/backend.ts'
-import { SpeculatingStore } from '../../src/store/speculation/speculating-store.ts'
+import type { Backend } from '../../src/store/optimistic/backend.ts'
+import { OptimisticStore } from '../../src/store/optimistic/optimistic-store.ts'
 import { ReferenceBackend } from '../../src/testing/reference-backend.ts'
 import { ownLease } from './own-lease.ts'
 import { ServerTicks } from './server-ticks.ts'
@@ -28,7 +28,7 @@ function startServer(): Server {
     backend,
     driven,
     open: async () => {
-      const store = await SpeculatingStore.open(driven, systemRuntime, ticks.time)
+      const store = await OptimisticStore.open(driven, systemRuntime, ticks.time)
       return new LeaseService({ store, runtime: systemRuntime })
     },
   }
@@ -174,13 +174,13 @@ it('a mistake of ours after the commit surfaces as itself, not as an answer that
   const { driven, ticks, open } = startServer()
   // Another process takes fences of the same realm, so that the decision is made again with those that it was given.
   const other = await open()
-  const store = await SpeculatingStore.open(driven, systemRuntime, ticks.time)
+  const store = await OptimisticStore.open(driven, systemRuntime, ticks.time)
   const mistaken = new Proxy(store, {
     get: (target, name) => {
       if (name !== 'transact') return Reflect.get(target, name)
-      const transact: Store['transact'] = (footprints, decide) => {
+      const transact: Store['transact'] = (readSets, decide) => {
         let decisions = 0
-        return target.transact(footprints, (views, now) => {
+        return target.transact(readSets, (views, now) => {
           decisions += 1
           if (decisions > 1) throw new TypeError('our own mistake')
           return decide(views, now)
@@ -220,7 +220,7 @@ describe('whoever keeps missing', () => {
     const [backend, timesHeld] = await disturbed(server)
     // Without pauses between the tries.
     const hasty = { ...systemRuntime, random: () => 0 }
-    const store = await SpeculatingStore.open(backend, hasty, server.ticks.time)
+    const store = await OptimisticStore.open(backend, hasty, server.ticks.time)
     const api = new LeaseService({ store, runtime: systemRuntime })
     expect(await api.acquire({ ...wish(2), waitMs: 1_000 })).toMatchObject({ kind: 'queued' })
     expect(timesHeld()).toBe(1)

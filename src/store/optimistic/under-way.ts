@@ -5,7 +5,7 @@
  * A decision about an entry alone waits only for others about the same entry: a renewal must not be late because
  * somebody else keeps missing in the same place.
  */
-import type { Footprint } from '../../core/realm.ts'
+import type { ReadSet } from '../../core/realm.ts'
 import { isTree, overlap, type Resource } from '../../core/resource.ts'
 import { TransientMap } from '../../runtime/transient-map.ts'
 import { LiveIndex } from '../live-index.ts'
@@ -15,60 +15,60 @@ export class UnderWay {
   /** Flat resources about which there is a decision that depends on all that is there. */
   readonly #flat = new TransientMap<Resource, Count>()
   readonly #trees = new LiveIndex()
-  readonly #inTrees = new Map<string, Footprint>()
-  readonly #keys = new Map<Footprint, string>()
+  readonly #inTrees = new Map<string, ReadSet>()
+  readonly #keys = new Map<ReadSet, string>()
   #count = 0
 
-  /** Whether a decision about these footprints must wait for another. */
-  concerns(footprints: readonly Footprint[]): boolean {
-    for (const footprint of footprints) {
-      if (this.#ids.has(footprint.leaseId)) return true
-      if (footprint.depth === 'claims' && this.#touches(footprint)) return true
+  /** Whether a decision about these read sets must wait for another. */
+  concerns(readSets: readonly ReadSet[]): boolean {
+    for (const readSet of readSets) {
+      if (this.#ids.has(readSet.leaseId)) return true
+      if (readSet.depth === 'claims' && this.#touches(readSet)) return true
     }
     return false
   }
 
-  begin(footprints: readonly Footprint[]): void {
-    for (const footprint of footprints) {
-      const { leaseId, resource, depth } = footprint
+  begin(readSets: readonly ReadSet[]): void {
+    for (const readSet of readSets) {
+      const { leaseId, resource, depth } = readSet
       increase(this.#ids, leaseId)
       if (depth === 'entry') continue
-      if (isTree(resource)) this.#addToTree(footprint)
+      if (isTree(resource)) this.#addToTree(readSet)
       else increase(this.#flat, resource)
     }
   }
 
-  end(footprints: readonly Footprint[]): void {
-    for (const footprint of footprints) {
-      const { leaseId, resource, depth } = footprint
+  end(readSets: readonly ReadSet[]): void {
+    for (const readSet of readSets) {
+      const { leaseId, resource, depth } = readSet
       decrease(this.#ids, leaseId)
       if (depth === 'entry') continue
-      if (isTree(resource)) this.#removeFromTree(footprint)
+      if (isTree(resource)) this.#removeFromTree(readSet)
       else decrease(this.#flat, resource)
     }
   }
 
-  #addToTree(footprint: Footprint): void {
+  #addToTree(readSet: ReadSet): void {
     this.#count += 1
     const key = String(this.#count)
-    this.#keys.set(footprint, key)
-    this.#inTrees.set(key, footprint)
-    this.#trees.add(footprint.resource, key)
+    this.#keys.set(readSet, key)
+    this.#inTrees.set(key, readSet)
+    this.#trees.add(readSet.resource, key)
   }
 
-  #removeFromTree(footprint: Footprint): void {
-    const key = this.#keys.get(footprint)
+  #removeFromTree(readSet: ReadSet): void {
+    const key = this.#keys.get(readSet)
     if (key === undefined) return
-    this.#keys.delete(footprint)
+    this.#keys.delete(readSet)
     this.#inTrees.delete(key)
-    this.#trees.remove(footprint.resource, key)
+    this.#trees.remove(readSet.resource, key)
   }
 
-  #touches(footprint: Footprint): boolean {
-    if (!isTree(footprint.resource)) return this.#flat.has(footprint.resource)
-    for (const key of this.#trees.near(footprint)) {
+  #touches(readSet: ReadSet): boolean {
+    if (!isTree(readSet.resource)) return this.#flat.has(readSet.resource)
+    for (const key of this.#trees.near(readSet)) {
       const other = this.#inTrees.get(key)
-      if (other !== undefined && overlap(other, footprint)) return true
+      if (other !== undefined && overlap(other, readSet)) return true
     }
     return false
   }

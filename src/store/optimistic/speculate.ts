@@ -34,7 +34,7 @@ export function speculate<Outcome>(
 ): Speculation<Outcome> {
   const views = beliefs.map((belief) => {
     const lastFence = Math.max(belief.lastFence, fenceTaken)
-    return viewOfBelief(belief, lastFence, settings.for(belief.footprint.resource))
+    return viewOfBelief(belief, lastFence, settings.for(belief.readSet.resource))
   })
   const { outcome, commit, validUntilUs } = decide(views, now)
   const latestUs = now.tick.us + now.toleranceUs + 1
@@ -70,11 +70,11 @@ function isSignOfLife({ changes, events }: Commit, beliefs: readonly Belief[], n
   const [belief] = beliefs
   const [change] = changes
   if (belief === undefined || beliefs.length > 1) return false
-  const { footprint, confirmedUs } = belief
-  if (footprint.depth !== 'claims' || isTree(footprint.resource)) return false
+  const { readSet, confirmedUs } = belief
+  if (readSet.depth !== 'claims' || isTree(readSet.resource)) return false
   if (change === undefined || changes.length > 1 || events.length > 0 || !change.renewal)
     return false
-  return change.id === footprint.leaseId && now.tick.us - confirmedUs < FRESH_US
+  return change.id === readSet.leaseId && now.tick.us - confirmedUs < FRESH_US
 }
 
 /**

@@ -23,8 +23,8 @@ export function isCrowded([belief, ...others]: readonly Belief[]): boolean {
 export function claimAhead(commit: Commit, beliefs: readonly Belief[]): SeenClaim | null {
   const [belief] = beliefs
   if (belief === undefined || beliefs.length > 1) return null
-  const { footprint, ticketCount, kept } = belief
-  if (footprint.depth !== 'claims' || isTree(footprint.resource)) return null
+  const { readSet, ticketCount, kept } = belief
+  if (readSet.depth !== 'claims' || isTree(readSet.resource)) return null
   // While nobody has come after the youngest, there are no more tickets than were believed to be there.
   if (belief.isDoubtful || Math.max(ticketCount, kept.size) >= TICKETS_PER_REALM_MAX) return null
   const ahead = ticketAhead(commit, entriesOf(kept.values()))
