@@ -10,7 +10,7 @@ const SELF = 'test/repository.test.ts'
 const SKIPPED = /^(node_modules|dist(-.*)?|coverage|\.git)$/
 const LINES_MAX = 700
 
-/** What each folder of src may import, as the design draws it. `cli` and the files beside the folders may all. */
+/** What each folder of src may import, as the design draws it. `cli`, `demo` and the files beside the folders may all. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   core: [],
   protocol: ['core'],
@@ -31,7 +31,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   git: ['core', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store', 'store-port'],
 }
-const ROOTS: readonly string[] = ['cli']
+const ROOTS: readonly string[] = ['cli', 'demo']
 
 interface SourceFile {
   /** From the root of the repository, with `/`. */
@@ -106,8 +106,8 @@ describe('the sources', () => {
     expect(namesOf(headed.filter(({ text }) => !text.startsWith('/**')))).toEqual([])
   })
 
-  it('speak to environment, terminal and exit in cli only', () => {
-    const others = SOURCES.filter(({ name }) => !name.startsWith('src/cli/'))
+  it('speak to environment, terminal and exit in cli only, and in the agents of the demo', () => {
+    const others = SOURCES.filter(({ name }) => !/^src\/(cli\/|demo\/agent)/.test(name))
     expect(filesWith(/\bprocess\.(env|exit|argv)\b|\bconsole\./, others)).toEqual([])
   })
 

@@ -1,14 +1,14 @@
 /** What a person sees of the demo: a picture that is redrawn in place on a terminal, plain lines anywhere else. */
 import path from 'node:path'
-import type { LeaseInfo } from '../../core/lease.ts'
-import { RepeatedFault } from '../../runtime/diagnostics.ts'
-import { systemRuntime } from '../../runtime/system-runtime.ts'
-import type { LeaseApi } from '../../service/lease-api.ts'
-import { formatSpan } from '../duration.ts'
-import { cut, formatTable, type Cell, type Paint } from '../output.ts'
-import type { Cast, Condition } from './cast.ts'
-import { FILE_NAMES } from './play.ts'
-import type { Report } from './report.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+import type { LeaseApi } from '../service/lease-api.ts'
+import { formatSpan } from './duration.ts'
+import { cut, formatTable, type Cell, type Paint } from './output.ts'
+import type { Cast, Condition } from '../demo/cast.ts'
+import { FILE_NAMES } from '../demo/play.ts'
+import type { Report } from '../demo/report.ts'
 
 export interface View {
   /** Something happened to an agent from outside. */

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { FencedFile } from '../../../src/cli/demo/fenced-file.ts'
+import { FencedFile } from '../../src/demo/fenced-file.ts'
 
 async function openTwice(): Promise<readonly [FencedFile, FencedFile, () => string]> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-test-'))

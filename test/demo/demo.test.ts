@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { Verdict } from '../../../src/cli/demo/verdict.ts'
-import { start, tenure, until, workshop, type RunOptions } from '../tenure-process.ts'
+import type { Verdict } from '../../src/demo/verdict.ts'
+import { start, tenure, until, workshop, type RunOptions } from '../cli/tenure-process.ts'
 
 const PATIENCE_MS = 110_000
 

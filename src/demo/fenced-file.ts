@@ -7,7 +7,7 @@
  * operating system takes its lock away. (A guard file made with O_EXCL would stay behind and block everybody.)
  */
 import fs from 'node:fs'
-import { loadSqlite, type SqliteDatabase } from '../../drivers/sqlite-driver.ts'
+import { loadSqlite, type SqliteDatabase } from '../drivers/sqlite-driver.ts'
 
 export type WriteResult =
   { readonly kind: 'wrote' } | { readonly kind: 'refused'; readonly highestFence: number }

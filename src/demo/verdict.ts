@@ -4,11 +4,11 @@
  */
 import fs from 'node:fs'
 import path from 'node:path'
-import type { LeaseEvent } from '../../core/event.ts'
-import { describeEntry, ENTRY_STATES, type LeaseId, type LeaseInfo } from '../../core/lease.ts'
-import { LIST_LIMIT_MAX } from '../../core/limits.ts'
-import { canonicalJson, foldLedger } from '../../ledger/fold.ts'
-import type { LeaseApi } from '../../service/lease-api.ts'
+import type { LeaseEvent } from '../core/event.ts'
+import { describeEntry, ENTRY_STATES, type LeaseId, type LeaseInfo } from '../core/lease.ts'
+import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import { canonicalJson, foldLedger } from '../ledger/fold.ts'
+import type { LeaseApi } from '../service/lease-api.ts'
 import { FILE_NAMES } from './play.ts'
 import type { Report } from './report.ts'
 

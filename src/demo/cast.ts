@@ -1,8 +1,8 @@
 /** The agents as the demo sees them: child processes, what they reported, and how they ended. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { report } from '../../runtime/diagnostics.ts'
-import { hasCode } from '../../runtime/file-system.ts'
+import { report } from '../runtime/diagnostics.ts'
+import { hasCode } from '../runtime/file-system.ts'
 import { isReport, type Assignment, type Report } from './report.ts'
 
 export type Condition = 'running' | 'killed' | 'stopped' | 'ended' | 'crashed'

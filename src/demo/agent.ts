@@ -4,8 +4,8 @@
  */
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Lease, Tenure } from '../../client/contract.ts'
-import { openTenure } from '../../open.ts'
+import type { Lease, Tenure } from '../client/contract.ts'
+import { openTenure } from '../open.ts'
 import { FencedFile } from './fenced-file.ts'
 import { monotonicUs, type Assignment, type Report, type ReportKind, type Role } from './report.ts'
 

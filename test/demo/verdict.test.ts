@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import type { Report } from '../../../src/cli/demo/report.ts'
-import { isReport } from '../../../src/cli/demo/report.ts'
+import type { Report } from '../../src/demo/report.ts'
+import { isReport } from '../../src/demo/report.ts'
 import {
   brokenPromises,
   overlapsInLedger,
   overlapsReported,
   type Verdict,
-} from '../../../src/cli/demo/verdict.ts'
-import type { LeaseEvent } from '../../../src/core/event.ts'
+} from '../../src/demo/verdict.ts'
+import type { LeaseEvent } from '../../src/core/event.ts'
 
 const KEPT: Verdict = {
   ...{ grants: 9, handovers: 4, expiries: 2, longestWaitMs: 10, events: 30 },
