@@ -36,7 +36,7 @@ export type {
 export type { GrantSigner } from './client/grant-signer.ts'
 export type { Budget, Dimension } from './core/budget.ts'
 export type { Scope, ScopedAct } from './core/scope.ts'
-export type { SigningKey } from './ledger/ed25519.ts'
+export type { SigningKey } from './registrar/ed25519.ts'
 export type { Blocker } from './core/conflict.ts'
 export type { ErrorDetails } from './core/error-details.ts'
 export type { Effect, ErrorCode, LeaseErrorOf } from './core/errors.ts'

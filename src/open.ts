@@ -7,7 +7,7 @@
 import type { Tenure } from './client/contract.ts'
 import type { GrantSigner } from './client/grant-signer.ts'
 import { invalid } from './core/errors.ts'
-import type { SigningKey } from './ledger/ed25519.ts'
+import type { SigningKey } from './registrar/ed25519.ts'
 import { parseFlag, parseHolder, parseSession, refuseUnknown } from './core/input.ts'
 import { onFault, type Fault } from './runtime/diagnostics.ts'
 import type { Runtime } from './runtime/runtime.ts'

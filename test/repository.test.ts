@@ -18,15 +18,16 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   drivers: ['core', 'runtime'],
   'store-port': ['core'],
   store: ['core', 'drivers', 'runtime', 'store-port'],
-  ledger: ['core', 'store-port'],
-  service: ['core', 'ledger', 'protocol', 'runtime', 'store-port'],
+  registrar: ['core'],
+  ledger: ['core', 'registrar', 'store-port'],
+  service: ['core', 'protocol', 'runtime', 'store-port'],
   client: ['core', 'protocol', 'runtime', 'service'],
-  files: ['client', 'core', 'ledger', 'runtime', 'service'],
-  delegation: ['client', 'core', 'ledger', 'runtime', 'service'],
-  fleet: ['client', 'core', 'drivers', 'ledger', 'runtime', 'service'],
+  files: ['client', 'core', 'runtime', 'service'],
+  delegation: ['client', 'core', 'ledger', 'registrar', 'runtime', 'service'],
+  fleet: ['client', 'core', 'drivers', 'runtime', 'service'],
   guard: ['core', 'drivers', 'runtime'],
-  workflow: ['client', 'core', 'drivers', 'guard', 'ledger', 'runtime', 'service'],
-  server: ['client', 'core', 'delegation', 'ledger', 'protocol', 'runtime', 'service'],
+  workflow: ['client', 'core', 'drivers', 'guard', 'registrar', 'runtime', 'service'],
+  server: ['client', 'core', 'delegation', 'protocol', 'registrar', 'runtime', 'service'],
   hooks: ['core', 'runtime', 'service'],
   git: ['core', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store', 'store-port'],
@@ -111,9 +112,9 @@ describe('the sources', () => {
     expect(filesWith(/\bprocess\.(env|exit|argv)\b|\bconsole\./, others)).toEqual([])
   })
 
-  it('read JSON from outside where it is checked: protocol, wire, row readers, ledger, hooks and cli', () => {
+  it('read JSON from outside where it is checked: protocol, wire, row readers, registrar, ledger, hooks and cli', () => {
     const readers =
-      /^src\/(protocol|cli|ledger|store\/[a-z]+|(workflow|server)\/wire)\/|^src\/hooks\/json-text/
+      /^src\/(protocol|cli|registrar|ledger|store\/[a-z]+|(workflow|server)\/wire)\/|^src\/hooks\/json-text/
     const others = SOURCES.filter(({ name }) => !readers.test(name))
     expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
   })

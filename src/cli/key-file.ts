@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { invalid, isLeaseError } from '../core/errors.ts'
 import { linkedFile, makeDirectoryFor, readKeyFile, writeKeyFile } from '../delegation/key-file.ts'
-import type { KeyRing } from '../ledger/key-ring.ts'
+import type { KeyRing } from '../registrar/key-ring.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { defaultDirectory } from './default-store.ts'
 import { fromEnv } from './identity.ts'

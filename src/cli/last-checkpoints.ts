@@ -3,9 +3,9 @@
  * rotation vouches for it, and no sealer has its turn until the rotation is made.
  */
 import { isLeaseError } from '../core/errors.ts'
-import { signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
+import { signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
 import { checkpointHash } from '../ledger/ledger-checkpoint.ts'
-import { lineOf } from '../ledger/verification-key.ts'
+import { lineOf } from '../registrar/verification-key.ts'
 import { isAbsent } from '../delegation/ledger-files.ts'
 import { examineLedger } from './sealed-directory.ts'
 import { waitForTurn } from './turn.ts'

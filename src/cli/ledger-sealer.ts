@@ -5,7 +5,7 @@
  */
 import { isUnavailable } from '../client/retry.ts'
 import { LeaseError } from '../core/errors.ts'
-import { ringOfLine, signingKeyOf, type KeyRing } from '../ledger/key-ring.ts'
+import { ringOfLine, signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
 import { checkpointHash, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { rotationsToRecord, type LedgerTrust } from '../ledger/recorded-rotation.ts'
 import type { LedgerChain } from '../ledger/sealed-ledger.ts'

@@ -10,11 +10,11 @@ import {
   type Comparison,
   type StoreDifference,
 } from '../ledger/compare-ledger.ts'
-import { canonicalJson } from '../ledger/fold.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 import type { LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import type { LedgerTrust } from '../ledger/recorded-rotation.ts'
 import { entryOf, isRecordLine, isRotationLine, LedgerChain } from '../ledger/sealed-ledger.ts'
-import type { VerificationKey } from '../ledger/verification-key.ts'
+import type { VerificationKey } from '../registrar/verification-key.ts'
 import { LedgerVerification, type LedgerVerdict } from '../ledger/verify-ledger.ts'
 import type { Questions } from '../service/lease-questions.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'

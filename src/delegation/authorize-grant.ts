@@ -5,7 +5,7 @@
 import { parseBudget, shortageOf, type Budget } from '../core/budget.ts'
 import { LeaseError, show } from '../core/errors.ts'
 import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
-import type { Grant } from '../ledger/grant.ts'
+import type { Grant } from '../registrar/grant.ts'
 
 /** Throws `SCOPE_VIOLATION` or `BUDGET_EXHAUSTED` when it does not, and `INVALID_INPUT` for what is no act. */
 export function authorizeGrant(grant: Grant, act: ScopedAct, spending: Budget = {}): void {

@@ -11,7 +11,7 @@ import {
   ringOfLine,
   signingKeyOf,
   type KeyRing,
-} from '../ledger/key-ring.ts'
+} from '../registrar/key-ring.ts'
 import { parseCheckpoint, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { report } from '../runtime/diagnostics.ts'
 import { fs } from '../runtime/file-system.ts'

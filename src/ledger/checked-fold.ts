@@ -13,7 +13,7 @@ import { evolveEntry } from '../core/evolve.ts'
 import type { Claim, Entry, Lease, LeaseId } from '../core/lease.ts'
 import { COMMIT_SLACK_MS_MAX, EPOCHS_PER_ADVANCE_MAX, TTL_MS_MAX } from '../core/limits.ts'
 import { hasEpoch, realmOf } from '../core/resource.ts'
-import { canonicalJson } from './fold.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 import { StandingEntries } from './standing-entries.ts'
 
 /** What is remembered of a realm beside its entries. */

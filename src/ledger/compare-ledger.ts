@@ -12,7 +12,7 @@ import type { EntryState, LeaseId } from '../core/lease.ts'
 import type { Resource } from '../core/resource.ts'
 import { SUPERSEDED_TYPES } from '../core/retention.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
-import { canonicalJson } from './fold.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 
 export interface StoreDifference {
   readonly position: Position

@@ -9,6 +9,7 @@ import type { LeaseEvent } from '../core/event.ts'
 import { evolveEntry } from '../core/evolve.ts'
 import type { Entry, Lease, LeaseId, Ticket } from '../core/lease.ts'
 import type { Resource } from '../core/resource.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 
 /** Throws when an event does not follow from the ones before it. */
 export function foldLedger(events: Iterable<LeaseEvent>): ReadonlyMap<LeaseId, Entry> {
@@ -69,12 +70,4 @@ function toldPart(
   } = entry
   const { renewals: _renewals, ttlMs: _ttlMs, ...told } = rest
   return told
-}
-
-/** JSON with sorted keys: equal values have equal text, in whatever order they were put together. */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_name, part: unknown) => {
-    if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
-    return Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-  })
 }

@@ -1,8 +1,8 @@
 /** `tenure/ledger`: the registrar's reducer, and a ledger that proves itself. */
 export { LeaseError } from '../core/errors.ts'
-export { LeaseReducer, type ReducerContext } from './lease-reducer.ts'
-export type { LeaseReducerState } from './lease-reducer-state.ts'
-export type { LogicalTick } from './logical-tick.ts'
+export { LeaseReducer, type ReducerContext } from '../registrar/lease-reducer.ts'
+export type { LeaseReducerState } from '../registrar/lease-reducer-state.ts'
+export type { LogicalTick } from '../registrar/logical-tick.ts'
 export {
   leaseConflictPayload,
   leaseExpiredPayload,
@@ -13,12 +13,17 @@ export {
   type EventRecord,
   type OwnPayload,
   type RegistrarPayload,
-} from './payloads.ts'
-export { parsePayload, payloadBytes } from './payload-bytes.ts'
-export { eventBytes, signEvent, verifyEvent, type VerifyEventOptions } from './signed-event.ts'
-export { generateSigningKey, SigningKey } from './ed25519.ts'
-export { parseVerificationKeys } from './key-ring.ts'
-export type { KeyState, VerificationKey, VerificationKeys } from './verification-key.ts'
+} from '../registrar/payloads.ts'
+export { parsePayload, payloadBytes } from '../registrar/payload-bytes.ts'
+export {
+  eventBytes,
+  signEvent,
+  verifyEvent,
+  type VerifyEventOptions,
+} from '../registrar/signed-event.ts'
+export { generateSigningKey, SigningKey } from '../registrar/ed25519.ts'
+export { parseVerificationKeys } from '../registrar/key-ring.ts'
+export type { KeyState, VerificationKey, VerificationKeys } from '../registrar/verification-key.ts'
 export {
   isExpiredAt,
   isExpiredAtTick,
@@ -27,14 +32,14 @@ export {
   timeRemaining,
   type LeaseSummary,
   RegisteredLease,
-} from './registered-lease.ts'
+} from '../registrar/registered-lease.ts'
 export {
   isTerminal,
   parseLeaseState,
   parseReleaseReason,
   type RegistrarReason,
   type RegistrarState,
-} from './registrar-words.ts'
+} from '../registrar/registrar-words.ts'
 export {
   compareLedgers,
   type Comparison,
@@ -53,4 +58,4 @@ export {
   type LedgerVerdict,
   type SealedLedger,
 } from './verify-ledger.ts'
-export type { WallTime } from './wall-time.ts'
+export type { WallTime } from '../registrar/wall-time.ts'

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto'
 import { invalid, LeaseError } from '../core/errors.ts'
 import type { Position } from '../store-port/store.ts'
-import { ByteWriter, fromBase64Url, undecodable } from './canonical-bytes.ts'
-import { verifySignature, type SigningKey } from './ed25519.ts'
+import { ByteWriter, fromBase64Url, undecodable } from '../registrar/canonical-bytes.ts'
+import { verifySignature, type SigningKey } from '../registrar/ed25519.ts'
 import type { LedgerTrust } from './recorded-rotation.ts'
 import type { LedgerChain, RealmHead } from './sealed-ledger.ts'
 

@@ -9,8 +9,8 @@
  * ledger that ends with any other checkpoint of that key is not believed by a verifier that knows the rotation.
  */
 import { isLeaseError } from '../core/errors.ts'
-import { undecodable } from './canonical-bytes.ts'
-import { keyIdOf } from './ed25519.ts'
+import { undecodable } from '../registrar/canonical-bytes.ts'
+import { keyIdOf } from '../registrar/ed25519.ts'
 import {
   base64,
   bytesOf,
@@ -22,14 +22,14 @@ import {
   type KeyRing,
   type KeyRotation,
   type Loose,
-} from './key-ring.ts'
+} from '../registrar/key-ring.ts'
 import {
   asSealer,
   requireVerifier,
   untrusted,
   type Succession,
   type VerificationKey,
-} from './verification-key.ts'
+} from '../registrar/verification-key.ts'
 
 /**
  * The rotations of a ring that are not in the ledger yet, in their order, as they are to be written there: those that

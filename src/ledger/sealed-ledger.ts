@@ -13,10 +13,10 @@ import { hash } from 'node:crypto'
 import { LEASE_EVENT_TYPES, type LeaseEvent } from '../core/event.ts'
 import { realmOf } from '../core/resource.ts'
 import type { LedgerEntry, Position } from '../store-port/store.ts'
-import { undecodable } from './canonical-bytes.ts'
-import type { Loose } from './key-ring.ts'
-import type { EventRecord } from './payloads.ts'
-import { jsonRecord, requireRecord } from './read-payload.ts'
+import { undecodable } from '../registrar/canonical-bytes.ts'
+import type { Loose } from '../registrar/key-ring.ts'
+import type { EventRecord } from '../registrar/payloads.ts'
+import { jsonRecord, requireRecord } from '../registrar/read-payload.ts'
 
 /** How far the chain of one realm has come. */
 export interface RealmHead {

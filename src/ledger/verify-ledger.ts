@@ -16,7 +16,7 @@ import {
 } from './ledger-checkpoint.ts'
 import { LedgerTrust } from './recorded-rotation.ts'
 import { LedgerChain, positionOf } from './sealed-ledger.ts'
-import { requireKeys, type VerificationKey } from './verification-key.ts'
+import { requireKeys, type VerificationKey } from '../registrar/verification-key.ts'
 
 export interface LedgerProblem {
   /** Of the first bad line, from 1. */

@@ -4,7 +4,7 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { Caller } from './caller.ts'
 import type { ServedStore } from './served-store.ts'
 import type { Connection } from './server-waits.ts'
-import type { KeyRing } from '../ledger/key-ring.ts'
+import type { KeyRing } from '../registrar/key-ring.ts'
 
 /** What a request was read into: fields by name, as `src/protocol` describes them. */
 export type Fields = Readonly<Record<string, unknown>>

@@ -3,7 +3,7 @@
  * which compares the holder once more with the entry in the commit itself.
  */
 import { show, type LeaseError } from '../core/errors.ts'
-import type { Grant } from '../ledger/grant.ts'
+import type { Grant } from '../registrar/grant.ts'
 import { forbidden } from './problem.ts'
 import { ROLES, type Role, type Token, type TokenLimits } from './token.ts'
 

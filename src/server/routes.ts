@@ -5,7 +5,7 @@
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { authorizeGrant } from '../delegation/authorize-grant.ts'
-import { verifyGrant } from '../ledger/grant.ts'
+import { verifyGrant } from '../registrar/grant.ts'
 import { readRequest, type RequestName, type RequestOf } from '../protocol/requests.ts'
 import type {
   AcquireAllRequest,

@@ -7,7 +7,7 @@ import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
 import { RESTORE_STEP_EVENTS } from '../core/limits.ts'
 import { restoreSteps, type RestoreStep } from '../core/restore.ts'
-import { canonicalJson } from '../ledger/fold.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 import type { Position, Store } from '../store-port/store.ts'
 
 export interface RestoreOptions {

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { parseKeyRing } from '../../src/ledger/key-ring.ts'
+import { parseKeyRing } from '../../src/registrar/key-ring.ts'
 import { workshop } from './tenure-process.ts'
 
 interface Listed {

@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { writeKeyFile } from '../../src/delegation/key-file.ts'
-import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { generateSigningKey } from '../../src/registrar/ed25519.ts'
 import {
   EMPTY_KEY_RING,
   importKeys,
@@ -11,7 +11,7 @@ import {
   signingKeyOf,
   withFirstKey,
   type KeyRing,
-} from '../../src/ledger/key-ring.ts'
+} from '../../src/registrar/key-ring.ts'
 import { workshop, type Ended, type RunOptions, type Workshop } from './tenure-process.ts'
 
 const KEYS = ['--keys', 'keys.json']

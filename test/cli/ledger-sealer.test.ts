@@ -10,13 +10,13 @@ import { sealedEvents } from '../../src/cli/sealed-directory.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import type { LeaseInfo } from '../../src/core/lease.ts'
 import { openApi } from '../../src/index.ts'
-import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { generateSigningKey } from '../../src/registrar/ed25519.ts'
 import {
   EMPTY_KEY_RING,
   rotateKeys,
   withFirstKey,
   type KeyRing,
-} from '../../src/ledger/key-ring.ts'
+} from '../../src/registrar/key-ring.ts'
 import { checkpointHash } from '../../src/ledger/ledger-checkpoint.ts'
 import { entryOf, LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import type { Questions } from '../../src/service/lease-questions.ts'

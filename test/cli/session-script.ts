@@ -2,7 +2,7 @@
  * A session at the command line that uses every command that changes or shows leases, and its transcript without what
  * differs from run to run: ids, fences, times. On every store it must read the same.
  */
-import { canonicalJson } from '../../src/ledger/fold.ts'
+import { canonicalJson } from '../../src/core/canonical-json.ts'
 import {
   hostedTenure,
   start,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import type { AcquireOptions, Lease } from '../../src/client/contract.ts'
 import { generateSigningKey, LeaseSigner, verifyGrant } from '../../src/delegation/index.ts'
-import { verifier } from '../ledger/grants.ts'
+import { verifier } from '../registrar/grants.ts'
 import {
   failWith,
   first,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { authorizeGrant, type ScopedAct } from '../../src/delegation/index.ts'
-import { CHILD, grant } from '../ledger/grants.ts'
+import { CHILD, grant } from '../registrar/grants.ts'
 
 describe('a grant', () => {
   it('allows what lies in its scope and could be in its budget', () => {

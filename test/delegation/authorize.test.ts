@@ -3,7 +3,7 @@ import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { generateSigningKey, verifyGrant } from '../../src/delegation/index.ts'
 import { writeKeyFile } from '../../src/delegation/key-file.ts'
-import { EMPTY_KEY_RING, rotateKeys, withFirstKey } from '../../src/ledger/key-ring.ts'
+import { EMPTY_KEY_RING, rotateKeys, withFirstKey } from '../../src/registrar/key-ring.ts'
 import { openTenure, type OpenOptions } from '../../src/index.ts'
 import { workshop } from '../cli/tenure-process.ts'
 

@@ -5,7 +5,7 @@ import { parseResource } from '../../src/core/resource.ts'
 import { generateSigningKey, verifyGrant } from '../../src/delegation/index.ts'
 import { openApi, openTenure, type Tenure } from '../../src/index.ts'
 import { foldLedger } from '../../src/ledger/fold.ts'
-import { verifier } from '../ledger/grants.ts'
+import { verifier } from '../registrar/grants.ts'
 import { EVERY_STORE, freshStoreOf } from '../servers/every-store.ts'
 
 const KEY = generateSigningKey()

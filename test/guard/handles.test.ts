@@ -14,7 +14,7 @@ import { newClient, newWorld } from '../client/harness.ts'
 import { granted, temporaryDirectory } from '../files/harness.ts'
 import { fleetWorld } from '../fleet/harness.ts'
 import { run, stop } from '../fleet/running.ts'
-import { verifier } from '../ledger/grants.ts'
+import { verifier } from '../registrar/grants.ts'
 import { freshRedis } from '../servers/shared-servers.ts'
 
 const world = newWorld()

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { canonicalJson, differences, foldLedger } from '../../src/ledger/fold.ts'
+import { canonicalJson } from '../../src/core/canonical-json.ts'
+import { differences, foldLedger } from '../../src/ledger/fold.ts'
 import type { Lease } from '../../src/core/lease.ts'
 import {
   acquire,

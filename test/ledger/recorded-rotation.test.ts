@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { generateSigningKey, type SigningKey } from '../../src/ledger/ed25519.ts'
+import { generateSigningKey, type SigningKey } from '../../src/registrar/ed25519.ts'
 import {
   EMPTY_KEY_RING,
   importKeys,
@@ -8,7 +8,7 @@ import {
   signingKeyOf,
   withFirstKey,
   type KeyRing,
-} from '../../src/ledger/key-ring.ts'
+} from '../../src/registrar/key-ring.ts'
 import {
   checkpointBytes,
   checkpointHash,
@@ -20,7 +20,7 @@ import { rotationsToRecord } from '../../src/ledger/recorded-rotation.ts'
 import { LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import { verifyLedger } from '../../src/ledger/verify-ledger.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
-import { verifier } from './grants.ts'
+import { verifier } from '../registrar/grants.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
 
 const FIRST = generateSigningKey()

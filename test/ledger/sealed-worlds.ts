@@ -1,10 +1,10 @@
 /** Sealed ledgers for tests: the history of a scripted store with a checkpoint every so many events. */
-import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { generateSigningKey } from '../../src/registrar/ed25519.ts'
 import { sealChain, type LedgerCheckpoint } from '../../src/ledger/ledger-checkpoint.ts'
 import { LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import type { SealedLedger } from '../../src/ledger/verify-ledger.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
-import { verifier } from './grants.ts'
+import { verifier } from '../registrar/grants.ts'
 
 export const SEALER = generateSigningKey()
 export const SEAL_KEYS = [verifier(SEALER)]

@@ -1,11 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { randomFrom } from '../../src/testing/conformance/script.ts'
-import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { generateSigningKey } from '../../src/registrar/ed25519.ts'
 import { linesOf } from '../../src/ledger/sealed-ledger.ts'
 import { verifyLedger, type SealedLedger } from '../../src/ledger/verify-ledger.ts'
 import { compareLedgers } from '../../src/ledger/compare-ledger.ts'
 import type { LedgerEntry } from '../../src/store-port/store.ts'
-import { verifier } from './grants.ts'
+import { verifier } from '../registrar/grants.ts'
 import { livedWorld, wholeHistory } from './ledger-world.ts'
 import { rewritten, SEAL_KEYS, sealed, SEALER } from './sealed-worlds.ts'
 

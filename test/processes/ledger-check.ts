@@ -2,7 +2,8 @@
 import { type Entry, ENTRY_STATES, describeEntry, type LeaseInfo } from '../../src/core/lease.ts'
 import { LIST_LIMIT_MAX } from '../../src/core/limits.ts'
 import type { Now } from '../../src/core/time.ts'
-import { canonicalJson, foldLedger } from '../../src/ledger/fold.ts'
+import { canonicalJson } from '../../src/core/canonical-json.ts'
+import { foldLedger } from '../../src/ledger/fold.ts'
 import type { LeaseApi, LedgerEntry } from '../../src/service/lease-api.ts'
 
 export async function wholeHistory(api: LeaseApi): Promise<readonly LedgerEntry[]> {

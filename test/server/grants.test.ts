@@ -7,7 +7,7 @@ import {
   rotateKeys,
   withFirstKey,
   type KeyRing,
-} from '../../src/ledger/key-ring.ts'
+} from '../../src/registrar/key-ring.ts'
 import { serving, type Answer, type Serving } from './serving.ts'
 
 interface Stage {

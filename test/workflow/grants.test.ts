@@ -13,7 +13,7 @@ import {
   type Orchestrator,
 } from '../../src/workflow/index.ts'
 import { newClient, newWorld } from '../client/harness.ts'
-import { verifier } from '../ledger/grants.ts'
+import { verifier } from '../registrar/grants.ts'
 import { codeOf } from './code-of.ts'
 
 const KEY = generateSigningKey()

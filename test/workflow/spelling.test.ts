@@ -12,7 +12,7 @@ import {
 } from '../../src/workflow/index.ts'
 import { relayRevocations } from '../../src/workflow/revocations.ts'
 import { newClient, newWorld, type World } from '../client/harness.ts'
-import { verifier } from '../ledger/grants.ts'
+import { verifier } from '../registrar/grants.ts'
 import { codeOf } from './code-of.ts'
 
 const [COMPOSED, DECOMPOSED] = ['caf\u00e9', 'cafe\u0301']

@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { invalid } from '../../core/errors.ts'
 import { authorizeGrant } from '../../delegation/authorize-grant.ts'
-import { verifyGrant } from '../../ledger/grant.ts'
+import { verifyGrant } from '../../registrar/grant.ts'
 import { integerOption, textOption } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'

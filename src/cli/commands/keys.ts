@@ -1,7 +1,7 @@
 /** `tenure keys`: the keys that sign grants and checkpoints. */
 import path from 'node:path'
 import { invalid } from '../../core/errors.ts'
-import { generateSigningKey } from '../../ledger/ed25519.ts'
+import { generateSigningKey } from '../../registrar/ed25519.ts'
 import {
   formatKeyRing,
   importKeys,
@@ -12,7 +12,7 @@ import {
   withFirstKey,
   type KeyRing,
   type KeptKey,
-} from '../../ledger/key-ring.ts'
+} from '../../registrar/key-ring.ts'
 import { durationOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { readKeyFile, readText, writeKeyFile } from '../../delegation/key-file.ts'

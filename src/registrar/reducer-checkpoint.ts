@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { LeaseError, show } from '../core/errors.ts'
 import type { Lease, Ticket } from '../core/lease.ts'
-import { canonicalJson } from './fold.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 import type { LeaseTable } from './lease-table.ts'
 import { parseTick, type LogicalTick } from './logical-tick.ts'
 import { RegisteredLease } from './registered-lease.ts'

@@ -1,7 +1,7 @@
 import { createPublicKey, verify } from 'node:crypto'
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { generateSigningKey, SigningKey, verifySignature } from '../../src/ledger/ed25519.ts'
+import { generateSigningKey, SigningKey, verifySignature } from '../../src/registrar/ed25519.ts'
 
 const bytes = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, 'hex'))
 const hex = (value: Uint8Array): string => Buffer.from(value).toString('hex')

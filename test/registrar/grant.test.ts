@@ -2,16 +2,16 @@ import { describe, expect, it } from 'vitest'
 import { isLeaseError } from '../../src/core/errors.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { parseScope } from '../../src/core/scope.ts'
-import { ByteReader, ByteWriter } from '../../src/ledger/canonical-bytes.ts'
-import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { ByteReader, ByteWriter } from '../../src/registrar/canonical-bytes.ts'
+import { generateSigningKey } from '../../src/registrar/ed25519.ts'
 import {
   GRANT_SKEW_MS,
   grantBytes,
   signGrant,
   verifyGrant,
   type Grant,
-} from '../../src/ledger/grant.ts'
-import type { VerificationKey } from '../../src/ledger/verification-key.ts'
+} from '../../src/registrar/grant.ts'
+import type { VerificationKey } from '../../src/registrar/verification-key.ts'
 import { fc } from '../fast-check.ts'
 import { chain, CHILD, grant, KEY, NOW, verifier } from './grants.ts'
 

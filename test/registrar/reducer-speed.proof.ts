@@ -3,8 +3,8 @@
  * counted. The best of a few rounds, because the compiler works in the first.
  */
 import { expect, it } from 'vitest'
-import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
-import type { EventRecord } from '../../src/ledger/payloads.ts'
+import { LeaseReducer } from '../../src/registrar/lease-reducer.ts'
+import type { EventRecord } from '../../src/registrar/payloads.ts'
 import { issued, released, renewed } from './registrar-events.ts'
 
 const LEASES = 20_000

@@ -39,7 +39,7 @@ import { parseScope } from '../core/scope.ts'
 import { requireText } from '../core/text.ts'
 import { US_PER_MS, type Tick } from '../core/time.ts'
 import { undecodable } from './canonical-bytes.ts'
-import { canonicalJson } from './fold.ts'
+import { canonicalJson } from '../core/canonical-json.ts'
 
 interface Check {
   (value: unknown): boolean

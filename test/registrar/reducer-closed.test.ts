@@ -13,7 +13,7 @@ import {
   type EventRecord,
   type RegisteredLease,
 } from '../../src/ledger/index.ts'
-import { ledgerRecord } from '../../src/ledger/payloads.ts'
+import { ledgerRecord } from '../../src/registrar/payloads.ts'
 import { readLedger } from '../../src/ledger/read-ledger.ts'
 import { LedgerChain } from '../../src/ledger/sealed-ledger.ts'
 import { Family } from '../delegation/family.ts'

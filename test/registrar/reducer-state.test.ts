@@ -2,12 +2,12 @@
 import { describe, expect, it } from 'vitest'
 import { realmOf } from '../../src/core/resource.ts'
 import type { LeaseEvent } from '../../src/core/event.ts'
-import { canonicalJson } from '../../src/ledger/fold.ts'
-import { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
-import { ledgerRecord } from '../../src/ledger/payloads.ts'
+import { canonicalJson } from '../../src/core/canonical-json.ts'
+import { LeaseReducer } from '../../src/registrar/lease-reducer.ts'
+import { ledgerRecord } from '../../src/registrar/payloads.ts'
 import { allEntries } from '../../src/testing/all-entries.ts'
 import { fc } from '../fast-check.ts'
-import { livedWorld, wholeHistory } from './ledger-world.ts'
+import { livedWorld, wholeHistory } from '../ledger/ledger-world.ts'
 import { applied, expired, issued, refusal, released, renewed, tick } from './registrar-events.ts'
 
 async function storeEvents(seed: number): Promise<readonly LeaseEvent[]> {

@@ -2,9 +2,9 @@
 import { parseBudget } from '../../src/core/budget.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { parseScope, UNLIMITED_SCOPE } from '../../src/core/scope.ts'
-import { generateSigningKey, type SigningKey } from '../../src/ledger/ed25519.ts'
-import { signGrant, type Grant } from '../../src/ledger/grant.ts'
-import type { VerificationKey } from '../../src/ledger/verification-key.ts'
+import { generateSigningKey, type SigningKey } from '../../src/registrar/ed25519.ts'
+import { signGrant, type Grant } from '../../src/registrar/grant.ts'
+import type { VerificationKey } from '../../src/registrar/verification-key.ts'
 
 export const NOW = 1_700_000_000_000
 export const KEY: SigningKey = generateSigningKey()

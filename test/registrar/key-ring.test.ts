@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { generateSigningKey } from '../../src/ledger/ed25519.ts'
+import { generateSigningKey } from '../../src/registrar/ed25519.ts'
 import {
   EMPTY_KEY_RING,
   formatKeyRing,
@@ -12,8 +12,8 @@ import {
   withFirstKey,
   type KeptKey,
   type KeyRing,
-} from '../../src/ledger/key-ring.ts'
-import { finderOf, requireVerifier } from '../../src/ledger/verification-key.ts'
+} from '../../src/registrar/key-ring.ts'
+import { finderOf, requireVerifier } from '../../src/registrar/verification-key.ts'
 
 const NOW = 1_000
 const OLD = generateSigningKey()

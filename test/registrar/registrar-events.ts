@@ -1,6 +1,6 @@
 /** Events of a registrar for tests: short to write, in milliseconds unless a test says otherwise. */
 import { LeaseError } from '../../src/core/errors.ts'
-import type { LeaseReducer } from '../../src/ledger/lease-reducer.ts'
+import type { LeaseReducer } from '../../src/registrar/lease-reducer.ts'
 import {
   leaseExpiredPayload,
   leaseIssuedPayload,
@@ -10,8 +10,8 @@ import {
   type LeaseExpiredFacts,
   type LeaseIssuedFacts,
   type LeaseRenewedFacts,
-} from '../../src/ledger/payloads.ts'
-import type { LogicalTick } from '../../src/ledger/logical-tick.ts'
+} from '../../src/registrar/payloads.ts'
+import type { LogicalTick } from '../../src/registrar/logical-tick.ts'
 
 export const SIGNATURE = new Uint8Array([1, 2, 3, 4])
 

@@ -15,9 +15,9 @@ import {
   timeRemaining,
   RegisteredLease,
 } from '../../src/ledger/index.ts'
-import { LeaseTable } from '../../src/ledger/lease-table.ts'
-import { reduceRenewed } from '../../src/ledger/reduce-registrar-event.ts'
-import { leaseRenewedPayload } from '../../src/ledger/payloads.ts'
+import { LeaseTable } from '../../src/registrar/lease-table.ts'
+import { reduceRenewed } from '../../src/registrar/reduce-registrar-event.ts'
+import { leaseRenewedPayload } from '../../src/registrar/payloads.ts'
 import {
   applied,
   expired,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { signGrant, verifyGrant } from '../../src/ledger/grant.ts'
+import { signGrant, verifyGrant } from '../../src/registrar/grant.ts'
 import { grant, KEY, NOW, verifier } from './grants.ts'
 
 it('signs and verifies a number of grants that is reported', () => {

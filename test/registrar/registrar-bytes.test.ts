@@ -20,7 +20,7 @@ import {
   type VerificationKey,
 } from '../../src/ledger/index.ts'
 import { fc } from '../fast-check.ts'
-import { livedWorld, wholeHistory } from './ledger-world.ts'
+import { livedWorld, wholeHistory } from '../ledger/ledger-world.ts'
 
 const KEY = generateSigningKey()
 const TRUSTED: VerificationKey = { keyId: KEY.keyId, publicKey: KEY.publicKey, state: 'active' }
