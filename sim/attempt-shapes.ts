@@ -63,9 +63,9 @@ export class AttemptShapes {
     if (attempt.writes.length === 0 || isRefusal) {
       this.#count('a refusal confirmed by the store')
     }
-    for (const { behind, isSignOfLife } of attempt.places) {
+    for (const { behind, isKeepAlive } of attempt.places) {
       if (behind !== undefined) this.#count('a ticket filed behind another')
-      if (isSignOfLife === true) this.#count('a keep-alive that compares little')
+      if (isKeepAlive === true) this.#count('a keep-alive that compares little')
     }
   }
 

@@ -3,7 +3,7 @@
  * no simulated contention lasts so long that a process would ask for that.
  */
 import type { SettingRow } from '../src/core/settings.ts'
-import type { Backend, FoundKept, Group, GroupReply } from '../src/store/optimistic/backend.ts'
+import type { Backend, FoundEntries, Group, GroupReply } from '../src/store/optimistic/backend.ts'
 import type {
   EntryQuery,
   HistoryQuery,
@@ -58,7 +58,7 @@ export class NetworkBackend implements Backend {
     )
   }
 
-  find(query: EntryQuery): Promise<FoundKept> {
+  find(query: EntryQuery): Promise<FoundEntries> {
     return this.#network.send(() => this.#server.backend.find(query), null)
   }
 

@@ -12,10 +12,10 @@ import type {
   Attempt,
   Backend,
   EntryWrite,
-  FoundKept,
+  FoundEntries,
   Group,
   GroupReply,
-  Kept,
+  VersionedEntry,
   Place,
   PlaceView,
   Reply,
@@ -182,10 +182,10 @@ export class ReferenceBackend implements Backend {
     if (claims === null) return true
     const there = [...view.entries.values()].filter((entry) => isAt(entry, readSet))
     if (place.behind !== undefined) return this.#isYoungest(place.behind, there)
-    if (place.isSignOfLife !== true) return this.#areSame(claims, there)
+    if (place.isKeepAlive !== true) return this.#areSame(claims, there)
     if (there.some((entry) => this.#isDue(entry, nowUs))) return false
     const holder = view.entries.get(readSet.leaseId)?.holder
-    const mine = claims.filter(({ kept }) => kept?.entry.holder === holder)
+    const mine = claims.filter(({ record }) => record?.entry.holder === holder)
     return this.#areSame(
       mine,
       there.filter((entry) => entry.holder === holder),
@@ -221,7 +221,7 @@ export class ReferenceBackend implements Backend {
 
   #tell(readSet: ReadSet | undefined, view: RealmView): PlaceView {
     if (readSet === undefined) throw new Error('a view without a place')
-    const entries: Kept[] = []
+    const entries: VersionedEntry[] = []
     for (const entry of view.entries.values()) {
       const numbers = this.#numbers.get(entry.id)
       if (numbers !== undefined) entries.push({ entry, ...numbers })
@@ -254,7 +254,7 @@ export class ReferenceBackend implements Backend {
     }
   }
 
-  async find(query: EntryQuery): Promise<FoundKept> {
+  async find(query: EntryQuery): Promise<FoundEntries> {
     const { entries, more, next } = await this.#kept.find(query)
     return { nowUs: this.#ticks.nowUs(), entries, more, next }
   }

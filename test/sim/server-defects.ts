@@ -10,7 +10,7 @@ import type {
   Backend,
   Group,
   GroupReply,
-  Kept,
+  VersionedEntry,
   Place,
   PlaceView,
   SeenClaim,
@@ -43,7 +43,7 @@ export const SERVER_DEFECTS: readonly KnownDefect[] = [
     store: 'optimistic',
     defect: notComparing((attempt, views) => {
       return withPlaces(attempt, views, (place, view) => {
-        return place.isSignOfLife === true ? seeingAll(place, view) : place
+        return place.isKeepAlive === true ? seeingAll(place, view) : place
       })
     }),
   },
@@ -156,13 +156,13 @@ function seeingAll(place: Place, view: PlaceView): Place {
   return { ...place, claims: there.map(claimOf) }
 }
 
-function claimOf(kept: Kept): SeenClaim {
-  return { id: kept.entry.id, claim: kept.claim, kept }
+function claimOf(record: VersionedEntry): SeenClaim {
+  return { id: record.entry.id, claim: record.claim, record }
 }
 
 /** As if what the store knows of the request's own id had been known, and did not matter. */
 function takenForKnown(attempt: Attempt, views: readonly PlaceView[]): Attempt {
-  const known = new Map<LeaseId, Kept>()
+  const known = new Map<LeaseId, VersionedEntry>()
   const corrected = withPlaces(attempt, views, (place, view) => {
     const { leaseId } = place.readSet
     const own = view.entries.find(({ entry }) => entry.id === leaseId)

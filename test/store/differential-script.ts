@@ -65,7 +65,7 @@ export class DifferentialScript {
   }
 
   next(): ScriptStep {
-    if (this.#families.isUnderWay) return this.#families.next()
+    if (this.#families.isInFlight) return this.#families.next()
     const makers: readonly (readonly [number, () => ScriptStep])[] = [
       [20, () => this.#acquire()],
       [28, () => this.#claim()],

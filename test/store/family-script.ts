@@ -30,7 +30,7 @@ export class FamilyScript {
     this.#parts = parts
   }
 
-  get isUnderWay(): boolean {
+  get isInFlight(): boolean {
     return this.#left > 0
   }
 

@@ -3,7 +3,7 @@ import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import type { RedisDriver } from '../../src/drivers/redis-driver.ts'
-import { WakeListeners } from '../../src/store/redis/redis-listeners.ts'
+import { redisListener } from '../../src/store/redis/redis-listener.ts'
 import { hearFaults } from './faults-heard.ts'
 import { direct, proxyTo, server, Subject, until } from './redis-subject.ts'
 import { sessionDigest } from '../../src/runtime/session-digest.ts'
@@ -93,16 +93,18 @@ it('a connection that cannot be closed is reported, but not one that is closed a
       connect: () => Promise.resolve(),
       subscribe: () => Promise.resolve(),
       onMessage: () => undefined,
-      onReady: () => undefined,
+      unsubscribe: () => Promise.resolve(),
+      onReady: () => () => undefined,
+      onClosed: () => () => undefined,
       disconnect: () => {
         throw new Error(message)
       },
     }
     const driver = { duplicate: () => duplicate } as unknown as RedisDriver
-    const facts = { runtime: systemRuntime, channelOf: String, sender: 'me', callMs: 1_000 }
-    const listeners = new WakeListeners({ driver, ...facts })
-    await listeners.subscribe('bob', () => undefined)
-    listeners.close()
+    const listener = redisListener({ driver, runtime: systemRuntime, callMs: 1_000 })
+    const leave = await listener.listen('bob', () => undefined)
+    leave()
+    await listener.settled()
   }
   await close('The client is closed')
   expect(faults.all).toEqual([])

@@ -2,10 +2,8 @@
  * Keeps realms in the memory of one process. Every promise of the port holds while the process lives; nothing
  * survives it. Decisions run one after the other, so none ever misses.
  */
-import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError } from '../../core/errors.ts'
 import { recordedEvents, type Commit } from '../../core/commit.ts'
-import type { Wake } from '../../core/realm.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import { isLive, isWaiting, type Entry, type LeaseId } from '../../core/lease.ts'
 import type { ReadSet, PriorEffect, RealmView } from '../../core/realm.ts'
@@ -43,6 +41,7 @@ import { advance, nowOf, readTicks, type ClockState } from '../embedded-clock.ts
 import { LazyView } from '../lazy-view.ts'
 import { LiveIndex } from '../live-index.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
+import { Subscribers } from '../subscribers.ts'
 
 export interface MemoryStoreOptions {
   readonly ticks: TickSource
@@ -73,8 +72,7 @@ export class MemoryStore implements Store {
   readonly #requests = new Map<string, KeptRequest>()
   readonly #epochs = new Map<Resource, number>()
   readonly #settings = new Map<string, SettingRow>()
-  readonly #listeners = new Map<string, Set<(signal: WakeSignal) => void>>()
-  readonly #followers = new Set<() => void>()
+  readonly #subscribers = new Subscribers()
   #ledger: KeptEvent[] = []
   #sequence = 0
   #lastFence = 0
@@ -184,26 +182,16 @@ export class MemoryStore implements Store {
 
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
     this.#refuseIfClosed()
-    const listeners = this.#listeners.get(session) ?? new Set()
-    listeners.add(listener)
-    this.#listeners.set(session, listeners)
-    return () => {
-      listeners.delete(listener)
-      if (listeners.size === 0 && this.#listeners.get(session) === listeners) {
-        this.#listeners.delete(session)
-      }
-    }
+    return this.#subscribers.subscribe(session, listener)
   }
 
   follow(listener: () => void): Unsubscribe {
-    this.#followers.add(listener)
-    return () => this.#followers.delete(listener)
+    return this.#subscribers.follow(listener)
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    this.#listeners.clear()
-    this.#followers.clear()
+    this.#subscribers.clear()
   }
 
   #refuseIfClosed(): void {
@@ -251,8 +239,10 @@ export class MemoryStore implements Store {
     for (const mark of commit.requests) this.#requests.set(mark.requestId, mark)
     for (const { resource, epoch } of commit.epochs) this.#epochs.set(resource, epoch)
     this.#lastFence = Math.max(this.#lastFence, commit.lastFence)
-    if (commit.events.length > 0) for (const follower of this.#followers) queueMicrotask(follower)
-    for (const wake of commit.wakes) this.#wake(wake)
+    if (commit.events.length > 0) this.#subscribers.notifyFollowers()
+    for (const { session, leaseId } of commit.wakes) {
+      this.#subscribers.wake(session, { leaseIds: [leaseId] })
+    }
   }
 
   #put(id: LeaseId, before: Entry | undefined, after: Entry | null): void {
@@ -326,12 +316,6 @@ export class MemoryStore implements Store {
     if (event.requestId === null) return
     const { leaseId, type } = event
     this.#requests.set(event.requestId, { leaseId, type, keepUntilMs: null })
-  }
-
-  #wake({ session, leaseId }: Wake): void {
-    for (const listener of this.#listeners.get(session) ?? []) {
-      queueMicrotask(() => listener({ leaseIds: [leaseId] }))
-    }
   }
 
   #candidates(query: EntryQuery): Iterable<Entry> {

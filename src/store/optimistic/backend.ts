@@ -1,14 +1,14 @@
 /**
  * What a server must do for a store that decides before it asks (optimistic-store.ts).
  *
- * The store decides on what it believes to be there and sends an *attempt*: what it believed, and what to write if
- * that is so. The server compares, then writes everything or nothing; on a miss it answers with what is really there,
- * and the store decides again. Rules about leases are in the core; a server compares, stores and appends.
+ * The store decides on its cached views and sends an *attempt*: what the decision depends on, and what to write if that
+ * holds. The server compares, then writes everything or nothing; on a miss it answers with what is there, and the store
+ * decides again. Rules about leases are in the core; a server compares, stores and appends.
  *
  * What a commit depends on:
  *  1. `claims` of a place: exactly these live entries overlap its read set, each with the same claim number. A renewal
- *     does not change the claim number, so the renewals of a slow client never make a stranger's commit miss, and a
- *     stranger's commit never makes a renewal miss. What the decision took for running is covered by `beforeUs`.
+ *     does not change the claim number, so the renewals of a slow client never make another client's commit miss, and
+ *     another client's commit never makes a renewal miss. What the decision took for running is covered by `beforeUs`.
  *  2. `own` of a place: the version of the entry of the read set's `leaseId`, live or not; 0: there is none.
  *  3. Every entry that is written has the version that it had when it was read.
  *  4. Whether the read set's request id has had an effect before.
@@ -20,42 +20,30 @@
  * Not among them: the highest fence of the realms. When it has grown meanwhile the server moves all new fences of the
  * attempt up by one number, and says by how much; the store then decides again, for the answer only.
  */
-import type { RequestMark } from '../../core/commit.ts'
+import type { EpochMark, RequestMark } from '../../core/commit.ts'
 import type { LeaseEvent } from '../../core/event.ts'
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { ReadSet, PriorEffect, Wake } from '../../core/realm.ts'
-import type { Resource } from '../../core/resource.ts'
 import type { SettingRow } from '../../core/settings.ts'
-import type {
-  EntryQuery,
-  HistoryQuery,
-  LedgerEntry,
-  Position,
-  Pruned,
-  PrunePolicy,
-  SettingChange,
-  StoreDescription,
-  Unsubscribe,
-  WakeSignal,
-} from '../../store-port/store.ts'
+import type { EntryQuery, Found, Store } from '../../store-port/store.ts'
 
 /** An entry, and the numbers that tell whether it has moved. Where they begin is for the store to say, above 0. */
-export interface Kept {
+export interface VersionedEntry {
   readonly entry: Entry
   /** Raised by every change. */
   readonly version: number
-  /** Raised by every change but a renewal of the lease or a sign of life of the ticket. */
+  /** Raised by every change but a renewal of the lease or a keep-alive of the ticket. */
   readonly claim: number
 }
 
 export interface SeenClaim {
   readonly id: LeaseId
   readonly claim: number
-  /** The entry as it was seen, so that a server need not tell again of what has not changed. */
-  readonly kept?: Kept
+  /** The entry as it was seen, so that a server need not send again what has not changed. */
+  readonly record?: VersionedEntry
 }
 
-/** One read set, and what the decision believed to be there. */
+/** One read set, and what the decision has seen there. */
 export interface Place {
   readonly readSet: ReadSet
   readonly realm: string
@@ -63,11 +51,11 @@ export interface Place {
   /** Null at depth `entry`: whatever else is there does not matter. */
   readonly claims: readonly SeenClaim[] | null
   /**
-   * The decision does nothing but prolong the entry of the read set's own id, as a waiter does that gives a sign of
-   * life. Instead of all `claims`, a server may then compare those of the same holder, and see to it that the time of no
-   * entry there has run out: only these could have led to another decision.
+   * The decision does nothing but prolong the entry of the read set's own id, as a waiter's keep-alive does. Instead of
+   * all `claims`, a server may then compare those of the same holder, and see to it that the time of no entry there has
+   * run out: only these could have led to another decision.
    */
-  readonly isSignOfLife?: boolean
+  readonly isKeepAlive?: boolean
   /**
    * The decision does nothing but file a ticket behind this one. Instead of all `claims`, a server then compares the one
    * that was made last.
@@ -77,11 +65,11 @@ export interface Place {
   readonly epoch: number
 }
 
-/** One entry to put, or to remove with all that the ledger tells of it (`after` is null). */
+/** One entry to put, or to remove with all its events (`after` is null). */
 export interface EntryWrite {
   readonly id: LeaseId
-  readonly before: Kept | null
-  readonly after: Kept | null
+  readonly before: VersionedEntry | null
+  readonly after: VersionedEntry | null
 }
 
 export interface Attempt {
@@ -92,24 +80,24 @@ export interface Attempt {
   readonly writes: readonly EntryWrite[]
   readonly events: readonly LeaseEvent[]
   readonly requests: readonly RequestMark[]
-  readonly epochs: readonly { readonly resource: Resource; readonly epoch: number }[]
-  /** Whom to tell, but for those who wait in this process alone. */
+  readonly epochs: readonly EpochMark[]
+  /** The sessions to wake, without those whose ticket waits in this process. */
   readonly wakes: readonly Wake[]
   /**
    * The new fences that this attempt gives, if any; every fence in `writes` and `events` from `first` on is new. The
-   * server adds `max(0, highest of the places' realms + 1 - first)` to each, and keeps the last one as the highest of
+   * server adds `max(0, highest of the places' realms + 1 - first)` to each, and records the last one as the highest of
    * all these realms.
    */
   readonly fences: { readonly first: number; readonly last: number } | null
 }
 
-/** What is really at a place. */
+/** What is at a place. */
 export interface PlaceView {
   /**
    * At depth `claims` all live entries that overlap the read set; at any depth the entry of its own id in whatever
    * state; and the entry that `prior` names.
    */
-  readonly entries: readonly Kept[]
+  readonly entries: readonly VersionedEntry[]
   readonly lastFence: number
   /** Wall time of the realm's last event, 0 if none. */
   readonly lastWallMs: number
@@ -117,7 +105,7 @@ export interface PlaceView {
   readonly ticketCount: number
   readonly prior: PriorEffect | null
   readonly epoch: number
-  /** The place was `behind` a claim, and of what came before that one nothing was looked at: it is told as believed. */
+  /** The place was `behind` a claim; what came before that one was not read, and is given as the attempt has it. */
   readonly isPart?: boolean
 }
 
@@ -147,11 +135,9 @@ export interface GroupReply {
   readonly replies: readonly Reply[]
 }
 
-export interface FoundKept {
+/** As `Found` of the port, with the server's clock. */
+export interface FoundEntries extends Omit<Found, 'now'> {
   readonly nowUs: number
-  readonly entries: readonly Entry[]
-  readonly more: boolean
-  readonly next: string | null
 }
 
 /**
@@ -159,15 +145,15 @@ export interface FoundKept {
  * certainly nothing was written, and `STORE_OUTCOME_UNKNOWN` when the answer was lost. An error that `attempt` throws
  * holds for the whole group; where attempts fare differently, each has its own reply.
  *
- * `find`, `history`, `end`, `configure`, `prune`, `subscribe`, `follow` and `close` keep the contract of `Store`.
+ * The methods that it shares with `Store` keep the contract of `Store`, but that `subscribe` need not deliver the
+ * wake-ups of this process: the store itself does.
  */
-export interface Backend {
-  readonly description: StoreDescription
+export interface Backend extends Omit<Store, 'transact' | 'find'> {
   /** Part of every tick: deadlines written under another domain are never compared. */
   readonly clockDomain: string
   /**
-   * Whether it answers before even a short turn is over. Then whoever was handed a lease begins before the next wish of its
-   * process is sent; of a slower server the next release would have to wait for the answer to that.
+   * Whether it answers before even a short turn is over. Then a new holder runs before the next request of its process is
+   * sent; with a slower server the next release would have to wait for the answer to that request.
    */
   readonly isQuick: boolean
 
@@ -181,19 +167,10 @@ export interface Backend {
   attempt(group: Group): Promise<GroupReply>
 
   /**
-   * Several calls of `attempt` between which nobody else can change what the first of them was about; all of them are
-   * committed at the end. For whoever keeps missing. Absent: the server cannot hold anything between two calls.
+   * Several calls of `attempt` between which no other process can change what the first of them was about; all of them are
+   * committed at the end. For a request that keeps missing. Absent: the server cannot lock anything between two calls.
    */
   holding?<Result>(work: (attempt: Backend['attempt']) => Promise<Result>): Promise<Result>
 
-  find(query: EntryQuery): Promise<FoundKept>
-  history(query: HistoryQuery): Promise<readonly LedgerEntry[]>
-  end(): Promise<Position>
-  settings(): Promise<readonly SettingRow[]>
-  configure(change: SettingChange): Promise<void>
-  prune(policy: PrunePolicy): Promise<Pruned>
-  /** Wake-ups of `wakes` in attempts of other processes; those of this one are delivered by the store itself. */
-  subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
-  follow(listener: () => void): Unsubscribe
-  close(): Promise<void>
+  find(query: EntryQuery): Promise<FoundEntries>
 }

@@ -1,10 +1,10 @@
 /**
- * A store that decides before it asks: on what it believes to be there, at what it believes the time to be. The server
- * commits the decision if all that was right, else says what is there, and the store decides again. So an uncontended
- * command is one round trip, and the rules stay in the core.
+ * A store that decides before it asks: on its cached views, at the time that it estimates. The server commits the decision
+ * if all of that holds, else says what is there, and the store decides again. So an uncontended command is one round trip,
+ * and the rules stay in the core.
  *
  * All that is in flight in a process shares calls; a lone caller waits for nobody. Decisions that depend on each other
- * go one after the other, and nobody overtakes whoever asked before for the same.
+ * go one after the other, and no request overtakes an earlier one for the same.
  */
 import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
@@ -31,14 +31,13 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
+import { Subscribers } from '../subscribers.ts'
+import { planAttempt, type AttemptPlan } from './attempt-plan.ts'
 import type { Attempt, Backend, GroupReply, PlaceView, Reply } from './backend.ts'
-import { beliefOf, type Belief } from './belief.ts'
-import type { Asked, Beginning, Errand, NowFacts, Trial } from './errand.ts'
-import { LocalListeners } from './local-listeners.ts'
-import { MemoryOfRealms } from './memory-of-realms.ts'
+import { InFlight } from './in-flight.ts'
+import { LocalTickets } from './local-tickets.ts'
 import { ServerClock, type Sample, type ServerTime } from './server-clock.ts'
-import { speculate, type Speculation } from './speculate.ts'
-import { UnderWay } from './under-way.ts'
+import { shownView, ViewCache, type CachedView } from './view-cache.ts'
 
 /** Two, so that the server works on one while the next is made. */
 const GROUPS_IN_FLIGHT_MAX = 2
@@ -48,40 +47,100 @@ const SPLIT_MIN = 16
 const TRIES_MAX = 200
 const TRYING_MS_MAX = 10_000
 const TRIES_AT_ONCE = 4
-/** Joining lets everybody in soon, and takes turns from one process to the next, which is slower than within one. */
-const TRIES_BEFORE_JOINING = 12
-/** Holding takes more calls than a try does, and everybody else waits for them: it is for whoever would never get through. */
+/** Going behind the last ticket lets every process in soon, and hands the lease from process to process, which is slower. */
+const TRIES_BEFORE_GOING_BEHIND = 12
+/** Holding takes more calls than a try does, and all others wait for them: it is for a request that would never get through. */
 const TRIES_BEFORE_HOLDING = 100
 const TRYING_BEFORE_HOLDING_MS = 2_000
 /** With what it is about held, the second try is the last one that can miss, unless the clock or the settings changed. */
 const HELD_TRIES_MAX = 4
-/** How long closing waits for what is under way; whoever has leases to give back does so before. */
+/** How long closing waits for what is in flight; a client gives its leases back before. */
 const CLOSE_WITHIN_MS = 1_000
 const PAUSE_MS_MAX = 50
-const JOINING_PAUSE_MS_MAX = 2
-const NOBODY: readonly Errand[] = []
+const BEHIND_PAUSE_MS_MAX = 2
+const NO_REQUESTS: readonly PendingRequest[] = []
+
+/** A transaction that has not ended, however often it must be tried. */
+interface PendingRequest {
+  readonly readSets: readonly ReadSet[]
+  readonly decide: Decide<unknown>
+  readonly resolve: (outcome: unknown) => void
+  readonly reject: (error: unknown) => void
+  /** When it was first sent. */
+  sentSinceMs: number | null
+  /** What the server said is there; null before it was asked. */
+  views: readonly CachedView[] | null
+  /** It has missed often, and its ticket may depend on the one before it alone. */
+  mayGoBehind: boolean
+  /**
+   * The ticket behind which the last try went in vain. Something that is no ticket may have been made after that one, as
+   * the lease of a transfer is: then the next try compares all that is there.
+   */
+  missedBehind: LeaseId | null
+  tries: number
+  /** How many of the tries came too late: the way was longer than was allowed for. */
+  lates: number
+  /** How long the latest of them was on its way, by the server's clock. */
+  latestUs: number
+  /** What the server's clock said when it refused the last try as one from its future; it may be standing still. */
+  refusedAtUs: number | null
+  /** What a try would have written was there when it missed: the driver may have sent it twice. */
+  mayBeDone: boolean
+  isInFlight: boolean
+  isFinished: boolean
+}
+
+const UNTRIED = {
+  ...{ sentSinceMs: null, views: null, mayGoBehind: false, missedBehind: null, tries: 0, lates: 0 },
+  ...{ latestUs: 0, refusedAtUs: null, mayBeDone: false, isInFlight: false, isFinished: false },
+}
+
+interface ServerAccess {
+  readonly backend: Backend
+  readonly runtime: Runtime
+  readonly clock: ServerTime
+}
+
+/** A request with the decision that is sent for it. */
+interface Try {
+  readonly request: PendingRequest
+  readonly views: readonly CachedView[]
+  readonly now: Now
+  readonly settings: ResolvedSettings
+  readonly plan: AttemptPlan<unknown>
+}
+
+/** What was sent last, and the answer. */
+interface AnsweredTry {
+  readonly one: Try
+  readonly reply: GroupReply
+  readonly sentMs: number
+}
 
 export class OptimisticStore implements Store {
   readonly description: StoreDescription
   readonly #backend: Backend
   readonly #runtime: Runtime
   readonly #clock: ServerTime
-  readonly #memory = new MemoryOfRealms()
-  readonly #underWay = new UnderWay()
-  readonly #listeners = new LocalListeners()
+  readonly #cache = new ViewCache()
+  readonly #inFlight = new InFlight()
+  readonly #subscribers = new Subscribers()
+  readonly #localTickets = new LocalTickets()
+  /** What ends the subscriptions at the server. */
+  readonly #remote = new Set<Unsubscribe>()
   #settings: ResolvedSettings
   #settingsRevision: number
-  /** The highest fence that this process has asked for: what it asks for at once is to be told apart. */
+  /** The highest fence that this process has asked for: requests in flight together ask for different ones. */
   #lastFence = 0
-  #queue: Errand[] = []
-  #again: Errand[] = []
+  #queue: PendingRequest[] = []
+  #again: PendingRequest[] = []
   #unfinished = 0
   #groupsInFlight = 0
   #isScheduled = false
   #closing: Promise<void> | null = null
   #drained: (() => void) | null = null
 
-  /** Reads the clock and the configuration, so that the first command need not. */
+  /** Reads the clock and the configuration, so that the first command need not. `clock`: of a test that knows the server's. */
   static async open(
     backend: Backend,
     runtime: Runtime,
@@ -90,21 +149,21 @@ export class OptimisticStore implements Store {
     try {
       const sentMs = runtime.monotonicMs()
       const reply = await backend.attempt({ settingsRevision: -1, attempts: [] })
-      return new OptimisticStore(backend, runtime, { sentMs, reply, clock })
+      const time = clock ?? new ServerClock(runtime, sampleOf(runtime, sentMs, reply))
+      return new OptimisticStore({ backend, runtime, clock: time }, reply)
     } catch (error) {
       await backend.close()
       throw error
     }
   }
 
-  private constructor(backend: Backend, runtime: Runtime, first: Beginning) {
-    this.#backend = backend
-    this.#runtime = runtime
-    this.description = backend.description
-    const { sentMs, reply } = first
-    this.#clock = first.clock ?? new ServerClock(runtime, this.#sample(sentMs, reply))
-    this.#settings = new ResolvedSettings(reply.settings ?? [])
-    this.#settingsRevision = reply.settingsRevision
+  private constructor(server: ServerAccess, { settings, settingsRevision }: GroupReply) {
+    this.#backend = server.backend
+    this.#runtime = server.runtime
+    this.#clock = server.clock
+    this.description = server.backend.description
+    this.#settings = new ResolvedSettings(settings ?? [])
+    this.#settingsRevision = settingsRevision
   }
 
   transact<Outcome>(readSets: readonly ReadSet[], decide: Decide<Outcome>): Promise<Outcome> {
@@ -112,37 +171,17 @@ export class OptimisticStore implements Store {
       this.#refuseIfClosed()
       this.#backend.refuseApart?.(readSets)
       this.#unfinished += 1
-      this.#queue.push({
-        readSets,
-        decide,
-        resolve: resolve as (outcome: unknown) => void,
-        reject,
-        sentSinceMs: null,
-        beliefs: null,
-        mayJoin: false,
-        missedBehind: null,
-        tries: 0,
-        lates: 0,
-        latestUs: 0,
-        refusedAtUs: null,
-        mayBeDone: false,
-        isUnderWay: false,
-        isFinished: false,
-      })
+      const settle = { resolve: resolve as (outcome: unknown) => void, reject }
+      this.#queue.push({ readSets, decide, ...settle, ...UNTRIED })
       this.#schedule()
     })
   }
 
   async find(query: EntryQuery): Promise<Found> {
     this.#refuseIfClosed()
-    const { nowUs, entries, more, next } = await this.#backend.find(query)
-    const now = this.#now({ us: nowUs, toleranceUs: 0 })
-    return {
-      now,
-      entries: query.ids === undefined ? entries : inOrder(entries, query.ids),
-      more,
-      next,
-    }
+    const { nowUs, entries: found, ...rest } = await this.#backend.find(query)
+    const entries = query.ids === undefined ? found : inOrder(found, query.ids)
+    return { now: this.#now({ us: nowUs, toleranceUs: 0 }), entries, ...rest }
   }
 
   async history(query: HistoryQuery): Promise<readonly LedgerEntry[]> {
@@ -172,13 +211,9 @@ export class OptimisticStore implements Store {
 
   async subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
     this.#refuseIfClosed()
-    const leave = this.#listeners.subscribe(session, listener)
+    const leave = this.#subscribers.subscribe(session, listener)
     try {
-      const unsubscribe = await this.#backend.subscribe(session, listener)
-      return () => {
-        leave()
-        unsubscribe()
-      }
+      return this.#leaving(leave, await this.#backend.subscribe(session, listener))
     } catch (error) {
       leave()
       throw error
@@ -186,11 +221,16 @@ export class OptimisticStore implements Store {
   }
 
   follow(listener: () => void): Unsubscribe {
-    const leave = this.#listeners.follow(listener)
-    const unfollow = this.#backend.follow(listener)
+    return this.#leaving(this.#subscribers.follow(listener), this.#backend.follow(listener))
+  }
+
+  /** A subscription that the server confirmed after the store was closed ends at once. */
+  #leaving(leave: Unsubscribe, leaveServer: Unsubscribe): Unsubscribe {
+    if (this.#closing === null) this.#remote.add(leaveServer)
+    else leaveServer()
     return () => {
       leave()
-      unfollow()
+      if (this.#remote.delete(leaveServer)) leaveServer()
     }
   }
 
@@ -199,15 +239,16 @@ export class OptimisticStore implements Store {
     return this.#closing
   }
 
-  /** What is under way when the time is over ends with its connection; what was not sent yet never is. */
+  /** What is in flight when the time is over ends with its connection; what was not sent yet never is. */
   async #close(): Promise<void> {
     if (this.#unfinished > 0) {
       const drained = new Promise<void>((resolve) => (this.#drained = resolve))
       await endsWithin(this.#runtime, CLOSE_WITHIN_MS, drained)
     }
     const unsent = [...this.#again.splice(0), ...this.#queue.splice(0)]
-    for (const errand of unsent) this.#fail(errand, closedError())
-    this.#listeners.clear()
+    for (const request of unsent) this.#fail(request, closedError())
+    this.#subscribers.clear()
+    for (const leaveServer of this.#remote) leaveServer()
     await this.#backend.close()
   }
 
@@ -228,60 +269,58 @@ export class OptimisticStore implements Store {
 
   #sendGroups(): void {
     while (this.#groupsInFlight < GROUPS_IN_FLIGHT_MAX) {
-      const errands = this.#take()
-      if (errands.length === 0) return
+      const requests = this.#take()
+      if (requests.length === 0) return
       this.#groupsInFlight += 1
-      void this.#send(errands)
+      void this.#send(requests)
     }
   }
 
-  /** Those that must be tried again, and of the others all that depend on nobody who came before them. */
-  #take(): readonly Errand[] {
+  /** Those that must be tried again, and of the others all that depend on no earlier one. */
+  #take(): readonly PendingRequest[] {
     const waiting = this.#again.length + this.#queue.length
-    if (waiting === 0) return NOBODY
+    if (waiting === 0) return NO_REQUESTS
     const isLull = this.#groupsInFlight === 0 && waiting > SPLIT_MIN
     const most = isLull ? Math.ceil(waiting / 2) : GROUP_MAX
     const taken = this.#again.splice(0, most)
-    const left: Errand[] = []
-    let passedOver: UnderWay | null = null
-    for (const errand of this.#queue) {
-      const { readSets } = errand
+    const left: PendingRequest[] = []
+    let passedOver: InFlight | null = null
+    for (const request of this.#queue) {
+      const { readSets } = request
       const mustWait =
         taken.length >= most ||
-        this.#underWay.concerns(readSets) ||
+        this.#inFlight.concerns(readSets) ||
         passedOver?.concerns(readSets) === true
       if (mustWait) {
-        left.push(errand)
+        left.push(request)
         if (taken.length >= most) continue
-        passedOver ??= new UnderWay()
+        passedOver ??= new InFlight()
         passedOver.begin(readSets)
         continue
       }
-      errand.isUnderWay = true
-      this.#underWay.begin(readSets)
-      taken.push(errand)
+      request.isInFlight = true
+      this.#inFlight.begin(readSets)
+      taken.push(request)
     }
     this.#queue = left
     return taken
   }
 
-  async #send(errands: readonly Errand[]): Promise<void> {
+  async #send(requests: readonly PendingRequest[]): Promise<void> {
     const settingsRevision = this.#settingsRevision
-    const trials = this.#tryAll(errands)
+    const tries = this.#tryAll(requests)
     try {
-      if (trials.length === 0) return
+      if (tries.length === 0) return
       const sentMs = this.#runtime.monotonicMs()
-      const attempts = trials.map(({ speculation }) => {
-        return this.#listeners.withoutOwn(speculation.attempt)
-      })
+      const attempts = tries.map(({ plan }) => this.#withoutLocalWakes(plan.attempt))
       const reply = await this.#backend.attempt({ settingsRevision, attempts })
-      for (const { errand } of trials) errand.sentSinceMs ??= sentMs
-      this.#hear(sentMs, reply, trials)
+      for (const { request } of tries) request.sentSinceMs ??= sentMs
+      this.#hear(sentMs, reply, tries)
     } catch (error) {
-      for (const { errand, speculation } of trials) {
-        this.#fail(errand, error)
-        // It may have been committed, and the server was not asked to tell those who wait here.
-        this.#listeners.wake(speculation.attempt.wakes)
+      for (const { request, plan } of tries) {
+        this.#fail(request, error)
+        // It may have been committed, and the server was not asked to wake the sessions of this process.
+        this.#wake(plan.attempt.wakes)
       }
     } finally {
       this.#groupsInFlight -= 1
@@ -289,44 +328,59 @@ export class OptimisticStore implements Store {
     }
   }
 
-  /** All of a group are decided at one time, which is then told to the server once. */
-  #tryAll(errands: readonly Errand[]): readonly Trial[] {
-    const us = this.#clock.lowerUs()
-    const now = this.#now({ us, toleranceUs: this.#clock.toleranceUs() })
-    const trials: Trial[] = []
-    for (const errand of errands) {
-      const trial = this.#try(errand, now)
-      if (trial !== null) trials.push(trial)
-    }
-    return trials
+  /** The attempt as the server gets it. */
+  #withoutLocalWakes(attempt: Attempt): Attempt {
+    if (attempt.wakes.length === 0) return attempt
+    const wakes = attempt.wakes.filter((wake) => {
+      return !this.#subscribers.has(wake.session) || !this.#localTickets.has(wake)
+    })
+    return { ...attempt, wakes }
   }
 
-  /** No trial for an errand whose decision itself throws. */
-  #try(errand: Errand, groupNow: Now): Trial | null {
+  #wake(wakes: readonly Wake[]): void {
+    for (const { session, leaseId } of wakes) {
+      this.#subscribers.wake(session, { leaseIds: [leaseId] })
+    }
+  }
+
+  /** All of a group are decided at one time, which the server is then sent once. */
+  #tryAll(requests: readonly PendingRequest[]): readonly Try[] {
+    const us = this.#clock.lowerUs()
+    const now = this.#now({ us, toleranceUs: this.#clock.toleranceUs() })
+    const tries: Try[] = []
+    for (const request of requests) {
+      const one = this.#try(request, now)
+      if (one !== null) tries.push(one)
+    }
+    return tries
+  }
+
+  /** Null for a request whose decision itself throws. */
+  #try(request: PendingRequest, groupNow: Now): Try | null {
     try {
-      const beliefs = errand.beliefs ?? errand.readSets.map((one) => this.#memory.believe(one))
-      const now = this.#nowFor(beliefs, errand, groupNow)
+      const views = request.views ?? request.readSets.map((one) => this.#cache.viewOf(one))
+      const now = this.#nowFor(views, request, groupNow)
       const settings = this.#settings
       const fenceTaken = this.#lastFence
-      const { mayJoin, missedBehind } = errand
-      const premises = { beliefs, now, settings, fenceTaken, mayJoin, missedBehind }
-      const speculation = speculate(errand.decide, premises)
-      this.#lastFence = Math.max(fenceTaken, speculation.attempt.fences?.last ?? 0)
-      return { errand, beliefs, now, settings, speculation }
+      const { mayGoBehind, missedBehind } = request
+      const basis = { views, now, settings, fenceTaken, mayGoBehind, missedBehind }
+      const plan = planAttempt(request.decide, basis)
+      this.#lastFence = Math.max(fenceTaken, plan.attempt.fences?.last ?? 0)
+      return { request, views, now, settings, plan }
     } catch (error) {
-      this.#fail(errand, error)
+      this.#fail(request, error)
       return null
     }
   }
 
   /**
    * A decision that came too late once was unlucky, as one call in a hundred may be. One that came too late twice allows
-   * for the way that it really took; nobody else's does.
+   * for the way that it really took; that of no other request does.
    */
-  #nowFor(beliefs: readonly Belief[], errand: Errand, now: Now): Now {
-    const { lates, latestUs, refusedAtUs } = errand
+  #nowFor(views: readonly CachedView[], request: PendingRequest, now: Now): Now {
+    const { lates, latestUs, refusedAtUs } = request
     let wallMs = now.wallMs
-    for (const { lastWallMs } of beliefs) wallMs = Math.max(wallMs, lastWallMs)
+    for (const { lastWallMs } of views) wallMs = Math.max(wallMs, lastWallMs)
     if (lates === 0 && refusedAtUs === null && wallMs === now.wallMs) return now
     const us = refusedAtUs ?? now.tick.us
     const tookUs = lates > 1 ? latestUs : 0
@@ -338,48 +392,39 @@ export class OptimisticStore implements Store {
    * The wall time is that of the tick, which the server refuses if it comes from its future: so nothing is ever dated
    * later than it was committed.
    */
-  #now({ us, toleranceUs }: NowFacts): Now {
+  #now({ us, toleranceUs }: { readonly us: number; readonly toleranceUs: number }): Now {
     const tick = { domain: this.#backend.clockDomain, us }
-    // What another clock has counted came with an import, and nobody remembers when that was: it may have been just now.
+    // What another clock has counted came with an import, and no record says when that was: it may have been just now.
     return { tick, wallMs: Math.floor(us / 1000), toleranceUs, domainSinceUs: us }
   }
 
-  #hear(sentMs: number, reply: GroupReply, trials: readonly Trial[]): void {
-    const sample = this.#sample(sentMs, reply)
-    const isFromTheFuture = trials.some((trial) => {
-      return trial.speculation.attempt.fromUs > reply.nowUs
-    })
+  #hear(sentMs: number, reply: GroupReply, tries: readonly Try[]): void {
+    const sample = sampleOf(this.#runtime, sentMs, reply)
+    const isFromTheFuture = tries.some(({ plan }) => plan.attempt.fromUs > reply.nowUs)
     if (isFromTheFuture) this.#clock.reset(sample)
     else this.#clock.note(sample)
     if (reply.settings !== null) {
       this.#settings = new ResolvedSettings(reply.settings)
       this.#settingsRevision = reply.settingsRevision
     }
-    let index = 0
-    for (const trial of trials) {
-      const { tick, toleranceUs } = trial.now
-      const tookUs = reply.nowUs - tick.us
-      if (tookUs > toleranceUs) {
-        trial.errand.lates += 1
-        trial.errand.latestUs = Math.max(trial.errand.latestUs, tookUs)
+    for (const [index, one] of tries.entries()) {
+      const { request, now } = one
+      const tookUs = reply.nowUs - now.tick.us
+      if (tookUs > now.toleranceUs) {
+        request.lates += 1
+        request.latestUs = Math.max(request.latestUs, tookUs)
       }
-      trial.errand.refusedAtUs = tick.us > reply.nowUs ? reply.nowUs : null
-      this.#settleOne(trial, reply.replies[index])
-      index += 1
+      request.refusedAtUs = tookUs < 0 ? reply.nowUs : null
+      this.#settleOne(one, reply.replies[index])
     }
   }
 
-  #sample(sentMs: number, { nowUs }: GroupReply): Sample {
-    const receivedMs = this.#runtime.monotonicMs()
-    return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs }
-  }
-
   /** What goes wrong with an answer concerns its own attempt alone. */
-  #settleOne(trial: Trial, reply: Reply | undefined): void {
+  #settleOne(one: Try, reply: Reply | undefined): void {
     try {
-      this.#settle(trial, reply)
+      this.#settle(one, reply)
     } catch (error) {
-      this.#fail(trial.errand, error)
+      this.#fail(one.request, error)
     }
   }
 
@@ -389,140 +434,143 @@ export class OptimisticStore implements Store {
     return new LeaseError('STORE_OUTCOME_UNKNOWN', message)
   }
 
-  #settle(trial: Trial, reply: Reply | undefined): void {
+  #settle(one: Try, reply: Reply | undefined): void {
     if (reply === undefined) throw this.#nonsense('an attempt has none')
-    if (reply.kind === 'missed') return this.#miss(trial, reply.views)
-    if (reply.kind === 'committed') return this.#commit(trial, reply.fencesMovedBy)
-    if (reply.kind === 'failed') return this.#fail(trial.errand, reply.error)
+    if (reply.kind === 'missed') return this.#miss(one, reply.views)
+    if (reply.kind === 'committed') return this.#commit(one, reply.fencesMovedBy)
+    if (reply.kind === 'failed') return this.#fail(one.request, reply.error)
     const { url } = this.description
     const message = `the clock of ${url} is ${reply.behindMs} ms behind its last commit`
-    this.#fail(trial.errand, new LeaseError('STORE_UNAVAILABLE', message))
+    this.#fail(one.request, new LeaseError('STORE_UNAVAILABLE', message))
   }
 
-  #commit(trial: Trial, fencesMovedBy: number): void {
-    const { errand } = trial
-    const { outcome, attempt } =
-      fencesMovedBy === 0 ? trial.speculation : this.#moved(trial, fencesMovedBy)
+  #commit(one: Try, fencesMovedBy: number): void {
+    const { request } = one
+    const { outcome, attempt } = fencesMovedBy === 0 ? one.plan : this.#moved(one, fencesMovedBy)
     const { epochs, wallMs, places } = attempt
-    const isWhole = places.every(({ claims, isSignOfLife }) => claims !== null && !isSignOfLife)
-    const confirmedUs = isWhole ? trial.now.tick.us : 0
+    const isWhole = places.every(({ claims, isKeepAlive }) => claims !== null && !isKeepAlive)
+    const confirmedUs = isWhole ? one.now.tick.us : 0
     const facts = { lastFence: attempt.fences?.last ?? 0, epochs, wallMs, confirmedUs }
     this.#lastFence = Math.max(this.#lastFence, facts.lastFence)
-    this.#memory.note(errand.readSets, attempt.writes, facts)
-    this.#listeners.note(attempt.writes)
-    this.#finish(errand)
-    errand.resolve(outcome)
-    this.#announce(attempt.wakes, attempt.events.length > 0)
+    this.#cache.note(request.readSets, attempt.writes, facts)
+    this.#localTickets.note(attempt.writes)
+    this.#finish(request)
+    request.resolve(outcome)
+    this.#wake(attempt.wakes)
+    if (attempt.events.length > 0) this.#subscribers.notifyFollowers()
   }
 
   /** The same decision, with the fences that the server gave instead of those that others had taken meanwhile. */
-  #moved(trial: Trial, by: number): Speculation<unknown> {
-    const { errand, speculation } = trial
-    const fenceTaken = (speculation.attempt.fences?.first ?? 0) + by - 1
-    return speculate(errand.decide, { ...trial, fenceTaken, mayJoin: false, missedBehind: null })
+  #moved(one: Try, by: number): AttemptPlan<unknown> {
+    const fenceTaken = (one.plan.attempt.fences?.first ?? 0) + by - 1
+    const basis = { ...one, fenceTaken, mayGoBehind: false, missedBehind: null }
+    return planAttempt(one.request.decide, basis)
   }
 
-  #announce(wakes: readonly Wake[], hasEvents: boolean): void {
-    this.#listeners.wake(wakes)
-    if (hasEvents) this.#listeners.tellFollowers()
-  }
-
-  #miss(trial: Trial, views: readonly PlaceView[]): void {
-    const { errand, speculation } = trial
-    const { fences } = speculation.attempt
+  #miss(one: Try, views: readonly PlaceView[]): void {
+    const { request, plan } = one
+    const { fences } = plan.attempt
     // Fences that were not given need not be passed over.
     if (fences !== null && fences.last === this.#lastFence) this.#lastFence = fences.first - 1
-    errand.tries += 1
-    if (errand.tries >= TRIES_MAX || this.#triedMs(errand) > TRYING_MS_MAX) {
-      const message = `others kept changing the same resource, ${errand.tries} times in a row`
-      return this.#fail(errand, new LeaseError('STORE_CONFLICT', message))
+    request.tries += 1
+    if (request.tries >= TRIES_MAX || this.#triedMs(request) > TRYING_MS_MAX) {
+      const message = `others kept changing the same resource, ${request.tries} times in a row`
+      return this.#fail(request, new LeaseError('STORE_CONFLICT', message))
     }
-    errand.mayJoin = errand.tries >= TRIES_BEFORE_JOINING
-    errand.mayBeDone ||= isThere(speculation.attempt, views)
-    this.#learn(trial, views)
-    this.#tryAgain(errand)
+    request.mayGoBehind = request.tries >= TRIES_BEFORE_GOING_BEHIND
+    request.mayBeDone ||= isThere(plan.attempt, views)
+    this.#learn(one, views)
+    this.#tryAgain(request)
   }
 
-  #triedMs({ sentSinceMs }: Errand): number {
+  #triedMs({ sentSinceMs }: PendingRequest): number {
     return sentSinceMs === null ? 0 : this.#runtime.monotonicMs() - sentSinceMs
   }
 
-  #learn({ errand, beliefs, now, speculation }: Trial, views: readonly PlaceView[]): void {
-    errand.missedBehind = speculation.attempt.places[0]?.behind?.id ?? null
-    errand.beliefs = errand.readSets.map((readSet, index) => {
-      const view = views[index]
-      if (view === undefined) throw this.#nonsense('a place has no view')
-      const confirmedUs = view.isPart === true ? beliefs[index]?.confirmedUs : now.tick.us
-      const belief = beliefOf(readSet, view, confirmedUs ?? 0)
-      this.#memory.learn(belief)
-      return belief
+  #learn({ request, views, now, plan }: Try, shown: readonly PlaceView[]): void {
+    request.missedBehind = plan.attempt.places[0]?.behind?.id ?? null
+    request.views = request.readSets.map((readSet, index) => {
+      const place = shown[index]
+      if (place === undefined) throw this.#nonsense('a place has no view')
+      const confirmedUs = place.isPart === true ? views[index]?.confirmedUs : now.tick.us
+      const view = shownView(readSet, place, confirmedUs ?? 0)
+      this.#cache.learn(view)
+      return view
     })
   }
 
   /**
-   * At once, but not for ever at once: processes that keep missing each other must get out of step. Whoever misses all
-   * the same decides while nobody else can change anything there, if the server has such a thing.
+   * At once, but not for ever at once: processes that keep missing each other must get out of step. A request that misses
+   * all the same is decided while no other process can change anything there, if the server can hold what it is about.
    */
-  #tryAgain(errand: Errand): void {
-    if (errand.tries < TRIES_AT_ONCE) return void this.#again.push(errand)
+  #tryAgain(request: PendingRequest): void {
+    if (request.tries < TRIES_AT_ONCE) return void this.#again.push(request)
     const isStuck =
-      errand.tries >= TRIES_BEFORE_HOLDING || this.#triedMs(errand) > TRYING_BEFORE_HOLDING_MS
-    if (isStuck && this.#backend.holding !== undefined) return void this.#tryHolding(errand)
-    const mayPauseMs = errand.mayJoin ? JOINING_PAUSE_MS_MAX : PAUSE_MS_MAX
-    const mostMs = Math.min(mayPauseMs, 2 ** (errand.tries - TRIES_AT_ONCE))
+      request.tries >= TRIES_BEFORE_HOLDING || this.#triedMs(request) > TRYING_BEFORE_HOLDING_MS
+    if (isStuck && this.#backend.holding !== undefined) return void this.#tryHolding(request)
+    const mayPauseMs = request.mayGoBehind ? BEHIND_PAUSE_MS_MAX : PAUSE_MS_MAX
+    const mostMs = Math.min(mayPauseMs, 2 ** (request.tries - TRIES_AT_ONCE))
     const resume = (): void => {
-      this.#again.push(errand)
+      this.#again.push(request)
       this.#schedule()
     }
     this.#runtime.setTimer(this.#runtime.random() * mostMs, resume, { keepAlive: true })
   }
 
-  async #tryHolding(errand: Errand): Promise<void> {
+  async #tryHolding(request: PendingRequest): Promise<void> {
     try {
-      const held = await this.#backend.holding?.((attempt) => this.#askHolding(errand, attempt))
-      if (held != null) this.#hear(held.sentMs, held.reply, [held.trial])
+      const held = await this.#backend.holding?.((attempt) => this.#askHolding(request, attempt))
+      if (held != null) this.#hear(held.sentMs, held.reply, [held.one])
     } catch (error) {
-      this.#fail(errand, error)
+      this.#fail(request, error)
     } finally {
       this.#sendGroups()
     }
   }
 
   /**
-   * The first call locks, and misses once more; what it tells is still so when the next one comes. Null if there is
-   * nothing to hear.
+   * The first call locks, and misses once more; what it shows is still so when the next one comes. Null if there is
+   * no answer to hear.
    */
-  async #askHolding(errand: Errand, attempt: Backend['attempt']): Promise<Asked | null> {
+  async #askHolding(
+    request: PendingRequest,
+    attempt: Backend['attempt'],
+  ): Promise<AnsweredTry | null> {
     const settingsRevision = this.#settingsRevision
     for (let tries = 1; ; tries += 1) {
-      const [trial] = this.#tryAll([errand])
-      if (trial === undefined) return null
+      const [one] = this.#tryAll([request])
+      if (one === undefined) return null
       const sentMs = this.#runtime.monotonicMs()
-      const reply = await attempt({ settingsRevision, attempts: [trial.speculation.attempt] })
+      const reply = await attempt({ settingsRevision, attempts: [one.plan.attempt] })
       const [answer] = reply.replies
-      if (answer?.kind !== 'missed' || tries === HELD_TRIES_MAX) return { trial, reply, sentMs }
-      this.#learn(trial, answer.views)
+      if (answer?.kind !== 'missed' || tries === HELD_TRIES_MAX) return { one, reply, sentMs }
+      this.#learn(one, answer.views)
       if (reply.settingsRevision === settingsRevision) continue
-      // What the settings are now, an ordinary call tells.
-      this.#again.push(errand)
+      // An ordinary call brings the settings as they are now.
+      this.#again.push(request)
       return null
     }
   }
 
-  /** Whether or not something was written, nothing that was believed is certain any more. */
-  #fail(errand: Errand, error: unknown): void {
-    for (const readSet of errand.readSets) this.#memory.forget(readSet)
-    this.#finish(errand)
-    errand.reject(errand.mayBeDone ? inDoubt(error) : error)
+  /** Whether or not something was written, nothing that is cached is certain any more. */
+  #fail(request: PendingRequest, error: unknown): void {
+    for (const readSet of request.readSets) this.#cache.forget(readSet)
+    this.#finish(request)
+    request.reject(request.mayBeDone ? inDoubt(error) : error)
   }
 
-  #finish(errand: Errand): void {
-    if (errand.isFinished) return
-    errand.isFinished = true
-    if (errand.isUnderWay) this.#underWay.end(errand.readSets)
+  #finish(request: PendingRequest): void {
+    if (request.isFinished) return
+    request.isFinished = true
+    if (request.isInFlight) this.#inFlight.end(request.readSets)
     this.#unfinished -= 1
     if (this.#unfinished === 0) this.#drained?.()
   }
+}
+
+function sampleOf(runtime: Runtime, sentMs: number, { nowUs }: GroupReply): Sample {
+  const receivedMs = runtime.monotonicMs()
+  return { receivedMs, serverUs: nowUs, roundTripMs: receivedMs - sentMs }
 }
 
 /** Whether something is there as an attempt would have written it. */

@@ -11,13 +11,13 @@ import type { Statement } from '../../drivers/postgres-driver.ts'
 import type {
   Attempt,
   EntryWrite,
-  Kept,
+  VersionedEntry,
   Place,
   PlaceView,
   Reply,
   SeenClaim,
 } from '../optimistic/backend.ts'
-import { UnderWay } from '../optimistic/under-way.ts'
+import { InFlight } from '../optimistic/in-flight.ts'
 import {
   endedKept,
   eventRow,
@@ -67,7 +67,7 @@ export function independentGroups(attempts: readonly Attempt[]): readonly (reado
 }
 
 class IndependentAttempts {
-  readonly #underWay = new UnderWay()
+  readonly #inFlight = new InFlight()
   /** Ids of entries that are written, and of requests. */
   readonly #ids = new Set<string>()
   /** The wall time of the last attempt at each realm. */
@@ -80,7 +80,7 @@ class IndependentAttempts {
     if (isShared && (this.#isOfSeveralRealms || new Set(realms).size > 1)) return false
     if (realms.some((realm) => (this.#wallsMs.get(realm) ?? 0) > attempt.wallMs)) return false
     if (idsOf(attempt).some((id) => this.#ids.has(id))) return false
-    return !this.#underWay.concerns(reachOf(attempt))
+    return !this.#inFlight.concerns(reachOf(attempt))
   }
 
   add(attempt: Attempt): void {
@@ -88,7 +88,7 @@ class IndependentAttempts {
     this.#isOfSeveralRealms ||= new Set(realms).size > 1
     for (const realm of realms) this.#wallsMs.set(realm, attempt.wallMs)
     for (const id of idsOf(attempt)) this.#ids.add(id)
-    this.#underWay.begin(reachOf(attempt))
+    this.#inFlight.begin(reachOf(attempt))
   }
 }
 
@@ -206,8 +206,8 @@ function isNewFence(fence: number, { fences }: Attempt): boolean {
 }
 
 /** Whether the realm is locked: a keep-alive and what depends on its own entry alone lock that entry instead. */
-function dependsOnRealm({ claims, isSignOfLife }: Place): boolean {
-  return claims !== null && isSignOfLife !== true
+function dependsOnRealm({ claims, isKeepAlive }: Place): boolean {
+  return claims !== null && isKeepAlive !== true
 }
 
 /** What the server compares for a place. `lowestFence` is the first that any attempt of the call gives in the realm. */
@@ -241,19 +241,19 @@ function placeRow(place: Place, attempt: Attempt, lowestFence: number | null): o
 
 /** Which claims the server compares, and in which way; see `ARE_OTHER_CLAIMS`. */
 function dependency(place: Place): object {
-  const { claims, behind, isSignOfLife, readSet } = place
+  const { claims, behind, isKeepAlive, readSet } = place
   if (claims === null) return { depends_on: 'entry' }
   if (behind !== undefined) return { depends_on: 'last', claims: claimText([behind]) }
   const seen = seenInOrder(claims)
-  if (isSignOfLife === true) {
-    const holder = seen.find(({ id }) => id === readSet.leaseId)?.kept?.entry.holder
-    const own = seen.filter(({ kept }) => kept?.entry.holder === holder)
+  if (isKeepAlive === true) {
+    const holder = seen.find(({ id }) => id === readSet.leaseId)?.record?.entry.holder
+    const own = seen.filter(({ record }) => record?.entry.holder === holder)
     return { depends_on: 'keep_alive', holder, claims: claimText(own) }
   }
   const depends_on = isTree(readSet.resource) ? 'tree' : 'flat'
   const told = { depends_on, claims: claimText(seen) }
   if (!tellsVersions(claims)) return told
-  const versions = seen.map(({ kept }) => kept?.version)
+  const versions = seen.map(({ record }) => record?.version)
   return { ...told, seen: seen.map(({ id }) => id), versions }
 }
 
@@ -275,7 +275,7 @@ function seenInOrder(claims: readonly SeenClaim[]): readonly SeenClaim[] {
 const VERSIONS_MIN = 8
 
 function tellsVersions(claims: readonly SeenClaim[]): boolean {
-  return claims.length >= VERSIONS_MIN && claims.every(({ kept }) => kept !== undefined)
+  return claims.length >= VERSIONS_MIN && claims.every(({ record }) => record !== undefined)
 }
 
 /** The attempts must be independent of each other. */
@@ -365,12 +365,15 @@ function viewFrom(view: ViewJson, place: Place | undefined): PlaceView {
 }
 
 /** What the server told, and what it left out because it has not changed. */
-function entriesFrom({ live, ended, gone }: ViewJson, place: Place | undefined): readonly Kept[] {
+function entriesFrom(
+  { live, ended, gone }: ViewJson,
+  place: Place | undefined,
+): readonly VersionedEntry[] {
   const told = [...live.map(keptOf), ...ended.map(endedKept)]
   if (gone === null) return told
   const other = new Set([...told.map(({ entry }) => entry.id), ...gone])
-  const same = (place?.claims ?? []).flatMap(({ id, kept }) => {
-    return kept === undefined || other.has(id) ? [] : [kept]
+  const same = (place?.claims ?? []).flatMap(({ id, record }) => {
+    return record === undefined || other.has(id) ? [] : [record]
   })
   return [...same, ...told]
 }

@@ -23,7 +23,8 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { matchesEntry } from '../query-matching.ts'
-import type { Backend, FoundKept, Group, GroupReply, Reply } from '../optimistic/backend.ts'
+import type { ChannelListener } from '../optimistic/channel-listener.ts'
+import type { Backend, FoundEntries, Group, GroupReply, Reply } from '../optimistic/backend.ts'
 import { attemptStatement, channelOf, independentGroups, repliesOf } from './postgres-attempt.ts'
 import {
   CLOCK_DOMAIN,
@@ -40,7 +41,6 @@ import {
   type Statement,
 } from '../../drivers/postgres-driver.ts'
 import { isTransient, stateOf } from '../../drivers/postgres-errors.ts'
-import type { Listening } from './postgres-listener.ts'
 import { CALL_PRUNE, READ_PRUNE_CLOCK, WRITE_PRUNE_CLOCK } from './postgres-prune-functions.ts'
 import {
   cursorOf,
@@ -53,7 +53,7 @@ import { numberOf } from './postgres-schema.ts'
 
 export interface PostgresBackendOptions {
   readonly caller: PostgresCaller
-  readonly listener: Listening
+  readonly listener: ChannelListener
   readonly runtime: Runtime
   readonly url: string
   readonly namespace: string
@@ -97,8 +97,7 @@ export class PostgresBackend implements Backend {
 
   constructor(options: PostgresBackendOptions) {
     this.#options = options
-    const monotonicMs = (): number => options.runtime.monotonicMs()
-    this.#following = new RepeatedFault('store/postgres/follow', { monotonicMs })
+    this.#following = new RepeatedFault('store/postgres/follow', options.runtime)
     this.#number = options.number
     this.description = {
       url: options.url,
@@ -148,7 +147,7 @@ export class PostgresBackend implements Backend {
     }
   }
 
-  async find(query: EntryQuery): Promise<FoundKept> {
+  async find(query: EntryQuery): Promise<FoundEntries> {
     const context = { namespace: this.#number, nowUs: this.#nowUs() }
     const rows = await this.#call(findStatement(query, context))
     const nowUs = Number(rows[0]?.[0])
@@ -251,7 +250,7 @@ export class PostgresBackend implements Backend {
     this.#closed = true
     this.#followers.clear()
     this.#stopFollowing()
-    await this.#options.listener.close()
+    await this.#options.listener.settled()
     await this.#options.end()
   }
 
@@ -259,12 +258,7 @@ export class PostgresBackend implements Backend {
     const channel = `tenure_ledger_${this.#number}`
     this.#followedEnd = null
     this.#scheduleLook(0)
-    void this.#options.listener
-      .listen(channel, () => this.#callFollowers())
-      .then((stop) => {
-        if (this.#followers.size === 0) stop()
-        else this.#unfollow = stop
-      })
+    this.#unfollow = this.#options.listener.listenSoon(channel, () => this.#callFollowers())
   }
 
   #stopFollowing(): void {

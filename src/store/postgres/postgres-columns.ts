@@ -16,7 +16,7 @@ import {
   type RecordedEvent,
 } from '../../core/record.ts'
 import type { Extent, Resource } from '../../core/resource.ts'
-import type { Kept } from '../optimistic/backend.ts'
+import type { VersionedEntry } from '../optimistic/backend.ts'
 
 /** There is one clock, whatever server has the data, so there is one domain and it never changes. */
 export const CLOCK_DOMAIN = 'postgres#1'
@@ -42,7 +42,7 @@ export interface LiveRow {
 export const LIVE_COLUMNS =
   'id, resource, holder, session, state, extent, fence, version, claim, live_until_us, renewed_at, body'
 
-export function liveRow({ entry, version, claim }: Kept): LiveRow {
+export function liveRow({ entry, version, claim }: VersionedEntry): LiveRow {
   const live = liveDeadline(entry)
   if (live === null) throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
   const { fence, body } = encodeEntry(entry, CLOCK_DOMAIN)
@@ -62,7 +62,7 @@ export function liveRow({ entry, version, claim }: Kept): LiveRow {
   }
 }
 
-export function keptOf(row: LiveRow): Kept {
+export function keptOf(row: LiveRow): VersionedEntry {
   const { id, holder, session, state, extent, fence, version, claim } = row
   const { clock = CLOCK_DOMAIN, ...body } = row.body as RecordBody & { readonly clock?: string }
   const liveUntil = { domain: clock, us: row.live_until_us }
@@ -138,7 +138,7 @@ export function recordedOf(row: EventRow): RecordedEvent {
 }
 
 /** What has ended is claimed by nobody; its version stands for both numbers. */
-export function endedKept(row: EventRow): Kept {
+export function endedKept(row: EventRow): VersionedEntry {
   const { version } = row
   return { entry: endedEntry(row), version: version ?? 0, claim: version ?? 0 }
 }

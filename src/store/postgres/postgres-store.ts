@@ -16,7 +16,7 @@ import {
   type PostgresConnection,
   type PostgresPool,
 } from '../../drivers/postgres-driver.ts'
-import { listenOn } from './postgres-listener.ts'
+import { listenerOn } from './postgres-listener.ts'
 import { isCurrent, migrate, numberOf } from './postgres-schema.ts'
 import { readConvert, readPoolSize, readPostgresUrl, readSpanMs } from './postgres-url.ts'
 
@@ -83,7 +83,7 @@ export async function openPostgresBackend(options: PostgresStoreOptions): Promis
     await warmUp(caller, number)
     return new PostgresBackend({
       ...{ caller, runtime, url, namespace, number, end },
-      listener: listenOn(pool, { caller, runtime }),
+      listener: listenerOn(pool, { caller, runtime, callMs: settled.callMs }),
       ...(nowUs === undefined ? {} : { nowUs }),
     })
   } catch (error) {

@@ -87,8 +87,8 @@ function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView 
   const view = viewOf(told)
   if (view.isPart !== true) return view
   const other = new Set(view.entries.map(({ entry }) => entry.id))
-  const believed = place?.claims?.flatMap(({ id, kept }) => {
-    return kept === undefined || other.has(id) ? [] : [kept]
+  const believed = place?.claims?.flatMap(({ id, record }) => {
+    return record === undefined || other.has(id) ? [] : [record]
   })
   return { ...view, entries: [...(believed ?? []), ...view.entries] }
 }

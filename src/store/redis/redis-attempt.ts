@@ -8,8 +8,14 @@ import { endedAtMs, liveDeadline, type LeaseId } from '../../core/lease.ts'
 import { REQUEST_MEMORY_MS_MIN } from '../../core/limits.ts'
 import type { RecordedEvent } from '../../core/record.ts'
 import { ancestorsOf, hasEpoch, isTree, realmOf, type Reach } from '../../core/resource.ts'
-import type { Attempt, EntryWrite, Kept, Place, SeenClaim } from '../optimistic/backend.ts'
-import { LEDGER_SESSION } from './redis-listeners.ts'
+import type {
+  Attempt,
+  EntryWrite,
+  VersionedEntry,
+  Place,
+  SeenClaim,
+} from '../optimistic/backend.ts'
+import { LEDGER_SESSION } from './redis-layout.ts'
 import { entryText, eventText, isLiveKept, wordOf } from './redis-records.ts'
 
 interface GroupArgument {
@@ -182,8 +188,8 @@ function placeArgument(place: Place): PlaceArgument {
 
 type Mutable<Shape> = { -readonly [Field in keyof Shape]: Shape[Field] }
 
-function claimText({ id, claim, kept }: SeenClaim): string {
-  return `${id} ${claim}${kept === undefined ? 'e' : extentOf(kept.entry)} `
+function claimText({ id, claim, record }: SeenClaim): string {
+  return `${id} ${claim}${record === undefined ? 'e' : extentOf(record.entry)} `
 }
 
 /** `s` for a subtree, `e` for what is exact. */
@@ -229,7 +235,7 @@ function addLists(argument: Mutable<WriteArgument>, { before, after }: EntryWrit
   if (is !== null) argument.joins = is.entry.session
 }
 
-function isPending(kept: Kept | null): boolean {
+function isPending(kept: VersionedEntry | null): boolean {
   return kept?.entry.state === 'pending'
 }
 

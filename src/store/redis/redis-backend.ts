@@ -21,15 +21,17 @@ import type {
 import type {
   Attempt,
   Backend,
-  FoundKept,
+  FoundEntries,
   Group,
   GroupReply,
   Reply,
 } from '../optimistic/backend.ts'
+import type { ChannelListener } from '../optimistic/channel-listener.ts'
 import { groupReplyOf, settingField, settingRows } from './redis-answer.ts'
 import { groupArgument } from './redis-attempt.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
-import { WakeListeners } from './redis-listeners.ts'
+import { LEDGER_SESSION } from './redis-layout.ts'
+import { redisListener } from './redis-listener.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
 import { RedisPruner } from './redis-pruner.ts'
 import { clockText, RedisReader, type ClockOverride } from './redis-reader.ts'
@@ -57,7 +59,7 @@ export class RedisBackend implements Backend {
   readonly #reader: RedisReader
   readonly #pruner: RedisPruner
   readonly #sender: string
-  readonly #wakes: WakeListeners
+  readonly #listener: ChannelListener
 
   constructor(parts: BackendParts) {
     const { namespace, runtime, callMs, clock } = parts
@@ -68,9 +70,7 @@ export class RedisBackend implements Backend {
     this.#reader = new RedisReader(namespace, clock)
     this.#pruner = new RedisPruner(namespace, this.#reader, clock)
     this.#sender = runtime.uuid()
-    const { channelOf } = namespace
-    const sender = this.#sender
-    this.#wakes = new WakeListeners({ driver, runtime, channelOf, sender, callMs })
+    this.#listener = redisListener({ driver, runtime, callMs })
   }
 
   refuseApart(readSets: readonly ReadSet[]): void {
@@ -128,7 +128,7 @@ export class RedisBackend implements Backend {
     return first === undefined ? 0 : this.#namespace.bucketOf(first.readSet.resource)
   }
 
-  find(query: EntryQuery): Promise<FoundKept> {
+  find(query: EntryQuery): Promise<FoundEntries> {
     return this.#reader.find(query)
   }
 
@@ -175,16 +175,23 @@ export class RedisBackend implements Backend {
     return this.#pruner.prune(policy)
   }
 
+  /** A message says who sent it and which lease it is about; what this process sent, its store has delivered already. */
   subscribe(session: string, listener: (signal: WakeSignal) => void): Promise<Unsubscribe> {
-    return this.#wakes.subscribe(session, listener)
+    return this.#listener.listen(this.#namespace.channelOf(session), (message) => {
+      const [sender, leaseId] = message?.split(' ') ?? []
+      if (leaseId === undefined) listener({ leaseIds: null })
+      else if (sender !== this.#sender) listener({ leaseIds: [leaseId] })
+    })
   }
 
   follow(listener: () => void): Unsubscribe {
-    return this.#wakes.follow(listener)
+    return this.#listener.listenSoon(this.#namespace.channelOf(LEDGER_SESSION), (message) => {
+      if (message?.split(' ')[0] !== this.#sender) listener()
+    })
   }
 
   async close(): Promise<void> {
-    this.#wakes.close()
+    await this.#listener.settled()
     this.#namespace.calls.close()
     this.#parts.close()
   }

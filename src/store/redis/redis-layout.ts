@@ -40,6 +40,9 @@ export const DAY_MS = 86_400_000
 /** A mark of one month is found in the next one too, so it is kept as long as the longest TTL. */
 export const MONTH_DAYS = 31
 
+/** A session that no client has; what is published to it says that the ledger has grown. */
+export const LEDGER_SESSION = '(ledger)'
+
 /** What a script answers with when the bucket belongs to another making of the namespace than the caller means. */
 export const ANOTHER = 'another'
 

@@ -8,7 +8,7 @@ import { isLive } from '../../core/lease.ts'
 import { realmOf, type Reach } from '../../core/resource.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
-import type { Attempt, FoundKept } from '../optimistic/backend.ts'
+import type { Attempt, FoundEntries } from '../optimistic/backend.ts'
 import { viewOf, type ScriptAnswer } from './redis-answer.ts'
 import { groupArgument } from './redis-attempt.ts'
 import { VIEW_SCRIPT } from './redis-commit-script.ts'
@@ -84,7 +84,7 @@ export class RedisReader {
     this.#clock = clock
   }
 
-  async find(query: EntryQuery): Promise<FoundKept> {
+  async find(query: EntryQuery): Promise<FoundEntries> {
     const buckets = this.#bucketsFor(query.overlapping ?? query)
     const parts = await Promise.all(buckets.map((bucket) => this.#ofBucket(query, bucket)))
     const inOrder = parts.flatMap(({ placed }) => placed).toSorted(byPlace)

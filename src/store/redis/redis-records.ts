@@ -13,7 +13,7 @@ import {
   type RecordedEvent,
 } from '../../core/record.ts'
 import type { Extent, Resource } from '../../core/resource.ts'
-import type { Kept } from '../optimistic/backend.ts'
+import type { VersionedEntry } from '../optimistic/backend.ts'
 
 /** The server's clock, whichever server it is: a failover must not end every lease. */
 export const CLOCK_DOMAIN = 'redis/time/0#1'
@@ -156,7 +156,7 @@ export function entryText(entry: Entry): EntryText {
 }
 
 /** An entry as the server keeps it. */
-export interface KeptRecord extends Kept {
+export interface KeptRecord extends VersionedEntry {
   /** Its place in the order of creation, or for one that has ended in that of the ends, on the scale of positions. */
   readonly place: number
 }
@@ -258,6 +258,6 @@ export function recordsOf(triples: readonly unknown[]): readonly KeptRecord[] {
   return records
 }
 
-export function isLiveKept(kept: Kept | null): boolean {
+export function isLiveKept(kept: VersionedEntry | null): boolean {
   return kept !== null && isLive(kept.entry)
 }

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { LeaseEvent } from '../../../src/core/event.ts'
 import type { Lease } from '../../../src/core/lease.ts'
 import { parseResource, realmOf } from '../../../src/core/resource.ts'
-import type { Attempt, Kept, Place } from '../../../src/store/optimistic/backend.ts'
+import type { Attempt, VersionedEntry, Place } from '../../../src/store/optimistic/backend.ts'
 
 export const DOMAIN = 'postgres#1'
 const WINDOW_US = 1_000_000
@@ -84,10 +84,10 @@ export function grantOf(lease: Lease, nowUs: number, change: Partial<Place> = {}
 /** A step of a lease that is kept, and what is kept after it. */
 export interface Step {
   readonly attempt: Attempt
-  readonly after: Kept
+  readonly after: VersionedEntry
 }
 
-export function renewalOf(before: Kept, nowUs: number): Step {
+export function renewalOf(before: VersionedEntry, nowUs: number): Step {
   const lease = before.entry as Lease
   const wallMs = Math.floor(nowUs / 1000)
   const deadline = { domain: DOMAIN, us: nowUs + lease.ttlMs * 1000 }
@@ -95,7 +95,7 @@ export function renewalOf(before: Kept, nowUs: number): Step {
   const renewed: Lease = {
     ...{ ...lease, deadline, expiresAtMs, renewedAtMs: wallMs, renewals: lease.renewals + 1 },
   }
-  const after: Kept = { entry: renewed, version: before.version + 1, claim: before.claim }
+  const after: VersionedEntry = { entry: renewed, version: before.version + 1, claim: before.claim }
   const place = placeOf(lease, { own: before.version, claims: null })
   const event: LeaseEvent = {
     ...commonOf(renewed, wallMs),
@@ -108,10 +108,14 @@ export function renewalOf(before: Kept, nowUs: number): Step {
 }
 
 /** Uses up the next epoch of a workflow. */
-export function advanceOf(before: Kept, nowUs: number): Step {
+export function advanceOf(before: VersionedEntry, nowUs: number): Step {
   const lease = before.entry as Lease
   const advanced: Lease = { ...lease, epoch: lease.epoch + 1 }
-  const after: Kept = { entry: advanced, version: before.version + 1, claim: before.claim }
+  const after: VersionedEntry = {
+    entry: advanced,
+    version: before.version + 1,
+    claim: before.claim,
+  }
   const place = placeOf(lease, { own: before.version, claims: null, epoch: lease.epoch })
   const event: LeaseEvent = {
     ...commonOf(advanced, Math.floor(nowUs / 1000)),
@@ -127,7 +131,7 @@ export function advanceOf(before: Kept, nowUs: number): Step {
   return { after, attempt: attemptOf({ ...place, readSet }, nowUs, change) }
 }
 
-export function releaseOf(before: Kept, nowUs: number): Step {
+export function releaseOf(before: VersionedEntry, nowUs: number): Step {
   const lease = before.entry as Lease
   const wallMs = Math.floor(nowUs / 1000)
   const released: Lease = {

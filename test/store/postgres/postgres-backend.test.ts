@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Lease } from '../../../src/core/lease.ts'
 import type { PostgresBackend } from '../../../src/store/postgres/postgres-backend.ts'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import type { Attempt, Kept, Reply } from '../../../src/store/optimistic/backend.ts'
+import type { Attempt, VersionedEntry, Reply } from '../../../src/store/optimistic/backend.ts'
 import { freshDatabase, type Place } from '../../servers/shared-servers.ts'
 import { advanceOf, grantOf, leaseOf, releaseOf, renewalOf } from './hand-made.ts'
 import { freshNamespace } from './postgres-stage.ts'
@@ -41,7 +41,7 @@ async function send(backend: PostgresBackend, ...attempts: Attempt[]): Promise<r
   return (await backend.attempt({ settingsRevision: 1, attempts })).replies
 }
 
-function kept(lease: Lease, version = 1): Kept {
+function kept(lease: Lease, version = 1): VersionedEntry {
   return { entry: lease, version, claim: 1 }
 }
 

@@ -5,7 +5,7 @@
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
-import type { Attempt, Kept } from '../../../src/store/optimistic/backend.ts'
+import type { Attempt, VersionedEntry } from '../../../src/store/optimistic/backend.ts'
 import { freshDatabase } from '../../servers/shared-servers.ts'
 import { grantOf, leaseOf, releaseOf } from './hand-made.ts'
 
@@ -25,7 +25,7 @@ async function takeTurns(url: string, rounds: number): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
     nowUs = Date.now() * 1_000
     const leases = Array.from({ length: TOGETHER }, (_, n) => leaseOf(`work:p-${n}`, { nowUs }))
-    const held = leases.map((entry): Kept => ({ entry, version: 1, claim: 1 }))
+    const held = leases.map((entry): VersionedEntry => ({ entry, version: 1, claim: 1 }))
     await attempt(leases.map((lease) => grantOf(lease, nowUs)))
     await attempt(held.map((kept) => releaseOf(kept, nowUs).attempt))
   }

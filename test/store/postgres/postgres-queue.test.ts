@@ -5,7 +5,7 @@ import type { PostgresBackend } from '../../../src/store/postgres/postgres-backe
 import { openPostgresBackend } from '../../../src/store/postgres/postgres-store.ts'
 import type {
   Attempt,
-  Kept,
+  VersionedEntry,
   Place as AttemptPlace,
   Reply,
   SeenClaim,
@@ -19,7 +19,7 @@ let backend: PostgresBackend
 let nowUs: number
 let namespace: string
 /** Ten who share a resource, as they were granted. */
-let crowd: readonly Kept[]
+let crowd: readonly VersionedEntry[]
 
 beforeAll(async () => {
   database = await freshDatabase()
@@ -31,7 +31,7 @@ beforeEach(async () => {
   nowUs = 1_700_000_000_000_000
   namespace = freshNamespace()
   backend = await openPostgresBackend({ url: database.url, namespace, nowUs: () => nowUs })
-  const granted: Kept[] = []
+  const granted: VersionedEntry[] = []
   for (let n = 0; n < 10; n += 1) {
     const lease = { ...leaseOf('work:crowd', { nowUs }), holder: `h-${n}`, fence: nowUs + n }
     expect(await send(grantOf(lease, nowUs, { claims: seen(granted) }))).toEqual(COMMITTED)
@@ -47,30 +47,30 @@ async function send(attempt: Attempt): Promise<Reply | undefined> {
   return (await backend.attempt({ settingsRevision: 1, attempts: [attempt] })).replies[0]
 }
 
-function seen(entries: readonly Kept[]): readonly SeenClaim[] {
+function seen(entries: readonly VersionedEntry[]): readonly SeenClaim[] {
   return entries.map((kept) => ({ id: kept.entry.id, claim: kept.claim, kept }))
 }
 
-function nth(n: number): Kept {
+function nth(n: number): VersionedEntry {
   const kept = crowd[n]
   if (kept === undefined) throw new Error(`nobody is number ${n}`)
   return kept
 }
 
 /** Prolongs an entry that was granted, having seen these. */
-function signOfLife(own: Kept, others: readonly Kept[] = crowd): Attempt {
+function signOfLife(own: VersionedEntry, others: readonly VersionedEntry[] = crowd): Attempt {
   const { attempt } = renewalOf(own, nowUs)
   const places = attempt.places.map((place) => {
-    return { ...place, claims: seen(others), isSignOfLife: true }
+    return { ...place, claims: seen(others), isKeepAlive: true }
   })
   return { ...attempt, places, events: [] }
 }
 
-function asKept(entry: Kept['entry']): Kept {
+function asKept(entry: VersionedEntry['entry']): VersionedEntry {
   return { entry, version: 1, claim: 1 }
 }
 
-function byId(entries: readonly Kept[]): readonly Kept[] {
+function byId(entries: readonly VersionedEntry[]): readonly VersionedEntry[] {
   return entries.toSorted((a, b) => (a.entry.id < b.entry.id ? -1 : 1))
 }
 
@@ -172,15 +172,15 @@ describe('a step among many', () => {
     }
   })
 
-  function other(): Kept {
+  function other(): VersionedEntry {
     return asKept(leaseOf('work:crowd', { nowUs }))
   }
 
-  function changed(): Kept {
+  function changed(): VersionedEntry {
     return { ...nth(0), claim: 2 }
   }
 
-  function rest(): readonly Kept[] {
+  function rest(): readonly VersionedEntry[] {
     return crowd.slice(1)
   }
 

@@ -1,16 +1,16 @@
 /**
- * Which reaches have a decision under way. Decisions of one process that depend on each other go one after the other:
+ * Which read sets have a decision in flight. Decisions of one process that depend on each other go one after the other:
  * sent together, the later one would be made on what the earlier one is about to change, and miss.
  *
  * A decision about an entry alone waits only for others about the same entry: a renewal must not be late because
- * somebody else keeps missing in the same place.
+ * another request keeps missing in the same place.
  */
 import type { ReadSet } from '../../core/realm.ts'
 import { isTree, overlap, type Resource } from '../../core/resource.ts'
 import { TransientMap } from '../../runtime/transient-map.ts'
 import { LiveIndex } from '../live-index.ts'
 
-export class UnderWay {
+export class InFlight {
   readonly #ids = new TransientMap<string, Count>()
   /** Flat resources about which there is a decision that depends on all that is there. */
   readonly #flat = new TransientMap<Resource, Count>()
@@ -75,18 +75,18 @@ export class UnderWay {
 }
 
 interface Count {
-  underWay: number
+  inFlight: number
 }
 
 function increase<Key extends string>(counts: TransientMap<Key, Count>, key: Key): void {
   const count = counts.get(key)
-  if (count === undefined) counts.set(key, { underWay: 1 })
-  else count.underWay += 1
+  if (count === undefined) counts.set(key, { inFlight: 1 })
+  else count.inFlight += 1
 }
 
 function decrease<Key extends string>(counts: TransientMap<Key, Count>, key: Key): void {
   const count = counts.get(key)
   if (count === undefined) return
-  count.underWay -= 1
-  if (count.underWay === 0) counts.delete(key)
+  count.inFlight -= 1
+  if (count.inFlight === 0) counts.delete(key)
 }
