@@ -7,7 +7,7 @@
 import { KeyedHeap } from '../../src/client/keyed-heap.ts'
 import { assignSessions, preferredNode, type Candidate } from '../../src/fleet/assignment.ts'
 import { SCAN_COUNT, SCAN_PAGES_MAX, SCRIPT_GRANTS_MAX } from '../../src/fleet/poll/poll-layout.ts'
-import { hashName } from '../../src/fleet/mixing-hash.ts'
+import { hashName } from '../../src/fleet/assignment.ts'
 
 export const TTL_MS = 30_000
 export const REFRESH_MS = 10_000

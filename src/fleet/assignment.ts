@@ -4,19 +4,18 @@
  *
  * Every session ranks the nodes by weighted rendezvous. `preferredNode` is the first of that ranking. The assignment
  * adds a bound: no node gets more than ⌈1.2 × its share⌉. A node that more sessions prefer keeps those with the highest
- * scores, and the others go on to the next node of their ranking. Sessions and nodes rank each other by the same
- * scores, so there is exactly one assignment in which nobody would rather be elsewhere and could be.
+ * scores, and the others go to the next node of their ranking. Sessions and nodes rank each other by the same scores,
+ * so there is exactly one stable matching.
  *
  * What moves when a node joins or leaves: a session whose first choice stays and that is at its first choice before
  * and after does not move. So at most the sessions whose first choice changed move (those that plain rendezvous moves),
  * and those that the bound keeps from their first choice before or after.
  */
 import { KeyedHeap } from '../client/keyed-heap.ts'
-import { hashName, unitOf, type NameHash } from './mixing-hash.ts'
 
 export interface Candidate {
   readonly instanceId: string
-  /** Its share relative to the others'. */
+  /** Its share relative to the other nodes. */
   readonly weight: number
 }
 
@@ -33,7 +32,7 @@ interface Ranking {
   readonly isEven: boolean
 }
 
-/** Whoever asks for many sessions passes the same nodes again and again. */
+/** Cached, because callers pass the same nodes for many sessions. */
 const rankings = new WeakMap<readonly Candidate[], Ranking>()
 
 /** Weighted rendezvous without a bound; null if there is no node. */
@@ -130,4 +129,49 @@ function match(
     }
   }
   return choices.map(({ index }) => index)
+}
+
+/*
+ * The hash. Names of sessions and nodes are often alike (`session-1`, `session-2`), so every bit of the input must reach
+ * every bit of the output: each name is folded into two words, and the words of a session and of a node are mixed again.
+ *
+ * All instances of a fleet must agree on it, whatever version they run. The values in its test are a contract.
+ */
+
+/** A name as two 32-bit words. */
+export interface NameHash {
+  readonly high: number
+  readonly low: number
+}
+
+const HIGH_SEED = 0x9e3779b9
+const LOW_SEED = 0x85ebca6b
+const FOLD_PRIME = 0x01000193
+
+export function hashName(name: string): NameHash {
+  return { high: fold(name, HIGH_SEED), low: fold(name, LOW_SEED) }
+}
+
+/** The hash of a session and a node, uniform over the open interval from 0 to 1. */
+export function unitOf(session: NameHash, nodeHigh: number, nodeLow: number): number {
+  const high = avalanche(session.high ^ Math.imul(nodeHigh, 0x27d4eb2f))
+  const low = avalanche(session.low + Math.imul(nodeLow, 0x165667b1) + high)
+  return ((high >>> 6) * 0x4000000 + (low >>> 6) + 0.5) / 0x10000000000000
+}
+
+function fold(name: string, seed: number): number {
+  let word = seed
+  for (let index = 0; index < name.length; index += 1) {
+    word = Math.imul(word ^ name.charCodeAt(index), FOLD_PRIME)
+    word ^= word >>> 15
+  }
+  return avalanche(word ^ name.length)
+}
+
+/** A bijection of 32-bit words in which each input bit flips half of the output bits. */
+function avalanche(word: number): number {
+  let mixed = word
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x7feb352d)
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x846ca68b)
+  return (mixed ^ (mixed >>> 16)) | 0
 }

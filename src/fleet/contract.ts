@@ -2,35 +2,35 @@
  * What applications hold: the `LeaseManager`, which owns sessions for one instance, and the `Fleet` that runs pollers on
  * top of it. The contract stands here once.
  *
- * What is not promised: a poll that is under way when the process is stopped goes on when it is resumed. Nobody can
- * prevent that from outside; pass `fence` to whatever the poll writes to, so that it can refuse.
+ * What is not promised: a poll that is in progress when the process is suspended goes on when it is resumed, and no other
+ * process can prevent that. Pass `fence` to every resource that the poll writes to, so that the resource can refuse.
  */
-import type { LeaseError } from '../core/errors.ts'
+import { invalid, type LeaseError } from '../core/errors.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
 import type { FleetNode } from './fleet-layout.ts'
 
 /**
  * What this instance knows of a session at the moment of reading.
  *
- *  - `owned`: ours, confirmed, and not past the local deadline.
- *  - `uncertain`: a renewal failed, hangs or is overdue. Until the local deadline nobody else has it, but nothing new
- *    should be begun.
- *  - `other`: another instance had it when we asked.
+ *  - `owned`: this instance owns it, confirmed, and not past the local deadline.
+ *  - `uncertain`: a renewal failed, hangs or is overdue. Until the local deadline no other instance owns it, but no new
+ *    side effect should begin.
+ *  - `other`: another instance owned it at the last answer of the store.
  *  - `unknown`: none of these.
  */
 export type LeaseState = 'unknown' | 'owned' | 'other' | 'uncertain'
 
 export interface LeaseInfo {
   readonly sessionId: string
-  /** Null when nobody is known to own it. */
+  /** Null when no owner is known. */
   readonly ownerId: string | null
   readonly state: LeaseState
-  /** Of our own lease. */
+  /** The fence of this instance's lease. */
   readonly fence: number | null
   /** Wall time, for people. */
   readonly acquiredAtMs: number | null
   readonly lastRenewedAtMs: number | null
-  /** Until the local deadline; 0 when it is not ours. */
+  /** Until the local deadline; 0 when this instance does not own it. */
   readonly remainingMs: number
 }
 
@@ -38,11 +38,11 @@ export interface LeaseInfo {
 export type LossReason =
   /** No renewal was confirmed in time. */
   | 'deadline_passed'
-  /** The store says that it is not ours. */
+  /** The store says that this instance does not own it. */
   | 'not_owner'
 
 export interface FleetEvents {
-  /** Ours from now on. */
+  /** This instance owns the session from now on. */
   readonly acquired: {
     readonly sessionId: string
     readonly fence: number
@@ -58,7 +58,7 @@ export interface FleetEvents {
   readonly lost: { readonly sessionId: string; readonly reason: LossReason }
   /** Acquired after another instance was seen to own it, which did not hand it over. */
   readonly taken_over: { readonly sessionId: string; readonly from: string }
-  /** Given to the instance that should own it. */
+  /** Handed over to the instance that should own it. */
   readonly rebalanced: { readonly sessionId: string; readonly from: string; readonly to: string }
 }
 
@@ -69,48 +69,47 @@ export interface FleetEvents {
  */
 export interface LeaseManager extends AsyncDisposable {
   readonly instanceId: string
-  /** Connects, takes a first look at all nodes, and from then on shows a heartbeat and renews. */
+  /** Connects, reads the nodes, and from then on publishes a heartbeat and renews. */
   start(): Promise<void>
   /**
-   * Releases everything, takes the heartbeat back, and ends the loops. Resolves although the store is away, and does
+   * Releases everything, removes the heartbeat, and ends the loops. Resolves also while the store is unavailable, and does
    * nothing to a manager that was never started.
    */
   stop(): Promise<void>
-  /** True if the session was acquired or is ours already. Throws what the store throws. */
+  /** True if the session was acquired or is owned already. Throws what the store throws. */
   tryAcquire(sessionId: string): Promise<boolean>
   /** Idempotent. */
   release(sessionId: string): Promise<void>
-  /** Whether a side effect may begin now: computed from the clock, without asking anybody. */
+  /** Whether a side effect may begin now: computed from the clock, without a call to the store. */
   isOwned(sessionId: string): boolean
   /**
-   * All whose lease has not ended, those that are `owned` or `uncertain`. Ask `isOwned`
-   * before a side effect.
+   * The sessions that are `owned` or `uncertain`: their lease has not ended. Ask `isOwned` before a side effect.
    */
   ownedSessions(): readonly string[]
-  /** Instances with a heartbeat, asked of the store. */
+  /** Instances with a heartbeat, read from the store. */
   getLiveNodes(): Promise<readonly string[]>
   /** By weighted rendezvous over the nodes that are ready. Throws `INVALID_STATE` if there are none. */
   preferredOwner(sessionId: string): Promise<string>
   state(sessionId: string): LeaseState
   leaseInfo(sessionId: string): LeaseInfo
-  /** The lease of a session of this instance, as a guarded write takes it; null when it is not ours. */
+  /** The lease of a session, as a guarded write takes it; null when this instance does not own it. */
   leaseOf(sessionId: string): FencedLease | null
-  /** Gives a session to another instance without a moment unowned. False if it was not ours any more. */
+  /** Hands a session to another instance; it is owned all the time. False if this instance did not own it any more. */
   handOver(sessionId: string, instanceId: string): Promise<boolean>
-  /** Whether this instance is there for others to see; one that is not ready is given nothing. */
+  /** Whether this instance publishes its heartbeat; an instance that is not ready receives no sessions. */
   setReady(isReady: boolean): Promise<void>
-  /** Returns a function that takes the listener off again. A listener that throws harms nothing. */
+  /** Returns a function that removes the listener. An error that a listener throws is reported. */
   on<Name extends keyof FleetEvents>(
     name: Name,
     listener: (event: FleetEvents[Name]) => void,
   ): () => void
 }
 
-/** The lease of the session as well, which every guarded write of the poll takes as it is. */
+/** It is the lease of the session as well: pass it to every guarded write of the poll. */
 export interface PollContext extends FencedLease {
-  /** To be passed on to whatever the poll writes to. */
+  /** Pass it to every resource that the poll writes to. */
   readonly fence: number
-  /** Of this poll alone. Aborts when the session is lost or about to be given away: stop and return. */
+  /** For this poll alone. Aborts when the session is lost or about to be handed over: stop and return. */
   readonly signal: AbortSignal
 }
 
@@ -125,7 +124,7 @@ export interface FleetOptions {
   readonly intervalMs?: number
   /** A poll that takes longer is reported, aborted, and its session handed over. Default 30000. */
   readonly pollTimeoutMs?: number
-  /** How long a poll may take to return once it was told to stop. Default 1000. */
+  /** How long a poll may take to return after its signal has aborted. Default 1000. */
   readonly stopTimeoutMs?: number
 }
 
@@ -136,12 +135,12 @@ export interface RunnerEvents {
     readonly error: unknown
     readonly failures: number
   }
-  /** The source of sessions threw or something unforeseen happened; the fleet goes on with what it has. */
+  /** The source of sessions threw, or a pass failed; the fleet goes on with the sessions it knows. */
   readonly failed: { readonly error: unknown }
 }
 
 export interface Fleet extends AsyncDisposable {
-  /** Sessions with a poller at this moment. */
+  /** The sessions that this instance polls now. */
   readonly polling: readonly string[]
   /** In order: stops the work, hands over or releases, leaves, ends the loops and stops the manager. */
   stop(): Promise<void>
@@ -149,6 +148,28 @@ export interface Fleet extends AsyncDisposable {
     name: Name,
     listener: (event: RunnerEvents[Name]) => void,
   ): () => void
+}
+
+export const FLEET_EVENTS: readonly (keyof FleetEvents)[] = [
+  'acquired',
+  'renewed',
+  'renew_failed',
+  'uncertain',
+  'recovered',
+  'released',
+  'lost',
+  'taken_over',
+  'rebalanced',
+]
+
+export const RUNNER_EVENTS: readonly (keyof RunnerEvents)[] = ['poll_failed', 'failed']
+
+/** Refuses a misspelt event, which would never be emitted, and a listener that is no function. */
+export function requireListener(names: readonly string[], name: unknown, listener: unknown): void {
+  if (typeof name !== 'string' || !names.includes(name)) {
+    throw invalid('event', `must be one of ${names.join(', ')}`, name)
+  }
+  if (typeof listener !== 'function') throw invalid('listener', 'must be a function', listener)
 }
 
 export type { FleetNode }

@@ -1,10 +1,10 @@
 /**
- * How a fleet lives in a store: who owns a session, who is there, and how a session is handed over. Two layouts keep
- * this contract: `poll` (Redis, the keys and scripts that foreign instances know) and `lease` (any store, through
- * the ordinary lease API). A layout remembers nothing about what is owned; the book of the manager does.
+ * How a fleet is kept in a store: the owner of each session, the nodes, and how a session is handed over. Two layouts
+ * implement this contract: `poll` (Redis, with the keys and scripts that foreign instances know) and `lease` (any store,
+ * through the ordinary lease API). A layout does not know what is owned; the session registry does.
  *
  * Every call ends within the call timeout. A call that failed says so for each session it was about (`failed`);
- * `nodes`, `beat`, `leave` and `drain` throw a `LeaseError`.
+ * `nodes`, `heartbeat`, `leave` and `drain` throw a `LeaseError`.
  */
 import type { LeaseError } from '../core/errors.ts'
 import type { Candidate } from './assignment.ts'
@@ -13,9 +13,9 @@ import type { Candidate } from './assignment.ts'
 export interface Grant {
   readonly sessionId: string
   readonly fence: number
-  /** The id of the lease, by which guards tell two apart that were given one fence. */
+  /** The id of the lease, by which guards distinguish two leases with the same fence. */
   readonly id: string
-  /** The layout's own mark of this grant. */
+  /** The layout's own identifier of this grant. */
   readonly token: string
 }
 
@@ -25,54 +25,54 @@ export interface Failed {
 }
 
 export type AcquireReply =
-  /** `wasOurs`: the store had it in our name already, because another handed it to us. */
+  /** `wasOurs`: the store named this instance as the owner already, because another instance handed it over. */
   | ({ readonly kind: 'acquired'; readonly wasOurs: boolean } & Grant)
-  /** `freeInMs`: when it is over unless it is renewed; null: never. */
+  /** `freeInMs`: when it expires unless it is renewed; null: never. */
   | { readonly kind: 'held'; readonly owner: string; readonly freeInMs: number | null }
-  /** The store has lost data, and an instance that has not heard of it may still work. Nobody gets it before that. */
-  | { readonly kind: 'resting'; readonly freeInMs: number }
+  /** The grace period after a data loss: an instance that has not heard of the loss may still work on the session. */
+  | { readonly kind: 'grace_period'; readonly freeInMs: number }
   | Failed
 
-/** `gone`: it is certainly not ours any more. */
+/** `gone`: this instance certainly does not own it any more. */
 export type GrantReply = { readonly kind: 'done' } | { readonly kind: 'gone' } | Failed
 
 /** An instance with a heartbeat. */
 export interface FleetNode extends Candidate {
   /** A name for people. */
   readonly name: string | null
-  /** It knows the seed's keys and scripts and nothing else: it cannot be handed anything, only be left something. */
+  /** It knows only the seed's keys and scripts: a session for it is released, because a transfer would not reach it. */
   readonly isForeign: boolean
-  /** It is being emptied, and gets nothing new. */
+  /** It hands over its sessions and receives none. */
   readonly isDraining: boolean
-  /** When its heartbeat is over unless it is renewed. */
+  /** When its heartbeat expires unless it is renewed. */
   readonly expiresInMs: number
-  /** What it acquires leases for; null where nobody says so. */
+  /** The TTL of its leases; null where the store does not have it. */
   readonly leaseTtlMs: number | null
 }
 
 export interface NodeView {
   readonly nodes: readonly FleetNode[]
-  /** Somebody wants this instance to be empty; it may have no heartbeat. */
+  /** An operator drains this instance; it may have no heartbeat. */
   readonly isSelfDraining: boolean
 }
 
-/** What a layout tells without being asked. */
+/** Notifications of a layout. */
 export interface LayoutListener {
-  /** Another instance, if it is known which, has handed this session to this one. */
-  given(sessionId: string, from: string | null): void
-  /** Somebody joined, left or began to leave. */
+  /** Another instance has handed this session to this one: `from`, if known. */
+  transferred(sessionId: string, from: string | null): void
+  /** An instance has joined, left or begun to drain. */
   nodesChanged(): void
-  /** The connection is gone; what was confirmed may be void. */
+  /** The connection is lost; leases that were confirmed may be void. */
   disconnected(): void
-  /** The store may have forgotten what it granted. */
+  /** The store may have lost what it granted. */
   dataLost(): void
 }
 
-/** Who owns a session, for people. */
+/** A session and its owner, for people. */
 export interface OwnedRow {
   readonly sessionId: string
   readonly owner: string
-  /** Null for a lease without an end, which is somebody's mistake. */
+  /** Null for a lease without an expiry, which a foreign instance has written by mistake. */
   readonly remainingMs: number | null
   /** Null where the store does not keep it. */
   readonly ttlMs: number | null
@@ -80,18 +80,18 @@ export interface OwnedRow {
 
 export interface Survey {
   readonly owned: readonly OwnedRow[]
-  /** Instances that somebody wants to be empty, whether or not they are there. */
+  /** Instances that are being drained, whether or not they have a heartbeat. */
   readonly draining: readonly string[]
-  /** Instances that are there and show no heartbeat, because they are not ready or are being emptied. */
+  /** Running instances without a published heartbeat, because they are not ready or are being drained. */
   readonly hidden: readonly FleetNode[]
 }
 
 export interface FleetLayout {
   readonly name: 'poll' | 'lease'
   parseSessionId(value: unknown): string
-  /** Null for an onlooker, which acquires nothing. Throws when the store cannot be reached. */
+  /** Null for an observer, which acquires nothing. Throws when the store cannot be reached. */
   open(listener: LayoutListener | null): Promise<void>
-  /** `reclaimed`: those that were this instance's when the store forgot them, and whose term is not over. */
+  /** `reclaimed`: sessions that this instance owned when the store lost them, and whose term is not over. */
   acquire(
     sessionIds: readonly string[],
     reclaimed?: ReadonlySet<string>,
@@ -99,22 +99,22 @@ export interface FleetLayout {
   /** All in one round trip. */
   renew(grants: readonly Grant[]): Promise<readonly GrantReply[]>
   release(grants: readonly Grant[]): Promise<readonly GrantReply[]>
-  /** The session is the receiver's at once; it is never free in between, except on the way to a foreign instance. */
+  /** The receiver owns the session at once; it is never free in between, except when the receiver is foreign. */
   transfer(grant: Grant, to: FleetNode): Promise<GrantReply>
   nodes(): Promise<NodeView>
-  /** Says that this instance is here; that it is ready, too, if it is shown to others. */
-  beat(isShown: boolean): Promise<void>
-  /** Takes the heartbeat back, without leaving. */
-  hush(): Promise<void>
+  /** Renews the heartbeat. Other instances see it only while it is published: then this instance is ready. */
+  heartbeat(isPublished: boolean): Promise<void>
+  /** Removes the published heartbeat, without leaving. */
+  unpublish(): Promise<void>
   /**
-   * From here on the listener is told nothing. Every handover that the receiver can still hear of has been told when this
-   * resolves; what is handed over after is free at once where the store can do that, and ended by `leave` elsewhere.
+   * Ends the notifications. Every handover that can still be notified has been when this resolves; a session that is
+   * handed over afterwards is free at once where the store can do that, and `leave` releases it elsewhere.
    */
-  unlisten(): Promise<void>
-  /** Removes every sign of this instance. */
+  unsubscribe(): Promise<void>
+  /** Removes everything that the store has of this instance. */
   leave(): Promise<void>
   drain(instanceId: string, isWanted: boolean): Promise<void>
-  /** Every session that somebody owns, for people: it reads the whole store. */
+  /** Every session that has an owner, for people: it reads the whole store. */
   survey(): Promise<Survey>
   close(): Promise<void>
 }

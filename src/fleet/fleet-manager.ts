@@ -1,7 +1,7 @@
 /**
- * The manager of one instance, put together: what it owns (the book), how it comes by it and gives it away (the
- * ownership), how that stays so (the heart), and who else is there (the watch). What is here is the life of the whole:
- * it starts, is ready or not, is drained, and stops in order.
+ * The manager of one instance. The registry has what it owns, the acquirer gets and hands over sessions, the renewal
+ * loop keeps them, and the node watch sees the other instances. This file has the life cycle: start, readiness,
+ * draining, stop.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import type { FencedLease } from '../core/fenced-lease.ts'
@@ -10,27 +10,22 @@ import { Listeners } from '../client/listeners.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { preferredNode } from './assignment.ts'
+import { FLEET_EVENTS, requireListener } from './contract.ts'
 import type { FleetEvents, LeaseInfo, LeaseManager, LeaseState, PollContext } from './contract.ts'
+import type { FleetInstance } from './fleet-instance.ts'
 import type { AcquireReply, FleetLayout, FleetNode, LayoutListener } from './fleet-layout.ts'
-import { FLEET_EVENTS, requireListener } from './event-listener.ts'
 import { parseFlag, type FleetSettings } from './fleet-options.ts'
-import { Heart } from './heart.ts'
 import { NodeWatch } from './node-watch.ts'
-import { Ownership } from './ownership.ts'
-import { SessionBook, unknownInfo } from './session-book.ts'
-
-export interface ManagerParts {
-  readonly layout: FleetLayout
-  readonly runtime: Runtime
-  readonly settings: FleetSettings
-}
+import { RenewalLoop } from './renewal-loop.ts'
+import { SessionAcquirer } from './session-acquirer.ts'
+import { SessionRegistry, unknownInfo } from './session-registry.ts'
 
 type Life = 'new' | 'starting' | 'started' | 'stopping' | 'stopped'
 
-/** Who works with what the manager owns, and must have stopped before anything is let go. */
-export interface SessionUser {
-  /** Stops work on a session, runs `work`, and lets nobody begin work on it meanwhile. */
-  letGo<Result>(sessionId: string, work: () => Promise<Result>): Promise<Result>
+/** Works on the sessions that the manager owns, and must have stopped before a session is released or handed over. */
+export interface SessionWorker {
+  /** Stops work on a session and runs `change`; no work on the session begins meanwhile. */
+  suspend<Result>(sessionId: string, change: () => Promise<Result>): Promise<Result>
   /** Stops all work in order, and the manager with it. */
   stop(): Promise<void>
 }
@@ -41,49 +36,49 @@ export class FleetManager implements LeaseManager {
   readonly runtime: Runtime
   readonly #layout: FleetLayout
   readonly #listeners = new Listeners<FleetEvents>()
-  readonly #book: SessionBook
-  readonly #heart: Heart
+  readonly #registry: SessionRegistry
+  readonly #renewals: RenewalLoop
   readonly #watch: NodeWatch
-  readonly #ownership: Ownership
+  readonly #acquirer: SessionAcquirer
   readonly #viewListeners = new Set<() => void>()
   #life: Life = 'new'
   #starting: Promise<void> | null = null
   #stopping: Promise<void> | null = null
-  #user: SessionUser | null = null
+  #worker: SessionWorker | null = null
   #isReady: boolean
-  /** Somebody wants this instance to be empty. */
+  /** An operator drains this instance. */
   #isDrainWanted = false
   /** This instance is about to stop. */
   #isWithdrawn = false
 
-  constructor({ layout, runtime, settings }: ManagerParts) {
+  constructor({
+    layout,
+    runtime,
+    settings,
+  }: Pick<FleetInstance, 'layout' | 'runtime' | 'settings'>) {
     this.instanceId = settings.instanceId
     this.settings = settings
     this.runtime = runtime
     this.#layout = layout
     this.#isReady = settings.ready
-    const { refreshMs, leaseTtlMs: ttlMs, callMs, discoverMs, instanceId } = settings
     const clock = new HolderClock(runtime)
-    const listeners = this.#listeners
-    const overdueMs = refreshMs + callMs
-    this.#book = new SessionBook({ clock, listeners, instanceId, ttlMs, overdueMs })
-    const isShown = (): boolean => this.#isReady && !this.isDraining
-    const book = this.#book
-    this.#heart = new Heart({ layout, book, runtime, clock, refreshMs, isShown })
-    const onGranted = (): void => this.#heart.watch()
-    const parts = { layout, book, clock, listeners, instanceId, onGranted }
-    this.#ownership = new Ownership(parts)
-    const onRead = (): void => this.#onRead()
-    this.#watch = new NodeWatch({ layout, runtime, discoverMs, onRead })
+    const instance = { layout, runtime, clock, settings, listeners: this.#listeners }
+    const isPublished = (): boolean => this.#isReady && !this.isDraining
+    this.#registry = new SessionRegistry(instance)
+    this.#renewals = new RenewalLoop(instance, this.#registry, isPublished)
+    this.#acquirer = new SessionAcquirer(instance, this.#registry, () => {
+      this.#renewals.scheduleCheck()
+    })
+    this.#watch = new NodeWatch(instance, () => this.#onRead())
   }
 
   async start(): Promise<void> {
     await this.connect()
-    await this.show()
+    await this.publish()
     this.#requireStarted()
   }
 
-  /** The first half of a start: from here on everything can be seen, but nobody sees this instance. */
+  /** The first half of a start: this instance sees the fleet, and the fleet does not see it yet. */
   async connect(): Promise<void> {
     if (this.#life === 'stopping' || this.#life === 'stopped') throw closedError()
     if (this.#life !== 'new') throw stateError('start', 'called once', this.#life)
@@ -92,16 +87,16 @@ export class FleetManager implements LeaseManager {
     await this.#starting
   }
 
-  /** The second half: whoever looks sees that this instance is there, and may hand it something at once. */
-  async show(): Promise<void> {
-    await this.#heart.beat()
-    await this.#watch.look()
+  /** The second half: other instances see this one, and may hand it sessions at once. */
+  async publish(): Promise<void> {
+    await this.#renewals.run()
+    await this.#watch.refresh()
   }
 
   async stop(): Promise<void> {
     if (this.#life === 'new') return
-    if (this.#user !== null) return this.#user.stop()
-    this.#stopping ??= this.#life === 'starting' ? this.#breakOff() : this.#stop()
+    if (this.#worker !== null) return this.#worker.stop()
+    this.#stopping ??= this.#life === 'starting' ? this.#cancelStart() : this.#stop()
     return this.#stopping
   }
 
@@ -120,8 +115,8 @@ export class FleetManager implements LeaseManager {
   async release(sessionId: string): Promise<void> {
     this.#requireStarted()
     const id = this.#layout.parseSessionId(sessionId)
-    const release = async (): Promise<void> => this.#ownership.release([id])
-    await (this.#user === null ? release() : this.#user.letGo(id, release))
+    const release = async (): Promise<void> => this.#acquirer.release([id])
+    await (this.#worker === null ? release() : this.#worker.suspend(id, release))
   }
 
   isOwned(sessionId: string): boolean {
@@ -129,7 +124,7 @@ export class FleetManager implements LeaseManager {
   }
 
   ownedSessions(): readonly string[] {
-    return this.isStarted ? this.#book.sessionIds : []
+    return this.isStarted ? this.#registry.sessionIds : []
   }
 
   async getLiveNodes(): Promise<readonly string[]> {
@@ -150,18 +145,18 @@ export class FleetManager implements LeaseManager {
 
   state(sessionId: string): LeaseState {
     const id = this.#layout.parseSessionId(sessionId)
-    return this.isStarted ? this.#book.state(id) : 'unknown'
+    return this.isStarted ? this.#registry.state(id) : 'unknown'
   }
 
   leaseOf(sessionId: string): FencedLease | null {
     const state = this.state(sessionId)
     if (state !== 'owned' && state !== 'uncertain') return null
-    return this.#book.leaseOf(this.#layout.parseSessionId(sessionId))
+    return this.#registry.leaseOf(this.#layout.parseSessionId(sessionId))
   }
 
   leaseInfo(sessionId: string): LeaseInfo {
     const id = this.#layout.parseSessionId(sessionId)
-    return this.isStarted ? this.#book.info(id) : unknownInfo(id)
+    return this.isStarted ? this.#registry.info(id) : unknownInfo(id)
   }
 
   async handOver(sessionId: string, instanceId: string): Promise<boolean> {
@@ -171,8 +166,8 @@ export class FleetManager implements LeaseManager {
     if (to === undefined || instanceId === this.instanceId) {
       throw invalid('instanceId', 'must be another instance that is ready', instanceId)
     }
-    const give = async (): Promise<boolean> => this.#ownership.handOver(id, to)
-    return this.#user === null ? give() : this.#user.letGo(id, give)
+    const transfer = async (): Promise<boolean> => this.#acquirer.handOver(id, to)
+    return this.#worker === null ? transfer() : this.#worker.suspend(id, transfer)
   }
 
   async setReady(isReady: boolean): Promise<void> {
@@ -180,8 +175,8 @@ export class FleetManager implements LeaseManager {
     parseFlag('isReady', isReady)
     if (this.#isReady === isReady) return
     this.#isReady = isReady
-    if (isReady) await this.#heart.beat()
-    else await this.#hush()
+    if (isReady) await this.#renewals.run()
+    else await this.#unpublish()
     await this.#watch.read()
   }
 
@@ -195,14 +190,14 @@ export class FleetManager implements LeaseManager {
 
   // What follows is for the runner, which works on many sessions at a time.
 
-  /** One at a time: two would poll the same sessions side by side. Returns what ends it. */
-  attach(user: SessionUser): () => void {
-    if (this.#user !== null) {
+  /** One at a time: two workers would poll the same sessions. Returns a function that detaches it. */
+  attach(worker: SessionWorker): () => void {
+    if (this.#worker !== null) {
       const message = 'runFleet must be called once for a manager, got one with a fleet'
       throw new LeaseError('INVALID_STATE', message)
     }
-    this.#user = user
-    return () => (this.#user = null)
+    this.#worker = worker
+    return () => (this.#worker = null)
   }
 
   parseSessionId(value: unknown): string {
@@ -217,7 +212,7 @@ export class FleetManager implements LeaseManager {
     return this.#life === 'started'
   }
 
-  /** Whether this instance should be emptied. */
+  /** Whether this instance should hand over all its sessions. */
   get isDraining(): boolean {
     return this.#isDrainWanted || this.#isWithdrawn
   }
@@ -226,13 +221,13 @@ export class FleetManager implements LeaseManager {
     return this.#watch.candidates
   }
 
-  /** As it was granted, whatever has become of it since. */
+  /** The lease as it was granted, whether or not it is still owned. */
   grantOf(sessionId: string): Omit<PollContext, 'signal'> | null {
-    return this.#book.leaseOf(sessionId)
+    return this.#registry.leaseOf(sessionId)
   }
 
   freeInMs(sessionId: string): number | null {
-    return this.#book.freeInMs(sessionId)
+    return this.#registry.freeInMs(sessionId)
   }
 
   onView(listener: () => void): () => void {
@@ -240,38 +235,38 @@ export class FleetManager implements LeaseManager {
     return () => void this.#viewListeners.delete(listener)
   }
 
-  /** In one round trip. Never throws for a store that is away. */
+  /** In one round trip. Does not throw while the store is unavailable: each reply says what failed. */
   async acquireMany(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
-    return this.#ownership.acquire(sessionIds)
+    return this.#acquirer.acquire(sessionIds)
   }
 
   async releaseMany(sessionIds: readonly string[]): Promise<void> {
-    await this.#ownership.release(sessionIds)
+    await this.#acquirer.release(sessionIds)
   }
 
-  /** As `handOver`, by whoever has stopped the work itself. */
-  async give(sessionId: string, to: FleetNode): Promise<boolean> {
-    return this.#ownership.handOver(sessionId, to)
+  /** As `handOver`, for the worker, which has stopped its own work on the session. */
+  async transfer(sessionId: string, to: FleetNode): Promise<boolean> {
+    return this.#acquirer.handOver(sessionId, to)
   }
 
-  /** Tells everybody that this instance is about to leave, so that nothing is given to it any more. */
+  /** Tells the fleet that this instance is about to stop, so that it receives no further sessions. */
   async withdraw(): Promise<void> {
     if (this.#life !== 'started') return
     this.#isWithdrawn = true
     await this.#layout.drain(this.instanceId, true).catch(reportTo('fleet/withdrawal'))
-    await this.#hush().catch(reportTo('fleet/withdrawal'))
-    await this.#watch.look()
+    await this.#unpublish().catch(reportTo('fleet/withdrawal'))
+    await this.#watch.refresh()
   }
 
   readonly #layoutListener: LayoutListener = {
-    given: (sessionId, from) => this.#given(sessionId, from),
-    nodesChanged: () => this.#watch.hint(),
+    transferred: (sessionId, from) => this.#onTransferred(sessionId, from),
+    nodesChanged: () => this.#watch.notify(),
     disconnected: () => {
-      this.#book.doubtAll()
-      if (this.#life === 'started') this.#heart.hurry()
+      this.#registry.markAllUncertain()
+      if (this.#life === 'started') this.#renewals.hurry()
     },
     dataLost: () => {
-      if (this.#life === 'started') this.#heart.hurry()
+      if (this.#life === 'started') this.#renewals.hurry()
     },
   }
 
@@ -288,11 +283,11 @@ export class FleetManager implements LeaseManager {
     this.#life = 'started'
   }
 
-  /** Stopped before it had started: whoever waits for the start hears of it. */
-  async #breakOff(): Promise<void> {
+  /** Stops a manager during its start; the caller of `start` gets an error. */
+  async #cancelStart(): Promise<void> {
     this.#life = 'stopping'
     await this.#disconnect()
-    // Its error goes to whoever called `start`.
+    // The caller of `start` gets its error.
     await Promise.allSettled([this.#starting])
     await this.#disconnect()
     this.#life = 'stopped'
@@ -303,37 +298,39 @@ export class FleetManager implements LeaseManager {
     await this.#layout.close()
   }
 
-  #given(sessionId: string, from: string | null): void {
-    if (this.#life === 'started') void this.#ownership.adopt(sessionId, from)
-    else if (this.#life === 'stopping') void this.#ownership.decline(sessionId)
+  #onTransferred(sessionId: string, from: string | null): void {
+    if (this.#life === 'started') void this.#acquirer.adopt(sessionId, from)
+    else if (this.#life === 'stopping') void this.#acquirer.decline(sessionId)
   }
 
-  async #hush(): Promise<void> {
-    // A round that is under way may show the heartbeat once more; it must not come after this.
-    await this.#heart.beat()
-    await this.#layout.hush()
-    // It is still there, and should be known by its name to whoever looks.
-    if (!this.#isWithdrawn) await this.#heart.beat()
+  async #unpublish(): Promise<void> {
+    // A round in progress may publish the heartbeat once more, and must not do so after this.
+    await this.#renewals.run()
+    await this.#layout.unpublish()
+    // The instance is still running, and an overview shows it by its name.
+    if (!this.#isWithdrawn) await this.#renewals.run()
   }
 
   #onRead(): void {
     const { isSelfDraining } = this.#watch.view
-    const isNews = isSelfDraining !== this.#isDrainWanted && this.#life === 'started'
-    if (isNews && !this.#isWithdrawn) {
+    const hasChanged = isSelfDraining !== this.#isDrainWanted && this.#life === 'started'
+    if (hasChanged && !this.#isWithdrawn) {
       this.#isDrainWanted = isSelfDraining
-      void (isSelfDraining ? this.#hush().catch(reportTo('fleet/drain')) : this.#heart.beat())
+      void (isSelfDraining
+        ? this.#unpublish().catch(reportTo('fleet/drain'))
+        : this.#renewals.run())
     }
     for (const listener of this.#viewListeners) listener()
   }
 
-  /** Work that no caller should be able to break off ends here: what fails now ends by its TTL. */
+  /** Reports errors instead of throwing: a stop must not end half-way. What cannot be released ends by its TTL. */
   async #stop(): Promise<void> {
     if (this.#life === 'stopped') return
     this.#life = 'stopping'
-    // First, so that what is handed over meanwhile is either among what is ended next or never this instance's.
-    await this.#layout.unlisten().catch(reportTo('fleet/leave'))
-    await this.#ownership.end()
-    await this.#heart.stop()
+    // First: a session that is handed over meanwhile is either released below or never owned by this instance.
+    await this.#layout.unsubscribe().catch(reportTo('fleet/leave'))
+    await this.#acquirer.end()
+    await this.#renewals.stop()
     await this.#layout.leave().catch(reportTo('fleet/leave'))
     await this.#disconnect()
     this.#life = 'stopped'

@@ -1,9 +1,10 @@
-/** The options of a fleet: their defaults, their limits, and how they must relate to each other. */
+/** The options of a manager and of `runFleet`: their defaults, their bounds, and how they must relate to each other. */
 import { invalid } from '../core/errors.ts'
-import { parseSpanMs } from '../core/input.ts'
+import { parseSpanMs, refuseUnknown } from '../core/input.ts'
+import { HOLDER_BYTES_MAX } from '../core/limits.ts'
 import { requireShortText } from '../core/text.ts'
 import type { Runtime } from '../runtime/runtime.ts'
-import { newInstanceId, parseInstanceId, type Birth } from './instance-id.ts'
+import type { FleetOptions, PollFunction } from './contract.ts'
 
 export type LayoutName = 'poll' | 'lease'
 
@@ -22,9 +23,9 @@ export interface LeaseManagerOptions {
   readonly weight?: number
   /** Shown to people beside the instance id, never instead of it: 1..64 bytes. */
   readonly name?: string
-  /** Default: a new one. Two instances with one id would both believe to own what one of them does. */
+  /** Default: a new one. Two instances with one id would both claim the sessions of either. */
   readonly instanceId?: string
-  /** False: the instance is not given anything before `setReady(true)`. Default true: ready with its first view. */
+  /** False: the instance receives no sessions before `setReady(true)`. Default true: ready after the first read of the nodes. */
   readonly ready?: boolean
 }
 
@@ -66,7 +67,7 @@ export interface SettingsSource extends Birth {
   readonly runtime: Runtime
 }
 
-/** Whatever else is among the options is for whoever opens the layout, and checked there. */
+/** Ignores the options that `openLeaseManager` checks. */
 export function readSettings(options: LeaseManagerOptions, source: SettingsSource): FleetSettings {
   const refreshMs = span('refreshMs', options.refreshMs ?? REFRESH_MS_DEFAULT)
   const callDefaultMs = Math.min(CALL_TIMEOUT_MS_DEFAULT, Math.ceil(refreshMs / 2))
@@ -91,7 +92,7 @@ export function readSettings(options: LeaseManagerOptions, source: SettingsSourc
   return settings
 }
 
-/** A renewal that fails must leave time for another before the TTL is over. */
+/** After a renewal that failed there must be time for another before the TTL is over. */
 function checkRelations(settings: FleetSettings): void {
   const { leaseTtlMs, heartbeatTtlMs, refreshMs, discoverMs, callMs } = settings
   requireMore('leaseTtlMs', leaseTtlMs, { than: 2 * refreshMs, meaning: 'twice refreshMs' })
@@ -127,4 +128,59 @@ function parseName(value: unknown): string {
 export function parseFlag(field: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value
   throw invalid(field, 'must be true or false', value)
+}
+
+/*
+ * Instance ids: `{hostname}-{bootTimestamp}-{randomSuffix}`, one for each incarnation. The time is that of the start of
+ * the process, in nanoseconds, and each manager draws a new suffix, so that neither a restarted process nor a second
+ * manager in one process is taken for the same instance.
+ */
+const HOST_LENGTH_MAX = 64
+const INSTANCE_ID_PATTERN = /^[A-Za-z0-9._-]+-\d{1,19}-[0-9a-f]{8}$/
+const EXPECTATION = 'must be {hostname}-{bootTimestamp in ns}-{8 hex digits}'
+
+/** Where and when an instance started. */
+export interface Birth {
+  readonly host: string
+  /** Wall time at the start of the process. */
+  readonly startedAtMs: number
+}
+
+export function newInstanceId(runtime: Runtime, { host, startedAtMs }: Birth): string {
+  // A host name may contain anything; characters that are special in a key or a pattern are replaced.
+  const name = host.replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(0, HOST_LENGTH_MAX) || 'host'
+  const bootUs = Math.round(startedAtMs * 1000)
+  const suffix = runtime.uuid().replaceAll('-', '').slice(-8)
+  return `${name}-${BigInt(bootUs) * 1000n}-${suffix}`
+}
+
+export function parseInstanceId(value: unknown, field = 'instanceId'): string {
+  const id = requireShortText({ field, bytesMax: HOLDER_BYTES_MAX }, value)
+  if (INSTANCE_ID_PATTERN.test(id)) return id
+  throw invalid(field, EXPECTATION, id)
+}
+
+export interface ReadFleetOptions {
+  readonly poll: PollFunction
+  readonly intervalMs: number
+  readonly pollTimeoutMs: number
+  readonly stopTimeoutMs: number
+}
+
+const INTERVAL_MS_DEFAULT = 1_000
+const POLL_TIMEOUT_MS_DEFAULT = 30_000
+const STOP_TIMEOUT_MS_DEFAULT = 1_000
+
+export function readFleetOptions(options: FleetOptions): ReadFleetOptions {
+  refuseUnknown(options, ['poll', 'intervalMs', 'pollTimeoutMs', 'stopTimeoutMs'])
+  if (typeof options?.poll !== 'function')
+    throw invalid('poll', 'must be a function', options?.poll)
+  const spanOf = (field: keyof ReadFleetOptions, value: unknown): number =>
+    parseSpanMs({ field, min: 1, max: SPAN_MS_MAX }, value)
+  return {
+    poll: options.poll,
+    intervalMs: spanOf('intervalMs', options.intervalMs ?? INTERVAL_MS_DEFAULT),
+    pollTimeoutMs: spanOf('pollTimeoutMs', options.pollTimeoutMs ?? POLL_TIMEOUT_MS_DEFAULT),
+    stopTimeoutMs: spanOf('stopTimeoutMs', options.stopTimeoutMs ?? STOP_TIMEOUT_MS_DEFAULT),
+  }
 }

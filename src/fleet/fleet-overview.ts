@@ -1,14 +1,14 @@
-/** A fleet as people want to see it: who owns what, who should, and when each was last heard of. */
+/** A fleet as `tenure fleet` shows it: owner, preferred owner and last renewal of each session, and the nodes. */
 import { preferredNode } from './assignment.ts'
 import type { FleetLayout, FleetNode, Survey } from './fleet-layout.ts'
 
 /**
- * `owned`: renewed of late by an instance that is there. `uncertain`: it is there, but a renewal is overdue.
- * `orphaned`: its instance shows no heartbeat; another takes it when it is over.
+ * `owned`: its owner is running and has renewed it in time. `uncertain`: its owner is running, but a renewal is overdue.
+ * `orphaned`: its owner has no heartbeat; another instance takes it when it expires.
  */
 export type SessionState = 'owned' | 'uncertain' | 'orphaned'
 
-/** `not_ready`: it is there and wants nothing yet. `silent`: it owns something and is not heard of: dead, or cut off. */
+/** `not_ready`: it runs and receives no sessions yet. `silent`: it owns sessions and has no heartbeat: dead, or cut off. */
 export type NodeState = 'ready' | 'not_ready' | 'draining' | 'silent'
 
 export interface SessionRow {
@@ -36,7 +36,7 @@ export interface Overview {
 
 export interface OverviewFacts {
   readonly nowMs: number
-  /** What a lease is granted for, where neither the store nor its owner says so. */
+  /** The TTL of a lease, where neither the store nor its owner has it. */
   readonly leaseTtlMs: number
 }
 

@@ -1,10 +1,10 @@
 /**
- * What an instance should do now, decided from what it sees. Pure: the runner does it.
+ * Decides what an instance should do now. Pure: the runner carries it out.
  *
- *  - What it owns and should not: give it to the instance that should, or release it if there is none or if it is not
- *    wanted any more.
- *  - What it should own and does not: acquire it.
- *  - What a foreign instance should own, but has left lying: the best instance of ours takes it.
+ *  - A session that it owns and should not: hand it to the instance that should own it, or release it if there is none or
+ *    if the session is not in the list any more.
+ *  - A session that it should own and does not: acquire it.
+ *  - A session that a foreign instance should own and does not take: the best instance of ours acquires it.
  */
 import { assignSessions, preferredNode } from './assignment.ts'
 import type { FleetNode } from './fleet-layout.ts'
@@ -15,24 +15,24 @@ export interface Situation {
   readonly owned: readonly string[]
   /** Ready and not being drained. */
   readonly candidates: readonly FleetNode[]
-  /** This instance wants to be empty. */
+  /** This instance is draining or stopping. */
   readonly isLeaving: boolean
   /** Sessions whose poll hangs or fails here. */
-  readonly isUnfit: (sessionId: string) => boolean
+  readonly isUnhealthy: (sessionId: string) => boolean
 }
 
-export interface Gift {
+export interface Handover {
   readonly sessionId: string
   readonly to: FleetNode
 }
 
 export interface FleetPlan {
   readonly keep: readonly string[]
-  readonly give: readonly Gift[]
+  readonly handOver: readonly Handover[]
   readonly release: readonly string[]
   readonly acquire: readonly string[]
-  /** Of foreign instances, which may or may not take them. */
-  readonly standIn: readonly string[]
+  /** Sessions of foreign instances, to be acquired if those do not take them. */
+  readonly fallback: readonly string[]
 }
 
 export class FleetPlanner {
@@ -41,7 +41,7 @@ export class FleetPlanner {
   #targets: ReadonlyMap<string, string> = new Map()
 
   plan(situation: Situation): FleetPlan {
-    const { self, sessionIds, candidates, isLeaving, isUnfit } = situation
+    const { self, sessionIds, candidates, isLeaving, isUnhealthy } = situation
     const nodes = isLeaving ? candidates.filter((node) => node.instanceId !== self) : candidates
     const targets = this.#assign(sessionIds, nodes)
     const owned = new Set(situation.owned)
@@ -49,13 +49,13 @@ export class FleetPlanner {
     const others = nodes.filter((node) => node.instanceId !== self)
     const targetOf = (id: string): FleetNode | undefined => {
       const target = byId.get(targets.get(id) ?? '')
-      if (target?.instanceId !== self || !isUnfit(id)) return target
+      if (target?.instanceId !== self || !isUnhealthy(id)) return target
       return byId.get(preferredNode(id, others) ?? '') ?? target
     }
     return {
       ...sortOwned(situation, targetOf),
       acquire: [...sessionIds].filter((id) => !owned.has(id) && targetOf(id)?.instanceId === self),
-      standIn: standIns(situation, nodes, (id) => targetOf(id)?.isForeign === true),
+      fallback: fallbacks(situation, nodes, (id) => targetOf(id)?.isForeign === true),
     }
   }
 
@@ -77,28 +77,30 @@ export class FleetPlanner {
 function sortOwned(
   { self, sessionIds, owned, isLeaving }: Situation,
   targetOf: (sessionId: string) => FleetNode | undefined,
-): Pick<FleetPlan, 'keep' | 'give' | 'release'> {
+): Pick<FleetPlan, 'keep' | 'handOver' | 'release'> {
   const keep: string[] = []
-  const give: Gift[] = []
+  const handOver: Handover[] = []
   const release: string[] = []
   for (const sessionId of owned) {
     const to = targetOf(sessionId)
     if (!sessionIds.has(sessionId) || (to === undefined && isLeaving)) release.push(sessionId)
     else if (to === undefined || to.instanceId === self) keep.push(sessionId)
-    else give.push({ sessionId, to })
+    else handOver.push({ sessionId, to })
   }
-  return { keep, give, release }
+  return { keep, handOver, release }
 }
 
-function standIns(
+function fallbacks(
   { self, sessionIds, owned }: Situation,
   nodes: readonly FleetNode[],
   isForeign: (sessionId: string) => boolean,
 ): readonly string[] {
   const ours = nodes.filter((node) => !node.isForeign)
   if (ours.length === nodes.length) return []
-  const mine = new Set(owned)
+  const isOwned = new Set(owned)
   return [...sessionIds].filter((sessionId) => {
-    return !mine.has(sessionId) && isForeign(sessionId) && preferredNode(sessionId, ours) === self
+    return (
+      !isOwned.has(sessionId) && isForeign(sessionId) && preferredNode(sessionId, ours) === self
+    )
   })
 }

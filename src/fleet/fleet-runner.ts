@@ -1,42 +1,40 @@
 /**
- * The loop that everybody writes by hand: acquires what this instance should own, runs one poller for each session that
- * it owns, hands over what another should own, and shuts down in order.
+ * Acquires the sessions that this instance should own, runs one poller for each session that it owns, hands over the
+ * sessions that another instance should own, and shuts down in order.
  *
- * A pass looks at everything and does what is due. Passes follow each other and never overlap; handovers run beside
- * them, each by itself: the poller stops, then the session goes to the other, and only then is it forgotten.
+ * A pass compares the plan with what is owned and does what is due. Passes never overlap; handovers run beside them, each
+ * by itself: the poller stops, then the session is transferred, and only then is it forgotten.
  */
 import { report } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { Listeners } from '../client/listeners.ts'
+import { requireListener, RUNNER_EVENTS } from './contract.ts'
 import type { Fleet, FleetEvents, RunnerEvents } from './contract.ts'
-import { requireListener, RUNNER_EVENTS } from './event-listener.ts'
 import type { AcquireReply } from './fleet-layout.ts'
-import type { FleetManager, SessionUser } from './fleet-manager.ts'
-import { FleetPlanner, type FleetPlan, type Gift } from './fleet-plan.ts'
-import { Gate } from './gate.ts'
-import { HoldOff } from './hold-off.ts'
-import type { ReadFleetOptions } from './runner-options.ts'
-import { SessionPoller } from './session-poller.ts'
-import { UnfitSessions } from './unfit-sessions.ts'
+import type { FleetManager, SessionWorker } from './fleet-manager.ts'
+import type { ReadFleetOptions } from './fleet-options.ts'
+import { FleetPlanner, type FleetPlan, type Handover } from './fleet-plan.ts'
+import { HandoverBackOff, HandoverLimiter } from './handover-pacing.ts'
+import { SessionPoller, UnhealthySessions } from './session-poller.ts'
 
-/** Right after another's lease should have ended. */
+/** A pass comes so long after another instance's lease should have ended. */
 const EXPIRY_SLACK_MS = 3
 
-export class FleetRunner implements Fleet, SessionUser {
+export class FleetRunner implements Fleet, SessionWorker {
   readonly #manager: FleetManager
   readonly #runtime: Runtime
   readonly #options: ReadFleetOptions
   readonly #listeners = new Listeners<RunnerEvents>()
   readonly #planner = new FleetPlanner()
-  readonly #holdOff: HoldOff
+  readonly #backOff: HandoverBackOff
   readonly #pollers = new Map<string, SessionPoller>()
-  /** Sessions that are on their way out. */
+  /** Sessions that are being released or handed over. */
   readonly #moves = new Map<string, Promise<void>>()
-  readonly #gate: Gate
-  readonly #unfit: UnfitSessions
+  readonly #limiter: HandoverLimiter
+  readonly #unhealthy: UnhealthySessions
   /** Since when a foreign instance should have taken a session. */
-  readonly #leftSinceMs = new Map<string, number>()
-  /** What could not be handed over and may still be ours. */
+  readonly #offeredSinceMs = new Map<string, number>()
+  /** Sessions whose handover failed, and which this instance may still own. */
   readonly #retry = new Set<string>()
   readonly #unlisten: readonly (() => void)[]
   #sessionIds: ReadonlySet<string> = new Set()
@@ -51,9 +49,9 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#manager = manager
     this.#runtime = manager.runtime
     this.#options = options
-    this.#holdOff = new HoldOff(manager.runtime, manager.settings.discoverMs)
-    this.#gate = new Gate(manager.runtime)
-    this.#unfit = new UnfitSessions(manager.runtime, () => this.#wantPass())
+    this.#backOff = new HandoverBackOff(manager.runtime, manager.settings.discoverMs)
+    this.#limiter = new HandoverLimiter(manager.runtime)
+    this.#unhealthy = new UnhealthySessions(manager.runtime, () => this.#wantPass())
     this.#detach = manager.attach(this)
     this.#unlisten = [
       manager.onView(() => this.#wantPass()),
@@ -81,7 +79,7 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#wantPass()
   }
 
-  /** Listeners may not be there to hear it. */
+  /** Reports the error as well: there may be no listener. */
   fail(error: unknown): void {
     report('fleet/runner', error)
     this.#listeners.emit('failed', { error })
@@ -105,18 +103,18 @@ export class FleetRunner implements Fleet, SessionUser {
     return this.#stopping !== null
   }
 
-  /** When this begins to stop. */
+  /** Calls `listener` when this begins to stop. */
   onStop(listener: () => void): void {
     this.#stopListeners.push(listener)
   }
 
-  async letGo<Result>(sessionId: string, work: () => Promise<Result>): Promise<Result> {
+  async suspend<Result>(sessionId: string, change: () => Promise<Result>): Promise<Result> {
     while (this.#moves.has(sessionId)) await this.#moves.get(sessionId)
-    const result = this.#quit(sessionId, 'is let go').then(work)
-    // What a caller has let go is left alone until the next view.
+    const result = this.#stopPoller(sessionId, 'is let go').then(change)
+    // After a release or handover by a caller, the session is not touched until the next view.
     const isOpen = result.then(
       () => false,
-      // No fault: the caller is told, and the session is still ours.
+      // No fault: the caller gets the error, and this instance still owns the session.
       () => true,
     )
     this.#track(sessionId, isOpen)
@@ -129,7 +127,7 @@ export class FleetRunner implements Fleet, SessionUser {
 
   async #stop(): Promise<void> {
     this.#timer?.cancel()
-    // Before anything is given away: whoever gets it must not think that it belongs here.
+    // Before any handover: a receiver that still saw this instance as ready would hand the session back.
     await this.#manager.withdraw()
     await this.#passing
     await Promise.all(this.#moves.values())
@@ -160,17 +158,17 @@ export class FleetRunner implements Fleet, SessionUser {
 
   async #pass(): Promise<void> {
     if (!this.#manager.isStarted) return
-    this.#holdOff.prune()
-    this.#unfit.prune()
+    this.#backOff.prune()
+    this.#unhealthy.prune()
     const plan = this.#plan()
     this.#carryOut(plan)
-    const wanted = [...plan.acquire, ...this.#due(plan.standIn), ...this.#retry]
-    const free = wanted.filter((id) => !this.#moves.has(id) && !this.#unfit.hangs(id))
+    const wanted = [...plan.acquire, ...this.#due(plan.fallback), ...this.#retry]
+    const free = wanted.filter((id) => !this.#moves.has(id) && !this.#unhealthy.isHanging(id))
     if (free.length > 0) this.#settleRetries(free, await this.#manager.acquireMany(free))
-    this.#arm(plan)
+    this.#schedule(plan)
   }
 
-  /** What nobody could be asked for is asked for again by the next pass. */
+  /** A session whose acquire failed stays in `#retry` for the next pass. */
   #settleRetries(sessionIds: readonly string[], replies: readonly AcquireReply[]): void {
     for (const [index, sessionId] of sessionIds.entries()) {
       if (replies[index]?.kind !== 'failed') this.#retry.delete(sessionId)
@@ -183,63 +181,65 @@ export class FleetRunner implements Fleet, SessionUser {
       ...{ self, candidates, sessionIds: this.#sessionIds },
       owned: this.#manager.ownedSessions(),
       isLeaving: isDraining || this.#stopping !== null,
-      isUnfit: (sessionId) => this.#unfit.has(sessionId),
+      isUnhealthy: (sessionId) => this.#unhealthy.has(sessionId),
     })
   }
 
   #carryOut(plan: FleetPlan): void {
     for (const sessionId of plan.keep) this.#poll(sessionId)
-    this.#free(plan.release)
-    for (const gift of plan.give) {
-      if (this.#giveInMs(gift) <= 0) this.#give(gift)
-      else this.#poll(gift.sessionId)
+    this.#release(plan.release)
+    for (const handover of plan.handOver) {
+      if (this.#handOverInMs(handover) <= 0) this.#handOver(handover)
+      else this.#poll(handover.sessionId)
     }
   }
 
   /** 0 or less: now. */
-  #giveInMs({ sessionId, to: { isForeign } }: Gift): number {
+  #handOverInMs({ sessionId, to: { isForeign } }: Handover): number {
     if (this.#stopping !== null) return 0
-    const isUrgent = this.#manager.isDraining || this.#unfit.has(sessionId)
-    return this.#holdOff.leftMs(sessionId, { isForeign, isUrgent })
+    const isUrgent = this.#manager.isDraining || this.#unhealthy.has(sessionId)
+    return this.#backOff.leftMs(sessionId, { isForeign, isUrgent })
   }
 
-  /** Foreign instances get two views' time to take what we think is theirs. */
-  #due(standIn: readonly string[]): readonly string[] {
+  /** The sessions that a foreign instance has not taken for two intervals of discovery. */
+  #due(fallback: readonly string[]): readonly string[] {
     const nowMs = this.#runtime.monotonicMs()
-    const known = new Set(standIn)
-    for (const id of this.#leftSinceMs.keys()) if (!known.has(id)) this.#leftSinceMs.delete(id)
+    const known = new Set(fallback)
+    for (const id of this.#offeredSinceMs.keys())
+      if (!known.has(id)) this.#offeredSinceMs.delete(id)
     const patienceMs = 2 * this.#manager.settings.discoverMs
-    return standIn.filter((sessionId) => {
-      const sinceMs = this.#leftSinceMs.get(sessionId) ?? nowMs
-      this.#leftSinceMs.set(sessionId, sinceMs)
+    return fallback.filter((sessionId) => {
+      const sinceMs = this.#offeredSinceMs.get(sessionId) ?? nowMs
+      this.#offeredSinceMs.set(sessionId, sinceMs)
       return nowMs - sinceMs >= patienceMs
     })
   }
 
-  /** Comes back when another's lease ends; the views come by themselves. */
-  #arm(plan: FleetPlan): void {
+  /** Schedules a pass for when another instance's lease ends; every new view starts a pass anyway. */
+  #schedule(plan: FleetPlan): void {
     this.#timer?.cancel()
     if (this.#stopping !== null) return
     const waits = plan.acquire.flatMap((id) => this.#manager.freeInMs(id) ?? [])
-    const holds = plan.give.map((gift) => this.#giveInMs(gift))
-    const dueMs = [...waits, ...holds].filter((inMs) => inMs > 0)
+    const backOffs = plan.handOver.map((handover) => this.#handOverInMs(handover))
+    const dueMs = [...waits, ...backOffs].filter((inMs) => inMs > 0)
     if (dueMs.length === 0) return
     const inMs = Math.ceil(dueMs.reduce((least, each) => Math.min(least, each))) + EXPIRY_SLACK_MS
     this.#timer = this.#runtime.setTimer(inMs, () => this.#wantPass(), { keepAlive: true })
   }
 
   #onAcquired({ sessionId, isGiven }: FleetEvents['acquired']): void {
-    if (isGiven) this.#holdOff.received(sessionId)
-    else if (this.#leftSinceMs.has(sessionId)) this.#holdOff.neglected(sessionId)
+    if (isGiven) this.#backOff.received(sessionId)
+    else if (this.#offeredSinceMs.has(sessionId)) this.#backOff.neglected(sessionId)
     const isWanted = this.#sessionIds.has(sessionId) && !this.#manager.isDraining
-    if (isWanted && !this.#unfit.has(sessionId) && this.#stopping === null) this.#poll(sessionId)
+    if (isWanted && !this.#unhealthy.has(sessionId) && this.#stopping === null)
+      this.#poll(sessionId)
     else this.#wantPass()
   }
 
   #onLost(sessionId: string): void {
     const poller = this.#pollers.get(sessionId)
     poller?.abort(new Error(`session ${sessionId} was lost`))
-    if (poller !== undefined) this.#drop(sessionId, poller)
+    if (poller !== undefined) this.#removePoller(sessionId, poller)
     this.#wantPass()
   }
 
@@ -247,10 +247,10 @@ export class FleetRunner implements Fleet, SessionUser {
     if (this.#moves.has(sessionId)) return
     const before = this.#pollers.get(sessionId)
     if (before !== undefined && !before.isStopped) return
-    // One that was told to stop, and there is nobody else to give the session to.
-    if (before !== undefined) this.#drop(sessionId, before)
+    // It was stopped, and no other instance can take the session.
+    if (before !== undefined) this.#removePoller(sessionId, before)
     const lease = this.#manager.grantOf(sessionId)
-    if (lease === null || this.#unfit.hangs(sessionId)) return
+    if (lease === null || this.#unhealthy.isHanging(sessionId)) return
     const { poll, intervalMs, pollTimeoutMs } = this.#options
     const poller = new SessionPoller({
       ...{ sessionId, lease, poll, intervalMs, pollTimeoutMs, runtime: this.#runtime },
@@ -263,35 +263,35 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#pollers.set(sessionId, poller)
   }
 
-  /** Somebody else may have more luck with it. */
+  /** Another instance may be able to poll it. */
   #onStuck(sessionId: string): void {
-    this.#unfit.failed(sessionId, this.#options.pollTimeoutMs)
+    this.#unhealthy.addFailed(sessionId, this.#options.pollTimeoutMs)
     this.#wantPass()
   }
 
-  /** Forgets a poller; while its last poll goes on, no other begins here. */
-  #drop(sessionId: string, poller: SessionPoller): void {
+  /** Removes a poller; while its last poll runs, no other begins here. */
+  #removePoller(sessionId: string, poller: SessionPoller): void {
     this.#pollers.delete(sessionId)
-    if (poller.running !== null) this.#unfit.hanging(sessionId, poller.running)
+    if (poller.running !== null) this.#unhealthy.addHanging(sessionId, poller.running)
   }
 
-  /** Gives a session away; what could not be given is looked at again by the next pass. */
-  #give(gift: Gift): void {
-    const { sessionId } = gift
+  /** Hands a session over; after a failure the next pass decides again. */
+  #handOver(handover: Handover): void {
+    const { sessionId } = handover
     if (this.#moves.has(sessionId)) return
-    const isOpen = this.#stopAndGive(gift).then(
-      (isGiven) => !isGiven,
-      (error: unknown) => this.#onMoveFailed(error, gift),
+    const isOpen = this.#stopAndTransfer(handover).then(
+      (isTransferred) => !isTransferred,
+      (error: unknown) => this.#onHandoverFailed(error, handover),
     )
     this.#track(sessionId, isOpen)
   }
 
-  /** Nobody waits for these, so they are freed together when the last of their pollers has stopped. */
-  #free(sessionIds: readonly string[]): void {
+  /** Releases sessions that are not in the list any more, in one call when the last of their pollers has stopped. */
+  #release(sessionIds: readonly string[]): void {
     const free = sessionIds.filter((sessionId) => !this.#moves.has(sessionId))
     if (free.length === 0) return
     const reason = 'is not wanted here any more'
-    const move = Promise.all(free.map((sessionId) => this.#quit(sessionId, reason)))
+    const move = Promise.all(free.map((sessionId) => this.#stopPoller(sessionId, reason)))
       .then(() => this.#manager.releaseMany(free))
       .catch((error: unknown) => this.fail(error))
     for (const sessionId of free) {
@@ -300,16 +300,16 @@ export class FleetRunner implements Fleet, SessionUser {
     }
   }
 
-  #onMoveFailed(error: unknown, { sessionId }: Gift): true {
+  #onHandoverFailed(error: unknown, { sessionId }: Handover): true {
     this.#retry.add(sessionId)
-    this.#holdOff.refused(sessionId)
+    this.#backOff.failed(sessionId)
     this.fail(error)
     return true
   }
 
   /**
-   * Passes leave alone what is on its way out, so they look again when that has ended and the session is still to be
-   * seen to: `move` says so, and never rejects.
+   * Passes skip a session while it is released or handed over. `move` resolves with true if a pass must decide about the
+   * session again afterwards, and never rejects.
    */
   #track(sessionId: string, move: Promise<boolean>): void {
     const ended = move.then((isOpen) => {
@@ -319,25 +319,25 @@ export class FleetRunner implements Fleet, SessionUser {
     this.#moves.set(sessionId, ended)
   }
 
-  /** False if it is not the other's. */
-  async #stopAndGive({ sessionId, to }: Gift): Promise<boolean> {
-    await this.#gate.pass()
-    await this.#quit(sessionId, 'goes to another instance')
+  /** False if the session was not transferred. */
+  async #stopAndTransfer({ sessionId, to }: Handover): Promise<boolean> {
+    await this.#limiter.admit()
+    await this.#stopPoller(sessionId, 'goes to another instance')
     const { instanceId } = to
     const isReady = this.#manager.candidates.some((node) => node.instanceId === instanceId)
     if (!isReady) return false
-    const isGiven = await this.#gate.transfer(() => this.#manager.give(sessionId, to))
-    if (isGiven) this.#holdOff.gave(sessionId)
-    return isGiven
+    const isTransferred = await this.#limiter.transfer(() => this.#manager.transfer(sessionId, to))
+    if (isTransferred) this.#backOff.transferred(sessionId)
+    return isTransferred
   }
 
-  /** Stops the work on a session, as far as it can be stopped. */
-  async #quit(sessionId: string, why: string): Promise<void> {
+  /** Stops the poller of a session; a poll that does not return is reported and left running. */
+  async #stopPoller(sessionId: string, why: string): Promise<void> {
     const poller = this.#pollers.get(sessionId)
     if (poller === undefined) return
     const reason = new Error(`session ${sessionId} ${why}`)
     const result = await poller.stop(reason, this.#options.stopTimeoutMs)
-    this.#drop(sessionId, poller)
+    this.#removePoller(sessionId, poller)
     if (result === 'stopped') return
     const error = new Error('the poll went on after it was told to stop')
     report('fleet/poll', error)

@@ -1,8 +1,8 @@
 /**
- * The fleet on any store, through the ordinary lease API: `session:ID` is who polls, `node:ID` is who is there, and
- * `drain:ID` is who should be empty. Handovers are transfers; the receiver hears of them from the ledger, and all hear
- * there of nodes that join, leave or are drained. The leases of one call are sent together, and a store commits together
- * what it gets together.
+ * The fleet on any store, through the ordinary lease API: the lease of `session:ID` is held by the instance that polls
+ * the session, that of `node:ID` is the heartbeat of an instance, and that of `drain:ID` says that the instance is drained.
+ * Handovers are transfers. Instances read the ledger for handovers to them and for nodes that join, leave or drain. The
+ * requests of one call are sent together, and a store commits them together.
  */
 import { closedError, LeaseError } from '../core/errors.ts'
 import type { LeaseEvent } from '../core/event.ts'
@@ -13,6 +13,7 @@ import { kindOf, nameOf, parseResource, type Resource } from '../core/resource.t
 import { requireShortText } from '../core/text.ts'
 import { HolderClock, type Term } from '../client/holder-clock.ts'
 import { RepeatedFault, report, reportTo } from '../runtime/diagnostics.ts'
+import { backOffMs, pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
 import type {
@@ -23,7 +24,6 @@ import type {
   WatchFilter,
 } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
-import { answerWithin, asLeaseError, backOffMs, pause } from './answer-within.ts'
 import type {
   AcquireReply,
   Failed,
@@ -37,20 +37,21 @@ import type {
   Survey,
 } from './fleet-layout.ts'
 import type { FleetSettings } from './fleet-options.ts'
-import { LossRest } from './loss-rest.ts'
+import { GracePeriod } from './grace-period.ts'
+import { callWithin, asLeaseError } from './store-call.ts'
 
-/** Leases of nodes, of hidden nodes and of drains have a session in common, by which all of them can be listed. */
+/** All leases of nodes, of hidden nodes and of drains share a session, by which they can be listed. */
 const NODES_SESSION = 'fleet:nodes'
 const HIDDEN_SESSION = 'fleet:hidden'
 const DRAINS_SESSION = 'fleet:drains'
 const DRAIN_TTL_MS = 86_400_000
-/** Between two attempts to read a ledger that cannot be read. */
-const WATCH_AGAIN = { firstMs: 500, mostMs: 5_000 }
+/** The back-off while the ledger cannot be read. */
+const WATCH_AGAIN = { firstMs: 500, maxMs: 5_000 }
 
-/** So many gifts are remembered, so that one that is told of twice is taken once. */
-const TOLD_MAX = 10_000
+/** So many transfers are remembered, so that one that is notified twice is acquired once. */
+const NOTIFIED_MAX = 10_000
 
-export interface LeaseLayoutParts {
+export interface LeaseLayoutOptions {
   /** Connects to the store. */
   readonly openApi: () => Promise<LeaseApi>
   readonly runtime: Runtime
@@ -62,23 +63,23 @@ export class LeaseLayout implements FleetLayout {
   readonly #openApi: () => Promise<LeaseApi>
   readonly #runtime: Runtime
   readonly #settings: FleetSettings
-  readonly #told = new Set<string>()
-  /** Sessions that another has handed to this instance and that it has not taken yet. */
-  readonly #gifts = new Set<string>()
+  readonly #notified = new Set<string>()
+  /** Sessions that another instance has handed to this one, and that it has not acquired yet. */
+  readonly #transferred = new Set<string>()
   #opened: Opened | null = null
-  /** The lease by which others know that this instance is there. */
-  #sign: Sign | null = null
+  /** The lease by which other instances see this one. */
+  #heartbeat: Heartbeat | null = null
   readonly #clock: HolderClock
-  readonly #rest: LossRest
+  readonly #grace: GracePeriod
   /** The longest TTL of leases that this instance has seen in the fleet. */
   #longestTtlMs: number
 
-  constructor({ openApi, runtime, settings }: LeaseLayoutParts) {
+  constructor({ openApi, runtime, settings }: LeaseLayoutOptions) {
     this.#openApi = openApi
     this.#runtime = runtime
     this.#settings = settings
     this.#clock = new HolderClock(runtime)
-    this.#rest = new LossRest(this.#clock)
+    this.#grace = new GracePeriod(this.#clock)
     this.#longestTtlMs = settings.leaseTtlMs
   }
 
@@ -92,20 +93,20 @@ export class LeaseLayout implements FleetLayout {
     const closing = new AbortController()
     if (listener === null) {
       const watching = Promise.resolve()
-      this.#opened = { api, listener, closing, watching, unlisten: null }
+      this.#opened = { api, listener, closing, watching, unsubscribe: null }
       return
     }
     const watching = this.#watch(api, listener, closing.signal)
-    this.#opened = { api, listener, closing, watching, unlisten: null }
+    this.#opened = { api, listener, closing, watching, unsubscribe: null }
     const onWake = (signal: WakeSignal): void => {
       this.#onWake({ api, listener, closing: closing.signal }, signal)
     }
     try {
-      const unlisten = await this.#bounded(
+      const unsubscribe = await this.#bounded(
         api.onWake({ session: this.#settings.instanceId }, onWake),
       )
-      if (this.#opened?.api !== api) return unlisten()
-      this.#opened = { ...this.#opened, unlisten }
+      if (this.#opened?.api !== api) return unsubscribe()
+      this.#opened = { ...this.#opened, unsubscribe }
     } catch (error) {
       await this.close()
       throw error
@@ -113,36 +114,37 @@ export class LeaseLayout implements FleetLayout {
   }
 
   /**
-   * A store that has lost data has forgotten our heartbeat as well. So that is looked for before anything is taken, so as
-   * not to disturb anybody, and again after: what was granted between a loss and the moment it is seen does not count.
+   * A store that has lost data has lost this instance's heartbeat as well. So the heartbeat is read before the acquire, in
+   * order not to take a session that another instance still polls, and again afterwards: a grant between the loss and the
+   * moment it is seen does not count.
    */
   async acquire(
     sessionIds: readonly string[],
     reclaimed: ReadonlySet<string> = new Set(),
   ): Promise<readonly AcquireReply[]> {
-    const isOwn = (id: string): boolean => reclaimed.has(id) || this.#gifts.has(id)
-    const isResting = (id: string): boolean => this.#rest.leftMs > 0 && !isOwn(id)
-    const isTaken = (reply: AcquireReply): reply is Acquired =>
+    const isOwn = (id: string): boolean => reclaimed.has(id) || this.#transferred.has(id)
+    const isInGrace = (id: string): boolean => this.#grace.leftMs > 0 && !isOwn(id)
+    const isNew = (reply: AcquireReply): reply is Acquired =>
       isAcquired(reply) && !isOwn(reply.sessionId)
-    const before = sessionIds.every(isOwn) ? null : await this.#lookForLoss()
+    const before = sessionIds.every(isOwn) ? null : await this.#detectLoss()
     if (before !== null) return sessionIds.map(() => before)
     const replies = await Promise.all(
       sessionIds.map(async (id): Promise<AcquireReply> => {
-        return isResting(id) ? this.#resting() : this.#bounded(this.#acquire(id)).catch(failed)
+        return isInGrace(id) ? this.#inGrace() : this.#bounded(this.#acquire(id)).catch(failed)
       }),
     )
-    const after = replies.some(isTaken) ? await this.#lookForLoss() : null
+    const after = replies.some(isNew) ? await this.#detectLoss() : null
     const isVoid = (reply: AcquireReply): reply is Acquired =>
-      isTaken(reply) && (after !== null || this.#rest.leftMs > 0)
+      isNew(reply) && (after !== null || this.#grace.leftMs > 0)
     const voided = replies.filter(isVoid)
-    if (voided.length > 0) this.#giveBack(voided)
-    const answers = replies.map((reply) => (isVoid(reply) ? (after ?? this.#resting()) : reply))
-    for (const sessionId of sessionIds) this.#gifts.delete(sessionId)
+    if (voided.length > 0) this.#releaseVoid(voided)
+    const answers = replies.map((reply) => (isVoid(reply) ? (after ?? this.#inGrace()) : reply))
+    for (const sessionId of sessionIds) this.#transferred.delete(sessionId)
     return answers
   }
 
-  /** What is not given back ends by its TTL. */
-  #giveBack(grants: readonly Grant[]): void {
+  /** A lease that cannot be released ends by its TTL. */
+  #releaseVoid(grants: readonly Grant[]): void {
     const released = this.release(grants).then((replies) => {
       const problem = replies.find((reply) => reply.kind === 'failed')
       if (problem?.kind === 'failed') throw problem.error
@@ -150,31 +152,31 @@ export class LeaseLayout implements FleetLayout {
     released.catch(reportTo('fleet/release'))
   }
 
-  #resting(): AcquireReply {
-    return { kind: 'resting', freeInMs: Math.ceil(this.#rest.leftMs) }
+  #inGrace(): AcquireReply {
+    return { kind: 'grace_period', freeInMs: Math.ceil(this.#grace.leftMs) }
   }
 
-  /** Not null if nobody could be asked; then nothing that is granted counts either. */
-  async #lookForLoss(): Promise<Failed | null> {
-    const sign = this.#sign
-    if (sign === null || !this.#isRunning(sign)) return null
+  /** Returns a failure if the heartbeat could not be read; then no grant counts either. */
+  async #detectLoss(): Promise<Failed | null> {
+    const heartbeat = this.#heartbeat
+    if (heartbeat === null || !this.#isRunning(heartbeat)) return null
     try {
-      const known = await this.#bounded(this.#api.get({ id: sign.leaseId }))
-      if (known === null && this.#sign === sign) this.#onLoss()
+      const known = await this.#bounded(this.#api.get({ id: heartbeat.leaseId }))
+      if (known === null && this.#heartbeat === heartbeat) this.#onLoss()
       return null
     } catch (error) {
       return failed(error)
     }
   }
 
-  /** What has not ended cannot have been pruned. */
-  #isRunning({ term }: Sign): boolean {
+  /** A lease that has not ended cannot have been pruned. */
+  #isRunning({ term }: Heartbeat): boolean {
     return this.#clock.remainingMs(term, this.#clock.now()) > 0
   }
 
   #onLoss(): void {
-    this.#sign = null
-    this.#rest.begin(this.#longestTtlMs)
+    this.#heartbeat = null
+    this.#grace.begin(this.#longestTtlMs)
     report('fleet/data-loss', dataLostError(this.#longestTtlMs))
     this.#opened?.listener?.dataLost()
   }
@@ -183,7 +185,7 @@ export class LeaseLayout implements FleetLayout {
     const { instanceId: holder, leaseTtlMs: ttlMs } = this.#settings
     return this.#forEach(grants, async (grant) => {
       const answer = await this.#api.renew({ ...leaseOf(grant), holder, ttlMs })
-      // Too soon after another renewal to be extended: nothing is wrong, and nothing is confirmed.
+      // Too soon after the last renewal to extend the lease: neither lost nor confirmed.
       if (answer.kind === 'does_not_extend') throw refusalError(answer)
       return answer.kind === 'renewed' ? DONE : GONE
     })
@@ -222,65 +224,66 @@ export class LeaseLayout implements FleetLayout {
     return { nodes: view, isSelfDraining }
   }
 
-  async beat(isShown: boolean): Promise<void> {
+  async heartbeat(isPublished: boolean): Promise<void> {
     const { heartbeatTtlMs: ttlMs, instanceId: holder, weight, name, leaseTtlMs } = this.#settings
     const resource = parseResource(`node:${holder}`)
-    const session = isShown ? NODES_SESSION : HIDDEN_SESSION
-    if (this.#sign !== null && this.#sign.session !== session) await this.hush()
-    const sign = this.#sign
+    const session = isPublished ? NODES_SESSION : HIDDEN_SESSION
+    if (this.#heartbeat !== null && this.#heartbeat.session !== session) await this.unpublish()
+    const heartbeat = this.#heartbeat
     const term: Term = { from: this.#clock.now(), spanMs: ttlMs }
-    if (sign !== null) {
-      const renewal = { id: sign.leaseId, resource, holder, ttlMs }
+    if (heartbeat !== null) {
+      const renewal = { id: heartbeat.leaseId, resource, holder, ttlMs }
       const { kind } = await this.#bounded(this.#api.renew(renewal))
       if (kind === 'does_not_extend') return
-      if (kind === 'renewed') return this.#signed(sign, { ...sign, term })
-      if (kind === 'not_found' && this.#isRunning(sign) && this.#sign === sign) this.#onLoss()
+      const isCurrent = this.#heartbeat === heartbeat
+      if (kind === 'renewed') {
+        if (isCurrent) this.#heartbeat = { ...heartbeat, term }
+        return
+      }
+      if (kind === 'not_found' && this.#isRunning(heartbeat) && isCurrent) this.#onLoss()
     }
     const leaseId = this.#runtime.uuid()
     const metadata = { weight, leaseTtlMs, ...(name === null ? {} : { name }) }
     const request = { id: leaseId, resource, holder, session, ttlMs, metadata }
     const answer = await this.#bounded(this.#api.acquire({ ...request, ...NO_LIMITS }))
-    if (answer.kind !== 'granted' && answer.kind !== 'held') throw unexpected('beat', answer.kind)
+    if (answer.kind !== 'granted' && answer.kind !== 'held')
+      throw unexpected('heartbeat', answer.kind)
     const id = answer.kind === 'granted' ? leaseId : (answer.blockers[0]?.leaseId ?? leaseId)
-    this.#sign = { leaseId: id, session, term }
+    this.#heartbeat = { leaseId: id, session, term }
   }
 
-  #signed(before: Sign, after: Sign): void {
-    if (this.#sign === before) this.#sign = after
-  }
-
-  async hush(): Promise<void> {
-    const sign = this.#sign
-    this.#sign = null
-    if (sign === null) return
+  async unpublish(): Promise<void> {
+    const heartbeat = this.#heartbeat
+    this.#heartbeat = null
+    if (heartbeat === null) return
     const { instanceId: holder } = this.#settings
     try {
-      const { kind } = await this.#bounded(this.#api.release({ id: sign.leaseId, holder }))
-      if (kind === 'not_found' && this.#isRunning(sign)) this.#onLoss()
+      const { kind } = await this.#bounded(this.#api.release({ id: heartbeat.leaseId, holder }))
+      if (kind === 'not_found' && this.#isRunning(heartbeat)) this.#onLoss()
     } catch (error) {
-      // It may still be there, and must not be taken for a heartbeat of another kind.
-      this.#sign ??= sign
+      // The lease may still be there, and the next heartbeat must end it first.
+      this.#heartbeat ??= heartbeat
       throw error
     }
   }
 
-  async unlisten(): Promise<void> {
+  async unsubscribe(): Promise<void> {
     const opened = this.#opened
     if (opened === null) return
-    opened.unlisten?.()
+    opened.unsubscribe?.()
     opened.closing.abort()
     await opened.watching
   }
 
-  /** With everything that is in its name: a handover that nobody told it of is among it. */
+  /** Releases every lease of this instance, also of a session that was handed to it without a notification. */
   async leave(): Promise<void> {
-    await this.hush()
+    await this.unpublish()
     const { instanceId: holder } = this.#settings
     const own = await this.#list({ holder })
     await this.#end(own.filter(({ resource }) => WATCHED.kinds.includes(kindOf(resource))))
   }
 
-  /** In the name of the instance that is to be empty, so that it can take the mark away itself when it leaves. */
+  /** The drained instance is the holder of the lease, so that it can release it when it leaves. */
   async drain(holder: string, isWanted: boolean): Promise<void> {
     const resource = parseResource(`drain:${holder}`)
     if (isWanted) {
@@ -313,9 +316,9 @@ export class LeaseLayout implements FleetLayout {
 
   async close(): Promise<void> {
     const opened = this.#opened
-    const unlistened = this.unlisten()
+    const unsubscribed = this.unsubscribe()
     this.#opened = null
-    await unlistened
+    await unsubscribed
     await opened?.api.close()
   }
 
@@ -338,7 +341,7 @@ export class LeaseLayout implements FleetLayout {
     }
     const first = await ask(this.#runtime.uuid())
     if (typeof first !== 'string') return first
-    // Our own, left behind by an answer that was lost: it ends here, and a new one begins.
+    // This instance's own lease, after a lost answer or a handover: it ends here, and a new one begins.
     await this.#api.release({ id: first, resource, holder })
     const second = await ask(this.#runtime.uuid())
     return typeof second === 'string' ? { kind: 'held', owner: holder, freeInMs: null } : second
@@ -365,25 +368,25 @@ export class LeaseLayout implements FleetLayout {
   }
 
   /**
-   * A store that can tell whom it wakes says at once which lease was handed over; the ledger says so a little later, to
-   * those as well that were away for a while or whose store only says that something has changed.
+   * A wake-up names the lease that was handed over, where the store can do that. The ledger has it a little later, also
+   * for an instance that was disconnected or whose store sends wake-ups without ids.
    */
-  #onWake({ api, listener, closing }: Woken, { leaseIds }: WakeSignal): void {
+  #onWake({ api, listener, closing }: WakeContext, { leaseIds }: WakeSignal): void {
     const look = async (leaseId: string): Promise<void> => {
       const lease = await api.get({ id: leaseId })
       if (closing.aborted) return
-      if (lease !== null && lease.state === 'active') this.#tellOf(lease, listener)
+      if (lease !== null && lease.state === 'active') this.#notify(lease, listener)
     }
     const onError = (error: unknown): void => {
-      // A wake-up that comes as the layout is closed is for nobody.
+      // No error after the layout was closed.
       if (!closing.aborted) report('fleet/handover', error)
     }
     for (const leaseId of leaseIds ?? []) look(leaseId).catch(onError)
   }
 
   /**
-   * Follows the grants and ends in the ledger; renewals, which are most of it, and what is not the fleet's are left out by the store. A ledger that
-   * cannot be read for a while is read on later: what was missed is found by the next pass.
+   * Follows the grants and ends in the ledger; the store leaves out renewals, which are most of it, and other resources.
+   * While the ledger cannot be read, handovers are not notified; the next pass finds them.
    */
   async #watch(api: LeaseApi, listener: LayoutListener, signal: AbortSignal): Promise<void> {
     const fault = new RepeatedFault('fleet/watch', {
@@ -394,48 +397,49 @@ export class LeaseLayout implements FleetLayout {
         for await (const { event } of api.watch(WATCHED, { signal })) {
           fault.succeeded()
           if (this.#isOfNodes(event)) listener.nodesChanged()
-          else if (event.type === 'lease.issued') this.#tellOf(event.lease, listener)
+          else if (event.type === 'lease.issued') this.#notify(event.lease, listener)
         }
       } catch (error) {
         if (!signal.aborted) fault.failed(error)
       }
-      await pause(this.#runtime, backOffMs(fault.count, WATCH_AGAIN), signal)
+      const pauseMs = backOffMs(fault.count, WATCH_AGAIN)
+      await pause(this.#runtime, pauseMs, { keepAlive: true, signal })
     }
   }
 
-  /** Another instance has joined or left, or somebody wants one to be empty, maybe this one. */
+  /** Another instance has joined or left, or an instance is drained, maybe this one. */
   #isOfNodes({ resource, holder }: LeaseEvent): boolean {
     const kind = kindOf(resource)
     return kind === 'drain' || (kind === 'node' && holder !== this.#settings.instanceId)
   }
 
-  /** Of a session that is ours because another handed it over. */
-  #tellOf(lease: Given, listener: LayoutListener): void {
+  /** Notifies the listener of a session that another instance has handed to this one. */
+  #notify(lease: TransferredLease, listener: LayoutListener): void {
     const { id, resource, holder, adopted } = lease
     const isOurs = holder === this.#settings.instanceId && !adopted
-    if (!isOurs || kindOf(resource) !== 'session' || this.#told.has(id)) return
-    this.#told.add(id)
-    if (this.#told.size > TOLD_MAX) this.#forgetOldest()
+    if (!isOurs || kindOf(resource) !== 'session' || this.#notified.has(id)) return
+    this.#notified.add(id)
+    if (this.#notified.size > NOTIFIED_MAX) this.#forgetOldest()
     const sessionId = nameOf(resource)
-    this.#gifts.add(sessionId)
-    listener.given(sessionId, null)
+    this.#transferred.add(sessionId)
+    listener.transferred(sessionId, null)
   }
 
   #forgetOldest(): void {
-    for (const oldest of this.#told) {
-      this.#told.delete(oldest)
+    for (const oldest of this.#notified) {
+      this.#notified.delete(oldest)
       return
     }
   }
 
-  /** Each page within the time of a call. */
+  /** Each page within the call timeout. */
   readonly #bound: Pick<LeaseApi, 'list'> = {
     list: (filter) => this.#bounded(this.#api.list(filter)),
   }
 
   #bounded<Answer>(call: Promise<Answer>): Promise<Answer> {
     const { callMs: withinMs } = this.#settings
-    return answerWithin({ runtime: this.#runtime, withinMs }, call)
+    return callWithin({ runtime: this.#runtime, withinMs }, call)
   }
 }
 
@@ -444,26 +448,26 @@ interface Opened {
   readonly listener: LayoutListener | null
   readonly closing: AbortController
   readonly watching: Promise<void>
-  /** Null until wake-ups are listened to. */
-  readonly unlisten: Unsubscribe | null
+  /** Ends the subscription to wake-ups; null before there is one. */
+  readonly unsubscribe: Unsubscribe | null
 }
 
-interface Woken {
+interface WakeContext {
   readonly api: LeaseApi
   readonly listener: LayoutListener
   readonly closing: AbortSignal
 }
 
-interface Sign {
+interface Heartbeat {
   readonly leaseId: string
   readonly session: string
-  /** For how long the store must know it, unless it loses data. */
+  /** How long the store must have the lease, unless it loses data. */
   readonly term: Term
 }
 
-type Given = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
+type TransferredLease = Pick<LeaseInfo, 'id' | 'resource' | 'holder' | 'adopted'>
 
-/** An expiry is not among them: each instance looks again when a heartbeat is about to end. */
+/** Without expiries: each instance reads the nodes again when a heartbeat is about to expire. */
 const WATCHED: Pick<WatchFilter, 'types'> & { readonly kinds: readonly string[] } = {
   kinds: ['session', 'node', 'drain'],
   types: ['lease.issued', 'lease.released', 'lease.revoked'],
@@ -490,9 +494,9 @@ function isAcquired(reply: AcquireReply): reply is Acquired {
   return reply.kind === 'acquired'
 }
 
-function dataLostError(restMs: number): LeaseError {
-  const rest = `for ${restMs} ms this instance takes nothing that was not its own`
-  return new LeaseError('STORE_UNAVAILABLE', `the store has lost its data: ${rest}`)
+function dataLostError(graceMs: number): LeaseError {
+  const grace = `for ${graceMs} ms this instance takes nothing that was not its own`
+  return new LeaseError('STORE_UNAVAILABLE', `the store has lost its data: ${grace}`)
 }
 
 function acquired(sessionId: string, { id, fence }: LeaseInfo): AcquireReply {

@@ -1,40 +1,36 @@
 /**
- * Keeps the view of the nodes: read at a fixed pace, and sooner when somebody says that it changed or when a heartbeat
- * is about to end. Reads that are asked for at the same time share one; a read that fails leaves the view as it was.
+ * The view of the nodes: read at a fixed interval, and earlier after a notification or when a heartbeat is about to
+ * expire. Concurrent callers share one read; a read that fails leaves the view as it was.
  */
 import { RepeatedFault } from '../runtime/diagnostics.ts'
-import type { Runtime, Timer } from '../runtime/runtime.ts'
-import { backOffMs } from './answer-within.ts'
-import type { FleetLayout, FleetNode, NodeView } from './fleet-layout.ts'
+import { backOffMs } from '../runtime/pause.ts'
+import type { Timer } from '../runtime/runtime.ts'
+import type { FleetInstance } from './fleet-instance.ts'
+import type { FleetNode, NodeView } from './fleet-layout.ts'
 
-export interface NodeWatchParts {
-  readonly layout: FleetLayout
-  readonly runtime: Runtime
-  readonly discoverMs: number
-  /** After every read, whether or not anything changed. */
-  readonly onRead: (view: NodeView) => void
-}
-
-/** All instances hear of a change at the same moment, and need not all ask at once. */
-const HINT_DELAY_MS_MAX = 50
-/** After reads that failed. */
-const RETRY = { firstMs: 500, mostMs: 4_000 }
-/** Right after a heartbeat should have ended. */
+/** All instances are notified of a change at the same moment; a random delay spreads their reads. */
+const NOTIFY_DELAY_MS_MAX = 50
+/** The back-off after reads that failed. */
+const RETRY = { firstMs: 500, maxMs: 4_000 }
+/** A read comes so long after a heartbeat should have expired. */
 const EXPIRY_SLACK_MS = 5
 
 export class NodeWatch {
-  readonly #parts: NodeWatchParts
+  readonly #instance: FleetInstance
+  readonly #onRead: () => void
   #view: NodeView = { nodes: [], isSelfDraining: false }
   #candidates: readonly FleetNode[] = []
   #reading: Promise<NodeView> | null = null
   #timer: Timer | null = null
-  #isHinted = false
+  #isNotified = false
   #isStopped = false
   readonly #fault: RepeatedFault
 
-  constructor(parts: NodeWatchParts) {
-    this.#parts = parts
-    const clock = { monotonicMs: () => parts.runtime.monotonicMs() }
+  /** `onRead` is called after every read, whether or not anything changed. */
+  constructor(instance: FleetInstance, onRead: () => void) {
+    this.#instance = instance
+    this.#onRead = onRead
+    const clock = { monotonicMs: () => instance.runtime.monotonicMs() }
     this.#fault = new RepeatedFault('fleet/nodes', clock)
   }
 
@@ -43,12 +39,11 @@ export class NodeWatch {
     return this.#view
   }
 
-  /** Those that may be given something. */
+  /** The nodes that may receive sessions. */
   get candidates(): readonly FleetNode[] {
     return this.#candidates
   }
 
-  /** The first look. */
   async start(): Promise<void> {
     this.#isStopped = false
     await this.read()
@@ -60,8 +55,8 @@ export class NodeWatch {
     return this.#reading
   }
 
-  /** As `read`, for callers that go on with the view as it was. */
-  async look(): Promise<void> {
+  /** As `read`, but keeps the old view when the store cannot be read. */
+  async refresh(): Promise<void> {
     try {
       await this.read()
     } catch (error) {
@@ -69,11 +64,11 @@ export class NodeWatch {
     }
   }
 
-  /** Somebody says that there is something new. */
-  hint(): void {
-    if (this.#isHinted || this.#isStopped) return
-    this.#isHinted = true
-    this.#arm(this.#parts.runtime.random() * HINT_DELAY_MS_MAX)
+  /** The layout was notified of a change. */
+  notify(): void {
+    if (this.#isNotified || this.#isStopped) return
+    this.#isNotified = true
+    this.#schedule(this.#instance.runtime.random() * NOTIFY_DELAY_MS_MAX)
   }
 
   stop(): void {
@@ -82,19 +77,22 @@ export class NodeWatch {
   }
 
   async #read(): Promise<NodeView> {
-    // What is known of heartbeats grows old while the store cannot be read, and does not tell when to look again.
-    let nextMs = Math.min(this.#parts.discoverMs, backOffMs(this.#fault.count + 1, RETRY))
+    // While the store cannot be read, the known heartbeats are outdated and do not say when to read again.
+    let nextMs = Math.min(
+      this.#instance.settings.discoverMs,
+      backOffMs(this.#fault.count + 1, RETRY),
+    )
     try {
-      const view = await this.#parts.layout.nodes()
+      const view = await this.#instance.layout.nodes()
       this.#fault.succeeded()
       this.#view = view
       this.#candidates = view.nodes.filter(({ isDraining }) => !isDraining)
       nextMs = this.#nextReadInMs()
-      this.#parts.onRead(view)
+      this.#onRead()
       return view
     } finally {
-      this.#isHinted = false
-      this.#arm(nextMs)
+      this.#isNotified = false
+      this.#schedule(nextMs)
     }
   }
 
@@ -103,13 +101,13 @@ export class NodeWatch {
       (least, node) => Math.min(least, node.expiresInMs),
       Infinity,
     )
-    return Math.min(this.#parts.discoverMs, firstMs + EXPIRY_SLACK_MS)
+    return Math.min(this.#instance.settings.discoverMs, firstMs + EXPIRY_SLACK_MS)
   }
 
-  #arm(inMs: number): void {
+  #schedule(inMs: number): void {
     this.#timer?.cancel()
     if (this.#isStopped) return
-    const onTime = (): void => void this.look()
-    this.#timer = this.#parts.runtime.setTimer(inMs, onTime, { keepAlive: false })
+    const onTimer = (): void => void this.refresh()
+    this.#timer = this.#instance.runtime.setTimer(inMs, onTimer, { keepAlive: false })
   }
 }

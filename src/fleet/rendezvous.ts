@@ -1,6 +1,6 @@
 /**
- * The hasher by itself, for programs that ask who should own what without a manager: over instance ids as
- * `getLiveNodes` gives them, or with weights. What comes in is read like anything from outside.
+ * The assignment for programs without a manager: over instance ids as `getLiveNodes` returns them, or with weights. The
+ * arguments are checked like any input.
  */
 import { invalid } from '../core/errors.ts'
 import { NAME_BYTES_MAX } from '../core/limits.ts'
@@ -8,7 +8,7 @@ import { requireShortText } from '../core/text.ts'
 import { assignSessions, preferredNode, type Candidate } from './assignment.ts'
 import { parseWeight } from './fleet-options.ts'
 
-/** An instance id, or one with a weight; without one it is 1. */
+/** An instance id, with or without a weight; the default is 1. */
 export type RankedNode = string | { readonly instanceId: string; readonly weight?: number }
 
 /** The first choice of a session, by weighted rendezvous hashing and without a bound on load; null without nodes. */

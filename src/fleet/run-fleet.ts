@@ -1,14 +1,14 @@
-/** `runFleet`: checks what it is given, starts the runner, and feeds it the sessions. */
+/** `runFleet`: checks its arguments, starts the runner, and passes it the lists of sessions. */
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 import type { Fleet, FleetOptions, LeaseManager, SessionSource } from './contract.ts'
 import { FleetManager } from './fleet-manager.ts'
 import { FleetRunner } from './fleet-runner.ts'
-import { isAsyncSource, isList, readFleetOptions } from './runner-options.ts'
+import { readFleetOptions } from './fleet-options.ts'
 
 /**
- * Polls the sessions that this instance should own, for as long as it owns them. Starts the manager if nobody has.
- * Resolves after the first pass over a list, or when the first list of a source has been passed over.
+ * Polls the sessions that this instance should own, for as long as it owns them. Starts a manager that is not started.
+ * Resolves after the first pass, which for a source is the pass over its first list.
  */
 export async function runFleet(
   manager: LeaseManager,
@@ -29,8 +29,8 @@ export async function runFleet(
     if (isNew) await manager.connect()
     if (first !== null) runner.setSessions(first)
     else await followSource(manager, runner, sessions as AsyncIterable<readonly string[]>)
-    // Only now, because what is handed to it from here on is polled at once.
-    if (isNew) await manager.show()
+    // Only now: a session that another instance hands over from here on is polled at once.
+    if (isNew) await manager.publish()
     await runner.pass()
     if (runner.isStopping) throw new LeaseError('CLOSED', 'the manager was stopped')
     return runner
@@ -45,7 +45,7 @@ function readSessions(manager: FleetManager, list: unknown): readonly string[] {
   return list.map((sessionId) => manager.parseSessionId(sessionId))
 }
 
-/** Resolves with the first list of a source. From then on a list that cannot be read is reported and passed over. */
+/** Resolves with the first list of a source. After that, a list that is invalid is reported and skipped. */
 async function followSource(
   manager: FleetManager,
   runner: FleetRunner,
@@ -82,13 +82,21 @@ async function follow(
   }
 }
 
-/** A source may wait for a list that never comes; nobody waits for it to agree that it is over. */
+/** Does not wait for the end of the source, which may be waiting for a list that never comes. */
 function end(lists: AsyncIterator<readonly string[]>): void {
   const ended = async (): Promise<unknown> => lists.return?.()
   ended().catch(reportTo('fleet/session-source'))
 }
 
-/** Ours, of a list that came; whatever else a source throws is its end. */
+/** From reading a list. Any other error was thrown by the source, and ends it. */
 function isInvalidInput(error: unknown): boolean {
   return isLeaseError(error) && error.code === 'INVALID_INPUT'
+}
+
+function isList(source: SessionSource): source is readonly string[] {
+  return Array.isArray(source)
+}
+
+function isAsyncSource(source: unknown): source is AsyncIterable<readonly string[]> {
+  return typeof source === 'object' && source !== null && Symbol.asyncIterator in source
 }

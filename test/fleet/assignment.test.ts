@@ -6,7 +6,7 @@ import {
   preferredNode,
   type Candidate,
 } from '../../src/fleet/assignment.ts'
-import { hashName, unitOf } from '../../src/fleet/mixing-hash.ts'
+import { hashName, unitOf } from '../../src/fleet/assignment.ts'
 import { fc } from '../fast-check.ts'
 
 const nodesNamed = (count: number, weight = 1): readonly Candidate[] =>

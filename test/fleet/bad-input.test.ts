@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { openLeaseManager, runFleet, type LeaseManager } from '../../src/fleet.ts'
-import { newInstanceId, parseInstanceId } from '../../src/fleet/instance-id.ts'
+import { newInstanceId, parseInstanceId } from '../../src/fleet/fleet-options.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { freshRedis } from '../servers/shared-servers.ts'
 

@@ -287,7 +287,7 @@ describe('on any store, through ordinary leases,', () => {
     world.loseData()
     await world.runtime.advance(FAKE_TTL_MS / 2)
     expect(a.fleet.polling.length).toBe(20)
-    expect(a.told.filter(([name]) => name === 'lost').length).toBe(20)
+    expect(a.events.filter(([name]) => name === 'lost').length).toBe(20)
     await stop(world, a)
   })
 })

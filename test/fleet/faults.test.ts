@@ -54,9 +54,9 @@ describe('a loop that fails again and again', () => {
       }
       faults.heal(method)
       await world.runtime.advance(5 * REFRESH_MS)
-      const told = heard.faults.length
+      const reported = heard.faults.length
       await world.runtime.advance(MINUTE_MS)
-      expect(heard.faults.length).toBe(told)
+      expect(heard.faults.length).toBe(reported)
       await manager.stop()
     },
   )

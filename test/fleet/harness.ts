@@ -13,13 +13,13 @@ export const TTL_MS = 3_000
 export const REFRESH_MS = 1_000
 export const CALL_TIMEOUT_MS = 200
 
-type Told = { [Name in keyof FleetEvents]: [Name, FleetEvents[Name]] }[keyof FleetEvents]
+type EmittedEvent = { [Name in keyof FleetEvents]: [Name, FleetEvents[Name]] }[keyof FleetEvents]
 
 export interface Instance {
   readonly manager: FleetManager
   readonly faults: FaultyApi
   /** Every event but `renewed`, in order. */
-  readonly told: Told[]
+  readonly events: EmittedEvent[]
 }
 
 export interface World {
@@ -62,9 +62,10 @@ export function fleetWorld(): World {
       const settings = readSettings(read, { runtime, host: 'test', startedAtMs: 1_736_598_400_000 })
       const layout = new LeaseLayout({ openApi: async () => faults.api, runtime, settings })
       const manager = new FleetManager({ layout, runtime, settings })
-      const told: Told[] = []
-      for (const name of EVENTS) manager.on(name, (event) => told.push([name, event] as Told))
-      return { manager, faults, told }
+      const events: EmittedEvent[] = []
+      for (const name of EVENTS)
+        manager.on(name, (event) => events.push([name, event] as EmittedEvent))
+      return { manager, faults, events }
     },
   }
 }

@@ -108,7 +108,7 @@ describe('stopping', () => {
     const stopped = a.fleet.stop()
     await world.runtime.advance(20)
     await stopped
-    expect(a.told.filter(([name]) => name === 'released').length).toBe(2_000)
+    expect(a.events.filter(([name]) => name === 'released').length).toBe(2_000)
     expect(world.runtime.pendingTimers).toBe(0)
   })
 

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { failWith, hang } from '../client/harness.ts'
 import { CALL_TIMEOUT_MS, fleetWorld, REFRESH_MS, TTL_MS } from './harness.ts'
 
-const names = (told: readonly (readonly [string, unknown])[]): readonly string[] =>
-  told.map(([name]) => name)
+const names = (events: readonly (readonly [string, unknown])[]): readonly string[] =>
+  events.map(([name]) => name)
 
 describe('a session', () => {
   it('has one owner, and the others know who', async () => {
@@ -27,7 +27,7 @@ describe('a session', () => {
     expect(a.manager.state('s')).toBe('unknown')
     expect(await b.manager.tryAcquire('s')).toBe(true)
     expect(b.manager.leaseInfo('s').fence).toBeGreaterThan(info.fence ?? Infinity)
-    expect(names(b.told)).toEqual(['acquired', 'taken_over'])
+    expect(names(b.events)).toEqual(['acquired', 'taken_over'])
     await Promise.all([a.manager.stop(), b.manager.stop()])
     expect(world.runtime.pendingTimers).toBe(0)
   })
@@ -48,7 +48,7 @@ describe('a session', () => {
 
   it('is uncertain at once when a renewal fails, and recovers by itself', async () => {
     const world = fleetWorld()
-    const { manager, faults, told } = world.instance()
+    const { manager, faults, events } = world.instance()
     await manager.start()
     await manager.tryAcquire('s')
     await world.runtime.advance(REFRESH_MS / 2)
@@ -60,7 +60,7 @@ describe('a session', () => {
     faults.heal('renew')
     await world.runtime.advance(REFRESH_MS)
     expect(manager.state('s')).toBe('owned')
-    expect(names(told).filter((name) => name !== 'renew_failed')).toEqual([
+    expect(names(events).filter((name) => name !== 'renew_failed')).toEqual([
       'acquired',
       'uncertain',
       'recovered',
@@ -70,7 +70,7 @@ describe('a session', () => {
 
   it('is uncertain when a renewal hangs, and lost at its deadline although no call returns', async () => {
     const world = fleetWorld()
-    const { manager, faults, told } = world.instance()
+    const { manager, faults, events } = world.instance()
     await manager.start()
     await manager.tryAcquire('s')
     const renewals: (() => Promise<unknown>)[] = []
@@ -85,7 +85,7 @@ describe('a session', () => {
     expect(manager.state('s')).toBe('uncertain')
     await world.runtime.advance(1)
     expect(manager.state('s')).toBe('unknown')
-    expect(told.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'deadline_passed' }])
+    expect(events.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'deadline_passed' }])
     // The store hears of a renewal after all, in time by its own clock; there is no way back.
     await renewals[0]?.()
     expect(manager.isOwned('s')).toBe(false)
@@ -140,12 +140,12 @@ describe('a session', () => {
 
   it('is lost at once when the store says that it is not ours', async () => {
     const world = fleetWorld()
-    const { manager, told } = world.instance()
+    const { manager, events } = world.instance()
     await manager.start()
     await manager.tryAcquire('s')
     await world.service.revokeAll({ holder: manager.instanceId, by: 'operator' })
     await world.runtime.advance(REFRESH_MS)
-    expect(told.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'not_owner' }])
+    expect(events.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'not_owner' }])
     await manager.stop()
   })
 
@@ -195,12 +195,12 @@ describe('a session', () => {
 
   it('that turns out to be another’s when it is released is said to be lost', async () => {
     const world = fleetWorld()
-    const { manager, told } = world.instance()
+    const { manager, events } = world.instance()
     await manager.start()
     await manager.tryAcquire('s')
     await world.service.revokeAll({ holder: manager.instanceId, by: 'operator' })
     await manager.release('s')
-    expect(told.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'not_owner' }])
+    expect(events.at(-1)).toEqual(['lost', { sessionId: 's', reason: 'not_owner' }])
     await manager.stop()
   })
 
@@ -234,8 +234,8 @@ describe('a session', () => {
     await world.runtime.settle()
     expect(b.manager.isOwned('s')).toBe(true)
     expect(b.manager.leaseInfo('s').fence).toBeGreaterThan(fence ?? Infinity)
-    expect(names(a.told)).toEqual(['acquired', 'rebalanced'])
-    expect(b.told).toMatchObject([['acquired', { isGiven: true }]])
+    expect(names(a.events)).toEqual(['acquired', 'rebalanced'])
+    expect(b.events).toMatchObject([['acquired', { isGiven: true }]])
     for (const { manager } of [a, b, thief]) await manager.stop()
   })
 

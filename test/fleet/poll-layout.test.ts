@@ -256,7 +256,7 @@ async function openGiver(instanceId: string): Promise<FleetLayout> {
   const { layout } = await openLayout(place.url, { instanceId })
   const nothing = (): void => undefined
   await layout.open({
-    ...{ given: nothing, nodesChanged: nothing, disconnected: nothing, dataLost: nothing },
+    ...{ transferred: nothing, nodesChanged: nothing, disconnected: nothing, dataLost: nothing },
   })
   onTestFinished(async () => layout.close())
   return layout

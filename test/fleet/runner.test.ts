@@ -180,8 +180,8 @@ describe('rebalancing', () => {
       return { ...list, leases: list.leases.filter(({ resource }) => resource !== own) }
     })
     const moves = (): number => {
-      const told = [...a.told, ...b.told]
-      return told.filter(([name]) => name === 'rebalanced').length
+      const events = [...a.events, ...b.events]
+      return events.filter(([name]) => name === 'rebalanced').length
     }
     await world.runtime.advance(60 * REFRESH_MS)
     const early = moves()

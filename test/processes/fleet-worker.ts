@@ -42,10 +42,10 @@ function pauseIfTold(): void {
 
 /** The runner gives a session away when its poller has stopped, and tells nobody before it has. */
 if (manager instanceof FleetManager) {
-  const give = manager.give.bind(manager)
-  manager.give = (session, to) => {
+  const transfer = manager.transfer.bind(manager)
+  manager.transfer = (session, to) => {
     log.write({ kind: 'stopped', atUs: nowUs(), session })
-    return give(session, to)
+    return transfer(session, to)
   }
 }
 

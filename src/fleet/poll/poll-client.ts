@@ -1,44 +1,51 @@
 /**
  * Sends commands to Redis and listens to its channels.
  *
- *  - Calls of one turn of the event loop go out together.
- *  - A command is sent once, and not while there is no connection: an acquire that is carried out long after everybody
- *    gave it up would own a session that nobody polls.
- *  - A connection of our own that does not answer in time is given up and made anew.
- *  - Whoever uses it meets the server before anything else is sent: it may be another than before, or have lost data.
+ *  - Calls of one turn of the event loop are sent together.
+ *  - A command is sent once, and not while there is no connection: an acquire that Redis carries out after its caller
+ *    gave up would own a session that no instance polls.
+ *  - A connection of our own that does not answer in time is closed and opened again.
+ *  - A handshake comes before any other command of a connection: the server may be another one, or have lost data.
  */
 import { isMistake, LeaseError } from '../../core/errors.ts'
-import { RepeatedFault } from '../../runtime/diagnostics.ts'
+import { RepeatedFault, reportTo } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
-import type { RedisClient } from '../../drivers/redis-driver.ts'
+import type { RedisClient, RedisDriver } from '../../drivers/redis-driver.ts'
 import { addressOf } from '../../drivers/redis-connection.ts'
-import { answerWithin, backOffMs } from '../answer-within.ts'
+import { isReply } from '../../drivers/redis-errors.ts'
+import { backOffMs } from '../../runtime/pause.ts'
 import { connectionOf, connectTo, type PollConnection } from './poll-connection.ts'
 import type { Command, Reply } from './poll-connection.ts'
-import { PollEar, type EarListener } from './poll-ear.ts'
+import { callWithin, type CallBound } from '../store-call.ts'
 
-export interface PollClientParts {
+export interface PollClientOptions {
   readonly source: string | RedisClient
   readonly runtime: Runtime
   readonly callMs: number
 }
 
-export interface ConnectionListener extends EarListener {
+interface ChannelListener {
+  message(channel: string, text: string): void
+  /** Subscribed again after a time without a subscription, in which messages may have been missed. */
+  resubscribed(): void
+}
+
+export interface ConnectionListener extends ChannelListener {
   disconnected(): void
-  /** Before anything else is sent over a connection that is new or there again. Not for a Cluster, which is many. */
-  met(send: Send): Promise<void>
+  /** Runs before any other command on a connection that is new or was lost. Not for a Cluster, which is many servers. */
+  handshake(send: Send): Promise<void>
 }
 
 export type Send = (commands: readonly Command[]) => Promise<readonly Reply[]>
 
-/** Which server a connection leads to, and to what there. */
+/** The server of a connection, and the database that it uses there. */
 export interface ServerIdentity {
-  /** The server's own name for its incarnation. */
+  /** The `run_id` of the server: another one after each start. */
   readonly runId: string
   readonly database: string
 }
 
-interface Letter {
+interface QueuedCall {
   readonly commands: readonly Command[]
   readonly resolve: (replies: readonly Reply[]) => void
   readonly reject: (error: unknown) => void
@@ -46,20 +53,20 @@ interface Letter {
 
 /** A connection takes longer than a call: names are looked up, and a server that has just started is slow. */
 const CONNECT_MS_MIN = 5_000
-/** Between two attempts to meet a server that is there and cannot be met. */
-const MEET_AGAIN = { firstMs: 100, mostMs: 5_000 }
-/** For all connections of the first time together: a Cluster has several. */
+/** The back-off after a handshake that failed. */
+const HANDSHAKE_AGAIN = { firstMs: 100, maxMs: 5_000 }
+/** For all first connections together: a Cluster has several. */
 const OPEN_MS_MIN = 20_000
 
 export class PollClient {
-  readonly #parts: PollClientParts
-  /** What is sent at the end of this turn. */
-  readonly #letters: Letter[] = []
+  readonly #options: PollClientOptions
+  /** The calls that are sent at the end of this turn of the event loop. */
+  readonly #queue: QueuedCall[] = []
   #connection: PollConnection | null = null
-  #ear: PollEar | null = null
+  #subscriber: PollSubscriber | null = null
   #listener: ConnectionListener | null = null
   #unwatch: (() => void) | null = null
-  /** Of the server that was met last. */
+  /** The server of the last handshake. */
   #server: ServerIdentity = { runId: '', database: '0' }
   /** Why a connection could not be made. */
   #lastError: unknown = null
@@ -68,17 +75,17 @@ export class PollClient {
   #isReady = false
   #isClosed = false
   readonly #connectionFault: RepeatedFault
-  readonly #meetFault: RepeatedFault
-  #meetTimer: Timer | null = null
+  readonly #handshakeFault: RepeatedFault
+  #handshakeTimer: Timer | null = null
 
-  constructor(parts: PollClientParts) {
-    this.#parts = parts
-    const clock = { monotonicMs: () => parts.runtime.monotonicMs() }
+  constructor(options: PollClientOptions) {
+    this.#options = options
+    const clock = { monotonicMs: () => options.runtime.monotonicMs() }
     this.#connectionFault = new RepeatedFault('fleet/redis/connection', clock)
-    this.#meetFault = new RepeatedFault('fleet/redis/meet', clock)
-    // What is neither a URL nor a client is refused before anything is opened.
-    if (typeof parts.source === 'string') addressOf(parts.source)
-    else connectionOf(parts.source)
+    this.#handshakeFault = new RepeatedFault('fleet/redis/meet', clock)
+    // Refuses what is neither a URL nor a client, before anything is opened.
+    if (typeof options.source === 'string') addressOf(options.source)
+    else connectionOf(options.source)
   }
 
   /** The keys of a Cluster lie on several servers, and no script can reach them all. */
@@ -92,62 +99,66 @@ export class PollClient {
 
   /** Connects and subscribes. Throws `STORE_UNAVAILABLE` if that takes too long. */
   async open(listener: ConnectionListener, channels: () => readonly string[]): Promise<void> {
-    const { runtime } = this.#parts
+    const { runtime } = this.#options
     this.#isClosed = false
     this.#listener = listener
     this.#lastError = null
     const withinMs = Math.max(OPEN_MS_MIN, this.#connectMs)
     const bound = { runtime, withinMs }
     try {
-      const connection = await answerWithin(bound, this.#connect())
+      const connection = await callWithin(bound, this.#connect())
       this.#connection = connection
       this.#unwatch = connection.watch(
-        () => void this.#welcome(connection),
+        () => void this.#onReady(connection),
         () => this.#onClose(),
       )
-      await this.#meet(connection, withinMs)
-      const ear = new PollEar({ connection, channels: channels(), listener, runtime })
-      this.#ear = ear
-      await answerWithin(bound, ear.open())
+      await this.#handshake(connection, withinMs)
+      const subscriber = new PollSubscriber({
+        ...{ connection, listener, runtime },
+        channels: channels(),
+      })
+      this.#subscriber = subscriber
+      await callWithin(bound, subscriber.open())
       if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
     } catch (error) {
       this.close()
       if (isMistake(error)) throw error
-      throw unavailable(this.#shown, this.#lastError ?? error)
+      throw unavailable(this.#displayUrl, this.#lastError ?? error)
     }
   }
 
   /**
-   * Sends all at once, together with what others send in the same turn of the event loop. Rejects when the answers may
-   * be lost; what the server refuses is in its place as an `Error`.
+   * Sends all commands together with those of other calls in the same turn of the event loop. Rejects when the answers may
+   * be lost; the reply to a command that the server refuses is an `Error`.
    */
   send(commands: readonly Command[]): Promise<readonly Reply[]> {
     if (commands.length === 0) return Promise.resolve([])
     return new Promise((resolve, reject) => {
-      this.#letters.push({ commands, resolve, reject })
-      if (this.#letters.length === 1) queueMicrotask(() => void this.#flush())
+      this.#queue.push({ commands, resolve, reject })
+      if (this.#queue.length === 1) queueMicrotask(() => void this.#flush())
     })
   }
 
-  /** How many servers keep the data: one, or the masters of a Cluster. */
-  get keepers(): number {
-    return this.#usable().keepers.length
+  /** How many servers have the data: one, or the masters of a Cluster. */
+  get masters(): number {
+    return this.#usable().masters.length
   }
 
-  /** Asks one of them. */
+  /** Sends to one of them. */
   async sendTo(index: number, command: Command): Promise<Reply> {
-    const { runtime, callMs } = this.#parts
-    const keeper = this.#usable().keepers[index]
-    if (keeper === undefined) throw unavailable(this.#shown, new Error('its Cluster has changed'))
-    return answerWithin({ runtime, withinMs: callMs }, keeper(command))
+    const { runtime, callMs } = this.#options
+    const master = this.#usable().masters[index]
+    if (master === undefined)
+      throw unavailable(this.#displayUrl, new Error('its Cluster has changed'))
+    return callWithin({ runtime, withinMs: callMs }, master(command))
   }
 
-  /** Every message that was published before has been told when this resolves, and none is after. */
-  async unlisten(): Promise<void> {
-    const { runtime, callMs } = this.#parts
-    const ear = this.#ear
-    this.#ear = null
-    if (ear !== null) await ear.end({ runtime, withinMs: callMs })
+  /** Ends the subscription; the listener has every message that was published before when this resolves. */
+  async unsubscribe(): Promise<void> {
+    const { runtime, callMs } = this.#options
+    const subscriber = this.#subscriber
+    this.#subscriber = null
+    if (subscriber !== null) await subscriber.end({ runtime, withinMs: callMs })
   }
 
   close(): void {
@@ -155,54 +166,54 @@ export class PollClient {
     this.#isReady = false
     this.#listener = null
     this.#unwatch?.()
-    this.#meetTimer?.cancel()
-    this.#ear?.close()
+    this.#handshakeTimer?.cancel()
+    this.#subscriber?.close()
     this.#connection?.close()
     this.#connection = null
-    this.#ear = null
+    this.#subscriber = null
   }
 
   async #connect(): Promise<PollConnection> {
-    const { source } = this.#parts
+    const { source } = this.#options
     if (typeof source !== 'string') {
-      const given = connectionOf(source)
-      if (!given.isReady) await given.connect()
-      return given
+      const connection = connectionOf(source)
+      if (!connection.isReady) await connection.connect()
+      return connection
     }
     const onError = (error: unknown): void => {
       this.#lastError = error
-      // Until it is open, whoever opens it hears of it.
-      if (this.#ear !== null) this.#connectionFault.failed(error)
+      // Until the client is open, the caller of `open` gets the error.
+      if (this.#subscriber !== null) this.#connectionFault.failed(error)
     }
     const connectMs = this.#connectMs
     const connection = await connectTo({ url: source, connectMs, onError })
-    // Whoever waited for it may have given up meanwhile.
+    // The caller of `open` may have given up meanwhile.
     if (this.#isClosed) connection.close()
     return connection
   }
 
   async #flush(): Promise<void> {
-    const letters = this.#letters.splice(0)
+    const calls = this.#queue.splice(0)
     try {
-      const replies = await this.#exchange(letters.flatMap(({ commands }) => commands))
+      const replies = await this.#exchange(calls.flatMap(({ commands }) => commands))
       let start = 0
-      for (const { commands, resolve } of letters) {
+      for (const { commands, resolve } of calls) {
         resolve(replies.slice(start, start + commands.length))
         start += commands.length
       }
     } catch (error) {
-      for (const { reject } of letters) reject(error)
+      for (const { reject } of calls) reject(error)
     }
   }
 
   async #exchange(commands: readonly Command[]): Promise<readonly Reply[]> {
-    const { runtime, callMs } = this.#parts
+    const { runtime, callMs } = this.#options
     const connection = this.#usable()
     const onLate = (): void => this.#onSilence(connection)
     const losses = this.#losses
     const replies = await connection.exchange(commands, { runtime, withinMs: callMs, onLate })
     if (losses === this.#losses) return replies
-    // A client that was given may have sent the commands again, to a server that nobody had asked for its name.
+    // A client of the caller may have sent the commands again, to a server without a handshake.
     throw new LeaseError('STORE_OUTCOME_UNKNOWN', 'the connection was lost meanwhile')
   }
 
@@ -210,48 +221,48 @@ export class PollClient {
     const connection = this.#connection
     if (this.#isClosed) throw new LeaseError('CLOSED', 'the connection was closed')
     if (connection !== null && this.#isReady && connection.isReady) return connection
-    throw unavailable(this.#shown, new Error('not connected'))
+    throw unavailable(this.#displayUrl, new Error('not connected'))
   }
 
   get #connectMs(): number {
-    return Math.max(CONNECT_MS_MIN, this.#parts.callMs)
+    return Math.max(CONNECT_MS_MIN, this.#options.callMs)
   }
 
-  get #shown(): string {
-    const { source } = this.#parts
-    if (this.#connection !== null) return this.#connection.shown
+  get #displayUrl(): string {
+    const { source } = this.#options
+    if (this.#connection !== null) return this.#connection.displayUrl
     return typeof source === 'string' ? source.replace(/\/\/[^@/]*@/, '//') : 'redis:'
   }
 
-  /** A connection that is there again. */
-  async #welcome(connection: PollConnection): Promise<void> {
+  /** The connection was made again. */
+  async #onReady(connection: PollConnection): Promise<void> {
     try {
-      await this.#meet(connection, this.#connectMs)
-      this.#meetFault.succeeded()
+      await this.#handshake(connection, this.#connectMs)
+      this.#handshakeFault.succeeded()
       this.#connectionFault.succeeded()
     } catch (error) {
-      // A connection that was lost meanwhile comes back by itself.
+      // A connection that was lost meanwhile is made again by its driver, and calls this again.
       if (this.#isClosed || !connection.isReady) return
-      this.#meetFault.failed(error)
-      const delayMs = backOffMs(this.#meetFault.count, MEET_AGAIN)
-      const again = (): void => this.#welcomeAgain(connection)
-      this.#meetTimer?.cancel()
-      this.#meetTimer = this.#parts.runtime.setTimer(delayMs, again, { keepAlive: false })
+      this.#handshakeFault.failed(error)
+      const delayMs = backOffMs(this.#handshakeFault.count, HANDSHAKE_AGAIN)
+      const again = (): void => this.#retryHandshake(connection)
+      this.#handshakeTimer?.cancel()
+      this.#handshakeTimer = this.#options.runtime.setTimer(delayMs, again, { keepAlive: false })
     }
   }
 
-  #welcomeAgain(connection: PollConnection): void {
+  #retryHandshake(connection: PollConnection): void {
     if (this.#isClosed || this.#isReady || !connection.isReady) return
-    if (!connection.reconnect()) void this.#welcome(connection)
+    if (!connection.reconnect()) void this.#onReady(connection)
   }
 
-  /** Finds out which server this is before anybody uses it. A Cluster has no name of its own. */
-  async #meet(connection: PollConnection, withinMs: number): Promise<void> {
-    const { runtime } = this.#parts
+  /** Identifies the server before the connection is used. A Cluster has no identity of its own. */
+  async #handshake(connection: PollConnection, withinMs: number): Promise<void> {
+    const { runtime } = this.#options
     const send: Send = (commands) => connection.exchange(commands, { runtime, withinMs })
     if (!connection.isCluster) {
       this.#server = await identify(send)
-      await this.#listener?.met(send)
+      await this.#listener?.handshake(send)
     }
     this.#isReady = !this.#isClosed
   }
@@ -263,12 +274,94 @@ export class PollClient {
     this.#listener?.disconnected()
   }
 
-  /** The connection that listens goes the same way, and cannot tell by itself that it has gone silent. */
+  /** Also reopens the subscriber, whose connection to the same server cannot detect the silence itself. */
   #onSilence(connection: PollConnection): void {
-    // Of a Cluster one server is silent, and its client sees to that by itself.
+    // One server of a Cluster is silent; the driver reconnects to it.
     if (this.#isClosed || connection.isCluster) return
     connection.reconnect()
-    this.#ear?.reopen()
+    this.#subscriber?.reopen()
+  }
+}
+
+interface SubscriberOptions {
+  readonly connection: PollConnection
+  readonly channels: readonly string[]
+  readonly listener: ChannelListener
+  readonly runtime: Runtime
+}
+
+/**
+ * Subscribes to channels on a connection of its own, which is made again when it is lost. It subscribes by itself
+ * whenever the connection is ready: where a driver does that and loses the connection meanwhile, no code handles the
+ * rejection, which ends the process.
+ */
+class PollSubscriber {
+  readonly #connection: PollConnection
+  readonly #channels: readonly string[]
+  readonly #listener: ChannelListener
+  readonly #fault: RepeatedFault
+  #driver: RedisDriver | null = null
+  #wasSubscribed = false
+
+  constructor({ connection, channels, listener, runtime }: SubscriberOptions) {
+    this.#connection = connection
+    this.#channels = channels
+    this.#listener = listener
+    const clock = { monotonicMs: () => runtime.monotonicMs() }
+    this.#fault = new RepeatedFault('fleet/redis/subscribe', clock)
+  }
+
+  /** Resolves when every channel is subscribed to for the first time; rejects when the server refuses. */
+  open(): Promise<void> {
+    const driver = this.#connection.duplicate()
+    this.#driver = driver
+    const isCurrent = (): boolean => this.#driver === driver
+    driver.onMessage((channel, text) => {
+      if (isCurrent()) this.#listener.message(channel, text)
+    })
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown): void => {
+        if (!isCurrent()) return
+        this.#fault.failed(error)
+        if (isReply(error)) reject(error)
+      }
+      driver.onReady(() => {
+        if (isCurrent()) this.#subscribe(driver).then(resolve, fail)
+      })
+      // The driver retries when the first attempt fails; then the connection is ready later.
+      driver.connect().catch(fail)
+    })
+  }
+
+  /** For a connection whose server has gone silent, which the driver does not detect. */
+  reopen(): void {
+    if (this.#driver === null) return
+    this.#driver.disconnect()
+    this.open().catch(reportTo('fleet/redis/subscribe'))
+  }
+
+  /** The server answers after the last message; the wait for it is bounded. */
+  async end(bound: CallBound): Promise<void> {
+    const driver = this.#driver
+    if (driver === null) return
+    const ended = this.#channels.map((channel) => driver.unsubscribe(channel))
+    try {
+      await callWithin(bound, Promise.all(ended))
+    } finally {
+      this.close()
+    }
+  }
+
+  close(): void {
+    this.#driver?.disconnect()
+    this.#driver = null
+  }
+
+  async #subscribe(driver: RedisDriver): Promise<void> {
+    await Promise.all(this.#channels.map((channel) => driver.subscribe(channel)))
+    this.#fault.succeeded()
+    if (this.#wasSubscribed) this.#listener.resubscribed()
+    this.#wasSubscribed = true
   }
 }
 
@@ -279,12 +372,12 @@ async function identify(send: Send): Promise<ServerIdentity> {
   ])
   const runId = /^run_id:(\w+)/m.exec(String(info))?.[1]
   if (runId === undefined) throw info instanceof Error ? info : new Error('it has no run_id')
-  // A user that may not ask for it shares the channel of the first database, which at worst makes a new fleet wait.
+  // A user without the right to CLIENT INFO uses the channel of database 0; at worst a new fleet waits for a grace period.
   return { runId, database: /\bdb=(\d+)/.exec(String(client))?.[1] ?? '0' }
 }
 
-function unavailable(shown: string, cause: unknown): LeaseError {
+function unavailable(displayUrl: string, cause: unknown): LeaseError {
   const reason = cause instanceof Error ? cause.message : String(cause)
-  const message = `${shown} cannot be reached: ${reason}`
+  const message = `${displayUrl} cannot be reached: ${reason}`
   return new LeaseError('STORE_UNAVAILABLE', message, { cause })
 }

@@ -1,8 +1,8 @@
 /**
- * How commands reach Redis: on a connection of our own, made from a URL, or on a client that the program has, of
- * ioredis (also its Cluster) or of node-redis. A client that was given is neither closed nor made to reconnect.
+ * How commands reach Redis: on a connection of our own, made from a URL, or on a client of the caller, from ioredis (also
+ * its Cluster) or node-redis. A client of the caller is neither closed nor made to reconnect.
  *
- * Commands of one call go out together. On one server they are one round trip; on a Cluster each goes to the node that
+ * Commands of one call are sent together. On one server they are one round trip; on a Cluster each goes to the node that
  * has its key, all at the same time.
  */
 import { invalid, isLeaseError, isMistake, LeaseError } from '../../core/errors.ts'
@@ -14,24 +14,24 @@ import {
   type RedisDriver,
 } from '../../drivers/redis-driver.ts'
 import { lostUnlessReply } from '../../drivers/redis-errors.ts'
-import { answerWithin, type Bound } from '../answer-within.ts'
+import { callWithin, type CallBound } from '../store-call.ts'
 
 export type Command = readonly string[]
-/** What the server said to one command; an `Error` when it refused. */
+/** The answer to one command; an `Error` when the server refused it. */
 export type Reply = unknown
 
-/** One that sends a command to one server of those that keep the data, and resolves as `exchange` does. */
-export type Keeper = (command: Command) => Promise<Reply>
+/** Sends a command to one of the servers that have the data, and resolves as `exchange` does. */
+export type SendToMaster = (command: Command) => Promise<Reply>
 
 export class PollConnection {
-  /** As it may be shown: without user and password. */
-  readonly shown: string
+  /** For error messages: without user and password. */
+  readonly displayUrl: string
   readonly #driver: RedisDriver
   readonly #isOwn: boolean
 
-  constructor(driver: RedisDriver, { shown, isOwn }: { shown: string; isOwn: boolean }) {
+  constructor(driver: RedisDriver, { displayUrl, isOwn }: { displayUrl: string; isOwn: boolean }) {
     this.#driver = driver
-    this.shown = shown
+    this.displayUrl = displayUrl
     this.#isOwn = isOwn
   }
 
@@ -43,23 +43,23 @@ export class PollConnection {
     return this.#driver.isReady
   }
 
-  /** Returns what takes the listeners off again: the client may live on. */
+  /** Returns a function that removes the listeners: a client of the caller lives on. */
   watch(onReady: () => void, onClosed: () => void): () => void {
     const stops = [this.#driver.onReady(onReady), this.#driver.onClosed(onClosed)]
     return () => stops.forEach((stop) => stop())
   }
 
   /**
-   * One reply for each; an `Error` in the place of what was refused, a `LeaseError` where the answer may be lost. One
-   * server of a Cluster that does not answer keeps nobody from hearing what the others said.
+   * One reply for each command: an `Error` for one that was refused, a `LeaseError` where the answer may be lost. When one
+   * server of a Cluster does not answer, the replies of the others are still returned.
    */
-  async exchange(commands: readonly Command[], bound: Bound): Promise<readonly Reply[]> {
+  async exchange(commands: readonly Command[], bound: CallBound): Promise<readonly Reply[]> {
     const asked = this.#driver.pipeline(commands)
     if (asked !== null) {
       const lost = (error: unknown): never => {
         throw lostUnlessReply(error)
       }
-      const replies = await answerWithin(bound, asked.catch(lost))
+      const replies = await callWithin(bound, asked.catch(lost))
       return (replies ?? []).map(([error, reply]) => (error === null ? reply : answerOf(error)))
     }
     const replies: Reply[] = commands.map(() => new LeaseError('STORE_OUTCOME_UNKNOWN', LATE))
@@ -67,20 +67,20 @@ export class PollConnection {
       replies[index] = await this.#driver.send(command).catch(answerOf)
     })
     try {
-      await answerWithin(bound, Promise.all(calls))
+      await callWithin(bound, Promise.all(calls))
     } catch (error) {
-      // Some servers of a Cluster have answered, and in the place of the others it says that they have not.
+      // Some servers of a Cluster have answered; the replies of the others say that the outcome is unknown.
       if (!this.isCluster || !isLeaseError(error)) throw error
     }
     return [...replies]
   }
 
   /** One, or the masters of a Cluster. */
-  get keepers(): readonly Keeper[] {
+  get masters(): readonly SendToMaster[] {
     return this.#driver.keepers.map((send) => (command) => send(command).catch(answerOf))
   }
 
-  /** A connection for listening, not yet open; ours in any case. */
+  /** A connection for subscriptions, not yet open; the caller of this closes it. */
   duplicate(): RedisDriver {
     return this.#driver.duplicate()
   }
@@ -89,7 +89,7 @@ export class PollConnection {
     return this.#driver.connect()
   }
 
-  /** For one that has gone silent: it may never be heard of again. False for one that is not ours to do this with. */
+  /** For a connection that has gone silent. False for a client of the caller and for a Cluster, which are left alone. */
   reconnect(): boolean {
     if (!this.#isOwn || this.isCluster) return false
     this.#driver.reconnect()
@@ -104,7 +104,7 @@ export class PollConnection {
 export interface Destination {
   readonly url: string
   readonly connectMs: number
-  /** Hears why a connection could not be made, which a driver says nowhere else. */
+  /** Gets the reason why a connection could not be made, which a driver gives nowhere else. */
   readonly onError: (error: unknown) => void
 }
 
@@ -112,7 +112,7 @@ export interface Destination {
 export async function connectTo({ url, connectMs, onError }: Destination): Promise<PollConnection> {
   const address = addressOf(url)
   const open = async (client: IoredisClient): Promise<RedisDriver> => {
-    // An error event that nobody listens to would end the process. Whoever sends something hears of it.
+    // An `error` event without a listener would end the process.
     client.on('error', onError)
     const driver = driverOf(client)
     try {
@@ -126,20 +126,20 @@ export async function connectTo({ url, connectMs, onError }: Destination): Promi
   const driver = await dial(address, {
     needed: 'fleets on Redis',
     redisOptions: {
-      // A command is sent once: what is repeated behind our back may be carried out when everybody has given it up.
+      // A command is sent once: one that the driver repeats may be carried out after its caller has given up.
       ...{ autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
       ...{ enableReadyCheck: false, connectTimeout: connectMs },
     },
     clusterOptions: {},
-    // Nobody tells a Cluster's client to make a silent connection anew, so that it has to see to it itself.
+    // `reconnect` leaves a Cluster alone, so its driver must detect a silent connection.
     clusterRedisOptions: { socketTimeout: connectMs },
     retryMs: (attempt) => Math.min(attempt * RETRY_STEP_MS, RETRY_MS_MAX),
     open,
   })
-  return new PollConnection(driver, { shown: showUrl(address), isOwn: true })
+  return new PollConnection(driver, { displayUrl: showUrl(address), isOwn: true })
 }
 
-/** A Cluster that is not whole at first is tried again by its driver, whose first promise then never settles. */
+/** The driver retries a Cluster that is incomplete at first; the promise of its first attempt then never settles. */
 function connected(driver: RedisDriver): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const stop = driver.onReady(() => {
@@ -150,21 +150,21 @@ function connected(driver: RedisDriver): Promise<unknown> {
   })
 }
 
-/** A client that the program has, used as it is. */
+/** A client of the caller, used as it is. */
 export function connectionOf(client: RedisClient): PollConnection {
   const driver = driverOf(client)
   const { keyPrefix = null } = driver
   if (keyPrefix !== null && keyPrefix !== '') {
     throw invalid('redis', 'must have no keyPrefix (there is prefix)', keyPrefix)
   }
-  return new PollConnection(driver, { shown: 'redis: (a client of the caller)', isOwn: false })
+  return new PollConnection(driver, { displayUrl: 'redis: (a client of the caller)', isOwn: false })
 }
 
 const LATE = 'no answer came in time'
 const RETRY_STEP_MS = 50
 const RETRY_MS_MAX = 500
 
-/** An error of the server is its answer; any other of the driver means that there was none; a mistake is neither. */
+/** An error of the server is its answer; any other error of the driver means that there is none; a bug is thrown. */
 function answerOf(error: unknown): unknown {
   if (isMistake(error)) throw error
   return lostUnlessReply(error)

@@ -1,4 +1,4 @@
-/** The names of things in Redis. In `fence`, the braces are meant: they put it into the Cluster slot of its lease. */
+/** The names of keys and channels in Redis. The braces in `fence` are a hash tag: the fence is in the slot of its lease. */
 import { invalid } from '../../core/errors.ts'
 import { requireShortText } from '../../core/text.ts'
 
@@ -36,7 +36,7 @@ export class PollKeys {
     return `${this.prefix}:name:${instanceId}`
   }
 
-  /** Of its leases, in ms. */
+  /** The TTL of its leases, in ms. */
   ttl(instanceId: string): string {
     return `${this.prefix}:ttl:${instanceId}`
   }
@@ -50,12 +50,12 @@ export class PollKeys {
     return `${this.prefix}:nodes`
   }
 
-  /** The channel on which an instance hears what it was handed. */
-  given(instanceId: string): string {
+  /** The channel of an instance for sessions that are handed to it. */
+  transfers(instanceId: string): string {
     return `${this.prefix}:given:${instanceId}`
   }
 
-  /** The channel on which all hear that somebody joined or left. */
+  /** The channel for all instances: an instance has joined or left. */
   get changed(): string {
     return `${this.prefix}:changed`
   }
@@ -65,13 +65,13 @@ export class PollKeys {
     return `${this.prefix}:run`
   }
 
-  /** There while nobody takes what was not its own, because the server has lost data. */
+  /** Exists during the grace period after the server has lost data. */
   get lost(): string {
     return `${this.prefix}:lost`
   }
 
-  /** The channel of those that have met the fleet in one database: channels know no databases. */
-  known(database: string): string {
+  /** The channel for data losses in one database: channels are shared by all databases of a server. */
+  losses(database: string): string {
     return `${this.prefix}:known:${database}`
   }
 

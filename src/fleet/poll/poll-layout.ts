@@ -1,14 +1,13 @@
 /**
  * The fleet on Redis, in the keys that polling services without Tenure use: `poll:lease:{sessionID}` holds the plain
- * instance id, `poll:node:{instanceID}` holds `1`. What Tenure adds (fence, weight, name, drain) has keys of its own, so
- * that instances which know nothing of them are not disturbed. Discovery of nodes is the only SCAN, but for `survey`,
- * which only people ask for.
+ * instance id, `poll:node:{instanceID}` holds `1`. What Tenure adds (fence, weight, name, drain) has keys of its own, which
+ * those services ignore. Only the discovery of nodes uses SCAN, and `survey`, which is for people.
  */
 import { createHash } from 'node:crypto'
 import { LeaseError } from '../../core/errors.ts'
 import { parseLeaseId } from '../../core/input.ts'
+import { batchesOf } from '../../runtime/batches.ts'
 import { report, reportTo } from '../../runtime/diagnostics.ts'
-import { asLeaseError } from '../answer-within.ts'
 import type {
   AcquireReply,
   FleetLayout,
@@ -21,23 +20,23 @@ import type {
   Survey,
 } from '../fleet-layout.ts'
 import { LEASE_TTL_MS_DEFAULT, type FleetSettings } from '../fleet-options.ts'
-import { inParts } from '../in-parts.ts'
+import { asLeaseError } from '../store-call.ts'
 import type { ConnectionListener, PollClient, Send } from './poll-client.ts'
 import type { Command, Reply } from './poll-connection.ts'
 import type { PollKeys } from './poll-keys.ts'
 import { SCRIPTS, type ScriptName } from './poll-scripts.ts'
 
-/** A fence whose session nobody has had for so long may be forgotten; the next is higher by the clock. */
+/** The fence of a session without an owner for so long may be forgotten; the next is higher by the clock. */
 const FENCE_TTL_MS = 30 * 86_400_000
-/** A wish to empty an instance is forgotten after this, unless it is repeated. */
+/** A drain ends after this, unless it is repeated. */
 const DRAIN_TTL_MS = 86_400_000
-/** Leases per script: at a microsecond or two each, nobody else waits longer than a millisecond or two. */
+/** Leases per script: at one or two microseconds each, other clients wait for a millisecond or two at most. */
 export const SCRIPT_GRANTS_MAX = 1_000
 export const SCAN_COUNT = 1_000
-/** At each look for foreign instances, after the first. */
+/** Pages of SCAN for each read of the nodes, after the first. */
 export const SCAN_PAGES_MAX = 8
 
-export interface PollLayoutParts {
+export interface PollLayoutOptions {
   readonly client: PollClient
   readonly keys: PollKeys
   readonly settings: FleetSettings
@@ -50,52 +49,52 @@ export class PollLayout implements FleetLayout {
   readonly #settings: FleetSettings
   /** Heartbeats that SCAN has found. */
   readonly #scanned = new Set<string>()
-  /** Where SCAN goes on; null before the first look. */
+  /** Where SCAN continues; null before the first read of the nodes. */
   #scan: ScanPlace | null = null
-  /** Of ours, those that the last look at the nodes found without a heartbeat. */
+  /** Our instances without a heartbeat, at the last read of the nodes. */
   #hidden: readonly FleetNode[] = []
   /** The longest TTL of leases that this instance has seen in the fleet. */
   #longestTtlMs: number
-  #hasMet = false
+  #hasHandshaken = false
   #listener: LayoutListener | null = null
 
-  constructor({ client, keys, settings }: PollLayoutParts) {
+  constructor({ client, keys, settings }: PollLayoutOptions) {
     this.#client = client
     this.#keys = keys
     this.#settings = settings
     this.#longestTtlMs = settings.leaseTtlMs
   }
 
-  /** As it is spelled: to foreign instances it is text, and another spelling another key. */
+  /** As it is spelled: for foreign instances it is text, and another spelling is another key. */
   parseSessionId(value: unknown): string {
     parseLeaseId(value, 'sessionId')
     return String(value)
   }
 
   async open(listener: LayoutListener | null): Promise<void> {
-    if (listener === null) await this.#client.open(ONLOOKER, () => [])
+    if (listener === null) await this.#client.open(OBSERVER, () => [])
     else await this.#join(listener)
     await this.#ask(Object.values(SCRIPTS).map((text) => ['SCRIPT', 'LOAD', text]))
   }
 
   async #join(listener: LayoutListener): Promise<void> {
     const { changed } = this.#keys
-    const given = this.#keys.given(this.#settings.instanceId)
-    const known = (): string => this.#keys.known(this.#client.server.database)
+    const transfers = this.#keys.transfers(this.#settings.instanceId)
+    const losses = (): string => this.#keys.losses(this.#client.server.database)
     const onMessage = (channel: string, text: string): void => {
-      if (channel === known()) return this.#onLossHeard(listener)
-      if (channel !== given) return listener.nodesChanged()
+      if (channel === losses()) return this.#onLossNotified(listener)
+      if (channel !== transfers) return listener.nodesChanged()
       const [sessionId = '', from] = text.split(' ')
-      listener.given(sessionId, from ?? null)
+      listener.transferred(sessionId, from ?? null)
     }
     this.#listener = listener
-    const heard = {
+    const connectionListener = {
       message: onMessage,
       disconnected: () => listener.disconnected(),
-      met: async (send: Send) => this.#meet(send),
-      heard: () => listener.nodesChanged(),
+      handshake: async (send: Send) => this.#handshake(send),
+      resubscribed: () => listener.nodesChanged(),
     }
-    await this.#client.open(heard, () => [given, changed, known()])
+    await this.#client.open(connectionListener, () => [transfers, changed, losses()])
   }
 
   async acquire(
@@ -104,11 +103,11 @@ export class PollLayout implements FleetLayout {
   ): Promise<readonly AcquireReply[]> {
     const calls = sessionIds.map((id) => this.#acquireCall(id, reclaimed.has(id)))
     const replies = await this.#evaluate(calls)
-    const unmet = calls.filter((_, index) => isUnmet(replies[index]))
-    const again = unmet.length === 0 ? [] : [...(await this.#meetAndEvaluate(unmet))]
+    const refused = calls.filter((_, index) => needsHandshake(replies[index]))
+    const again = refused.length === 0 ? [] : [...(await this.#handshakeAndEvaluate(refused))]
     const { instanceId } = this.#settings
     return sessionIds.map((sessionId, index) => {
-      const reply = isUnmet(replies[index]) ? again.shift() : replies[index]
+      const reply = needsHandshake(replies[index]) ? again.shift() : replies[index]
       return acquireReply({ sessionId, instanceId }, reply)
     })
   }
@@ -124,10 +123,10 @@ export class PollLayout implements FleetLayout {
     return { script: 'acquire', keys: [...keys, run, lost], args: [...args, ...more] }
   }
 
-  /** A server whose data is not that of its run is met before it is asked again. */
-  async #meetAndEvaluate(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
+  /** The data is not that of the server's run: a handshake comes before the scripts run again. */
+  async #handshakeAndEvaluate(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
     try {
-      await this.#meet((commands) => this.#client.send(commands))
+      await this.#handshake((commands) => this.#client.send(commands))
     } catch (error) {
       const failure = asLeaseError(error)
       return calls.map(() => failure)
@@ -135,42 +134,42 @@ export class PollLayout implements FleetLayout {
     return this.#evaluate(calls)
   }
 
-  /** Finds out whether the server still has what it granted, and sees to it that nobody is disturbed if not. */
-  async #meet(send: Send): Promise<void> {
+  /** Finds out whether the server still has what it granted; if not, a grace period begins. */
+  async #handshake(send: Send): Promise<void> {
     const { runId, database } = this.#client.server
-    const known = this.#keys.known(database)
+    const losses = this.#keys.losses(database)
     const keys = [this.#keys.run, this.#keys.lost]
-    const args = [runId, String(this.#longestTtlMs), this.#hasMet ? '1' : '0', known]
-    const [reply] = await send([command('EVAL', { script: 'meet', keys, args })])
+    const args = [runId, String(this.#longestTtlMs), this.#hasHandshaken ? '1' : '0', losses]
+    const [reply] = await send([command('EVAL', { script: 'handshake', keys, args })])
     if (reply instanceof Error) throw refusedError(reply)
-    this.#hasMet = true
+    this.#hasHandshaken = true
     if (reply !== 1) return
     report('fleet/data-loss', dataLostError(this.#longestTtlMs))
     this.#listener?.dataLost()
-    const [heard] = await send([['PUBLISH', known, runId]])
-    if (heard instanceof Error) report('fleet/data-loss', refusedError(heard))
+    const [published] = await send([['PUBLISH', losses, runId]])
+    if (published instanceof Error) report('fleet/data-loss', refusedError(published))
   }
 
-  /** Another has noticed: what we own must be renewed, or taken again, and our TTL may be the longest. */
-  #onLossHeard(listener: LayoutListener): void {
+  /** Another instance has noticed a loss: sessions must be renewed or reclaimed, and this TTL may be the longest. */
+  #onLossNotified(listener: LayoutListener): void {
     listener.dataLost()
-    this.#meet((commands) => this.#client.send(commands)).catch(reportTo('fleet/redis/meet'))
+    this.#handshake((commands) => this.#client.send(commands)).catch(reportTo('fleet/redis/meet'))
   }
 
   async renew(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
     const { instanceId, leaseTtlMs } = this.#settings
     const args = [instanceId, String(leaseTtlMs)]
-    return this.#forEach(grants, (part) => {
-      const keys = part.map(({ sessionId }) => this.#keys.lease(sessionId))
+    return this.#forEach(grants, (batch) => {
+      const keys = batch.map(({ sessionId }) => this.#keys.lease(sessionId))
       return { script: 'renew', keys, args }
     })
   }
 
   async release(grants: readonly Grant[]): Promise<readonly GrantReply[]> {
     const { instanceId } = this.#settings
-    return this.#forEach(grants, (part) => {
-      const keys = part.flatMap(({ sessionId }) => this.#keysOf(sessionId))
-      return { script: 'release', keys, args: [instanceId, ...part.map(({ token }) => token)] }
+    return this.#forEach(grants, (batch) => {
+      const keys = batch.flatMap(({ sessionId }) => this.#keysOf(sessionId))
+      return { script: 'release', keys, args: [instanceId, ...batch.map(({ token }) => token)] }
     })
   }
 
@@ -182,21 +181,21 @@ export class PollLayout implements FleetLayout {
     const { instanceId, leaseTtlMs, refreshMs } = this.#settings
     const { sessionId } = grant
     const ttlMs = Math.min(leaseTtlMs, refreshMs)
-    const channel = this.#keys.given(to.instanceId)
+    const channel = this.#keys.transfers(to.instanceId)
     const message = `${sessionId} ${instanceId}`
-    const giver = [instanceId, grant.token]
-    // On a Cluster the receiver may listen to another server than the one that counts who hears.
-    const isHeard = this.#client.isCluster ? '1' : '0'
+    const sender = [instanceId, grant.token]
+    // On a Cluster the receiver may be subscribed on another server than the one that counts subscribers.
+    const isSubscribed = this.#client.isCluster ? '1' : '0'
     const receiver = [to.instanceId, String(ttlMs), channel, message]
-    const args = [...giver, ...receiver, this.#keys.changed, isHeard]
+    const args = [...sender, ...receiver, this.#keys.changed, isSubscribed]
     const keys = this.#keysOf(sessionId)
     const [reply] = await this.#evaluate([{ script: 'transfer', keys, args }])
     return grantReply(reply, reply)
   }
 
   /**
-   * Ours are listed in a set, which each keeps up with its heartbeat. Foreign ones are found by SCAN: all of it at
-   * first, then a few pages at each look, so that a look costs the same however many sessions there are.
+   * Our instances are in a set, which each updates with its heartbeat. Foreign ones are found by SCAN: all pages at
+   * first, then a few at each read, so that a read costs the same however many sessions there are.
    */
   async nodes(): Promise<NodeView> {
     const { instanceId } = this.#settings
@@ -220,7 +219,7 @@ export class PollLayout implements FleetLayout {
     return { nodes: isThere, isSelfDraining: nodes[0]?.isDraining === true }
   }
 
-  /** Never forgotten: instances that have gone from a view may have gone from a server that lost them. */
+  /** Never lowered: an instance may be missing from a view because the server has lost its data. */
   #noteTtl({ isForeign, leaseTtlMs }: FleetNode): void {
     const ttlMs = leaseTtlMs ?? (isForeign ? LEASE_TTL_MS_DEFAULT : 0)
     this.#longestTtlMs = Math.max(this.#longestTtlMs, ttlMs)
@@ -244,30 +243,30 @@ export class PollLayout implements FleetLayout {
     return reply
   }
 
-  async beat(isShown: boolean): Promise<void> {
+  async heartbeat(isPublished: boolean): Promise<void> {
     const { instanceId, heartbeatTtlMs, leaseTtlMs, weight, name } = this.#settings
     const ttl = ['PX', String(heartbeatTtlMs)]
     const commands = [['SET', this.#keys.weight(instanceId), String(weight), ...ttl]]
     if (name !== null) commands.push(['SET', this.#keys.name(instanceId), name, ...ttl])
     commands.push(['SET', this.#keys.ttl(instanceId), String(leaseTtlMs), ...ttl])
     commands.push(['SADD', this.#keys.nodes, instanceId])
-    if (!isShown) return void (await this.#ask(commands))
-    // Last, so that whoever finds the heartbeat finds the weight, and does not take the instance for a foreign one.
+    if (!isPublished) return void (await this.#ask(commands))
+    // Last, so that an instance that finds the heartbeat finds the weight, and does not take this one for a foreign one.
     const heartbeat = ['SET', this.#keys.node(instanceId), '1', ...ttl, 'GET']
-    // The servers of a Cluster carry out in any order what they get at the same time.
+    // The servers of a Cluster carry out concurrent commands in any order.
     if (this.#client.isCluster) await this.#ask(commands.splice(0))
     const replies = await this.#ask([...commands, heartbeat])
     if (replies.at(-1) === null) await this.#announce()
   }
 
-  async hush(): Promise<void> {
+  async unpublish(): Promise<void> {
     const { instanceId } = this.#settings
     await this.#ask([['DEL', this.#keys.node(instanceId)]])
     await this.#announce()
   }
 
-  async unlisten(): Promise<void> {
-    await this.#client.unlisten()
+  async unsubscribe(): Promise<void> {
+    await this.#client.unsubscribe()
   }
 
   async leave(): Promise<void> {
@@ -310,7 +309,7 @@ export class PollLayout implements FleetLayout {
     await this.#ask([['PUBLISH', this.#keys.changed, this.#settings.instanceId]])
   }
 
-  /** All of it at first, then a few pages from where the last look ended. */
+  /** All pages at first, then a few from where the last read ended. */
   async #scanSome(): Promise<void> {
     const isFirst = this.#scan === null
     let place = this.#scan ?? SCAN_START
@@ -323,7 +322,7 @@ export class PollLayout implements FleetLayout {
     this.#scan = place
   }
 
-  /** A dead instance of ours cannot take itself off the list. One that lives is back with its next heartbeat. */
+  /** Removes dead instances of ours from the set. One that lives is back with its next heartbeat. */
   async #forget(gone: readonly FleetNode[], listed: readonly string[]): Promise<void> {
     for (const { instanceId } of gone) this.#scanned.delete(instanceId)
     const dead = gone.map(({ instanceId }) => instanceId).filter((id) => listed.includes(id))
@@ -342,27 +341,27 @@ export class PollLayout implements FleetLayout {
 
   /** One page of one server; when that has no more, the next server of a Cluster follows. */
   async #scanPage(kind: 'lease' | 'node' | 'drain', place: ScanPlace): Promise<ScanPage> {
-    const count = this.#client.keepers
-    // A Cluster that has lost a server meanwhile is looked at from the beginning.
-    const { keeper, cursor } = place.keeper < count ? place : SCAN_START
+    const count = this.#client.masters
+    // A Cluster that has lost a server meanwhile is scanned from the beginning.
+    const { master, cursor } = place.master < count ? place : SCAN_START
     const pattern = this.#keys.pattern(kind)
     const scan = ['SCAN', cursor, 'MATCH', pattern, 'COUNT', String(SCAN_COUNT)]
-    const reply = await this.#client.sendTo(keeper, scan)
+    const reply = await this.#client.sendTo(master, scan)
     if (reply instanceof Error) throw refusedError(reply)
     const [next, keys] = listOf(reply)
     if (!Array.isArray(keys)) throw malformed('SCAN', reply)
     const texts = keys.map(String)
-    if (String(next) !== '0') return { next: { keeper, cursor: String(next) }, keys: texts }
-    return { next: keeper + 1 < count ? { keeper: keeper + 1, cursor: '0' } : null, keys: texts }
+    if (String(next) !== '0') return { next: { master, cursor: String(next) }, keys: texts }
+    return { next: master + 1 < count ? { master: master + 1, cursor: '0' } : null, keys: texts }
   }
 
   /** In scripts of a thousand each, all sent together; on a Cluster in scripts of one. */
   async #forEach(
     grants: readonly Grant[],
-    callFor: (part: readonly Grant[]) => ScriptCall,
+    callFor: (batch: readonly Grant[]) => ScriptCall,
   ): Promise<readonly GrantReply[]> {
     const size = this.#client.isCluster ? 1 : SCRIPT_GRANTS_MAX
-    const replies = await this.#evaluate([...inParts(grants, size)].map(callFor))
+    const replies = await this.#evaluate([...batchesOf(grants, size)].map(callFor))
     return grants.map((_, index) => {
       const reply = replies[Math.floor(index / size)]
       return grantReply(reply, Array.isArray(reply) ? reply[index % size] : reply)
@@ -373,7 +372,7 @@ export class PollLayout implements FleetLayout {
     return [this.#keys.lease(sessionId), this.#keys.fence(sessionId)]
   }
 
-  /** Commands whose failure is the failure of all. */
+  /** Throws if the server refuses one of the commands. */
   async #ask(commands: readonly Command[]): Promise<readonly Reply[]> {
     const replies = await this.#client.send(commands)
     const refused = replies.find((reply) => reply instanceof Error)
@@ -381,7 +380,7 @@ export class PollLayout implements FleetLayout {
     return replies
   }
 
-  /** Runs scripts by their digest; a server that does not know one has done nothing, and gets it in full. */
+  /** Runs scripts by their digest; a script that the server does not know has not run, and is sent in full. */
   async #evaluate(calls: readonly ScriptCall[]): Promise<readonly Reply[]> {
     try {
       const replies = await this.#client.send(calls.map((call) => command('EVALSHA', call)))
@@ -396,20 +395,20 @@ export class PollLayout implements FleetLayout {
   }
 }
 
-/** It neither hears of anything nor writes anything. */
-const ONLOOKER: ConnectionListener = {
+/** It is not notified and makes no handshake. */
+const OBSERVER: ConnectionListener = {
   message: () => undefined,
-  heard: () => undefined,
+  resubscribed: () => undefined,
   disconnected: () => undefined,
-  met: async () => undefined,
+  handshake: async () => undefined,
 }
 
-/** In the order in which `nodes`, the script, tells them. */
+/** In the order of the answer of the script `nodes`. */
 const FACT_COMMANDS = ['PTTL', 'GET', 'GET', 'GET', 'EXISTS'] as const
 
-/** How far a SCAN has come: on which of the servers, and where there. */
+/** The position of a SCAN: the server, and the cursor there. */
 interface ScanPlace {
-  readonly keeper: number
+  readonly master: number
   readonly cursor: string
 }
 
@@ -419,7 +418,7 @@ interface ScanPage {
   readonly keys: readonly string[]
 }
 
-const SCAN_START: ScanPlace = { keeper: 0, cursor: '0' }
+const SCAN_START: ScanPlace = { master: 0, cursor: '0' }
 
 interface ScriptCall {
   readonly script: ScriptName
@@ -438,7 +437,7 @@ function command(by: 'EVAL' | 'EVALSHA', { script, keys, args }: ScriptCall): Co
   return [by, text, String(keys.length), ...keys, ...args]
 }
 
-/** Some drivers make a set of what a server calls a set. */
+/** Some drivers return a `Set` for the RESP3 type set. */
 function listOf(reply: Reply): readonly unknown[] {
   if (reply instanceof Set) return [...reply]
   return Array.isArray(reply) ? reply : []
@@ -449,16 +448,16 @@ function isNoScript(reply: Reply): boolean {
 }
 
 /** The data is not that of the server's run. */
-function isUnmet(reply: Reply): boolean {
+function needsHandshake(reply: Reply): boolean {
   return Array.isArray(reply) && reply[0] === 3
 }
 
-interface Asked {
+interface AcquireCall {
   readonly sessionId: string
   readonly instanceId: string
 }
 
-function acquireReply({ sessionId, instanceId }: Asked, reply: Reply): AcquireReply {
+function acquireReply({ sessionId, instanceId }: AcquireCall, reply: Reply): AcquireReply {
   if (reply instanceof Error) return { kind: 'failed', error: refusedError(reply) }
   if (!Array.isArray(reply)) return { kind: 'failed', error: malformed('acquire', reply) }
   const [code, text, leftMs] = reply as readonly unknown[]
@@ -467,8 +466,8 @@ function acquireReply({ sessionId, instanceId }: Asked, reply: Reply): AcquireRe
     const id = leaseIdOf([instanceId, sessionId, token])
     return { kind: 'acquired', sessionId, fence: Number(token), id, token, wasOurs: code === 2 }
   }
-  if (code === 4) return { kind: 'resting', freeInMs: Number(text) }
-  // Lost once more, right after it was met.
+  if (code === 4) return { kind: 'grace_period', freeInMs: Number(text) }
+  // Lost once more, right after the handshake.
   if (code === 3) return { kind: 'failed', error: dataLostError(0) }
   if (code !== 0) return { kind: 'failed', error: malformed('acquire', reply) }
   const freeInMs = Number(leftMs)
@@ -476,8 +475,8 @@ function acquireReply({ sessionId, instanceId }: Asked, reply: Reply): AcquireRe
 }
 
 /**
- * These keys have no lease ids. Guards need one that is the same whenever this instance is granted this fence, and
- * another one for any other instance: after a loss of data two instances may be granted one fence.
+ * The keys of this layout have no lease ids. Guards need one that is the same whenever this instance has this fence, and
+ * differs for any other instance: after a data loss two instances may get the same fence.
  */
 function leaseIdOf(parts: readonly string[]): string {
   const hex = createHash('sha256').update(parts.join('\n')).digest('hex')
@@ -503,7 +502,7 @@ function nodeOf(instanceId: string, facts: readonly Reply[]): FleetNode {
     isForeign,
     isDraining: drain === 1,
     leaseTtlMs: Number(ttlMs) > 0 ? Number(ttlMs) : null,
-    // A heartbeat that never ends is somebody's mistake, and still a heartbeat.
+    // A heartbeat without an expiry is a mistake of a foreign instance, and still a heartbeat.
     expiresInMs: expiresInMs === -1 ? Infinity : Number(expiresInMs),
   }
 }
@@ -514,13 +513,13 @@ function refusedError(reply: Error): LeaseError {
   return new LeaseError('STORE_UNAVAILABLE', `Redis refused: ${reply.message}`, { cause: reply })
 }
 
-function dataLostError(restMs: number): LeaseError {
-  const rest = `for ${restMs} ms nobody takes what was not its own`
-  const message = `Redis has lost its data, or may have: ${rest}`
+function dataLostError(graceMs: number): LeaseError {
+  const grace = `for ${graceMs} ms no instance takes a session that it did not own before`
+  const message = `Redis has lost its data, or may have: ${grace}`
   return new LeaseError('STORE_UNAVAILABLE', message)
 }
 
 function malformed(what: string, reply: Reply): LeaseError {
-  const message = `Redis answered ${what} with ${typeof reply}, which nobody expects`
+  const message = `Redis answered ${what} with ${typeof reply}, which is no valid answer`
   return new LeaseError('STORE_OUTCOME_UNKNOWN', message)
 }

@@ -1,18 +1,18 @@
 /**
- * What runs inside Redis. The lease key holds the plain instance id and nothing else, exactly as `SET key id NX PX ttl`
+ * The scripts that run inside Redis. The lease key holds the plain instance id and nothing else, exactly as `SET key id NX PX ttl`
  * leaves it, and it is renewed and released on the condition that it still holds that id: an instance that knows
  * only `SET NX PX` and the two conditional scripts excludes ours and is excluded by them.
  *
- * The fence lives beside, so that the value stays what foreign instances expect. It is a number in microseconds of the
+ * The fence has a key of its own, so that the value stays what foreign instances expect. It is a number in microseconds of the
  * server's wall time, or one more than the last: it grows even when its key is lost.
  */
 
 /**
  * KEYS: lease, fence, and except on a Cluster run and lost. ARGV: instance id, TTL in ms, TTL of the fence in ms, the
- * server's run id, 1 for a session that was ours until the server forgot it. Returns `{1, fence}`;
- * `{2, fence}` if it was ours by name already, handed to us or left behind by a lost answer, and is granted anew;
- * `{0, owner, PTTL}`; `{3}` if the data is not that of this run, so that `meet` must come first; or `{4, PTTL}` while
- * nobody may take what was not its own.
+ * server's run id, 1 for a session that this instance owned until the server lost it. Returns `{1, fence}`;
+ * `{2, fence}` if the key named this instance already, after a handover or a lost answer, and is granted anew;
+ * `{0, owner, PTTL}`; `{3}` if the data is not that of this run, so that a handshake must come first; or `{4, PTTL}`
+ * during the grace period.
  */
 const ACQUIRE = `
 local owner = redis.call('GET', KEYS[1])
@@ -63,9 +63,10 @@ end
 return released`
 
 /**
- * KEYS: lease, fence. ARGV: giver, its fence, receiver, TTL in ms, channel of the receiver, message, channel of all, 1 to
- * take for granted that the receiver hears. On the same conditions as a release. A receiver that nobody hears from any more gets nothing: the session is free, and
- * all are told to look. One that dies right after has a short time to renew, so that the session is free again soon.
+ * KEYS: lease, fence. ARGV: sender, its fence, receiver, TTL in ms, channel of the receiver, message, channel of all, 1 to
+ * assume that the receiver is subscribed. On the same conditions as a release. If the receiver is not subscribed, the
+ * session is freed and all instances are notified. The TTL is short, so that the session is free again soon if the
+ * receiver dies before it renews.
  */
 const TRANSFER = `
 local fence = redis.call('GET', KEYS[2])
@@ -89,21 +90,23 @@ end
 return facts`
 
 /**
- * KEYS: run, lost. ARGV: the server's run id, the longest TTL of leases in ms, 1 for an instance that has met this fleet
- * before, the channel of those that have. Returns 1 if data was lost, or may have been, and nobody had noticed.
+ * The handshake. KEYS: run, lost. ARGV: the server's run id, the longest TTL of leases in ms, 1 for an instance that has
+ * made a handshake before, the channel for losses. Returns 1 if data was lost, or may have been, and this is the first
+ * instance to notice.
  *
  * `run` names the run of the server whose grants are in the data. It is missing after FLUSHALL and after a restart without
- * data, and names another run after a restart or a failover, which may have lost what was granted last. Those that were
- * granted something may not have heard of it, and go on until their own deadlines:
+ * data, and names another run after a restart or a failover, which may have lost the last grants. Their holders may not
+ * have heard of the loss, and work on until their local deadlines:
  *
  *  1. A polls a session; its last renewal was answered.
  *  2. The server loses everything. A hears nothing of it before its next renewal, or before its deadline if it is cut off.
  *  3. B finds the session free, and could take it while A still polls.
  *
- * So the first that notices leaves a note, and until that has expired, by the longest TTL in the fleet, nobody takes what
- * was not its own. The note holds the time, so that an instance that knows of a longer TTL can prolong it.
+ * So the first instance that notices sets `lost`. Until that key expires, after the longest TTL in the fleet, an instance
+ * takes only sessions that it owned before the loss. The key holds the time of the loss, so that an instance that knows a
+ * longer TTL can prolong it.
  */
-const MEET = `
+const HANDSHAKE = `
 local time = redis.call('TIME')
 local nowMs = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local run = redis.call('GET', KEYS[1])
@@ -120,7 +123,7 @@ if not run and ARGV[3] == '0' and others == 0 then return 0 end
 redis.call('SET', KEYS[2], string.format('%.0f', nowMs), 'PX', ARGV[2])
 return 1`
 
-export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'meet'
+export type ScriptName = 'acquire' | 'renew' | 'release' | 'transfer' | 'nodes' | 'handshake'
 
 export const SCRIPTS: Readonly<Record<ScriptName, string>> = {
   acquire: ACQUIRE,
@@ -128,5 +131,5 @@ export const SCRIPTS: Readonly<Record<ScriptName, string>> = {
   release: RELEASE,
   transfer: TRANSFER,
   nodes: NODES,
-  meet: MEET,
+  handshake: HANDSHAKE,
 }

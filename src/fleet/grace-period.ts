@@ -1,14 +1,14 @@
 /**
- * The time for which an instance takes nothing that was not its own, because the store has lost data: those that
- * were granted something may not have heard of it yet, and go on until their own deadlines. It runs from the moment at
+ * The grace period after a store has lost data. While it lasts, an instance takes only what was its own before the loss:
+ * other instances may not have heard of the loss yet, and work on until their local deadlines. It runs from the moment at
  * which the loss is seen, which is after everything that the store granted before it.
  */
 import type { HolderClock, Term } from '../client/holder-clock.ts'
 
-/** What a holder gives away of its term, for clocks that run at different rates, is added here. */
+/** A holder shortens its term by this share, for clocks that run at different rates; here the share is added. */
 const RATE_ALLOWED = 0.99
 
-export class LossRest {
+export class GracePeriod {
   readonly #clock: HolderClock
   #term: Term | null = null
 
@@ -16,7 +16,7 @@ export class LossRest {
     this.#clock = clock
   }
 
-  /** 0 while anything may be taken. */
+  /** 0 outside a grace period. */
   get leftMs(): number {
     if (this.#term === null) return 0
     return Math.max(0, this.#clock.remainingMs(this.#term, this.#clock.now()))
@@ -24,7 +24,7 @@ export class LossRest {
 
   /** `ttlMs` is the longest TTL of leases in the fleet. */
   begin(ttlMs: number): void {
-    // Twice: the term is shortened where it is read, and must be longer than a holder's.
+    // Twice: `remainingMs` shortens this term as it shortens a holder's, and this one must be longer.
     this.#term = { from: this.#clock.now(), spanMs: ttlMs / RATE_ALLOWED / RATE_ALLOWED }
   }
 }

@@ -1,131 +1,124 @@
 /**
- * How an instance comes by sessions and gives them away. Calls about one session run one after the other, so that a
- * handover that arrives while an acquire is under way finds a settled book.
+ * Acquires, releases and hands over sessions. Calls about one session run one after the other, so that a handover that
+ * arrives during an acquire finds the registry up to date.
  */
 import { LeaseError } from '../core/errors.ts'
 import { FenceMemory, isStale } from '../client/fence-memory.ts'
-import type { HolderClock } from '../client/holder-clock.ts'
-import type { Listeners } from '../client/listeners.ts'
+import { batchesOf } from '../runtime/batches.ts'
 import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
-import type { FleetEvents } from './contract.ts'
-import type { AcquireReply, FleetLayout, FleetNode, Grant, GrantReply } from './fleet-layout.ts'
-import type { Origin, SessionBook } from './session-book.ts'
-import { inParts } from './in-parts.ts'
-import { Turns } from './turns.ts'
+import { SerialQueue } from '../runtime/serial-queue.ts'
+import type { FleetInstance } from './fleet-instance.ts'
+import type { AcquireReply, FleetNode, Grant, GrantReply } from './fleet-layout.ts'
+import type { Origin, SessionRegistry } from './session-registry.ts'
 
-export interface OwnershipParts {
-  readonly layout: FleetLayout
-  readonly book: SessionBook
-  readonly clock: HolderClock
-  readonly listeners: Listeners<FleetEvents>
-  readonly instanceId: string
-  /** Something may have been granted. */
-  readonly onGranted: () => void
-}
-
-/** Of one call: more might not be answered in time, and then none of them would ever be ours. */
+/** Sessions in one call: more might not be answered in time, and then no attempt would ever succeed. */
 const ACQUIRE_MAX = 1_000
 
 const RELEASE_MAX = 10_000
 
-const TAKEN: Origin = { isGiven: false, from: null }
+const ACQUIRED: Origin = { isTransferred: false, from: null }
 
-export class Ownership {
-  readonly #parts: OwnershipParts
-  readonly #turns = new Turns()
+export class SessionAcquirer {
+  readonly #instance: FleetInstance
+  readonly #registry: SessionRegistry
+  /** Called after every acquire, which may have granted something. */
+  readonly #onGranted: () => void
+  readonly #calls = new SerialQueue<string>()
   readonly #fences = new FenceMemory()
-  /** Anybody can send handovers that are none, any number of them. */
+  /** Any client of the store can publish messages that are no handovers, in any number. */
   readonly #handoverFault: RepeatedFault
 
-  constructor(parts: OwnershipParts) {
-    this.#parts = parts
-    const clock = { monotonicMs: () => parts.clock.now().monotonicMs }
+  constructor(instance: FleetInstance, registry: SessionRegistry, onGranted: () => void) {
+    this.#instance = instance
+    this.#registry = registry
+    this.#onGranted = onGranted
+    const clock = { monotonicMs: () => instance.clock.now().monotonicMs }
     this.#handoverFault = new RepeatedFault('fleet/handover', clock)
   }
 
-  /** A thousand in a round trip. Never throws for a store that is away. */
+  /** A thousand in a round trip. Does not throw while the store is unavailable: each reply says what failed. */
   async acquire(sessionIds: readonly string[]): Promise<readonly AcquireReply[]> {
-    return this.#turns.take(sessionIds, async () => this.#acquire(sessionIds, TAKEN))
+    return this.#calls.run(sessionIds, async () => this.#acquire(sessionIds, ACQUIRED))
   }
 
-  /** From here on they are not ours, whether or not the store hears of it. Throws what the store throws. */
+  /** This instance no longer owns them once this is called, also where the store is unavailable and this throws. */
   async release(sessionIds: readonly string[]): Promise<void> {
-    await this.#turns.take(sessionIds, async () => this.#release(sessionIds))
+    await this.#calls.run(sessionIds, async () => this.#release(sessionIds))
   }
 
-  /** False if it was not ours any more. Throws when nobody knows who has it; then it is not ours. */
+  /** False if this instance did not own it any more. When this throws, the owner is unknown, and not this instance. */
   async handOver(sessionId: string, to: FleetNode): Promise<boolean> {
-    return this.#turns.take([sessionId], async () => this.#handOver(sessionId, to))
+    return this.#calls.run([sessionId], async () => this.#handOver(sessionId, to))
   }
 
-  /** Takes what another handed over. If that fails, the next pass finds it: the store has it in our name. */
+  /** Acquires a session that was handed to this instance. If that fails, the next pass does: the store names this owner. */
   async adopt(text: string, from: string | null): Promise<void> {
     await this.#inBackground(text, async (sessionId) => {
-      const [reply] = await this.#acquire([sessionId], { isGiven: true, from })
+      const [reply] = await this.#acquire([sessionId], { isTransferred: true, from })
       if (reply?.kind === 'failed') throw reply.error
     })
   }
 
-  /** Frees what was handed to an instance that is leaving, so that nobody has to wait for it to expire. */
+  /** Releases a session that was handed to this instance while it stops, so that no instance waits for its expiry. */
   async decline(text: string): Promise<void> {
     await this.#inBackground(text, async (sessionId) => {
-      const [reply] = await this.#parts.layout.acquire([sessionId])
+      const [reply] = await this.#instance.layout.acquire([sessionId])
       if (reply?.kind === 'failed') throw reply.error
-      if (reply?.kind === 'acquired') await this.#giveBack(reply)
+      if (reply?.kind === 'acquired') await this.#releaseGrant(reply)
     })
   }
 
-  /** Waits for what is under way and releases everything. What fails now ends by its TTL. */
+  /** Waits for the calls in progress and releases everything. What cannot be released ends by its TTL. */
   async end(): Promise<void> {
-    await this.#turns.rest()
-    await this.#release(this.#parts.book.sessionIds).catch(reportTo('fleet/release'))
+    await this.#calls.idle()
+    await this.#release(this.#registry.sessionIds).catch(reportTo('fleet/release'))
   }
 
-  /** No caller waits for this, and whoever sent the text may have sent anything. */
+  /** Reports errors instead of throwing: there is no caller, and the text is unchecked input. */
   async #inBackground(text: string, work: (sessionId: string) => Promise<void>): Promise<void> {
     try {
-      const sessionId = this.#parts.layout.parseSessionId(text)
-      await this.#turns.take([sessionId], async () => work(sessionId))
+      const sessionId = this.#instance.layout.parseSessionId(text)
+      await this.#calls.run([sessionId], async () => work(sessionId))
       this.#handoverFault.succeeded()
     } catch (error) {
       this.#handoverFault.failed(error)
     }
   }
 
-  async #giveBack(grant: Grant): Promise<void> {
-    const [reply] = await this.#parts.layout.release([grant])
+  async #releaseGrant(grant: Grant): Promise<void> {
+    const [reply] = await this.#instance.layout.release([grant])
     if (reply?.kind === 'failed') throw reply.error
   }
 
   async #acquire(sessionIds: readonly string[], origin: Origin): Promise<readonly AcquireReply[]> {
     const wanted = sessionIds.filter((id) => !this.#isHeld(id))
     const answers = new Map<string, AcquireReply>()
-    for (const part of inParts(wanted, ACQUIRE_MAX)) {
-      for (const [id, reply] of await this.#acquirePart(part, origin)) answers.set(id, reply)
+    for (const batch of batchesOf(wanted, ACQUIRE_MAX)) {
+      for (const [id, reply] of await this.#acquireBatch(batch, origin)) answers.set(id, reply)
     }
     return sessionIds.map((sessionId) => answers.get(sessionId) ?? this.#ownReply(sessionId))
   }
 
-  async #acquirePart(
+  async #acquireBatch(
     wanted: readonly string[],
     origin: Origin,
   ): Promise<ReadonlyMap<string, AcquireReply>> {
-    const { layout, book, clock, onGranted } = this.#parts
+    const { layout, clock } = this.#instance
     const sent = clock.now()
-    const reclaimed = new Set(wanted.filter((id) => book.isReclaimable(id)))
+    const reclaimed = new Set(wanted.filter((id) => this.#registry.isReclaimable(id)))
     const replies = await layout.acquire(wanted, reclaimed)
     const answers = new Map<string, AcquireReply>()
     for (const [index, sessionId] of wanted.entries()) {
       const reply = this.#checkFence(sessionId, replies[index])
-      const isOurs = book.answered(sessionId, reply, { ...origin, sent })
+      const isOurs = this.#registry.recordAcquire(sessionId, reply, { ...origin, sent })
       const isLate = reply.kind === 'acquired' && !isOurs
       answers.set(sessionId, isLate ? failed(lateError(sessionId)) : reply)
     }
-    onGranted()
+    this.#onGranted()
     return answers
   }
 
-  /** A store that grants a lower fence than before has lost data, and whoever checks fences would refuse us anyway. */
+  /** A store that grants a lower fence than before has lost data, and every guard would refuse this lease anyway. */
   #checkFence(sessionId: string, reply: AcquireReply | undefined): AcquireReply {
     if (reply === undefined) return failed(unansweredError())
     if (reply.kind !== 'acquired') return reply
@@ -133,29 +126,30 @@ export class Ownership {
     const seen = this.#fences.highest(sessionId)
     this.#fences.remember(sessionId, { fence, leaseId })
     if (!isStale({ fence, leaseId, repeated: false }, seen)) return reply
-    this.#giveBack(reply).catch(reportTo('fleet/release'))
+    this.#releaseGrant(reply).catch(reportTo('fleet/release'))
     return failed(staleError(sessionId, fence, seen?.fence ?? 0))
   }
 
-  /** It was held when the others were asked for, and may have been lost meanwhile. */
+  /** For a session that was owned when the others were asked for, and may have been lost meanwhile. */
   #ownReply(sessionId: string): AcquireReply {
-    const lease = this.#parts.book.leaseOf(sessionId)
+    const lease = this.#registry.leaseOf(sessionId)
     if (lease === null || !this.#isHeld(sessionId)) return failed(lateError(sessionId))
     const { id, fence } = lease
     return { kind: 'acquired', sessionId, fence, id, token: '', wasOurs: true }
   }
 
   #isHeld(sessionId: string): boolean {
-    const state = this.#parts.book.state(sessionId)
+    const state = this.#registry.state(sessionId)
     return state === 'owned' || state === 'uncertain'
   }
 
   async #release(sessionIds: readonly string[]): Promise<void> {
-    const { layout, book, listeners } = this.#parts
-    const grants = sessionIds.flatMap((sessionId) => book.take(sessionId) ?? [])
+    const { layout, listeners } = this.#instance
+    const grants = sessionIds.flatMap((sessionId) => this.#registry.remove(sessionId) ?? [])
     if (grants.length === 0) return
     const replies: GrantReply[] = []
-    for (const part of inParts(grants, RELEASE_MAX)) replies.push(...(await layout.release(part)))
+    for (const batch of batchesOf(grants, RELEASE_MAX))
+      replies.push(...(await layout.release(batch)))
     for (const [index, { sessionId }] of grants.entries()) {
       const kind = replies[index]?.kind
       if (kind === 'done') listeners.emit('released', { sessionId })
@@ -166,8 +160,8 @@ export class Ownership {
   }
 
   async #handOver(sessionId: string, to: FleetNode): Promise<boolean> {
-    const { layout, book, listeners, instanceId: from } = this.#parts
-    const grant = book.take(sessionId)
+    const { layout, listeners, settings } = this.#instance
+    const grant = this.#registry.remove(sessionId)
     if (grant === null) return false
     const reply = await layout.transfer(grant, to)
     if (reply.kind === 'failed') throw reply.error
@@ -175,8 +169,8 @@ export class Ownership {
       listeners.emit('lost', { sessionId, reason: 'not_owner' })
       return false
     }
-    if (!to.isForeign) book.noteOwner(sessionId, to.instanceId)
-    listeners.emit('rebalanced', { sessionId, from, to: to.instanceId })
+    if (!to.isForeign) this.#registry.noteOwner(sessionId, to.instanceId)
+    listeners.emit('rebalanced', { sessionId, from: settings.instanceId, to: to.instanceId })
     return true
   }
 }

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest'
 import { HolderClock } from '../../src/client/holder-clock.ts'
-import { LossRest } from '../../src/fleet/loss-rest.ts'
+import { GracePeriod } from '../../src/fleet/grace-period.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 const TTL_MS = 10_000
 
 it('after a loss nobody is disturbed until every holder’s own view is over, and not much longer', async () => {
   const runtime = new FakeRuntime()
-  const rest = new LossRest(new HolderClock(runtime))
+  const rest = new GracePeriod(new HolderClock(runtime))
   expect(rest.leftMs).toBe(0)
   rest.begin(TTL_MS)
   await runtime.advance(TTL_MS)
@@ -18,7 +18,7 @@ it('after a loss nobody is disturbed until every holder’s own view is over, an
 
 it('a second loss counts from itself', async () => {
   const runtime = new FakeRuntime()
-  const rest = new LossRest(new HolderClock(runtime))
+  const rest = new GracePeriod(new HolderClock(runtime))
   rest.begin(TTL_MS)
   await runtime.advance(TTL_MS / 2)
   rest.begin(TTL_MS)

@@ -1,16 +1,16 @@
 import { expect, it } from 'vitest'
-import { Gate } from '../../src/fleet/gate.ts'
+import { HandoverLimiter } from '../../src/fleet/handover-pacing.ts'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 
 const EVERY_MS = 10
 
-/** Handovers through one gate, each answered when the test says so. */
+/** Handovers through one limiter, each answered when the test says so. */
 function handovers(runtime: FakeRuntime, count: number) {
-  const gate = new Gate(runtime)
+  const limiter = new HandoverLimiter(runtime)
   const answers: (() => void)[] = []
   const ended = Array.from({ length: count }, async () => {
-    await gate.pass()
-    await gate.transfer(() => new Promise<void>((resolve) => answers.push(resolve)))
+    await limiter.admit()
+    await limiter.transfer(() => new Promise<void>((resolve) => answers.push(resolve)))
   })
   return { answers, ended: Promise.all(ended) }
 }

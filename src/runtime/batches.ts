@@ -1,5 +1,5 @@
-/** Cuts a list into parts of at most `size`, in order; none if it is empty. */
-export function* inParts<Item>(
+/** Cuts a list into batches of at most `size`, in order; none if the list is empty. */
+export function* batchesOf<Item>(
   items: readonly Item[],
   size: number,
 ): Generator<readonly Item[], void, undefined> {
