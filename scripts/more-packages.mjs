@@ -1,6 +1,6 @@
 /**
  * Installs packages that are in folders of their own, so that none of them can become a dependency of the package:
- * what Tenure is measured beside (bench/), and a bundler, which the tests bundle Tenure with (test/tools/).
+ * what Tenure is measured beside (bench/), a bundler, which the tests bundle Tenure with, and clients of MCP (test/tools/).
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

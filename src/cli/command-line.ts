@@ -47,7 +47,7 @@ async function printHelp(name: string | undefined): Promise<number> {
 }
 
 async function printVersion(words: readonly string[]): Promise<number> {
-  const { version } = await import('./version.ts')
+  const { version } = await import('../runtime/version.ts')
   return print(asksFor(words, '--json') ? JSON.stringify({ version: version() }) : version())
 }
 

@@ -123,8 +123,12 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     summary: "Answer an event of a coding agent's client, before and after what it does",
     load: async () => (await import('./commands/hook.ts')).hook,
   },
+  mcp: {
+    summary: 'Serve leases to a model over MCP, on stdin and stdout',
+    load: async () => (await import('./commands/mcp.ts')).mcp,
+  },
   init: {
-    summary: 'Set up what asks Tenure: the hooks of coding agents and of git',
+    summary: 'Set up what asks Tenure: the hooks of coding agents and of git, and MCP',
     load: async () => (await import('./commands/init.ts')).init,
   },
   git: {

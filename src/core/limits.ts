@@ -8,6 +8,8 @@ export const TTL_MS_MAX = 2_592_000_000
 export const RENEWED_TTL_MS_DEFAULT = 30_000
 export const MAX_HOLD_MS_MAX = 31_536_000_000
 export const WAIT_MS_MAX = 86_400_000
+/** The longest hold of what a coding agent's client takes for it, with however many renewals: one that hangs must end. */
+export const AGENT_HOLD_MS_MAX = 14_400_000
 export const HOLDER_BYTES_MAX = 128
 export const SESSION_BYTES_MAX = 128
 /** Ids in a registrar's events, the names of its clocks, and its signatures. */

@@ -4,16 +4,13 @@
  */
 import type { Blocker } from '../core/conflict.ts'
 import type { LeaseInfo } from '../core/lease.ts'
-import { ALL_MEMBERS_MAX } from '../core/limits.ts'
+import { AGENT_HOLD_MS_MAX, ALL_MEMBERS_MAX } from '../core/limits.ts'
 import { refusalError } from '../core/outcome.ts'
 import { covers } from '../core/resource.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireAllAnswer, AcquireAnswer, LeaseApi } from '../service/lease-api.ts'
 import { listAll } from '../service/list-all.ts'
 import { hookMetadata, type HookAgent, type LeasePlan, type Target } from './hook-plan.ts'
-
-/** At most so long, with however many renewals. */
-const HOLD_MS_MAX = 4 * 3_600_000
 
 export interface Taking {
   readonly api: LeaseApi
@@ -68,7 +65,7 @@ async function acquireSome(taking: Taking, targets: readonly Target[]): Promise<
   const { holder } = agent
   const common = {
     ...{ holder, session: holder, sequential: true, waitMs: 0, reason },
-    ...{ ttlMs: Math.min(ttlMs, HOLD_MS_MAX), maxHoldMs: HOLD_MS_MAX },
+    ...{ ttlMs: Math.min(ttlMs, AGENT_HOLD_MS_MAX), maxHoldMs: AGENT_HOLD_MS_MAX },
     metadata: hookMetadata(agent),
   }
   const members = targets.map(({ resource }) => ({ id: runtime.uuid(), resource }))

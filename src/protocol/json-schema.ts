@@ -19,19 +19,19 @@ export type { JsonSchema }
 /** The schema of a request, in the bounds of a face. */
 export function schemaOf(name: RequestName, face: 'library' | 'http' = 'http'): JsonSchema {
   const { fields, says } = REQUESTS[name]
-  return { description: `${says}.`, ...schema(object(fields as Fields, face), face) }
+  return { description: `${says}.`, ...schemaOfShape(object(fields as Fields, face), face) }
 }
 
 /** The schema of what a request is answered with. */
 export function answerSchemaOf(name: RequestName): JsonSchema {
-  return schema(ANSWERS[name], 'answer')
+  return schemaOfShape(ANSWERS[name], 'answer')
 }
 
-function schema(shape: Shape<unknown>, face: Face): JsonSchema {
+export function schemaOfShape(shape: Shape<unknown>, face: Face): JsonSchema {
   if (shape.anyOf !== undefined) {
-    return { anyOf: shape.anyOf.map((one) => schema(one, face)) }
+    return { anyOf: shape.anyOf.map((one) => schemaOfShape(one, face)) }
   }
-  if (shape.of !== undefined) return { ...shape.schema, items: schema(shape.of, face) }
+  if (shape.of !== undefined) return { ...shape.schema, items: schemaOfShape(shape.of, face) }
   if (shape.fields === undefined) return shape.schema
   const entries = Object.entries(shape.fields)
   const needed = entries.filter(([, field]) => !isOptionalFor(face, field)).map(([name]) => name)
@@ -49,7 +49,7 @@ function property(field: Field<unknown, boolean>, face: Face): JsonSchema {
   const given = defaultFor(face, field)
   const preset = given !== undefined && 'value' in given ? given : null
   return {
-    ...schema(shapeFor(face, field), face),
+    ...schemaOfShape(shapeFor(face, field), face),
     description: sentenceOf(field, face),
     ...(preset === null ? {} : { default: preset.value }),
   }

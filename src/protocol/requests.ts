@@ -1,8 +1,16 @@
 /** Every request of `LeaseApi` by its name, and the reader of each. */
-import { invalid } from '../core/errors.ts'
 import { BATCH_CALLS_MAX, CHANGES } from './changes.ts'
 import { QUESTIONS, request, type RequestDescription } from './questions.ts'
-import { choice, list, object, required, type Fields, type ObjectOf, type Shape } from './shape.ts'
+import {
+  ANY_OBJECT,
+  choice,
+  list,
+  object,
+  required,
+  type Fields,
+  type ObjectOf,
+  type Shape,
+} from './shape.ts'
 
 const CALLS = { ...QUESTIONS, ...CHANGES }
 type CallName = keyof typeof CALLS
@@ -10,19 +18,6 @@ type CallName = keyof typeof CALLS
 /** What is no single answer cannot be one of several. */
 const STREAMS: readonly CallName[] = ['watch', 'wakes']
 const CALL_NAMES = (Object.keys(CALLS) as CallName[]).filter((name) => !STREAMS.includes(name))
-
-/** Some object, which the call that it is for reads. */
-const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
-  kind: 'leaf',
-  type: 'object',
-  read: (value, name) => {
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      return value as Readonly<Record<string, unknown>>
-    }
-    throw invalid(name, 'must be an object', value)
-  },
-  schema: { type: 'object' },
-}
 
 const CALL = object({
   call: required(choice(CALL_NAMES), 'Which request'),

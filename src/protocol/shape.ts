@@ -264,6 +264,19 @@ export const RESOURCE: Shape<Resource> = {
   },
 }
 
+/** Some object, which whoever it is for reads. */
+export const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
+  kind: 'leaf',
+  type: 'object',
+  read: (value, name) => {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      return value as Readonly<Record<string, unknown>>
+    }
+    throw invalid(name, 'must be an object', value)
+  },
+  schema: { type: 'object' },
+}
+
 export const METADATA: Shape<Metadata> = {
   kind: 'leaf',
   type: 'Metadata',

@@ -1,9 +1,9 @@
 /** A request on its way from the route to the store. */
+import type { CallerConnection } from '../client/caller-connection.ts'
 import type { RequestName } from '../protocol/requests.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Caller } from './caller.ts'
 import type { ServedStore } from './served-store.ts'
-import type { Connection } from './server-waits.ts'
 import type { KeyRing } from '../registrar/key-ring.ts'
 
 /** What a request was read into: fields by name, as `src/protocol` describes them. */
@@ -13,7 +13,7 @@ export type Fields = Readonly<Record<string, unknown>>
 export interface Call {
   readonly caller: Caller
   readonly store: ServedStore
-  readonly connection: Connection
+  readonly connection: CallerConnection
   readonly runtime: Runtime
   /** Names the request of a holder, so that repeating it has no second effect. */
   readonly requestIdOf: (holder: string) => string

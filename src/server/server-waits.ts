@@ -10,6 +10,7 @@
  *  3. A server that stops ends its waits as in 1, so that they can go on at another.
  */
 import { BackgroundWork } from '../client/background-work.ts'
+import type { Acquired, CallerConnection } from '../client/caller-connection.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
 import { BACKGROUND_WITHIN_MS, retry } from '../client/retry.ts'
@@ -30,20 +31,6 @@ import type {
   TicketRef,
   Unsubscribe,
 } from '../service/lease-api.ts'
-
-/** What a caller's connection is to its request. */
-export interface Connection {
-  /** Whether the caller can still be answered. */
-  readonly isOpen: boolean
-  /** Called once when the connection, or the answer on it, has ended; tells whether the whole answer was written. */
-  onEnd(listener: (wasWritten: boolean) => void): void
-}
-
-export interface Acquired {
-  readonly leases: readonly LeaseInfo[]
-  /** From when the request was read until just before the claim was sent that brought the grant; 0 without a wait. */
-  readonly waitedMs: number
-}
 
 export interface ServerWaitsOptions {
   readonly api: LeaseApi
@@ -99,12 +86,12 @@ export class ServerWaits {
     return this.#open.size
   }
 
-  acquire(request: AcquireRequest, connection: Connection): Promise<Acquired> {
+  acquire(request: AcquireRequest, connection: CallerConnection): Promise<Acquired> {
     const errand = new SingleErrand(this.#api, request)
     return this.#run(errand, [ticketOf(request, request)], request, connection)
   }
 
-  acquireAll(request: AcquireAllRequest, connection: Connection): Promise<Acquired> {
+  acquireAll(request: AcquireAllRequest, connection: CallerConnection): Promise<Acquired> {
     const tickets = request.members.map((member) => ticketOf(member, request))
     return this.#run(groupErrand(this.#api, request), tickets, request, connection)
   }
@@ -113,7 +100,7 @@ export class ServerWaits {
     errand: Errand,
     tickets: readonly TicketRef[],
     { session, claimWindowMs }: Pick<AcquireRequest, 'session' | 'claimWindowMs'>,
-    connection: Connection,
+    connection: CallerConnection,
   ): Promise<Acquired> {
     const startMs = this.#runtime.monotonicMs()
     const ask = this.#begin(tickets, claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT)
@@ -176,7 +163,7 @@ export class ServerWaits {
 
   /** A lease that its requester had before is not taken away because one answer more was lost. */
   #answerOn(
-    connection: Connection,
+    connection: CallerConnection,
     {
       ask,
       leases,

@@ -1,10 +1,9 @@
 /** `tenure serve`: puts the store behind HTTP until it is told to stop. */
 import path from 'node:path'
-import { invalid, LeaseError } from '../../core/errors.ts'
+import { invalid } from '../../core/errors.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { openApi } from '../../open.ts'
 import { onFault } from '../../runtime/diagnostics.ts'
-import { hasCode } from '../../runtime/file-system.ts'
 import type { AccessEntry } from '../../server/access.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
 import { flag, textOption, type Option } from '../arguments.ts'
@@ -12,6 +11,7 @@ import { defineCommand, type Call, type Command } from '../command.ts'
 import { faultLine } from '../fault-line.ts'
 import { KEYS_OPTION } from './keys.ts'
 import { keyFileOf } from '../key-file.ts'
+import { loadWith } from '../missing-packages.ts'
 import { visible } from '../output.ts'
 import { listenForInterruption } from '../signals.ts'
 import { given } from '../store-access.ts'
@@ -103,25 +103,8 @@ function whoMay(tokens: string | null, isOperator: boolean): string {
 
 type StartServer = (options: ServerOptions) => Promise<TenureServer>
 
-async function loadServer(): Promise<{ readonly startServer: StartServer }> {
-  try {
-    return await import('../../server/start-server.ts')
-  } catch (cause) {
-    if (!hasCode(cause, 'ERR_MODULE_NOT_FOUND')) throw cause
-    const missing = (await Promise.all(PACKAGES.map(missingPackage))).flat()
-    const message = `tenure serve needs packages that are not installed: npm install ${missing.join(' ')}`
-    throw new LeaseError('INVALID_STATE', message, { cause, details: { missing } })
-  }
-}
-
-async function missingPackage(name: string): Promise<readonly string[]> {
-  try {
-    await import(name)
-    return []
-  } catch (error) {
-    // No fault: that it cannot be loaded is the answer.
-    return hasCode(error, 'ERR_MODULE_NOT_FOUND') ? [name] : []
-  }
+function loadServer(): Promise<{ readonly startServer: StartServer }> {
+  return loadWith('tenure serve', PACKAGES, () => import('../../server/start-server.ts'))
 }
 
 function addressOf(text: string | undefined): { readonly host?: string; readonly port?: number } {

@@ -1,0 +1,107 @@
+/** `tenure mcp`: leases as tools of a model, for the client that starts this process and speaks with it over stdin and stdout. */
+import path from 'node:path'
+import { invalid } from '../../core/errors.ts'
+import type { LeaseHost } from '../../mcp/lease-host.ts'
+import { LeaseKeeper } from '../../mcp/lease-keeper.ts'
+import { openApi } from '../../open.ts'
+import { fs } from '../../runtime/file-system.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
+import { version } from '../../runtime/version.ts'
+import { ServerWaits } from '../../server/server-waits.ts'
+import type { LeaseApi } from '../../service/lease-api.ts'
+import { textOption, type Option } from '../arguments.ts'
+import { defineCommand, type Call, type Command } from '../command.ts'
+import { defaultStoreUrl } from '../default-store.ts'
+import { loadWith } from '../missing-packages.ts'
+import { readReach } from '../resource-argument.ts'
+import { listenForInterruption } from '../signals.ts'
+import { optionsOf } from '../store-access.ts'
+
+type McpTable = { readonly root: Option<string> }
+
+export const mcp: Command = defineCommand({
+  positionals: [],
+  options: {
+    root: textOption('DIR', 'what paths are relative to (default: the working directory)'),
+  },
+  notes: [
+    'For the configuration of a client of MCP: tenure init mcp writes it. Six tools take, renew, release, wait for and show leases; the resource lease://active lists them.',
+    'What was taken is renewed while this process lives, four hours at most, and released when stdin ends. Without --store and TENURE_STORE the store is that of the repository that DIR is in.',
+  ],
+  examples: ['tenure mcp', 'tenure mcp --root /srv/project --holder agent-7'],
+  run,
+})
+
+const PACKAGES = ['@modelcontextprotocol/server']
+const CLOSE_WITHIN_MS = 2_000
+
+async function run(call: Call<McpTable>): Promise<number> {
+  const { serveLeasesOnStdio } = await loadWith('tenure mcp', PACKAGES, () => {
+    return import('../../mcp/serve-stdio.ts')
+  })
+  const root = rootOf(call)
+  const api = await openApi(storeOf(call, root), optionsOf(call.identity))
+  const interruption = listenForInterruption()
+  const keeper = new LeaseKeeper(api, systemRuntime)
+  const waits = new ServerWaits({ api, runtime: systemRuntime, onGrant: () => undefined })
+  const host = hostOn(api, { waits, keeper, root, holder: call.identity.holder })
+  const face = serveLeasesOnStdio(host, version())
+  try {
+    await endOf(interruption.signal)
+  } finally {
+    waits.stop()
+    await face.close()
+    await keeper.close()
+    await waits.close(CLOSE_WITHIN_MS)
+    await api.close()
+    interruption.stop()
+  }
+  return 0
+}
+
+function rootOf({ options, cwd }: Call<McpTable>): string {
+  const root = path.resolve(cwd, options.root ?? '.')
+  const status = fs.statSync(root, { throwIfNoEntry: false })
+  if (status?.isDirectory() === true) return root
+  throw invalid('root', 'must be a directory', root)
+}
+
+/** The store that was named, or that of the root. */
+function storeOf({ identity, cwd }: Call<McpTable>, root: string): string {
+  const isNamed = identity.url !== defaultStoreUrl(cwd, process.env)
+  return isNamed ? identity.url : defaultStoreUrl(root, process.env)
+}
+
+interface HostParts {
+  readonly waits: ServerWaits
+  readonly keeper: LeaseKeeper
+  readonly root: string
+  readonly holder: string
+}
+
+function hostOn(api: LeaseApi, { waits, keeper, root, holder }: HostParts): LeaseHost {
+  return {
+    ...{ runtime: systemRuntime, api, holder, ttlMs: null },
+    lifetime: 'They are renewed while this server lives, four hours at most.',
+    acquire: (request, connection) => waits.acquire(request, connection),
+    acquireAll: (request, connection) => waits.acquireAll(request, connection),
+    readReach: (text) => readReach(text, root),
+    onCall: async () => undefined,
+    onGranted: (leases) => {
+      for (const lease of leases) keeper.keep(lease)
+    },
+    onReleased: (leaseId) => keeper.forget(leaseId),
+  }
+}
+
+/** Of standard input, or of this process. */
+function endOf(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => resolve()
+    if (signal.aborted) return end()
+    signal.addEventListener('abort', end, { once: true })
+    process.stdin.once('end', end)
+    process.stdin.once('close', end)
+    process.stdin.once('error', end)
+  })
+}
