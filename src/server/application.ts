@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { Hono, type Context } from 'hono'
+import type { CallerConnection } from '../client/caller-connection.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { parseNamespace } from '../core/resource.ts'
 import { verifyGrant, type Grant } from '../registrar/grant.ts'
@@ -27,6 +28,7 @@ import {
 } from './caller.ts'
 import { complete } from './complete.ts'
 import { refuseForeignPages } from './host-check.ts'
+import type { McpRoute } from './mcp-route.ts'
 import type { ServerMetrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
 import { httpError, HttpError, problemResponse, unauthenticated } from './problem.ts'
@@ -35,7 +37,7 @@ import { readJsonBody } from './request-body.ts'
 import type { RequestLimiter } from './request-limiter.ts'
 import { fieldsOfPath, ROUTES } from './routes.ts'
 import type { ServedStores } from './served-store.ts'
-import { stoppingError, type Connection } from './server-waits.ts'
+import { stoppingError } from './server-waits.ts'
 import type { ServerStreams } from './server-streams.ts'
 import { REQUESTS } from '../protocol/requests.ts'
 import type { Role } from './token.ts'
@@ -61,6 +63,8 @@ export interface ApplicationParts {
   readonly keys: (() => KeyRing) | null
   /** The audience of grants that are credentials here; null: none are. */
   readonly name: string | null
+  /** Loaded when it is first asked for: what it needs may not be installed. */
+  readonly mcp: () => Promise<McpRoute>
   readonly onRequest: OnRequest
   readonly isStopping: () => boolean
 }
@@ -87,6 +91,7 @@ export function application(parts: ApplicationParts): Hono<Env> {
     return named(c, '/v1/events', () => stream(parts, c, 'watch'))
   })
   app.get('/v1/wakes', (c) => named(c, '/v1/wakes', () => stream(parts, c, 'wakes')))
+  app.post('/mcp', (c) => named(c, '/mcp', () => answerMcp(parts, c)))
   for (const route of ROUTES) {
     app.on(route.method, pattern(route.path), (c) => {
       return named(c, route.path, () => answer(parts, c, route))
@@ -128,7 +133,11 @@ function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
 function refuseOtherMethods(app: Hono<Env>): void {
   const allowed = new Map<string, Set<string>>()
   const open = ['/healthz', '/readyz', '/openapi.json', '/metrics', '/v1/wakes']
-  const lines = [...ROUTES, ...open.map((path) => ({ method: 'GET', path }))]
+  const others = [
+    ...open.map((path) => ({ method: 'GET', path })),
+    { method: 'POST', path: '/mcp' },
+  ]
+  const lines = [...ROUTES, ...others]
   for (const { method, path } of lines) {
     allowed.set(path, (allowed.get(path) ?? new Set()).add(method))
   }
@@ -187,6 +196,18 @@ async function stream(parts: ApplicationParts, c: Ctx, name: 'watch' | 'wakes'):
   const request = readHttpRequest(name, fields)
   await parts.streams.open({ caller, store, response: outgoing }, name, request)
   return RESPONSE_ALREADY_SENT
+}
+
+/** Whatever its method of JSON-RPC: each tool is authorised by the calls that it makes. */
+async function answerMcp(parts: ApplicationParts, c: Ctx): Promise<Response> {
+  const { incoming, outgoing } = c.env
+  const caller = identified(parts, c)
+  refuseGrant(caller)
+  requireRole(caller, 'reader')
+  parts.limiter.count(caller)
+  const call = await callOf(parts, caller, { incoming, outgoing })
+  const body = await readJsonBody(incoming, BODY_BYTES_MAX)
+  return (await parts.mcp()).answer(call, c.req.raw, body)
 }
 
 /** A session is a secret, so it stands in a header and not in the URL; a header holds ASCII, so it may be escaped. */
@@ -359,7 +380,7 @@ function observe({ runtime, metrics, onRequest }: ApplicationParts, c: Ctx): voi
 /** What is noted where nobody was left to answer to. */
 const CLIENT_GONE = 499
 
-class HttpConnection implements Connection {
+class HttpConnection implements CallerConnection {
   readonly #response: ServerResponse
 
   constructor(response: ServerResponse) {

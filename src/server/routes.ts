@@ -2,11 +2,11 @@
  * What a server answers, one line for each route: method, path, and the request of `src/protocol` that it is. Role, fields,
  * bounds and schema follow from that.
  */
-import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { authorizeGrant } from '../delegation/authorize-grant.ts'
 import { verifyGrant } from '../registrar/grant.ts'
-import { readRequest, type RequestName, type RequestOf } from '../protocol/requests.ts'
+import type { RequestName, RequestOf } from '../protocol/requests.ts'
 import type {
   AcquireAllRequest,
   AcquireRequest,
@@ -14,11 +14,11 @@ import type {
   LeaseList,
   LedgerEntry,
 } from '../service/lease-api.ts'
-import { callApi, doneAnswer, refusalIn, withNow } from './api-calls.ts'
-import { authorise, shownAnswer, shownError } from './authorise.ts'
+import { callApi, doneAnswer, withNow } from './api-calls.ts'
+import { askedCall } from './asked-call.ts'
+import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
 import { requireResource } from './caller.ts'
-import { ttlOf } from './complete.ts'
 import { problemOf } from './problem.ts'
 
 export const BATCH_BYTES_MAX: number = 1024 * 1024
@@ -165,17 +165,8 @@ async function batch(call: Call, request: Fields): Promise<object> {
 
 async function batched(call: Call, { call: name, request }: BatchedCall): Promise<object> {
   try {
-    if (name !== 'renew' && name !== 'release') call.count()
-    const read = readRequest(name, request) as Fields
-    const full = { ...read, ...(await ttlOf(call, name, read)) }
-    await authorise(call, name, full)
-    const answer = await callApi(call.store.api, name, full)
-    const refusal = refusalIn(answer)
-    if (refusal !== null) call.onRefused(refusal)
-    return { answer: shownAnswer(call.caller, answer) ?? null }
-  } catch (thrown) {
-    call.onRefused(thrown)
-    const error = isLeaseError(thrown) ? shownError(call.caller, thrown) : thrown
+    return { answer: await askedCall(call, name, request) }
+  } catch (error) {
     const { code, detail: message, retryable, effect, details } = problemOf(error).problem
     return { error: { code, message, retryable, effect, details } }
   }

@@ -18,11 +18,14 @@ import type { KeyRing } from '../registrar/key-ring.ts'
 import { onFault, reportTo } from '../runtime/diagnostics.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
+import { hasCode } from '../runtime/file-system.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
+import { version } from '../runtime/version.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { OnRequest } from './access.ts'
 import { application } from './application.ts'
 import { refuseExposure } from './host-check.ts'
+import type { McpRoute } from './mcp-route.ts'
 import { ServerMetrics } from './metrics.ts'
 import { httpError, problemOf, problemResponse } from './problem.ts'
 import { RequestLimiter } from './request-limiter.ts'
@@ -78,6 +81,7 @@ const CLOSE_WITHIN_MS = 8_000
 /** Connections that the kernel takes while this process is busy: as many as Linux allows by default. */
 const BACKLOG = 4_096
 const HEADER_BYTES_MAX = 32 * 1024
+const MCP_PACKAGE = '@modelcontextprotocol/server'
 
 export async function startServer(options: ServerOptions): Promise<TenureServer> {
   const { host = HOST_DEFAULT, port = PORT_DEFAULT, runtime = systemRuntime, tls } = options
@@ -97,6 +101,7 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
   })
   const { streamsPerToken = STREAMS_PER_TOKEN } = options
   const streams = new ServerStreams(runtime, tokens, streamsPerToken)
+  const mcp = new LoadedRoute()
   let isStopping = false
   const app = application({
     ...{ runtime, stores, streams, metrics, tokens },
@@ -105,6 +110,7 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
     keys: options.keys ?? null,
     name: options.name ?? null,
     onRequest: options.onRequest ?? (() => undefined),
+    mcp: () => mcp.load(),
     isStopping: () => isStopping,
   })
   const answer = getRequestListener(app.fetch, { errorHandler: problemResponse })
@@ -120,11 +126,37 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
     const ended = closed(server)
     await stores.stopWaits()
     streams.stop()
+    await mcp.close()
     if (!(await endsWithin(runtime, CLOSE_WITHIN_MS, ended))) server.closeAllConnections()
     await stores.close()
     stopListening()
   }
   return { url: urlOf(server, host, tls !== undefined), close: () => (closing ??= close()) }
+}
+
+/** `/mcp`, once somebody has asked for it. */
+class LoadedRoute {
+  #route: Promise<McpRoute> | null = null
+
+  load(): Promise<McpRoute> {
+    this.#route ??= loadMcp()
+    return this.#route
+  }
+
+  async close(): Promise<void> {
+    const [route] = await Promise.allSettled([this.#route])
+    if (route.status === 'fulfilled') await route.value?.close()
+  }
+}
+
+async function loadMcp(): Promise<McpRoute> {
+  try {
+    const { McpRoute: Loaded } = await import('./mcp-route.ts')
+    return new Loaded(version())
+  } catch (error) {
+    if (!hasCode(error, 'ERR_MODULE_NOT_FOUND')) throw error
+    throw httpError(501, `/mcp needs a package that is not installed: ${MCP_PACKAGE}`)
+  }
 }
 
 function httpServer(listener: RequestListener, tls: ServerOptions['tls']): Server {

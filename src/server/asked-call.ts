@@ -1,0 +1,25 @@
+/** One call of the library in the rights of a caller: read, completed, authorised, made, and shown as far as that caller may see. */
+import { isLeaseError } from '../core/errors.ts'
+import { readRequest, type RequestName } from '../protocol/requests.ts'
+import { callApi, refusalIn } from './api-calls.ts'
+import { authorise, shownAnswer, shownError } from './authorise.ts'
+import type { Call, Fields } from './call.ts'
+import { ttlOf } from './complete.ts'
+
+/** Throws what the caller is to hear of an error. */
+export async function askedCall(call: Call, name: RequestName, request: Fields): Promise<unknown> {
+  try {
+    // Whoever cannot renew or release loses more than time.
+    if (name !== 'renew' && name !== 'release') call.count()
+    const read = readRequest(name, request) as Fields
+    const full = { ...read, ...(await ttlOf(call, name, read)) }
+    await authorise(call, name, full)
+    const answer = await callApi(call.store.api, name, full)
+    const refusal = refusalIn(answer)
+    if (refusal !== null) call.onRefused(refusal)
+    return shownAnswer(call.caller, answer) ?? null
+  } catch (error) {
+    call.onRefused(error)
+    throw isLeaseError(error) ? shownError(call.caller, error) : error
+  }
+}

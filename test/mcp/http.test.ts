@@ -1,0 +1,178 @@
+/** `/mcp` of a server: rights, waiting, and what renews a lease there. */
+import { expect, it } from 'vitest'
+import type { LeaseInfo } from '../../src/core/lease.ts'
+import { serving, type Serving } from '../server/serving.ts'
+import { ask, call, httpClient, type McpClient } from './mcp-clients.ts'
+
+const KIND = { line: '2.x', mode: { pin: '2026-07-28' } } as const
+
+/** What was thrown, as the model reads it. */
+async function refusal(client: McpClient, name: string, args: object): Promise<string> {
+  const { isError, content } = await client.callTool({ name, arguments: args })
+  expect(isError).toBe(true)
+  return content[0]?.text ?? ''
+}
+
+async function renewalsOf({ ask: get }: Serving, holder: string): Promise<readonly number[]> {
+  const answer = await get<{ leases: LeaseInfo[] }>(`GET /v1/leases?holder=${holder}`)
+  return answer.body.leases.map(({ renewals }) => renewals)
+}
+
+it('each call of a holder renews what it has taken here, for ten minutes, and nothing else', async () => {
+  const served = await serving()
+  const client = await httpClient(KIND, served.url)
+  const ann = { holder: 'ann' }
+  await served.ask('POST /v1/leases', { body: { resource: 'work:http', holder: 'ann' } })
+  const { leases } = await ask(client, 'lease_acquire', { resources: ['work:mcp'], ...ann })
+  expect(leases[0]).toMatchObject({ remainingMs: 600_000 })
+  await call(client, 'lease_list', { holder: 'ben' })
+  expect(await renewalsOf(served, 'ann')).toEqual([0, 0])
+  await call(client, 'lease_status', { resources: ['work:other'], ...ann })
+  await call(client, 'lease_list', ann)
+  expect(await renewalsOf(served, 'ann')).toEqual([0, 2])
+})
+
+it('keeps the place of whoever asks again, and gives it up on request', async () => {
+  const { url } = await serving()
+  const client = await httpClient(KIND, url)
+  const asked = { resources: ['work:1'], waitMs: 20 }
+  const { leases } = await ask(client, 'lease_acquire', { resources: ['work:1'], holder: 'ann' })
+  const ben = await ask(client, 'lease_acquire', { ...asked, holder: 'ben' })
+  const cid = await ask(client, 'lease_acquire', { ...asked, holder: 'cid' })
+  expect([ben.place, cid.place]).toEqual([1, 2])
+  const again = { tickets: ben.tickets, waitMs: 20, holder: 'ben' }
+  expect(await ask(client, 'lease_wait', again)).toMatchObject({ place: 1, tickets: ben.tickets })
+  await call(client, 'lease_release', { leases: ben.tickets, holder: 'ben' })
+  expect(await ask(client, 'lease_wait', again)).toMatchObject({
+    granted: false,
+    next: expect.stringContaining('The place was lost'),
+  })
+  const next = ask(client, 'lease_wait', { tickets: cid.tickets, holder: 'cid' })
+  await call(client, 'lease_release', { leases: [leases[0]?.id], holder: 'ann', note: 'half done' })
+  expect(await next).toMatchObject({ granted: true })
+})
+
+it('waits for several together, and takes all of them or none', async () => {
+  const { url } = await serving()
+  const client = await httpClient(KIND, url)
+  const one = await ask(client, 'lease_acquire', { resources: ['work:b'], holder: 'ann' })
+  const both = { resources: ['work:a', 'work:b'], waitMs: 20, holder: 'ben' }
+  const queued = await ask(client, 'lease_acquire', both)
+  expect(queued).toMatchObject({ granted: false, place: 1 })
+  expect(queued.tickets).toHaveLength(2)
+  await call(client, 'lease_release', { leases: [one.leases[0]?.id], holder: 'ann' })
+  const granted = await ask(client, 'lease_wait', { tickets: queued.tickets, holder: 'ben' })
+  expect(granted.leases.map(({ id }) => id)).toEqual(queued.tickets)
+})
+
+it('finds the deadlock of two that wait for what the other has', async () => {
+  const { url } = await serving()
+  const client = await httpClient(KIND, url)
+  for (const name of ['ann', 'ben']) {
+    await ask(client, 'lease_acquire', { resources: [`work:${name}`], holder: name })
+  }
+  const waits = [
+    ask(client, 'lease_acquire', { resources: ['work:ben'], waitMs: 5_000, holder: 'ann' }),
+    ask(client, 'lease_acquire', { resources: ['work:ann'], waitMs: 5_000, holder: 'ben' }),
+  ]
+  expect(await Promise.race(waits)).toMatchObject({
+    granted: false,
+    next: expect.stringContaining('Others wait for what you hold'),
+  })
+  for (const name of ['ann', 'ben']) await call(client, 'lease_release', { holder: name })
+  await Promise.all(waits)
+})
+
+it('refuses what is wrong in one line of ours', async () => {
+  const { url } = await serving()
+  const client = await httpClient(KIND, url)
+  const lines: readonly (readonly [string, object, RegExp])[] = [
+    ['lease_acquire', { resources: ['work:1'] }, /^holder must be given/],
+    ['lease_acquire', { resources: [], holder: 'a' }, /resources must be 1\.\.64, got 0$/],
+    [
+      'lease_acquire',
+      { resources: ['a.ts'], holder: 'a' },
+      /^resource must be .* an absolute path/,
+    ],
+    [
+      'lease_acquire',
+      { resources: ['work:1'], waitMs: 45_001, holder: 'a' },
+      /waitMs must be an integer 0\.\.45000, got 45001$/,
+    ],
+    [
+      'lease_acquire',
+      { resources: ['work:1'], hodler: 'a' },
+      /arguments must be among .*, got "hodler"$/,
+    ],
+    ['lease_acquire', { resources: ['work:1', 'work:1'], holder: 'a' }, /overlap/],
+    [
+      'lease_wait',
+      { tickets: ['01a1ec23-8293-7000-8034-fa3bf86631bf'], holder: 'a' },
+      /^tickets must be those of a request that waits/,
+    ],
+    ['lease_list', { after: '%', holder: 'a' }, /^after must be what another list gave as next/],
+  ]
+  for (const [name, args, line] of lines) {
+    const text = await refusal(client, name, args)
+    expect(text).toMatch(line)
+    expect(text).not.toContain('\n')
+  }
+})
+
+it('lets a token do what it may, as whom it may', async () => {
+  const served = await serving({ withTokens: true })
+  const { url, token } = served
+  await expect(httpClient(KIND, url)).rejects.toThrow(/401|token/i)
+  const ann = await httpClient(KIND, url, token({ name: 'ann', role: 'holder', as: ['ann'] }))
+  const ben = await httpClient(
+    KIND,
+    url,
+    token({ name: 'ben', role: 'holder', as: ['ben-*'], resources: ['work:'], maxTtlMs: 60_000 }),
+  )
+  const eve = await httpClient(KIND, url, token({ name: 'eve', role: 'reader' }))
+  // A token of one name needs no holder.
+  const taken = await ask(ann, 'lease_acquire', { resources: ['secret:1', 'work:1'], reason: 'x' })
+  expect(taken.granted).toBe(true)
+  expect(await refusal(ann, 'lease_acquire', { resources: ['work:2'], holder: 'ben-1' })).toMatch(
+    /ann must not act as "ben-1" \(UNAUTHORIZED\)/,
+  )
+  expect(await refusal(ben, 'lease_status', { resources: ['secret:1'] })).toMatch(/UNAUTHORIZED/)
+  expect(await call(ben, 'lease_list', {})).toMatchObject({ leases: [{ resource: 'work:1' }] })
+  expect(await ask(ben, 'lease_acquire', { resources: ['work:3'], holder: 'ben-1' })).toMatchObject(
+    {
+      leases: [{ remainingMs: 60_000 }],
+    },
+  )
+  expect(
+    await refusal(ben, 'lease_release', { leases: [taken.leases[1]?.id], holder: 'ann' }),
+  ).toMatch(/ben must not act as "ann"/)
+  expect(await refusal(eve, 'lease_acquire', { resources: ['work:9'], holder: 'eve' })).toMatch(
+    /eve must have the role holder/,
+  )
+  expect(await call(eve, 'lease_status', { resources: ['work:1'] })).toMatchObject({
+    resources: [{ free: false, leases: [{ holder: 'ann' }] }],
+  })
+})
+
+it('takes no request of a page of another origin, of another host, or by another method', async () => {
+  const { url, ask: send } = await serving()
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+  const headers = { Accept: 'application/json, text/event-stream' }
+  const foreign = { body, headers: { ...headers, Origin: 'https://evil.example' } }
+  expect(await fetchStatus(url, foreign)).toBe(403)
+  expect(await fetchStatus(url, { body, headers })).toBe(200)
+  expect((await send('GET /mcp')).status).toBe(405)
+})
+
+async function fetchStatus(
+  url: string,
+  { body, headers }: { readonly body: object; readonly headers: Readonly<Record<string, string>> },
+): Promise<number> {
+  const response = await fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+  await response.text()
+  return response.status
+}
