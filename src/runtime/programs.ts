@@ -7,6 +7,8 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
   /** What it reads from stdin. Default: nothing. */
   readonly input?: string | Buffer
+  /** Its stdin ends when it has printed this. Default: behind the input. */
+  readonly until?: RegExp
   /** It is ended after so long. Default: never. */
   readonly limitMs?: number
 }
@@ -21,7 +23,7 @@ export interface ProgramEnd {
 /** Resolves however the program ended; rejects with the system's error for one that could not be started. */
 export async function runProgram(
   [file = '', ...args]: readonly string[],
-  { cwd, env, input = '', limitMs = 0 }: ProgramOptions,
+  { cwd, env, input = '', until, limitMs = 0 }: ProgramOptions,
 ): Promise<ProgramEnd> {
   const { spawn } = process.getBuiltinModule('node:child_process')
   const options = { cwd, timeout: limitMs, ...(env === undefined ? {} : { env }) }
@@ -34,7 +36,13 @@ export async function runProgram(
   })
   // No fault: a program that ends without reading all of its input is judged by how it ended.
   child.stdin.once('error', () => undefined)
-  child.stdin.end(input)
+  if (until === undefined) child.stdin.end(input)
+  else {
+    child.stdin.write(input)
+    child.stdout.on('data', () => {
+      if (until.test(Buffer.concat(stdout).toString())) child.stdin.end()
+    })
+  }
   const exitCode = await ended
   return { exitCode, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() }
 }

@@ -5,7 +5,13 @@ import { defineCommand, type Command } from '../command.ts'
 import { applyChange, changeText, changeWords, type FileChange } from '../file-change.ts'
 import { CLIENT_SETTINGS } from '../init/client-settings.ts'
 import { hooksToInstall, hooksToRemove } from '../init/git-hooks.ts'
-import { settingsToInstall, settingsToRemove } from '../init/settings-file.ts'
+import { MCP_FILE, mcpPlan } from '../init/mcp-settings.ts'
+import {
+  hooksPlan,
+  settingsToInstall,
+  settingsToRemove,
+  type SettingsPlan,
+} from '../init/settings-file.ts'
 import { visible } from '../output.ts'
 import { ownCommand } from '../own-command.ts'
 import { shellWord } from '../shell-word.ts'
@@ -21,17 +27,22 @@ const git: Target = {
   remove: hooksToRemove,
 }
 
+function settingsTarget(plan: (command: readonly string[]) => SettingsPlan): Target {
+  return {
+    install: async (cwd, command) => settingsToInstall(plan(command), cwd),
+    remove: async (cwd) => settingsToRemove(plan([]), cwd),
+  }
+}
+
 const clients = Object.entries(CLIENT_SETTINGS).map(([client, settings]): [string, Target] => {
-  return [
-    client,
-    {
-      install: async (cwd, command) => settingsToInstall(client, settings, { cwd, command }),
-      remove: async (cwd) => settingsToRemove(client, settings, cwd),
-    },
-  ]
+  return [client, settingsTarget((command) => hooksPlan(client, settings, command))]
 })
 
-const TARGETS: Readonly<Record<string, Target>> = { ...Object.fromEntries(clients), git }
+const TARGETS: Readonly<Record<string, Target>> = {
+  ...Object.fromEntries(clients),
+  mcp: settingsTarget(mcpPlan),
+  git,
+}
 
 const CLIENT_FILES = Object.entries(CLIENT_SETTINGS)
   .map(([client, { file }]) => `${client} (${file})`)
@@ -46,6 +57,7 @@ export const init: Command = defineCommand({
   },
   notes: [
     `A coding agent's client, with hooks that call tenure hook: ${CLIENT_FILES}, from the top of the worktree. Comments in it are fine. A copy of what was there is kept beside it.`,
+    `mcp: the server tenure mcp, in ${MCP_FILE}, for clients that read it there.`,
     'git: the hooks pre-commit and pre-push, where git looks for them (core.hooksPath too), which refuse what touches the leases of others. A hook that is there is kept and still called.',
     'What is there already is kept byte for byte, and --remove gives it back. Setting up twice changes nothing. tenure doctor then proves that what was set up works.',
   ],

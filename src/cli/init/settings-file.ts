@@ -1,4 +1,4 @@
-/** What `tenure init` changes in the settings of a coding agent's client. */
+/** What `tenure init` changes in the settings of a client. */
 import { isUtf8 } from 'node:buffer'
 import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -12,24 +12,48 @@ import { JsonTextError, readJsonText, valueOf } from './json-text.ts'
 
 const BACKUP_SUFFIX = '.before-tenure'
 
-export async function settingsToInstall(
+/** A file of settings, and what Tenure puts into it. */
+export interface SettingsPlan {
+  /** From the top of the worktree. */
+  readonly file: string
+  /** All of a file that is made. */
+  readonly made: unknown
+  /** What is left of such a file where nothing was added to it. */
+  readonly bare: readonly unknown[]
+  /** The text with what Tenure needs; the same text if it is there. */
+  readonly add: (text: string) => string
+  /** The text without anything of Tenure. */
+  readonly remove: (text: string) => string
+}
+
+/** The hooks of a client. */
+export function hooksPlan(
   client: string,
-  settings: ClientSettings,
-  place: { readonly cwd: string; readonly command: readonly string[] },
+  { file, head, entries: entriesFor }: ClientSettings,
+  command: readonly string[],
+): SettingsPlan {
+  const entries = entriesFor(command)
+  const isOwn = isOwnHook(client)
+  const lists = Object.entries(entries).map(([event, entry]) => [event, [entry]])
+  return {
+    file,
+    made: { ...head, hooks: Object.fromEntries(lists) as unknown },
+    bare: [head, { ...head, hooks: {} }],
+    add: (text) => withEntries(text, entries, isOwn),
+    remove: (text) => withoutEntries(text, isOwn),
+  }
+}
+
+export async function settingsToInstall(
+  { file: name, made, add, remove }: SettingsPlan,
+  cwd: string,
 ): Promise<readonly FileChange[]> {
-  const file = path.join(await projectDirectory(place.cwd), settings.file)
-  const entries = settings.entries(place.command)
+  const file = path.join(await projectDirectory(cwd), name)
   const before = readSettings(file)
   if (before === null) {
-    const lists = Object.entries(entries).map(([event, entry]) => [event, [entry]])
-    const value = { ...settings.head, hooks: Object.fromEntries(lists) as unknown }
-    return [{ kind: 'write', file, before, after: bytesOf(`${JSON.stringify(value, null, 2)}\n`) }]
+    return [{ kind: 'write', file, before, after: bytesOf(`${JSON.stringify(made, null, 2)}\n`) }]
   }
-  const isOwn = isOwnHook(client)
-  const [after, without] = edited(file, () => [
-    withEntries(before, entries, isOwn),
-    withoutEntries(before, isOwn),
-  ])
+  const [after, without] = edited(file, () => [add(before), remove(before)])
   if (after === before) return []
   // What has older entries of Tenure is not what it was before.
   const backup = without === before ? { backup: `${file}${BACKUP_SUFFIX}` } : {}
@@ -37,28 +61,23 @@ export async function settingsToInstall(
 }
 
 export async function settingsToRemove(
-  client: string,
-  settings: ClientSettings,
+  { file: name, bare, remove }: SettingsPlan,
   cwd: string,
 ): Promise<readonly FileChange[]> {
-  const file = path.join(await projectDirectory(cwd), settings.file)
+  const file = path.join(await projectDirectory(cwd), name)
   const before = readSettings(file)
   if (before === null) return []
-  const [after] = edited(file, () => [withoutEntries(before, isOwnHook(client))])
+  const after = edited(file, () => remove(before))
   if (after === before) return []
   const backup = readIfThere(`${file}${BACKUP_SUFFIX}`)
   // A file that was made here has no backup, and goes if nothing was added.
-  if (backup === null && isBare(after, settings)) {
+  const value = valueOf(readJsonText(after))
+  if (backup === null && bare.some((one) => isDeepStrictEqual(value, one))) {
     return [{ kind: 'remove', file, before: bytesOf(before) }]
   }
   const change: FileChange = { kind: 'write', file, before: bytesOf(before), after: bytesOf(after) }
   if (backup?.equals(bytesOf(after)) !== true) return [change]
   return [change, { kind: 'remove', file: `${file}${BACKUP_SUFFIX}`, before: backup }]
-}
-
-function isBare(text: string, { head }: ClientSettings): boolean {
-  const value = valueOf(readJsonText(text))
-  return isDeepStrictEqual(value, head) || isDeepStrictEqual(value, { ...head, hooks: {} })
 }
 
 /** The top of the worktree; outside of a repository, the working directory. */
@@ -94,7 +113,7 @@ export function edited<Result>(file: string, edit: () => Result): Result {
 }
 
 function notJson(file: string, why: string): LeaseError {
-  const message = `file must be JSON with the settings of hooks (comments are fine), got ${show(file)}: ${why}`
+  const message = `file must be JSON with the settings of hooks or servers (comments are fine), got ${show(file)}: ${why}`
   return new LeaseError('INVALID_INPUT', message, { details: { field: 'file' } })
 }
 

@@ -2,6 +2,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { readJsonText, valueOf } from '../../../src/cli/init/json-text.ts'
 import { hostedTenure } from '../tenure-process.ts'
 import { temporaryRepository, type TemporaryRepository } from '../../git/temporary-repository.ts'
 
@@ -50,6 +51,29 @@ describe('tenure init', () => {
     expect(read(repository, file)).toBe(made)
     expect(await tenure(['init', client, '--remove'])).toBe(`${file} is removed\n`)
     expect(fs.existsSync(path.join(root, file))).toBe(false)
+  })
+
+  it('mcp names its server beside others, and gives back what was there', async () => {
+    const repository = temporaryRepository()
+    const { tenure, write } = repository
+    const texts = [
+      '{}',
+      '{ "mcpServers": {} }\n',
+      '{\n  // ours\n  "mcpServers": {\n    "other": { "command": "x" }, // keep\n  },\n}\n',
+      '{ "mcpServers": { "other": { "command": "x" } }, "more": [1] }',
+    ]
+    for (const text of texts) {
+      write('.mcp.json', text)
+      await tenure(['init', 'mcp', '--write'])
+      const value = valueOf(readJsonText(read(repository, '.mcp.json')))
+      const own = { type: 'stdio', command: 'tenure', args: ['mcp'] }
+      expect(value).toMatchObject({ mcpServers: { tenure: own } })
+      expect(await tenure(['init', 'mcp', '--write'])).toBe('all is there already\n')
+      await tenure(['init', 'mcp', '--remove'])
+      expect(read(repository, '.mcp.json')).toBe(text)
+    }
+    write('.mcp.json', '{ "mcpServers": [] }')
+    await expect(tenure(['init', 'mcp', '--write'])).rejects.toThrow('mcpServers must be an object')
   })
 
   it('claude writes what its client reads', async () => {

@@ -12,7 +12,8 @@ interface Check {
 }
 
 const CLIENTS = Object.keys(CLIENT_SETTINGS)
-const PIECES = [...CLIENTS, 'git pre-commit', 'git pre-push']
+const PIECES = [...CLIENTS, 'mcp', 'git pre-commit', 'git pre-push']
+const TARGETS = [...CLIENTS, 'mcp', 'git']
 
 /** What the doctor says of what was set up. Whatever it needs for that is gone afterwards, and nothing else has changed. */
 async function findings(
@@ -49,7 +50,7 @@ describe('tenure doctor', () => {
     const ran = path.join(repository.directory, 'ran')
     const hook = path.join(repository.root, '.git/hooks/pre-commit')
     fs.writeFileSync(hook, `#!/bin/sh\ntouch '${ran}'\n`, { mode: 0o755 })
-    for (const target of [...CLIENTS, 'git']) await repository.tenure(['init', target, '--write'])
+    for (const target of TARGETS) await repository.tenure(['init', target, '--write'])
     const edit = 'ok: an edit of what another holds is denied'
     expect(await findings(repository)).toEqual({
       claude: `${edit} (settings.json, PreToolUse)`,
@@ -57,6 +58,7 @@ describe('tenure doctor', () => {
       gemini: `${edit} (settings.json, BeforeTool)`,
       cursor: `${edit} (hooks.json, preToolUse)`,
       copilot: `${edit} (tenure.json, preToolUse)`,
+      mcp: 'ok: a lease of what another holds is refused (.mcp.json)',
       'git pre-commit': 'ok: a commit of what another holds is refused',
       'git pre-push': 'ok: a push of what another holds is refused',
     })
@@ -66,7 +68,7 @@ describe('tenure doctor', () => {
 
   it('says why something would stop nobody, or everybody', async () => {
     const repository = temporaryRepository()
-    for (const target of [...CLIENTS, 'git']) await repository.tenure(['init', target, '--write'])
+    for (const target of TARGETS) await repository.tenure(['init', target, '--write'])
     const other = path.join(temporaryRepository().root, 'another.db')
     const elsewhere = `TENURE_STORE=sqlite:${other} tenure hook`
     change(repository, '.claude/settings.json', ['"tenure"', '"/nowhere/tenure"'])
@@ -74,6 +76,7 @@ describe('tenure doctor', () => {
     change(repository, '.gemini/settings.json', ['BeforeTool', 'BeforeModel'])
     change(repository, '.cursor/hooks.json', ['{', ''])
     change(repository, '.github/hooks/tenure.json', ['tenure hook', elsewhere])
+    change(repository, '.mcp.json', ['"mcp"', '"mpc"'])
     fs.chmodSync(path.join(repository.root, '.git/hooks/pre-commit'), 0o644)
     change(repository, '.git/hooks/pre-push', ['| tenure git', '| tenuer git'])
     const found = await findings(repository)
@@ -86,11 +89,15 @@ describe('tenure doctor', () => {
     })
     expect(found['codex']).toContain(`${through} the hook ended with 127 and said `)
     expect(found['cursor']).toContain('wrong: file must be JSON with the settings of hooks')
+    expect(found['mcp']).toMatch(
+      /^wrong: the server does not tell who holds a file: tenure: .*"mpc"/,
+    )
     expect(found['copilot']).toBe(`${through} the hook ended with 0 and said nothing`)
     expect(found['git pre-push']).toMatch(
       /^wrong: every push fails, whoever holds what: .*tenuer: .*not found/,
     )
     fs.rmSync(path.join(repository.root, '.git/hooks/pre-push'))
+    fs.rmSync(path.join(repository.root, '.mcp.json'))
     for (const client of CLIENTS) {
       fs.rmSync(path.join(repository.root, CLIENT_SETTINGS[client]?.file ?? ''))
     }
