@@ -28,6 +28,7 @@ export const TEST_TOOLS = [
   { program: 'jq', debianPackage: 'jq' },
   { program: 'python3', debianPackage: 'python3' },
   { program: 'openssl', debianPackage: 'openssl' },
+  { program: 'chromium', debianPackage: 'chromium' },
 ]
 
 /** Debian keeps the programs of each version of the PostgreSQL server in a folder that is not on the path. */

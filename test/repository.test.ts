@@ -13,6 +13,7 @@ const LINES_MAX = 700
 /** What each folder of src may import, as the design draws it. `cli`, `demo` and the files beside the folders may all. */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   core: [],
+  dashboard: ['core', 'protocol'],
   protocol: ['core'],
   runtime: [],
   drivers: ['core', 'runtime'],
@@ -45,14 +46,14 @@ function filesBelow(directory: string): readonly SourceFile[] {
   return fs.readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
     const file = path.join(directory, entry.name)
     if (entry.isDirectory()) return SKIPPED.test(entry.name) ? [] : filesBelow(file)
-    if (!/\.(ts|mjs|json|md|sql|yml|sh)$/.test(entry.name)) return []
+    if (!/\.(tsx?|mjs|html|json|md|sql|yml|sh)$/.test(entry.name)) return []
     const name = path.relative(ROOT, file).replaceAll(path.sep, '/')
     return [{ name, text: fs.readFileSync(file, 'utf8') }]
   })
 }
 
 const FILES = filesBelow(ROOT).filter(({ name }) => path.basename(name) !== 'package-lock.json')
-const CODE = FILES.filter(({ name }) => /\.(ts|mjs)$/.test(name))
+const CODE = FILES.filter(({ name }) => /\.(tsx?|mjs)$/.test(name))
 const SOURCES = CODE.filter(({ name }) => name.startsWith('src/'))
 
 function namesOf(files: readonly SourceFile[]): readonly string[] {
@@ -95,7 +96,7 @@ describe('every file', () => {
 
   it('is named for what it is, in kebab case', () => {
     const vague = /(^|\/)(utils?|helpers?|types|common|misc|lib)\.[a-z]+$/
-    const kebab = /^[a-z0-9]+(-[a-z0-9]+)*(\.(test|proof|config|d))*\.(ts|mjs)$/
+    const kebab = /^[a-z0-9]+(-[a-z0-9]+)*(\.(test|proof|config|d))*\.(tsx?|mjs)$/
     const bad = CODE.filter(({ name }) => vague.test(name) || !kebab.test(path.basename(name)))
     expect(namesOf(bad)).toEqual([])
   })
@@ -115,7 +116,7 @@ describe('the sources', () => {
 
   it('read JSON from outside where it is checked: protocol, wire, row readers, registrar, ledger, hooks and cli', () => {
     const readers =
-      /^src\/(protocol|cli|registrar|ledger|store\/[a-z]+|(workflow|server)\/wire)\/|^src\/hooks\/json-text/
+      /^src\/(protocol|cli|registrar|ledger|store\/[a-z]+|(workflow|server|dashboard)\/wire)\/|^src\/hooks\/json-text/
     const others = SOURCES.filter(({ name }) => !readers.test(name))
     expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
   })
@@ -167,7 +168,8 @@ const ENTRY_FIELDS = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'),
 
 describe('every source file', () => {
   it('is imported by something, or is what the package offers', () => {
-    const used = new Set(CODE.flatMap(importsOf))
+    const pages = FILES.filter(({ name }) => name.endsWith('.html'))
+    const used = new Set([...CODE, ...pages].flatMap(importsOf))
     for (const [, file] of JSON.stringify(ENTRY_FIELDS).matchAll(/"(?:\.\/)?dist\/([^"]+)\.js"/g)) {
       used.add(`src/${file}.ts`)
     }
@@ -248,7 +250,9 @@ describe('what Tenure is measured beside', () => {
 
 /** The files of this repository that a file imports, or starts as a process, as names from its root. */
 function importsOf({ name, text }: SourceFile): readonly string[] {
-  const specifiers = text.matchAll(/(?:\bfrom\s+|\bimport\(\s*|^import\s+|URL\()'(\.[^']*)'/gm)
+  const specifiers = text.matchAll(
+    /(?:\bfrom\s+|\bimport\(\s*|^import\s+|URL\(|\bsrc=)['"](\.[^'"]*)['"]/gm,
+  )
   return [...specifiers].map(([, specifier = '']) => {
     return path.posix.join(path.posix.dirname(name), specifier.replace(/\.js$/, '.ts'))
   })

@@ -27,6 +27,7 @@ import {
   type Caller,
 } from './caller.ts'
 import { complete } from './complete.ts'
+import { dashboardFile } from './dashboard-files.ts'
 import { refuseForeignPages } from './host-check.ts'
 import type { McpRoute } from './mcp-route.ts'
 import type { ServerMetrics } from './metrics.ts'
@@ -119,6 +120,20 @@ function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
     }),
   )
   app.get('/openapi.json', (c) => named(c, '/openapi.json', async () => json(openApiDocument())))
+  app.get('/', (c) => named(c, '/', async () => dashboardFile('index.html', c.req.raw)))
+  app.get('/assets/:file', (c) =>
+    named(c, '/assets/{file}', async () => {
+      return dashboardFile(`assets/${c.req.param('file')}`, c.req.raw)
+    }),
+  )
+  app.get('/v1/caller', (c) =>
+    named(c, '/v1/caller', async () => {
+      const caller = identified(parts, c)
+      refuseGrant(caller)
+      const { name, role, namespace } = caller
+      return json({ name, role, namespace })
+    }),
+  )
   app.get('/metrics', (c) =>
     named(c, '/metrics', async () => {
       const caller = identified(parts, c)
@@ -132,7 +147,7 @@ function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
 
 function refuseOtherMethods(app: Hono<Env>): void {
   const allowed = new Map<string, Set<string>>()
-  const open = ['/healthz', '/readyz', '/openapi.json', '/metrics', '/v1/wakes']
+  const open = ['/', '/healthz', '/readyz', '/openapi.json', '/metrics', '/v1/caller', '/v1/wakes']
   const others = [
     ...open.map((path) => ({ method: 'GET', path })),
     { method: 'POST', path: '/mcp' },

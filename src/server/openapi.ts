@@ -7,6 +7,7 @@ import { answerSchemaOf, schemaOf, type JsonSchema } from '../protocol/json-sche
 import { REQUESTS, type RequestName } from '../protocol/requests.ts'
 import type { Route } from './call.ts'
 import { ROUTES } from './routes.ts'
+import { ROLES } from './token.ts'
 
 type Schema = JsonSchema | { readonly $ref: string }
 type Loose = Readonly<Record<string, unknown>>
@@ -301,6 +302,11 @@ function openOperation(operationId: string, summary: string, responses: Loose): 
 }
 
 const STATUS = objectOf({ status: TEXT })
+const CALLER = objectOf({
+  name: TEXT,
+  role: { type: 'string', enum: ROLES },
+  namespace: { type: 'string', description: 'The namespace of its token; `*`: any' },
+})
 
 function openPaths(): Loose {
   return {
@@ -313,6 +319,16 @@ function openPaths(): Loose {
     '/openapi.json': openOperation('openapi', 'This document.', {
       200: jsonResponse('OpenAPI 3.1', { type: 'object' }),
     }),
+    '/v1/caller': {
+      get: {
+        ...{ operationId: 'caller', summary: 'Who asks, and what that one may.' },
+        responses: {
+          200: jsonResponse('Its name, role and namespace', CALLER),
+          401: problemResponse(HTTP_ONLY[401] ?? ''),
+          403: problemResponse('A grant, which is for its lease alone'),
+        },
+      },
+    },
     '/metrics': {
       get: {
         ...{ operationId: 'metrics', summary: 'What Prometheus reads.' },

@@ -1,0 +1,35 @@
+/** The browser's clocks and timers: the only place of the dashboard that touches them. */
+
+/** Milliseconds since the page was opened; never goes back. */
+export function monotonicMs(): number {
+  return performance.now()
+}
+
+/** The wall clock of the reader, for a page that has not heard the store's yet. */
+export function wallMs(): number {
+  return Date.now()
+}
+
+export type Stop = () => void
+
+export function after(delayMs: number, run: () => void): Stop {
+  const timer = setTimeout(run, delayMs)
+  return () => clearTimeout(timer)
+}
+
+export function every(spanMs: number, run: () => void): Stop {
+  const timer = setInterval(run, spanMs)
+  return () => clearInterval(timer)
+}
+
+/** Resolves after `delayMs`, or at once when the signal is aborted. */
+export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const stop = after(delayMs, resolve)
+    signal.addEventListener('abort', () => {
+      stop()
+      resolve()
+    })
+  })
+}

@@ -1,0 +1,95 @@
+/** The whole page: where one is, how the connection is, and the view that the address names. */
+import type { JSX } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { useFeed } from './feed-context.ts'
+import { linkTo, route, VIEWS, type ViewName } from './state/route.ts'
+import { storeCredentials } from './state/session.ts'
+import { NowView } from './views/now-view.tsx'
+import { TokenPrompt } from './views/token-prompt.tsx'
+
+const TITLES: Readonly<Record<ViewName, string>> = {
+  now: 'Now',
+}
+
+export function Page(): JSX.Element {
+  const feed = useFeed()
+  const connection = feed.connection.value
+  const { view } = route.value
+  const subject = TITLES[view]
+  useEffect(() => {
+    document.title = `${subject} · Tenure`
+  }, [subject])
+  useEffect(() => {
+    document.addEventListener('keydown', onShortcut)
+    return () => document.removeEventListener('keydown', onShortcut)
+  }, [])
+  if (connection.kind === 'token_needed') {
+    return (
+      <TokenPrompt
+        problem={connection.problem}
+        onToken={(token) => {
+          const credentials = { token, namespace: null }
+          storeCredentials(credentials)
+          feed.restart(credentials)
+        }}
+      />
+    )
+  }
+  return (
+    <>
+      <header class="top">
+        <a class="brand" href={linkTo('now')}>
+          Tenure
+        </a>
+        <nav aria-label="Views">
+          {VIEWS.map((name) => (
+            <a
+              key={name}
+              href={linkTo(name)}
+              {...(name === view ? { 'aria-current': 'page' } : {})}
+            >
+              {TITLES[name]}
+            </a>
+          ))}
+        </nav>
+        <Standing />
+      </header>
+      <NowView />
+    </>
+  )
+}
+
+/** Who looks, at which namespace, and whether what is shown is up to date. */
+function Standing(): JSX.Element {
+  const feed = useFeed()
+  const connection = feed.connection.value
+  const caller = feed.caller.value
+  return (
+    <div class="standing">
+      {caller === null ? null : (
+        <span class="caller">
+          {caller.namespace === '*' ? 'default' : caller.namespace} · {caller.role}
+        </span>
+      )}
+      <span class={`connection ${connection.kind}`} role="status">
+        {connection.kind === 'live' ? 'live' : null}
+        {connection.kind === 'connecting' ? 'connecting…' : null}
+        {connection.kind === 'away' ? `${connection.problem}; trying again` : null}
+      </span>
+    </div>
+  )
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.closest('input, select, textarea, dialog') !== null
+}
+
+/** `/` goes to the filter, digits to the views. */
+function onShortcut(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+  const view = VIEWS[Number(event.key) - 1]
+  if (event.key === '/') document.getElementById('filter')?.focus()
+  else if (view !== undefined) location.hash = linkTo(view)
+  else return
+  event.preventDefault()
+}

@@ -1,0 +1,252 @@
+/**
+ * The page's one connection to its server: who asks, the list of what is live, then the stream of events after it. A stream
+ * that breaks is gone on with after the last event that was heard, a position that the store no longer knows begins anew
+ * with a list, and a wrong token asks for another.
+ *
+ * A lease near its end is asked for again, in one request with all others that are: its renewals may not be recorded, and
+ * nobody may have noticed yet that it is over.
+ */
+import { signal, type ReadonlySignal, type Signal } from '@preact/signals'
+import type { LeaseInfo } from '../../core/lease.ts'
+import { after, every, monotonicMs, pause } from '../page-runtime.ts'
+import { readCaller, readLeases, readPage, readStreamed, type CallerInfo } from '../wire/answers.ts'
+import { readMessages } from '../wire/event-stream.ts'
+import { pathWith, ProblemError, ServerCalls, type Credentials } from '../wire/server-calls.ts'
+import { EventLog } from './event-log.ts'
+import { LiveLeases } from './live-leases.ts'
+import { StoreClock } from './store-clock.ts'
+
+export type Connection =
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'live' }
+  /** Null: no token was tried yet. */
+  | { readonly kind: 'token_needed'; readonly problem: string | null }
+  | { readonly kind: 'away'; readonly problem: string }
+
+const PAGE_ROWS = 1_000
+const AGAIN_MS = { first: 300, most: 5_000 }
+/** The server says something every 15 s. */
+const SILENT_MS_MAX = 40_000
+const TICK_MS = 250
+const DUE_EVERY_MS = 1_000
+const DUE_MAX = 200
+const TICKET_CHECK_MS = 20_000
+/** So many rows are laid out anew in a few milliseconds; more of them, less often. */
+const MANY_ROWS = 5_000
+const REFRESH_MS = { few: 80, many: 400 }
+
+export class LiveFeed {
+  readonly leases = new LiveLeases()
+  readonly log = new EventLog()
+  readonly clock = new StoreClock()
+  readonly #connection: Signal<Connection> = signal({ kind: 'connecting' })
+  readonly #caller: Signal<CallerInfo | null> = signal(null)
+  readonly #version = signal(0)
+  readonly #nowMs = signal(this.clock.nowMs())
+  readonly #isComplete = signal(false)
+  /** When each lease was asked for again, by the page's clock. */
+  readonly #askedAtMs = new Map<string, number>()
+  #calls: ServerCalls
+  #stop: AbortController | null = null
+  #position: string | null = null
+  /** The rest of the list; null: it was read to its end. */
+  #next: string | null = null
+  #isRefreshing = false
+
+  constructor(credentials: Credentials) {
+    this.#calls = new ServerCalls(credentials)
+  }
+
+  get connection(): ReadonlySignal<Connection> {
+    return this.#connection
+  }
+
+  get caller(): ReadonlySignal<CallerInfo | null> {
+    return this.#caller
+  }
+
+  /** Grows when leases or events have changed. */
+  get version(): ReadonlySignal<number> {
+    return this.#version
+  }
+
+  /** The store's wall time, four times a second. */
+  get nowMs(): ReadonlySignal<number> {
+    return this.#nowMs
+  }
+
+  /** The whole list was read. */
+  get isComplete(): ReadonlySignal<boolean> {
+    return this.#isComplete
+  }
+
+  get calls(): ServerCalls {
+    return this.#calls
+  }
+
+  start(): void {
+    const stop = new AbortController()
+    this.#stop = stop
+    const timers = [
+      every(TICK_MS, () => (this.#nowMs.value = this.clock.nowMs())),
+      every(DUE_EVERY_MS, () => void this.#askAgain(stop.signal)),
+    ]
+    stop.signal.addEventListener('abort', () => {
+      for (const end of timers) end()
+    })
+    void this.#follow(stop.signal)
+  }
+
+  /** Begins anew, as another caller or in another namespace. */
+  restart(credentials: Credentials): void {
+    this.#stop?.abort()
+    this.#calls = new ServerCalls(credentials)
+    this.#position = null
+    this.#connection.value = { kind: 'connecting' }
+    this.start()
+  }
+
+  async #follow(stop: AbortSignal): Promise<void> {
+    let againMs = AGAIN_MS.first
+    while (!stop.aborted) {
+      const problem = await this.#connect(stop).then(
+        () => new ProblemError(0, 'ended', 'the server ended the stream'),
+        (error: unknown) => error,
+      )
+      if (stop.aborted) return
+      if (this.#connection.value.kind === 'live') againMs = AGAIN_MS.first
+      if (problem instanceof ProblemError && problem.status === 401) {
+        const isFirst = this.#caller.value === null && this.#calls.isAnonymous
+        this.#connection.value = { kind: 'token_needed', problem: isFirst ? null : problem.message }
+        return
+      }
+      if (problem instanceof ProblemError && problem.status === 410) this.#position = null
+      this.#connection.value = { kind: 'away', problem: messageOf(problem) }
+      await pause(againMs, stop)
+      againMs = Math.min(2 * againMs, AGAIN_MS.most)
+    }
+  }
+
+  async #connect(stop: AbortSignal): Promise<void> {
+    this.#caller.value = readCaller(await this.#calls.json('/v1/caller', { signal: stop }))
+    if (this.#position === null) await this.#readFirstPage(stop)
+    const part = new AbortController()
+    const ending = AbortSignal.any([stop, part.signal])
+    try {
+      await Promise.all([this.#readStream(ending, part), this.#readOtherPages(ending)])
+    } finally {
+      part.abort()
+    }
+  }
+
+  async #readFirstPage(stop: AbortSignal): Promise<void> {
+    this.#isComplete.value = false
+    this.leases.beginListing()
+    this.#next = null
+    this.#position = await this.#readPage(stop)
+  }
+
+  async #readOtherPages(stop: AbortSignal): Promise<void> {
+    while (this.#next !== null) await this.#readPage(stop)
+    if (this.#isComplete.value) return
+    this.leases.endListing()
+    this.#isComplete.value = true
+    this.#refresh()
+  }
+
+  async #readPage(stop: AbortSignal): Promise<string> {
+    const sentMs = monotonicMs()
+    const path = pathWith('/v1/leases', { limit: PAGE_ROWS, after: this.#next ?? undefined })
+    const page = readPage(await this.#calls.json(path, { signal: stop }))
+    if (page.nowMs !== undefined) this.clock.heard(page.nowMs, monotonicMs() - sentMs)
+    this.leases.addListed(page.leases)
+    this.#next = page.next ?? null
+    this.#refresh()
+    return page.position
+  }
+
+  async #readStream(stop: AbortSignal, part: AbortController): Promise<void> {
+    const response = await this.#calls.open('/v1/events', {
+      headers: { Accept: 'text/event-stream', 'Last-Event-ID': this.#position ?? '' },
+      signal: stop,
+    })
+    this.#connection.value = { kind: 'live' }
+    let silence = after(SILENT_MS_MAX, () => part.abort())
+    try {
+      for await (const { id, data } of readMessages(response)) {
+        silence()
+        silence = after(SILENT_MS_MAX, () => part.abort())
+        if (data !== '') this.#apply(data)
+        if (id !== null) this.#position = id
+      }
+    } finally {
+      silence()
+    }
+  }
+
+  #apply(data: string): void {
+    const row = readStreamed(data)
+    this.clock.heardEvent(row.event.atMs)
+    this.leases.apply(row)
+    this.log.add(row)
+    this.#refresh()
+  }
+
+  #refresh(): void {
+    const delayMs = this.leases.size > MANY_ROWS ? REFRESH_MS.many : REFRESH_MS.few
+    if (this.#isRefreshing) return
+    this.#isRefreshing = true
+    after(delayMs, () => {
+      this.#isRefreshing = false
+      this.#version.value += 1
+    })
+  }
+
+  async #askAgain(stop: AbortSignal): Promise<void> {
+    if (this.#connection.value.kind !== 'live') return
+    const due = this.#dueLeases()
+    if (due.length === 0) return
+    for (const { id } of due) this.#askedAtMs.set(id, monotonicMs())
+    const calls = due.map(({ id }) => ({ call: 'get', request: { id } }))
+    try {
+      const asked = { method: 'POST', body: { calls }, signal: stop } as const
+      const found = readLeases(await this.#calls.json('/v1/batch', asked))
+      for (const [index, { id }] of due.entries()) this.#found(id, found[index])
+      this.#refresh()
+    } catch (error) {
+      // The stream notices a server that is away, and a token that is not valid; what is due stays so.
+      if (!(error instanceof ProblemError) && !stop.aborted) throw error
+    }
+  }
+
+  #found(id: string, lease: LeaseInfo | null | undefined): void {
+    if (lease === undefined) return
+    if (lease === null) this.leases.remove(id)
+    else if (this.leases.get(id) !== undefined) this.leases.put(lease)
+    if (this.leases.get(id) === undefined) this.#askedAtMs.delete(id)
+  }
+
+  #dueLeases(): readonly LeaseInfo[] {
+    const nowMs = this.clock.nowMs()
+    const due: LeaseInfo[] = []
+    for (const lease of this.leases.all()) {
+      if (due.length === DUE_MAX) break
+      if (this.#isDue(lease, nowMs)) due.push(lease)
+    }
+    return due
+  }
+
+  #isDue({ id, expiresAtMs, createdAtMs, ttlMs }: LeaseInfo, nowMs: number): boolean {
+    const isNear =
+      expiresAtMs === null
+        ? nowMs - createdAtMs > TICKET_CHECK_MS
+        : expiresAtMs - nowMs < Math.min(ttlMs / 10, 2 * DUE_EVERY_MS)
+    if (!isNear) return false
+    const restMs = expiresAtMs === null ? TICKET_CHECK_MS : DUE_EVERY_MS / 2
+    return monotonicMs() - (this.#askedAtMs.get(id) ?? -Infinity) >= restMs
+  }
+}
+
+function messageOf(problem: unknown): string {
+  return problem instanceof Error ? problem.message : String(problem)
+}

@@ -1,0 +1,124 @@
+/**
+ * Every live lease and ticket of the namespace. A list fills it, page by page; the lease in each event of the stream, which
+ * begins where the ledger stood before the list was read, keeps it up to date. What an event has told of is newer than what
+ * a page says of it.
+ */
+import { isLiveState, type LeaseId, type LeaseInfo } from '../../core/lease.ts'
+import type { Resource } from '../../core/resource.ts'
+import type { StreamedRow } from '../wire/answers.ts'
+
+export interface LeaseCounts {
+  readonly held: number
+  readonly waiting: number
+}
+
+/** What has changed, for one who looks now and then. */
+export class Changes {
+  readonly end: () => void
+  #ids = new Set<LeaseId>()
+
+  constructor(end: () => void) {
+    this.end = end
+  }
+
+  add(id: LeaseId): void {
+    this.#ids.add(id)
+  }
+
+  /** Since the last call. */
+  take(): ReadonlySet<LeaseId> {
+    const ids = this.#ids
+    this.#ids = new Set()
+    return ids
+  }
+}
+
+export class LiveLeases {
+  readonly #byId = new Map<LeaseId, LeaseInfo>()
+  readonly #waitingFor = new Map<Resource, number>()
+  /** Of the list that is being read: what it has shown, and what events have told of meanwhile. */
+  #listing: { readonly listed: Set<LeaseId>; readonly told: Set<LeaseId> } | null = null
+  readonly #followers = new Set<Changes>()
+  #waiting = 0
+
+  get size(): number {
+    return this.#byId.size
+  }
+
+  get counts(): LeaseCounts {
+    return { held: this.#byId.size - this.#waiting, waiting: this.#waiting }
+  }
+
+  get(id: LeaseId): LeaseInfo | undefined {
+    return this.#byId.get(id)
+  }
+
+  all(): Iterable<LeaseInfo> {
+    return this.#byId.values()
+  }
+
+  /** How many wait for exactly this resource. */
+  queueOf(resource: Resource): number {
+    return this.#waitingFor.get(resource) ?? 0
+  }
+
+  beginListing(): void {
+    this.#listing = { listed: new Set(), told: new Set() }
+  }
+
+  addListed(leases: readonly LeaseInfo[]): void {
+    for (const lease of leases) {
+      this.#listing?.listed.add(lease.id)
+      if (this.#listing?.told.has(lease.id) !== true) this.put(lease)
+    }
+  }
+
+  /** What the whole list has not shown, and no event told of, is no longer there. */
+  endListing(): void {
+    const listing = this.#listing
+    this.#listing = null
+    if (listing === null) return
+    for (const id of this.#byId.keys()) {
+      if (!listing.listed.has(id) && !listing.told.has(id)) this.remove(id)
+    }
+  }
+
+  apply({ event, lease }: StreamedRow): void {
+    this.#listing?.told.add(event.leaseId)
+    const isLive = event.after === 'active' || event.after === 'pending'
+    if (!isLive) this.remove(event.leaseId)
+    else if (lease !== null) this.put(lease)
+  }
+
+  /** As an answer tells of it. */
+  put(lease: LeaseInfo): void {
+    if (!isLiveState(lease.state)) return this.remove(lease.id)
+    this.#count(this.#byId.get(lease.id), -1)
+    this.#byId.set(lease.id, lease)
+    this.#count(lease, 1)
+    for (const follower of this.#followers) follower.add(lease.id)
+  }
+
+  remove(id: LeaseId): void {
+    const lease = this.#byId.get(id)
+    if (lease === undefined) return
+    this.#count(lease, -1)
+    this.#byId.delete(id)
+    for (const follower of this.#followers) follower.add(id)
+  }
+
+  /** Collects the ids of what changes from now on, until it is ended. */
+  follow(): Changes {
+    const changes = new Changes(() => this.#followers.delete(changes))
+    this.#followers.add(changes)
+    return changes
+  }
+
+  #count(lease: LeaseInfo | undefined, change: 1 | -1): void {
+    if (lease?.state !== 'pending') return
+    this.#waiting += change
+    const left = this.queueOf(lease.resource) + change
+    if (left === 0) this.#waitingFor.delete(lease.resource)
+    else this.#waitingFor.set(lease.resource, left)
+  }
+}

@@ -1,0 +1,112 @@
+/** A browser for the tests of the dashboard: Debian's Chromium, one for all tests of a file, each with a page of its own. */
+import { chromium, type Browser, type Page } from 'playwright-core'
+import { expect, onTestFinished } from 'vitest'
+import { requireTestTool } from '../../scripts/test-tools.mjs'
+import { parseResource } from '../../src/core/resource.ts'
+import { openApi } from '../../src/open.ts'
+import { systemRuntime } from '../../src/runtime/system-runtime.ts'
+import { workshop, type Workshop } from '../cli/tenure-process.ts'
+
+/** How long the page may take to show what it must; for what hangs. */
+const SHOWN_WITHIN_MS = 60_000
+
+export async function launchBrowser(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: requireTestTool('chromium'),
+    // Root has no sandbox there. Nothing but our own pages is opened.
+    args: ['--no-sandbox', '--disable-dev-shm-usage', '--js-flags=--expose-gc'],
+  })
+}
+
+export interface Serving {
+  readonly url: string
+  stop(): Promise<void>
+}
+
+/** `tenure serve` as a process, before the workshop's store. */
+export async function serve(shop: Workshop, options: readonly string[] = []): Promise<Serving> {
+  const isPlaced = options.includes('--listen')
+  const where = isPlaced ? [] : ['--listen', '127.0.0.1:0']
+  const server = shop.start(['serve', '--json', ...where, ...options])
+  let stdout = ''
+  server.process.stdout?.on('data', (text: Buffer) => (stdout += text.toString()))
+  await server.says('\n')
+  const stop = async (): Promise<void> => {
+    server.process.kill('SIGTERM')
+    await server.ended
+  }
+  onTestFinished(stop)
+  return { url: (JSON.parse(stdout) as { readonly url: string }).url, stop }
+}
+
+export interface PageOptions {
+  readonly browser: Browser
+  readonly colorScheme?: 'light' | 'dark'
+  readonly width?: number
+  readonly height?: number
+}
+
+/** A page in a context of its own. Whatever it complains of, or asks of another server, fails the test. */
+export async function openPage(options: PageOptions): Promise<Page> {
+  const { browser, colorScheme = 'light', width = 1280, height = 800 } = options
+  const context = await browser.newContext({
+    ...{ colorScheme, viewport: { width, height }, locale: 'en-GB', reducedMotion: 'reduce' },
+  })
+  const page = await context.newPage()
+  page.setDefaultTimeout(SHOWN_WITHIN_MS)
+  const complaints: string[] = []
+  page.on('pageerror', (error) => complaints.push(error.message))
+  page.on('console', (message) => {
+    // A refused or broken request is told there as well; the page shows it itself.
+    const isOfNetwork = message.text().startsWith('Failed to load resource')
+    if (message.type() === 'error' && !isOfNetwork) complaints.push(message.text())
+  })
+  page.on('request', (request) => {
+    const { hostname } = new URL(request.url())
+    if (hostname !== '127.0.0.1') complaints.push(`asked ${hostname}`)
+  })
+  onTestFinished(async () => {
+    await context.close()
+    expect(complaints).toEqual([])
+  })
+  return page
+}
+
+/** A store, a server before it, and a page that shows it. */
+export async function browsing(
+  options: PageOptions & { readonly serve?: readonly string[]; readonly view?: string },
+): Promise<{ readonly shop: Workshop; readonly server: Serving; readonly page: Page }> {
+  const shop = workshop()
+  const server = await serve(shop, options.serve)
+  const page = await openPage(options)
+  await page.goto(`${server.url}/${options.view ?? ''}`)
+  return { shop, server, page }
+}
+
+export interface Many {
+  readonly count: number
+  readonly ttlMs?: number
+  readonly nameOf?: (index: number) => string
+}
+
+/** Very many leases at once, by a process beside the server. */
+export async function acquireMany(storeUrl: string, many: Many): Promise<void> {
+  const {
+    count,
+    ttlMs = 3_600_000,
+    nameOf = (index) => `work:${String(index).padStart(6, '0')}`,
+  } = many
+  const api = await openApi(storeUrl, {})
+  for (let from = 0; from < count; from += 1_000) {
+    const chunk = Array.from({ length: Math.min(1_000, count - from) }, async (_, offset) => {
+      const index = from + offset
+      const answer = await api.acquire({
+        ...{ id: systemRuntime.uuid(), resource: parseResource(nameOf(index)), waitMs: 0, ttlMs },
+        ...{ holder: `agent-${index % 97}`, session: `agent-${index % 97}`, maxRenewals: -1 },
+      })
+      expect(answer.kind).toBe('granted')
+    })
+    await Promise.all(chunk)
+  }
+  await api.close()
+}
