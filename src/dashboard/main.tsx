@@ -6,6 +6,8 @@ import { LiveFeed } from './state/live-feed.ts'
 import { storedCredentials } from './state/session.ts'
 import './style/page.css'
 import './style/now.css'
+import './style/chart.css'
+import './style/views.css'
 
 const feed = new LiveFeed(storedCredentials())
 feed.start()

@@ -4,18 +4,31 @@ import { useEffect } from 'preact/hooks'
 import { useFeed } from './feed-context.ts'
 import { linkTo, route, VIEWS, type ViewName } from './state/route.ts'
 import { storeCredentials } from './state/session.ts'
+import { visibleName } from './parts/words.ts'
+import { FleetView } from './views/fleet-view.tsx'
+import { HealthView } from './views/health-view.tsx'
 import { NowView } from './views/now-view.tsx'
+import { ResourceView } from './views/resource-view.tsx'
+import { TimelineView } from './views/timeline-view.tsx'
 import { TokenPrompt } from './views/token-prompt.tsx'
+import { WaitsView } from './views/waits-view.tsx'
+import { WorkflowView } from './views/workflow-view.tsx'
 
 const TITLES: Readonly<Record<ViewName, string>> = {
   now: 'Now',
+  timeline: 'Timeline',
+  waits: 'Waits',
+  fleet: 'Fleet',
+  workflow: 'Workflow',
+  health: 'Health',
+  resource: 'Resource',
 }
 
 export function Page(): JSX.Element {
   const feed = useFeed()
   const connection = feed.connection.value
-  const { view } = route.value
-  const subject = TITLES[view]
+  const { view, params } = route.value
+  const subject = view === 'resource' ? visibleName(params.get('name') ?? '') : TITLES[view]
   useEffect(() => {
     document.title = `${subject} · Tenure`
   }, [subject])
@@ -54,9 +67,28 @@ export function Page(): JSX.Element {
         </nav>
         <Standing />
       </header>
-      <NowView />
+      {viewOf(view)}
     </>
   )
+}
+
+function viewOf(view: ViewName): JSX.Element {
+  switch (view) {
+    case 'now':
+      return <NowView />
+    case 'resource':
+      return <ResourceView />
+    case 'timeline':
+      return <TimelineView />
+    case 'waits':
+      return <WaitsView />
+    case 'fleet':
+      return <FleetView />
+    case 'workflow':
+      return <WorkflowView />
+    case 'health':
+      return <HealthView />
+  }
 }
 
 /** Who looks, at which namespace, and whether what is shown is up to date. */

@@ -7,12 +7,11 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { ifThere } from '../runtime/file-system.ts'
 import { httpError } from './problem.ts'
 
 /** The same from `src` and from `dist`. */
-const FOLDER = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
+const FOLDER = path.resolve(import.meta.dirname, '../../dist/dashboard')
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',

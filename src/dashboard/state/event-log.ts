@@ -23,7 +23,7 @@ const SERIES_OF: Readonly<Partial<Record<LeaseEvent['type'], Series>>> = {
 }
 
 export const RATE_SECONDS = 300
-const ROWS_MAX = 500
+const ROWS_MAX = 5_000
 
 export class EventLog {
   readonly #counts = new Map<number, Partial<Record<Series, number>>>()

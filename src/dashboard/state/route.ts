@@ -1,8 +1,8 @@
 /** Every view is an address: the part after `#`, which is not sent to the server and so stands in no log. */
 import { signal, type ReadonlySignal } from '@preact/signals'
 
-export const VIEWS = ['now'] as const
-export type ViewName = (typeof VIEWS)[number]
+export const VIEWS = ['now', 'timeline', 'waits', 'fleet', 'workflow', 'health'] as const
+export type ViewName = (typeof VIEWS)[number] | 'resource'
 
 export interface Route {
   readonly view: ViewName
@@ -18,7 +18,7 @@ export const route: ReadonlySignal<Route> = current
 
 function routeOf(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2)
-  const view = VIEWS.find((name) => name === path) ?? 'now'
+  const view = [...VIEWS, 'resource' as const].find((name) => name === path) ?? 'now'
   return { view, params: new URLSearchParams(query) }
 }
 
@@ -30,7 +30,7 @@ export function linkTo(view: ViewName, params: Params = {}): string {
 }
 
 export function linkToResource(resource: string): string {
-  return linkTo('now', { q: resource })
+  return linkTo('resource', { name: resource })
 }
 
 /** The same view with other parameters. `replace` leaves no step to go back to, for what changes with every key. */

@@ -9,7 +9,7 @@ import { HolderLink, ResourceLink } from '../parts/names.tsx'
 import { useRowHeight } from '../parts/row-height.ts'
 import { Since, TimeLeft } from '../parts/time-left.tsx'
 import { VirtualRows } from '../parts/virtual-rows.tsx'
-import { countText, plural, visibleName } from '../parts/words.ts'
+import { countText, visibleName } from '../parts/words.ts'
 import {
   flatRow,
   folderRows,
@@ -284,7 +284,7 @@ function FolderCells({ row, onToggle }: { row: FolderRow; onToggle: () => void }
           <path d="M3 4.5 6 7.5 9 4.5" />
         </svg>
         <bdi>{visibleName(label)}</bdi>
-        <span class="dim">{plural(count, 'entry').replace('entrys', 'entries')}</span>
+        <span class="dim">{countText(count)}</span>
       </button>
     </span>
   )
@@ -294,7 +294,7 @@ function LeaseCells({ row: { lease, label, depth } }: { row: LeaseRow }): JSX.El
   const feed = useFeed()
   const { resource, holder, state, mode, extent, slots, renewals, reason, fence } = lease
   const queue = state === 'active' ? feed.leases.queueOf(resource) : 0
-  const how = slots === null ? (mode === 'shared' ? 'shared' : '') : `1 of ${slots}`
+  const how = slots === null ? (mode === 'shared' ? 'shared' : '') : `${slots} slots`
   return (
     <>
       <span class="cell state" role="gridcell">

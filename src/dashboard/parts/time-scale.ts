@@ -1,0 +1,58 @@
+/** Where a moment stands on a picture, and where its scale has lines. */
+
+export interface TimeWindow {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+export interface TimeScale extends TimeWindow {
+  readonly width: number
+}
+
+export function xOf({ fromMs, toMs, width }: TimeScale, atMs: number): number {
+  return ((atMs - fromMs) / (toMs - fromMs)) * width
+}
+
+export function timeAt({ fromMs, toMs, width }: TimeScale, x: number): number {
+  return fromMs + (x / width) * (toMs - fromMs)
+}
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+const STEPS: readonly number[] = [
+  ...[1, 2, 5, 10, 30].map((count) => count * SECOND),
+  ...[1, 2, 5, 10, 30].map((count) => count * MINUTE),
+  ...[1, 2, 6, 12].map((count) => count * HOUR),
+  ...[1, 2, 7].map((count) => count * DAY),
+]
+const LINE_EVERY_PX = 110
+
+export interface TimeLine {
+  readonly atMs: number
+  readonly label: string
+}
+
+/** Lines at round times of the reader's own zone, about as many as there is room for. */
+export function timeLines(scale: TimeScale): readonly TimeLine[] {
+  const { fromMs, toMs, width } = scale
+  const wanted = ((toMs - fromMs) * LINE_EVERY_PX) / Math.max(1, width)
+  const step = STEPS.find((one) => one >= wanted) ?? 7 * DAY
+  const zoneMs = new Date(fromMs).getTimezoneOffset() * MINUTE
+  const lines: TimeLine[] = []
+  for (let at = Math.ceil((fromMs - zoneMs) / step) * step + zoneMs; at <= toMs; at += step) {
+    lines.push({ atMs: at, label: labelOf(at, step) })
+  }
+  return lines
+}
+
+const WITH_SECONDS = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
+const WITH_MINUTES = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' })
+const DAYS = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short' })
+
+function labelOf(atMs: number, step: number): string {
+  if (step < MINUTE) return WITH_SECONDS.format(atMs)
+  const isMidnight = new Date(atMs).getHours() === 0 && new Date(atMs).getMinutes() === 0
+  return step >= DAY || isMidnight ? DAYS.format(atMs) : WITH_MINUTES.format(atMs)
+}

@@ -1,0 +1,356 @@
+/**
+ * Lanes over time. A bar is a hold, a thin line before it the wait for it, ticks in it are renewals; how it ended stands at
+ * its end as a sign of its own shape. Only the lanes that can be seen are drawn.
+ */
+import type { JSX, TargetedKeyboardEvent, TargetedPointerEvent, TargetedWheelEvent } from 'preact'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+import { useSignal, type Signal } from '@preact/signals'
+import { linkTo, linkToResource } from '../state/route.ts'
+import { firstMs, type Hold, type Lane } from '../state/holds.ts'
+import { Mark, MARK_WORDS, MarkAt } from './marks.tsx'
+import { timeAt, timeLines, xOf, type TimeScale, type TimeWindow } from './time-scale.ts'
+import { clockText, spanText, visibleName } from './words.ts'
+
+const TRACK_HEIGHT = 22
+const LANE_PADDING = 6
+const HEAD_HEIGHT = 26
+const TICKS_MAX = 60
+
+interface ChartProps {
+  readonly lanes: readonly Lane[]
+  readonly by: 'resource' | 'holder'
+  readonly window: TimeWindow
+  readonly nowMs: number
+  /** Absent: the picture stays as it is. */
+  readonly onWindow?: (window: TimeWindow) => void
+}
+
+interface Tip {
+  readonly hold: Hold
+  readonly x: number
+  readonly y: number
+}
+
+export function TimelineChart(props: ChartProps): JSX.Element {
+  const { lanes, by, window, nowMs, onWindow } = props
+  const frame = useRef<HTMLDivElement>(null)
+  const { width, height, top } = useFrame(frame)
+  const tip = useSignal<Tip | null>(null)
+  const namesWidth = Math.min(260, Math.max(110, width.value * 0.24))
+  const scale = { ...window, width: Math.max(60, width.value - namesWidth - 16) }
+  const places = placesOf(lanes)
+  const total = places.at(-1)?.endY ?? 0
+  const shown = places.filter(({ y, endY }) => endY >= top.value && y <= top.value + height.value)
+  const moves = onWindow === undefined ? {} : movesOf(scale, namesWidth, onWindow)
+  return (
+    <div
+      class={onWindow === undefined ? 'chart still' : 'chart'}
+      ref={frame}
+      onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
+      onPointerLeave={() => (tip.value = null)}
+      tabIndex={0}
+      role="group"
+      aria-label={`Timeline of ${lanes.length} lanes; arrows move it, plus and minus zoom`}
+      {...moves}
+    >
+      <svg class="axis" width={width.value} height={HEAD_HEIGHT} aria-hidden="true">
+        {timeLines(scale).map(({ atMs, label }) => (
+          <text key={atMs} x={namesWidth + xOf(scale, atMs) + 4} y={17}>
+            {label}
+          </text>
+        ))}
+      </svg>
+      <svg class="lanes" width={width.value} height={Math.max(total, 40)}>
+        <Lines scale={scale} left={namesWidth} height={Math.max(total, 40)} nowMs={nowMs} />
+        {shown.map(({ lane, y, endY }) => (
+          <LaneRow
+            key={lane.name}
+            {...{ lane, by, scale, nowMs, tip }}
+            namesWidth={namesWidth}
+            y={y}
+            height={endY - y}
+          />
+        ))}
+      </svg>
+      <TipCard tip={tip} nowMs={nowMs} />
+    </div>
+  )
+}
+
+interface Place {
+  readonly lane: Lane
+  readonly y: number
+  readonly endY: number
+}
+
+function placesOf(lanes: readonly Lane[]): readonly Place[] {
+  let y = 0
+  return lanes.map((lane) => {
+    const from = y
+    y += lane.tracks.length * TRACK_HEIGHT + LANE_PADDING
+    return { lane, y: from, endY: y }
+  })
+}
+
+interface Frame {
+  readonly width: Signal<number>
+  readonly height: Signal<number>
+  readonly top: Signal<number>
+}
+
+function useFrame(frame: { readonly current: HTMLDivElement | null }): Frame {
+  const width = useSignal(900)
+  const height = useSignal(600)
+  const top = useSignal(0)
+  useLayoutEffect(() => {
+    const element = frame.current
+    if (element === null) return
+    const observer = new ResizeObserver(() => {
+      width.value = element.clientWidth
+      height.value = element.clientHeight
+    })
+    observer.observe(element)
+    return () => observer.disconnect()
+  }, [])
+  return { width, height, top }
+}
+
+const ZOOM = 1.25
+const STEP = 0.15
+
+interface Moves {
+  readonly onWheel: (event: TargetedWheelEvent<HTMLDivElement>) => void
+  readonly onKeyDown: (event: TargetedKeyboardEvent<HTMLDivElement>) => void
+  readonly onPointerDown: (event: TargetedPointerEvent<HTMLDivElement>) => void
+  readonly onPointerMove: (event: TargetedPointerEvent<HTMLDivElement>) => void
+}
+
+/** Ctrl and the wheel zoom where the pointer is, dragging moves, and so do the keys. */
+function movesOf(scale: TimeScale, left: number, onWindow: (window: TimeWindow) => void): Moves {
+  const zoom = (factor: number, atMs: number): void => {
+    onWindow({
+      fromMs: atMs - (atMs - scale.fromMs) * factor,
+      toMs: atMs + (scale.toMs - atMs) * factor,
+    })
+  }
+  const move = (byMs: number): void => {
+    onWindow({ fromMs: scale.fromMs + byMs, toMs: scale.toMs + byMs })
+  }
+  const spanMs = scale.toMs - scale.fromMs
+  const middle = (scale.fromMs + scale.toMs) / 2
+  const keys: Readonly<Record<string, () => void>> = {
+    ArrowLeft: () => move(-STEP * spanMs),
+    ArrowRight: () => move(STEP * spanMs),
+    '+': () => zoom(1 / ZOOM, middle),
+    '=': () => zoom(1 / ZOOM, middle),
+    '-': () => zoom(ZOOM, middle),
+  }
+  return {
+    onWheel: (event) => {
+      const isSideways = Math.abs(event.deltaX) > Math.abs(event.deltaY)
+      if (!event.ctrlKey && !isSideways) return
+      event.preventDefault()
+      if (isSideways) return move((event.deltaX / scale.width) * spanMs)
+      const x = event.clientX - event.currentTarget.getBoundingClientRect().left - left
+      zoom(event.deltaY > 0 ? ZOOM : 1 / ZOOM, timeAt(scale, x))
+    },
+    onKeyDown: (event) => {
+      const act = keys[event.key]
+      if (act === undefined) return
+      event.preventDefault()
+      act()
+    },
+    onPointerDown: (event) => {
+      const isOnBar = event.target instanceof Element && event.target.closest('a') !== null
+      if (!isOnBar) event.currentTarget.setPointerCapture(event.pointerId)
+    },
+    onPointerMove: (event) => {
+      if (!event.currentTarget.hasPointerCapture(event.pointerId)) return
+      if (event.movementX !== 0) move((-event.movementX / scale.width) * spanMs)
+    },
+  }
+}
+
+interface LinesProps {
+  readonly scale: TimeScale
+  readonly left: number
+  readonly height: number
+  readonly nowMs: number
+}
+
+function Lines({ scale, left, height, nowMs }: LinesProps): JSX.Element {
+  const now = left + xOf(scale, nowMs)
+  return (
+    <g aria-hidden="true">
+      {timeLines(scale).map(({ atMs }) => {
+        const x = Math.round(left + xOf(scale, atMs)) + 0.5
+        return <line key={atMs} class="hour" x1={x} x2={x} y1={0} y2={height} />
+      })}
+      {nowMs > scale.fromMs && nowMs < scale.toMs ? (
+        <line class="now" x1={now} x2={now} y1={0} y2={height} />
+      ) : null}
+    </g>
+  )
+}
+
+interface LaneProps {
+  readonly lane: Lane
+  readonly by: 'resource' | 'holder'
+  readonly scale: TimeScale
+  readonly nowMs: number
+  readonly namesWidth: number
+  readonly y: number
+  readonly height: number
+  readonly tip: Signal<Tip | null>
+}
+
+function LaneRow({ lane, by, scale, nowMs, namesWidth, y, height, tip }: LaneProps): JSX.Element {
+  const link = by === 'resource' ? linkToResource(lane.name) : linkTo('now', { holder: lane.name })
+  return (
+    <g transform={`translate(0 ${y})`}>
+      <line
+        class="rule"
+        x1={0}
+        x2={namesWidth + scale.width + 16}
+        y1={height - 0.5}
+        y2={height - 0.5}
+      />
+      <foreignObject x={12} y={LANE_PADDING / 2} width={namesWidth - 24} height={TRACK_HEIGHT}>
+        <a class="lane-name" href={link}>
+          <bdi title={visibleName(lane.name)}>{visibleName(lane.name)}</bdi>
+        </a>
+      </foreignObject>
+      <svg
+        x={namesWidth}
+        y={LANE_PADDING / 2}
+        width={scale.width + 16}
+        height={height - LANE_PADDING}
+      >
+        {lane.tracks.map((track, index) => (
+          <g key={index} transform={`translate(0 ${index * TRACK_HEIGHT})`}>
+            {track
+              .filter((hold) => isInside(hold, scale, nowMs))
+              .map((hold) => (
+                <HoldBar key={hold.leaseId} {...{ hold, by, scale, nowMs, tip }} />
+              ))}
+          </g>
+        ))}
+      </svg>
+    </g>
+  )
+}
+
+function isInside(hold: Hold, { fromMs, toMs }: TimeWindow, nowMs: number): boolean {
+  return firstMs(hold) <= toMs && (hold.endedAtMs ?? nowMs) >= fromMs
+}
+
+interface BarProps {
+  readonly hold: Hold
+  readonly by: 'resource' | 'holder'
+  readonly scale: TimeScale
+  readonly nowMs: number
+  readonly tip: Signal<Tip | null>
+}
+
+function HoldBar({ hold, by, scale, nowMs, tip }: BarProps): JSX.Element {
+  const { askedAtMs, grantedAtMs, endedAtMs, end, renewedAtMs, isShared, holder, resource } = hold
+  const untilMs = endedAtMs ?? nowMs
+  const inside = (atMs: number): number => Math.max(-8, Math.min(scale.width + 8, xOf(scale, atMs)))
+  const x = grantedAtMs === null ? inside(untilMs) : inside(grantedAtMs)
+  const width = Math.max(2, inside(untilMs) - x)
+  const middle = TRACK_HEIGHT / 2
+  const other = visibleName(by === 'resource' ? holder : resource)
+  const ticks = renewedAtMs.length > TICKS_MAX ? [] : renewedAtMs
+  return (
+    <a
+      class={`hold ${end ?? 'live'}`}
+      href={linkToResource(resource)}
+      tabIndex={-1}
+      aria-label={holdText(hold, nowMs)}
+      onPointerMove={(event) => (tip.value = { hold, x: event.clientX, y: event.clientY })}
+      onPointerLeave={() => (tip.value = null)}
+    >
+      {askedAtMs === null ? null : (
+        <line class="wait" x1={inside(askedAtMs)} x2={x} y1={middle} y2={middle} />
+      )}
+      {grantedAtMs === null ? null : (
+        <>
+          <rect
+            class={isShared ? 'bar shared' : 'bar'}
+            x={x}
+            y={3}
+            width={width}
+            height={16}
+            rx={3}
+          />
+          {ticks.map((atMs) => (
+            <line key={atMs} class="tick" x1={inside(atMs)} x2={inside(atMs)} y1={14} y2={19} />
+          ))}
+          {width > 7 * Math.min(other.length, 8) + 10 ? (
+            <svg x={x} y={0} width={Math.max(0, width - 14)} height={TRACK_HEIGHT}>
+              <text class="label" x={6} y={15}>
+                {other}
+              </text>
+            </svg>
+          ) : null}
+        </>
+      )}
+      {end === null ? null : <MarkAt name={end} x={inside(untilMs)} y={middle} />}
+    </a>
+  )
+}
+
+function holdText({ resource, holder, grantedAtMs, endedAtMs, end }: Hold, nowMs: number): string {
+  const what = `${visibleName(resource)}, ${visibleName(holder)}`
+  if (grantedAtMs === null) return `${what}, ${end === null ? 'waiting' : MARK_WORDS[end]}`
+  const span = spanText((endedAtMs ?? nowMs) - grantedAtMs)
+  return `${what}, held for ${span}${end === null ? '' : `, ${MARK_WORDS[end]}`}`
+}
+
+function TipCard({ tip, nowMs }: { tip: Signal<Tip | null>; nowMs: number }): JSX.Element | null {
+  if (tip.value === null) return null
+  const { hold, x, y } = tip.value
+  const { resource, holder, reason, askedAtMs, grantedAtMs, endedAtMs, end, renewedAtMs, fence } =
+    hold
+  const isLeft = x > innerWidth / 2
+  const style = {
+    top: `${y + 14}px`,
+    ...(isLeft ? { right: `${innerWidth - x + 8}px` } : { left: `${x + 8}px` }),
+  }
+  return (
+    <div class="tip" style={style}>
+      <p class="what">
+        <bdi>{visibleName(resource)}</bdi>
+      </p>
+      <p>
+        <Mark name={end ?? (grantedAtMs === null ? 'waiting' : 'held')} isSilent />{' '}
+        <bdi>{visibleName(holder)}</bdi>
+        {reason === null ? null : <bdi class="dim"> {visibleName(reason)}</bdi>}
+      </p>
+      <dl>
+        {askedAtMs === null ? null : <Fact name="asked" text={clockText(askedAtMs)} />}
+        {grantedAtMs === null || askedAtMs === null ? null : (
+          <Fact name="waited" text={spanText(grantedAtMs - askedAtMs)} />
+        )}
+        {grantedAtMs === null ? null : <Fact name="granted" text={clockText(grantedAtMs)} />}
+        {grantedAtMs === null ? null : (
+          <Fact name="held for" text={spanText((endedAtMs ?? nowMs) - grantedAtMs)} />
+        )}
+        {endedAtMs === null || end === null ? null : (
+          <Fact name={MARK_WORDS[end]} text={clockText(endedAtMs)} />
+        )}
+        {renewedAtMs.length === 0 ? null : <Fact name="renewed" text={`${renewedAtMs.length} ×`} />}
+        {fence === null ? null : <Fact name="fence" text={String(fence)} />}
+      </dl>
+    </div>
+  )
+}
+
+function Fact({ name, text }: { name: string; text: string }): JSX.Element {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{text}</dd>
+    </>
+  )
+}

@@ -1,0 +1,29 @@
+/** How long one in a queue may have to wait, judged by how long the resource was held before. */
+import type { LeaseInfo } from '../../core/lease.ts'
+import type { Hold } from './holds.ts'
+
+/** The middle one of the spans for which it was held and that have ended; null: none has. */
+export function usualHoldMs(holds: readonly Hold[]): number | null {
+  const spans = holds
+    .flatMap(({ grantedAtMs, endedAtMs }) => {
+      return grantedAtMs === null || endedAtMs === null ? [] : [endedAtMs - grantedAtMs]
+    })
+    .toSorted((one, other) => one - other)
+  return spans[Math.floor(spans.length / 2)] ?? null
+}
+
+interface Queue {
+  readonly leases: readonly LeaseInfo[]
+  /** Its place; 0 is the head. */
+  readonly place: number
+  readonly usualMs: number
+  readonly nowMs: number
+}
+
+/** If everybody holds it for as long as is usual: what is left of those who do, then a turn for each who comes before. */
+export function estimatedWaitMs({ leases, place, usualMs, nowMs }: Queue): number {
+  const lefts = leases.map(({ grantedAtMs }) => {
+    return Math.max(0, usualMs - (nowMs - (grantedAtMs ?? nowMs)))
+  })
+  return Math.max(0, ...lefts) + place * usualMs
+}

@@ -1,0 +1,162 @@
+/** How it fares: what happens each second, how long the store takes, what was refused, and what failed. */
+import type { JSX } from 'preact'
+import { useFeed } from '../feed-context.ts'
+import { Mark, type MarkName } from '../parts/marks.tsx'
+import { countText } from '../parts/words.ts'
+import { RATE_SECONDS, SERIES, type Series } from '../state/event-log.ts'
+import { useAsked } from '../state/use-asked.ts'
+import {
+  countsIn,
+  latenciesIn,
+  readSamples,
+  type Counted,
+  type Sample,
+} from '../wire/metrics-text.ts'
+import { Section } from './resource-view.tsx'
+
+const READ_AGAIN_MS = 5_000
+
+const SERIES_MARKS: Readonly<Record<Series, MarkName>> = {
+  grants: 'held',
+  releases: 'released',
+  expiries: 'expired',
+  revocations: 'revoked',
+  waits: 'waiting',
+  refusals: 'refused',
+  renewals: 'renewed',
+}
+
+export function HealthView(): JSX.Element {
+  const feed = useFeed()
+  const secondMs = Math.floor(feed.nowMs.value / 1_000) * 1_000
+  const version = Math.floor(secondMs / READ_AGAIN_MS)
+  const metrics = useAsked('metrics', version, async () => {
+    return readSamples(await feed.calls.text('/metrics'))
+  }).value
+  const { held, waiting } = feed.leases.counts
+  return (
+    <main class="view page-sheet">
+      <header class="subject">
+        <h1>Health</h1>
+        <p class="dim">
+          {countText(held)} held, {countText(waiting)} waiting; plots of the last{' '}
+          {RATE_SECONDS / 60} minutes, since this page was opened
+        </p>
+      </header>
+      <div class="plots">
+        {SERIES.map((series) => (
+          <Plot key={series} series={series} rates={feed.log.rates(series, secondMs)} />
+        ))}
+      </div>
+      {metrics.kind === 'refused' ? <p class="problem">{metrics.problem}</p> : null}
+      {metrics.kind === 'answered' ? <Metrics samples={metrics.answer} /> : null}
+    </main>
+  )
+}
+
+const PLOT = { width: 300, height: 48 }
+const RECENT = 60
+
+function Plot({ series, rates }: { series: Series; rates: readonly number[] }): JSX.Element {
+  const most = Math.max(1, ...rates)
+  const step = PLOT.width / (rates.length - 1)
+  const points = rates.map((rate, index) => {
+    return `${(index * step).toFixed(1)} ${(PLOT.height - (rate / most) * (PLOT.height - 4)).toFixed(1)}`
+  })
+  const recent = rates.slice(-RECENT)
+  const perMinute = recent.reduce((sum, rate) => sum + rate, 0)
+  return (
+    <figure class="plot">
+      <figcaption>
+        <Mark name={SERIES_MARKS[series]} isSilent /> {series}
+        <b>{countText(perMinute)}</b>
+        <span class="dim">in the last minute</span>
+      </figcaption>
+      <svg viewBox={`0 0 ${PLOT.width} ${PLOT.height}`} preserveAspectRatio="none" role="img">
+        <title>{`${series}: ${perMinute} in the last minute, at most ${most} in a second`}</title>
+        <path
+          class="area"
+          d={`M0 ${PLOT.height}L${points.join('L')}L${PLOT.width} ${PLOT.height}Z`}
+        />
+        <path class="curve" d={`M${points.join('L')}`} />
+      </svg>
+    </figure>
+  )
+}
+
+function Metrics({ samples }: { samples: readonly Sample[] }): JSX.Element {
+  const latencies = latenciesIn(samples)
+  return (
+    <div class="columns">
+      <Section title="Store, since this server was started">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Call</th>
+              <th scope="col">Calls</th>
+              <th scope="col">Half within</th>
+              <th scope="col">95 % within</th>
+            </tr>
+          </thead>
+          <tbody>
+            {latencies.map(({ call, count, half, most }) => (
+              <tr key={call}>
+                <td>
+                  <code>{call}</code>
+                </td>
+                <td>{countText(count)}</td>
+                <td>{secondsText(half)}</td>
+                <td>{secondsText(most)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Section>
+      <Counts
+        title="Refused by this server"
+        none="Nothing was refused."
+        counts={countsIn(samples, 'tenure_refusals_total', 'code')}
+      />
+      <Counts
+        title="Faults in the background"
+        none="Nothing has failed."
+        counts={countsIn(samples, 'tenure_faults_total', 'source')}
+        isBad
+      />
+    </div>
+  )
+}
+
+function secondsText(seconds: number): string {
+  return Number.isFinite(seconds) ? `${seconds * 1_000} ms` : 'over 10 s'
+}
+
+interface CountsProps {
+  readonly title: string
+  readonly none: string
+  readonly counts: readonly Counted[]
+  readonly isBad?: boolean
+}
+
+function Counts({ title, none, counts, isBad = false }: CountsProps): JSX.Element {
+  return (
+    <Section title={title} {...(isBad && counts.length > 0 ? { tone: 'bad' } : {})}>
+      {counts.length === 0 ? (
+        <p class="dim">{none}</p>
+      ) : (
+        <table>
+          <tbody>
+            {counts.map(({ label, value }) => (
+              <tr key={label}>
+                <td>
+                  <code>{label}</code>
+                </td>
+                <td>{countText(value)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,193 @@
+/** Who waits for whom, as a picture; cycles are marked, and those that were broken are told. */
+import type { JSX } from 'preact'
+import { useMemo } from 'preact/hooks'
+import { useFeed } from '../feed-context.ts'
+import { CyclePicture } from '../parts/cycle-picture.tsx'
+import { Mark, MarkAt } from '../parts/marks.tsx'
+import { momentText, plural, visibleName } from '../parts/words.ts'
+import { isDeadlock } from '../state/event-log.ts'
+import { readHistory } from '../state/history.ts'
+import { linkTo, linkToResource } from '../state/route.ts'
+import { useAsked } from '../state/use-asked.ts'
+import {
+  placed,
+  waitEdgesOf,
+  type GraphEdge,
+  type PlacedNode,
+  type WaitEdges,
+} from '../state/wait-edges.ts'
+import type { LedgerRow } from '../wire/answers.ts'
+import { Section } from './resource-view.tsx'
+
+const NODE = { width: 190, height: 28 }
+const GAP = { x: 70, y: 14 }
+const MARGIN = 20
+
+export function WaitsView(): JSX.Element {
+  const feed = useFeed()
+  const version = feed.version.value
+  const graph = useMemo(() => waitEdgesOf(feed.leases.all()), [version])
+  return (
+    <main class="view page-sheet">
+      <header class="subject">
+        <h1>Who waits for whom</h1>
+        <p class="legend">
+          <span>
+            <Mark name="waiting" isSilent /> waits for
+          </span>
+          <span>
+            <Mark name="held" isSilent /> held by
+          </span>
+          <span>
+            <Mark name="deadlock" isSilent /> in a cycle
+          </span>
+          <a class="end" href={linkTo('now', { state: 'waiting' })}>
+            {plural(graph.waiting, 'request')} waiting
+          </a>
+        </p>
+      </header>
+      {graph.nodes.length === 0 ? (
+        <p class="empty">Nobody waits for anybody.</p>
+      ) : (
+        <Graph graph={graph} />
+      )}
+      <Deadlocks />
+    </main>
+  )
+}
+
+function Graph({ graph }: { graph: WaitEdges }): JSX.Element {
+  const nodes = useMemo(() => placed(graph), [graph])
+  const byId = new Map(nodes.map((node) => [node.id, node]))
+  const columns = Math.max(...nodes.map(({ column }) => column)) + 1
+  const rows = Math.max(...nodes.map(({ row }) => row)) + 1
+  const width = 2 * MARGIN + columns * NODE.width + (columns - 1) * GAP.x
+  const height = 2 * MARGIN + rows * (NODE.height + GAP.y) + (graph.stuck.size > 0 ? 30 : 0)
+  return (
+    <div
+      class="graph"
+      tabIndex={0}
+      role="group"
+      aria-label={`${plural(graph.edges.length, 'edge')} of waits`}
+    >
+      <svg width={width} height={height}>
+        <Arrows />
+        {graph.edges.map((edge) => (
+          <Edge key={`${edge.from}\n${edge.to}`} edge={edge} nodes={byId} stuck={graph.stuck} />
+        ))}
+        {nodes.map((node) => (
+          <Node key={node.id} node={node} isStuck={graph.stuck.has(node.id)} />
+        ))}
+      </svg>
+    </div>
+  )
+}
+
+function Arrows(): JSX.Element {
+  return (
+    <defs>
+      {(['waits', 'held_by', 'stuck'] as const).map((name) => (
+        <marker
+          key={name}
+          id={`arrow-${name}`}
+          class={`arrow-head ${name}`}
+          viewBox="0 0 8 8"
+          refX={7}
+          refY={4}
+          markerWidth={7}
+          markerHeight={7}
+          orient="auto"
+        >
+          <path d="M0 0.5 7.5 4 0 7.5Z" />
+        </marker>
+      ))}
+    </defs>
+  )
+}
+
+function cornerOf({ column, row }: PlacedNode): { readonly x: number; readonly y: number } {
+  return {
+    x: MARGIN + column * (NODE.width + GAP.x),
+    y: MARGIN + row * (NODE.height + GAP.y),
+  }
+}
+
+interface EdgeProps {
+  readonly edge: GraphEdge
+  readonly nodes: ReadonlyMap<string, PlacedNode>
+  readonly stuck: ReadonlySet<string>
+}
+
+function Edge({ edge, nodes, stuck }: EdgeProps): JSX.Element | null {
+  const from = nodes.get(edge.from)
+  const to = nodes.get(edge.to)
+  if (from === undefined || to === undefined) return null
+  const start = cornerOf(from)
+  const end = cornerOf(to)
+  const y1 = start.y + NODE.height / 2
+  const y2 = end.y + NODE.height / 2
+  const isBack = to.column <= from.column
+  const kind = stuck.has(from.id) && stuck.has(to.id) ? 'stuck' : edge.kind
+  const [x1, x2] = [start.x + NODE.width, end.x]
+  const bend = isBack ? 46 : (x2 - x1) / 2
+  const low = Math.max(y1, y2) + NODE.height + 8
+  const path = isBack
+    ? `M${x1} ${y1}C${x1 + bend} ${y1} ${x1 + bend} ${low} ${x1 - 30} ${low}L${x2 + 30} ${low}C${x2 - bend} ${low} ${x2 - bend} ${y2} ${x2 - 2} ${y2}`
+    : `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 2} ${y2}`
+  return <path class={`edge ${edge.kind} ${kind}`} d={path} marker-end={`url(#arrow-${kind})`} />
+}
+
+function Node({ node, isStuck }: { node: PlacedNode; isStuck: boolean }): JSX.Element {
+  const { x, y } = cornerOf(node)
+  const { kind, name } = node
+  const link = kind === 'holder' ? linkTo('now', { holder: name }) : linkToResource(name)
+  return (
+    <g transform={`translate(${x} ${y})`}>
+      <a class={isStuck ? `node ${kind} stuck` : `node ${kind}`} href={link}>
+        <rect width={NODE.width} height={NODE.height} rx={kind === 'holder' ? 14 : 3} />
+        <foreignObject
+          x={isStuck ? 24 : 12}
+          width={NODE.width - (isStuck ? 34 : 22)}
+          height={NODE.height}
+        >
+          <bdi title={visibleName(name)}>{visibleName(name)}</bdi>
+        </foreignObject>
+        {isStuck ? <MarkAt name="deadlock" x={15} y={NODE.height / 2} /> : null}
+      </a>
+    </g>
+  )
+}
+
+const SHOWN_MAX = 20
+
+function Deadlocks(): JSX.Element | null {
+  const feed = useFeed()
+  const count = feed.log.deadlocks.length
+  const past = useAsked('deadlocks', count, (signal) => {
+    return readHistory(feed.calls, { types: ['lease.failed'], pagesMax: 1 }, signal)
+  }).value
+  void feed.version.value
+  if (past.kind !== 'answered') return null
+  const rows = past.answer.rows.filter(({ event }) => isDeadlock(event)).slice(-SHOWN_MAX)
+  if (rows.length === 0) return null
+  return (
+    <Section title="Deadlocks that were broken">
+      {rows.toReversed().map((row) => (
+        <Broken key={row.position} row={row} />
+      ))}
+    </Section>
+  )
+}
+
+function Broken({ row: { event } }: { row: LedgerRow }): JSX.Element {
+  const cycle = event.type === 'lease.failed' ? (event.cycle ?? []) : []
+  return (
+    <article class="card wide">
+      <p>
+        <span class="dim">{momentText(event.atMs)}</span>{' '}
+        <bdi class="strong">{visibleName(event.holder)}</bdi> was refused, being the last to ask.
+      </p>
+      <CyclePicture steps={cycle} />
+    </article>
+  )
+}
