@@ -4,7 +4,7 @@
  * table of owners and deadlines that counts each command as the production layout sends it. What is left out: polls,
  * and calls that fail.
  */
-import { KeyedHeap } from '../../src/client/keyed-heap.ts'
+import { KeyedHeap } from '../../src/client/slot-heap.ts'
 import { assignSessions, preferredNode, type Candidate } from '../../src/fleet/assignment.ts'
 import { SCAN_COUNT, SCAN_PAGES_MAX, SCRIPT_GRANTS_MAX } from '../../src/fleet/poll/poll-layout.ts'
 import { hashName } from '../../src/fleet/assignment.ts'

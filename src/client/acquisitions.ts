@@ -16,28 +16,23 @@ import type { Runtime } from '../runtime/runtime.ts'
 import type { AcquireRequest, AdoptRequest, LeaseApi } from '../service/lease-api.ts'
 import { TransientMap } from '../runtime/transient-map.ts'
 import { BackgroundWork } from './background-work.ts'
-import { enclosingLeases, runInside } from './enclosing-leases.ts'
-import { FenceMemory, isStale, type SeenFence } from './fence-memory.ts'
-import { termOf } from './grant-term.ts'
-import { GrantBook } from './grant-book.ts'
 import type { GrantSigner } from './grant-signer.ts'
-import type { HandleParts } from './handle-parts.ts'
 import { HolderClock } from './holder-clock.ts'
-import type { Discarded } from './lease-delegation.ts'
-import { LeaseFamilies } from './lease-families.ts'
-import { LeaseHandle } from './lease-handle.ts'
-import type { HandleFacts } from './lease-knowledge.ts'
-import { LetGo } from './let-go.ts'
+import { grantedTerm, type GrantedLease } from './holding.ts'
+import { GrantRegistry, LeaseFamilies } from './lease-families.ts'
+import { LeaseHandle, type HandleClient } from './lease-handle.ts'
+import type { UnheldLease } from './lease-requests.ts'
 import { Orphans } from './orphans.ts'
+import { PendingAcquire, pendingGroup, type PendingRequest } from './pending-request.ts'
 import type { ReadAcquire, ReadAcquireAll } from './read-options.ts'
 import { RenewalScheduler } from './renewal-scheduler.ts'
+import { enclosingLeases, leasesOf, runInside, Standstill } from './request-under.ts'
 import { BACKGROUND_WITHIN_MS, retry } from './retry.ts'
-import { leasesOf, Standstill, type StandstillParts } from './standstill.ts'
-import { groupErrand, SingleErrand, type Errand } from './wait-errand.ts'
-import { overError, Wait, type Grant, type WaitParts } from './waiting.ts'
+import { FenceMemory, isStale, Tombstones, type SeenFence } from './stale-answers.ts'
+import { overError, Wait, type Grant, type WaitContext } from './waiting.ts'
 import { WakeRouter } from './wake-router.ts'
 
-export interface AcquisitionParts {
+export interface AcquisitionOptions {
   readonly api: LeaseApi
   readonly runtime: Runtime
   readonly holder: string
@@ -57,10 +52,10 @@ export type Obtaining = { readonly kind: 'granted'; readonly lease: LeaseHandle 
 export type ObtainingAll =
   { readonly kind: 'granted'; readonly leases: readonly LeaseHandle[] } | Held
 
-type GrantFacts = Pick<HandleFacts, 'autoRenew'>
+type GrantFacts = Pick<GrantedLease, 'autoRenew'>
 
 interface Asked {
-  readonly errand: Errand
+  readonly request: PendingRequest
   /** Of everything that is asked for. */
   readonly leaseIds: readonly LeaseId[]
   readonly resources: readonly Resource[]
@@ -87,56 +82,66 @@ const NOTHING_SEEN: readonly SeenBefore[] = []
 
 const ADOPT_WITHIN_MS = 10_000
 
-export class Acquisitions {
-  readonly #parts: AcquisitionParts
+export class Acquisitions implements HandleClient {
+  readonly api: LeaseApi
+  readonly runtime: Runtime
+  readonly clock: HolderClock
+  readonly session: string
+  readonly sequential: boolean
+  readonly limitsHold: boolean
+  /** Of leases that are held. */
+  readonly scheduler: RenewalScheduler
+  readonly renewalFault: RepeatedFault
+  readonly waitContext: WaitContext
+  readonly #holder: string
+  readonly #orphanPolicy: AcquisitionOptions['orphans']
   readonly #asker: Pick<AcquireRequest, 'holder' | 'session' | 'claimWindowMs' | 'sequential'>
-  readonly #clock: HolderClock
-  readonly #holding: RenewalScheduler
-  readonly #waiting: RenewalScheduler
   readonly #router: WakeRouter
-  readonly #grants: GrantBook
+  readonly #grants: GrantRegistry
   readonly #families = new LeaseFamilies()
-  readonly #handleParts: HandleParts<LeaseHandle>
   readonly #fences = new FenceMemory()
   readonly #background = new BackgroundWork()
-  readonly #letGo = new LetGo()
+  readonly #tombstones = new Tombstones()
   readonly #orphans = new Orphans<LeaseHandle>((handle) => this.#onOrphan(handle))
-  /** Of waits for a resource. */
-  readonly #waitParts: WaitParts
   readonly #standstill: Standstill
   readonly #nestings = new TransientMap<LeaseId, Nesting>()
   #closed = false
   #ended = false
 
-  constructor(parts: AcquisitionParts) {
-    const { api, runtime, holder, session } = parts
+  constructor(options: AcquisitionOptions) {
+    const { api, runtime, holder, session, claimWindowMs, sequential } = options
     const background = this.#background.add
-    this.#parts = parts
-    const { claimWindowMs, sequential } = parts
+    this.api = api
+    this.runtime = runtime
+    this.session = session
+    this.sequential = sequential
+    this.limitsHold = options.maxHold === 'configured'
+    this.#holder = holder
+    this.#orphanPolicy = options.orphans
     this.#asker = {
       holder,
       session,
       ...(claimWindowMs === null ? {} : { claimWindowMs }),
       ...(sequential ? { sequential } : {}),
     }
-    const leases = (): ReturnType<StandstillParts['leases']> => this.#plainLeases()
-    this.#standstill = new Standstill({ runtime, claimWindowMs, leases })
-    this.#clock = new HolderClock(runtime)
-    this.#holding = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: false })
-    this.#waiting = new RenewalScheduler({ runtime, clock: this.#clock, keepAlive: true })
+    const standstill = new Standstill({ runtime, claimWindowMs, leases: () => this.#plainLeases() })
+    this.#standstill = standstill
+    const clock = new HolderClock(runtime)
+    this.clock = clock
+    this.scheduler = new RenewalScheduler({ runtime, clock, keepAlive: false })
+    this.renewalFault = new RepeatedFault('client/renewal', runtime)
     const looks = new RepeatedFault('client/look', runtime)
-    this.#router = new WakeRouter({
-      ...{ api, runtime, holder, session, background, looks },
-      clock: this.#clock,
-    })
+    this.#router = new WakeRouter({ api, runtime, clock, holder, session, background, looks })
     const { handles } = this.#router
-    this.#grants = new GrantBook({ api, handles, background, signer: parts.signer })
-    this.#handleParts = this.#partsOfHandles()
-    const scheduler = this.#waiting
+    this.#grants = new GrantRegistry({ api, handles, background, signer: options.signer })
+    const scheduler = new RenewalScheduler({ runtime, clock, keepAlive: true })
     const onQueued = (): void => this.#router.listen()
-    const standstill = this.#standstill
-    const clock = this.#clock
-    this.#waitParts = { runtime, clock, scheduler, standstill, looks, background, onQueued }
+    this.waitContext = { runtime, clock, scheduler, standstill, looks, background, onQueued }
+  }
+
+  /** The client was closed and waits for nothing any more. */
+  get hasEnded(): boolean {
+    return this.#ended
   }
 
   /** The client has made a call, whatever it was about. */
@@ -149,8 +154,8 @@ export class Acquisitions {
    * thing after another may have been acquired by another process.
    */
   #plainLeases(): Promise<Iterable<LeaseId>> | Iterable<LeaseId> {
-    const { api, holder, session, sequential } = this.#parts
-    if (sequential) return leasesOf(api, { holder, session })
+    const { api, session } = this
+    if (this.sequential) return leasesOf(api, { holder: this.#holder, session })
     return [...this.#router.handles.keys()].filter(
       (leaseId) => this.#nestings.get(leaseId)?.isInside !== true,
     )
@@ -171,10 +176,9 @@ export class Acquisitions {
     const { id, resource } = wish
     const under = this.#underOf(wish.under)
     const request = Object.assign({}, this.#asker, wish, under)
-    const errand = new SingleErrand(this.#parts.api, request)
-    const leaseIds = [id]
-    const asked = { errand, leaseIds, resources: [resource], autoRenew, signal, ...under }
-    return this.#obtain(asked).then(onlyOne)
+    const pending = new PendingAcquire(this.api, request)
+    const asked = { leaseIds: [id], resources: [resource], autoRenew, signal, ...under }
+    return this.#obtain({ request: pending, ...asked }).then(onlyOne)
   }
 
   /** What a request is said to be under although this client does not hold it. */
@@ -184,9 +188,9 @@ export class Acquisitions {
 
   /** They may be held by another process of the same holder. What is another's or nobody's would be without effect. */
   async #requireOwn(leaseIds: readonly LeaseId[]): Promise<void> {
-    const { api, holder } = this.#parts
+    const holder = this.#holder
     for (const leaseId of leaseIds) {
-      const lease = await api.get({ id: leaseId })
+      const lease = await this.api.get({ id: leaseId })
       if (lease?.holder !== holder) throw invalid('under', `must be leases of ${holder}`, leaseId)
     }
   }
@@ -206,10 +210,10 @@ export class Acquisitions {
   async obtainAll({ wish, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
     await this.#requireOwn(this.#strangersAmong(wish.under))
     const under = this.#underOf(wish.under)
-    const errand = groupErrand(this.#parts.api, { ...wish, ...under, ...this.#asker })
+    const request = pendingGroup(this.api, { ...wish, ...under, ...this.#asker })
     const leaseIds = wish.members.map((member) => member.id)
     const resources = wish.members.map((member) => member.resource)
-    return this.#obtain({ errand, leaseIds, resources, autoRenew, signal, ...under })
+    return this.#obtain({ request, leaseIds, resources, autoRenew, signal, ...under })
   }
 
   /** Runs work inside leases: what it asks for is under all of them. */
@@ -223,8 +227,8 @@ export class Acquisitions {
 
   /** Takes over, by its id, a lease that was transferred to this holder. */
   async adopt(leaseId: LeaseId, { autoRenew }: { autoRenew: boolean }): Promise<LeaseHandle> {
-    const { holder, session } = this.#parts
-    return this.#accounted([leaseId], this.#adopt({ id: leaseId, holder, session }, autoRenew))
+    const request = { id: leaseId, holder: this.#holder, session: this.session }
+    return this.#accounted([leaseId], this.#adopt(request, autoRenew))
   }
 
   async #adopt(request: AdoptRequest, autoRenew: boolean): Promise<LeaseHandle> {
@@ -255,7 +259,7 @@ export class Acquisitions {
     const before = realms.map((realm) => ({ realm, seen: this.#fences.highest(realm) }))
     const wait = this.#beginWait(asked)
     this.#background.begin()
-    this.#letGo.begin(realms)
+    this.#tombstones.begin(realms)
     try {
       const outcome = await wait.run(asked.signal)
       this.#endWait(wait, asked)
@@ -271,14 +275,13 @@ export class Acquisitions {
       return { kind: 'granted', leases }
     } finally {
       this.#endWait(wait, asked)
-      this.#letGo.end(realms)
+      this.#tombstones.end(realms)
       this.#background.end()
     }
   }
 
   async #sendAdopt(request: AdoptRequest): Promise<Grant> {
-    const { api, runtime } = this.#parts
-    const clock = this.#clock
+    const { api, runtime, clock } = this
     const first = clock.now()
     let last = first
     const answer = await retry({ runtime, withinMs: ADOPT_WITHIN_MS }, async () => {
@@ -289,25 +292,25 @@ export class Acquisitions {
     if (answer.kind !== 'granted') throw refusalError(answer)
     const { lease } = answer
     const now = clock.now()
-    const term = termOf(lease, { isOlder: true }, { first, last, clock, now })
+    const term = grantedTerm(lease, { isOlder: true }, { first, last, clock, now })
     if (clock.remainingMs(term, now) > 0) return { lease, isOlder: true, term, now }
-    this.#discard({ ...lease, session: request.session })
+    this.discard({ ...lease, session: request.session })
     throw overError(lease)
   }
 
   /** Work that a caller waits for, and `close` as well; `subjects` is what it asks for. */
   async #accounted<Result>(subjects: readonly string[], work: Promise<Result>): Promise<Result> {
     this.#background.begin()
-    this.#letGo.begin(subjects)
+    this.#tombstones.begin(subjects)
     try {
       return await work
     } finally {
-      this.#letGo.end(subjects)
+      this.#tombstones.end(subjects)
       this.#background.end()
     }
   }
 
-  /** What this client itself has done to a lease, its own handle of it need not wait to be told. */
+  /** What this client itself has done to a lease, its own handle of it need not wait to hear. */
   async lookAt(leaseId: LeaseId): Promise<void> {
     const handle = this.#router.handles.get(leaseId)
     // The lease was ended all the same, and the handle will hear of it when the store can be read again.
@@ -328,20 +331,20 @@ export class Acquisitions {
       if (handle.isAbandoned) handle.detach()
       else this.#background.add('client/close', handle[Symbol.asyncDispose]())
     }
-    await endsWithin(this.#parts.runtime, withinMs, this.#background.ends())
+    await endsWithin(this.runtime, withinMs, this.#background.ends())
     this.#ended = true
-    this.#holding.close()
-    this.#waiting.close()
+    this.scheduler.close()
+    this.waitContext.scheduler.close()
   }
 
-  #beginWait({ errand, leaseIds }: Asked): Wait {
+  #beginWait({ request, leaseIds }: Asked): Wait {
     const { waits } = this.#router
     const leaseId = leaseIds.find((id) => waits.has(id))
     if (leaseId !== undefined) {
       const message = `lease id ${leaseId} is already being asked for`
       throw new LeaseError('LEASE_EXISTS', message, { details: { leaseId } })
     }
-    const wait = new Wait(this.#waitParts, errand)
+    const wait = new Wait(this.waitContext, request)
     for (const id of leaseIds) waits.set(id, wait)
     return wait
   }
@@ -357,23 +360,24 @@ export class Acquisitions {
   #verify(grants: readonly Grant[], before: readonly SeenBefore[]): void {
     const problem = this.#closed ? closedError() : staleError(grants, before)
     if (problem === null) return
-    const { session } = this.#parts
-    for (const { lease } of grants) this.#discard({ ...lease, session })
+    const { session } = this
+    for (const { lease } of grants) this.discard({ ...lease, session })
     throw problem
   }
 
   /** A repeated grant of a lease that this client still holds is the handle that it already has. */
   #handOut({ lease, term, now }: Grant, granted: GrantFacts): LeaseHandle {
     const fence = fenceOf(lease)
-    this.#remember(lease)
+    this.onFence(lease)
     const { handles } = this.#router
     const known = handles.get(lease.id)
     if (known !== undefined && !known.isOver) return known
     // The answer is older than the end that this client itself has put to the lease.
-    const isLetGo = known?.isLetGo === true || this.#letGo.has(lease.id, realmOf(lease.resource))
-    if (isLetGo) throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
+    const hasTombstone = this.#tombstones.has(lease.id, realmOf(lease.resource))
+    if (known?.isEndedByHolder === true || hasTombstone)
+      throw refusalError({ kind: 'terminal', leaseId: lease.id, state: 'released' })
     const { autoRenew } = granted
-    const handle = new LeaseHandle(this.#handleParts, { lease, fence, term, now, autoRenew })
+    const handle = new LeaseHandle(this, { lease, fence, term, autoRenew }, now)
     if (handle.isOver) return handle
     handles.set(lease.id, handle)
     this.#families.add(handle)
@@ -381,12 +385,13 @@ export class Acquisitions {
     return handle
   }
 
-  #remember(lease: LeaseInfo): void {
+  onFence(lease: LeaseInfo): void {
     this.#fences.remember(realmOf(lease.resource), { fence: fenceOf(lease), leaseId: lease.id })
   }
 
-  #discard({ id, resource, extent, holder, session }: Discarded): void {
-    const { api, runtime } = this.#parts
+  /** Gives back, in the background, a lease that nobody is to have. */
+  discard({ id, resource, extent, holder, session }: UnheldLease): void {
+    const { api, runtime } = this
     const ticket = { id, resource, extent, holder, session, why: 'aborted' } as const
     const limits = { runtime, withinMs: BACKGROUND_WITHIN_MS }
     this.#background.add(
@@ -397,63 +402,71 @@ export class Acquisitions {
 
   #onOrphan(handle: LeaseHandle): void {
     if (handle.isOver || handle.isAbandoned || this.#closed) return
-    report('client/orphan', orphanError(handle, this.#parts.orphans))
-    if (this.#parts.orphans !== 'release') return
+    report('client/orphan', orphanError(handle, this.#orphanPolicy))
+    if (this.#orphanPolicy !== 'release') return
     this.#background.add('client/orphan', handle.release({ reason: 'aborted' }))
   }
 
-  #partsOfHandles(): HandleParts<LeaseHandle> {
-    const { api, runtime, session } = this.#parts
-    const { handles } = this.#router
-    const onEnd = (handle: LeaseHandle): void => {
-      this.#families.endBelow(handle)
-      this.#families.remove(handle)
-      if (handles.get(handle.id) === handle) handles.delete(handle.id)
-      this.#nestings.delete(handle.id)
-      if (handle.isLetGo) this.#letGo.note(handle.id, realmOf(handle.resource))
-      this.#orphans.forget(handle)
-    }
-    return {
-      ...{ api, runtime, session, clock: this.#clock, scheduler: this.#holding },
-      giveBack: ({ id, resource }, { source, work }) => {
-        this.#letGo.begin([id])
-        this.#letGo.note(id, realmOf(resource))
-        this.#background.add(
-          source,
-          work.finally(() => this.#letGo.end([id])),
-        )
-      },
-      hasEnded: () => this.#ended,
-      readMaxHoldMs: this.#parts.maxHold === 'none' ? null : readMaxHold(api),
-      renewalFault: new RepeatedFault('client/renewal', runtime),
-      onEnd,
-      onKept: (handle) => this.#orphans.watch(handle),
-      onLettingGo: (handle) => this.#families.endBelow(handle),
-      handOutChild: (parent, derivation, facts) => {
-        return this.#accounted([], this.#handOutChild(parent, derivation, facts))
-      },
-      signedGrant: (handle) => this.#grants.tokenOf(handle),
-      discard: (lease) => this.#discard(lease),
-      waitParts: () => this.#waitParts,
-      onCall: () => this.called(),
-      sequential: this.#parts.sequential,
-      underOf: () => this.#underOf(undefined).under ?? null,
-      acquireUnder: async (wanted) => {
-        const outcome = await this.obtain(wanted)
-        if (outcome.kind === 'granted') return outcome.lease
-        throw refusalError(outcome)
-      },
-      askAbout: (handle) => this.#router.lookLater(handle),
-      onFence: (lease) => this.#remember(lease),
-    }
+  async acquireUnder(wanted: ReadAcquire): Promise<LeaseHandle> {
+    const outcome = await this.obtain(wanted)
+    if (outcome.kind === 'granted') return outcome.lease
+    throw refusalError(outcome)
   }
-}
 
-/** 0 stands for no limit. */
-function readMaxHold(api: LeaseApi): (resource: Resource) => () => Promise<number> {
-  return (resource) => async () => {
-    const { max_hold_seconds: seconds } = await api.settings({ resource })
+  underNow(): readonly LeaseId[] | null {
+    return this.#underOf(undefined).under ?? null
+  }
+
+  handOutChild(
+    parent: LeaseHandle,
+    derivation: Promise<Grant>,
+    facts: GrantFacts,
+  ): Promise<LeaseHandle> {
+    return this.#accounted([], this.#handOutChild(parent, derivation, facts))
+  }
+
+  signedGrant(handle: LeaseHandle): string {
+    return this.#grants.tokenOf(handle)
+  }
+
+  lookLater(handle: LeaseHandle): void {
+    this.#router.lookLater(handle)
+  }
+
+  /** 0 stands for no limit. */
+  async readMaxHoldMs(resource: Resource): Promise<number> {
+    const { max_hold_seconds: seconds } = await this.api.settings({ resource })
     return seconds === 0 ? Infinity : seconds * 1000
+  }
+
+  giveBack(
+    { id, resource }: LeaseHandle,
+    { source, work }: { readonly source: string; readonly work: Promise<unknown> },
+  ): void {
+    this.#tombstones.begin([id])
+    this.#tombstones.note(id, realmOf(resource))
+    this.#background.add(
+      source,
+      work.finally(() => this.#tombstones.end([id])),
+    )
+  }
+
+  onSelfRenewal(handle: LeaseHandle): void {
+    this.#orphans.watch(handle)
+  }
+
+  onReleasing(handle: LeaseHandle): void {
+    this.#families.endBelow(handle)
+  }
+
+  onEnd(handle: LeaseHandle): void {
+    const { handles } = this.#router
+    this.#families.endBelow(handle)
+    this.#families.remove(handle)
+    if (handles.get(handle.id) === handle) handles.delete(handle.id)
+    this.#nestings.delete(handle.id)
+    if (handle.isEndedByHolder) this.#tombstones.note(handle.id, realmOf(handle.resource))
+    this.#orphans.forget(handle)
   }
 }
 

@@ -1,21 +1,15 @@
 /**
- * The handle of a lease: what its holder knows, computed from the clock at every read.
+ * The handle of a lease: the one object that sends for a holder and listens for it. What the holder may believe, and when
+ * the next renewal goes, `holding.ts` decides from every answer and from the clock at every read; this file carries it out.
  *
- *  - Its term runs from before the first send of the request that granted or last renewed it, so that it ends no later
- *    than the store's. Of two terms that the store confirmed the one that ends later counts; both are safe.
- *  - It is lost at the end of its term whether or not any call returns: the scheduler comes by, and every read looks
- *    at the clock as well. There is no way back: what the store still keeps then is given back in the background, and so is
- *    a renewal that is confirmed after the loss. Not with a lock delay: then it ends at its deadline.
- *  - Whoever is asked to finish counts on the shorter of its own term and the grace, from before it looked, and no
- *    renewal that was confirmed before moves that end again.
+ *  - The lease is lost at the end of its term whether or not any call returns: the scheduler runs this handle then, and
+ *    every read looks at the clock as well. Callers wait for an answer of the store, never beyond the loss.
+ *  - What the store still keeps after a loss is given back in the background.
  *  - Nothing in the background rejects into the void, and nothing but its release is sent once the lease is over.
- *
- * What it does not promise: after a revocation the store may have given the resource away before this handle hears of
- * it. Until then only the fence protects.
  */
 import { parseBudget, shortageOf, type Budget } from '../core/budget.ts'
 import { delegationOf, rootOf, type RootLease } from '../core/delegation.ts'
-import { isLeaseError, type LeaseError } from '../core/errors.ts'
+import type { LeaseError } from '../core/errors.ts'
 import {
   delegatedFacts,
   type DelegatedFacts,
@@ -25,8 +19,10 @@ import {
 } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
 import type { Extent, Mode, Resource } from '../core/resource.ts'
-import { readOptions } from '../protocol/library.ts'
 import { outsideScope, parseAct, type ScopedAct } from '../core/scope.ts'
+import { readOptions } from '../protocol/library.ts'
+import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
+import type { RenewAnswer } from '../service/lease-api.ts'
 import type {
   AcquireOptions,
   AdvanceOptions,
@@ -42,31 +38,25 @@ import type {
   UpdateOptions,
   UpgradeOptions,
 } from './contract.ts'
-import type { HandleParts } from './handle-parts.ts'
 import type { Moment } from './holder-clock.ts'
-import { LeaseDelegation } from './lease-delegation.ts'
-import { LeaseEpochs } from './lease-epochs.ts'
-import { LeaseKnowledge, type HandleFacts } from './lease-knowledge.ts'
 import {
-  isGone,
-  lossError,
-  lossOf,
-  lossSeen,
-  releasedError,
-  type LossReason,
-} from './lease-loss.ts'
-import { LeaseMode } from './lease-mode.ts'
+  beginHolding,
+  dueWindow,
+  isOver,
+  leftMs,
+  stepHolding,
+  type GrantedLease,
+  type Holding,
+  type HoldingAction,
+  type HoldingEvent,
+  type HoldingStep,
+  type Instant,
+  type SentRenewal,
+} from './holding.ts'
+import { isGone, LossRace, releasedError } from './lease-loss.ts'
+import { LeaseMode, type UpgradeContext } from './lease-mode.ts'
 import { LeaseReference } from './lease-reference.ts'
-import {
-  LeaseRelease,
-  releaseGoesOn,
-  type JointRelease,
-  type LeaseTarget,
-} from './lease-release.ts'
-import { LeaseTransfer } from './lease-transfer.ts'
-import { LeaseUpkeep, type Upheld } from './lease-upkeep.ts'
-import { LeaseWords, noteAfter } from './lease-words.ts'
-import { LossRace } from './loss-race.ts'
+import { LeaseRequests, noteAfter, releaseGoesOn, type JointRelease } from './lease-requests.ts'
 import { Listeners } from './listeners.ts'
 import { Interest } from './orphans.ts'
 import {
@@ -75,140 +65,142 @@ import {
   readDerive,
   readReceiver,
   readUpgrade,
+  type ReadAcquire,
 } from './read-options.ts'
-import { Turn, type Attended, type Attention } from './renewal-scheduler.ts'
+import { ScheduledTask, type DueWindow, type RenewalScheduler } from './renewal-scheduler.ts'
 import { isRetryable } from './retry.ts'
+import type { Grant } from './waiting.ts'
 
-export class LeaseHandle implements Attended {
+/** The client as its handles know it: what they share, and what it must hear of them. */
+export interface HandleClient extends UpgradeContext {
+  readonly scheduler: RenewalScheduler
+  /** Of automatic renewals, which have no caller: one for all leases. */
+  readonly renewalFault: RepeatedFault
+  /** Whether leases renew themselves for no longer than the store's `max_hold_seconds`. */
+  readonly limitsHold: boolean
+  /** The client was closed and waits for nothing any more. */
+  readonly hasEnded: boolean
+  /** As the store says now; `Infinity`: no limit. */
+  readMaxHoldMs(resource: Resource): Promise<number>
+  /** Takes over the release of a lease that is over for its holder; until it has ended, no answer brings the lease back. */
+  giveBack(
+    handle: LeaseHandle,
+    release: { readonly source: string; readonly work: Promise<unknown> },
+  ): void
+  /** Finds out, in the background, how the store sees the lease. */
+  lookLater(handle: LeaseHandle): void
+  /** The holder has made a call. */
+  called(): void
+  acquireUnder(wanted: ReadAcquire): Promise<LeaseHandle>
+  /** Turns what was derived from a lease into a handle of its own. */
+  handOutChild(
+    parent: LeaseHandle,
+    derivation: Promise<Grant>,
+    granted: Pick<GrantedLease, 'autoRenew'>,
+  ): Promise<LeaseHandle>
+  /** The signed token of the lease. */
+  signedGrant(handle: LeaseHandle): string
+  /** The lease has a new fence. */
+  onFence(lease: LeaseInfo): void
+  /** The holder has begun to release the lease: what was derived from it ends with it. */
+  onReleasing(handle: LeaseHandle): void
+  /** The lease was kept beyond its first term by its automatic renewal. */
+  onSelfRenewal(handle: LeaseHandle): void
+  /** The handle holds nothing any more. */
+  onEnd(handle: LeaseHandle): void
+}
+
+export class LeaseHandle {
   readonly id: LeaseId
   readonly resource: Resource
   readonly holder: string
   readonly extent: Extent
   readonly interest: Interest<LeaseReference> = new Interest()
-  readonly #parts: HandleParts<LeaseHandle>
-  readonly #known: LeaseKnowledge
-  readonly #upkeep: LeaseUpkeep
-  readonly #target: LeaseTarget
-  readonly #release: LeaseRelease
+  readonly #client: HandleClient
+  readonly #requests: LeaseRequests
   readonly #listeners = new Listeners<LeaseEvents>()
   readonly #race = new LossRace()
-  readonly #onChanged = (lease: LeaseInfo, sent: Moment): void => this.#changed(lease, sent)
-  readonly #onRefused = (refusal: Refusal): void => this.#refused(refusal)
-  // Most leases are taken and released, and never need any of these.
+  readonly #task = new ScheduledTask(this)
+  /** Made for the first upgrade or downgrade; most leases never have one. */
   #modes: LeaseMode | null = null
-  #transfer: LeaseTransfer | null = null
-  #epochs: LeaseEpochs | null = null
-  #words: LeaseWords | null = null
-  #delegation: LeaseDelegation | null = null
-  readonly #turn = new Turn(this)
-  /** The epoch of the workflow when the lease was granted; null for what has none. */
-  readonly #firstEpoch: number | null
-  #abandoned = false
-  #lost: LeaseError | null = null
-  #givenUp = false
+  #holding: Holding
+  /** A renewal under way that asks for no other TTL, so that it answers for a second one as well. */
+  #renewing: Promise<RenewAnswer> | null = null
   #releasing: Promise<void> | null = null
 
-  constructor(parts: HandleParts<LeaseHandle>, facts: HandleFacts) {
-    const { lease, term, now, autoRenew } = facts
-    this.#parts = parts
-    this.id = lease.id
-    this.resource = lease.resource
-    this.holder = lease.holder
-    this.extent = lease.extent
-    this.#firstEpoch = lease.epoch
-    this.#known = new LeaseKnowledge(parts.clock, facts)
-    const { api, runtime, clock } = parts
-    const { id, resource, extent, holder } = this
-    const target = { id, resource, extent, holder }
-    this.#target = target
-    this.#release = new LeaseRelease(api, runtime, { ...target, session: parts.session })
-    this.#upkeep = new LeaseUpkeep(
-      {
-        ...{ api, runtime, clock, target, known: this.#known },
-        ...{ fault: parts.renewalFault, handle: this.#upheld() },
-        readMaxHoldMs: parts.readMaxHoldMs?.(resource) ?? null,
-      },
-      { now, autoRenew },
-    )
-    this.#noteRevoking(lease, term.from)
-    this.#parts.scheduler.schedule(this.#turn, this.#upkeep.attention(now))
-  }
-
-  #upheld(): Upheld {
-    return {
-      onChanged: this.#onChanged,
-      onRefused: this.#onRefused,
-      isOver: () => this.isOver,
-      look: (now) => this.#look(now),
-      reschedule: (now) => this.#reschedule(now),
-      onRenewed: ({ renewals }, now) => {
-        const remainingMs = Math.floor(this.#known.leftMs(now))
-        this.#listeners.emit('renewed', { remainingMs, renewals })
-      },
-      onTooLate: () => this.#giveBackUnasked(),
-      onPuzzled: () => this.#parts.askAbout(this),
-    }
+  /** `now`: when the grant arrived. */
+  constructor(client: HandleClient, granted: Omit<GrantedLease, 'limitsHold'>, now: Moment) {
+    const { id, resource, holder, extent } = granted.lease
+    this.id = id
+    this.resource = resource
+    this.holder = holder
+    this.extent = extent
+    this.#client = client
+    const { limitsHold } = client
+    const begun = beginHolding({ ...granted, limitsHold }, this.#at(now))
+    this.#holding = begun.holding
+    this.#requests = new LeaseRequests(client, { id, resource, extent, holder }, this)
+    this.#carryOut(begun)
+    this.#schedule(now)
   }
 
   get state(): HandleState {
-    this.#look(this.#parts.clock.now())
-    if (this.#lost !== null) return 'lost'
-    if (this.#givenUp) return 'released'
-    return this.#upkeep.isUncertain ? 'uncertain' : 'held'
+    this.#step({ kind: 'time' })
+    return this.#holding.state
   }
 
   get remainingMs(): number {
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    return this.isOver ? 0 : Math.floor(this.#known.leftMs(now))
+    const now = this.#client.clock.now()
+    this.#step({ kind: 'time' }, now)
+    return this.isOver ? 0 : Math.floor(leftMs(this.#holding, this.#at(now)))
   }
 
   get signal(): AbortSignal {
-    this.#look(this.#parts.clock.now())
+    this.#step({ kind: 'time' })
     return this.#race.signal
   }
 
   get info(): LeaseInfo {
-    return this.#known.info
+    return this.#holding.info
   }
 
   get mode(): Mode {
-    return this.#modes?.isTakenBack === true ? 'shared' : this.#known.mode
+    return this.#modes?.isTakenBack === true ? 'shared' : this.#holding.mode
   }
 
   get fence(): number {
-    return this.#known.fence
+    return this.#holding.fence
   }
 
   get slots(): number | null {
-    return this.#known.info.slots
+    return this.info.slots
   }
 
   get root(): RootLease | null {
-    return rootOf(this.#known.info)
+    return rootOf(this.info)
   }
 
   /** What the lease may be used for, and how much of it. */
   get delegated(): DelegatedFacts {
-    return delegatedFacts(delegationOf(this.#known.info))
+    return delegatedFacts(delegationOf(this.info))
   }
 
   get epoch(): number | null {
-    return this.#epochs === null ? this.#firstEpoch : this.#epochs.next
+    return this.#requests.nextEpoch
   }
 
   get grant(): string {
     this.#requireLive()
-    return this.#parts.signedGrant(this)
+    return this.#client.signedGrant(this)
   }
 
   get renewals(): number {
-    return this.#known.info.renewals
+    return this.info.renewals
   }
 
   /** Lost, or given up by its holder. */
   get isOver(): boolean {
-    return this.#lost !== null || this.#givenUp
+    return isOver(this.#holding)
   }
 
   /** What the application holds of it. `parent`: what that was derived from. */
@@ -221,17 +213,17 @@ export class LeaseHandle implements Attended {
   }
 
   get isAbandoned(): boolean {
-    return this.#abandoned
+    return this.#holding.isAbandoned
   }
 
   /** Ended by its own holder, whether or not the store has heard of it. */
-  get isLetGo(): boolean {
-    return this.#givenUp || this.isTransferred
+  get isEndedByHolder(): boolean {
+    return this.#holding.state === 'released' || this.isTransferred
   }
 
-  /** Given to another by its own holder. */
+  /** Transferred to another by its own holder. */
   get isTransferred(): boolean {
-    return this.#lost?.details['reason'] === 'transferred'
+    return this.#holding.loss?.details['reason'] === 'transferred'
   }
 
   on<Name extends keyof LeaseEvents>(
@@ -245,135 +237,210 @@ export class LeaseHandle implements Attended {
   async renew(options?: RenewOptions): Promise<void> {
     const { ttlMs = null } = readOptions('RenewOptions', options)
     this.#requireLive()
-    if (ttlMs === null && (await this.#upkeep.join(this.#race))) return
-    const sent = this.#requireLive()
-    const answer = await this.#race.run(this.#upkeep.renew(ttlMs, sent))
+    if (ttlMs === null && (await this.#joinRenewal())) return
+    const now = this.#requireLive()
+    const answer = await this.#race.run(this.#renewNow(ttlMs, now))
     if (answer.kind !== 'renewed') throw refusalError(answer)
     this.#requireLive()
   }
 
+  /** A renewal that is under way anyway answers for another one; true if it was confirmed. */
+  async #joinRenewal(): Promise<boolean> {
+    if (this.#renewing === null) return false
+    try {
+      const answer = await this.#race.run(this.#renewing)
+      return answer.kind === 'renewed'
+    } catch (error) {
+      if (error === this.#holding.loss) throw error
+      // The failure was told or reported where that renewal was sent; this caller sends one of its own.
+      return false
+    }
+  }
+
+  #renewNow(ttlMs: number | null, sent: Moment): Promise<RenewAnswer> {
+    const withinMs = leftMs(this.#holding, this.#at(sent))
+    this.#step({ kind: 'renewing' }, sent)
+    const limits = { withinMs, stopIf: () => this.isOver }
+    const answered = this.#heard(this.#requests.renewNow(ttlMs, limits), sent)
+    if (ttlMs === null) this.#keepRenewing(answered)
+    return answered
+  }
+
+  /** Never rejects into the void. */
+  #renewAsPlanned(renewal: SentRenewal): void {
+    const { renewalFault } = this.#client
+    const answered = this.#heard(this.#requests.renew(renewal), renewal.firstSent)
+    this.#keepRenewing(answered)
+    answered.then(
+      () => renewalFault.succeeded(),
+      (error: unknown) => renewalFault.failed(error),
+    )
+    this.#client.onSelfRenewal(this)
+  }
+
+  #keepRenewing(answered: Promise<RenewAnswer>): void {
+    const ended = (): void => {
+      if (this.#renewing === answered) this.#renewing = null
+    }
+    this.#renewing = answered
+    void answered.then(ended, ended)
+  }
+
+  /** The state of the lease follows the answer before any caller of the renewal hears of it. */
+  #heard(call: Promise<RenewAnswer>, from: Moment): Promise<RenewAnswer> {
+    return call.then(
+      (answer) => {
+        if (answer.kind === 'renewed') this.#step({ kind: 'renewed', lease: answer.lease, from })
+        else this.#step({ kind: 'renewal_refused', refusal: answer })
+        return answer
+      },
+      (error: unknown) => {
+        this.#step({ kind: 'renewal_failed', error })
+        throw error
+      },
+    )
+  }
+
   async acquire(resource: string, options?: Omit<AcquireOptions, 'under'>): Promise<LeaseHandle> {
     this.#requireLive()
-    const wanted = readAcquire(this.#parts.runtime, resource, { ...options, under: [this.id] })
-    return this.#parts.acquireUnder(wanted)
+    const wanted = readAcquire(this.#client.runtime, resource, { ...options, under: [this.id] })
+    return this.#client.acquireUnder(wanted)
   }
 
   async advance(options?: AdvanceOptions): Promise<EpochRange> {
     this.#requireLive()
-    const range = await this.#race.run(this.#ownEpochs().advance(options))
+    const range = await this.#race.run(this.#requests.advance(options))
     this.#requireLive()
     return range
   }
 
   async derive(options: DeriveOptions): Promise<LeaseHandle> {
-    const { wish, facts } = readDerive(this.#parts.runtime, options)
+    const { wish, facts } = readDerive(this.#client.runtime, options)
     this.#requireLive()
-    const derivation = this.#race.run(this.#ownDelegation().derive(wish))
-    const child = await this.#parts.handOutChild(this, derivation, facts)
-    this.#known.takeDerived(child.info)
+    const derivation = this.#race.run(this.#requests.derive(wish))
+    const child = await this.#client.handOutChild(this, derivation, facts)
+    this.#step({ kind: 'derived', child: child.info })
     return child
   }
 
   async spend(amounts: Budget, options?: SpendOptions): Promise<Budget> {
     const parsed = parseBudget('amounts', amounts)
-    const { requestId = this.#parts.runtime.uuid() } = readOptions('SpendOptions', options)
+    const { requestId = this.#client.runtime.uuid() } = readOptions('SpendOptions', options)
     this.#requireLive()
-    return this.#race.run(this.#ownDelegation().spend(parsed, requestId))
+    return this.#race.run(this.#requests.spend(parsed, requestId))
   }
 
   allows(act: ScopedAct, spending?: Budget): boolean {
-    const { scope, limits, used } = delegationOf(this.#known.info)
+    const { scope, limits, used } = delegationOf(this.info)
     const isWithin = outsideScope(scope, parseAct(act)) === null
     const isThere = shortageOf(limits, used, parseBudget('spending', spending)) === null
     return isWithin && isThere && this.remainingMs > 0
   }
 
   async upgrade(options?: UpgradeOptions): Promise<ModeChange> {
-    const wish = readUpgrade(options)
+    const asked = readUpgrade(options)
     this.#requireLive()
     if (this.mode === 'exclusive') return { changed: false }
-    const change = await this.#ownModes().upgrade(wish)
+    const change = await this.#ownModes().upgrade(asked)
     this.#requireLive()
-    this.#known.setMode('exclusive')
+    this.#step({ kind: 'mode', mode: 'exclusive' })
     return change
   }
 
   async downgrade(): Promise<ModeChange> {
     this.#requireLive()
-    this.#known.setMode('shared')
+    this.#step({ kind: 'mode', mode: 'shared' })
     const change = await this.#race.run(this.#ownModes().downgrade())
     this.#requireLive()
     return change
   }
 
+  #ownModes(): LeaseMode {
+    this.#modes ??= new LeaseMode(this.#client, this.#requests.target, this)
+    return this.#modes
+  }
+
   async update(options: UpdateOptions): Promise<void> {
     this.#requireLive()
-    await this.#race.run(this.#ownWords().update(options))
+    await this.#race.run(this.#requests.update(options))
   }
 
   previous(): Promise<LeaseInfo | null> {
-    return this.#ownWords().previous(this.fence)
-  }
-
-  #ownWords(): LeaseWords {
-    const { api, runtime } = this.#parts
-    this.#words ??= new LeaseWords({
-      ...{ api, runtime, target: this.#target, info: () => this.info },
-      onUpdated: (lease) => void this.#known.take(lease),
-      onRefused: this.#onRefused,
-    })
-    return this.#words
+    return this.#requests.previous(this.fence)
   }
 
   async transfer(to: Receiver): Promise<LeaseId | null> {
     const receiver = readReceiver(to, this.holder)
-    if (!this.#isTransferOpen) this.#requireLive()
+    if (!this.#requests.isTransferOpen) this.#requireLive()
     // Not given up when the lease is lost meanwhile: it may be lost because it was transferred, and only this call knows.
-    const { api, runtime } = this.#parts
-    this.#transfer ??= new LeaseTransfer({ api, runtime, target: this.#target })
-    const result = await this.#transfer.send(receiver)
+    const call = this.#requests.transfer(receiver)
+    const noteTransfer = (): void => {
+      this.#step({ kind: 'transferring', isOpen: this.#requests.isTransferOpen })
+    }
+    noteTransfer()
+    const result = await call.finally(noteTransfer)
     if (result.kind === 'transferred') {
-      this.#lose('transferred')
+      this.#step({ kind: 'transferred' })
       return result.leaseId
     }
-    this.#refused(result)
-    throw this.#lost ?? refusalError(result)
+    this.onRefused(result)
+    throw this.#holding.loss ?? refusalError(result)
   }
 
   release(options?: ReleaseOptions): Promise<void> {
     return this.releaseWith(options)
   }
 
-  /** `together`: the request goes along with others. Everything up to there happens before this returns. */
-  releaseWith(options?: ReleaseOptions, together?: JointRelease): Promise<void> {
+  /** `joint`: the request goes along with others. Everything up to there happens before this returns. */
+  releaseWith(options?: ReleaseOptions, joint?: JointRelease): Promise<void> {
     try {
-      const reason = readReason(options)
-      if (options?.metadata !== undefined) {
-        this.#release.note = noteAfter(this.info, { metadata: options.metadata })
-      }
-      this.#parts.onCall()
-      this.#look(this.#parts.clock.now())
+      const { reason = 'voluntary', metadata } = readOptions('ReleaseOptions', options)
+      if (metadata !== undefined) this.#requests.note = noteAfter(this.info, { metadata })
+      this.#client.called()
+      this.#step({ kind: 'time' })
       if (this.#releasing !== null) return this.#releasing
-      if (this.#lost !== null) {
-        this.#giveBack()
-        throw this.#lost
-      }
-      this.#releasing = this.#sendRelease(reason, together)
+      this.#step({ kind: 'released' })
+      if (this.#holding.loss !== null) throw this.#holding.loss
+      this.#releasing = this.#sendRelease(reason, joint)
       return this.#releasing
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
+  async #sendRelease(reason: ReleaseReason, joint?: JointRelease): Promise<void> {
+    this.#modes?.cancel(() => releasedError(this))
+    this.#client.onReleasing(this)
+    try {
+      const result = await this.#requests.release(reason, joint)
+      if (result.kind === 'released') {
+        if (result.lease !== null) this.#step({ kind: 'release_confirmed', lease: result.lease })
+        return
+      }
+      this.#step({ kind: 'release_refused', refusal: result })
+      const { loss } = this.#holding
+      throw result.kind === 'expired' ? refusalError(result) : (loss ?? refusalError(result))
+    } catch (error) {
+      this.#releasing = null
+      if (!isRetryable(error) || this.#client.hasEnded) throw error
+      this.#releaseInBackground('client/release', reason)
+      throw releaseGoesOn(this.#requests.target, error)
+    } finally {
+      this.#client.onEnd(this)
+    }
+  }
+
+  #releaseInBackground(source: string, reason: ReleaseReason): void {
+    const work = this.#requests.releaseInBackground(reason, () => this.#client.hasEnded)
+    this.#client.giveBack(this, { source, work })
+  }
+
   abandon(): void {
-    if (this.isOver || this.#abandoned) return
-    this.#abandoned = true
-    this.#upkeep.end()
-    this.#reschedule(this.#parts.clock.now())
+    if (!this.isAbandoned) this.#step({ kind: 'abandoned' })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#abandoned) return
+    if (this.isAbandoned) return
     try {
       await this.release()
     } catch (error) {
@@ -381,30 +448,31 @@ export class LeaseHandle implements Attended {
     }
   }
 
-  /** What the scheduler calls: the end of the term, the beginning of doubt, or the next renewal. */
-  attend(now: Moment): Attention | null {
-    this.#look(now)
-    if (this.isOver) return null
-    if (this.#upkeep.renewIfDue(now)) this.#parts.onKept(this)
-    return this.#upkeep.attention(now)
+  /** What the scheduler calls when the due window has come. */
+  runDue(now: Moment): DueWindow | null {
+    this.#apply({ kind: 'due', newId: () => this.#client.runtime.uuid() }, now)
+    return this.isOver ? null : dueWindow(this.#holding, this.#at(now))
   }
 
-  /** What the store said about the lease when somebody looked, at `sent` or later. */
-  tell(seen: LeaseInfo | null, sent: Moment): void {
-    this.#look(this.#parts.clock.now())
-    if (this.isOver) return
-    const reason = lossSeen(seen)
-    if (reason === null && seen !== null) return this.#changed(seen, sent)
-    if (seen !== null) this.#known.takeEnd(seen)
-    this.#lose(reason ?? 'not_found')
+  /** What the store said about the lease when it was asked at `sent` or later. */
+  onLooked(lease: LeaseInfo | null, sent: Moment): void {
+    this.#step({ kind: 'looked', lease, sent })
+  }
+
+  onDescribed(lease: LeaseInfo, sent: Moment): void {
+    this.#step({ kind: 'described', lease, sent })
+  }
+
+  onRefused(refusal: Refusal): void {
+    this.#step({ kind: 'refused', refusal })
   }
 
   /** The lease that this one was derived from has ended, and this one with it. */
   endWithParent(): void {
-    if (!this.isOver) this.#lose('parent_ended')
+    this.#step({ kind: 'parent_ended' })
   }
 
-  /** The store called the lease by its name. */
+  /** A wake-up names the lease. */
   wake(): void {
     this.#modes?.wake()
   }
@@ -416,166 +484,78 @@ export class LeaseHandle implements Attended {
 
   /** Stops all background work without a word; used when the client is closed. */
   detach(): void {
-    this.#upkeep.end()
-    this.#parts.scheduler.forget(this.#turn)
-  }
-
-  get #isTransferOpen(): boolean {
-    return this.#transfer?.isOpen === true
-  }
-
-  #ownModes(): LeaseMode {
-    const { api, runtime, clock, waitParts, sequential, underOf } = this.#parts
-    const told = { onChanged: this.#onChanged, onRefused: this.#onRefused }
-    this.#modes ??= new LeaseMode({
-      ...{ api, runtime, clock, waitParts, sequential, underOf, target: this.#target },
-      ...told,
-    })
-    return this.#modes
-  }
-
-  #ownEpochs(): LeaseEpochs {
-    const { api, runtime } = this.#parts
-    const parts = { api, runtime, target: this.#target, onRefused: this.#onRefused }
-    this.#epochs ??= new LeaseEpochs(parts, this.#firstEpoch)
-    return this.#epochs
-  }
-
-  #ownDelegation(): LeaseDelegation {
-    const { api, runtime, clock, session, discard } = this.#parts
-    const told = { onChanged: this.#onChanged, onRefused: this.#onRefused }
-    this.#delegation ??= new LeaseDelegation({
-      ...{ api, runtime, clock, session, discard, target: this.#target },
-      ...told,
-    })
-    return this.#delegation
-  }
-
-  #reschedule(now: Moment): void {
-    if (!this.isOver) this.#parts.scheduler.schedule(this.#turn, this.#upkeep.attention(now))
-  }
-
-  /** Draws the conclusions that the clock allows at this moment. */
-  #look(now: Moment): void {
-    if (this.isOver) return
-    if (this.#known.leftMs(now) <= 0) return this.#loseByTime()
-    const change = this.#upkeep.judge(now)
-    if (change === null) return
-    const remainingMs = Math.floor(this.#known.leftMs(now))
-    if (change === 'recovered') this.#listeners.emit('recovered', { remainingMs })
-    else {
-      const { trouble } = this.#upkeep
-      this.#listeners.emit('uncertain', {
-        remainingMs,
-        cause: isLeaseError(trouble) ? trouble : null,
-      })
-    }
-  }
-
-  /** Whoever was asked to finish, and has used up the grace, was revoked. */
-  #loseByTime(): void {
-    const reason = this.#known.isRevoking ? 'revoked' : 'deadline_passed'
-    this.#lose(reason, this.#upkeep.trouble)
-    this.#giveBackUnasked()
+    this.#client.scheduler.forget(this.#task)
   }
 
   #requireLive(): Moment {
-    this.#parts.onCall()
-    const now = this.#parts.clock.now()
-    this.#look(now)
-    if (this.#lost !== null) throw this.#lost
-    if (!this.#givenUp) return now
-    throw releasedError(this)
+    this.#client.called()
+    const now = this.#client.clock.now()
+    this.#step({ kind: 'time' }, now)
+    const { loss, state } = this.#holding
+    if (loss !== null) throw loss
+    if (state === 'released') throw releasedError(this)
+    return now
   }
 
-  /** The store described the lease, asked at `sent` or later. */
-  #changed(lease: LeaseInfo, sent: Moment): void {
-    if (this.isOver) return
-    if (this.#known.take(lease)) this.#parts.onFence(lease)
-    this.#noteRevoking(lease, sent)
+  #at(now: Moment): Instant {
+    return { clock: this.#client.clock, now }
   }
 
-  /** Somebody asked for the lease: it is not renewed any more. */
-  #noteRevoking(lease: LeaseInfo, sent: Moment): void {
-    const { revoking } = lease
-    if (!this.#known.noteRevoking(lease, sent) || revoking === null) return
-    const limit = `the end that ${revoking.by} asked for`
-    this.#upkeep.limitTo(refusalError({ kind: 'renewal_limit', leaseId: this.id, limit }))
-    const now = this.#parts.clock.now()
-    const remainingMs = Math.max(0, Math.floor(this.#known.leftMs(now)))
-    this.#listeners.emit('revoking', { ...revoking, remainingMs })
-    this.#look(now)
-    this.#reschedule(now)
+  #step(event: HoldingEvent, now: Moment = this.#client.clock.now()): void {
+    if (this.#apply(event, now) && !this.isOver) this.#schedule(now)
   }
 
-  /** Draws the conclusions about the lease itself; it may well live on. */
-  #refused(refusal: Refusal): void {
-    const reason = lossOf(refusal)
-    if (reason !== null && !this.isOver) this.#lose(reason, refusalError(refusal))
+  /** True if anything has changed. */
+  #apply(event: HoldingEvent, now: Moment): boolean {
+    const before = this.#holding
+    const step = stepHolding(before, event, this.#at(now))
+    this.#holding = step.holding
+    this.#carryOut(step)
+    return step.holding !== before
   }
 
-  #lose(found: LossReason, cause: unknown = null): void {
-    if (this.#lost !== null) return
-    // A lease that is gone while its own transfer is under way has gone that way.
-    const isGone = found === 'released' || found === 'not_found'
-    const reason = isGone && this.#isTransferOpen ? 'transferred' : found
-    const error = lossError(this.info, reason, cause)
-    this.#lost = error
-    this.detach()
+  #schedule(now: Moment): void {
+    this.#client.scheduler.schedule(this.#task, dueWindow(this.#holding, this.#at(now)))
+  }
+
+  /** A listener may end the lease between two actions. */
+  #carryOut({ holding, actions }: HoldingStep): void {
+    if (isOver(holding)) this.detach()
+    for (const action of actions) this.#do(action)
+  }
+
+  #do(action: HoldingAction): void {
+    switch (action.kind) {
+      case 'notify':
+        if (action.name === 'lost') return this.#end(action.event.error)
+        return this.#listeners.emit(action.name, action.event)
+      case 'send_renewal':
+        return this.isOver ? undefined : this.#renewAsPlanned(action.renewal)
+      case 'give_back':
+        if (this.#requests.wasReleaseTried) return
+        return this.#releaseInBackground('client/give-back', 'aborted')
+      case 'look':
+        return this.isOver ? undefined : this.#client.lookLater(this)
+      case 'read_max_hold':
+        return this.#readMaxHold()
+      case 'max_hold_reached':
+        return report('client/max-hold', action.error)
+      case 'new_fence':
+        return this.#client.onFence(action.lease)
+    }
+  }
+
+  #end(error: LeaseError): void {
     this.#modes?.cancel(() => error)
     this.#race.lose(error)
     this.#listeners.emit('lost', { error })
-    this.#parts.onEnd(this)
+    this.#client.onEnd(this)
   }
 
-  /**
-   * With a lock delay the holder wants others kept out for a while after a loss, and a release would let them in at once.
-   * What was abandoned is no longer this client's to end.
-   */
-  #giveBackUnasked(): void {
-    if (!this.#abandoned && this.info.lockDelayMs === 0) this.#giveBack()
+  #readMaxHold(): void {
+    const { monotonicMs: askedAtMs } = this.#client.clock.now()
+    this.#client.readMaxHoldMs(this.resource).then((ms) => {
+      this.#step({ kind: 'max_hold', ms, askedAtMs })
+    }, reportTo('client/max-hold'))
   }
-
-  /**
-   * The holder has stopped but the store may still keep the lease; nobody should have to wait for its deadline. One whose
-   * grace is used up is left to the revocation, which is what the ledger should say has ended it.
-   */
-  #giveBack(): void {
-    const mayLiveOn = this.#lost?.details['reason'] === 'deadline_passed'
-    if (mayLiveOn && !this.#release.wasTried) {
-      this.#releaseInBackground('client/give-back', 'aborted')
-    }
-  }
-
-  async #sendRelease(reason: ReleaseReason, together?: JointRelease): Promise<void> {
-    this.#givenUp = true
-    this.detach()
-    this.#modes?.cancel(() => releasedError(this))
-    this.#parts.onLettingGo(this)
-    try {
-      const result = await this.#release.send(reason, together)
-      if (result.kind === 'released') {
-        if (result.lease !== null) this.#known.takeEnd(result.lease)
-        return
-      }
-      this.#lose(lossOf(result) ?? 'released', refusalError(result))
-      throw result.kind === 'expired' ? refusalError(result) : (this.#lost ?? refusalError(result))
-    } catch (error) {
-      this.#releasing = null
-      if (!isRetryable(error) || this.#parts.hasEnded()) throw error
-      this.#releaseInBackground('client/release', reason)
-      throw releaseGoesOn(this.#target, error)
-    } finally {
-      this.#parts.onEnd(this)
-    }
-  }
-
-  #releaseInBackground(source: string, reason: ReleaseReason): void {
-    const { hasEnded, giveBack } = this.#parts
-    giveBack(this, { source, work: this.#release.sendInBackground(reason, hasEnded) })
-  }
-}
-
-function readReason(options: ReleaseOptions | undefined): ReleaseReason {
-  return readOptions('ReleaseOptions', options).reason ?? 'voluntary'
 }

@@ -1,7 +1,8 @@
-/** Why a holder lost its lease, and the one error that says so. */
+/** Why a holder lost its lease, the one error that says so, and how it reaches callers that wait for an answer. */
 import { isLeaseError, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { revocationFacts, type Refusal } from '../core/outcome.ts'
+import { newAbortController } from '../runtime/abort-listeners.ts'
 
 export type LossReason =
   | 'deadline_passed'
@@ -99,7 +100,7 @@ export function isGone(error: unknown): boolean {
   return isLeaseError(error) && codes.includes(error.code)
 }
 
-/** For whoever asks something of a lease that its own holder has given up. */
+/** For a caller that asks something of a lease that its own holder has given up. */
 export function releasedError({ id, resource }: Pick<LeaseInfo, 'id' | 'resource'>): LeaseError {
   const details = { leaseId: id, resource, state: 'released' }
   return new LeaseError('LEASE_TERMINAL', `lease ${id} is already released`, { details })
@@ -111,4 +112,45 @@ export function releasedError({ id, resource }: Pick<LeaseInfo, 'id' | 'resource
  */
 export function lossBehind(error: unknown, { aborted, reason }: AbortSignal): unknown {
   return aborted && error instanceof Error && error.cause === reason ? reason : undefined
+}
+
+/**
+ * Lets callers wait for an answer of the store, but not beyond the loss of the lease that it is about, and aborts the
+ * lease's signal at that moment.
+ */
+export class LossRace {
+  #waiters: Set<(error: LeaseError) => void> | null = null
+  /** Made for the first reader of the signal; most leases have none. */
+  #controller: AbortController | null = null
+  #lost: LeaseError | null = null
+
+  get signal(): AbortSignal {
+    this.#controller ??= newAbortController()
+    if (this.#lost !== null) this.#controller.abort(this.#lost)
+    return this.#controller.signal
+  }
+
+  run<Answer>(call: Promise<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const waiters = (this.#waiters ??= new Set())
+      waiters.add(reject)
+      call.then(
+        (answer) => {
+          waiters.delete(reject)
+          resolve(answer)
+        },
+        (error: unknown) => {
+          waiters.delete(reject)
+          reject(error)
+        },
+      )
+    })
+  }
+
+  lose(error: LeaseError): void {
+    this.#lost = error
+    this.#controller?.abort(error)
+    for (const reject of this.#waiters ?? []) reject(error)
+    this.#waiters = null
+  }
 }

@@ -1,54 +1,56 @@
 /**
- * Changes of a lease's mode, one at a time: an upgrade that waits for the other sharers to leave, and a downgrade.
+ * Changes of a lease's mode, one at a time: an upgrade, which is a wait for the other sharers to leave, and a downgrade.
  *
- * An upgrade that was given up is taken back, and if it had been completed meanwhile the lease is shared again: whoever
- * was told that it did not get what it wanted must not keep others out. A later upgrade waits until that is done, since
- * an undoing that comes late would undo the wrong one.
+ * An upgrade that was given up is taken back, and if it had been completed meanwhile the lease is shared again: a holder
+ * that was told that it did not get what it asked for must not keep others out. A later upgrade waits until that is done,
+ * since an undoing that comes late would undo the wrong one.
  */
 import { LeaseError } from '../core/errors.ts'
-import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { LeaseId } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
-import type { Runtime } from '../runtime/runtime.ts'
-import type { DowngradeAnswer, LeaseApi } from '../service/lease-api.ts'
+import { isUpgradeTurn } from '../core/turn.ts'
+import type { DowngradeAnswer, LeaseApi, UpgradeAnswer } from '../service/lease-api.ts'
 import type { ModeChange } from './contract.ts'
-import type { HolderClock, Moment } from './holder-clock.ts'
+import type { AnswerListener, LeaseTarget, RequestContext } from './lease-requests.ts'
+import type { PendingRequest, WaitAnswer } from './pending-request.ts'
 import { retry } from './retry.ts'
-import type { LeaseTarget } from './lease-release.ts'
-import { upgradeErrand } from './wait-errand.ts'
-import { Wait, type WaitParts } from './waiting.ts'
+import { Wait, type WaitContext } from './waiting.ts'
 
 const DOWNGRADE_WITHIN_MS = 10_000
+/**
+ * No wake-up reminds a holder of its upgrade twice, so it asks by itself now and then, and soon enough for a cycle to be
+ * broken within a second if it is this one's to break. A question is a read.
+ */
+const UPGRADE_CHECK_MS_MAX = 750
 
-export interface ModeParts {
-  readonly api: LeaseApi
-  readonly runtime: Runtime
-  readonly clock: HolderClock
-  readonly target: LeaseTarget
-  readonly waitParts: () => WaitParts
+/** What an upgrade asks of the client beside its requests. */
+export interface UpgradeContext extends RequestContext {
+  readonly waitContext: WaitContext
   readonly sequential: boolean
   /** What an upgrade that is asked for now is said to be under. */
-  readonly underOf: () => readonly LeaseId[] | null
-  /** The store said how the lease stands; `sent`: before it was asked. */
-  readonly onChanged: (lease: LeaseInfo, sent: Moment) => void
-  readonly onRefused: (refusal: Refusal) => void
+  underNow(): readonly LeaseId[] | null
 }
 
-export interface UpgradeWish {
+export interface AskedUpgrade {
   readonly waitMs: number | 'configured'
   readonly signal: AbortSignal | undefined
 }
 
 export class LeaseMode {
-  readonly #parts: ModeParts
+  readonly #context: UpgradeContext
+  readonly #target: LeaseTarget
+  readonly #listener: AnswerListener
   #upgrading: Promise<ModeChange> | null = null
   #wait: Wait | null = null
   #undoing: Promise<unknown> | null = null
   /** Counts upgrades, so that the undoing of one never touches the next. */
-  #wishes = 0
+  #upgrades = 0
   #isTakenBack = false
 
-  constructor(parts: ModeParts) {
-    this.#parts = parts
+  constructor(context: UpgradeContext, target: LeaseTarget, listener: AnswerListener) {
+    this.#context = context
+    this.#target = target
+    this.#listener = listener
   }
 
   /**
@@ -60,8 +62,8 @@ export class LeaseMode {
   }
 
   /** Joins an upgrade that is under way. */
-  upgrade(wish: UpgradeWish): Promise<ModeChange> {
-    this.#upgrading ??= this.#upgrade(wish).finally(() => {
+  upgrade(asked: AskedUpgrade): Promise<ModeChange> {
+    this.#upgrading ??= this.#upgrade(asked).finally(() => {
       this.#upgrading = null
       this.#wait = null
     })
@@ -73,7 +75,7 @@ export class LeaseMode {
     await this.#undoing
     const answer = await this.#sendDowngrade()
     if (answer.kind === 'downgraded') return { changed: answer.changed }
-    this.#parts.onRefused(answer)
+    this.#listener.onRefused(answer)
     throw refusalError(answer)
   }
 
@@ -82,7 +84,7 @@ export class LeaseMode {
     this.#wait?.cancel(why())
   }
 
-  /** The lease's own name was called. */
+  /** A wake-up names the lease. */
   wake(): void {
     this.#wait?.wake()
   }
@@ -92,37 +94,32 @@ export class LeaseMode {
     this.#wait?.hint()
   }
 
-  async #upgrade({ waitMs, signal }: UpgradeWish): Promise<ModeChange> {
-    const { api, target, clock, onRefused, onChanged, sequential } = this.#parts
-    const under = this.#parts.underOf()
+  async #upgrade({ waitMs, signal }: AskedUpgrade): Promise<ModeChange> {
+    const { api, clock, sequential, waitContext } = this.#context
+    const under = this.#context.underNow()
     const beganMs = clock.now().monotonicMs
     await this.#undoing
-    this.#wishes += 1
+    this.#upgrades += 1
     this.#isTakenBack = false
-    const wish = this.#wishes
+    const upgrade = this.#upgrades
     const spentMs = clock.now().monotonicMs - beganMs
     const leftMs = waitMs === 'configured' ? waitMs : Math.max(0, Math.ceil(waitMs - spentMs))
-    const undo = (): Promise<unknown> => this.#undo(wish)
-    const errand = upgradeErrand({
-      api,
-      target,
-      under,
-      sequential,
-      waitMs: leftMs,
-      onRefused,
-      undo,
+    const request = pendingUpgrade({
+      ...{ api, target: this.#target, under, sequential, waitMs: leftMs },
+      onRefused: (refusal) => this.#listener.onRefused(refusal),
+      undo: () => this.#undo(upgrade),
     })
-    const wait = new Wait(this.#parts.waitParts(), errand)
+    const wait = new Wait(waitContext, request)
     this.#wait = wait
     const outcome = await wait.run(signal)
     if (outcome.kind === 'held') throw refusalError(outcome)
-    for (const { lease, term } of outcome.grants) onChanged(lease, term.from)
+    for (const { lease, term } of outcome.grants) this.#listener.onDescribed(lease, term.from)
     return { changed: true }
   }
 
-  #undo(wish: number): Promise<unknown> {
-    if (wish === this.#wishes) this.#isTakenBack = true
-    const undoing = this.#takeBack(wish)
+  #undo(upgrade: number): Promise<unknown> {
+    if (upgrade === this.#upgrades) this.#isTakenBack = true
+    const undoing = this.#takeBack(upgrade)
     // Only the end matters here: a failure goes to the wait that was given up, which tries again and reports it.
     const settled = Promise.allSettled([undoing])
     this.#undoing = settled
@@ -132,19 +129,82 @@ export class LeaseMode {
     return undoing
   }
 
-  async #takeBack(wish: number): Promise<void> {
-    if (wish !== this.#wishes) return
-    const answer = await this.#parts.api.withdrawUpgrade(this.#parts.target)
-    if (answer.kind === 'upgraded' && wish === this.#wishes) await this.#sendDowngrade()
+  async #takeBack(upgrade: number): Promise<void> {
+    if (upgrade !== this.#upgrades) return
+    const answer = await this.#context.api.withdrawUpgrade(this.#target)
+    if (answer.kind === 'upgraded' && upgrade === this.#upgrades) await this.#sendDowngrade()
   }
 
   async #sendDowngrade(): Promise<DowngradeAnswer> {
-    const { api, runtime, clock, target, onChanged } = this.#parts
-    const request = { ...target, requestId: runtime.uuid() }
+    const { api, runtime, clock } = this.#context
+    const request = { ...this.#target, requestId: runtime.uuid() }
     const sent = clock.now()
     const limits = { runtime, withinMs: DOWNGRADE_WITHIN_MS }
     const answer = await retry(limits, async () => api.downgrade(request))
-    if (answer.kind === 'downgraded') onChanged(answer.lease, sent)
+    if (answer.kind === 'downgraded') this.#listener.onDescribed(answer.lease, sent)
     return answer
   }
+}
+
+export interface PendingUpgradeOptions {
+  readonly api: LeaseApi
+  readonly target: LeaseTarget
+  readonly waitMs: number | 'configured'
+  /** What it is said to be under. */
+  readonly under: readonly LeaseId[] | null
+  readonly sequential: boolean
+  readonly onRefused: (refusal: Refusal) => void
+  /** Takes the upgrade request back, and whatever came of it. */
+  readonly undo: () => Promise<unknown>
+}
+
+/** The wait to be the only holder of what is shared now. */
+export function pendingUpgrade(options: PendingUpgradeOptions): PendingRequest {
+  const { api, target, onRefused, sequential } = options
+  const { id: leaseId, resource, extent } = target
+  let under = options.under
+  const ask = async (waitMs: number): Promise<WaitAnswer> => {
+    const waits = under === null ? {} : { under, implied: options.under === null }
+    const answer = await api.upgrade({ ...target, ...waits, sequential, mayWait: waitMs > 0 })
+    const read = upgraded(answer, waitMs)
+    if (!isProgress(read)) onRefused(read)
+    return read
+  }
+  return {
+    subject: `an exclusive ${resource}`,
+    waitMs: options.waitMs,
+    hasParts: false,
+    isPlain: options.under === null,
+    file: async (waitMs) => {
+      if (waitMs !== 'configured') return ask(waitMs)
+      return ask((await api.settings({ resource })).acquisition_timeout_ms)
+    },
+    claim: ({ implied }) => {
+      if (implied !== undefined) under = implied
+      return ask(1)
+    },
+    withdraw: options.undo,
+    awaitHandOff: () => null,
+    isForeign: () => false,
+    mayBeTurn: async () => {
+      const { leases } = await api.inspect({ resource, extent })
+      return isUpgradeTurn(leaseId, leases)
+    },
+  }
+}
+
+function isProgress(answer: WaitAnswer): answer is Exclude<WaitAnswer, Refusal> {
+  return ['granted', 'queued', 'waiting', 'dropped'].includes(answer.kind)
+}
+
+/** The deadline does not move with an upgrade, so its answer is read as the repeat of an older grant. */
+function upgraded(answer: UpgradeAnswer, waitMs: number): WaitAnswer {
+  if (answer.kind === 'upgraded') {
+    return { kind: 'granted', leases: [answer.lease], repeated: true }
+  }
+  if (answer.kind === 'upgrade_withdrawn') return { kind: 'dropped', leaseId: answer.leaseId }
+  if (answer.kind !== 'upgrading') return answer
+  const { blockers } = answer
+  const checkAfterMs = Math.min(answer.checkAfterMs, UPGRADE_CHECK_MS_MAX)
+  return { kind: 'queued', blockers, waitMs, checkAfterMs, keepAliveMs: checkAfterMs }
 }

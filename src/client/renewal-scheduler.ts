@@ -1,43 +1,43 @@
 /**
- * One timer for everything a client must do at a time: renewals, deadlines and doubts of all its leases, or the
- * keep-alive of all its tickets. Nothing here waits for a call to return, so a slow one delays nobody else.
+ * The renewal loop: one timer for everything a client must do at a time, that is renewals, deadlines and doubts of all its
+ * leases, or the keep-alive of all its tickets. Nothing here waits for a call to return, so a slow one delays no other.
  *
- * An item says by when it must be attended to and from when on it may be. When the first item is due, all that may be
- * are attended to in the same macrotask, so that the store sees their requests together and commits them as one; of
- * very many, as many as a store commits at once, and the others in the turns that follow.
- * A tick costs O(log n) per item that is attended to, however many there are.
+ * A task says by when it must run and from when on it may. When the first task is due, all that may run do so in the same
+ * macrotask, so that the store sees their requests together and commits them as one; of very many, as many as a store
+ * commits at once, and the others in the macrotasks that follow. A tick costs O(log n) per task that runs, however many
+ * there are.
  *
- * While it holds anything, a watchdog looks at the clocks once a second: a host that slept has timers that are late
- * by as long as it slept, and then every item is attended to at once.
+ * While it has any task, a watchdog looks at the clocks once a second: a host that slept has timers that are late by as
+ * long as it slept, and then every task runs at once.
  */
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
 import { SlotHeap, type Slot } from './slot-heap.ts'
 
-/** When to come back, on the monotonic clock. */
-export interface Attention {
-  /** No earlier than this, even if others are attended to. */
+/** When a task runs, on the monotonic clock. */
+export interface DueWindow {
+  /** No earlier than this, even if others run. */
   readonly earliestMs: number
   /** No later than this. */
   readonly dueMs: number
 }
 
-export interface Attended {
-  /** Does what is due and says when to come back; null: never. Must not throw. */
-  attend(now: Moment): Attention | null
+export interface Runnable {
+  /** Does what is due and says when to run again; null: never. Must not throw. */
+  runDue(now: Moment): DueWindow | null
 }
 
-/** Stands for an item in the schedule, knows its places there, and lets go of it for good when it is forgotten. */
-export class Turn {
+/** A place in the schedule. Once it is forgotten it never runs again and holds nothing of what it ran. */
+export class ScheduledTask {
   /** To be used by the scheduler alone. */
-  places: { readonly due: Slot<Turn>; readonly earliest: Slot<Turn> } | null = null
-  #item: Attended | null
+  slots: { readonly due: Slot<ScheduledTask>; readonly earliest: Slot<ScheduledTask> } | null = null
+  #item: Runnable | null
 
-  constructor(item: Attended) {
+  constructor(item: Runnable) {
     this.#item = item
   }
 
-  get item(): Attended | null {
+  get item(): Runnable | null {
     return this.#item
   }
 
@@ -58,17 +58,17 @@ const WATCHDOG_MS = 1_000
  * So many share a commit. Ten thousand at once would all be under way at the same time, and what is under way is copied
  * by every collection: a third of the time that it took to keep them.
  */
-const ATTENDED_AT_ONCE_MAX = 500
+const RUN_AT_ONCE_MAX = 500
 
 export class RenewalScheduler {
   readonly #runtime: Runtime
   readonly #clock: HolderClock
   readonly #keepAlive: boolean
-  readonly #byDue = new SlotHeap<Turn>()
-  readonly #byEarliest = new SlotHeap<Turn>()
+  readonly #byDue = new SlotHeap<ScheduledTask>()
+  readonly #byEarliest = new SlotHeap<ScheduledTask>()
   #timer: { readonly timer: Timer; readonly firesAtMs: number } | null = null
   #looked: Moment | null = null
-  /** The last tick left some that may be attended to as well. */
+  /** The last tick left some that may run as well. */
   #hasMore = false
   #closed = false
 
@@ -82,31 +82,31 @@ export class RenewalScheduler {
     return this.#byDue.size
   }
 
-  /** Puts it in, or moves it if it is in already. A turn that was forgotten is never attended to again. */
-  schedule(turn: Turn, attention: Attention): void {
-    if (this.#closed || turn.item === null) return
+  /** Puts it in, or moves it if it is in already. A task that was forgotten never runs again. */
+  schedule(task: ScheduledTask, window: DueWindow): void {
+    if (this.#closed || task.item === null) return
     if (this.#byDue.size === 0) this.#looked = this.#clock.now()
-    this.#place(turn, attention)
+    this.#place(task, window)
     this.#arm()
   }
 
-  forget(turn: Turn): void {
-    turn.end()
-    if (turn.places !== null) {
-      this.#byDue.remove(turn.places.due)
-      this.#byEarliest.remove(turn.places.earliest)
+  forget(task: ScheduledTask): void {
+    task.end()
+    if (task.slots !== null) {
+      this.#byDue.remove(task.slots.due)
+      this.#byEarliest.remove(task.slots.earliest)
     }
     if (this.#byDue.size === 0) this.#disarm()
   }
 
-  #place(turn: Turn, { dueMs, earliestMs }: Attention): void {
-    if (turn.places === null) {
-      const due = this.#byDue.add(turn, dueMs)
-      turn.places = { due, earliest: this.#byEarliest.add(turn, earliestMs) }
+  #place(task: ScheduledTask, { dueMs, earliestMs }: DueWindow): void {
+    if (task.slots === null) {
+      const due = this.#byDue.add(task, dueMs)
+      task.slots = { due, earliest: this.#byEarliest.add(task, earliestMs) }
       return
     }
-    this.#byDue.move(turn.places.due, dueMs)
-    this.#byEarliest.move(turn.places.earliest, earliestMs)
+    this.#byDue.move(task.slots.due, dueMs)
+    this.#byEarliest.move(task.slots.earliest, earliestMs)
   }
 
   /** Forgets everything, and everything that is scheduled later. */
@@ -122,24 +122,24 @@ export class RenewalScheduler {
     const now = this.#clock.now()
     const slept = this.#looked !== null && this.#clock.sleptBetween(this.#looked, now)
     this.#looked = now
-    const turns = slept ? this.#byDue.slots.map(({ item }) => item) : this.#takeDue(now)
-    for (const turn of turns) this.#attend(turn, now)
+    const tasks = slept ? this.#byDue.slots.map(({ item }) => item) : this.#takeDue(now)
+    for (const task of tasks) this.#run(task, now)
     this.#arm()
   }
 
-  #attend(turn: Turn, now: Moment): void {
-    const attention = turn.item?.attend(now) ?? null
-    if (attention === null || turn.item === null) this.forget(turn)
-    else this.#place(turn, attention)
+  #run(task: ScheduledTask, now: Moment): void {
+    const window = task.item?.runDue(now) ?? null
+    if (window === null || task.item === null) this.forget(task)
+    else this.#place(task, window)
   }
 
-  /** All that may be attended to now, provided that at least one of them must. */
-  #takeDue({ monotonicMs }: Moment): readonly Turn[] {
+  /** All that may run now, provided that at least one of them must. */
+  #takeDue({ monotonicMs }: Moment): readonly ScheduledTask[] {
     const first = this.#byDue.first
     const isDue = first !== undefined && first.key <= monotonicMs
     if (!isDue && !this.#hasMore) return []
-    const due: Turn[] = []
-    while (due.length < ATTENDED_AT_ONCE_MAX) {
+    const due: ScheduledTask[] = []
+    while (due.length < RUN_AT_ONCE_MAX) {
       const next = this.#byEarliest.first
       this.#hasMore = next !== undefined && next.key <= monotonicMs
       if (next === undefined || !this.#hasMore) break

@@ -1,6 +1,6 @@
 /**
  * A binary heap whose slots know where they are, so that one can be moved or taken out in O(log n) without looking for
- * it. Whoever puts something in keeps the slot.
+ * it: the caller that puts something in keeps the slot, or lets a `KeyedHeap` keep it by the item itself.
  */
 
 export interface Slot<Item> {
@@ -96,5 +96,43 @@ export class SlotHeap<Item> {
   #put(position: number, slot: Slot<Item>): void {
     this.#slots[position] = slot
     slot.position = position
+  }
+}
+
+/** A heap from which an item is moved or taken out by itself: it leaves at once, not when its time comes. */
+export class KeyedHeap<Item> {
+  readonly #heap = new SlotHeap<Item>()
+  readonly #slots = new Map<Item, Slot<Item>>()
+
+  get size(): number {
+    return this.#heap.size
+  }
+
+  /** The item with the smallest key. */
+  get first(): { readonly item: Item; readonly key: number } | undefined {
+    return this.#heap.first
+  }
+
+  items(): Iterable<Item> {
+    return this.#slots.keys()
+  }
+
+  /** Puts the item in, or moves it if it is in already. */
+  set(item: Item, key: number): void {
+    const slot = this.#slots.get(item)
+    if (slot === undefined) this.#slots.set(item, this.#heap.add(item, key))
+    else this.#heap.move(slot, key)
+  }
+
+  delete(item: Item): void {
+    const slot = this.#slots.get(item)
+    if (slot === undefined) return
+    this.#slots.delete(item)
+    this.#heap.remove(slot)
+  }
+
+  clear(): void {
+    this.#heap.clear()
+    this.#slots.clear()
   }
 }

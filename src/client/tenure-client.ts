@@ -32,11 +32,10 @@ import type {
   WatchOptions,
 } from './contract.ts'
 import type { GrantSigner } from './grant-signer.ts'
-import { HandleSet } from './handle-set.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 import { isGone, lossBehind } from './lease-loss.ts'
-import type { LeaseReference } from './lease-reference.ts'
-import { JointRelease } from './lease-release.ts'
+import { HandleSet, type LeaseReference } from './lease-reference.ts'
+import { JointRelease } from './lease-requests.ts'
 import {
   checkFunction,
   readAcquire,
@@ -102,8 +101,7 @@ export class TenureClient implements Tenure {
     this.#session = session === undefined ? runtime.uuid() : parseSession(session)
     this.#api = api
     this.#runtime = runtime
-    const requireOpen = (): void => this.#requireOpen()
-    this.config = new ClientConfig({ api, runtime, requireOpen })
+    this.config = new ClientConfig(api, runtime, () => this.#requireOpen())
     this.#acquisitions = new Acquisitions({
       ...{ api, runtime, holder: this.holder, session: this.#session },
       sequential,

@@ -16,13 +16,6 @@ import type { LeaseApi, SettingChange } from '../service/lease-api.ts'
 import type { SettingOptions, TenureConfig } from './contract.ts'
 import { readResource } from './read-options.ts'
 
-export interface ConfigParts {
-  readonly api: LeaseApi
-  readonly runtime: Runtime
-  /** Throws `CLOSED` when the client was closed. */
-  readonly requireOpen: () => void
-}
-
 /** Whose value is meant, and a resource for which it holds. */
 type SettingTarget = Pick<SettingChange, 'scope' | 'resourceId'>
 
@@ -32,17 +25,22 @@ interface Subject {
 }
 
 export class ClientConfig implements TenureConfig {
-  readonly #parts: ConfigParts
+  readonly #api: LeaseApi
+  readonly #runtime: Runtime
+  readonly #requireOpen: () => void
 
-  constructor(parts: ConfigParts) {
-    this.#parts = parts
+  /** `requireOpen` throws `CLOSED` when the client was closed. */
+  constructor(api: LeaseApi, runtime: Runtime, requireOpen: () => void) {
+    this.#api = api
+    this.#runtime = runtime
+    this.#requireOpen = requireOpen
   }
 
   async get(key: SettingKey, options?: SettingOptions): Promise<SettingValue> {
-    this.#parts.requireOpen()
+    this.#requireOpen()
     const known = parseSettingKey(key)
     const { target, resource } = this.#subject(options)
-    const rows = await this.#parts.api.settingRows()
+    const rows = await this.#api.settingRows()
     const relevant = rows.filter((row) => row.key === known && isWithin(row, target))
     const settings = resolveSettings(relevant, resource)
     if (settings.malformed === null) return settings[known]
@@ -51,27 +49,27 @@ export class ClientConfig implements TenureConfig {
   }
 
   async set(key: SettingKey, value: SettingValue, options?: SettingOptions): Promise<void> {
-    this.#parts.requireOpen()
+    this.#requireOpen()
     const known = parseSettingKey(key)
     const text = String(parseSettingValue(known, value))
-    await this.#parts.api.configure({ key: known, value: text, ...this.#subject(options).target })
+    await this.#api.configure({ key: known, value: text, ...this.#subject(options).target })
   }
 
   async unset(key: SettingKey, options?: SettingOptions): Promise<void> {
-    this.#parts.requireOpen()
+    this.#requireOpen()
     const target = this.#subject(options).target
-    await this.#parts.api.configure({ key: parseSettingKey(key), value: null, ...target })
+    await this.#api.configure({ key: parseSettingKey(key), value: null, ...target })
   }
 
   async all(resource?: string): Promise<Settings> {
-    const { api, runtime, requireOpen } = this.#parts
-    requireOpen()
-    return api.settings(resource === undefined ? {} : { resource: readResource(runtime, resource) })
+    this.#requireOpen()
+    if (resource === undefined) return this.#api.settings({})
+    return this.#api.settings({ resource: readResource(this.#runtime, resource) })
   }
 
   async overrides(): Promise<readonly SettingRow[]> {
-    this.#parts.requireOpen()
-    return this.#parts.api.settingRows()
+    this.#requireOpen()
+    return this.#api.settingRows()
   }
 
   #subject(options: SettingOptions | undefined): Subject {
@@ -81,7 +79,7 @@ export class ClientConfig implements TenureConfig {
     }
     if (typeof subject !== 'string') throw invalid('for', 'must be a kind or a resource', subject)
     if (!subject.includes(':')) return kindSubject(subject)
-    const resource = readResource(this.#parts.runtime, subject)
+    const resource = readResource(this.#runtime, subject)
     return { target: { scope: 'resource', resourceId: resource }, resource }
   }
 }

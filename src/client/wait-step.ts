@@ -13,7 +13,7 @@
 import { isLeaseError } from '../core/errors.ts'
 import type { Held, Refusal } from '../core/outcome.ts'
 import { isUnavailable } from './retry.ts'
-import type { GrantedAnswer, QueuedAnswer, WaitAnswer } from './wait-errand.ts'
+import type { GrantedAnswer, QueuedAnswer, WaitAnswer } from './pending-request.ts'
 
 export type Question = 'acquire' | 'claim'
 

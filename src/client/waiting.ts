@@ -1,6 +1,6 @@
 /**
- * One errand, an acquire or an upgrade, from its first send to a grant, a refusal, or the end of its patience. `wait-step.ts` decides what comes
- * next; this file sends, sleeps, and stops.
+ * One wait, for an acquire or an upgrade, from its first send to a grant, a refusal, or the end of its time. `wait-step.ts`
+ * decides what comes next; this file sends, sleeps, and stops.
  *
  *  - It sleeps until it is woken, until the store said to ask again, or until the wait is over; it never polls. A
  *    signal that may mean anything makes it look first, because a look is a read and a claim is a commit.
@@ -11,7 +11,7 @@
  *  - A grant that is already over when its answer arrives is never handed out.
  */
 import type { Blocker } from '../core/conflict.ts'
-import { isLeaseError, LeaseError, type Effect } from '../core/errors.ts'
+import { isLeaseError, LeaseError, show, type Effect } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { WAIT_MS_MAX } from '../core/limits.ts'
 import { refusalError, type Held } from '../core/outcome.ts'
@@ -21,23 +21,23 @@ import { report, reportTo, type RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import type { Unsubscribe } from '../service/lease-api.ts'
 import type { TakeOver } from './background-work.ts'
-import { termOf } from './grant-term.ts'
 import type { HolderClock, Moment, Term } from './holder-clock.ts'
-import { BACKGROUND_WITHIN_MS, effectOf, retry, withDoubt } from './retry.ts'
-import { Turn, type Attended, type Attention, type RenewalScheduler } from './renewal-scheduler.ts'
-import { ImpliedUnder, type Standstill } from './standstill.ts'
+import { grantedTerm } from './holding.ts'
 import type {
-  Boarding,
-  Errand,
   GrantedAnswer,
+  HandOff,
+  PendingRequest,
   QueuedAnswer,
   WaitAnswer,
   Why,
-} from './wait-errand.ts'
-import { abortedError, timeoutError, type EndedWait } from './wait-errors.ts'
+} from './pending-request.ts'
+import { ScheduledTask, type DueWindow, type RenewalScheduler } from './renewal-scheduler.ts'
+import { BACKGROUND_WITHIN_MS, effectOf, retry, withDoubt } from './retry.ts'
+import { ImpliedUnder, type Standstill } from './request-under.ts'
 import { nextStep, type Progress, type Question, type Report, type Step } from './wait-step.ts'
 
-export interface WaitParts {
+/** What the waits of a client share. */
+export interface WaitContext {
   readonly runtime: Runtime
   readonly clock: HolderClock
   readonly scheduler: RenewalScheduler
@@ -52,7 +52,7 @@ export interface WaitParts {
 /** A lease as it was granted. */
 export interface Grant {
   readonly lease: LeaseInfo
-  /** It may be older than the request: heard before, or given to the holder by another. */
+  /** It may be older than the request: heard before, or transferred to the holder by another. */
   readonly isOlder: boolean
   readonly term: Term
   /** When the grant arrived. */
@@ -65,8 +65,8 @@ export interface Obtained {
 }
 
 /**
- * However short the wait for the resource, the store itself has this long to answer the first question. Whoever does not
- * wait sends nothing again after that: the last try may take as long as the store lets a call take.
+ * However short the wait for the resource, the store itself has this long to answer the first question. A caller that does
+ * not wait sends nothing again after that: the last try may take as long as the store lets a call take.
  */
 const FIRST_ANSWER_MS_MIN = 1_000
 /** A question that had no answer for so long says that the store is silent. */
@@ -82,9 +82,9 @@ const EARLY_MS_MAX = 0.001
 /** What was heard since the last question: nothing, that the client moved, something unspecific, or the ticket's own name. */
 type Signal = 'none' | 'moved' | 'hint' | 'wake'
 
-export class Wait implements Attended {
-  readonly #parts: WaitParts
-  readonly #errand: Errand
+export class Wait {
+  readonly #context: WaitContext
+  readonly #request: PendingRequest
   readonly #startMs: number
   /** How long to wait, once it is known; the configuration may have to be asked. */
   #waitMs: number | null
@@ -102,28 +102,28 @@ export class Wait implements Attended {
   #signal: Signal = 'none'
   #wakeSleeper: (() => void) | null = null
   #orderUs: number | null = null
-  #leaveStandby: Unsubscribe | null = null
-  /** A claim that went along with a release. */
-  #ride: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
+  #leaveHandOff: Unsubscribe | null = null
+  /** A claim that goes along with a release. */
+  #carriedClaim: { readonly call: Promise<WaitAnswer>; readonly sent: Moment } | null = null
   /** When to ask if nothing is heard before. */
   #dueMs = 0
   /** When to claim in full, and not only to keep the ticket alive. */
   #lookAtMs = 0
   #isLook = true
-  /** What the store was told that the ticket is under; null for a request that said it itself. */
+  /** What the store knows of what the ticket is under; null for a request that said it itself. */
   readonly #implied: ImpliedUnder | null
   #concluded = false
   #interruption: LeaseError | null = null
   #interrupt: ((error: LeaseError) => void) | null = null
 
-  constructor(parts: WaitParts, errand: Errand) {
-    this.#parts = parts
-    this.#errand = errand
-    this.#startMs = parts.runtime.monotonicMs()
+  constructor(context: WaitContext, request: PendingRequest) {
+    this.#context = context
+    this.#request = request
+    this.#startMs = context.runtime.monotonicMs()
     this.#askedAtMs = this.#startMs
-    this.#waitMs = errand.waitMs === 'configured' ? null : errand.waitMs
-    const { standstill } = parts
-    this.#implied = errand.isPlain ? new ImpliedUnder(standstill, () => this.#sayMoved()) : null
+    this.#waitMs = request.waitMs === 'configured' ? null : request.waitMs
+    const { standstill } = context
+    this.#implied = request.isPlain ? new ImpliedUnder(standstill, () => this.#sayMoved()) : null
     this.#armFirstAnswer()
   }
 
@@ -137,8 +137,8 @@ export class Wait implements Attended {
       let question: Question = 'acquire'
       let afterMs = 0
       for (;;) {
-        if (afterMs > 0) await this.#untilTurn(afterMs)
-        const sent = this.#ride?.sent ?? this.#parts.clock.now()
+        if (afterMs > 0) await this.#untilDue(afterMs)
+        const sent = this.#carriedClaim?.sent ?? this.#context.clock.now()
         const report = await this.#ask(question, sent)
         const step = nextStep(this.#progress(question), report)
         if (step.kind === 'ask') {
@@ -153,7 +153,7 @@ export class Wait implements Attended {
     } finally {
       stopListening?.()
       this.#timer?.cancel()
-      this.#leaveStandby?.()
+      this.#leaveHandOff?.()
       this.#implied?.end()
       this.#wakeSleeper?.()
     }
@@ -179,8 +179,8 @@ export class Wait implements Attended {
   leave(error: LeaseError, onGrant: (leases: readonly LeaseInfo[]) => void): void {
     if (this.#interruption !== null || this.#concluded) return
     this.#interruption = error
-    const { background } = this.#parts
-    if (this.#underWay !== null) background('client/wait', tellGrant(this.#underWay, onGrant))
+    const { background } = this.#context
+    if (this.#underWay !== null) background('client/wait', passOnGrant(this.#underWay, onGrant))
     this.#interrupt?.(error)
   }
 
@@ -193,7 +193,7 @@ export class Wait implements Attended {
     call.then(again, again)
   }
 
-  /** The ticket has an offer, or was ended by somebody else. */
+  /** The ticket has an offer, or another client has ended it. */
   wake(): void {
     this.#signal = 'wake'
     this.#wakeSleeper?.()
@@ -205,7 +205,8 @@ export class Wait implements Attended {
     this.#wakeSleeper?.()
   }
 
-  attend(): Attention | null {
+  /** What the scheduler calls. */
+  runDue(): DueWindow | null {
     this.#wakeSleeper?.()
     return null
   }
@@ -219,7 +220,7 @@ export class Wait implements Attended {
   #progress(question: Question): Progress {
     const againWithinMs =
       this.#waitMs === 0 ? FIRST_ANSWER_MS_MIN - this.#passedMs : Number.POSITIVE_INFINITY
-    const { waitMs } = this.#errand
+    const { waitMs } = this.#request
     return {
       question,
       hasQueued: this.#hasQueued,
@@ -233,7 +234,7 @@ export class Wait implements Attended {
     this.#throwIfInterrupted()
     this.#askedAtMs = sent.monotonicMs
     this.#firstSent ??= sent
-    const call = this.#takeRide() ?? this.#send(question)
+    const call = this.#takeCarriedClaim() ?? this.#send(question)
     this.#underWay = call
     try {
       const answer = await this.#unlessInterrupted(call)
@@ -265,45 +266,45 @@ export class Wait implements Attended {
     this.#signal = 'none'
     if (question === 'claim') return this.#claim(signal)
     this.#implied?.forget()
-    const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#errand.waitMs
+    const waitMs = this.#hasQueued ? Math.max(1, Math.ceil(this.#leftMs)) : this.#request.waitMs
     // Only this client ends the wait. To the store it matters whether there is one, and a request must survive JSON.
-    return this.#errand.file(waitMs === 'configured' ? waitMs : Math.min(waitMs, WAIT_MS_MAX))
+    return this.#request.file(waitMs === 'configured' ? waitMs : Math.min(waitMs, WAIT_MS_MAX))
   }
 
   async #claim(signal: Signal): Promise<WaitAnswer> {
-    if (signal === 'wake') return this.#errand.claim({ expects: 'offer' })
+    if (signal === 'wake') return this.#request.claim({ expects: 'offer' })
     const news = (await this.#implied?.news()) ?? {}
     const isLook = this.#isLook || signal === 'hint'
-    return this.#errand.claim(isLook ? news : { expects: 'nothing', ...news })
+    return this.#request.claim(isLook ? news : { expects: 'nothing', ...news })
   }
 
   /** Notes a place in the queue; tells after how long to ask if nobody wakes the ticket. */
   #queue(queued: Extract<Step, { kind: 'queued' }>['queued']): number {
     this.#blockers = queued.blockers
-    this.#standBy(queued)
-    this.#lookAtMs = this.#parts.runtime.monotonicMs() + queued.checkAfterMs
+    this.#awaitHandOff(queued)
+    this.#lookAtMs = this.#context.runtime.monotonicMs() + queued.checkAfterMs
     if (!this.#hasQueued) {
       this.#hasQueued = true
       this.#waitMs ??= queued.waitMs
       this.#arm(this.#leftMs)
-      this.#parts.onQueued()
+      this.#context.onQueued()
     }
     return this.#next(queued.keepAliveMs)
   }
 
   /** The next thing to do is to keep the ticket alive, or to claim in full if that is due before. */
   #next(keepAliveMs: number): number {
-    const lookAfterMs = Math.max(0, this.#lookAtMs - this.#parts.runtime.monotonicMs())
+    const lookAfterMs = Math.max(0, this.#lookAtMs - this.#context.runtime.monotonicMs())
     this.#isLook = lookAfterMs <= keepAliveMs
     return Math.min(keepAliveMs, lookAfterMs)
   }
 
   /** In the place of its ticket, which is another one if it was filed anew. */
-  #standBy({ orderUs }: QueuedAnswer): void {
+  #awaitHandOff({ orderUs }: QueuedAnswer): void {
     if (orderUs === undefined || orderUs === this.#orderUs) return
     this.#orderUs = orderUs
-    this.#leaveStandby?.()
-    this.#leaveStandby = this.#errand.standBy(this.#boarding, orderUs)
+    this.#leaveHandOff?.()
+    this.#leaveHandOff = this.#request.awaitHandOff(this.#handOff, orderUs)
   }
 
   #conclude(
@@ -317,7 +318,7 @@ export class Wait implements Attended {
       case 'held':
         return step.held
       case 'refused':
-        if (this.#errand.hasParts && this.#hasQueued) this.#withdrawLater('aborted')
+        if (this.#request.hasParts && this.#hasQueued) this.#withdrawLater('aborted')
         throw refusalError(step.refusal)
       case 'failed':
         if (step.leftBehind) this.#withdrawLater('aborted')
@@ -326,12 +327,12 @@ export class Wait implements Attended {
   }
 
   #accept({ leases, repeated }: GrantedAnswer, sent: Moment): Obtained {
-    const { clock } = this.#parts
+    const { clock } = this.#context
     const now = clock.now()
     const times = { first: this.#firstSent ?? sent, last: sent, clock, now }
     const grants = leases.map((lease) => {
-      const isOlder = repeated || this.#errand.isForeign(lease)
-      return { lease, isOlder, term: termOf(lease, { isOlder }, times), now }
+      const isOlder = repeated || this.#request.isForeign(lease)
+      return { lease, isOlder, term: grantedTerm(lease, { isOlder }, times), now }
     })
     const over = grants.find(({ term }) => clock.remainingMs(term, now) <= 0)
     if (over === undefined) return { kind: 'granted', grants }
@@ -351,7 +352,7 @@ export class Wait implements Attended {
 
   #arm(leftMs: number): void {
     this.#timer?.cancel()
-    const { runtime } = this.#parts
+    const { runtime } = this.#context
     const endMs = runtime.monotonicMs() + leftMs
     const end = (): void => {
       const earlyMs = endMs - runtime.monotonicMs()
@@ -362,15 +363,15 @@ export class Wait implements Attended {
   }
 
   /** Returns when it is time to ask: after `afterMs`, or sooner when a signal gives reason to. */
-  async #untilTurn(afterMs: number): Promise<void> {
-    const { runtime } = this.#parts
+  async #untilDue(afterMs: number): Promise<void> {
+    const { runtime } = this.#context
     const dueMs = runtime.monotonicMs() + afterMs
     this.#dueMs = dueMs
     for (;;) {
       const leftMs = dueMs - runtime.monotonicMs()
       if (leftMs <= 0) return
       await this.#unlessInterrupted(this.#sleep(leftMs))
-      if (this.#signal !== 'hint' || this.#ride !== null) return
+      if (this.#signal !== 'hint' || this.#carriedClaim !== null) return
       this.#signal = 'none'
       // A look that is slow, or never answered, must not cost the ticket its keep-alive.
       const due = this.#sleep(dueMs - runtime.monotonicMs()).then(() => this.#signal !== 'hint')
@@ -378,36 +379,36 @@ export class Wait implements Attended {
     }
   }
 
-  get #boarding(): Boarding {
+  get #handOff(): HandOff {
     const isReady = (): boolean => {
       const isAsleep = this.#wakeSleeper !== null && this.#underWay === null
       return isAsleep && this.#signal === 'none' && this.#interruption === null
     }
-    return { isReady, board: () => this.#board() }
+    return { isReady, carryClaim: () => this.#carryClaim() }
   }
 
   /**
    * Goes on as if it had sent a claim by itself: the term of a grant runs from here, before the release leaves. If it was
    * not this one's turn, its ticket is as old as it was.
    */
-  #board(): (claim: Promise<WaitAnswer | null>) => void {
-    let tell: (claim: Promise<WaitAnswer | null>) => void = () => undefined
-    const claim = new Promise<WaitAnswer | null>((resolve) => (tell = resolve))
+  #carryClaim(): (claim: Promise<WaitAnswer | null>) => void {
+    let settle: (claim: Promise<WaitAnswer | null>) => void = () => undefined
+    const claim = new Promise<WaitAnswer | null>((resolve) => (settle = resolve))
     const call = claim.then((answer) => answer ?? this.#stillQueued())
-    this.#ride = { call, sent: this.#parts.clock.now() }
+    this.#carriedClaim = { call, sent: this.#context.clock.now() }
     this.#underWay = call
     this.#wakeSleeper?.()
-    return tell
+    return settle
   }
 
-  #takeRide(): Promise<WaitAnswer> | null {
-    const ride = this.#ride
-    this.#ride = null
-    return ride?.call ?? null
+  #takeCarriedClaim(): Promise<WaitAnswer> | null {
+    const carried = this.#carriedClaim
+    this.#carriedClaim = null
+    return carried?.call ?? null
   }
 
   #stillQueued(): QueuedAnswer {
-    const nowMs = this.#parts.runtime.monotonicMs()
+    const nowMs = this.#context.runtime.monotonicMs()
     return {
       kind: 'queued',
       blockers: this.#blockers,
@@ -420,28 +421,28 @@ export class Wait implements Attended {
   /** In doubt, yes: then the claim tells. */
   async #mayBeMyTurn(): Promise<boolean> {
     try {
-      const isTurn = await this.#errand.mayBeTurn()
-      this.#parts.looks.succeeded()
+      const isTurn = await this.#request.mayBeTurn()
+      this.#context.looks.succeeded()
       return isTurn
     } catch (error) {
-      this.#parts.looks.failed(error)
+      this.#context.looks.failed(error)
       return true
     }
   }
 
   #sleep(afterMs: number): Promise<void> {
-    const { runtime, scheduler } = this.#parts
+    const { runtime, scheduler } = this.#context
     if (this.#signal !== 'none') return Promise.resolve()
     return new Promise((resolve) => {
-      const turn = new Turn(this)
+      const task = new ScheduledTask(this)
       this.#wakeSleeper?.()
       this.#wakeSleeper = () => {
         this.#wakeSleeper = null
-        scheduler.forget(turn)
+        scheduler.forget(task)
         resolve()
       }
       const dueMs = runtime.monotonicMs() + afterMs
-      scheduler.schedule(turn, { dueMs, earliestMs: dueMs - afterMs * EARLY_SHARE })
+      scheduler.schedule(task, { dueMs, earliestMs: dueMs - afterMs * EARLY_SHARE })
     })
   }
 
@@ -467,28 +468,28 @@ export class Wait implements Attended {
   }
 
   #withdrawLater(why: Why): void {
-    this.#parts.background('client/withdraw', this.#withdraw(why, this.#underWay))
+    this.#context.background('client/withdraw', this.#withdraw(why, this.#underWay))
   }
 
   /**
-   * 1. Withdraw now, so that nobody waits behind this ticket and a grant that came meanwhile is released.
+   * 1. Withdraw now, so that no other waits behind this ticket and a grant that came meanwhile is released.
    * 2. A call that is still under way may reach the store after that; when it has ended, withdraw what it left.
    */
   async #withdraw(why: Why, underWay: Promise<WaitAnswer> | null): Promise<void> {
-    const limits = { runtime: this.#parts.runtime, withinMs: BACKGROUND_WITHIN_MS }
-    const withdraw = (): Promise<unknown> => retry(limits, () => this.#errand.withdraw(why))
+    const limits = { runtime: this.#context.runtime, withinMs: BACKGROUND_WITHIN_MS }
+    const withdraw = (): Promise<unknown> => retry(limits, () => this.#request.withdraw(why))
     const hasLeft = underWay === null ? false : mayHaveLeft(underWay)
     await withdraw().catch(reportTo('client/withdraw'))
     if (await hasLeft) await withdraw()
   }
 
   get #passedMs(): number {
-    return this.#parts.runtime.monotonicMs() - this.#startMs
+    return this.#context.runtime.monotonicMs() - this.#startMs
   }
 
   get #ended(): EndedWait {
     return {
-      subject: this.#errand.subject,
+      subject: this.#request.subject,
       waitedMs: Math.round(this.#passedMs),
       blockers: this.#blockers,
       effect: this.#effect,
@@ -516,13 +517,13 @@ export class Wait implements Attended {
   get #silence(): LeaseError | null {
     if (this.#failures > 0) return this.#lastFailure
     if (this.#underWay === null) return null
-    const silentMs = Math.round(this.#parts.runtime.monotonicMs() - this.#askedAtMs)
+    const silentMs = Math.round(this.#context.runtime.monotonicMs() - this.#askedAtMs)
     if (this.#hasQueued && silentMs < SILENT_AFTER_MS) return null
     return new LeaseError('STORE_OUTCOME_UNKNOWN', `no answer for ${silentMs} ms`)
   }
 }
 
-async function tellGrant(
+async function passOnGrant(
   call: Promise<WaitAnswer>,
   onGrant: (leases: readonly LeaseInfo[]) => void,
 ): Promise<void> {
@@ -543,4 +544,44 @@ async function mayHaveLeft(call: Promise<WaitAnswer>): Promise<boolean> {
 export function overError({ id: leaseId, resource, ttlMs }: LeaseInfo): LeaseError {
   const message = `lease ${leaseId} of ${resource} was over before its grant arrived`
   return new LeaseError('LEASE_EXPIRED', message, { details: { leaseId, resource, ttlMs } })
+}
+
+/** A wait as it stands when it is over. */
+export interface EndedWait {
+  /** What was waited for, as messages name it. */
+  readonly subject: string
+  readonly waitedMs: number
+  readonly blockers: readonly Blocker[]
+  readonly effect: Effect
+  /** The last thing that went wrong on the way to the store, whether or not it has answered since. */
+  readonly lastFailure: LeaseError | null
+  /** Why nobody knows how the resource stands: the last question failed, or has had no answer for long. */
+  readonly silence: LeaseError | null
+  /** The store was away all the while, and nothing was left there. */
+  readonly isAway: boolean
+}
+
+export function timeoutError(wait: EndedWait): LeaseError {
+  const { subject, waitedMs, effect, silence } = wait
+  const cause = silence ?? wait.lastFailure
+  const options = { details: detailsOf(wait), effect, ...(cause === null ? {} : { cause }) }
+  if (silence !== null) {
+    const message = `waited ${waitedMs} ms for ${subject}, but the store did not answer: ${silence.message}`
+    return new LeaseError(wait.isAway ? silence.code : 'WAIT_TIMEOUT', message, options)
+  }
+  const [first] = wait.blockers
+  const who = first === undefined ? '' : `: ${show(first.holder)} is in the way`
+  const message = `${subject} did not become free within ${waitedMs} ms${who}`
+  return new LeaseError('WAIT_TIMEOUT', message, options)
+}
+
+export function abortedError(wait: EndedWait, cause: unknown): LeaseError {
+  const options = { details: detailsOf(wait), cause, effect: wait.effect }
+  return new LeaseError('ABORTED', `the wait for ${wait.subject} was cancelled`, options)
+}
+
+function detailsOf(wait: EndedWait): Readonly<Record<string, unknown>> {
+  const { subject: resource, waitedMs, blockers, silence } = wait
+  const store = silence === null ? {} : { store: { code: silence.code, message: silence.message } }
+  return { resource, waitedMs, blockers, ...store }
 }

@@ -28,7 +28,7 @@ const HOLD_BEFORE_LISTENING_MS = 50
 /** After a look at all leases, this many times its duration pass before the next. */
 const REST_FACTOR = 20
 
-export interface RouterParts {
+export interface WakeRouterOptions {
   readonly api: LeaseApi
   readonly runtime: Runtime
   readonly clock: HolderClock
@@ -42,7 +42,7 @@ export interface RouterParts {
 export class WakeRouter {
   readonly waits: TransientMap<LeaseId, Wait> = new TransientMap()
   readonly handles: TransientMap<LeaseId, LeaseHandle> = new TransientMap()
-  readonly #parts: RouterParts
+  readonly #options: WakeRouterOptions
   readonly #fault: RepeatedFault
   #subscription: 'none' | 'pending' | Unsubscribe = 'none'
   #closed = false
@@ -51,9 +51,9 @@ export class WakeRouter {
   #looking = false
   #lookAgain = false
 
-  constructor(parts: RouterParts) {
-    this.#parts = parts
-    this.#fault = new RepeatedFault('client/wake-ups', parts.runtime)
+  constructor(options: WakeRouterOptions) {
+    this.#options = options
+    this.#fault = new RepeatedFault('client/wake-ups', options.runtime)
   }
 
   /** Sees to it that wake-ups arrive; returns at once. */
@@ -62,7 +62,7 @@ export class WakeRouter {
     this.#listenTimer = null
     if (this.#subscription !== 'none' || this.#closed) return
     this.#subscription = 'pending'
-    this.#parts.background('client/wake-ups', this.#subscribe())
+    this.#options.background('client/wake-ups', this.#subscribe())
   }
 
   /** As `listen`, if anything is still held in a moment. */
@@ -73,7 +73,7 @@ export class WakeRouter {
       if (this.handles.size > 0) this.listen()
     }
     const options = { keepAlive: false }
-    this.#listenTimer = this.#parts.runtime.setTimer(HOLD_BEFORE_LISTENING_MS, onTimer, options)
+    this.#listenTimer = this.#options.runtime.setTimer(HOLD_BEFORE_LISTENING_MS, onTimer, options)
   }
 
   close(): void {
@@ -85,7 +85,7 @@ export class WakeRouter {
   }
 
   async #subscribe(): Promise<void> {
-    const { api, session } = this.#parts
+    const { api, session } = this.#options
     try {
       const unsubscribe = await api.onWake({ session }, ({ leaseIds }) => this.#route(leaseIds))
       if (this.#closed) return unsubscribe()
@@ -120,7 +120,7 @@ export class WakeRouter {
     this.#lookAgain = this.#looking
     if (this.#looking) return
     this.#looking = true
-    const { runtime, background } = this.#parts
+    const { runtime, background } = this.#options
     const startMs = runtime.monotonicMs()
     const rest = (): void => {
       if (this.#closed) return
@@ -152,7 +152,7 @@ export class WakeRouter {
    * asked for it, or it was upgraded.
    */
   async #notListed(held: readonly LeaseHandle[]): Promise<readonly LeaseHandle[]> {
-    const { api, holder, session } = this.#parts
+    const { api, holder, session } = this.#options
     const mine = { holder, session, state: 'active', limit: LIST_LIMIT_MAX } as const
     const { leases } = await api.list(mine)
     const calm = leases.filter((lease) => lease.revoking === null)
@@ -162,19 +162,19 @@ export class WakeRouter {
 
   /** Finds out, in the background, how the store sees a lease. */
   lookLater(handle: LeaseHandle): void {
-    this.#parts.background('client/look', this.lookAt(handle).then(...this.#noted))
+    this.#options.background('client/look', this.lookAt(handle).then(...this.#noted))
   }
 
   get #noted(): [() => void, (error: unknown) => void] {
-    const { looks } = this.#parts
+    const { looks } = this.#options
     return [() => looks.succeeded(), (error) => looks.failed(error)]
   }
 
   /** What is left of the lease is counted from before the store was asked. */
   async lookAt(handle: LeaseHandle): Promise<void> {
     if (handle.isOver) return
-    const { api, clock } = this.#parts
+    const { api, clock } = this.#options
     const sent = clock.now()
-    handle.tell(await api.get({ id: handle.id }), sent)
+    handle.onLooked(await api.get({ id: handle.id }), sent)
   }
 }

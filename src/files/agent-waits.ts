@@ -6,9 +6,10 @@
 import { BackgroundWork } from '../client/background-work.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
-import { leasesOf, Standstill } from '../client/standstill.ts'
-import type { LeaseTarget } from '../client/lease-release.ts'
-import { SingleErrand, upgradeErrand, type Errand } from '../client/wait-errand.ts'
+import { leasesOf, Standstill } from '../client/request-under.ts'
+import type { LeaseTarget } from '../client/lease-requests.ts'
+import { pendingUpgrade } from '../client/lease-mode.ts'
+import { PendingAcquire, type PendingRequest } from '../client/pending-request.ts'
 import { Wait } from '../client/waiting.ts'
 import { WakeRouter } from '../client/wake-router.ts'
 import { LeaseError } from '../core/errors.ts'
@@ -39,7 +40,7 @@ export interface AgentUpgrade {
 }
 
 type WantedLease = Pick<AcquireRequest, 'id' | 'holder' | 'session' | 'claimWindowMs'> & {
-  readonly errand: Errand
+  readonly request: PendingRequest
 }
 
 export class AgentWaits {
@@ -62,23 +63,23 @@ export class AgentWaits {
 
   /** Throws for every refusal but `held`. */
   acquire(request: AcquireRequest, signal?: AbortSignal): Promise<ObtainedLease | Held> {
-    return this.#wait({ ...request, errand: new SingleErrand(this.#api, request) }, signal)
+    return this.#wait({ ...request, request: new PendingAcquire(this.#api, request) }, signal)
   }
 
-  /** Has alone what the agent shares, once the others have left. Whoever gives up shares it as before. */
-  async upgrade(wish: AgentUpgrade, signal?: AbortSignal): Promise<ObtainedLease | Held> {
-    const { target, waitMs } = wish
+  /** Upgrades a shared lease of the agent, once the others have left. An agent that gives up shares it as before. */
+  async upgrade(asked: AgentUpgrade, signal?: AbortSignal): Promise<ObtainedLease | Held> {
+    const { target, waitMs } = asked
     const { holder, id: leaseId } = target
     if (this.#agents.get(holder)?.router.waits.get(leaseId) !== undefined) {
       const message = `lease ${leaseId} is being upgraded already`
       throw new LeaseError('INVALID_STATE', message, { details: { leaseId } })
     }
-    const errand = upgradeErrand({
+    const request = pendingUpgrade({
       ...{ api: this.#api, target, waitMs, under: null, sequential: true },
       onRefused: () => undefined,
       undo: () => this.#takeBack(target),
     })
-    return this.#wait({ id: leaseId, holder, session: holder, errand }, signal)
+    return this.#wait({ id: leaseId, holder, session: holder, request }, signal)
   }
 
   /** The upgrade may have been completed by the time that its waiter gives up. */
@@ -89,18 +90,18 @@ export class AgentWaits {
 
   async #wait(wanted: WantedLease, signal?: AbortSignal): Promise<ObtainedLease | Held> {
     if (this.#closed) throw closedError()
-    const { id, session, errand } = wanted
+    const { id, session, request } = wanted
     const agent = this.#agentOf(wanted)
     agent.standstill.called()
     const { router } = agent
-    const wait = this.#waitFor(errand, agent)
+    const wait = this.#waitFor(request, agent)
     router.waits.set(id, wait)
     this.#background.begin()
     try {
       const outcome = await wait.run(signal)
       if (outcome.kind === 'held') return outcome
       const [grant] = outcome.grants
-      if (grant === undefined) throw new Error(`${errand.subject} was granted without a lease`)
+      if (grant === undefined) throw new Error(`${request.subject} was granted without a lease`)
       return { kind: 'granted', lease: grant.lease }
     } finally {
       this.#background.end()
@@ -124,8 +125,8 @@ export class AgentWaits {
     this.#scheduler.close()
   }
 
-  #waitFor(errand: Errand, { router, standstill }: WaitingAgent): Wait {
-    const parts = {
+  #waitFor(request: PendingRequest, { router, standstill }: WaitingAgent): Wait {
+    const context = {
       runtime: this.#runtime,
       clock: this.#clock,
       scheduler: this.#scheduler,
@@ -134,7 +135,7 @@ export class AgentWaits {
       background: this.#background.add,
       onQueued: () => router.listen(),
     }
-    return new Wait(parts, errand)
+    return new Wait(context, request)
   }
 
   #agentOf({ holder, session, claimWindowMs }: WantedLease): WaitingAgent {

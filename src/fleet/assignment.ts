@@ -11,7 +11,7 @@
  * and after does not move. So at most the sessions whose first choice changed move (those that plain rendezvous moves),
  * and those that the bound keeps from their first choice before or after.
  */
-import { KeyedHeap } from '../client/keyed-heap.ts'
+import { KeyedHeap } from '../client/slot-heap.ts'
 
 export interface Candidate {
   readonly instanceId: string

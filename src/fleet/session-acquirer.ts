@@ -3,7 +3,7 @@
  * arrives during an acquire finds the registry up to date.
  */
 import { LeaseError } from '../core/errors.ts'
-import { FenceMemory, isStale } from '../client/fence-memory.ts'
+import { FenceMemory, isStale } from '../client/stale-answers.ts'
 import { batchesOf } from '../runtime/batches.ts'
 import { RepeatedFault, reportTo } from '../runtime/diagnostics.ts'
 import { SerialQueue } from '../runtime/serial-queue.ts'

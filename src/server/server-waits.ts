@@ -14,8 +14,13 @@ import type { Acquired, CallerConnection } from '../client/caller-connection.ts'
 import { HolderClock } from '../client/holder-clock.ts'
 import { RenewalScheduler } from '../client/renewal-scheduler.ts'
 import { BACKGROUND_WITHIN_MS, retry } from '../client/retry.ts'
-import { Standstill } from '../client/standstill.ts'
-import { groupErrand, SingleErrand, ticketOf, type Errand } from '../client/wait-errand.ts'
+import { Standstill } from '../client/request-under.ts'
+import {
+  PendingAcquire,
+  pendingGroup,
+  ticketOf,
+  type PendingRequest,
+} from '../client/pending-request.ts'
 import { Wait } from '../client/waiting.ts'
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId, LeaseInfo } from '../core/lease.ts'
@@ -87,24 +92,24 @@ export class ServerWaits {
   }
 
   acquire(request: AcquireRequest, connection: CallerConnection): Promise<Acquired> {
-    const errand = new SingleErrand(this.#api, request)
-    return this.#run(errand, [ticketOf(request, request)], request, connection)
+    const pending = new PendingAcquire(this.#api, request)
+    return this.#run(pending, [ticketOf(request, request)], request, connection)
   }
 
   acquireAll(request: AcquireAllRequest, connection: CallerConnection): Promise<Acquired> {
     const tickets = request.members.map((member) => ticketOf(member, request))
-    return this.#run(groupErrand(this.#api, request), tickets, request, connection)
+    return this.#run(pendingGroup(this.#api, request), tickets, request, connection)
   }
 
   async #run(
-    errand: Errand,
+    pending: PendingRequest,
     tickets: readonly TicketRef[],
     { session, claimWindowMs }: Pick<AcquireRequest, 'session' | 'claimWindowMs'>,
     connection: CallerConnection,
   ): Promise<Acquired> {
     const startMs = this.#runtime.monotonicMs()
     const ask = this.#begin(tickets, claimWindowMs ?? CLAIM_WINDOW_MS_DEFAULT)
-    const wait = this.#waitFor(errand, session, tickets)
+    const wait = this.#waitFor(pending, session, tickets)
     connection.onEnd(() => wait.leave(goneError(), (leases) => this.#onUnheard(ask, leases)))
     if (this.#isStopping) wait.leaveAtRest(stoppingError())
     try {
@@ -144,7 +149,7 @@ export class ServerWaits {
     }
   }
 
-  #waitFor(errand: Errand, session: string, tickets: readonly TicketRef[]): Wait {
+  #waitFor(pending: PendingRequest, session: string, tickets: readonly TicketRef[]): Wait {
     const wait = new Wait(
       {
         runtime: this.#runtime,
@@ -155,7 +160,7 @@ export class ServerWaits {
         background: this.#background.add,
         onQueued: () => this.#listen(session, wait, tickets),
       },
-      errand,
+      pending,
     )
     this.#open.add(wait)
     return wait

@@ -68,16 +68,16 @@ export type SettingChange = RequestOf<'configure'>
  */
 export type LeaseRef = DeriveRequest['parent']
 
-/** A waiter whose claim can go along with a release, in the same commit. */
-export interface Standby {
+/** A waiter to which a release of the same process can hand over: the release carries its claim in the same commit. */
+export interface HandOffWaiter {
   /** Of its ticket. */
   readonly id: LeaseId
   readonly resource: Resource
   readonly orderUs: number
   /** Whether nothing is under way for its ticket. */
   readonly isReady: () => boolean
-  /** A release is about to leave, with its claim; hears what came of that, null if it was not its turn. */
-  readonly board: () => (claim: Promise<ClaimAnswer | null>) => void
+  /** A release is about to leave, with its claim; the waiter hears what came of that, null if it was not its turn. */
+  readonly carryClaim: () => (claim: Promise<ClaimAnswer | null>) => void
 }
 
 export type SpendAnswer = { readonly kind: 'spent'; readonly lease: LeaseInfo } | Refusal
@@ -216,9 +216,9 @@ export interface LeaseApi {
 
   onWake(request: RequestOf<'wakes'>, listener: (signal: WakeSignal) => void): Promise<Unsubscribe>
   /**
-   * From now on a release in this process may take the claim of this waiter along. Only a service in the waiter's own
-   * process has it.
+   * From now on a release in this process may carry the claim of this waiter. Only a service in the waiter's own process
+   * has it. Its calls are published under this name (docs/diagnostics.md).
    */
-  standBy?(standby: Standby): Unsubscribe
+  standBy?(waiter: HandOffWaiter): Unsubscribe
   close(): Promise<void>
 }

@@ -10,6 +10,7 @@ import type {
   Upgrade,
   WithdrawUpgrade,
 } from '../core/command.ts'
+import { compareTickets } from '../core/conflict.ts'
 import type { OutcomeOf } from '../core/decide.ts'
 import type { ClaimOutcome, Queued, QueuedAll, ReleaseOutcome, Waiting } from '../core/outcome.ts'
 import {
@@ -23,6 +24,7 @@ import {
   type Ticket,
 } from '../core/lease.ts'
 import { LIST_LIMIT_MAX } from '../core/limits.ts'
+import type { Resource } from '../core/resource.ts'
 import { parseSettingValue, refuseMeaninglessOverride } from '../core/settings.ts'
 import type { SettingRow, Settings } from '../core/settings.ts'
 import type { Now } from '../core/time.ts'
@@ -30,6 +32,7 @@ import { readRequest, type RequestOf } from '../protocol/requests.ts'
 import { endsWithin } from '../runtime/ends-within.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
+import { TransientMap } from '../runtime/transient-map.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
 import { grantedAnswer, inspectionOf, releaseAnswer } from './answers.ts'
 import { cleanUp, placesToSettle } from './cleanup.ts'
@@ -49,6 +52,7 @@ import type {
   CleanupResult,
   DeriveRequest,
   DowngradeAnswer,
+  HandOffWaiter,
   HistoryFilter,
   HolderRequest,
   InspectRequest,
@@ -67,7 +71,6 @@ import type {
   RevokeAnswer,
   RevokeRequest,
   SettingChange,
-  Standby,
   StoreDescription,
   SpendAnswer,
   SpendRequest,
@@ -89,7 +92,6 @@ import type {
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
 import { reuseOf } from './reused-request.ts'
-import { Standbys } from './standbys.ts'
 import { Sweeper } from './sweeper.ts'
 import { watchLedger } from './watch.ts'
 
@@ -103,8 +105,8 @@ export interface LeaseServiceOptions {
 }
 
 export class LeaseService implements LeaseApi {
-  /** Who stands by in this process. */
-  readonly standbys: Standbys
+  /** Waiters of this process to which a release hands over. */
+  readonly #handOffs: HandOffRegistry
   readonly #store: Store
   readonly #runtime: Runtime
   readonly #questions: LeaseQuestions
@@ -116,7 +118,7 @@ export class LeaseService implements LeaseApi {
 
   constructor({ store, runtime, sweep = false, sharing }: LeaseServiceOptions) {
     this.#store = store
-    this.standbys = sharing?.standbys ?? new Standbys()
+    this.#handOffs = sharing === undefined ? new HandOffRegistry() : sharing.#handOffs
     this.#runtime = runtime
     this.#questions = new LeaseQuestions(store)
     this.#runner = new CommandRunner(store)
@@ -214,22 +216,22 @@ export class LeaseService implements LeaseApi {
     const place = knownPlace(request) ?? (await this.#locate(request))
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const command = commands.releaseCommand(request, place)
-    const standby = this.standbys.first(place.resource)
-    const { outcome, now } = await (standby === null
+    const waiter = this.#handOffs.first(place.resource)
+    const { outcome, now } = await (waiter === null
       ? this.#runner.run(command)
-      : this.#handOver(command, standby))
+      : this.#handOver(command, waiter))
     return releaseAnswer(outcome, now)
   }
 
-  #handOver(command: Release, standby: Standby): Promise<Decided<ReleaseOutcome>> {
-    const tell = standby.board()
-    const decided = this.#runner.run({ ...command, standby: standby.id })
-    tell(decided.then(({ outcome, now }) => claimedAnswer(outcome, now)))
+  #handOver(command: Release, waiter: HandOffWaiter): Promise<Decided<ReleaseOutcome>> {
+    const settle = waiter.carryClaim()
+    const decided = this.#runner.run({ ...command, standby: waiter.id })
+    settle(decided.then(({ outcome, now }) => claimedAnswer(outcome, now)))
     return decided
   }
 
-  standBy(standby: Standby): Unsubscribe {
-    return this.standbys.add(standby)
+  standBy(waiter: HandOffWaiter): Unsubscribe {
+    return this.#handOffs.add(waiter)
   }
 
   async releaseAll(asked: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]> {
@@ -530,4 +532,36 @@ function knownPlace({ id: leaseId, resource, extent = 'exact' }: LeaseRef): comm
 function isShort(outcome: OutcomeOf<Derive | Spend>): boolean {
   if (outcome.kind === 'budget_exhausted') return true
   return outcome.kind === 'invalid_derivation' && outcome.shortage !== undefined
+}
+
+/**
+ * Waiters of this process. When one of its clients releases what the first of them waits for, the release carries that
+ * waiter's claim: what would have been an offer, a wake-up and a claim is one commit. If it is not the waiter's turn after
+ * all, because a ticket of another process is before it, nothing has happened to its own.
+ */
+class HandOffRegistry {
+  /** In the order in which they are served. */
+  readonly #queues = new TransientMap<Resource, HandOffWaiter[]>()
+
+  add(waiter: HandOffWaiter): Unsubscribe {
+    const { resource } = waiter
+    const queue = this.#queues.get(resource) ?? []
+    const behind = queue.findLastIndex((other) => compareTickets(other, waiter) < 0)
+    queue.splice(behind + 1, 0, waiter)
+    this.#queues.set(resource, queue)
+    return () => this.#remove(waiter)
+  }
+
+  /** The first waiter, unless it is asking by itself at this moment: none behind it is next. */
+  first(resource: Resource): HandOffWaiter | null {
+    const first = this.#queues.get(resource)?.[0]
+    return first !== undefined && first.isReady() ? first : null
+  }
+
+  #remove(waiter: HandOffWaiter): void {
+    const queue = this.#queues.get(waiter.resource) ?? []
+    const place = queue.indexOf(waiter)
+    if (place >= 0) queue.splice(place, 1)
+    if (queue.length === 0) this.#queues.delete(waiter.resource)
+  }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { FenceMemory, isStale } from '../../src/client/fence-memory.ts'
+import { FenceMemory, isStale } from '../../src/client/stale-answers.ts'
 
 describe('the memory of fences', () => {
   it('keeps the highest fence of a realm, in whatever order they come', () => {

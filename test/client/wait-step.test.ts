@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { nextStep, type Progress } from '../../src/client/wait-step.ts'
 import { LeaseError, type ErrorCode } from '../../src/core/errors.ts'
-import type { WaitAnswer } from '../../src/client/wait-errand.ts'
+import type { WaitAnswer } from '../../src/client/pending-request.ts'
 
 const start = { failures: 0, coversAbsence: false, againWithinMs: Number.POSITIVE_INFINITY }
 const fresh: Progress = { question: 'acquire', hasQueued: false, ...start }

@@ -34,7 +34,7 @@ const DEFAULTS = {
 }
 
 function configOf(api: LeaseApi): TenureConfig {
-  return new ClientConfig({ api, runtime: systemRuntime, requireOpen: () => undefined })
+  return new ClientConfig(api, systemRuntime, () => undefined)
 }
 
 /** `tenure config …` as another process; its standard output. */

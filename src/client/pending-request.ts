@@ -1,12 +1,12 @@
 /**
- * What a wait is about: one resource, several at once, or being alone with what one shares. Each is an errand that can
- * be filed, claimed and withdrawn; `waiting.ts` waits for all of them alike and knows none of them.
+ * What a wait is about: one resource, or several at once (an upgrade is in `lease-mode.ts`). Each is a request that can be
+ * filed, claimed and withdrawn; `waiting.ts` waits for all of them alike and knows none of them.
  */
 import type { Blocker } from '../core/conflict.ts'
-import type { LeaseId, LeaseInfo } from '../core/lease.ts'
+import type { LeaseInfo } from '../core/lease.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
-import { isServed, isTurnOf, isUpgradeTurn } from '../core/turn.ts'
+import { isServed, isTurnOf } from '../core/turn.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,
@@ -15,9 +15,7 @@ import type {
   LeaseApi,
   TicketRef,
   Unsubscribe,
-  UpgradeAnswer,
 } from '../service/lease-api.ts'
-import type { LeaseTarget } from './lease-release.ts'
 
 export interface GrantedAnswer {
   readonly kind: 'granted'
@@ -45,13 +43,15 @@ export type Why = 'timed_out' | 'aborted'
 /** What a waiter says with its claim. */
 export type ClaimHints = Pick<TicketRef, 'expects' | 'implied'>
 
-/** What a wait lets others do with its claim. */
-export interface Boarding {
+/** How a release of the same process takes the claim of a wait along, in its own commit. */
+export interface HandOff {
+  /** Whether nothing is under way for the ticket. */
   readonly isReady: () => boolean
-  readonly board: () => (claim: Promise<WaitAnswer | null>) => void
+  /** A release is about to leave, with the claim; the wait hears what came of it, null if it was not its turn. */
+  readonly carryClaim: () => (claim: Promise<WaitAnswer | null>) => void
 }
 
-export interface Errand {
+export interface PendingRequest {
   /** What is waited for, as messages name it. */
   readonly subject: string
   readonly waitMs: number | 'configured'
@@ -67,14 +67,14 @@ export interface Errand {
   withdraw(why: Why): Promise<unknown>
   /** Whether a granted lease was another's before, so that its time and fence are older than the request. */
   isForeign(lease: LeaseInfo): boolean
-  /** Lets a release of this process take a claim along from now on; null for what is not served by one claim. */
-  standBy(boarding: Boarding, orderUs: number): Unsubscribe | null
+  /** Lets a release of this process take the claim along from now on; null for what is not served by one claim. */
+  awaitHandOff(handOff: HandOff, orderUs: number): Unsubscribe | null
   /** A look that changes nothing: could a claim succeed, or is there no line to stand in any more? */
   mayBeTurn(): Promise<boolean>
 }
 
 /** One resource. A class, because every lease begins with one, and an object of functions is made function by function. */
-export class SingleErrand implements Errand {
+export class PendingAcquire implements PendingRequest {
   readonly hasParts = false
   readonly #api: LeaseApi
   readonly #request: AcquireRequest
@@ -113,13 +113,14 @@ export class SingleErrand implements Errand {
     return id !== this.#request.id
   }
 
-  standBy({ isReady, board }: Boarding, orderUs: number): Unsubscribe | null {
+  awaitHandOff({ isReady, carryClaim }: HandOff, orderUs: number): Unsubscribe | null {
     const { id, resource } = this.#request
-    const boarding = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
-      const tell = board()
-      return (claim) => tell(claim.then((answer) => answer && single(answer)))
+    const carry = (): ((claim: Promise<ClaimAnswer | null>) => void) => {
+      const settle = carryClaim()
+      return (claim) => settle(claim.then((answer) => answer && single(answer)))
     }
-    return this.#api.standBy?.({ id, resource, orderUs, isReady, board: boarding }) ?? null
+    const waiter = { id, resource, orderUs, isReady, carryClaim: carry }
+    return this.#api.standBy?.(waiter) ?? null
   }
 
   async mayBeTurn(): Promise<boolean> {
@@ -135,7 +136,7 @@ export class SingleErrand implements Errand {
 }
 
 /** Several resources, all or none. */
-export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
+export function pendingGroup(api: LeaseApi, request: AcquireAllRequest): PendingRequest {
   const tickets = request.members.map((member) => ticketOf(member, request))
   return {
     subject: request.members.map(({ resource }) => resource).join(', '),
@@ -144,13 +145,12 @@ export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
     isPlain: request.under === undefined,
     file: async (waitMs) => several(await api.acquireAll({ ...request, waitMs })),
     claim: async ({ implied }) => {
-      const told = implied === undefined ? {} : { implied }
-      return several(
-        await api.claimAll({ tickets: tickets.map((ticket) => ({ ...ticket, ...told })) }),
-      )
+      const hints = implied === undefined ? {} : { implied }
+      const claimed = tickets.map((ticket) => ({ ...ticket, ...hints }))
+      return several(await api.claimAll({ tickets: claimed }))
     },
     withdraw: (why) => Promise.all(tickets.map((ticket) => api.withdraw({ ...ticket, why }))),
-    standBy: () => null,
+    awaitHandOff: () => null,
     isForeign: ({ id }) => !tickets.some((ticket) => ticket.id === id),
     mayBeTurn: async () => {
       const looks = tickets.map(async (ticket) => {
@@ -159,63 +159,6 @@ export function groupErrand(api: LeaseApi, request: AcquireAllRequest): Errand {
       return (await Promise.all(looks)).every(Boolean)
     },
   }
-}
-
-export interface UpgradeErrandParts {
-  readonly api: LeaseApi
-  readonly target: LeaseTarget
-  readonly waitMs: number | 'configured'
-  /** What it is said to be under. */
-  readonly under: readonly LeaseId[] | null
-  readonly sequential: boolean
-  readonly onRefused: (refusal: Refusal) => void
-  /** Takes the wish back, and whatever came of it. */
-  readonly undo: () => Promise<unknown>
-}
-
-/**
- * No wake-up reminds anybody of an upgrade twice, so its holder asks by itself now and then, and soon enough for a cycle
- * to be broken within a second if it is this one's to break. A question is a read.
- */
-const UPGRADE_CHECK_MS_MAX = 750
-
-/** Being the only holder of what is shared now. */
-export function upgradeErrand(parts: UpgradeErrandParts): Errand {
-  const { api, target, onRefused, sequential } = parts
-  const { id: leaseId, resource, extent } = target
-  let under = parts.under
-  const ask = async (waitMs: number): Promise<WaitAnswer> => {
-    const waits = under === null ? {} : { under, implied: parts.under === null }
-    const answer = await api.upgrade({ ...target, ...waits, sequential, mayWait: waitMs > 0 })
-    const read = upgraded(answer, waitMs)
-    if (!isProgress(read)) onRefused(read)
-    return read
-  }
-  return {
-    subject: `an exclusive ${resource}`,
-    waitMs: parts.waitMs,
-    hasParts: false,
-    isPlain: parts.under === null,
-    file: async (waitMs) => {
-      if (waitMs !== 'configured') return ask(waitMs)
-      return ask((await api.settings({ resource })).acquisition_timeout_ms)
-    },
-    claim: ({ implied }) => {
-      if (implied !== undefined) under = implied
-      return ask(1)
-    },
-    withdraw: parts.undo,
-    standBy: () => null,
-    isForeign: () => false,
-    mayBeTurn: async () => {
-      const { leases } = await api.inspect({ resource, extent })
-      return isUpgradeTurn(leaseId, leases)
-    },
-  }
-}
-
-function isProgress(answer: WaitAnswer): answer is Exclude<WaitAnswer, Refusal> {
-  return ['granted', 'queued', 'waiting', 'dropped'].includes(answer.kind)
 }
 
 export function ticketOf(
@@ -238,21 +181,4 @@ function single(answer: ClaimAnswer): WaitAnswer {
 function several(answer: AcquireAllAnswer): WaitAnswer {
   if (answer.kind === 'granted_all') return { ...answer, kind: 'granted' }
   return answer.kind === 'queued_all' ? { ...answer, kind: 'queued' } : answer
-}
-
-/** The deadline does not move with an upgrade, so its answer is read as the repeat of an older grant. */
-function upgraded(answer: UpgradeAnswer, waitMs: number): WaitAnswer {
-  if (answer.kind === 'upgraded') {
-    return { kind: 'granted', leases: [answer.lease], repeated: true }
-  }
-  if (answer.kind === 'upgrade_withdrawn') return { kind: 'dropped', leaseId: answer.leaseId }
-  if (answer.kind !== 'upgrading') return answer
-  const checkAfterMs = Math.min(answer.checkAfterMs, UPGRADE_CHECK_MS_MAX)
-  return {
-    kind: 'queued',
-    blockers: answer.blockers,
-    waitMs,
-    checkAfterMs,
-    keepAliveMs: checkAfterMs,
-  }
 }
