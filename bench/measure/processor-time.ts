@@ -1,4 +1,4 @@
-/** Processor time: of this process, of others, and which part of the program spends it. */
+/** Processor time: of this process, of others, and which part of the program spends it; and what it allocates. */
 import fs from 'node:fs'
 import inspector from 'node:inspector'
 
@@ -19,6 +19,8 @@ export type Part = (typeof PARTS)[number]
 export type Shares = Readonly<Record<Part, number>>
 
 const SAMPLE_US = 250
+/** One sample for so many bytes that are allocated. */
+const SAMPLE_BYTES = 1_024
 /** Linux counts the processor time of a process in hundredths of a second, on every platform that Node runs on. */
 const TICK_US = 10_000
 
@@ -57,6 +59,32 @@ export async function sharesOf(work: () => Promise<unknown>): Promise<Shares> {
   } finally {
     session.disconnect()
   }
+}
+
+/** Runs the work under V8's sampling heap profiler: bytes that it allocates, whether or not they are garbage by then. */
+export async function allocatedBytes(work: () => Promise<unknown>): Promise<number> {
+  const session = new inspector.Session()
+  session.connect()
+  try {
+    await post(session, 'HeapProfiler.enable')
+    await post(session, 'HeapProfiler.startSampling', {
+      samplingInterval: SAMPLE_BYTES,
+      includeObjectsCollectedByMajorGC: true,
+      includeObjectsCollectedByMinorGC: true,
+    })
+    await work()
+    const { profile } = (await post(
+      session,
+      'HeapProfiler.stopSampling',
+    )) as inspector.HeapProfiler.StopSamplingReturnType
+    return sizeBelow(profile.head)
+  } finally {
+    session.disconnect()
+  }
+}
+
+function sizeBelow({ selfSize, children }: inspector.HeapProfiler.SamplingHeapProfileNode): number {
+  return children.reduce((sum, child) => sum + sizeBelow(child), selfSize)
 }
 
 function post(session: inspector.Session, method: string, params: object = {}): Promise<unknown> {

@@ -26,7 +26,7 @@ const AMOUNTS: Readonly<Record<WorkName, (plan: Plan) => string>> = {
   'start-up': ({ startUp: { rounds } }) => `${inRounds(rounds)}`,
   hook: ({ hook: { sizes, rounds } }) =>
     `${inRounds(rounds)}, among ${sizes.map(count).join(', ')} leases`,
-  profile: ({ profile: { operations } }) => `3 × ${count(operations)} of each operation`,
+  profile: ({ profile: { operations } }) => `4 × ${count(operations)} of each operation`,
 }
 
 function inRounds(value: number): string {

@@ -1,11 +1,17 @@
 /**
  * Work 6: where the time goes. Processor time of one operation with 100 in flight, in the client and in the server, for
- * Tenure and for what is written by hand; and which parts of the client spend it. Time that is waited for is not in
- * here, so that this tells the same on a busy machine.
+ * Tenure and for what is written by hand; which parts of the client spend it; and how much the client allocates. Time that
+ * is waited for is not in here, so that this tells the same on a busy machine.
  */
 import { closeSystem } from '../measure/close-system.ts'
 import { allDone } from '../measure/all-done.ts'
-import { ownProcessorUs, processorUsOf, sharesOf, type Shares } from '../measure/processor-time.ts'
+import {
+  allocatedBytes,
+  ownProcessorUs,
+  processorUsOf,
+  sharesOf,
+  type Shares,
+} from '../measure/processor-time.ts'
 import { within } from '../measure/within.ts'
 import type { Plan } from '../plan.ts'
 import { messageOf, type Result } from '../result.ts'
@@ -20,6 +26,8 @@ export interface Profile {
   /** Null for a store without a server, or where the system does not tell. */
   readonly serverUs: number | null
   readonly shares: Shares
+  /** What the client allocates for one operation. */
+  readonly clientBytes: number
 }
 
 export interface ProfileReport {
@@ -83,6 +91,7 @@ async function profileSystem(
             ? null
             : (serverAfterUs - serverUs) / operations,
         shares: await sharesOf(run),
+        clientBytes: (await allocatedBytes(run)) / operations,
       })
     }
     return profiles

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import {
+  allocatedBytes,
   ownProcessorUs,
   PARTS,
   processorUsOf,
@@ -42,5 +43,17 @@ describe('processor time', () => {
     expect(shares.core).toBeGreaterThan(0.3)
     expect(shares.driver).toBe(0)
     expect(PARTS.reduce((sum, part) => sum + shares[part], 0)).toBeCloseTo(1)
+  })
+})
+
+describe('what a piece of work allocates', () => {
+  it('counts garbage as well, and grows with the work', async () => {
+    const of = (count: number): Promise<number> =>
+      allocatedBytes(async () => {
+        for (let n = 0; n < count; n += 1) await Promise.resolve(new Array<number>(1_000).fill(n))
+      })
+    const [small, large] = [await of(500), await of(5_000)]
+    expect(small).toBeGreaterThan(500 * 4_000)
+    expect(large / small).toBeGreaterThan(5)
   })
 })
