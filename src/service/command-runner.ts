@@ -1,4 +1,4 @@
-/** Lets a store decide commands by the rules of the core. */
+/** Lets a store decide commands by the rules of the core, and tells a repeated request from a reused id. */
 import { mergeViews } from '../core/acquire-all.ts'
 import type { Command, ReleaseAll, SeveralCommand } from '../core/command.ts'
 import { commitOf } from '../core/commit.ts'
@@ -10,13 +10,21 @@ import {
   viewOf,
   type OutcomeOf,
 } from '../core/decide.ts'
+import type { LeaseEvent, LeaseEventType } from '../core/event.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
-import type { AcquireAllOutcome, LookFurther, ReleaseAllOutcome, Unseen } from '../core/outcome.ts'
+import type {
+  AcquireAllOutcome,
+  LookFurther,
+  Refusal,
+  ReleaseAllOutcome,
+  Unseen,
+} from '../core/outcome.ts'
 import type { Decision, ReadSet, RealmView } from '../core/realm.ts'
 import { decideReleaseAll } from '../core/release.ts'
+import { isEffectOf, type CountedCommand } from '../core/same-request.ts'
 import type { Now } from '../core/time.ts'
-import type { Store } from '../store-port/store.ts'
+import type { HistoryQuery, Position, Store } from '../store-port/store.ts'
 
 /** What a command came to, and when. */
 export interface Decided<Outcome> {
@@ -45,7 +53,7 @@ export class CommandRunner {
     command: C,
     seen: readonly Unseen[],
   ): Promise<Decided<OutcomeOf<C>>> {
-    return this.#store.transact(besides(readSetsOf(command), seen), (views, now) => {
+    return this.#store.transact(withMore(readSetsOf(command), seen), (views, now) => {
       const view = seeing(viewOf(views), seen)
       const decision = decide(view, command, now)
       const { outcome, validUntilUs, events } = decision
@@ -68,7 +76,7 @@ export class CommandRunner {
   ): Promise<Decided<Outcome>> {
     const own = members.map(readSetOf)
     const look = (seen: readonly Unseen[]): Promise<Decided<Outcome>> => {
-      return this.#store.transact(besides(own, seen), (views, now) => {
+      return this.#store.transact(withMore(own, seen), (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
         const decision = judge(ofMembers, now)
         const { outcome, validUntilUs, events } = decision
@@ -104,7 +112,7 @@ function isLookFurther(outcome: { readonly kind: string }): outcome is LookFurth
   return outcome.kind === 'look_further'
 }
 
-function besides(own: readonly ReadSet[], seen: readonly Unseen[]): readonly ReadSet[] {
+function withMore(own: readonly ReadSet[], seen: readonly Unseen[]): readonly ReadSet[] {
   if (seen.length === 0) return own
   const more = seen.map(({ leaseId, resource }): ReadSet => {
     return { resource, extent: 'exact', leaseId, requestId: null, depth: 'entry' }
@@ -112,7 +120,7 @@ function besides(own: readonly ReadSet[], seen: readonly Unseen[]): readonly Rea
   return [...own, ...more]
 }
 
-/** What was read besides the members is shown with the first of them, whose settings and fences stay its own. */
+/** What was read beyond the members is shown with the first of them, whose settings and fences stay its own. */
 function viewsOfMembers(
   views: readonly RealmView[],
   count: number,
@@ -128,4 +136,39 @@ function seeing(view: RealmView, seen: readonly Unseen[]): RealmView {
   if (seen.length === 0) return view
   const absent = seen.filter(({ leaseId }) => !view.entries.has(leaseId))
   return { ...view, absent: new Set(absent.map(({ leaseId }) => leaseId)) }
+}
+
+const EFFECTS: Readonly<Record<CountedCommand['kind'], LeaseEventType>> = {
+  spend: 'lease.accounted',
+  advance: 'lease.advanced',
+  transfer: 'lease.transferred',
+}
+
+const PAGE = 1_000
+
+/**
+ * Refuses a command that was answered without any effect of its own, as a repeat is, but asks for something else than
+ * the first under its id did; null for a true repeat. Where no history is kept, there is nothing to compare it with, and
+ * the id alone decides.
+ */
+export async function reuseOf(store: Store, command: CountedCommand): Promise<Refusal | null> {
+  const event = await effectOf(store, command)
+  if (event === null || isEffectOf(event, command)) return null
+  return { kind: 'request_reused', leaseId: command.leaseId }
+}
+
+/** The newest first: what is repeated was most likely asked a moment ago. */
+async function effectOf(
+  store: Store,
+  { kind, leaseId, requestId }: CountedCommand,
+): Promise<LeaseEvent | null> {
+  const query: HistoryQuery = { leaseId, types: [EFFECTS[kind]], newestFirst: true, limit: PAGE }
+  let after: Position | undefined
+  for (;;) {
+    const page = await store.history(after === undefined ? query : { ...query, after })
+    const found = page.find(({ event }) => event.requestId === requestId)
+    if (found !== undefined) return found.event
+    if (page.length < PAGE) return null
+    after = page.at(-1)?.position
+  }
 }

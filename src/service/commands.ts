@@ -1,6 +1,6 @@
 /**
- * Requests into commands: nothing is checked here, because every request was read by its description
- * (`src/protocol`) where it entered the service. What was left out gets its default.
+ * Requests into commands, and outcomes into answers. Nothing is checked here, because every request was read by its
+ * description (`src/protocol`) where it entered the service. What was left out gets its default.
  */
 import type {
   Acquire,
@@ -26,22 +26,35 @@ import type {
   Withdraw,
   WithdrawUpgrade,
 } from '../core/command.ts'
+import { blockersOf, compareTickets } from '../core/conflict.ts'
 import type { Authority } from '../core/delegation.ts'
 import { invalid } from '../core/errors.ts'
-import type { Claim, LeaseId } from '../core/lease.ts'
+import {
+  describeEntry,
+  isHeld,
+  isWaiting,
+  type Claim,
+  type Entry,
+  type LeaseId,
+} from '../core/lease.ts'
 import { CLAIM_WINDOW_MS_DEFAULT } from '../core/limits.ts'
-import { isTree, type Extent, type Resource } from '../core/resource.ts'
+import type { Granted, ReleaseOutcome } from '../core/outcome.ts'
+import { isTree, type Extent, type Reach, type Resource } from '../core/resource.ts'
 import { NO_SCOPE, UNLIMITED_SCOPE, type Scope } from '../core/scope.ts'
+import type { Now } from '../core/time.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
 import type {
   AcquireAllRequest,
+  AcquireAnswer,
   AcquireRequest,
   AdoptRequest,
   AdvanceRequest,
   ClaimAllRequest,
   DeriveRequest,
   HolderRequest,
+  Inspection,
   ReleaseAllRequest,
+  ReleaseAnswer,
   ReleaseRequest,
   RenewRequest,
   RevokeRequest,
@@ -298,7 +311,7 @@ export function spendCommand(request: SpendRequest, place: Place): Spend {
 }
 
 /** A claim that nobody makes: what blocks it is what would block a newcomer. */
-export function probeClaim(resource: Resource): Claim {
+function probeClaim(resource: Resource): Claim {
   return {
     id: '',
     resource,
@@ -317,4 +330,34 @@ export function probeClaim(resource: Resource): Claim {
     createdAtMs: 0,
     recorded: false,
   }
+}
+
+export function grantedAnswer(granted: Granted, now: Now): AcquireAnswer {
+  const { kind, lease, repeated } = granted
+  return { kind, lease: describeEntry(lease, now), repeated }
+}
+
+export function releaseAnswer(outcome: ReleaseOutcome, now: Now): ReleaseAnswer {
+  if (outcome.kind !== 'released') return outcome
+  return { kind: 'released', lease: describeEntry(outcome.lease, now) }
+}
+
+export function inspectionOf(
+  { resource, extent }: Reach,
+  entries: readonly Entry[],
+  now: Now,
+): Omit<Inspection, 'cycles'> {
+  const leases = entries.filter((entry) => isHeld(entry, now)).sort((a, b) => a.fence - b.fence)
+  const queue = entries.filter((entry) => isWaiting(entry, now)).sort(compareTickets)
+  const probe = { ...probeClaim(resource), extent }
+  return {
+    resource,
+    leases: leases.map((lease) => describeEntry(lease, now)),
+    queue: queue.map((ticket) => describeEntry(ticket, now)),
+    blockers: blockersOf(probe, [...leases, ...queue, ...lockDelays(entries)], now),
+  }
+}
+
+function lockDelays(entries: readonly Entry[]): readonly Entry[] {
+  return entries.filter((entry) => entry.kind === 'lease' && entry.lockedUntil !== null)
 }

@@ -47,14 +47,14 @@ const RETRY_MS_MAX = 5_000
 /** Beyond this many requests that wait to be looked at, the keep-alives of the others bring them up again. */
 const STARTS_MAX = 20_000
 
-export interface DeadlockSearchParts {
+export interface DeadlockSearchOptions {
   readonly store: Store
   readonly runner: CommandRunner
   readonly runtime: Runtime
 }
 
 export class DeadlockSearch {
-  readonly #parts: DeadlockSearchParts
+  readonly #options: DeadlockSearchOptions
   readonly #fault: RepeatedFault
   readonly #pace: Pace
   readonly #starts = new Set<LeaseId>()
@@ -63,10 +63,10 @@ export class DeadlockSearch {
   #retry: Timer | null = null
   #closed = false
 
-  constructor(parts: DeadlockSearchParts) {
-    this.#parts = parts
-    this.#fault = new RepeatedFault('service/deadlock-search', parts.runtime)
-    this.#pace = new Pace(parts.runtime)
+  constructor(options: DeadlockSearchOptions) {
+    this.#options = options
+    this.#fault = new RepeatedFault('service/deadlock-search', options.runtime)
+    this.#pace = new Pace(options.runtime)
   }
 
   /** Looks around these requests soon. Nobody waits for it: whoever is refused is woken. */
@@ -131,7 +131,7 @@ export class DeadlockSearch {
       this.#retry = null
       this.#begin()
     }
-    this.#retry = this.#parts.runtime.setTimer(delayMs, again, { keepAlive: false })
+    this.#retry = this.#options.runtime.setTimer(delayMs, again, { keepAlive: false })
   }
 
   async #look(ids: readonly LeaseId[], receivers: readonly string[]): Promise<void> {
@@ -191,7 +191,7 @@ export class DeadlockSearch {
   }
 
   #newReadings(): StoreReadings {
-    return new StoreReadings(this.#parts.store, this.#pace)
+    return new StoreReadings(this.#options.store, this.#pace)
   }
 
   /**
@@ -201,7 +201,7 @@ export class DeadlockSearch {
    * whether it was the upgrade from which the search started.
    */
   async #refuse({ youngest, ids, steps: cycle }: Cycle, start: Waiter): Promise<boolean> {
-    const { runner, store } = this.#parts
+    const { runner, store } = this.#options
     if (youngest === null) {
       const { id: leaseId, resource, extent, holder } = start
       if ((await lastUpgrade(store, ids)) !== leaseId) return false
@@ -228,7 +228,7 @@ export class DeadlockSearch {
 
 /** For `inspect`: the cycle that a request is part of at this moment, confirmed by nobody. */
 export async function findCycle(
-  { store, runtime }: Pick<DeadlockSearchParts, 'store' | 'runtime'>,
+  { store, runtime }: Pick<DeadlockSearchOptions, 'store' | 'runtime'>,
   start: Waiter,
 ): Promise<Cycle | null> {
   return cycleOf(start, new StoreReadings(store, new Pace(runtime)))

@@ -34,10 +34,9 @@ import type { Runtime } from '../runtime/runtime.ts'
 import { sessionDigest } from '../runtime/session-digest.ts'
 import { TransientMap } from '../runtime/transient-map.ts'
 import type { EntryQuery, Store } from '../store-port/store.ts'
-import { grantedAnswer, inspectionOf, releaseAnswer } from './answers.ts'
-import { cleanUp, placesToSettle } from './cleanup.ts'
+import { cleanUp, placesToSettle, Sweeper } from './cleanup.ts'
 import * as commands from './commands.ts'
-import { CommandRunner, type Decided } from './command-runner.ts'
+import { CommandRunner, reuseOf, type Decided } from './command-runner.ts'
 import { DeadlockSearch, findCycle } from './deadlock-search.ts'
 import type {
   AcquireAllAnswer,
@@ -91,8 +90,6 @@ import type {
   WithdrawRequest,
 } from './lease-api.ts'
 import { LeaseQuestions } from './lease-questions.ts'
-import { reuseOf } from './reused-request.ts'
-import { Sweeper } from './sweeper.ts'
 import { watchLedger } from './watch.ts'
 
 export interface LeaseServiceOptions {
@@ -140,7 +137,7 @@ export class LeaseService implements LeaseApi {
     if (outcome.kind === 'queued' && mayCloseCycle(request)) {
       this.#deadlocks.lookAround([outcome.leaseId])
     }
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    return outcome.kind === 'granted' ? commands.grantedAnswer(outcome, now) : outcome
   }
 
   async acquireAll(asked: AcquireAllRequest): Promise<AcquireAllAnswer> {
@@ -173,7 +170,7 @@ export class LeaseService implements LeaseApi {
   async claim(asked: TicketRef): Promise<ClaimAnswer> {
     const ticket = readRequest('claim', asked)
     const { outcome, now } = await this.#claim(ticket)
-    if (outcome.kind === 'granted') return grantedAnswer(outcome, now)
+    if (outcome.kind === 'granted') return commands.grantedAnswer(outcome, now)
     if (outcome.kind !== 'queued' && outcome.kind !== 'waiting') return outcome
     const isImplied = ticket.implied !== undefined && ticket.implied.length > 0
     if (isImplied || isYoung(outcome)) this.#deadlocks.lookAround([ticket.id])
@@ -220,7 +217,7 @@ export class LeaseService implements LeaseApi {
     const { outcome, now } = await (waiter === null
       ? this.#runner.run(command)
       : this.#handOver(command, waiter))
-    return releaseAnswer(outcome, now)
+    return commands.releaseAnswer(outcome, now)
   }
 
   #handOver(command: Release, waiter: HandOffWaiter): Promise<Decided<ReleaseOutcome>> {
@@ -238,7 +235,7 @@ export class LeaseService implements LeaseApi {
     const command = commands.releaseAllCommand(readRequest('releaseAll', asked))
     const { outcome, now } = await this.#runner.releaseAll(command)
     if (outcome.kind === 'look_further') return command.members.map(() => outcome)
-    return outcome.outcomes.map((one) => releaseAnswer(one, now))
+    return outcome.outcomes.map((one) => commands.releaseAnswer(one, now))
   }
 
   async revoke(asked: RevokeRequest): Promise<RevokeAnswer> {
@@ -317,7 +314,7 @@ export class LeaseService implements LeaseApi {
     const place = await this.#locate(request)
     if (place === null) return { kind: 'not_found', leaseId: request.id }
     const { outcome, now } = await this.#runner.run(commands.adoptCommand(request, place))
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    return outcome.kind === 'granted' ? commands.grantedAnswer(outcome, now) : outcome
   }
 
   async derive(asked: DeriveRequest): Promise<AcquireAnswer> {
@@ -326,7 +323,7 @@ export class LeaseService implements LeaseApi {
     if (place === null) return { kind: 'not_found', leaseId: request.parent.id }
     const command = commands.deriveCommand(request, place)
     const { outcome, now } = await this.#runSettled(command, place)
-    return outcome.kind === 'granted' ? grantedAnswer(outcome, now) : outcome
+    return outcome.kind === 'granted' ? commands.grantedAnswer(outcome, now) : outcome
   }
 
   async spend(asked: SpendRequest): Promise<SpendAnswer> {
@@ -392,7 +389,7 @@ export class LeaseService implements LeaseApi {
     const query = { overlapping: { resource, extent }, limit: LIST_LIMIT_MAX } as const
     const { entries, now } = await this.#store.find(query)
     const cycles = await this.#cyclesOf(entries.filter((entry) => isWaiting(entry, now)))
-    return { ...inspectionOf({ resource, extent }, entries, now), cycles }
+    return { ...commands.inspectionOf({ resource, extent }, entries, now), cycles }
   }
 
   /** Cycles in which one of the first in a queue is caught; they last no longer than until a search breaks them. */
@@ -521,7 +518,7 @@ function claimedAnswer(outcome: ReleaseOutcome, now: Now): ClaimAnswer | null {
   const lease = outcome.kind === 'released' ? outcome.claimed : undefined
   return lease === undefined
     ? null
-    : grantedAnswer({ kind: 'granted', lease, repeated: false }, now)
+    : commands.grantedAnswer({ kind: 'granted', lease, repeated: false }, now)
 }
 
 function knownPlace({ id: leaseId, resource, extent = 'exact' }: LeaseRef): commands.Place | null {
