@@ -76,13 +76,13 @@ export async function openTenure(store: StoreSource, options: OpenOptions): Prom
   const { session, sequential, claimWindowMs, runtime = systemRuntime } = options
   const holder = parseHolder(options.holder)
   if (session !== undefined) parseSession(session)
-  const { readClaimWindow, readUpkeep, TenureClient } = await import('./client/tenure-client.ts')
+  const { readClaimWindow, readKeeping, TenureClient } = await import('./client/tenure-client.ts')
   readClaimWindow(claimWindowMs)
-  const upkeep = readUpkeep(options)
+  const keeping = readKeeping(options)
   const signer = await signerOf(options)
   const api = await openApi(store, options)
   return new TenureClient({
-    ...{ api, runtime, holder, ...upkeep },
+    ...{ api, runtime, holder, ...keeping },
     ...(session === undefined ? {} : { session }),
     ...(sequential === undefined ? {} : { sequential: parseFlag('sequential', sequential) }),
     ...(claimWindowMs === undefined ? {} : { claimWindowMs }),

@@ -40,7 +40,7 @@ export interface AcquisitionOptions {
   /** Whether the session does one thing after another, in however many processes. */
   readonly sequential: boolean
   readonly claimWindowMs: number | null
-  /** Signs the grants of what is held; null: nobody does. */
+  /** Signs the grants of what is held; null: they are not signed. */
   readonly signer: GrantSigner | null
   /** What becomes of a lease that nothing references any more. */
   readonly orphans: 'renew' | 'release'
@@ -161,24 +161,24 @@ export class Acquisitions implements HandleClient {
     )
   }
 
-  obtain({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
-    const known = this.#router.handles.get(wish.id)
+  obtain({ asked, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
+    const known = this.#router.handles.get(asked.id)
     // A repeat of what this client holds is that handle: asking the store would put it at risk of being withdrawn.
-    if (known?.state === 'held' && known.resource === wish.resource) {
+    if (known?.state === 'held' && known.resource === asked.resource) {
       return Promise.resolve({ kind: 'granted', lease: known })
     }
-    const strangers = this.#strangersAmong(wish.under)
-    if (strangers.length === 0) return this.#obtainOne({ wish, autoRenew, signal })
-    return this.#requireOwn(strangers).then(() => this.#obtainOne({ wish, autoRenew, signal }))
+    const strangers = this.#strangersAmong(asked.under)
+    if (strangers.length === 0) return this.#obtainOne({ asked, autoRenew, signal })
+    return this.#requireOwn(strangers).then(() => this.#obtainOne({ asked, autoRenew, signal }))
   }
 
-  #obtainOne({ wish, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
-    const { id, resource } = wish
-    const under = this.#underOf(wish.under)
-    const request = Object.assign({}, this.#asker, wish, under)
+  #obtainOne({ asked, autoRenew, signal }: ReadAcquire): Promise<Obtaining> {
+    const { id, resource } = asked
+    const under = this.#underOf(asked.under)
+    const request = Object.assign({}, this.#asker, asked, under)
     const pending = new PendingAcquire(this.api, request)
-    const asked = { leaseIds: [id], resources: [resource], autoRenew, signal, ...under }
-    return this.#obtain({ request: pending, ...asked }).then(onlyOne)
+    const subject = { leaseIds: [id], resources: [resource], autoRenew, signal, ...under }
+    return this.#obtain({ request: pending, ...subject }).then(onlyOne)
   }
 
   /** What a request is said to be under although this client does not hold it. */
@@ -186,7 +186,7 @@ export class Acquisitions implements HandleClient {
     return said.filter((leaseId) => !this.#router.handles.has(leaseId))
   }
 
-  /** They may be held by another process of the same holder. What is another's or nobody's would be without effect. */
+  /** They may be held by another process of the same holder. A lease of another holder, or one that has ended, would be without effect. */
   async #requireOwn(leaseIds: readonly LeaseId[]): Promise<void> {
     const holder = this.#holder
     for (const leaseId of leaseIds) {
@@ -207,12 +207,12 @@ export class Acquisitions implements HandleClient {
     return { under: [...new Set(all)].slice(0, UNDER_MAX) }
   }
 
-  async obtainAll({ wish, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
-    await this.#requireOwn(this.#strangersAmong(wish.under))
-    const under = this.#underOf(wish.under)
-    const request = pendingGroup(this.api, { ...wish, ...under, ...this.#asker })
-    const leaseIds = wish.members.map((member) => member.id)
-    const resources = wish.members.map((member) => member.resource)
+  async obtainAll({ asked, autoRenew, signal }: ReadAcquireAll): Promise<ObtainingAll> {
+    await this.#requireOwn(this.#strangersAmong(asked.under))
+    const under = this.#underOf(asked.under)
+    const request = pendingGroup(this.api, { ...asked, ...under, ...this.#asker })
+    const leaseIds = asked.members.map((member) => member.id)
+    const resources = asked.members.map((member) => member.resource)
     return this.#obtain({ request, leaseIds, resources, autoRenew, signal, ...under })
   }
 
@@ -246,7 +246,7 @@ export class Acquisitions implements HandleClient {
     const grant = await derivation
     this.#verify([grant], NOTHING_SEEN)
     const child = this.#handOut(grant, facts)
-    // The parent may have ended while the answer was on its way, before anybody could tell the child.
+    // The parent may have ended while the answer was on its way, before the child had a handle.
     if (parent.isOver) child.endWithParent()
     return child
   }
@@ -389,7 +389,7 @@ export class Acquisitions implements HandleClient {
     this.#fences.remember(realmOf(lease.resource), { fence: fenceOf(lease), leaseId: lease.id })
   }
 
-  /** Gives back, in the background, a lease that nobody is to have. */
+  /** Gives back, in the background, a lease that no caller is to have. */
   discard({ id, resource, extent, holder, session }: UnheldLease): void {
     const { api, runtime } = this
     const ticket = { id, resource, extent, holder, session, why: 'aborted' } as const

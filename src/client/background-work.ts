@@ -1,6 +1,6 @@
 /**
  * Work that no caller waits for, or not alone. It is counted, so that a client that closes can wait until all of it has
- * ended, and what fails is reported, because nobody else hears of it.
+ * ended, and what fails is reported, because no caller hears of it.
  */
 import { report } from '../runtime/diagnostics.ts'
 

@@ -95,7 +95,7 @@ export interface ModeChange {
 }
 
 /**
- * Who gets a lease: a holder by name, or `'next'`: whoever is next in the queue. A holder that is called `next` is
+ * Who gets a lease: a holder by name, or `'next'`: the next waiter in the queue. A holder that is called `next` is
  * meant by `{ holder: 'next' }`.
  */
 export type Receiver = string | { readonly holder: string }
@@ -107,8 +107,8 @@ export interface LeaseEvents {
   readonly recovered: { readonly remainingMs: number }
   readonly renewed: { readonly remainingMs: number; readonly renewals: number }
   /**
-   * Somebody asked for the lease: it is not renewed any more, and ends no later than `remainingMs` from now. Releasing
-   * it sooner is what they hope for.
+   * A waiter or an operator asked for the lease: it is not renewed any more, and ends no later than `remainingMs` from
+   * now. Releasing it sooner serves them sooner.
    */
   readonly revoking: {
     readonly by: string
@@ -170,9 +170,9 @@ export interface Lease extends FencedLease, AsyncDisposable {
    */
   acquire(resource: string, options?: Omit<AcquireOptions, 'under'>): Promise<Lease>
   /**
-   * Uses up the next epochs of a workflow, in one commit: nobody else ever gets them, and whoever holds the workflow
-   * next goes on after them. Throws `LEASE_LOST` at the latest when the lease is lost, `INVALID_INPUT` for a lease that
-   * has no epochs, and what the store throws; then the epochs it might have used are lost, and nobody uses them.
+   * Uses up the next epochs of a workflow, in one commit: no other holder ever gets them, and the next holder of the
+   * workflow goes on after them. Throws `LEASE_LOST` at the latest when the lease is lost, `INVALID_INPUT` for a lease that
+   * has no epochs, and what the store throws; then the epochs it might have used are lost, and stay unused.
    */
   advance(options?: AdvanceOptions): Promise<EpochRange>
   /**
@@ -196,7 +196,7 @@ export interface Lease extends FencedLease, AsyncDisposable {
   allows(act: ScopedAct, spending?: Budget): boolean
   /**
    * From shared to exclusive in place: the same id, a new `fence`, and no moment at which another could slip in. Lets
-   * nobody new in while it waits for the others to leave; joins an upgrade that is under way. Throws `WAIT_TIMEOUT`
+   * no new sharer in while it waits for the others to leave; joins an upgrade that is under way. Throws `WAIT_TIMEOUT`
    * exactly on time, `ABORTED`, `RESOURCE_HELD` if it may not wait, `DEADLOCK` if another sharer is at it already, and
    * `LEASE_LOST`. Whatever it throws but the last, the lease is shared as before.
    */
@@ -204,11 +204,11 @@ export interface Lease extends FencedLease, AsyncDisposable {
   /**
    * From exclusive to shared in place, with the same id and fence; takes back an upgrade that is under way. Throws
    * `INVALID_DERIVATION` while a lease derived from it is exclusive, or waits to be: the store keeps it exclusive then,
-   * and this handle counts as shared until the next `upgrade`, which has nobody to wait for.
+   * and this handle counts as shared until the next `upgrade`, which has no other to wait for.
    */
   downgrade(): Promise<ModeChange>
   /**
-   * Says how things stand: whoever is blocked sees `reason` and `metadata` from now on, and the history keeps it. 1 KiB
+   * Says how things stand: blocked callers see `reason` and `metadata` from now on, and the history keeps it. 1 KiB
    * together, as at the acquire. Throws `LEASE_LOST` at the latest when the lease is lost.
    */
   update(options: UpdateOptions): Promise<void>
@@ -234,7 +234,7 @@ export interface Lease extends FencedLease, AsyncDisposable {
   release(options?: ReleaseOptions): Promise<void>
   /**
    * Stops renewing without releasing, also at disposal and when the client closes: the lease lives on until its
-   * deadline, for whoever else has its id. The handle still counts its time, and can still be renewed or released.
+   * deadline, for another client that has its id. The handle still counts its time, and can still be renewed or released.
    */
   abandon(): void
   /**
@@ -305,15 +305,15 @@ export interface TenureConfig {
   unset(key: SettingKey, options?: SettingOptions): Promise<void>
   /** What is in force globally, or for a resource. */
   all(resource?: string): Promise<Settings>
-  /** Every value somebody set, with its scope. */
+  /** Every value that was set, with its scope. */
   overrides(): Promise<readonly SettingRow[]>
 }
 
 export type { SettingScope }
 
 /**
- * A client of one store and namespace. It is many tasks: what one of them asks for while another has it waits its turn
- * like anybody's, in the one queue with everybody else. Only a request that is made under the very lease that blocks it
+ * A client of one store and namespace. It is many tasks: what one of them asks for while another has it waits
+ * in the one queue with the requests of all other clients. Only a request that is made under the very lease that blocks it
  * is refused at once, because it could never be granted.
  *
  * Its session is what proves that a lease or a place in a queue is this client's; others are shown a digest of it.
@@ -326,7 +326,7 @@ export interface Tenure extends AsyncDisposable {
   /** Waits for the lease as long as `waitMs` allows, then throws `WAIT_TIMEOUT`; `RESOURCE_HELD` if it may not wait. */
   acquire(resource: string, options?: AcquireOptions): Promise<Lease>
   /**
-   * All of up to 64 resources or none of them, whatever order others ask in: nobody holds a part while waiting for the
+   * All of up to 64 resources or none of them, whatever order others ask in: no client holds a part while waiting for the
    * rest. Resources that overlap each other are refused (`INVALID_INPUT`), also the same one twice. What was transferred
    * to this holder is taken over together with the rest.
    */
@@ -381,7 +381,7 @@ export interface Tenure extends AsyncDisposable {
   watch(options?: WatchOptions): AsyncIterable<LedgerEntry>
   /** Ends a lease at once, or asks its holder to finish within a grace. */
   revoke(leaseId: LeaseId, options?: RevokeOptions): Promise<void>
-  /** Ends all leases of a holder as `revoked`, whoever it is; returns how many. */
+  /** Ends all leases of any holder as `revoked`; returns how many. */
   releaseAll(holder: string, options?: ReasonOptions): Promise<number>
   cleanup(): Promise<CleanupResult>
   /**

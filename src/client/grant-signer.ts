@@ -6,8 +6,8 @@ import type { LeaseInfo } from '../core/lease.ts'
 
 export interface GrantSigner {
   /**
-   * The token of the last lease of a line that begins with the root. Throws `MISSING_SIGNATURE` when there is no key
+   * The token of the last lease of an ancestor chain that begins with the root. Throws `MISSING_SIGNATURE` when there is no key
    * that signs.
    */
-  sign(line: readonly LeaseInfo[]): string
+  sign(chain: readonly LeaseInfo[]): string
 }

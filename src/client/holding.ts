@@ -134,7 +134,7 @@ type Notification<Name extends keyof LeaseEvents> = {
 export type HoldingAction =
   | { [Name in keyof LeaseEvents]: Notification<Name> }[keyof LeaseEvents]
   | { readonly kind: 'send_renewal'; readonly renewal: SentRenewal }
-  /** Release, in the background, what the store may still keep: nobody should have to wait for its deadline. */
+  /** Release, in the background, what the store may still keep: no waiter should have to wait for its deadline. */
   | { readonly kind: 'give_back' }
   /** Only the store knows how the lease stands: look. */
   | { readonly kind: 'look' }
@@ -300,7 +300,7 @@ function decide(draft: Draft, event: HoldingEvent): void {
   }
 }
 
-/** What concerns nobody any more once the lease is over. */
+/** Events without effect once the lease is over. */
 type HeldEvent = Exclude<
   HoldingEvent,
   | { kind: 'release_confirmed' | 'release_refused' | 'transferring' | 'transferred' | 'derived' }
@@ -518,7 +518,7 @@ class Draft implements HoldingStep {
     this.next.failure = null
     if (refusal.kind === 'renewal_limit' && refusal.parentId === undefined) {
       this.#limitTo(limit ?? refusalError(refusal))
-      // The limit may be that somebody asked for the lease, and then its end is nearer than this holder knows.
+      // The limit may be the end of a grace, and then the end is nearer than this holder knows.
       if (graceEndUs === null) this.does({ kind: 'look' })
     } else {
       const pauseMs = Math.max(untilThirdMs(term, this.#at), term.spanMs * PAUSE_SHARE)
@@ -638,7 +638,7 @@ function renewedTerm(lease: LeaseInfo, from: Moment): Term {
   return { from, spanMs: isWhole ? ttlMs : Math.min(ttlMs, remainingMs - 1) }
 }
 
-/** The store gave a part of the lease to a child: until it says more, what the child was given is used. */
+/** The store gave a part of the lease to a child: until it says more, the child's part counts as used. */
 function withChild(
   info: LeaseInfo,
   { id: childId, budget = {} }: Pick<LeaseInfo, 'id' | 'budget'>,

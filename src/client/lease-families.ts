@@ -66,7 +66,7 @@ export class GrantRegistry {
     this.#options = options
   }
 
-  /** Whether anybody will ask for a signature. */
+  /** Whether grants are signed. */
   get isSigning(): boolean {
     return this.#options.signer !== null
   }

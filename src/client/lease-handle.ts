@@ -252,7 +252,7 @@ export class LeaseHandle {
       return answer.kind === 'renewed'
     } catch (error) {
       if (error === this.#holding.loss) throw error
-      // The failure was told or reported where that renewal was sent; this caller sends one of its own.
+      // The failure was thrown or reported where that renewal was sent; this caller sends one of its own.
       return false
     }
   }
@@ -315,9 +315,9 @@ export class LeaseHandle {
   }
 
   async derive(options: DeriveOptions): Promise<LeaseHandle> {
-    const { wish, facts } = readDerive(this.#client.runtime, options)
+    const { asked, facts } = readDerive(this.#client.runtime, options)
     this.#requireLive()
-    const derivation = this.#race.run(this.#requests.derive(wish))
+    const derivation = this.#race.run(this.#requests.derive(asked))
     const child = await this.#client.handOutChild(this, derivation, facts)
     this.#step({ kind: 'derived', child: child.info })
     return child

@@ -33,7 +33,7 @@ export function lossError(lease: LeaseInfo, reason: LossReason, cause: unknown =
   return new LeaseError('LEASE_LOST', message, cause === null ? { details } : { details, cause })
 }
 
-/** As far as the store has told it: with the refusal of what its holder asked for, or when the holder looked. */
+/** As far as the store said it: with the refusal of what the holder asked for, or when the holder looked. */
 function revocationOf(lease: LeaseInfo, cause: unknown): Readonly<Record<string, unknown>> {
   if (!isLeaseError(cause) || cause.details['revokedBy'] === undefined) {
     return { ...revocationFacts(lease) }

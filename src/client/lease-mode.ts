@@ -2,7 +2,7 @@
  * Changes of a lease's mode, one at a time: an upgrade, which is a wait for the other sharers to leave, and a downgrade.
  *
  * An upgrade that was given up is taken back, and if it had been completed meanwhile the lease is shared again: a holder
- * that was told that it did not get what it asked for must not keep others out. A later upgrade waits until that is done,
+ * that heard that it did not get what it asked for must not keep others out. A later upgrade waits until that is done,
  * since an undoing that comes late would undo the wrong one.
  */
 import { LeaseError } from '../core/errors.ts'

@@ -1,9 +1,9 @@
 /**
  * What an application holds of a lease. The client itself keeps the handle (`lease-handle.ts`), which renews; this object
- * stands for the application's interest in it. When nothing references it any more, nobody can release the lease, and
+ * stands for the application's interest in it. When nothing references it any more, no code can release the lease, and
  * the client notices (`orphans.ts`).
  *
- * Whatever it gives out counts as a reference: the signal for good, because Node does not tell who still listens to it
+ * Whatever it gives out counts as a reference: the signal for good, because Node does not show what still listens to it
  * or has joined it to another; a listener until it is taken off; a derived lease as long as that is referenced itself.
  */
 import type { Budget } from '../core/budget.ts'
@@ -238,7 +238,7 @@ type SetListener<Name extends keyof LeaseEvents> = (event: LeaseEvents[Name], le
 export class HandleSet implements LeaseSet {
   readonly leases: readonly LeaseReference[]
   readonly #newRelease: () => JointRelease
-  /** Made when somebody asks for it. */
+  /** Made for its first reader. */
   #signal: AbortSignal | null = null
   readonly #listening = new TakenListeners<keyof LeaseEvents>()
 

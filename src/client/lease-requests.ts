@@ -32,7 +32,7 @@ import type {
 import type { AdvanceOptions, EpochRange, UpdateOptions } from './contract.ts'
 import type { HolderClock, Moment } from './holder-clock.ts'
 import { grantedTerm, type SentRenewal } from './holding.ts'
-import type { DeriveWish } from './read-options.ts'
+import type { AskedDerivation } from './read-options.ts'
 import { BACKGROUND_WITHIN_MS, effectOf, retry, type RetryLimits } from './retry.ts'
 import type { Grant } from './waiting.ts'
 
@@ -50,7 +50,7 @@ export interface RequestContext {
   readonly runtime: Runtime
   readonly clock: HolderClock
   readonly session: string
-  /** Gives back, in the background, a lease that nobody is to have. */
+  /** Gives back, in the background, a lease that no caller is to have. */
   discard(lease: UnheldLease): void
 }
 
@@ -195,7 +195,7 @@ export class LeaseRequests {
   async advance(options?: AdvanceOptions): Promise<EpochRange> {
     const read = readOptions('AdvanceOptions', options)
     const advance = this.#lastAdvance.then(() => this.#advance(read))
-    // Only the order matters here: what became of an advance is told to its own caller.
+    // Only the order matters here: an advance has a caller of its own that hears what became of it.
     this.#lastAdvance = Promise.allSettled([advance])
     return advance
   }
@@ -228,7 +228,7 @@ export class LeaseRequests {
     const read = readOptions('UpdateOptions', options ?? null)
     noteAfter(this.#listener.info, read)
     const update = this.#lastUpdate.then(() => this.#update(read))
-    // Only the order matters here: what became of an update is told to its own caller.
+    // Only the order matters here: an update has a caller of its own that hears what became of it.
     this.#lastUpdate = Promise.allSettled([update])
     return update
   }
@@ -267,11 +267,11 @@ export class LeaseRequests {
     return null
   }
 
-  async derive(wish: DeriveWish): Promise<Grant> {
+  async derive(asked: AskedDerivation): Promise<Grant> {
     const { api, runtime, clock, session } = this.#context
     const { id, resource, extent, holder: by } = this.target
     const parent = { id, resource, extent }
-    const request: DeriveRequest = { session, ...wish, id: runtime.uuid(), parent, by }
+    const request: DeriveRequest = { session, ...asked, id: runtime.uuid(), parent, by }
     const first = clock.now()
     let last = first
     const answer = await this.#retry(() => {
@@ -300,7 +300,7 @@ export class LeaseRequests {
     this.#context.discard({ id, holder, session, resource, extent: request.extent ?? own })
   }
 
-  /** Tells what is left. */
+  /** Answers with what is left. */
   async spend(amounts: Budget, requestId: string): Promise<Budget> {
     const { api, clock } = this.#context
     const request = { ...this.target, amounts, requestId }

@@ -21,7 +21,7 @@ export class Listeners<Events> {
     for (const listener of [...(this.#listeners?.get(name) ?? [])]) {
       try {
         const result: unknown = listener(event as never)
-        // A listener may be an asynchronous function: nobody else would hear that it failed.
+        // A listener may be an asynchronous function: otherwise its failure would be lost.
         if (result instanceof Promise) result.catch(reportTo('client/listener'))
       } catch (error) {
         report('client/listener', error)

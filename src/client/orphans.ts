@@ -1,5 +1,5 @@
 /**
- * Notices leases that are renewed although nothing in the program references them any more, so that nobody can ever
+ * Notices leases that are renewed although nothing in the program references them any more, so that no code can ever
  * release them.
  *
  * A lease is watched from its first automatic renewal on: most are released before, and cost nothing here. Nothing is

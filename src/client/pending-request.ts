@@ -30,7 +30,7 @@ export interface QueuedAnswer {
   readonly waitMs: number
   /** How often its waiter must be heard of. */
   readonly keepAliveMs: number
-  /** When to claim again, if nobody wakes the ticket. */
+  /** When to claim again, if no wake-up comes for the ticket. */
   readonly checkAfterMs: number
   /** Of a ticket that can be served by itself: its place among others. */
   readonly orderUs?: number
@@ -57,19 +57,19 @@ export interface PendingRequest {
   readonly waitMs: number | 'configured'
   /** Whether it has several tickets, of which one may be refused while the others stand. */
   readonly hasParts: boolean
-  /** Whether nobody said what it is under, so that it may follow from a standstill. */
+  /** Whether the request does not say what it is under, so that it may follow from a standstill. */
   readonly isPlain: boolean
-  /** Asks for it, and gets in line. Asking the same again is safe. */
+  /** Asks for it, and files a ticket where it is held. Asking the same again is safe. */
   file(waitMs: number | 'configured'): Promise<WaitAnswer>
-  /** Asks whether it is this one's turn, and says that somebody still waits. */
+  /** Asks whether the ticket can be served, and keeps it alive. */
   claim(hints: ClaimHints): Promise<WaitAnswer>
-  /** Gets out of line; what was granted meanwhile is given back. */
+  /** Withdraws the ticket; what was granted meanwhile is released. */
   withdraw(why: Why): Promise<unknown>
   /** Whether a granted lease was another's before, so that its time and fence are older than the request. */
   isForeign(lease: LeaseInfo): boolean
   /** Lets a release of this process take the claim along from now on; null for what is not served by one claim. */
   awaitHandOff(handOff: HandOff, orderUs: number): Unsubscribe | null
-  /** A look that changes nothing: could a claim succeed, or is there no line to stand in any more? */
+  /** A look that changes nothing: could a claim succeed, or is the ticket gone? */
   mayBeTurn(): Promise<boolean>
 }
 

@@ -35,21 +35,21 @@ import type {
 } from './contract.ts'
 
 /** What an acquire asks of the store, apart from who asks. */
-export type AcquireWish = Omit<AcquireRequest, 'holder' | 'session' | 'claimWindowMs'> & Waits
-export type AcquireAllWish = Omit<AcquireAllRequest, 'holder' | 'session' | 'claimWindowMs'> & Waits
+export type AskedAcquire = Omit<AcquireRequest, 'holder' | 'session' | 'claimWindowMs'> & Waits
+export type AskedGroup = Omit<AcquireAllRequest, 'holder' | 'session' | 'claimWindowMs'> & Waits
 
 interface Waits {
   readonly waitMs: number | 'configured'
 }
 
-interface ReadWish<Wish> {
-  readonly wish: Wish
+interface ReadRequest<Asked> {
+  readonly asked: Asked
   readonly autoRenew: boolean
   readonly signal: AbortSignal | undefined
 }
 
-export type ReadAcquire = ReadWish<AcquireWish>
-export type ReadAcquireAll = ReadWish<AcquireAllWish>
+export type ReadAcquire = ReadRequest<AskedAcquire>
+export type ReadAcquireAll = ReadRequest<AskedGroup>
 
 const FILE_PREFIX = 'file:'
 
@@ -75,18 +75,18 @@ function followPath(runtime: Runtime, name: string): string {
 export function readAcquire(
   runtime: Runtime,
   resource: unknown,
-  given?: AcquireOptions,
+  passed?: AcquireOptions,
 ): ReadAcquire {
-  const options = readOptions('AcquireOptions', given)
+  const options = readOptions('AcquireOptions', passed)
   return readOne(runtime, resource, options, options.waitMs ?? 'configured')
 }
 
 export function readTryAcquire(
   runtime: Runtime,
   resource: unknown,
-  given?: TryAcquireOptions,
+  passed?: TryAcquireOptions,
 ): ReadAcquire {
-  return readOne(runtime, resource, readOptions('TryAcquireOptions', given), 0)
+  return readOne(runtime, resource, readOptions('TryAcquireOptions', passed), 0)
 }
 
 /** To be filled in one by one: a spread of what may be left out takes V8 ten times as long, for every lease. */
@@ -99,43 +99,43 @@ function readOne(
   waitMs: number | 'configured',
 ): ReadAcquire {
   const { autoRenew = true, signal } = options
-  const wish: Writable<AcquireWish> = {
+  const asked: Writable<AskedAcquire> = {
     id: options.leaseId ?? runtime.uuid(),
     resource: readResource(runtime, resource),
     isRenewed: autoRenew,
     waitMs,
   }
-  fill(wish, options)
-  return { wish, autoRenew, signal }
+  fill(asked, options)
+  return { asked, autoRenew, signal }
 }
 
-function fill(wish: Partial<Writable<AcquireWish>>, options: AcquireOptions): void {
-  const sent = wish as Record<string, unknown>
+function fill(asked: Partial<Writable<AskedAcquire>>, options: AcquireOptions): void {
+  const sent = asked as Record<string, unknown>
   for (const name of SENT_OPTIONS) {
     const value = options[name]
     if (value !== undefined) sent[name] = value
   }
-  if (options.under !== undefined) wish.under = readUnder(options.under)
+  if (options.under !== undefined) asked.under = readUnder(options.under)
 }
 
 export function readAcquireAll(
   runtime: Runtime,
   resources: unknown,
-  given?: AcquireAllOptions,
+  passed?: AcquireAllOptions,
 ): ReadAcquireAll {
-  const options = readOptions('AcquireAllOptions', given)
+  const options = readOptions('AcquireAllOptions', passed)
   if (!Array.isArray(resources)) throw invalid('resources', 'must be a list', resources)
   if (resources.length === 0 || resources.length > ALL_MEMBERS_MAX) {
     throw invalid('resources', `must be 1..${ALL_MEMBERS_MAX}`, resources.length)
   }
   const members = resources.map((wanted: unknown) => readWanted(runtime, wanted))
   const { autoRenew = true, waitMs = 'configured', signal } = options
-  const wish: Writable<AcquireAllWish> = {
+  const asked: Writable<AskedGroup> = {
     ...{ group: runtime.uuid(), members },
     ...{ isRenewed: autoRenew, waitMs },
   }
-  fill(wish, options)
-  return { wish, autoRenew, signal }
+  fill(asked, options)
+  return { asked, autoRenew, signal }
 }
 
 function readWanted(runtime: Runtime, wanted: unknown): AllMember {
@@ -161,21 +161,21 @@ function readUnder(under: unknown): readonly LeaseId[] {
 }
 
 /** What a derivation asks of the store, apart from what it is derived from and by whom. */
-export type DeriveWish = Omit<DeriveRequest, 'id' | 'parent' | 'by' | 'session'> & {
+export type AskedDerivation = Omit<DeriveRequest, 'id' | 'parent' | 'by' | 'session'> & {
   readonly session?: string
 }
 
 export interface ReadDerive {
-  readonly wish: DeriveWish
+  readonly asked: AskedDerivation
   readonly facts: { readonly autoRenew: boolean }
 }
 
 export function readDerive(runtime: Runtime, options: DeriveOptions): ReadDerive {
   if (options === undefined) throw invalid('options', 'must be an object with a holder', options)
   const { autoRenew = true, resource, ...sent } = readOptions('DeriveOptions', options)
-  const wish =
+  const asked =
     resource === undefined ? sent : { ...sent, resource: readResource(runtime, resource) }
-  return { wish, facts: { autoRenew } }
+  return { asked, facts: { autoRenew } }
 }
 
 export function readAdopt(options?: AdoptOptions): { readonly autoRenew: boolean } {
@@ -191,7 +191,7 @@ export function readUpgrade(options?: UpgradeOptions): {
   return { waitMs, signal }
 }
 
-/** The name of the receiver; null: whoever is next in the queue. */
+/** The name of the receiver; null: the next waiter in the queue. */
 export function readReceiver(to: Receiver, giver: string): string | null {
   if (to === 'next') return null
   if (typeof to === 'object' && to !== null) refuseUnknown(to, ['holder'])

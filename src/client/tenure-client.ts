@@ -106,11 +106,11 @@ export class TenureClient implements Tenure {
       ...{ api, runtime, holder: this.holder, session: this.#session },
       sequential,
       claimWindowMs: readClaimWindow(claimWindowMs),
-      ...{ signer, ...readUpkeep(options) },
+      ...{ signer, ...readKeeping(options) },
     })
   }
 
-  /** Not a field: it is a secret, and whoever prints or serialises the client does not mean it. */
+  /** Not a field: it is a secret, and a program that prints or serialises the client does not mean it. */
   get session(): string {
     return this.#session
   }
@@ -127,8 +127,8 @@ export class TenureClient implements Tenure {
     options?: AcquireAllOptions,
   ): Promise<LeaseSet> {
     this.#requireOpen()
-    const wish = readAcquireAll(this.#runtime, resources, options)
-    const outcome = await this.#acquisitions.obtainAll(wish)
+    const asked = readAcquireAll(this.#runtime, resources, options)
+    const outcome = await this.#acquisitions.obtainAll(asked)
     if (outcome.kind !== 'granted') throw refusalError(outcome)
     return this.#setOf(outcome.leases.map((lease) => lease.reference()))
   }
@@ -141,8 +141,8 @@ export class TenureClient implements Tenure {
 
   async tryAcquire(resource: string, options?: TryAcquireOptions): Promise<Attempt> {
     this.#requireOpen()
-    const wish = readTryAcquire(this.#runtime, resource, options)
-    const outcome = await this.#acquisitions.obtain(wish)
+    const asked = readTryAcquire(this.#runtime, resource, options)
+    const outcome = await this.#acquisitions.obtain(asked)
     if (outcome.kind === 'granted') return { kind: 'granted', lease: outcome.lease.reference() }
     const { blockers, retryAfterMs } = outcome
     return { kind: 'held', blockers, retryAfterMs }
@@ -190,8 +190,8 @@ export class TenureClient implements Tenure {
     resources: readonly (string | Wanted)[],
     options?: AcquireAllOptions,
   ): Promise<Taken> {
-    const wish = readAcquireAll(this.#runtime, resources, options)
-    const outcome = await this.#acquisitions.obtainAll(wish)
+    const asked = readAcquireAll(this.#runtime, resources, options)
+    const outcome = await this.#acquisitions.obtainAll(asked)
     if (outcome.kind !== 'granted') throw refusalError(outcome)
     const { leases } = outcome
     const references = leases.map((lease) => {
@@ -212,7 +212,7 @@ export class TenureClient implements Tenure {
 
   /** The work is done: what came of it is not kept back for long by a store that is away. */
   async #endWork(release: Promise<void>): Promise<void> {
-    // No fault: whoever waits for the release, here or in the background, hears how it ended.
+    // No fault: the caller that waits for the release, here or in the background, hears how it ended.
     const ended = release.catch(() => undefined)
     if (await endsWithin(this.#runtime, END_WORK_WITHIN_MS, ended)) await release
     else this.#acquisitions.takeOver('client/release', release)
@@ -312,7 +312,7 @@ export class TenureClient implements Tenure {
   }
 }
 
-/** What the work has abandoned or given away on purpose is not to be released after it. */
+/** What the work has abandoned or transferred on purpose is not to be released after it. */
 function isOurs({ isAbandoned, isTransferred }: LeaseHandle): boolean {
   return !isAbandoned && !isTransferred
 }
@@ -328,8 +328,8 @@ function reportUnlessGone(error: unknown): void {
   if (!isGone(error)) report('client/release', error)
 }
 
-/** What becomes of leases that nobody releases. */
-export function readUpkeep({
+/** What becomes of leases that are never released. */
+export function readKeeping({
   orphans = 'renew',
   maxHold = 'none',
 }: Pick<TenureClientOptions, 'orphans' | 'maxHold'>): Required<

@@ -6,8 +6,8 @@
  *  3. Dropped: the ticket is gone but the wait is not over, so file it again under the same id.
  *  4. The answer was lost: ask the same again, because the id makes that safe. A request that never had an answer at
  *     all is given up after a few tries, or when the time for a first answer is used up.
- *  5. The store is away: a waiter that already stands in the queue, or was told how long to wait, keeps trying; any
- *     other is told at once.
+ *  5. The store is away: a waiter that has a ticket, or whose caller said how long to wait, keeps trying; any
+ *     other hears of it at once.
  *  6. Anything but a `LeaseError` is a mistake of the program: the wait ends with it, and what it may have left is withdrawn.
  */
 import { isLeaseError } from '../core/errors.ts'

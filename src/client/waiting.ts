@@ -189,7 +189,7 @@ export class Wait {
     const call = this.#underWay
     if (call === null) return this.leave(error, () => undefined)
     const again = (): void => this.leaveAtRest(error)
-    // No fault: whoever waits for the call hears how it ended.
+    // No fault: the caller of the wait hears how the call ended.
     call.then(again, again)
   }
 
@@ -249,7 +249,7 @@ export class Wait {
       const error = withDoubt(this.#doubt, thrown)
       this.#failures += 1
       this.#lastFailure = error
-      // The store has answered after all, and the time that it is given for that is not the caller's.
+      // The store has answered after all, and the time allowed for that is not the caller's.
       if (this.#failures === 1 && this.#timer !== null && this.#waitMs !== null)
         this.#arm(this.#leftMs)
       this.#implied?.forget()
@@ -278,7 +278,7 @@ export class Wait {
     return this.#request.claim(isLook ? news : { expects: 'nothing', ...news })
   }
 
-  /** Notes a place in the queue; tells after how long to ask if nobody wakes the ticket. */
+  /** Notes a place in the queue; returns after how long to ask if no wake-up comes. */
   #queue(queued: Extract<Step, { kind: 'queued' }>['queued']): number {
     this.#blockers = queued.blockers
     this.#awaitHandOff(queued)
@@ -418,7 +418,7 @@ export class Wait {
     }
   }
 
-  /** In doubt, yes: then the claim tells. */
+  /** In doubt, yes: then the claim decides. */
   async #mayBeMyTurn(): Promise<boolean> {
     try {
       const isTurn = await this.#request.mayBeTurn()
@@ -555,7 +555,7 @@ export interface EndedWait {
   readonly effect: Effect
   /** The last thing that went wrong on the way to the store, whether or not it has answered since. */
   readonly lastFailure: LeaseError | null
-  /** Why nobody knows how the resource stands: the last question failed, or has had no answer for long. */
+  /** Why the state of the resource is unknown: the last question failed, or has had no answer for long. */
   readonly silence: LeaseError | null
   /** The store was away all the while, and nothing was left there. */
   readonly isAway: boolean

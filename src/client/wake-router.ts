@@ -1,9 +1,9 @@
 /**
- * Brings wake-ups of the client's session to whom they concern: a ticket that may have an offer, or a lease that
- * somebody else may have ended.
+ * Brings wake-ups of the client's session to what they concern: a ticket that may have an offer, or a lease that another
+ * client may have ended.
  *
  * The subscription is made in the background when the first ticket is filed, or when a lease has been held for a
- * moment, so that nobody pays for it who is served at once and done at once. Whatever happened before it stood is made
+ * moment, so that a client that is served at once and done at once does not pay for it. Whatever happened before it stood is made
  * up for by one look at everything. If it fails, waiters still look on their own, holders still renew, and the next
  * one tries again.
  *
@@ -148,8 +148,8 @@ export class WakeRouter {
   }
 
   /**
-   * What a list does not show need not have ended, since it may be cut short; what it shows may have changed: somebody
-   * asked for it, or it was upgraded.
+   * What a list does not show need not have ended, since it may be cut short; what it shows may have changed: its
+   * holder is asked to finish, or it was upgraded.
    */
   async #notListed(held: readonly LeaseHandle[]): Promise<readonly LeaseHandle[]> {
     const { api, holder, session } = this.#options

@@ -28,7 +28,7 @@ export async function cleanUp(store: Store, settleBatch: SettleBatch): Promise<C
 
 /**
  * One entry for each place at which something is over. Whatever was derived from another that is over ends with it, and
- * whoever looks at a directory with all that is below it sees what is at its own name.
+ * a look at a subtree sees what is at its own name.
  */
 export function placesToSettle(entries: readonly Entry[]): readonly Entry[] {
   const over = new Set(entries.map(({ id }) => id))

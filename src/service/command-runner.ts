@@ -1,4 +1,4 @@
-/** Lets a store decide commands by the rules of the core, and tells a repeated request from a reused id. */
+/** Lets a store decide commands by the rules of the core, and distinguishes a repeated request from a reused id. */
 import { mergeViews } from '../core/acquire-all.ts'
 import type { Command, ReleaseAll, SeveralCommand } from '../core/command.ts'
 import { commitOf } from '../core/commit.ts'

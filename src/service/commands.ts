@@ -310,7 +310,7 @@ export function spendCommand(request: SpendRequest, place: Place): Spend {
   return { kind: 'spend', ...place, holder, amounts, requestId }
 }
 
-/** A claim that nobody makes: what blocks it is what would block a newcomer. */
+/** A claim that is never made: what blocks it is what would block a new request. */
 function probeClaim(resource: Resource): Claim {
   return {
     id: '',

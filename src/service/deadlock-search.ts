@@ -2,7 +2,7 @@
  * Looks for cycles of requests that wait for each other, across resources, realms and processes, and refuses the
  * youngest ticket of each. One search serves all clients of a process.
  *
- * When it looks. Only a request that says what it is under, a lease that is given to a holder who waits, or a ticket that
+ * When it looks. Only a request that says what it is under, a lease that is transferred to a holder who waits, or a ticket that
  * passes others can close a cycle; the process in which that happens looks. A ticket that has waited for a keep-alive is
  * looked at as well, which finds what a failed or a dead process has left. No look is repeated without a cause.
  *
@@ -69,13 +69,13 @@ export class DeadlockSearch {
     this.#pace = new Pace(options.runtime)
   }
 
-  /** Looks around these requests soon. Nobody waits for it: whoever is refused is woken. */
+  /** Looks around these requests soon, in the background: a request that is refused is woken. */
   lookAround(ids: readonly LeaseId[]): void {
     for (const id of ids) if (this.#starts.size < STARTS_MAX) this.#starts.add(id)
     this.#begin()
   }
 
-  /** A holder was given something: whatever it waits for may now never end. */
+  /** A lease was transferred to a holder: what it waits for may now never end. */
   lookAtWaitsOf(holder: string): void {
     this.#receivers.add(holder)
     this.#begin()
@@ -170,7 +170,7 @@ export class DeadlockSearch {
   }
 
   /**
-   * As `lookAround`, at once, for a lease that is being upgraded: no ticket of it could be refused, so its holder is told
+   * As `lookAround`, at once, for a lease that is being upgraded: no ticket of it could be refused, so its holder hears
    * in the answer to its own question.
    */
   async refusalOf(leaseId: LeaseId): Promise<Refusal | null> {
@@ -226,7 +226,7 @@ export class DeadlockSearch {
   }
 }
 
-/** For `inspect`: the cycle that a request is part of at this moment, confirmed by nobody. */
+/** For `inspect`: the cycle that a request is part of at this moment, not confirmed by a second read. */
 export async function findCycle(
   { store, runtime }: Pick<DeadlockSearchOptions, 'store' | 'runtime'>,
   start: Waiter,
@@ -329,7 +329,7 @@ interface Page {
 
 /** A rest that is shorter than this is not worth a timer: others have had their turn while the store was asked. */
 const REST_MS_MIN = 1
-/** A page that takes long waits for the store, not for this process: a longer rest would help nobody, and cycles would last. */
+/** A page that takes long waits for the store, not for this process: a longer rest would save nothing, and cycles would last. */
 const REST_MS_MAX = 500
 
 /** Rests after each piece of work, so that the search takes no more than a small part of the time. */

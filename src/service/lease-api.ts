@@ -63,7 +63,7 @@ export type WatchFilter = RequestOf<'watch'>
 export type SettingChange = RequestOf<'configure'>
 
 /**
- * Names a lease. The resource saves a look-up for those who know it; a holder's handle always does, a person with an
+ * Names a lease. The resource saves a look-up for a caller that knows it; a holder's handle always does, a person with an
  * id on a command line does not.
  */
 export type LeaseRef = DeriveRequest['parent']
@@ -111,7 +111,7 @@ export type TrespassAnswer = { readonly kind: 'trespassed'; readonly lease: Leas
 export type TransferAnswer =
   { readonly kind: 'transferred'; readonly lease: LeaseInfo | null } | Refusal
 
-/** The epochs from `from` up to and without `to` are the holder's to use, and nobody else's ever. */
+/** The epochs from `from` up to and without `to` are the holder's to use, and no other's ever. */
 export type AdvanceAnswer =
   | {
       readonly kind: 'advanced'
@@ -149,7 +149,7 @@ export interface WatchLocals {
 
 /** Hears how a watch fares, beside what it yields. */
 export interface WatchObserver {
-  /** The store cannot be read for now, told once; the watch goes on by itself. */
+  /** The store cannot be read for now, said once; the watch goes on by itself. */
   onAway(error: LeaseError): void
   /** It can be read again. */
   onBack(): void
@@ -174,16 +174,16 @@ export interface LeaseApi {
   withdraw(ticket: WithdrawRequest): Promise<WithdrawAnswer>
   renew(request: RenewRequest): Promise<RenewAnswer>
   release(request: ReleaseRequest): Promise<ReleaseAnswer>
-  /** All that are still held end in one commit; tells of each what became of it. */
+  /** All that are still held end in one commit; answers for each what became of it. */
   releaseAll(request: ReleaseAllRequest): Promise<readonly ReleaseAnswer[]>
   revoke(request: RevokeRequest): Promise<RevokeAnswer>
-  /** From shared to exclusive: done, under way, or refused. Asking again tells how it stands. */
+  /** From shared to exclusive: done, under way, or refused. Asking again answers how it stands. */
   upgrade(request: UpgradeRequest): Promise<UpgradeAnswer>
   withdrawUpgrade(request: HolderRequest): Promise<UpgradeAnswer>
   downgrade(request: HolderRequest): Promise<DowngradeAnswer>
-  /** The holder's own words, which whoever is blocked sees. */
+  /** The holder's own words, which blocked callers see. */
   update(request: UpdateRequest): Promise<UpdateAnswer>
-  /** Writes a write that asked nobody into the ledger; it changes no ownership. */
+  /** Records in the ledger a write that was made without a lease; it changes no ownership. */
   trespass(request: TrespassRequest): Promise<TrespassAnswer>
   transfer(request: TransferRequest): Promise<TransferAnswer>
   /** Takes over, under this session, a lease that was transferred to this holder. */
@@ -193,7 +193,7 @@ export interface LeaseApi {
   spend(request: SpendRequest): Promise<SpendAnswer>
   /** Uses up the next epochs of the workflow that the lease is of. */
   advance(request: AdvanceRequest): Promise<AdvanceAnswer>
-  /** Ends every live lease and ticket of a holder as `revoked`; tells how many leases. */
+  /** Ends every live lease and ticket of a holder as `revoked`; returns how many leases. */
   revokeAll(request: RevokeAllRequest): Promise<number>
 
   get(request: RequestOf<'get'>): Promise<LeaseInfo | null>

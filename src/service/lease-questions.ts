@@ -1,6 +1,7 @@
 /**
  * The questions of `LeaseApi` that need nothing but what is kept: no command is made, nothing is decided, nothing
- * changes. Their requests were read by `LeaseService`, or by the options of the command line. They stand apart so that whoever only looks, `tenure ls` above all, need not load what decides.
+ * changes. Their requests were read by `LeaseService`, or by the options of the command line. They stand apart
+ * so that a program that only looks, `tenure ls` above all, need not load what decides.
  */
 import { parseLeaseId } from '../core/input.ts'
 import { describeEntry, type EntryState, type LeaseInfo } from '../core/lease.ts'
@@ -92,7 +93,7 @@ export class LeaseQuestions implements Questions {
   }
 }
 
-/** Loaded when it is asked for: whoever lists has mostly no session to name. */
+/** Loaded when it is asked for: most lists name no session. */
 async function digestOf(session: string): Promise<string> {
   const { sessionDigest } = await import('../runtime/session-digest.ts')
   return sessionDigest(session)

@@ -338,7 +338,7 @@ export class LeaseService implements LeaseApi {
     return { ...outcome, lease: describeEntry(outcome.lease, now) }
   }
 
-  /** A budget may be short only because nobody has settled yet what children have left of theirs. */
+  /** A budget may be short only because what children have left of theirs is not settled yet. */
   async #runSettled<C extends Derive | Spend>(
     command: C,
     place: commands.Place,
@@ -441,7 +441,7 @@ export class LeaseService implements LeaseApi {
     return this.#store.subscribe(sessionDigest(session), listener)
   }
 
-  /** Waits for what goes on after an answer was given: searches for cycles that no caller waits for. */
+  /** Waits for what goes on after an answer: searches for cycles that no caller waits for. */
   async settled(): Promise<void> {
     await this.#deadlocks.idle()
   }
@@ -456,7 +456,7 @@ export class LeaseService implements LeaseApi {
     if (!this.#isSharing) await this.#deadlocks.close()
   }
 
-  /** Where a lease is: from whoever knows it, else from the store. */
+  /** Where a lease is: from the caller if it says so, else from the store. */
   async #locate(ref: LeaseRef): Promise<commands.Place | null> {
     const known = knownPlace(ref)
     if (known !== null) return known
@@ -480,7 +480,7 @@ export class LeaseService implements LeaseApi {
     return answers.reduce<number>((sum, one) => sum + one, 0)
   }
 
-  /** Settles one batch of what is over; tells how many leases expired and whether there may be more. */
+  /** Settles one batch of what is over; returns how many leases expired and whether there may be more. */
   async #settle(): Promise<{ readonly expired: number; readonly more: boolean }> {
     const query: EntryQuery = { deadline: 'passed', limit: SETTLE_BATCH }
     const { entries, more } = await this.#store.find(query)
@@ -499,12 +499,12 @@ export class LeaseService implements LeaseApi {
   }
 }
 
-/** How long closing waits for what goes on in the background, none of which anybody depends on. */
+/** How long closing waits for what goes on in the background, on which no answer depends. */
 const CLOSE_WITHIN_MS = 1_000
 const SETTLE_BATCH = 500
 const CYCLES_SHOWN_MAX = 4
 
-/** A request that waits under something, or that passes others, may leave somebody waiting for ever; another cannot. */
+/** A request that waits under something, or that passes others, may leave a request waiting for ever; another cannot. */
 function mayCloseCycle({ under = [], priority = 0 }: AcquireRequest | AcquireAllRequest): boolean {
   return under.length > 0 || priority !== 0
 }

@@ -34,20 +34,20 @@ export async function restoreLedger(
       throw isLeaseError(error) ? withHint(error, step, events.length) : error
     }
   }
-  // Somebody who comes between two commits finds free what a later one tells to be held.
+  // A client that comes between two commits finds free what a later commit says is held.
   if (steps.length > 1) await countKnown(store, events, ALONE)
 }
 
 const ALONE = 'must be used by nobody else'
 
-/** Looks before it goes on, so that as little as possible is written into a store that somebody uses already. */
+/** Looks before it goes on, so that as little as possible is written into a store that is in use. */
 async function requireUndisturbed(store: Store, last: LeaseEvent | undefined): Promise<void> {
   if (last === undefined) return
   const [newest] = await store.history({ newestFirst: true, limit: 1 })
   if (canonicalJson(newest?.event) !== canonicalJson(last)) throw notEmpty(store, ALONE)
 }
 
-/** What was imported stays; whoever began anew would be refused. */
+/** What was imported stays; an import that begins anew would be refused. */
 function withHint(error: LeaseError, { after }: RestoreStep, total: number): LeaseError {
   const { code, message, details, effect } = error
   if (after === 0 && effect === 'none') return error

@@ -1,6 +1,6 @@
 /**
  * Publishes every call of a `LeaseApi` on a tracing channel of Node's `diagnostics_channel` (`tenure:acquire`,
- * `tenure:renew` and so on), for programs that measure or log what Tenure does. A call that nobody listens to costs one
+ * `tenure:renew` and so on), for programs that measure or log what Tenure does. A call without a subscriber costs one
  * look at its channel.
  *
  * What is published names the lease, the resource and the holder, never the session: that is a secret of its client.

@@ -1,10 +1,10 @@
 /**
- * Who waits for whom, as far as it has been read, and whether somebody in it waits for itself. Pure.
+ * Who waits for whom, as far as it has been read, and whether a request in it waits for itself. Pure.
  *
  * A session is not a thread, so edges run between requests and leases: from a request (a ticket, or a lease that is
  * being upgraded) to the leases and the earlier tickets that block it, and from a lease to the requests that its holder
- * waits for *under* it (`isUnder`). Nobody waits for a lock delay, for an offer, or for a lease whose holder was asked to
- * finish: all of these pass by themselves. Of those who share a counted resource any one may leave, so a request for a
+ * waits for *under* it (`isUnder`). No request waits for a lock delay, for an offer, or for a lease whose holder was asked to
+ * finish: all of these pass by themselves. Of the holders that share a counted resource any one may leave, so a request for a
  * place there is stuck only if so many of them are stuck that they and it would not agree to be so many.
  *
  * A queue of n tickets is not n² edges: an earlier ticket of the same reach waits for nothing that a later one does not
@@ -38,11 +38,11 @@ export interface Cycle {
   readonly ids: readonly LeaseId[]
   /** Tells it from a later one of the same ids. */
   readonly name: string
-  /** The one to refuse; null when nobody in it has a ticket. */
+  /** The one to refuse; null when none in it has a ticket. */
   readonly youngest: Ticket | null
 }
 
-/** What has been read; undefined where nobody has looked yet. */
+/** What has been read; undefined where nothing was read yet. */
 export interface Readings {
   /** What stands at a place that a request waits for. */
   placeOf(reach: Reach): WaitPlace | undefined
@@ -166,7 +166,7 @@ function countBefore(queue: readonly Ticket[], ticket: Ticket): number {
   return from
 }
 
-/** A ticket with an offer waits for nobody any more. */
+/** A ticket with an offer waits no more. */
 function isUnserved(entry: Entry, now: Now): entry is Ticket & { state: 'pending' } {
   return isWaiting(entry, now) && entry.offer === null
 }
@@ -246,7 +246,7 @@ export class CycleSearch {
     this.#readings = readings
   }
 
-  /** What has to be read first, or null: then everything within reach is known, and `cycle` tells. */
+  /** What has to be read first, or null: then everything within reach is known, and `cycle` is final. */
   unread(): Unread | null {
     const needs = new Needs()
     this.#reached.clear()
@@ -319,7 +319,7 @@ export class CycleSearch {
     return waiters?.filter(({ under }) => under?.implied !== true)
   }
 
-  /** The requests that nobody outside the cycles can end: those are taken away that somebody who runs may end. */
+  /** The requests that no holder outside the cycles can end: those are taken away that a running holder may end. */
   #stuckNames(): ReadonlySet<string> {
     const stuck = new Set(this.#reached.keys())
     for (let before = -1; before !== stuck.size;) {

@@ -1,8 +1,8 @@
 /**
  * Follows the ledger. While a watch is open it also settles what runs out, so that an expiry is seen within a second
- * although nobody asks for the resource; safety never depends on that.
+ * although no client asks for the resource; safety never depends on that.
  *
- * Whoever could read the store once is not sent away when it fails later: the watch goes on from its position, with
+ * A watch that could read the store once does not end when it fails later: the watch goes on from its position, with
  * growing pauses, until it can be read again. Nothing is lost or repeated, because the position only moves with what
  * was read.
  */
@@ -134,7 +134,7 @@ class Settling {
       await settle()
       this.#fault.succeeded()
     } catch (error) {
-      // Whoever closes the store ends the watch with it.
+      // Closing the store ends the watch with it.
       if (isLeaseError(error) && error.code === 'CLOSED') return
       this.#fault.failed(error)
       const pauseMs = SETTLE_EVERY_MS * 2 ** Math.min(this.#fault.count, 10)
