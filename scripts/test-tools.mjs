@@ -29,6 +29,7 @@ export const TEST_TOOLS = [
   { program: 'python3', debianPackage: 'python3' },
   { program: 'openssl', debianPackage: 'openssl' },
   { program: 'chromium', debianPackage: 'chromium' },
+  { program: 'git-lfs', debianPackage: 'git-lfs' },
 ]
 
 /** Debian keeps the programs of each version of the PostgreSQL server in a folder that is not on the path. */

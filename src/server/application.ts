@@ -29,6 +29,8 @@ import {
 import { complete } from './complete.ts'
 import { dashboardFile } from './dashboard-files.ts'
 import { refuseForeignPages } from './host-check.ts'
+import { answerLfsRequest } from './lfs.ts'
+import { LFS_MEDIA_TYPE, lfsCaller, lfsProblem, lfsResponse } from './lfs-http.ts'
 import type { McpRoute } from './mcp-route.ts'
 import type { ServerMetrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
@@ -66,6 +68,8 @@ export interface ApplicationParts {
   readonly name: string | null
   /** Loaded when it is first asked for: what it needs may not be installed. */
   readonly mcp: () => Promise<McpRoute>
+  /** The tops of the repositories whose files can be locked by Git LFS, by name. */
+  readonly repositories: ReadonlyMap<string, string>
   readonly onRequest: OnRequest
   readonly isStopping: () => boolean
 }
@@ -92,6 +96,7 @@ export function application(parts: ApplicationParts): Hono<Env> {
     return named(c, '/v1/events', () => stream(parts, c, 'watch'))
   })
   app.get('/v1/wakes', (c) => named(c, '/v1/wakes', () => stream(parts, c, 'wakes')))
+  app.all('/lfs/:namespace/:repository/*', (c) => named(c, '/lfs', () => answerLfs(parts, c)))
   app.post('/mcp', (c) => named(c, '/mcp', () => answerMcp(parts, c)))
   for (const route of ROUTES) {
     app.on(route.method, pattern(route.path), (c) => {
@@ -225,6 +230,31 @@ async function answerMcp(parts: ApplicationParts, c: Ctx): Promise<Response> {
   return (await parts.mcp()).answer(call, c.req.raw, body)
 }
 
+/** Whatever goes wrong is told in the form that its clients print. */
+async function answerLfs(parts: ApplicationParts, c: Ctx): Promise<Response> {
+  const { incoming, outgoing } = c.env
+  try {
+    const { caller, holder } = lfsCaller(parts, {
+      authorization: single(incoming, 'authorization'),
+      host: single(incoming, 'host'),
+      origin: single(incoming, 'origin'),
+    })
+    c.set('caller', caller.name)
+    parts.limiter.count(caller)
+    const { namespace = '', repository: name = '' } = c.req.param()
+    const call = await callOf(parts, caller, { incoming, outgoing }, namespace)
+    const repository = { name, root: parts.repositories.get(name) ?? null }
+    const body = await readJsonBody(incoming, BODY_BYTES_MAX, LFS_MEDIA_TYPE)
+    const { pathname, searchParams: query } = new URL(c.req.url)
+    const place = pathname.split('/').slice(4)
+    const line = { method: c.req.method, place, query, body }
+    return lfsResponse(await answerLfsRequest({ call, holder, repository }, line))
+  } catch (error) {
+    parts.metrics.refused(error)
+    return lfsProblem(error)
+  }
+}
+
 /** A session is a secret, so it stands in a header and not in the URL; a header holds ASCII, so it may be escaped. */
 function decoded(session: string): string {
   try {
@@ -282,9 +312,10 @@ async function callOf(
   parts: ApplicationParts,
   caller: Caller,
   { incoming, outgoing }: HttpBindings,
+  named: string | null = null,
 ): Promise<Call> {
   const { runtime, stores, limiter, keys, metrics } = parts
-  const asked = single(incoming, 'tenure-namespace')
+  const asked = named ?? single(incoming, 'tenure-namespace')
   const namespace = namespaceFor(caller, asked === null ? null : parseNamespace(asked))
   const key = single(incoming, 'idempotency-key')
   if (key !== null && (key === '' || Buffer.byteLength(key) > KEY_BYTES_MAX)) {

@@ -7,7 +7,11 @@ import { parseStrictJson } from './wire/strict-json.ts'
 const MEDIA_TYPE = /^application\/json(\s*;.*)?$/i
 
 /** An absent body is an empty object: many requests need nothing but their path. */
-export async function readJsonBody(request: IncomingMessage, bytesMax: number): Promise<unknown> {
+export async function readJsonBody(
+  request: IncomingMessage,
+  bytesMax: number,
+  mediaType: RegExp = MEDIA_TYPE,
+): Promise<unknown> {
   const { 'content-type': type, 'content-length': length } = request.headers
   if (request.headers['content-encoding'] !== undefined) {
     throw httpError(415, 'Content-Encoding must not be given')
@@ -15,7 +19,7 @@ export async function readJsonBody(request: IncomingMessage, bytesMax: number): 
   if (length !== undefined && Number(length) > bytesMax) throw tooLong(bytesMax)
   const bytes = await readBytes(request, bytesMax)
   if (bytes.length === 0) return {}
-  if (type === undefined || !MEDIA_TYPE.test(type)) {
+  if (type === undefined || !mediaType.test(type)) {
     throw httpError(415, `Content-Type must be application/json, got ${type ?? 'none'}`)
   }
   return parseStrictJson(bytes)

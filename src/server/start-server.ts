@@ -55,6 +55,8 @@ export interface ServerOptions {
   readonly keys?: () => KeyRing
   /** The server's name: a grant whose audience it is counts as a credential. Default: no grant does. */
   readonly name?: string
+  /** The tops of repositories by name: what Git LFS locks there (`/lfs/NAMESPACE/NAME`) is the file itself. */
+  readonly repositories?: Readonly<Record<string, string>>
   /** Hears of every request when its answer has ended. */
   readonly onRequest?: OnRequest
   /** Of a token that has no limit of its own. Default 5,000. */
@@ -111,6 +113,7 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
     name: options.name ?? null,
     onRequest: options.onRequest ?? (() => undefined),
     mcp: () => mcp.load(),
+    repositories: new Map(Object.entries(options.repositories ?? {})),
     isStopping: () => isStopping,
   })
   const answer = getRequestListener(app.fetch, { errorHandler: problemResponse })

@@ -4,6 +4,8 @@ import { invalid } from '../../core/errors.ts'
 import { readKeyFile, readText } from '../../delegation/key-file.ts'
 import { openApi } from '../../open.ts'
 import { onFault } from '../../runtime/diagnostics.ts'
+import { fs } from '../../runtime/file-system.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { AccessEntry } from '../../server/access.ts'
 import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
 import { flag, textOption, type Option } from '../arguments.ts'
@@ -29,6 +31,7 @@ type ServeTable = {
   readonly operator: Option<true>
   readonly keys: Option<string>
   readonly name: Option<string>
+  readonly repo: Option<string>
   readonly log: Option<LogFormat>
 }
 
@@ -52,6 +55,10 @@ export const serve: Command = defineCommand({
     operator: flag('without tokens: everybody on this host may revoke and configure, too'),
     keys: KEYS_OPTION,
     name: textOption('NAME', 'its name: a signed grant with this audience is a credential'),
+    repo: textOption(
+      'DIRS',
+      'repositories, with commas between them, whose files Git LFS locks at /lfs/NAMESPACE/NAME; NAME is that of the directory',
+    ),
     log,
   },
   notes: [
@@ -84,6 +91,7 @@ async function run(call: Call<ServeTable>): Promise<number> {
     behindProxy: options['behind-proxy'] === true,
     role: options.operator === true ? 'operator' : 'holder',
     keys: () => readKeyFile(keyFile),
+    repositories: repositoriesOf(options.repo, cwd),
     onRequest: (entry) => say(format, entry, accessLine(entry)),
   })
   printer.answer({ url: server.url }, () => server.url)
@@ -105,6 +113,18 @@ type StartServer = (options: ServerOptions) => Promise<TenureServer>
 
 function loadServer(): Promise<{ readonly startServer: StartServer }> {
   return loadWith('tenure serve', PACKAGES, () => import('../../server/start-server.ts'))
+}
+
+function repositoriesOf(text: string | undefined, cwd: string): Readonly<Record<string, string>> {
+  const roots = (text === undefined ? [] : text.split(',')).map((directory) => {
+    const root = systemRuntime.canonicalPath(path.resolve(cwd, directory))
+    const status = fs.statSync(root, { throwIfNoEntry: false })
+    if (status?.isDirectory() !== true) throw invalid('repo', 'must be directories', directory)
+    return [path.basename(root), root] as const
+  })
+  const names = new Set(roots.map(([name]) => name))
+  if (names.size < roots.length) throw invalid('repo', 'must have different names', text)
+  return Object.fromEntries(roots)
 }
 
 function addressOf(text: string | undefined): { readonly host?: string; readonly port?: number } {
