@@ -128,7 +128,7 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/mcp.ts')).mcp,
   },
   init: {
-    summary: 'Set up what asks Tenure: the hooks of coding agents and of git, and MCP',
+    summary: 'Set up what asks Tenure: the hooks of coding agents and of git, MCP, Git LFS',
     load: async () => (await import('./commands/init.ts')).init,
   },
   git: {

@@ -19,6 +19,7 @@ import type { Identity } from '../identity.ts'
 import { visible, type Paint } from '../output.ts'
 import { proveClients } from '../proof/client-proof.ts'
 import { proveGit } from '../proof/git-proof.ts'
+import { proveLfs } from '../proof/lfs-proof.ts'
 import { proveMcp } from '../proof/mcp-proof.ts'
 import { optionsOf } from '../store-access.ts'
 
@@ -34,7 +35,7 @@ export const doctor: Command = defineCommand({
   },
   notes: [
     'Looks at Node and the store: of a file also at the driver, the directory and every row, of PostgreSQL at the schema and what the role may write, of Redis at whether keys are evicted. It wakes itself up, because a connection may accept a subscription and deliver nothing, and prunes nothing, to see whether it could. What it writes to find out whether it can is rolled back or removed, and a file that does not exist yet, or is empty, is not made: it says where the store would be; a server is opened as by any command, which makes the schema or the namespace if there is none. One line for each thing that is wrong. The exit status is 0 if all is well and 1 if not.',
-    'What tenure init has set up here it tries: the hook of each client before an edit of a file that another holds, the server of MCP with a request for it, and git with a commit and a push of it, in a temporary directory with a temporary store.',
+    'What tenure init has set up here it tries: the hook of each client before an edit of a file that another holds, the server of MCP with a request for it, whether the server of Git LFS answers, and git with a commit and a push of it, in a temporary directory with a temporary store.',
   ],
   examples: [
     'tenure doctor',
@@ -47,6 +48,7 @@ export const doctor: Command = defineCommand({
       ...(await examine(identity, wanted)),
       ...(await proveClients(cwd)),
       ...(await proveMcp(cwd)),
+      ...(await proveLfs(cwd)),
       ...(await proveGit(cwd)),
     ]
     const ok = checks.every((check) => check.ok)

@@ -5,6 +5,7 @@ import { defineCommand, type Command } from '../command.ts'
 import { applyChange, changeText, changeWords, type FileChange } from '../file-change.ts'
 import { CLIENT_SETTINGS } from '../init/client-settings.ts'
 import { hooksToInstall, hooksToRemove } from '../init/git-hooks.ts'
+import { LFS_FILE, lfsToInstall, lfsToRemove } from '../init/lfs-settings.ts'
 import { MCP_FILE, mcpPlan } from '../init/mcp-settings.ts'
 import {
   hooksPlan,
@@ -41,6 +42,7 @@ const clients = Object.entries(CLIENT_SETTINGS).map(([client, settings]): [strin
 const TARGETS: Readonly<Record<string, Target>> = {
   ...Object.fromEntries(clients),
   mcp: settingsTarget(mcpPlan),
+  lfs: { install: lfsToInstall, remove: lfsToRemove },
   git,
 }
 
@@ -58,6 +60,7 @@ export const init: Command = defineCommand({
   notes: [
     `A coding agent's client, with hooks that call tenure hook: ${CLIENT_FILES}, from the top of the worktree. Comments in it are fine. A copy of what was there is kept beside it.`,
     `mcp: the server tenure mcp, in ${MCP_FILE}, for clients that read it there.`,
+    `lfs: the locks of tenure serve --repo, in ${LFS_FILE}, for everybody who clones the repository. Change the URL there to that of your server.`,
     'git: the hooks pre-commit and pre-push, where git looks for them (core.hooksPath too), which refuse what touches the leases of others. A hook that is there is kept and still called.',
     'What is there already is kept byte for byte, and --remove gives it back. Setting up twice changes nothing. tenure doctor then proves that what was set up works.',
   ],

@@ -76,6 +76,22 @@ describe('tenure init', () => {
     await expect(tenure(['init', 'mcp', '--write'])).rejects.toThrow('mcpServers must be an object')
   })
 
+  it('lfs names its locks behind what is there, which git reads, and gives that back', async () => {
+    const repository = temporaryRepository()
+    const { tenure, write, git, root } = repository
+    const file = path.join(root, '.lfsconfig')
+    for (const text of [null, '[lfs]\n\tfetchinclude = a\n', '[lfs]\n\tfetchinclude = a']) {
+      if (text !== null) write('.lfsconfig', text)
+      await tenure(['init', 'lfs', '--write'])
+      const read = (key: string): string => git('config', '--file', file, '--get', key)
+      expect(read('lfs.url')).toBe('http://127.0.0.1:7420/lfs/default/repo')
+      expect(read('lfs.locksverify')).toBe('true')
+      expect(await tenure(['init', 'lfs', '--write'])).toBe('all is there already\n')
+      await tenure(['init', 'lfs', '--remove'])
+      expect(fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : null).toBe(text)
+    }
+  })
+
   it('claude writes what its client reads', async () => {
     const repository = temporaryRepository()
     await repository.tenure(['init', 'claude', '--write'])

@@ -174,7 +174,7 @@ describe('tenure init git', () => {
       [['init', 'git'], 'repository must be one that git can read, got ', directory],
       [
         ['init', 'svn'],
-        'TARGET must be among claude, codex, gemini, cursor, copilot, mcp, git, got "svn"',
+        'TARGET must be among claude, codex, gemini, cursor, copilot, mcp, lfs, git, got "svn"',
         root,
       ],
       [['init', 'git', '--write', '--remove'], 'remove must not be given beside write', root],
