@@ -39,7 +39,7 @@ export function parentsOf(log: readonly Logged[]): Parents {
 }
 
 /** Whether one of the two was derived from the other, however far up: such leases may overlap. */
-export function areInLine(parents: Parents, a: LeaseId, b: LeaseId): boolean {
+export function areAncestorAndDescendant(parents: Parents, a: LeaseId, b: LeaseId): boolean {
   return isAbove(parents, a, b) || isAbove(parents, b, a)
 }
 

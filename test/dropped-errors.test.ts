@@ -57,13 +57,13 @@ function argumentsOf(code: string, start: number): readonly (readonly [number, n
   return found
 }
 
-function lineOf(text: string, index: number): number {
+function successionOf(text: string, index: number): number {
   return text.slice(0, index).split('\n').length
 }
 
 function isExplained(text: string, from: number, to: number): boolean {
   const lines = text.split('\n')
-  const above = lines[lineOf(text, from) - 2] ?? ''
+  const above = lines[successionOf(text, from) - 2] ?? ''
   return REASON.test(above) || REASON.test(text.slice(from, to))
 }
 
@@ -75,7 +75,7 @@ function droppedIn(text: string): readonly number[] {
     const [, name = ''] = /^\s*(?:async\s*)?\(?\s*(\w*)/.exec(handler) ?? []
     const body = handler.slice(handler.indexOf(name) + name.length)
     const looks = name !== '' && new RegExp(`\\b${name}\\b`).test(body)
-    if (!looks && !isExplained(text, from, to)) found.push(lineOf(text, from))
+    if (!looks && !isExplained(text, from, to)) found.push(successionOf(text, from))
   }
   for (const match of code.matchAll(/\bcatch\s*(\(\s*\w+[^)]*\))?\s*\{/g)) {
     const start = match.index + match[0].length - 1

@@ -8,7 +8,7 @@ import type { Lease, LeaseId } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
 import { beliefs, type Belief } from '../beliefs.ts'
 import {
-  areInLine,
+  areAncestorAndDescendant,
   seconds,
   short,
   type Checker,
@@ -48,7 +48,7 @@ function overlapsInLedger({ ledger, parents }: Evidence): readonly Complaint[] {
 function runningBeside(own: Lease, { live, tick }: Step, parents: Parents): Lease | null {
   for (const other of live.values()) {
     if (other.kind !== 'lease' || other.state !== 'active' || other.id === own.id) continue
-    if (areInLine(parents, own.id, other.id)) continue
+    if (areAncestorAndDescendant(parents, own.id, other.id)) continue
     if (clash(own, other) && !hasPassed(other.deadline, tick)) return other
   }
   return null
@@ -61,7 +61,7 @@ function overlapsInBelief(evidence: Evidence): readonly Complaint[] {
     for (const before of justified.slice(0, index)) {
       if (before.untilUs <= belief.fromUs || before.leaseId === belief.leaseId) continue
       if (!clash(before, belief)) continue
-      if (areInLine(evidence.parents, before.leaseId, belief.leaseId)) continue
+      if (areAncestorAndDescendant(evidence.parents, before.leaseId, belief.leaseId)) continue
       complaints.push(
         `${before.session} believed in ${before.resource} until ${seconds(before.untilUs)}, ` +
           `${belief.session} in ${belief.resource} from ${seconds(belief.fromUs)}`,

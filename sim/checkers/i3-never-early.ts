@@ -8,7 +8,7 @@
  */
 import type { LeaseId } from '../../src/core/lease.ts'
 import {
-  areInLine,
+  areAncestorAndDescendant,
   clockChanged,
   seconds,
   short,
@@ -37,7 +37,7 @@ function givenAway(evidence: Evidence): readonly Complaint[] {
       if (issued.atUs + CLOCK_SLACK_US >= dueUs) continue
       const earlier = { ...before.lease, mode: phaseAt(before, issued.commit).mode }
       if (!clash(earlier, lease) || isExempt(before, life, evidence)) continue
-      if (areInLine(evidence.parents, before.lease.id, lease.id)) continue
+      if (areAncestorAndDescendant(evidence.parents, before.lease.id, lease.id)) continue
       complaints.push(
         `${lease.resource} was given to ${lease.holder} at ${seconds(issued.atUs)}; the lease of ` +
           `${before.lease.holder} (${short(before.lease.id)}) ran until ${seconds(dueUs)}`,

@@ -4,7 +4,7 @@
  */
 import type { Claim, Entry, LeaseId } from '../../src/core/lease.ts'
 import { hasPassed, type Tick } from '../../src/core/time.ts'
-import { areInLine, type Evidence } from '../evidence.ts'
+import { areAncestorAndDescendant, type Evidence } from '../evidence.ts'
 import type { Step } from './ledger-walk.ts'
 import { clash, touch } from './reach.ts'
 
@@ -31,7 +31,7 @@ export function obstaclesOf(
   const sharers: Obstacle[] = []
   for (const entry of step.live.values()) {
     if (entry.id === claim.id || !touch(entry, claim)) continue
-    if (areInLine(evidence.parents, entry.id, claim.id)) continue
+    if (areAncestorAndDescendant(evidence.parents, entry.id, claim.id)) continue
     const standing = standingOf(entry, evidence, byUs)
     if (standing === null || hasPassed(standing.until, step.tick)) continue
     if (standing.kind === 'ticket' && !isBefore(step, entry.id, { id: claim.id, keyUs })) continue

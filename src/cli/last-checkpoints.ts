@@ -5,7 +5,7 @@
 import { isLeaseError } from '../core/errors.ts'
 import { signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
 import { checkpointHash } from '../ledger/ledger-checkpoint.ts'
-import { lineOf } from '../registrar/verification-key.ts'
+import { keySuccession } from '../registrar/verification-key.ts'
 import { isAbsent } from '../delegation/ledger-files.ts'
 import { examineLedger } from './sealed-directory.ts'
 import { waitForTurn } from './turn.ts'
@@ -21,7 +21,7 @@ export async function withLastCheckpoints<Result>(
   directories: readonly string[],
   use: (last: LastCheckpoints) => Result,
 ): Promise<Result> {
-  const keys = lineOf(ring.keys, signingKeyOf(ring).keyId)
+  const keys = keySuccession(ring.keys, signingKeyOf(ring).keyId)
   const hashes: string[] = []
   const unproven: { readonly ledger: string; readonly problem: string }[] = []
   const ends: (() => void)[] = []

@@ -5,7 +5,7 @@
  */
 import { isUnavailable } from '../client/retry.ts'
 import { LeaseError } from '../core/errors.ts'
-import { ringOfLine, signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
+import { ringOfSuccession, signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
 import { checkpointHash, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
 import { rotationsToRecord, type LedgerTrust } from '../ledger/recorded-rotation.ts'
 import type { LedgerChain } from '../ledger/sealed-ledger.ts'
@@ -173,7 +173,7 @@ export class LedgerSealer {
    * is taken from there. If it is not over them, the ledger was set back.
    */
   #examine(ring: KeyRing, copy: CheckpointCopy | null) {
-    const { keys } = ringOfLine(ring, signingKeyOf(ring).keyId)
+    const { keys } = ringOfSuccession(ring, signingKeyOf(ring).keyId)
     const examined = examineLedger(this.#directory, keys)
     const pending = copy?.ahead(new Set(examined.checkpoints.map(checkpointHash))) ?? null
     if (pending === null || !examined.verdict.ok) return { pending, examined }

@@ -8,7 +8,7 @@
 import { LeaseError } from '../core/errors.ts'
 import type { LeaseId } from '../core/lease.ts'
 import { refusalError, type Refusal } from '../core/outcome.ts'
-import { isUpgradeTurn } from '../core/turn.ts'
+import { isUpgradeTurn } from '../core/waiter-turn.ts'
 import type { DowngradeAnswer, LeaseApi, UpgradeAnswer } from '../service/lease-api.ts'
 import type { ModeChange } from './contract.ts'
 import type { AnswerListener, LeaseTarget, RequestContext } from './lease-requests.ts'

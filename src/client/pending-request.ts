@@ -6,7 +6,7 @@ import type { Blocker } from '../core/conflict.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import type { Dropped, Refusal, Waiting } from '../core/outcome.ts'
 import type { Extent, Reach, Resource } from '../core/resource.ts'
-import { isServed, isTurnOf } from '../core/turn.ts'
+import { isServed, isTurnOf } from '../core/waiter-turn.ts'
 import type {
   AcquireAllAnswer,
   AcquireAllRequest,

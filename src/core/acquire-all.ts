@@ -43,15 +43,15 @@ export function decideAcquireAll(
   if (malformed) return draft.answer({ kind: 'malformed_setting', problem: malformed })
   settle(draft)
   const standing = standingTickets(draft, command)
-  const tickets = standing ?? wishedTickets(draft, views, command)
-  const given = givenTo(draft, tickets)
-  const other = standing === null ? unfitFor(draft, tickets, given) : null
+  const tickets = standing ?? requestedTickets(draft, views, command)
+  const transferred = transferredTo(draft, tickets)
+  const other = standing === null ? unfitFor(draft, tickets, transferred) : null
   if (other !== null) return refuse(draft, tickets, other)
-  const twice = standing === null ? sharedTwice(draft, command, { tickets, given }) : []
+  const twice = standing === null ? sharedTwice(draft, command, { tickets, transferred }) : []
   if (twice.length > 0) return refuse(draft, tickets, { blockers: twice, notWaiting: 'own' })
-  const blockers = allBlockers(draft, tickets, given)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
-  const blocked = { tickets, blockers, views, given }
+  const blockers = allBlockers(draft, tickets, transferred)
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, transferred, views))
+  const blocked = { tickets, blockers, views, transferred }
   if (standing !== null) return draft.answer(queuedAll(draft, standing, waitOf(command, blocked)))
   return waitOrRefuse(draft, command, blocked)
 }
@@ -130,7 +130,7 @@ function standingTickets(draft: Draft, { members, group }: AcquireAll): readonly
   return tickets
 }
 
-function wishedTickets(
+function requestedTickets(
   { entries, now }: Draft,
   views: readonly RealmView[],
   command: AcquireAll,
@@ -152,21 +152,25 @@ export function adoptedIn(
 }
 
 /** By the id of the member: the lease of the same resource that was transferred to whoever asks now. */
-export type Given = ReadonlyMap<LeaseId, Lease>
+export type TransferredLeases = ReadonlyMap<LeaseId, Lease>
 
-export function givenTo(draft: Draft, tickets: readonly Ticket[]): Given {
-  const given = new Map<LeaseId, Lease>()
+export function transferredTo(draft: Draft, tickets: readonly Ticket[]): TransferredLeases {
+  const transferred = new Map<LeaseId, Lease>()
   for (const ticket of tickets) {
     const lease = adoptable(draft, ticket)
-    if (lease !== null) given.set(ticket.id, lease)
+    if (lease !== null) transferred.set(ticket.id, lease)
   }
-  return given
+  return transferred
 }
 
-/** What was given for one of them and is not what was asked for, if that is so. */
-export function unfitFor(draft: Draft, tickets: readonly Ticket[], given: Given): Held | null {
+/** The refusal for a lease that was transferred to the requester and does not cover its request, if there is one. */
+export function unfitFor(
+  draft: Draft,
+  tickets: readonly Ticket[],
+  transferred: TransferredLeases,
+): Held | null {
   for (const ticket of tickets) {
-    const other = given.has(ticket.id) ? null : unfit(draft, ticket)
+    const other = transferred.has(ticket.id) ? null : unfit(draft, ticket)
     if (other !== null) return other
   }
   return null
@@ -175,22 +179,24 @@ export function unfitFor(draft: Draft, tickets: readonly Ticket[], given: Given)
 function sharedTwice(
   draft: Draft,
   { members }: AcquireAll,
-  { tickets, given }: Pick<BlockedAll, 'tickets' | 'given'>,
+  { tickets, transferred }: Pick<BlockedAll, 'tickets' | 'transferred'>,
 ): readonly Blocker[] {
   if (members[0]?.sequential !== true) return []
-  return tickets.flatMap((ticket) => (given.has(ticket.id) ? [] : sharedAlready(ticket, draft)))
+  return tickets.flatMap((ticket) =>
+    transferred.has(ticket.id) ? [] : sharedAlready(ticket, draft),
+  )
 }
 
 export function allBlockers(
   draft: Draft,
   tickets: readonly Ticket[],
-  given: Given,
+  transferred: TransferredLeases,
 ): readonly Blocker[] {
   const own = new Set(tickets.map((ticket) => ticket.id))
   return tickets.flatMap((ticket) => {
-    const gift = given.get(ticket.id)?.id
+    const transferredId = transferred.get(ticket.id)?.id
     const found = blockersOf(ticket, draft.entries.values(), draft.now)
-    return found.filter(({ leaseId }) => !own.has(leaseId) && leaseId !== gift)
+    return found.filter(({ leaseId }) => !own.has(leaseId) && leaseId !== transferredId)
   })
 }
 
@@ -198,33 +204,33 @@ export function allBlockers(
 export function grantAll(
   draft: Draft,
   tickets: readonly Ticket[],
-  given: Given,
+  transferred: TransferredLeases,
   views: readonly RealmView[],
 ): GrantedAll {
   const leases = tickets.map((ticket, index) => {
-    const gift = given.get(ticket.id)
-    if (gift !== undefined) return takeOver(draft, ticket, gift)
+    const lease = transferred.get(ticket.id)
+    if (lease !== undefined) return takeOver(draft, ticket, lease)
     const before = draft.entries.get(ticket.id)?.state ?? null
     const epoch = hasEpoch(ticket.resource) ? (views[index]?.epoch ?? 0) : 0
     return grant(draft, { claim: ticket, fence: draft.nextFence(), before, epoch })
   })
-  if (given.size > 0) makeOffers(draft)
+  if (transferred.size > 0) makeOffers(draft)
   return { kind: 'granted_all', leases, repeated: false }
 }
 
-/** A ticket that stands for what its waiter was given has come to an end. */
-function takeOver(draft: Draft, ticket: Ticket, gift: Lease): Lease {
+/** A ticket ends when its waiter takes over the lease that was transferred to it. */
+function takeOver(draft: Draft, ticket: Ticket, lease: Lease): Lease {
   if (isFiled(draft, ticket)) {
-    fail(draft, ticket, 'aborted', { reason: `has lease ${gift.id} by transfer` })
+    fail(draft, ticket, 'aborted', { reason: `has lease ${lease.id} by transfer` })
   }
-  return adopt(draft, gift, { session: ticket.session, requestId: ticket.id })
+  return adopt(draft, lease, { session: ticket.session, requestId: ticket.id })
 }
 
 interface BlockedAll {
   readonly tickets: readonly Ticket[]
   readonly blockers: readonly Blocker[]
   readonly views: readonly RealmView[]
-  readonly given: Given
+  readonly transferred: TransferredLeases
 }
 
 function waitOf(
@@ -261,18 +267,18 @@ function waitOrRefuse(
   return draft.answer(queuedAll(draft, tickets, { blockers, waitMs }))
 }
 
-/** A lease that was given for one of several, and reaches over another of them, is the requester's own as well. */
+/** A transferred lease that reaches over another of the requested resources is the requester's own as well. */
 function ownBlockers(
   draft: Draft,
-  { tickets, blockers, given }: BlockedAll,
+  { tickets, blockers, transferred }: BlockedAll,
   sequential: boolean,
 ): readonly Blocker[] {
   const own = tickets.flatMap((ticket) => {
     const found = ownBlockersOf(ticket, draft, sequential)
-    return found.filter(({ leaseId }) => leaseId !== given.get(ticket.id)?.id)
+    return found.filter(({ leaseId }) => leaseId !== transferred.get(ticket.id)?.id)
   })
-  const gifts = new Set([...given.values()].map((lease) => lease.id))
-  return [...own, ...blockers.filter(({ leaseId }) => gifts.has(leaseId))]
+  const transferredIds = new Set([...transferred.values()].map((lease) => lease.id))
+  return [...own, ...blockers.filter(({ leaseId }) => transferredIds.has(leaseId))]
 }
 
 function isFiled(draft: Draft, { id }: Ticket): boolean {

@@ -63,9 +63,12 @@ export function decideAcquire(
     return draft.answer({ kind: 'malformed_setting', problem: view.settings.malformed })
   }
   settle(draft)
-  const given = adoptable(draft, command)
-  if (given !== null) {
-    const lease = adopt(draft, given, { session: command.session, requestId: command.leaseId })
+  const transferred = adoptable(draft, command)
+  if (transferred !== null) {
+    const lease = adopt(draft, transferred, {
+      session: command.session,
+      requestId: command.leaseId,
+    })
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
   const claim = ticketOf(command, view, { now, arrivalUs: arrivalUs(draft.entries.values(), now) })
@@ -225,8 +228,8 @@ function heldBy(
   return { kind: 'held', resource, blockers, retryAfterMs, notWaiting }
 }
 
-function refuse(draft: Draft, wished: Ticket, held: Held): Decision<AcquireOutcome> {
-  const ticket: Ticket = { ...wished, state: 'failed', failure: 'denied' }
+function refuse(draft: Draft, request: Ticket, held: Held): Decision<AcquireOutcome> {
+  const ticket: Ticket = { ...request, state: 'failed', failure: 'denied' }
   const first = held.blockers[0]
   draft.record({
     type: 'lease.denied',

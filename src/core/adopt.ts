@@ -124,9 +124,9 @@ interface Adopter {
 export function adopt(draft: Draft, lease: Lease, { session, requestId }: Adopter): Lease {
   const { now } = draft
   const { renewals } = lease
-  const wishedUs = deadlineAfter(now, lease.ttlMs).us
+  const requestedUs = deadlineAfter(now, lease.ttlMs).us
   const ceilingUs = lease.revoking === null ? lease.holdUntilUs : lease.deadline.us
-  const us = Math.min(wishedUs, ceilingUs ?? wishedUs)
+  const us = Math.min(requestedUs, ceilingUs ?? requestedUs)
   const facts = { before: 'active', after: 'active', renewals, requestId } as const
   const common = eventCommon(lease, now, facts)
   draft.record({

@@ -5,7 +5,7 @@
 import {
   adoptedIn,
   allBlockers,
-  givenTo,
+  transferredTo,
   grantAll,
   mergeViews,
   queuedAll,
@@ -35,14 +35,14 @@ export function decideClaimAll(
   settle(draft)
   const tickets = waitingTickets(draft, members, views)
   if ('kind' in tickets) return draft.answer(tickets)
-  const given = givenTo(draft, tickets)
-  const other = unfitFor(draft, tickets, given)
+  const transferred = transferredTo(draft, tickets)
+  const other = unfitFor(draft, tickets, transferred)
   if (other !== null) {
     deny(draft, tickets, other)
     return draft.answer(other)
   }
-  const blockers = allBlockers(draft, tickets, given)
-  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, given, views))
+  const blockers = allBlockers(draft, tickets, transferred)
+  if (blockers.length === 0) return draft.answer(grantAll(draft, tickets, transferred, views))
   for (const [index, ticket] of tickets.entries()) stayInQueue(draft, ticket, members[index])
   return draft.answer(queuedAll(draft, tickets, { blockers, waitMs: 0 }))
 }

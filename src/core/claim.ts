@@ -52,9 +52,9 @@ export function decideClaim(
     const lease = claimOffer(draft, ticket, ticket.offer)
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
-  const given = adoptable(draft, ticket)
-  if (given !== null) {
-    const lease = takeOver(draft, ticket, given)
+  const transferred = adoptable(draft, ticket)
+  if (transferred !== null) {
+    const lease = takeOver(draft, ticket, transferred)
     return draft.answer({ kind: 'granted', lease, repeated: false })
   }
   const other = unfit(draft, ticket)
@@ -136,7 +136,7 @@ export function goneOutcome(prior: PriorEffect | null, leaseId: LeaseId): Droppe
   return wasEnded ? { kind: 'terminal', leaseId, state: 'failed' } : { kind: 'dropped', leaseId }
 }
 
-/** They were given a lease that they did not ask for, and would wait for themselves; whoever waits behind them goes on. */
+/** They were transferred a lease that they did not ask for, and would wait for themselves; whoever waits behind them goes on. */
 export function deny(draft: Draft, tickets: readonly Ticket[], { blockers }: Held): void {
   const reason = `has lease ${blockers[0]?.leaseId ?? ''} by transfer`
   for (const ticket of tickets) fail(draft, ticket, 'denied', { reason })
@@ -144,9 +144,9 @@ export function deny(draft: Draft, tickets: readonly Ticket[], { blockers }: Hel
 }
 
 /** Somebody gave the resource to this waiter past the queue: it has what it waited for, and waits no more. */
-function takeOver(draft: Draft, ticket: Ticket, given: Lease): Lease {
-  fail(draft, ticket, 'aborted', { reason: `has lease ${given.id} by transfer` })
-  const lease = adopt(draft, given, { session: ticket.session, requestId: ticket.id })
+function takeOver(draft: Draft, ticket: Ticket, transferred: Lease): Lease {
+  fail(draft, ticket, 'aborted', { reason: `has lease ${transferred.id} by transfer` })
+  const lease = adopt(draft, transferred, { session: ticket.session, requestId: ticket.id })
   makeOffers(draft)
   return lease
 }

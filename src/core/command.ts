@@ -1,5 +1,5 @@
 /**
- * The commands that the core decides. They are validated before they get here: a command holds facts, not wishes.
+ * The commands that the core decides. They are validated before they get here: a command holds facts, not raw input.
  */
 import type { Budget } from './budget.ts'
 import type { Authority } from './delegation.ts'
@@ -75,8 +75,8 @@ export interface KeepAlive {
 }
 
 /**
- * The waiter was told that it has an offer, and takes it up. That depends on its own ticket alone, so that nobody who gets
- * in line meanwhile can make it miss; without an offer it comes to nothing, and the waiter claims.
+ * A notified waiter accepts its offer. It commits against its own ticket only, so that no request that joins the queue
+ * meanwhile can make it miss; without an offer it falls back to a full claim.
  */
 export interface TakeUp {
   readonly kind: 'take_up'
@@ -162,7 +162,7 @@ export interface Upgrade {
   readonly sequential?: boolean
 }
 
-/** The holder no longer wishes to be upgraded; without effect once it is. */
+/** The holder withdraws its upgrade request; without effect once it is. */
 export interface WithdrawUpgrade {
   readonly kind: 'withdraw_upgrade'
   readonly leaseId: LeaseId

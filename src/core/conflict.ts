@@ -1,7 +1,7 @@
 /**
  * What stands in the way of a claim: live leases, offers, lock delays, and tickets that come before it.
  */
-import { areInLine } from './delegation.ts'
+import { areAncestorAndDescendant } from './delegation.ts'
 import {
   isHeld,
   isWaiting,
@@ -36,7 +36,7 @@ export interface Blocker {
 }
 
 export function conflicts(a: Claim, b: Claim): boolean {
-  if (a.id === b.id || !overlap(a, b) || areInLine(a, b)) return false
+  if (a.id === b.id || !overlap(a, b) || areAncestorAndDescendant(a, b)) return false
   return excludes(a, b)
 }
 
@@ -44,11 +44,11 @@ type Sharer = Pick<Claim, 'mode' | 'slots'> & Partial<Pick<Lease, 'upgrading'>>
 
 /** Whether two that overlap cannot be live together, however many places there are. */
 export function excludes(a: Sharer, b: Sharer): boolean {
-  return wishesToBeAlone(a) || wishesToBeAlone(b) || (a.slots === null) !== (b.slots === null)
+  return requestsExclusive(a) || requestsExclusive(b) || (a.slots === null) !== (b.slots === null)
 }
 
 /** A holder that waits to be upgraded lets nobody else in, or it would wait for ever. */
-function wishesToBeAlone({ mode, upgrading }: Sharer): boolean {
+function requestsExclusive({ mode, upgrading }: Sharer): boolean {
   return mode === 'exclusive' || upgrading === true
 }
 

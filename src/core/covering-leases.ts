@@ -22,7 +22,7 @@ export function byResource(leases: Iterable<LeaseInfo>): LeasesByResource {
 
 /**
  * The leases of other holders that cover all of a place. None where the holder itself has one that does: what others have
- * there beside it is shared with it, or in one line of derivation with it, or it would not have been granted.
+ * there beside it is shared with it, or its ancestor or descendant, or it would not have been granted.
  */
 export function coveredByOthers(
   leases: LeasesByResource,

@@ -1,7 +1,7 @@
 /**
  * What a lease knows of those it was derived from and of those derived from it. Ordinary leases have nothing of it.
  *
- * The line says who may overlap whom: a lease never stands in the way of its own ancestors and descendants. What a
+ * The ancestor chain (`line` in what is stored) says who may overlap whom: a lease never stands in the way of its own ancestors and descendants. What a
  * child was given counts as used by its parent until the child ends.
  */
 import { addBudgets, subtractBudgets, type Budget } from './budget.ts'
@@ -93,7 +93,7 @@ export function rootForChildren(
 }
 
 /** Whether one of the two was derived from the other, however far up. */
-export function areInLine(a: Claim, b: Claim): boolean {
+export function areAncestorAndDescendant(a: Claim, b: Claim): boolean {
   const [up, down] = [a.delegation?.line, b.delegation?.line]
   return up?.includes(b.id) === true || down?.includes(a.id) === true
 }

@@ -37,7 +37,7 @@ export function excessOf(parent: Allowance, child: Allowance, used: Budget = {})
 }
 
 /** What is asked of a parent; `end` is a tick of its deadline's clock. */
-export type Wish = Allowance & { readonly ttlMs: number }
+export type DerivationRequest = Allowance & { readonly ttlMs: number }
 
 export interface DerivationProblem {
   readonly problem: string
@@ -45,7 +45,10 @@ export interface DerivationProblem {
 }
 
 /** Why a lease cannot give this, in words; null if it can. */
-export function derivationProblem(parent: Lease, wish: Wish): DerivationProblem | null {
+export function derivationProblem(
+  parent: Lease,
+  request: DerivationRequest,
+): DerivationProblem | null {
   const { line, scope, limits, audience = null, used, children } = delegationOf(parent)
   if (parent.slots !== null) {
     return { problem: 'a lease of a counted resource cannot be derived from' }
@@ -58,18 +61,18 @@ export function derivationProblem(parent: Lease, wish: Wish): DerivationProblem 
   }
   const { resource, extent, mode } = parent
   const allowance = { resource, extent, mode, scope, limits, audience, end: parent.deadline.us }
-  const excess = excessOf(allowance, wish, used)
-  return excess === null ? null : describe(excess, parent, wish)
+  const excess = excessOf(allowance, request, used)
+  return excess === null ? null : describe(excess, parent, request)
 }
 
-function describe(excess: Excess, parent: Lease, wish: Wish): DerivationProblem {
+function describe(excess: Excess, parent: Lease, request: DerivationRequest): DerivationProblem {
   switch (excess.kind) {
     case 'resource':
       return { problem: `resource must be within ${parent.resource}` }
     case 'mode':
       return { problem: 'mode must be shared, as that of its parent' }
     case 'end':
-      return { problem: `ttlMs must end no later than the parent, got ${wish.ttlMs}` }
+      return { problem: `ttlMs must end no later than the parent, got ${request.ttlMs}` }
     case 'scope':
       return { problem: 'scope must be within that of its parent' }
     case 'audience': {

@@ -8,7 +8,7 @@ import { endedBefore } from './acquire.ts'
 import type { Derive } from './command.ts'
 import { blockersOf } from './conflict.ts'
 import { delegationOf, parentOf, rootForChildren } from './delegation.ts'
-import { derivationProblem, reservedOf, type Wish } from './derivation.ts'
+import { derivationProblem, reservedOf, type DerivationRequest } from './derivation.ts'
 import { Draft } from './draft.ts'
 import { grant } from './grant.ts'
 import { isHeld, type Claim, type Entry, type Lease } from './lease.ts'
@@ -33,7 +33,7 @@ export function decideDerive(view: RealmView, command: Derive, now: Now): Decisi
   const parent = draft.lease(parentId)
   if (!isHeld(parent, now)) return draft.answer(endedOutcome(parent))
   const ttlMs = command.ttlMs ?? wholeMs(parent.deadline.us - deadlineAfter(now, 0).us)
-  const problem = derivationProblem(parent, wishOf(command, parent, { ttlMs, now }))
+  const problem = derivationProblem(parent, requestOf(command, parent, { ttlMs, now }))
   if (problem !== null) {
     return draft.answer({ kind: 'invalid_derivation', leaseId: parentId, ...problem })
   }
@@ -78,7 +78,7 @@ interface Span {
   readonly now: Now
 }
 
-function wishOf(command: Derive, parent: Lease, { ttlMs, now }: Span): Wish {
+function requestOf(command: Derive, parent: Lease, { ttlMs, now }: Span): DerivationRequest {
   const { resource, extent, mode, scope, budget: limits } = command
   const audience = audienceOf(command, parent) ?? null
   const end = deadlineAfter(now, ttlMs).us

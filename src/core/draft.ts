@@ -16,7 +16,7 @@ import {
   type Lease,
   type LeaseId,
 } from './lease.ts'
-import type { LookFurther } from './outcome.ts'
+import type { NeedsMoreReads } from './outcome.ts'
 import type { Decision, RealmView, Wake } from './realm.ts'
 import { covers, overlap, type Reach, type Resource } from './resource.ts'
 import { hasPassed, US_PER_MS, type Now } from './time.ts'
@@ -167,7 +167,7 @@ export class Draft {
   }
 
   /** A decision that depends on what was not read is none: nobody is ended without those derived from it. */
-  answer<Outcome>(outcome: Outcome): Decision<Outcome | LookFurther> {
+  answer<Outcome>(outcome: Outcome): Decision<Outcome | NeedsMoreReads> {
     const { entries } = this
     if (this.#unseen !== null) {
       const unseen = [...this.#unseen].map(([leaseId, resource]) => ({ leaseId, resource }))

@@ -76,7 +76,7 @@ export interface LeaseRevoking extends EventCommon {
   readonly expiresAtMs: number
 }
 
-/** The holder wishes to be alone, and waits for the others to leave. */
+/** The holder requests an upgrade, and waits for the other sharers to leave. */
 export interface LeaseUpgrading extends EventCommon {
   readonly type: 'lease.upgrading'
   /** False: it no longer does. */

@@ -24,8 +24,8 @@ export function grant(draft: Draft, granted: Grant): Lease {
   const { now } = draft
   const { claim, fence, before } = granted
   const holdUntilUs = granted.holdUntilUs ?? ceilingOf(claim, now)
-  const wished = deadlineAfter(now, claim.ttlMs)
-  const us = Math.min(wished.us, holdUntilUs ?? Infinity)
+  const requested = deadlineAfter(now, claim.ttlMs)
+  const us = Math.min(requested.us, holdUntilUs ?? Infinity)
   const lease: Lease = {
     id: claim.id,
     resource: claim.resource,
@@ -50,7 +50,7 @@ export function grant(draft: Draft, granted: Grant): Lease {
     renewedAtMs: null,
     expiresAtMs: wallAt(us, now),
     terminatedAtMs: null,
-    deadline: { domain: wished.domain, us },
+    deadline: { domain: requested.domain, us },
     holdUntilUs,
     renewals: 0,
     releaseReason: null,

@@ -104,7 +104,7 @@ export interface Upgraded {
   readonly changed: boolean
 }
 
-/** The wish is noted: nobody new comes in, and the upgrade is done when the last of the others has left. */
+/** The upgrade request is recorded: no new sharer comes in, and the upgrade is done when the last of the others has left. */
 export interface Upgrading {
   readonly kind: 'upgrading'
   readonly leaseId: LeaseId
@@ -158,7 +158,7 @@ export interface Held {
   readonly resource: string
   readonly blockers: readonly Blocker[]
   readonly retryAfterMs: number
-  /** Why the request did not wait although it might have wished to. */
+  /** Why the request did not wait although it might have asked to. */
   readonly notWaiting: 'not_asked' | 'own' | 'own_transfer' | 'waiting_disabled'
   /** Of `own_transfer`: in what the lease that waits for the requester is not what it asked for. */
   readonly difference?: string
@@ -216,7 +216,7 @@ export type Refusal =
       readonly shortage?: Shortage
     }
   | ({ readonly kind: 'budget_exhausted'; readonly leaseId: LeaseId } & Shortage)
-  | LookFurther
+  | NeedsMoreReads
 
 export interface Spent {
   readonly kind: 'spent'
@@ -224,13 +224,13 @@ export interface Spent {
 }
 
 /** Nothing was decided: the answer depends on these entries too, and they were not read. */
-export interface LookFurther {
+export interface NeedsMoreReads {
   readonly kind: 'look_further'
-  readonly unseen: readonly Unseen[]
+  readonly unseen: readonly MissingRead[]
 }
 
 /** An entry, and a resource of the realm that it is in. */
-export interface Unseen {
+export interface MissingRead {
   readonly leaseId: LeaseId
   readonly resource: Resource
 }
@@ -239,12 +239,12 @@ export type SpendOutcome = Spent | Refusal
 export type AcquireOutcome = Granted | Queued | Refusal
 export type AcquireAllOutcome = GrantedAll | QueuedAll | Dropped | Refusal
 export type ClaimOutcome = Granted | Queued | Dropped | Refusal
-export type KeepAliveOutcome = Waiting | ClaimNeeded | LookFurther
-export type TakeUpOutcome = Granted | NoOffer | LookFurther
+export type KeepAliveOutcome = Waiting | ClaimNeeded | NeedsMoreReads
+export type TakeUpOutcome = Granted | NoOffer | NeedsMoreReads
 export type RenewOutcome = Renewed | Refusal
 export type ReleaseOutcome = Released | Refusal
-export type ReleaseAllOutcome = ReleasedAll | LookFurther
-export type SettleOutcome = Settled | LookFurther
+export type ReleaseAllOutcome = ReleasedAll | NeedsMoreReads
+export type SettleOutcome = Settled | NeedsMoreReads
 export type RevokeOutcome = Revoked | Refusal
 export type UpgradeOutcome = Upgraded | Upgrading | UpgradeWithdrawn | Refusal
 export type DowngradeOutcome = Downgraded | Refusal

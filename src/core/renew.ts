@@ -70,8 +70,8 @@ interface Extension {
 function extendedDeadline(lease: Lease, { ttlMs, ceiling }: Extension, now: Now): Tick {
   const counted = deadlineAfter(now, ttlMs)
   const atLeastUs = now.toleranceUs > 0 && ttlMs >= lease.ttlMs ? lease.deadline.us + 1 : 0
-  const wishedUs = Math.max(counted.us, atLeastUs)
-  const us = Math.min(wishedUs, lease.holdUntilUs ?? Infinity, ceiling ?? Infinity)
+  const requestedUs = Math.max(counted.us, atLeastUs)
+  const us = Math.min(requestedUs, lease.holdUntilUs ?? Infinity, ceiling ?? Infinity)
   return { domain: counted.domain, us }
 }
 

@@ -15,7 +15,7 @@ export interface Scope {
   readonly namespaces: readonly string[]
 }
 
-/** What somebody wishes to do; everything that is named must be allowed. */
+/** An act that its holder asks to do; everything that it names must be allowed. */
 export interface ScopedAct {
   readonly workId?: string
   readonly tool?: string

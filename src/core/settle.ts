@@ -203,20 +203,20 @@ export function makeOffers(draft: Draft): void {
  * reaches further than the view is woken, and asks again itself.
  */
 function completeUpgrades(draft: Draft): void {
-  for (const lease of wishingToUpgrade(draft)) {
+  for (const lease of upgradeRequests(draft)) {
     if (obstaclesOf(lease, draft).length > 0) continue
     if (draft.sees(lease)) upgrade(draft, lease)
     else if (draft.hasMadeRoomFor(lease)) draft.wake(lease)
   }
 }
 
-function wishingToUpgrade(draft: Draft): readonly Lease[] {
-  let wishing: Lease[] | null = null
+function upgradeRequests(draft: Draft): readonly Lease[] {
+  let upgrading: Lease[] | null = null
   for (const entry of draft.entries.values()) {
     if (entry.kind !== 'lease' || !entry.upgrading) continue
-    if (isHeld(entry, draft.now)) (wishing ??= []).push(entry)
+    if (isHeld(entry, draft.now)) (upgrading ??= []).push(entry)
   }
-  return wishing?.sort(compareIds) ?? NONE
+  return upgrading?.sort(compareIds) ?? NONE
 }
 
 /** What keeps a lease from being the only one; tickets do not. */

@@ -28,10 +28,11 @@ export function decideTransfer(
     // Where no history is kept, the request is all that is left of the lease that it ended.
     const { prior } = view
     const isRepeat = prior?.type === 'lease.transferred' && prior.leaseId === command.leaseId
-    const lease = isRepeat ? givenBefore(view, command) : null
+    const lease = isRepeat ? transferredBefore(view, command) : null
     return draft.answer(isRepeat ? { kind: 'transferred', lease } : own.refusal)
   }
-  if (own.repeated) return draft.answer({ kind: 'transferred', lease: givenBefore(view, command) })
+  if (own.repeated)
+    return draft.answer({ kind: 'transferred', lease: transferredBefore(view, command) })
   const taken = view.entries.get(command.newLeaseId)
   if (command.to !== null && taken !== undefined) {
     return draft.answer({ kind: 'id_taken', leaseId: taken.id, resource: taken.resource })
@@ -48,19 +49,19 @@ export function decideTransfer(
   }
   end(draft, lease, command)
   if (command.to !== null) {
-    const given = give(draft, lease, command, command.to)
+    const received = give(draft, lease, command, command.to)
     makeOffers(draft)
-    wakeReceiver(draft, given)
-    return draft.answer({ kind: 'transferred', lease: given })
+    wakeReceiver(draft, received)
+    return draft.answer({ kind: 'transferred', lease: received })
   }
   makeOffers(draft)
   return draft.answer({ kind: 'transferred', lease: null })
 }
 
 /** A repeat finds what the first one gave; null if it has gone to the queue, or is no more. */
-function givenBefore(view: RealmView, command: Transfer): Lease | null {
-  const given = view.entries.get(command.newLeaseId)
-  return given?.kind === 'lease' ? given : null
+function transferredBefore(view: RealmView, command: Transfer): Lease | null {
+  const received = view.entries.get(command.newLeaseId)
+  return received?.kind === 'lease' ? received : null
 }
 
 /**
@@ -76,10 +77,10 @@ function someoneFits(draft: Draft, lease: Lease): boolean {
 }
 
 /** A receiver that waits for this very resource, alone or among others, is served; its own claim finds the lease. */
-function wakeReceiver(draft: Draft, given: Lease): void {
+function wakeReceiver(draft: Draft, received: Lease): void {
   for (const entry of draft.entries.values()) {
-    if (!isWaiting(entry, draft.now) || entry.holder !== given.holder) continue
-    if (entry.resource === given.resource) draft.wake(entry)
+    if (!isWaiting(entry, draft.now) || entry.holder !== received.holder) continue
+    if (entry.resource === received.resource) draft.wake(entry)
   }
 }
 

@@ -54,7 +54,7 @@ export function decideUpgrade(
   }
   const { under } = command
   if (!lease.upgrading || under?.leaseIds.join() !== lease.under?.leaseIds.join()) {
-    wish(draft, lease, { wished: true, ...(under === undefined ? {} : { under }) })
+    recordRequest(draft, lease, { wished: true, ...(under === undefined ? {} : { under }) })
   }
   const checkAfterMs = Math.max(1, Math.min(...obstacles.map((blocker) => blocker.remainingMs)))
   return draft.answer({ kind: 'upgrading', leaseId: lease.id, blockers: obstacles, checkAfterMs })
@@ -90,7 +90,11 @@ function ownObstacles(draft: Draft, lease: Lease, command: Upgrade): readonly Bl
   return own.filter((blocker) => blocker.kind !== 'ticket')
 }
 
-function wish(draft: Draft, lease: Lease, facts: Pick<LeaseUpgrading, 'wished' | 'under'>): void {
+function recordRequest(
+  draft: Draft,
+  lease: Lease,
+  facts: Pick<LeaseUpgrading, 'wished' | 'under'>,
+): void {
   const { renewals } = lease
   draft.record({
     type: 'lease.upgrading',
@@ -112,7 +116,7 @@ export function decideWithdrawUpgrade(
   if (!isHeld(lease, now)) return draft.answer(endedOutcome(lease))
   if (lease.mode === 'exclusive') return draft.answer({ kind: 'upgraded', lease, changed: false })
   if (lease.upgrading) {
-    wish(draft, lease, { wished: false })
+    recordRequest(draft, lease, { wished: false })
     makeOffers(draft)
   }
   return draft.answer({ kind: 'upgrade_withdrawn', leaseId: lease.id })

@@ -8,7 +8,7 @@ import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import {
   formatKeyRing,
   parseKeyRing,
-  ringOfLine,
+  ringOfSuccession,
   signingKeyOf,
   type KeyRing,
 } from '../registrar/key-ring.ts'
@@ -278,7 +278,7 @@ export function requirePublicKeys(file: string): void {
 /** The public keys of the registrar that signs, beside what it has signed. */
 export function writePublicKeys(directory: string, ring: KeyRing): void {
   const replacement = new Replacement(publicKeysFile(directory))
-  const own = ringOfLine(ring, signingKeyOf(ring).keyId)
+  const own = ringOfSuccession(ring, signingKeyOf(ring).keyId)
   try {
     replacement.commit(formatKeyRing(own, { secrets: false }))
   } finally {

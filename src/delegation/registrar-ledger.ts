@@ -10,7 +10,7 @@
  */
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
-import { ringOfLine, signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
+import { ringOfSuccession, signingKeyOf, type KeyRing } from '../registrar/key-ring.ts'
 import { LeaseReducer } from '../registrar/lease-reducer.ts'
 import type { LeaseReducerState } from '../registrar/lease-reducer-state.ts'
 import { parseSealTime, sealChain, type LedgerCheckpoint } from '../ledger/ledger-checkpoint.ts'
@@ -169,7 +169,7 @@ export class RegistrarLedger {
 /** The keys of the registrar that signs with this file; those of others, imported to check grants, seal nothing here. */
 function ownRing(keyFile: string): KeyRing {
   const ring = readKeyFile(keyFile)
-  return ringOfLine(ring, signingKeyOf(ring).keyId)
+  return ringOfSuccession(ring, signingKeyOf(ring).keyId)
 }
 
 function notSealed(line: number, problem: string, cause?: unknown): LeaseError {

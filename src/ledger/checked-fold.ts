@@ -27,7 +27,7 @@ interface RealmMark {
   unpaid: Lease | null
 }
 
-type Given = Exclude<AccountChange, { readonly kind: 'spent' }>
+type GivenToChild = Exclude<AccountChange, { readonly kind: 'spent' }>
 
 export class CheckedFold {
   readonly #entries: Map<LeaseId, Entry> = new Map()
@@ -126,8 +126,10 @@ export class CheckedFold {
     if (child === undefined) return forgottenProblem(change, before)
     if (child.kind !== 'lease' || parentOf(child) !== before.id) return 'it has no such child'
     if (change.kind === 'derived') {
-      const isTold = renewals === before.renewals
-      return derivedProblem(before, child, isTold) ?? amountsProblem(change.amounts, before, child)
+      const isRecorded = renewals === before.renewals
+      return (
+        derivedProblem(before, child, isRecorded) ?? amountsProblem(change.amounts, before, child)
+      )
     }
     if (child.state === 'active' || !children.includes(child.id)) return 'its child has not ended'
     return isEqual(change.amounts, unusedOf(before, child)) ? null : 'other amounts came back'
@@ -135,7 +137,7 @@ export class CheckedFold {
 }
 
 /** Of a child that retention has taken out, only the account of its parent is left. */
-function forgottenProblem({ kind, amounts, childId }: Given, parent: Lease): string | null {
+function forgottenProblem({ kind, amounts, childId }: GivenToChild, parent: Lease): string | null {
   const { limits, used, children } = delegationOf(parent)
   if (kind === 'derived') {
     return shortageOf(limits, used, amounts) === null ? null : 'it gave more than it had'
@@ -252,8 +254,8 @@ function endProblem(before: Entry | undefined, after: Entry): string | null {
   return ends && delegationOf(after).children.length > 0 ? 'its children have not ended' : null
 }
 
-/** `isTold`: all renewals of the parent are in the ledger, so that its deadline is known. */
-function derivedProblem(parent: Lease, child: Lease, isTold: boolean): string | null {
+/** `isRecorded`: all renewals of the parent are in the ledger, so that its deadline is known. */
+function derivedProblem(parent: Lease, child: Lease, isRecorded: boolean): string | null {
   const { line, children } = delegationOf(parent)
   const {
     scope,
@@ -264,15 +266,15 @@ function derivedProblem(parent: Lease, child: Lease, isTold: boolean): string | 
     rootMode,
   } = delegationOf(child)
   if (children.includes(child.id)) return 'its child was told before'
-  if (!isEqual(childLine, [...line, parent.id])) return 'its child is of another line'
+  if (!isEqual(childLine, [...line, parent.id])) return 'its child is of another ancestor chain'
   const root = rootForChildren(parent)
   // An older ledger does not tell the root's mode, and its children then count as those of an exclusive root.
   const isMoreShared = rootMode === 'shared' && root.mode === 'exclusive'
   if (rootFence !== root.fence || isMoreShared) return 'its child has another root'
   const { resource, extent, mode, ttlMs, deadline } = child
-  const end = isTold ? deadline.us : 0
-  const wish = { resource, extent, mode, scope, limits, audience, ttlMs, end }
-  return derivationProblem(parent, wish)?.problem ?? null
+  const end = isRecorded ? deadline.us : 0
+  const request = { resource, extent, mode, scope, limits, audience, ttlMs, end }
+  return derivationProblem(parent, request)?.problem ?? null
 }
 
 function amountsProblem(amounts: unknown, parent: Lease, child: Lease): string | null {

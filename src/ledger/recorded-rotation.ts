@@ -15,7 +15,7 @@ import {
   base64,
   bytesOf,
   parseRotation,
-  ringOfLine,
+  ringOfSuccession,
   rotationFields,
   signingKeyOf,
   verifyRotation,
@@ -37,7 +37,7 @@ import {
  */
 export function rotationsToRecord(ring: KeyRing, lines: readonly string[]): readonly Loose[] {
   const known = new Set(lines.map((line) => readRotation(line).rotation.newKeyId))
-  return ringOfLine(ring, signingKeyOf(ring).keyId)
+  return ringOfSuccession(ring, signingKeyOf(ring).keyId)
     .rotations.filter(({ newKeyId }) => !known.has(newKeyId))
     .map((rotation) => {
       const key = ring.keys.find(({ keyId }) => keyId === rotation.newKeyId)

@@ -12,7 +12,7 @@ export class StandingEntries {
 
   put(told: Entry): void {
     if (!isStanding(told)) return this.#remove(told)
-    // A wish to be alone lets nobody new in, but whoever was offered a share before it still comes.
+    // An upgrade request keeps new sharers out, but a waiter that was offered a share before it still gets it.
     const entry = told.kind === 'lease' && told.upgrading ? { ...told, upgrading: false } : told
     entriesOf(this.#at, entry.resource).set(entry.id, entry)
     for (const above of ancestorsOf(entry.resource)) {

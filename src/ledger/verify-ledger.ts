@@ -4,7 +4,7 @@
  * the next checkpoint; then the first line that this checkpoint is about is the one that is named.
  *
  * Keys that the ledger itself tells of are trusted from there on, if the one that is trusted has signed their rotation.
- * A ledger is sealed by one line of keys: by the first that seals, and those that follow it.
+ * A ledger is sealed by one succession of keys: by the first that seals, and those that follow it.
  */
 import { isLeaseError } from '../core/errors.ts'
 import type { Position } from '../store-port/store.ts'

@@ -21,7 +21,7 @@ import type {
   QueuedAll,
   Refusal,
   Revoked,
-  Unseen,
+  MissingRead,
   UpgradeWithdrawn,
   Upgrading,
   Waiting,
@@ -306,7 +306,7 @@ export const REFUSAL: Shape<Refusal> = outcomes<Refusal>({
   look_further: {
     unseen: required(
       unlimited(
-        described<Unseen>({ leaseId: LEASE_ID, resource: required(RESOURCE, 'Of its realm') }),
+        described<MissingRead>({ leaseId: LEASE_ID, resource: required(RESOURCE, 'Of its realm') }),
       ),
       'What would have to be read as well',
     ),

@@ -10,7 +10,7 @@ import { keyIdOf, requireSoundKey, SigningKey, verifySignature } from './ed25519
 import {
   isEndOf,
   KEY_STATES,
-  lineOf,
+  keySuccession,
   finderOf,
   successorsFrom,
   type VerificationKey,
@@ -104,11 +104,13 @@ function linked(ring: KeyRing): KeyRing {
   return { ...ring, keys }
 }
 
-/** What a ring knows of one registrar: the keys of its line and their rotations, in the order of the line. */
-export function ringOfLine(ring: KeyRing, keyId: string): KeyRing {
-  const line = lineOf(ring.keys, keyId).map((key) => key.keyId)
-  const keys = line.flatMap((id) => ring.keys.filter((key) => key.keyId === id))
-  const rotations = line.flatMap((id) => ring.rotations.filter(({ oldKeyId }) => oldKeyId === id))
+/** What a ring knows of one registrar: the keys that follow each other and their rotations, in that order. */
+export function ringOfSuccession(ring: KeyRing, keyId: string): KeyRing {
+  const succession = keySuccession(ring.keys, keyId).map((key) => key.keyId)
+  const keys = succession.flatMap((id) => ring.keys.filter((key) => key.keyId === id))
+  const rotations = succession.flatMap((id) =>
+    ring.rotations.filter(({ oldKeyId }) => oldKeyId === id),
+  )
   return { keys, rotations }
 }
 
@@ -235,7 +237,7 @@ export function parseKeyRing(text: string): KeyRing {
   for (const key of keys) requireEnd(key, successionOf(key, rotations))
   if (keys.filter(isSigning).length > 1) throw undecodable('more than one key signs')
   const ring = linked({ keys, rotations, ...ledgersOf(value['ledgers']) })
-  // Keys that follow each other in a ring, or one that follows two, are in no line that has a first.
+  // Keys that follow each other in a ring, or one that follows two, are in no succession that has a first.
   const lines = ring.keys.filter(
     ({ keyId }) => !rotations.some(({ newKeyId }) => newKeyId === keyId),
   )

@@ -4,7 +4,7 @@
  */
 import { LeaseError, show } from '../core/errors.ts'
 import { LEASE_EVENT_TYPES, type LeaseEvent } from '../core/event.ts'
-import { areInLine } from '../core/delegation.ts'
+import { areAncestorAndDescendant } from '../core/delegation.ts'
 import { evolveEntry } from '../core/evolve.ts'
 import type { Lease, Ticket } from '../core/lease.ts'
 import { kindOf, nameOf, type Resource } from '../core/resource.ts'
@@ -52,17 +52,19 @@ const WAIT_TYPES: ReadonlySet<LeaseEvent['type']> = new Set<LeaseEvent['type']>(
   'lease.denied',
 ])
 
-/** Only those in line with a lease may hold beside it. */
+/** Only ancestors and descendants of a lease may be held beside it. */
 function refuseIssue(table: LeaseTable, lease: Lease): void {
   refuseKnown(table, lease.id)
   const { resource } = lease
   const workId = workIdOf(resource)
   const alone = table.leases.get(table.activeByResource.get(resource) ?? '')
-  if (alone !== undefined && !areInLine(lease, alone.entry)) refuseHeld(table, resource, workId)
+  if (alone !== undefined && !areAncestorAndDescendant(lease, alone.entry))
+    refuseHeld(table, resource, workId)
   if (lease.mode === 'shared') return
   for (const leaseId of table.sharersByResource.get(resource) ?? []) {
     const sharer = table.leases.get(leaseId)
-    if (sharer !== undefined && !areInLine(lease, sharer.entry)) refuseHeld(table, resource, workId)
+    if (sharer !== undefined && !areAncestorAndDescendant(lease, sharer.entry))
+      refuseHeld(table, resource, workId)
   }
 }
 

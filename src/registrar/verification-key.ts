@@ -97,7 +97,7 @@ export function successorsFrom(find: KeyFinder, keyId: string): readonly Verific
 }
 
 /** All keys of the registrar that this one is of, the first of them first; none if it is not known. */
-export function lineOf(
+export function keySuccession(
   keys: readonly VerificationKey[],
   keyId: string,
 ): readonly VerificationKey[] {

@@ -15,10 +15,10 @@ import type { LeaseId } from '../core/lease.ts'
 import { DERIVATION_DEPTH_MAX } from '../core/limits.ts'
 import type {
   AcquireAllOutcome,
-  LookFurther,
+  NeedsMoreReads,
   Refusal,
   ReleaseAllOutcome,
-  Unseen,
+  MissingRead,
 } from '../core/outcome.ts'
 import type { Decision, ReadSet, RealmView } from '../core/realm.ts'
 import { decideReleaseAll } from '../core/release.ts'
@@ -44,14 +44,14 @@ export class CommandRunner {
   /** Not an asynchronous function: what each one more costs every command, only a few have a use for. */
   run<C extends Command>(command: C): Promise<Decided<OutcomeOf<C>>> {
     return this.#runSeeing(command, NOTHING_SEEN).then((decided) => {
-      if (!isLookFurther(decided.outcome)) return decided
-      return lookFurther(decided.outcome, (seen) => this.#runSeeing(command, seen))
+      if (!needsMoreReads(decided.outcome)) return decided
+      return readMore(decided.outcome, (seen) => this.#runSeeing(command, seen))
     })
   }
 
   #runSeeing<C extends Command>(
     command: C,
-    seen: readonly Unseen[],
+    seen: readonly MissingRead[],
   ): Promise<Decided<OutcomeOf<C>>> {
     return this.#store.transact(withMore(readSetsOf(command), seen), (views, now) => {
       const view = seeing(viewOf(views), seen)
@@ -75,7 +75,7 @@ export class CommandRunner {
     judge: (views: readonly RealmView[], now: Now) => Decision<Outcome>,
   ): Promise<Decided<Outcome>> {
     const own = members.map(readSetOf)
-    const look = (seen: readonly Unseen[]): Promise<Decided<Outcome>> => {
+    const look = (seen: readonly MissingRead[]): Promise<Decided<Outcome>> => {
       return this.#store.transact(withMore(own, seen), (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
         const decision = judge(ofMembers, now)
@@ -86,33 +86,33 @@ export class CommandRunner {
       })
     }
     const decided = await look(NOTHING_SEEN)
-    return isLookFurther(decided.outcome) ? lookFurther(decided.outcome, look) : decided
+    return needsMoreReads(decided.outcome) ? readMore(decided.outcome, look) : decided
   }
 }
 
-const NOTHING_SEEN: readonly Unseen[] = []
+const NOTHING_SEEN: readonly MissingRead[] = []
 
 /** Decides again with more to see, as often as a decision depends on derived leases that were not read. */
-async function lookFurther<Outcome extends { readonly kind: string }>(
-  first: LookFurther,
-  look: (seen: readonly Unseen[]) => Promise<Decided<Outcome>>,
+async function readMore<Outcome extends { readonly kind: string }>(
+  first: NeedsMoreReads,
+  look: (seen: readonly MissingRead[]) => Promise<Decided<Outcome>>,
 ): Promise<Decided<Outcome>> {
-  const seen = new Map<LeaseId, Unseen>()
+  const seen = new Map<LeaseId, MissingRead>()
   let unseen = first.unseen
   for (let round = 1; ; round += 1) {
     for (const one of unseen) seen.set(one.leaseId, one)
     const decided = await look([...seen.values()])
     const { outcome } = decided
-    if (!isLookFurther(outcome) || round > DERIVATION_DEPTH_MAX) return decided
+    if (!needsMoreReads(outcome) || round > DERIVATION_DEPTH_MAX) return decided
     unseen = outcome.unseen
   }
 }
 
-function isLookFurther(outcome: { readonly kind: string }): outcome is LookFurther {
+function needsMoreReads(outcome: { readonly kind: string }): outcome is NeedsMoreReads {
   return outcome.kind === 'look_further'
 }
 
-function withMore(own: readonly ReadSet[], seen: readonly Unseen[]): readonly ReadSet[] {
+function withMore(own: readonly ReadSet[], seen: readonly MissingRead[]): readonly ReadSet[] {
   if (seen.length === 0) return own
   const more = seen.map(({ leaseId, resource }): ReadSet => {
     return { resource, extent: 'exact', leaseId, requestId: null, depth: 'entry' }
@@ -124,7 +124,7 @@ function withMore(own: readonly ReadSet[], seen: readonly Unseen[]): readonly Re
 function viewsOfMembers(
   views: readonly RealmView[],
   count: number,
-  seen: readonly Unseen[],
+  seen: readonly MissingRead[],
 ): readonly RealmView[] {
   const [first, ...others] = views.slice(0, count)
   if (first === undefined || views.length === count) return views
@@ -132,7 +132,7 @@ function viewsOfMembers(
 }
 
 /** Whatever was looked for and is not there is gone, and nothing has to wait for it. */
-function seeing(view: RealmView, seen: readonly Unseen[]): RealmView {
+function seeing(view: RealmView, seen: readonly MissingRead[]): RealmView {
   if (seen.length === 0) return view
   const absent = seen.filter(({ leaseId }) => !view.entries.has(leaseId))
   return { ...view, absent: new Set(absent.map(({ leaseId }) => leaseId)) }

@@ -4,7 +4,7 @@ import { decide, decideSeveral, readSetOf, readSetsOf } from '../../src/core/dec
 import type { Delegation } from '../../src/core/delegation.ts'
 import { ROOT_DELEGATION } from '../../src/core/delegation.ts'
 import type { Lease, LeaseId } from '../../src/core/lease.ts'
-import type { LookFurther } from '../../src/core/outcome.ts'
+import type { NeedsMoreReads } from '../../src/core/outcome.ts'
 import { decideReleaseAll } from '../../src/core/release.ts'
 import { parseResource } from '../../src/core/resource.ts'
 import { NO_SCOPE } from '../../src/core/scope.ts'
@@ -72,7 +72,7 @@ function parent(delegation: Partial<Delegation> = {}): Lease {
 
 const OTHER = parseResource('work:W-2')
 
-function lookingFor(leaseId: LeaseId): LookFurther {
+function lookingFor(leaseId: LeaseId): NeedsMoreReads {
   return { kind: 'look_further', unseen: [{ leaseId, resource: WORK }] }
 }
 

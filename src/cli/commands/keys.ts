@@ -7,7 +7,7 @@ import {
   importKeys,
   isSigning,
   parseKeyRing,
-  ringOfLine,
+  ringOfSuccession,
   rotateKeys,
   withFirstKey,
   type KeyRing,
@@ -129,7 +129,7 @@ function show(
   const active = ring.keys.find(isSigning)
   if (action === 'export') {
     // The keys of other registrars are theirs to hand out.
-    const own = active === undefined ? ring : ringOfLine(ring, active.keyId)
+    const own = active === undefined ? ring : ringOfSuccession(ring, active.keyId)
     const text = formatKeyRing(own, { secrets: false })
     return printer.answer(JSON.parse(text), () => text.trimEnd())
   }

@@ -6,7 +6,7 @@ import { isSigning, type KeyRing } from '../../registrar/key-ring.ts'
 import { LeaseReducer } from '../../registrar/lease-reducer.ts'
 import { ledgerRecord } from '../../registrar/payloads.ts'
 import { LedgerChain } from '../../ledger/sealed-ledger.ts'
-import { lineOf, type VerificationKey } from '../../registrar/verification-key.ts'
+import { keySuccession, type VerificationKey } from '../../registrar/verification-key.ts'
 import { importLedger } from '../../open.ts'
 import { durationOption, flag, integerOption, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
@@ -182,10 +182,10 @@ async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<
 function keysOfOne({ keys }: KeyRing, named: string | undefined): readonly VerificationKey[] {
   const keyId = named ?? (keys.find(isSigning) ?? keys[0])?.keyId
   if (keyId === undefined) return []
-  const line = lineOf(keys, keyId)
-  if (line.length === 0) throw invalid('key', 'must be one that the file of keys has', keyId)
-  const isClear = named !== undefined || keys.some(isSigning) || line.length === keys.length
-  if (isClear) return line
+  const succession = keySuccession(keys, keyId)
+  if (succession.length === 0) throw invalid('key', 'must be one that the file of keys has', keyId)
+  const isClear = named !== undefined || keys.some(isSigning) || succession.length === keys.length
+  if (isClear) return succession
   throw invalid('keys', 'must be of one registrar, or --key must say whose ledger it is', keyId)
 }
 

@@ -8,7 +8,7 @@
  *    in, and thousands that compare all who wait before them cost the square of that.
  */
 import type { Commit, EntryChange } from '../../core/commit.ts'
-import { ticketAhead } from '../../core/filing.ts'
+import { ticketAhead } from '../../core/ticket-ahead.ts'
 import type { LeaseId } from '../../core/lease.ts'
 import { TICKETS_PER_REALM_MAX } from '../../core/limits.ts'
 import { isTree } from '../../core/resource.ts'

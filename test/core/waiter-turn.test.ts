@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { blockersOf } from '../../src/core/conflict.ts'
 import { describeEntry, type Entry, type LeaseInfo } from '../../src/core/lease.ts'
-import { isServed, isTurnOf, isUpgradeTurn, type Surroundings } from '../../src/core/turn.ts'
+import { isServed, isTurnOf, isUpgradeTurn, type Surroundings } from '../../src/core/waiter-turn.ts'
 import { id, lease, nowAt, tickAt, ticket } from './builders.ts'
 
 const NOW = nowAt(1)

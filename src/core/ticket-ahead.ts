@@ -1,5 +1,5 @@
 /**
- * What a ticket that gets in line last depends on: the youngest before it. While that one stands there unserved and nobody
+ * What a ticket at the end of a queue depends on: the youngest before it. While that one stands there unserved and nobody
  * has come after it, the resource is not free, and the ticket is the last, whatever else has changed.
  */
 import type { Commit } from './commit.ts'
@@ -8,7 +8,7 @@ import { isLive, type Entry, type Ticket } from './lease.ts'
 
 /** Null if a commit does anything else, or the youngest there is not known to wait. */
 export function ticketAhead(commit: Commit, entries: Iterable<Entry>): Ticket | null {
-  if (!isFiling(commit)) return null
+  if (!isQueuedTicket(commit)) return null
   let youngest: Entry | null = null
   for (const entry of entries) {
     if (!isLive(entry)) continue
@@ -18,7 +18,7 @@ export function ticketAhead(commit: Commit, entries: Iterable<Entry>): Ticket | 
 }
 
 /** Whether a commit is nothing but a ticket. Whoever shares may be served although somebody waits before it. */
-function isFiling({ changes, requests, epochs, wakes, firstFence }: Commit): boolean {
+function isQueuedTicket({ changes, requests, epochs, wakes, firstFence }: Commit): boolean {
   const [change] = changes
   if (change === undefined || changes.length > 1 || change.before !== undefined) return false
   if (requests.length + epochs.length + wakes.length > 0 || firstFence !== 0) return false
