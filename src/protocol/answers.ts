@@ -556,6 +556,7 @@ export const ANSWERS = {
   configure: nullable(FLAG) as unknown as Shape<null>,
   wakes: object(
     {
+      session: optional(OPAQUE, 'A digest of the session; absent: of every one'),
       leaseIds: required(
         nullable(unlimited(UUID)),
         'The tickets that have an offer or were ended; null: something may have changed',

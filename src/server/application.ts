@@ -12,7 +12,14 @@ import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
 import { parseNamespace } from '../core/resource.ts'
 import { verifyGrant, type Grant } from '../registrar/grant.ts'
 import type { KeyRing } from '../registrar/key-ring.ts'
-import { readHttpRequest } from '../protocol/requests.ts'
+import {
+  EVENTS_PATH,
+  NAMESPACE_HEADER,
+  SESSION_HEADER,
+  SESSIONS_PER_STREAM_MAX,
+  WAKES_PATH,
+} from '../protocol/http.ts'
+import { readHttpRequest, type RequestOf } from '../protocol/requests.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { AccessEntry, OnRequest } from './access.ts'
 import { authorise, shownError } from './authorise.ts'
@@ -41,7 +48,7 @@ import type { RequestLimiter } from './request-limiter.ts'
 import { fieldsOfPath, ROUTES } from './routes.ts'
 import type { ServedStores } from './served-store.ts'
 import { stoppingError } from './server-waits.ts'
-import type { ServerStreams } from './server-streams.ts'
+import type { Opening, ServerStreams } from './server-streams.ts'
 import { REQUESTS } from '../protocol/requests.ts'
 import type { Role } from './token.ts'
 import type { TokenFile } from './token-file.ts'
@@ -81,7 +88,11 @@ export function application(parts: ApplicationParts): Hono<Env> {
   const app = new Hono<Env>()
   app.use('*', async (c, next) => {
     observe(parts, c)
-    if (parts.isStopping()) throw stoppingError()
+    if (parts.isStopping()) {
+      // Or a client that asks again at once would keep its connection, and the server with it.
+      c.env.outgoing.setHeader('Connection', 'close')
+      throw stoppingError()
+    }
     if ((c.env.incoming.url ?? '').length > URL_BYTES_MAX) {
       throw httpError(414, `the URL must be at most ${URL_BYTES_MAX} bytes`, {
         limit: URL_BYTES_MAX,
@@ -90,12 +101,12 @@ export function application(parts: ApplicationParts): Hono<Env> {
     await next()
   })
   openRoutes(app, parts)
-  app.get('/v1/events', async (c, next) => {
+  app.get(EVENTS_PATH, async (c, next) => {
     const wantsStream = c.req.header('accept')?.includes('text/event-stream') === true
     if (!wantsStream || c.req.method !== 'GET') return next()
-    return named(c, '/v1/events', () => stream(parts, c, 'watch'))
+    return named(c, EVENTS_PATH, () => watchStream(parts, c))
   })
-  app.get('/v1/wakes', (c) => named(c, '/v1/wakes', () => stream(parts, c, 'wakes')))
+  app.get(WAKES_PATH, (c) => named(c, WAKES_PATH, () => wakeStream(parts, c)))
   app.all('/lfs/:namespace/:repository/*', (c) => named(c, '/lfs', () => answerLfs(parts, c)))
   app.post('/mcp', (c) => named(c, '/mcp', () => answerMcp(parts, c)))
   for (const route of ROUTES) {
@@ -152,7 +163,7 @@ function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
 
 function refuseOtherMethods(app: Hono<Env>): void {
   const allowed = new Map<string, Set<string>>()
-  const open = ['/', '/healthz', '/readyz', '/openapi.json', '/metrics', '/v1/caller', '/v1/wakes']
+  const open = ['/', '/healthz', '/readyz', '/openapi.json', '/metrics', '/v1/caller', WAKES_PATH]
   const others = [
     ...open.map((path) => ({ method: 'GET', path })),
     { method: 'POST', path: '/mcp' },
@@ -198,24 +209,40 @@ function shown(caller: Caller, error: unknown): unknown {
   return isLeaseError(error) ? shownError(caller, error) : error
 }
 
-async function stream(parts: ApplicationParts, c: Ctx, name: 'watch' | 'wakes'): Promise<Response> {
+async function watchStream(parts: ApplicationParts, c: Ctx): Promise<Response> {
+  const opening = await openingOf(parts, c, 'watch')
+  const query = fieldsOfQuery('watch', new URL(c.req.url).searchParams)
+  const after = single(c.env.incoming, 'last-event-id')
+  const request = readHttpRequest('watch', { ...query, ...(after === null ? {} : { after }) })
+  await parts.streams.watch(opening, request)
+  return RESPONSE_ALREADY_SENT
+}
+
+async function wakeStream(parts: ApplicationParts, c: Ctx): Promise<Response> {
+  const opening = await openingOf(parts, c, 'wakes')
+  const query = fieldsOfQuery('wakes', new URL(c.req.url).searchParams)
+  const named = single(c.env.incoming, SESSION_HEADER)?.split(',') ?? []
+  const asked = named.length === 0 ? [query] : named.map((one) => ({ ...query, ...session(one) }))
+  if (asked.length > SESSIONS_PER_STREAM_MAX) {
+    throw invalid(SESSION_HEADER, `must name 1..${SESSIONS_PER_STREAM_MAX} sessions`, asked.length)
+  }
+  const requests = asked.map((one) => readHttpRequest('wakes', one) as RequestOf<'wakes'>)
+  await parts.streams.wakes(opening, requests)
+  return RESPONSE_ALREADY_SENT
+}
+
+async function openingOf(
+  parts: ApplicationParts,
+  c: Ctx,
+  name: 'watch' | 'wakes',
+): Promise<Opening> {
   const { incoming, outgoing } = c.env
   const caller = identified(parts, c)
   refuseGrant(caller)
   requireRole(caller, REQUESTS[name].role)
   parts.limiter.count(caller)
   const { store } = await callOf(parts, caller, { incoming, outgoing })
-  const query = fieldsOfQuery(name, new URL(c.req.url).searchParams)
-  const after = single(incoming, 'last-event-id')
-  const session = single(incoming, 'tenure-session')
-  const fields = {
-    ...query,
-    ...(after === null || name === 'wakes' ? {} : { after }),
-    ...(session === null || name === 'watch' ? {} : { session: decoded(session) }),
-  }
-  const request = readHttpRequest(name, fields)
-  await parts.streams.open({ caller, store, response: outgoing }, name, request)
-  return RESPONSE_ALREADY_SENT
+  return { caller, store, response: outgoing }
 }
 
 /** Whatever its method of JSON-RPC: each tool is authorised by the calls that it makes. */
@@ -256,12 +283,12 @@ async function answerLfs(parts: ApplicationParts, c: Ctx): Promise<Response> {
 }
 
 /** A session is a secret, so it stands in a header and not in the URL; a header holds ASCII, so it may be escaped. */
-function decoded(session: string): string {
+function session(text: string): RequestOf<'wakes'> {
   try {
-    return decodeURIComponent(session)
+    return { session: decodeURIComponent(text.trim()) }
   } catch {
     // No fault: this is the answer.
-    throw invalid('Tenure-Session', 'must be escaped as in a URL', 'what is not')
+    throw invalid(SESSION_HEADER, 'must be escaped as in a URL', 'what is not')
   }
 }
 
@@ -315,7 +342,7 @@ async function callOf(
   named: string | null = null,
 ): Promise<Call> {
   const { runtime, stores, limiter, keys, metrics } = parts
-  const asked = named ?? single(incoming, 'tenure-namespace')
+  const asked = named ?? single(incoming, NAMESPACE_HEADER)
   const namespace = namespaceFor(caller, asked === null ? null : parseNamespace(asked))
   const key = single(incoming, 'idempotency-key')
   if (key !== null && (key === '' || Buffer.byteLength(key) > KEY_BYTES_MAX)) {
@@ -389,7 +416,7 @@ function grantOf({ keys, name, runtime }: Credentials, token: string): Grant {
 
 /** A header that decides something must be there once: a proxy in front may have looked at another one. */
 function single(incoming: IncomingMessage, name: string): string | null {
-  const values = incoming.headersDistinct[name] ?? []
+  const values = incoming.headersDistinct[name.toLowerCase()] ?? []
   if (values.length > 1) throw invalid(name, 'must be given once', `${values.length} times`)
   return values[0] ?? null
 }

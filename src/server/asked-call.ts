@@ -6,11 +6,16 @@ import { authorise, shownAnswer, shownError } from './authorise.ts'
 import type { Call, Fields } from './call.ts'
 import { ttlOf } from './complete.ts'
 
+/** Whoever cannot keep, end or leave what it has loses more than time. */
+const UNCOUNTED: ReadonlySet<RequestName> = new Set<RequestName>([
+  ...(['renew', 'release', 'releaseAll', 'claim', 'claimAll'] as const),
+  ...(['withdraw', 'withdrawUpgrade'] as const),
+])
+
 /** Throws what the caller is to hear of an error. */
 export async function askedCall(call: Call, name: RequestName, request: Fields): Promise<unknown> {
   try {
-    // Whoever cannot renew or release loses more than time.
-    if (name !== 'renew' && name !== 'release') call.count()
+    if (!UNCOUNTED.has(name)) call.count()
     const read = readRequest(name, request) as Fields
     const full = { ...read, ...(await ttlOf(call, name, read)) }
     await authorise(call, name, full)

@@ -7,12 +7,12 @@
  * so is one for whom 1 MiB waits, because what is sent to it cannot wait.
  */
 import type { ServerResponse } from 'node:http'
+import { STREAM_COMMENT_EVERY_MS } from '../protocol/http.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 
 const QUEUE_BYTES_MAX = 1024 * 1024
 const FULL_BYTES = 256 * 1024
 const READ_WITHIN_MS = 10_000
-const COMMENT_EVERY_MS = 15_000
 /** How long a reader waits before it connects again. */
 const RECONNECT_MS = 1_000
 
@@ -76,6 +76,11 @@ export class EventStream {
     this.#write(`${name}event: ${type}\ndata: ${data}\n\n`)
   }
 
+  /** Up to here there is nothing to show. */
+  mark(id: string): void {
+    this.#write(`id: ${id}\n\n`)
+  }
+
   /** Says why, and closes. */
   end(why: string): void {
     this.#write(`: ${why}\n\n`)
@@ -85,7 +90,7 @@ export class EventStream {
 
   #comment(): void {
     this.#timer = this.#runtime.setTimer(
-      COMMENT_EVERY_MS,
+      STREAM_COMMENT_EVERY_MS,
       () => {
         const id = this.#idle()
         this.#write(id === null ? ':\n\n' : `:\nid: ${id}\n\n`)

@@ -3,6 +3,12 @@
  * is written a second time.
  */
 import { ERROR_CODES, ERROR_TABLE } from '../core/errors.ts'
+import {
+  NAMESPACE_HEADER,
+  SESSION_HEADER,
+  SESSIONS_PER_STREAM_MAX,
+  WAKES_PATH,
+} from '../protocol/http.ts'
 import { answerSchemaOf, schemaOf, type JsonSchema } from '../protocol/json-schema.ts'
 import { REQUESTS, type RequestName } from '../protocol/requests.ts'
 import type { Route } from './call.ts'
@@ -195,7 +201,7 @@ function parameter(name: string, where: 'path' | 'query' | 'header', schema: Jso
   }
 }
 
-const NAMESPACE = parameter('Tenure-Namespace', 'header', {
+const NAMESPACE = parameter(NAMESPACE_HEADER, 'header', {
   type: 'string',
   pattern: '^[a-z0-9._-]{1,64}$',
   description: 'The namespace; default: that of the token',
@@ -279,8 +285,9 @@ function eventsResponse(): Loose {
 
 function streamOperation(): Loose {
   const { says } = REQUESTS.wakes
-  const session = parameter('Tenure-Session', 'header', {
-    ...{ type: 'string', description: 'The session, escaped as in a URL: it is a secret' },
+  const session = parameter(SESSION_HEADER, 'header', {
+    type: 'string',
+    description: `1 to ${SESSIONS_PER_STREAM_MAX} sessions, separated by commas, each escaped as in a URL: they are secrets`,
   })
   return {
     operationId: 'wakes',
@@ -366,7 +373,7 @@ function document(): object {
     },
     servers: [{ url: '/' }],
     security: [{ token: [] }, {}],
-    paths: { ...paths, '/v1/wakes': { get: streamOperation() }, ...openPaths() },
+    paths: { ...paths, [WAKES_PATH]: { get: streamOperation() }, ...openPaths() },
     components: {
       schemas: { Lease: LEASE, Problem: PROBLEM },
       responses: PROBLEMS,

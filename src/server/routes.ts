@@ -6,6 +6,7 @@ import { invalid, LeaseError } from '../core/errors.ts'
 import type { LeaseInfo } from '../core/lease.ts'
 import { authorizeGrant } from '../delegation/authorize-grant.ts'
 import { verifyGrant } from '../registrar/grant.ts'
+import { BATCH_BYTES_MAX, BATCH_PATH, EVENTS_PATH } from '../protocol/http.ts'
 import type { RequestName, RequestOf } from '../protocol/requests.ts'
 import type {
   AcquireAllRequest,
@@ -20,8 +21,6 @@ import { shownAnswer } from './authorise.ts'
 import type { Call, Fields, Route } from './call.ts'
 import { requireResource } from './caller.ts'
 import { problemOf } from './problem.ts'
-
-export const BATCH_BYTES_MAX: number = 1024 * 1024
 
 const LEASE = '/v1/leases/{id}'
 
@@ -51,7 +50,7 @@ export const ROUTES: readonly Route[] = [
     },
   },
   { method: 'GET', path: '/v1/resources', name: 'inspect', answer: inspect },
-  { method: 'GET', path: '/v1/events', name: 'history', answer: history },
+  { method: 'GET', path: EVENTS_PATH, name: 'history', answer: history },
   { method: 'GET', path: '/v1/config', name: 'settings', answer: settings },
   {
     ...{ method: 'PATCH', path: '/v1/config', name: 'configure' },
@@ -59,7 +58,7 @@ export const ROUTES: readonly Route[] = [
   },
   { method: 'POST', path: '/v1/grants/authorize', name: 'authorize', answer: authorizeAct },
   {
-    ...{ method: 'POST', path: '/v1/batch', name: 'batch', isUncounted: true },
+    ...{ method: 'POST', path: BATCH_PATH, name: 'batch', isUncounted: true },
     ...{ bodyBytesMax: BATCH_BYTES_MAX, answer: batch },
   },
 ]

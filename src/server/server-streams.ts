@@ -3,9 +3,10 @@ import type { ServerResponse } from 'node:http'
 import type { LeaseEvent } from '../core/event.ts'
 import { isLeaseError } from '../core/errors.ts'
 import { kindOf } from '../core/resource.ts'
-import type { HttpRequestOf } from '../protocol/requests.ts'
+import type { HttpRequestOf, RequestOf } from '../protocol/requests.ts'
 import { report, reportTo } from '../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
+import { sessionDigest } from '../runtime/session-digest.ts'
 import type { Position } from '../service/lease-api.ts'
 import { maySee, requireResource, type Caller } from './caller.ts'
 import { EventStream } from './event-stream.ts'
@@ -49,16 +50,12 @@ export class ServerStreams {
     return this.#open.size
   }
 
-  /** Throws before anything was written; after that, the answer is the stream's. */
-  async open(opening: Opening, name: 'watch' | 'wakes', request: object): Promise<void> {
-    const { caller } = opening
+  #refuseTooMany(caller: Caller): void {
     const own = [...this.#open].filter((one) => one.caller.name === caller.name)
     if (own.length >= this.#perToken) {
       const message = `${caller.name} must have at most ${this.#perToken} streams at once`
       throw tooMany(message, { limit: this.#perToken })
     }
-    if (name === 'watch') await this.#watch(opening, request as WatchRequest)
-    else await this.#wakes(opening, request as HttpRequestOf<'wakes'>)
   }
 
   /** Tells every reader that the server stops; each goes on with another one after its last event. */
@@ -67,7 +64,9 @@ export class ServerStreams {
     this.#timer?.cancel()
   }
 
-  async #watch({ caller, store, response }: Opening, request: WatchRequest): Promise<void> {
+  /** Throws before anything was written; after that, the answer is the stream's. */
+  async watch({ caller, store, response }: Opening, request: WatchRequest): Promise<void> {
+    this.#refuseTooMany(caller)
     const { feed } = store
     if (request.resource !== undefined) requireResource(caller, request.resource)
     let position = request.after ?? (await feed.position())
@@ -78,6 +77,8 @@ export class ServerStreams {
       throw foreignPosition(error)
     })
     const stream = this.#add(caller, response, () => position)
+    // A reader that is cut off before the first event goes on from here.
+    stream.mark(position)
     const follow = async (): Promise<void> => {
       while (stream.isOpen) {
         const isAtEnd = page.length === 0
@@ -113,15 +114,28 @@ export class ServerStreams {
     }
   }
 
-  async #wakes(
+  /** Throws before anything was written; after that, the answer is the stream's. */
+  async wakes(
     { caller, store, response }: Opening,
-    { session = '' }: HttpRequestOf<'wakes'>,
+    requests: readonly RequestOf<'wakes'>[],
   ): Promise<void> {
+    this.#refuseTooMany(caller)
     let stream: EventStream | null = null
-    const stop = await store.api.onWake({ session }, ({ leaseIds }) => {
-      stream?.send({ type: 'wake', data: JSON.stringify({ leaseIds }) })
-    })
-    if (response.destroyed) return stop()
+    const subscribed = await Promise.allSettled(
+      requests.map(({ session }) => {
+        const digest = sessionDigest(session)
+        return store.api.onWake({ session }, ({ leaseIds }) => {
+          stream?.send({ type: 'wake', data: JSON.stringify({ session: digest, leaseIds }) })
+        })
+      }),
+    )
+    const stop = (): void => {
+      for (const one of subscribed) if (one.status === 'fulfilled') one.value()
+    }
+    const failed = subscribed.find((one) => one.status === 'rejected')
+    if (failed !== undefined || response.destroyed) stop()
+    if (failed !== undefined) throw failed.reason
+    if (response.destroyed) return
     response.once('close', stop)
     stream = this.#add(caller, response, () => null)
     // Whatever happened before the subscription stood is made up for by one look.
