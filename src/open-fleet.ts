@@ -29,9 +29,11 @@ export interface OpenManagerOptions extends LeaseManagerOptions {
   readonly prefix?: string
   /** Of the store, in the layout `lease`. */
   readonly namespace?: string
+  /** Of a server of Tenure (`http://`), in the layout `lease`. */
+  readonly token?: string
 }
 
-const OPEN_OPTIONS = [...MANAGER_OPTIONS, 'layout', 'prefix', 'namespace'] as const
+const OPEN_OPTIONS = [...MANAGER_OPTIONS, 'layout', 'prefix', 'namespace', 'token'] as const
 
 /** On a URL or on a connection that the program has. Opens nothing yet: `start` connects. */
 export async function openLeaseManager(
@@ -52,7 +54,7 @@ export async function openLayout(
   options: OpenManagerOptions,
 ): Promise<OpenedLayout> {
   refuseUnknown(options, OPEN_OPTIONS)
-  const { layout: name, prefix, namespace, ...rest } = options
+  const { layout: name, prefix, namespace, token, ...rest } = options
   const birth = { host: hostName(), startedAtMs: processStartedAtMs() }
   const settings = readSettings(rest, { runtime: systemRuntime, ...birth })
   const redis = redisOf(store)
@@ -65,7 +67,10 @@ export async function openLayout(
     return { layout: new PollLayout({ client, keys, settings }), settings }
   }
   if (prefix !== undefined) throw invalid('prefix', 'must not be given with lease', prefix)
-  const place = namespace === undefined ? {} : { namespace }
+  const place = {
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(token === undefined ? {} : { token }),
+  }
   readAddress(store, place)
   const openStore = (): Promise<LeaseApi> => openApi(store, place)
   const layout = new LeaseLayout({ settings, runtime: systemRuntime, openApi: openStore })

@@ -68,8 +68,8 @@ const OPEN_OPTIONS = [
 ] as const satisfies readonly (keyof OpenOptions)[]
 
 /**
- * Opens a client on `memory:`, `memory:NAME` (shared within the process), `sqlite:PATH`, `postgres://…`, `redis://…`, or
- * on a pool or client that the program already has.
+ * Opens a client on `memory:`, `memory:NAME` (shared within the process), `sqlite:PATH`, `postgres://…`, `redis://…`, on
+ * `http://…` (a server of Tenure, or several: `http://a:7420,b:7420`), or on a pool or client that the program already has.
  */
 export async function openTenure(store: StoreSource, options: OpenOptions): Promise<Tenure> {
   requireOptions(options)
@@ -141,6 +141,10 @@ async function openHeard(address: Address, listener: (fault: Fault) => void): Pr
 }
 
 async function openAddress(address: Address): Promise<LeaseApi> {
+  if (address.openApi !== undefined) {
+    const { tracedApi } = await import('./service/traced-api.ts')
+    return tracedApi(await address.openApi())
+  }
   const { LeaseService: Service } = await import('./service/lease-service.ts')
   const { tracedApi } = await import('./service/traced-api.ts')
   const { runtime = systemRuntime } = address
@@ -196,8 +200,9 @@ export async function openQuestions(
 ): Promise<Questions> {
   refuseUnknown(options, STORE_OPTIONS)
   const address = readAddress(source, options)
+  const { openToLook, openApi: openServer } = address
+  if (openServer !== undefined) return openServer()
   const { LeaseQuestions } = await import('./service/lease-questions.ts')
-  const { openToLook } = address
   return new LeaseQuestions(await (openToLook === null ? openShared(address) : openToLook()))
 }
 

@@ -12,6 +12,7 @@ import { requireShortText, requireText } from './core/text.ts'
 import { fs, hasCode } from './runtime/file-system.ts'
 import type { Runtime } from './runtime/runtime.ts'
 import { systemRuntime } from './runtime/system-runtime.ts'
+import type { LeaseApi } from './service/lease-api.ts'
 import type { Checkup, Store, StoreQuestions } from './store-port/store.ts'
 import type { PostgresPool } from './drivers/postgres-driver.ts'
 import type { RedisClient } from './drivers/redis-driver.ts'
@@ -30,7 +31,7 @@ export interface StoreOptions {
   readonly convert?: 'force'
   /** PostgreSQL and Redis: how long connecting may take, 1..600000, default 5000. */
   readonly connectMs?: number
-  /** PostgreSQL and Redis: how long one call may take, 1..600000, default 5000. */
+  /** PostgreSQL, Redis and servers of Tenure: how long one call may take, 1..600000, default 5000. */
   readonly callMs?: number
   /** PostgreSQL by URL: how many connections, 1..100, default 4. */
   readonly poolSize?: number
@@ -38,6 +39,8 @@ export interface StoreOptions {
   readonly prepare?: boolean
   /** Redis: into how many slots of a Cluster a namespace is divided; fixed when it is first used. */
   readonly buckets?: number
+  /** Servers of Tenure (`http://`) only: a token of `tenure tokens`. */
+  readonly token?: string
 }
 
 export const STORE_OPTIONS: readonly (keyof StoreOptions)[] = [
@@ -49,12 +52,15 @@ export const STORE_OPTIONS: readonly (keyof StoreOptions)[] = [
   'poolSize',
   'prepare',
   'buckets',
+  'token',
 ]
 
 export interface Address {
   /** Whoever has the same key shares the store; null: nobody does. */
   readonly key: string | null
   open(): Promise<Store>
+  /** Where the store is behind a server, which decides there: then there is none to open here. */
+  readonly openApi?: () => Promise<LeaseApi>
   /** For those who only look. Null where that is nothing else. */
   readonly openToLook: (() => Promise<StoreQuestions>) | null
   /** What to look at besides, where that takes a connection of its own. */
@@ -67,7 +73,7 @@ export interface Address {
   readonly runtime?: Runtime
 }
 
-type Kind = 'memory' | 'sqlite' | 'postgres' | 'redis'
+type Kind = 'memory' | 'sqlite' | 'postgres' | 'redis' | 'http'
 
 const KINDS: Readonly<Record<string, Kind>> = {
   memory: 'memory',
@@ -76,6 +82,8 @@ const KINDS: Readonly<Record<string, Kind>> = {
   postgresql: 'postgres',
   redis: 'redis',
   rediss: 'redis',
+  http: 'http',
+  https: 'http',
 }
 
 const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
@@ -83,10 +91,14 @@ const OPTIONS_OF: Readonly<Record<Kind, readonly (keyof StoreOptions)[]>> = {
   sqlite: ['namespace', 'synchronous', 'convert'],
   postgres: ['namespace', 'convert', 'connectMs', 'callMs', 'poolSize', 'prepare'],
   redis: ['namespace', 'connectMs', 'callMs', 'buckets'],
+  http: ['namespace', 'callMs', 'token'],
 }
 
+/** A secret stands in no URL: those are shown. */
+const NOT_IN_URL: readonly (keyof StoreOptions)[] = ['token']
+
 const EXPECTED_URL =
-  'must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE or redis://HOST'
+  'must be memory:, memory:NAME, sqlite:PATH, postgres://HOST/DATABASE, redis://HOST or http://HOST:PORT'
 
 /** `runtime`: what an embedded store is to go by instead of the real time. */
 export function readAddress(
@@ -103,11 +115,11 @@ export function readAddress(
     /^([a-z][a-z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(text) ?? []
   const kind = KINDS[scheme]
   if (kind === undefined) throw invalid('store', EXPECTED_URL, schemeOf(text))
-  if (kind === 'postgres' || kind === 'redis') {
+  if (kind === 'postgres' || kind === 'redis' || kind === 'http') {
     refuseFragment(text)
     refuseBadPort(rest)
   }
-  const { own, others } = readParameters(query, OPTIONS_OF[kind])
+  const { own, others } = readParameters(query, urlOptionsOf(kind))
   // The driver of PostgreSQL has parameters of its own.
   if (others !== '' && kind !== 'postgres') throw unknownParameter(kind, others)
   const settled = settle(kind, own, options)
@@ -121,7 +133,15 @@ export function readAddress(
       refuseRuntime(runtime)
       if (!rest.startsWith('//')) throw invalid('store', EXPECTED_URL, schemeOf(text))
       return serverAddress(kind, `${scheme}:${rest}${others === '' ? '' : `?${others}`}`, settled)
+    case 'http':
+      refuseRuntime(runtime)
+      return httpAddress(readServers(scheme, rest), settled, isNamespaced(own, options))
   }
+}
+
+/** Otherwise a request means the namespace of its token. */
+function isNamespaced(own: Parameters, options: StoreOptions): boolean {
+  return own.namespace !== undefined || options.namespace !== undefined
 }
 
 /** The clock of a server decides about its leases, and nobody here can move it. */
@@ -259,12 +279,54 @@ function serverAddress(kind: 'postgres' | 'redis', url: string, settled: Settled
   return { key, open, openToLook: null, openCheckup, identity: () => null }
 }
 
+/** `http://a:7420,b:7420/PATH`: several servers before one store. */
+function readServers(scheme: string, rest: string): readonly URL[] {
+  const [, hosts = '', path = ''] = /^\/\/([^/]+)(\/.*)?$/.exec(rest) ?? []
+  if (hosts.includes('@')) {
+    throw invalid('store', 'must have no password in its URL: give a token', `${scheme}://…`)
+  }
+  return hosts.split(',').map((host) => {
+    const text = `${scheme}://${host}${path}`
+    if (host !== '' && URL.canParse(text)) return new URL(text)
+    throw invalid('store', EXPECTED_URL, `${scheme}:${rest}`)
+  })
+}
+
+const CALL_MS_DEFAULT = 5_000
+
+function httpAddress(
+  urls: readonly URL[],
+  { namespace, callMs = CALL_MS_DEFAULT, token }: Settled,
+  isNamespaced: boolean,
+): Address {
+  const hosts = urls.map(({ host }) => host)
+  const { protocol = '', pathname = '' } = urls[0] ?? {}
+  const url = `${protocol}//${hosts.join()}${pathname === '/' ? '' : pathname}`
+  return {
+    key: null,
+    open: () => {
+      throw invalid('store', 'must be the store itself, not a server before it', url)
+    },
+    openApi: async () => {
+      const { openHttpApi } = await import('./http-client/http-api.ts')
+      const where = { url, urls, namespace: isNamespaced ? namespace : null }
+      return openHttpApi({ ...where, callMs, token: token ?? null, runtime: systemRuntime })
+    },
+    openToLook: null,
+    identity: () => null,
+  }
+}
+
 function keyOf(kind: Kind, place: string, settled: Settled): string {
   const options = OPTIONS_OF[kind].map((name) => settled[name] ?? null)
   return JSON.stringify([kind, place, ...options])
 }
 
 type Parameters = Readonly<Partial<Record<keyof StoreOptions, string>>>
+
+function urlOptionsOf(kind: Kind): readonly (keyof StoreOptions)[] {
+  return OPTIONS_OF[kind].filter((name) => !NOT_IN_URL.includes(name))
+}
 
 /** Those of Tenure, and what is left for the driver. */
 function readParameters(
@@ -283,7 +345,7 @@ function readParameters(
 
 function unknownParameter(kind: Kind, others: string): Error {
   const [name = ''] = new URLSearchParams(others).keys()
-  return invalid('store', `parameters must be among ${OPTIONS_OF[kind].join(', ')}`, name)
+  return invalid('store', `parameters must be among ${urlOptionsOf(kind).join(', ')}`, name)
 }
 
 function settle(kind: Kind, parameters: Parameters, options: StoreOptions): Settled {
@@ -310,6 +372,9 @@ const INTEGER_MAX: Readonly<Partial<Record<keyof StoreOptions, number>>> = {
 }
 
 function readOption(name: keyof StoreOptions, value: unknown): unknown {
+  if (name === 'token' && !(typeof value === 'string' && /^[\x21-\x7e]{1,4096}$/.test(value))) {
+    throw invalid(name, 'must be a token of tenure tokens', 'what is none')
+  }
   if (name === 'prepare' && typeof value !== 'boolean') {
     throw invalid(name, 'must be true or false', value)
   }

@@ -40,6 +40,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     'runtime',
     'service',
   ],
+  'http-client': ['core', 'protocol', 'runtime', 'service'],
   hooks: ['core', 'runtime', 'service'],
   git: ['core', 'runtime', 'service'],
   testing: ['core', 'runtime', 'store', 'store-port'],
@@ -126,7 +127,7 @@ describe('the sources', () => {
 
   it('read JSON from outside where it is checked: protocol, wire, row readers, registrar, ledger, hooks and cli', () => {
     const readers =
-      /^src\/(protocol|cli|registrar|ledger|store\/[a-z]+|(workflow|server|dashboard)\/wire)\/|^src\/hooks\/json-text/
+      /^src\/(protocol|cli|registrar|ledger|store\/[a-z]+|(workflow|server|dashboard|http-client)\/wire)\/|^src\/hooks\/json-text/
     const others = SOURCES.filter(({ name }) => !readers.test(name))
     expect(filesWith(/\bJSON\.parse\(/, others)).toEqual([])
   })

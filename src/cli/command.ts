@@ -27,7 +27,7 @@ interface CommonTable {
 export const COMMON_OPTIONS: CommonTable = {
   store: textOption(
     'URL',
-    'memory:, sqlite:PATH, postgres://… or redis://… (default: $TENURE_STORE, else tenure.db in the git directory, else in the state directory)',
+    'memory:, sqlite:PATH, postgres://…, redis://… or http://… with $TENURE_TOKEN (default: $TENURE_STORE, else tenure.db in the git directory, else in the state directory)',
   ),
   namespace: textOption(
     'NAME',

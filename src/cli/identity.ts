@@ -22,6 +22,8 @@ export interface Identity {
   readonly holder: string
   /** Null when nobody named one: one-shot commands then use the holder's name, `run` one of its own. */
   readonly session: string | null
+  /** For a server of Tenure; null when nobody named one. */
+  readonly token: string | null
 }
 
 export function identify(options: IdentityOptions, cwd: string, env: Env): Identity {
@@ -34,6 +36,7 @@ export function identify(options: IdentityOptions, cwd: string, env: Env): Ident
     namespace: namespace === undefined ? null : parseNamespace(namespace),
     holder: parseHolder(holder),
     session: session === undefined ? null : parseSession(session),
+    token: fromEnv(env, 'TENURE_TOKEN') ?? null,
   }
 }
 

@@ -8,7 +8,7 @@ import { isLeaseError, LeaseError } from '../core/errors.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
-import { readAddress } from '../store-address.ts'
+import { readAddress, type StoreOptions } from '../store-address.ts'
 import type { Identity } from './identity.ts'
 
 /** For commands that only look. */
@@ -17,8 +17,7 @@ export async function withQuestions<Result>(
   work: (questions: Questions) => Promise<Result>,
 ): Promise<Result> {
   requireStore(identity)
-  const { url, namespace } = identity
-  const questions = await openQuestions(url, namespace === null ? {} : { namespace })
+  const questions = await openQuestions(identity.url, placeOf(identity))
   try {
     return await work(questions)
   } finally {
@@ -103,8 +102,20 @@ export function missingFileOf(identity: Identity): string | null {
   return readAddress(identity.url, optionsOf(identity)).missingFile?.() ?? null
 }
 
-export function optionsOf({ holder, namespace }: Identity): OpenOptions {
-  return namespace === null ? { holder } : { holder, namespace }
+export function optionsOf(identity: Identity): OpenOptions {
+  return { holder: identity.holder, ...placeOf(identity) }
+}
+
+/** The namespace, if one was named, and what a server wants to see. A token may be set beside a store that needs none. */
+export function placeOf({
+  url,
+  namespace,
+  token,
+}: Pick<Identity, 'url' | 'namespace' | 'token'>): Pick<StoreOptions, 'namespace' | 'token'> {
+  return {
+    ...(namespace === null ? {} : { namespace }),
+    ...(token === null || !/^https?:/.test(url) ? {} : { token }),
+  }
 }
 
 /** Leaves out what was not given: to the library an absent option and an undefined one are different things. */

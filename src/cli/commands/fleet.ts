@@ -13,7 +13,7 @@ import { openLayout } from '../../open-fleet.ts'
 import { durationOption, flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { formatTable, plural, relativeTime, visible, type Cell, type Colour } from '../output.ts'
-import { given, requireStore } from '../store-access.ts'
+import { given, placeOf, requireStore } from '../store-access.ts'
 
 const ACTIONS = ['ls', 'nodes', 'owners', 'drain'] as const
 type Action = (typeof ACTIONS)[number]
@@ -103,8 +103,7 @@ async function withLayout(
 ): Promise<number> {
   requireStore(identity)
   const { prefix, layout: name } = options
-  const namespace = identity.namespace ?? undefined
-  const wanted = { ...given({ prefix, layout: name, namespace }), ready: false }
+  const wanted = { ...given({ prefix, layout: name }), ...placeOf(identity), ready: false }
   const { layout: opened } = await openLayout(identity.url, wanted)
   try {
     await opened.open(null)

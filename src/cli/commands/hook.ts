@@ -13,7 +13,7 @@ import { textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { defaultStoreUrl, stateDirectory } from '../default-store.ts'
 import { fromEnv } from '../identity.ts'
-import { missingFileOf, optionsOf } from '../store-access.ts'
+import { missingFileOf, optionsOf, placeOf } from '../store-access.ts'
 import { isTerminal, STDERR, STDOUT, write } from '../terminal.ts'
 
 type HookTable = { readonly holder: Option<string> }
@@ -70,7 +70,6 @@ function storesOf({ identity, cwd }: Call<HookTable>): (directory: string) => Ho
     const url = isNamed ? identity.url : defaultStoreUrl(directory, process.env)
     const place = { ...identity, url }
     const { namespace } = identity
-    const where = namespace === null ? {} : { namespace }
     const store: HookStore = {
       key: createHash('sha256')
         .update(`${url} ${namespace ?? ''}`)
@@ -80,7 +79,7 @@ function storesOf({ identity, cwd }: Call<HookTable>): (directory: string) => Ho
         return missingFileOf(place) === null
       },
       open: () => openApi(url, optionsOf(place)),
-      look: () => openQuestions(url, where),
+      look: () => openQuestions(url, placeOf(place)),
     }
     known.set(directory, store)
     return store

@@ -16,7 +16,7 @@ import { keyFileOf } from '../key-file.ts'
 import { loadWith } from '../missing-packages.ts'
 import { visible } from '../output.ts'
 import { listenForInterruption } from '../signals.ts'
-import { given } from '../store-access.ts'
+import { given, placeOf } from '../store-access.ts'
 import { STDERR, write } from '../terminal.ts'
 import { servedTokenFile, TOKENS_OPTION } from '../token-file.ts'
 
@@ -82,12 +82,13 @@ async function run(call: Call<ServeTable>): Promise<number> {
   const keyFile = keyFileOf(options.keys, cwd)
   const stopFaults = onFault((fault) => say(format, { fault: faultLine(fault) }, faultLine(fault)))
   const interruption = listenForInterruption()
-  const { url, namespace } = identity
   const server: TenureServer = await startServer({
     ...addressOf(options.listen),
     ...given({ tokens: tokens ?? undefined, tls: tlsOf(options, cwd), name: options.name }),
-    open: (asked) =>
-      openApi(url, { namespace: asked === 'default' ? (namespace ?? asked) : asked }),
+    open: (asked) => {
+      const namespace = asked === 'default' ? (identity.namespace ?? asked) : asked
+      return openApi(identity.url, placeOf({ ...identity, namespace }))
+    },
     behindProxy: options['behind-proxy'] === true,
     role: options.operator === true ? 'operator' : 'holder',
     keys: () => readKeyFile(keyFile),

@@ -1,0 +1,221 @@
+/**
+ * Wake-ups of the sessions of a process, over one stream for all of them (one for each 64): thousands of waits are one
+ * connection and no open request.
+ *
+ * A session that is added later opens the stream anew, beside the old one, which ends when the new one stands. A stream
+ * that was cut is opened again, at the same server or the next one; whatever happened meanwhile is made up for by one look
+ * at everything. Until then waiters look on their own.
+ */
+import { closedError } from '../core/errors.ts'
+import { readAnswer } from '../protocol/answers.ts'
+import { SESSION_HEADER, SESSIONS_PER_STREAM_MAX, WAKES_PATH } from '../protocol/http.ts'
+import { afterTurn } from '../runtime/after-turn.ts'
+import { RepeatedFault } from '../runtime/diagnostics.ts'
+import type { Runtime, Timer } from '../runtime/runtime.ts'
+import { sessionDigest } from '../runtime/session-digest.ts'
+import type { Unsubscribe, WakeSignal } from '../service/lease-api.ts'
+import { readEvents } from './event-source.ts'
+import { backOffMs, type HttpServers, type OpenStream } from './http-servers.ts'
+import { parseJson } from './wire/json.ts'
+
+type Listener = (signal: WakeSignal) => void
+
+export class WakeStreams {
+  readonly #servers: HttpServers
+  readonly #runtime: Runtime
+  readonly #streams = new Set<WakeStream>()
+  #isClosed = false
+
+  constructor(servers: HttpServers, runtime: Runtime) {
+    this.#servers = servers
+    this.#runtime = runtime
+  }
+
+  /** Resolves when wake-ups of the session arrive; throws when they cannot be listened for at first. */
+  async subscribe(session: string, listener: Listener): Promise<Unsubscribe> {
+    if (this.#isClosed) throw closedError()
+    const open = [...this.#streams]
+    const stream =
+      open.find((one) => one.has(session)) ?? open.find((one) => one.hasRoom) ?? this.#newStream()
+    return stream.subscribe(session, listener)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const stream of [...this.#streams]) stream.close()
+  }
+
+  #newStream(): WakeStream {
+    const stream = new WakeStream(this.#servers, this.#runtime, () => {
+      this.#streams.delete(stream)
+    })
+    this.#streams.add(stream)
+    return stream
+  }
+}
+
+/** One session and all who listen to it. */
+interface Subscription {
+  readonly session: string
+  readonly listeners: Set<Listener>
+  readonly stands: Promise<void>
+  /** Settles `stands`; without effect after the first time. */
+  readonly onStands: () => void
+  readonly onFailed: (error: unknown) => void
+}
+
+class WakeStream {
+  readonly #servers: HttpServers
+  readonly #runtime: Runtime
+  readonly #onEnd: () => void
+  readonly #fault: RepeatedFault
+  readonly #stopMoves: () => void
+  /** By the digest of the session, which is what a wake-up names. */
+  readonly #subscriptions = new Map<string, Subscription>()
+  #open: OpenStream | null = null
+  /** The sessions that the open stream tells of. */
+  #covered: ReadonlySet<string> = new Set()
+  #isConnecting = false
+  #isPlanned = false
+  #again: Timer | null = null
+
+  constructor(servers: HttpServers, runtime: Runtime, onEnd: () => void) {
+    this.#servers = servers
+    this.#runtime = runtime
+    this.#onEnd = onEnd
+    this.#fault = new RepeatedFault('http-client/wake-ups', runtime)
+    this.#stopMoves = servers.onMove(() => {
+      if (this.#open !== null && this.#open.url !== servers.current) this.#plan()
+    })
+  }
+
+  get hasRoom(): boolean {
+    return this.#subscriptions.size < SESSIONS_PER_STREAM_MAX
+  }
+
+  has(session: string): boolean {
+    return this.#subscriptions.has(sessionDigest(session))
+  }
+
+  async subscribe(session: string, listener: Listener): Promise<Unsubscribe> {
+    const digest = sessionDigest(session)
+    const subscription = this.#subscriptions.get(digest) ?? newSubscription(session)
+    this.#subscriptions.set(digest, subscription)
+    // A function of its own for each: the same listener may be added twice.
+    const own: Listener = (signal) => listener(signal)
+    subscription.listeners.add(own)
+    const unsubscribe = (): void => {
+      subscription.listeners.delete(own)
+      if (subscription.listeners.size > 0 || this.#subscriptions.get(digest) !== subscription)
+        return
+      this.#subscriptions.delete(digest)
+      if (this.#subscriptions.size === 0) this.close()
+    }
+    if (!this.#covered.has(digest)) this.#plan()
+    try {
+      await subscription.stands
+      return unsubscribe
+    } catch (error) {
+      unsubscribe()
+      throw error
+    }
+  }
+
+  close(): void {
+    this.#onEnd()
+    this.#stopMoves()
+    this.#again?.cancel()
+    for (const { onFailed } of this.#subscriptions.values()) onFailed(closedError())
+    this.#subscriptions.clear()
+    this.#open?.response.destroy()
+    this.#open = null
+  }
+
+  /** All sessions that are added in one turn come with one stream. */
+  #plan(): void {
+    if (this.#isPlanned) return
+    this.#isPlanned = true
+    this.#again?.cancel()
+    afterTurn(() => {
+      this.#isPlanned = false
+      void this.#connect()
+    })
+  }
+
+  async #connect(): Promise<void> {
+    if (this.#isConnecting || this.#subscriptions.size === 0) return
+    this.#isConnecting = true
+    const asked = new Map(this.#subscriptions)
+    const sessions = [...asked.values()].map(({ session }) => encodeURIComponent(session))
+    try {
+      const headers = { [SESSION_HEADER]: sessions.join() }
+      const stream = await this.#servers.stream({ path: WAKES_PATH, headers, keepAlive: false })
+      this.#isConnecting = false
+      await this.#follow(stream, asked)
+    } catch (error) {
+      this.#isConnecting = false
+      this.#fault.failed(error)
+      for (const { onFailed } of asked.values()) onFailed(error)
+      this.#tryLater()
+    }
+  }
+
+  #tryLater(): void {
+    if (this.#subscriptions.size === 0 || this.#open !== null) return
+    const pauseMs = backOffMs(this.#fault.count, this.#runtime)
+    this.#again = this.#runtime.setTimer(pauseMs, () => this.#plan(), { keepAlive: false })
+  }
+
+  /** The first event says that the stream stands. Returns when it has ended, by whatever. */
+  async #follow(stream: OpenStream, asked: ReadonlyMap<string, Subscription>): Promise<void> {
+    let isStanding = false
+    try {
+      for await (const { data } of readEvents(stream.response)) {
+        if (data === null) continue
+        if (!isStanding) this.#standsWith(stream, asked)
+        else this.#route(readAnswer('wakes', parseJson(data)))
+        isStanding = true
+        if (this.#open !== stream) break
+      }
+    } catch (error) {
+      if (this.#open === stream) this.#fault.failed(error)
+    }
+    stream.response.destroy()
+    if (this.#open !== stream && isStanding) return
+    this.#open = null
+    this.#covered = new Set()
+    this.#tryLater()
+  }
+
+  #standsWith(stream: OpenStream, asked: ReadonlyMap<string, Subscription>): void {
+    if (this.#subscriptions.size === 0) return
+    const before = this.#covered
+    this.#open?.response.destroy()
+    this.#open = stream
+    this.#covered = new Set(asked.keys())
+    this.#fault.succeeded()
+    for (const [digest, { onStands, listeners }] of asked) {
+      onStands()
+      // What the old stream told of until now has missed nothing.
+      if (!before.has(digest)) for (const listener of listeners) listener({ leaseIds: null })
+    }
+    const isWhole = [...this.#subscriptions.keys()].every((digest) => asked.has(digest))
+    if (!isWhole || stream.url !== this.#servers.current) this.#plan()
+  }
+
+  #route({ session, leaseIds }: WakeSignal & { readonly session?: string }): void {
+    const heard =
+      session === undefined ? this.#subscriptions.values() : [this.#subscriptions.get(session)]
+    for (const one of heard) for (const listener of one?.listeners ?? []) listener({ leaseIds })
+  }
+}
+
+function newSubscription(session: string): Subscription {
+  let onStands: () => void = () => undefined
+  let onFailed: (error: unknown) => void = () => undefined
+  const stands = new Promise<void>((resolve, reject) => {
+    onStands = resolve
+    onFailed = reject
+  })
+  return { session, listeners: new Set(), stands, onStands, onFailed }
+}
