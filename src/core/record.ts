@@ -8,6 +8,9 @@
  *
  * Ticks of `domain`, the clock of the store, are written as bare microseconds; a tick of another clock names it. Fences
  * are key fields and in no body, because a server raises the new ones while it commits.
+ *
+ * `isTerse` is for servers, whose ticks are microseconds of wall time and whose bodies nobody reads with SQL: a terse body
+ * also leaves out what its deadline, or the event around it, says already.
  */
 import type { Delegation } from './delegation.ts'
 import type { EventCommon, LeaseEvent, LeaseEventType } from './event.ts'
@@ -120,15 +123,20 @@ interface TicketBody extends ClaimBody {
 
 type EntryBody = LeaseBody | TicketBody
 
-export function encodeEntry(entry: Entry, domain: string): EntryRecord {
+export function encodeEntry(entry: Entry, domain: string, isTerse = false): EntryRecord {
   const keys = keysOf(entry)
-  const body = entryBody(entry, domain)
+  const body = entryBody(entry, { domain, isTerse })
   if (!isSameTick(entry.deadline, keys.liveUntil)) body.deadline = tickText(entry.deadline, domain)
   return { ...keys, body: body as unknown as RecordBody }
 }
 
-export function decodeEntry(record: EntryRecord, domain: string): Entry {
-  return entryOf(record, record.body as unknown as EntryBody, domain)
+export function decodeEntry(record: EntryRecord, domain: string, isTerse = false): Entry {
+  return entryOf(record, record.body as unknown as EntryBody, { domain, isTerse })
+}
+
+interface BodyForm {
+  readonly domain: string
+  readonly isTerse: boolean
 }
 
 function keysOf(entry: Entry): EntryKeys {
@@ -161,8 +169,8 @@ function tickOf(text: TickText, domain: string): Tick {
 }
 
 /** All but the deadline, which is mostly a key. */
-function entryBody(entry: Entry, domain: string): EntryBody {
-  return entry.kind === 'lease' ? leaseBody(entry, domain) : ticketBody(entry, domain)
+function entryBody(entry: Entry, form: BodyForm): EntryBody {
+  return entry.kind === 'lease' ? leaseBody(entry, form) : ticketBody(entry, form.domain)
 }
 
 function claimBody(claim: Claim): ClaimBody {
@@ -181,11 +189,12 @@ function claimBody(claim: Claim): ClaimBody {
   return body
 }
 
-function leaseBody(lease: Lease, domain: string): LeaseBody {
+function leaseBody(lease: Lease, form: BodyForm): LeaseBody {
+  const { domain } = form
   const body: LeaseBody = claimBody(lease)
-  const { grantedAtMs, expiresAtMs, ttlMs } = lease
+  const { grantedAtMs, expiresAtMs } = lease
   if (grantedAtMs !== lease.createdAtMs) body.grantedAtMs = grantedAtMs
-  if (expiresAtMs !== grantedAtMs + ttlMs) body.expiresAtMs = expiresAtMs
+  if (expiresAtMs !== usualExpiryMs(lease, form)) body.expiresAtMs = expiresAtMs
   if (lease.renewedAtMs !== null) body.renewedAtMs = lease.renewedAtMs
   if (lease.terminatedAtMs !== null) body.terminatedAtMs = lease.terminatedAtMs
   if (lease.holdUntilUs !== null) body.holdUntilUs = lease.holdUntilUs
@@ -197,6 +206,14 @@ function leaseBody(lease: Lease, domain: string): LeaseBody {
   if (!lease.adopted) body.unadopted = true
   if (lease.epoch !== 0) body.epoch = lease.epoch
   return body
+}
+
+function usualExpiryMs(
+  { grantedAtMs, ttlMs, deadline }: Pick<Lease, 'grantedAtMs' | 'ttlMs' | 'deadline'>,
+  { domain, isTerse }: BodyForm,
+): number {
+  const isWallTime = isTerse && deadline.domain === domain
+  return isWallTime ? Math.floor(deadline.us / US_PER_MS) : grantedAtMs + ttlMs
 }
 
 function ticketBody(ticket: Ticket, domain: string): TicketBody {
@@ -211,11 +228,15 @@ function ticketBody(ticket: Ticket, domain: string): TicketBody {
   return body
 }
 
-function entryOf(keys: EntryKeys, body: EntryBody, domain: string): Entry {
+function entryOf(keys: EntryKeys, body: EntryBody, form: BodyForm): Entry {
   const { state } = keys
+  return isTicketState(state)
+    ? ticketOf({ ...keys, state }, body as TicketBody, form.domain)
+    : leaseOf({ ...keys, state }, body as LeaseBody, form)
+}
+
+function isTicketState(state: EntryState): state is TicketState {
   return state === 'pending' || state === 'failed'
-    ? ticketOf({ ...keys, state }, body as TicketBody, domain)
-    : leaseOf({ ...keys, state }, body as LeaseBody, domain)
 }
 
 /** What both kinds have; a new object, to which they add the rest (several spreads in one literal would take V8 long). */
@@ -252,18 +273,20 @@ function deadlineOf({ id, liveUntil }: EntryKeys, { deadline }: ClaimBody, domai
 function leaseOf(
   keys: EntryKeys & { readonly state: LeaseState },
   body: LeaseBody,
-  domain: string,
+  form: BodyForm,
 ): Lease {
-  const grantedAtMs = body.grantedAtMs ?? body.createdAtMs
+  const { domain } = form
+  const { ttlMs, grantedAtMs = body.createdAtMs } = body
+  const deadline = deadlineOf(keys, body, domain)
   return Object.assign(claimOf(keys, body), {
     kind: 'lease' as const,
     state: keys.state,
     fence: keys.fence,
     grantedAtMs,
     renewedAtMs: body.renewedAtMs ?? null,
-    expiresAtMs: body.expiresAtMs ?? grantedAtMs + body.ttlMs,
+    expiresAtMs: body.expiresAtMs ?? usualExpiryMs({ grantedAtMs, ttlMs, deadline }, form),
     terminatedAtMs: body.terminatedAtMs ?? null,
-    deadline: deadlineOf(keys, body, domain),
+    deadline,
     holdUntilUs: body.holdUntilUs ?? null,
     renewals: body.renewals ?? 0,
     releaseReason: body.releaseReason ?? null,
@@ -302,7 +325,7 @@ interface InnerBody {
   extent?: Extent
   holder?: string
   session?: string
-  body: EntryBody
+  body: Partial<EntryBody>
 }
 
 /** Beside these, whatever fields the event's own type has, by their names. */
@@ -368,7 +391,12 @@ type EntryField = 'lease' | 'ticket'
 /** Fields that hold a tick, or null. */
 const TICK_FIELDS: ReadonlySet<string> = new Set(['deadline', 'lockedUntil'])
 
-export function encodeEvent({ event, ended }: RecordedEvent, domain: string): EventRecord {
+export function encodeEvent(
+  { event, ended }: RecordedEvent,
+  domain: string,
+  isTerse = false,
+): EventRecord {
+  const form = { domain, isTerse }
   const [before, after] = USUAL_STATES[event.type]
   const body: EventBody = {}
   if (event.before !== before) body.before = event.before
@@ -382,8 +410,9 @@ export function encodeEvent({ event, ended }: RecordedEvent, domain: string): Ev
     body[name] = TICK_FIELDS.has(name) && field !== null ? tickText(field as Tick, domain) : field
   }
   const entry = entryIn(event)
-  if (entry !== null) body.entry = innerBody(entry, event, domain)
-  if (ended !== null) body.ended = innerBody(ended, event, domain)
+  if (entry !== null) body.entry = innerBody(entry, event, form)
+  if (ended !== null) body.ended = innerBody(ended, event, form)
+  if (isTerse) leaveOutRepeats(body, event, ended)
   return {
     leaseId: event.leaseId,
     resource: event.resource,
@@ -397,8 +426,8 @@ export function encodeEvent({ event, ended }: RecordedEvent, domain: string): Ev
   }
 }
 
-export function decodeEvent(record: EventRecord, domain: string): RecordedEvent {
-  const body = record.body as EventBody
+export function decodeEvent(record: EventRecord, domain: string, isTerse = false): RecordedEvent {
+  const body = isTerse ? withRepeats(record) : (record.body as EventBody)
   const { before, after, renewals = 0, reason = null, entry, ended, ...own } = body
   const { type, fence } = record
   const [usualBefore, usualAfter] = USUAL_STATES[type]
@@ -414,11 +443,45 @@ export function decodeEvent(record: EventRecord, domain: string): RecordedEvent 
     reason,
     requestId: record.requestId,
   }
-  const inner = (found: InnerBody): Entry => innerOf(found, { ...common, fence }, domain)
+  const inner = (found: InnerBody): Entry =>
+    innerOf(found, { ...common, fence }, { domain, isTerse })
   return {
     event: eventOf(common, { type, fence, own, entry: entry && inner(entry) }, domain),
     ended: ended === undefined ? null : inner(ended),
   }
+}
+
+/**
+ * An event that ends a lease, and the lease at its end, mostly say the same. Null stands where the other says something and
+ * this one does not. The reason of a release is its `releaseReason`, and not the one for which the lease was wanted.
+ */
+function leaveOutRepeats(body: EventBody, event: LeaseEvent, ended: Entry | null): void {
+  const { releaseReason, terminatedAtMs = event.atMs } = body
+  if (releaseReason !== undefined) leaveOut(body, 'reason', releaseReason)
+  if (body.ended === undefined || ended?.kind !== 'lease') return
+  const inner = body.ended.body
+  leaveOut(inner, 'releaseReason', releaseReason)
+  leaveOut(inner, 'terminatedAtMs', terminatedAtMs)
+  if (releaseReason === undefined) return
+  if (ended.reason === null) delete inner.reason
+  else inner.reason = ended.reason
+}
+
+function leaveOut(body: object, field: string, repeated: unknown): void {
+  const said: unknown = Reflect.get(body, field)
+  if (said === repeated) Reflect.deleteProperty(body, field)
+  else Reflect.set(body, field, said ?? null)
+}
+
+function withRepeats({ body: terse, type, atMs }: EventRecord): EventBody {
+  const body: EventBody = { ...terse }
+  const { releaseReason, terminatedAtMs = atMs, ended, after = USUAL_STATES[type][1] } = body
+  const isRelease = releaseReason !== undefined
+  if (isRelease && body.reason === undefined) body.reason = releaseReason as string
+  if (ended === undefined || isTicketState(ended.state ?? after)) return body
+  const usual = { releaseReason, terminatedAtMs, ...(isRelease ? { reason: null } : {}) }
+  body.ended = { ...ended, body: { ...usual, ...ended.body } as EntryBody }
+  return body
 }
 
 function entryIn(event: LeaseEvent): Entry | null {
@@ -432,9 +495,10 @@ function fenceIn(event: LeaseEvent): number | null {
   return event.type === 'lease.offered' || event.type === 'lease.upgraded' ? event.fence : null
 }
 
-function innerBody(entry: Entry, event: LeaseEvent, domain: string): InnerBody {
-  const body = entryBody(entry, domain)
-  body.deadline = tickText(entry.deadline, domain)
+function innerBody(entry: Entry, event: LeaseEvent, form: BodyForm): InnerBody {
+  const body: Partial<EntryBody> = entryBody(entry, form)
+  body.deadline = tickText(entry.deadline, form.domain)
+  if (form.isTerse && body.createdAtMs === event.atMs) delete body.createdAtMs
   if (entry.reason === event.reason) delete body.reason
   else body.reason = entry.reason
   const inner: InnerBody = { body }
@@ -448,7 +512,7 @@ function innerBody(entry: Entry, event: LeaseEvent, domain: string): InnerBody {
 function innerOf(
   { state, extent = 'exact', holder, session, body }: InnerBody,
   event: EventCommon & { readonly fence: number },
-  domain: string,
+  form: BodyForm,
 ): Entry {
   const keys: EntryKeys = {
     id: event.leaseId,
@@ -461,7 +525,7 @@ function innerOf(
     liveUntil: null,
   }
   const reason = body.reason === undefined ? event.reason : body.reason
-  return entryOf(keys, { ...body, reason }, domain)
+  return entryOf(keys, { createdAtMs: event.atMs, ...body, reason } as EntryBody, form)
 }
 
 interface EventParts {

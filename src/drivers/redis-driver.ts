@@ -384,3 +384,9 @@ function sha1(script: string): string {
   hashes.set(script, hash)
   return hash
 }
+
+/** A hash, or a list of names and values, which one driver gives as an object and the protocol as a list. */
+export function pairsOf(reply: unknown): readonly string[] {
+  if (Array.isArray(reply)) return reply as readonly string[]
+  return Object.entries(reply as Record<string, string>).flat()
+}

@@ -212,14 +212,20 @@ function throughJson<Kept extends { readonly body: RecordBody }>(record: Kept): 
 }
 
 describe('the record of an entry', () => {
-  it('gives the entry back, whatever it is', () => {
+  it.each([false, true])('gives the entry back, whatever it is; terse: %s', (isTerse) => {
     fc.assert(
       fc.property(entry, (before) => {
-        const record = throughJson(encodeEntry(before, HERE))
-        expect(decodeEntry(record, HERE)).toEqual(before)
+        const record = throughJson(encodeEntry(before, HERE, isTerse))
+        expect(decodeEntry(record, HERE, isTerse)).toEqual(before)
         expect(record.liveUntil).toEqual(liveDeadline(before))
       }),
     )
+  })
+
+  it('of a lease that expires with its deadline need not say when, where ticks are wall time', () => {
+    const ending = held({ deadline: { domain: HERE, us: 60_123_456 }, expiresAtMs: 60_123 })
+    expect(encodeEntry(ending, HERE, true).body).not.toHaveProperty('expiresAtMs')
+    expect(encodeEntry(ending, HERE).body).toHaveProperty('expiresAtMs', 60_123)
   })
 
   it('of an ordinary lease says when and for how long, and nothing else', () => {
@@ -243,23 +249,23 @@ describe('the record of an entry', () => {
 })
 
 describe.each(LEASE_EVENT_TYPES)('the record of %s', (type) => {
-  it('gives the event back, whatever it says', () => {
+  it.each([false, true])('gives the event back, whatever it says; terse: %s', (isTerse) => {
     fc.assert(
       fc.property(eventOf(type), (event) => {
-        const record = throughJson(encodeEvent({ event, ended: null }, HERE))
-        expect(decodeEvent(record, HERE)).toEqual({ event, ended: null })
+        const record = throughJson(encodeEvent({ event, ended: null }, HERE, isTerse))
+        expect(decodeEvent(record, HERE, isTerse)).toEqual({ event, ended: null })
       }),
     )
   })
 
-  it('gives back what ended with it', () => {
+  it.each([false, true])('gives back what ended with it; terse: %s', (isTerse) => {
     const gives = ['lease.issued', 'lease.offered', 'lease.upgraded'].includes(type)
     fc.assert(
       fc.property(eventOf(type), entry, (event, some) => {
         const ended: Entry = { ...some, id: event.leaseId, resource: event.resource }
         if (gives || (ended.kind === 'ticket' && ended.offer !== null)) return
-        const record = throughJson(encodeEvent({ event, ended }, HERE))
-        expect(decodeEvent(record, HERE)).toEqual({ event, ended })
+        const record = throughJson(encodeEvent({ event, ended }, HERE, isTerse))
+        expect(decodeEvent(record, HERE, isTerse)).toEqual({ event, ended })
       }),
     )
   })

@@ -45,7 +45,7 @@ export const LIVE_COLUMNS =
 export function liveRow({ entry, version, claim }: VersionedEntry): LiveRow {
   const live = liveDeadline(entry)
   if (live === null) throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
-  const { fence, body } = encodeEntry(entry, CLOCK_DOMAIN)
+  const { fence, body } = encodeEntry(entry, CLOCK_DOMAIN, true)
   return {
     id: entry.id,
     resource: entry.resource,
@@ -68,7 +68,7 @@ export function keptOf(row: LiveRow): VersionedEntry {
   const liveUntil = { domain: clock, us: row.live_until_us }
   const resource = row.resource as Resource
   const record = { id, resource, holder, session, state, extent, fence, liveUntil, body }
-  return { entry: decodeEntry(record, CLOCK_DOMAIN), version, claim }
+  return { entry: decodeEntry(record, CLOCK_DOMAIN, true), version, claim }
 }
 
 export interface EventRow {
@@ -102,7 +102,7 @@ export const OWN_ID = '00000000-0000-0000-0000-000000000000'
 /** `version` is that of the entry which the event ended. */
 export function eventRow(recorded: RecordedEvent, version: number | null): Omit<EventRow, 'seq'> {
   const { ended } = recorded
-  const record = encodeEvent(recorded, CLOCK_DOMAIN)
+  const record = encodeEvent(recorded, CLOCK_DOMAIN, true)
   const { requestId, leaseId } = record
   return {
     lease_id: leaseId,
@@ -134,6 +134,7 @@ export function recordedOf(row: EventRow): RecordedEvent {
       body: row.data,
     },
     CLOCK_DOMAIN,
+    true,
   )
 }
 

@@ -254,17 +254,20 @@ const APPEND = `
         type = excluded.type, keep_until = excluded.keep_until;
   END IF;`
 
-/** What stays of an attempt in its realms: the last fence, the wall time and the time of its commit, and epochs. */
+/**
+ * What stays of an attempt in its realms: the last fence, the wall time and the time of its commit, and epochs. The rows of
+ * these realms are there, and locked since the first step.
+ */
 const LEAVE_TRACES = `
-  INSERT INTO tenure.realms AS r (namespace, realm, last_fence, last_wall_ms, last_us)
-    SELECT p_namespace, p.realm, coalesce(max(p.last_fence + answers[p.attempt]), 0),
-      max(p.wall_ms), now_us
-    FROM jsonb_to_recordset(p_places) AS ${PLACE}
-    WHERE p.leaves_trace AND answers[p.attempt] >= 0 GROUP BY p.realm
-    ON CONFLICT (realm, namespace) DO UPDATE SET
-      last_fence = greatest(r.last_fence, excluded.last_fence),
-      last_wall_ms = greatest(r.last_wall_ms, excluded.last_wall_ms),
-      last_us = greatest(r.last_us, excluded.last_us);
+  UPDATE tenure.realms AS r SET
+      last_fence = greatest(r.last_fence, t.last_fence),
+      last_wall_ms = greatest(r.last_wall_ms, t.wall_ms),
+      last_us = greatest(r.last_us, now_us)
+    FROM (SELECT p.realm, max(p.last_fence + answers[p.attempt]) AS last_fence,
+        max(p.wall_ms) AS wall_ms
+      FROM jsonb_to_recordset(p_places) AS ${PLACE}
+      WHERE p.leaves_trace AND answers[p.attempt] >= 0 GROUP BY p.realm) AS t
+    WHERE r.realm = t.realm AND r.namespace + 0 = p_namespace;
   IF p_epochs IS NOT NULL THEN
     INSERT INTO tenure.realms (namespace, realm, epoch)
       SELECT p_namespace, e.realm, e.epoch

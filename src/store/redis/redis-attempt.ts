@@ -1,7 +1,7 @@
 /**
- * A group of attempts as the argument of the script that commits (redis-commit-script.ts): plain JSON, whose fields the
- * script reads by these names. What is absent is left out, because the script would take a null for something. Numbers that the script only
- * compares or copies are texts.
+ * A group of attempts as the argument of the script that commits (redis-commit-script.ts), and its answer. The argument is
+ * plain JSON, whose fields the script reads by these names. What is absent is left out, because the script would take a
+ * null for something. Numbers that the script only compares or copies are texts.
  */
 import { recordedEvents } from '../../core/commit.ts'
 import { endedAtMs, liveDeadline, type LeaseId } from '../../core/lease.ts'
@@ -11,12 +11,25 @@ import { ancestorsOf, hasEpoch, isTree, realmOf, type Reach } from '../../core/r
 import type {
   Attempt,
   EntryWrite,
-  VersionedEntry,
+  GroupReply,
   Place,
+  PlaceView,
+  Reply,
   SeenClaim,
+  VersionedEntry,
 } from '../optimistic/backend.ts'
+import type { SettingKey, SettingRow, SettingScope } from '../../core/settings.ts'
+import { notUnderstood } from '../../drivers/redis-errors.ts'
 import { LEDGER_SESSION } from './redis-layout.ts'
-import { entryText, eventText, isLiveKept, wordOf } from './redis-records.ts'
+import {
+  entryText,
+  eventText,
+  isLiveRecord,
+  recordsOf,
+  typeOf,
+  wordOf,
+  type PlacedRecord,
+} from './redis-records.ts'
 
 interface GroupArgument {
   /** The clock that a test has set. */
@@ -146,7 +159,7 @@ function namesIn(attempts: readonly Attempt[]): Pick<GroupArgument, 'fields' | '
       const entry = (after ?? before)?.entry
       if (entry === undefined) continue
       fields.add(id).add(entry.resource)
-      if (!isLiveKept(before) || !isLiveKept(after)) known.add(id)
+      if (!isLiveRecord(before) || !isLiveRecord(after)) known.add(id)
     }
     for (const { requestId } of events) if (requestId !== null) known.add(requestId)
   }
@@ -204,7 +217,7 @@ function writeArgument(write: EntryWrite): WriteArgument {
   const argument: Mutable<WriteArgument> = { id, before: String(before?.version ?? 0) }
   if (entry.recorded) argument.isRecorded = true
   if (after === null) argument.isGone = true
-  const isLive = isLiveKept(after)
+  const isLive = isLiveRecord(after)
   if (after !== null && isLive) {
     const { fence, untilUs, text } = entryText(after.entry)
     Object.assign(argument, { head: `${after.version} ${after.claim}`, fence, text })
@@ -218,8 +231,8 @@ function writeArgument(write: EntryWrite): WriteArgument {
 
 /** In which lists it changes: of claims, deadlines, holders and sessions. */
 function addLists(argument: Mutable<WriteArgument>, { before, after }: EntryWrite): void {
-  const was = before !== null && isLiveKept(before) ? before : null
-  const is = after !== null && isLiveKept(after) ? after : null
+  const was = before !== null && isLiveRecord(before) ? before : null
+  const is = after !== null && isLiveRecord(after) ? after : null
   if (was === null && is === null) return
   const entry = (is ?? was)?.entry
   if (entry === undefined) return
@@ -248,7 +261,7 @@ function eventArguments(
   return recordedEvents({ events, changes }).map((recorded) => {
     const { leaseId } = recorded.event
     const write = writes.find(({ id }) => id === leaseId)
-    const begins = write !== undefined && !isLiveKept(write.before) && !begun.has(leaseId)
+    const begins = write !== undefined && !isLiveRecord(write.before) && !begun.has(leaseId)
     begun.add(leaseId)
     return eventArgument(recorded, write, begins)
   })
@@ -278,4 +291,125 @@ function markArgument(
   const text = `${leaseId} ${wordOf(type)} ${keepUntilMs}`
   const isShort = keepUntilMs - wallMs <= REQUEST_MEMORY_MS_MIN
   return isShort ? { request: requestId, text } : { request: requestId, text, isLong: true }
+}
+
+/**
+ * Clock, revision, settings, how far the clock is behind, how many attempts were looked at; then, by number from 1 on,
+ * those of which there is more to say than that they were committed: by how much their fences were moved, or views.
+ */
+export type ScriptAnswer = readonly [
+  nowUs: number,
+  revision: number,
+  settings: readonly string[] | null,
+  behindMs: number,
+  attempts: number,
+  ...told: unknown[],
+]
+
+const COMMITTED: Reply = { kind: 'committed', fencesMovedBy: 0 }
+
+/**
+ * The script has run when this reads its answer, so whatever cannot be understood leaves open what was written. An
+ * attempt whose own answer is good is not told of that of another.
+ */
+export function groupReplyOf(
+  answer: unknown,
+  attempts: readonly Attempt[],
+  url: string,
+): GroupReply {
+  try {
+    const [nowUs, revision, settings, behindMs] = answer as ScriptAnswer
+    const behind = numberOf(behindMs)
+    return {
+      nowUs: numberOf(nowUs),
+      settingsRevision: numberOf(revision),
+      settings: settings === null ? null : settingRows(settings),
+      replies:
+        behind > 0
+          ? attempts.map(() => ({ kind: 'clock_behind', behindMs: behind }))
+          : repliesOf(answer as ScriptAnswer, attempts, url),
+    }
+  } catch (error) {
+    throw notUnderstood(error, { url, effect: attempts.length > 0 ? 'writes' : 'reads' })
+  }
+}
+
+function repliesOf(
+  answer: ScriptAnswer,
+  attempts: readonly Attempt[],
+  url: string,
+): readonly Reply[] {
+  const count = answer[4]
+  if (count !== attempts.length) {
+    throw new Error(`expected answers to ${attempts.length} attempts, got ${String(count)}`)
+  }
+  const replies = attempts.map(() => COMMITTED)
+  for (let at = 5; at < answer.length; at += 2) {
+    const index = numberOf(answer[at]) - 1
+    const attempt = attempts[index]
+    if (attempt === undefined) throw new Error(`expected one of ${count} attempts, got ${index}`)
+    replies[index] = replyOf(answer[at + 1], attempt, url)
+  }
+  return replies
+}
+
+function replyOf(reply: unknown, { places }: Attempt, url: string): Reply {
+  try {
+    if (typeof reply === 'number') return { kind: 'committed', fencesMovedBy: reply }
+    const views = reply as readonly (readonly unknown[])[]
+    if (views.length !== places.length) {
+      throw new Error(`expected ${places.length} views, got ${views.length}`)
+    }
+    return { kind: 'missed', views: views.map((view, index) => wholeOf(view, places[index])) }
+  } catch (error) {
+    return { kind: 'failed', error: notUnderstood(error, { url, effect: 'writes' }) }
+  }
+}
+
+function numberOf(told: unknown): number {
+  if (typeof told !== 'number') throw new Error(`expected a number, got ${String(told)}`)
+  return told
+}
+
+/** What the server told, and what it left out because the attempt got in line behind it. */
+function wholeOf(told: readonly unknown[], place: Place | undefined): PlaceView {
+  const view = viewOf(told)
+  if (view.isPart !== true) return view
+  const other = new Set(view.entries.map(({ entry }) => entry.id))
+  const believed = place?.claims?.flatMap(({ id, record }) => {
+    return record === undefined || other.has(id) ? [] : [record]
+  })
+  return { ...view, entries: [...(believed ?? []), ...view.entries] }
+}
+
+/** A view as it is told, with the records as the server keeps them. */
+export interface RecordView extends PlaceView {
+  readonly entries: readonly PlacedRecord[]
+}
+
+export function viewOf(view: readonly unknown[]): RecordView {
+  const [fence, wallMs, tickets, epoch, leaseId, word, isPart, ...records] = view
+  return {
+    entries: recordsOf(records),
+    lastFence: numberOf(fence),
+    lastWallMs: numberOf(wallMs),
+    ticketCount: numberOf(tickets),
+    prior: leaseId === '' ? null : { leaseId: String(leaseId), type: typeOf(String(word)) },
+    epoch: numberOf(epoch),
+    ...(isPart === 1 ? { isPart: true } : {}),
+  }
+}
+
+export function settingField({ key, scope, resourceId }: Omit<SettingRow, 'value'>): string {
+  return JSON.stringify([key, scope, resourceId])
+}
+
+export function settingRows(pairs: readonly string[]): readonly SettingRow[] {
+  const rows: SettingRow[] = []
+  for (let at = 0; at + 1 < pairs.length; at += 2) {
+    const field = JSON.parse(pairs[at] ?? '') as [SettingKey, SettingScope, string | null]
+    const [key, scope, resourceId] = field
+    rows.push({ key, value: pairs[at + 1] ?? '', scope, resourceId })
+  }
+  return rows
 }

@@ -5,6 +5,7 @@
 import { invalid, isLeaseError } from '../../core/errors.ts'
 import type { ReadSet } from '../../core/realm.ts'
 import type { SettingRow } from '../../core/settings.ts'
+import { pairsOf } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
 import type {
   EntryQuery,
@@ -27,23 +28,21 @@ import type {
   Reply,
 } from '../optimistic/backend.ts'
 import type { ChannelListener } from '../optimistic/channel-listener.ts'
-import { groupReplyOf, settingField, settingRows } from './redis-answer.ts'
-import { groupArgument } from './redis-attempt.ts'
+import { groupArgument, groupReplyOf, settingField, settingRows } from './redis-attempt.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
 import { LEDGER_SESSION } from './redis-layout.ts'
 import { redisListener } from './redis-listener.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import { RedisPruner } from './redis-pruner.ts'
-import { clockText, RedisReader, type ClockOverride } from './redis-reader.ts'
+import { pruneNamespace } from './redis-pruner.ts'
+import { RedisReader } from './redis-reader.ts'
 import { CLOCK_DOMAIN } from './redis-records.ts'
 import { CONFIGURE_SCRIPT, COPY_SETTINGS_SCRIPT } from './redis-scripts.ts'
 
-export interface BackendParts {
+export interface RedisBackendOptions {
   readonly namespace: RedisNamespace
   readonly runtime: Runtime
   readonly description: StoreDescription
   readonly callMs: number
-  readonly clock: ClockOverride
   /** Frees what was opened for this backend. */
   readonly close: () => void
 }
@@ -54,23 +53,21 @@ export class RedisBackend implements Backend {
   readonly description: StoreDescription
   readonly clockDomain: string = CLOCK_DOMAIN
   readonly isQuick = true
-  readonly #parts: BackendParts
+  readonly #options: RedisBackendOptions
   readonly #namespace: RedisNamespace
   readonly #reader: RedisReader
-  readonly #pruner: RedisPruner
+  /** What this process is called in what it publishes. */
   readonly #sender: string
   readonly #listener: ChannelListener
 
-  constructor(parts: BackendParts) {
-    const { namespace, runtime, callMs, clock } = parts
-    const { driver } = namespace.calls
-    this.#parts = parts
+  constructor(options: RedisBackendOptions) {
+    const { namespace, runtime, callMs } = options
+    this.#options = options
     this.#namespace = namespace
-    this.description = parts.description
-    this.#reader = new RedisReader(namespace, clock)
-    this.#pruner = new RedisPruner(namespace, this.#reader, clock)
+    this.description = options.description
+    this.#reader = new RedisReader(namespace)
     this.#sender = runtime.uuid()
-    this.#listener = redisListener({ driver, runtime, callMs })
+    this.#listener = redisListener({ driver: namespace.calls.driver, runtime, callMs })
   }
 
   refuseApart(readSets: readonly ReadSet[]): void {
@@ -111,11 +108,9 @@ export class RedisBackend implements Backend {
     settingsRevision: number,
     attempts: readonly Attempt[],
   ): Promise<GroupReply> {
-    const { channelOf } = this.#namespace
-    const sender = this.#sender
-    const args = [
-      groupArgument(attempts, { clock: this.#parts.clock(), settingsRevision, sender, channelOf }),
-    ]
+    const { channelOf, nowUs: clock } = this.#namespace
+    const facts = { clock, settingsRevision, sender: this.#sender, channelOf }
+    const args = [groupArgument(attempts, facts)]
     const hasWrites = attempts.some(({ writes }) => writes.length > 0)
     const script = hasWrites ? COMMIT_SCRIPT : VIEW_SCRIPT
     const effect = hasWrites ? WRITES : 'reads'
@@ -141,11 +136,12 @@ export class RedisBackend implements Backend {
   }
 
   async settings(): Promise<readonly SettingRow[]> {
-    return settingRows(await this.#settingPairs(0))
+    return settingRows(await this.#settingPairs())
   }
 
-  async #settingPairs(bucket: number): Promise<readonly string[]> {
-    const key = this.#namespace.keyOf(bucket, 'settings')
+  /** Of the first bucket, which says what holds. */
+  async #settingPairs(): Promise<readonly string[]> {
+    const key = this.#namespace.keyOf(0, 'settings')
     return pairsOf(await this.#namespace.calls.send(['HGETALL', key], 'reads'))
   }
 
@@ -153,7 +149,7 @@ export class RedisBackend implements Backend {
   async configure(change: SettingChange): Promise<void> {
     const { value } = change
     const field = settingField(change)
-    const args = [clockText(this.#parts.clock), field, ...(value === null ? [] : [value])]
+    const args = [this.#namespace.clockText, field, ...(value === null ? [] : [value])]
     await this.#namespace.run(CONFIGURE_SCRIPT, args, { bucket: 0, effect: WRITES })
     await this.copySettings()
   }
@@ -163,7 +159,7 @@ export class RedisBackend implements Backend {
     const [, ...others] = this.#namespace.buckets
     if (others.length === 0) return
     const { revision } = await this.#namespace.stateOf(0)
-    const args = [revision, ...(await this.#settingPairs(0))]
+    const args = [revision, ...(await this.#settingPairs())]
     await Promise.all(
       others.map((bucket) => {
         return this.#namespace.run(COPY_SETTINGS_SCRIPT, args, { bucket, effect: WRITES })
@@ -172,7 +168,7 @@ export class RedisBackend implements Backend {
   }
 
   prune(policy: PrunePolicy): Promise<Pruned> {
-    return this.#pruner.prune(policy)
+    return pruneNamespace(this.#namespace, this.#reader, policy)
   }
 
   /** A message says who sent it and which lease it is about; what this process sent, its store has delivered already. */
@@ -193,14 +189,8 @@ export class RedisBackend implements Backend {
   async close(): Promise<void> {
     await this.#listener.settled()
     this.#namespace.calls.close()
-    this.#parts.close()
+    this.#options.close()
   }
-}
-
-/** A hash, which one driver gives as an object and the protocol as a list. */
-function pairsOf(reply: unknown): readonly string[] {
-  if (Array.isArray(reply)) return reply as readonly string[]
-  return Object.entries(reply as Record<string, string>).flat()
 }
 
 /** The attempts of one bucket, in the order of the group, and what its call came to. */

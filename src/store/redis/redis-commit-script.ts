@@ -298,40 +298,22 @@ if #monthMarks > 0 then
   if state.markMonth ~= month then call('PEXPIRE', P .. 'months:' .. month, ${3 * MONTH_DAYS * DAY_MS}) end
   state.markMonth = month
 end
-local function writeHash(key, values)
+-- False as a value: the name goes. In a sorted set the rank stands before the name.
+local function writeAll(key, values, isRanked)
   local puts, removes = {}, {}
   for name, value in pairs(values) do
     if value then
-      puts[#puts + 1] = name
-      puts[#puts + 1] = value
+      puts[#puts + 1] = isRanked and value or name
+      puts[#puts + 1] = isRanked and name or value
     else
       removes[#removes + 1] = name
     end
   end
-  send('HSET', key, puts)
-  send('HDEL', key, removes)
-end
-local function writeRanks(key, ranks)
-  local puts, removes = {}, {}
-  for member, rank in pairs(ranks) do
-    if rank then
-      puts[#puts + 1] = rank
-      puts[#puts + 1] = member
-    else
-      removes[#removes + 1] = member
-    end
-  end
-  send('ZADD', key, puts)
-  send('ZREM', key, removes)
+  send(isRanked and 'ZADD' or 'HSET', key, puts)
+  send(isRanked and 'ZREM' or 'HDEL', key, removes)
 end
 local function realmText(realm)
   return int(realm.wall) .. ' ' .. int(realm.fence) .. ' ' .. realm.tickets .. ' ' .. realm.claims
-end
-local function knownText(record)
-  if not record.first then return record.prior and '@' .. int(record.prior) end
-  local text = int(record.first)
-  if record.ended then text = text .. ' ' .. int(record.ended - record.first) end
-  return record.prior and text .. '@' .. int(record.prior) or text
 end
 local changed, trees = { state = stateText() }, {}
 for id in pairs(changedLive) do changed[id] = live[id] end
@@ -341,14 +323,14 @@ for name in pairs(changedTrees) do
   changed[name] = not isEmpty and realmText(realms[name])
   trees[name] = not isEmpty and 0
 end
-writeHash('live', changed)
-for id in pairs(changedKnown) do changedKnown[id] = knownText(known[id]) or false end
-writeHash('known', changedKnown)
-writeHash('epochs', changedEpochs)
-writeRanks('due', due)
-writeRanks('late', late)
-writeRanks('tree', trees)
-writeRanks('unrecorded', unrecorded)
+writeAll('live', changed)
+for id in pairs(changedKnown) do changedKnown[id] = knownText(known[id]) end
+writeAll('known', changedKnown)
+writeAll('epochs', changedEpochs)
+writeAll('due', due, true)
+writeAll('late', late, true)
+writeAll('tree', trees, true)
+writeAll('unrecorded', unrecorded, true)
 for key, sets in pairs(members) do
   for name, ids in pairs(sets) do
     local joined, left = {}, {}

@@ -15,7 +15,7 @@ import { endedAtMs, isLive, type Entry } from '../../core/lease.ts'
 import { isTree } from '../../core/resource.ts'
 import type { RedisCalls } from '../../drivers/redis-driver.ts'
 import type { Runtime } from '../../runtime/runtime.ts'
-import { DAY_MS, EVENTS_PER_ROW, LAYOUT_VERSION, MONTH_DAYS, stateText } from './redis-layout.ts'
+import { DAY_MS, EVENTS_PER_ROW, LAYOUT_VERSION, MONTH_DAYS, newStateText } from './redis-layout.ts'
 import {
   createdOf,
   liveUsOf,
@@ -175,7 +175,7 @@ class BucketConversion {
     await this.#removeIdle(old)
     const { last, high, revision } = old
     const state = { identity, last, high, revision, floor: '0', ...marks }
-    await this.#send('HSET', 'live', 'state', stateText(state))
+    await this.#send('HSET', 'live', 'state', newStateText(state))
     for (const name of OLD_KEYS) await this.#send('UNLINK', `old:${name}`)
   }
 

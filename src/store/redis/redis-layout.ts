@@ -24,8 +24,8 @@
  *     entry    version claim fence untilUs created RECORD       (redis-records.ts writes and reads RECORD)
  *     realm    wallMs fence tickets, then `id claim+extent ` for each live entry at a resource
  *     event    leaseId fence version RECORD                     (version of the entry that it ended, else 0)
- *     known    [first][ length][@prior]: of a lease that has ended, or was ended once, the position of its first event and how
- *              far behind it its end is; of a request the position of what it did last
+ *     known    [first][ length][@[prior]]: of a lease that has ended, or was ended once, the position of its first event and
+ *              how far behind it its end is; of a request the position of what it did last, left out if that is the first
  *     mark     leaseId type keepUntilMs
  */
 export const LAYOUT_VERSION = 5
@@ -63,11 +63,11 @@ const STATE = [
   'markMonth',
 ] as const
 
-export type StateField = (typeof STATE)[number]
-export type BucketState = Readonly<Record<StateField, string>>
+export type BucketState = Readonly<Record<(typeof STATE)[number], string>>
 
-export function stateText(state: BucketState): string {
-  return STATE.map((field) => state[field]).join(' ')
+/** The state of a bucket that is new, or to which a conversion brings some of it. */
+export function newStateText(state: Partial<BucketState> & Pick<BucketState, 'identity'>): string {
+  return STATE.map((field) => state[field] ?? '0').join(' ')
 }
 
 export function stateOf(text: string): BucketState {
@@ -121,11 +121,22 @@ local function knownOf(id)
   local record = known[id]
   if type(record) == 'table' then return record end
   if record == nil then record = call('HGET', P .. 'known', id) end
-  local first, length, prior = match(record or '', '^(%d*) ?(%d*)@?(%d*)$')
+  local first, length, at, prior = match(record or '', '^(%d*) ?(%d*)(@?)(%d*)$')
   first = tonumber(first)
-  record = { first = first, ended = first and tonumber(length) and first + length, prior = tonumber(prior) }
+  record = {
+    first = first,
+    ended = first and tonumber(length) and first + length,
+    prior = tonumber(prior) or at == '@' and first or nil,
+  }
   known[id] = record
   return record
+end
+local function knownText(record)
+  local text = record.first and int(record.first) or ''
+  if record.first and record.ended then text = text .. ' ' .. int(record.ended - record.first) end
+  if record.prior then text = text .. '@' end
+  if record.prior and record.prior ~= record.first then text = text .. int(record.prior) end
+  return text ~= '' and text
 end
 -- The position of the first event of a lease that can be seen. Of most that are live, they themselves tell.
 local function firstOf(id)

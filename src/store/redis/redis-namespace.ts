@@ -16,7 +16,7 @@ import {
   KEY_PREFIX,
   LAYOUT_VERSION,
   stateOf,
-  stateText,
+  newStateText,
   type BucketState,
 } from './redis-layout.ts'
 import { COMMIT_SCRIPT, VIEW_SCRIPT } from './redis-commit-script.ts'
@@ -37,23 +37,14 @@ export interface NamespaceOptions {
   /** How many, if the caller minds. */
   readonly buckets: number | undefined
   readonly runtime: Runtime
+  /** For tests that move the clock: microseconds to take for the server's. */
+  readonly nowUs?: (() => number) | undefined
   /** What becomes of a namespace in the layout before this one where leases are live. Default `refuse`. */
   readonly conversion?: 'refuse' | 'force'
 }
 
 const CLUSTER_BUCKETS_DEFAULT = 64
 const OLD_LAYOUT_VERSION = 4
-
-/** What a bucket begins with; the first word is set when it is made. */
-const NEW_STATE: BucketState = {
-  identity: '-',
-  last: '0',
-  high: '0',
-  revision: '0',
-  floor: '0',
-  markDay: '0',
-  markMonth: '0',
-}
 
 interface NamespaceFacts {
   readonly version: string | null
@@ -113,6 +104,16 @@ export class RedisNamespace {
     this.prefixes = prefixesOf(options.namespace, Number(facts.buckets))
     this.buckets = [...this.prefixes.keys()]
     this.#identity = identityOf(facts)
+  }
+
+  /** The clock that a test has set. */
+  get nowUs(): number | undefined {
+    return this.#options.nowUs?.()
+  }
+
+  /** The same as the argument of a script. */
+  get clockText(): string {
+    return String(this.nowUs ?? '')
   }
 
   bucketOf(resource: Resource): number {
@@ -175,7 +176,7 @@ export class RedisNamespace {
   async #makeBucket(bucket: number): Promise<void> {
     const identity = this.#identity
     if ((await this.stateOf(bucket)).identity === identity) return
-    const args = [stateText({ ...NEW_STATE, identity })]
+    const args = [newStateText({ identity })]
     const options = { bucket, effect: 'writes' } as const
     const found = await this.#runOnce(MAKE_BUCKET_SCRIPT, args, options)
     if (found === identity) return

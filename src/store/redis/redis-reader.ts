@@ -9,20 +9,13 @@ import { realmOf, type Reach } from '../../core/resource.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry, Position } from '../../store-port/store.ts'
 import { isAboutEnded, matchesEntry, matchesEvent } from '../query-matching.ts'
 import type { Attempt, FoundEntries } from '../optimistic/backend.ts'
-import { viewOf, type ScriptAnswer } from './redis-answer.ts'
+import { viewOf, type ScriptAnswer } from './redis-attempt.ts'
 import { groupArgument } from './redis-attempt.ts'
 import { VIEW_SCRIPT } from './redis-commit-script.ts'
 import { EVENTS_PER_ROW } from './redis-layout.ts'
 import type { RedisNamespace } from './redis-namespace.ts'
-import { CLOCK_DOMAIN, eventOf, recordsOf, type KeptRecord } from './redis-records.ts'
+import { CLOCK_DOMAIN, eventOf, recordsOf, type PlacedRecord } from './redis-records.ts'
 import { LOOK_SCRIPT, SPAN_SCRIPT, WALK_SCRIPT } from './redis-scripts.ts'
-
-/** The server's clock for a test that moves it. */
-export type ClockOverride = () => number | undefined
-
-export function clockText(clock: ClockOverride): string {
-  return String(clock() ?? '')
-}
 
 /** Rows of the stream, each of which has some events. */
 const PAGE = 500
@@ -33,7 +26,7 @@ const READS = 'reads'
 interface Looked {
   readonly nowUs: number
   readonly next: string
-  readonly records: readonly KeptRecord[]
+  readonly records: readonly PlacedRecord[]
 }
 
 /** What a bucket knows, in order. */
@@ -66,7 +59,7 @@ export interface WalkedPage {
 }
 
 /** An entry with its place in an answer that several buckets contribute to. */
-interface Placed extends KeptRecord {
+interface Placed extends PlacedRecord {
   readonly bucket: number
   /** It has ended and is live until its lock delay has passed: these come last. */
   readonly isDelayed: boolean
@@ -77,11 +70,9 @@ const DELAYED = 1_024
 
 export class RedisReader {
   readonly #namespace: RedisNamespace
-  readonly #clock: ClockOverride
 
-  constructor(namespace: RedisNamespace, clock: ClockOverride) {
+  constructor(namespace: RedisNamespace) {
     this.#namespace = namespace
-    this.#clock = clock
   }
 
   async find(query: EntryQuery): Promise<FoundEntries> {
@@ -142,7 +133,7 @@ export class RedisReader {
   }
 
   async #unrecorded(ask: Ask): Promise<Gathered> {
-    const records: KeptRecord[] = []
+    const records: PlacedRecord[] = []
     for (let from = String(ask.floor); ;) {
       const page = await this.look(ask.bucket, ['unrecorded', from, String(PAGE)])
       records.push(...matching(page, ask))
@@ -172,7 +163,7 @@ export class RedisReader {
     return { nowUs: delayed.nowUs, records: [...all, ...rest] }
   }
 
-  #endedAfter(ask: Ask, place: number, nowUs: number): Promise<readonly KeptRecord[]> {
+  #endedAfter(ask: Ask, place: number, nowUs: number): Promise<readonly PlacedRecord[]> {
     const { bucket, query } = ask
     const from = rowBefore(place)
     const walk = { bucket, from, to: '+', wanted: 'ended', ...partOf(query) } as const
@@ -180,8 +171,8 @@ export class RedisReader {
   }
 
   /** Goes on until there are more than asked for, which tells that there are. */
-  async #walkRecords(ask: Ask, walk: Walk, nowUs: number): Promise<readonly KeptRecord[]> {
-    const records: KeptRecord[] = []
+  async #walkRecords(ask: Ask, walk: Walk, nowUs: number): Promise<readonly PlacedRecord[]> {
+    const records: PlacedRecord[] = []
     for (let from: string | null = walk.from; from !== null;) {
       const page: WalkedPage = await this.walk({ ...walk, from })
       records.push(...matching({ nowUs, records: recordsOf(page.triples) }, ask))
@@ -201,7 +192,7 @@ export class RedisReader {
   }
 
   async look(bucket: number, args: readonly string[]): Promise<Looked> {
-    const all = [clockText(this.#clock), ...args]
+    const all = [this.#namespace.clockText, ...args]
     const reply = await this.#namespace.run(LOOK_SCRIPT, all, { bucket, effect: READS })
     const [nowUs, next, ...triples] = reply as readonly [number, string, ...unknown[]]
     return { nowUs, next, records: recordsOf(triples) }
@@ -209,8 +200,8 @@ export class RedisReader {
 
   /** An attempt that can only miss is answered with what is there. */
   async #overlapping(bucket: number, reach: Reach): Promise<Gathered> {
-    const { channelOf } = this.#namespace
-    const facts = { clock: this.#clock(), settingsRevision: -1, sender: '', channelOf }
+    const { channelOf, nowUs: clock } = this.#namespace
+    const facts = { clock, settingsRevision: -1, sender: '', channelOf }
     const args = [groupArgument([lookAt(reach)], facts)]
     const answer = await this.#namespace.run(VIEW_SCRIPT, args, { bucket, effect: READS })
     const [nowUs, , , behindMs, , , views] = answer as ScriptAnswer
@@ -367,7 +358,7 @@ function liveLook({ resource, holder, session, deadline, limit }: EntryQuery): r
   return deadline === 'passed' ? ['due', String(limit + 1)] : ['live', most]
 }
 
-function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly KeptRecord[] {
+function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly PlacedRecord[] {
   const now = { domain: CLOCK_DOMAIN, us: nowUs }
   return records.filter(({ place, entry }) => place > floor && matchesEntry(entry, query, now))
 }

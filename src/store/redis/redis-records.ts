@@ -51,73 +51,6 @@ function renamed(fields: RecordBody, names: Readonly<Record<string, string>>): R
 
 const RECORDS: ReadonlySet<string> = new Set(['body', 'entry', 'ended', 'b', 'e', 'n'])
 
-/** What the body of a lease says of its times. The ticks of this store are microseconds of wall time. */
-interface Times {
-  createdAtMs: number
-  ttlMs: number
-  grantedAtMs?: number
-  expiresAtMs?: number
-  deadline?: unknown
-}
-
-/** Changes a body so that it tells of its expiry only if that is not the wall time of its deadline. */
-function leaveOutExpiry(body: RecordBody, untilUs?: number): void {
-  const times = body as unknown as Times
-  const { createdAtMs, grantedAtMs = createdAtMs, ttlMs, deadline = untilUs } = times
-  const expiresAtMs = times.expiresAtMs ?? grantedAtMs + ttlMs
-  if (expiresAtMs === wallOf(deadline)) delete times.expiresAtMs
-  else times.expiresAtMs = expiresAtMs
-}
-
-function addExpiry(body: RecordBody, untilUs?: number): void {
-  const times = body as unknown as Times
-  times.expiresAtMs ??= wallOf(times.deadline ?? untilUs) ?? times.createdAtMs + times.ttlMs
-}
-
-/** Of a tick of this store; null for one of another clock. */
-function wallOf(deadline: unknown): number | null {
-  return typeof deadline === 'number' ? Math.floor(deadline / 1_000) : null
-}
-
-/** Of the entries within an event. */
-function* bodiesIn({ entry, ended }: RecordBody): Generator<RecordBody> {
-  for (const inner of [entry, ended]) {
-    if (inner !== undefined) yield (inner as { readonly body: RecordBody }).body
-  }
-}
-
-/** What an event that ends a lease says, and what the lease was at its end, which mostly says the same. */
-interface Ending {
-  releaseReason?: unknown
-  terminatedAtMs?: unknown
-  reason?: unknown
-  ended?: { readonly body: { releaseReason?: unknown; terminatedAtMs?: unknown } }
-}
-
-/** Changes the body of an event so that it says these once. Null where it says nothing and another field would speak for it. */
-function leaveOutSaid(event: RecordBody, atMs: number): void {
-  const { releaseReason, terminatedAtMs = atMs, ended, ...rest } = event as Ending
-  if (releaseReason === undefined && ended === undefined) return
-  const own = event as Ending
-  if (releaseReason !== undefined)
-    own.reason = rest.reason === releaseReason ? undefined : (rest.reason ?? null)
-  if (ended === undefined) return
-  const { body } = ended
-  body.releaseReason =
-    body.releaseReason === releaseReason ? undefined : (body.releaseReason ?? null)
-  body.terminatedAtMs =
-    body.terminatedAtMs === terminatedAtMs ? undefined : (body.terminatedAtMs ?? null)
-}
-
-function addSaid(event: RecordBody, atMs: number): void {
-  const own = event as Ending
-  const { releaseReason, terminatedAtMs = atMs, ended } = own
-  if (releaseReason !== undefined && own.reason === undefined) own.reason = releaseReason
-  if (ended === undefined) return
-  if (ended.body.releaseReason === undefined) ended.body.releaseReason = releaseReason
-  if (ended.body.terminatedAtMs === undefined) ended.body.terminatedAtMs = terminatedAtMs
-}
-
 type EntryFields = readonly [
   state: EntryState,
   resource: Resource,
@@ -140,40 +73,34 @@ export function entryText(entry: Entry): EntryText {
   const { state, resource, holder, session, extent, fence, liveUntil, body } = encodeEntry(
     entry,
     CLOCK_DOMAIN,
+    true,
   )
   if (liveUntil === null)
     throw new Error(`entry ${entry.id} has ended, and is no part of what is live`)
   const { us, domain } = liveUntil
-  const isOurs = domain === CLOCK_DOMAIN
-  leaveOutExpiry(body, isOurs ? us : undefined)
-  const short = renamed(body, LETTERS)
-  const usual: EntryFields = [state, resource, holder, session, short]
-  const isUsual = extent === 'exact' && isOurs
-  const fields: EntryFields = isUsual
-    ? usual
-    : [state, resource, holder, session, short, extent, domain]
+  const usual: EntryFields = [state, resource, holder, session, renamed(body, LETTERS)]
+  const isUsual = extent === 'exact' && domain === CLOCK_DOMAIN
+  const fields = isUsual ? usual : [...usual, extent, domain]
   return { fence, untilUs: us, text: JSON.stringify(fields) }
 }
 
 /** An entry as the server keeps it. */
-export interface KeptRecord extends VersionedEntry {
+export interface PlacedRecord extends VersionedEntry {
   /** Its place in the order of creation, or for one that has ended in that of the ends, on the scale of positions. */
   readonly place: number
 }
 
 const LIVE_PATTERN = /^(\d+) (\d+) (\d+) (\d+) (\d+) (\[.*\])$/s
 
-function liveOf(id: string, text: string): KeptRecord {
+function liveOf(id: string, text: string): PlacedRecord {
   const [, version, claim, fence, us, created, json] = LIVE_PATTERN.exec(text) ?? []
   if (json === undefined) throw new Error(`what is kept of entry ${id} is not Tenure's`)
   const fields = JSON.parse(json) as EntryFields
   const [state, resource, holder, session, body, extent = 'exact', domain = CLOCK_DOMAIN] = fields
   const liveUntil = { domain, us: Number(us) }
-  const whole = renamed(body, NAMES)
-  addExpiry(whole, domain === CLOCK_DOMAIN ? liveUntil.us : undefined)
   const keys = { id, resource, extent, holder, session, state, fence: Number(fence), liveUntil }
   return {
-    entry: decodeEntry({ ...keys, body: whole }, CLOCK_DOMAIN),
+    entry: decodeEntry({ ...keys, body: renamed(body, NAMES) }, CLOCK_DOMAIN, true),
     version: Number(version),
     claim: Number(claim),
     place: Number(created),
@@ -208,25 +135,23 @@ export function typeOf(word: string): LeaseEventType {
 }
 
 export function eventText(recorded: RecordedEvent): EventText {
-  const record = encodeEvent(recorded, CLOCK_DOMAIN)
-  const { atMs, resource, holder, session, leaseId, fence, body } = record
+  const record = encodeEvent(recorded, CLOCK_DOMAIN, true)
+  const { atMs, resource, holder, session, leaseId, fence } = record
   const requestId = record.requestId === leaseId ? true : record.requestId
+  const body = renamed(record.body, LETTERS)
   const word = wordOf(record.type)
-  for (const inner of bodiesIn(body)) leaveOutExpiry(inner)
-  leaveOutSaid(body, atMs)
-  const short = renamed(body, LETTERS)
-  const fields: EventFields = [word, atMs, resource, holder, session, requestId, short]
+  const fields: EventFields = [word, atMs, resource, holder, session, requestId, body]
   return { fence, text: JSON.stringify(fields) }
 }
 
 /** An event of the ledger, and the version of the entry that it ended. */
-export interface KeptEvent extends RecordedEvent {
+export interface StoredEvent extends RecordedEvent {
   readonly version: number
 }
 
 const EVENT_PATTERN = /^(\S+) (\d+) (\d+) (\[.*\])$/s
 
-export function eventOf(text: string): KeptEvent {
+export function eventOf(text: string): StoredEvent {
   const [, leaseId, fence, version, json] = EVENT_PATTERN.exec(text) ?? []
   if (leaseId === undefined || json === undefined) {
     throw new Error("an entry of the ledger is not Tenure's")
@@ -235,14 +160,11 @@ export function eventOf(text: string): KeptEvent {
   const requestId = request === true ? leaseId : request
   const keys = { leaseId, resource, holder, session, type: typeOf(word), atMs, requestId }
   const record = { ...keys, fence: Number(fence), body: renamed(body, NAMES) }
-  for (const inner of bodiesIn(record.body)) addExpiry(inner)
-  addSaid(record.body, atMs)
-  const { event, ended } = decodeEvent(record, CLOCK_DOMAIN)
-  return { event, ended, version: Number(version) }
+  return { ...decodeEvent(record, CLOCK_DOMAIN, true), version: Number(version) }
 }
 
 /** What scripts show of an entry: of a live one its text, of an ended one the event that ended it, with its position. */
-function recordOf(id: string, position: number, text: string): KeptRecord {
+function recordOf(id: string, position: number, text: string): PlacedRecord {
   if (position === 0) return liveOf(id, text)
   const { ended, version } = eventOf(text)
   if (ended === null) throw new Error(`the event at ${position} did not end entry ${id}`)
@@ -250,14 +172,14 @@ function recordOf(id: string, position: number, text: string): KeptRecord {
 }
 
 /** Ids, positions and texts by turns. */
-export function recordsOf(triples: readonly unknown[]): readonly KeptRecord[] {
-  const records: KeptRecord[] = []
+export function recordsOf(triples: readonly unknown[]): readonly PlacedRecord[] {
+  const records: PlacedRecord[] = []
   for (let at = 0; at + 2 < triples.length; at += 3) {
     records.push(recordOf(String(triples[at]), Number(triples[at + 1]), String(triples[at + 2])))
   }
   return records
 }
 
-export function isLiveKept(kept: VersionedEntry | null): boolean {
+export function isLiveRecord(kept: VersionedEntry | null): boolean {
   return kept !== null && isLive(kept.entry)
 }

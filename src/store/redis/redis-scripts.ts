@@ -174,23 +174,25 @@ return { firstOf(ARGV[2]) or false, knownOf(ARGV[2]).ended or false }
 `,
 )
 
-/** Keeps of an id what matches, if anything does. */
-const KEEP_PART = `
-local function keepPart(id, pattern)
-  local part = match(call('HGET', P .. 'known', id) or '', pattern)
-  if part and part ~= '' then call('HSET', P .. 'known', id, part) else call('HDEL', P .. 'known', id) end
+/** Writes what is still known of an id. */
+const WRITE_KNOWN = `
+local function writeKnown(id)
+  local text = knownText(known[id])
+  if text then call('HSET', P .. 'known', id, text) else call('HDEL', P .. 'known', id) end
 end
 `
 
 /** Forgets ended entries. ARGV: for each its id and the position of its end. Answers with how many. */
 export const FORGET_SCRIPT: string = scriptOf(
   'deletes',
-  `${KNOW_STATE}${KEEP_PART}
+  `${KNOW_STATE}${WRITE_KNOWN}
 local entries = 0
 for n = 2, #ARGV, 2 do
-  if knownOf(ARGV[n]).ended == tonumber(ARGV[n + 1]) then
+  local record = knownOf(ARGV[n])
+  if record.ended == tonumber(ARGV[n + 1]) then
     entries = entries + 1
-    keepPart(ARGV[n], '@.*')
+    record.first, record.ended = nil, nil
+    writeKnown(ARGV[n])
     call('ZREM', P .. 'late', ARGV[n])
   end
 end
@@ -201,13 +203,17 @@ return entries
 /** Removes rows of the ledger. ARGV: how many, the rows; then request ids of their events, each with its position. */
 export const DROP_ROWS_SCRIPT: string = scriptOf(
   'deletes',
-  `${KNOW_STATE}${KEEP_PART}
+  `${KNOW_STATE}${WRITE_KNOWN}
 local last = 2 + tonumber(ARGV[2])
 local rows = {}
 for n = 3, last do rows[#rows + 1] = ARGV[n] end
 send('XDEL', 'ledger', rows)
 for n = last + 1, #ARGV, 2 do
-  if knownOf(ARGV[n]).prior == tonumber(ARGV[n + 1]) then keepPart(ARGV[n], '^[^@]*') end
+  local record = knownOf(ARGV[n])
+  if record.prior == tonumber(ARGV[n + 1]) then
+    record.prior = nil
+    writeKnown(ARGV[n])
+  end
 end
 return #rows
 `,

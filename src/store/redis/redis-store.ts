@@ -15,7 +15,7 @@ import {
   connectRedis,
   type RedisConnectOptions,
 } from '../../drivers/redis-connect.ts'
-import { RedisCalls } from '../../drivers/redis-driver.ts'
+import { pairsOf, RedisCalls } from '../../drivers/redis-driver.ts'
 import { RedisNamespace } from './redis-namespace.ts'
 
 export interface RedisStoreOptions extends RedisConnectOptions {
@@ -46,19 +46,15 @@ export async function openRedisBackend(options: RedisStoreOptions): Promise<Back
   const name = parseNamespace(options.namespace ?? 'default')
   const { runtime = systemRuntime, callMs = CALL_MS_DEFAULT } = options
   if (options.buckets !== undefined) requireBuckets(options.buckets)
-  const connection = await connectRedis(options)
-  const { driver, url, close } = connection
+  const { driver, url, close } = await connectRedis(options)
   const calls = new RedisCalls(driver, { url, callMs, runtime })
   try {
-    const { buckets, conversion = 'refuse' } = options
-    const how = { namespace: name, buckets, runtime, conversion }
+    const { buckets, conversion = 'refuse', nowUs } = options
+    const how = { namespace: name, buckets, runtime, conversion, nowUs }
     const namespace = await RedisNamespace.open(calls, how)
     await namespace.load()
     const description = await describe(calls, url)
-    const { nowUs } = options
-    const clock = (): number | undefined => nowUs?.()
-    const parts = { namespace, runtime, description, callMs, clock, close }
-    const backend = new RedisBackend(parts)
+    const backend = new RedisBackend({ namespace, runtime, description, callMs, close })
     await backend.copySettings()
     return backend
   } catch (error) {
@@ -89,7 +85,7 @@ async function durabilityOf(calls: RedisCalls): Promise<string> {
     if (!info.includes('aof_enabled:1')) {
       return 'the last seconds or all may be lost with the server (no append-only file)'
     }
-    const [, sync] = pairOf(await calls.send(['CONFIG', 'GET', 'appendfsync'], 'reads'))
+    const [, sync] = pairsOf(await calls.send(['CONFIG', 'GET', 'appendfsync'], 'reads'))
     return sync === 'always'
       ? 'every answer is on disk (append-only file, appendfsync always)'
       : `the last second may be lost with the server (append-only file, appendfsync ${sync})`
@@ -97,11 +93,6 @@ async function durabilityOf(calls: RedisCalls): Promise<string> {
     report('store/redis/durability', error)
     return 'unknown: the server does not tell'
   }
-}
-
-function pairOf(reply: unknown): readonly string[] {
-  if (Array.isArray(reply)) return reply as readonly string[]
-  return Object.entries(reply as Record<string, string>).flat()
 }
 
 /** A server that removes keys when its memory is short forgets leases. */
