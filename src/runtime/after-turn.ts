@@ -1,11 +1,11 @@
 import { nextTick, queueMicrotask } from './system-runtime.ts'
 
 /**
- * Runs something when everybody who can go on has gone on as far as they can without waiting: before the process looks
- * for input or timers, and after all promises that are settled have been heard, and all that follows from them.
+ * Runs `work` at the end of this turn of the event loop: after all reactions to settled promises, and the reactions to
+ * those, and before Node handles further input or timers.
  *
- * Node hears of ticks whenever a callback of its own has ended, and only then of promises. So a tick that is asked for
- * from within a promise waits for all of them, and one that is asked for from elsewhere for none.
+ * Node drains its queue of ticks before the queue of microtasks, after each callback. So a tick that is queued by a
+ * microtask runs after all microtasks, and one that is queued elsewhere runs before them.
  */
 export function afterTurn(work: () => void): void {
   queueMicrotask(() => nextTick(work))

@@ -1,10 +1,10 @@
-/** Waiting that has an end of its own, for work that may never come to one. */
+/** A bounded wait for work that may never end. */
 import { report } from './diagnostics.ts'
 import type { Runtime } from './runtime.ts'
 
 /**
- * Whether the work ended in time. What it throws in time is thrown; what it throws later is reported, for nobody waits for
- * it any more.
+ * Whether the work ended in time. An error within that time is thrown; a later one is reported, because the caller no
+ * longer waits.
  */
 export function endsWithin(
   runtime: Runtime,

@@ -73,11 +73,11 @@ const LINKS_MAX = 40
 
 /**
  * Makes two spellings of one file one name: the deepest ancestor that exists is resolved through symbolic links, and
- * the rest, which nobody has created yet, is kept as it is. A link whose target does not exist yet is followed all the
- * same, or the file would change its name the moment somebody creates it.
+ * the rest, which does not exist yet, stays as it is. A link whose target does not exist yet is followed as well;
+ * otherwise the file would change its name when it is created.
  *
- * Throws what the system throws for a path that is there and cannot be followed. Taking it for a path that nobody has
- * created would leave its links unresolved: one file under two names, and both granted.
+ * Throws the system's error for a path that exists and cannot be followed. Treating it as missing would leave its links
+ * unresolved: one file under two names, and both granted.
  */
 export function canonicalPath(absolutePath: string): string {
   return resolve(absolutePath, LINKS_MAX)

@@ -1,4 +1,4 @@
-/** Secrets that nobody can guess: 256 random bits, as text that needs no escaping in a header or a shell. */
+/** Secrets of 256 random bits, as text that needs no escaping in a header or a shell. */
 
 const SECRET_BYTES = 32
 

@@ -16,6 +16,11 @@ export class SerialQueue<Key> {
     return result
   }
 
+  /** Whether a call for this key is running or waiting. */
+  has(key: Key): boolean {
+    return this.#last.has(key)
+  }
+
   /** Resolves when every call that has begun has ended. */
   async idle(): Promise<void> {
     await Promise.all(this.#last.values())

@@ -1,7 +1,7 @@
 /**
- * What the world is told of a session. The session itself is a secret of its client: whoever knows it can claim and
- * withdraw what its client waits for. So a store keeps a digest, answers and events show the same, and a command proves
- * that it knows the session by having the digest made of it anew.
+ * The public digest of a session. The session itself is a secret of its client: a process that knows it can claim and
+ * withdraw the tickets of that client. So the store, answers and events have only the digest, and a command is compared
+ * by the digest of the session that it brings.
  */
 
 /** Most callers have one session for all their commands, and some have one for each agent. */

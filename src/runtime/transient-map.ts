@@ -9,7 +9,7 @@
  * into another map, so that nothing refers to the new table but that: tables were half of all that grew old.
  */
 
-/** Fewer than these are not worth it; more than those would all be copied while somebody waits. */
+/** Fewer deletions are not worth a copy; a copy of more entries would block the event loop for too long. */
 const GONE_MIN = 32
 const COPIED_MAX = 2_000
 
@@ -47,7 +47,7 @@ export class TransientMap<Key extends string | number, Value extends object> {
     return true
   }
 
-  /** Whoever goes through the values meanwhile finds the boxes of those that are taken out empty, as ever. */
+  /** An iteration that is in progress skips the empty boxes of removed values, as before. */
   #copy(): void {
     this.#boxes = new Map(this.#boxes)
     this.#gone = 0

@@ -1,6 +1,6 @@
 /**
- * What stands before a processor: it lets through the actions of whoever holds the workflow now, each once and in
- * order, and refuses everything else with the code that says why. Each workflow is judged by itself.
+ * Protects a processor: carries out the actions of the current holder of a workflow, each once and in order, and refuses
+ * all others with an error code. Workflows are independent of each other.
  */
 import type { Tenure } from '../client/contract.ts'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'
@@ -23,11 +23,11 @@ import {
   MemoryMarks,
   WORKFLOWS_REMEMBERED,
   type ActionMarks,
-  type Verdict,
+  type MarkDecision,
 } from './action-marks.ts'
 import type { Bus, Subscription } from './bus.ts'
 import {
-  judgeAction,
+  decideAction,
   mergedMark,
   withLease,
   type Known,
@@ -35,36 +35,36 @@ import {
   type Strictness,
   type WorkflowAction,
   type WorkflowMark,
-} from './judgement.ts'
+} from './action-decision.ts'
 import { currentLease } from './lease-look-up.ts'
 import { RevocationWatch, type Revoked } from './revocation-watch.ts'
 import { RecentMap } from './recent-map.ts'
-import { within } from './within.ts'
+import { runInScope } from './work-scope.ts'
 
 export interface ActionGuardOptions<Transaction> {
   /**
-   * Refuses an action when one before it has not come. True: when the one that its sender names as the last to the same
-   * target has not. `every_epoch`: when it has not the next epoch, whatever its sender says; only for a guard that is
-   * sent every epoch of its workflows. Default false.
+   * Refuses an action after a gap. True: the previous action to the same target, which the action names, was not carried
+   * out. `every_epoch`: the action has not the next epoch; only for a guard that gets every epoch of its workflows.
+   * Default false.
    */
   readonly strict?: Strictness
   /** Default: in memory. */
   readonly marks?: ActionMarks<Transaction>
   /**
-   * Asked when an action carries a lease that is not known, with a higher fence. `currentLease` asks the store,
-   * `grantedLease` believes signed grants.
+   * Called for an action with an unknown lease and a higher fence. `currentLease` asks the store, `grantedLease` checks the
+   * signed grant.
    */
   readonly lookUp?: LeaseLookUp
   /**
-   * A client by which the guard hears of revocations itself, from the ledger, until it is closed; and, without another
-   * `lookUp`, asks for leases that it does not know.
+   * A client with which the guard follows revocations in the ledger until it is closed and, without another `lookUp`,
+   * looks up unknown leases.
    */
   readonly tenure?: Pick<Tenure, 'watch' | 'history' | 'get' | 'inspect'>
   /** Closes the guard when it aborts. */
   readonly signal?: AbortSignal
-  /** Whose actions those are that name no workflow. Default: the only one that `setLease` has told of. */
+  /** The workflow of actions that name none. Default: the only workflow that `setLease` was called for. */
   readonly workflowId?: string
-  /** Told of each refusal, once. */
+  /** Called once for each refusal. */
   readonly log?: (error: LeaseError) => void
   readonly runtime?: Runtime
 }
@@ -76,8 +76,8 @@ export interface SetLeaseOptions {
 
 export interface ProcessOptions {
   /**
-   * An operator has sent the action again after it was passed over. It is then carried out although later ones were,
-   * under its own lease, and unless it was carried out already or nobody remembers so far back. Default false.
+   * An operator has sent a dead letter again. The action is then carried out under its own lease although later ones were,
+   * unless it was carried out already or is older than the remembered actions. Default false.
    */
   readonly resent?: boolean
 }
@@ -88,8 +88,8 @@ export type ActionEffect<Transaction, Result> = (
 ) => Promise<Result> | Result
 
 /**
- * Says which lease a workflow is under, as far as it knows. A `LeaseError` refuses the action for good, but for those of a
- * store or client that is away.
+ * Returns the current lease of a workflow, or null if it is not known. A `LeaseError` refuses the action for good, except an
+ * error of an unavailable store or a closed client.
  */
 export type LeaseLookUp = (
   workflowId: string,
@@ -100,25 +100,25 @@ const OPTIONS = [
   ...['strict', 'marks', 'lookUp', 'tenure', 'signal', 'workflowId', 'log', 'runtime'],
 ]
 const LOGGED_MAX = 10_000
-/** Not refusals: the action is judged again when somebody was asked, of its lease or of a revocation alone. */
+/** Not refusals: the guard looks up the lease, or its revocation, and decides again. */
 const NEW_LEASE = new Error('the lease is not known yet')
-const UNSEEN_LEASE = new Error('nobody was asked whether the lease was revoked')
+const UNFOLLOWED_LEASE = new Error('whether the lease was revoked is not known yet')
 
 export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
   readonly #strict: Strictness
   readonly #marks: ActionMarks<Transaction>
   readonly #lookUp: LeaseLookUp | null
   readonly #log: (error: LeaseError) => void
-  /** What this guard has learnt and the marks may not know yet, by workflow. */
-  readonly #told = new RecentMap<WorkflowMark>(WORKFLOWS_REMEMBERED)
+  /** Marks that this guard knows and the mark store may not have yet, by workflow. */
+  readonly #notified = new RecentMap<WorkflowMark>(WORKFLOWS_REMEMBERED)
   readonly #logged = new Set<string>()
-  /** What this guard threw itself, as against what an effect threw. */
+  /** Errors that this guard threw itself, not an effect. */
   readonly #refusals = new WeakSet<LeaseError>()
-  /** Whose actions these are: there is one guard for each target. */
+  /** The target of this guard: there is one guard for each target. */
   #target: string | null = null
-  /** The workflow of actions that name none, if that was said. */
+  /** The workflow of actions that name none. */
   readonly #ownWorkflowId: string | null
-  /** Workflows that `setLease` has told of; two of them are as many as any number. */
+  /** Workflows that `setLease` was called for; two are enough to know that there are several. */
   readonly #named = new Set<string>()
   readonly #watch: RevocationWatch | null
   readonly #subscriptions = new Set<Subscription>()
@@ -127,9 +127,9 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
 
   constructor(options: ActionGuardOptions<Transaction> = {}) {
     refuseUnknown(options, OPTIONS)
-    requireParts(options)
+    checkOptions(options)
     this.#strict = options.strict ?? false
-    // Without marks of its own the transaction is nothing, which is what `Transaction` is then.
+    // Without marks, `Transaction` is undefined.
     this.#marks = options.marks ?? (new MemoryMarks() as unknown as ActionMarks<Transaction>)
     const { tenure, signal, workflowId, runtime = systemRuntime } = options
     this.#lookUp = options.lookUp ?? (tenure === undefined ? null : currentLease(tenure))
@@ -167,9 +167,9 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
   }
 
   /**
-   * Tells the guard whose actions to carry out; resolves when the marks know it, so that a processor that takes over
-   * knows it, too. A lease with a lower fence than the one that is known is refused with `LEASE_VIOLATION`: somebody
-   * else has the workflow already. A lease that was revoked stays revoked.
+   * Sets the lease whose actions are carried out; resolves when the marks have it, so that a processor that takes over has
+   * it, too. A lease with a lower fence than the known one is refused with `LEASE_VIOLATION`: another holder has the
+   * workflow already. A lease that was revoked stays revoked.
    */
   async setLease(
     workflowId: string,
@@ -189,35 +189,35 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
       const next = withLease(known, fact)
       return { ...next, epoch: Math.max(next.epoch, epoch) }
     })
-    await this.#watch?.look(id, fact.leaseId)
+    await this.#watch?.check(id, fact.leaseId)
   }
 
   /**
-   * Nothing more is carried out under a lease that was revoked, from now on; the next one needs a higher fence. Resolves
-   * when the marks know it, too.
+   * From now on no action is carried out under this lease; the next lease needs a higher fence. Resolves when the marks have
+   * it, too.
    */
   async revoke(revoked: Revoked): Promise<void> {
     const { workflowId, leaseId, fence } = readRevoked(revoked)
     const mark = { leaseId, fence, revoked: true, epoch: -1 }
     // At once, and whether or not the marks can be reached.
-    this.#tell(workflowId, mark)
+    this.#notify(workflowId, mark)
     await this.#note(workflowId, (known) => mergedMark(known, mark))
   }
 
   /**
-   * True, or throws `LEASE_VIOLATION`, `DUPLICATE_ACTION`, `STALE_EPOCH` or `FUTURE_EPOCH`. Changes nothing, and knows
-   * what this process knows: `process` is what decides.
+   * True, or throws `LEASE_VIOLATION`, `DUPLICATE_ACTION`, `STALE_EPOCH` or `FUTURE_EPOCH`. Changes nothing, and uses only
+   * what this process knows; `process` decides by the marks.
    */
   validate(action: IncomingAction): true {
     const read = this.#read(action)
     const { workflowId, actionId } = read
-    this.#judge(read, { ...this.#marks.peek({ workflowId, actionId }), resent: false })
+    this.#decide(read, { ...this.#marks.peek({ workflowId, actionId }), resent: false })
     return true
   }
 
   /**
-   * Validates an action, carries it out, and raises the mark, as one. When the effect throws, the mark stays, and the
-   * action may come again. An announcement of a new lease is taken note of, and is not passed on.
+   * Validates an action, runs its effect and raises the mark, atomically. When the effect throws, the mark stays, and the
+   * action may come again. The announcement of a new lease is recorded and has no effect.
    */
   async process<Result>(
     action: IncomingAction,
@@ -233,8 +233,8 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
   }
 
   /**
-   * Carries out what comes for a target, and listens for revocations. What is refused is refused for good and needs no
-   * further delivery, but for a gap: what is missing may still come.
+   * Processes the actions for a target, and subscribes to revocations. A refused action is not delivered again, except after
+   * a gap: the missing action may still come.
    */
   async subscribe<Result>(
     bus: Bus,
@@ -261,12 +261,12 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
       },
     }
     this.#subscriptions.add(own)
-    // Closed while the bus was being asked.
+    // Closed while the subscription was made.
     if (this.#closing !== null) await own.close()
     return own
   }
 
-  /** An action, with the workflow that it is of. */
+  /** Reads an action and adds its workflow. */
   #read(action: IncomingAction): WorkflowAction {
     const read = readAction(action)
     const [only = null] = this.#named.size === 1 ? this.#named : []
@@ -277,8 +277,8 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
   }
 
   /**
-   * Nobody is asked about a lease that is known here: whoever is asked may be away. Each question is put once: whose the
-   * lease is, if it is new, and whether it was revoked, if no watch would have told.
+   * A known lease is not looked up, because the store may be unavailable. Each look-up is made once: the lease, if it is
+   * new, and whether it was revoked, if the watch does not follow it yet.
    */
   async #attempt<Result>(
     action: WorkflowAction,
@@ -286,21 +286,21 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
     effect: ActionEffect<Transaction, Result>,
   ): Promise<Result | undefined> {
     const { workflowId, actionId, leaseId } = action
-    let mayLearn = this.#lookUp !== null
-    let mayLook = this.#watch !== null
+    let mayLookUp = this.#lookUp !== null
+    let mayAskRevoked = this.#watch !== null
     for (;;) {
       try {
         return await this.#marks.transact({ workflowId, actionId, resent }, (known) => {
-          if (mayLearn && this.#isNew(action, known.mark)) throw NEW_LEASE
-          if (mayLook && this.#isUnseen(action, known.mark)) throw UNSEEN_LEASE
-          return this.#verdict(action, { ...known, resent }, effect)
+          if (mayLookUp && this.#isNew(action, known.mark)) throw NEW_LEASE
+          if (mayAskRevoked && this.#isUnfollowed(action, known.mark)) throw UNFOLLOWED_LEASE
+          return this.#decision(action, { ...known, resent }, effect)
         })
       } catch (error) {
-        if (error !== NEW_LEASE && error !== UNSEEN_LEASE) throw error
-        if (error === NEW_LEASE) await this.#learn(action)
-        else await this.#watch?.look(workflowId, leaseId)
-        mayLearn = false
-        if (error === UNSEEN_LEASE) mayLook = false
+        if (error !== NEW_LEASE && error !== UNFOLLOWED_LEASE) throw error
+        if (error === NEW_LEASE) await this.#lookUpLease(action)
+        else await this.#watch?.check(workflowId, leaseId)
+        mayLookUp = false
+        if (error === UNFOLLOWED_LEASE) mayAskRevoked = false
       }
     }
   }
@@ -309,12 +309,12 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
     return isLeaseError(error) && this.#refusals.has(error) && error.code !== 'FUTURE_EPOCH'
   }
 
-  #verdict<Result>(
+  #decision<Result>(
     action: WorkflowAction,
     known: Known & { readonly resent: boolean },
     effect: ActionEffect<Transaction, Result>,
-  ): Verdict<Transaction, Result | undefined> {
-    const mark = this.#judge(action, known)
+  ): MarkDecision<Transaction, Result | undefined> {
+    const mark = this.#decide(action, known)
     const { epoch, payload } = action
     const whole = Object.freeze({ ...action, fence: action.fence ?? mark.fence })
     if (action.actionType === LEASE_TRANSFER) return { mark, epoch, effect: async () => undefined }
@@ -323,17 +323,17 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
       epoch,
       effect: async (transaction) => {
         const run = async (): Promise<Result> => effect(payload, { action: whole, transaction })
-        return this.#watch === null ? run() : within(this.#watch, run)
+        return this.#watch === null ? run() : runInScope(this.#watch, run)
       },
     }
   }
 
-  #judge(action: WorkflowAction, known: Known & { readonly resent: boolean }): WorkflowMark {
+  #decide(action: WorkflowAction, known: Known & { readonly resent: boolean }): WorkflowMark {
     const mark = this.#markOf(action.workflowId, known.mark)
     const manner = { strict: this.#strict, target: this.#target, resent: known.resent }
-    const judgement = judgeAction(action, { ...known, mark }, manner)
-    if (judgement.kind === 'accepted') return judgement.mark
-    throw this.#refusal(action, judgement.error)
+    const decision = decideAction(action, { ...known, mark }, manner)
+    if (decision.kind === 'accepted') return decision.mark
+    throw this.#refusal(action, decision.error)
   }
 
   #refusal({ actionId }: WorkflowAction, error: LeaseError): LeaseError {
@@ -342,52 +342,52 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
     return error
   }
 
-  /** What is kept and what was told, as one. */
-  #markOf(workflowId: string, kept: WorkflowMark | null): WorkflowMark | null {
-    return mergedMark(kept, this.#told.get(workflowId) ?? null)
+  /** The recorded mark and the notified one, merged. */
+  #markOf(workflowId: string, recorded: WorkflowMark | null): WorkflowMark | null {
+    return mergedMark(recorded, this.#notified.get(workflowId) ?? null)
   }
 
-  #tell(workflowId: string, mark: WorkflowMark): void {
-    const told = mergedMark(this.#told.get(workflowId) ?? null, mark)
-    if (told !== null) this.#told.set(workflowId, told)
+  #notify(workflowId: string, mark: WorkflowMark): void {
+    const merged = mergedMark(this.#notified.get(workflowId) ?? null, mark)
+    if (merged !== null) this.#notified.set(workflowId, merged)
   }
 
-  /** Writes into the marks what is known of a workflow, without an action. */
+  /** Changes the mark of a workflow, without an action. */
   async #note(
     workflowId: string,
-    noted: (known: WorkflowMark | null) => WorkflowMark | null,
+    change: (known: WorkflowMark | null) => WorkflowMark | null,
   ): Promise<void> {
     await this.#marks.transact({ workflowId, actionId: '' }, ({ mark }) => {
-      const next = noted(this.#markOf(workflowId, mark))
+      const next = change(this.#markOf(workflowId, mark))
       return { mark: next, epoch: null, effect: async () => undefined }
     })
   }
 
-  /** A lease that nobody told of may be the next one. */
-  #isNew({ workflowId, leaseId, fence }: WorkflowAction, kept: WorkflowMark | null): boolean {
-    const told = this.#markOf(workflowId, kept)
-    return told === null || (told.leaseId !== leaseId && (fence === null || told.fence < fence))
+  /** An unknown lease with a higher fence, or without one, may be the next lease. */
+  #isNew({ workflowId, leaseId, fence }: WorkflowAction, recorded: WorkflowMark | null): boolean {
+    const mark = this.#markOf(workflowId, recorded)
+    return mark === null || (mark.leaseId !== leaseId && (fence === null || mark.fence < fence))
   }
 
-  /** The lease that is known, of which nobody has said whether it was revoked. */
-  #isUnseen({ workflowId, leaseId }: WorkflowAction, kept: WorkflowMark | null): boolean {
-    const isKnown = this.#markOf(workflowId, kept)?.leaseId === leaseId
+  /** The lease is known, and its revocations are not followed yet. */
+  #isUnfollowed({ workflowId, leaseId }: WorkflowAction, recorded: WorkflowMark | null): boolean {
+    const isKnown = this.#markOf(workflowId, recorded)?.leaseId === leaseId
     return isKnown && this.#watch?.knows(workflowId, leaseId) === false
   }
 
-  /** The store knows, or the registrar has signed it. */
-  async #learn(action: WorkflowAction): Promise<void> {
+  /** Gets the lease from the store, or from the grant. */
+  async #lookUpLease(action: WorkflowAction): Promise<void> {
     if (this.#lookUp === null) return
     const fact = await this.#ask(this.#lookUp, action)
-    // The answer may be older than what is known by now; the higher fence wins.
-    if (fact !== null) this.#tell(action.workflowId, withLease(null, fact))
+    // The answer may be outdated by now; the higher fence wins.
+    if (fact !== null) this.#notify(action.workflowId, withLease(null, fact))
   }
 
   async #ask(lookUp: LeaseLookUp, action: WorkflowAction): Promise<LeaseFact | null> {
     try {
       return await lookUp(action.workflowId, action)
     } catch (error) {
-      throw isLeaseError(error) && saysNo(error) ? this.#refusal(action, error) : error
+      throw isLeaseError(error) && isRefusal(error) ? this.#refusal(action, error) : error
     }
   }
 
@@ -398,14 +398,14 @@ export class ActionGuard<Transaction = undefined> implements AsyncDisposable {
     try {
       this.#log(error)
     } catch (failure) {
-      // The action is refused all the same, and by its own reason.
+      // The caller still gets the refusal.
       report('workflow/log', failure)
     }
   }
 }
 
-/** Not where only nobody could be asked: what nobody has judged is not refused for good. */
-function saysNo({ code, retryable }: LeaseError): boolean {
+/** False while the look-up is only unavailable: then the action is not refused for good. */
+function isRefusal({ code, retryable }: LeaseError): boolean {
   return !retryable && !code.startsWith('STORE_') && code !== 'CLOSED' && code !== 'ABORTED'
 }
 
@@ -416,7 +416,7 @@ function readResent(options: ProcessOptions): boolean {
   throw invalid('resent', 'must be true or false', resent)
 }
 
-function requireParts(options: ActionGuardOptions<never>): void {
+function checkOptions(options: ActionGuardOptions<never>): void {
   const { strict, marks, lookUp, log, tenure, signal } = options
   if (strict !== undefined && typeof strict !== 'boolean' && strict !== 'every_epoch') {
     throw invalid('strict', 'must be true, false or every_epoch', strict)
@@ -449,14 +449,14 @@ function parseFact(leaseId: unknown, fence: unknown): LeaseFact {
   return { leaseId: parseLeaseId(leaseId), fence: parseActionFence(fence) }
 }
 
-function lowerFence(workflowId: string, told: LeaseFact, fact: LeaseFact): LeaseError {
-  const message = `fence of workflow ${workflowId} must be above ${told.fence}, got ${fact.fence}`
+function lowerFence(workflowId: string, known: LeaseFact, fact: LeaseFact): LeaseError {
+  const message = `fence of workflow ${workflowId} must be above ${known.fence}, got ${fact.fence}`
   return new LeaseError('LEASE_VIOLATION', message, {
     details: {
       workflow_id: workflowId,
-      expected: told.leaseId,
+      expected: known.leaseId,
       received: fact.leaseId,
-      expected_fence: told.fence,
+      expected_fence: known.fence,
       received_fence: fact.fence,
       recommendation: 'ask the store who holds the workflow',
     },

@@ -1,43 +1,42 @@
 /**
- * Where a processor keeps its marks: in memory, or beside its effects, so that the effect and the mark are one
- * transaction and a processor that is started again refuses what it refused before.
+ * The store of a processor's marks: in memory, or in the database of its effects, so that effect and mark are one
+ * transaction, and a restarted processor refuses what it refused before.
  */
-import type { Known, WorkflowMark } from './judgement.ts'
+import type { Known, WorkflowMark } from './action-decision.ts'
 import { RecentMap } from './recent-map.ts'
-import { Turns } from './turns.ts'
+import { EffectQueue } from './effect-queue.ts'
 
 /** How many of the last actions of a workflow are recognised when they come again; older ones are stale. */
 export const ACTIONS_REMEMBERED = 1_000
-/** How many workflows a process has in mind; one that was forgotten is unknown, as after a restart. */
+/** How many workflows a process remembers; a forgotten one is unknown, as after a restart. */
 export const WORKFLOWS_REMEMBERED = 10_000
 
 export interface ActionRef {
   readonly workflowId: string
   readonly actionId: string
-  /** It was sent again by an operator: what is known must say from which epoch on all actions are remembered. */
+  /** An operator has sent the action again: `Known` must have `rememberedFrom`. */
   readonly resent?: boolean
 }
 
-/** What `decide` came to: nothing, or an effect and the mark that goes with it. */
-export interface Verdict<Transaction, Result> {
-  /** Null: nothing is remembered, and nothing happens. */
+/** The result of `decide`: an effect, and the mark that is written with it. */
+export interface MarkDecision<Transaction, Result> {
+  /** Null: no mark is written. */
   readonly mark: WorkflowMark | null
-  /** Null: the mark is not raised by an action. */
+  /** The epoch of the action; null: the mark does not come from an action. */
   readonly epoch: number | null
   readonly effect: (transaction: Transaction) => Promise<Result>
 }
 
 export interface ActionMarks<Transaction> {
-  /** What is known at once. A guard validates with it; what is carried out is decided by `transact`. */
+  /** What this process knows, without a call. `validate` uses it; `process` decides in `transact`. */
   peek(ref: ActionRef): Known
   /**
-   * Lets `decide` choose by what is known, runs the effect, and raises the mark, as one. `decide` may be called again
-   * when somebody else has raised the mark meanwhile, and throws what refuses the action. If the effect throws, the
-   * mark stays.
+   * Calls `decide`, runs the effect and writes the mark, atomically. `decide` may be called again when another process has
+   * written the mark meanwhile, and throws to refuse the action. If the effect throws, the mark stays.
    */
   transact<Result>(
     ref: ActionRef,
-    decide: (known: Known) => Verdict<Transaction, Result>,
+    decide: (known: Known) => MarkDecision<Transaction, Result>,
   ): Promise<Result>
 }
 
@@ -48,7 +47,7 @@ interface Remembered {
   readonly rememberedFrom: number
 }
 
-/** What a process saw last of each workflow, which is not what counts where marks are kept elsewhere. */
+/** The marks that a process has seen last; a database may have newer ones. */
 export class SeenMarks {
   readonly #workflows = new RecentMap<Remembered>(WORKFLOWS_REMEMBERED)
 
@@ -75,7 +74,7 @@ export class SeenMarks {
 /** Marks in the memory of one process; they end with it. Each workflow's actions run one after the other. */
 export class MemoryMarks implements ActionMarks<undefined> {
   readonly #seen = new SeenMarks()
-  readonly #turns = new Turns()
+  readonly #effects = new EffectQueue()
 
   peek(ref: ActionRef): Known {
     return this.#seen.peek(ref)
@@ -83,9 +82,9 @@ export class MemoryMarks implements ActionMarks<undefined> {
 
   transact<Result>(
     ref: ActionRef,
-    decide: (known: Known) => Verdict<undefined, Result>,
+    decide: (known: Known) => MarkDecision<undefined, Result>,
   ): Promise<Result> {
-    return this.#turns.take(ref.workflowId, async () => {
+    return this.#effects.run(ref.workflowId, async () => {
       const { mark, epoch, effect } = decide(this.peek(ref))
       const result = await effect(undefined)
       this.#seen.note(ref, mark, epoch)
@@ -94,7 +93,7 @@ export class MemoryMarks implements ActionMarks<undefined> {
   }
 }
 
-/** The epoch of the action that is forgotten for it, or -1. */
+/** Returns the epoch of the action that is forgotten in its place, or -1. */
 function remember(actions: Map<string, number>, actionId: string, epoch: number): number {
   actions.set(actionId, epoch)
   if (actions.size <= ACTIONS_REMEMBERED) return -1

@@ -1,7 +1,7 @@
 /**
- * What an orchestrator tells a processor to do. An action always names its lease and epoch: one without cannot be built.
- * What our orchestrators send has a workflow and a fence as well; what others send may leave both out, and a guard adds
- * what it knows. An action is frozen, and its payload is a copy that nobody else has.
+ * A command from an orchestrator to a processor. An action always names its lease and epoch. Actions of our
+ * orchestrators have a workflow and a fence as well; other senders may leave both out, and a guard adds what it knows. An
+ * action is frozen, and its payload is a private copy.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs } from '../core/input.ts'
@@ -10,7 +10,7 @@ import { requireShortText, utf8Length } from '../core/text.ts'
 export interface Action {
   readonly actionId: string
   readonly actionType: string
-  /** The kind of processor that it is for; `*`: all of them. */
+  /** The kind of processor; `*`: all of them. */
   readonly target: string
   readonly payload: unknown
   readonly workflowId: string
@@ -18,15 +18,15 @@ export interface Action {
   readonly fence: number
   readonly epoch: number
   /**
-   * The epoch of the last action that this lease sent to the same target before; null for its first. One processor sees
-   * only its own epochs, so this is how it can tell a gap from an epoch that was never meant for it.
+   * The epoch of the previous action under this lease to the same target; null for the first. A processor gets only the
+   * epochs of its target, so it needs this to detect a gap.
    */
   readonly previousEpoch: number | null
-  /** Of an action to all: the last epoch that this lease sent to each target before, and to all of them (`*`). */
+  /** For an action to all: the last epoch under this lease for each target, and for all of them (`*`). */
   readonly lastEpochs?: EpochsByTarget
   /** 1..10, default 5. */
   readonly priority: number
-  /** Wall time; null where its sender does not say. */
+  /** Wall time; null where the sender leaves it out. */
   readonly issuedAtMs: number | null
   /** The lease as its holder has signed it, for processors that do not ask a store. */
   readonly grant?: string
@@ -34,13 +34,13 @@ export interface Action {
 
 export type EpochsByTarget = Readonly<Record<string, number>>
 
-/** An action as it comes in. A sender that knows nothing of Tenure names neither the workflow nor a fence. */
+/** An action as it is received. A sender without Tenure names neither the workflow nor a fence. */
 export interface IncomingAction extends Omit<Action, 'workflowId' | 'fence'> {
   readonly workflowId: string | null
   readonly fence: number | null
 }
 
-/** An action as somebody else tells it. */
+/** The unchecked fields of an action. */
 export type ActionFields = { readonly [Field in keyof Action]?: unknown }
 
 /** For all processors, whatever their target. */
@@ -77,20 +77,20 @@ export function readAction(fields: ActionFields): IncomingAction {
     previousEpoch: orNull(fields.previousEpoch, (value) => parseEpochBefore(value, epoch)),
     priority: orNull(fields.priority, parseActionPriority) ?? ACTION_PRIORITY_DEFAULT,
     issuedAtMs: orNull(fields.issuedAtMs, (value) => parseEpoch(value, 'issuedAtMs')),
-    ...(isGiven(fields.lastEpochs)
+    ...(isPresent(fields.lastEpochs)
       ? { lastEpochs: parseLastEpochs(fields.lastEpochs, epoch) }
       : {}),
-    ...(isGiven(fields.grant) ? { grant: parseGrant(fields.grant) } : {}),
+    ...(isPresent(fields.grant) ? { grant: parseGrant(fields.grant) } : {}),
   })
 }
 
-/** A field that its sender may leave out, or say to be null. */
-function isGiven(value: unknown): boolean {
+/** Whether an optional field is there: neither left out nor null. */
+function isPresent(value: unknown): boolean {
   return value !== undefined && value !== null
 }
 
 function orNull<Value>(value: unknown, parse: (value: unknown) => Value): Value | null {
-  return isGiven(value) ? parse(value) : null
+  return isPresent(value) ? parse(value) : null
 }
 
 export function parseActionFence(value: unknown): number {
@@ -101,7 +101,7 @@ export function parseGrant(value: unknown): string {
   return requireShortText({ field: 'grant', bytesMax: GRANT_BYTES_MAX }, value)
 }
 
-/** In the one spelling that its resource has, so that leases, actions, marks and revocations mean the same workflow. */
+/** In the canonical spelling, so that leases, actions, marks and revocations name the same workflow. */
 export function parseWorkflowId(value: unknown): string {
   const text = requireShortText({ field: 'workflowId', bytesMax: WORKFLOW_ID_BYTES_MAX }, value)
   return text.normalize('NFC')
@@ -118,7 +118,7 @@ export function parseActionPriority(value: unknown = ACTION_PRIORITY_DEFAULT): n
   )
 }
 
-/** An integer from 0 on that JavaScript counts exactly. */
+/** A safe integer from 0 on. */
 export function parseEpoch(value: unknown, field: string): number {
   return parseSpanMs({ field, min: 0, max: Number.MAX_SAFE_INTEGER }, value)
 }
@@ -139,7 +139,7 @@ function parseLastEpochs(value: unknown, epoch: number): EpochsByTarget {
   return Object.freeze(Object.fromEntries(read))
 }
 
-/** A payload as JSON, which must be possible and short. */
+/** The payload as JSON; throws if it is no JSON or too long. */
 export function payloadText(payload: unknown): string {
   const text = jsonOf(payload)
   const bytes = utf8Length(text)

@@ -1,13 +1,13 @@
 /**
- * The road between orchestrators and processors. Delivery is at least once and, from one orchestrator, in order: what
- * failed is delivered again before anything that follows it in its workflow. A guard at the processor makes it at most
- * once.
+ * Carries actions from orchestrators to processors. Delivery is at least once and, from one orchestrator, in order: an
+ * action that failed is delivered again before any later action of its workflow. A guard at the processor makes the
+ * effect happen at most once.
  */
 import { invalid } from '../core/errors.ts'
 import type { Action, IncomingAction } from './action.ts'
 import type { Revocation } from './wire/action-json.ts'
 
-/** How an action comes. */
+/** How an action is delivered. */
 export interface Delivery {
   /** It was a dead letter, and an operator has sent it again. */
   readonly resent: boolean
@@ -15,39 +15,39 @@ export interface Delivery {
 
 export interface Listener {
   /**
-   * Resolves when the action needs no further delivery. What it throws means: again, later. Too often, and the action
-   * becomes a dead letter; but the `STORE_` errors that say that a store is away are no failures of the action, and it
-   * waits for as long as they last.
+   * Resolves when the action needs no further delivery. When it throws, the action is delivered again later; after too
+   * many failures it becomes a dead letter. The `STORE_` errors of an unavailable store do not count as failures: the
+   * action is retried for as long as they last.
    */
   onAction(action: IncomingAction, delivery?: Delivery): unknown
   onRevoked?(revocation: Revocation): unknown
 }
 
 export interface Subscription {
-  /** No call begins after it has resolved; what was under way has ended, but for the call that closes it itself. */
+  /** No call begins after it has resolved, and the call in progress has ended, unless that call is the one that closes. */
   close(): Promise<void>
 }
 
 /** A message that could not be read, or that failed too often. */
 export interface DeadLetter {
-  /** To send it again by. */
+  /** The id that `resend` takes. */
   readonly id: string
   readonly target: string
   readonly reason: string
   readonly message: string
 }
 
-/** Refuses what cannot be told of an action. */
+/** Refuses a listener without `onAction`. */
 export function requireListener(listener: Listener): Listener {
   if (typeof listener?.onAction === 'function') return listener
   throw invalid('listener', 'must have onAction', listener)
 }
 
 export interface Bus {
-  /** In this order; an action to `*` goes to every target. When it throws, nobody knows which of them have arrived. */
+  /** In this order; an action to `*` goes to every target. When it throws, some of them may have arrived. */
   publish(actions: readonly Action[]): Promise<void>
-  /** Tells every target, by one of its listeners. */
+  /** Delivers to one listener of every target. */
   announce(revocation: Revocation): Promise<void>
-  /** Actions for `target` and those for everybody, each to one of the listeners that share a target, in order. */
+  /** Actions for `target` and for all targets, in order, each to one of the listeners that share a target. */
   subscribe(target: string, listener: Listener): Promise<Subscription>
 }

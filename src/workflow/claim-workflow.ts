@@ -1,4 +1,4 @@
-/** Claims a workflow: takes its lease through the store, and makes an orchestrator of whoever gets it. */
+/** Claims a workflow: acquires its lease, and makes an orchestrator. */
 import type { AcquireOptions, Lease, Tenure } from '../client/contract.ts'
 import { invalid } from '../core/errors.ts'
 import { parseSpanMs, parseTtlMs, refuseUnknown } from '../core/input.ts'
@@ -16,10 +16,10 @@ export interface ClaimOptions {
   readonly ttlMs?: number
   /** The lease is renewed as soon as less than this is left. Default 60000, or a third of a shorter TTL. */
   readonly renewBelowMs?: number
-  /** How long to wait for whoever has it. Default 0: `RESOURCE_HELD` at once. */
+  /** How long to wait while another orchestrator has it. Default 0: `RESOURCE_HELD` at once. */
   readonly waitMs?: number
   readonly signal?: AbortSignal
-  /** How far the workflow is, where that is known better elsewhere. Default: as the ledger has it, or `initialized`. */
+  /** The state of the workflow, where the caller knows it better. Default: the state in the ledger, or `initialized`. */
   readonly state?: string
   readonly reason?: string
   /**
@@ -50,16 +50,16 @@ export async function claimWorkflow(
   if (typeof bus?.publish !== 'function') throw invalid('bus', 'must be a bus', bus)
   const { signed = false } = options
   if (typeof signed !== 'boolean') throw invalid('signed', 'must be true or false', signed)
-  const given = options.state === undefined ? null : parseName(options.state, 'state')
+  const initial = options.state === undefined ? null : parseName(options.state, 'state')
   const ttlMs = options.ttlMs === undefined ? TTL_MS_DEFAULT : parseTtlMs(options.ttlMs)
   const renewBelowMs = readRenewBelow(options.renewBelowMs, ttlMs)
   const lease = await tenure.acquire(`workflow:${id}`, {
     ...{ ttlMs, waitMs: options.waitMs ?? 0, autoRenew: false },
     ...passedOn(options),
   })
-  const state = await orGiveBack(lease, async () => {
+  const state = await orRelease(lease, async () => {
     if (signed) parseGrant(lease.grant)
-    return given ?? stateOf(tenure, lease, id)
+    return initial ?? stateOf(tenure, lease, id)
   })
   return new Orchestrator({
     ...{ tenure, lease, bus, runtime, workflowId: id, state, signed },
@@ -76,8 +76,8 @@ function fitting(
   return Math.min(renewBelowMs, Math.floor(ttlMs.granted / 3))
 }
 
-/** Whoever cannot learn how far the workflow is, or cannot have it signed, does not have it. */
-async function orGiveBack<Result>(lease: Lease, prepare: () => Promise<Result>): Promise<Result> {
+/** Releases the lease when the state cannot be read or the grant cannot be signed. */
+async function orRelease<Result>(lease: Lease, prepare: () => Promise<Result>): Promise<Result> {
   try {
     return await prepare()
   } catch (error) {

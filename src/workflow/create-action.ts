@@ -1,4 +1,4 @@
-/** Builds an action by hand, for tests and for a bus of one's own. `orchestrator.emit` builds those that it sends itself. */
+/** Builds an action by hand, for tests and custom buses. `orchestrator.emit` builds the actions that it sends. */
 import { invalid } from '../core/errors.ts'
 import { refuseUnknown } from '../core/input.ts'
 import type { Runtime } from '../runtime/runtime.ts'

@@ -1,9 +1,9 @@
-/** Handing a message to a listener, as every bus does it: one at a time, and so that closing can wait for its end. */
+/** Delivers messages to a listener, for every bus: one at a time, and so that closing can wait for the end. */
 import { RepeatedFault } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { Listener } from './bus.ts'
-import { isEarly, type Failure } from './held-back.ts'
-import { isWithin, within } from './within.ts'
+import { isEarly, type Failure } from './retry-queues.ts'
+import { isInsideScope, runInScope } from './work-scope.ts'
 import { parseMessage, reasonOf, type BusMessage } from './wire/action-json.ts'
 
 /** The calls of one listener. */
@@ -11,7 +11,7 @@ export class Deliveries {
   readonly #listener: Listener
   readonly #runtime: Runtime
   readonly #fault: RepeatedFault
-  #underWay: Promise<unknown> = Promise.resolve()
+  #current: Promise<unknown> = Promise.resolve()
 
   constructor(listener: Listener, runtime: Runtime) {
     this.#listener = listener
@@ -19,19 +19,19 @@ export class Deliveries {
     this.#fault = new RepeatedFault('workflow/delivery', runtime)
   }
 
-  /** Whether this is called by the listener itself, which is under way for as long as it waits. */
+  /** Whether this is called from inside the listener, which must not wait for its own end. */
   get isInside(): boolean {
-    return isWithin(this)
+    return isInsideScope(this)
   }
 
-  /** Resolves when no call is under way. */
+  /** Resolves when the call in progress has ended. */
   async ended(): Promise<void> {
-    await this.#underWay
+    await this.#current
   }
 
   /** Null, or what the listener threw. */
   async deliver(message: BusMessage, resent: boolean): Promise<Failure | null> {
-    const call = within(this, async () => {
+    const call = runInScope(this, async () => {
       if (message.kind === 'action') await this.#listener.onAction(message.action, { resent })
       else await this.#listener.onRevoked?.(message.revocation)
     })
@@ -41,22 +41,22 @@ export class Deliveries {
         return null
       },
       (error: unknown) => {
-        // One that came too early is no fault: what it waits for is on its way.
+        // An action that came too early is no fault: the action before it is still to come.
         if (!isEarly(error)) this.#fault.failed(error)
         return { error, atMs: this.#runtime.monotonicMs() }
       },
     )
-    this.#underWay = outcome
+    this.#current = outcome
     return outcome
   }
 }
 
-/** Whose actions keep their order, those without a workflow among themselves; a revocation passes them, and waits for none. */
+/** The workflow whose actions keep their order; empty for actions without one, null for a revocation, which has no order. */
 export function orderOf(message: BusMessage): string | null {
   return message.kind === 'action' ? (message.action.workflowId ?? '') : null
 }
 
-/** What the text says, or why it cannot be read. */
+/** The message, or the reason why the text is no message. */
 export function readMessage(text: string): BusMessage | { readonly reason: string } {
   try {
     return parseMessage(text)
@@ -65,7 +65,7 @@ export function readMessage(text: string): BusMessage | { readonly reason: strin
   }
 }
 
-/** Dead letters wait for an operator, who has to hear of them: of the first, and then of one a minute. */
+/** Reports dead letters, which wait for an operator: the first, and then one a minute. */
 export class DeadLetterFault {
   readonly #target: string
   readonly #fault: RepeatedFault

@@ -1,12 +1,12 @@
 /**
- * Emissions on their way: what is asked for at the same moment shares one commit, which uses up an epoch for each, and
- * is then published in the order of the epochs. One commit at a time; a lone emission waits for nobody.
+ * Emissions in progress: emissions of the same moment share one commit, which uses one epoch for each, and are then
+ * published in the order of their epochs. One commit at a time.
  *
- *  1. Epochs are used up in the ledger. If that fails, nothing is published, and nobody ever uses them. Each commit
- *     says which state the workflow is in after it, so that the last one tells the next orchestrator.
- *  2. The lease's handle looks at the clock again when the answer has come: what was lost meanwhile is not published.
- *  3. The actions are published. Only when the bus has taken them does the next action to the same target name them as
- *     the ones before it: one that is lost on the way here must not look like a gap to whoever waits for it.
+ *  1. The commit uses the epochs in the ledger. If it fails, nothing is published, and these epochs stay unused. Each
+ *     commit records the state of the workflow, for the next orchestrator.
+ *  2. When the answer has come, the handle checks the clock: if the lease was lost meanwhile, nothing is published.
+ *  3. The actions are published. Only after the bus has accepted them does the next action to the same target name them
+ *     as previous: an action that was never published must not look like a gap to a processor.
  */
 import type { EpochRange, Lease } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
@@ -16,10 +16,10 @@ import { EVERY_TARGET, type Action } from './action.ts'
 import type { Bus } from './bus.ts'
 import { stateNote } from './workflow-state.ts'
 
-/** Which epoch an action has, and which went before it to the same target, or to each. */
+/** The epoch of an action, and the previous epochs of its target, or of each target. */
 export type EpochPlace = Pick<Action, 'epoch' | 'previousEpoch' | 'lastEpochs'>
 
-/** Makes an action out of its place; or notes that the state has changed. */
+/** An action without its epoch, or a change of the state. */
 export type Draft =
   | {
       readonly kind: 'action'
@@ -28,25 +28,25 @@ export type Draft =
     }
   | { readonly kind: 'state'; readonly state: string }
 
-export interface EmissionParts {
+export interface EmissionQueueOptions {
   readonly lease: Pick<Lease, 'advance' | 'signal'>
   readonly bus: Bus
-  /** The state that the workflow is in at first. */
+  /** The state of the workflow at the beginning. */
   readonly state: string
-  /** Throws when the lease may not be acted under any more. */
+  /** Throws when the lease is not held any more. */
   readonly requireHeld: () => void
 }
 
-interface Emission {
+interface PendingEmission {
   readonly kind: 'emission'
   readonly draft: Draft
   resolve(emitted: Emitted): void
   reject(error: unknown): void
 }
 
-/** Something that nothing else may be under way with. */
-interface Errand {
-  readonly kind: 'errand'
+/** Work that runs while no emission is in progress. */
+interface ExclusiveWork {
+  readonly kind: 'exclusive'
   run(): Promise<void>
 }
 
@@ -61,18 +61,18 @@ const WAITING_MAX = 100_000
 export const TARGETS_MAX = 1_000
 
 export class EmissionQueue {
-  readonly #parts: EmissionParts
+  readonly #options: EmissionQueueOptions
   readonly #lastSent = new Map<string, number>()
   #state: string
-  #waiting: (Emission | Errand)[] = []
+  #waiting: (PendingEmission | ExclusiveWork)[] = []
   #isRunning = false
 
-  constructor(parts: EmissionParts) {
-    this.#parts = parts
-    this.#state = parts.state
+  constructor(options: EmissionQueueOptions) {
+    this.#options = options
+    this.#state = options.state
   }
 
-  /** As the ledger has it. */
+  /** The state in the ledger. */
   get state(): string {
     return this.#state
   }
@@ -88,16 +88,16 @@ export class EmissionQueue {
     })
   }
 
-  /** Does something when all that was put before has ended; what is put meanwhile waits for it. */
-  alone<Result>(work: () => Promise<Result>): Promise<Result> {
+  /** Runs `work` after all earlier emissions have ended; later ones wait for it. */
+  exclusive<Result>(work: () => Promise<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#add({ kind: 'errand', run: () => work().then(resolve, reject) })
+      this.#add({ kind: 'exclusive', run: () => work().then(resolve, reject) })
     })
   }
 
-  #add(one: Emission | Errand): void {
+  #add(one: PendingEmission | ExclusiveWork): void {
     if (this.#waiting.length >= WAITING_MAX) {
-      throw limitError('actions may be on their way at once', WAITING_MAX)
+      throw limitError('actions may be in progress at once', WAITING_MAX)
     }
     this.#waiting.push(one)
     if (!this.#isRunning) void this.#run()
@@ -105,10 +105,10 @@ export class EmissionQueue {
 
   async #run(): Promise<void> {
     this.#isRunning = true
-    // A turn later, so that whatever is asked for in this one comes along.
+    // A microtask later, so that emissions of this turn of the event loop share the commit.
     await Promise.resolve()
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
-      if (next.kind === 'errand') {
+      if (next.kind === 'exclusive') {
         this.#waiting.shift()
         await next.run()
       } else await this.#emit(this.#takeBatch())
@@ -116,18 +116,18 @@ export class EmissionQueue {
     this.#isRunning = false
   }
 
-  #takeBatch(): readonly Emission[] {
-    const batch: Emission[] = []
+  #takeBatch(): readonly PendingEmission[] {
+    const batch: PendingEmission[] = []
     for (const one of this.#waiting) {
-      if (one.kind === 'errand' || batch.length === EPOCHS_PER_ADVANCE_MAX) break
+      if (one.kind === 'exclusive' || batch.length === EPOCHS_PER_ADVANCE_MAX) break
       batch.push(one)
     }
     this.#waiting.splice(0, batch.length)
     return batch
   }
 
-  /** Never rejects: whoever waits hears of it. */
-  async #emit(batch: readonly Emission[]): Promise<void> {
+  /** Never rejects: the callers of `put` get the error. */
+  async #emit(batch: readonly PendingEmission[]): Promise<void> {
     const sent = new Map(this.#lastSent)
     let emitted: readonly Emitted[]
     try {
@@ -151,7 +151,7 @@ export class EmissionQueue {
     drafts: readonly Draft[],
     sent: Map<string, number>,
   ): Promise<readonly Emitted[]> {
-    const { lease, requireHeld } = this.#parts
+    const { lease, requireHeld } = this.#options
     requireHeld()
     const state = stateAfter(drafts) ?? this.#state
     const range = await lease.advance({ count: drafts.length, reason: stateNote(state) })
@@ -165,7 +165,7 @@ export class EmissionQueue {
   ): Promise<{ readonly error: unknown } | null> {
     const actions = emitted.flatMap(({ action }) => (action === null ? [] : [action]))
     if (actions.length === 0) return null
-    const { bus, lease } = this.#parts
+    const { bus, lease } = this.#options
     try {
       await unlessLost(bus.publish(actions), lease.signal)
     } catch (error) {
@@ -176,7 +176,7 @@ export class EmissionQueue {
   }
 }
 
-/** A bus that does not answer must not keep anybody waiting beyond the end of the lease. */
+/** Settles as the bus does, or rejects when the lease is lost first. */
 function unlessLost(published: Promise<void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     let isLost = false
@@ -188,7 +188,7 @@ function unlessLost(published: Promise<void>, signal: AbortSignal): Promise<void
     if (signal.aborted) onLost()
     signal.addEventListener('abort', onLost, { once: true })
     const onFailed = (error: unknown): void => {
-      // Nobody waits for the bus any more: the outcome was said to be unknown.
+      // The caller already knows that the outcome is unknown.
       if (isLost) report('workflow/publish', error)
       else reject(error)
     }
@@ -210,7 +210,7 @@ function emissionsOf(
   })
 }
 
-/** What went to all went to each target as well. */
+/** An action to all targets went to each target as well. */
 function epochsBefore(
   target: string,
   sent: ReadonlyMap<string, number>,
@@ -225,7 +225,7 @@ function epochsBefore(
   return { previousEpoch: last < 0 ? null : last }
 }
 
-/** The last state of a batch; those before it did not last. */
+/** The last state of a batch. */
 function stateAfter(drafts: readonly Draft[]): string | null {
   const change = drafts.findLast((draft) => draft.kind === 'state')
   return change?.kind === 'state' ? change.state : null

@@ -1,4 +1,4 @@
-/** `tenure/workflow`: one orchestrator drives a workflow; processors refuse everybody else. */
+/** `tenure/workflow`: one orchestrator drives a workflow; processors refuse the actions of all others. */
 export { ActionGuard } from './action-guard.ts'
 export { MemoryMarks } from './action-marks.ts'
 export { claimWorkflow } from './claim-workflow.ts'
@@ -21,12 +21,12 @@ export type {
   ProcessOptions,
   SetLeaseOptions,
 } from './action-guard.ts'
-export type { ActionMarks, ActionRef, Verdict } from './action-marks.ts'
+export type { ActionMarks, ActionRef, MarkDecision as Verdict } from './action-marks.ts'
 export type { Bus, DeadLetter, Delivery, Listener, Subscription } from './bus.ts'
 export type { ClaimOptions } from './claim-workflow.ts'
 export type { NewAction } from './create-action.ts'
 export type { Handoff } from './handoff.ts'
-export type { Known, LeaseFact, Strictness, WorkflowMark } from './judgement.ts'
+export type { Known, LeaseFact, Strictness, WorkflowMark } from './action-decision.ts'
 export type { GrantedLeaseOptions } from './lease-look-up.ts'
 export type { LocalBusOptions } from './local-bus.ts'
 export type { EmitOptions, Orchestrator } from './orchestrator.ts'

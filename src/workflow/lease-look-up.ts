@@ -1,4 +1,4 @@
-/** Where a guard can learn of a lease that nobody told it of: from the store, or from what its holder has signed. */
+/** How a guard looks up an unknown lease: in the store, or in the signed grant of the action. */
 import type { Tenure } from '../client/contract.ts'
 import { LeaseError } from '../core/errors.ts'
 import { parseResource, type Resource } from '../core/resource.ts'
@@ -9,8 +9,8 @@ import { systemRuntime } from '../runtime/system-runtime.ts'
 import type { LeaseLookUp } from './action-guard.ts'
 
 /**
- * Who holds a workflow now, by the store. If nobody does, the lease of the action counts if its holder gave it back:
- * whoever does that has sent everything before. One that ran out, or was taken away, does not.
+ * The current holder of a workflow, by the store. If there is none, the lease of the action counts if its holder has
+ * completed it: such a holder has sent everything before. A lease that expired or was revoked does not count.
  */
 export function currentLease(tenure: Pick<Tenure, 'inspect' | 'get'>): LeaseLookUp {
   return async (workflowId, { leaseId }) => {
@@ -18,17 +18,17 @@ export function currentLease(tenure: Pick<Tenure, 'inspect' | 'get'>): LeaseLook
     const { leases } = await tenure.inspect(resource)
     const lease = leases[0] ?? (await tenure.get(leaseId))
     if (lease === null || lease.fence === null || lease.resource !== resource) return null
-    if (lease.state !== 'active' && !isGivenBack(lease)) return null
+    if (lease.state !== 'active' && !isCompleted(lease)) return null
     return { leaseId: lease.id, fence: lease.fence }
   }
 }
 
-/** In the spelling that leases have, however the workflow is spelt. */
+/** In the canonical spelling of resources. */
 function resourceOf(workflowId: string): Resource {
   return parseResource(`workflow:${workflowId}`)
 }
 
-function isGivenBack(lease: {
+function isCompleted(lease: {
   readonly state: string
   readonly releaseReason: string | null
 }): boolean {
@@ -36,13 +36,13 @@ function isGivenBack(lease: {
 }
 
 export interface GrantedLeaseOptions {
-  /** Who checks, where grants name it. */
+  /** The audience that grants must name. */
   readonly audience?: string
   readonly runtime?: Pick<Runtime, 'wallMs'>
 }
 
 /**
- * The lease of an action as its grant has it, checked with nothing but public keys. Null for an action without a grant.
+ * The lease in the grant of an action, checked with public keys alone. Null for an action without a grant.
  * Throws what `verifyGrant` throws, and `LEASE_VIOLATION` for a grant of something else.
  */
 export function grantedLease(

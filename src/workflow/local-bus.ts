@@ -1,6 +1,6 @@
 /**
- * A bus within one process. Messages travel as text, as on any other bus, so that nobody shares a payload with anybody.
- * Nothing survives the process.
+ * A bus within one process. Messages are text, as on any other bus, so that sender and receiver share no objects. Nothing
+ * survives the process.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
@@ -16,8 +16,8 @@ import {
 } from './bus.ts'
 import { DeadLetterFault, Deliveries, orderOf, readMessage } from './delivery.ts'
 import { Fifo } from './fifo.ts'
-import { HeldBack } from './held-back.ts'
-import { outside } from './within.ts'
+import { RetryQueues } from './retry-queues.ts'
+import { runOutsideScopes } from './work-scope.ts'
 import { formatAction, formatRevocation, reasonOf, type Revocation } from './wire/action-json.ts'
 
 export interface LocalBusOptions {
@@ -29,7 +29,7 @@ export interface LocalBusOptions {
 }
 
 const DEAD_LETTERS_MAX = 1_000
-/** Of what went to all, for targets that are named later. */
+/** Messages to all targets that are kept for targets without a subscriber yet. */
 const FOR_ALL_MAX = 1_000
 const FOR_ALL_SIZE_MAX = 16 * 1_024 * 1_024
 
@@ -37,7 +37,7 @@ export class LocalBus implements Bus {
   readonly #options: Required<LocalBusOptions>
   readonly #mailboxes = new Map<string, Mailbox>()
   readonly #deadLetters: DeadLetter[] = []
-  #buried = 0
+  #deadLetterCount = 0
   readonly #forAll = new Fifo<string>()
   #forAllSize = 0
 
@@ -51,7 +51,7 @@ export class LocalBus implements Bus {
     }
   }
 
-  /** The last that could not be delivered, oldest first. */
+  /** The last messages that could not be delivered, oldest first. */
   get deadLetters(): readonly DeadLetter[] {
     return [...this.#deadLetters]
   }
@@ -64,7 +64,7 @@ export class LocalBus implements Bus {
     this.send(EVERY_TARGET, formatRevocation(revocation))
   }
 
-  /** Puts a message on the bus as it is, whatever it is. */
+  /** Sends a message as it is, without a check. */
   send(target: string, text: string): void {
     if (target !== EVERY_TARGET) return this.#mailbox(target).put({ text, resent: false })
     for (const mailbox of this.#mailboxes.values()) mailbox.put({ text, resent: false })
@@ -98,13 +98,13 @@ export class LocalBus implements Bus {
     await Promise.all([...this.#mailboxes.values()].map((mailbox) => mailbox.idle()))
   }
 
-  /** What is sent to a target, or to all, before anybody listens waits for them. */
+  /** Messages to a target, or to all, wait in the mailbox for its first listener. */
   #mailbox(target: string): Mailbox {
     const known = this.#mailboxes.get(target)
     if (known !== undefined) return known
     const mailbox = new Mailbox(target, this.#options, (letter) => {
-      this.#buried += 1
-      this.#deadLetters.push({ id: String(this.#buried), ...letter })
+      this.#deadLetterCount += 1
+      this.#deadLetters.push({ id: String(this.#deadLetterCount), ...letter })
       if (this.#deadLetters.length > DEAD_LETTERS_MAX) this.#deadLetters.shift()
     })
     this.#mailboxes.set(target, mailbox)
@@ -117,22 +117,22 @@ const WAITING_MAX = 100_000
 /** Characters of all messages that wait for one target. */
 const WAITING_SIZE_MAX = 256 * 1_024 * 1_024
 
-interface Sent {
+interface SentMessage {
   readonly text: string
   readonly resent: boolean
 }
 
-/** What waits for one target; its listeners take turns. */
+/** The messages for one target; its listeners get them round-robin. */
 class Mailbox {
   readonly #target: string
   readonly #runtime: Runtime
   readonly #bury: (letter: Omit<DeadLetter, 'id'>) => void
   readonly #deadLetterFault: DeadLetterFault
-  readonly #held: HeldBack<Sent>
-  readonly #waiting = new Fifo<Sent>()
+  readonly #retries: RetryQueues<SentMessage>
+  readonly #waiting = new Fifo<SentMessage>()
   #waitingSize = 0
   #listeners: Deliveries[] = []
-  #turn = 0
+  #nextIndex = 0
   #running: Promise<void> | null = null
   #retry: Timer | null = null
   #idle: (() => void)[] = []
@@ -146,14 +146,14 @@ class Mailbox {
     this.#runtime = options.runtime
     this.#bury = bury
     this.#deadLetterFault = new DeadLetterFault(target, options.runtime)
-    this.#held = new HeldBack(options)
+    this.#retries = new RetryQueues(options)
   }
 
-  put(sent: Sent): void {
-    if (this.#waiting.length + this.#held.length >= WAITING_MAX) {
+  put(sent: SentMessage): void {
+    if (this.#waiting.length + this.#retries.length >= WAITING_MAX) {
       throw this.#full(WAITING_MAX, 'actions')
     }
-    if (this.#waitingSize + this.#held.size + sent.text.length > WAITING_SIZE_MAX) {
+    if (this.#waitingSize + this.#retries.size + sent.text.length > WAITING_SIZE_MAX) {
       throw this.#full(WAITING_SIZE_MAX, 'characters of actions')
     }
     this.#waiting.push(sent)
@@ -184,35 +184,35 @@ class Mailbox {
   }
 
   get #isIdle(): boolean {
-    const nothingToDo = this.#waiting.length === 0 && this.#held.length === 0
+    const nothingToDo = this.#waiting.length === 0 && this.#retries.length === 0
     return (nothingToDo || this.#listeners.length === 0) && this.#running === null
   }
 
   #start(): void {
-    // Whoever publishes, from inside whatever, has no part in what is delivered.
-    this.#running ??= outside(() => this.#run()).finally(() => {
+    // The publisher may be inside a scope; the delivery is not part of it.
+    this.#running ??= runOutsideScopes(() => this.#run()).finally(() => {
       this.#running = null
       if (this.#waiting.length > 0 && this.#listeners.length > 0) return this.#start()
-      this.#arm()
+      this.#scheduleRetry()
       if (!this.#isIdle) return
       for (const resolve of this.#idle) resolve()
       this.#idle = []
     })
   }
 
-  /** Comes back when what failed is due. */
-  #arm(): void {
+  /** Schedules the next retry. */
+  #scheduleRetry(): void {
     this.#retry?.cancel()
-    const { dueMs } = this.#held
+    const { dueMs } = this.#retries
     if (dueMs === null || this.#listeners.length === 0) return
     const delayMs = Math.max(0, dueMs - this.#runtime.monotonicMs())
     this.#retry = this.#runtime.setTimer(delayMs, () => this.#start(), { keepAlive: true })
   }
 
   async #run(): Promise<void> {
-    // Delivered from a turn of its own: whoever publishes must not run its processors.
+    // Asynchronous: the publisher must not run the processors.
     await Promise.resolve()
-    for (const key of this.#held.due(this.#runtime.monotonicMs())) await this.#retryLine(key)
+    for (const key of this.#retries.due(this.#runtime.monotonicMs())) await this.#retryQueue(key)
     while (this.#listeners.length > 0) {
       const sent = this.#waiting.shift()
       if (sent === undefined) return
@@ -221,35 +221,35 @@ class Mailbox {
     }
   }
 
-  async #handle(sent: Sent): Promise<void> {
+  async #handle(sent: SentMessage): Promise<void> {
     const message = readMessage(sent.text)
     if ('reason' in message) return this.#buryText(sent, message.reason)
     const order = orderOf(message)
-    if (order !== null && this.#held.join(order, sent)) return
+    if (order !== null && this.#retries.enqueueBehind(order, sent)) return
     const failure = await this.#nextListener().deliver(message, sent.resent)
-    if (failure === null || this.#held.keep(order, sent, failure)) return
+    if (failure === null || this.#retries.add(order, sent, failure)) return
     this.#buryText(sent, reasonOf(failure.error))
   }
 
-  async #retryLine(key: string): Promise<void> {
-    for (let sent = this.#held.first(key); sent !== undefined; sent = this.#held.first(key)) {
+  async #retryQueue(key: string): Promise<void> {
+    for (let sent = this.#retries.first(key); sent !== undefined; sent = this.#retries.first(key)) {
       const message = readMessage(sent.text)
       if (this.#listeners.length === 0 || 'reason' in message) return
       const failure = await this.#nextListener().deliver(message, sent.resent)
-      if (failure !== null && this.#held.again(key, failure)) return
+      if (failure !== null && this.#retries.failed(key, failure)) return
       if (failure !== null) this.#buryText(sent, reasonOf(failure.error))
-      this.#held.next(key)
+      this.#retries.shift(key)
     }
   }
 
   #nextListener(): Deliveries {
-    const listener = this.#listeners[this.#turn % this.#listeners.length]
-    this.#turn += 1
-    if (listener === undefined) throw new Error(`nobody listens to ${this.#target}`)
+    const listener = this.#listeners[this.#nextIndex % this.#listeners.length]
+    this.#nextIndex += 1
+    if (listener === undefined) throw new Error(`no listener for ${this.#target}`)
     return listener
   }
 
-  #buryText({ text }: Sent, reason: string): void {
+  #buryText({ text }: SentMessage, reason: string): void {
     this.#bury({ target: this.#target, reason, message: text })
     this.#deadLetterFault.report(reason)
   }

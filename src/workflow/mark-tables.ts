@@ -3,7 +3,7 @@
  * each workflow, and one for each of the last actions.
  */
 import { LeaseError } from '../core/errors.ts'
-import type { WorkflowMark } from './judgement.ts'
+import type { WorkflowMark } from './action-decision.ts'
 
 export const SQLITE_ACTION_TABLES: string = `CREATE TABLE IF NOT EXISTS tenure_workflow_marks (
   processor TEXT NOT NULL,

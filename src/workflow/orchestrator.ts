@@ -1,9 +1,9 @@
 /**
- * Drives one workflow, and is the only one that does: it holds the lease of `workflow:ID`, numbers everything that it
- * sends with the workflow's epoch, and sends nothing once the lease is over.
+ * Drives one workflow: it holds the lease of `workflow:ID`, numbers every action with the workflow's epoch, and sends
+ * nothing after the lease is over.
  *
- * What it does not promise: an orchestrator that is paused after its last look at the lease may still publish what it
- * had in hand. The guards of the processors refuse it, by lease and fence.
+ * Not promised: an orchestrator that is suspended after its last check of the lease may still publish actions when it
+ * resumes. The guards of the processors refuse them, by lease and fence.
  */
 import type { Lease, Tenure } from '../client/contract.ts'
 import { readReceiver } from '../client/read-options.ts'
@@ -31,20 +31,20 @@ import {
   type Draft,
   type EpochPlace,
 } from './emission-queue.ts'
-import { givenLease, unannounced, type Handoff } from './handoff.ts'
-import { leaseViolation } from './judgement.ts'
+import { transferredLease, unannounced, type Handoff } from './handoff.ts'
+import { leaseViolation } from './action-decision.ts'
 import { frozenCopy, LEASE_REVOKED } from './wire/action-json.ts'
 import { stateNote } from './workflow-state.ts'
 import { WorkflowRenewal } from './workflow-renewal.ts'
 
 export interface EmitOptions {
-  /** The kind of processor that is to act. Default `*`: all of them. */
+  /** The kind of processor. Default `*`: all of them. */
   readonly target?: string
   /** 1..10, default 5. */
   readonly priority?: number
 }
 
-export interface OrchestratorParts {
+export interface OrchestratorOptions {
   readonly tenure: Tenure
   readonly lease: Lease
   readonly bus: Bus
@@ -58,94 +58,94 @@ export interface OrchestratorParts {
 
 export class Orchestrator implements FencedLease, AsyncDisposable {
   readonly workflowId: string
-  readonly #parts: OrchestratorParts
+  readonly #options: OrchestratorOptions
   readonly #queue: EmissionQueue
   readonly #renewal: WorkflowRenewal
 
-  constructor(parts: OrchestratorParts) {
-    const { lease, bus, runtime, renewBelowMs, state } = parts
-    this.workflowId = parts.workflowId
-    this.#parts = parts
+  constructor(options: OrchestratorOptions) {
+    const { lease, bus, runtime, renewBelowMs, state } = options
+    this.workflowId = options.workflowId
+    this.#options = options
     this.#queue = new EmissionQueue({ lease, bus, state, requireHeld: () => this.#requireHeld() })
     this.#renewal = new WorkflowRenewal({ lease, runtime, renewBelowMs })
   }
 
   get leaseId(): string {
-    return this.#parts.lease.id
+    return this.#options.lease.id
   }
 
   get id(): string {
-    return this.#parts.lease.id
+    return this.#options.lease.id
   }
 
   get resource(): string {
-    return this.#parts.lease.resource
+    return this.#options.lease.resource
   }
 
   get mode(): Mode {
-    return this.#parts.lease.mode
+    return this.#options.lease.mode
   }
 
   get extent(): Extent {
-    return this.#parts.lease.extent
+    return this.#options.lease.extent
   }
 
   get slots(): number | null {
-    return this.#parts.lease.slots
+    return this.#options.lease.slots
   }
 
   get root(): RootLease | null {
-    return this.#parts.lease.root
+    return this.#options.lease.root
   }
 
   get fence(): number {
-    return this.#parts.lease.fence
+    return this.#options.lease.fence
   }
 
-  /** The next one: whatever is sent or changed next has it. */
+  /** The epoch of the next action or change of state. */
   get epoch(): number {
-    return this.#parts.lease.epoch ?? 0
+    return this.#options.lease.epoch ?? 0
   }
 
-  /** How far the workflow is, in the words of its orchestrators; the next one goes on from there. */
+  /** The state of the workflow, in words of its orchestrators; the next orchestrator continues from it. */
   get state(): string {
     return this.#queue.state
   }
 
   /** Aborts with a `LeaseError` when the workflow is lost. */
   get signal(): AbortSignal {
-    return this.#parts.lease.signal
+    return this.#options.lease.signal
   }
 
   get remainingMs(): number {
-    return this.#parts.lease.remainingMs
+    return this.#options.lease.remainingMs
   }
 
   /** When the lease was granted, in wall time; a renewal does not change it. */
   get acquiredAtMs(): number {
-    return this.#parts.lease.info.grantedAtMs ?? 0
+    return this.#options.lease.info.grantedAtMs ?? 0
   }
 
-  /** For how long the lease is granted, and renewed. */
+  /** The TTL of the lease. */
   get ttlMs(): number {
-    return this.#parts.lease.info.ttlMs
+    return this.#options.lease.info.ttlMs
   }
 
-  /** Throws `LEASE_EXPIRED` or `LEASE_LOST` when the workflow may not be acted for any more; asks nobody. */
+  /** Throws `LEASE_EXPIRED` or `LEASE_LOST` when the lease is over, without a call to the store. */
   check(): void {
     this.#requireHeld()
   }
 
-  /** Renews the lease now. It renews itself as well, but not while the program leaves no time for timers. */
+  /** Renews the lease now. It is renewed automatically as well, but not while the program blocks the event loop. */
   async renew(): Promise<void> {
     this.#requireHeld()
-    await this.#guarded(() => this.#parts.lease.renew())
+    await this.#guarded(() => this.#options.lease.renew())
   }
 
   /**
    * True if the action is one of this workflow under this lease, which is still held. Throws what `check` throws,
-   * `LEASE_VIOLATION` for another's, and `FUTURE_EPOCH` for an epoch that was not come to. Whether it is stale is for
-   * the processors to say: only they know what they have carried out.
+   * `LEASE_VIOLATION` for an action under another lease, and `FUTURE_EPOCH` for an epoch that was not used yet. Only the
+   * processors know whether it is stale.
    */
   validate(action: IncomingAction): true {
     const read = readAction(action)
@@ -171,7 +171,7 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
   }
 
   /**
-   * Sends an action to the processors of a target, or to all, under an epoch of its own. Resolves when the bus has it. Throws
+   * Sends an action to the processors of a target, or to all, with the next epoch. Resolves when the bus has it. Throws
    * `LEASE_EXPIRED` or `LEASE_LOST`, and then nothing was published.
    */
   async emit(type: string, payload: unknown, options: EmitOptions = {}): Promise<Action> {
@@ -184,62 +184,62 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     return action as Action
   }
 
-  /** Notes a change of the workflow's state, under an epoch of its own, in the ledger. */
+  /** Records a change of the workflow's state in the ledger, with the next epoch. */
   async advance(state: string): Promise<void> {
     await this.#put({ kind: 'state', state: parseName(state, 'state') })
   }
 
   /**
-   * Gives the workflow to another orchestrator in one commit, so that it is never without an owner, and tells the
-   * processors. The receiver takes it over with `claimWorkflow`, under that name, and goes on with the next epoch.
+   * Transfers the workflow to another orchestrator in one commit, so that it is never without a holder, and notifies the
+   * processors. The receiver takes it over with `claimWorkflow`, under that name, and continues with the next epoch.
    *
-   * What was emitted before is sent first, and what is emitted meanwhile is not sent: the announcement is the last word.
+   * Earlier emissions are sent first; emissions during the handoff are refused: the announcement is the last message.
    */
   async handoff(to: string): Promise<Handoff> {
     this.#requireHeld()
-    readReceiver({ holder: to }, this.#parts.lease.holder)
-    return this.#queue.alone(() => this.#guarded(() => this.#handOff(to)))
+    readReceiver({ holder: to }, this.#options.lease.holder)
+    return this.#queue.exclusive(() => this.#guarded(() => this.#handOff(to)))
   }
 
-  /** Everything is done: the lease is given back. */
+  /** Completes the workflow and releases its lease. */
   async complete(): Promise<void> {
-    const release = (): Promise<void> => this.#parts.lease.release({ reason: 'completed' })
-    await this.#queue.alone(() => this.#guarded(() => this.#finally(release)))
+    const release = (): Promise<void> => this.#options.lease.release({ reason: 'completed' })
+    await this.#queue.exclusive(() => this.#guarded(() => this.#endLease(release)))
   }
 
-  /** Gives the workflow up, whatever state it is in; never throws for one that is gone. */
+  /** Releases the workflow, whatever state it is in; does not throw if it is lost. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#renewal.stop()
-    await this.#parts.lease[Symbol.asyncDispose]()
+    await this.#options.lease[Symbol.asyncDispose]()
   }
 
   async #handOff(to: string): Promise<Handoff> {
-    const { lease, bus } = this.#parts
+    const { lease, bus } = this.#options
     this.#requireHeld()
     const { id: oldLeaseId, fence: oldFence } = lease
     const range = await lease.advance({ reason: stateNote(this.state) })
-    const newLeaseId = await this.#finally(() => lease.transfer({ holder: to }))
-    const given = await givenLease(this.#parts, newLeaseId, to)
+    const newLeaseId = await this.#endLease(() => lease.transfer({ holder: to }))
+    const transferred = await transferredLease(this.#options, newLeaseId, to)
     const announcement = this.#build(
       { type: LEASE_TRANSFER, target: EVERY_TARGET, priority: 10 },
       { leaseId: oldLeaseId, fence: oldFence, epoch: range.from, previousEpoch: null },
       {
         old_lease_id: oldLeaseId,
-        new_lease_id: given.leaseId,
-        new_fence: given.fence,
+        new_lease_id: transferred.leaseId,
+        new_fence: transferred.fence,
         transfer_epoch: range.from,
         last_epochs: Object.fromEntries(this.#queue.lastSent),
       },
     )
-    const handoff = { ...given, epoch: range.to }
+    const handoff = { ...transferred, epoch: range.to }
     await bus.publish([announcement]).catch((cause: unknown) => {
       throw unannounced(to, handoff, cause)
     })
     return handoff
   }
 
-  /** The lease is over after `end`, or lives on and is renewed as before. */
-  async #finally<Result>(end: () => Promise<Result>): Promise<Result> {
+  /** Ends the lease; if `end` fails, the lease is renewed as before. */
+  async #endLease<Result>(end: () => Promise<Result>): Promise<Result> {
     this.#renewal.stop()
     try {
       return await end()
@@ -260,7 +260,7 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     const copy = frozenCopy(payloadText(payload))
     const named = { type, ...to }
     const build = (place: EpochPlace): Action => {
-      const { id: leaseId, fence } = this.#parts.lease
+      const { id: leaseId, fence } = this.#options.lease
       return this.#build(named, { leaseId, fence, ...place }, copy)
     }
     return { kind: 'action', target: to.target, build }
@@ -271,7 +271,7 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     proof: Pick<Action, 'leaseId' | 'fence'> & EpochPlace,
     payload: unknown,
   ): Action {
-    const { runtime, lease, signed } = this.#parts
+    const { runtime, lease, signed } = this.#options
     return readAction({
       actionId: runtime.uuid(),
       actionType: named.type,
@@ -290,7 +290,7 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
     return this.#guarded(() => this.#queue.put(draft))
   }
 
-  /** What the handle throws at its loss, said as this contract says it. */
+  /** Maps the errors of a lost lease to those of this contract. */
   async #guarded<Result>(call: () => Promise<Result>): Promise<Result> {
     try {
       return await call()
@@ -300,19 +300,19 @@ export class Orchestrator implements FencedLease, AsyncDisposable {
   }
 
   #requireHeld(): void {
-    const { lease } = this.#parts
+    const { lease } = this.#options
     const { state } = lease
     if (state === 'released') {
-      const message = `workflow ${this.workflowId} was given up already`
+      const message = `workflow ${this.workflowId} was released already`
       const details = { workflow_id: this.workflowId, lease_id: this.leaseId }
       throw new LeaseError('LEASE_TERMINAL', message, { details })
     }
     if (state === 'lost') throw this.#lossError(lease.signal.reason as LeaseError)
   }
 
-  /** A lease that ran out has expired; one that was taken away is lost. */
+  /** `LEASE_EXPIRED` for a lease that ran out, `LEASE_LOST` for one that was revoked. */
   #lossError(loss: LeaseError): LeaseError {
-    const { grantedAtMs, ttlMs } = this.#parts.lease.info
+    const { grantedAtMs, ttlMs } = this.#options.lease.info
     const reason = loss.details['reason']
     const expired =
       loss.code === 'LEASE_EXPIRED' || reason === 'deadline_passed' || reason === 'expired'
@@ -334,7 +334,7 @@ function isLoss({ code }: LeaseError): boolean {
   return code === 'LEASE_LOST' || code === 'LEASE_EXPIRED'
 }
 
-/** What orchestrators and the store announce cannot be emitted as if it were an action. */
+/** Refuses the types of announcements, which are no actions. */
 function parseOwnType(value: unknown): string {
   const type = parseName(value, 'actionType')
   if (type !== LEASE_TRANSFER && type !== LEASE_REVOKED) return type

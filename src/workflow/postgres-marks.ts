@@ -1,6 +1,6 @@
 /**
- * Marks in PostgreSQL, in the same transaction as the effect. The mark's row is locked before it is looked at, so that
- * processors which share a name, on whatever host, take turns on each workflow.
+ * Marks in PostgreSQL, in the same transaction as the effect. The mark's row is locked before it is read, so that effects
+ * of processors with the same name, on any host, run one after the other for each workflow.
  */
 import { conflictOrUnavailable } from '../drivers/postgres-errors.ts'
 import {
@@ -16,16 +16,16 @@ import {
   SeenMarks,
   type ActionMarks,
   type ActionRef,
-  type Verdict,
+  type MarkDecision,
 } from './action-marks.ts'
-import type { Known, WorkflowMark } from './judgement.ts'
+import type { Known, WorkflowMark } from './action-decision.ts'
 import {
   POSTGRES_ACTION_TABLES,
   tablesError,
   workflowMarkOf,
   type WorkflowMarkRow,
 } from './mark-tables.ts'
-import { Turns } from './turns.ts'
+import { EffectQueue } from './effect-queue.ts'
 
 /** A workflow of which nothing is known has no row to lock; two that come at once wait for this instead. */
 const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended($1 || chr(10) || $2, 0))`
@@ -48,14 +48,14 @@ interface KnownRow extends WorkflowMarkRow {
   readonly action_epoch: string | null
 }
 
-/** In a process those who use one client or pool take turns before they ask the server: waiting takes a connection. */
-const turnsOf = new WeakMap<object, Turns>()
+/** Within a process, effects on one client or pool wait here: a wait at the server would take a connection. */
+const queues = new WeakMap<object, EffectQueue>()
 
 export class PostgresMarks<Client extends PostgresClientLike> implements ActionMarks<Client> {
   readonly #source: PostgresLike<Client>
   readonly #processor: string
   readonly #seen = new SeenMarks()
-  readonly #turns: Turns
+  readonly #effects: EffectQueue
 
   /** `processor` names whose marks these are: several kinds of processors may share a database. */
   constructor(pool: PostgresPoolLike<Client>, processor: string)
@@ -63,8 +63,8 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
   constructor(source: PostgresLike<Client>, processor: string) {
     this.#source = requirePostgres(source)
     this.#processor = parseName(processor, 'processor')
-    this.#turns = turnsOf.get(source) ?? new Turns()
-    turnsOf.set(source, this.#turns)
+    this.#effects = queues.get(source) ?? new EffectQueue()
+    queues.set(source, this.#effects)
   }
 
   /** Creates the tables unless they are there. */
@@ -78,9 +78,9 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
 
   transact<Result>(
     ref: ActionRef,
-    decide: (known: Known) => Verdict<Client, Result>,
+    decide: (known: Known) => MarkDecision<Client, Result>,
   ): Promise<Result> {
-    return this.#turns.take(`${this.#processor}\n${ref.workflowId}`, async () => {
+    return this.#effects.run(`${this.#processor}\n${ref.workflowId}`, async () => {
       const { result, mark, epoch } = await inTransaction(this.#source, async (client) => {
         const known = await this.#lock(client, ref)
         const verdict = decide(known)

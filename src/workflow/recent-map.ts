@@ -1,4 +1,4 @@
-/** A map that keeps what was used last, up to a limit, so that whoever sees ever new keys does not fill the memory. */
+/** A map with least-recently-used eviction. */
 export class RecentMap<Value> {
   readonly #limit: number
   readonly #values = new Map<string, Value>()
@@ -20,7 +20,7 @@ export class RecentMap<Value> {
     if (oldest !== undefined) this.#values.delete(oldest)
   }
 
-  /** A map is in order of insertion: what was used just now is the last to go. */
+  /** A `Map` iterates in order of insertion, so the first key is the least recently used. */
   #touch(key: string, value: Value): void {
     this.#values.delete(key)
     this.#values.set(key, value)

@@ -3,9 +3,9 @@
  * handles its messages, in order, and another takes over when it dies. A message is delivered again when its processor
  * dies or fails, and becomes a dead letter when it fails too often or cannot be read.
  *
- * One stream for all targets, because the order counts across them: an announcement to everybody must not pass, nor be
- * passed by, the actions that went before it. What any of the targets has not read stays in it: a target that does not
- * read makes it full in the end, and then nothing more is taken.
+ * One stream for all targets, because the order counts across them: an announcement to all targets keeps its place among
+ * the actions. A message stays in the stream until every target has read it: a target that does not read fills the
+ * stream, and then no further message is accepted.
  */
 import { invalid, LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
@@ -39,21 +39,21 @@ export interface RedisBusOptions {
   readonly lengthMax?: number
   /** After so many failures a message becomes a dead letter. Default 5. */
   readonly deliveriesMax?: number
-  /** A message that nobody has acknowledged for so long is delivered again. Default 5000. */
+  /** A message that was not acknowledged for so long is delivered again. Default 5000. */
   readonly retryAfterMs?: number
   readonly runtime?: Runtime
 }
 
-/** A client, and how to get another connection like it: a subscription waits on one of its own. */
+/** A client that can be duplicated: a subscription blocks a connection of its own. */
 export type RedisBusClient = RedisLike & { duplicate(): RedisBusClient }
 
-/** Redis drops whole blocks of about this many at most; so many more may be there than should be kept. */
+/** Redis trims whole blocks of at most about so many messages; so many more than `lengthMax` may be there. */
 const TRIM_SLACK = 1_000
 
 /**
- * KEYS: stream. ARGV: how many it keeps, then messages. When there are more, the oldest go that every group is done
- * with, in blocks of the server's; if that is not enough, nothing is added, and the group that is furthest behind is
- * the answer.
+ * KEYS: stream. ARGV: the length, then messages. A longer stream is trimmed by the oldest messages that every group has
+ * acknowledged, in blocks of the server; if that is not enough, nothing is added, and the answer is the group that is
+ * furthest behind.
  */
 const ADD = `local function before(a, b)
   local ams, aseq = string.match(a, '(%d+)-(%d+)')
@@ -140,8 +140,8 @@ export class RedisBus implements Bus {
   }
 
   /**
-   * Forgets a target that nobody will subscribe to any more, with all that it has not read, so that this does not keep
-   * the stream full. Should somebody subscribe to it after all, it begins with what the stream still has.
+   * Removes a target that will have no subscriber any more, with its unread messages, so that they do not keep the stream
+   * full. A later subscriber begins with the messages that the stream still has.
    */
   async forgetTarget(target: string): Promise<void> {
     const group = parseName(target, 'target')
@@ -166,7 +166,7 @@ export class RedisBus implements Bus {
     const answer = await runScript(this.#command, { script: ADD, keys: [stream], args })
     if (Number(answer) === messages.length) return
     const target = answer === '' ? null : String(answer)
-    const who = target === null ? 'nobody has ever' : `target ${target} has not`
+    const who = target === null ? 'no target has' : `target ${target} has not`
     const message = `the stream ${stream} keeps ${lengthMax} messages and is full: ${who} read the oldest`
     throw new LeaseError('LIMIT_EXCEEDED', message, { details: { limit: lengthMax, target } })
   }

@@ -1,25 +1,27 @@
 /**
- * One consumer of a group on a Redis stream, on a connection of its own. While it has the group's turn it handles one
- * message after the other, in the order of the stream:
+ * One consumer of a group on a Redis stream, on a connection of its own. While it is the active consumer of the group it
+ * handles one message after the other, in the order of the stream:
  *
- *  1. When the turn is new, or the connection was: everything that was delivered and not acknowledged, by whomever.
- *  2. What failed before and is due; nothing of its workflow passes it. Too often: a dead letter.
- *  3. What is new; if nothing is, it waits for it.
+ *  1. After it became active or reconnected: every message that was delivered to any consumer and not acknowledged.
+ *  2. Messages that failed before and are due; no later message of the same workflow passes them. After too many failures
+ *     a message becomes a dead letter.
+ *  3. New messages; it blocks until there are some.
  *
- * A message is acknowledged when it was handled, and not before. One that processors have begun with again and again
- * without ever coming to an answer has brought them down, and becomes a dead letter unread. What only waited, behind
- * another or for a store that was away, was not begun with.
+ * A message is acknowledged after it was handled. A message whose processing was started several times without an answer
+ * has crashed its processors, and becomes a dead letter without another attempt. Waiting behind another message, or for
+ * a store that is unavailable, does not count as an attempt.
  */
 import { endsWithin } from '../runtime/ends-within.ts'
 import { report, RepeatedFault } from '../runtime/diagnostics.ts'
+import { backOffMs, pause } from '../runtime/pause.ts'
 import type { Runtime, Timer } from '../runtime/runtime.ts'
 import { EVERY_TARGET } from './action.ts'
 import type { Listener, Subscription } from './bus.ts'
 import { Deliveries, orderOf, readMessage } from './delivery.ts'
-import { HeldBack, isAway, type Failure } from './held-back.ts'
+import { RetryQueues, isStoreUnavailable, type Failure } from './retry-queues.ts'
 import type { RedisBusClient } from './redis-bus.ts'
 import { RedisGroup, type Entry } from './redis-group.ts'
-import { outside } from './within.ts'
+import { runOutsideScopes } from './work-scope.ts'
 import { reasonOf, type BusMessage } from './wire/action-json.ts'
 
 export interface ConsumerOptions {
@@ -35,12 +37,12 @@ export interface ConsumerOptions {
 
 type Outcome =
   | { readonly kind: 'handled' }
-  /** Another has the turn, or this is closed: nothing was begun. */
+  /** Another consumer is active, or this one is closed: the message was not processed. */
   | { readonly kind: 'left' }
   | { readonly kind: 'failed'; readonly failure: Failure }
 
 const PAUSE_MS = 200
-const PAUSE_MS_MAX = 5_000
+const RETRY = { firstMs: PAUSE_MS, maxMs: 5_000 }
 const TURN_MS_MIN = 1_000
 const CLOSE_WITHIN_MS = 1_000
 
@@ -48,21 +50,20 @@ export class RedisConsumer implements Subscription {
   readonly #options: ConsumerOptions
   readonly #connection: RedisBusClient
   readonly #group: RedisGroup
-  readonly #held: HeldBack<Entry>
+  readonly #retries: RetryQueues<Entry>
   readonly #deliveries: Deliveries
   readonly #turnMs: number
   readonly #fault: RepeatedFault
   readonly #turnFault: RepeatedFault
-  #closed = false
   #closing: Promise<void> | null = null
-  /** What is pending in Redis and not known here has to be fetched first. */
+  /** Messages are pending in Redis that this consumer has not fetched. */
   #isBehind = true
-  /** How far that has come; null: to its end. */
+  /** Where fetching them continues; null: all are fetched. */
   #pendingFrom: string | null = null
   #keepingTurn: Timer | null = null
   #running: Promise<void> = Promise.resolve()
-  /** Ends a pause before its time. */
-  #wake: () => void = () => undefined
+  /** Ends a pause when this is closed. */
+  readonly #closed = new AbortController()
 
   static async start(options: ConsumerOptions): Promise<RedisConsumer> {
     const connection = await connected(options)
@@ -74,7 +75,7 @@ export class RedisConsumer implements Subscription {
       disconnect(connection)
       throw error
     }
-    outside(() => {
+    runOutsideScopes(() => {
       consumer.#keepTurn()
       consumer.#running = consumer.#run()
     })
@@ -85,7 +86,7 @@ export class RedisConsumer implements Subscription {
     const { listener, runtime } = options
     this.#options = options
     this.#connection = connection
-    this.#held = new HeldBack(options)
+    this.#retries = new RetryQueues(options)
     this.#deliveries = new Deliveries(listener, runtime)
     this.#turnMs = Math.max(TURN_MS_MIN, options.retryAfterMs)
     this.#group = new RedisGroup(connection, { ...options, turnMs: this.#turnMs })
@@ -94,13 +95,12 @@ export class RedisConsumer implements Subscription {
   }
 
   /**
-   * Waits for what is being handled, and keeps the turn until then, but does not wait for a server that does not answer.
-   * A listener that closes its own subscription is not waited for: it could not end.
+   * Waits for the message in progress, and stays the active consumer until then, but does not wait for a server that does
+   * not answer. When a listener closes its own subscription, this does not wait for that listener.
    */
   async close(): Promise<void> {
-    this.#closed = true
-    this.#wake()
-    this.#closing ??= outside(() => this.#leave())
+    this.#closed.abort()
+    this.#closing ??= runOutsideScopes(() => this.#leave())
     if (!this.#deliveries.isInside) await this.#closing
   }
 
@@ -121,17 +121,17 @@ export class RedisConsumer implements Subscription {
     disconnect(this.#connection)
   }
 
-  /** Nothing that the server does ends it: it tries again, ever more rarely, until it is closed. */
+  /** No error of the server ends the loop: it retries with back-off until it is closed. */
   async #run(): Promise<void> {
-    while (!this.#closed) {
+    while (!this.#isClosed) {
       try {
         await this.#step()
         this.#fault.succeeded()
       } catch (error) {
         this.#isBehind = true
         this.#fault.failed(error)
-        await this.#pause(Math.min(PAUSE_MS_MAX, PAUSE_MS * 2 ** (this.#fault.count - 1)))
-        if (!this.#closed && isWithoutGroup(error)) await this.#createGroup()
+        await this.#pause(backOffMs(this.#fault.count, RETRY))
+        if (!this.#isClosed && isWithoutGroup(error)) await this.#createGroup()
       }
     }
   }
@@ -152,12 +152,12 @@ export class RedisConsumer implements Subscription {
       return this.#pause(PAUSE_MS)
     }
     if (turn === 'taken' || this.#isBehind) {
-      this.#held.clear()
+      this.#retries.clear()
       this.#isBehind = false
       await this.#takePending()
     }
-    await this.#retry()
-    if (this.#held.isFull) return this.#pause(PAUSE_MS)
+    await this.#retryDue()
+    if (this.#retries.isFull) return this.#pause(PAUSE_MS)
     if (this.#pendingFrom !== null) return this.#takePending(this.#pendingFrom)
     await this.#handleAll(await this.#group.readFresh(this.#blockMs()))
   }
@@ -175,9 +175,9 @@ export class RedisConsumer implements Subscription {
     }
   }
 
-  /** What is left over when it may not is still pending, for whoever has the next turn. */
+  /** When this returns false, the remaining messages stay pending for the next active consumer. */
   #mayGoOn(): boolean {
-    if (!this.#closed && this.#group.hasTurn && !this.#isBehind) return true
+    if (!this.#isClosed && this.#group.hasTurn && !this.#isBehind) return true
     this.#isBehind = true
     return false
   }
@@ -190,28 +190,32 @@ export class RedisConsumer implements Subscription {
       return this.#group.bury(entry, `was delivered ${entry.attempts} times and never answered`)
     }
     const order = orderOf(message)
-    if (order !== null && this.#held.join(order, entry)) return
+    if (order !== null && this.#retries.enqueueBehind(order, entry)) return
     const outcome = await this.#attempt(entry, message)
     if (outcome.kind === 'handled') return this.#group.acknowledge(entry.id)
-    if (outcome.kind === 'left' || this.#held.keep(order, entry, outcome.failure)) return
+    if (outcome.kind === 'left' || this.#retries.add(order, entry, outcome.failure)) return
     await this.#group.bury(entry, reasonOf(outcome.failure.error))
   }
 
-  async #retry(): Promise<void> {
+  async #retryDue(): Promise<void> {
     const { runtime } = this.#options
-    for (const key of this.#held.due(runtime.monotonicMs())) await this.#retryLine(key)
+    for (const key of this.#retries.due(runtime.monotonicMs())) await this.#retryQueue(key)
   }
 
-  async #retryLine(key: string): Promise<void> {
-    for (let entry = this.#held.first(key); entry !== undefined; entry = this.#held.first(key)) {
+  async #retryQueue(key: string): Promise<void> {
+    for (
+      let entry = this.#retries.first(key);
+      entry !== undefined;
+      entry = this.#retries.first(key)
+    ) {
       const message = readMessage(entry.text)
       if ('reason' in message || !this.#mayGoOn()) return
       const outcome = await this.#attempt(entry, message)
       if (outcome.kind === 'left') return
-      if (outcome.kind === 'failed' && this.#held.again(key, outcome.failure)) return
+      if (outcome.kind === 'failed' && this.#retries.failed(key, outcome.failure)) return
       if (outcome.kind === 'handled') await this.#group.acknowledge(entry.id)
       else await this.#group.bury(entry, reasonOf(outcome.failure.error))
-      this.#held.next(key)
+      this.#retries.shift(key)
     }
   }
 
@@ -222,8 +226,8 @@ export class RedisConsumer implements Subscription {
   }
 
   /**
-   * What was found pending is counted before it is begun with, because whoever is brought down by it cannot count any
-   * more; and not counted after all if it was not begun with. What is new has its first delivery counted by Redis.
+   * The attempt of a pending message is counted before it is processed, because a process that crashes on it cannot count
+   * any more, and taken back if the message was not processed. Redis counts the first delivery of a new message.
    */
   async #attempt(entry: Entry, message: BusMessage): Promise<Outcome> {
     const { id, attempts, resentTo } = entry
@@ -234,11 +238,12 @@ export class RedisConsumer implements Subscription {
     }
     const failure = await this.#deliveries.deliver(message, resentTo !== null)
     if (failure === null) return { kind: 'handled' }
-    if (attempts !== null && isAway(failure.error)) await this.#group.countAttempts(id, attempts)
+    if (attempts !== null && isStoreUnavailable(failure.error))
+      await this.#group.countAttempts(id, attempts)
     return { kind: 'failed', failure }
   }
 
-  /** However long something is being handled. A turn that has to be taken anew was another's meanwhile. */
+  /** Stays active however long a message takes. If the key has to be set anew, another consumer was active meanwhile. */
   #keepTurn(): void {
     const keep = async (): Promise<void> => {
       this.#keepTurn()
@@ -256,20 +261,18 @@ export class RedisConsumer implements Subscription {
   }
 
   #blockMs(): number {
-    const { dueMs } = this.#held
+    const { dueMs } = this.#retries
     if (dueMs === null) return PAUSE_MS
     return Math.min(PAUSE_MS, dueMs - this.#options.runtime.monotonicMs())
   }
 
   #pause(pauseMs: number): Promise<void> {
-    if (this.#closed) return Promise.resolve()
-    return new Promise((resolve) => {
-      const timer = this.#options.runtime.setTimer(pauseMs, resolve, { keepAlive: true })
-      this.#wake = () => {
-        timer.cancel()
-        resolve()
-      }
-    })
+    const { signal } = this.#closed
+    return pause(this.#options.runtime, pauseMs, { keepAlive: true, signal })
+  }
+
+  get #isClosed(): boolean {
+    return this.#closed.signal.aborted
   }
 }
 
@@ -277,7 +280,7 @@ function isWithoutGroup(error: unknown): boolean {
   return String(error).includes('NOGROUP')
 }
 
-/** node-redis connects when it is told to, ioredis by itself. Both connect again by themselves, and tell of each failure. */
+/** node-redis connects on demand, ioredis by itself. Both reconnect by themselves, and emit each failure. */
 async function connected({ client, runtime }: ConsumerOptions): Promise<RedisBusClient> {
   const connection = client.duplicate()
   const fault = new RepeatedFault('workflow/redis-connection', runtime)

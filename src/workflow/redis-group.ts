@@ -1,8 +1,8 @@
 /**
- * A consumer group on a Redis stream, as one of its consumers sees it: the commands, and nothing about what to do when.
+ * A consumer group on a Redis stream, as one of its consumers sees it: the commands alone; `RedisConsumer` decides when.
  *
- * Of the consumers of a group one at a time has the turn. Redis itself would deal the messages out to all of them, and
- * whoever is faster would pass the others: an action that comes after a later one is stale, and lost.
+ * One consumer of a group is active at a time: it has the turn. Redis itself would deal the messages out to all of them,
+ * and a faster consumer would overtake the others: an action that comes after a later one is stale, and lost.
  */
 import type { Runtime } from '../runtime/runtime.ts'
 import { commandsOf, runScript, type RedisCommand } from '../drivers/redis-driver.ts'
@@ -13,7 +13,7 @@ export interface GroupOptions {
   readonly stream: string
   readonly group: string
   readonly lengthMax: number
-  /** How long a turn lasts without a keep-alive. */
+  /** How long a consumer stays active without a keep-alive. */
   readonly turnMs: number
   readonly runtime: Runtime
 }
@@ -24,13 +24,12 @@ export interface Entry {
   /** The target that an operator has sent it to again; null for an ordinary message. */
   readonly resentTo: string | null
   /**
-   * How often a processor has begun with it and not come to an answer, with its first delivery counted as one; null
-   * when this is its first delivery.
+   * How often processing was started without an answer, the first delivery included; null at the first delivery.
    */
   readonly attempts: number | null
 }
 
-/** A part of what is pending, and where the next part begins; null: nowhere. */
+/** A page of pending messages, and the start of the next page; null: this was the last. */
 export interface PendingPage {
   readonly entries: readonly Entry[]
   readonly next: string | null
@@ -39,17 +38,17 @@ export interface PendingPage {
 /** The field of an entry that was sent again. */
 export const RESENT_TO = 'resent_to'
 const READ_COUNT = 100
-/** A consumer that has not been heard of for so long, and has nothing pending, is gone. */
+/** A consumer that has been idle for so long, and has nothing pending, is removed. */
 const GONE_MS = 3_600_000
 
-/** Takes the turn, or keeps it: 2 if it is new, 1 if it was one's own already, 0 if another has it. */
+/** Takes or keeps the turn: 2 if it is new, 1 if this consumer had it already, 0 if another has it. */
 const TAKE_TURN = `local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return holder and 1 or 2`
 const END_TURN = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0`
-/** In one script, because a consumer that takes something between the look and the removal would lose it. */
+/** One script, because a message that a consumer takes between the check and the removal would be lost. */
 const FORGET_CONSUMERS = `for _, fields in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
   local found = {}
   for i = 1, #fields, 2 do found[fields[i]] = fields[i + 1] end
@@ -61,8 +60,8 @@ end
 return 1`
 
 /**
- * Takes over what is pending, a part at a time. Claiming as such counts as a delivery of everything that is claimed;
- * `JUSTID` does not count, so that only `countAttempts` does. What the stream has lost is pending no more.
+ * Claims pending messages, one page at a time. A plain claim counts as a delivery; with `JUSTID` it does not, so that only
+ * `countAttempts` counts. A message that the stream has trimmed is acknowledged.
  */
 const CLAIM_PENDING = `local claimed = redis.call('XAUTOCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[3], 'COUNT', ARGV[4], 'JUSTID')
 local entries = {}
@@ -126,7 +125,7 @@ export class RedisGroup {
     await this.#run(FORGET_CONSUMERS, stream, [group, this.#name, String(GONE_MS)])
   }
 
-  /** What was delivered to anybody of the group and not acknowledged, in the order of the stream. */
+  /** Messages that were delivered to any consumer of the group and not acknowledged, in the order of the stream. */
   async claimPending(from: string = PENDING_START): Promise<PendingPage> {
     const { stream, group } = this.#options
     const args = [group, this.#name, from, String(READ_COUNT)]
@@ -137,7 +136,7 @@ export class RedisGroup {
     }
   }
 
-  /** Says how often a processor has begun with a pending entry, for those who find it pending. */
+  /** Records how often processing of a pending entry was started, for the next active consumer. */
   async countAttempts(id: string, attempts: number): Promise<void> {
     const { stream, group } = this.#options
     const count = ['RETRYCOUNT', String(attempts), 'JUSTID']

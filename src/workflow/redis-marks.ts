@@ -18,10 +18,10 @@ import {
   SeenMarks,
   type ActionMarks,
   type ActionRef,
-  type Verdict,
+  type MarkDecision,
 } from './action-marks.ts'
-import type { Known, WorkflowMark } from './judgement.ts'
-import { Turns } from './turns.ts'
+import type { Known, WorkflowMark } from './action-decision.ts'
+import { EffectQueue } from './effect-queue.ts'
 
 /**
  * The commands of an effect. None runs before the effect has ended; all run in one script, and then the mark is raised.
@@ -74,7 +74,7 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
   readonly #command: RedisCommand
   readonly #stem: string
   readonly #seen = new SeenMarks()
-  readonly #turns = new Turns()
+  readonly #effects = new EffectQueue()
 
   /** `processor` names whose marks these are: several kinds of processors may share a server. */
   constructor(client: RedisLike, processor: string, options: RedisMarksOptions = {}) {
@@ -88,17 +88,17 @@ export class RedisMarks implements ActionMarks<RedisEffects> {
     return this.#seen.peek(ref)
   }
 
-  /** Within this process an effect runs once; of several processes each may run it, and one has its commands kept. */
+  /** Within this process an effect runs once; several processes may run it, and the commands of one are committed. */
   transact<Result>(
     ref: ActionRef,
-    decide: (known: Known) => Verdict<RedisEffects, Result>,
+    decide: (known: Known) => MarkDecision<RedisEffects, Result>,
   ): Promise<Result> {
-    return this.#turns.take(ref.workflowId, () => this.#transact(ref, decide))
+    return this.#effects.run(ref.workflowId, () => this.#transact(ref, decide))
   }
 
   async #transact<Result>(
     ref: ActionRef,
-    decide: (known: Known) => Verdict<RedisEffects, Result>,
+    decide: (known: Known) => MarkDecision<RedisEffects, Result>,
   ): Promise<Result> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       const { text, known } = await this.#read(ref)
@@ -179,7 +179,7 @@ function unavailable(cause: unknown): never {
   throw new LeaseError('STORE_UNAVAILABLE', `the marks in Redis cannot be read: ${why}`, { cause })
 }
 
-/** An answer of Redis is the effect's own error; without one nobody knows whether the script ran. */
+/** An error reply of Redis is the effect's own error; without a reply it is unknown whether the script ran. */
 function lostAnswer(cause: unknown): never {
   throw lostUnlessReply(cause)
 }

@@ -1,7 +1,6 @@
 /**
- * Revocations of workflow leases, as the ledger tells of them. A guard that has a client follows them itself. For guards
- * that have none, `relayRevocations` carries them to the bus, whoever revoked and from wherever: the holder hears of it
- * from the store, the processors from there. One such relay for each bus is enough; several do no harm.
+ * Revocations of workflow leases, from the ledger. A guard with a client follows them itself. For guards without one,
+ * `relayRevocations` publishes them on the bus. One relay for each bus is enough; several do no harm.
  */
 import type { Tenure } from '../client/contract.ts'
 import { isLeaseError } from '../core/errors.ts'
@@ -14,18 +13,18 @@ import type { Revocation } from './wire/action-json.ts'
 
 const PREFIX = 'workflow:'
 
-/** Of a client: what tells of revocations. */
+/** The methods of a client that revocations are read with. */
 export type RevocationSource = Pick<Tenure, 'watch' | 'get'>
 
 export interface RelayOptions {
   readonly signal: AbortSignal
-  /** Where the last relay has stopped, so that nothing is lost between the two. Default: from now on. */
+  /** The last position of an earlier relay, so that no revocation is missed. Default: from now on. */
   readonly after?: Position
-  /** Told how far it has come, each time the bus has taken a revocation. */
+  /** Called with the position each time the bus has accepted a revocation. */
   readonly onRelayed?: (position: Position) => void
 }
 
-/** Runs until the signal aborts. Throws what the bus or the store throws; whoever runs it starts it again. */
+/** Runs until the signal aborts. Throws what the bus or the store throws; the caller starts it again. */
 export async function relayRevocations(
   tenure: RevocationSource,
   bus: Bus,
@@ -41,7 +40,7 @@ export async function relayRevocations(
     await followRevocations(tenure, place, (revocation) => bus.announce(revocation))
   } catch (error) {
     if (!options.signal.aborted || !isLeaseError(error)) throw error
-    // Whoever ended it is not waiting for an answer; what was not relayed comes again after the last position.
+    // The caller has ended it; a revocation that was not relayed comes again after the last position.
     if (error.code !== 'ABORTED') report('workflow/relay', error)
   }
 }
@@ -50,19 +49,19 @@ interface FollowOptions {
   readonly signal: AbortSignal
   /** Default: from now on. */
   readonly after?: Position
-  /** Everything up to here was told. */
+  /** Called after every revocation up to this position was notified. */
   readonly onPosition: (position: Position) => void
 }
 
-/** One after the other, until the signal aborts or the client is closed. Throws what the store or `tell` throws. */
+/** One after the other, until the signal aborts or the client is closed. Throws what the store or `notify` throws. */
 export async function followRevocations(
   tenure: RevocationSource,
   { onPosition, ...where }: FollowOptions,
-  tell: (revocation: Revocation) => Promise<void> | void,
+  notify: (revocation: Revocation) => Promise<void> | void,
 ): Promise<void> {
   for await (const { event, position } of tenure.watch({ types: ['lease.revoked'], ...where })) {
     const revocation = await revocationOf(tenure, event)
-    if (revocation !== null) await tell(revocation)
+    if (revocation !== null) await notify(revocation)
     onPosition(position)
   }
 }

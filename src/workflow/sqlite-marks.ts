@@ -1,10 +1,10 @@
 /**
  * Marks in a SQLite database, in the same transaction as the effect. The connection must be the processor's own: while
- * an effect is under way, everything that is done on it is part of the transaction.
+ * an effect runs, every statement on the connection is part of the transaction.
  *
- * SQLite lets one connection write at a time, and waits for it by blocking. An effect that waits for anything would then
- * wait for ever: the one who blocks keeps it from going on. So the marks of a process take turns on each database file,
- * and while another process writes they try again and again without waiting inside SQLite.
+ * SQLite has one writer at a time, and waits for it by blocking the thread. An asynchronous effect could then never end,
+ * because the waiting call blocks the event loop. So effects on one database file run one after the other in a process,
+ * and while another process writes they retry without waiting inside SQLite.
  */
 import { LeaseError } from '../core/errors.ts'
 import { parseSpanMs, refuseUnknown } from '../core/input.ts'
@@ -17,6 +17,7 @@ import {
 } from '../drivers/sqlite-driver.ts'
 import { releaseSavepoint, SAVEPOINT } from '../guard/sqlite-guard.ts'
 import { report } from '../runtime/diagnostics.ts'
+import { pause } from '../runtime/pause.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import { systemRuntime } from '../runtime/system-runtime.ts'
 import { parseName } from './action.ts'
@@ -24,19 +25,19 @@ import {
   ACTIONS_REMEMBERED,
   type ActionMarks,
   type ActionRef,
-  type Verdict,
+  type MarkDecision,
 } from './action-marks.ts'
-import type { Known, WorkflowMark } from './judgement.ts'
+import type { Known, WorkflowMark } from './action-decision.ts'
 import {
   SQLITE_ACTION_TABLES,
   tablesError,
   workflowMarkOf,
   type WorkflowMarkRow,
 } from './mark-tables.ts'
-import { Turns } from './turns.ts'
+import { EffectQueue } from './effect-queue.ts'
 
 export interface SqliteMarksOptions {
-  /** How long to wait for others who write to the database. Default 30000. */
+  /** How long to wait for other writers of the database. Default 30000. */
   readonly waitMs?: number
   readonly runtime?: Runtime
 }
@@ -55,7 +56,7 @@ const FORGET = `DELETE FROM tenure_workflow_actions WHERE processor = ? AND work
 const WAIT_MS_DEFAULT = 30_000
 const RETRY_MS_MIN = 1
 const RETRY_MS_MAX = 50
-const turns = new Turns()
+const effects = new EffectQueue()
 const namesOf = new WeakMap<object, string>()
 let unnamed = 0
 
@@ -97,10 +98,10 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
     }
   }
 
-  /** Throws `STORE_UNAVAILABLE` when others write for longer than `waitMs`, and then nothing has begun. */
+  /** Throws `STORE_UNAVAILABLE` when other writers take longer than `waitMs`; then the effect has not begun. */
   transact<Result>(
     ref: ActionRef,
-    decide: (known: Known) => Verdict<Database, Result>,
+    decide: (known: Known) => MarkDecision<Database, Result>,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       const name = nameOf(this.#database)
@@ -111,7 +112,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
         reject(this.#busy())
       }
       const timer = this.#runtime.setTimer(this.#waitMs, late, { keepAlive: true })
-      const turn = turns.take(name, async () => {
+      const turn = effects.run(name, async () => {
         if (isLate) return
         timer.cancel()
         resolve(await this.#transact(ref, decide, untilMs))
@@ -125,7 +126,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
 
   async #transact<Result>(
     ref: ActionRef,
-    decide: (known: Known) => Verdict<Database, Result>,
+    decide: (known: Known) => MarkDecision<Database, Result>,
     untilMs: number,
   ): Promise<Result> {
     await this.#retried('BEGIN IMMEDIATE', untilMs)
@@ -133,7 +134,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
       const { mark, epoch, effect } = decide(this.peek(ref))
       this.#database.exec(SAVEPOINT)
       const result = await effect(this.#database)
-      // Before the mark is raised, which would otherwise stand without the effect.
+      // Before the mark is written: a failure here must not leave the mark without the effect.
       releaseSavepoint(this.#database)
       if (mark !== null) this.#putMark(ref, mark)
       if (epoch !== null) this.#putAction(ref, epoch)
@@ -145,7 +146,7 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
     }
   }
 
-  /** What failed before says more than a rollback that fails as well; the next `BEGIN` will say so, too. */
+  /** A rollback that fails is reported only: the first error is more useful, and the next `BEGIN` fails as well. */
   #undo(): void {
     try {
       if (isInTransaction(this.#database)) this.#database.exec('ROLLBACK')
@@ -154,18 +155,16 @@ export class SqliteMarks<Database extends SqliteLike> implements ActionMarks<Dat
     }
   }
 
-  /** Runs a statement that others may keep waiting, and lets everything else go on meanwhile. */
+  /** Retries a statement while another connection has the lock, without blocking the event loop. */
   async #retried(sql: string, untilMs: number): Promise<void> {
     for (let pauseMs = RETRY_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       if (this.#ran(sql)) return
       if (this.#runtime.monotonicMs() >= untilMs) throw this.#busy()
-      await new Promise<void>((resolve) => {
-        this.#runtime.setTimer(pauseMs, resolve, { keepAlive: true })
-      })
+      await pause(this.#runtime, pauseMs, { keepAlive: true })
     }
   }
 
-  /** False when another connection has the lock. How patient the connection is with others is for its owner to say. */
+  /** False when another connection has the lock. Restores the `busy_timeout` of the connection's owner. */
   #ran(sql: string): boolean {
     const { timeout } = this.#database.prepare('PRAGMA busy_timeout').get() as { timeout: number }
     this.#database.exec('PRAGMA busy_timeout = 0')

@@ -1,6 +1,6 @@
 /**
- * Renews the lease of a workflow when little of it is left, and tries again, ever sooner, when that fails. The loss of
- * the lease is its handle's to notice: nothing here is waited for.
+ * Renews the lease of a workflow when less than `renewBelowMs` is left, and retries at ever shorter intervals when that
+ * fails. The handle of the lease detects its loss; this class does not.
  */
 import type { Lease } from '../client/contract.ts'
 import { RepeatedFault } from '../runtime/diagnostics.ts'
@@ -9,7 +9,7 @@ import type { Runtime, Timer } from '../runtime/runtime.ts'
 const RETRY_MS_MAX = 1_000
 const RETRY_MS_MIN = 20
 
-export interface RenewalParts {
+export interface WorkflowRenewalOptions {
   readonly lease: Lease
   readonly runtime: Runtime
   /** Renews as soon as less than this is left. */
@@ -17,15 +17,15 @@ export interface RenewalParts {
 }
 
 export class WorkflowRenewal {
-  readonly #parts: RenewalParts
+  readonly #options: WorkflowRenewalOptions
   readonly #fault: RepeatedFault
   #timer: Timer | null = null
   #stopped = false
 
-  constructor(parts: RenewalParts) {
-    this.#parts = parts
-    this.#fault = new RepeatedFault('workflow/renewal', parts.runtime)
-    this.#arm(this.#untilDueMs())
+  constructor(options: WorkflowRenewalOptions) {
+    this.#options = options
+    this.#fault = new RepeatedFault('workflow/renewal', options.runtime)
+    this.#schedule(this.#untilDueMs())
   }
 
   stop(): void {
@@ -35,33 +35,33 @@ export class WorkflowRenewal {
 
   /** Goes on after a stop, if there is something left to renew. */
   resume(): void {
-    if (!this.#stopped || isOver(this.#parts.lease)) return
+    if (!this.#stopped || isOver(this.#options.lease)) return
     this.#stopped = false
-    this.#arm(this.#untilDueMs())
+    this.#schedule(this.#untilDueMs())
   }
 
   #untilDueMs(): number {
-    const { lease, renewBelowMs } = this.#parts
+    const { lease, renewBelowMs } = this.#options
     return Math.max(0, lease.remainingMs - renewBelowMs)
   }
 
-  #arm(delayMs: number): void {
-    const { runtime } = this.#parts
+  #schedule(delayMs: number): void {
+    const { runtime } = this.#options
     this.#timer = runtime.setTimer(delayMs, () => void this.#renew(), { keepAlive: false })
   }
 
   async #renew(): Promise<void> {
-    const { lease } = this.#parts
+    const { lease } = this.#options
     if (this.#stopped || isOver(lease)) return
     const renewed = await this.#tryRenewal()
     if (this.#stopped || isOver(lease)) return
     const retryMs = Math.max(RETRY_MS_MIN, Math.min(RETRY_MS_MAX, lease.remainingMs / 4))
-    this.#arm(renewed ? Math.max(RETRY_MS_MIN, this.#untilDueMs()) : retryMs)
+    this.#schedule(renewed ? Math.max(RETRY_MS_MIN, this.#untilDueMs()) : retryMs)
   }
 
   async #tryRenewal(): Promise<boolean> {
     try {
-      await this.#parts.lease.renew()
+      await this.#options.lease.renew()
       this.#fault.succeeded()
       return true
     } catch (error) {

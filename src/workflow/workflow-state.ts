@@ -1,6 +1,6 @@
 /**
- * The state of a workflow as the ledger keeps it: every advance of the epoch notes which state the workflow is in after
- * it, so that the last one tells whoever takes the workflow over, and the ones before it may be forgotten.
+ * The state of a workflow in the ledger: every advance of the epoch records the state after it, so that the next
+ * orchestrator needs only the last one.
  */
 import type { Tenure } from '../client/contract.ts'
 
@@ -11,7 +11,7 @@ export function stateNote(state: string): string {
   return `${PREFIX}${state}`
 }
 
-/** Null when nothing is known: the workflow never advanced, or so long ago that retention has taken the record. */
+/** Null when the workflow never advanced, or retention has removed the record. */
 export async function lastState(
   tenure: Pick<Tenure, 'history'>,
   workflowId: string,

@@ -86,12 +86,12 @@ describe('a stream that is full', () => {
     await subscription.close()
   })
 
-  it('refuses what is new when nobody has ever read anything', async () => {
+  it('refuses new messages when no target has read any', async () => {
     const bus = new RedisBus(client, { lengthMax: 10 })
     await bus.publish(epochs(0, 10 + SLACK))
-    await expect(bus.publish([action(0)])).rejects.toThrow('nobody has ever read the oldest')
+    await expect(bus.publish([action(0)])).rejects.toThrow('no target has read the oldest')
     expect(await client.xlen(STREAM)).toBe(10 + SLACK)
-    // A revocation must not wait for whoever does not read.
+    // A revocation must not wait for a target that does not read.
     await bus.announce({ workflowId: 'w', ...OLD, reason: null, revokedAtMs: 1 })
     expect(await client.xlen(STREAM)).toBe(11 + SLACK)
   })

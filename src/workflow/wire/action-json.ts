@@ -154,7 +154,7 @@ function decodeError(expectation: string, value: unknown): LeaseError {
   return new LeaseError('DECODE_ERROR', message, { details: { field: 'message', expectation } })
 }
 
-/** A copy that nobody can change, not even whoever gave it. */
+/** A frozen copy. */
 export function frozenCopy(json: string): unknown {
   return frozen(JSON.parse(json))
 }

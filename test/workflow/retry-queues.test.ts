@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { FakeRuntime } from '../../src/testing/fake-runtime.ts'
 import { LocalBus, RedisBus, type Bus, type Listener } from '../../src/workflow/index.ts'
-import { HeldBack } from '../../src/workflow/held-back.ts'
+import { RetryQueues } from '../../src/workflow/retry-queues.ts'
 import { freshRedis } from '../servers/shared-servers.ts'
 import { action, OLD } from './mark-stages.ts'
 import { WITHIN } from './redis-clients.ts'
@@ -38,7 +38,7 @@ async function publishAround(bus: Bus): Promise<void> {
   await bus.publish([action(2)])
 }
 
-describe('a revocation that fails while an action of its workflow is held back', () => {
+describe('a revocation that fails while an action of its workflow is queues back', () => {
   it('loses nothing on a bus within a process', async () => {
     const runtime = new FakeRuntime()
     const bus = new LocalBus({ runtime, retryAfterMs: 100, deliveriesMax: 100 })
@@ -68,22 +68,22 @@ describe('a revocation that fails while an action of its workflow is held back',
   })
 })
 
-describe('what is held back', () => {
+describe('what is queues back', () => {
   const FAILURE = { error: new Error('no'), atMs: 0 }
 
   it('is bounded by its size as well as by its number', () => {
-    const held = new HeldBack<{ readonly text: string }>({ deliveriesMax: 5, retryAfterMs: 1 })
+    const queues = new RetryQueues<{ readonly text: string }>({ deliveriesMax: 5, retryAfterMs: 1 })
     const large = { text: 'x'.repeat(1_048_576) }
-    held.keep('w', large, FAILURE)
+    queues.add('w', large, FAILURE)
     for (let n = 1; n < 64; n += 1) {
-      expect(held.isFull).toBe(false)
-      held.join('w', large)
+      expect(queues.isFull).toBe(false)
+      queues.enqueueBehind('w', large)
     }
-    expect(held.isFull).toBe(true)
-    held.next('w')
-    expect(held.isFull).toBe(false)
-    held.clear()
-    expect([held.length, held.size]).toEqual([0, 0])
+    expect(queues.isFull).toBe(true)
+    queues.shift('w')
+    expect(queues.isFull).toBe(false)
+    queues.clear()
+    expect([queues.length, queues.size]).toEqual([0, 0])
   })
 
   it('is bounded on a bus within a process, whose publisher is told', async () => {

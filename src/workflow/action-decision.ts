@@ -1,28 +1,27 @@
 /**
- * The rule of every action guard, over plain data: whether an action may be carried out, and what is remembered of it.
+ * The rule of every action guard, over plain data: whether an action may be carried out, and the mark that follows.
  *
- *  1. Lease: it must be the one that is known for the workflow. An unknown one is refused: closed, not open.
- *  2. Fence: no lower than the one that is known.
- *  3. Again: an action that was carried out is recognised, and not carried out twice.
- *  4. Epoch: above the last one that was carried out. One that was passed over, a dead letter, may be below it when an
- *     operator sends it again, as long as it is certain that it was not carried out.
+ *  1. Lease: the known lease of the workflow. An unknown lease is refused.
+ *  2. Fence: no lower than the known one.
+ *  3. Duplicate: an action that was carried out is not carried out again.
+ *  4. Epoch: above the last one that was carried out. A dead letter that an operator sends again may be below it, if it is
+ *     certain that it was not carried out.
  *  5. Gap, in strict mode: the action before it to the same target must have been carried out. The first under a new
- *     lease names none before it, and may follow anything. What goes to all targets, as the announcement of a transfer
- *     does, says for each of them which action was its last. A guard that sees every epoch needs nobody to say so: each
- *     must be the next.
+ *     lease names none, and may follow anything. An action to all targets names the last action of each target. A guard
+ *     that gets every epoch requires the next one.
  *
- * An action without a fence is judged by its lease alone: an id is given once, so the fence is that of the lease.
+ * For an action without a fence the lease alone decides: an id is granted once, so its fence is that of the lease.
  */
 import { LeaseError, type ErrorCode } from '../core/errors.ts'
 import { parseLeaseId, parseSpanMs } from '../core/input.ts'
 import { EVERY_TARGET, LEASE_TRANSFER, type Action } from './action.ts'
 
-/** What a processor remembers of a workflow. */
+/** The last decision of a processor about a workflow. */
 export interface WorkflowMark {
   /** The lease whose actions are carried out. */
   readonly leaseId: string
   readonly fence: number
-  /** It was revoked: nothing more is carried out under it. */
+  /** The lease was revoked: no further action is carried out under it. */
   readonly revoked: boolean
   /** The last epoch that was carried out; -1 if none was. */
   readonly epoch: number
@@ -30,13 +29,13 @@ export interface WorkflowMark {
 
 export interface Known {
   readonly mark: WorkflowMark | null
-  /** Whether the action that is judged was carried out before. */
+  /** Whether the action was carried out before. */
   readonly seen: boolean
-  /** From this epoch on every action that was carried out is remembered. Needed for what is sent again, and only then. */
+  /** From this epoch on every action that was carried out is remembered. Needed only for an action that is sent again. */
   readonly rememberedFrom?: number
 }
 
-/** A lease as somebody tells a guard of it. */
+/** A lease that a guard is notified of. */
 export interface LeaseFact {
   readonly leaseId: string
   readonly fence: number
@@ -45,22 +44,26 @@ export interface LeaseFact {
 /** An action of a workflow; its sender may not have named a fence. */
 export type WorkflowAction = Omit<Action, 'fence'> & { readonly fence: number | null }
 
-/** Whether a gap is refused: not at all, by what actions name as the ones before them, or because each is the next. */
+/** Whether a gap is refused: never, by the previous action that each action names, or unless the epoch is the next. */
 export type Strictness = boolean | 'every_epoch'
 
-export type Judgement =
+export type ActionDecision =
   | { readonly kind: 'accepted'; readonly mark: WorkflowMark }
   | { readonly kind: 'refused'; readonly error: LeaseError }
 
-export interface Manner {
+export interface DecisionOptions {
   readonly strict: Strictness
-  /** The target whose actions are judged; null if that is not known. */
+  /** The target of the guard; null if it is not known. */
   readonly target: string | null
-  /** Whether an operator has sent the action again, after it was passed over. */
+  /** Whether an operator has sent the action again. */
   readonly resent: boolean
 }
 
-export function judgeAction(action: WorkflowAction, known: Known, manner: Manner): Judgement {
+export function decideAction(
+  action: WorkflowAction,
+  known: Known,
+  options: DecisionOptions,
+): ActionDecision {
   const { mark, seen } = known
   if (mark === null) return violation(action, null, 'its lease is not known here')
   if (action.leaseId !== mark.leaseId) return violation(action, mark, 'it carries another lease')
@@ -69,10 +72,10 @@ export function judgeAction(action: WorkflowAction, known: Known, manner: Manner
   }
   if (mark.revoked) return violation(action, mark, 'its lease was revoked')
   if (seen) return duplicate(action, mark)
-  if (action.epoch <= mark.epoch && !(manner.resent && wasPassedOver(action, known))) {
+  if (action.epoch <= mark.epoch && !(options.resent && wasNeverCarriedOut(action, known))) {
     return stale(action, mark)
   }
-  const previousEpoch = previousTo(action, manner)
+  const previousEpoch = previousTo(action, options)
   if (previousEpoch !== null && previousEpoch > mark.epoch) {
     return future(action, mark, previousEpoch)
   }
@@ -84,13 +87,13 @@ export function judgeAction(action: WorkflowAction, known: Known, manner: Manner
   return { kind: 'accepted', mark: accepted }
 }
 
-/** What is not among the actions that are remembered was not carried out, if all of its time are remembered. */
-function wasPassedOver({ epoch }: WorkflowAction, { seen, rememberedFrom }: Known): boolean {
+/** An action that is not remembered was not carried out, if every action since its epoch is remembered. */
+function wasNeverCarriedOut({ epoch }: WorkflowAction, { seen, rememberedFrom }: Known): boolean {
   return !seen && rememberedFrom !== undefined && epoch >= rememberedFrom
 }
 
-/** The epoch of the action that must have come before this one, as far as anybody says. */
-function previousTo(action: WorkflowAction, { strict, target }: Manner): number | null {
+/** The epoch of the action that must have been carried out before this one; null if none is required. */
+function previousTo(action: WorkflowAction, { strict, target }: DecisionOptions): number | null {
   if (strict === false) return null
   if (strict === 'every_epoch') return action.epoch - 1
   if (action.target !== EVERY_TARGET) return action.previousEpoch
@@ -112,18 +115,18 @@ function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 /**
- * What two know of one workflow, as one: the later lease and the higher epoch. A lease that either of them knows to be
- * revoked is revoked. Of two leases with one fence, which is no store's doing, the one that is kept counts.
+ * Merges two marks of one workflow: the later lease and the higher epoch. A lease that is revoked in either mark is
+ * revoked. Of two leases with the same fence, which no store grants, the recorded one counts.
  */
 export function mergedMark(
-  kept: WorkflowMark | null,
-  told: WorkflowMark | null,
+  recorded: WorkflowMark | null,
+  notified: WorkflowMark | null,
 ): WorkflowMark | null {
-  if (kept === null || told === null) return kept ?? told
-  const later = told.fence > kept.fence ? told : kept
-  const isSame = told.fence === kept.fence && told.leaseId === kept.leaseId
-  const revoked = later.revoked || (isSame && (told.revoked || kept.revoked))
-  return { ...later, revoked, epoch: Math.max(kept.epoch, told.epoch) }
+  if (recorded === null || notified === null) return recorded ?? notified
+  const later = notified.fence > recorded.fence ? notified : recorded
+  const isSame = notified.fence === recorded.fence && notified.leaseId === recorded.leaseId
+  const revoked = later.revoked || (isSame && (notified.revoked || recorded.revoked))
+  return { ...later, revoked, epoch: Math.max(recorded.epoch, notified.epoch) }
 }
 
 /** The lease with the higher fence is the later one. */
@@ -133,8 +136,8 @@ export function withLease(mark: WorkflowMark | null, fact: LeaseFact): WorkflowM
   return { leaseId, fence, revoked: false, epoch: mark?.epoch ?? -1 }
 }
 
-/** Under its old lease an announcement may name the next one, if that has a higher fence. */
-function transferred(action: WorkflowAction, mark: WorkflowMark): Judgement {
+/** An announcement under the old lease names the new lease, which must have a higher fence. */
+function transferred(action: WorkflowAction, mark: WorkflowMark): ActionDecision {
   const payload = fieldsOf(action.payload)
   try {
     const leaseId = parseLeaseId(payload['new_lease_id'], 'new_lease_id')
@@ -147,10 +150,10 @@ function transferred(action: WorkflowAction, mark: WorkflowMark): Judgement {
   }
 }
 
-/** What is known of a workflow where an action is refused. */
+/** The known lease of a workflow when an action is refused. */
 type KnownLease = Pick<WorkflowMark, 'leaseId' | 'fence' | 'epoch'>
 
-function violation(action: WorkflowAction, mark: WorkflowMark | null, why: string): Judgement {
+function violation(action: WorkflowAction, mark: WorkflowMark | null, why: string): ActionDecision {
   return { kind: 'refused', error: leaseViolation(action, mark, why) }
 }
 
@@ -171,7 +174,7 @@ export function leaseViolation(
   return new LeaseError('LEASE_VIOLATION', message, { details })
 }
 
-function duplicate(action: WorkflowAction, mark: WorkflowMark): Judgement {
+function duplicate(action: WorkflowAction, mark: WorkflowMark): ActionDecision {
   const message = `action ${action.actionId} was carried out already`
   return refused('DUPLICATE_ACTION', message, {
     ...epochsOf(action, mark),
@@ -179,7 +182,7 @@ function duplicate(action: WorkflowAction, mark: WorkflowMark): Judgement {
   })
 }
 
-function stale(action: WorkflowAction, mark: WorkflowMark): Judgement {
+function stale(action: WorkflowAction, mark: WorkflowMark): ActionDecision {
   const message = `epoch must be above ${mark.epoch}, got ${action.epoch}`
   return refused('STALE_EPOCH', message, {
     ...epochsOf(action, mark),
@@ -187,7 +190,7 @@ function stale(action: WorkflowAction, mark: WorkflowMark): Judgement {
   })
 }
 
-function future(action: WorkflowAction, mark: WorkflowMark, previousEpoch: number): Judgement {
+function future(action: WorkflowAction, mark: WorkflowMark, previousEpoch: number): ActionDecision {
   const message = `epoch ${action.epoch} follows ${previousEpoch}, which has not come; the last was ${mark.epoch}`
   return refused('FUTURE_EPOCH', message, {
     ...epochsOf(action, mark),
@@ -211,6 +214,6 @@ function refused(
   code: ErrorCode,
   message: string,
   details: Readonly<Record<string, unknown>>,
-): Judgement {
+): ActionDecision {
   return { kind: 'refused', error: new LeaseError(code, message, { details }) }
 }
