@@ -14,7 +14,10 @@ import type { Lease } from './contract.ts'
  * `withLease` for several, all but `mode`, `extent`, `slots`, `leaseId`, `scope` and `budget`.
  */
 export interface AcquireOptions {
-  /** Many may share what nobody has to itself. Default: `exclusive`, or `shared` with `slots`. */
+  /**
+   * `shared` leases exclude exclusive ones, and `exclusive` excludes all others. Default: `exclusive`, or `shared`
+   * with `slots`.
+   */
   readonly mode?: Mode
   /**
    * `subtree`: the lease covers everything below as well. Default: `exact`. Only tree kinds (`file:`) have
@@ -23,7 +26,7 @@ export interface AcquireOptions {
   readonly extent?: Extent
   /**
    * Makes the resource one that takes so many shared leases at once, 1..10000. Where leases name different numbers,
-   * the smallest among those that are live and the newcomer counts.
+   * the smallest among the live leases and the request counts.
    */
   readonly slots?: number
   /**
@@ -44,15 +47,17 @@ export interface AcquireOptions {
   readonly maxHoldMs?: number
   /** In the queue, a point counts like having come ten seconds sooner, -100..100. Default: 0. */
   readonly priority?: number
-  /** How long nobody gets the resource after this lease has expired or was revoked, 0..2592000000. Default: 0. */
+  /**
+   * How long the resource is not granted after this lease has expired or was revoked, 0..2592000000. Default: 0.
+   */
   readonly lockDelayMs?: number
   /** A waiter may ask this holder to finish. Default: false. */
   readonly breakable?: boolean
   /** If it has to wait, asks the holders that are `breakable` to finish within so long, 0..2592000000. */
   readonly breakGraceMs?: number
-  /** Shown to whoever is blocked. 1 KiB together with `metadata`. */
+  /** Shown to blocked requests. 1 KiB together with `metadata`. */
   readonly reason?: string
-  /** Text, numbers and truth values by name, beside `reason`; shown to whoever is blocked. */
+  /** Text, numbers and truth values by name, beside `reason`; shown to blocked requests. */
   readonly metadata?: Metadata
   /**
    * How long to wait for the resource, 0..86400000. Default: the configured `acquisition_timeout_ms`. 0: not at
@@ -84,7 +89,10 @@ export interface AcquireOptions {
 export interface Wanted {
   /** Its name. */
   readonly resource: string
-  /** Many may share what nobody has to itself. Default: `exclusive`, or `shared` with `slots`. */
+  /**
+   * `shared` leases exclude exclusive ones, and `exclusive` excludes all others. Default: `exclusive`, or `shared`
+   * with `slots`.
+   */
   readonly mode?: Mode
   /**
    * `subtree`: the lease covers everything below as well. Default: `exact`. Only tree kinds (`file:`) have
@@ -142,7 +150,7 @@ export interface DeriveOptions {
    * parent refuses.
    */
   readonly budget?: Budget
-  /** Shown to whoever is blocked. 1 KiB together with `metadata`. */
+  /** Shown to blocked requests. 1 KiB together with `metadata`. */
   readonly reason?: string
   /** Who is to check the grant. Default: as for the parent; no other than that, if it names one. */
   readonly audience?: string
@@ -169,7 +177,7 @@ export interface ReleaseOptions {
   /** Why the lease ends. Default: `voluntary`. */
   readonly reason?: ReleaseReason
   /**
-   * A word for whoever holds the resource next (`previous()`), such as the last tick of a job. Default: what it
+   * A note for the next holder of the resource (`previous()`), such as the last tick of a job. Default: what it
    * has.
    */
   readonly metadata?: Metadata
@@ -177,7 +185,7 @@ export interface ReleaseOptions {
 
 /** Of `lease.update` and `set.update`. */
 export interface UpdateOptions {
-  /** Shown to whoever is blocked. Default: as it is. */
+  /** Shown to blocked requests. Default: as it is. */
   readonly reason?: string
   /** In place of what it has. Default: as it is. */
   readonly metadata?: Metadata

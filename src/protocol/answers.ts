@@ -153,12 +153,12 @@ const DELEGATION = described<Delegation>({
   rootMode: optional(literal('shared'), 'When the root was shared as the lease was derived'),
   scope: required(SCOPE as Shape<Delegation['scope']>, 'What the lease may be used for'),
   limits: required(BUDGET, 'How much of it'),
-  audience: optional(NAME, 'Who is to check its grants; absent: anybody'),
+  audience: optional(NAME, 'The audience of its grants; absent: any'),
   used: required(
     BUDGET,
-    'Spent, given to children that live, and spent by children that have ended',
+    'Spent, allocated to live children, and spent by children that have ended',
   ),
-  children: required(unlimited(UUID), 'Those that live and were derived from this very lease'),
+  children: required(unlimited(UUID), 'The live leases that were derived from this lease'),
 })
 
 const REVOKING = described<Revoking>({
@@ -166,7 +166,7 @@ const REVOKING = described<Revoking>({
   reason: required(nullable(NAME), 'Why'),
 })
 
-/** A lease or ticket as the world is told about it. */
+/** A lease or ticket as answers show it. */
 export const LEASE_INFO: Shape<LeaseInfo> = described<LeaseInfo>({
   id: ID,
   resource: required(RESOURCE, 'What is held or waited for'),
@@ -191,7 +191,7 @@ export const LEASE_INFO: Shape<LeaseInfo> = described<LeaseInfo>({
   maxRenewals: required(WHOLE, 'How often it may be renewed; -1: no limit'),
   maxHoldMs: required(nullable(SPAN_MS), 'How long it may be held in all'),
   slots: required(nullable(COUNT), 'How many share a counted resource; null for any other'),
-  lockDelayMs: required(SPAN_MS, 'How long nobody gets the resource if this lease is lost'),
+  lockDelayMs: required(SPAN_MS, 'How long the resource stays free after this lease expired or was revoked'),
   breakable: required(FLAG, 'A waiter may ask its holder to finish'),
   revoking: required(nullable(REVOKING), 'Its holder was asked to finish'),
   upgrading: required(FLAG, 'Its holder waits for the other sharers to leave'),
@@ -269,7 +269,7 @@ export const REFUSAL: Shape<Refusal> = outcomes<Refusal>({
   terminal: {
     leaseId: LEASE_ID,
     state: required(STATE, 'How it ended'),
-    releaseReason: optional(literal('transferred'), 'It was given to another'),
+    releaseReason: optional(literal('transferred'), 'It was transferred to another holder'),
     revokedBy: optional(NAME, 'Who revoked it'),
     revokedFor: optional(nullable(NAME), 'Why it was revoked'),
     revokedAtMs: optional(nullable(AT_MS), 'When it was revoked'),

@@ -74,12 +74,12 @@ const REQUEST_ID = optional(
   UUID,
   'Repeating a request with the same id has the first effect and no other',
 )
-const REASON = optional(nullable(WORDS), 'Shown to whoever is blocked', {
+const REASON = optional(nullable(WORDS), 'Shown to blocked requests', {
   more: '1 KiB together with `metadata`.',
 })
 const METADATA_FIELD = optional(
   nullable(METADATA),
-  'Text, numbers and truth values by name, beside `reason`; shown to whoever is blocked',
+  'Text, numbers and truth values by name, beside `reason`; shown to blocked requests',
 )
 const WHY = reworded(REASON, 'Kept in the history', { more: 'At most 1 KiB.' })
 
@@ -88,7 +88,7 @@ const PLACE = {
   id: ID,
   resource: optional(
     RESOURCE,
-    'The resource of the lease, for those who know it: it saves a look-up',
+    'The resource of the lease, where the caller knows it: it saves a look-up',
   ),
   extent: optional(EXTENT, 'The extent of the lease, where the resource is given', {
     default: { value: 'exact' },
@@ -134,7 +134,7 @@ const ACQUIRE_COMMON = {
   ),
   lockDelayMs: optional(
     integer(0, TTL_MS_MAX, 'ms'),
-    'How long nobody gets the resource after this lease has expired or was revoked',
+    'How long the resource is not granted after this lease has expired or was revoked',
     { default: { value: 0 } },
   ),
   breakable: optional(FLAG, 'A waiter may ask this holder to finish', {
@@ -180,7 +180,7 @@ const MEMBER = {
     { http: { isOptional: true } },
   ),
   resource: required(RESOURCE, 'What is to be held, as `kind:name`'),
-  mode: optional(MODE, 'Many may share what nobody has to itself', {
+  mode: optional(MODE, '`shared` leases exclude exclusive ones, and `exclusive` excludes all others', {
     default: { words: '`exclusive`, or `shared` with `slots`' },
   }),
   extent: optional(EXTENT, '`subtree`: the lease covers everything below as well', {
@@ -196,7 +196,7 @@ const ACQUIRE_ONE = {
     integer(1, SLOTS_MAX),
     'Makes the resource one that takes so many shared leases at once',
     {
-      more: 'Where leases name different numbers, the smallest among those that are live and the newcomer counts.',
+      more: 'Where leases name different numbers, the smallest among the live leases and the request counts.',
     },
   ),
   scope: optional(SCOPE, 'What the lease, and all that is derived from it, may be used for', {
@@ -256,7 +256,7 @@ const RELEASER = {
   releaseReason: RELEASE_REASON,
 }
 
-const LAST_NOTE = optional(NOTE, 'The holder’s last words, for whoever holds the resource next', {
+const LAST_NOTE = optional(NOTE, 'A note of the holder for the next holder of the resource', {
   default: { words: 'those it has' },
 })
 
@@ -476,7 +476,7 @@ export const CHANGES = {
     },
     {
       ...OWN_LEASE,
-      to: required(nullable(HOLDER_NAME), 'The receiver; null: whoever is next in the queue'),
+      to: required(nullable(HOLDER_NAME), 'The receiver; null: the next in the queue'),
       newId: required(UUID, 'The id of the lease that a named receiver gets', {
         http: { isOptional: true },
       }),

@@ -71,7 +71,7 @@ const SIGNAL = optional(
 const AUTO_RENEW = optional(FLAG, 'False: the lease is not renewed unless `renew()` is called', {
   default: { value: true },
 })
-const REASON = optional(orNull(WORDS), 'Shown to whoever is blocked', {
+const REASON = optional(orNull(WORDS), 'Shown to blocked requests', {
   more: '1 KiB together with `metadata`.',
 })
 const METADATA_FIELD = optional(orNull(METADATA), ACQUIRE.metadata.says)
@@ -187,12 +187,12 @@ export const LIBRARY_OPTIONS = {
     ),
     metadata: optional(
       METADATA,
-      'A word for whoever holds the resource next (`previous()`), such as the last tick of a job',
+      'A note for the next holder of the resource (`previous()`), such as the last tick of a job',
       { default: { words: 'what it has' } },
     ),
   }),
   UpdateOptions: options('Of `lease.update` and `set.update`.', {
-    reason: reworded(REASON, 'Shown to whoever is blocked', { default: { words: 'as it is' } }),
+    reason: reworded(REASON, 'Shown to blocked requests', { default: { words: 'as it is' } }),
     metadata: reworded(METADATA_FIELD, 'In place of what it has', {
       default: { words: 'as it is' },
     }),

@@ -1,5 +1,5 @@
 /**
- * The requests that only ask. They stand apart from those that change something so that `tenure ls`, which only asks,
+ * The requests that only read. They are in a file of their own so that `tenure ls`, which only reads,
  * need not load the others.
  */
 import { invalid } from '../core/errors.ts'
