@@ -12,27 +12,27 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/run.ts')).run,
   },
   acquire: {
-    summary: 'Take a lease, or several, and leave them with their holder',
+    summary: 'Acquire a lease, or several, without renewing them',
     load: async () => (await import('./commands/acquire.ts')).acquire,
   },
   renew: {
-    summary: 'Give a lease a new deadline',
+    summary: 'Renew a lease',
     load: async () => (await import('./commands/renew.ts')).renew,
   },
   release: {
-    summary: 'Give a lease back',
+    summary: 'Release a lease',
     load: async () => (await import('./commands/release.ts')).release,
   },
   upgrade: {
-    summary: 'Have alone what you share',
+    summary: 'Upgrade a shared lease to exclusive',
     load: async () => (await import('./commands/upgrade.ts')).upgrade,
   },
   downgrade: {
-    summary: 'Share what you have alone',
+    summary: 'Downgrade an exclusive lease to shared',
     load: async () => (await import('./commands/downgrade.ts')).downgrade,
   },
   transfer: {
-    summary: 'Give a lease to another holder, or to the next in the queue',
+    summary: 'Transfer a lease to another holder, or to the next in the queue',
     load: async () => (await import('./commands/transfer.ts')).transfer,
   },
   adopt: {
@@ -40,51 +40,51 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/adopt.ts')).adopt,
   },
   derive: {
-    summary: 'Give another holder a part of a lease, with less of everything',
+    summary: 'Derive a lease for another holder, with part of the scope, time and budget',
     load: async () => (await import('./commands/derive.ts')).derive,
   },
   spend: {
-    summary: 'Use up some of the budget of a lease',
+    summary: 'Spend part of the budget of a lease',
     load: async () => (await import('./commands/spend.ts')).spend,
   },
   revoke: {
-    summary: 'End a lease, whoever holds it, at once or after a grace',
+    summary: 'Revoke a lease of any holder, at once or after a grace',
     load: async () => (await import('./commands/revoke.ts')).revoke,
   },
   'release-all': {
-    summary: 'End every lease of a holder',
+    summary: 'Revoke every lease of a holder',
     load: async () => (await import('./commands/release-all.ts')).releaseAll,
   },
   ls: {
-    summary: 'List leases and those who wait',
+    summary: 'List leases and waiters',
     load: async () => (await import('./commands/ls.ts')).ls,
   },
   show: {
-    summary: 'Show all there is to know about one lease',
+    summary: 'Show one lease in full',
     load: async () => (await import('./commands/show.ts')).show,
   },
   why: {
-    summary: 'Say who holds a resource, why, and who waits for it',
+    summary: 'Explain who holds a resource, why, and who waits for it',
     load: async () => (await import('./commands/why.ts')).why,
   },
   wait: {
-    summary: 'Wait until a resource is free, and take nothing',
+    summary: 'Wait until a resource is free, without acquiring it',
     load: async () => (await import('./commands/wait.ts')).wait,
   },
   history: {
-    summary: 'Show what happened, from the ledger',
+    summary: 'Show past events from the ledger',
     load: async () => (await import('./commands/history.ts')).history,
   },
   watch: {
-    summary: 'Follow the ledger as it grows',
+    summary: 'Follow new events of the ledger',
     load: async () => (await import('./commands/watch.ts')).watch,
   },
   fleet: {
-    summary: 'Show who polls what in a fleet, and empty an instance',
+    summary: 'Show the sessions and instances of a fleet, and drain an instance',
     load: async () => (await import('./commands/fleet.ts')).fleet,
   },
   cleanup: {
-    summary: 'Write down what has expired and prune what need not be kept',
+    summary: 'Record expired leases, and prune history beyond its retention',
     load: async () => (await import('./commands/cleanup.ts')).cleanup,
   },
   config: {
@@ -92,35 +92,35 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/config.ts')).config,
   },
   ledger: {
-    summary: 'Seal the ledger, prove that it is whole, and ask it about the past',
+    summary: 'Seal, verify, export and query the ledger',
     load: async () => (await import('./commands/ledger.ts')).ledger,
   },
   import: {
-    summary: 'Take over the database of another system into a new store',
+    summary: 'Import the database of another system into a new store',
     load: async () => (await import('./commands/import.ts')).importCommand,
   },
   authorize: {
-    summary: 'Say whether a signed grant allows something, without a store',
+    summary: 'Check what a signed grant allows, without a store',
     load: async () => (await import('./commands/authorize.ts')).authorize,
   },
   keys: {
-    summary: 'Make, rotate and hand out the keys that sign grants and checkpoints',
+    summary: 'Create, rotate and export the keys that sign grants and checkpoints',
     load: async () => (await import('./commands/keys.ts')).keys,
   },
   serve: {
-    summary: 'Serve the store over HTTP, to every language and host',
+    summary: 'Serve the store over HTTP',
     load: async () => (await import('./commands/serve.ts')).serve,
   },
   tokens: {
-    summary: 'Make, list and revoke the tokens that a server asks for',
+    summary: 'Create, list and revoke the tokens of a server',
     load: async () => (await import('./commands/tokens.ts')).tokens,
   },
   guard: {
-    summary: "Create the table that a guard needs in one's own database",
+    summary: 'Create the table of a guard in your database',
     load: async () => (await import('./commands/guard.ts')).guardCommand,
   },
   hook: {
-    summary: "Answer an event of a coding agent's client, before and after what it does",
+    summary: 'Answer a hook event of a coding agent',
     load: async () => (await import('./commands/hook.ts')).hook,
   },
   mcp: {
@@ -128,15 +128,15 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     load: async () => (await import('./commands/mcp.ts')).mcp,
   },
   init: {
-    summary: 'Set up what asks Tenure: the hooks of coding agents and of git, MCP, Git LFS',
+    summary: 'Set up the hooks of coding agents and git, MCP, and Git LFS',
     load: async () => (await import('./commands/init.ts')).init,
   },
   git: {
-    summary: 'Refuse a commit or a push that touches what others hold; for the hooks of git',
+    summary: 'Refuse a commit or a push of files that others hold (used by git hooks)',
     load: async () => (await import('./commands/git.ts')).gitCommand,
   },
   doctor: {
-    summary: 'Check that everything needed is there and works',
+    summary: 'Check the installation, the store and the hooks',
     load: async () => (await import('./commands/doctor.ts')).doctor,
   },
   demo: {
