@@ -137,6 +137,37 @@ describe('the sources', () => {
   })
 })
 
+/**
+ * Words that the field has better ones for, and words without a subject: a comment names the holder, the waiter, the store
+ * or another process. Identifiers are read as words, too. ARCHITECTURE.md has the glossary.
+ */
+const COINED =
+  /\b(errands?|footprints?|premises?|standby|boarding|hush|ears?|hearts?|unfit|upkeep|insists?|rehears\w*|newcomers?|signs? of life|hold off|let go|letting go|wish\w*|gifts?|circles?|beliefs?|judgements?|judges?|verdicts?)\b/i
+const SUBJECTLESS = /\b(whoever|whomever|nobody|somebody|anybody|everybody|those who)\b/i
+
+/** The folders that keep to it. */
+const PLAIN = ['fleet', 'protocol', 'runtime', 'workflow']
+
+/** Names that are public or stored, and so keep an older word. */
+const OLDER_NAMES = /MarkDecision as Verdict|nobody_waiting/g
+
+describe('the words of the sources', () => {
+  const plain = SOURCES.filter(({ name }) => PLAIN.includes(name.split('/')[1] ?? ''))
+  const worded = plain.map(({ name, text }) => {
+    const words = text.replaceAll(OLDER_NAMES, '').replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
+    return { name, text: words.replaceAll(/[_-]/g, ' ') }
+  })
+
+  it('are those of the field', () => {
+    expect(worded.length).toBeGreaterThan(50)
+    expect(filesWith(COINED, worded)).toEqual([])
+  })
+
+  it('name the actor', () => {
+    expect(filesWith(SUBJECTLESS, worded)).toEqual([])
+  })
+})
+
 /** Tests that read a clock all the same, and why that cannot fail on a busy machine. */
 const CLOCKS: Readonly<Record<string, string>> = {
   'test/bench/processor-time.test.ts': 'a child spends processor time until it has spent enough',

@@ -110,7 +110,7 @@ export class FleetRunner implements Fleet, SessionWorker {
 
   async suspend<Result>(sessionId: string, change: () => Promise<Result>): Promise<Result> {
     while (this.#moves.has(sessionId)) await this.#moves.get(sessionId)
-    const result = this.#stopPoller(sessionId, 'is let go').then(change)
+    const result = this.#stopPoller(sessionId, 'is released or handed over').then(change)
     // After a release or handover by a caller, the session is not touched until the next view.
     const isOpen = result.then(
       () => false,

@@ -83,10 +83,10 @@ export class PostgresMarks<Client extends PostgresClientLike> implements ActionM
     return this.#effects.run(`${this.#processor}\n${ref.workflowId}`, async () => {
       const { result, mark, epoch } = await inTransaction(this.#source, async (client) => {
         const known = await this.#lock(client, ref)
-        const verdict = decide(known)
+        const decision = decide(known)
         // Within a transaction of its own: an effect that has ended it, or caught the error of a statement, fails before
         // the mark is raised, which would otherwise stand without the effect.
-        const done = { ...verdict, result: await inTransaction(this.#source, verdict.effect) }
+        const done = { ...decision, result: await inTransaction(this.#source, decision.effect) }
         if (done.mark !== null) await this.#putMark(client, ref, done.mark)
         if (done.epoch !== null) await this.#putAction(client, ref, done.epoch)
         return done
