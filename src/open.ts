@@ -27,7 +27,7 @@ import type { Keep } from './store-share.ts'
 export interface OpenOptions extends StoreOptions {
   /** Who holds what this client acquires: 1..128 bytes. */
   readonly holder: string
-  /** Proves what is this client's; whoever knows it can act for the client. Default: a new one for each client. */
+  /** Proves what is this client's; a process that knows it can act for the client. Default: a new one for each client. */
   readonly session?: string
   /**
    * The session does one thing after another, as an agent or a person at a shell does: a request that the session itself
@@ -90,7 +90,7 @@ export async function openTenure(store: StoreSource, options: OpenOptions): Prom
   })
 }
 
-/** Whoever signs nothing does not load what signs. */
+/** A client without a key does not load the code that signs. */
 async function signerOf({ signingKey, keyFile }: OpenOptions): Promise<GrantSigner | null> {
   if (signingKey === undefined && keyFile === undefined) return null
   const { LeaseSigner } = await import('./delegation/lease-signer.ts')
@@ -106,7 +106,7 @@ function requireOptions(options: unknown): void {
   refuseUnknown(options, OPEN_OPTIONS)
 }
 
-/** Opens what the client stands on, for those who ask and end but neither wait nor hold. */
+/** Opens the API below the client, for callers that neither wait nor hold. */
 export async function openApi(
   source: StoreSource,
   options: StoreOptions & Partial<OpenOptions> = {},
@@ -193,7 +193,7 @@ export async function importLedger(
   return { events: events.length, digest }
 }
 
-/** Opens a store for those who only look: nothing is swept, and nothing that decides is loaded. */
+/** Opens a store for callers that only read: nothing is swept, and no deciding code is loaded. */
 export async function openQuestions(
   source: StoreSource,
   options: StoreOptions = {},

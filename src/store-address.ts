@@ -1,9 +1,9 @@
 /**
  * Where a store is: from a URL, or from a driver's own client, to how it is opened. What the URL says and what the
- * options say must not be two different things, and an option of another kind of store is refused, because whoever
- * gave it expects something of it.
+ * options say must not be two different things, and an option of another kind of store is refused, because it
+ * would have no effect.
  *
- * Stores are loaded when they are opened: nobody pays for a store that he does not use.
+ * Stores are loaded when they are opened: a program loads only the stores that it uses.
  */
 import path from 'node:path'
 import { invalid, pathError } from './core/errors.ts'
@@ -56,12 +56,12 @@ export const STORE_OPTIONS: readonly (keyof StoreOptions)[] = [
 ]
 
 export interface Address {
-  /** Whoever has the same key shares the store; null: nobody does. */
+  /** Clients with the same key share the store; null: it is not shared. */
   readonly key: string | null
   open(): Promise<Store>
   /** Where the store is behind a server, which decides there: then there is none to open here. */
   readonly openApi?: () => Promise<LeaseApi>
-  /** For those who only look. Null where that is nothing else. */
+  /** For callers that only read. Null where it is the same. */
   readonly openToLook: (() => Promise<StoreQuestions>) | null
   /** What to look at besides, where that takes a connection of its own. */
   readonly openCheckup?: () => Promise<Checkup>
@@ -144,7 +144,7 @@ function isNamespaced(own: Parameters, options: StoreOptions): boolean {
   return own.namespace !== undefined || options.namespace !== undefined
 }
 
-/** The clock of a server decides about its leases, and nobody here can move it. */
+/** The clock of a server decides about its leases, and no test here can move it. */
 function refuseRuntime(runtime: Runtime | null): void {
   if (runtime === null) return
   throw invalid('runtime', 'must not be given for a server, whose own clock decides', 'a runtime')
@@ -196,7 +196,7 @@ function readClient(source: object, options: StoreOptions): Address {
 const numbers = new WeakMap<object, number>()
 let lastNumber = 0
 
-/** One client is one place, whoever passes it in. */
+/** One client is one place, however often it is passed in. */
 function numberOf(client: object): number {
   const known = numbers.get(client)
   if (known !== undefined) return known
@@ -242,7 +242,7 @@ function sqliteAddress(file: string, settled: Settled, runtime: Runtime | null):
       const { SqliteStore } = await import('./store/sqlite/sqlite-store.ts')
       return SqliteStore.open(options)
     },
-    // Opened anew: sharing it with those who decide would gain nothing, and load all that decides.
+    // Opened anew: sharing it with writers would gain nothing, and load the deciding code.
     openToLook: async () => {
       const { SqliteQuestions } = await import('./store/sqlite/sqlite-questions.ts')
       return SqliteQuestions.open(options)
@@ -393,7 +393,7 @@ const TEXT_OPTIONS: readonly (keyof StoreOptions)[] = [
   'prepare',
 ]
 
-/** Text that is no number is passed on as it is, and refused by whoever reads the option. */
+/** Text that is no number is passed on as it is, and refused where the option is read. */
 function valueOf(name: keyof StoreOptions, text: string): unknown {
   if (name === 'prepare' && (text === 'true' || text === 'false')) return text === 'true'
   if (TEXT_OPTIONS.includes(name)) return text

@@ -34,7 +34,7 @@ interface SharedStore {
   /** Which file it is, once it is open; null for a store that is none. */
   identity: string | null
   store: Store | null
-  /** Runs the background sweep as soon as anybody needs it. Closed last, it closes the store. */
+  /** Runs the background sweep as soon as a client needs it. Closed last, it closes the store. */
   sweeper: LeaseService | null
   users: number
 }
@@ -49,7 +49,7 @@ export interface Share {
 
 export async function share(address: Address, key: string, keep: Keep | null): Promise<Share> {
   const known = sharedStores.get(key)
-  // A store whose file was removed or replaced serves nobody new: the path now means another file.
+  // A store whose file was removed or replaced is not shared any more: the path now means another file.
   const shared: SharedStore =
     known !== undefined && (known.identity === null || known.identity === address.identity())
       ? known

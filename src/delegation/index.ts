@@ -1,4 +1,4 @@
-/** `tenure/delegation`: scopes, budgets, and signed grants that anybody can check. */
+/** `tenure/delegation`: scopes, budgets, and signed grants that are checked with public keys. */
 export { LeaseError } from '../core/errors.ts'
 export type { Budget, Dimension } from '../core/budget.ts'
 export type { Scope, ScopedAct } from '../core/scope.ts'

@@ -84,7 +84,7 @@ export function readText(file: string): string {
   }
 }
 
-/** Why a file that somebody has named cannot be used. */
+/** Why the named file cannot be used. */
 export function unusable(file: string, cause: unknown): LeaseError {
   const why = cause instanceof Error ? cause.message : String(cause)
   return new LeaseError('INVALID_INPUT', `file must be usable, got ${file}: ${why}`, {

@@ -1,7 +1,7 @@
 /**
  * Signs leases as grants: the registrar's hand. A child is signed for no longer than each of those it was derived from,
  * whatever wall time the store gave them: a wall clock that was set between two commits must not make a grant that
- * nobody accepts.
+ * no verifier accepts.
  */
 import type { GrantSigner } from '../client/grant-signer.ts'
 import { delegationOf } from '../core/delegation.ts'

@@ -28,7 +28,7 @@ export interface FileLease extends FencedLease {
   readonly renewalCount: number
   /** -1 means no limit. */
   readonly maxRenewals: number
-  /** Greater for every later grant. Whoever protects the file refuses smaller ones. Null while pending. */
+  /** Greater for every later grant. A guard of the file refuses smaller ones. Null while pending. */
   readonly fence: number | null
   /** What was left on the store's clock at the moment of reading. */
   readonly remainingMs: number
@@ -69,7 +69,7 @@ function lastChangeMs(info: LeaseInfo): number {
   return info.terminatedAtMs ?? info.renewedAtMs ?? info.grantedAtMs ?? info.createdAtMs
 }
 
-/** The lease itself if one is in the way, else whoever is first in the queue. */
+/** The blocking lease if there is one, else the first waiter. */
 export function holderAmong(blockers: readonly Blocker[]): LeaseHolder | null {
   const blocker = blockers.find(({ kind }) => kind === 'lease') ?? blockers[0]
   if (blocker === undefined) return null

@@ -139,7 +139,7 @@ export class FileLeases implements AsyncDisposable {
   }
 
   /**
-   * Gives a lease to another agent, without a moment at which nobody has the file. The receiver takes it over by acquiring
+   * Transfers a lease to another agent; the file is held all the time. The receiver takes it over by acquiring
    * the file, and its TTL runs anew from there; until then it runs out like any other.
    */
   async transferLease(request: LeaseTransferRequest): Promise<LeaseTransferResponse> {
@@ -174,7 +174,7 @@ export class FileLeases implements AsyncDisposable {
   }
 
   /**
-   * Whether anything stands in the way of a new lease: another one, or somebody whose turn it is, or an agent that holds a
+   * Whether a new lease would be blocked: by another lease, by a waiter that comes first, or by an agent that holds a
    * directory out of which a link in the path leads.
    */
   async isFileLocked(filePath: string): Promise<boolean> {
@@ -249,7 +249,7 @@ export class FileLeases implements AsyncDisposable {
     return next === undefined ? found : Object.assign(found, { next })
   }
 
-  /** A refusal names the holder; what else is known about it is looked up for whoever is refused. */
+  /** A refusal names the holder; its lease is looked up for the answer. */
   async #refusedFor(refusal: Refusal): Promise<Refused> {
     const response = refused(refusalError(refusal))
     if (refusal.kind !== 'not_holder') return response

@@ -1,6 +1,6 @@
 /**
  * Paths that lead through symbolic links. A file is leased under the name that its links lead to, so a lease of a directory
- * covers the files that are really below it, and not what links in it lead to. Whoever holds the directory may well think
+ * covers the files that are really below it, and not what links in it lead to. The holder of the directory may well think
  * otherwise. So a path that is spelt inside what another holder has, and leads out of it, is refused by that spelling, and
  * granted by the file's own name. The same goes for a file whose missing directory has become a link since it was leased.
  *

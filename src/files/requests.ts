@@ -34,7 +34,7 @@ export interface LeaseAcquisitionRequest extends Patience {
   readonly extent?: Extent
   /** -100..100, default 0: each step is worth ten seconds of waiting. */
   readonly priority?: number
-  /** Shown to whoever is blocked. */
+  /** Shown to blocked requests. */
   readonly reason?: string
 }
 
@@ -61,11 +61,11 @@ export interface LeaseDowngradeRequest {
   readonly agentId: string
 }
 
-/** The receiver gets a lease of its own, with a new id and a higher fence, past everybody who waits. */
+/** The receiver gets a lease of its own, with a new id and a higher fence, ahead of all waiters. */
 export interface LeaseTransferRequest {
   readonly leaseId: LeaseId
   readonly agentId: string
-  /** Null: whoever is next in the queue. */
+  /** Null: the next in the queue. */
   readonly toAgentId: string | null
 }
 

@@ -1,6 +1,6 @@
 /**
  * Which of the paths that git is about to commit or push others hold. A file is known by its canonical path, so the same
- * file in two worktrees is two resources, and a repository without a worktree has no file that anybody could hold.
+ * file in two worktrees is two resources, and a repository without a worktree has no files to hold.
  */
 import { isUtf8 } from 'node:buffer'
 import { byResource, coveredByOthers } from '../core/covering-leases.ts'
@@ -63,7 +63,7 @@ function placesOf(name: Buffer): readonly Reach[] {
   }
 }
 
-/** A file whose name no lease can have is held by whoever has all that is below a directory above it. */
+/** A file whose name no lease can have is held only by the holder of a subtree above it. */
 function placeOf(name: Buffer): Reach {
   let end = name.length
   for (;;) {

@@ -1,7 +1,7 @@
 /**
  * From the bytes of an event to what the hook prints and its exit status. Whatever goes wrong ends here in one line and in
  * a decision: to deny what cannot be checked (`closed`), or to let it through (`open`), as the store's `hook_on_failure`
- * says. Where no store was ever made, nobody has asked for protection, and it is `open`.
+ * says. Where no store exists, it is `open`.
  */
 import { createHash } from 'node:crypto'
 import { invalid, isLeaseError, LeaseError } from '../core/errors.ts'

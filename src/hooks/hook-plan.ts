@@ -135,7 +135,7 @@ export interface LeasePlan {
   /** Those of the parent first: what is derived lasts no longer than what it comes from. */
   readonly renewParents: readonly LeaseInfo[]
   readonly renew: readonly LeaseInfo[]
-  /** They have almost reached the longest hold, and are to be asked for anew, behind those who wait. */
+  /** They have almost reached the longest hold, and are to be asked for anew, behind the waiters. */
   readonly release: readonly LeaseInfo[]
   /** Leases that the agent was given and has no longer. */
   readonly missing: readonly { readonly leaseId: string; readonly path: string }[]
@@ -177,7 +177,7 @@ export function planLeases(facts: LeaseFacts, targets: readonly Target[]): Lease
   }
 }
 
-/** Whether the lease lets its holder, and nobody beside it, write to the file. */
+/** Whether the lease lets its holder alone write to the file. */
 function isAloneOn(lease: LeaseInfo, { resource }: Target): boolean {
   if (lease.state !== 'active' || lease.mode !== 'exclusive' || lease.slots !== null) return false
   return lease.adopted && covers(lease, { resource, extent: 'exact' })

@@ -49,10 +49,10 @@ import { checkoutRoot, contentHash, isDirectory, isInside, isThere } from './tre
 /** The store that the leases of a directory's files are in. */
 export interface HookStore {
   readonly key: string
-  /** Whether anybody has made it yet. */
+  /** Whether the store exists. */
   readonly isMade: boolean
   open(): Promise<LeaseApi>
-  /** For those who only look. */
+  /** For callers that only read. */
   look(): Promise<Questions>
 }
 
@@ -226,7 +226,7 @@ export class HookRun {
       // Another hook of this agent was faster: what it took is found at the next look.
       if (other === undefined && left > 1) continue
       const [blocker] = other === undefined ? blockers : [other]
-      if (blocker === undefined) throw new Error(`${target.path} is held by nobody`)
+      if (blocker === undefined) throw new Error(`${target.path} has no holder`)
       this.#deny(target.path)
       return deniedText(target.path, blocker, this.#seen)
     }
@@ -262,7 +262,7 @@ export class HookRun {
     await renewLeases(api, plan.renew)
   }
 
-  /** The files are this agent's now, so that nobody who asks changes them: what was read before is compared here. */
+  /** The files are leased now, so that no other agent with hooks changes them: compares them with what was read before. */
   #granted(
     store: HookStore,
     plan: LeasePlan,
@@ -313,7 +313,7 @@ export class HookRun {
     }
   }
 
-  /** What ran out and nobody has taken since is not worth a word. */
+  /** A lease that expired and has no next holder is not reported. */
   async #tellLost(api: LeaseApi, missing: LeasePlan['missing']): Promise<void> {
     for (const { leaseId, path: file } of missing.slice(0, LOST_TOLD_MAX)) {
       const ended = await api.get({ id: leaseId })

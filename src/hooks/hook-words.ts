@@ -56,7 +56,7 @@ function standing(blocker: Blocker, { cwd, nowMs }: Seen): string {
 
 export function staleText(file: string, cwd: string): string {
   const shown = shownPath(file, cwd)
-  return `${shown} was changed by somebody else since you last read it; read it again before you edit it.`
+  return `${shown} was changed by another program since you last read it; read it again before you edit it.`
 }
 
 export function tooManyText(count: number, max: number): string {
@@ -98,7 +98,7 @@ export function lostText(
   const how = ended?.state === 'revoked' ? `was revoked${by}` : 'ran out'
   const to =
     next === null
-      ? 'nobody holds it now'
+      ? 'it is free now'
       : `${next.holder} holds it since ${clockTime(next.grantedAtMs ?? nowMs, nowMs)}${reasonWords(next.reason)}`
   return `Your lease of ${shownPath(file, cwd)} ${how}${when}; ${to}.`
 }

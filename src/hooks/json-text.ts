@@ -1,6 +1,6 @@
 /** JSON that comes from outside: from clients, and from files that a killed hook may have left half written. */
 
-/** Undefined for what is no JSON, which no JSON is. Whoever calls says what it should have been. */
+/** Undefined for text that is no JSON; the caller says what it should have been. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -95,7 +95,7 @@ async function deriveOne(taking: Taking, target: Target, parent: LeaseInfo): Pro
     ...{ resource: target.resource, extent: 'exact', mode: 'exclusive' },
   })
   if (answer.kind === 'granted') return { kind: 'taken', leases: [{ target, leaseId }] }
-  // The parent's lease has ended since it was listed: whoever asks looks again.
+  // The parent's lease has ended since it was listed: the caller reads the leases again.
   const isGone = ['expired', 'terminal', 'not_found'].includes(answer.kind)
   return isGone ? { kind: 'held', target, blockers: [] } : heldAnswer(answer, [target])
 }

@@ -3,7 +3,7 @@
  * that one of them sets in motion has come to rest before the next one runs, so a test is exact and never sleeps.
  *
  * It has the three clocks of a real host and the ways in which they come apart: a suspended host (`suspend`), a
- * stopped process (`stall`) and a wall clock that somebody sets (`stepWall`). Ids and random numbers come from a seed.
+ * stopped process (`stall`) and a wall clock that is set (`stepWall`). Ids and random numbers come from a seed.
  */
 import { setImmediate } from '../runtime/system-runtime.ts'
 import type { Runtime, Timer, TimerOptions } from '../runtime/runtime.ts'
@@ -141,7 +141,7 @@ export class FakeRuntime implements Runtime {
     this.#pass(spanMs)
   }
 
-  /** Somebody sets the wall clock; by a negative span, back. */
+  /** Sets the wall clock; by a negative span, back. */
   stepWall(spanMs: number): void {
     this.#wallMs += spanMs
   }

@@ -1,6 +1,6 @@
 /**
  * A store behind a bad connection: calls that are late, calls that never arrive, commits whose answer is lost, and
- * requests that are delivered twice. Whoever uses it says, call by call, what goes wrong; nothing does by itself.
+ * requests that are delivered twice. The test says, call by call, what goes wrong; nothing does by itself.
  *
  * It keeps the promise of the port: `STORE_UNAVAILABLE` means that nothing was committed, `STORE_OUTCOME_UNKNOWN` that
  * it may have been. What it does not fake is the store's own misbehaviour.
@@ -36,7 +36,7 @@ export interface StoreCall {
 
 /**
  * What goes wrong with one call. `lost_request`: the store never hears of it. `lost_answer`: the store carries it out
- * and nobody hears of that. `delivered_twice`: the store carries it out twice, and the first answer is heard.
+ * and the caller gets no answer. `delivered_twice`: the store carries it out twice, and the first answer is heard.
  */
 export type Fault = 'lost_request' | 'lost_answer' | 'delivered_twice'
 

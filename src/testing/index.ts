@@ -1,4 +1,4 @@
-/** `tenure/testing`: what somebody who writes a store, or code that holds leases, tests it with. */
+/** `tenure/testing`: the tests of a store, and tools for tests of code that holds leases. */
 export { storeConformance } from './store-conformance.ts'
 export type { Capability, OpenedStore, StoreHarness, TestTools } from './conformance/harness.ts'
 export { ManualTicks, type TestClock } from './manual-ticks.ts'

@@ -1,5 +1,5 @@
 /**
- * A clock that stands still until somebody moves it, for stores that take a `TickSource`. Each of the things that can
+ * A clock that stands still until the test moves it, for stores that take a `TickSource`. Each of the things that can
  * happen to a real clock is a method: time passes, the wall is set, the host reboots or the file moves to another.
  */
 import type { TickSource } from '../runtime/tick-source.ts'
@@ -49,7 +49,7 @@ export class ManualTicks implements TickSource, TestClock {
     this.#wallMs += spanMs
   }
 
-  /** The ticks of a new clock are lower here, as after a reboot, so that whoever compares them is found out. */
+  /** The ticks of a new clock are lower here, as after a reboot, so that a store that compares them fails. */
   enterDomain(domain: string): void {
     if (domain === this.#domain) return
     this.#domain = domain

@@ -51,7 +51,7 @@ export interface ServerTickSource {
 
 export interface ReferenceBackendOptions {
   readonly ticks: ServerTickSource
-  /** What keeps entries, ledger and settings; a memory store of its own unless somebody wants to look at each commit. */
+  /** What keeps entries, ledger and settings; a memory store of its own unless a test checks each commit. */
   readonly store?: Store
 }
 
@@ -93,7 +93,7 @@ export class ReferenceBackend implements Backend {
   readonly #numbers = new Map<LeaseId, Numbers>()
   readonly #realms = new Map<string, RealmTimes>()
   #settingsRevision = 0
-  /** Ends when nobody holds the server for itself. */
+  /** Ends when no caller holds the server exclusively. */
   #held: Promise<void> | null = null
 
   constructor({ ticks, store }: ReferenceBackendOptions) {

@@ -1,5 +1,5 @@
 /**
- * The conformance suite that every store must pass, Tenure's own and anybody else's. A store's own test is a dozen
+ * The conformance suite that every store must pass, Tenure's own and any other. A store's own test is a dozen
  * lines: a harness that opens an empty store on a clock that the suite moves, and the functions of a test runner.
  *
  *     storeConformance({ describe, it, skip: it.skip }, { name: 'my store', open: async (ticks) => … })

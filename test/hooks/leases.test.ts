@@ -382,7 +382,7 @@ describe('a file that was read', () => {
     here.write('src/a.ts', 'changed by another\n')
     const { denied } = await ada.edit('src/a.ts')
     expect(denied).toBe(
-      'src/a.ts was changed by somebody else since you last read it; read it again before you edit it.',
+      'src/a.ts was changed by another program since you last read it; read it again before you edit it.',
     )
     expect((await ada.edit('src/a.ts')).denied).toBeNull()
   })

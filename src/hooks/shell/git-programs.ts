@@ -1,5 +1,5 @@
 /**
- * What git does to files. Commands that move the whole checkout under everybody's feet are told apart from those that
+ * What git does to files. Commands that change the whole checkout are distinguished from commands that
  * write to files by name; `git` itself is not asked.
  */
 import path from 'node:path'

@@ -20,7 +20,7 @@ export interface Effects {
   readonly commit?: string
   readonly named?: readonly string[]
   readonly isUnknown?: boolean
-  /** Goes on in another directory; null: one that nobody knows. */
+  /** Goes on in another directory; null: the directory is not known. */
   readonly cwd?: string | null
   /** Another command line that it runs. */
   readonly script?: string

@@ -1,6 +1,6 @@
 /**
  * What a command line would do to files, read without running it. What cannot be read is said to be so (`isKnown`), with
- * the words that may be paths (`named`): whoever asks looks at those afterwards.
+ * the words that may be paths (`named`): the caller checks those afterwards.
  *
  * Pure: the file system is asked through `ShellContext` alone.
  */
@@ -38,7 +38,7 @@ export function readShell(source: string, context: ShellContext): ShellReading {
 
 /** Where a command runs, and with which variables: a copy for everything that runs in a shell of its own. */
 class Scope {
-  /** Null: a directory that nobody knows. */
+  /** Null: the directory is not known. */
   cwd: string | null
   readonly variables: Map<string, string | null>
 

@@ -2,14 +2,14 @@
  * Cuts a command line into tokens as a POSIX shell does, with what bash adds that agents use: quotes, escapes, `$'…'`,
  * comments, here-documents and here-strings, `$(…)`, backquotes, `<(…)`, `[[ … ]]` and `((…))`.
  *
- * Nothing is expanded here. A word keeps its parts, so that whoever reads it knows what is literal, what is a variable,
+ * Nothing is expanded here. A word keeps its parts, so that a reader of it knows what is literal, what is a variable,
  * and what only a running shell could tell.
  */
 
 export type Part =
   | { readonly kind: 'text'; readonly text: string; readonly isQuoted: boolean }
   | { readonly kind: 'variable'; readonly name: string }
-  /** `$(…)`, backquotes, `<(…)`: another command line, whose output nobody knows. */
+  /** `$(…)`, backquotes, `<(…)`: another command line, whose output is not known. */
   | { readonly kind: 'command'; readonly source: string }
   /** `${x:-y}`, `$((…))`, `$?`: known to a running shell only. */
   | { readonly kind: 'unknown' }

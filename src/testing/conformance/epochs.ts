@@ -1,5 +1,5 @@
 /**
- * Epochs of workflows: each is used once, by whoever holds the workflow, and none comes back, whatever becomes of the
+ * Epochs of workflows: each is used once, by the holder of the workflow, and none comes back, whatever becomes of the
  * lease, the ledger or the process.
  */
 import assert from 'node:assert/strict'

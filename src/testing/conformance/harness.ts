@@ -21,7 +21,7 @@ export interface OpenedStore {
 /**
  * What not every store can do; a store that cannot says why.
  *
- * `wall`: a wall clock apart from the tick, which somebody can set. `domains`: a clock that can become another one.
+ * `wall`: a wall clock apart from the tick, which a test can set. `domains`: a clock that can become another one.
  */
 export type Capability = 'reopen' | 'openAnother' | 'wall' | 'domains'
 

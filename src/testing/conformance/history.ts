@@ -184,7 +184,7 @@ export const historyBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'a position that nobody gave is refused',
+    name: 'an unknown position is refused',
     async run(stage) {
       await refusesWith('INVALID_INPUT', () => {
         return stage.store.history({ after: 'not a position', limit: 1 })

@@ -43,7 +43,7 @@ export const pruneBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'a lease that nobody has settled yet stays, because its end is not written down',
+    name: 'an expired lease that is not settled yet stays, because its end is not recorded',
     async run(stage) {
       const lease = await stage.grant()
       stage.clock.pass(50 * AGE_MS)

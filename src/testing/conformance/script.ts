@@ -86,7 +86,7 @@ function advance(
   return { kind: 'advance', ...place, holder, from, count, reason: null, requestId }
 }
 
-/** Whoever gets it may go on with it. */
+/** The receiver may go on with it. */
 function gift(stage: Stage, known: Known[], { holder, ...place }: Known): Command {
   const to = holder === 'ada' ? 'bob' : 'ada'
   const newLeaseId = stage.id()

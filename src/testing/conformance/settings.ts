@@ -9,7 +9,7 @@ const OTHER = parseResource('work:W-2')
 
 export const settingBehaviours: readonly Behaviour[] = [
   {
-    name: 'nobody set anything: no decision is told otherwise',
+    name: 'without settings a decision uses the defaults',
     async run(stage) {
       const { settings } = await stage.look({ resource: WORK })
       assert.equal(settings.default_ttl_seconds, 3600)

@@ -60,7 +60,7 @@ export const severalBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'a lease that is upgraded and downgraded has its slots back, for those who come next',
+    name: 'a lease that is upgraded and downgraded has its slots back, for the next requests',
     async run(stage) {
       const lease = await stage.grant({ mode: 'shared', slots: 2 })
       const place = { resource: lease.resource, extent: lease.extent, holder: 'ada' }

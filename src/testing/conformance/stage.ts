@@ -177,7 +177,7 @@ export class Stage {
     return outcome.lease
   }
 
-  /** Files a ticket behind whoever is in the way. */
+  /** Files a ticket behind the blocker. */
   async queue(change: Partial<Acquire> = {}): Promise<Acquire> {
     const command = this.acquire({ wait: { kind: 'up_to', waitMs: 60_000 }, ...change })
     const outcome = await this.run(command)

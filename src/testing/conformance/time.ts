@@ -42,7 +42,7 @@ export const timeBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'wall time never goes back when somebody sets it back',
+    name: 'wall time never goes back when the clock is set back',
     needs: ['wall'],
     async run(stage) {
       const before = await act(stage)

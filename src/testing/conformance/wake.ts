@@ -1,4 +1,4 @@
-/** Waking: whose turn it is hears of it, and nobody else is told about it. */
+/** Waking: the waiter whose turn it is is notified, and no other. */
 import assert from 'node:assert/strict'
 import type { Store, Unsubscribe, WakeSignal } from '../../store-port/store.ts'
 import type { Behaviour } from './harness.ts'
@@ -34,7 +34,7 @@ export const wakeBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'whoever was revoked is woken',
+    name: 'a revoked holder is woken',
     async run(stage) {
       const lease = await stage.grant({ holder: 'bob' })
       const ear = await Ear.at(stage.store, BOB)
@@ -86,7 +86,7 @@ export const wakeBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'whoever follows the ledger hears soon that it has grown',
+    name: 'a follower of the ledger is notified soon when it grows',
     async run(stage) {
       const heard = withResolvers()
       const unfollow = stage.store.follow(() => heard.resolve())
@@ -97,7 +97,7 @@ export const wakeBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'whoever follows the ledger hears of what another process commits',
+    name: 'a follower of the ledger is notified of commits of another process',
     needs: ['openAnother'],
     async run(stage) {
       const another = await stage.another()
