@@ -1,7 +1,7 @@
 /** What the checkers are given. */
 import type { Entry, LeaseId } from '../src/core/lease.ts'
 import type { Tick } from '../src/core/time.ts'
-import type { HandleLog } from './beliefs.ts'
+import type { HandleLog } from './holder-views.ts'
 import type { LeaseLife } from './lease-life.ts'
 import type { Logged } from './log.ts'
 import type { ClockChange, ConfiguredTtl, Heard, StoreKind, TimedEvent } from './store-host.ts'
@@ -14,7 +14,7 @@ export interface Evidence {
   readonly lives: readonly LeaseLife[]
   /** The log, handle by handle. */
   readonly handles: readonly HandleLog[]
-  /** What each derived lease was derived from, as whoever derived it asked. */
+  /** What each derived lease was derived from, by the request that derived it. */
   readonly parents: Parents
   /** All that the store keeps at the end. */
   readonly entries: readonly Entry[]

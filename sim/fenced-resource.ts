@@ -1,6 +1,6 @@
 /**
  * What the leases are for: resources somewhere downstream that keep the highest fences they have seen and refuse lower
- * ones. Whoever wrote alone must have a fence as high as all before it; whoever shares, as high as all who were alone.
+ * ones. An exclusive writer must have a fence as high as all before it; a sharer, as high as all exclusive writers before it.
  * A write travels through the network like everything else, so it may arrive after its lease is over, and after its
  * writer has died.
  */

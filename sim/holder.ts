@@ -13,7 +13,7 @@ import type { Believed } from './log.ts'
 import type { Mailbox } from './mailbox.ts'
 import type { Random } from './random.ts'
 import type { Incarnation } from './sim-process.ts'
-import { HANG_MS_MAX } from './weather.ts'
+import { HANG_MS_MAX } from './fault-profile.ts'
 
 export interface HolderParts {
   readonly incarnation: Incarnation
@@ -28,7 +28,7 @@ export interface HoldingPlan {
   readonly autoRenew: boolean
   /** How long to wait at most for being alone; null: its mode stays as it is. */
   readonly upgradeWaitMs: number | null
-  /** Holders to whom it may be given away; none: it is given to nobody. */
+  /** Holders to which it may be transferred; none: it is not transferred. */
   readonly receivers: readonly string[]
   /** Whether to derive from it, and to spend its budget. */
   readonly isDelegating: boolean
@@ -69,7 +69,7 @@ export class Holder {
   async letGo(): Promise<void> {
     const { random } = this.#parts
     const { autoRenew, receivers } = this.#plan
-    // A lease that renews itself and that nobody lets go of would keep its resource for the rest of the day.
+    // A lease that renews itself and is not released would keep its resource for the rest of the day.
     const keep = autoRenew ? 0 : 5
     const transfer = receivers.length > 0 ? 6 : 0
     const how = random.weighted({ release: 10, twice: 1, dispose: 2, abandon: 1, keep, transfer })
@@ -144,7 +144,7 @@ export class Holder {
     this.#look('look')
   }
 
-  /** Whoever gives a lease away stops using it before it asks, and does not take it up again whatever comes of it. */
+  /** A holder stops using the lease before it asks for the transfer, and does not use it again whatever the answer. */
   async transfer(to: string): Promise<void> {
     const { calls, incarnation, mailbox } = this.#parts
     const facts = { ...this.#about, operation: 'transfer', boundMs: INSIST_BOUND_MS } as const
@@ -161,12 +161,12 @@ export class Holder {
     const { calls, incarnation } = this.#parts
     const random = this.#parts.random.fork(`delegate ${this.#lease.id}`)
     const facts = { ...this.#about, operation: 'derive', boundMs: INSIST_BOUND_MS } as const
-    const wish = derivation(random, this.#lease)
-    const derive = (): Promise<Lease> => this.#lease.derive(wish)
+    const derivationOptions = derivation(random, this.#lease)
+    const derive = (): Promise<Lease> => this.#lease.derive(derivationOptions)
     const child = await calls.make(incarnation, facts, derive, () => 'granted')
     if (child === null) return
     const { ttlMs } = child.info
-    const { autoRenew } = wish
+    const { autoRenew } = derivationOptions
     const plan = { ttlMs, autoRenew, upgradeWaitMs: null, receivers: [], isDelegating: true }
     const holder = new Holder({ ...this.#parts, random }, child, plan)
     await holder.#useUp(random)

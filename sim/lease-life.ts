@@ -22,7 +22,7 @@ export interface Term {
   readonly endUs: number
   /** By how much later the store may let it end. */
   readonly slackUs: number
-  /** Somebody has asked the holder to finish by then. */
+  /** The end of the grace of a revocation. */
   readonly isAsked: boolean
 }
 
@@ -40,7 +40,7 @@ export interface LeaseLife {
   /** The grant, each renewal, the adoption and each request to finish, in order. */
   readonly terms: readonly [Term, ...Term[]]
   readonly phases: readonly [Phase, ...Phase[]]
-  /** Who had it: the first, and whoever adopted it. */
+  /** Its sessions: the first, and the one that adopted it. */
   readonly sessions: readonly string[]
   /** The ids under which it was asked for; more than one if it was adopted by acquiring its resource. */
   readonly askedAs: readonly LeaseId[]
@@ -120,7 +120,7 @@ function endsOf(
   return { dueUs, endUs: Math.min(untilUs, ceilingUs + ceilingSlackUs) }
 }
 
-/** A transfer hands on the end of `maxHoldMs`, or the end that somebody asked for. */
+/** A transfer hands on the end of `maxHoldMs`, or the end of the grace. */
 function handedOn(giver: LeaseLife): Ceiling {
   const { isAsked, dueUs, slackUs } = lastTerm(giver)
   const { ceilingUs, ceilingSlackUs } = giver

@@ -1,6 +1,6 @@
 /**
- * What was seen: by the processes themselves, by the wire, and by whoever injected the faults. Everything carries
- * true time, which nobody inside the world knows. The checkers read this and the ledger, and nothing else.
+ * What was observed: by the processes, by the network, and by the fault injector. Every entry has the true time, which
+ * no process of the world knows. The checkers read this and the ledger, and nothing else.
  */
 import type { ErrorCode } from '../src/core/errors.ts'
 import type { Extent, Mode, Resource } from '../src/core/resource.ts'
@@ -123,7 +123,7 @@ export type Observation =
 export interface Fault {
   readonly kind: 'fault'
   readonly fault: FaultKind
-  /** Null: it befell the store. */
+  /** Null: it affected the store. */
   readonly process: string | null
   /** The lease or ticket that a message was about, where it was a message that was lost or late. */
   readonly leaseId: string | null
@@ -135,7 +135,7 @@ export interface CallBegun extends Who {
   readonly operation: Operation
   readonly resource: string | null
   readonly leaseId: string | null
-  /** By its own clock, how long the call may take before somebody must have answered. */
+  /** By its own clock, how long the call may take before it must have been answered. */
   readonly boundMs: number
 }
 
@@ -155,7 +155,7 @@ export interface Believed extends Who {
   readonly extent: Extent
   readonly mode: Mode
   readonly slots: number | null
-  /** It knows that somebody asked it to finish. */
+  /** It knows that it is being revoked with a grace. */
   readonly isAsked: boolean
   readonly holder: string
   readonly fence: number
@@ -200,7 +200,7 @@ export interface WriteFacts {
   readonly fence: number
 }
 
-/** Somebody asked whether a resource is held; the answer was true at some moment since `sentUs`. */
+/** A call asked whether a resource is held; the answer was true at some moment since `sentUs`. */
 export interface Looked extends Who {
   readonly kind: 'looked'
   readonly resource: Resource

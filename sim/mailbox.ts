@@ -1,4 +1,4 @@
-/** How those who give leases away tell the receivers, outside of Tenure: a note with the id, by holder. */
+/** How a holder notifies the receiver of a transfer, outside of Tenure: a note with the id, by holder. */
 import type { LeaseId } from '../src/core/lease.ts'
 
 export class Mailbox {

@@ -9,17 +9,17 @@ import { isLeaseError, LeaseError, type ErrorCode } from '../src/core/errors.ts'
 import type { Random } from './random.ts'
 import type { Incarnation } from './sim-process.ts'
 import type { StoreHost } from './store-host.ts'
-import { HANG_MS_MAX, type RequestFate, type Weather } from './weather.ts'
+import { HANG_MS_MAX, type RequestFate, type FaultProfile } from './fault-profile.ts'
 
 export interface NetworkOptions {
   readonly host: StoreHost
   readonly incarnation: Incarnation
   readonly random: Random
-  /** Read at every message, because weather changes. */
-  readonly weather: () => Weather
+  /** Read at every message, because the profile changes. */
+  readonly faultProfile: () => FaultProfile
 }
 
-/** What happens at the host; `isEcho` when nobody is listening for its answer, or somebody had one already. */
+/** What happens at the host; `isEcho` when no caller waits for its answer, or the caller has one already. */
 type Call<Answer> = (isEcho: boolean) => Promise<Answer>
 
 interface Request<Answer> {
@@ -37,14 +37,14 @@ export class Network {
   readonly #host: StoreHost
   readonly #incarnation: Incarnation
   readonly #random: Random
-  readonly #weather: () => Weather
+  readonly #faultProfile: () => FaultProfile
   #closed = false
 
-  constructor({ host, incarnation, random, weather }: NetworkOptions) {
+  constructor({ host, incarnation, random, faultProfile }: NetworkOptions) {
     this.#host = host
     this.#incarnation = incarnation
     this.#random = random
-    this.#weather = weather
+    this.#faultProfile = faultProfile
   }
 
   /** Ends this process's connection; the host keeps running. */
@@ -67,7 +67,7 @@ export class Network {
   /** A read has no effect that could become unknown, and is not worth repeating. */
   #fateOf(hasEffect: boolean): RequestFate {
     if (this.#host.isAway) return this.#fateOfOutage(hasEffect)
-    const fate = this.#random.weighted(this.#weather().requests)
+    const fate = this.#random.weighted(this.#faultProfile().requests)
     if (hasEffect || fate === 'fine') return fate
     return fate === 'slow_request' || fate === 'slow_answer' ? fate : 'request_lost'
   }
@@ -161,7 +161,7 @@ export class Network {
   }
 
   deliverWake(listener: () => void): void {
-    const fate = this.#random.weighted(this.#weather().wakes)
+    const fate = this.#random.weighted(this.#faultProfile().wakes)
     const { process } = this.#incarnation
     if (fate !== 'fine' && this.#incarnation.alive) process.log.fault(fate, process.name)
     if (fate === 'wake_lost') return
@@ -171,11 +171,11 @@ export class Network {
   }
 
   #delayUs(): number {
-    const { delayUsMin, delayUsMax } = this.#weather()
+    const { delayUsMin, delayUsMax } = this.#faultProfile()
     return this.#random.magnitude(delayUsMin, delayUsMax)
   }
 
   #slowUs(): number {
-    return this.#random.magnitude(20, this.#weather().slowMsMax) * 1000
+    return this.#random.magnitude(20, this.#faultProfile().slowMsMax) * 1000
   }
 }

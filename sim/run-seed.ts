@@ -72,7 +72,7 @@ export interface Report {
 }
 
 export interface RunOptions extends WorldOptions {
-  /** Who judges; everybody, unless only some are of interest. */
+  /** The checkers; all of them by default. */
   readonly checkers?: readonly Checker[]
 }
 

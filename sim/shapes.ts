@@ -1,5 +1,5 @@
 /**
- * How often the shapes occurred that the promises are hard to keep in. Counted from the ledger and the log, not by whoever
+ * How often the shapes occurred that the promises are hard to keep in. Counted from the ledger and the log, not by the code that
  * meant to bring them about: a workload that no longer comes to one of them shows.
  */
 import type { Entry, Lease, Ticket } from '../src/core/lease.ts'

@@ -87,7 +87,7 @@ export class SimProcess {
     this.log.write({ kind: 'stopped', process: this.name, how })
   }
 
-  /** The clock runs at another rate from now on; whoever counts on it in true time must look again. */
+  /** The clock runs at another rate from now on; a caller that computes true time from it must do so again. */
   drift(rate: number): void {
     this.clock.rate = rate
     if (this.#stopped === null) for (const listener of this.#onRateChange) listener()
@@ -147,7 +147,7 @@ export class Incarnation {
     this.runtime = runtimeOf(this)
   }
 
-  /** As everybody else knows it: by a digest of its session. */
+  /** The digest of its session, by which other processes know it. */
   get who(): Who {
     return { process: this.process.name, session: sessionDigest(this.session) }
   }

@@ -14,7 +14,7 @@ import { OptimisticStore } from '../src/store/optimistic/optimistic-store.ts'
 import type { Store } from '../src/store-port/store.ts'
 import { tapped } from './api-tap.ts'
 import { Calls } from './calls.ts'
-import { handleLogs } from './beliefs.ts'
+import { handleLogs } from './holder-views.ts'
 import { parentsOf, type Evidence } from './evidence.ts'
 import { FencedResources } from './fenced-resource.ts'
 import { RATE_MAX, RATE_MIN } from './host-clock.ts'
@@ -28,9 +28,9 @@ import { OptimisticServer } from './optimistic-server.ts'
 import { Random } from './random.ts'
 import { SimProcess, type Incarnation } from './sim-process.ts'
 import { StoreHost, WORLD_WALL_MS, type ConfiguredTtl, type StoreKind } from './store-host.ts'
-import { Troublemaker } from './troublemaker.ts'
-import { calmed, HANG_MS_MAX, weatherOf, type Weather } from './weather.ts'
-import { habitsOf, type Habits } from './wishes.ts'
+import { FaultInjector } from './fault-injector.ts'
+import { calmed, HANG_MS_MAX, faultProfileOf, type FaultProfile } from './fault-profile.ts'
+import { habitsOf, type Habits } from './workload.ts'
 import { Worker } from './worker.ts'
 import { World } from './world.ts'
 
@@ -88,7 +88,7 @@ export class Simulation {
   readonly #habits: Habits
   readonly #claimWindowMs: number
   readonly #dayUs: number
-  #weather: Weather
+  #faultProfile: FaultProfile
   #isOver = false
 
   constructor(seed: number, { store = 'memory', defect = {} }: WorldOptions = {}) {
@@ -99,7 +99,7 @@ export class Simulation {
     this.#host = new StoreHost(this.#world, store)
     const parts = { host: this.#host, defect: defect.server }
     this.#server = store === 'memory' ? null : new OptimisticServer(parts)
-    this.#weather = weatherOf(this.#random.fork('weather'))
+    this.#faultProfile = faultProfileOf(this.#random.fork('weather'))
     this.#downstream = new FencedResources(this.log, this.#random.fork('downstream'))
     const choices = this.#random.fork('choices')
     this.#claimWindowMs = choices.pick([200, 700, 2_000])
@@ -121,7 +121,7 @@ export class Simulation {
     for (const [key, value] of SETTINGS) {
       await this.#settingsOwner.configure({ key, value, scope: 'global', resourceId: null })
     }
-    const troublemaker = new Troublemaker({
+    const faultInjector = new FaultInjector({
       ...{ world: this.#world, log: this.log, host: this.#host, processes: this.#processes },
       store: this.#store,
       random: this.#random.fork('troubles'),
@@ -129,11 +129,11 @@ export class Simulation {
     })
     for (const process of this.#processes) this.#startProcess(process)
     if (this.#habits.isConfiguring) this.#planSettings()
-    troublemaker.plan(this.#dayUs)
+    faultInjector.plan(this.#dayUs)
     await this.#world.run(this.#dayUs)
     this.#isOver = true
-    this.#weather = calmed(this.#weather)
-    troublemaker.relent()
+    this.#faultProfile = calmed(this.#faultProfile)
+    faultInjector.stop()
     await this.#runUntil(() => this.#atWork.size + this.#opening.size === 0, EVENING_US)
     await this.#world.run(this.#world.nowUs + NIGHT_US)
     for (const incarnation of this.#clients.keys()) this.#close(incarnation)
@@ -184,7 +184,7 @@ export class Simulation {
     }
     const way = {
       ...{ host: this.#host, incarnation, random: random.fork('network') },
-      weather: () => this.#weather,
+      faultProfile: () => this.#faultProfile,
     }
     if (this.#server === null) begin(new NetworkStore(way))
     else void this.#open(this.#server, way).then(begin)
@@ -226,7 +226,7 @@ export class Simulation {
     await this.#settingsOwner.configure(change)
   }
 
-  /** A client of its own; whoever shares a process shares its service. */
+  /** A client of its own; clients of one process share its service. */
   #startClient(
     incarnation: Incarnation,
     service: LeaseService,

@@ -53,7 +53,7 @@ interface CommitRecord {
 /** The wall time at which all worlds begin. */
 export const WORLD_WALL_MS: number = Date.UTC(2030, 0, 1)
 
-/** `memory`: decisions are made where the store is. `optimistic`: each process decides on what it believes. */
+/** `memory`: decisions are made where the store is. `optimistic`: each process decides on its cached view. */
 export const STORE_KINDS = ['memory', 'optimistic'] as const
 export type StoreKind = (typeof STORE_KINDS)[number]
 
@@ -69,7 +69,7 @@ export class StoreHost {
   readonly store: MemoryStore
   readonly clockChanges: ClockChange[] = []
   readonly heard = new Map<LeaseId, Heard[]>()
-  /** Nobody reaches it; it has forgotten nothing when it is back. */
+  /** No process reaches it; it has lost nothing when it is back. */
   isAway = false
   /** Until then it takes requests and does nothing about them. */
   pausedUntilUs = 0
@@ -91,14 +91,14 @@ export class StoreHost {
     this.store = new MemoryStore({ ticks: this.ticks })
   }
 
-  /** Another boot of the same host: whoever ran on it is dead. */
+  /** Another boot of the same host: its processes are dead. */
   reboot(): void {
     this.#boot += 1
     this.#originUs = this.#world.nowUs - 20_000_000
     this.#changed('store_reboot')
   }
 
-  /** The same store under another monotonic clock, while everybody lives on. */
+  /** The same store under another monotonic clock, while all processes live on. */
   changeClock(uptimeMs: number): void {
     this.#clock += 1
     this.#originUs = this.#world.nowUs - uptimeMs * 1000
@@ -123,7 +123,7 @@ export class StoreHost {
       this.#remember(now, ruling.commit)
       return ruling
     })
-    // Both calls run before anybody else's does, so this is where the ledger ends after this very commit.
+    // Both calls run before any other, so this is where the ledger ends after this very commit.
     const end = this.store.end()
     const answer = await outcome
     record.end = Number(await end)
@@ -170,7 +170,7 @@ export class StoreHost {
   /** When, in true time, a tick is or was. */
   trueUs(tick: Tick): number {
     const originUs = this.#origins.get(tick.domain)
-    if (originUs === undefined) throw new Error(`nobody has met the clock ${tick.domain}`)
+    if (originUs === undefined) throw new Error(`no process has met the clock ${tick.domain}`)
     return tick.us + originUs
   }
 

@@ -1,6 +1,6 @@
 /**
  * What a process does all day: it asks for leases in every way there is, works with what it gets, gives up waiting,
- * and now and then takes a lease away from somebody else. A process runs several of these at once.
+ * and now and then revokes a lease of another holder. A process runs several of these at once.
  */
 import type { AcquireOptions, Lease, Tenure } from '../src/client/contract.ts'
 import { parseResource } from '../src/core/resource.ts'
@@ -9,8 +9,8 @@ import type { Calls } from './calls.ts'
 import { Holder, type HolderParts, type HoldingPlan } from './holder.ts'
 import type { Random } from './random.ts'
 import type { Incarnation } from './sim-process.ts'
-import { HANG_MS_MAX } from './weather.ts'
-import { commonOptions, leaseOptions, several, type Habits, type Place } from './wishes.ts'
+import { HANG_MS_MAX } from './fault-profile.ts'
+import { commonOptions, leaseOptions, several, type Habits, type Place } from './workload.ts'
 
 export interface WorkerParts extends HolderParts {
   readonly tenure: Tenure
@@ -33,7 +33,7 @@ const CROWD_HOLD_MS_MAX = 300
 /** How many tasks of one worker rush, and how often each of them. */
 const RUSHERS = 3
 const RUSHES_EACH = 25
-/** Nobody renews what nobody has adopted: it must last until a cycle that it closes is found. */
+/** A lease that is not adopted is not renewed: it must last until a cycle that it closes is found. */
 const GIFT_TTL_MS = 3_500
 const PATIENT = { waitMs: 4_000, autoRenew: true, maxRenewals: -1, maxHoldMs: 60_000 } as const
 
@@ -121,12 +121,12 @@ export class Worker {
    * renew without limit, so that a cycle is broken neither by its own timeouts nor by the end of a lease in it.
    */
   async #nest(): Promise<void> {
-    // In a crowd everybody holds something that nobody else wants, and waits for the one thing that all of them want.
+    // In a crowd each worker holds a resource of its own, and waits for one that all of them want.
     const isCrowd = this.#random.chance(0.3)
     const outer = await this.#obtain(isCrowd ? this.#ownPlace() : this.#place(), PATIENT)
     if (outer === null) return
     const holder = new Holder(this.#parts, outer.lease, outer.plan)
-    // Whoever says what it waits under is never refused for a wait that would have ended.
+    // A request that names its leases with `under` is never refused for a wait that would have ended.
     const by = this.#random.chance(0.6) ? outer.lease : this.#tenure
     const place = isCrowd ? this.#hottestPlace() : this.#place()
     const inner = await this.#obtain(place, PATIENT, by)
@@ -201,11 +201,11 @@ export class Worker {
 
   async #obtain(
     place: Place,
-    wish: AcquireOptions = this.#waiting(),
+    more: AcquireOptions = this.#waiting(),
     by: Pick<Tenure, 'acquire'> = this.#tenure,
   ): Promise<{ lease: Lease; plan: HoldingPlan } | null> {
     const { resource } = place
-    const options = { ...this.#options(place), ...wish }
+    const options = { ...this.#options(place), ...more }
     const { leaseId } = options
     const facts = { operation: 'acquire', resource, leaseId, boundMs: boundOf(options) } as const
     const lease = await this.#calls.make(
@@ -252,7 +252,7 @@ export class Worker {
       this.#tenure.withLease(resource, options, async (lease) => {
         const holder = new Holder(this.#parts, lease, plan)
         await holder.work()
-        // What is asked for in here is under the lease without anybody saying so.
+        // What is asked for in here is under the lease by default.
         if (isNesting) await this.#acquireInside()
         holder.noteLetGo()
       }),
@@ -285,7 +285,7 @@ export class Worker {
     await Promise.all((set?.leases ?? []).map((lease) => this.#hold(lease, plan)))
   }
 
-  /** Takes over what somebody gave to this holder and left a note about. */
+  /** Adopts a lease that was transferred to this holder, with a note in the mailbox. */
   async #adopt(): Promise<void> {
     const { mailbox, incarnation } = this.#parts
     const leaseId = mailbox.take(incarnation.process.holder)
@@ -304,7 +304,7 @@ export class Worker {
   async #hold(lease: Lease, plan: HoldingPlan): Promise<void> {
     const holder = new Holder(this.#parts, lease, plan)
     await holder.work()
-    // Whoever has lost something may ask for it again at once, and must not stand in its own way.
+    // A holder that has lost a lease may request it again at once, and its old lease must not block it.
     if (lease.state === 'lost' && this.#random.chance(0.5)) await this.#acquireAgain(lease)
     await holder.letGo()
   }

@@ -1,7 +1,7 @@
 /**
  * True time and what happens in it: a queue of events, run one after the other. Between two events everything that
  * the first one set in motion has come to rest, as between two turns of a real event loop; a promise that was
- * rejected and that nobody listens to is found at that moment, exactly when Node would find it.
+ * rejected without a handler is found at that moment, exactly when Node would find it.
  */
 
 /** Returns false when it had nothing to do, so that nothing needs to come to rest. */
@@ -19,7 +19,7 @@ export class World {
   #ran = 0
   readonly #heap: Scheduled[] = []
 
-  /** True time, in microseconds since the world began. Nobody in it can read this; the checkers can. */
+  /** True time, in microseconds since the world began. No process can read this; the checkers can. */
   get nowUs(): number {
     return this.#nowUs
   }

@@ -1,6 +1,6 @@
 /**
  * Several resources at once, or none of them: what was asked for together is granted in one commit, all of it; and as
- * soon as one of them is in line, so are the others. Nobody ever holds a part. What was transferred to whoever asks is
+ * soon as one of them is in line, so are the others. No request ever holds a part. A lease that was transferred to the requester is
  * taken over together with the rest, under an id of its own.
  */
 import type { LeaseEvent } from '../../src/core/event.ts'

@@ -1,21 +1,21 @@
 /**
- * A cycle of requests that wait for each other lasts a second at most, if nothing befalls anybody in it; and nobody is
+ * A cycle of requests that wait for each other lasts a second at most, if no fault affects its members; and no request is
  * refused for a cycle that there was not.
  *
- * A cycle is as old as the last change to it: whoever joins it looks for it. What one who joins reads is not one
+ * A cycle is as old as the last change to it: a request that joins it searches for it. What that search reads is not one
  * snapshot, so a refusal is right if the cycle that it names stood at some moment since the refused one got in line.
  */
 import type { CycleStep, Entry, LeaseId } from '../../src/core/lease.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { groupsOf } from './groups.ts'
 import { walk, type Step } from './ledger-walk.ts'
-import { Troubles } from './troubles.ts'
+import { Faults } from './faults.ts'
 import { cyclesIn, edgesAt, stuckEdges, tieOf, type Edge } from './wait-graph.ts'
 
 /** A second, and the time that the messages of the search take. */
 const CYCLE_US_MAX = 1_000_000
 const SLACK_US = 500_000
-/** A message that was lost so long before may still be what keeps somebody from looking. */
+/** A message that was lost so long before may still delay a search. */
 const EARLIER_US = 5_000_000
 
 export const cycleFreedom: Checker = {
@@ -40,9 +40,9 @@ interface LiveCycle {
 
 class CycleWatch {
   readonly #evidence: Evidence
-  readonly #troubles: Troubles
+  readonly #faults: Faults
   readonly #refused = new Set<LeaseId>()
-  /** In which commit each ticket got in line, and after which commit somebody was last seen to wait for somebody. */
+  /** The commit in which each ticket was queued, and the commit after which each wait was last seen. */
   readonly #filed = new Map<LeaseId, number>()
   readonly #lastSeen = new Map<string, number>()
   #cycles: ReadonlyMap<string, LiveCycle> = new Map()
@@ -50,7 +50,7 @@ class CycleWatch {
 
   constructor(evidence: Evidence) {
     this.#evidence = evidence
-    this.#troubles = new Troubles(evidence)
+    this.#faults = new Faults(evidence)
   }
 
   /** Cycles that have stood for too long when this commit came. */
@@ -72,13 +72,13 @@ class CycleWatch {
     const { members, sinceUs, isTold } = cycle
     if (isTold || atUs - sinceUs <= CYCLE_US_MAX + SLACK_US) return []
     const fromUs = sinceUs - EARLIER_US
-    if (this.#troubles.befell(members, { fromUs, lookingUs: fromUs, toUs: atUs })) return []
+    if (this.#faults.affected(members, { fromUs, lookingUs: fromUs, toUs: atUs })) return []
     cycle.isTold = true
     const who = members.map(({ session, resource }) => `${session} for ${resource}`).join(', ')
     return [`${who}: in a cycle from ${seconds(sinceUs)} to ${seconds(atUs)}`]
   }
 
-  /** Refusals that name a cycle which nobody has seen. */
+  /** Refusals that name a cycle which did not exist. */
   refusedWrongly({ events, commit }: Step): readonly Complaint[] {
     return events.flatMap(({ event, atUs }) => {
       if (event.type === 'lease.queued') this.#filed.set(event.leaseId, commit)
@@ -90,7 +90,7 @@ class CycleWatch {
     })
   }
 
-  /** Answers that speak of a cycle although nobody was refused for one. */
+  /** Answers that speak of a cycle although no request was refused for one. */
   unfounded(): readonly Complaint[] {
     const groups = groupsOf(this.#evidence).of
     const refused = new Set([...this.#refused].map((id) => groups.get(id) ?? id))
@@ -117,7 +117,7 @@ class CycleWatch {
     }
   }
 
-  /** One alone is in a cycle if the lease in its way was transferred to its holder, and nobody has adopted it. */
+  /** One alone is in a cycle if the lease in its way was transferred to its holder, and is not adopted. */
   #isKnown(leaseId: LeaseId, cycle: readonly CycleStep[]): boolean {
     const filed = this.#filed.get(leaseId) ?? Infinity
     const wasSeen = (name: string): boolean => (this.#lastSeen.get(name) ?? -1) >= filed

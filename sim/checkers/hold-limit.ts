@@ -1,6 +1,6 @@
 /**
- * Nobody holds longer than allowed: no term goes beyond `maxHoldMs` from the grant, a lease that is given to another
- * keeps the end that it had, and once somebody asked for a lease nothing makes its end later.
+ * No lease is held longer than allowed: no term goes beyond `maxHoldMs` from the grant, a transferred lease keeps that
+ * end, and after a revocation with a grace nothing makes the end later.
  */
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import type { LeaseLife } from '../lease-life.ts'

@@ -1,12 +1,12 @@
 /**
- * I1: at every instant, leases that touch are all shared, or in one line of derivation. Looked at twice: by the store's own clock (nobody is let in,
+ * I1: at every instant, leases that touch are all shared, or in one ancestor chain. Looked at twice: by the store's own clock (no conflicting lease is granted,
  * or made the only one, while the ledger shows another lease that is neither ended nor past its deadline) and by what
- * the holders themselves believed, in true time. After a revocation only the fence protects until the holder hears of
- * it, so a belief counts up to the revocation at most.
+ * the holders themselves saw, in true time. After a revocation only the fence protects until the holder hears of
+ * it, so a view counts up to the revocation at most.
  */
 import type { Lease, LeaseId } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
-import { beliefs, type Belief } from '../beliefs.ts'
+import { holderViews, type HolderView } from '../holder-views.ts'
 import {
   areAncestorAndDescendant,
   seconds,
@@ -55,34 +55,34 @@ function runningBeside(own: Lease, { live, tick }: Step, parents: Parents): Leas
 }
 
 function overlapsInBelief(evidence: Evidence): readonly Complaint[] {
-  const justified = justifiedBeliefs(evidence).toSorted((a, b) => a.fromUs - b.fromUs)
+  const justified = justifiedViews(evidence).toSorted((a, b) => a.fromUs - b.fromUs)
   const complaints: Complaint[] = []
-  justified.forEach((belief, index) => {
+  justified.forEach((view, index) => {
     for (const before of justified.slice(0, index)) {
-      if (before.untilUs <= belief.fromUs || before.leaseId === belief.leaseId) continue
-      if (!clash(before, belief)) continue
-      if (areAncestorAndDescendant(evidence.parents, before.leaseId, belief.leaseId)) continue
+      if (before.untilUs <= view.fromUs || before.leaseId === view.leaseId) continue
+      if (!clash(before, view)) continue
+      if (areAncestorAndDescendant(evidence.parents, before.leaseId, view.leaseId)) continue
       complaints.push(
-        `${before.session} believed in ${before.resource} until ${seconds(before.untilUs)}, ` +
-          `${belief.session} in ${belief.resource} from ${seconds(belief.fromUs)}`,
+        `${before.session} held ${before.resource} until ${seconds(before.untilUs)}, ` +
+          `${view.session} in ${view.resource} from ${seconds(view.fromUs)}`,
       )
     }
   })
   return complaints
 }
 
-/** What holders believed, as far as they could not have known better. */
-export function justifiedBeliefs({ handles, lives }: Evidence): readonly Belief[] {
+/** The views of holders, up to the revocation of their lease. */
+export function justifiedViews({ handles, lives }: Evidence): readonly HolderView[] {
   const revokedAtUs = new Map<LeaseId, number>()
   for (const { lease, terms, end } of lives) {
     const asked = terms.findLast((term) => term.isAsked)
     const endUs = end?.event.type === 'lease.revoked' ? end.atUs : Infinity
     revokedAtUs.set(lease.id, Math.min(asked?.dueUs ?? Infinity, endUs))
   }
-  return beliefs(handles)
-    .map((belief) => {
-      const untilUs = Math.min(belief.untilUs, revokedAtUs.get(belief.leaseId) ?? Infinity)
-      return { ...belief, untilUs }
+  return holderViews(handles)
+    .map((view) => {
+      const untilUs = Math.min(view.untilUs, revokedAtUs.get(view.leaseId) ?? Infinity)
+      return { ...view, untilUs }
     })
     .filter(({ fromUs, untilUs }) => fromUs < untilUs)
 }

@@ -1,9 +1,9 @@
 /**
- * I3: a lease that its own holder did not give up and that nobody revoked is not given to another before its TTL has
+ * I3: a lease that was neither released, transferred nor revoked is not granted to another holder before its TTL has
  * passed since the last grant or renewal that the store acknowledged. When that is, is computed from the request's TTL
  * and the moment of the commit, not taken from the ledger.
  *
- * When the store's host reboots, all who ran on it are dead and nobody waits for them. When the store merely finds
+ * When the store's host reboots, all its processes are dead and their leases end. When the store merely finds
  * itself on another clock, the full TTL still has to pass.
  */
 import type { LeaseId } from '../../src/core/lease.ts'

@@ -4,7 +4,7 @@
  * At its own deadline it hears of the loss by its signal, whether or not any call ever returned; one that was stopped
  * hears of it when it runs again. A revocation may stay unheard of, but not longer than the deadline.
  */
-import { isHolding, type HandleLog, type Look } from '../beliefs.ts'
+import { isHolding, type HandleLog, type Look } from '../holder-views.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { termAt, type LeaseLife } from '../lease-life.ts'
 import { stopsOf, type Stop } from './stops.ts'
@@ -53,8 +53,8 @@ function optimism(handle: HandleLog, life: LeaseLife): readonly Complaint[] {
 }
 
 /**
- * When the store's own view ends, in true time, as far as it had granted anything by the moment of the look. Whoever
- * has not heard that it was asked to finish still counts on what it had before, and whoever was asked twice may have
+ * When the store's own view ends, in true time, as far as it had granted anything by the moment of the look. A holder
+ * that has not heard of a revocation with a grace still counts on its old deadline, and one with two revocations may have
  * heard of the first time only.
  */
 function endAtUs(life: LeaseLife, look: Look): number {

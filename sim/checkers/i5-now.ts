@@ -1,7 +1,7 @@
 /**
- * I5: expired means free at the moment of the check. Whoever was refused or had to wait was stopped by something that
+ * I5: expired means free at the moment of the check. A request that was refused or had to wait was blocked by a lease that
  * was alive at that very tick: a lease before its deadline, an offer before its own, a lock delay, or a waiter that
- * had been heard of in time. And whoever asked whether a resource is held got an answer that was true while it asked.
+ * had been heard of in time. And a call that asked whether a resource is held got an answer that was true during the call.
  */
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { lastTerm, type LeaseLife } from '../lease-life.ts'
@@ -45,7 +45,7 @@ function ticketsWith(ticket: Ticket, { events, live }: Step): readonly Ticket[] 
   return [...denied, ...standing].filter(({ group }) => group === ticket.group)
 }
 
-/** A lease that was transferred to whoever asks, and that it has not taken over, leaves it nothing else to have. */
+/** A lease that was transferred to the requester and is not adopted yet blocks its request. */
 function isGiven({ resource, holder }: Ticket, { live, tick }: Step): boolean {
   return [...live.values()].some((entry) => {
     if (entry.kind !== 'lease' || entry.state !== 'active' || entry.adopted) return false

@@ -6,7 +6,7 @@
  */
 import type { LeaseId } from '../../src/core/lease.ts'
 import { hasPassed, type Tick } from '../../src/core/time.ts'
-import { isHolding } from '../beliefs.ts'
+import { isHolding } from '../holder-views.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
 import { isEnd } from '../lease-life.ts'
 import { eventsById } from './ledger-walk.ts'
@@ -20,7 +20,7 @@ export const noWayBack: Checker = {
 
 interface Life {
   deadline: Tick
-  /** Somebody asked its holder to finish: then it ends as revoked, whenever that is noticed. */
+  /** It is being revoked with a grace: then it ends as revoked, whenever that is recorded. */
   isAsked: boolean
   ended: string | null
 }
@@ -71,7 +71,7 @@ function problemOf(life: Life, type: string, tick: Tick): string | null {
   return !isOnlyNoticed && hasPassed(life.deadline, tick) ? 'its deadline had passed' : null
 }
 
-/** A ticket that has ended is kept alive by nobody; only a new request files it anew. */
+/** A keep-alive does not revive a ticket that has ended; only a new request files it again. */
 function inQueues({ ledger, heard }: Evidence): readonly Complaint[] {
   const events = eventsById(ledger)
   return [...heard].flatMap(([leaseId, contacts]) =>

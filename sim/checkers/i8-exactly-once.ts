@@ -45,7 +45,7 @@ function yesWithoutEffect({ log, ledger }: Evidence): readonly Complaint[] {
     const { requestId, givenId, leaseId } = entry
     const about = requestId ?? (type === 'lease.issued' ? (givenId ?? leaseId) : leaseId)
     if (type === undefined || effects.has(`${type} ${about}`)) continue
-    // Of several that were asked for together one may have been transferred to whoever asked.
+    // Of several that were asked for together one may have been transferred to the requester.
     if (entry.answer === 'granted_all' && effects.has(`lease.adopted ${leaseId}`)) continue
     complaints.push(
       `${entry.session} heard ${entry.answer} of ${short(entry.leaseId)} at ` +
@@ -67,7 +67,7 @@ const EFFECT_OF_ANSWER: Readonly<Record<string, string>> = {
 type Refused = CallEnded & { readonly begun: CallBegun & At; readonly atUs: number }
 type At = { readonly atUs: number }
 
-/** Calls that ended in no: whoever made them was told that nothing happened. */
+/** Calls that were refused: their answer says that nothing changed. */
 function refusedCalls({ log }: Evidence): readonly Refused[] {
   const begun = new Map<number, CallBegun & At>()
   const refused: Refused[] = []
@@ -172,14 +172,14 @@ const GIVING_BACK: ReadonlySet<string> = new Set(['withdraw', 'release'])
  */
 function needlessDoubt({ log }: Evidence): readonly Complaint[] {
   const begun = new Map<number, CallBegun>()
-  const troubled = new Set<string>()
+  const faulty = new Set<string>()
   const complaints: Complaint[] = []
   for (const entry of log) {
-    if (entry.kind === 'fault' && entry.process !== null) troubled.add(entry.process)
+    if (entry.kind === 'fault' && entry.process !== null) faulty.add(entry.process)
     if (entry.kind === 'call') begun.set(entry.call, entry)
     if (entry.kind !== 'ended' || !entry.outcome.startsWith('STORE_')) continue
     const call = begun.get(entry.call)
-    if (call === undefined || call.operation === 'renew' || troubled.has(call.process)) continue
+    if (call === undefined || call.operation === 'renew' || faulty.has(call.process)) continue
     complaints.push(`${call.session} ${call.operation} ended as ${entry.outcome} for no reason`)
   }
   return complaints

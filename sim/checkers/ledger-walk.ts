@@ -16,7 +16,7 @@ export interface Step {
   readonly events: readonly TimedEvent[]
   /** What was live after the commit. Valid until the next step. */
   readonly live: ReadonlyMap<LeaseId, Entry>
-  /** The order key of everybody who has joined a queue: arrival, less ten seconds for each point of priority. */
+  /** The order key of every ticket: arrival, less ten seconds for each point of priority. */
   readonly keys: ReadonlyMap<LeaseId, number>
 }
 

@@ -1,5 +1,5 @@
 /**
- * After an end that the holder may not have noticed, an expiry or a revocation, nobody who excludes it gets in, nor is
+ * After an end that the holder may not have noticed, an expiry or a revocation, no conflicting request is granted, nor is
  * offered anything, for as long as the lease said. When the delay began is computed here; a change of the deciding clock
  * is I3's business.
  */

@@ -1,5 +1,5 @@
 /**
- * No writer starves: while somebody waits to be alone, nobody is let in to share who came later by order key, however
+ * No writer starves: while an exclusive request waits, no later shared request (by order key) is granted, however
  * many there are that already share.
  */
 import { seconds, short, type Checker } from '../evidence.ts'

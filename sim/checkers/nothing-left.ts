@@ -1,7 +1,7 @@
 /**
  * I8, what a process leaves behind in the store while it lives and the store hears it: no ticket of a wait that has ended
- * stands for longer than its claim window, and a lease that its holder has lost is given back, so that nobody, itself
- * included, waits for what nobody has.
+ * stands for longer than its claim window, and a lease that its holder has lost is given back, so that no process, itself
+ * included, waits for a lease without a holder.
  */
 import type { LeaseId } from '../../src/core/lease.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
@@ -48,7 +48,7 @@ function ticketsLeft(evidence: Evidence): readonly Complaint[] {
     const untilUs = standsUntilUs(events.get(leaseId) ?? [], evidence)
     const backUs = Math.max(endedUs, lastDoubtUs(call, endedUs, evidence))
     if (untilUs <= backUs + evidence.claimWindowMs * 1000 + SLACK_US) return []
-    if (befell({ ...call, leaseId }, { fromUs: endedUs, toUs: untilUs }, evidence)) return []
+    if (affected({ ...call, leaseId }, { fromUs: endedUs, toUs: untilUs }, evidence)) return []
     return [
       `${session} was told ${outcome} at ${seconds(endedUs)}, and its ticket ${short(leaseId)} ` +
         `stood until ${seconds(untilUs)}`,
@@ -61,7 +61,7 @@ function standsUntilUs(events: readonly TimedEvent[], evidence: Evidence): numbe
   const last = events.at(-1)
   if (last === undefined) return -Infinity
   const { event, atUs } = last
-  // The network delivered the request after its sender had given it up: nobody knows of that ticket.
+  // The network delivered the request after its sender had given it up: no process knows of that ticket.
   if (events.findLast((timed) => timed.event.type === 'lease.queued')?.isEcho === true) {
     return -Infinity
   }
@@ -101,7 +101,7 @@ function leasesLeft(evidence: Evidence): readonly Complaint[] {
     if (untilUs <= Math.max(sentUs, retryDueUs(entry.leaseId, untilUs, evidence)) + SLACK_US) {
       return []
     }
-    if (befell(entry, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
+    if (affected(entry, { fromUs: entry.atUs, toUs: untilUs }, evidence)) return []
     return [
       `${entry.session} lost ${short(entry.leaseId)} on ${life.lease.resource} at ` +
         `${seconds(entry.atUs)} and left it in the store until ${seconds(untilUs)}`,
@@ -141,7 +141,7 @@ function isLeftToItsEnd(life: LeaseLife): boolean {
 }
 
 /** Whether anything kept the process from saying so, or the store from hearing it. */
-function befell(
+function affected(
   { process, session, leaseId }: Who & { readonly leaseId: LeaseId },
   { fromUs, toUs }: { readonly fromUs: number; readonly toUs: number },
   { log, clockChanges }: Evidence,

@@ -5,7 +5,7 @@
 import type { Claim } from '../../src/core/lease.ts'
 
 export type Reach = Pick<Claim, 'resource' | 'extent'>
-export type Wish = Pick<Claim, 'resource' | 'extent' | 'mode' | 'slots'>
+export type RequestedLease = Pick<Claim, 'resource' | 'extent' | 'mode' | 'slots'>
 
 export function touch(a: Reach, b: Reach): boolean {
   return a.resource === b.resource || isBelow(a, b) || isBelow(b, a)
@@ -24,7 +24,7 @@ function isBelow(outer: Reach, inner: Reach): boolean {
 }
 
 /** Whether two claims that touch can not be held at the same time: both share, and both are counted or neither is. */
-export function clash(a: Wish, b: Wish): boolean {
+export function clash(a: RequestedLease, b: RequestedLease): boolean {
   const isMixed = (a.slots === null) !== (b.slots === null)
   return touch(a, b) && (a.mode === 'exclusive' || b.mode === 'exclusive' || isMixed)
 }

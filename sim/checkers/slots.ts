@@ -1,12 +1,12 @@
 /**
  * A counted resource never has more leases than any of them shares with: not by the store's own clock, and not in the
- * eyes of those who hold them. Derived leases take the place of what they were derived from. With how many a lease shares
+ * views of their holders. Derived leases take the place of what they were derived from. With how many a lease shares
  * does not change while it lives, whatever becomes of its mode.
  */
 import type { Lease } from '../../src/core/lease.ts'
 import { hasPassed } from '../../src/core/time.ts'
 import { seconds, short, type Checker, type Complaint, type Evidence } from '../evidence.ts'
-import { justifiedBeliefs } from './i1-exclusion.ts'
+import { justifiedViews } from './i1-exclusion.ts'
 import { walk, type Step } from './ledger-walk.ts'
 import { placesOf } from './obstacles.ts'
 
@@ -41,7 +41,7 @@ function runningAt({ resource }: Lease, { live, tick }: Step): readonly Lease[] 
 }
 
 function inBelief(evidence: Evidence): readonly Complaint[] {
-  const counted = justifiedBeliefs(evidence).filter((belief) => belief.slots !== null)
+  const counted = justifiedViews(evidence).filter((view) => view.slots !== null)
   return counted.flatMap(({ resource, fromUs }) => {
     const holders = counted.filter((other) => {
       return other.resource === resource && other.fromUs <= fromUs && other.untilUs > fromUs
@@ -49,7 +49,7 @@ function inBelief(evidence: Evidence): readonly Complaint[] {
     const count = new Set(holders.map((other) => other.leaseId)).size
     const slots = Math.min(...holders.map(placesOf))
     if (count <= slots) return []
-    return [`${count} believed in one of the ${slots} slots of ${resource} at ${seconds(fromUs)}`]
+    return [`${count} held one of the ${slots} slots of ${resource} at ${seconds(fromUs)}`]
   })
 }
 

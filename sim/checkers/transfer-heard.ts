@@ -1,6 +1,6 @@
 /**
- * I5, whoever asks hears what is its own by now: a waiter that claims after its holder was given the resource, and
- * while nobody has adopted that lease, is not told to wait on. A keep-alive looks at nothing and may say so.
+ * I5 for transfers: a waiter that claims after the resource was transferred to its holder, and before that lease is
+ * adopted, is not told to keep waiting. A keep-alive reads only its own ticket and may say so.
  */
 import type { Ticket } from '../../src/core/lease.ts'
 import { seconds, short, type Checker, type Evidence } from '../evidence.ts'

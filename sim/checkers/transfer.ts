@@ -1,6 +1,6 @@
 /**
  * What is given away is never unowned: the commit that ends the old lease gives the very same to the named receiver, or
- * offers it to somebody who waits. And it never has two owners: nobody is given a lease but by one who gives it up in
+ * offers it to a waiter. And it never has two owners: a lease is transferred only by a holder that gives it up in
  * that commit.
  */
 import type { LeaseEvent, LeaseIssued, LeaseTransferred } from '../../src/core/event.ts'
@@ -27,12 +27,15 @@ function problemsAt(step: Step, lives: Lives): readonly Complaint[] {
   const complaints = givings.flatMap((giving) => {
     const old = lives.get(giving.leaseId)
     if (old === undefined || isTaken(giving, old, events)) return []
-    return [`${short(giving.leaseId)} was given away at ${seconds(step.atUs)} and nobody has it`]
+    return [`${short(giving.leaseId)} was given away at ${seconds(step.atUs)} and has no holder`]
   })
   const named = givings.filter((giving) => giving.to !== null)
   if (gifts.length <= named.length) return complaints
   const unexpected = gifts.map(({ leaseId }) => short(leaseId)).join()
-  return [...complaints, `${unexpected} was given at ${seconds(step.atUs)} and nobody gave it up`]
+  return [
+    ...complaints,
+    `${unexpected} was given at ${seconds(step.atUs)} and no holder gave it up`,
+  ]
 }
 
 function isTaken(giving: LeaseTransferred, old: LeaseLife, events: readonly LeaseEvent[]): boolean {

@@ -1,7 +1,7 @@
 /**
- * Follows the queues and tells of everybody who was served before somebody whose turn came first. A claim may pass
- * whoever does not stand in its way: one that it does not touch, or with whom it would share. An upgrade goes before
- * every ticket by design, and so does whoever is given a lease by name; a derived lease is part of one that was served.
+ * Follows the queues and reports every request that was served before one whose turn came first. A claim may pass a
+ * ticket that it does not conflict with: one that it does not overlap, or that shares with it. An upgrade goes before
+ * every ticket by design, and so does a transfer to a named holder; a derived lease is part of one that was served.
  */
 import type { Claim, LeaseId } from '../../src/core/lease.ts'
 import type { Mode } from '../../src/core/resource.ts'
@@ -19,7 +19,7 @@ export interface Waiter extends Place {
   isOffered: boolean
 }
 
-/** Somebody was served before `passed`. */
+/** A request was served before `passed`. */
 export interface Passing {
   readonly served: TimedEvent
   readonly mode: Mode
@@ -51,7 +51,7 @@ export function passings(evidence: Evidence): readonly Passing[] {
   return found
 }
 
-/** With which priority each lease was asked for: the ledger tells it of those who waited only. */
+/** With which priority each lease was asked for: the ledger has it for tickets only. */
 function prioritiesOf({ log }: Evidence): ReadonlyMap<LeaseId, number> {
   const priorities = new Map<LeaseId, number>()
   for (const entry of log) {
@@ -85,7 +85,7 @@ function passedBy(
   return []
 }
 
-/** Those who wait for a place of the same counted resource stand before each other as well. */
+/** Tickets for slots of the same counted resource are ordered as well. */
 function standsBefore(waiter: Place, served: Place): boolean {
   const isSamePool = waiter.slots !== null && served.slots !== null
   return clash(waiter, served) || (isSamePool && waiter.resource === served.resource)

@@ -1,5 +1,5 @@
 /**
- * Which requests wait for which at one moment, and which of them nobody can help: those in a cycle, and those that wait
+ * Which requests wait for which at one moment, and which of them can never be granted: those in a cycle, and those that wait
  * for them. Built anew from the ledger, with none of the service's search.
  *
  * A request waits for the leases and earlier tickets in its way; a lease is released only after the requests that its
@@ -65,7 +65,7 @@ export function tieOf({ entry, name }: Edge, obstacle: Entry): 'said' | 'implied
   if (obstacle.kind === 'ticket') return nameOf(obstacle) === name ? 'said' : null
   if (entry.id === obstacle.id) return 'said'
   if (entry.holder !== obstacle.holder) return null
-  // What was transferred to a holder that waits is released by nobody, whatever its requests say that they are under.
+  // What was transferred to a holder that waits is not released by any process, whatever its requests say that they are under.
   if (!obstacle.adopted) return 'said'
   const { under } = entry
   if (under?.implied !== false) return 'implied'
@@ -77,7 +77,7 @@ function behind(obstacle: Entry, edges: readonly Edge[]): readonly Edge[] {
   return edges.filter((edge) => tieOf(edge, obstacle) === 'said')
 }
 
-/** Those whom nobody who runs can help. */
+/** The requests that no running process can unblock. */
 export function stuckEdges(edges: readonly Edge[]): readonly Edge[] {
   let stuck = edges
   for (;;) {

@@ -1,14 +1,14 @@
 /**
- * Finds waits that nobody can explain: nothing stood in the way of a healthy process, and still it was neither offered
+ * Finds waits without a reason: nothing blocked a healthy process, and still it was neither offered
  * nor given what it waited for, for longer than it takes to look again. Tickets of several resources wait as one, and
- * whoever wishes to be upgraded waits as well. Only waiters that nothing happened to count, because whoever is stopped,
+ * an upgrade request waits as well. Only waiters without faults count, because a process that is stopped,
  * cut off or dead cannot look. A lost wake-up is no excuse.
  */
 import type { Entry, LeaseId } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
 import { walk, type Step } from './ledger-walk.ts'
 import { obstaclesOf, standingOf, type Claimed } from './obstacles.ts'
-import { Troubles } from './troubles.ts'
+import { Faults } from './faults.ts'
 
 export interface VainWait {
   readonly resource: string
@@ -21,13 +21,13 @@ export interface VainWait {
 const STAGGER_US = 50_000
 /** Messages, timers and a clock that is slow by one percent. */
 const SLACK_US = 150_000
-/** Whoever wishes to be upgraded looks again after so long. */
+/** A waiting upgrade is checked again after so long. */
 const UPGRADE_LOOK_US = 1_500_000
 
 /** A request may have been sent so long before the store answered it with a ticket. */
 const LONGEST_REQUEST_US = 5_000_000
 
-/** What is served together: one ticket, those of several resources, or a lease that wishes to be alone. */
+/** What is served together: one ticket, those of several resources, or an upgrade request. */
 interface Unit {
   readonly name: string
   readonly members: readonly Entry[]
@@ -42,7 +42,7 @@ interface Free {
 
 export function waits(evidence: Evidence): readonly VainWait[] {
   const found: VainWait[] = []
-  const troubles = new Troubles(evidence)
+  const faults = new Faults(evidence)
   const joined = new Map<LeaseId, number>()
   let free = new Map<string, Free>()
   const steps = walk(evidence.ledger)
@@ -65,7 +65,7 @@ export function waits(evidence: Evidence): readonly VainWait[] {
       const fromUs = span.sinceUs - LONGEST_REQUEST_US
       const lookingUs = span.sinceUs
       const toUs = span.freeUs + allowedUs
-      if (troubles.befell(unit.members, { fromUs, lookingUs, toUs })) continue
+      if (faults.affected(unit.members, { fromUs, lookingUs, toUs })) continue
       span.isTold = true
       const { resource, id: leaseId } = unit.first
       found.push({ resource, leaseId, freeUs: span.freeUs, untilUs: endUs })
@@ -117,7 +117,7 @@ function blockedUntilUs({ members }: Unit, step: Step, known: Known): number {
   return blockedUs
 }
 
-/** Who wishes to be upgraded claims to be alone. */
+/** An upgrade request counts as exclusive. */
 function claimedBy(entry: Entry, { keys }: Step): Claimed {
   const keyUs = keys.get(entry.id) ?? Infinity
   if (entry.kind === 'ticket') return { claim: entry, keyUs }

@@ -68,7 +68,7 @@ function summaryOf({ seconds, changes, bound }: ModelReport): readonly string[] 
   ]
 }
 
-/** At rest nobody is above the bound, and everything is owned. */
+/** At rest no instance is above the bound, and everything is owned. */
 function isBroken({ seconds, bound }: ModelReport): boolean {
   const calm = [...seconds.slice(20, 60), ...seconds.slice(-5)]
   return calm.some(({ fullest, unowned }) => fullest > bound + 1e-9 || unowned > 0)

@@ -258,7 +258,7 @@ export class FleetModel {
     }
   }
 
-  /** Everybody hears that something changed, and looks within a moment. */
+  /** All instances are notified of a change, and read the nodes soon. */
   #hintAll(): void {
     this.#counts.discovering += 1
     for (const instance of this.#instances.values()) {

@@ -53,7 +53,7 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
   {
     name: 'a holder that was downgraded counts on being alone',
     promise: 'I1',
-    says: /believed in .* until/,
+    says: / held .* until/,
     defect: { api: claimingToBeAlone },
   },
   {
@@ -71,7 +71,7 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
   {
     name: 'the receiver of a transfer gets nothing',
     promise: 'I1',
-    says: /was given away .* and nobody has it/,
+    says: /was given away .* and has no holder/,
     defect: lyingStore({
       ruling: (ruling) => withoutEvents(ruling, (event) => event.type === 'lease.issued'),
     }),
@@ -79,7 +79,7 @@ export const RICH_DEFECTS: readonly KnownDefect[] = [
   {
     name: 'whoever gives a lease away keeps it',
     promise: 'I1',
-    says: /was given at .* and nobody gave it up/,
+    says: /was given at .* and no holder gave it up/,
     defect: lyingStore({
       ruling: (ruling) => withoutEvents(ruling, (event) => event.type === 'lease.transferred'),
     }),

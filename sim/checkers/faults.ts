@@ -1,18 +1,18 @@
 /**
- * What befell those who wait: who was stopped, cut off or dead, or had a message of its own lost or late, when. The
- * service of a waiter looks for cycles and refuses a ticket in them: if it reads slowly, or what it sends about another's
- * ticket is lost, somebody hears late.
+ * The faults that affected waiters: a process that was stopped, cut off or dead, or whose message was lost or late. The
+ * service of a waiter searches for cycles and refuses a ticket in them: if it reads slowly, or its refusal is lost, the
+ * waiter hears of it late.
  */
 import type { Entry } from '../../src/core/lease.ts'
 import type { Evidence } from '../evidence.ts'
 import type { FaultKind } from '../log.ts'
 import { groupsOf, type Groups } from './groups.ts'
 
-interface Trouble {
+interface FaultRecord {
   readonly atUs: number
-  /** Null: it befell everybody. */
+  /** Null: it affected all sessions. */
   readonly sessions: ReadonlySet<string> | null
-  /** Null: it befell the whole process. */
+  /** Null: it affected the whole process. */
   readonly leaseId: string | null
   /** It only made the process late that was looking for cycles at that moment. */
   readonly isDelay: boolean
@@ -33,15 +33,15 @@ interface Span {
   readonly toUs: number
 }
 
-export class Troubles {
-  readonly #troubles: readonly Trouble[]
+export class Faults {
+  readonly #faults: readonly FaultRecord[]
   readonly #groups: Groups['of']
 
   constructor(evidence: Evidence) {
     const { log, clockChanges } = evidence
     this.#groups = groupsOf(evidence).of
     const lives = new Map<string, Set<string>>()
-    const troubles: Trouble[] = clockChanges.map(({ atUs }) => {
+    const faults: FaultRecord[] = clockChanges.map(({ atUs }) => {
       return { atUs, sessions: null, leaseId: null, isDelay: false }
     })
     const askers = new Map<string, string>()
@@ -53,24 +53,24 @@ export class Troubles {
         askers.set(entry.leaseId, entry.session)
       }
       if (entry.kind === 'fault' && OUTAGES.has(entry.fault)) {
-        troubles.push({ atUs: entry.atUs, sessions: null, leaseId: null, isDelay: false })
+        faults.push({ atUs: entry.atUs, sessions: null, leaseId: null, isDelay: false })
       }
       if (entry.kind !== 'fault' || entry.process === null) continue
       const { atUs, fault, leaseId } = entry
       const sessions = lives.get(entry.process) ?? null
       const isOwn = leaseId !== null && sessions?.has(askers.get(leaseId) ?? '') === true
       const isDelay = !isOwn && DELAYS.has(fault)
-      if (isOwn) troubles.push({ atUs, sessions, leaseId, isDelay })
+      if (isOwn) faults.push({ atUs, sessions, leaseId, isDelay })
       else if (isDelay || STOPS_WAITING.has(fault)) {
-        troubles.push({ atUs, sessions, leaseId: null, isDelay })
+        faults.push({ atUs, sessions, leaseId: null, isDelay })
       }
     }
-    this.#troubles = troubles
+    this.#faults = faults
   }
 
-  /** Whether anything happened to one of these, or to whoever it belongs to. */
-  befell(entries: readonly Entry[], { fromUs, lookingUs, toUs }: Span): boolean {
-    return this.#troubles.some(({ atUs, sessions, leaseId, isDelay }) => {
+  /** Whether a fault affected one of these entries or its session. */
+  affected(entries: readonly Entry[], { fromUs, lookingUs, toUs }: Span): boolean {
+    return this.#faults.some(({ atUs, sessions, leaseId, isDelay }) => {
       if (atUs < (isDelay ? lookingUs : fromUs) || atUs > toUs) return false
       if (leaseId !== null) return entries.some((entry) => this.#isAbout(leaseId, entry))
       return sessions === null || entries.some((entry) => sessions.has(entry.session))

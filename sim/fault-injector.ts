@@ -1,5 +1,5 @@
 /**
- * What happens to processes and hosts: crashes, stops, sleep, clocks that are set or run at another rate, and a store
+ * Injects faults into processes and hosts: crashes, stops, sleep, clocks that are set or run at another rate, and a store
  * that reboots or finds itself on another clock. All of it is drawn when the world is made.
  */
 import { RATE_MAX, RATE_MIN } from './host-clock.ts'
@@ -9,7 +9,7 @@ import type { SimProcess } from './sim-process.ts'
 import type { StoreHost, StoreKind } from './store-host.ts'
 import type { World } from './world.ts'
 
-export interface TroublemakerParts {
+export interface FaultInjectorOptions {
   readonly world: World
   readonly log: Log
   readonly random: Random
@@ -19,7 +19,7 @@ export interface TroublemakerParts {
   readonly startProcess: (process: SimProcess) => void
 }
 
-type Trouble = Extract<
+type InjectedFault = Extract<
   FaultKind,
   | 'crash'
   | 'pause'
@@ -40,17 +40,17 @@ const WALL_STEP_MS_MAX = 3_600_000
 const AWAY_MS_MIN = 100
 const AWAY_MS_MAX = 2_500
 
-export class Troublemaker {
-  readonly #parts: TroublemakerParts
+export class FaultInjector {
+  readonly #options: FaultInjectorOptions
 
-  constructor(parts: TroublemakerParts) {
-    this.#parts = parts
+  constructor(options: FaultInjectorOptions) {
+    this.#options = options
   }
 
   plan(untilUs: number): void {
-    const { random, world, store } = this.#parts
+    const { random, world, store } = this.#options
     const count = random.pick([0, 1, 3, 8])
-    const weights: Record<Trouble, number> = {
+    const weights: Record<InjectedFault, number> = {
       crash: 4,
       pause: 5,
       suspension: 3,
@@ -62,18 +62,18 @@ export class Troublemaker {
       store_pause: 2,
     }
     const possible = Object.fromEntries(
-      Object.entries(weights).filter(([trouble]) => canHappen(trouble as Trouble, store)),
-    ) as Record<Trouble, number>
+      Object.entries(weights).filter(([fault]) => canHappen(fault as InjectedFault, store)),
+    ) as Record<InjectedFault, number>
     for (let index = 0; index < count; index += 1) {
-      const trouble = random.weighted(possible)
-      world.schedule(random.between(0, untilUs), () => this.#make(trouble))
+      const fault = random.weighted(possible)
+      world.schedule(random.between(0, untilUs), () => this.#injectFault(fault))
     }
     this.#planOutages(untilUs)
   }
 
   #planOutages(untilUs: number): void {
-    const { world } = this.#parts
-    const random = this.#parts.random.fork('outages')
+    const { world } = this.#options
+    const random = this.#options.random.fork('outages')
     if (!random.chance(0.3)) return
     for (let count = random.between(1, 3); count > 0; count -= 1) {
       const awayMs = random.magnitude(AWAY_MS_MIN, AWAY_MS_MAX)
@@ -82,7 +82,7 @@ export class Troublemaker {
   }
 
   #cutOff(awayMs: number): void {
-    const { host, log, world } = this.#parts
+    const { host, log, world } = this.#options
     if (host.isAway) return
     host.isAway = true
     log.fault('store_away', null)
@@ -92,29 +92,29 @@ export class Troublemaker {
     })
   }
 
-  /** Nothing new happens from here on. Whoever is dead is started; whoever is stopped runs again in its own time. */
-  relent(): void {
-    for (const process of this.#parts.processes) {
+  /** Injects no further fault. Dead processes are started; stopped ones resume in their own time. */
+  stop(): void {
+    for (const process of this.#options.processes) {
       if (process.incarnation === null) this.#start(process)
     }
   }
 
-  #make(trouble: Trouble): void {
-    const { log, host, random, processes, world } = this.#parts
-    switch (trouble) {
+  #injectFault(fault: InjectedFault): void {
+    const { log, host, random, processes, world } = this.#options
+    switch (fault) {
       case 'store_reboot':
-        log.fault(trouble, null)
+        log.fault(fault, null)
         host.reboot()
         for (const process of processes) this.#crash(process)
         return
       case 'store_clock_change':
-        log.fault(trouble, null)
+        log.fault(fault, null)
         return host.changeClock(random.between(0, 100_000))
       case 'store_wall_step':
-        log.fault(trouble, null)
+        log.fault(fault, null)
         return host.stepWall(this.#wallStepMs())
       case 'store_pause':
-        log.fault(trouble, null)
+        log.fault(fault, null)
         host.pausedUntilUs = world.nowUs + random.magnitude(5, STOP_MS_MAX) * 1000
         return
       case 'crash':
@@ -122,15 +122,15 @@ export class Troublemaker {
       case 'suspension':
       case 'wall_step':
       case 'drift':
-        return this.#befall(random.pick(processes), trouble)
+        return this.#inject(random.pick(processes), fault)
     }
   }
 
-  #befall(process: SimProcess, trouble: Exclude<Trouble, `store_${string}`>): void {
-    const { log, random } = this.#parts
+  #inject(process: SimProcess, fault: Exclude<InjectedFault, `store_${string}`>): void {
+    const { log, random } = this.#options
     if (process.incarnation === null) return
-    log.fault(trouble, process.name)
-    switch (trouble) {
+    log.fault(fault, process.name)
+    switch (fault) {
       case 'crash':
         return this.#crash(process)
       case 'pause':
@@ -148,7 +148,7 @@ export class Troublemaker {
   }
 
   #crash(process: SimProcess): void {
-    const { random, world } = this.#parts
+    const { random, world } = this.#options
     process.crash()
     world.schedule(random.magnitude(1, RESTART_MS_MAX) * 1000, () => {
       if (process.incarnation === null) this.#start(process)
@@ -156,21 +156,21 @@ export class Troublemaker {
   }
 
   #start(process: SimProcess): void {
-    this.#parts.log.fault('restart', process.name)
-    this.#parts.startProcess(process)
+    this.#options.log.fault('restart', process.name)
+    this.#options.startProcess(process)
   }
 
   #stop(process: SimProcess, how: 'pause' | 'suspension', spanMs: number): void {
     if (process.isStopped) return
     process.stop(how)
     const { incarnation } = process
-    this.#parts.world.schedule(spanMs * 1000, () => {
+    this.#options.world.schedule(spanMs * 1000, () => {
       if (process.incarnation === incarnation) process.resume()
     })
   }
 
   #wallStepMs(): number {
-    const { random } = this.#parts
+    const { random } = this.#options
     const sizeMs = random.magnitude(10, WALL_STEP_MS_MAX)
     return random.chance(0.5) ? sizeMs : -sizeMs
   }

@@ -1,13 +1,13 @@
 /**
- * The time during which each holder believed that it held a lease, as its own handle told it: from hearing of the grant
- * to the earliest reason to stop, and in which mode.
+ * The time during which each holder considered a lease its own, by its handle: from the answer of the grant to the
+ * earliest reason to stop, and in which mode.
  */
 import type { LeaseId } from '../src/core/lease.ts'
 import type { Extent, Mode, Resource } from '../src/core/resource.ts'
 import type { Believed, Logged } from './log.ts'
 
-/** A stretch of believing, in one mode. */
-export interface Belief {
+/** A span in one mode. */
+export interface HolderView {
   readonly session: string
   readonly leaseId: LeaseId
   readonly resource: Resource
@@ -66,8 +66,8 @@ function recordOf(
   return record
 }
 
-/** A belief ends at the earliest of letting go, the signal, and the holder's own deadline as it last knew it. */
-export function beliefs(handles: readonly HandleLog[]): readonly Belief[] {
+/** A view ends at the earliest of the release, the signal, and the holder's own deadline as it last knew it. */
+export function holderViews(handles: readonly HandleLog[]): readonly HolderView[] {
   return handles.flatMap((handle) => {
     const first = handle.looks[0]
     if (first === undefined || !isHolding(first)) return []

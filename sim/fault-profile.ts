@@ -1,6 +1,6 @@
 /**
- * How bad the network is in one world. Each seed has a weather of its own, so that some worlds are calm enough to get
- * far and others are nothing but trouble.
+ * The faults of the network in one world. Each seed has a profile of its own, so that some worlds are calm enough to get far
+ * and others have many faults.
  */
 import type { FaultKind } from './log.ts'
 import type { Random } from './random.ts'
@@ -19,7 +19,7 @@ type RequestFault =
 
 export type WakeFate = 'fine' | 'wake_lost' | 'wake_delayed' | 'wake_repeated'
 
-export interface Weather {
+export interface FaultProfile {
   /** One way, when nothing is wrong. */
   readonly delayUsMin: number
   readonly delayUsMax: number
@@ -32,7 +32,7 @@ export interface Weather {
 /** The longest that a call can hang before the store's own driver gives it up. */
 export const HANG_MS_MAX = 6_000
 
-export function weatherOf(random: Random): Weather {
+export function faultProfileOf(random: Random): FaultProfile {
   const badness = random.pick([0, 0.01, 0.03, 0.08])
   const share = (): number => badness * random.fraction()
   return {
@@ -56,9 +56,9 @@ export function weatherOf(random: Random): Weather {
 }
 
 /** The same network on a good day: what remains when the faults are over. */
-export function calmed(weather: Weather): Weather {
+export function calmed(faultProfile: FaultProfile): FaultProfile {
   return {
-    ...weather,
+    ...faultProfile,
     requests: { ...NO_FAULTS },
     wakes: { fine: 1, wake_lost: 0, wake_delayed: 0, wake_repeated: 0 },
   }
