@@ -106,7 +106,7 @@ export class FileLeases implements AsyncDisposable {
   }
 
   /**
-   * From shared to exclusive. A lease that is exclusive already stays as it is. Of two agents that both wish to be alone the
+   * From shared to exclusive. A lease that is exclusive already stays as it is. Of two agents that both request an upgrade the
    * second is refused (`DEADLOCK`): each would wait for the other.
    */
   async upgradeLease(request: LeaseUpgradeRequest): Promise<LeaseUpgradeResponse> {
@@ -117,8 +117,8 @@ export class FileLeases implements AsyncDisposable {
     if (info === null) return this.#refusedFor({ kind: 'not_found', leaseId: request.leaseId })
     const { id, resource, extent } = info
     try {
-      const wish = { target: { id, resource, extent, holder }, waitMs }
-      return obtained(await this.#waits.upgrade(wish, request.signal))
+      const upgrade = { target: { id, resource, extent, holder }, waitMs }
+      return obtained(await this.#waits.upgrade(upgrade, request.signal))
     } catch (error) {
       if (!isRefusal(error)) throw error
       return error.code === 'NOT_HOLDER' ? ownedBy(error, info) : refused(error)

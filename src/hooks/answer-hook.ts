@@ -85,9 +85,9 @@ async function answer(question: HookQuestion, progress: Progress): Promise<HookA
   const agent = agentOf(event, holder, digest)
   const isHeard = adapter.hears(event)
   const run = new HookRun({ event, agent, intent, memory, file, host, isHeard })
-  const verdict = await run.verdict()
-  const isMute = verdict.kind === 'tell' && !isHeard
-  const text = isMute ? '' : adapter.answer(event, verdict)
+  const decision = await run.decision()
+  const isMute = decision.kind === 'tell' && !isHeard
+  const text = isMute ? '' : adapter.answer(event, decision)
   const begun = event.moment === 'session_start' ? agent.holder : null
   return { stdout: text === '' ? '' : `${text}\n`, stderr: '', exitCode: 0, begun }
 }

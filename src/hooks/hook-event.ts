@@ -34,7 +34,7 @@ export interface HookEvent {
   readonly hasFailed: boolean
 }
 
-export type Verdict =
+export type HookDecision =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'deny'; readonly reason: string }
   | { readonly kind: 'tell'; readonly text: string }
@@ -47,7 +47,7 @@ export interface Adapter {
   /** Whether text can be told to the model at this event. */
   hears(event: HookEvent): boolean
   /** What is printed; empty for nothing. Never a permission: the client's own questions to its user stay. */
-  answer(event: HookEvent, verdict: Verdict): string
+  answer(event: HookEvent, decision: HookDecision): string
 }
 
 /** What is known where an event does not say it. */

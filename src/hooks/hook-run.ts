@@ -13,7 +13,7 @@ import { report } from '../runtime/diagnostics.ts'
 import type { Runtime } from '../runtime/runtime.ts'
 import type { LeaseApi } from '../service/lease-api.ts'
 import type { Questions } from '../service/lease-questions.ts'
-import type { HookEvent, Verdict } from './hook-event.ts'
+import type { HookEvent, HookDecision } from './hook-event.ts'
 import {
   isHookLease,
   isOwn,
@@ -64,7 +64,7 @@ export interface HookHost {
   storeOf(directory: string): HookStore
 }
 
-export interface HookParts {
+export interface HookRunOptions {
   readonly event: HookEvent
   readonly agent: HookAgent
   readonly intent: Intent
@@ -88,7 +88,7 @@ const LOST_TOLD_MAX = 5
 const TRIES = 3
 
 export class HookRun {
-  readonly #parts: HookParts
+  readonly #parts: HookRunOptions
   readonly #records: MemoryRecord[] = []
   readonly #told: string[] = []
   /** Leases that were lost, and what the model is to hear of it. */
@@ -97,12 +97,12 @@ export class HookRun {
   readonly #roots = new Map<string, string | null>()
   readonly #nowMs: number
 
-  constructor(parts: HookParts) {
+  constructor(parts: HookRunOptions) {
     this.#parts = parts
     this.#nowMs = parts.host.runtime.wallMs()
   }
 
-  async verdict(): Promise<Verdict> {
+  async decision(): Promise<HookDecision> {
     try {
       const denial = await this.#react()
       this.#tellNews(denial !== null)
@@ -140,7 +140,7 @@ export class HookRun {
   }
 
   /** Tenure's own tools hear who calls them, where the call does not say. */
-  #holderInput(): Verdict {
+  #holderInput(): HookDecision {
     const { event, agent } = this.#parts
     const { act } = event
     const isUnnamed = act.kind === 'lease_tool' && act.input['holder'] === undefined
@@ -219,7 +219,7 @@ export class HookRun {
       if (count > FILES_MAX) return tooManyText(count, FILES_MAX)
       if (left === TRIES) await this.#tellLost(api, plan.missing)
       await this.#renew(api, plan)
-      const taken = await takeLeases({ api, agent, ...this.#wish(facts) }, plan)
+      const taken = await takeLeases({ api, agent, ...this.#leaseOptions(facts) }, plan)
       if (taken.kind === 'taken') return this.#granted(store, plan, taken.leases)
       const { target, blockers } = taken
       const other = blockers.find((blocker) => !isOwn(blocker, agent))
@@ -232,7 +232,7 @@ export class HookRun {
     }
   }
 
-  #wish({ ttlMs }: Facts): { runtime: Runtime; ttlMs: number; reason: string } {
+  #leaseOptions({ ttlMs }: Facts): { runtime: Runtime; ttlMs: number; reason: string } {
     const { host, intent } = this.#parts
     return { runtime: host.runtime, ttlMs, reason: intent.reason }
   }

@@ -191,7 +191,10 @@ export const LEASE_INFO: Shape<LeaseInfo> = described<LeaseInfo>({
   maxRenewals: required(WHOLE, 'How often it may be renewed; -1: no limit'),
   maxHoldMs: required(nullable(SPAN_MS), 'How long it may be held in all'),
   slots: required(nullable(COUNT), 'How many share a counted resource; null for any other'),
-  lockDelayMs: required(SPAN_MS, 'How long the resource stays free after this lease expired or was revoked'),
+  lockDelayMs: required(
+    SPAN_MS,
+    'How long the resource stays free after this lease expired or was revoked',
+  ),
   breakable: required(FLAG, 'A waiter may ask its holder to finish'),
   revoking: required(nullable(REVOKING), 'Its holder was asked to finish'),
   upgrading: required(FLAG, 'Its holder waits for the other sharers to leave'),

@@ -180,9 +180,13 @@ const MEMBER = {
     { http: { isOptional: true } },
   ),
   resource: required(RESOURCE, 'What is to be held, as `kind:name`'),
-  mode: optional(MODE, '`shared` leases exclude exclusive ones, and `exclusive` excludes all others', {
-    default: { words: '`exclusive`, or `shared` with `slots`' },
-  }),
+  mode: optional(
+    MODE,
+    '`shared` leases exclude exclusive ones, and `exclusive` excludes all others',
+    {
+      default: { words: '`exclusive`, or `shared` with `slots`' },
+    },
+  ),
   extent: optional(EXTENT, '`subtree`: the lease covers everything below as well', {
     default: { value: 'exact' },
     more: 'Only tree kinds (`file:`) have subtrees.',

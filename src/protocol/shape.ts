@@ -264,7 +264,7 @@ export const RESOURCE: Shape<Resource> = {
   },
 }
 
-/** Some object, which whoever it is for reads. */
+/** An object that its receiver reads. */
 export const ANY_OBJECT: Shape<Readonly<Record<string, unknown>>> = {
   kind: 'leaf',
   type: 'object',

@@ -40,19 +40,21 @@ export const claude: Adapter = {
 
   hears: ({ moment }) => ['session_start', 'before', 'after'].includes(moment),
 
-  answer({ name: hookEventName, moment }, verdict): string {
+  answer({ name: hookEventName, moment }, decision): string {
     const say = (rest: JsonObject): string => {
       return JSON.stringify({ hookSpecificOutput: { hookEventName, ...rest } })
     }
-    switch (verdict.kind) {
+    switch (decision.kind) {
       case 'nothing':
         return ''
       case 'deny':
-        return say({ permissionDecision: 'deny', permissionDecisionReason: verdict.reason })
+        return say({ permissionDecision: 'deny', permissionDecisionReason: decision.reason })
       case 'input':
-        return say({ updatedInput: verdict.input })
+        return say({ updatedInput: decision.input })
       case 'tell':
-        return moment === 'session_start' ? verdict.text : say({ additionalContext: verdict.text })
+        return moment === 'session_start'
+          ? decision.text
+          : say({ additionalContext: decision.text })
     }
   },
 }

@@ -40,19 +40,19 @@ export const codex: Adapter = {
 
   hears: ({ moment }) => moment === 'session_start' || moment === 'after',
 
-  answer({ name: hookEventName, moment }, verdict): string {
-    switch (verdict.kind) {
+  answer({ name: hookEventName, moment }, decision): string {
+    switch (decision.kind) {
       case 'nothing':
       case 'input':
         return ''
       case 'deny': {
-        const { reason: permissionDecisionReason } = verdict
+        const { reason: permissionDecisionReason } = decision
         const denial = { hookEventName, permissionDecision: 'deny', permissionDecisionReason }
         return JSON.stringify({ hookSpecificOutput: denial })
       }
       case 'tell': {
-        if (moment === 'session_start') return verdict.text
-        const context = { hookEventName, additionalContext: verdict.text }
+        if (moment === 'session_start') return decision.text
+        const context = { hookEventName, additionalContext: decision.text }
         return JSON.stringify({ hookSpecificOutput: context })
       }
     }

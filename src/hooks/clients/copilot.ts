@@ -43,17 +43,17 @@ export const copilot: Adapter = {
 
   hears: ({ moment }) => moment === 'session_start' || moment === 'after',
 
-  answer(_event, verdict): string {
-    switch (verdict.kind) {
+  answer(_event, decision): string {
+    switch (decision.kind) {
       case 'nothing':
       case 'input':
         return ''
       case 'deny': {
-        const { reason: permissionDecisionReason } = verdict
+        const { reason: permissionDecisionReason } = decision
         return JSON.stringify({ permissionDecision: 'deny', permissionDecisionReason })
       }
       case 'tell':
-        return JSON.stringify({ additionalContext: verdict.text })
+        return JSON.stringify({ additionalContext: decision.text })
     }
   },
 }

@@ -45,17 +45,17 @@ export const cursor: Adapter = {
 
   hears: ({ name }) => name === 'sessionStart' || name === 'postToolUse',
 
-  answer(_event, verdict): string {
-    switch (verdict.kind) {
+  answer(_event, decision): string {
+    switch (decision.kind) {
       case 'nothing':
       case 'input':
         return ''
       case 'deny': {
-        const { reason } = verdict
+        const { reason } = decision
         return JSON.stringify({ permission: 'deny', user_message: reason, agent_message: reason })
       }
       case 'tell':
-        return JSON.stringify({ additional_context: verdict.text })
+        return JSON.stringify({ additional_context: decision.text })
     }
   },
 }

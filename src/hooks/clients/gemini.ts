@@ -38,15 +38,15 @@ export const gemini: Adapter = {
 
   hears: ({ moment }) => moment === 'session_start' || moment === 'after',
 
-  answer({ name: hookEventName }, verdict): string {
-    switch (verdict.kind) {
+  answer({ name: hookEventName }, decision): string {
+    switch (decision.kind) {
       case 'nothing':
       case 'input':
         return ''
       case 'deny':
-        return JSON.stringify({ decision: 'deny', reason: verdict.reason })
+        return JSON.stringify({ decision: 'deny', reason: decision.reason })
       case 'tell': {
-        const context = { hookEventName, additionalContext: verdict.text }
+        const context = { hookEventName, additionalContext: decision.text }
         return JSON.stringify({ hookSpecificOutput: context })
       }
     }

@@ -230,16 +230,16 @@ async function family(stage: Stage): Promise<void> {
   const ada = await stage.grant({ resource: DERIVED })
   const place = { resource: DERIVED, extent: 'exact' } as const
   const bob = { ...place, leaseId: stage.id(), holder: 'bob' }
-  const wish = { mode: 'shared', ttlMs: 1_000, reason: null, budget: { tokens: 5 } } as const
+  const request = { mode: 'shared', ttlMs: 1_000, reason: null, budget: { tokens: 5 } } as const
   const scope = { unlimited: false, workIds: ['W-1'], tools: ['edit'], namespaces: ['src'] }
   const from = { parentId: ada.id, by: ada.holder, session: 'session-of-bob' }
-  const derived = await stage.run({ kind: 'derive', ...bob, ...from, ...wish, scope })
+  const derived = await stage.run({ kind: 'derive', ...bob, ...from, ...request, scope })
   assert.equal(derived.kind, 'granted')
   const spending = { amounts: { tokens: 2 }, requestId: stage.id() }
   assert.equal((await stage.run({ kind: 'spend', ...bob, ...spending })).kind, 'spent')
   const grandchild = { ...bob, leaseId: stage.id(), holder: 'cyd', budget: { tokens: 1 } }
   const line = { parentId: bob.leaseId, by: 'bob', session: 'session-of-cyd' }
-  const next = { ...wish, ...grandchild, ...line, ttlMs: 500, scope }
+  const next = { ...request, ...grandchild, ...line, ttlMs: 500, scope }
   assert.equal((await stage.run({ kind: 'derive', ...next })).kind, 'granted')
   await stage.release(ada)
 }
@@ -266,9 +266,9 @@ async function everyChangeOfAHolder(stage: Stage): Promise<void> {
   const write = { by: 'mallory "é"', target: ada.resource, reason: 'sed -i', requestId: stage.id() }
   assert.equal((await stage.run({ kind: 'trespass', ...at, ...write })).kind, 'trespassed')
   const newLeaseId = stage.id()
-  const gift = { to: 'eve', newLeaseId, requestId: stage.id() }
+  const transfer = { to: 'eve', newLeaseId, requestId: stage.id() }
   assert.equal(
-    (await stage.run({ kind: 'transfer', leaseId: ada.id, ...place, ...gift })).kind,
+    (await stage.run({ kind: 'transfer', leaseId: ada.id, ...place, ...transfer })).kind,
     'transferred',
   )
   const eves = { leaseId: newLeaseId, ...place, holder: 'eve' }

@@ -42,8 +42,8 @@ export const restoreBehaviours: readonly Behaviour[] = [
       )
       const { epoch } = await empty.look({ resource: WORKFLOW })
       assert.equal(epoch, 1)
-      const wish = { leaseId: stage.id(), resource: parseResource('file:/b'), holder: 'new' }
-      const lease = await empty.grant(wish)
+      const request = { leaseId: stage.id(), resource: parseResource('file:/b'), holder: 'new' }
+      const lease = await empty.grant(request)
       assert(lease.fence > highest, `${lease.fence} must be above ${highest}`)
       const done = events.findLast(({ requestId }) => requestId !== null)
       assert(done !== undefined)

@@ -41,8 +41,8 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
     const holder = pick(random, HOLDERS) ?? 'ada'
     const mode = random() < 0.4 ? 'shared' : 'exclusive'
     const lockDelayMs = random() < 0.1 ? WINDOW_MS : 0
-    const wish = { mode, lockDelayMs, priority: pick(random, [-1, 0, 0, 1]) } as const
-    const command = stage.acquire({ resource, extent, wait, holder, ...wish })
+    const request = { mode, lockDelayMs, priority: pick(random, [-1, 0, 0, 1]) } as const
+    const command = stage.acquire({ resource, extent, wait, holder, ...request })
     known.push({ leaseId: command.leaseId, resource, extent, holder })
     return command
   }
@@ -68,7 +68,7 @@ function nextCommand(stage: Stage, random: () => number, known: Known[]): Comman
     { kind: 'withdraw_upgrade', ...place, holder },
     { kind: 'downgrade', ...place, holder, requestId },
     { kind: 'transfer', ...place, holder, to: null, newLeaseId: stage.id(), requestId },
-    gift(stage, known, old),
+    transfer(stage, known, old),
     { kind: 'adopt', ...place, holder, session },
     advance(random, old, requestId),
     { kind: 'settle', ...place },
@@ -87,7 +87,7 @@ function advance(
 }
 
 /** The receiver may go on with it. */
-function gift(stage: Stage, known: Known[], { holder, ...place }: Known): Command {
+function transfer(stage: Stage, known: Known[], { holder, ...place }: Known): Command {
   const to = holder === 'ada' ? 'bob' : 'ada'
   const newLeaseId = stage.id()
   known.push({ ...place, leaseId: newLeaseId, holder: to })

@@ -13,14 +13,14 @@ export const severalBehaviours: readonly Behaviour[] = [
     name: 'a place in the queue is kept with its priority, its group and what it asks for',
     async run(stage) {
       await stage.grant({ resource: FILE })
-      const wish = {
+      const request = {
         holder: 'bob',
         mode: 'shared',
         slots: 3,
         priority: -100,
         breakable: true,
       } as const
-      const several = severalOf(stage, { ...wish, lockDelayMs: 7 })
+      const several = severalOf(stage, { ...request, lockDelayMs: 7 })
       assert.equal((await stage.runSeveral(several)).kind, 'queued_all')
       const queued = (await stage.events()).filter((event) => event.type === 'lease.queued')
       assert.equal(queued.length, 2)
@@ -44,8 +44,8 @@ export const severalBehaviours: readonly Behaviour[] = [
       const alone = { ...lease, mode: 'exclusive', fence: upgraded.fence }
       assert.deepEqual(await stage.kept(lease.id), alone)
       const newLeaseId = stage.id()
-      const gift = { to: 'eve', newLeaseId, requestId: null }
-      await stage.run({ kind: 'transfer', leaseId: lease.id, ...place, ...gift })
+      const transfer = { to: 'eve', newLeaseId, requestId: null }
+      await stage.run({ kind: 'transfer', leaseId: lease.id, ...place, ...transfer })
       const given = await stage.kept(newLeaseId)
       assert(given?.kind === 'lease' && !given.adopted && given.session === 'eve')
       const eves = { leaseId: newLeaseId, ...place, holder: 'eve' }
@@ -70,9 +70,9 @@ export const severalBehaviours: readonly Behaviour[] = [
       assert(upgraded?.type === 'lease.upgraded')
       assert.deepEqual(await stage.kept(lease.id), { ...lease, fence: upgraded.fence })
       await stage.grant({ holder: 'bob', mode: 'shared', slots: 2 })
-      const wish = { holder: 'cyd', mode: 'shared' } as const
+      const request = { holder: 'cyd', mode: 'shared' } as const
       for (const slots of [2, 3, null]) {
-        assert.equal((await stage.run(stage.acquire({ ...wish, slots }))).kind, 'held')
+        assert.equal((await stage.run(stage.acquire({ ...request, slots }))).kind, 'held')
       }
     },
   },
@@ -127,8 +127,8 @@ export const severalBehaviours: readonly Behaviour[] = [
       const ended = await stage.grant({ resource: OTHER, holder: 'bob' })
       await stage.release(ended)
       const { id: leaseId, resource, extent } = lease
-      const gift = { holder: 'ada', to: 'eve', newLeaseId: ended.id, requestId: null }
-      const outcome = await stage.run({ kind: 'transfer', leaseId, resource, extent, ...gift })
+      const transfer = { holder: 'ada', to: 'eve', newLeaseId: ended.id, requestId: null }
+      const outcome = await stage.run({ kind: 'transfer', leaseId, resource, extent, ...transfer })
       assert.equal(outcome.kind, 'id_taken')
       assert.equal((await stage.kept(ended.id))?.state, 'released')
       assert.deepEqual(await stage.kept(lease.id), lease)
@@ -137,12 +137,12 @@ export const severalBehaviours: readonly Behaviour[] = [
 ]
 
 /** A file of the tree, a directory of it, and both in one request. */
-function severalOf(stage: Stage, wish: Partial<Acquire>): AcquireAll {
+function severalOf(stage: Stage, request: Partial<Acquire>): AcquireAll {
   const wait = { kind: 'up_to', waitMs: 1_000 } as const
   const places = [
     { resource: FILE, extent: 'exact' },
     { resource: parseResource('file:/lib'), extent: 'subtree' },
   ] as const
-  const members = places.map((place) => stage.acquire({ wait, ...place, ...wish }))
+  const members = places.map((place) => stage.acquire({ wait, ...place, ...request }))
   return { kind: 'acquire_all', group: stage.id(), members }
 }

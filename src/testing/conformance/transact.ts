@@ -43,15 +43,15 @@ export const transactBehaviours: readonly Behaviour[] = [
     },
   },
   {
-    name: 'an id that was refused and asks again with another wish is kept with the new one',
+    name: 'an id that was refused and asks again with other options is kept with the new one',
     async run(stage) {
       const held = await stage.grant()
       const refused = stage.acquire({ holder: 'bob', reason: 'first', metadata: { try: 1 } })
       assert.equal((await stage.run(refused)).kind, 'held')
       stage.clock.pass(7)
-      const wish = { reason: 'second', metadata: { try: 2 }, maxRenewals: 3, maxHoldMs: 9_000 }
+      const request = { reason: 'second', metadata: { try: 2 }, maxRenewals: 3, maxHoldMs: 9_000 }
       const wait = { kind: 'up_to', waitMs: 1_000 } as const
-      const again = { ...refused, ...wish, wait, ttlMs: 4_000, session: 'another' }
+      const again = { ...refused, ...request, wait, ttlMs: 4_000, session: 'another' }
       assert.equal((await stage.run(again)).kind, 'queued')
       const queued = (await stage.events()).at(-1)
       assert(queued?.type === 'lease.queued')
@@ -59,12 +59,12 @@ export const transactBehaviours: readonly Behaviour[] = [
       await stage.revoke(again)
       await stage.release(held)
       stage.clock.pass(7)
-      const lease = await stage.grant({ ...refused, ...wish, maxRenewals: 5 })
+      const lease = await stage.grant({ ...refused, ...request, maxRenewals: 5 })
       assert.deepEqual(await stage.kept(refused.leaseId), lease)
     },
   },
   {
-    name: 'a ticket that is dropped and filed again in one commit is kept with its new wish',
+    name: 'a ticket that is dropped and filed again in one commit is kept with its new options',
     async run(stage) {
       await stage.grant({ ttlMs: 10 * WINDOW_MS })
       const first = await stage.queue({ holder: 'bob', reason: 'first', maxRenewals: 1 })

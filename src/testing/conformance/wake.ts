@@ -11,11 +11,11 @@ export const wakeBehaviours: readonly Behaviour[] = [
     async run(stage) {
       const lease = await stage.grant()
       const { leaseId } = await stage.queue({ holder: 'bob' })
-      const ear = await Ear.at(stage.store, BOB)
+      const subscriber = await WakeSubscriber.at(stage.store, BOB)
       await stage.release(lease)
-      await ear.heard
-      assert(ear.isTold(leaseId))
-      ear.close()
+      await subscriber.heard
+      assert(subscriber.isNotified(leaseId))
+      subscriber.close()
     },
   },
   {
@@ -24,8 +24,8 @@ export const wakeBehaviours: readonly Behaviour[] = [
       const lease = await stage.grant()
       const { leaseId } = await stage.queue({ holder: 'bob' })
       await stage.queue({ holder: 'cyd' })
-      const bob = await Ear.at(stage.store, BOB)
-      const cyd = await Ear.at(stage.store, 'session-of-cyd')
+      const bob = await WakeSubscriber.at(stage.store, BOB)
+      const cyd = await WakeSubscriber.at(stage.store, 'session-of-cyd')
       await stage.release(lease)
       await bob.heard
       assert(!cyd.isNamed(leaseId))
@@ -37,11 +37,11 @@ export const wakeBehaviours: readonly Behaviour[] = [
     name: 'a revoked holder is woken',
     async run(stage) {
       const lease = await stage.grant({ holder: 'bob' })
-      const ear = await Ear.at(stage.store, BOB)
+      const subscriber = await WakeSubscriber.at(stage.store, BOB)
       await stage.revoke(lease)
-      await ear.heard
-      assert(ear.isTold(lease.id))
-      ear.close()
+      await subscriber.heard
+      assert(subscriber.isNotified(lease.id))
+      subscriber.close()
     },
   },
   {
@@ -49,9 +49,9 @@ export const wakeBehaviours: readonly Behaviour[] = [
     async run(stage) {
       const lease = await stage.grant({ holder: 'bob' })
       const [one, two, gone] = await Promise.all([
-        Ear.at(stage.store, BOB),
-        Ear.at(stage.store, BOB),
-        Ear.at(stage.store, BOB),
+        WakeSubscriber.at(stage.store, BOB),
+        WakeSubscriber.at(stage.store, BOB),
+        WakeSubscriber.at(stage.store, BOB),
       ])
       gone.close()
       await stage.revoke(lease)
@@ -64,11 +64,11 @@ export const wakeBehaviours: readonly Behaviour[] = [
   {
     name: 'a listener may be taken off twice',
     async run(stage) {
-      const ear = await Ear.at(stage.store, BOB)
-      ear.close()
-      ear.close()
+      const subscriber = await WakeSubscriber.at(stage.store, BOB)
+      subscriber.close()
+      subscriber.close()
       await stage.revoke(await stage.grant({ holder: 'bob' }))
-      assert.equal(ear.signals.length, 0)
+      assert.equal(subscriber.signals.length, 0)
     },
   },
   {
@@ -79,10 +79,10 @@ export const wakeBehaviours: readonly Behaviour[] = [
       const lease = await stage.grant()
       const command = stage.acquire({ holder: 'bob', wait: { kind: 'up_to', waitMs: 60_000 } })
       assert.equal((await stage.run(command, another)).kind, 'queued')
-      const ear = await Ear.at(another, BOB)
+      const subscriber = await WakeSubscriber.at(another, BOB)
       await stage.release(lease)
-      await ear.heard
-      ear.close()
+      await subscriber.heard
+      subscriber.close()
     },
   },
   {
@@ -110,19 +110,19 @@ export const wakeBehaviours: readonly Behaviour[] = [
   },
 ]
 
-class Ear {
+class WakeSubscriber {
   readonly signals: WakeSignal[] = []
   readonly heard: Promise<void>
   #unsubscribe: Unsubscribe = () => undefined
 
-  static async at(store: Store, session: string): Promise<Ear> {
+  static async at(store: Store, session: string): Promise<WakeSubscriber> {
     const first = withResolvers()
-    const ear = new Ear(first.promise)
-    ear.#unsubscribe = await store.subscribe(session, (signal) => {
-      ear.signals.push(signal)
+    const subscriber = new WakeSubscriber(first.promise)
+    subscriber.#unsubscribe = await store.subscribe(session, (signal) => {
+      subscriber.signals.push(signal)
       first.resolve()
     })
-    return ear
+    return subscriber
   }
 
   private constructor(heard: Promise<void>) {
@@ -130,7 +130,7 @@ class Ear {
   }
 
   /** A signal without ids tells to look for oneself, which is enough. */
-  isTold(leaseId: string): boolean {
+  isNotified(leaseId: string): boolean {
     return this.signals.some((signal) => signal.leaseIds?.includes(leaseId) ?? true)
   }
 
