@@ -146,7 +146,7 @@ const COINED =
 const SUBJECTLESS = /\b(whoever|whomever|nobody|somebody|anybody|everybody|those who)\b/i
 
 /** The folders that keep to it. */
-const PLAIN = ['fleet', 'git', 'protocol', 'runtime', 'workflow']
+const PLAIN = ['fleet', 'git', 'hooks', 'protocol', 'runtime', 'testing', 'workflow']
 
 /** Names that are public or stored, and so keep an older word. */
 const OLDER_NAMES = /MarkDecision as Verdict|nobody_waiting/g
