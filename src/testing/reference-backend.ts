@@ -141,14 +141,14 @@ export class ReferenceBackend implements Backend {
   async #attempt(attempt: Attempt, call: Call): Promise<Reply> {
     const readSets = attempt.places.map(({ readSet }) => readSet)
     return this.#kept.transact(readSets, (views) => {
-      const reply = this.#judge(attempt, views, call)
+      const reply = this.#decide(attempt, views, call)
       const commit =
         reply.kind === 'committed' ? this.#carryOut(attempt, reply.fencesMovedBy, call) : NOTHING
       return { outcome: reply, commit, validUntilUs: null }
     })
   }
 
-  #judge(attempt: Attempt, views: readonly RealmView[], { nowUs, isCurrent }: Call): Reply {
+  #decide(attempt: Attempt, views: readonly RealmView[], { nowUs, isCurrent }: Call): Reply {
     const behindUs =
       Math.max(...attempt.places.map(({ realm }) => this.#timesOf(realm).lastUs)) - nowUs
     if (behindUs > STORE_CLOCK_BEHIND_US_MAX) {
