@@ -5,6 +5,7 @@ import { useFeed } from './feed-context.ts'
 import { linkTo, route, VIEWS, type ViewName } from './state/route.ts'
 import { storeCredentials } from './state/session.ts'
 import { visibleName } from './parts/words.ts'
+import { AskedAct } from './views/acting.tsx'
 import { FleetView } from './views/fleet-view.tsx'
 import { HealthView } from './views/health-view.tsx'
 import { NowView } from './views/now-view.tsx'
@@ -68,6 +69,7 @@ export function Page(): JSX.Element {
         <Standing />
       </header>
       {viewOf(view)}
+      <AskedAct />
     </>
   )
 }

@@ -5,8 +5,10 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { workshop } from '../cli/tenure-process.ts'
+import { requireTestTool } from '../../scripts/test-tools.mjs'
+import { startProgram, MAIN, workshop, type Workshop } from '../cli/tenure-process.ts'
 import { acquireMany, browsing, launchBrowser, openPage, serve } from './browsing.ts'
+import { playScene } from './scene.ts'
 
 const BUILT = fileURLToPath(new URL('../../dist/dashboard/', import.meta.url))
 const AXE = fileURLToPath(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url))
@@ -164,7 +166,7 @@ describe('Now', () => {
     const server = await serve(shop)
     const page = await openPage({ browser })
     await page.goto(server.url)
-    await page.getByText('10,000', { exact: true }).waitFor()
+    await page.locator('.counts b', { hasText: '10,000' }).waitFor()
     await page.getByRole('grid').focus()
     await page.keyboard.press('End')
     await row(page, '009999').waitFor()
@@ -173,8 +175,22 @@ describe('Now', () => {
     await page.locator('#filter').fill('005000')
     await row(page, '005000').waitFor()
     expect(await page.locator('.canvas .row').count()).toBe(1)
+    for (const [view, shown] of Object.entries(SHOWN_OF_MANY)) {
+      await page.evaluate(`location.hash = '#/${view}'`)
+      await page.getByText(shown).first().waitFor()
+    }
+    expect(await page.locator('.plot').count()).toBe(7)
   })
 })
+
+/** What each view says of ten thousand leases. */
+const SHOWN_OF_MANY: Readonly<Record<string, string>> = {
+  timeline: '10,000 lanes',
+  waits: 'Nobody waits for anybody',
+  fleet: 'No fleet runs on this store',
+  workflow: 'No workflow is driven now',
+  health: '10,000 held',
+}
 
 describe('the connection', () => {
   it('asks for a token once, keeps it in the tab alone, and says when it is wrong', async () => {
@@ -226,27 +242,166 @@ interface Violation {
 async function violations(page: Page): Promise<readonly string[]> {
   await page.evaluate(fs.readFileSync(AXE, 'utf8'))
   const found = (await page.evaluate(
-    'axe.run().then(({ violations }) => violations)',
+    'axe.run({ resultTypes: ["violations"] }).then(({ violations }) => violations)',
   )) as Violation[]
   const serious = found.filter(({ impact }) => impact === 'serious' || impact === 'critical')
   return serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
 }
 
-describe('axe', () => {
-  it.each(['light', 'dark'] as const)('finds nothing serious in %s', async (colorScheme) => {
-    const { shop, page } = await browsing({ browser, colorScheme })
-    await shop.json(['acquire', 'file:/repo/a.ts', '--holder', 'ann', '--ttl', '1h'])
-    await shop.json([
-      'acquire',
-      'file:/repo/b.ts',
-      '--holder',
-      'ann',
-      '--ttl',
-      '1h',
-      '--reason',
-      'why',
+type Event = { readonly event: { readonly type: string; readonly resource: string } }
+
+async function historyOf(shop: Workshop, resource: string): Promise<readonly string[]> {
+  const rows = await shop.json<readonly Event[]>(['history', resource, '--limit', '1000'])
+  return rows.map(({ event }) => event.type)
+}
+
+const VIEWS = [
+  'now',
+  'resource?name=deploy%3Aprod',
+  'timeline?span=120000',
+  'waits',
+  'fleet',
+  'workflow',
+  'health',
+]
+
+it('every view shows what the ledger says while it happens, and axe finds nothing serious in light or dark', async () => {
+  const { shop, server, page } = await browsing({ browser, view: '#/health', colorScheme: 'dark' })
+  await page.getByText('Nothing has failed').waitFor()
+  await page.getByText('live', { exact: true }).waitFor()
+  const scene = await playScene(shop.storeUrl)
+  const go = async (hash: string): Promise<void> =>
+    void (await page.evaluate(`location.hash = '#/${hash}'`))
+  await expect
+    .poll(async () =>
+      Number(await page.locator('.plot', { hasText: 'grants' }).locator('b').textContent()),
+    )
+    .toBeGreaterThan(40)
+  await page.locator('td', { hasText: 'history' }).waitFor()
+
+  await go('resource?name=deploy%3Aprod')
+  await page.locator('.card', { hasText: 'ci-4713' }).getByText('release 2.4.0').waitFor()
+  // By priority, not by arrival.
+  await expect.poll(() => page.locator('tbody .holder').allTextContents()).toContain('ci-4714')
+  const queued = await page.locator('table').first().locator('.holder').allTextContents()
+  expect(queued).toEqual(['ci-4715', 'ci-4714'])
+  const told = await historyOf(shop, 'deploy:prod')
+  await expect.poll(() => page.locator('.events tr').count()).toBe(told.length)
+  const releases = told.filter((type) => type === 'lease.released').length
+  expect(releases).toBe(3)
+  expect(await page.locator('.hold.released').count()).toBe(releases)
+
+  await go('timeline?span=120000&q=deploy')
+  await expect.poll(() => page.locator('.hold.released').count()).toBe(releases)
+  await go('timeline?span=120000&q=import')
+  for (const end of ['expired', 'revoked', 'transferred'])
+    await page.locator(`.hold.${end} .mark`).first().waitFor()
+  await go('timeline?span=120000&by=holder&q=shipping')
+  await page.locator('.hold.deadlock .mark').waitFor()
+
+  await go('waits')
+  await page.locator('.node', { hasText: 'deploy:prod' }).waitFor()
+  await page.getByText('was refused, being the last to ask').waitFor()
+  expect(await page.locator('.cycle li').allTextContents()).toEqual([
+    expect.stringMatching(/^billingwaits fordb:stockofshipping$/),
+    expect.stringMatching(/^shippingwaits fordb:ordersofbilling$/),
+  ])
+
+  await go('fleet')
+  await page.getByText('3 nodes, 24 sessions').waitFor()
+  expect(await page.locator('.load .figure').allTextContents()).toEqual(['8', '8', '8'])
+  await page.getByText('8 sessions', { exact: true }).waitFor()
+
+  await go('workflow')
+  const driven = page.locator('tr', { hasText: 'checkout-118' })
+  expect(await driven.locator('td').nth(3).textContent()).toBe('3')
+  await page.locator('tr', { hasText: 'checkout-117' }).getByText('released').waitFor()
+
+  for (const colorScheme of ['dark', 'light'] as const) {
+    await page.emulateMedia({ colorScheme })
+    for (const view of VIEWS) {
+      await go(view)
+      await page.locator('main').waitFor()
+      expect(await violations(page), `${view} in ${colorScheme}`).toEqual([])
+    }
+  }
+  await scene.close()
+  await server.stop()
+})
+
+describe('acting', () => {
+  async function asRole(role: string): Promise<{ readonly shop: Workshop; readonly page: Page }> {
+    const shop = workshop()
+    const file = path.join(shop.directory, 'tokens.json')
+    const made = ['tokens', 'create', '--tokens', file, '--name', 'eve', '--role', role]
+    const { token } = await shop.json<{ readonly token: string }>(made)
+    await shop.json(['acquire', 'work:a', '--holder', 'ann', '--ttl', '1h'])
+    await shop.json(['acquire', 'work:b', '--holder', 'ann', '--ttl', '1h'])
+    const server = await serve(shop, ['--tokens', file])
+    const page = await openPage({ browser })
+    await page.goto(`${server.url}/#/resource?name=work%3Aa`)
+    await page.getByLabel('Token').fill(token)
+    await page.keyboard.press('Enter')
+    await page.locator('.card', { hasText: 'ann' }).waitFor()
+    return { shop, page }
+  }
+
+  it('is for operators: each act asks once, says what will happen, and shows what did', async () => {
+    const { shop, page } = await asRole('operator')
+    await page.getByRole('button', { name: 'Revoke…' }).click()
+    await page.getByLabel('Reason').fill('stuck since noon')
+    await page.getByText('is asked to finish and can no longer renew').waitFor()
+    await page.getByRole('button', { name: 'none' }).click()
+    await page.getByText('loses the lease at once').waitFor()
+    await page.getByRole('button', { name: 'Revoke', exact: true }).click()
+    await page.getByText('Done: ann no longer holds it').waitFor()
+    await page.getByRole('button', { name: 'Close' }).click()
+    await page.getByText('Nobody holds it').waitFor()
+    const rows = await shop.json<readonly { event: Record<string, unknown> }[]>([
+      'history',
+      'work:a',
     ])
-    await row(page, 'a.ts').waitFor()
-    expect(await violations(page)).toEqual([])
+    expect(rows.at(-1)?.event).toMatchObject({
+      type: 'lease.revoked',
+      by: 'eve',
+      reason: 'stuck since noon',
+    })
+    await page.evaluate("location.hash = '#/now?holder=ann'")
+    await page.getByRole('button', { name: 'Release all…' }).click()
+    await page.getByRole('button', { name: 'Release all', exact: true }).click()
+    await page.getByText('Done: 1 lease of ann ended').waitFor()
+    expect(await shop.json(['ls'])).toEqual([])
   })
+
+  it('is not for readers, who see no buttons for it', async () => {
+    const { page } = await asRole('reader')
+    await page.getByText('work:a').first().waitFor()
+    expect(await page.getByRole('button').count()).toBe(0)
+    await page.evaluate("location.hash = '#/now?holder=ann'")
+    await row(page, 'work:').first().waitFor()
+    expect(await page.getByText('Release all').count()).toBe(0)
+  })
+})
+
+it('shows the ledger of yesterday', async () => {
+  const { shop, server, page } = await browsing({ browser })
+  const dayMs = 86_400_000
+  const yesterday = async (args: readonly string[]): Promise<void> => {
+    const command = [requireTestTool('faketime'), '-f', '-1d', process.execPath, MAIN, ...args]
+    const env = { TENURE_STORE: shop.storeUrl, DONT_FAKE_MONOTONIC: '1' }
+    expect((await startProgram(command, { cwd: shop.directory, env }).ended).code).toBe(0)
+  }
+  const fromMs = Date.now() - dayMs - 60_000
+  await yesterday(['acquire', 'work:old', '--holder', 'ann', '--ttl', '1h'])
+  await yesterday(['release', 'work:old', '--holder', 'ann'])
+  await page.goto(`${server.url}/#/timeline?from=${fromMs}&to=${fromMs + 300_000}`)
+  await page
+    .locator('.hold.released', { hasText: 'ann' })
+    .or(page.locator('.hold.released'))
+    .first()
+    .waitFor()
+  expect(await page.locator('.lane-name').allTextContents()).toEqual(['work:old'])
+  await page.locator('.chart').focus()
+  for (let press = 0; press < 12; press += 1) await page.keyboard.press('ArrowLeft')
+  await page.getByText('Nothing happened in this time').waitFor()
 })

@@ -4,23 +4,8 @@
  */
 import type { ComponentChild, JSX } from 'preact'
 import type { LeaseInfo } from '../../core/lease.ts'
+import type { MarkName } from './mark-name.ts'
 import { isExpiring } from '../state/lease-filter.ts'
-
-export type MarkName =
-  | 'held'
-  | 'shared'
-  | 'waiting'
-  | 'offered'
-  | 'expiring'
-  | 'revoking'
-  | 'released'
-  | 'expired'
-  | 'revoked'
-  | 'transferred'
-  | 'deadlock'
-  | 'refused'
-  | 'renewed'
-  | 'other'
 
 export const MARK_WORDS: Readonly<Record<MarkName, string>> = {
   held: 'held',

@@ -5,7 +5,7 @@
 import type { LeaseEvent } from '../../core/event.ts'
 import type { LeaseInfo } from '../../core/lease.ts'
 import type { LedgerRow } from '../wire/answers.ts'
-import type { MarkName } from '../parts/marks.tsx'
+import type { MarkName } from '../parts/mark-name.ts'
 
 export interface Moment {
   readonly atMs: number

@@ -4,7 +4,7 @@
  */
 import type { ComponentChild, JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { useSignal, type Signal } from '@preact/signals'
+import { signal, useSignal, type Signal } from '@preact/signals'
 import type { LeaseInfo } from '../../core/lease.ts'
 import { useFeed } from '../feed-context.ts'
 import { plural, roundSpanText, visibleName } from '../parts/words.ts'
@@ -94,16 +94,20 @@ export function HolderActions({ holder }: { holder: string }): JSX.Element | nul
   )
 }
 
+/** The page has one question at a time. It stays when what it is about has gone, to say what came of it. */
+const asked = signal<Act | null>(null)
+
 function ActButton(act: Act): JSX.Element {
-  const isOpen = useSignal(false)
   return (
-    <>
-      <button type="button" class="danger" onClick={() => (isOpen.value = true)}>
-        {act.button}
-      </button>
-      {isOpen.value ? <ActDialog act={act} onClose={() => (isOpen.value = false)} /> : null}
-    </>
+    <button type="button" class="danger" onClick={() => (asked.value = act)}>
+      {act.button}
+    </button>
   )
+}
+
+export function AskedAct(): JSX.Element | null {
+  const act = asked.value
+  return act === null ? null : <ActDialog act={act} onClose={() => (asked.value = null)} />
 }
 
 const GRACES_MS: readonly number[] = [0, 10_000, 60_000, 300_000]

@@ -1,7 +1,8 @@
 /** How it fares: what happens each second, how long the store takes, what was refused, and what failed. */
 import type { JSX } from 'preact'
 import { useFeed } from '../feed-context.ts'
-import { Mark, type MarkName } from '../parts/marks.tsx'
+import type { MarkName } from '../parts/mark-name.ts'
+import { Mark } from '../parts/marks.tsx'
 import { countText } from '../parts/words.ts'
 import { RATE_SECONDS, SERIES, type Series } from '../state/event-log.ts'
 import { useAsked } from '../state/use-asked.ts'

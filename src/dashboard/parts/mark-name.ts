@@ -1,0 +1,16 @@
+/** What a sign can stand for: the states of leases and waiters, and how they ended. */
+export type MarkName =
+  | 'held'
+  | 'shared'
+  | 'waiting'
+  | 'offered'
+  | 'expiring'
+  | 'revoking'
+  | 'released'
+  | 'expired'
+  | 'revoked'
+  | 'transferred'
+  | 'deadlock'
+  | 'refused'
+  | 'renewed'
+  | 'other'
