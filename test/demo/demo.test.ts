@@ -36,6 +36,25 @@ describe('the demo', () => {
     PATIENCE_MS,
   )
 
+  it('shows its agents in a browser, and keeps the page after its end until it is told to stop', async () => {
+    const { directory, options } = apart()
+    const running = start(['demo', '--dashboard', '--duration', '5s'], options)
+    let stderr = ''
+    running.process.stderr?.on('data', (text: Buffer) => (stderr += text.toString()))
+    await until(async () => stderr.includes('the page: '))
+    const [, url = ''] = /the page: (\S+)/.exec(stderr) ?? []
+    await running.says('Every promise was kept.')
+    await until(async () => stderr.includes('stays at'))
+    expect(await (await fetch(`${url}/`)).text()).toContain('<title>Tenure</title>')
+    const events = (await (await fetch(`${url}/v1/events?types=lease.expired`)).json()) as {
+      readonly events: readonly unknown[]
+    }
+    expect(events.events.length).toBeGreaterThanOrEqual(2)
+    running.process.kill('SIGINT')
+    expect((await running.ended).code).toBe(130)
+    expect(fs.readdirSync(directory)).toEqual([])
+  })
+
   it.each(['SIGINT', 'SIGTERM'] as const)('leaves nothing behind after %s', async (signal) => {
     const { directory, options } = apart()
     const running = start(['demo'], options)

@@ -8,17 +8,25 @@ import { defineCommand, type Call, type Command } from '../command.ts'
 import { Cast } from '../../demo/cast.ts'
 import { AGENT_NAMES, FILE_NAMES, play, TTL_MS } from '../../demo/play.ts'
 import { brokenPromises, judge, type Verdict } from '../../demo/verdict.ts'
+import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
 import { LiveView, PlainView, SHOW_CURSOR, type View, type ViewOptions } from '../demo-view.ts'
 import { formatSpan } from '../duration.ts'
+import { loadServer } from '../load-server.ts'
 import { plural } from '../output.ts'
 import { listenForInterruption, signalExitCode } from '../signals.ts'
 
 const DURATION_MS_DEFAULT = 15_000
+/** Long enough to find the page and look around. */
+const SHOWN_MS_DEFAULT = 120_000
 /** A terminal that does not know its size, and one in which lines would wrap and spoil the picture. */
 const COLUMNS_DEFAULT = 100
 const COLUMNS_MIN = 80
 
-type DemoTable = { readonly duration: Option<number>; readonly keep: Option<true> }
+type DemoTable = {
+  readonly duration: Option<number>
+  readonly keep: Option<true>
+  readonly dashboard: Option<true>
+}
 
 export const demo: Command = defineCommand({
   positionals: [],
@@ -28,11 +36,12 @@ export const demo: Command = defineCommand({
       'how long the agents work (default: 15s)',
     ),
     keep: flag('keep the scratch directory, to look at its files and its store'),
+    dashboard: flag('show the agents in a browser: for 2m by default, and the page until Ctrl-C'),
   },
   notes: [
     'Five agents, each a process of its own, share four files through leases of 2 s. One is killed while it holds a file; one is stopped until its lease has run out and then writes too late. The exit status is 1 if a promise was broken. It works in a scratch directory with a store of its own; --store is not touched.',
   ],
-  examples: ['tenure demo', 'tenure demo --duration 30s --keep'],
+  examples: ['tenure demo', 'tenure demo --dashboard', 'tenure demo --duration 30s --keep'],
   run,
 })
 
@@ -53,11 +62,16 @@ async function run(call: Call<DemoTable>): Promise<number> {
     process.exit(signalExitCode(name))
   })
   try {
+    const page = call.options.dashboard === true ? await openPage(call, scratch) : null
     const verdict = await perform(call, cast, scratch)
     const broken = brokenPromises(verdict)
     if (call.options.keep === true) call.printer.remark(`kept in ${scratch}`)
     const answer = { ...verdict, brokenPromises: broken }
-    return call.printer.verdict(broken.length === 0, answer, () => summary(verdict, broken))
+    const status = call.printer.verdict(broken.length === 0, answer, () => summary(verdict, broken))
+    call.printer.remark(page === null ? SEE_IT : `the page stays at ${page.url} until Ctrl-C`)
+    // A signal ends the process, and with it the page.
+    if (page !== null) await new Promise<never>(() => undefined)
+    return status
   } finally {
     cleanUp()
     process.off('exit', cleanUp)
@@ -65,8 +79,23 @@ async function run(call: Call<DemoTable>): Promise<number> {
   }
 }
 
+const SEE_IT = 'to watch it in a browser: tenure demo --dashboard'
+
+function storeIn(scratch: string): string {
+  return `sqlite:${path.join(scratch, 'tenure.db')}`
+}
+
+/** A server before the demo's store, for its page. Whoever looks may act: nothing of it is worth more than the demo. */
+async function openPage({ printer }: Call<DemoTable>, scratch: string): Promise<TenureServer> {
+  const { startServer } = await loadServer('tenure demo --dashboard')
+  const open: ServerOptions['open'] = (namespace) => openApi(storeIn(scratch), { namespace })
+  const server = await startServer({ open, port: 0, role: 'operator' })
+  printer.remark(`the page: ${server.url}`)
+  return server
+}
+
 async function perform(call: Call<DemoTable>, cast: Cast, scratch: string): Promise<Verdict> {
-  const storeUrl = `sqlite:${path.join(scratch, 'tenure.db')}`
+  const storeUrl = storeIn(scratch)
   const directory = path.join(scratch, 'files')
   fs.mkdirSync(directory)
   for (const name of FILE_NAMES) fs.writeFileSync(path.join(directory, name), '')
@@ -77,7 +106,8 @@ async function perform(call: Call<DemoTable>, cast: Cast, scratch: string): Prom
     return leases.some(({ resource }) => path.basename(resource) === file)
   }
   try {
-    const durationMs = call.options.duration ?? DURATION_MS_DEFAULT
+    const { duration, dashboard } = call.options
+    const durationMs = duration ?? (dashboard === true ? SHOWN_MS_DEFAULT : DURATION_MS_DEFAULT)
     const announce = (text: string): void => view.announce(text)
     await play({ cast, storeUrl, directory, durationMs, isAwaited, announce })
     await view.close()

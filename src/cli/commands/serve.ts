@@ -7,13 +7,13 @@ import { onFault } from '../../runtime/diagnostics.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { AccessEntry } from '../../server/access.ts'
-import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
+import type { TenureServer } from '../../server/start-server.ts'
 import { flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { faultLine } from '../fault-line.ts'
 import { KEYS_OPTION } from './keys.ts'
 import { keyFileOf } from '../key-file.ts'
-import { loadWith } from '../missing-packages.ts'
+import { loadServer } from '../load-server.ts'
 import { visible } from '../output.ts'
 import { listenForInterruption } from '../signals.ts'
 import { given, placeOf } from '../store-access.ts'
@@ -72,11 +72,9 @@ export const serve: Command = defineCommand({
   run,
 })
 
-const PACKAGES = ['hono', '@hono/node-server', 'prom-client']
-
 async function run(call: Call<ServeTable>): Promise<number> {
   const { identity, options, printer, cwd } = call
-  const { startServer } = await loadServer()
+  const { startServer } = await loadServer('tenure serve')
   const format = options.log ?? 'text'
   const tokens = servedTokenFile(options.tokens, cwd)
   const keyFile = keyFileOf(options.keys, cwd)
@@ -108,12 +106,6 @@ function whoMay(tokens: string | null, isOperator: boolean): string {
   if (tokens !== null) return `tenure: whoever has a token of ${tokens} may use it`
   const role = isOperator ? 'operator' : 'holder'
   return `tenure: every program of this host may use it, in the role ${role}, without a token`
-}
-
-type StartServer = (options: ServerOptions) => Promise<TenureServer>
-
-function loadServer(): Promise<{ readonly startServer: StartServer }> {
-  return loadWith('tenure serve', PACKAGES, () => import('../../server/start-server.ts'))
 }
 
 function repositoriesOf(text: string | undefined, cwd: string): Readonly<Record<string, string>> {
