@@ -8,6 +8,7 @@ import { visibleName } from './parts/words.ts'
 import { AskedAct } from './views/acting.tsx'
 import { FleetView } from './views/fleet-view.tsx'
 import { HealthView } from './views/health-view.tsx'
+import { LedgerView } from './views/ledger-view.tsx'
 import { NowView } from './views/now-view.tsx'
 import { ResourceView } from './views/resource-view.tsx'
 import { TimelineView } from './views/timeline-view.tsx'
@@ -21,6 +22,7 @@ const TITLES: Readonly<Record<ViewName, string>> = {
   waits: 'Waits',
   fleet: 'Fleet',
   workflow: 'Workflow',
+  ledger: 'Ledger',
   health: 'Health',
   resource: 'Resource',
 }
@@ -88,6 +90,8 @@ function viewOf(view: ViewName): JSX.Element {
       return <FleetView />
     case 'workflow':
       return <WorkflowView />
+    case 'ledger':
+      return <LedgerView />
     case 'health':
       return <HealthView />
   }

@@ -38,6 +38,7 @@ import { dashboardFile } from './dashboard-files.ts'
 import { refuseForeignPages } from './host-check.ts'
 import { answerLfsRequest } from './lfs.ts'
 import { LFS_MEDIA_TYPE, lfsCaller, lfsProblem, lfsResponse } from './lfs-http.ts'
+import type { LedgerStanding } from './ledger-standing.ts'
 import type { McpRoute } from './mcp-route.ts'
 import type { ServerMetrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
@@ -77,6 +78,8 @@ export interface ApplicationParts {
   readonly mcp: () => Promise<McpRoute>
   /** The tops of the repositories whose files can be locked by Git LFS, by name. */
   readonly repositories: ReadonlyMap<string, string>
+  /** How the sealed ledger stands; null: there is none to look at. */
+  readonly ledger: (() => Promise<LedgerStanding>) | null
   readonly onRequest: OnRequest
   readonly isStopping: () => boolean
 }
@@ -150,6 +153,15 @@ function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
       return json({ name, role, namespace })
     }),
   )
+  app.get('/v1/ledger', (c) =>
+    named(c, '/v1/ledger', async () => {
+      const caller = identified(parts, c)
+      refuseGrant(caller)
+      requireRole(caller, 'reader')
+      if (parts.ledger === null) throw httpError(404, 'the server must be started with a ledger')
+      return json(await parts.ledger())
+    }),
+  )
   app.get('/metrics', (c) =>
     named(c, '/metrics', async () => {
       const caller = identified(parts, c)
@@ -163,7 +175,10 @@ function openRoutes(app: Hono<Env>, parts: ApplicationParts): void {
 
 function refuseOtherMethods(app: Hono<Env>): void {
   const allowed = new Map<string, Set<string>>()
-  const open = ['/', '/healthz', '/readyz', '/openapi.json', '/metrics', '/v1/caller', WAKES_PATH]
+  const open = [
+    ...['/', '/healthz', '/readyz', '/openapi.json', '/metrics'],
+    ...['/v1/caller', '/v1/ledger', WAKES_PATH],
+  ]
   const others = [
     ...open.map((path) => ({ method: 'GET', path })),
     { method: 'POST', path: '/mcp' },

@@ -309,6 +309,13 @@ function openOperation(operationId: string, summary: string, responses: Loose): 
 }
 
 const STATUS = objectOf({ status: TEXT })
+const INTEGER: JsonSchema = { type: 'integer' }
+const CHECKPOINT = objectOf({ sequence: INTEGER, atMs: INTEGER, events: INTEGER })
+const LEDGER = objectOf({
+  checkpoint: { anyOf: [CHECKPOINT as JsonSchema, { type: 'null' }] },
+  verifiedAtMs: INTEGER,
+  problem: { anyOf: [TEXT, { type: 'null' }] },
+})
 const CALLER = objectOf({
   name: TEXT,
   role: { type: 'string', enum: ROLES },
@@ -333,6 +340,17 @@ function openPaths(): Loose {
           200: jsonResponse('Its name, role and namespace', CALLER),
           401: problemResponse(HTTP_ONLY[401] ?? ''),
           403: problemResponse('A grant, which is for its lease alone'),
+        },
+      },
+    },
+    '/v1/ledger': {
+      get: {
+        ...{ operationId: 'ledger', summary: 'How the sealed ledger stands.' },
+        responses: {
+          200: jsonResponse('Its last checkpoint, and what verifying it found', LEDGER),
+          401: problemResponse(HTTP_ONLY[401] ?? ''),
+          403: problemResponse('A grant, which is for its lease alone'),
+          404: problemResponse('The server was started without a ledger'),
         },
       },
     },

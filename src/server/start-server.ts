@@ -25,6 +25,7 @@ import type { LeaseApi } from '../service/lease-api.ts'
 import type { OnRequest } from './access.ts'
 import { application } from './application.ts'
 import { refuseExposure } from './host-check.ts'
+import type { LedgerStanding } from './ledger-standing.ts'
 import type { McpRoute } from './mcp-route.ts'
 import { ServerMetrics } from './metrics.ts'
 import { httpError, problemOf, problemResponse } from './problem.ts'
@@ -57,6 +58,8 @@ export interface ServerOptions {
   readonly name?: string
   /** The tops of repositories by name: what Git LFS locks there (`/lfs/NAMESPACE/NAME`) is the file itself. */
   readonly repositories?: Readonly<Record<string, string>>
+  /** How the sealed ledger stands; default: the server knows of none. */
+  readonly ledger?: () => Promise<LedgerStanding>
   /** Hears of every request when its answer has ended. */
   readonly onRequest?: OnRequest
   /** Of a token that has no limit of its own. Default 5,000. */
@@ -111,6 +114,7 @@ export async function startServer(options: ServerOptions): Promise<TenureServer>
     localRole: options.role ?? 'holder',
     keys: options.keys ?? null,
     name: options.name ?? null,
+    ledger: options.ledger ?? null,
     onRequest: options.onRequest ?? (() => undefined),
     mcp: () => mcp.load(),
     repositories: new Map(Object.entries(options.repositories ?? {})),

@@ -262,6 +262,7 @@ const VIEWS = [
   'waits',
   'fleet',
   'workflow',
+  'ledger',
   'health',
 ]
 
@@ -370,7 +371,7 @@ describe('acting', () => {
     await page.getByRole('button', { name: 'Release all…' }).click()
     await page.getByRole('button', { name: 'Release all', exact: true }).click()
     await page.getByText('Done: 1 lease of ann ended').waitFor()
-    expect(await shop.json(['ls'])).toEqual([])
+    expect(await shop.json(['ls'])).toMatchObject({ leases: [] })
   })
 
   it('is not for readers, who see no buttons for it', async () => {
@@ -391,7 +392,8 @@ it('shows the ledger of yesterday', async () => {
     const env = { TENURE_STORE: shop.storeUrl, DONT_FAKE_MONOTONIC: '1' }
     expect((await startProgram(command, { cwd: shop.directory, env }).ended).code).toBe(0)
   }
-  const fromMs = Date.now() - dayMs - 60_000
+  const nowMs = Date.now()
+  const fromMs = nowMs - dayMs - 60_000
   await yesterday(['acquire', 'work:old', '--holder', 'ann', '--ttl', '1h'])
   await yesterday(['release', 'work:old', '--holder', 'ann'])
   await page.goto(`${server.url}/#/timeline?from=${fromMs}&to=${fromMs + 300_000}`)
@@ -404,4 +406,29 @@ it('shows the ledger of yesterday', async () => {
   await page.locator('.chart').focus()
   for (let press = 0; press < 12; press += 1) await page.keyboard.press('ArrowLeft')
   await page.getByText('Nothing happened in this time').waitFor()
+})
+
+it('says up to where the ledger is sealed, whether it was found whole, and who held what at a moment', async () => {
+  const shop = workshop()
+  const keys = ['--keys', path.join(shop.directory, 'keys.json')]
+  const ledger = path.join(shop.directory, 'ledger')
+  await shop.json(['keys', 'generate', ...keys])
+  await shop.json(['acquire', 'work:a', '--holder', 'ann', '--ttl', '1h', '--reason', 'first'])
+  const held = Date.now()
+  await shop.json(['release', 'work:a', '--holder', 'ann'])
+  await shop.json(['acquire', 'work:a', '--holder', 'bob', '--ttl', '1h'])
+  await shop.json(['ledger', 'seal', '--ledger', ledger, ...keys])
+  const server = await serve(shop, ['--ledger', ledger, ...keys])
+  const page = await openPage({ browser })
+  await page.goto(`${server.url}/#/ledger`)
+  await page.getByText('Whole: nothing was changed or left out').waitFor()
+  await page.getByText('3 events, checkpoint 1').waitFor()
+  const local = new Date(held - new Date(held).getTimezoneOffset() * 60_000)
+    .toISOString()
+    .slice(0, 23)
+  await page.evaluate(`location.hash = '#/ledger?name=work%3Aa&at=${local}'`)
+  await page.locator('tr', { hasText: 'ann' }).getByText('released').waitFor()
+  expect(await page.locator('tbody tr').count()).toBe(1)
+  await page.evaluate("location.hash = '#/ledger?name=work%3Aa&at=2020-01-01T00:00'")
+  await page.getByText('Nobody held it').waitFor()
 })

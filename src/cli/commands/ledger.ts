@@ -179,7 +179,10 @@ async function verify({ options, identity, printer, cwd }: LedgerCall): Promise<
 }
 
 /** The keys of the one registrar whose ledger is verified: the one that was named, or that signs here, or the only one. */
-function keysOfOne({ keys }: KeyRing, named: string | undefined): readonly VerificationKey[] {
+export function keysOfOne(
+  { keys }: KeyRing,
+  named: string | undefined,
+): readonly VerificationKey[] {
   const keyId = named ?? (keys.find(isSigning) ?? keys[0])?.keyId
   if (keyId === undefined) return []
   const succession = keySuccession(keys, keyId)

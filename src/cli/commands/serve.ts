@@ -7,11 +7,14 @@ import { onFault } from '../../runtime/diagnostics.ts'
 import { fs } from '../../runtime/file-system.ts'
 import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { AccessEntry } from '../../server/access.ts'
-import type { TenureServer } from '../../server/start-server.ts'
+import type { ServerOptions, TenureServer } from '../../server/start-server.ts'
 import { flag, textOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
 import { faultLine } from '../fault-line.ts'
+import { ledgerDirectoryOf } from '../ledger-source.ts'
 import { KEYS_OPTION } from './keys.ts'
+import { keysOfOne } from './ledger.ts'
+import { servedLedger } from '../served-ledger.ts'
 import { keyFileOf } from '../key-file.ts'
 import { loadServer } from '../load-server.ts'
 import { visible } from '../output.ts'
@@ -32,6 +35,7 @@ type ServeTable = {
   readonly keys: Option<string>
   readonly name: Option<string>
   readonly repo: Option<string>
+  readonly ledger: Option<string>
   readonly log: Option<LogFormat>
 }
 
@@ -59,6 +63,7 @@ export const serve: Command = defineCommand({
       'DIRS',
       'repositories, with commas between them, whose files Git LFS locks at /lfs/NAMESPACE/NAME; NAME is that of the directory',
     ),
+    ledger: textOption('DIR', 'the sealed ledger that the dashboard shows'),
     log,
   },
   notes: [
@@ -91,6 +96,7 @@ async function run(call: Call<ServeTable>): Promise<number> {
     role: options.operator === true ? 'operator' : 'holder',
     keys: () => readKeyFile(keyFile),
     repositories: repositoriesOf(options.repo, cwd),
+    ...given({ ledger: ledgerOf(call) }),
     onRequest: (entry) => say(format, entry, accessLine(entry)),
   })
   printer.answer({ url: server.url }, () => server.url)
@@ -100,6 +106,13 @@ async function run(call: Call<ServeTable>): Promise<number> {
   stopFaults()
   interruption.stop()
   return 0
+}
+
+function ledgerOf({ identity, options, cwd }: Call<ServeTable>): ServerOptions['ledger'] {
+  if (options.ledger === undefined) return undefined
+  const directory = ledgerDirectoryOf(options.ledger, identity.url, cwd)
+  const keys = keysOfOne(readKeyFile(keyFileOf(options.keys, cwd)), undefined)
+  return servedLedger({ directory, keys, copy: undefined, identity, retentionDays: undefined })
 }
 
 function whoMay(tokens: string | null, isOperator: boolean): string {

@@ -18,6 +18,8 @@ export interface Hold {
   readonly resource: string
   readonly holder: string
   readonly isShared: boolean
+  /** It covers everything below as well. */
+  readonly isSubtree: boolean
   /** From when it was waited for; null: it was granted at once. */
   readonly askedAtMs: number | null
   /** Null: it was waited for, and not granted yet or never. */
@@ -59,7 +61,8 @@ export function holdsOf(
 function draftOf(event: LeaseEvent, fromMs: number): Draft {
   const wasHeld = event.before === 'active'
   return {
-    ...{ leaseId: event.leaseId, resource: event.resource, holder: event.holder, isShared: false },
+    ...{ leaseId: event.leaseId, resource: event.resource, holder: event.holder },
+    ...{ isShared: false, isSubtree: false },
     askedAtMs: event.before === 'pending' ? fromMs : null,
     grantedAtMs: wasHeld ? fromMs : null,
     ...{ endedAtMs: null, end: null, expiresAtMs: null, reason: null, fence: null },
@@ -77,8 +80,9 @@ function read(draft: Draft, event: LeaseEvent): void {
   }
   draft.moments.push({ atMs, mark, event })
   if (event.type === 'lease.issued') {
-    const { mode, createdAtMs, grantedAtMs, expiresAtMs, fence, reason } = event.lease
+    const { mode, extent, createdAtMs, grantedAtMs, expiresAtMs, fence, reason } = event.lease
     draft.isShared = mode === 'shared'
+    draft.isSubtree = extent === 'subtree'
     draft.grantedAtMs = grantedAtMs
     draft.askedAtMs = createdAtMs < grantedAtMs ? createdAtMs : draft.askedAtMs
     Object.assign(draft, { expiresAtMs, fence, reason })
@@ -98,11 +102,23 @@ function read(draft: Draft, event: LeaseEvent): void {
 }
 
 function complete(drafts: Map<string, Draft>, lease: LeaseInfo): void {
-  const { id, resource, holder, mode, createdAtMs, grantedAtMs, expiresAtMs, reason, fence } = lease
+  const {
+    id,
+    resource,
+    holder,
+    mode,
+    extent,
+    createdAtMs,
+    grantedAtMs,
+    expiresAtMs,
+    reason,
+    fence,
+  } = lease
   const known = drafts.get(id)
   const isWaited = grantedAtMs === null || createdAtMs < grantedAtMs
   const facts = {
-    ...{ leaseId: id, resource, holder, isShared: mode === 'shared', grantedAtMs, expiresAtMs },
+    ...{ leaseId: id, resource, holder, grantedAtMs, expiresAtMs },
+    ...{ isShared: mode === 'shared', isSubtree: extent === 'subtree' },
     ...{ askedAtMs: isWaited ? createdAtMs : null, endedAtMs: null, end: null, reason, fence },
   }
   const { renewedAtMs = [], moments = [] } = known ?? {}

@@ -1,7 +1,7 @@
 /** Every view is an address: the part after `#`, which is not sent to the server and so stands in no log. */
 import { signal, type ReadonlySignal } from '@preact/signals'
 
-export const VIEWS = ['now', 'timeline', 'waits', 'fleet', 'workflow', 'health'] as const
+export const VIEWS = ['now', 'timeline', 'waits', 'fleet', 'workflow', 'ledger', 'health'] as const
 export type ViewName = (typeof VIEWS)[number] | 'resource'
 
 export interface Route {

@@ -125,3 +125,28 @@ export function readEventPage(value: unknown): EventPage {
   const { events, next } = EVENTS.read(value, 'answer')
   return { events, next }
 }
+
+const COUNT = integer(0, Number.MAX_SAFE_INTEGER)
+const CHECKPOINT = object(
+  {
+    sequence: required(COUNT, 'Its number'),
+    atMs: required(AT_MS, 'When it was signed'),
+    events: required(COUNT, 'How many events it seals'),
+  },
+  'answer',
+)
+
+const LEDGER = object(
+  {
+    checkpoint: required(nullable(CHECKPOINT), 'The last one'),
+    verifiedAtMs: required(AT_MS, 'When the ledger was last verified'),
+    problem: required(nullable(OPAQUE), 'What was wrong then'),
+  },
+  'answer',
+)
+
+export type LedgerStanding = ValueOf<typeof LEDGER>
+
+export function readLedgerStanding(value: unknown): LedgerStanding {
+  return LEDGER.read(value, 'answer')
+}
