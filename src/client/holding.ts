@@ -358,6 +358,7 @@ type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
 class Draft implements HoldingStep {
   holding: Holding
   actions: readonly HoldingAction[] = NOTHING
+  #list: HoldingAction[] | null = null
   readonly #at: Instant
   #copy: Mutable<Holding> | null = null
 
@@ -388,7 +389,11 @@ class Draft implements HoldingStep {
   }
 
   does(action: HoldingAction): void {
-    this.actions = [...this.actions, action]
+    if (this.#list === null) {
+      this.#list = []
+      this.actions = this.#list
+    }
+    this.#list.push(action)
   }
 
   #stop(): void {
@@ -530,7 +535,7 @@ class Draft implements HoldingStep {
   /** After a mistake of the program, too, the next renewal may succeed; only a store that refuses is not asked again. */
   doubt(error: unknown): void {
     this.next.failure = error
-    if (isLeaseError(error) && !isRetryable(error)) this.#plan({ next: null })
+    if (isLeaseError(error) && !isRetryable(error)) this.#planNothing()
     else this.#planAgain(effectOf(error) === 'unknown')
     this.look()
   }
@@ -554,7 +559,9 @@ class Draft implements HoldingStep {
     const inMs = untilDoubtMs(this.holding, this.#at)
     const dueMs = this.#nowMs + inMs
     const next = renewal.isSent || inMs <= 0 ? null : { dueMs, earliestMs: dueMs }
-    this.#plan({ next, isSent: true, open: sent.requestId === null ? null : sent })
+    const { failures, isInDoubt } = renewal
+    const open = sent.requestId === null ? null : sent
+    this.next.renewal = { next, failures, isSent: true, open, isInDoubt }
     return sent
   }
 
@@ -595,7 +602,7 @@ class Draft implements HoldingStep {
   /** No renewal moves the end any more, for this reason. */
   #limitTo(limit: LeaseError): void {
     this.next.limit = limit
-    this.#plan({ next: null })
+    this.#planNothing()
   }
 
   /** The renewal that was sent did not happen, or nothing is known of it: then the next one repeats it. */
@@ -612,8 +619,8 @@ class Draft implements HoldingStep {
     }
   }
 
-  #plan(changed: Partial<RenewalPlan>): void {
-    this.next.renewal = { ...this.holding.renewal, ...changed }
+  #planNothing(): void {
+    this.next.renewal = { ...this.holding.renewal, next: null }
   }
 
   #termLeftMs(term: Term): number {

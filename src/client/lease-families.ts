@@ -33,7 +33,8 @@ export class LeaseFamilies {
 
   /** What was derived from a lease ends when its holder ends it, or no longer knows that it lives. */
   endBelow({ id }: LeaseHandle): void {
-    for (const derived of [...(this.#derived.get(id) ?? [])]) derived.endWithParent()
+    const derived = this.#derived.get(id)
+    if (derived !== undefined) for (const handle of [...derived]) handle.endWithParent()
   }
 }
 

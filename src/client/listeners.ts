@@ -32,21 +32,23 @@ export class Listeners<Events> {
 
 /** What was begun for listeners, by what their callers know them by: `off` takes a listener, not what `on` returned. */
 export class TakenListeners<Name> {
-  readonly #taken = new Set<{ readonly name: Name; readonly given: unknown; stop(): void }>()
+  /** Made for the first listener; most leases have none. */
+  #taken: Set<{ readonly name: Name; readonly given: unknown; stop(): void }> | null = null
 
   /** Returns a function that stops it and forgets it. */
   add(name: Name, given: unknown, stop: () => void): () => void {
     const takeOff = (): void => {
-      this.#taken.delete(one)
+      this.#taken?.delete(one)
       stop()
     }
     const one = { name, given, stop: takeOff }
+    this.#taken ??= new Set()
     this.#taken.add(one)
     return takeOff
   }
 
   off(name: Name, given: unknown): void {
-    for (const one of this.#taken) {
+    for (const one of this.#taken ?? []) {
       if (one.name === name && one.given === given) one.stop()
     }
   }

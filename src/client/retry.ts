@@ -26,27 +26,38 @@ export interface RetryLimits {
   readonly stopIf?: () => boolean
 }
 
-export async function retry<Answer>(
-  limits: RetryLimits,
-  send: () => Promise<Answer>,
-): Promise<Answer> {
-  const { runtime, withinMs, triesMax = Infinity, stopIf } = limits
-  const { keepAliveMs = KEEP_ALIVE_MS } = limits
+/** Not an asynchronous function: almost every request is answered the first time, and each one more costs all of them. */
+export function retry<Answer>(limits: RetryLimits, send: () => Promise<Answer>): Promise<Answer> {
+  const { runtime, withinMs, keepAliveMs = KEEP_ALIVE_MS } = limits
   const beganMs = runtime.monotonicMs()
+  const first = answerWithin(runtime, { withinMs, keepAlive: keepAliveMs > 0 }, send)
+  return first.catch((thrown: unknown) => sendAgain({ ...limits, beganMs }, send, thrown))
+}
+
+async function sendAgain<Answer>(
+  limits: RetryLimits & { readonly beganMs: number },
+  send: () => Promise<Answer>,
+  failure: unknown,
+): Promise<Answer> {
+  const { runtime, withinMs, beganMs, triesMax = Infinity, stopIf } = limits
+  const { keepAliveMs = KEEP_ALIVE_MS } = limits
   const passedMs = (): number => runtime.monotonicMs() - beganMs
   let doubt: LeaseError | null = null
+  let thrown = failure
+  let keepAlive = keepAliveMs > 0
   for (let tries = 1; ; tries += 1) {
-    const keepAlive = passedMs() < keepAliveMs
+    if (!isRetryable(thrown)) throw thrown
+    const error = withDoubt(doubt, thrown)
+    if (error.effect === 'unknown') doubt = error
+    const pauseMs = Math.min(PAUSE_MS_MAX, FIRST_PAUSE_MS * 2 ** (tries - 1))
+    if (tries === triesMax || passedMs() + pauseMs >= withinMs) throw error
+    await pause(runtime, pauseMs, keepAlive)
+    if (stopIf?.() === true) throw error
+    keepAlive = passedMs() < keepAliveMs
     try {
       return await answerWithin(runtime, { withinMs: withinMs - passedMs(), keepAlive }, send)
-    } catch (thrown) {
-      if (!isRetryable(thrown)) throw thrown
-      const error = withDoubt(doubt, thrown)
-      if (error.effect === 'unknown') doubt = error
-      const pauseMs = Math.min(PAUSE_MS_MAX, FIRST_PAUSE_MS * 2 ** (tries - 1))
-      if (tries === triesMax || passedMs() + pauseMs >= withinMs) throw error
-      await pause(runtime, pauseMs, keepAlive)
-      if (stopIf?.() === true) throw error
+    } catch (again) {
+      thrown = again
     }
   }
 }

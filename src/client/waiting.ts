@@ -111,7 +111,7 @@ export class Wait {
   #lookAtMs = 0
   #isLook = true
   /** What the store knows of what the ticket is under; null for a request that said it itself. */
-  readonly #implied: ImpliedUnder | null
+  #implied: ImpliedUnder | null = null
   #concluded = false
   #interruption: LeaseError | null = null
   #interrupt: ((error: LeaseError) => void) | null = null
@@ -122,8 +122,6 @@ export class Wait {
     this.#startMs = context.runtime.monotonicMs()
     this.#askedAtMs = this.#startMs
     this.#waitMs = request.waitMs === 'configured' ? null : request.waitMs
-    const { standstill } = context
-    this.#implied = request.isPlain ? new ImpliedUnder(standstill, () => this.#sayMoved()) : null
     this.#armFirstAnswer()
   }
 
@@ -285,6 +283,9 @@ export class Wait {
     this.#lookAtMs = this.#context.runtime.monotonicMs() + queued.checkAfterMs
     if (!this.#hasQueued) {
       this.#hasQueued = true
+      if (this.#request.isPlain) {
+        this.#implied = new ImpliedUnder(this.#context.standstill, () => this.#sayMoved())
+      }
       this.#waitMs ??= queued.waitMs
       this.#arm(this.#leftMs)
       this.#context.onQueued()
