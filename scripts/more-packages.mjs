@@ -1,6 +1,7 @@
 /**
  * Installs packages that are in folders of their own, so that none of them can become a dependency of the package:
- * what Tenure is measured beside (bench/), a bundler, which the tests bundle Tenure with, and clients of MCP (test/tools/).
+ * what Tenure is measured beside (bench/), a bundler, which the tests bundle Tenure with, and clients of MCP (test/tools/); and for
+ * proofs the conformance suite of MCP (test/mcp-conformance/) and clients of coding agents (test/coding-agents/).
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,21 +12,34 @@ export function providePeers() {
   return provide('bench', 'what Tenure is measured beside')
 }
 
+/** The conformance suite of MCP, for a proof. */
+export function provideConformance() {
+  return provide('test/mcp-conformance', 'the conformance suite of MCP')
+}
+
+/** Clients of coding agents, for a proof: half a gigabyte. */
+export function provideAgents() {
+  return provide('test/coding-agents', 'clients of coding agents')
+}
+
 export function provideBundler() {
   return provide('test/tools', 'a bundler for the tests')
 }
 
 /**
- * Sees to it that what the folder's lockfile asks for is there. The second time it reads two small files and is done.
+ * Sees to it that what the folder's lockfile asks for is there, and resolves to where that is. The second time it reads two
+ * small files and is done.
  *
  * @param {string} name
  * @param {string} purpose
+ * @returns {Promise<string>}
  */
 async function provide(name, purpose) {
   const folder = join(ROOT, name)
-  const stamp = join(folder, 'node_modules', '.tenure-setup')
+  const packages = join(folder, 'node_modules')
+  const stamp = join(packages, '.tenure-setup')
   const wanted = fingerprint(readFileSync(join(folder, 'package-lock.json'), 'utf8'), process)
-  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return packages
   process.stderr.write(`Installing ${purpose}…\n`)
   // Nothing of it needs to be compiled.
   const { status, output } = await runNpmCi(folder, ['--ignore-scripts'])
@@ -33,6 +47,7 @@ async function provide(name, purpose) {
     throw new SetupError(`${output.trimEnd()}\nnpm ci in ${name}/ failed with status ${status}.`)
   }
   writeFileSync(stamp, wanted)
+  return packages
 }
 
 /**

@@ -250,7 +250,14 @@ describe('the folders of src', () => {
 })
 
 describe('the lockfiles', () => {
-  const folders = ['', 'bench/', 'test/node-24/', 'test/tools/']
+  const folders = [
+    '',
+    'bench/',
+    'test/coding-agents/',
+    'test/mcp-conformance/',
+    'test/node-24/',
+    'test/tools/',
+  ]
 
   it.each(folders)('of the folder %j names no registry', (folder) => {
     const lockfile = fs.readFileSync(path.join(ROOT, folder, 'package-lock.json'), 'utf8')
