@@ -85,7 +85,11 @@ function refuseOtherTime({ runtime }: SharedStore, address: Address): void {
   if (runtime === address.runtime) return
   const expected = runtime === undefined ? 'left out' : 'the same'
   const given = address.runtime === undefined ? 'none' : 'another one'
-  throw invalid('runtime', `must be ${expected} as for those who have this store open`, given)
+  throw invalid(
+    'runtime',
+    `must be ${expected} as for the clients that have this store open`,
+    given,
+  )
 }
 
 /** One user's part of a store that others use as well. Closing it ends only what this user started. */

@@ -473,7 +473,7 @@ export class Acquisitions implements HandleClient {
 function orphanError(handle: LeaseHandle, orphans: 'renew' | 'release'): LeaseError {
   const { id: leaseId, resource } = handle
   const fate = orphans === 'renew' ? 'is renewed on' : 'is released'
-  const message = `lease ${leaseId} of ${resource} ${fate}: nothing references its handle any more, so nobody can release it`
+  const message = `lease ${leaseId} of ${resource} ${fate}: nothing references its handle any more, so the program cannot release it`
   return new LeaseError('INVALID_STATE', message, { details: { leaseId, resource } })
 }
 

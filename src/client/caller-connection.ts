@@ -1,5 +1,5 @@
 /**
- * What a wait on behalf of somebody else knows of whoever asked: whether an answer can still reach it, and what the wait
+ * What a wait on behalf of a remote caller knows of it: whether an answer can still reach it, and what the wait
  * came to. `server/server-waits.ts` keeps the promises.
  */
 import type { LeaseInfo } from '../core/lease.ts'

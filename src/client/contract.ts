@@ -72,7 +72,7 @@ export type AcquireAllOptions = Omit<
   'mode' | 'extent' | 'slots' | 'leaseId' | 'scope' | 'budget'
 >
 
-/** Does not wait, and so asks nobody to finish. */
+/** Does not wait, and so asks no holder to finish. */
 export type TryAcquireOptions = Omit<AcquireOptions, 'waitMs' | 'signal' | 'breakGraceMs'>
 
 export type Attempt =

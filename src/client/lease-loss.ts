@@ -18,7 +18,7 @@ const WORDS: Readonly<Record<LossReason, string>> = {
   deadline_passed: 'its deadline passed without a confirmed renewal',
   expired: 'the store says that it expired',
   revoked: 'it was revoked',
-  released: 'it was released by somebody else',
+  released: 'it was released by another process',
   transferred: 'it was transferred to another',
   not_found: 'the store does not know it',
   not_holder: 'it has another holder',

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer'
 import { git } from './git-command.ts'
 
-/** From its top, as text: a name that is no UTF-8 cannot be told to those who speak JSON. */
+/** From its top, as text: a name that is no UTF-8 has no JSON form. */
 export async function trackedPaths(root: string): Promise<readonly string[]> {
   const listed = await git(['ls-files', '-z'], { cwd: root })
   const paths: string[] = []

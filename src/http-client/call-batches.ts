@@ -1,6 +1,6 @@
 /**
- * Every call of a process that is under way at the same moment, in one request: renewals above all. A lone call waits for
- * nobody: what is called in one turn leaves at its end.
+ * Every call of a process that is under way at the same moment, in one request: renewals above all. Calls of one turn of
+ * the event loop are sent at its end.
  *
  * Calls travel in one of three lanes, so that none delays or endangers another: a long page of history must not hold up a
  * renewal, and a call that must not be sent twice must not keep the others from being sent again.

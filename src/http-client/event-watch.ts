@@ -1,6 +1,6 @@
 /**
  * Follows the ledger through a server. A stream that is cut is opened again after its last position, at the same server
- * or the next one, so that nothing is lost or repeated. Whoever could read once is not sent away when servers fail later.
+ * or the next one, so that nothing is lost or repeated. A watch that has read once does not end when servers fail later.
  */
 import { isLeaseError } from '../core/errors.ts'
 import { readAnswer } from '../protocol/answers.ts'

@@ -216,7 +216,7 @@ class SentRequest {
       // Stays: a connection that breaks later is told by the answer that it was the connection of.
       request.on('error', reject)
     })
-    // No fault: whoever sends the request awaits it.
+    // No fault: the sender of the request awaits it.
     this.answered.catch(() => undefined)
   }
 

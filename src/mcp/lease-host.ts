@@ -1,5 +1,5 @@
 /**
- * What the tools stand on: a store, in the name of whoever calls, and what becomes of leases between calls. `tenure mcp`
+ * What the tools stand on: a store, in the name of the caller, and what becomes of leases between calls. `tenure mcp`
  * has one for its process, a server one for each request.
  */
 import type { Acquired, CallerConnection } from '../client/caller-connection.ts'
@@ -16,7 +16,7 @@ export interface LeaseHost {
   /** Waits, and leaves its place in the queue when the connection ends. Throws every refusal. */
   acquire(request: AcquireRequest, connection: CallerConnection): Promise<Acquired>
   acquireAll(request: AcquireAllRequest, connection: CallerConnection): Promise<Acquired>
-  /** Who acts where a call names nobody; null: every call must name its holder. */
+  /** The holder of calls that name none; null: every call must name its holder. */
   readonly holder: string | null
   /** A path or `kind:name`, as a model writes it. */
   readReach(text: string): Reach

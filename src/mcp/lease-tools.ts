@@ -1,7 +1,7 @@
 /**
  * The six tools. Each reads its arguments by `tool-shapes.ts`, asks the host, and answers with what a model can go on with: being
  * refused is an answer like any other, with who is in the way and what to do next. Nothing is remembered between calls: a
- * ticket is the id that its lease will have, and whoever names it within one claim window keeps its place.
+ * ticket is the id that its lease will have, and a call that names it within one claim window keeps its place.
  */
 import type { Acquired, CallerConnection } from '../client/caller-connection.ts'
 import type { Blocker } from '../core/conflict.ts'
@@ -33,7 +33,7 @@ export interface LeaseTool {
   readonly run: (host: LeaseHost, asked: never, connection: CallerConnection) => Promise<View>
 }
 
-/** Marks what was taken through a tool: whoever renews it knows that nobody else does. */
+/** Marks a lease that was acquired through a tool, which the process renews. */
 export const TOOL_METADATA: Readonly<Record<string, string>> = { via: 'mcp' }
 
 const changing = { isReading: false } as const
@@ -150,7 +150,7 @@ function send(
   const { group: id, members, ...common } = group
   const request = {
     ...{ ...common, session: group.holder, sequential: true },
-    // How long it waits is up to whoever asks again; a ticket that nobody asks for ends one claim window later.
+    // The next call says how long it waits; a ticket without a further call ends one claim window later.
     ...{ waitMs: waitMs === 0 ? 0 : WAIT_MS_MAX, claimWindowMs: CLAIM_WINDOW_MS_MAX },
   }
   const [only] = members

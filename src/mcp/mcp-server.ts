@@ -17,7 +17,7 @@ const INSTRUCTIONS =
 export interface McpFace {
   readonly host: LeaseHost
   readonly version: string
-  /** Of the call that is answered; `signal` aborts when nobody waits for its answer any more. */
+  /** Of the call that is answered; `signal` aborts when its client no longer waits for the answer. */
   readonly connectionOf: (signal: AbortSignal) => EndingConnection
 }
 

@@ -42,7 +42,7 @@ export const ACQUIRE = object({
   waitMs: optional(integer(0, TOOL_WAIT_MS_MAX, 'ms'), 'Stand in the queue so long'),
   mode: optional(choice(['exclusive', 'shared']), 'Default exclusive'),
   ttlMs: TTL_MS,
-  reason: optional(NOTE, 'Shown to whoever is blocked'),
+  reason: optional(NOTE, 'Shown to blocked requests'),
   holder: HOLDER,
 })
 export const WAIT = object({

@@ -72,13 +72,13 @@ export class CommandRunner {
 
   async #over<Outcome extends { readonly kind: string }>(
     members: readonly Command[],
-    judge: (views: readonly RealmView[], now: Now) => Decision<Outcome>,
+    decide: (views: readonly RealmView[], now: Now) => Decision<Outcome>,
   ): Promise<Decided<Outcome>> {
     const own = members.map(readSetOf)
     const look = (seen: readonly MissingRead[]): Promise<Decided<Outcome>> => {
       return this.#store.transact(withMore(own, seen), (views, now) => {
         const ofMembers = viewsOfMembers(views, own.length, seen)
-        const decision = judge(ofMembers, now)
+        const decision = decide(ofMembers, now)
         const { outcome, validUntilUs, events } = decision
         const hadEffect = events.length > 0
         const commit = commitOf(mergeViews(ofMembers), decision)

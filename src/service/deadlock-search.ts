@@ -196,7 +196,7 @@ export class DeadlockSearch {
 
   /**
    * Refuses the youngest ticket, with all that can only be served together with it. Where all in the cycle are upgrades
-   * it is the one that was asked for last, and its own holder takes it back when it looks: if everybody took back its
+   * it is the one that was asked for last, and its own holder takes it back when it looks: if every holder took back its
    * own, two that were asked for in the same moment would both be refused. What was served since the look stays. Says
    * whether it was the upgrade from which the search started.
    */

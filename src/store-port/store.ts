@@ -41,7 +41,7 @@ export interface EntryQuery {
    * what has ended and is live until its lock delay has passed belongs to both.
    */
   readonly states?: readonly EntryState[]
-  /** `passed`: live entries whose deadline is over on the store's clock but that nobody has settled yet. */
+  /** `passed`: live entries whose deadline is over on the store's clock but that are not settled yet. */
   readonly deadline?: 'running' | 'passed'
   /** Goes on where another answer to the same query was cut short (`Found.next`). Not with `ids`, `overlapping` or `passed`. */
   readonly after?: string
@@ -97,7 +97,7 @@ export interface PrunePolicy {
   /** Ended leases and failed attempts older than this, and than their own TTL, go with their whole history. */
   readonly endedBeforeMs: number
   readonly nowMs: number
-  /** At most so many entries in one call, so that nobody waits long behind it. */
+  /** At most so many entries in one call, so that no other call waits long behind it. */
   readonly batch: number
 }
 
@@ -108,7 +108,7 @@ export interface Pruned {
   readonly more: boolean
 }
 
-/** Somebody changed something that concerns a session. No ids: look for yourself. */
+/** A commit concerns a session. Without ids the client reads its own entries. */
 export interface WakeSignal {
   readonly leaseIds: readonly LeaseId[] | null
 }
@@ -177,5 +177,5 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** What can be asked of a store that nobody means to change. */
+/** The methods of a store that only read. */
 export type StoreQuestions = Pick<Store, 'description' | 'find' | 'history' | 'settings' | 'close'>
