@@ -17,11 +17,11 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   renew: {
     summary: 'Renew a lease',
-    load: async () => (await import('./commands/renew.ts')).renew,
+    load: async () => (await import('./commands/lease-verbs.ts')).renew,
   },
   release: {
     summary: 'Release a lease',
-    load: async () => (await import('./commands/release.ts')).release,
+    load: async () => (await import('./commands/lease-verbs.ts')).release,
   },
   upgrade: {
     summary: 'Upgrade a shared lease to exclusive',
@@ -29,15 +29,15 @@ export const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   },
   downgrade: {
     summary: 'Downgrade an exclusive lease to shared',
-    load: async () => (await import('./commands/downgrade.ts')).downgrade,
+    load: async () => (await import('./commands/lease-verbs.ts')).downgrade,
   },
   transfer: {
     summary: 'Transfer a lease to another holder, or to the next in the queue',
-    load: async () => (await import('./commands/transfer.ts')).transfer,
+    load: async () => (await import('./commands/lease-verbs.ts')).transfer,
   },
   adopt: {
     summary: 'Take over a lease that was transferred to you',
-    load: async () => (await import('./commands/adopt.ts')).adopt,
+    load: async () => (await import('./commands/lease-verbs.ts')).adopt,
   },
   derive: {
     summary: 'Derive a lease for another holder, with part of the scope, time and budget',

@@ -20,14 +20,15 @@ export function fieldOption<Value>(
 
 function plainOption(name: string, field: Field<unknown, boolean>, help: string): Option<unknown> {
   const { shape } = field
-  const { minimum: min = 0, maximum: max = 0, type, format } = shape.schema
+  const { minimum: min = 0, maximum: max = 0, type, format, enum: words } = shape.schema
   if (shape.kind === 'integer' && shape.unit === 'ms') {
     return durationOption({ field: name, minMs: min, maxMs: max }, help)
   }
   if (shape.kind === 'integer') return integerOption({ field: name, min, max }, help)
   if (type === 'boolean') return flag(help)
-  const option = textOption(format === 'uuid' ? 'UUID' : 'TEXT', help)
-  return format === 'uuid' ? { ...option, read: (text) => shape.read(text, name) } : option
+  const read = (text: string): unknown => shape.read(text, name)
+  if (words !== undefined) return { placeholder: 'WORD', help, read }
+  return format === 'uuid' ? { placeholder: 'UUID', help, read } : textOption('TEXT', help)
 }
 
 /** As the command line speaks: a phrase that begins small, with the default in brackets. */

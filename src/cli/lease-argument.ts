@@ -1,8 +1,8 @@
 /** Leases as people name them: by id, or by the resource when only one lease can be meant. */
 import { invalid, LeaseError, show } from '../core/errors.ts'
-import type { LeaseId } from '../core/lease.ts'
+import type { LeaseId, LeaseInfo } from '../core/lease.ts'
 import { refusalError } from '../core/outcome.ts'
-import type { LeaseApi } from '../service/lease-api.ts'
+import type { LeaseApi, LeaseRef } from '../service/lease-api.ts'
 import { readResource } from './resource-argument.ts'
 
 const UUID_PATTERN = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
@@ -16,6 +16,12 @@ export interface LeaseQuestion {
   readonly holder: string | null
 }
 
+export interface NamedLease {
+  readonly target: LeaseRef
+  /** As the store knew it before the command; null for an id that it does not know. */
+  readonly before: LeaseInfo | null
+}
+
 /** Null for what names a resource. */
 export function readLeaseId(text: string): LeaseId | null {
   if (UUID_PATTERN.test(text)) return text.toLowerCase()
@@ -23,15 +29,19 @@ export function readLeaseId(text: string): LeaseId | null {
   return null
 }
 
-export async function findLeaseId(api: LeaseApi, question: LeaseQuestion): Promise<LeaseId> {
+/**
+ * Names the lease with its resource where the store knows it: a request that is sent again must still find its effect
+ * after the lease has ended, also where no history is kept.
+ */
+export async function findLease(api: LeaseApi, question: LeaseQuestion): Promise<NamedLease> {
   const { text, cwd, holder } = question
-  const leaseId = readLeaseId(text)
-  if (leaseId !== null) return leaseId
+  const id = readLeaseId(text)
+  if (id !== null) return namedLease(id, await api.get({ id }))
   const resource = readResource(text, cwd)
   const { leases } = await api.list({ resource, state: 'active' })
   const own = leases.filter((lease) => holder === null || lease.holder === holder)
   const [only, another] = own
-  if (only !== undefined && another === undefined) return only.id
+  if (only !== undefined && another === undefined) return namedLease(only.id, only)
   if (another !== undefined) {
     throw invalid('lease', `must be given by id, because ${own.length} match`, text)
   }
@@ -42,4 +52,10 @@ export async function findLeaseId(api: LeaseApi, question: LeaseQuestion): Promi
   throw new LeaseError('LEASE_NOT_FOUND', `nobody holds a lease of ${show(resource)}`, {
     details: { resource },
   })
+}
+
+function namedLease(id: LeaseId, before: LeaseInfo | null): NamedLease {
+  if (before === null) return { target: { id }, before }
+  const { resource, extent } = before
+  return { target: { id, resource, extent }, before }
 }

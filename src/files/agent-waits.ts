@@ -36,6 +36,8 @@ export interface ObtainedLease {
 
 export interface AgentUpgrade {
   readonly target: LeaseTarget
+  /** Of the lease: wake-ups of an upgrade arrive there. */
+  readonly session: string
   readonly waitMs: number | 'configured'
 }
 
@@ -68,9 +70,9 @@ export class AgentWaits {
 
   /** Upgrades a shared lease of the agent, once the others have left. An agent that gives up shares it as before. */
   async upgrade(asked: AgentUpgrade, signal?: AbortSignal): Promise<ObtainedLease | Held> {
-    const { target, waitMs } = asked
+    const { target, session, waitMs } = asked
     const { holder, id: leaseId } = target
-    if (this.#agents.get(holder)?.router.waits.get(leaseId) !== undefined) {
+    if (this.#agents.get(session)?.router.waits.get(leaseId) !== undefined) {
       const message = `lease ${leaseId} is being upgraded already`
       throw new LeaseError('INVALID_STATE', message, { details: { leaseId } })
     }
@@ -79,7 +81,7 @@ export class AgentWaits {
       onRefused: () => undefined,
       undo: () => this.#takeBack(target),
     })
-    return this.#wait({ id: leaseId, holder, session: holder, request }, signal)
+    return this.#wait({ id: leaseId, holder, session, request }, signal)
   }
 
   /** The upgrade may have been completed by the time that its waiter gives up. */

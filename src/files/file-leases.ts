@@ -117,7 +117,7 @@ export class FileLeases implements AsyncDisposable {
     if (info === null) return this.#refusedFor({ kind: 'not_found', leaseId: request.leaseId })
     const { id, resource, extent } = info
     try {
-      const upgrade = { target: { id, resource, extent, holder }, waitMs }
+      const upgrade = { target: { id, resource, extent, holder }, session: holder, waitMs }
       return obtained(await this.#waits.upgrade(upgrade, request.signal))
     } catch (error) {
       if (!isRefusal(error)) throw error

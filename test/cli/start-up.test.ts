@@ -39,7 +39,7 @@ it('tenure hook of a read loads no store, nothing that decides, and one client',
   expect(modules).toContain('hooks/hook-run.js')
   const needless = [
     /^hooks\/(shell\/|clients\/(?!claude))/,
-    /^(client|store|drivers(?!\/sqlite-driver)|ledger|files)\//,
+    /^(client|store|drivers(?!\/sqlite-driver)|registrar|ledger|files|demo)\//,
     /^core\/(decide|acquire|settle|draft|commit|evolve)/,
     /^service\/(?!list-all)/,
   ]
@@ -56,8 +56,8 @@ it('tenure ls loads one command and what looks, and nothing that decides, writes
   expect(modules).toContain('cli/main.js')
   expect(modules.filter((name) => name.startsWith('cli/commands/'))).toEqual(['cli/commands/ls.js'])
   const needless = [
-    /^cli\/(demo\/|help|report-error|version|signals|child-command)/,
-    /^(client|store\/memory|ledger)\//,
+    /^cli\/(demo-view|help|report-error|version|signals|child-command)/,
+    /^(client|store\/memory|registrar|ledger|demo)\//,
     /^core\/(decide|acquire|settle|draft|commit|evolve)/,
     /^service\/(?!lease-questions)/,
     /^store\/sqlite\/sqlite-(store|reader|writer|events|listeners|wake)/,

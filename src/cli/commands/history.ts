@@ -1,26 +1,22 @@
 /** `tenure history`: the ledger, oldest first, and of a long one its end. */
-import { parseLeaseId } from '../../core/input.ts'
-import { LIST_LIMIT_MAX } from '../../core/limits.ts'
-import { integerOption, textOption, type Option } from '../arguments.ts'
+import { QUESTIONS } from '../../protocol/questions.ts'
+import { textOption } from '../arguments.ts'
 import { defineCommand, type Command } from '../command.ts'
 import { eventTypesOption } from '../event-type-option.ts'
 import { eventTable } from '../event-text.ts'
+import { fieldOption } from '../field-option.ts'
 import { instantOption } from '../instant.ts'
 import { readResource } from '../resource-argument.ts'
 import { given, withQuestions } from '../store-access.ts'
 
 const LIMIT_DEFAULT = 100
 
-const leaseId: Option<string> = {
-  placeholder: 'UUID',
-  help: 'only of this lease',
-  read: (text) => parseLeaseId(text, 'id'),
-}
+const { id, limit } = QUESTIONS.history.fields
 
 export const history: Command = defineCommand({
   positionals: [{ name: 'RESOURCE', help: 'only of this resource', optional: true }],
   options: {
-    id: leaseId,
+    id: fieldOption('id', id),
     holder: textOption('NAME', 'only of this holder'),
     type: eventTypesOption,
     since: instantOption(
@@ -28,10 +24,10 @@ export const history: Command = defineCommand({
       'only what happened after it: 1h (ago), 14:03:07, 2026-03-01T14:03:07Z; local without a zone',
     ),
     until: instantOption('until', 'only what happened up to it, written like since'),
-    limit: integerOption(
-      { field: 'limit', min: 1, max: LIST_LIMIT_MAX },
-      `the last so many (default: ${LIMIT_DEFAULT})`,
-    ),
+    limit: fieldOption('limit', limit, {
+      says: 'the last so many',
+      default: String(LIMIT_DEFAULT),
+    }),
   },
   notes: [
     'What somebody held over a stretch of time, also what was taken before it, tells tenure ledger replay --holder NAME --since TIME --until TIME.',
@@ -51,9 +47,9 @@ export const history: Command = defineCommand({
       fromMs: options.since,
       toMs: options.until,
     })
-    const limit = options.limit ?? LIMIT_DEFAULT
+    const rows = options.limit ?? LIMIT_DEFAULT
     const newest = await withQuestions(identity, async (questions) =>
-      questions.history({ ...filter, limit, newestFirst: true }),
+      questions.history({ ...filter, limit: rows, newestFirst: true }),
     )
     const entries = newest.toReversed()
     printer.answer(entries, () => {
@@ -63,7 +59,7 @@ export const history: Command = defineCommand({
         printer.paint,
       )
     })
-    if (entries.length === limit) printer.remark(`the last ${limit}; --limit shows more`)
+    if (entries.length === rows) printer.remark(`the last ${rows}; --limit shows more`)
     return 0
   },
 })

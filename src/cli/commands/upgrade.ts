@@ -1,11 +1,15 @@
-/** `tenure upgrade`: from sharing a resource to having it alone, without letting it go in between. */
+/** `tenure upgrade`: makes a shared lease exclusive in place, without a moment at which another could take it. */
+import { isLeaseError, LeaseError } from '../../core/errors.ts'
+import type { LeaseInfo } from '../../core/lease.ts'
+import { refusalError } from '../../core/outcome.ts'
+import { AgentWaits } from '../../files/agent-waits.ts'
+import { systemRuntime } from '../../runtime/system-runtime.ts'
 import { waitOption, type Option } from '../arguments.ts'
 import { defineCommand, type Call, type Command } from '../command.ts'
-import { findLeaseId } from '../lease-argument.ts'
-import { leaseCard } from '../lease-card.ts'
-import { listenForInterruption, signalExitCode } from '../signals.ts'
+import { findLease } from '../lease-argument.ts'
+import { leaseEffect, type FoundLease } from '../lease-command.ts'
+import { listenForInterruption, signalExitCode, type Interruption } from '../signals.ts'
 import { withApi } from '../store-access.ts'
-import { upgradeLease } from '../upgrade-wait.ts'
 
 type UpgradeTable = { readonly wait: Option<number> }
 
@@ -18,7 +22,7 @@ export const upgrade: Command = defineCommand({
     ),
   },
   notes: [
-    'The lease keeps its id and gets a new fence. While it waits, the lease stays shared, nobody new comes in, and nothing renews it. Of two who both wish to be alone the second is refused, because each would wait for the other.',
+    'The lease keeps its id and gets a new fence. While it waits, the lease stays shared, no new sharer comes in, and nothing renews it. Of two upgrade requests for one resource the second is refused, because each would wait for the other.',
   ],
   examples: [
     'tenure upgrade src/app.ts --holder agent-7',
@@ -33,21 +37,49 @@ async function run(call: Call<UpgradeTable>): Promise<number> {
   const interruption = listenForInterruption()
   try {
     return await withApi(identity, async (api) => {
-      const leaseId = await findLeaseId(api, { text: positionals[0] ?? '', cwd, holder })
-      const session = identity.session ?? holder
-      const { signal } = interruption
-      const wish = { leaseId, holder, session, waitMs: options.wait ?? 0, signal }
-      const upgraded = await upgradeLease(api, wish)
-      if (upgraded === null) return signalExitCode(interruption.received ?? 'SIGTERM')
-      const { lease, changed } = upgraded
-      const effect = `lease ${lease.id} of ${lease.resource} is exclusive`
-      printer.effect(effect, { ...lease, changed }, () => {
-        const nothing = `${lease.resource} is exclusive already: nothing changed`
-        return leaseCard(changed ? `upgraded ${lease.resource}` : nothing, lease, Date.now())
-      })
+      const named = await findLease(api, { text: positionals[0] ?? '', cwd, holder })
+      const found = { api, ...named, holder, session: identity.session ?? holder }
+      const { lease, changed } = await upgradeLease(found, options.wait ?? 0, interruption)
+      const nothing = `${lease.resource} is exclusive already: nothing changed`
+      const title = changed ? `upgraded ${lease.resource}` : nothing
+      const { effect, text } = leaseEffect(lease, 'is exclusive', title)
+      printer.effect(effect, { ...lease, changed }, text)
       return 0
     })
+  } catch (error) {
+    const { received } = interruption
+    if (received !== null && isLeaseError(error, 'ABORTED')) return signalExitCode(received)
+    throw error
   } finally {
     interruption.stop()
+  }
+}
+
+interface Upgraded {
+  readonly lease: LeaseInfo
+  readonly changed: boolean
+}
+
+/** The client waits, as it does for a lease that it holds; an upgrade that is given up is taken back. */
+async function upgradeLease(
+  { api, target, before, holder, session }: FoundLease,
+  waitMs: number,
+  { signal }: Interruption,
+): Promise<Upgraded> {
+  if (before === null) throw refusalError({ kind: 'not_found', leaseId: target.id })
+  const { id, resource, extent, mode } = before
+  const waits = new AgentWaits(api, systemRuntime)
+  try {
+    const request = { target: { id, resource, extent, holder }, session, waitMs }
+    const outcome = await waits.upgrade(request, signal)
+    if (outcome.kind === 'held') throw refusalError(outcome)
+    return { lease: outcome.lease, changed: mode === 'shared' }
+  } catch (error) {
+    if (!isLeaseError(error, 'WAIT_TIMEOUT')) throw error
+    const message = `the others did not leave within ${waitMs} ms, and lease ${id} stays shared`
+    const details = { leaseId: id, waitedMs: waitMs }
+    throw new LeaseError('WAIT_TIMEOUT', message, { details, cause: error })
+  } finally {
+    await waits.close()
   }
 }

@@ -1,0 +1,78 @@
+/**
+ * Commands about one lease that is named by its id or its resource. Each finds the lease, sends one request until it is
+ * answered, and shows the effect. A command holds nothing, so it opens no client that would renew.
+ */
+import { sendOnce } from '../client/send-once.ts'
+import type { LeaseInfo } from '../core/lease.ts'
+import { systemRuntime } from '../runtime/system-runtime.ts'
+import type { LeaseApi } from '../service/lease-api.ts'
+import type { OptionTable, Positional } from './arguments.ts'
+import { defineCommand, type Call, type Command, type CommandDefinition } from './command.ts'
+import { findLease, type NamedLease } from './lease-argument.ts'
+import { leaseCard } from './lease-card.ts'
+import { withApi } from './store-access.ts'
+
+export interface FoundLease extends NamedLease {
+  readonly api: LeaseApi
+  readonly holder: string
+  readonly session: string
+}
+
+export interface LeaseEffect {
+  /** What has changed, for a reader that does not get the answer. */
+  readonly effect: string
+  readonly answer: unknown
+  readonly text: () => string
+}
+
+interface LeaseCommand<Table extends OptionTable> extends Omit<
+  CommandDefinition<Table>,
+  'positionals' | 'run'
+> {
+  readonly lease?: string
+  /** What follows the lease. */
+  readonly more?: readonly Positional[]
+  /** Default: only a lease of the caller's own. */
+  readonly isAnybodys?: boolean
+  /** Reads the call before a store is opened; what it returns acts on the lease. */
+  readonly act: (call: Call<Table>) => (found: FoundLease) => Promise<LeaseEffect>
+}
+
+export function defineLeaseCommand<Table extends OptionTable>(
+  definition: LeaseCommand<Table>,
+): Command {
+  const { lease = 'the id of the lease, or its resource', more = [], act } = definition
+  const { isAnybodys = false, ...rest } = definition
+  return defineCommand({
+    ...rest,
+    positionals: [{ name: 'LEASE', help: lease }, ...more],
+    run: async (call) => {
+      const { identity, positionals, printer, cwd } = call
+      const { holder } = identity
+      const actOn = act(call)
+      return withApi(identity, async (api) => {
+        const question = { text: positionals[0] ?? '', cwd, holder: isAnybodys ? null : holder }
+        const named = await findLease(api, question)
+        const session = identity.session ?? holder
+        const { effect, answer, text } = await actOn({ api, ...named, holder, session })
+        printer.effect(effect, answer, text)
+        return 0
+      })
+    },
+  })
+}
+
+/** Sends a request of a command under one request id, again while the store is away or its answer was lost. */
+export const send: <Kind extends string, Answer extends { readonly kind: Kind }>(
+  kind: Kind,
+  request: Parameters<typeof sendOnce<Kind, Answer>>[2],
+) => Promise<Answer> = (kind, request) => sendOnce(systemRuntime, kind, request)
+
+/** The effect of most commands: something was done to a lease, which is shown. */
+export function leaseEffect(lease: LeaseInfo, done: string, title: string): LeaseEffect {
+  return {
+    effect: `lease ${lease.id} of ${lease.resource} ${done}`,
+    answer: lease,
+    text: () => leaseCard(title, lease, Date.now()),
+  }
+}
