@@ -67,7 +67,7 @@ async function main(): Promise<void> {
   })
   const [pairs, inFlight] = [Number(values.pairs), Number(values['in-flight'])]
   const library = pathToFileURL(path.join(path.resolve(values.build), 'index.js')).href
-  const { openApi } = (await import(library)) as Build
+  const build = (await import(library)) as Build
   const places = await Places.open(['postgres', 'redis'])
   try {
     for (const [store, measure] of [
@@ -75,7 +75,7 @@ async function main(): Promise<void> {
       ['redis', memoryBytes],
     ] as const) {
       const { at } = await places.fresh(store)
-      const api = await openApi(at)
+      const api = await build.openApi(at)
       await runPairs(api, FIRST_PAIRS, inFlight)
       const before = await measure(at)
       await runPairs(api, pairs, inFlight)

@@ -160,15 +160,13 @@ export class PostgresCaller {
 
   /** Sends over a connection and gives it back. */
   async send(client: PostgresClient, statement: Statement): Promise<readonly PostgresRow[]> {
-    const { callMs, prepare, url } = this.#options
+    const { prepare, url } = this.#options
     const { text, values, name, writes } = statement
     const named = prepare && name !== undefined ? { name } : {}
     try {
-      const query = { text, values, rowMode: 'array', types: AS_TEXT, ...named } as const
-      const sent = client.query(query)
-      const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
+      const rows = await this.#rows(client, { text, values, ...named })
       client.release()
-      return rows as PostgresRow[]
+      return rows
     } catch (error) {
       client.release(sqlState(error) === null || isFatal(error) || isStale(error))
       throw postgresError(error, { url, sent: writes })
@@ -203,9 +201,16 @@ export class PostgresCaller {
   }
 
   /** One statement without values on a connection that is kept. */
-  async ask(client: PostgresClient, text: string): Promise<readonly PostgresRow[]> {
-    const { callMs } = this.#options
-    const sent = client.query({ text, rowMode: 'array', types: AS_TEXT })
+  ask(client: PostgresClient, text: string): Promise<readonly PostgresRow[]> {
+    return this.#rows(client, { text })
+  }
+
+  async #rows(
+    client: PostgresClient,
+    query: Pick<PostgresQuery, 'text' | 'values' | 'name'>,
+    callMs = this.#options.callMs,
+  ): Promise<readonly PostgresRow[]> {
+    const sent = client.query({ ...query, rowMode: 'array', types: AS_TEXT })
     const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
     return rows as PostgresRow[]
   }
@@ -217,10 +222,8 @@ export class PostgresCaller {
   ): Promise<Result> {
     const { url } = this.#options
     const client = await this.connect()
-    const run: PostgresConnection['run'] = async (text, values = []) => {
-      const sent = client.query({ text, values, rowMode: 'array', types: AS_TEXT })
-      const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
-      return rows as PostgresRow[]
+    const run: PostgresConnection['run'] = (text, values = []) => {
+      return this.#rows(client, { text, values }, callMs)
     }
     try {
       const result = await work({ run })
@@ -239,16 +242,12 @@ export class PostgresCaller {
   async transaction<Result>(
     work: (send: (statement: Statement) => Promise<readonly PostgresRow[]>) => Promise<Result>,
   ): Promise<Result> {
-    const { callMs, url } = this.#options
+    const { url } = this.#options
     const client = await this.connect()
     let isCommitting = false
     try {
       await this.ask(client, BEGIN)
-      const result = await work(async ({ text, values }) => {
-        const sent = client.query({ text, values, rowMode: 'array', types: AS_TEXT })
-        const { rows } = await this.#within(sent, callMs, `no answer within ${callMs} ms`)
-        return rows as PostgresRow[]
-      })
+      const result = await work(({ text, values }) => this.#rows(client, { text, values }))
       isCommitting = true
       await this.ask(client, 'COMMIT')
       client.release()

@@ -174,7 +174,7 @@ export function sqliteError(error: unknown, url: string, committing = false): un
 
 const STATEMENTS_CACHED_MAX = 200
 
-/** Statements, prepared when they are first used; their rows are arrays. */
+/** Statements, prepared when they are first used. */
 export class StatementCache {
   readonly #database: SqliteDatabase
   readonly #statements = new Map<string, SqliteStatement>()
@@ -183,11 +183,19 @@ export class StatementCache {
     this.#database = database
   }
 
+  /** One that reads; its rows are arrays. */
   get(sql: string): SqliteStatement {
-    const known = this.#statements.get(sql)
-    if (known !== undefined) return known
+    return this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql).raw())
+  }
+
+  /** Carries out one that writes, and says how many rows it has changed. */
+  run(sql: string, ...values: readonly SqliteValue[]): number {
+    const statement = this.#statements.get(sql) ?? this.#add(sql, this.#database.prepare(sql))
+    return statement.run(...values).changes
+  }
+
+  #add(sql: string, statement: SqliteStatement): SqliteStatement {
     if (this.#statements.size >= STATEMENTS_CACHED_MAX) this.#statements.clear()
-    const statement = this.#database.prepare(sql).raw()
     this.#statements.set(sql, statement)
     return statement
   }

@@ -11,7 +11,7 @@ import {
   type WriteOptions,
 } from './act.ts'
 import { judge, type Mark } from './marks.ts'
-import { requireResult, requireSynchronous } from './synchronous-work.ts'
+import { requireResult, requireSynchronous } from './guarded-work.ts'
 
 export class MemoryGuard {
   readonly #marks = new Map<string, Mark>()

@@ -21,10 +21,9 @@ import {
   type WriteOptions,
 } from './act.ts'
 import { report } from '../runtime/diagnostics.ts'
-import { endedError } from './ended-work.ts'
 import { MARK_TABLE, marksOf, SQLITE_MARK_TABLE, valuesOf, type MarkRow } from './mark-table.ts'
 import { judge, measuresOf } from './marks.ts'
-import { requireResult, requireSynchronous } from './synchronous-work.ts'
+import { endedError, requireResult, requireSynchronous } from './guarded-work.ts'
 
 const SELECT = `SELECT * FROM ${MARK_TABLE} WHERE resource = ? AND place = ?`
 const UPSERT = `INSERT OR REPLACE INTO ${MARK_TABLE} VALUES (?, ?, ?, ?, ?, ?)`

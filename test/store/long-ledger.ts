@@ -4,7 +4,7 @@
  */
 import fs from 'node:fs'
 import { parseResource } from '../../src/core/resource.ts'
-import { loadSqlite } from '../../src/drivers/sqlite-driver.ts'
+import { loadSqlite, StatementCache } from '../../src/drivers/sqlite-driver.ts'
 import { systemRuntime } from '../../src/runtime/system-runtime.ts'
 import { LeaseService } from '../../src/service/lease-service.ts'
 import { HistoryRuns } from '../../src/store/sqlite/sqlite-history-runs.ts'
@@ -59,7 +59,7 @@ export async function makeLongLedger(file: string, pairs: number): Promise<void>
     ),
   )
   const names = { namespace: 'default', namespaceNumber: 0, domainOf: String, generationOf: Number }
-  new HistoryRuns(database, names).build(0, pairs * 2 + 4)
+  new HistoryRuns(new StatementCache(database), names).build(0, pairs * 2 + 4)
   database.exec('COMMIT')
   database.close()
 }

@@ -7,6 +7,7 @@ import { systemRuntime } from '../../runtime/system-runtime.ts'
 import type { Checkup } from '../../store-port/store.ts'
 import { tryWake } from '../wake-trial.ts'
 import { PostgresCaller, type PostgresConnection } from '../../drivers/postgres-driver.ts'
+import { NOW_US } from './postgres-columns.ts'
 import { reachPostgres, type PostgresStoreOptions } from './postgres-store.ts'
 
 /** What a role needs, as in docs/stores/postgres.md. */
@@ -62,8 +63,6 @@ async function tellVersion(caller: PostgresCaller): Promise<string> {
   const [row] = await caller.call({ text, values: [], writes: false })
   return `version ${row?.[0]}`
 }
-
-const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
 
 /** How far the clock is behind the last commit of any realm, in milliseconds. */
 async function tellBehind(caller: PostgresCaller, namespace: string): Promise<string> {

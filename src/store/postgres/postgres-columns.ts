@@ -21,6 +21,9 @@ import type { VersionedEntry } from '../optimistic/backend.ts'
 /** There is one clock, whatever server has the data, so there is one domain and it never changes. */
 export const CLOCK_DOMAIN = 'postgres#1'
 
+/** What it says, in microseconds. */
+export const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
+
 export interface LiveRow {
   readonly id: string
   readonly resource: string

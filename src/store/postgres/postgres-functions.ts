@@ -19,7 +19,7 @@
  * that has called a function would fail at its next call.
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
-import { EVENT_COLUMNS, LIVE_COLUMNS, OWN_ID } from './postgres-columns.ts'
+import { EVENT_COLUMNS, LIVE_COLUMNS, NOW_US, OWN_ID } from './postgres-columns.ts'
 
 /** The first key of the advisory locks of appenders. */
 const APPENDING = 1_952_804_469
@@ -29,8 +29,6 @@ const BY_INDEX = `SET enable_seqscan = off SET enable_hashjoin = off
 
 /** The namespace was there when the store was opened, and is not there now: the database is another, or an older one. */
 export const NAMESPACE_GONE = 'TN001'
-
-const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
 
 /**
  * The ledger is numbered by a sequence, and numbers do not become visible in order: a transaction may take a lower one

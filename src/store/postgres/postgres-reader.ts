@@ -10,7 +10,7 @@ import type { EntryQuery, HistoryQuery } from '../../store-port/store.ts'
 import type { PostgresRow, Statement } from '../../drivers/postgres-driver.ts'
 import { isAboutEnded } from '../query-matching.ts'
 import { arrayText } from './postgres-attempt.ts'
-import { EVENT_COLUMNS, LIVE_COLUMNS, wordOf } from './postgres-columns.ts'
+import { EVENT_COLUMNS, LIVE_COLUMNS, NOW_US, wordOf } from './postgres-columns.ts'
 
 /** A condition in the making, with its values beside it. The namespace is hidden from the planner: see postgres-functions.ts. */
 class Where {
@@ -38,8 +38,6 @@ class Where {
     return `$${this.values.length}`
   }
 }
-
-const NOW_US = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
 
 export interface ReadContext {
   readonly namespace: number

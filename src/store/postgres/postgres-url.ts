@@ -22,48 +22,40 @@ export interface PostgresParameters {
   readonly convert?: 'force'
 }
 
-const OWN_PARAMETERS = [
-  'namespace',
-  'connectMs',
-  'callMs',
-  'poolSize',
-  'prepare',
-  'convert',
-] as const
-const DRIVER_PARAMETERS = [
-  'sslmode',
-  'sslcert',
-  'sslkey',
-  'sslrootcert',
-  'application_name',
-  'options',
-  'host',
+/** Of Tenure, and how each is read. */
+const OWN_PARAMETERS: Readonly<Record<string, (value: string) => unknown>> = {
+  namespace: (value) => value,
+  connectMs: (value) => readSpanMs('connectMs', value),
+  callMs: (value) => readSpanMs('callMs', value),
+  poolSize: readPoolSize,
+  prepare: readPrepare,
+  convert: readConvert,
+}
+const DRIVER_PARAMETERS: readonly string[] = [
+  ...['sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'application_name', 'options', 'host'],
   'uselibpqcompat',
-] as const
+]
 
 const SPAN_MS_MAX = 600_000
 const POOL_SIZE_MAX = 100
 
 export function readPostgresUrl(text: unknown): PostgresAddress {
   const url = parseUrl(requireText('store', text))
-  const values: Record<string, string> = {}
-  const known: readonly string[] = [...OWN_PARAMETERS, ...DRIVER_PARAMETERS]
+  const parameters: Record<string, unknown> = {}
+  const known = [...Object.keys(OWN_PARAMETERS), ...DRIVER_PARAMETERS]
   for (const [name, value] of [...url.searchParams]) {
     if (!known.includes(name)) {
       throw invalid('store', `parameters must be among ${known.join(', ')}`, name)
     }
-    if (!OWN_PARAMETERS.some((own) => own === name)) continue
-    values[name] = value
+    const read = OWN_PARAMETERS[name]
+    if (read === undefined) continue
+    parameters[name] = read(value)
     url.searchParams.delete(name)
   }
   const shown = new URL(url)
   shown.password = ''
   shown.search = ''
-  return {
-    connectionString: url.href,
-    shown: shown.href,
-    parameters: readParameters(values),
-  }
+  return { connectionString: url.href, shown: shown.href, parameters }
 }
 
 /** Never shows what was given: it may hold a password. */
@@ -71,20 +63,6 @@ function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url !== null && /^postgres(ql)?:$/.test(url.protocol)) return url
   throw invalid('store', 'must be postgres://user@host:port/database', text.split(/[/@?]/, 1)[0])
-}
-
-function readParameters(values: Readonly<Record<string, string>>): PostgresParameters {
-  const { namespace, connectMs, callMs, poolSize, prepare, convert } = values as Partial<
-    Record<(typeof OWN_PARAMETERS)[number], string>
-  >
-  return {
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(connectMs === undefined ? {} : { connectMs: readSpanMs('connectMs', connectMs) }),
-    ...(callMs === undefined ? {} : { callMs: readSpanMs('callMs', callMs) }),
-    ...(poolSize === undefined ? {} : { poolSize: readPoolSize(poolSize) }),
-    ...(prepare === undefined ? {} : { prepare: readSwitch('prepare', prepare) }),
-    ...(convert === undefined ? {} : { convert: readConvert(convert) }),
-  }
 }
 
 export function readSpanMs(field: string, value: unknown): number {
@@ -103,9 +81,9 @@ function readInteger(field: string, value: unknown, max: number): number {
   throw invalid(field, `must be an integer 1..${max}`, value)
 }
 
-function readSwitch(field: string, value: string): boolean {
+function readPrepare(value: string): boolean {
   if (value === 'true' || value === 'false') return value === 'true'
-  throw invalid(field, 'must be true or false', value)
+  throw invalid('prepare', 'must be true or false', value)
 }
 
 export function readConvert(value: unknown): 'force' {

@@ -88,19 +88,39 @@ export class RedisBackend implements Backend {
   }
 
   /**
-   * One call for each bucket, and one reply made of theirs. Buckets fare differently, because each may lie on another node. An
-   * attempt is told what became of its own bucket, never that nothing was written because another bucket refused.
+   * One call for each bucket, and one reply made of theirs. Buckets fare differently, because each may lie on another node: an
+   * attempt gets the reply of its own bucket, never that nothing was written because another bucket refused. Throws only
+   * when no bucket has answered, and then there is no clock either.
    */
   async #attemptApart({ settingsRevision, attempts }: Group): Promise<GroupReply> {
-    const byBucket = divide(attempts, (attempt) => this.#bucketOf(attempt))
-    const parts = await Promise.all(
-      [...byBucket].map(async ([bucket, some]) => {
-        const call = this.#attemptIn(bucket, settingsRevision, some)
-        const [result] = await Promise.allSettled([call])
-        return { attempts: some, result }
-      }),
-    )
-    return joinReplies(attempts, parts)
+    const byBucket = new Map<number, Attempt[]>()
+    for (const attempt of attempts) {
+      const bucket = this.#bucketOf(attempt)
+      const some = byBucket.get(bucket)
+      if (some === undefined) byBucket.set(bucket, [attempt])
+      else some.push(attempt)
+    }
+    const replies = new Map<Attempt, Reply>()
+    const answered: GroupReply[] = []
+    const errors: unknown[] = []
+    const call = async ([bucket, some]: readonly [number, readonly Attempt[]]): Promise<void> => {
+      try {
+        const reply = await this.#attemptIn(bucket, settingsRevision, some)
+        answered.push(reply)
+        some.forEach((attempt, index) => replies.set(attempt, replyTo(reply, index)))
+      } catch (error) {
+        errors.push(error)
+        for (const attempt of some) replies.set(attempt, { kind: 'failed', error })
+      }
+    }
+    await Promise.all([...byBucket].map(call))
+    if (answered.length === 0) throw mostDoubtful(errors)
+    const latest = answered.reduce((a, b) => (b.settingsRevision > a.settingsRevision ? b : a))
+    return {
+      ...latest,
+      nowUs: Math.min(...answered.map(({ nowUs }) => nowUs)),
+      replies: attempts.flatMap((attempt) => replies.get(attempt) ?? []),
+    }
   }
 
   async #attemptIn(
@@ -193,52 +213,13 @@ export class RedisBackend implements Backend {
   }
 }
 
-/** The attempts of one bucket, in the order of the group, and what its call came to. */
-interface BucketPart {
-  readonly attempts: readonly Attempt[]
-  readonly result: PromiseSettledResult<GroupReply>
+function replyTo({ replies }: GroupReply, index: number): Reply {
+  const reply = replies[index]
+  if (reply === undefined) throw new Error('the server left an attempt without an answer')
+  return reply
 }
 
-function divide(
-  attempts: readonly Attempt[],
-  bucketOf: (attempt: Attempt) => number,
-): ReadonlyMap<number, readonly Attempt[]> {
-  const byBucket = new Map<number, Attempt[]>()
-  for (const attempt of attempts) {
-    const bucket = bucketOf(attempt)
-    const some = byBucket.get(bucket)
-    if (some === undefined) byBucket.set(bucket, [attempt])
-    else some.push(attempt)
-  }
-  return byBucket
-}
-
-/** Throws only when no bucket has answered: then there is no clock to tell either. */
-function joinReplies(attempts: readonly Attempt[], parts: readonly BucketPart[]): GroupReply {
-  const told = parts.flatMap(({ result }) => (result.status === 'fulfilled' ? [result.value] : []))
-  if (told.length === 0) throw mostDoubtful(parts)
-  const replies = new Map<Attempt, Reply>(parts.flatMap(repliesOf))
-  const latest = told.reduce((a, b) => (b.settingsRevision > a.settingsRevision ? b : a))
-  return {
-    ...latest,
-    nowUs: Math.min(...told.map(({ nowUs }) => nowUs)),
-    replies: attempts.flatMap((attempt) => replies.get(attempt) ?? []),
-  }
-}
-
-function repliesOf({ attempts, result }: BucketPart): readonly (readonly [Attempt, Reply])[] {
-  return attempts.map((attempt, index) => {
-    if (result.status === 'rejected') return [attempt, { kind: 'failed', error: result.reason }]
-    const reply = result.value.replies[index]
-    if (reply === undefined) throw new Error('the server left an attempt without an answer')
-    return [attempt, reply]
-  })
-}
-
-/** One error for all: if any bucket may have written something, nobody is told that nothing was written. */
-function mostDoubtful(parts: readonly BucketPart[]): unknown {
-  const errors = parts.flatMap(({ result }) => {
-    return result.status === 'rejected' ? [result.reason as unknown] : []
-  })
+/** One error for all: if any bucket may have written something, no caller is told that nothing was written. */
+function mostDoubtful(errors: readonly unknown[]): unknown {
   return errors.find((error) => !isLeaseError(error) || error.effect !== 'none') ?? errors[0]
 }

@@ -1,11 +1,15 @@
 /**
- * The one script that commits: it compares what a group of attempts believed with what is there, writes, and appends to
+ * The one script that commits: it compares what a group of attempts depends on with what is there, writes, and appends to
  * the ledger. It knows nothing about leases. redis-layout.ts says what is where; redis-attempt.ts makes the group, whose
- * fields have the same names there (`GroupArgument`).
+ * fields have the same names there (`GroupArgument`), and reads the answer.
  *
- * Attempts are carried out in order. Each is compared as a whole before anything of it is noted, what it changes is noted
- * in tables that the next attempts see, and all is written at the end with one command for each key. So an attempt that
- * misses leaves no trace, and one command of the server serves the whole group.
+ *  1. READ fetches with a few commands all that the attempts name, and refuses a clock that is too far behind.
+ *  2. Attempts are carried out in order. COMPARE looks at all that one depends on before APPLY notes anything of it.
+ *  3. APPLY notes what it changes in Lua tables, which the next attempts see. An attempt that misses gets a VIEW of what is
+ *     there instead, and leaves no trace.
+ *  4. FLUSH writes all that was noted, with one command for each key, and publishes the wake-ups.
+ *
+ * Redis runs a script alone, so nothing can come between these steps.
  */
 import { STORE_CLOCK_BEHIND_US_MAX } from '../../core/limits.ts'
 import { ANOTHER, DAY_MS, EVENTS_PER_ROW, MONTH_DAYS, scriptOf } from './redis-layout.ts'
@@ -86,7 +90,7 @@ local function claimsAt(place)
 end
 `
 
-/** Whether all is as an attempt believed. */
+/** Whether all is as an attempt expects. `place.own` and `write.before` are versions, `claims` and `behind` texts of claims. */
 const COMPARE = `
 local function versionOf(id)
   if live[id] then return match(live[id], '^%d+') end
@@ -106,15 +110,16 @@ local function priorOf(request)
   local id, kind, keepUntil = match(marks[request], '^(%S+) (%a+) (%d+)$')
   if keepUntil * 1000 >= now then return id, kind end
 end
-local function areSame(believed, claims)
-  if believed == claims then return true end
-  if #believed ~= #claims then return false end
+-- Claims in another order are the same claims.
+local function areSame(expected, claims)
+  if expected == claims then return true end
+  if #expected ~= #claims then return false end
   for claim in string.gmatch(claims, '%S+ %S+ ') do
-    if not find(believed, claim, 1, true) then return false end
+    if not find(expected, claim, 1, true) then return false end
   end
   return true
 end
-local function isAsBelieved(place, wall)
+local function isAsExpected(place, wall)
   if versionOf(place.id) ~= place.own or realmOf(place.realm).wall > wall then return false end
   if place.request and (priorOf(place.request) ~= nil) ~= (place.hasPrior == true) then return false end
   if place.epoch and tonumber(epochs[place.resource or place.realm] or 0) ~= place.epoch then return false end
@@ -124,7 +129,7 @@ end
 local function holds(attempt)
   if not isCurrent or now < attempt.from or now >= attempt.before then return false end
   for _, place in ipairs(attempt.places) do
-    if not isAsBelieved(place, attempt.wall) then return false end
+    if not isAsExpected(place, attempt.wall) then return false end
   end
   for _, write in ipairs(attempt.writes) do
     if versionOf(write.id) ~= write.before then return false end
@@ -133,7 +138,7 @@ local function holds(attempt)
 end
 `
 
-/** What is really at a place, for an attempt that has missed. One that got in line behind a claim is told what came after. */
+/** What is at a place, for an attempt that has missed. One that went behind a claim is shown what came after it. */
 const VIEW = `
 local function viewOf(place)
   local realm = realmOf(place.realm)
@@ -156,14 +161,14 @@ end
 `
 
 /**
- * Notes what an attempt changes. New fences, those from \`first\` on, are moved up together where another attempt has
- * taken them meanwhile. Events come first: an entry of which the ledger tells was created at the event with which it began.
+ * Notes what an attempt changes. New fences, those from \`firstFence\` on, are moved up together where another attempt has
+ * taken them meanwhile. Events come first: an entry whose events are recorded was created at the position of the first.
  */
 const APPLY = `
 local base = math.max(state.last, now - 1)
 local count, positions, changedLive, changedKnown = 0, {}, {}, {}
 local due, late, members, changedEpochs = {}, {}, { h = {}, s = {} }, {}
-local begun, unrecorded, dayMarks, monthMarks, news = {}, {}, {}, {}, {}
+local begun, unrecorded, dayMarks, monthMarks, wakes = {}, {}, {}, {}, {}
 local shift, firstFence = 0, nil
 local function moved(fence)
   return firstFence and fence >= firstFence and fence + shift or fence
@@ -248,15 +253,15 @@ local function apply(attempt)
   for _, write in ipairs(attempt.writes) do put(write) end
   for _, mark in ipairs(attempt.marks) do
     marks[mark.request] = mark.text
-    local kept = mark.isLong and monthMarks or dayMarks
-    kept[#kept + 1] = mark.request
-    kept[#kept + 1] = mark.text
+    local into = mark.isLong and monthMarks or dayMarks
+    into[#into + 1] = mark.request
+    into[#into + 1] = mark.text
   end
   for _, mark in ipairs(attempt.epochs) do
     epochs[mark.resource] = mark.epoch
     changedEpochs[mark.resource] = mark.epoch
   end
-  for _, wake in ipairs(attempt.wakes) do news[#news + 1] = wake end
+  for _, wake in ipairs(attempt.wakes) do wakes[#wakes + 1] = wake end
 end
 local function shiftOf(attempt)
   local most = 0
@@ -267,19 +272,20 @@ local function shiftOf(attempt)
 end
 local isChanged = false
 for n, attempt in ipairs(attempts) do
-  local told
+  -- A list of views for a miss; how far its fences were moved, if at all, for a commit.
+  local reply
   if not holds(attempt) then
-    told = {}
-    for m, place in ipairs(attempt.places) do told[m] = viewOf(place) end
+    reply = {}
+    for m, place in ipairs(attempt.places) do reply[m] = viewOf(place) end
   elseif #attempt.writes > 0 then
     firstFence, shift = attempt.firstFence, shiftOf(attempt)
     apply(attempt)
     isChanged = true
-    told = shift > 0 and shift or nil
+    reply = shift > 0 and shift or nil
   end
-  if told then
+  if reply then
     answer[#answer + 1] = n
-    answer[#answer + 1] = told
+    answer[#answer + 1] = reply
   end
 end
 if not isChanged then return answer end
@@ -353,7 +359,7 @@ while n <= #positions do
   call('XADD', P .. 'ledger', int(from), unpack(row))
 end
 if #positions > 0 then call('PUBLISH', group.ledgerChannel, group.sender .. ' ledger') end
-for _, wake in ipairs(news) do call('PUBLISH', wake.channel, group.sender .. ' ' .. wake.leaseId) end
+for _, wake in ipairs(wakes) do call('PUBLISH', wake.channel, group.sender .. ' ' .. wake.leaseId) end
 return answer
 `
 

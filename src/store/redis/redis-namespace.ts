@@ -46,13 +46,9 @@ export interface NamespaceOptions {
 const CLUSTER_BUCKETS_DEFAULT = 64
 const OLD_LAYOUT_VERSION = 4
 
-interface NamespaceFacts {
-  readonly version: string | null
-  readonly buckets: string | null
-  readonly incarnation: string | null
-  /** Set while it is being converted, also when the process that did so has ended. */
-  readonly converting: string | null
-}
+/** `converting` is set while it is being converted, also when the process that did so has ended. */
+const FACTS = ['version', 'buckets', 'incarnation', 'converting'] as const
+type NamespaceFacts = Readonly<Record<(typeof FACTS)[number], string | null>>
 
 function metaKey(namespace: string): string {
   return `${KEY_PREFIX}:{${namespace}}:meta`
@@ -65,14 +61,12 @@ function prefixesOf(namespace: string, buckets: number): readonly string[] {
 }
 
 async function readFacts(calls: RedisCalls, namespace: string): Promise<NamespaceFacts> {
-  const command = ['HMGET', metaKey(namespace), 'version', 'buckets', 'incarnation', 'converting']
-  return factsOf(await calls.send(command, 'reads'))
+  return factsOf(await calls.send(['HMGET', metaKey(namespace), ...FACTS], 'reads'))
 }
 
 function factsOf(reply: unknown): NamespaceFacts {
-  const [version = null, buckets = null, incarnation = null, converting = null] =
-    reply as readonly (string | null)[]
-  return { version, buckets, incarnation, converting }
+  const values = reply as readonly (string | null)[]
+  return Object.fromEntries(FACTS.map((name, at) => [name, values[at] ?? null])) as NamespaceFacts
 }
 
 export class RedisNamespace {

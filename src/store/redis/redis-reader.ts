@@ -365,20 +365,13 @@ function matching({ nowUs, records }: Gathered, { query, floor }: Ask): readonly
 
 const NOBODY = '00000000-0000-0000-0000-000000000000'
 
+/** Of an attempt that writes nothing, at a time that never was. */
+const NOTHING = { writes: [], events: [], requests: [], epochs: [], wakes: [], fences: null }
+const NEVER = { fromUs: 0, beforeUs: 0, wallMs: 0 }
+
 function lookAt(reach: Reach): Attempt {
   const readSet = { ...reach, leaseId: NOBODY, requestId: null, depth: 'claims' } as const
   const realm = realmOf(reach.resource)
   const place = { readSet, realm, own: 0, claims: [], hasPrior: false, epoch: 0 }
-  return {
-    places: [place],
-    fromUs: 0,
-    beforeUs: 0,
-    wallMs: 0,
-    writes: [],
-    events: [],
-    requests: [],
-    epochs: [],
-    wakes: [],
-    fences: null,
-  }
+  return { places: [place], ...NEVER, ...NOTHING }
 }

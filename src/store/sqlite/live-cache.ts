@@ -5,18 +5,18 @@
  */
 import type { EntryChange } from '../../core/commit.ts'
 import { isLive, type Entry, type LeaseId } from '../../core/lease.ts'
-import type { SqliteDatabase, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import type { StatementCache } from '../../drivers/sqlite-driver.ts'
 import { pathOf } from './sqlite-columns.ts'
 
 const PATHS_MAX = 20_000
 
 export class LiveCache {
-  readonly #dataVersion: SqliteStatement
+  readonly #statements: StatementCache
   readonly #entries = new Map<string, Map<LeaseId, Entry>>()
   #version: unknown = null
 
-  constructor(database: SqliteDatabase) {
-    this.#dataVersion = database.prepare('PRAGMA data_version').raw()
+  constructor(statements: StatementCache) {
+    this.#statements = statements
   }
 
   /**
@@ -24,7 +24,7 @@ export class LiveCache {
    * committed since the last time, or nothing is known about it.
    */
   validate(): boolean {
-    const [version] = this.#dataVersion.get() as readonly [number]
+    const [version] = this.#statements.get('PRAGMA data_version').get() as readonly [number]
     if (version === this.#version) return true
     this.#entries.clear()
     this.#version = version

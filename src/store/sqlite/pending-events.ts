@@ -6,7 +6,7 @@
 import type { Entry, LeaseId } from '../../core/lease.ts'
 import type { PriorEffect } from '../../core/realm.ts'
 import type { RecordedEvent } from '../../core/record.ts'
-import type { SqliteDatabase, SqliteStatement, SqliteValue } from '../../drivers/sqlite-driver.ts'
+import type { SqliteValue, StatementCache } from '../../drivers/sqlite-driver.ts'
 import { sequenceOf } from './sqlite-columns.ts'
 import { EVENT_VALUES_COUNT, eventValues, insertEvents } from './sqlite-event-columns.ts'
 import type { HistoryRuns } from './sqlite-history-runs.ts'
@@ -14,21 +14,21 @@ import type { SqliteState } from './sqlite-state.ts'
 
 const ROWS_TOGETHER = 10
 const VALUES_TOGETHER = ROWS_TOGETHER * EVENT_VALUES_COUNT
+const INSERT_ONE = insertEvents(1)
+const INSERT_MANY = insertEvents(ROWS_TOGETHER)
 
 export class PendingEvents {
   readonly #state: SqliteState
   readonly #runs: HistoryRuns
-  readonly #insertOne: SqliteStatement
-  readonly #insertMany: SqliteStatement
+  readonly #statements: StatementCache
   readonly #effects = new Map<string, PriorEffect>()
   readonly #ended = new Map<LeaseId, Entry>()
   #values: SqliteValue[] = []
 
-  constructor(database: SqliteDatabase, state: SqliteState, runs: HistoryRuns) {
+  constructor(statements: StatementCache, state: SqliteState, runs: HistoryRuns) {
+    this.#statements = statements
     this.#state = state
     this.#runs = runs
-    this.#insertOne = database.prepare(insertEvents(1))
-    this.#insertMany = database.prepare(insertEvents(ROWS_TOGETHER))
   }
 
   add(recorded: RecordedEvent, domain: string): void {
@@ -55,10 +55,10 @@ export class PendingEvents {
     if (values.length === 0) return
     let done = 0
     for (; values.length - done >= VALUES_TOGETHER; done += VALUES_TOGETHER) {
-      this.#insertMany.run(...values.slice(done, done + VALUES_TOGETHER))
+      this.#statements.run(INSERT_MANY, ...values.slice(done, done + VALUES_TOGETHER))
     }
     for (; done < values.length; done += EVENT_VALUES_COUNT) {
-      this.#insertOne.run(...values.slice(done, done + EVENT_VALUES_COUNT))
+      this.#statements.run(INSERT_ONE, ...values.slice(done, done + EVENT_VALUES_COUNT))
     }
     const { lastSequence } = this.#state
     this.#runs.build(lastSequence - values.length / EVENT_VALUES_COUNT, lastSequence)

@@ -8,7 +8,12 @@ import type { LeaseEvent } from '../../core/event.ts'
 import { isLive } from '../../core/lease.ts'
 import type { TickSource } from '../../runtime/tick-source.ts'
 import { domainName } from '../embedded-clock.ts'
-import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import {
+  StatementCache,
+  type SqliteDatabase,
+  type SqliteRow,
+  type SqliteStatement,
+} from '../../drivers/sqlite-driver.ts'
 import { entryValues, idOf, INSERT_ENTRY, sequenceOf, type RowNames } from './sqlite-columns.ts'
 import { eventValues, insertEvents } from './sqlite-event-columns.ts'
 import { HistoryRuns } from './sqlite-history-runs.ts'
@@ -58,7 +63,7 @@ export function convertRows(database: SqliteDatabase): void {
     const names = namesOf(database, namespace as string, number as number)
     convertLive(database, names)
     convertEvents(database, names)
-    new HistoryRuns(database, names).build(0, lastPosition as number)
+    new HistoryRuns(new StatementCache(database), names).build(0, lastPosition as number)
   }
 }
 

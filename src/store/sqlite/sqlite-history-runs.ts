@@ -1,28 +1,24 @@
 /** The index of the ledger's full runs (history-index.ts), kept in `history_index`. */
 import type { EntryState } from '../../core/lease.ts'
 import { bucketOf, buildIndex, RUN_EVENTS, searchBucket, type IndexName } from '../history-index.ts'
-import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
 import { sequenceOf, type RowNames } from './sqlite-columns.ts'
 
 const READ_RUN = `SELECT seq, file_path, agent_id,
     iif(ended_at IS NULL, NULL, ifnull(data ->> '$.ended.state', status_after))
   FROM lease_history WHERE seq BETWEEN ? AND ?`
 
-export class HistoryRuns {
-  readonly #names: RowNames
-  readonly #readRun: SqliteStatement
-  readonly #insert: SqliteStatement
-  readonly #readBucket: SqliteStatement
-  readonly #remove: SqliteStatement
+const INSERT = 'INSERT INTO history_index VALUES (?, ?, ?)'
+const READ_BUCKET = 'SELECT entries FROM history_index WHERE run = ? AND bucket = ?'
+const REMOVE = 'DELETE FROM history_index WHERE run >= ? AND run < ?'
 
-  constructor(database: SqliteDatabase, names: RowNames) {
+export class HistoryRuns {
+  readonly #statements: StatementCache
+  readonly #names: RowNames
+
+  constructor(statements: StatementCache, names: RowNames) {
+    this.#statements = statements
     this.#names = names
-    this.#readRun = database.prepare(READ_RUN).raw()
-    this.#insert = database.prepare('INSERT INTO history_index VALUES (?, ?, ?)')
-    this.#readBucket = database
-      .prepare('SELECT entries FROM history_index WHERE run = ? AND bucket = ?')
-      .raw()
-    this.#remove = database.prepare('DELETE FROM history_index WHERE run >= ? AND run < ?')
   }
 
   /** Indexes every run that became full when the ledger grew from one position to another. */
@@ -40,7 +36,8 @@ export class HistoryRuns {
 
   /** Positions within a run of what may have the name, from the oldest on. */
   search(run: number, name: IndexName): readonly number[] {
-    const row = this.#readBucket.get(this.#runKey(run), bucketOf(name)) as SqliteRow | undefined
+    const row = this.#statements.get(READ_BUCKET).get(this.#runKey(run), bucketOf(name)) as
+      SqliteRow | undefined
     if (row === undefined) return []
     const first = run * RUN_EVENTS
     return searchBucket(row[0] as Uint8Array, name).map((offset) => first + offset)
@@ -48,12 +45,12 @@ export class HistoryRuns {
 
   /** Forgets the runs of which no event is left. */
   removeBefore(position: number): void {
-    this.#remove.run(this.#runKey(0), this.#runKey(Math.floor(position / RUN_EVENTS)))
+    this.#statements.run(REMOVE, this.#runKey(0), this.#runKey(Math.floor(position / RUN_EVENTS)))
   }
 
   #buildRun(run: number): void {
     const first = sequenceOf(run * RUN_EVENTS, this.#names)
-    const rows = this.#readRun.all(first, first + RUN_EVENTS - 1) as SqliteRow[]
+    const rows = this.#statements.get(READ_RUN).all(first, first + RUN_EVENTS - 1) as SqliteRow[]
     const events = rows.map(([sequence, resource, holder, ended]) => ({
       offset: (sequence as number) - first,
       resource: resource as string,
@@ -61,7 +58,7 @@ export class HistoryRuns {
       ended: ended as EntryState | null,
     }))
     for (const { bucket, entries } of buildIndex(events)) {
-      this.#insert.run(this.#runKey(run), bucket, entries)
+      this.#statements.run(INSERT, this.#runKey(run), bucket, entries)
     }
   }
 

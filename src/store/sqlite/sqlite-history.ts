@@ -10,7 +10,7 @@ import { parsePosition } from '../../store-port/position.ts'
 import type { EntryQuery, HistoryQuery, LedgerEntry } from '../../store-port/store.ts'
 import { RUN_EVENTS, type IndexName } from '../history-index.ts'
 import { matchesEntry, matchesEvent } from '../query-matching.ts'
-import type { SqliteDatabase, SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
 import { keyOf, leaseNumberOf, numberOf, pathOf, sequenceOf } from './sqlite-columns.ts'
 import { EVENT_COLUMNS, eventOf } from './sqlite-event-columns.ts'
 import type { FoundRows, SqliteFinder } from './sqlite-finder.ts'
@@ -41,7 +41,6 @@ interface Row extends RecordedEvent {
 }
 
 export interface SqliteHistoryOptions {
-  readonly database: SqliteDatabase
   readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
@@ -53,8 +52,8 @@ export class SqliteHistory {
   readonly #state: SqliteState
   readonly #finder: SqliteFinder
 
-  constructor({ database, statements, state, finder }: SqliteHistoryOptions) {
-    this.runs = new HistoryRuns(database, state)
+  constructor({ statements, state, finder }: SqliteHistoryOptions) {
+    this.runs = new HistoryRuns(statements, state)
     this.#statements = statements
     this.#state = state
     this.#finder = finder

@@ -3,16 +3,14 @@
  * and the watch directory and, as a safety net, by a glance at `data_version`, which moves when another connection has
  * committed.
  */
-import { queueMicrotask } from '../../runtime/system-runtime.ts'
 import type { Wake } from '../../core/realm.ts'
 import { RepeatedFault } from '../../runtime/diagnostics.ts'
 import type { Runtime, Timer } from '../../runtime/runtime.ts'
-import type { Unsubscribe, WakeSignal } from '../../store-port/store.ts'
+import type { Unsubscribe } from '../../store-port/store.ts'
 import type { SqliteDatabase } from '../../drivers/sqlite-driver.ts'
+import { Subscribers, type WakeListener } from '../subscribers.ts'
 import { WakeFiles } from './sqlite-wake.ts'
 import { WatchDirectory } from './sqlite-watch.ts'
-
-type Listener = (signal: WakeSignal) => void
 
 export interface SqliteListenersOptions {
   readonly databasePath: string
@@ -29,8 +27,7 @@ export class SqliteListeners {
   readonly #runtime: Runtime
   readonly #wakeFiles: WakeFiles
   readonly #watchDirectory: WatchDirectory
-  readonly #sessions = new Map<string, Set<Listener>>()
-  readonly #followers = new Set<() => void>()
+  readonly #subscribers = new Subscribers()
   readonly #polling: RepeatedFault
   #poll: Timer | null = null
   #pollMs = 0
@@ -41,48 +38,46 @@ export class SqliteListeners {
     this.#runtime = runtime
     this.#wakeFiles = new WakeFiles(databasePath, runtime)
     this.#watchDirectory = new WatchDirectory(databasePath, runtime)
-    const monotonicMs = (): number => runtime.monotonicMs()
-    this.#polling = new RepeatedFault('store/sqlite/poll', { monotonicMs })
+    this.#polling = new RepeatedFault('store/sqlite/poll', runtime)
   }
 
-  subscribe(session: string, listener: Listener): Unsubscribe {
-    const listeners = this.#sessions.get(session) ?? new Set()
-    listeners.add(listener)
-    this.#sessions.set(session, listeners)
+  subscribe(session: string, listener: WakeListener): Unsubscribe {
+    const isFirst = !this.#subscribers.has(session)
+    const leave = this.#subscribers.subscribe(session, listener)
     this.#watchDatabase()
-    if (listeners.size === 1) {
-      this.#wakeFiles.listen(session, () => this.#tell(session, { leaseIds: null }))
+    if (isFirst) {
+      this.#wakeFiles.listen(session, () => this.#subscribers.wake(session, { leaseIds: null }))
     }
-    return () => this.#unsubscribe(session, listener)
+    return () => {
+      leave()
+      if (!this.#subscribers.has(session)) this.#wakeFiles.silence(session)
+      this.#restIfIdle()
+    }
   }
 
   follow(listener: () => void): Unsubscribe {
-    this.#followers.add(listener)
+    const leave = this.#subscribers.follow(listener)
     this.#joinWatchers()
     this.#watchDatabase()
     return () => {
-      this.#followers.delete(listener)
-      if (this.#followers.size === 0) this.#watchDirectory.leave(this.#runtime.wallMs())
+      leave()
+      if (!this.#subscribers.hasFollowers) this.#watchDirectory.leave(this.#runtime.wallMs())
       this.#restIfIdle()
     }
   }
 
   /** What is committed before the directory is joined is found because a watcher reads before it first waits. */
   #joinWatchers(): void {
-    this.#watchDirectory.join(this.#runtime.wallMs(), () => this.#tellFollowers())
-  }
-
-  #tellFollowers(): void {
-    for (const follower of this.#followers) queueMicrotask(follower)
+    this.#watchDirectory.join(this.#runtime.wallMs(), () => this.#subscribers.notifyFollowers())
   }
 
   /** To be called after COMMIT has returned. */
   announce(wakes: readonly Wake[]): void {
     for (const { session, leaseId } of wakes) {
-      if (this.#sessions.has(session)) this.#tell(session, { leaseIds: [leaseId] })
+      if (this.#subscribers.has(session)) this.#subscribers.wake(session, { leaseIds: [leaseId] })
       else this.#wakeFiles.touch(session, this.#runtime.wallMs())
     }
-    this.#tellFollowers()
+    this.#subscribers.notifyFollowers()
     this.#watchDirectory.call(this.#runtime.wallMs())
   }
 
@@ -92,27 +87,10 @@ export class SqliteListeners {
   }
 
   close(): void {
-    this.#sessions.clear()
-    this.#followers.clear()
+    this.#subscribers.clear()
     this.#restIfIdle()
     this.#wakeFiles.close()
     this.#watchDirectory.leave(this.#runtime.wallMs())
-  }
-
-  #unsubscribe(session: string, listener: Listener): void {
-    const listeners = this.#sessions.get(session)
-    listeners?.delete(listener)
-    if (listeners?.size === 0) {
-      this.#sessions.delete(session)
-      this.#wakeFiles.silence(session)
-    }
-    this.#restIfIdle()
-  }
-
-  #tell(session: string, signal: WakeSignal): void {
-    for (const listener of this.#sessions.get(session) ?? []) {
-      queueMicrotask(() => listener(signal))
-    }
   }
 
   #watchDatabase(): void {
@@ -124,7 +102,7 @@ export class SqliteListeners {
   }
 
   #restIfIdle(): void {
-    if (this.#sessions.size > 0 || this.#followers.size > 0) return
+    if (!this.#subscribers.isEmpty) return
     this.#poll?.cancel()
     this.#poll = null
   }
@@ -133,12 +111,11 @@ export class SqliteListeners {
     const version = this.#readDataVersion()
     if (version !== this.#dataVersion) {
       this.#dataVersion = version
-      this.#tellFollowers()
-      for (const session of this.#sessions.keys()) this.#tell(session, { leaseIds: null })
+      this.#subscribers.notifyAll()
     }
     this.#poll = null
-    if (this.#sessions.size === 0 && this.#followers.size === 0) return
-    if (this.#followers.size > 0) {
+    if (this.#subscribers.isEmpty) return
+    if (this.#subscribers.hasFollowers) {
       this.#watchDirectory.stay(this.#runtime.wallMs())
       this.#joinWatchers()
     }
@@ -146,7 +123,8 @@ export class SqliteListeners {
   }
 
   get #delayMs(): number {
-    return this.#followers.size > 0 && !this.#watchDirectory.isJoined ? DEAF_POLL_MS : POLL_MS
+    const isDeaf = this.#subscribers.hasFollowers && !this.#watchDirectory.isJoined
+    return isDeaf ? DEAF_POLL_MS : POLL_MS
   }
 
   #arm(delayMs: number): void {

@@ -43,7 +43,9 @@ export class SqliteQuestions implements StoreQuestions {
     const { database, url, synchronous } = connection
     this.#connection = connection
     this.statements = new StatementCache(database)
-    this.state = new SqliteState(connection)
+    const { statements } = this
+    const { namespace, path } = connection
+    this.state = new SqliteState({ statements, namespace, path })
     this.finder = new SqliteFinder(this.statements, this.state)
     this.state.load()
     this.description = {
@@ -80,8 +82,7 @@ export class SqliteQuestions implements StoreQuestions {
     const { SqliteHistory: History } = await import('./sqlite-history.ts')
     if (this.#refusing) throw closedError()
     const { statements, state, finder } = this
-    const { database } = this.#connection
-    this.#ledger ??= new History({ database, statements, state, finder })
+    this.#ledger ??= new History({ statements, state, finder })
     return this.#ledger
   }
 

@@ -12,7 +12,7 @@ import { LazyView } from '../lazy-view.ts'
 import { ResolvedSettings } from '../resolved-settings.ts'
 import { LiveCache } from './live-cache.ts'
 import type { PendingEvents } from './pending-events.ts'
-import type { SqliteDatabase, SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
 import { idOf, keyOf, leaseNumberOf, pathOf } from './sqlite-columns.ts'
 import { EVENT_COLUMNS, eventOf, typeOf } from './sqlite-event-columns.ts'
 import type { SqliteFinder } from './sqlite-finder.ts'
@@ -31,7 +31,6 @@ const COUNT_TICKETS = `SELECT count(*) FROM live_leases INDEXED BY idx_live_pend
     AND namespace = ? AND clock = ? AND live_until_us > ?`
 
 export interface SqliteReaderOptions {
-  readonly database: SqliteDatabase
   readonly statements: StatementCache
   readonly state: SqliteState
   readonly finder: SqliteFinder
@@ -49,13 +48,13 @@ export class SqliteReader {
   #hasRequests = true
   #settings = new ResolvedSettings([])
 
-  constructor({ database, statements, state, finder, ledger, events }: SqliteReaderOptions) {
+  constructor({ statements, state, finder, ledger, events }: SqliteReaderOptions) {
     this.#statements = statements
     this.#state = state
     this.#finder = finder
     this.#ledger = ledger
     this.#events = events
-    this.#cache = new LiveCache(database)
+    this.#cache = new LiveCache(statements)
   }
 
   /** To be called inside each write transaction before its first view. Reads again only what others may have changed. */

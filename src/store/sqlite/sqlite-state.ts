@@ -10,7 +10,7 @@ import {
 } from '../../core/settings.ts'
 import type { PruneClock } from '../../core/retention.ts'
 import { advance, domainName, type ClockReading, type ClockState } from '../embedded-clock.ts'
-import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
 import type { RowNames } from './sqlite-columns.ts'
 import { newerError, SCHEMA_VERSION } from './sqlite-schema.ts'
 
@@ -20,8 +20,22 @@ interface Domain {
   readonly sinceUs: number
 }
 
+const READ_VERSION = 'PRAGMA user_version'
+const READ_STATE = `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number,
+    pruned_at, pruned_believed FROM store_state WHERE namespace = ?`
+const WRITE_STATE = `UPDATE store_state SET last_fence = ?, last_seq = ?, clock = ?, last_us = ?,
+    last_wall_ms = ?, pruned_at = ?, pruned_believed = ? WHERE namespace = ?`
+const READ_DOMAIN =
+  'SELECT base, since_us FROM clock_domains WHERE namespace = ? AND generation = ?'
+const FIND_FOREIGN =
+  'SELECT generation FROM clock_domains WHERE namespace = ? AND base = ? AND generation < 0'
+const LOWEST_DOMAIN = 'SELECT min(generation) FROM clock_domains WHERE namespace = ?'
+const ADD_DOMAIN = 'INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)'
+const READ_SETTINGS = `SELECT config_key, config_value, scope, resource_id, updated_at = created_at
+  FROM lease_configs WHERE namespace = ? ORDER BY rowid`
+
 export interface SqliteStateOptions {
-  readonly database: SqliteDatabase
+  readonly statements: StatementCache
   readonly namespace: string
   readonly path: string
 }
@@ -30,14 +44,7 @@ export class SqliteState implements RowNames {
   readonly namespace: string
   namespaceNumber = 0
   readonly #file: string
-  readonly #readVersion: SqliteStatement
-  readonly #readState: SqliteStatement
-  readonly #writeState: SqliteStatement
-  readonly #readDomain: SqliteStatement
-  readonly #findForeign: SqliteStatement
-  readonly #lowestDomain: SqliteStatement
-  readonly #addDomain: SqliteStatement
-  readonly #readSettings: SqliteStatement
+  readonly #statements: StatementCache
   readonly #domains = new Map<number, Domain>()
   /** Another object whenever one of them may differ. */
   settingRows: readonly SettingRow[] = []
@@ -54,39 +61,10 @@ export class SqliteState implements RowNames {
   /** Whether this transaction is the first in a clock domain; that must be committed even if nothing else happens. */
   metDomain = false
 
-  constructor({ database, namespace, path }: SqliteStateOptions) {
+  constructor({ statements, namespace, path }: SqliteStateOptions) {
     this.namespace = namespace
     this.#file = path
-    this.#readVersion = database.prepare('PRAGMA user_version').raw()
-    this.#readState = database
-      .prepare(
-        `SELECT last_fence, last_seq, clock, last_us, last_wall_ms, config_revision, number,
-           pruned_at, pruned_believed
-         FROM store_state WHERE namespace = ?`,
-      )
-      .raw()
-    this.#writeState = database.prepare(
-      `UPDATE store_state SET last_fence = ?, last_seq = ?, clock = ?, last_us = ?, last_wall_ms = ?,
-         pruned_at = ?, pruned_believed = ? WHERE namespace = ?`,
-    )
-    this.#readDomain = database
-      .prepare('SELECT base, since_us FROM clock_domains WHERE namespace = ? AND generation = ?')
-      .raw()
-    this.#findForeign = database
-      .prepare(
-        'SELECT generation FROM clock_domains WHERE namespace = ? AND base = ? AND generation < 0',
-      )
-      .raw()
-    this.#lowestDomain = database
-      .prepare('SELECT min(generation) FROM clock_domains WHERE namespace = ?')
-      .raw()
-    this.#addDomain = database.prepare('INSERT OR IGNORE INTO clock_domains VALUES (?, ?, ?, ?, ?)')
-    this.#readSettings = database
-      .prepare(
-        `SELECT config_key, config_value, scope, resource_id, updated_at = created_at
-         FROM lease_configs WHERE namespace = ? ORDER BY rowid`,
-      )
-      .raw()
+    this.#statements = statements
   }
 
   /**
@@ -94,11 +72,12 @@ export class SqliteState implements RowNames {
    * converted meanwhile.
    */
   load(): void {
-    const [version] = this.#readVersion.get() as readonly [number]
+    const [version] = this.#statements.get(READ_VERSION).get() as readonly [number]
     if (version !== SCHEMA_VERSION) {
       throw newerError(this.#file, { found: version, supported: SCHEMA_VERSION })
     }
-    const row = this.#readState.get(this.namespace) as readonly number[] | undefined
+    const row = this.#statements.get(READ_STATE).get(this.namespace) as
+      readonly number[] | undefined
     if (row === undefined) throw new Error(`namespace ${this.namespace} has no counters`)
     const [lastFence = 0, lastSequence = 0, generation = 0, lastUs = 0, lastWallMs = 0] = row
     this.metDomain = false
@@ -131,7 +110,7 @@ export class SqliteState implements RowNames {
     const counters = [this.lastFence, this.lastSequence, generation, lastUs, lastWallMs]
     this.pruneClock ??= { readingMs: lastWallMs, believedMs: lastWallMs }
     const { readingMs, believedMs } = this.pruneClock
-    this.#writeState.run(...counters, readingMs, believedMs, this.namespace)
+    this.#statements.run(WRITE_STATE, ...counters, readingMs, believedMs, this.namespace)
   }
 
   /** Forgets what a transaction that was rolled back may have brought in. */
@@ -179,13 +158,15 @@ export class SqliteState implements RowNames {
   #generationOf(domain: string): number {
     const generation = this.ownGenerationOf(domain)
     if (this.#domains.get(generation)?.name === domain) return generation
-    const own = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
+    const own = this.#statements.get(READ_DOMAIN).get(this.namespace, generation) as
+      SqliteRow | undefined
     if (own !== undefined && domainName(own[0] as string, generation) === domain) return generation
-    const foreign = this.#findForeign.get(this.namespace, domain) as SqliteRow | undefined
+    const foreign = this.#statements.get(FIND_FOREIGN).get(this.namespace, domain) as
+      SqliteRow | undefined
     if (foreign !== undefined) return foreign[0] as number
-    const [lowest] = this.#lowestDomain.get(this.namespace) as SqliteRow
+    const [lowest] = this.#statements.get(LOWEST_DOMAIN).get(this.namespace) as SqliteRow
     const next = Math.min(0, (lowest as number | null) ?? 0) - 1
-    this.#addDomain.run(this.namespace, next, domain, 0, 0)
+    this.#statements.run(ADD_DOMAIN, this.namespace, next, domain, 0, 0)
     return next
   }
 
@@ -198,7 +179,8 @@ export class SqliteState implements RowNames {
   #domain(generation: number): Domain {
     const known = this.#domains.get(generation)
     if (known !== undefined) return known
-    const row = this.#readDomain.get(this.namespace, generation) as SqliteRow | undefined
+    const row = this.#statements.get(READ_DOMAIN).get(this.namespace, generation) as
+      SqliteRow | undefined
     if (row === undefined) throw new Error(`clock ${generation} was never written down`)
     const base = row[0] as string
     const name = generation < 0 ? base : domainName(base, generation)
@@ -209,12 +191,12 @@ export class SqliteState implements RowNames {
 
   #meetDomain(clock: ClockState): void {
     const { generation, base, domain, sinceUs, lastWallMs } = clock
-    this.#addDomain.run(this.namespace, generation, base, sinceUs, lastWallMs)
+    this.#statements.run(ADD_DOMAIN, this.namespace, generation, base, sinceUs, lastWallMs)
     this.#domains.set(generation, { name: domain, base, sinceUs })
   }
 
   #loadSettings(revision: number): void {
-    const rows = this.#readSettings.all(this.namespace) as SqliteRow[]
+    const rows = this.#statements.get(READ_SETTINGS).all(this.namespace) as SqliteRow[]
     this.settingRows = rows.flatMap(settingOf)
     this.#configRevision = revision
   }

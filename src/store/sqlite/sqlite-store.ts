@@ -5,6 +5,7 @@
  * process at the same moment shares one transaction and one sync to disk; a lone caller waits for nobody. A database
  * that another process is writing to is tried again asynchronously: the event loop never waits for it.
  */
+import fs from 'node:fs'
 import { setImmediate } from '../../runtime/system-runtime.ts'
 import type { Commit } from '../../core/commit.ts'
 import { closedError, isLeaseError, LeaseError } from '../../core/errors.ts'
@@ -28,8 +29,6 @@ import type {
   WakeSignal,
 } from '../../store-port/store.ts'
 import { nowOf } from '../embedded-clock.ts'
-import { FileIdentity } from './file-identity.ts'
-import { AnsweringJob, type GroupJob } from './group-job.ts'
 import { PendingEvents } from './pending-events.ts'
 import {
   isBusy,
@@ -53,6 +52,57 @@ import { SqliteWriter } from './sqlite-writer.ts'
 
 const GROUP_MAX = 1_000
 
+/** A piece of work for the next transaction: runs inside it, and hears how the transaction ended. */
+interface GroupJob {
+  readonly sinceMs: number
+  /** Throws only what `isFatal` says is the end of the whole transaction; may be run again after a rollback. */
+  run(isFatal: (error: unknown) => boolean): void
+  committed(): void
+  failed(error: unknown): void
+}
+
+interface Ending<Result> {
+  resolve(result: Result): void
+  reject(error: unknown): void
+}
+
+type Came<Result> =
+  | { readonly kind: 'answer'; readonly result: Result }
+  | { readonly kind: 'refusal'; readonly error: unknown }
+
+/** Work with an answer, which its caller hears after the commit and not before. */
+class AnsweringJob<Result> implements GroupJob {
+  readonly sinceMs: number
+  readonly #work: () => Result
+  readonly #ending: Ending<Result>
+  #came: Came<Result> | null = null
+
+  constructor(sinceMs: number, work: () => Result, ending: Ending<Result>) {
+    this.sinceMs = sinceMs
+    this.#work = work
+    this.#ending = ending
+  }
+
+  run(isFatal: (error: unknown) => boolean): void {
+    this.#came = null
+    try {
+      this.#came = { kind: 'answer', result: this.#work() }
+    } catch (error) {
+      if (isFatal(error)) throw error
+      this.#came = { kind: 'refusal', error }
+    }
+  }
+
+  committed(): void {
+    if (this.#came?.kind === 'answer') this.#ending.resolve(this.#came.result)
+    else this.#ending.reject(this.#came?.error)
+  }
+
+  failed(error: unknown): void {
+    this.#ending.reject(error)
+  }
+}
+
 export class SqliteStore implements Store {
   readonly description: StoreDescription
   readonly #connection: SqliteConnection
@@ -61,7 +111,7 @@ export class SqliteStore implements Store {
   readonly #begin: SqliteStatement
   readonly #commit: SqliteStatement
   readonly #rollback: SqliteStatement
-  readonly #identity: FileIdentity
+  readonly #fileIdentity: string
   readonly #questions: SqliteQuestions
   readonly #state: SqliteState
   readonly #events: PendingEvents
@@ -91,15 +141,15 @@ export class SqliteStore implements Store {
     this.#begin = database.prepare('BEGIN IMMEDIATE')
     this.#commit = database.prepare('COMMIT')
     this.#rollback = database.prepare('ROLLBACK')
-    this.#identity = new FileIdentity(connection.path)
+    this.#fileIdentity = identityOf(connection.path)
     this.#questions = new SqliteQuestions(connection)
     const { statements, state, finder } = this.#questions
     this.#state = state
-    const ledger = new SqliteHistory({ database, statements, state, finder })
-    const events = new PendingEvents(database, state, ledger.runs)
+    const ledger = new SqliteHistory({ statements, state, finder })
+    const events = new PendingEvents(statements, state, ledger.runs)
     this.#events = events
-    this.#reader = new SqliteReader({ database, statements, state, finder, ledger, events })
-    this.#writer = new SqliteWriter({ database, state, events, runs: ledger.runs })
+    this.#reader = new SqliteReader({ statements, state, finder, ledger, events })
+    this.#writer = new SqliteWriter({ statements, state, events, runs: ledger.runs })
     this.#listeners = new SqliteListeners({ databasePath: connection.path, database, runtime })
     this.description = this.#questions.description
   }
@@ -211,7 +261,7 @@ export class SqliteStore implements Store {
     const group = this.#queue.slice(0, GROUP_MAX)
     if (group.length === 0) return
     try {
-      this.#identity.check(this.description.url)
+      this.#refuseReplacedFile()
       this.#begin.run()
     } catch (error) {
       if (isBusy(error)) this.#waitForOthers()
@@ -220,6 +270,14 @@ export class SqliteStore implements Store {
     }
     this.#busyTries = 0
     this.#runGroup(group)
+  }
+
+  /** A process that opens the path now gets another file, with other leases: the old one must grant nothing any more. */
+  #refuseReplacedFile(): void {
+    if (identityOf(this.#connection.path) === this.#fileIdentity) return
+    const { url } = this.description
+    const message = `${url} was removed or replaced while it was open; open it again`
+    throw new LeaseError('STORE_UNAVAILABLE', message, { details: { store: url } })
   }
 
   /** Nothing was read or written yet: those who have waited long enough are told so, the rest try again. */
@@ -323,6 +381,11 @@ export class SqliteStore implements Store {
     if (this.#queue.length > 0) this.#schedule()
     else this.#drained?.()
   }
+}
+
+function identityOf(file: string): string {
+  const stat = fs.statSync(file, { throwIfNoEntry: false })
+  return stat === undefined ? 'none' : `${stat.dev}/${stat.ino}`
 }
 
 function isDatabaseError(error: unknown): boolean {

@@ -27,8 +27,7 @@ export class WakeFiles {
 
   constructor(databasePath: string, clock: Clock) {
     this.#directory = `${databasePath}-wake`
-    const monotonicMs = (): number => clock.monotonicMs()
-    this.#fault = new RepeatedFault('store/sqlite/wake', { monotonicMs })
+    this.#fault = new RepeatedFault('store/sqlite/wake', clock)
   }
 
   /**

@@ -38,9 +38,8 @@ export class WatchDirectory {
 
   constructor(databasePath: string, clock: Clock) {
     this.#clock = clock
-    const monotonicMs = (): number => clock.monotonicMs()
-    this.#joining = new RepeatedFault('store/sqlite/watch', { monotonicMs })
-    this.#calling = new RepeatedFault('store/sqlite/call-watchers', { monotonicMs })
+    this.#joining = new RepeatedFault('store/sqlite/watch', clock)
+    this.#calling = new RepeatedFault('store/sqlite/call-watchers', clock)
     this.#directory = `${databasePath}-watch`
     this.#ownFile = path.join(this.#directory, randomUUID())
   }

@@ -13,7 +13,7 @@ import {
 } from '../../core/retention.ts'
 import { SETTING_TABLE } from '../../core/settings.ts'
 import type { PrunePolicy, Pruned, SettingChange } from '../../store-port/store.ts'
-import type { SqliteDatabase, SqliteRow, SqliteStatement } from '../../drivers/sqlite-driver.ts'
+import type { SqliteRow, StatementCache } from '../../drivers/sqlite-driver.ts'
 import type { PendingEvents } from './pending-events.ts'
 import {
   dueValues,
@@ -35,46 +35,50 @@ import { eventOf, EVENT_COLUMNS, wordOf } from './sqlite-event-columns.ts'
 import type { HistoryRuns } from './sqlite-history-runs.ts'
 import type { SqliteState } from './sqlite-state.ts'
 
+const DELETE_ENTRY = 'DELETE FROM live_leases WHERE id = ?'
+const DELETE_EVENTS = 'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?'
+const DELETE_EVENT = 'DELETE FROM lease_history WHERE seq = ?'
+const PUT_EPOCH = 'INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)'
+const INSERT_REQUEST = 'INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)'
+const DELETE_REQUESTS = `DELETE FROM requests WHERE id IN (
+  SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`
+const INSERT_CONFIG = 'INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)'
+/** An id that failed may have come back: only the last event of a lease tells how it ended. */
+const ENDED_BEFORE = `SELECT lease_id FROM lease_history AS old
+  WHERE ended_at < ? AND ended_at + (data ->> '$.ended.body.ttlMs') < ? AND seq BETWEEN ? AND ?
+    AND NOT EXISTS (SELECT 1 FROM lease_history AS later
+      WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
+        AND later.seq > old.seq)
+  LIMIT ?`
+/** Events read at once while pruning. */
+const PRUNE_READ = 1_000
+const OLD_EVENTS = `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq BETWEEN ? AND ?
+  ORDER BY seq LIMIT ${PRUNE_READ}`
+const TTL_OF = `SELECT body ->> '$.ttlMs' FROM live_leases WHERE id = ?`
+const LATER_OF_TYPE = `SELECT 1 FROM lease_history
+  WHERE lease_number = ? AND lease_id = ? AND seq > ? AND event_type = ? LIMIT 1`
+const OLDEST = 'SELECT min(seq) FROM lease_history WHERE seq BETWEEN ? AND ?'
+
 export interface SqliteWriterOptions {
-  readonly database: SqliteDatabase
+  readonly statements: StatementCache
   readonly state: SqliteState
   readonly events: PendingEvents
   readonly runs: HistoryRuns
 }
 
 export class SqliteWriter {
-  readonly #database: SqliteDatabase
+  readonly #statements: StatementCache
   readonly #namespace: string
   readonly #state: SqliteState
   readonly #events: PendingEvents
   readonly #runs: HistoryRuns
-  readonly #insertEntry: SqliteStatement
-  readonly #updateEntry: SqliteStatement
-  readonly #updateRenewal: SqliteStatement
-  readonly #updateDue: SqliteStatement
-  readonly #deleteEntry: SqliteStatement
-  readonly #deleteEvents: SqliteStatement
-  readonly #deleteEvent: SqliteStatement
-  readonly #insertRequest: SqliteStatement
-  readonly #putEpoch: SqliteStatement
 
-  constructor({ database, state, events, runs }: SqliteWriterOptions) {
-    this.#database = database
+  constructor({ statements, state, events, runs }: SqliteWriterOptions) {
+    this.#statements = statements
     this.#namespace = state.namespace
     this.#state = state
     this.#events = events
     this.#runs = runs
-    this.#insertEntry = database.prepare(INSERT_ENTRY)
-    this.#updateEntry = database.prepare(UPDATE_ENTRY)
-    this.#updateRenewal = database.prepare(UPDATE_RENEWAL)
-    this.#updateDue = database.prepare(UPDATE_DUE)
-    this.#deleteEntry = database.prepare('DELETE FROM live_leases WHERE id = ?')
-    this.#deleteEvents = database.prepare(
-      'DELETE FROM lease_history WHERE lease_number = ? AND lease_id = ?',
-    )
-    this.#deleteEvent = database.prepare('DELETE FROM lease_history WHERE seq = ?')
-    this.#putEpoch = database.prepare('INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)')
-    this.#insertRequest = database.prepare('INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)')
   }
 
   /** `domain` is the clock by which the commit was decided. */
@@ -83,10 +87,10 @@ export class SqliteWriter {
     for (const recorded of recordedEvents(commit)) this.#events.add(recorded, domain)
     for (const { requestId, leaseId, type, keepUntilMs } of commit.requests) {
       const keys = [keyOf(requestId, this.#state), keyOf(leaseId, this.#state)]
-      this.#insertRequest.run(...keys, wordOf(type), keepUntilMs)
+      this.#statements.run(INSERT_REQUEST, ...keys, wordOf(type), keepUntilMs)
     }
     for (const { resource, epoch } of commit.epochs) {
-      this.#putEpoch.run(this.#namespace, resource, epoch)
+      this.#statements.run(PUT_EPOCH, this.#namespace, resource, epoch)
     }
     this.#state.lastFence = Math.max(this.#state.lastFence, commit.lastFence)
   }
@@ -95,27 +99,27 @@ export class SqliteWriter {
     const key = keyOf(id, this.#state)
     const wasLive = before !== undefined && isLive(before)
     if (after === null || !isLive(after)) {
-      if (wasLive) this.#deleteEntry.run(key)
+      if (wasLive) this.#statements.run(DELETE_ENTRY, key)
       if (after === null && before !== undefined) this.#deleteHistory(key)
     } else if (wasLive) this.#update(before, after)
-    else this.#insertEntry.run(...entryValues(after, this.#state))
+    else this.#statements.run(INSERT_ENTRY, ...entryValues(after, this.#state))
   }
 
   #update(before: Entry, after: Entry): void {
     const values = entryValues(after, this.#state)
     if (!isSameRow(before, after)) {
-      this.#updateEntry.run(...updateValues(values))
+      this.#statements.run(UPDATE_ENTRY, ...updateValues(values))
       return
     }
     const renewal = renewalValues(values, after.ttlMs)
-    const { changes } = this.#updateRenewal.run(...renewal)
-    if (changes === 0) this.#updateDue.run(...dueValues(renewal))
+    const changes = this.#statements.run(UPDATE_RENEWAL, ...renewal)
+    if (changes === 0) this.#statements.run(UPDATE_DUE, ...dueValues(renewal))
   }
 
   /** All events of a lease, those included that are only about to be written; tells how many they were. */
   #deleteHistory(key: string): number {
     this.#events.write()
-    return this.#deleteEvents.run(leaseNumberOf(idOf(key)), key).changes
+    return this.#statements.run(DELETE_EVENTS, leaseNumberOf(idOf(key)), key)
   }
 
   /** A global value has a row from the start. That somebody set it shows in its last change, also if it is the default. */
@@ -125,33 +129,19 @@ export class SqliteWriter {
     const slot = [this.#namespace, key, scope, resourceId ?? ''] as const
     const where = `namespace = ? AND config_key = ? AND scope = ? AND ifnull(resource_id, '') = ?`
     if (change.value === null && scope !== 'global') {
-      this.#database.prepare(`DELETE FROM lease_configs WHERE ${where}`).run(...slot)
+      this.#statements.run(`DELETE FROM lease_configs WHERE ${where}`, ...slot)
       return
     }
     const value = change.value ?? String(definition.initial)
     const changedAt = change.value === null ? 'created_at' : 'max(?, created_at + 1)'
     const times = change.value === null ? [] : [wallMs]
-    const { changes } = this.#database
-      .prepare(
-        `UPDATE lease_configs SET config_value = ?, updated_at = ${changedAt} WHERE ${where}`,
-      )
-      .run(value, ...times, ...slot)
-    if (changes > 0) return
+    const update = `UPDATE lease_configs SET config_value = ?, updated_at = ${changedAt} WHERE ${where}`
+    if (this.#statements.run(update, value, ...times, ...slot) > 0) return
     const id = [this.#namespace, key, resourceId].filter((part) => part !== null).join('/')
-    this.#database
-      .prepare(`INSERT INTO lease_configs VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)`)
-      .run(
-        id,
-        key,
-        value,
-        definition.type,
-        definition.description,
-        scope,
-        resourceId,
-        wallMs,
-        change.value === null ? wallMs : wallMs + 1,
-        this.#namespace,
-      )
+    const { type, description } = definition
+    const changedMs = change.value === null ? wallMs : wallMs + 1
+    const row = [id, key, value, type, description, scope, resourceId]
+    this.#statements.run(INSERT_CONFIG, ...row, wallMs, changedMs, this.#namespace)
   }
 
   /** History goes with its lease, so that what is left always folds. */
@@ -162,12 +152,7 @@ export class SqliteWriter {
     const cut = boundedCut(asked, this.#state.pruneClock)
     const { leases, events } = this.#pruneLeases(cut, batch)
     const superseded = this.#pruneSuperseded(cut, batch)
-    const requests = this.#database
-      .prepare(
-        `DELETE FROM requests WHERE id IN (
-           SELECT id FROM requests WHERE keep_until < ? LIMIT ?)`,
-      )
-      .run(cut.nowMs, batch).changes
+    const requests = this.#statements.run(DELETE_REQUESTS, cut.nowMs, batch)
     this.#removeIndex()
     const more = [leases, superseded, requests].includes(batch)
     return { leases, events: events + superseded, more }
@@ -175,18 +160,8 @@ export class SqliteWriter {
 
   /** `mayBePruned` of retention.ts, as SQL. */
   #pruneLeases({ endedBeforeMs, nowMs }: PruneCut, batch: number): Omit<Pruned, 'more'> {
-    // An id that failed may have come back: only the last event of a lease tells how it ended.
-    const rows = this.#database
-      .prepare(
-        `SELECT lease_id FROM lease_history AS old
-         WHERE ended_at < ? AND ended_at + (data ->> '$.ended.body.ttlMs') < ?
-           AND seq BETWEEN ? AND ?
-           AND NOT EXISTS (SELECT 1 FROM lease_history AS later
-             WHERE later.lease_number = old.lease_number AND later.lease_id = old.lease_id
-               AND later.seq > old.seq)
-         LIMIT ?`,
-      )
-      .raw()
+    const rows = this.#statements
+      .get(ENDED_BEFORE)
       .all(endedBeforeMs, nowMs, ...this.#range(), batch) as (readonly [string])[]
     let events = 0
     for (const [key] of rows) events += this.#deleteHistory(key)
@@ -201,7 +176,7 @@ export class SqliteWriter {
       const { event } = eventOf(row, this.#state)
       if (!SUPERSEDED_TYPES.includes(event.type)) continue
       if (!isSuperseded(event, this.#ttlMsOf(event.leaseId), cut) || !this.#hasLater(row)) continue
-      superseded += this.#deleteEvent.run(row[0] as number).changes
+      superseded += this.#statements.run(DELETE_EVENT, row[0] as number)
     }
     return superseded
   }
@@ -212,12 +187,7 @@ export class SqliteWriter {
 
   /** Wall times of the ledger hardly ever go back, so the first event that is too young ends the search. */
   *#oldEvents(beforeMs: number): Generator<SqliteRow> {
-    const read = this.#database
-      .prepare(
-        `SELECT ${EVENT_COLUMNS} FROM lease_history WHERE seq BETWEEN ? AND ?
-         ORDER BY seq LIMIT ${PRUNE_READ}`,
-      )
-      .raw()
+    const read = this.#statements.get(OLD_EVENTS)
     const [first, last] = this.#range()
     for (let from = first; ;) {
       const rows = read.all(from, last) as SqliteRow[]
@@ -232,34 +202,19 @@ export class SqliteWriter {
   }
 
   #ttlMsOf(id: LeaseId): number | null {
-    const row = this.#database
-      .prepare(`SELECT body ->> '$.ttlMs' FROM live_leases WHERE id = ?`)
-      .raw()
-      .get(keyOf(id, this.#state)) as SqliteRow | undefined
+    const key = keyOf(id, this.#state)
+    const row = this.#statements.get(TTL_OF).get(key) as SqliteRow | undefined
     return (row?.[0] as number | undefined) ?? null
   }
 
   #hasLater(row: SqliteRow): boolean {
-    const later = this.#database
-      .prepare(
-        `SELECT 1 FROM lease_history
-         WHERE lease_number = ? AND lease_id = ? AND seq > ? AND event_type = ? LIMIT 1`,
-      )
-      .raw()
     const [sequence = null, key = null] = row
-    return (
-      later.get(leaseNumberOf(idOf(key as string)), key, sequence, row[5] ?? null) !== undefined
-    )
+    const values = [leaseNumberOf(idOf(key as string)), key, sequence, row[5] ?? null]
+    return this.#statements.get(LATER_OF_TYPE).get(...values) !== undefined
   }
 
   #removeIndex(): void {
-    const [oldest] = this.#database
-      .prepare('SELECT min(seq) FROM lease_history WHERE seq BETWEEN ? AND ?')
-      .raw()
-      .get(...this.#range()) as SqliteRow
+    const [oldest] = this.#statements.get(OLDEST).get(...this.#range()) as SqliteRow
     this.#runs.removeBefore(oldest === null ? this.#state.lastSequence : numberOf(oldest as number))
   }
 }
-
-/** Events read at once while pruning. */
-const PRUNE_READ = 1_000

@@ -1,8 +1,8 @@
 /**
- * Work that must be done when it returns, because what protects it ends then. An async function is refused before it
- * runs: its second half would come later, and write what nobody checks any more.
+ * What work under a guard must not do. Where what protects it ends when it returns, it must be done then: an async function
+ * is refused before it runs, because its second half would write what no guard checks any more.
  */
-import { invalid } from '../core/errors.ts'
+import { invalid, LeaseError } from '../core/errors.ts'
 import { reportTo } from '../runtime/diagnostics.ts'
 
 const AsyncFunction = (async () => undefined).constructor
@@ -24,4 +24,10 @@ export function requireResult<Result>(result: Result): Result {
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   if (typeof value !== 'object' || value === null) return false
   return 'then' in value && typeof value.then === 'function'
+}
+
+/** Of work that has ended the transaction in which its mark was raised, whether or not it has begun another. */
+export function endedError(): LeaseError {
+  const message = 'work must not end the transaction, got one that did: what it wrote may stand'
+  return new LeaseError('INVALID_INPUT', message, { details: { field: 'work' }, effect: 'unknown' })
 }
