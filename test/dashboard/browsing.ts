@@ -20,6 +20,7 @@ export async function launchBrowser(): Promise<Browser> {
 
 export interface Serving {
   readonly url: string
+  readonly pid: number
   stop(): Promise<void>
 }
 
@@ -36,7 +37,8 @@ export async function serve(shop: Workshop, options: readonly string[] = []): Pr
     await server.ended
   }
   onTestFinished(stop)
-  return { url: (JSON.parse(stdout) as { readonly url: string }).url, stop }
+  const { url } = JSON.parse(stdout) as { readonly url: string }
+  return { url, pid: server.process.pid ?? 0, stop }
 }
 
 export interface PageOptions {
