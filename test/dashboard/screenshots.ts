@@ -26,6 +26,7 @@ const VIEWS: readonly (readonly [string, string])[] = [
   ['waits', '#/waits'],
   ['fleet', '#/fleet'],
   ['workflow', '#/workflow'],
+  ['ledger', '#/ledger?name=deploy%3Aprod'],
   ['health', '#/health'],
 ]
 

@@ -105,6 +105,7 @@ describe('what an event told', () => {
     leases.addListed([lease('work:b', 'bob')])
     leases.endListing()
     expect(leases.counts).toEqual({ held: 1, waiting: 0 })
+    expect(leases.kinds()).toEqual(['work'])
   })
 })
 

@@ -258,6 +258,8 @@ function HoldBar({ hold, by, scale, nowMs, tip }: BarProps): JSX.Element {
   const inside = (atMs: number): number => Math.max(-8, Math.min(scale.width + 8, xOf(scale, atMs)))
   const x = grantedAtMs === null ? inside(untilMs) : inside(grantedAtMs)
   const width = Math.max(2, inside(untilMs) - x)
+  /** Of the part that can be seen. */
+  const room = x + width - Math.max(0, x)
   const middle = TRACK_HEIGHT / 2
   const other = visibleName(by === 'resource' ? holder : resource)
   const ticks = renewedAtMs.length > TICKS_MAX ? [] : renewedAtMs
@@ -286,8 +288,8 @@ function HoldBar({ hold, by, scale, nowMs, tip }: BarProps): JSX.Element {
           {ticks.map((atMs) => (
             <line key={atMs} class="tick" x1={inside(atMs)} x2={inside(atMs)} y1={14} y2={19} />
           ))}
-          {width > 7 * Math.min(other.length, 8) + 10 ? (
-            <svg x={x} y={0} width={Math.max(0, width - 14)} height={TRACK_HEIGHT}>
+          {room > 7 * Math.min(other.length, 8) + 10 ? (
+            <svg x={Math.max(0, x)} y={0} width={Math.max(0, room - 14)} height={TRACK_HEIGHT}>
               <text class="label" x={6} y={15}>
                 {other}
               </text>

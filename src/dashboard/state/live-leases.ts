@@ -4,7 +4,7 @@
  * a page says of it.
  */
 import { isLiveState, type LeaseId, type LeaseInfo } from '../../core/lease.ts'
-import type { Resource } from '../../core/resource.ts'
+import { kindOf, type Resource } from '../../core/resource.ts'
 import type { StreamedRow } from '../wire/answers.ts'
 
 export interface LeaseCounts {
@@ -36,6 +36,7 @@ export class Changes {
 export class LiveLeases {
   readonly #byId = new Map<LeaseId, LeaseInfo>()
   readonly #waitingFor = new Map<Resource, number>()
+  readonly #kinds = new Map<string, number>()
   /** Of the list that is being read: what it has shown, and what events have told of meanwhile. */
   #listing: { readonly listed: Set<LeaseId>; readonly told: Set<LeaseId> } | null = null
   readonly #followers = new Set<Changes>()
@@ -55,6 +56,11 @@ export class LiveLeases {
 
   all(): Iterable<LeaseInfo> {
     return this.#byId.values()
+  }
+
+  /** Of what there are leases or tickets, by name. */
+  kinds(): readonly string[] {
+    return [...this.#kinds.keys()].toSorted()
   }
 
   /** How many wait for exactly this resource. */
@@ -115,10 +121,16 @@ export class LiveLeases {
   }
 
   #count(lease: LeaseInfo | undefined, change: 1 | -1): void {
-    if (lease?.state !== 'pending') return
+    if (lease === undefined) return
+    add(this.#kinds, kindOf(lease.resource), change)
+    if (lease.state !== 'pending') return
     this.#waiting += change
-    const left = this.queueOf(lease.resource) + change
-    if (left === 0) this.#waitingFor.delete(lease.resource)
-    else this.#waitingFor.set(lease.resource, left)
+    add(this.#waitingFor, lease.resource, change)
   }
+}
+
+function add<Key>(counts: Map<Key, number>, key: Key, change: 1 | -1): void {
+  const left = (counts.get(key) ?? 0) + change
+  if (left === 0) counts.delete(key)
+  else counts.set(key, left)
 }

@@ -2,7 +2,6 @@
 import type { JSX } from 'preact'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { useSignal } from '@preact/signals'
-import { kindOf } from '../../core/resource.ts'
 import { useFeed } from '../feed-context.ts'
 import type { MarkName } from '../parts/mark-name.ts'
 import { Mark, markOf } from '../parts/marks.tsx'
@@ -135,8 +134,7 @@ interface ToolbarProps {
 
 function Toolbar({ filter, isTree, shownCount }: ToolbarProps): JSX.Element {
   const feed = useFeed()
-  const version = feed.version.value
-  const kinds = useMemo(() => kindsOf(feed.leases.all()), [version])
+  void feed.version.value
   const { held, waiting } = feed.leases.counts
   const isAll = shownCount === held + waiting
   return (
@@ -159,7 +157,7 @@ function Toolbar({ filter, isTree, shownCount }: ToolbarProps): JSX.Element {
         onChange={(event) => changeParams({ kind: event.currentTarget.value })}
       >
         <option value="">every kind</option>
-        {kinds.map((kind) => (
+        {feed.leases.kinds().map((kind) => (
           <option key={kind} value={kind}>
             {kind}
           </option>
@@ -199,14 +197,6 @@ function Toolbar({ filter, isTree, shownCount }: ToolbarProps): JSX.Element {
       </p>
     </div>
   )
-}
-
-function kindsOf(
-  leases: Iterable<{ readonly resource: Parameters<typeof kindOf>[0] }>,
-): readonly string[] {
-  const kinds = new Set<string>()
-  for (const { resource } of leases) kinds.add(kindOf(resource))
-  return [...kinds].toSorted()
 }
 
 function HolderStrip({ holder }: { holder: string }): JSX.Element {
