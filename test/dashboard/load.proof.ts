@@ -52,14 +52,14 @@ async function makeEvents(storeUrl: string, isOver: () => boolean): Promise<numb
   return events
 }
 
-/** Scrolls with every frame, up and down, and counts the frames. */
+/** Scrolls with every frame, up and down, by seven rows or four, and counts the frames. */
 const SCROLL = `new Promise((resolve) => {
   const grid = document.querySelector('[role=grid]')
   const start = performance.now()
   let frames = 0
   const step = () => {
     frames += 1
-    grid.scrollTop += Math.floor(frames / 100) % 2 === 0 ? 700 : -350
+    grid.scrollTop += Math.floor(frames / 100) % 2 === 0 ? 200 : -100
     const took = performance.now() - start
     if (took < 5000) requestAnimationFrame(step)
     else resolve((frames * 1000) / took)

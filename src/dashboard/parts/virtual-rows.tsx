@@ -3,7 +3,7 @@
  * `aria-activedescendant` names, Enter opens it.
  */
 import type { ComponentChild, JSX, RefObject } from 'preact'
-import { useLayoutEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { useSignal, type Signal } from '@preact/signals'
 
 export interface VirtualRowsProps<Item> {
@@ -29,6 +29,8 @@ export function VirtualRows<Item>(props: VirtualRowsProps<Item>): JSX.Element {
   const chosen = useSignal(-1)
   const first = Math.max(0, Math.floor(top.value / rowHeight) - OVERSCAN)
   const last = Math.min(items.length, Math.ceil((top.value + height.value) / rowHeight) + OVERSCAN)
+  // The same number in every frame, or all rows would change their places.
+  const pool = Math.ceil(height.value / rowHeight) + 2 * OVERSCAN + 2
   const onKey = (event: KeyboardEvent): void => {
     const page = Math.max(1, Math.floor(height.value / rowHeight) - 2)
     const step = STEPS[event.key]?.(chosen.value, page, items.length)
@@ -60,38 +62,35 @@ export function VirtualRows<Item>(props: VirtualRowsProps<Item>): JSX.Element {
         {items.slice(first, last).map((item, offset) => (
           <VirtualRow
             // Rows are used again as they leave on one side and come in on the other.
-            key={(first + offset) % (last - first + 1)}
+            key={(first + offset) % pool}
             index={first + offset}
             rowHeight={rowHeight}
             className={props.classOf(item)}
             chosen={chosen}
-            onOpen={() => props.onOpen(item)}
-          >
-            {props.render(item)}
-          </VirtualRow>
+            item={item}
+            render={props.render}
+            onOpen={props.onOpen}
+          />
         ))}
       </div>
     </div>
   )
 }
 
-interface RowProps {
+interface RowProps<Item> {
   readonly index: number
   readonly rowHeight: number
   readonly className: string
   readonly chosen: Signal<number>
-  readonly onOpen: () => void
-  readonly children: ComponentChild
+  readonly item: Item
+  readonly render: (item: Item) => ComponentChild
+  readonly onOpen: (item: Item) => void
 }
 
-function VirtualRow({
-  index,
-  rowHeight,
-  className,
-  chosen,
-  onOpen,
-  children,
-}: RowProps): JSX.Element {
+function VirtualRow<Item>(props: RowProps<Item>): JSX.Element {
+  const { index, rowHeight, className, chosen, item, render, onOpen } = props
+  // Laid out once for each item: a row that only moves on is not looked at again.
+  const cells = useMemo(() => render(item), [item])
   const isChosen = index === chosen.value
   return (
     <div
@@ -104,10 +103,10 @@ function VirtualRow({
       onClick={(event) => {
         chosen.value = index
         const isOwn = event.target instanceof Element && event.target.closest('a, button') === null
-        if (isOwn) onOpen()
+        if (isOwn) onOpen(item)
       }}
     >
-      {children}
+      {cells}
     </div>
   )
 }
