@@ -4,6 +4,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freshDatabase, freshRedis, type Place } from '../servers/shared-servers.ts'
+import { startTenureServer } from '../servers/tenure-server.ts'
+import type { TestServer } from '../servers/test-server.ts'
 import { playSession } from './session-script.ts'
 
 let directory: string
@@ -11,18 +13,23 @@ let places: readonly Place[]
 let onSqlite: readonly string[]
 let onPostgres: readonly string[]
 let onRedis: readonly string[]
+let onServer: readonly string[]
+let server: TestServer
 
 beforeAll(async () => {
   directory = fs.mkdtempSync(path.join(os.tmpdir(), 'tenure-session-'))
   const [database, redis] = await Promise.all([freshDatabase(), freshRedis()])
   places = [database, redis]
-  const stores = [`sqlite:${path.join(directory, 'leases.db')}`, database.url, redis.url]
+  server = await startTenureServer(`sqlite:${path.join(directory, 'served.db')}`)
+  const sqlite = `sqlite:${path.join(directory, 'leases.db')}`
+  const stores = [sqlite, database.url, redis.url, server.url]
   const played = await Promise.all(stores.map((store) => playSession(store)))
-  ;[onSqlite = [], onPostgres = [], onRedis = []] = played
+  ;[onSqlite = [], onPostgres = [], onRedis = [], onServer = []] = played
 }, 180_000)
 
 afterAll(async () => {
   await Promise.all(places.map((place) => place.remove()))
+  await server.close()
   fs.rmSync(directory, { recursive: true, force: true })
 })
 
@@ -40,4 +47,8 @@ it('on PostgreSQL it reads as on SQLite', () => {
 
 it('on Redis it reads as on SQLite', () => {
   expect(onRedis).toEqual(onSqlite)
+})
+
+it('through a server it reads as on SQLite', () => {
+  expect(onServer).toEqual(onSqlite)
 })
